@@ -1,0 +1,65 @@
+# What a build can choose, and what follows from it for every target: crema_flags(target).
+
+set(CREMA_CUDA AUTO CACHE STRING "GPU layers with CUDA and cuDNN: AUTO (when found), ON or OFF")
+set(CREMA_ONEDNN AUTO CACHE STRING "oneDNN engines on the CPU: AUTO (when found), ON or OFF")
+foreach(option IN ITEMS CREMA_CUDA CREMA_ONEDNN)
+  set_property(CACHE ${option} PROPERTY STRINGS AUTO ON OFF)
+  if(NOT ${option} MATCHES "^(AUTO|ON|OFF)$")
+    message(FATAL_ERROR "${option}=${${option}}; use AUTO, ON or OFF")
+  endif()
+endforeach()
+option(CREMA_OPENCV "Read and resize image files with OpenCV" ON)
+option(CREMA_TESTS "Build the tests" ON)
+option(CREMA_WERROR "Treat warnings as errors" OFF)
+option(CREMA_CCACHE "Compile through ccache when it is there" ON)
+set(CREMA_SANITIZE "" CACHE STRING "Sanitizers for all code, as in -fsanitize=: address,undefined")
+
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Kind of build" FORCE)
+endif()
+
+if(CREMA_CCACHE)
+  find_program(CREMA_CCACHE_PROGRAM ccache)
+  mark_as_advanced(CREMA_CCACHE_PROGRAM)
+  if(CREMA_CCACHE_PROGRAM)
+    foreach(language IN ITEMS CXX CUDA)
+      if(NOT DEFINED CMAKE_${language}_COMPILER_LAUNCHER)
+        set(CMAKE_${language}_COMPILER_LAUNCHER "${CREMA_CCACHE_PROGRAM}")
+      endif()
+    endforeach()
+  endif()
+endif()
+
+# Language level and sanitizers, which generated code shares with ours.
+function(crema_base_flags target)
+  target_compile_features(${target} PRIVATE cxx_std_20)
+  set_target_properties(${target} PROPERTIES
+    CXX_EXTENSIONS OFF
+    CUDA_STANDARD 20
+    CUDA_STANDARD_REQUIRED ON
+    CUDA_EXTENSIONS OFF
+    POSITION_INDEPENDENT_CODE ON)
+  if(CREMA_SANITIZE)
+    set(flags -fsanitize=${CREMA_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+    target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${flags}>")
+    target_link_options(${target} PUBLIC -fsanitize=${CREMA_SANITIZE})
+  endif()
+endfunction()
+
+# Everything that our own sources are compiled with. Binaries are shipped, so the processor is never
+# assumed: code for AVX2 or AVX-512 asks for it function by function.
+function(crema_flags target)
+  crema_base_flags(${target})
+  set(warnings
+    -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wsuggest-override
+    -Wextra-semi -Wvla)
+  # nvcc writes line directives that -Wpedantic refuses.
+  set(cuda_warnings -Xcompiler=-Wall,-Wextra,-Wshadow)
+  if(CREMA_WERROR)
+    list(APPEND warnings -Werror)
+    list(APPEND cuda_warnings -Xcompiler=-Werror "SHELL:-Werror all-warnings")
+  endif()
+  target_compile_options(${target} PRIVATE
+    "$<$<COMPILE_LANGUAGE:CXX>:${warnings}>"
+    "$<$<COMPILE_LANGUAGE:CUDA>:${cuda_warnings};--expt-relaxed-constexpr>")
+endfunction()

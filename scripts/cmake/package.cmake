@@ -1,0 +1,1 @@
+# cmake --install: headers, library, find_package(Crema), crema.pc, models.

@@ -1,0 +1,61 @@
+# Sources of the rooms under layers/, and generated/rooms.cpp, which calls each room by name: a linker
+# that drops unused members of a static library cannot lose one.
+#
+#   layers/relu/relu.cpp               -> register_relu(registry)
+#   layers/relu/relu_onednn.cpp        -> register_relu_onednn(registry), with oneDNN
+#   layers/relu/*.cu, *_cudnn.cpp      -> register_relu_cuda(registry), with CUDA
+
+file(GLOB crema_room_sources CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}"
+  "${PROJECT_SOURCE_DIR}/layers/*/*.cpp")
+file(GLOB crema_room_kernels CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}"
+  "${PROJECT_SOURCE_DIR}/layers/*/*.cu")
+
+set(crema_room_files "")
+set(crema_room_names "")
+foreach(source IN LISTS crema_room_sources crema_room_kernels)
+  string(REGEX MATCH "^layers/([^/]+)/([^/]+)$" matched "${source}")
+  set(room "${CMAKE_MATCH_1}")
+  set(file "${CMAKE_MATCH_2}")
+  if(file MATCHES "_onednn\\.cpp$")
+    if(NOT CREMA_HAS_ONEDNN)
+      continue()
+    endif()
+    if(file STREQUAL "${room}_onednn.cpp")
+      list(APPEND crema_room_names "${room}_onednn")
+    endif()
+  elseif(file MATCHES "(_cudnn\\.cpp|\\.cu)$")
+    if(NOT CREMA_HAS_CUDA)
+      continue()
+    endif()
+    list(APPEND crema_room_names "${room}_cuda")
+  elseif(file STREQUAL "${room}.cpp")
+    list(APPEND crema_room_names "${room}")
+  endif()
+  list(APPEND crema_room_files "${PROJECT_SOURCE_DIR}/${source}")
+endforeach()
+list(REMOVE_DUPLICATES crema_room_names)
+list(SORT crema_room_names)
+
+set(declarations "")
+set(calls "")
+foreach(name IN LISTS crema_room_names)
+  string(APPEND declarations "void register_${name}(Registry& registry);\n")
+  string(APPEND calls "  register_${name}(registry);\n")
+endforeach()
+set(parameter "[[maybe_unused]] Registry& registry")
+file(CONFIGURE OUTPUT "${CREMA_GENERATED_DIR}/rooms.cpp" CONTENT
+"// Written by scripts/cmake/rooms.cmake from the folders under layers/.
+
+namespace crema {
+
+class Registry;
+
+${declarations}
+void register_all_rooms(Registry& registry);
+
+void register_all_rooms(${parameter}) {
+${calls}}
+
+}  // namespace crema
+" @ONLY)
+list(APPEND crema_room_files "${CREMA_GENERATED_DIR}/rooms.cpp")

@@ -1,0 +1,75 @@
+# tests/<area>/*.cpp -> test_<area>, one CTest case a GoogleTest case. tests/support/ helps all of them,
+# tests/golden/ is the golden runner, tests/bench/ prints numbers and is never run as a test.
+
+find_package(GTest REQUIRED)
+include(GoogleTest)
+
+set(CREMA_SHARED_DIR "${PROJECT_SOURCE_DIR}/../shared" CACHE PATH
+  "Real data that some tests read; the environment variable of the same name overrides it")
+
+# What every test program is compiled and linked with.
+add_library(crema_test_base INTERFACE)
+target_link_libraries(crema_test_base INTERFACE crema_internal GTest::gmock GTest::gtest)
+target_compile_definitions(crema_test_base INTERFACE
+  CREMA_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
+  CREMA_SHARED_DIR="${CREMA_SHARED_DIR}")
+target_include_directories(crema_test_base INTERFACE "${PROJECT_SOURCE_DIR}/tests")
+if(TARGET crema_tool)
+  target_compile_definitions(crema_test_base INTERFACE
+    CREMA_TOOL="$<TARGET_FILE:crema_tool>")
+endif()
+
+file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/support/*.cpp")
+if(sources)
+  add_library(crema_test_support STATIC ${sources})
+  crema_flags(crema_test_support)
+  target_link_libraries(crema_test_support PUBLIC crema_test_base)
+endif()
+
+function(crema_test_program target)
+  add_executable(${target} ${ARGN})
+  crema_flags(${target})
+  target_link_libraries(${target} PRIVATE crema_test_base)
+  if(TARGET crema_test_support)
+    target_link_libraries(${target} PRIVATE crema_test_support)
+  endif()
+  set_target_properties(${target} PROPERTIES
+    RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
+endfunction()
+
+foreach(area IN ITEMS core net solver layers data model tools)
+  file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/${area}/*.cpp")
+  if(NOT sources)
+    continue()
+  endif()
+  crema_test_program(test_${area} ${sources})
+  target_link_libraries(test_${area} PRIVATE GTest::gtest_main)
+  gtest_discover_tests(test_${area}
+    DISCOVERY_MODE PRE_TEST
+    DISCOVERY_TIMEOUT 60
+    TEST_PREFIX "${area}."
+    PROPERTIES LABELS "${area}" TIMEOUT 300)
+endforeach()
+if(TARGET test_tools AND TARGET crema_tool)
+  add_dependencies(test_tools crema_tool)
+endif()
+
+file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/golden/*.cpp")
+if(sources)
+  crema_test_program(golden_runner ${sources})
+  foreach(kind IN ITEMS layers solvers)
+    if(EXISTS "${PROJECT_SOURCE_DIR}/tests/golden/${kind}")
+      add_test(NAME golden.${kind}
+        COMMAND golden_runner "${PROJECT_SOURCE_DIR}/tests/golden/${kind}")
+      set_tests_properties(golden.${kind} PROPERTIES LABELS golden TIMEOUT 600)
+    endif()
+  endforeach()
+endif()
+
+file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/bench/*.cpp")
+find_package(benchmark QUIET)
+if(sources AND benchmark_FOUND)
+  add_executable(crema_bench ${sources})
+  crema_flags(crema_bench)
+  target_link_libraries(crema_bench PRIVATE crema_internal benchmark::benchmark_main)
+endif()

@@ -1,0 +1,28 @@
+# tools/*.cpp -> the one binary bin/crema, and links to it under the published names.
+
+file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tools/*.cpp")
+if(NOT sources)
+  return()
+endif()
+
+find_package(gflags REQUIRED)
+find_package(glog REQUIRED)
+
+add_executable(crema_tool ${sources})
+crema_flags(crema_tool)
+target_link_libraries(crema_tool PRIVATE crema_internal glog::glog gflags)
+set_target_properties(crema_tool PROPERTIES
+  OUTPUT_NAME crema
+  RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bin"
+  INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}"
+  INSTALL_RPATH_USE_LINK_PATH ON)
+install(TARGETS crema_tool RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+
+# The published programs that crema stands in for; it looks at the name it was called by.
+set(crema_published_names convert_imageset)
+foreach(name IN LISTS crema_published_names)
+  add_custom_command(TARGET crema_tool POST_BUILD
+    COMMAND "${CMAKE_COMMAND}" -E create_symlink crema "${PROJECT_BINARY_DIR}/bin/${name}"
+    VERBATIM)
+  install(FILES "${PROJECT_BINARY_DIR}/bin/${name}" DESTINATION "${CMAKE_INSTALL_BINDIR}")
+endforeach()
