@@ -1,0 +1,97 @@
+#include "crema/error.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <utility>
+
+namespace crema {
+namespace {
+
+// Edit distances count in halves, so that a wrong case is a smaller mistake than a wrong letter.
+constexpr int kEdit = 2;
+constexpr int kCaseEdit = 1;
+
+int substitution_cost(char a, char b) {
+  if (a == b) return 0;
+  const auto lower = [](char c) { return std::tolower(static_cast<unsigned char>(c)); };
+  return lower(a) == lower(b) ? kCaseEdit : kEdit;
+}
+
+// Damerau-Levenshtein distance, in halves: insertions, deletions, substitutions and swaps of
+// neighbours.
+int edit_distance(std::string_view a, std::string_view b) {
+  // Rows i - 2, i - 1 and i of the table of distances between prefixes.
+  std::vector<int> before(b.size() + 1), above(b.size() + 1), row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = kEdit * static_cast<int>(j);
+  for (size_t i = 1; i <= a.size(); ++i) {
+    std::swap(before, above);
+    std::swap(above, row);
+    row[0] = kEdit * static_cast<int>(i);
+    for (size_t j = 1; j <= b.size(); ++j) {
+      row[j] = std::min({above[j] + kEdit, row[j - 1] + kEdit,
+                         above[j - 1] + substitution_cost(a[i - 1], b[j - 1])});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
+        row[j] = std::min(row[j], before[j - 2] + kEdit);
+      }
+    }
+  }
+  return row.back();
+}
+
+}  // namespace
+
+std::string Position::str() const {
+  std::string text = file;
+  for (int number : {line, column}) {
+    if (number <= 0) break;
+    if (!text.empty()) text += ':';
+    text += std::to_string(number);
+  }
+  return text;
+}
+
+Error& Error::at(const Position& position) {
+  if (!position_.known() && position.known()) {
+    position_ = position;
+    compose();
+  }
+  return *this;
+}
+
+Error& Error::in_layer(std::string_view name, std::string_view type) {
+  if (layer_.empty()) {
+    layer_ = name;
+    layer_type_ = type;
+    compose();
+  }
+  return *this;
+}
+
+void Error::compose() {
+  full_.clear();
+  if (position_.known()) full_ = position_.str() + ": ";
+  if (!layer_.empty()) {
+    full_ += "layer '" + layer_ + "'";
+    if (!layer_type_.empty()) full_ += " (" + layer_type_ + ")";
+    full_ += ": ";
+  }
+  full_ += message_;
+}
+
+std::string nearest_name(std::string_view word, const std::vector<std::string>& known) {
+  std::string best;
+  int best_distance = 0;
+  for (const std::string& name : known) {
+    // A third of the longer word may be wrong, and one letter in any word of two or more.
+    const int length = static_cast<int>(std::max(word.size(), name.size()));
+    const int limit = length < 2 ? kCaseEdit : kEdit * std::max(1, length / 3);
+    const int distance = edit_distance(word, name);
+    if (distance <= limit && (best.empty() || distance < best_distance)) {
+      best = name;
+      best_distance = distance;
+    }
+  }
+  return best;
+}
+
+}  // namespace crema
