@@ -7,8 +7,8 @@
 namespace crema {
 namespace {
 
-// Edit distances count in halves, so that a wrong case is a smaller mistake than a wrong letter.
-constexpr int kEdit = 2;
+// A letter in the wrong case only tells equally distant names apart: no name has kEdit letters.
+constexpr int kEdit = 1 << 12;
 constexpr int kCaseEdit = 1;
 
 int substitution_cost(char a, char b) {
@@ -17,7 +17,7 @@ int substitution_cost(char a, char b) {
   return lower(a) == lower(b) ? kCaseEdit : kEdit;
 }
 
-// Damerau-Levenshtein distance, in halves: insertions, deletions, substitutions and swaps of
+// Damerau-Levenshtein distance times kEdit: insertions, deletions, substitutions and swaps of
 // neighbours.
 int edit_distance(std::string_view a, std::string_view b) {
   // Rows i - 2, i - 1 and i of the table of distances between prefixes.
@@ -84,9 +84,9 @@ std::string nearest_name(std::string_view word, const std::vector<std::string>& 
   for (const std::string& name : known) {
     // A third of the longer word may be wrong, and one letter in any word of two or more.
     const int length = static_cast<int>(std::max(word.size(), name.size()));
-    const int limit = length < 2 ? kCaseEdit : kEdit * std::max(1, length / 3);
+    const int allowed_edits = length < 2 ? 0 : std::max(1, length / 3);
     const int distance = edit_distance(word, name);
-    if (distance <= limit && (best.empty() || distance < best_distance)) {
+    if (distance < (allowed_edits + 1) * kEdit && (best.empty() || distance < best_distance)) {
       best = name;
       best_distance = distance;
     }

@@ -84,7 +84,8 @@ TEST(NearestNameTest, FindsWhatWasMeant) {
 
 TEST(NearestNameTest, PrefersAWrongCaseToAWrongLetter) {
   EXPECT_EQ(nearest_name("Relu", {"Selu", "ReLU"}), "ReLU");
-  EXPECT_EQ(nearest_name("MAX", {"max", "MAY"}), "MAY");  // three cases against one letter
+  EXPECT_EQ(nearest_name("lmdb", {"lmda", "LMDB"}), "LMDB");
+  EXPECT_EQ(nearest_name("max", {"may", "MAX", "Max"}), "Max");
 }
 
 TEST(NearestNameTest, SaysNothingWhenNothingIsNear) {
