@@ -1,0 +1,31 @@
+// Blob: what flows between layers: values (data) and the gradient of the loss in them (diff).
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "crema/tensor.hpp"
+
+namespace crema {
+
+struct Blob {
+  std::string name;
+  Tensor data;
+  Tensor diff;  // same shape as data; has memory only where backward needs it
+
+  Blob() = default;
+  explicit Blob(std::string name) : name(std::move(name)) {}
+  explicit Blob(const Shape& shape, DType dtype = DType::f32) : data(shape, dtype), diff(shape, dtype) {}
+
+  const Shape& shape() const { return data.shape(); }
+  int64_t count() const { return data.count(); }
+  void reshape(const Shape& shape) {
+    data.reshape(shape);
+    diff.reshape(shape);
+  }
+};
+
+/// The bottoms or tops of a layer, in the order of the prototxt.
+using Blobs = std::span<Blob* const>;
+
+}  // namespace crema

@@ -1,0 +1,79 @@
+// Context: where and how a net computes. There is no global mode: two contexts on two devices live
+// in one process, and any thread may run a net of either (one thread a net at a time).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace crema {
+
+class DeviceBackend;
+class Tuner;
+
+enum class DeviceType : uint8_t { cpu, cuda };
+
+struct Device {
+  DeviceType type = DeviceType::cpu;
+  int index = 0;
+  bool operator==(const Device&) const = default;
+};
+
+enum class Severity : uint8_t { debug, info, warning, error };
+/// Receives every message of the library; called from any thread.
+using Logger = std::function<void(Severity, const std::string&)>;
+
+struct ContextOptions {
+  Device device;
+  /// CPU threads; 0 means OMP_NUM_THREADS, or else all cores that the process may use.
+  int threads = 0;
+  uint64_t seed = 1701;
+  /// Name of an engine to force on every layer that has it ("reference", "onednn", "cudnn", ...);
+  /// empty: each layer takes the fastest that supports its problem.
+  std::string engine;
+  /// Measure the candidates of a problem once and remember the fastest. Off: the first that
+  /// supports it.
+  bool tune = true;
+  /// Default: nothing is printed.
+  Logger logger;
+};
+
+class Context {
+ public:
+  /// Error when the device does not exist, or the library was built without support for it.
+  explicit Context(ContextOptions options = {});
+  ~Context();
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+
+  Device device() const { return options_.device; }
+  bool on_gpu() const { return options_.device.type != DeviceType::cpu; }
+  int threads() const { return options_.threads; }
+  uint64_t seed() const { return options_.seed; }
+  void set_seed(uint64_t seed) { options_.seed = seed; }
+  const std::string& engine() const { return options_.engine; }
+  bool tune() const { return options_.tune; }
+
+  /// The training iteration, part of the address of random numbers (dropout masks).
+  uint64_t iteration() const { return iteration_; }
+  void set_iteration(uint64_t iteration) { iteration_ = iteration; }
+  /// The pass within an iteration (`iter_size`), so that each pass draws its own masks.
+  uint64_t pass() const { return pass_; }
+  void set_pass(uint64_t pass) { pass_ = pass; }
+
+  void log(Severity severity, const std::string& message) const;
+  /// Device memory and libraries; Error on the CPU.
+  DeviceBackend& backend() const;
+  /// Which engine was fastest for each problem met so far; shared by nets of this context.
+  Tuner& tuner() const { return *tuner_; }
+
+ private:
+  ContextOptions options_;
+  uint64_t iteration_ = 0;
+  uint64_t pass_ = 0;
+  std::unique_ptr<DeviceBackend> backend_;
+  std::unique_ptr<Tuner> tuner_;
+};
+
+}  // namespace crema

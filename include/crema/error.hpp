@@ -1,0 +1,78 @@
+// The one exception of Crema.
+//
+// Whatever goes wrong inside the library, for reasons that a user or an embedding program can act on,
+// arrives as an Error. The library never aborts, exits or prints. While an Error unwinds, those who
+// know more add it: the layer that failed, the place in the prototxt. What is set first, closest to
+// the cause, is kept. what() reads
+//
+//   train_val.prototxt:12: layer 'conv1' (Convolution): kernel 7 exceeds the padded input 5; reduce
+//   kernel_size or add pad
+#pragma once
+
+#include <exception>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace crema {
+
+/// A place in a text file. Lines and columns count from 1; 0 means unknown.
+struct Position {
+  std::string file;
+  int line = 0;
+  int column = 0;
+
+  /// "file:line:col", leaving out what is unknown.
+  std::string str() const;
+  bool known() const { return !file.empty(); }
+};
+
+/// The text of all arguments, one after the other, as operator<< writes them.
+template <class... Args>
+std::string concat(const Args&... args) {
+  std::ostringstream out;
+  (out << ... << args);
+  return out.str();
+}
+
+class Error : public std::exception {
+ public:
+  /// The message starts with the operation, holds the offending value and ends with the way out.
+  template <class... Args>
+  explicit Error(const Args&... args) : message_(concat(args...)) {
+    compose();
+  }
+
+  /// Adds the place in the user's file, unless a closer one is known already.
+  Error& at(const Position& position);
+  /// Adds the layer, unless a closer one is known already.
+  Error& in_layer(std::string_view name, std::string_view type);
+
+  const char* what() const noexcept override { return full_.c_str(); }
+  /// The bare message, without place and layer.
+  const std::string& message() const { return message_; }
+  const Position& position() const { return position_; }
+  const std::string& layer() const { return layer_; }
+
+ private:
+  void compose();
+
+  std::string message_;
+  Position position_;
+  std::string layer_;
+  std::string layer_type_;
+  std::string full_;
+};
+
+/// Throws Error(args...) unless the condition holds.
+template <class... Args>
+void require(bool condition, const Args&... args) {
+  if (!condition) throw Error(args...);
+}
+
+/// The name nearest to `word` among `known` by edit distance, or "" when none is near enough to be
+/// what was meant.
+std::string nearest_name(std::string_view word, const std::vector<std::string>& known);
+
+}  // namespace crema

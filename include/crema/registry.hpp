@@ -1,0 +1,55 @@
+// Registry: layer types by name, and the engines of each.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "crema/layer.hpp"
+
+namespace crema {
+
+using LayerFactory = std::function<std::unique_ptr<Layer>(const LayerParameter&, Context&)>;
+using EngineFactory = std::function<std::unique_ptr<Engine>()>;
+
+struct EngineEntry {
+  std::string name;
+  DeviceType device;
+  EngineFactory make;
+};
+
+/// Built once, at first use, from every room; read-only then, but for plug-ins, which must register
+/// before nets are built.
+class Registry {
+ public:
+  static Registry& instance();
+
+  /// Error when the type exists already.
+  void add(const std::string& type, LayerFactory factory);
+  template <class L>
+  void add(const std::string& type) {
+    add(type, [](const LayerParameter& p, Context& c) { return std::make_unique<L>(p, c); });
+  }
+  /// Engines are tried in the order they were added.
+  void add_engine(const std::string& type, EngineEntry entry);
+  template <class E>
+  void add_engine(const std::string& type, const std::string& name, DeviceType device) {
+    add_engine(type, {name, device, [] { return std::make_unique<E>(); }});
+  }
+
+  /// Error for an unknown type, with the nearest known name.
+  std::unique_ptr<Layer> make(const LayerParameter& param, Context& context) const;
+  bool has(const std::string& type) const { return factories_.count(type) != 0; }
+  /// Engines of the type on that device, in order.
+  std::vector<const EngineEntry*> engines(const std::string& type, DeviceType device) const;
+  std::vector<std::string> types() const;
+
+ private:
+  Registry() = default;
+  std::map<std::string, LayerFactory> factories_;
+  std::map<std::string, std::vector<EngineEntry>> engines_;
+};
+
+}  // namespace crema

@@ -1,0 +1,83 @@
+// Solver: trains a net as a solver prototxt says.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "crema/net.hpp"
+
+namespace crema {
+
+class SolverParameter;  // proto/solver.proto
+
+struct SolverOptions {
+  int level = 0;
+  std::vector<std::string> stages;
+  DType dtype = DType::f32;
+  bool fuse = true;
+};
+
+/// What a request (a signal, a callback) asks of the running solver.
+enum class SolverAction : uint8_t { none, snapshot, stop };
+
+/// Called after each iteration with what a progress line shows.
+struct IterationReport {
+  int iteration = 0;       // iterations done
+  int max_iterations = 0;
+  double loss = 0;         // of this iteration
+  double smoothed_loss = 0;
+  double rate = 0;
+  double seconds = 0;      // wall time of this iteration
+  double data_wait = 0;    // seconds of it spent waiting for data
+  int64_t images = 0;      // records consumed by it
+};
+
+/// Result of one test net: each output blob's values averaged over test_iter batches.
+struct TestReport {
+  int iteration = 0;
+  int net = 0;
+  double loss = 0;  // with test_compute_loss
+  struct Output { std::string name; int index; double value; float loss_weight; };
+  std::vector<Output> outputs;
+};
+
+class Solver {
+ public:
+  /// Error for settings that cannot work, before any memory is taken: no net or several, a policy
+  /// without what it needs, a snapshot folder that cannot be written.
+  Solver(const SolverParameter& param, Context& context, SolverOptions options = {});
+  Solver(const std::string& prototxt, Context& context, SolverOptions options = {});
+  ~Solver();
+
+  Net& net();
+  std::vector<std::unique_ptr<Net>>& test_nets();
+  int iteration() const;
+  /// The learning rate of the present iteration.
+  double rate() const;
+
+  /// Trains to max_iter, testing and snapshotting on the way. Returns false when stopped by request.
+  bool solve();
+  /// Trains `iterations` more; likewise.
+  bool step(int iterations);
+  std::vector<TestReport> test();
+
+  /// Writes PREFIX_iter_N.caffemodel and .solverstate; returns the latter's path. Each is written
+  /// beside, synced and renamed: what stands under the final name is whole.
+  std::string snapshot();
+  /// Continues from a .solverstate: weights, history, iteration, data cursor, engine choices.
+  void restore(const std::string& solverstate);
+
+  std::function<SolverAction()> poll;  // asked once an iteration
+  std::function<void(const IterationReport&)> on_iteration;
+  std::function<void(const TestReport&)> on_test;
+  std::function<void(const std::string&)> on_snapshot;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace crema

@@ -1,0 +1,38 @@
+// Tuner: which candidate was fastest for a problem, measured once and remembered.
+//
+// Choices decide rounding, so a run that is to be bit-equal to another has to make the same ones:
+// they are saved in snapshots and restored before the nets are planned.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace crema {
+
+class Tuner {
+ public:
+  struct Choice {
+    std::string candidate;
+    double seconds = 0;  // 0 when it came from a snapshot
+  };
+
+  /// Seconds that `candidate` needs for `problem`, from memory or by calling `measure` (which runs
+  /// it once) a few times: the fastest of the runs.
+  double seconds(const std::string& problem, const std::string& candidate,
+                 const std::function<void()>& measure);
+
+  /// Decisions made: problem -> candidate. Kept apart from the times, since they are what counts.
+  bool decided(const std::string& problem, std::string& candidate) const;
+  void decide(const std::string& problem, const std::string& candidate);
+  std::map<std::string, std::string> decisions() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<std::string, double> seconds_;  // "problem|candidate"
+  std::map<std::string, std::string> decisions_;
+};
+
+}  // namespace crema

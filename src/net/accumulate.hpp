@@ -1,0 +1,14 @@
+// Sums of gradients.
+#pragma once
+
+#include "crema/context.hpp"
+#include "crema/tensor.hpp"
+
+namespace crema {
+
+/// into += from, on the context's device; same shape, type (f32 or f64) and format.
+void accumulate(Context& context, const Tensor& from, Tensor& into);
+/// Adds `value` to every element, on the host.
+void add_scalar(Tensor& tensor, double value);
+
+}  // namespace crema

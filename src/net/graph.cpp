@@ -1,0 +1,183 @@
+// From names to values: makes the layers, connects them, and sets them up in order.
+#include <algorithm>
+
+#include "crema/registry.hpp"
+#include "net/plan.hpp"
+#include "proto/net.pb.h"
+
+namespace crema {
+namespace {
+
+int add_value(Plan& plan, const std::string& name, int producer, int top) {
+  const int id = static_cast<int>(plan.values.size());
+  auto value = std::make_unique<Value>();
+  auto& versions = plan.versions[name];
+  value->name = name;
+  value->version = static_cast<int>(versions.size());
+  value->producer = producer;
+  value->top = top;
+  value->blob.name = name;
+  value->blob.data.set_layout(plan.options.dtype, Format::contiguous);
+  value->blob.diff.set_layout(plan.options.dtype, Format::contiguous);
+  versions.push_back(id);
+  plan.values.push_back(std::move(value));
+  return id;
+}
+
+void check_arity(const Layer& layer, size_t bottoms, size_t tops) {
+  const Arity arity = layer.arity();
+  auto check = [](const char* what, int count, int least, int most) {
+    if (count >= least && (most < 0 || count <= most)) return;
+    const std::string wanted = most < 0       ? concat("at least ", least)
+                               : least == most ? concat(least)
+                                               : concat(least, " to ", most);
+    throw Error("has ", count, " ", what, count == 1 ? "" : "s", ", but takes ", wanted);
+  };
+  check("bottom", static_cast<int>(bottoms), arity.min_bottoms, arity.max_bottoms);
+  check("top", static_cast<int>(tops), arity.min_tops, arity.max_tops);
+}
+
+std::vector<std::string> known_names(const std::map<std::string, std::vector<int>>& versions) {
+  std::vector<std::string> names;
+  for (const auto& entry : versions) names.push_back(entry.first);
+  return names;
+}
+
+/// Gives the node's tops values. A top named as one of the bottoms is in place: a new version; any
+/// other name that exists already is a mistake.
+void connect(Plan& plan, Node& node, int id, const LayerParameter& param) {
+  for (const auto& name : param.bottom()) {
+    const auto found = plan.versions.find(name);
+    if (found == plan.versions.end()) {
+      const std::string hint = nearest_name(name, known_names(plan.versions));
+      throw Error("bottom '", name, "' is not made by any layer before this one",
+                  hint.empty() ? "" : "; did you mean '" + hint + "'?");
+    }
+    const int value = found->second.back();
+    plan.value(value).uses.push_back({id, static_cast<int>(node.bottoms.size())});
+    node.bottoms.push_back(value);
+  }
+  std::vector<std::string> seen;
+  for (const auto& name : param.top()) {
+    const bool in_place =
+        std::find(param.bottom().begin(), param.bottom().end(), name) != param.bottom().end();
+    if (std::find(seen.begin(), seen.end(), name) != seen.end()) {
+      throw Error("names top '", name, "' twice");
+    }
+    seen.push_back(name);
+    if (!in_place && plan.versions.count(name)) {
+      const Value& earlier = plan.value(plan.versions[name].back());
+      throw Error("makes top '", name, "', which layer '",
+                  plan.node(earlier.producer).layer->name(),
+                  "' makes already; rename one of them, or read it as a bottom to run in place");
+    }
+    node.tops.push_back(add_value(plan, name, id, static_cast<int>(node.tops.size())));
+  }
+  // Losses may leave their top out of the prototxt.
+  const Arity arity = node.layer->arity();
+  while (node.layer->default_loss_weight(static_cast<int>(node.tops.size())) != 0 &&
+         static_cast<int>(node.tops.size()) < arity.min_tops) {
+    node.tops.push_back(
+        add_value(plan, "(automatic)" + node.layer->name(), id, static_cast<int>(node.tops.size())));
+  }
+}
+
+void set_loss_weights(Plan& plan, Node& node, const LayerParameter& param) {
+  if (param.loss_weight_size() != 0 &&
+      static_cast<size_t>(param.loss_weight_size()) != node.tops.size()) {
+    throw Error("has ", node.tops.size(), " tops but ", param.loss_weight_size(),
+                " loss_weight; give one a top, or none");
+  }
+  for (size_t i = 0; i < node.tops.size(); ++i) {
+    const int top = static_cast<int>(i);
+    plan.value(node.tops[i]).loss_weight = param.loss_weight_size()
+                                               ? param.loss_weight(top)
+                                               : node.layer->default_loss_weight(top);
+  }
+}
+
+}  // namespace
+
+void Plan::note(const std::string& text) {
+  if (std::find(notes.begin(), notes.end(), text) != notes.end()) return;
+  notes.push_back(text);
+  context->log(Severity::info, text);
+}
+
+void build_graph(Plan& plan, const NetParameter& net, const std::vector<Position>& positions) {
+  if (net.layer_size() == 0) {
+    throw Error("the net has no layers in phase ",
+                plan.options.phase == Phase::test ? "TEST" : "TRAIN",
+                "; check include and exclude rules, and that the file is a net and not a solver")
+        .at({plan.file, 0, 0});
+  }
+  plan.name = net.name();
+  plan.force_backward = net.force_backward();
+  plan.nodes.reserve(static_cast<size_t>(net.layer_size()));
+
+  for (int i = 0; i < net.layer_size(); ++i) {
+    LayerParameter param = net.layer(i);
+    param.clear_blobs();
+    param.set_phase(plan.options.phase == Phase::test ? TEST : TRAIN);
+    plan.nodes.emplace_back();
+    Node& node = plan.nodes.back();
+    if (static_cast<size_t>(i) < positions.size()) node.position = positions[static_cast<size_t>(i)];
+    try {
+      require(param.propagate_down_size() == 0 || param.propagate_down_size() == param.bottom_size(),
+              "has ", param.bottom_size(), " bottoms but ", param.propagate_down_size(),
+              " propagate_down; give one a bottom, or none");
+      node.layer = Registry::instance().make(param, *plan.context);
+      node.layer->set_trains(plan.trains);
+      node.layer->set_dtype(plan.options.dtype);
+      connect(plan, node, i, param);
+      check_arity(*node.layer, node.bottoms.size(), node.tops.size());
+      set_loss_weights(plan, node, param);
+
+      for (int value : node.bottoms) node.bottom_blobs.push_back(&plan.value(value).blob);
+      for (int value : node.tops) node.top_blobs.push_back(&plan.value(value).blob);
+      node.edges.resize(node.bottoms.size());
+      node.layer->setup(node.bottom_blobs, node.top_blobs);
+      node.layer->reshape(node.bottom_blobs, node.top_blobs);
+    } catch (Error& error) {
+      error.in_layer(param.name(), param.type()).at(node.position);
+      throw;
+    }
+    plan.layers.push_back(node.layer.get());
+    if (param.type() == "Input") {
+      for (int value : node.tops) {
+        plan.value(value).is_input = true;
+        plan.input_names.push_back(plan.value(value).name);
+      }
+    }
+  }
+  plan.layer_count = plan.nodes.size();
+  plan.value_count = plan.values.size();
+
+  for (const auto& value : plan.values) {
+    if (value->uses.empty()) {
+      value->is_output = true;
+      plan.output_names.push_back(value->name);
+    }
+  }
+  for (const auto& name : plan.options.keep) {
+    const auto found = plan.versions.find(name);
+    if (found == plan.versions.end()) {
+      const std::string hint = nearest_name(name, known_names(plan.versions));
+      throw Error("there is no blob '", name, "' to keep",
+                  hint.empty() ? "" : "; did you mean '" + hint + "'?");
+    }
+    plan.value(found->second.back()).keep = true;
+  }
+}
+
+void infer_shapes(Plan& plan) {
+  for (size_t i = 0; i < plan.layer_count; ++i) {
+    Node& node = plan.nodes[i];
+    // An input has the shape that the caller gave it; a fused layer's top is its absorber's.
+    const bool is_input = !node.tops.empty() && plan.value(node.tops[0]).is_input;
+    if (is_input || !node.scheduled()) continue;
+    in_node(node, [&] { node.layer->reshape(node.bottom_blobs, node.top_blobs); });
+  }
+}
+
+}  // namespace crema

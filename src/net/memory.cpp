@@ -1,0 +1,288 @@
+// Liveness, and one arena for all that need not last.
+//
+// Time runs through the forward steps and then, backwards, through the backward ones. A buffer (the
+// data of a value, its diff, or the diff that one reader of several writes) lives from the step that
+// makes it to the last that reads it. Buffers that a layer may pass through in place become one.
+// Then each gets the lowest place in the arena that is free during its life, large ones first.
+#include <algorithm>
+#include <numeric>
+
+#include "net/plan.hpp"
+
+namespace crema {
+namespace {
+
+constexpr size_t kAlignment = 256;
+
+struct Buffer {
+  size_t bytes = 0;
+  int first = 0, last = -1;  // steps; last < first: not needed
+  bool reserved = false;     // own memory, outlives the pass
+  std::vector<Tensor*> tensors;
+};
+
+class Planner {
+ public:
+  explicit Planner(Plan& plan) : plan_(plan) {
+    steps_ = static_cast<int>(plan.order.size());
+    step_of_.assign(plan.nodes.size(), -1);
+    for (int k = 0; k < steps_; ++k) step_of_[static_cast<size_t>(plan.order[k])] = k;
+  }
+
+  void run() {
+    connect();
+    add_data();
+    if (plan_.trains) add_diffs();
+    pass_through();
+    place();
+  }
+
+ private:
+  int forward_step(int node) const { return step_of_[static_cast<size_t>(node)]; }
+  int backward_step(int node) const { return 2 * steps_ - 1 - forward_step(node); }
+  int end() const { return 2 * steps_; }
+
+  /// Who reads what, after fusion and conversions; blobs of their own for all readers but the last.
+  void connect() {
+    for (auto& value : plan_.values) value->uses.clear();
+    for (int id : plan_.order) {
+      Node& node = plan_.node(id);
+      for (size_t i = 0; i < node.bottoms.size(); ++i) {
+        plan_.value(node.bottoms[i]).uses.push_back({id, static_cast<int>(i)});
+        node.bottom_blobs[i] = &plan_.value(node.bottoms[i]).blob;
+        node.edges[i].reset();
+      }
+    }
+    for (auto& value : plan_.values) {
+      bool last = true;  // in order of computation: the first that backward meets
+      value->has_gradient = false;
+      for (size_t u = value->uses.size(); u-- > 0;) {
+        const Use use = value->uses[u];
+        Node& node = plan_.node(use.node);
+        const auto bottom = static_cast<size_t>(use.bottom);
+        if (!node.needs_backward || !node.propagate[bottom]) continue;
+        value->has_gradient = true;
+        if (!last) {
+          node.edges[bottom] = std::make_unique<Blob>(value->blob);
+          node.edges[bottom]->data.unbind();
+          node.edges[bottom]->diff.unbind();
+          node.bottom_blobs[bottom] = node.edges[bottom].get();
+        }
+        last = false;
+      }
+      if (!value->gone && plan_.node(value->producer).needs_backward) value->has_gradient = true;
+      value->reserved = plan_.options.keep_all || value->is_input || value->is_output ||
+                        value->keep || value->loss_weight != 0;
+    }
+  }
+
+  int add(size_t bytes, int first, int last, bool reserved, Tensor* tensor) {
+    buffers_.push_back({bytes, first, last, reserved, {tensor}});
+    parent_.push_back(static_cast<int>(parent_.size()));
+    return static_cast<int>(buffers_.size()) - 1;
+  }
+
+  void add_data() {
+    data_.assign(plan_.values.size(), -1);
+    for (size_t v = 0; v < plan_.values.size(); ++v) {
+      Value& value = *plan_.values[v];
+      if (value.gone) continue;
+      int last = forward_step(value.producer);
+      for (const Use& use : value.uses) {
+        Node& node = plan_.node(use.node);
+        last = std::max(last, forward_step(use.node));
+        if (node.needs_backward && node.layer->backward_reads().bottom_data) {
+          last = std::max(last, backward_step(use.node));
+        }
+      }
+      const Node& producer = plan_.node(value.producer);
+      if (producer.needs_backward && producer.layer->backward_reads().top_data) {
+        last = std::max(last, backward_step(value.producer));
+      }
+      data_[v] = add(value.blob.data.bytes(), forward_step(value.producer),
+                     value.reserved ? end() : last, value.reserved, &value.blob.data);
+      for (const Use& use : value.uses) {
+        Node& node = plan_.node(use.node);
+        if (auto& edge = node.edges[static_cast<size_t>(use.bottom)]) {
+          buffers_.back().tensors.push_back(&edge->data);
+        }
+      }
+    }
+  }
+
+  void add_diffs() {
+    diff_.assign(plan_.values.size(), -1);
+    for (size_t v = 0; v < plan_.values.size(); ++v) {
+      Value& value = *plan_.values[v];
+      if (value.gone || !value.has_gradient) continue;
+      const Node& producer = plan_.node(value.producer);
+      const int produced = backward_step(value.producer);
+      int first = produced, last = producer.needs_backward ? produced : 0;
+      for (const Use& use : value.uses) {
+        const Node& node = plan_.node(use.node);
+        if (!node.needs_backward || !node.propagate[static_cast<size_t>(use.bottom)]) continue;
+        first = std::min(first, backward_step(use.node));
+        last = std::max(last, backward_step(use.node));
+      }
+      diff_[v] = add(value.blob.diff.bytes(), first, value.reserved ? end() : last, value.reserved,
+                     &value.blob.diff);
+      for (const Use& use : value.uses) {
+        Node& node = plan_.node(use.node);
+        auto& edge = node.edges[static_cast<size_t>(use.bottom)];
+        if (!edge) continue;
+        const int step = backward_step(use.node);
+        edges_[{use.node, use.bottom}] =
+            add(edge->diff.bytes(), step, step, plan_.options.keep_all, &edge->diff);
+      }
+    }
+  }
+
+  int find(int b) {
+    while (parent_[static_cast<size_t>(b)] != b) b = parent_[static_cast<size_t>(b)];
+    return b;
+  }
+  Buffer& root(int b) { return buffers_[static_cast<size_t>(find(b))]; }
+
+  void merge(int a, int b) {
+    a = find(a);
+    b = find(b);
+    if (a == b) return;
+    Buffer& into = buffers_[static_cast<size_t>(a)];
+    Buffer& from = buffers_[static_cast<size_t>(b)];
+    parent_[static_cast<size_t>(b)] = a;
+    into.first = std::min(into.first, from.first);
+    into.last = std::max(into.last, from.last);
+    into.reserved = into.reserved || from.reserved;
+    into.tensors.insert(into.tensors.end(), from.tensors.begin(), from.tensors.end());
+    from.tensors.clear();
+  }
+
+  void pass_through() {
+    for (int id : plan_.order) {
+      Node& node = plan_.node(id);
+      if (node.is_conversion || node.bottoms.empty() || node.tops.empty()) continue;
+      const InPlace kind = node.layer->in_place();
+      if (kind == InPlace::never) continue;
+      pass_data(id, node, kind);
+      if (plan_.trains && node.needs_backward && node.tops.size() == 1) pass_diff(id, node, kind);
+    }
+  }
+
+  void pass_data(int id, const Node& node, InPlace kind) {
+    const int bottom = data_[static_cast<size_t>(node.bottoms[0])];
+    for (size_t t = 0; t < node.tops.size(); ++t) {
+      const int top = data_[static_cast<size_t>(node.tops[t])];
+      if (root(top).bytes != root(bottom).bytes) continue;
+      if (kind == InPlace::alias) {
+        merge(bottom, top);
+        continue;
+      }
+      if (t > 0) continue;
+      if (!root(bottom).reserved && !root(top).reserved &&
+          root(bottom).last <= forward_step(id)) {
+        merge(bottom, top);
+      } else if (asked_in_place(node) && !plan_.options.keep_all && !root(top).reserved) {
+        plan_.note(concat("layer '", node.layer->name(), "' runs in place on '",
+                          plan_.value(node.bottoms[0]).name,
+                          "', but what was there is needed again: it gets a buffer of its own"));
+      }
+    }
+  }
+
+  bool asked_in_place(const Node& node) const {
+    return plan_.value(node.bottoms[0]).name == plan_.value(node.tops[0]).name;
+  }
+
+  void pass_diff(int id, Node& node, InPlace) {
+    if (!node.propagate[0]) return;
+    const int top = diff_[static_cast<size_t>(node.tops[0])];
+    const auto edge = edges_.find({id, 0});
+    const int bottom =
+        edge != edges_.end() ? edge->second : diff_[static_cast<size_t>(node.bottoms[0])];
+    if (top < 0 || bottom < 0) return;
+    Buffer& from = root(top);
+    Buffer& into = root(bottom);
+    // The bottom's diff must be born here: a gradient that other readers left there would be lost.
+    const bool born_here = into.first == backward_step(id);
+    if (from.reserved || into.reserved || from.bytes != into.bytes || !born_here ||
+        from.last > backward_step(id)) {
+      return;
+    }
+    merge(bottom, top);
+  }
+
+  void place() {
+    std::vector<int> movable;
+    plan_.memory.activations_unshared = 0;
+    for (size_t b = 0; b < buffers_.size(); ++b) {
+      plan_.memory.activations_unshared += buffers_[b].bytes;
+      if (find(static_cast<int>(b)) != static_cast<int>(b)) continue;
+      if (buffers_[b].reserved) {
+        reserve(buffers_[b]);
+      } else {
+        movable.push_back(static_cast<int>(b));
+      }
+    }
+    std::stable_sort(movable.begin(), movable.end(), [&](int a, int b) {
+      return buffers_[static_cast<size_t>(a)].bytes > buffers_[static_cast<size_t>(b)].bytes;
+    });
+    std::vector<size_t> offset(buffers_.size(), 0);
+    std::vector<int> placed;  // by offset
+    size_t total = 0;
+    for (int b : movable) {
+      const Buffer& buffer = buffers_[static_cast<size_t>(b)];
+      size_t at = 0;
+      for (int other : placed) {
+        const Buffer& neighbour = buffers_[static_cast<size_t>(other)];
+        if (neighbour.last < buffer.first || buffer.last < neighbour.first) continue;
+        const size_t begin = offset[static_cast<size_t>(other)];
+        if (at + buffer.bytes <= begin) break;
+        at = std::max(at, round_up(begin + neighbour.bytes));
+      }
+      offset[static_cast<size_t>(b)] = at;
+      total = std::max(total, round_up(at + buffer.bytes));
+      placed.insert(std::upper_bound(placed.begin(), placed.end(), b,
+                                     [&](int x, int y) {
+                                       return offset[static_cast<size_t>(x)] <
+                                              offset[static_cast<size_t>(y)];
+                                     }),
+                    b);
+    }
+    plan_.memory.activations = total;
+    if (total > 0 && (!plan_.activations || plan_.activations->bytes() < total)) {
+      plan_.activations = std::make_shared<Memory>(total);
+    }
+    for (int b : movable) {
+      const Buffer& buffer = buffers_[static_cast<size_t>(b)];
+      if (buffer.bytes == 0) continue;
+      auto piece = std::make_shared<Memory>(plan_.activations, offset[static_cast<size_t>(b)],
+                                            buffer.bytes);
+      for (Tensor* tensor : buffer.tensors) tensor->bind(piece);
+    }
+  }
+
+  static size_t round_up(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+  /// Memory of its own, kept over plans while it is large enough, so that what the caller wrote into
+  /// an input stays.
+  static void reserve(Buffer& buffer) {
+    Tensor& first = *buffer.tensors.front();
+    std::shared_ptr<Memory> memory = first.memory();
+    if (!memory || memory->bytes() < buffer.bytes) memory = std::make_shared<Memory>(buffer.bytes);
+    for (Tensor* tensor : buffer.tensors) tensor->bind(memory);
+  }
+
+  Plan& plan_;
+  int steps_ = 0;
+  std::vector<int> step_of_;
+  std::vector<Buffer> buffers_;
+  std::vector<int> parent_;
+  std::vector<int> data_, diff_;
+  std::map<std::pair<int, int>, int> edges_;
+};
+
+}  // namespace
+
+void plan_memory(Plan& plan) { Planner(plan).run(); }
+
+}  // namespace crema
