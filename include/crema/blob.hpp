@@ -14,7 +14,7 @@ struct Blob {
   Tensor diff;  // same shape as data; has memory only where backward needs it
 
   Blob() = default;
-  explicit Blob(std::string name) : name(std::move(name)) {}
+  explicit Blob(std::string blob_name) : name(std::move(blob_name)) {}
   explicit Blob(const Shape& shape, DType dtype = DType::f32) : data(shape, dtype), diff(shape, dtype) {}
 
   const Shape& shape() const { return data.shape(); }

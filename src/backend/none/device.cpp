@@ -1,0 +1,24 @@
+// Stands for the CUDA backend in a build without it.
+#include "backend/device.hpp"
+
+#include "crema/error.hpp"
+
+namespace crema {
+namespace {
+
+constexpr const char* kWhy =
+    "this build of Crema has no CUDA support; run on the CPU, or build with the CUDA toolkit and "
+    "cuDNN installed (cmake -DCREMA_CUDA=ON says what is missing)";
+
+}  // namespace
+
+std::unique_ptr<DeviceBackend> make_cuda_backend(int index) {
+  throw Error("cannot use CUDA device ", index, ": ", kWhy);
+}
+
+std::vector<DeviceInfo> cuda_devices(std::string& why) {
+  why = kWhy;
+  return {};
+}
+
+}  // namespace crema

@@ -1,0 +1,71 @@
+#include "crema/context.hpp"
+
+#include <omp.h>
+#include <sched.h>
+
+#include <cstdlib>
+#include <string_view>
+#include <thread>
+
+#include "backend/device.hpp"
+#include "backend/tuner.hpp"
+#include "crema/error.hpp"
+
+namespace crema {
+namespace {
+
+constexpr int kMaxThreads = 4096;
+
+// Cores that the scheduler lets this process run on, fewer than the machine has inside a container
+// or under taskset.
+int usable_cores() {
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  if (sched_getaffinity(0, sizeof(mask), &mask) == 0) return CPU_COUNT(&mask);
+  const unsigned cores = std::thread::hardware_concurrency();
+  return cores > 0 ? static_cast<int>(cores) : 1;
+}
+
+// OMP_NUM_THREADS may be a list, one number a level of nesting; the first counts here.
+int threads_of_environment() {
+  const char* text = std::getenv("OMP_NUM_THREADS");
+  if (text == nullptr || *text == '\0') return 0;
+  char* end = nullptr;
+  const long threads = std::strtol(text, &end, 10);
+  require(end != text && (*end == '\0' || *end == ',') && threads > 0 && threads <= kMaxThreads,
+          "OMP_NUM_THREADS is '", text, "'; use a number from 1 to ", kMaxThreads);
+  return static_cast<int>(threads);
+}
+
+int chosen_threads(int wanted) {
+  require(wanted >= 0 && wanted <= kMaxThreads, "a context cannot use ", wanted,
+          " threads; use 1 to ", kMaxThreads, ", or 0 for all cores");
+  if (wanted > 0) return wanted;
+  const int environment = threads_of_environment();
+  return environment > 0 ? environment : usable_cores();
+}
+
+}  // namespace
+
+Context::Context(ContextOptions options)
+    : options_(std::move(options)), tuner_(std::make_unique<Tuner>()) {
+  options_.threads = chosen_threads(options_.threads);
+  require(options_.device.index >= 0, "device ", options_.device.index,
+          " does not exist; devices count from 0");
+  if (options_.device.type == DeviceType::cuda) {
+    backend_ = make_cuda_backend(options_.device.index);
+  }
+}
+
+Context::~Context() = default;
+
+void Context::log(Severity severity, const std::string& message) const {
+  if (options_.logger) options_.logger(severity, message);
+}
+
+DeviceBackend& Context::backend() const {
+  require(backend_ != nullptr, "a context on the CPU has no device; set ContextOptions::device");
+  return *backend_;
+}
+
+}  // namespace crema

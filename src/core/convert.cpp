@@ -1,0 +1,298 @@
+// Conversion between element types and memory formats.
+//
+// Formats differ in which axis runs fastest: space (contiguous) or channels (the others). Tensors
+// are cut into panels, (up to 16 channels) x (up to 64 places), which have plain strides in every
+// format and fit the innermost cache; a panel is first converted in type, where the types differ,
+// then copied or transposed into place.
+#include "core/convert.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+
+#include "backend/parallel.hpp"
+#include "core/transpose.hpp"
+
+namespace crema {
+namespace {
+
+constexpr int64_t kPanelPlaces = 64;
+constexpr int64_t kMaxBlock = 16;
+// Elements that are worth a thread of their own.
+constexpr int64_t kGrain = 32768;
+
+template <class T>
+constexpr bool kIsSmallFloat = std::is_same_v<T, bfloat16> || std::is_same_v<T, float16>;
+
+template <class To, class From>
+To convert_value(From value) {
+  if constexpr (kIsSmallFloat<From>) {
+    return convert_value<To>(static_cast<float>(value));
+  } else if constexpr (kIsSmallFloat<To>) {
+    return To(static_cast<float>(value));
+  } else if constexpr (std::is_floating_point_v<To>) {
+    return static_cast<To>(value);
+  } else if constexpr (std::is_floating_point_v<From>) {
+    // 2^63 is the least double above all int64_t; the limits of the others are exact.
+    using Limits = std::numeric_limits<To>;
+    if (std::isnan(value)) return To{0};
+    if (value <= static_cast<From>(Limits::min())) return Limits::min();
+    if (value >= static_cast<From>(Limits::max())) return Limits::max();
+    return static_cast<To>(value);
+  } else {
+    using Limits = std::numeric_limits<To>;
+    return static_cast<To>(std::clamp<int64_t>(value, Limits::min(), Limits::max()));
+  }
+}
+
+/// Calls body with a value of the element type.
+template <class Body>
+decltype(auto) dispatch(DType dtype, const Body& body) {
+  switch (dtype) {
+    case DType::f32:
+      return body(float{});
+    case DType::f64:
+      return body(double{});
+    case DType::bf16:
+      return body(bfloat16{});
+    case DType::f16:
+      return body(float16{});
+    case DType::u8:
+      return body(uint8_t{});
+    case DType::i32:
+      return body(int32_t{});
+    case DType::i64:
+      return body(int64_t{});
+  }
+  throw Error("element type ", static_cast<int>(dtype), " does not exist");
+}
+
+/// A matrix of elements; rows lie `stride` elements apart.
+struct Rows {
+  DType dtype;
+  void* data;
+  int64_t stride;
+};
+
+void convert_rows(int64_t rows, int64_t columns, const Rows& from, const Rows& to) {
+  dispatch(from.dtype, [&](auto from_zero) {
+    dispatch(to.dtype, [&](auto to_zero) {
+      using From = decltype(from_zero);
+      using To = decltype(to_zero);
+      for (int64_t row = 0; row < rows; ++row) {
+        const From* source = static_cast<const From*>(from.data) + row * from.stride;
+        To* target = static_cast<To*>(to.data) + row * to.stride;
+        for (int64_t i = 0; i < columns; ++i) target[i] = convert_value<To>(source[i]);
+      }
+    });
+  });
+}
+
+/// A tensor as (batch, channels, places) in memory.
+struct Layout {
+  Layout(const Shape& shape, Format wanted)
+      : batch(shape.dim_or_1(0)),
+        channels(shape.dim_or_1(1)),
+        places(shape.rank() > 2 ? shape.count(2) : 1),
+        format(wanted) {
+    // Different names of the same order of elements.
+    const bool same_order = format == Format::channels_last
+                                ? channels == 1 || places == 1
+                                : places == 1 && channels % block_of(format) == 0;
+    if (same_order) format = Format::contiguous;
+    block = block_of(format);
+    channel_blocks = (channels + block - 1) / block;
+  }
+
+  /// Element number of (n, c, s).
+  int64_t index(int64_t n, int64_t c, int64_t s) const {
+    if (format == Format::contiguous) return (n * channels + c) * places + s;
+    if (format == Format::channels_last) return (n * places + s) * channels + c;
+    return ((n * channel_blocks + c / block) * places + s) * block + c % block;
+  }
+  bool channels_fastest() const { return format != Format::contiguous; }
+  /// Elements from one place (channel) to the next within a block of channels.
+  int64_t place_step() const {
+    return format == Format::contiguous ? 1 : format == Format::channels_last ? channels : block;
+  }
+  int64_t channel_step() const { return format == Format::contiguous ? places : 1; }
+
+  int64_t batch, channels, places;
+  Format format;
+  int64_t block, channel_blocks;
+};
+
+/// One panel on one side.
+struct Panel {
+  void* data;
+  int64_t channel_step, place_step;
+};
+
+template <class E>
+void move_panel(int64_t channels, int64_t padded, int64_t places, const Panel& from,
+                const Panel& to) {
+  const E* source = static_cast<const E*>(from.data);
+  E* target = static_cast<E*>(to.data);
+  const bool transposed = (from.channel_step == 1) != (to.channel_step == 1);
+  if (!transposed) {
+    for (int64_t s = 0; s < places; ++s) {
+      std::memcpy(target + s * to.place_step, source + s * from.place_step, channels * sizeof(E));
+    }
+  } else if (to.channel_step == 1) {
+    transpose(source, from.channel_step, target, to.place_step, channels, places);
+  } else {
+    transpose(source, from.place_step, target, to.channel_step, places, channels);
+  }
+  if (padded == channels) return;
+  for (int64_t s = 0; s < places; ++s) {
+    std::fill_n(target + s * to.place_step + channels, padded - channels, E{0});
+  }
+}
+
+template <class E>
+class Mover {
+ public:
+  Mover(const Layout& from, DType from_dtype, const void* from_data, const Layout& to,
+        DType to_dtype, void* to_data)
+      : from_(from),
+        to_(to),
+        from_dtype_(from_dtype),
+        to_dtype_(to_dtype),
+        from_data_(static_cast<const char*>(from_data)),
+        to_data_(static_cast<E*>(to_data)) {
+    const bool by_8 = from.format == Format::blocked8 || to.format == Format::blocked8;
+    group_ = by_8 ? 8 : kMaxBlock;
+    groups_ = (from.channels + group_ - 1) / group_;
+    chunks_ = (from.places + kPanelPlaces - 1) / kPanelPlaces;
+    places_first_ = from.format != Format::channels_last && to.format != Format::channels_last;
+  }
+
+  void run() const {
+    const int64_t panels = from_.batch * groups_ * chunks_;
+    parallel_for(panels, kGrain / (group_ * kPanelPlaces), [this](int64_t begin, int64_t end) {
+      for (int64_t panel = begin; panel < end; ++panel) {
+        // Neighbouring panels share pages: along space, or along channels where these run fastest.
+        const int64_t n = panel / (groups_ * chunks_);
+        const int64_t rest = panel % (groups_ * chunks_);
+        const int64_t group = places_first_ ? rest / chunks_ : rest % groups_;
+        const int64_t chunk = places_first_ ? rest % chunks_ : rest / groups_;
+        move(n, group * group_, chunk * kPanelPlaces);
+      }
+    });
+  }
+
+ private:
+  void move(int64_t n, int64_t c, int64_t s) const {
+    const int64_t channels = std::min(group_, from_.channels - c);
+    const int64_t places = std::min(kPanelPlaces, from_.places - s);
+    const int64_t padded = to_.block > 1 ? group_ : channels;
+    const char* source =
+        from_data_ + from_.index(n, c, s) * static_cast<int64_t>(size_of(from_dtype_));
+    Panel from{const_cast<char*>(source), from_.channel_step(), from_.place_step()};
+    alignas(64) E converted[kMaxBlock * kPanelPlaces];
+    if (from_dtype_ != to_dtype_) {
+      if (from_.channels_fastest()) {
+        convert_rows(places, channels, {from_dtype_, from.data, from.place_step},
+                     {to_dtype_, converted, kMaxBlock});
+        from = {converted, 1, kMaxBlock};
+      } else {
+        convert_rows(channels, places, {from_dtype_, from.data, from.channel_step},
+                     {to_dtype_, converted, kPanelPlaces});
+        from = {converted, kPanelPlaces, 1};
+      }
+    }
+    const Panel to{to_data_ + to_.index(n, c, s), to_.channel_step(), to_.place_step()};
+    move_panel<E>(channels, padded, places, from, to);
+  }
+
+  const Layout& from_;
+  const Layout& to_;
+  DType from_dtype_, to_dtype_;
+  const char* from_data_;
+  E* to_data_;
+  int64_t group_, groups_, chunks_;
+  bool places_first_;
+};
+
+}  // namespace
+
+void convert_elements(int64_t count, DType from_dtype, const void* from, DType to_dtype, void* to) {
+  const auto from_size = static_cast<int64_t>(size_of(from_dtype));
+  const auto to_size = static_cast<int64_t>(size_of(to_dtype));
+  parallel_for(count, kGrain, [=](int64_t begin, int64_t end) {
+    const char* source = static_cast<const char*>(from) + begin * from_size;
+    char* target = static_cast<char*>(to) + begin * to_size;
+    if (from_dtype == to_dtype) {
+      std::memcpy(target, source, (end - begin) * from_size);
+    } else {
+      convert_rows(1, end - begin, {from_dtype, const_cast<char*>(source), 0},
+                   {to_dtype, target, 0});
+    }
+  });
+}
+
+void convert(const Shape& shape, DType from_dtype, Format from_format, const void* from,
+             DType to_dtype, Format to_format, void* to) {
+  const Layout source(shape, from_format);
+  const Layout target(shape, to_format);
+  if (source.format == target.format) {
+    convert_elements(storage_count(shape, to_format), from_dtype, from, to_dtype, to);
+    return;
+  }
+  const auto run = [&](auto element) {
+    Mover<decltype(element)>(source, from_dtype, from, target, to_dtype, to).run();
+  };
+  switch (size_of(to_dtype)) {
+    case 1:
+      return run(uint8_t{});
+    case 2:
+      return run(uint16_t{});
+    case 4:
+      return run(uint32_t{});
+    default:
+      return run(uint64_t{});
+  }
+}
+
+void fill_elements(const Shape& shape, DType dtype, Format format, double value, void* to) {
+  const Layout layout(shape, format);
+  dispatch(dtype, [&](auto zero) {
+    using T = decltype(zero);
+    T* const data = static_cast<T*>(to);
+    const T element = convert_value<T>(value);
+    const int64_t blocks = layout.block == 1 ? 1 : layout.batch * layout.channel_blocks;
+    const int64_t span = storage_count(shape, format) / blocks;
+    for (int64_t b = 0; b < blocks; ++b) {
+      T* const begin = data + b * span;
+      const int64_t used =
+          layout.block == 1
+              ? 1
+              : std::min(layout.block, layout.channels - b % layout.channel_blocks * layout.block);
+      parallel_for(span, kGrain, [&](int64_t first, int64_t last) {
+        if (used == layout.block) {
+          std::fill(begin + first, begin + last, element);
+        } else {
+          for (int64_t i = first; i < last; ++i) begin[i] = i % layout.block < used ? element : T{};
+        }
+      });
+    }
+  });
+}
+
+int64_t memory_index(const Shape& shape, Format format, int64_t index) {
+  const Layout layout(shape, format);
+  const int64_t place = index % layout.places;
+  const int64_t channel = index / layout.places % layout.channels;
+  return layout.index(index / layout.places / layout.channels, channel, place);
+}
+
+double element_as_double(DType dtype, const void* data, int64_t index) {
+  return dispatch(dtype, [&](auto zero) {
+    using T = decltype(zero);
+    return convert_value<double>(static_cast<const T*>(data)[index]);
+  });
+}
+
+}  // namespace crema

@@ -1,0 +1,203 @@
+#include "crema/filler.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <string_view>
+#include <vector>
+
+#include "backend/parallel.hpp"
+#include "core/dispatch.hpp"
+#include "crema/random.hpp"
+#include "proto/common.pb.h"
+
+namespace crema {
+namespace {
+
+struct TypeName {
+  std::string_view name;
+  Filler::Type type;
+};
+
+constexpr TypeName kTypes[] = {
+    {"constant", Filler::Type::constant}, {"uniform", Filler::Type::uniform},
+    {"gaussian", Filler::Type::gaussian}, {"xavier", Filler::Type::xavier},
+    {"msra", Filler::Type::msra},         {"positive_unitball", Filler::Type::positive_unitball},
+    {"bilinear", Filler::Type::bilinear}};
+
+Filler::Type type_of(const std::string& name) {
+  std::vector<std::string> names;
+  std::string list;
+  for (const TypeName& known : kTypes) {
+    if (known.name == name) return known.type;
+    names.emplace_back(known.name);
+    list += (list.empty() ? "" : ", ") + names.back();
+  }
+  const std::string nearest = nearest_name(name, names);
+  throw Error(
+      "there is no filler '", name, "'; ",
+      nearest.empty() ? concat("use one of ", list) : concat("did you mean '", nearest, "'?"));
+}
+
+// Numbers are drawn in blocks of this many elements, each block a sequence of its own: any thread
+// may draw any block.
+constexpr int64_t kBlock = 4096;
+
+/// Calls body(random, begin, end) for every block of [0, count).
+template <class Body>
+void for_blocks(int64_t count, uint64_t seed, uint64_t stream, const Body& body) {
+  parallel_for((count + kBlock - 1) / kBlock, 4, [&](int64_t first, int64_t last) {
+    for (int64_t block = first; block < last; ++block) {
+      Random random(seed, stream, static_cast<uint64_t>(block));
+      body(random, block * kBlock, std::min(count, (block + 1) * kBlock));
+    }
+  });
+}
+
+template <class T>
+void fill_uniform(T* x, int64_t count, double low, double high, uint64_t seed, uint64_t stream) {
+  for_blocks(count, seed, stream, [=](Random& random, int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) x[i] = static_cast<T>(random.uniform(low, high));
+  });
+}
+
+// Elements are kept with probability `keep`.
+template <class T>
+void fill_gaussian(T* x, int64_t count, double mean, double std, double keep, uint64_t seed,
+                   uint64_t stream) {
+  for_blocks(count, seed, stream, [=](Random& random, int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) x[i] = static_cast<T>(mean + std * random.gaussian());
+    if (keep >= 1) return;
+    for (int64_t i = begin; i < end; ++i) {
+      if (random.uniform(0.0, 1.0) >= keep) x[i] = 0;
+    }
+  });
+}
+
+template <class T>
+void normalize_rows(T* x, int64_t rows, int64_t columns) {
+  parallel_for(rows, kBlock / std::max<int64_t>(columns, 1) + 1, [=](int64_t first, int64_t last) {
+    for (int64_t row = first; row < last; ++row) {
+      T* const begin = x + row * columns;
+      double sum = 0;
+      for (int64_t i = 0; i < columns; ++i) sum += begin[i];
+      for (int64_t i = 0; i < columns; ++i) begin[i] = static_cast<T>(begin[i] / sum);
+    }
+  });
+}
+
+// Weights of linear interpolation around the kernel's centre, the same for all (O, I).
+template <class T>
+void fill_bilinear(T* x, const Shape& shape) {
+  const int64_t side = shape[3];
+  const double half = static_cast<double>((side + 1) / 2);
+  const double centre = static_cast<double>(side - 1) / (2 * half);
+  std::vector<double> weight(side);
+  for (int64_t i = 0; i < side; ++i) {
+    weight[i] = 1 - std::abs(static_cast<double>(i) / half - centre);
+  }
+  const int64_t count = shape.count();
+  for (int64_t i = 0; i < count; ++i) {
+    x[i] = static_cast<T>(weight[i % side] * weight[i / side % side]);
+  }
+}
+
+double norm_of(const Shape& shape, Filler::VarianceNorm norm) {
+  const auto count = static_cast<double>(shape.count());
+  const double fan_in = count / static_cast<double>(shape.dim_or_1(0));
+  const double fan_out = count / static_cast<double>(shape.dim_or_1(1));
+  if (norm == Filler::VarianceNorm::fan_in) return fan_in;
+  if (norm == Filler::VarianceNorm::fan_out) return fan_out;
+  return (fan_in + fan_out) / 2;
+}
+
+double kept_share(int sparse, const Shape& shape) {
+  if (sparse < 0) return 1;
+  const int64_t outputs = shape.dim_or_1(0);
+  require(sparse <= outputs, "gaussian filler: sparse ", sparse, " exceeds the ", outputs,
+          " outputs of shape ", shape.str(), "; lower it or leave it out");
+  return static_cast<double>(sparse) / static_cast<double>(outputs);
+}
+
+}  // namespace
+
+Filler::Filler(const FillerParameter& param)
+    : type(type_of(param.type())),
+      value(param.value()),
+      min(param.min()),
+      max(param.max()),
+      mean(param.mean()),
+      std(param.std()),
+      sparse(param.sparse()),
+      scale(param.scale()) {
+  switch (param.variance_norm()) {
+    case FillerParameter::FAN_IN:
+      variance_norm = VarianceNorm::fan_in;
+      break;
+    case FillerParameter::FAN_OUT:
+      variance_norm = VarianceNorm::fan_out;
+      break;
+    case FillerParameter::AVERAGE:
+      variance_norm = VarianceNorm::average;
+      break;
+  }
+  require(sparse >= -1, "filler: sparse ", sparse, " is negative; leave it out for a dense filler");
+  require(sparse == -1 || type == Type::gaussian, "filler '", param.type(),
+          "' cannot be sparse; only gaussian can");
+  require(min <= max, "filler: min ", min, " exceeds max ", max);
+  require(std >= 0, "filler: std ", std, " is negative");
+}
+
+Filler Filler::constant(double value) {
+  Filler filler;
+  filler.value = value;
+  return filler;
+}
+
+void Filler::fill(Tensor& tensor, uint64_t seed, uint64_t stream) const {
+  require(tensor.format() == Format::contiguous, "fillers fill contiguous tensors, not ",
+          to_string(tensor.format()));
+  const Shape& shape = tensor.shape();
+  const int64_t count = shape.count();
+  if (type == Type::bilinear) {
+    require(shape.rank() == 4 && shape[2] == shape[3],
+            "bilinear filler: needs a parameter of 4 axes with square kernels, not ", shape.str());
+  }
+  if (count == 0) return;
+  if (type == Type::constant) {
+    tensor.fill(value * scale);
+    return;
+  }
+  dispatch_float(tensor.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    T* const x = tensor.host_overwrite<T>();
+    switch (type) {
+      case Type::constant:
+        break;
+      case Type::uniform:
+        fill_uniform(x, count, scale * min, scale * max, seed, stream);
+        break;
+      case Type::gaussian:
+        fill_gaussian(x, count, scale * mean, scale * std, kept_share(sparse, shape), seed, stream);
+        break;
+      case Type::xavier: {
+        const double bound = scale * std::sqrt(3 / norm_of(shape, variance_norm));
+        fill_uniform(x, count, -bound, bound, seed, stream);
+        break;
+      }
+      case Type::msra:
+        fill_gaussian(x, count, 0, scale * std::sqrt(2 / norm_of(shape, variance_norm)), 1, seed,
+                      stream);
+        break;
+      case Type::positive_unitball:
+        fill_uniform(x, count, 0, 1, seed, stream);
+        normalize_rows(x, shape.dim_or_1(0), count / shape.dim_or_1(0));
+        break;
+      case Type::bilinear:
+        fill_bilinear(x, shape);
+        break;
+    }
+  });
+}
+
+}  // namespace crema

@@ -1,0 +1,177 @@
+// Memory: host pages taken lazily, and the state machine of which copy is current.
+#include <sys/mman.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+
+#include "backend/device.hpp"
+#include "crema/tensor.hpp"
+
+namespace crema {
+namespace {
+
+constexpr size_t kAlignment = 64;
+constexpr size_t kMapFrom = size_t{1} << 20;
+constexpr size_t kHugePage = size_t{2} << 20;
+constexpr size_t kPage = 4096;
+
+size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+[[noreturn]] void out_of_memory(size_t bytes) {
+  throw Error("cannot allocate ", bytes, " bytes (", bytes >> 20,
+              " MiB) of host memory; use a smaller batch or fewer nets at once");
+}
+
+// The kernel gives mapped pages zeroed and only when touched. On a 2 MiB boundary it can give huge
+// ones, which saves most of the page faults and TLB misses.
+void* map_pages(size_t bytes) {
+  const size_t wanted = round_up(bytes, kPage);
+  const size_t reserved = wanted + kHugePage;
+  if (reserved < bytes) out_of_memory(bytes);
+  void* base = mmap(nullptr, reserved, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (base == MAP_FAILED) out_of_memory(bytes);
+  char* const begin = static_cast<char*>(base);
+  const size_t head =
+      round_up(reinterpret_cast<size_t>(begin), kHugePage) - reinterpret_cast<size_t>(begin);
+  const size_t tail = reserved - head - wanted;
+  if (head > 0) munmap(begin, head);
+  if (tail > 0) munmap(begin + head + wanted, tail);
+  // Advice only: where it is refused, small pages serve.
+  madvise(begin + head, wanted, MADV_HUGEPAGE);
+  return begin + head;
+}
+
+void* allocate_host(size_t bytes) {
+  if (bytes >= kMapFrom) return map_pages(bytes);
+  const size_t rounded = round_up(bytes > 0 ? bytes : 1, kAlignment);
+  void* pointer = std::aligned_alloc(kAlignment, rounded);
+  if (pointer == nullptr) out_of_memory(bytes);
+  std::memset(pointer, 0, rounded);
+  return pointer;
+}
+
+void release_host(void* pointer, size_t bytes) {
+  if (pointer == nullptr) return;
+  if (bytes >= kMapFrom) {
+    munmap(pointer, round_up(bytes, kPage));
+  } else {
+    std::free(pointer);
+  }
+}
+
+void* advance(void* pointer, size_t offset) { return static_cast<char*>(pointer) + offset; }
+
+// Memories count their versions in ranges of their own, so that what was remembered of one is never
+// taken for that of another at the same address.
+uint64_t first_version() {
+  static std::atomic<uint64_t> memories{0};
+  return ++memories << 32;
+}
+
+}  // namespace
+
+Memory::Memory(size_t bytes) : bytes_(bytes), version_(first_version()) {}
+
+Memory::Memory(std::shared_ptr<Memory> parent, size_t offset, size_t bytes)
+    : bytes_(bytes), version_(first_version()) {
+  require(offset <= parent->bytes() && bytes <= parent->bytes() - offset, "a piece of ", bytes,
+          " bytes at ", offset, " exceeds its memory of ", parent->bytes(), " bytes");
+  current_ = parent->current_;
+  offset_ = parent->offset_ + offset;
+  parent_ = parent->parent_ ? parent->parent_ : std::move(parent);
+}
+
+Memory::~Memory() {
+  if (parent_) return;
+  release_host(host_, bytes_);
+  if (device_ != nullptr) backend_->release(device_);
+}
+
+const void* Memory::host() {
+  to_host();
+  return host_pointer();
+}
+
+void* Memory::host_mut() {
+  to_host();
+  return host_overwrite();
+}
+
+void* Memory::host_overwrite() {
+  void* const pointer = host_pointer();
+  current_ = Current::host;
+  ++version_;
+  return pointer;
+}
+
+const void* Memory::device(DeviceBackend& backend) {
+  to_device(backend);
+  return device_pointer(backend);
+}
+
+void* Memory::device_mut(DeviceBackend& backend) {
+  to_device(backend);
+  return device_overwrite(backend);
+}
+
+void* Memory::device_overwrite(DeviceBackend& backend) {
+  void* const pointer = device_pointer(backend);
+  current_ = Current::device;
+  ++version_;
+  return pointer;
+}
+
+void Memory::zero(size_t offset, size_t bytes) {
+  require(offset <= bytes_ && bytes <= bytes_ - offset, "cannot clear ", bytes, " bytes at ",
+          offset, " of a memory of ", bytes_);
+  ++version_;
+  if (current_ == Current::neither && !parent_) return;  // zero as it is
+  if (current_ == Current::device || current_ == Current::both) {
+    DeviceBackend& backend = *(parent_ ? parent_->backend_ : backend_);
+    backend.fill_zero(advance(device_pointer(backend), offset), bytes);
+  }
+  if (current_ != Current::device) {
+    std::memset(advance(host_pointer(), offset), 0, bytes);
+    if (current_ == Current::neither) current_ = Current::host;
+  }
+}
+
+void* Memory::host_pointer() {
+  if (parent_) return advance(parent_->host_pointer(), offset_);
+  if (host_ == nullptr) host_ = allocate_host(bytes_);
+  return host_;
+}
+
+void* Memory::device_pointer(DeviceBackend& backend) {
+  if (parent_) return advance(parent_->device_pointer(backend), offset_);
+  if (device_ == nullptr) {
+    device_ = backend.allocate(bytes_);
+    backend_ = &backend;
+    backend.fill_zero(device_, bytes_);
+  }
+  require(backend_ == &backend, "memory of ", bytes_,
+          " bytes is in use on another device; give each device its own copy");
+  return device_;
+}
+
+void Memory::to_host() {
+  if (current_ == Current::neither) {
+    current_ = Current::host;
+  } else if (current_ == Current::device) {
+    DeviceBackend& backend = *(parent_ ? parent_->backend_ : backend_);
+    backend.copy_to_host(host_pointer(), device_pointer(backend), bytes_);
+    current_ = Current::both;
+  }
+}
+
+void Memory::to_device(DeviceBackend& backend) {
+  if (current_ == Current::neither) {
+    current_ = Current::device;
+  } else if (current_ == Current::host) {
+    backend.copy_to_device(device_pointer(backend), host_pointer(), bytes_);
+    current_ = Current::both;
+  }
+}
+
+}  // namespace crema

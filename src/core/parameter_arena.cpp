@@ -1,0 +1,52 @@
+#include "crema/parameter_arena.hpp"
+
+#include "core/checked.hpp"
+
+namespace crema {
+namespace {
+
+// 64 bytes of f32: every segment starts on a cache line, and vector loops meet no shared one.
+constexpr int64_t kSegmentUnit = 16;
+
+}  // namespace
+
+void ParameterArena::build(std::vector<Segment> owners, DType dtype, bool with_gradients) {
+  require(dtype == DType::f32 || dtype == DType::f64, "parameters are kept in f32 or f64, not in ",
+          to_string(dtype));
+  int64_t end = 0;
+  for (Segment& segment : owners) {
+    require(!segment.parameter->is_shared(), "parameter ", segment.index, " of layer '",
+            segment.layer, "' shares the memory of another and has no segment of its own");
+    segment.offset = end;
+    segment.count = segment.parameter->shape().count();
+    const int64_t padded = checked_add(segment.count, kSegmentUnit - 1, "parameters of a net");
+    end = checked_add(end, padded / kSegmentUnit * kSegmentUnit, "parameters of a net");
+  }
+  segments_ = std::move(owners);
+  size_ = end;
+  dtype_ = dtype;
+  data_ = Tensor(Shape{size_}, dtype);
+  data_.bind(std::make_shared<Memory>(data_.bytes()));
+  diff_ = with_gradients ? data_ : Tensor(Shape{0}, dtype);
+  if (with_gradients) diff_.bind(std::make_shared<Memory>(diff_.bytes()));
+  for (const Segment& segment : segments_) {
+    Parameter& parameter = *segment.parameter;
+    if (parameter.data.dtype() != dtype) {
+      parameter.data = parameter.data.has_memory() ? parameter.data.to(dtype, Format::contiguous)
+                                                   : Tensor(parameter.shape(), dtype);
+    }
+    const size_t offset = static_cast<size_t>(segment.offset) * size_of(dtype);
+    parameter.bind(data_.memory(), offset, diff_.memory(), offset);
+  }
+}
+
+void ParameterArena::clear_gradients() {
+  for (const Segment& segment : segments_) segment.parameter->clear_gradient();
+}
+
+void ParameterArena::settle_gradients() {
+  if (!diff_.has_memory()) return;
+  for (const Segment& segment : segments_) segment.parameter->gradient();
+}
+
+}  // namespace crema

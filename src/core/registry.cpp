@@ -1,0 +1,59 @@
+#include "crema/registry.hpp"
+
+#include "proto/layer.pb.h"
+
+namespace crema {
+
+/// Calls every room's registration; written by the build, see scripts/cmake/rooms.cmake.
+void register_all_rooms(Registry& registry);
+
+Registry& Registry::instance() {
+  static Registry registry;
+  static const bool registered = (register_all_rooms(registry), true);
+  static_cast<void>(registered);
+  return registry;
+}
+
+void Registry::add(const std::string& type, LayerFactory factory) {
+  require(!type.empty(), "a layer type needs a name to be registered");
+  require(factories_.emplace(type, std::move(factory)).second, "layer type '", type,
+          "' is registered already; give the new one another name");
+}
+
+void Registry::add_engine(const std::string& type, EngineEntry entry) {
+  auto& entries = engines_[type];
+  for (const EngineEntry& known : entries) {
+    require(known.name != entry.name || known.device != entry.device, "engine '", entry.name,
+            "' of layer type '", type, "' is registered already; give the new one another name");
+  }
+  entries.push_back(std::move(entry));
+}
+
+std::unique_ptr<Layer> Registry::make(const LayerParameter& param, Context& context) const {
+  const auto known = factories_.find(param.type());
+  if (known != factories_.end()) return known->second(param, context);
+  const std::string nearest = nearest_name(param.type(), types());
+  Error error(param.type().empty() ? concat("the layer has no type; add type: \"...\"")
+                                   : concat("there is no layer type '", param.type(), "'"),
+              nearest.empty() ? "" : concat("; did you mean '", nearest, "'?"));
+  throw error.in_layer(param.name(), param.type());
+}
+
+std::vector<const EngineEntry*> Registry::engines(const std::string& type,
+                                                  DeviceType device) const {
+  std::vector<const EngineEntry*> result;
+  const auto known = engines_.find(type);
+  if (known == engines_.end()) return result;
+  for (const EngineEntry& entry : known->second) {
+    if (entry.device == device) result.push_back(&entry);
+  }
+  return result;
+}
+
+std::vector<std::string> Registry::types() const {
+  std::vector<std::string> result;
+  for (const auto& [type, factory] : factories_) result.push_back(type);
+  return result;
+}
+
+}  // namespace crema

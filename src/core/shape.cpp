@@ -1,0 +1,63 @@
+#include "crema/shape.hpp"
+
+#include <algorithm>
+
+#include "core/checked.hpp"
+#include "crema/error.hpp"
+
+namespace crema {
+namespace {
+
+std::string joined(const std::vector<int64_t>& dims, char separator) {
+  std::string text;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (i > 0) text += separator;
+    text += std::to_string(dims[i]);
+  }
+  return text;
+}
+
+}  // namespace
+
+Shape::Shape(std::vector<int64_t> dims) : dims_(std::move(dims)) {
+  for (size_t i = 0; i < dims_.size(); ++i) {
+    require(dims_[i] >= 0, "shape ", joined(dims_, 'x'), ": dimension ", i, " is negative");
+  }
+}
+
+void Shape::set(int axis, int64_t value) {
+  const int index = canonical_axis(axis);
+  require(value >= 0, "shape ", str(), ": dimension ", index, " cannot become ", value,
+          "; dimensions are 0 or more");
+  dims_[index] = value;
+}
+
+int64_t Shape::count(int first, int last) const {
+  require(0 <= first && first <= last && last <= rank(), "shape ", str(), ": no axes [", first,
+          ", ", last, "); its rank is ", rank());
+  const auto begin = dims_.begin() + first;
+  const auto end = dims_.begin() + last;
+  // A dimension of 0 makes the product 0, however large the others are.
+  if (std::find(begin, end, 0) != end) return 0;
+  int64_t product = 1;
+  for (auto dim = begin; dim != end; ++dim) {
+    require(!__builtin_mul_overflow(product, *dim, &product), "shape ", str(),
+            ": its number of elements does not fit 64 bits; use smaller dimensions");
+  }
+  return product;
+}
+
+int Shape::canonical_axis(int axis) const {
+  require(-rank() <= axis && axis < rank(), "axis ", axis, " is outside shape ", str(),
+          rank() == 0 ? concat("; a scalar has no axes")
+                      : concat("; use ", -rank(), " to ", rank() - 1));
+  return axis < 0 ? axis + rank() : axis;
+}
+
+std::string Shape::str() const { return rank() == 0 ? "scalar" : joined(dims_, 'x'); }
+
+std::string Shape::published_str() const {
+  return rank() == 0 ? "(1)" : concat(joined(dims_, ' '), " (", count(), ")");
+}
+
+}  // namespace crema

@@ -1,0 +1,157 @@
+#include "crema/tensor.hpp"
+
+#include <cstring>
+
+#include "backend/parallel.hpp"
+#include "core/checked.hpp"
+#include "core/convert.hpp"
+
+namespace crema {
+namespace {
+
+// Tensors of rank below 3 are contiguous; sizes in bytes have to fit as well as those in elements.
+void check_layout(const Shape& shape, DType dtype, Format format) {
+  checked_multiply(storage_count(shape, format), static_cast<int64_t>(size_of(dtype)),
+                   "bytes of a tensor");
+}
+
+}  // namespace
+
+Tensor::Tensor(Shape shape, DType dtype, Format format)
+    : shape_(std::move(shape)), dtype_(dtype), format_(format) {
+  check_layout(shape_, dtype_, format_);
+}
+
+void Tensor::reshape(const Shape& shape) {
+  if (shape == shape_) return;
+  const Format format = shape.rank() < 3 ? Format::contiguous : format_;
+  check_layout(shape, dtype_, format);
+  shape_ = shape;
+  format_ = format;
+  if (memory_ && bytes() > memory_->bytes() - offset_) unbind();
+}
+
+void Tensor::set_layout(DType dtype, Format format) {
+  check_layout(shape_, dtype, format);
+  dtype_ = dtype;
+  format_ = format;
+  if (memory_ && (bytes() > memory_->bytes() - offset_ || offset_ % size_of(dtype) != 0)) unbind();
+}
+
+void Tensor::bind(std::shared_ptr<Memory> memory, size_t offset) {
+  require(memory != nullptr, "a tensor cannot be bound to no memory; use unbind");
+  require(offset <= memory->bytes() && bytes() <= memory->bytes() - offset, "a tensor of ",
+          shape_.str(), " (", bytes(), " bytes) at ", offset, " exceeds its memory of ",
+          memory->bytes(), " bytes");
+  require(offset % size_of(dtype_) == 0, "a tensor of ", to_string(dtype_),
+          " cannot start at byte ", offset, "; use a multiple of ", size_of(dtype_));
+  memory_ = std::move(memory);
+  offset_ = offset;
+}
+
+void Tensor::unbind() {
+  memory_.reset();
+  offset_ = 0;
+}
+
+Tensor Tensor::view(const Shape& shape) const {
+  require(format_ == Format::contiguous, "a view of a ", to_string(format_), " tensor of shape ",
+          shape_.str(), " as ", shape.str(), " needs contiguous memory; take contiguous() first");
+  require(shape.count() == count(), "a view of shape ", shape.str(), " has ", shape.count(),
+          " elements, but ", shape_.str(), " has ", count());
+  need_memory();
+  Tensor result = *this;
+  result.shape_ = shape;
+  return result;
+}
+
+void Tensor::copy_from(const Tensor& source) {
+  require(source.shape_ == shape_, "cannot copy a tensor of shape ", source.shape_.str(),
+          " into one of shape ", shape_.str());
+  if (count() == 0) return;
+  const bool same_layout = source.dtype_ == dtype_ && source.format_ == format_;
+  if (same_layout && same_memory(source)) return;
+  // The source first: where the two share one memory, its contents have to be fetched.
+  const void* from = source.host_bytes();
+  convert(shape_, source.dtype_, source.format_, from, dtype_, format_, host_overwrite_raw(dtype_));
+}
+
+Tensor Tensor::to(DType dtype, Format format) const {
+  Tensor result(shape_, dtype, format);
+  result.copy_from(*this);
+  return result;
+}
+
+Tensor Tensor::contiguous() const {
+  return format_ == Format::contiguous ? *this : to(dtype_, Format::contiguous);
+}
+
+void Tensor::fill(double value) {
+  if (count() == 0) return;
+  need_memory();
+  if (value == 0) {
+    memory_->zero(offset_, bytes());
+    return;
+  }
+  fill_elements(shape_, dtype_, format_, value, host_overwrite_raw(dtype_));
+}
+
+double Tensor::at(int64_t index) const {
+  require(0 <= index && index < count(), "element ", index, " is outside a tensor of shape ",
+          shape_.str(), " with ", count(), " elements");
+  return element_as_double(dtype_, host_bytes(), memory_index(shape_, format_, index));
+}
+
+const void* Tensor::host_raw(DType as) const {
+  check_access(as);
+  need_memory();
+  return static_cast<const char*>(memory_->host()) + offset_;
+}
+
+void* Tensor::host_mut_raw(DType as) {
+  check_access(as);
+  need_memory();
+  return static_cast<char*>(memory_->host_mut()) + offset_;
+}
+
+// Only who covers a whole memory may skip fetching the rest of it.
+void* Tensor::host_overwrite_raw(DType as) {
+  check_access(as);
+  need_memory();
+  const bool all = offset_ == 0 && bytes() == memory_->bytes();
+  return static_cast<char*>(all ? memory_->host_overwrite() : memory_->host_mut()) + offset_;
+}
+
+const void* Tensor::device_raw(DType as, DeviceBackend& backend) const {
+  check_access(as);
+  need_memory();
+  return static_cast<const char*>(memory_->device(backend)) + offset_;
+}
+
+void* Tensor::device_mut_raw(DType as, DeviceBackend& backend) {
+  check_access(as);
+  need_memory();
+  return static_cast<char*>(memory_->device_mut(backend)) + offset_;
+}
+
+void* Tensor::device_overwrite_raw(DType as, DeviceBackend& backend) {
+  check_access(as);
+  need_memory();
+  const bool all = offset_ == 0 && bytes() == memory_->bytes();
+  return static_cast<char*>(all ? memory_->device_overwrite(backend)
+                                : memory_->device_mut(backend)) +
+         offset_;
+}
+
+void Tensor::check_access(DType as) const {
+  require(as == dtype_, "a tensor of ", to_string(dtype_), " and shape ", shape_.str(),
+          " was accessed as ", to_string(as), "; convert it with to() first");
+}
+
+void Tensor::need_memory() const {
+  if (memory_) return;
+  memory_ = std::make_shared<Memory>(bytes());
+  offset_ = 0;
+}
+
+}  // namespace crema
