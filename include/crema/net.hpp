@@ -127,6 +127,8 @@ class Net {
   /// Runs one step; for timing. backward_step needs NetStep::backward.
   void forward_step(size_t step);
   void backward_step(size_t step);
+  /// The tops of a step. Their memory may be used again by later steps.
+  Blobs step_tops(size_t step) const;
   /// Weight of blob `name` in the loss, 0 when it is none.
   float loss_weight(const std::string& name) const;
 

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "backend/tuner.hpp"
 #include "net/conversion.hpp"
 #include "net/plan.hpp"
 
@@ -108,6 +109,36 @@ Choices collect(Plan& plan) {
   return choices;
 }
 
+/// Under which the choice for a node is remembered: what is chosen decides rounding, so a resumed run
+/// must choose the same.
+std::string decision_key(const Plan& plan, int node) {
+  const Node& n = plan.nodes[static_cast<size_t>(node)];
+  return concat("formats of ", n.layer->name(), " on ", n.bottom_blobs[0]->shape().str(),
+                plan.trains ? " training" : " inference");
+}
+
+std::string describe(const FormatOption& option) {
+  return concat(to_string(option.bottom), ">", to_string(option.top), "@", option.engine);
+}
+
+/// The options that the tuner remembers for all free nodes; empty when one is not known.
+std::vector<int> remembered(const Plan& plan, const Choices& choices) {
+  std::vector<int> forced(plan.layer_count, -1);
+  for (int n : choices.free) {
+    std::string decision;
+    if (!plan.context->tuner().decided(decision_key(plan, n), decision)) return {};
+    const auto& options = choices.options[static_cast<size_t>(n)];
+    const auto found = std::find_if(options.begin(), options.end(), [&](const FormatOption& o) {
+      return describe(o) == decision;
+    });
+    if (found == options.end()) return {};
+    forced[static_cast<size_t>(n)] = static_cast<int>(found - options.begin());
+  }
+  std::vector<int> picked(plan.layer_count, -1);
+  evaluate(plan, choices, forced, picked);
+  return picked;
+}
+
 std::vector<int> search(const Plan& plan, const Choices& choices) {
   std::vector<int> best(plan.layer_count, -1), picked(plan.layer_count, -1);
   double best_seconds = std::numeric_limits<double>::infinity();
@@ -202,7 +233,16 @@ int converted(Plan& plan, int value, Format format) {
 
 void choose_formats(Plan& plan) {
   const Choices choices = collect(plan);
-  const std::vector<int> picked = search(plan, choices);
+  std::vector<int> picked = remembered(plan, choices);
+  if (picked.empty()) {
+    picked = search(plan, choices);
+    for (int n : choices.free) {
+      const auto& options = choices.options[static_cast<size_t>(n)];
+      const int choice = picked[static_cast<size_t>(n)];
+      plan.context->tuner().decide(decision_key(plan, n),
+                                   describe(options[static_cast<size_t>(choice)]));
+    }
+  }
   plan.order.clear();
   for (size_t n = 0; n < plan.layer_count; ++n) {
     if (!plan.nodes[n].scheduled()) continue;

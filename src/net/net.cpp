@@ -296,6 +296,10 @@ void Net::backward_step(size_t step) {
   backward_node(*plan_, plan_->order.at(step));
 }
 
+Blobs Net::step_tops(size_t step) const {
+  return plan_->node(plan_->order.at(step)).top_blobs;
+}
+
 float Net::loss_weight(const std::string& name) const {
   const auto found = plan_->versions.find(name);
   return found == plan_->versions.end() ? 0 : plan_->value(found->second.back()).loss_weight;

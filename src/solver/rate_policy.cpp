@@ -1,0 +1,87 @@
+#include "solver/rate_policy.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "proto/solver.pb.h"
+
+namespace crema {
+
+RatePolicy::RatePolicy(const SolverParameter& param)
+    : base_(param.base_lr()),
+      gamma_(param.gamma()),
+      power_(param.power()),
+      step_(param.stepsize()),
+      max_iter_(param.max_iter()),
+      steps_(param.stepvalue().begin(), param.stepvalue().end()) {
+  const std::string& name = param.lr_policy();
+  const std::vector<std::string> names = {"fixed",     "step", "exp",    "inv",
+                                          "multistep", "poly", "sigmoid"};
+  const auto found = std::find(names.begin(), names.end(), name);
+  if (found == names.end()) {
+    std::string list;
+    for (const auto& known : names) list += (list.empty() ? "" : ", ") + known;
+    const std::string hint = nearest_name(name, names);
+    throw Error("lr_policy '", name, "' is unknown",
+                hint.empty() ? "" : "; did you mean '" + hint + "'?", " Policies: ", list);
+  }
+  kind_ = static_cast<Kind>(found - names.begin());
+  auto need = [&](bool given, const char* field) {
+    require(given, "lr_policy '", name, "' needs ", field, "; add it to the solver");
+  };
+  require(param.has_base_lr(), "the solver needs base_lr, the learning rate to start with");
+  switch (kind_) {
+    case Kind::fixed:
+      break;
+    case Kind::step:
+      need(param.has_gamma(), "gamma");
+      need(param.stepsize() > 0, "a positive stepsize");
+      break;
+    case Kind::exp:
+      need(param.has_gamma(), "gamma");
+      break;
+    case Kind::inv:
+      need(param.has_gamma(), "gamma");
+      need(param.has_power(), "power");
+      break;
+    case Kind::multistep:
+      need(param.has_gamma(), "gamma");
+      need(!steps_.empty(), "at least one stepvalue");
+      require(std::is_sorted(steps_.begin(), steps_.end()), "the stepvalue entries must ascend");
+      break;
+    case Kind::poly:
+      need(param.has_power(), "power");
+      need(param.max_iter() > 0, "a positive max_iter");
+      break;
+    case Kind::sigmoid:
+      need(param.has_gamma(), "gamma");
+      need(param.stepsize() > 0, "a positive stepsize");
+      break;
+  }
+}
+
+double RatePolicy::rate(int iteration) const {
+  const double i = iteration;
+  switch (kind_) {
+    case Kind::fixed:
+      return base_;
+    case Kind::step:
+      return base_ * std::pow(gamma_, iteration / step_);
+    case Kind::exp:
+      return base_ * std::pow(gamma_, i);
+    case Kind::inv:
+      return base_ * std::pow(1 + gamma_ * i, -power_);
+    case Kind::multistep: {
+      const auto passed = std::upper_bound(steps_.begin(), steps_.end(), iteration);
+      return base_ * std::pow(gamma_, static_cast<double>(passed - steps_.begin()));
+    }
+    case Kind::poly:
+      // A resumed run may stand past the end; the rate is then 0, not the power of a negative.
+      return base_ * std::pow(std::max(0.0, 1 - i / max_iter_), power_);
+    case Kind::sigmoid:
+      return base_ / (1 + std::exp(-gamma_ * (i - step_)));
+  }
+  return base_;
+}
+
+}  // namespace crema

@@ -1,0 +1,147 @@
+#include "solver/settings.hpp"
+
+#include <google/protobuf/descriptor.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <set>
+
+#include "proto/solver.pb.h"
+
+namespace crema {
+namespace fs = std::filesystem;
+namespace {
+
+/// The net's file as named, or beside the solver where the working directory lacks it.
+std::string locate(const std::string& file, const std::string& solver_file) {
+  if (fs::exists(file) || solver_file.empty() || fs::path(file).is_absolute()) return file;
+  const fs::path beside = fs::path(solver_file).parent_path() / file;
+  return fs::exists(beside) ? beside.string() : file;
+}
+
+NetOptions net_options(const SolverOptions& options, Phase phase, const NetState* state) {
+  NetOptions result;
+  result.phase = phase;
+  result.level = options.level;
+  result.stages = options.stages;
+  result.dtype = options.dtype;
+  result.fuse = options.fuse;
+  if (state) {
+    if (state->has_level()) result.level = state->level();
+    result.stages.insert(result.stages.end(), state->stage().begin(), state->stage().end());
+  }
+  return result;
+}
+
+}  // namespace
+
+SolverNets resolve_nets(const SolverParameter& param, const SolverOptions& options,
+                        const std::string& solver_file) {
+  SolverNets nets;
+  const int given = param.has_net() + param.has_net_param() + param.has_train_net() +
+                    param.has_train_net_param();
+  require(given != 0, "the solver names no net; add net: \"FILE\"");
+  require(given == 1, "the solver names ", given,
+          " training nets; keep one of net, net_param, train_net, train_net_param");
+  auto from_file = [&](const std::string& file, const NetOptions& net) {
+    return NetSource{locate(file, solver_file), nullptr, net};
+  };
+  const NetOptions train = net_options(options, Phase::train,
+                                       param.has_train_state() ? &param.train_state() : nullptr);
+  if (param.has_net()) nets.train = from_file(param.net(), train);
+  if (param.has_train_net()) nets.train = from_file(param.train_net(), train);
+  if (param.has_net_param()) nets.train = {"", &param.net_param(), train};
+  if (param.has_train_net_param()) nets.train = {"", &param.train_net_param(), train};
+
+  // Test nets: test_net_param, then test_net, then as many of `net` as test_iter has left.
+  const int own = param.test_net_param_size() + param.test_net_size();
+  const int total = param.test_iter_size();
+  const bool generic = param.has_net() || param.has_net_param();
+  if (generic) {
+    require(total >= own, "the solver has ", own, " test nets but ", total,
+            " test_iter; give one a net");
+  } else {
+    require(total == own, "the solver has ", own, " test nets but ", total,
+            " test_iter; give one a net");
+  }
+  require(param.test_state_size() == 0 || param.test_state_size() == total, "the solver has ", total,
+          " test nets but ", param.test_state_size(), " test_state; give one a net, or none");
+  for (int i = 0; i < total; ++i) {
+    const NetOptions net = net_options(
+        options, Phase::test, param.test_state_size() ? &param.test_state(i) : nullptr);
+    const int file = i - param.test_net_param_size();
+    if (i < param.test_net_param_size()) {
+      nets.tests.push_back({"", &param.test_net_param(i), net});
+    } else if (file < param.test_net_size()) {
+      nets.tests.push_back(from_file(param.test_net(file), net));
+    } else {
+      nets.tests.push_back(nets.train);
+      nets.tests.back().options = net;
+    }
+    require(param.test_iter(i) > 0, "test_iter ", param.test_iter(i),
+            " tests nothing; give the number of batches of a test");
+    nets.test_iterations.push_back(param.test_iter(i));
+  }
+  require(total == 0 || param.test_interval() > 0,
+          "the solver has test nets but no test_interval; add it, or remove test_iter");
+  return nets;
+}
+
+void check_settings(const SolverParameter& param, std::vector<std::string>& notes) {
+  require(param.iter_size() > 0, "iter_size ", param.iter_size(), " must be at least 1");
+  require(param.average_loss() > 0, "average_loss ", param.average_loss(), " must be at least 1");
+  require(param.max_iter() >= 0, "max_iter ", param.max_iter(), " must not be negative");
+  require(param.test_interval() >= 0, "test_interval ", param.test_interval(),
+          " must not be negative");
+  require(param.snapshot() >= 0, "snapshot ", param.snapshot(), " must not be negative");
+  require(param.display() >= 0, "display ", param.display(), " must not be negative");
+  require(param.momentum() >= 0 && param.momentum() < 1, "momentum ", param.momentum(),
+          " must lie in [0, 1)");
+  require(param.weight_decay() >= 0, "weight_decay ", param.weight_decay(),
+          " must not be negative");
+  require(param.snapshot_format() == SolverParameter::BINARYPROTO,
+          "snapshot_format HDF5 is not available; use BINARYPROTO");
+
+  static const std::set<std::string> known = {
+      "net", "net_param", "train_net", "test_net", "train_net_param", "test_net_param",
+      "train_state", "test_state", "test_iter", "test_interval", "test_compute_loss",
+      "test_initialization", "base_lr", "display", "average_loss", "max_iter", "iter_size",
+      "lr_policy", "gamma", "power", "momentum", "weight_decay", "regularization_type", "stepsize",
+      "stepvalue", "clip_gradients", "snapshot", "snapshot_prefix", "snapshot_diff",
+      "snapshot_format", "solver_mode", "device_id", "random_seed", "type", "delta", "momentum2",
+      "rms_decay", "debug_info", "snapshot_after_train", "solver_type", "layer_wise_reduce",
+      "weights"};
+  std::vector<const google::protobuf::FieldDescriptor*> fields;
+  param.GetReflection()->ListFields(param, &fields);
+  for (const auto* field : fields) {
+    if (known.count(std::string(field->name()))) continue;
+    notes.push_back("the solver's setting '" + std::string(field->name()) +
+                    "' belongs to a fork and has no effect");
+  }
+}
+
+std::string snapshot_prefix(const SolverParameter& param, const std::string& solver_file) {
+  const std::string stem =
+      solver_file.empty() ? "snapshot" : fs::path(solver_file).replace_extension().string();
+  if (!param.has_snapshot_prefix()) return stem;
+  if (fs::is_directory(param.snapshot_prefix())) {
+    return (fs::path(param.snapshot_prefix()) / fs::path(stem).filename()).string();
+  }
+  return param.snapshot_prefix();
+}
+
+void check_snapshot_place(const std::string& prefix, size_t bytes) {
+  fs::path folder = fs::path(prefix).parent_path();
+  if (folder.empty()) folder = ".";
+  require(fs::is_directory(folder), "snapshots cannot be written: there is no folder '",
+          folder.string(), "'; make it, or change snapshot_prefix");
+  require(access(folder.c_str(), W_OK) == 0, "snapshots cannot be written: no right to write in '",
+          folder.string(), "'; change its permissions or snapshot_prefix");
+  std::error_code unknown;
+  const fs::space_info space = fs::space(folder, unknown);
+  require(unknown || space.available >= bytes, "snapshots cannot be written: '", folder.string(),
+          "' has ", space.available / 1000000, " MB free, one snapshot takes ", bytes / 1000000,
+          " MB");
+}
+
+}  // namespace crema

@@ -1,0 +1,44 @@
+// What a solver prototxt asks for, checked before anything is built.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "crema/solver.hpp"
+
+namespace crema {
+
+class NetParameter;
+
+/// One net that the solver builds: from a file, or inline.
+struct NetSource {
+  std::string file;                       // empty: inline
+  const NetParameter* inlined = nullptr;  // belongs to the SolverParameter
+  NetOptions options;                     // phase, level, stages
+};
+
+struct SolverNets {
+  NetSource train;
+  std::vector<NetSource> tests;
+  std::vector<int> test_iterations;  // batches of each test net
+};
+
+/// Which nets to build, in which states. `solver_file` is where the solver stands ("" when it was
+/// given as a message): a net that is not found from the working directory is looked for beside it.
+/// Error for none, several, or test settings that contradict each other.
+SolverNets resolve_nets(const SolverParameter& param, const SolverOptions& options,
+                        const std::string& solver_file);
+
+/// Checks every number of the solver; Error for what cannot work, and a line in `notes` for each
+/// setting of a fork that has no effect here.
+void check_settings(const SolverParameter& param, std::vector<std::string>& notes);
+
+/// Prefix of snapshot files: snapshot_prefix, or the solver's file name without its ending. A folder
+/// gets the solver's name appended.
+std::string snapshot_prefix(const SolverParameter& param, const std::string& solver_file);
+
+/// Error when no snapshot of `bytes` could be written under the prefix: no such folder, no right to
+/// write, no space.
+void check_snapshot_place(const std::string& prefix, size_t bytes);
+
+}  // namespace crema

@@ -1,0 +1,148 @@
+#include "solver/snapshot.hpp"
+
+#include <filesystem>
+
+#include "backend/tuner.hpp"
+#include "data/data_source.hpp"
+#include "model/binary_format.hpp"
+#include "proto/solver.pb.h"
+
+namespace crema {
+namespace fs = std::filesystem;
+namespace {
+
+/// "data" for the training net's layer, "test0/data" for the first test net's.
+std::string cursor_name(int test, const Layer& layer) {
+  return test < 0 ? layer.name() : concat("test", test, "/", layer.name());
+}
+
+template <class Body>
+void for_data_sources(const RunState& run, const Body& body) {
+  for (int test = -1; test < static_cast<int>(run.tests.size()); ++test) {
+    Net& net = test < 0 ? *run.train : *run.tests[static_cast<size_t>(test)];
+    for (Layer* layer : net.layers()) {
+      if (auto* source = dynamic_cast<DataSource*>(layer)) body(cursor_name(test, *layer), *source);
+    }
+  }
+}
+
+void save_segment(const Tensor& from, const ParameterArena::Segment& segment, BlobProto& to) {
+  for (int64_t dim : segment.parameter->shape().dims()) to.mutable_shape()->add_dim(dim);
+  if (from.dtype() == DType::f64) {
+    const double* values = from.host<double>() + segment.offset;
+    to.mutable_double_data()->Assign(values, values + segment.count);
+  } else {
+    const float* values = from.host<float>() + segment.offset;
+    to.mutable_data()->Assign(values, values + segment.count);
+  }
+}
+
+void load_segment(const BlobProto& from, const ParameterArena::Segment& segment, Tensor& to) {
+  const int64_t given = from.double_data_size() ? from.double_data_size() : from.data_size();
+  require(given == segment.count, "the state's history for parameter ", segment.index,
+          " of layer '", segment.layer, "' has ", given, " values, the net ", segment.count,
+          "; it belongs to another net");
+  auto value = [&](int i) {
+    return from.double_data_size() ? from.double_data(i) : static_cast<double>(from.data(i));
+  };
+  for (int i = 0; i < static_cast<int>(segment.count); ++i) {
+    if (to.dtype() == DType::f64) {
+      to.host_mut<double>()[segment.offset + i] = value(i);
+    } else {
+      to.host_mut<float>()[segment.offset + i] = static_cast<float>(value(i));
+    }
+  }
+}
+
+}  // namespace
+
+std::string write_snapshot(const std::string& prefix, const RunState& run, bool with_diffs) {
+  const std::string stem = concat(prefix, "_iter_", run.iteration);
+  const std::string weights = stem + ".caffemodel";
+  NetParameter net;
+  run.train->save(net, with_diffs);
+  write_binary_proto_atomically(weights, net);
+
+  SolverState state;
+  state.set_iter(run.iteration);
+  state.set_learned_net(weights);
+  state.set_current_step(run.current_step);
+  for (const Tensor& history : *run.history) {
+    for (const auto& segment : run.train->params().segments()) {
+      save_segment(history, segment, *state.add_history());
+    }
+  }
+  for_data_sources(run, [&](const std::string& name, const DataSource& source) {
+    const auto [epoch, position] = source.cursor();
+    auto* cursor = state.add_data_cursor();
+    cursor->set_layer(name);
+    cursor->set_epoch(epoch);
+    cursor->set_position(position);
+  });
+  const Context& context = run.train->context();
+  state.set_seed(context.seed());
+  for (const auto& [problem, choice] : context.tuner().decisions()) {
+    auto* record = state.add_tuning();
+    record->set_problem(problem);
+    record->set_choice(choice);
+  }
+  const std::string path = stem + ".solverstate";
+  write_binary_proto_atomically(path, state);
+  return path;
+}
+
+void read_state(const std::string& path, SolverState& state) {
+  const Position place{path, 0, 0};
+  if (path.ends_with(".caffemodel")) {
+    throw Error("that is a weights file; use --weights to start from it, or give the .solverstate "
+                "to continue a run")
+        .at(place);
+  }
+  if (path.ends_with(".h5")) {
+    throw Error("HDF5 snapshots are not read yet; continue from a binary .solverstate").at(place);
+  }
+  read_binary_proto(path, state);
+  if (!state.has_iter() && state.history_size() == 0) {
+    throw Error("holds no training state; give the .solverstate of a snapshot").at(place);
+  }
+}
+
+void restore_tuning(const SolverState& state, Context& context) {
+  for (const auto& record : state.tuning()) {
+    context.tuner().decide(record.problem(), record.choice());
+  }
+}
+
+std::string weights_of(const SolverState& state, const std::string& path) {
+  if (fs::exists(state.learned_net())) return state.learned_net();
+  const fs::path beside =
+      fs::path(path).parent_path() / fs::path(state.learned_net()).filename();
+  if (!state.learned_net().empty() && fs::exists(beside)) return beside.string();
+  throw Error("its weights '", state.learned_net(), "' are neither there nor beside it; put the "
+              ".caffemodel of the same snapshot next to it")
+      .at({path, 0, 0});
+}
+
+void restore_state(const SolverState& state, RunState& run) {
+  const auto& segments = run.train->params().segments();
+  const size_t expected = segments.size() * run.history->size();
+  require(static_cast<size_t>(state.history_size()) == expected, "the state has ",
+          state.history_size(), " history blobs, this solver and net need ", expected,
+          "; it belongs to another net or solver type");
+  int blob = 0;
+  for (Tensor& history : *run.history) {
+    for (const auto& segment : segments) load_segment(state.history(blob++), segment, history);
+  }
+  run.iteration = state.iter();
+  run.current_step = state.current_step();
+  std::map<std::string, DataSource::Cursor> cursors;
+  for (const auto& cursor : state.data_cursor()) {
+    cursors[cursor.layer()] = {cursor.epoch(), cursor.position()};
+  }
+  for_data_sources(run, [&](const std::string& name, DataSource& source) {
+    const auto found = cursors.find(name);
+    if (found != cursors.end()) source.set_cursor(found->second);
+  });
+}
+
+}  // namespace crema

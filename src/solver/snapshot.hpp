@@ -1,0 +1,35 @@
+// The state of a training run on disk.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "crema/net.hpp"
+
+namespace crema {
+
+class SolverState;
+
+/// What a .solverstate holds beside the weights' file name.
+struct RunState {
+  int iteration = 0;
+  int current_step = 0;
+  std::vector<Tensor>* history = nullptr;  // each of the arena's size
+  Net* train = nullptr;
+  std::vector<Net*> tests;
+};
+
+/// Writes PREFIX_iter_N.caffemodel, then PREFIX_iter_N.solverstate, and returns the latter's path.
+/// Whichever of the two is there is whole; a state is only ever there with its weights.
+std::string write_snapshot(const std::string& prefix, const RunState& run, bool with_diffs);
+
+/// Reads a .solverstate; a .caffemodel in its place is an Error that says what to do.
+void read_state(const std::string& path, SolverState& state);
+/// Makes the tuner choose what the run of `state` chose. Before nets are planned.
+void restore_tuning(const SolverState& state, Context& context);
+/// Where the state's weights are: as it names them, or beside it when the folder was moved.
+std::string weights_of(const SolverState& state, const std::string& path);
+/// History and data cursors into a run whose nets are built. Error when they do not fit.
+void restore_state(const SolverState& state, RunState& run);
+
+}  // namespace crema

@@ -1,0 +1,285 @@
+// The training loop.
+#include "crema/solver.hpp"
+
+#include <chrono>
+#include <cmath>
+#include <deque>
+#include <numeric>
+
+#include "data/data_source.hpp"
+#include "model/text_format.hpp"
+#include "proto/solver.pb.h"
+#include "solver/finite.hpp"
+#include "solver/rate_policy.hpp"
+#include "solver/settings.hpp"
+#include "solver/snapshot.hpp"
+#include "solver/update_rule.hpp"
+
+namespace crema {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+/// Mean of the last `window` losses, as published.
+class SmoothedLoss {
+ public:
+  explicit SmoothedLoss(int window) : window_(static_cast<size_t>(window)) {}
+  double add(double loss) {
+    losses_.push_back(loss);
+    if (losses_.size() > window_) losses_.pop_front();
+    return std::accumulate(losses_.begin(), losses_.end(), 0.0) /
+           static_cast<double>(losses_.size());
+  }
+  void clear() { losses_.clear(); }
+
+ private:
+  size_t window_;
+  std::deque<double> losses_;
+};
+
+SolverParameter read_solver(const std::string& prototxt) {
+  SolverParameter param;
+  read_text_proto(prototxt, param);
+  return param;
+}
+
+std::unique_ptr<Net> build_net(const NetSource& source, Context& context) {
+  if (source.inlined) return std::make_unique<Net>(*source.inlined, context, source.options);
+  return std::make_unique<Net>(source.file, context, source.options);
+}
+
+}  // namespace
+
+struct Solver::Impl {
+  Impl(const SolverParameter& solver, Context& where, const SolverOptions& how,
+       const std::string& solver_file)
+      : param(solver),
+        context(where),
+        policy(param),
+        rule(make_update_rule(param)),
+        smoothed(std::max(1, param.average_loss())) {
+    std::vector<std::string> notes;
+    check_settings(param, notes);
+    for (const auto& note : notes) context.log(Severity::warning, note);
+    prefix = snapshot_prefix(param, solver_file);
+    if (snapshots()) check_snapshot_place(prefix, 0);
+    if (param.random_seed() >= 0) context.set_seed(static_cast<uint64_t>(param.random_seed()));
+
+    const SolverNets nets = resolve_nets(param, how, solver_file);
+    context.set_iteration(0);
+    context.set_pass(0);
+    train = build_net(nets.train, context);
+    for (const NetSource& source : nets.tests) {
+      NetSource shared = source;
+      shared.options.share_params_with = train.get();
+      tests.push_back(build_net(shared, context));
+    }
+    test_iterations = nets.test_iterations;
+    for (int i = 0; i < rule->history_count(); ++i) {
+      history.emplace_back(Shape{train->params().size()}, train->params().dtype());
+    }
+    if (snapshots()) {
+      const size_t once = train->params().data().bytes();
+      check_snapshot_place(prefix, once * (1 + history.size()));
+    }
+    for (Layer* layer : train->layers()) {
+      if (auto* source = dynamic_cast<DataSource*>(layer)) sources.push_back(source);
+    }
+  }
+
+  bool snapshots() const {
+    return param.max_iter() > 0 && (param.snapshot() > 0 || param.snapshot_after_train());
+  }
+
+  RunState run_state() {
+    RunState run;
+    run.iteration = iteration;
+    run.current_step = 0;
+    run.history = &history;
+    run.train = train.get();
+    for (auto& net : tests) run.tests.push_back(net.get());
+    return run;
+  }
+
+  /// Forward and backward of iter_size batches: the mean loss. Gradients hold their sum.
+  double run_passes() {
+    train->clear_gradients();
+    double loss = 0;
+    for (int pass = 0; pass < param.iter_size(); ++pass) {
+      context.set_pass(static_cast<uint64_t>(pass));
+      const double pass_loss = train->forward();
+      if (!std::isfinite(pass_loss)) throw_not_finite(*train, iteration, pass_loss);
+      loss += pass_loss;
+      train->backward();
+    }
+    return loss / param.iter_size();
+  }
+
+  void update() {
+    ParameterArena& arena = train->params();
+    arena.settle_gradients();
+    UpdateStep step;
+    step.iteration = iteration;
+    step.rate = policy.rate(iteration);
+    step.gradient_scale = 1.0 / param.iter_size();
+    if (param.clip_gradients() > 0) {
+      const double norm = gradient_norm(arena);
+      if (!std::isfinite(norm)) throw_not_finite_gradient(*train, iteration);
+      if (norm > param.clip_gradients()) step.gradient_scale *= param.clip_gradients() / norm;
+    }
+    rule->update(arena, history, step);
+  }
+
+  double take_data_wait() {
+    double wait = 0;
+    for (DataSource* source : sources) wait += source->take_wait_seconds();
+    return wait;
+  }
+
+  int64_t images_per_pass() const {
+    int64_t images = 0;
+    for (const DataSource* source : sources) images += source->records_per_batch();
+    return images;
+  }
+
+  SolverParameter param;
+  Context& context;
+  RatePolicy policy;
+  std::unique_ptr<UpdateRule> rule;
+  SmoothedLoss smoothed;
+  std::string prefix;
+  std::unique_ptr<Net> train;
+  std::vector<std::unique_ptr<Net>> tests;
+  std::vector<int> test_iterations;
+  std::vector<Tensor> history;
+  std::vector<DataSource*> sources;
+  int iteration = 0;
+  int last_snapshot = -1;
+};
+
+Solver::Solver(const SolverParameter& param, Context& context, SolverOptions options)
+    : impl_(std::make_unique<Impl>(param, context, options, "")) {}
+
+Solver::Solver(const std::string& prototxt, Context& context, SolverOptions options) {
+  const SolverParameter param = read_solver(prototxt);
+  try {
+    impl_ = std::make_unique<Impl>(param, context, options, prototxt);
+  } catch (Error& error) {
+    error.at({prototxt, 0, 0});
+    throw;
+  }
+}
+
+Solver::~Solver() = default;
+
+Net& Solver::net() { return *impl_->train; }
+std::vector<std::unique_ptr<Net>>& Solver::test_nets() { return impl_->tests; }
+int Solver::iteration() const { return impl_->iteration; }
+double Solver::rate() const { return impl_->policy.rate(impl_->iteration); }
+
+bool Solver::step(int iterations) {
+  Impl& s = *impl_;
+  const int stop = s.iteration + iterations;
+  while (s.iteration < stop) {
+    const SolverAction action = poll ? poll() : SolverAction::none;
+    if (action != SolverAction::none && s.last_snapshot != s.iteration) {
+      if (s.snapshots()) snapshot();
+    }
+    if (action == SolverAction::stop) return false;
+    const bool test_due =
+        s.param.test_interval() > 0 && s.iteration % s.param.test_interval() == 0;
+    if (test_due && (s.iteration > 0 || s.param.test_initialization())) test();
+
+    const auto start = Clock::now();
+    s.context.set_iteration(static_cast<uint64_t>(s.iteration));
+    IterationReport report;
+    report.iteration = s.iteration;
+    report.max_iterations = s.param.max_iter();
+    report.loss = s.run_passes();
+    report.smoothed_loss = s.smoothed.add(report.loss);
+    report.rate = s.policy.rate(s.iteration);
+    s.update();
+    ++s.iteration;
+    report.seconds = seconds_since(start);
+    report.data_wait = s.take_data_wait();
+    report.images = s.images_per_pass() * s.param.iter_size();
+    if (on_iteration) on_iteration(report);
+    if (s.param.snapshot() > 0 && s.iteration % s.param.snapshot() == 0) snapshot();
+  }
+  return true;
+}
+
+bool Solver::solve() {
+  Impl& s = *impl_;
+  if (s.param.max_iter() > s.iteration && !step(s.param.max_iter() - s.iteration)) return false;
+  if (s.param.max_iter() == 0) return true;
+  if (s.param.snapshot_after_train() && s.last_snapshot != s.iteration) snapshot();
+  if (s.param.test_interval() > 0 && s.iteration % s.param.test_interval() == 0) test();
+  return true;
+}
+
+std::vector<TestReport> Solver::test() {
+  Impl& s = *impl_;
+  std::vector<TestReport> reports;
+  for (size_t n = 0; n < s.tests.size(); ++n) {
+    Net& net = *s.tests[n];
+    TestReport report;
+    report.iteration = s.iteration;
+    report.net = static_cast<int>(n);
+    const int batches = s.test_iterations[n];
+    for (int batch = 0; batch < batches; ++batch) {
+      report.loss += net.forward() / batches;
+      size_t output = 0;
+      for (const auto& name : net.outputs()) {
+        const Tensor values = net.output(name);
+        for (int64_t i = 0; i < values.count(); ++i, ++output) {
+          if (batch == 0) {
+            report.outputs.push_back({name, static_cast<int>(i), 0, net.loss_weight(name)});
+          }
+          report.outputs[output].value += values.at(i) / batches;
+        }
+      }
+    }
+    if (on_test) on_test(report);
+    reports.push_back(std::move(report));
+  }
+  return reports;
+}
+
+std::string Solver::snapshot() {
+  Impl& s = *impl_;
+  const std::string path = write_snapshot(s.prefix, s.run_state(), s.param.snapshot_diff());
+  s.last_snapshot = s.iteration;
+  if (on_snapshot) on_snapshot(path);
+  return path;
+}
+
+void Solver::restore(const std::string& solverstate) {
+  Impl& s = *impl_;
+  SolverState state;
+  read_state(solverstate, state);
+  try {
+    if (state.has_seed()) s.context.set_seed(state.seed());
+    if (state.tuning_size() != 0) {
+      // The nets were planned with choices of their own: plan again with those of the run.
+      restore_tuning(state, s.context);
+      s.train->reshape();
+      for (auto& net : s.tests) net->reshape();
+    }
+    s.train->load_weights(weights_of(state, solverstate), true);
+    RunState run = s.run_state();
+    restore_state(state, run);
+    s.iteration = run.iteration;
+    s.last_snapshot = run.iteration;
+    s.smoothed.clear();
+  } catch (Error& error) {
+    error.at({solverstate, 0, 0});
+    throw;
+  }
+}
+
+}  // namespace crema

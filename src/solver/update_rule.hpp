@@ -1,0 +1,41 @@
+// Update rules: from gradients to new parameters, in one pass over the arena.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "crema/parameter_arena.hpp"
+
+namespace crema {
+
+class SolverParameter;
+
+/// What one update needs to know beside the gradients.
+struct UpdateStep {
+  int iteration = 0;
+  double rate = 0;            // of the solver; times lr_mult of each parameter
+  double gradient_scale = 1;  // 1 / iter_size, times what clipping asks for
+};
+
+class UpdateRule {
+ public:
+  virtual ~UpdateRule() = default;
+
+  /// History arrays, each as large as the arena, that the rule keeps. In snapshots they follow one
+  /// another, each with one blob a parameter.
+  virtual int history_count() const = 0;
+  /// Regularises the gradients and moves the parameters that learn (lr_mult not 0). `history` holds
+  /// history_count() tensors of the arena's size and type.
+  virtual void update(ParameterArena& arena, std::vector<Tensor>& history,
+                      const UpdateStep& step) = 0;
+};
+
+/// The rule that `type` (or the deprecated solver_type) names. Error for an unknown name, a rule that
+/// is not there, or an unknown regularization_type.
+std::unique_ptr<UpdateRule> make_update_rule(const SolverParameter& param);
+
+/// The L2 norm of all gradients of parameters that learn, summed in double.
+double gradient_norm(ParameterArena& arena);
+
+}  // namespace crema
