@@ -1,0 +1,143 @@
+// Flags that several commands share.
+#include <gflags/gflags.h>
+#include <glog/logging.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "backend/device.hpp"
+#include "tools/command.hpp"
+
+DEFINE_string(gpu, "", "Devices to run on: an index, or 'all'. Default: the CPU.");
+DEFINE_int32(threads, 0, "CPU threads. 0: OMP_NUM_THREADS, or all cores.");
+DEFINE_string(engine, "", "Force an engine on all layers that have it, such as reference or onednn.");
+DEFINE_bool(tune, true, "Measure which way of computing is fastest, once for each problem.");
+DEFINE_int64(seed, -1, "Seed of all random numbers. Default: the solver's random_seed, or 1701.");
+DEFINE_bool(fuse, true, "Fuse layers where the results stay the same.");
+DEFINE_string(phase, "", "TRAIN or TEST: which layers of the net to use.");
+DEFINE_int32(level, 0, "Level of the net, for its include and exclude rules.");
+DEFINE_string(stage, "", "Stages of the net, separated by commas, for its rules.");
+
+namespace crema::tools {
+namespace {
+
+void log_message(Severity severity, const std::string& message) {
+  switch (severity) {
+    case Severity::debug:
+      VLOG(1) << message;
+      break;
+    case Severity::info:
+      LOG(INFO) << message;
+      break;
+    case Severity::warning:
+      LOG(WARNING) << message;
+      break;
+    case Severity::error:
+      LOG(ERROR) << message;
+      break;
+  }
+}
+
+int device_index(const std::string& text) {
+  if (text == "all") return 0;
+  size_t used = 0;
+  int index = -1;
+  try {
+    index = std::stoi(text, &used);
+  } catch (const std::exception&) {
+    used = 0;
+  }
+  require(used == text.size() && index >= 0, "--gpu ", text,
+          ": give one device index such as 0; several devices are not supported yet");
+  return index;
+}
+
+}  // namespace
+
+ContextOptions context_options(bool solver_wants_gpu, int solver_device) {
+  ContextOptions options;
+  options.threads = FLAGS_threads;
+  options.engine = FLAGS_engine;
+  options.tune = FLAGS_tune;
+  if (FLAGS_seed >= 0) options.seed = static_cast<uint64_t>(FLAGS_seed);
+  options.logger = log_message;
+  if (!FLAGS_gpu.empty()) {
+    options.device = {DeviceType::cuda, device_index(FLAGS_gpu)};
+  } else if (solver_wants_gpu) {
+    std::string why;
+    if (cuda_devices(why).empty()) {
+      LOG(WARNING) << "the solver asks for solver_mode: GPU, but " << why << "; training on the CPU";
+    } else {
+      options.device = {DeviceType::cuda, solver_device};
+    }
+  }
+  return options;
+}
+
+NetOptions net_options(Phase phase) {
+  NetOptions options;
+  options.phase = phase;
+  if (FLAGS_phase == "TRAIN") {
+    options.phase = Phase::train;
+  } else if (FLAGS_phase == "TEST") {
+    options.phase = Phase::test;
+  } else if (!FLAGS_phase.empty()) {
+    throw Error("--phase ", FLAGS_phase, " is neither TRAIN nor TEST");
+  }
+  options.level = FLAGS_level;
+  options.stages = split_list(FLAGS_stage);
+  options.fuse = FLAGS_fuse;
+  return options;
+}
+
+const std::string& required_flag(const char* name, const std::string& value) {
+  require(!value.empty(), "needs --", name, "; see crema help");
+  return value;
+}
+
+std::vector<std::string> split_list(const std::string& text) {
+  std::vector<std::string> parts;
+  size_t begin = 0;
+  while (begin <= text.size()) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    if (end > begin) parts.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
+
+void exclusive_flags(const char* first, bool has_first, const char* second, bool has_second) {
+  require(!(has_first && has_second), "--", first, " and --", second,
+          " exclude each other; give one of them");
+}
+
+bool on_terminal() { return isatty(STDERR_FILENO) != 0; }
+
+std::string human_bytes(double bytes) {
+  const char* units[] = {"B", "kB", "MB", "GB", "TB"};
+  int unit = 0;
+  while (bytes >= 1000 && unit < 4) {
+    bytes /= 1000;
+    ++unit;
+  }
+  char text[32];
+  std::snprintf(text, sizeof text, bytes < 10 && unit > 0 ? "%.1f %s" : "%.0f %s", bytes, units[unit]);
+  return text;
+}
+
+std::string human_seconds(double seconds) {
+  const auto whole = static_cast<int64_t>(seconds + 0.5);
+  char text[32];
+  if (whole >= 3600) {
+    std::snprintf(text, sizeof text, "%ldh%02ldm", static_cast<long>(whole / 3600),
+                  static_cast<long>(whole / 60 % 60));
+  } else if (whole >= 60) {
+    std::snprintf(text, sizeof text, "%ldm%02lds", static_cast<long>(whole / 60),
+                  static_cast<long>(whole % 60));
+  } else {
+    std::snprintf(text, sizeof text, "%lds", static_cast<long>(whole));
+  }
+  return text;
+}
+
+}  // namespace crema::tools

@@ -1,0 +1,61 @@
+#include "tools/signals.hpp"
+
+#include <csignal>
+
+namespace crema::tools {
+namespace {
+
+volatile std::sig_atomic_t interrupted = 0;
+volatile std::sig_atomic_t hung_up = 0;
+
+void on_interrupt(int signal) {
+  if (interrupted) {
+    // The user asked twice: do not make him wait for the iteration to end.
+    std::signal(signal, SIG_DFL);
+    std::raise(signal);
+  }
+  interrupted = 1;
+}
+
+void on_hangup(int) { hung_up = 1; }
+
+SolverAction effect(const char* flag, const std::string& name) {
+  if (name == "snapshot") return SolverAction::snapshot;
+  if (name == "stop") return SolverAction::stop;
+  if (name == "none") return SolverAction::none;
+  throw Error("--", flag, " ", name, " is unknown; use snapshot, stop or none");
+}
+
+void handle(int signal, void (*handler)(int)) {
+  struct sigaction action {};
+  action.sa_handler = handler;
+  action.sa_flags = SA_RESTART;
+  sigaction(signal, &action, nullptr);
+}
+
+}  // namespace
+
+SignalActions::SignalActions(const std::string& sigint_effect, const std::string& sighup_effect)
+    : sigint_(effect("sigint_effect", sigint_effect)),
+      sighup_(effect("sighup_effect", sighup_effect)) {
+  interrupted = hung_up = 0;
+  handle(SIGINT, on_interrupt);
+  handle(SIGTERM, on_interrupt);
+  handle(SIGHUP, on_hangup);
+}
+
+SignalActions::~SignalActions() {
+  for (int signal : {SIGINT, SIGTERM, SIGHUP}) handle(signal, SIG_DFL);
+}
+
+SolverAction SignalActions::take() const {
+  const bool interrupt = interrupted, hangup = hung_up;
+  if (interrupt && sigint_ != SolverAction::stop) interrupted = 0;
+  if (hangup) hung_up = 0;
+  const SolverAction first = interrupt ? sigint_ : SolverAction::none;
+  const SolverAction second = hangup ? sighup_ : SolverAction::none;
+  if (first == SolverAction::stop || second == SolverAction::stop) return SolverAction::stop;
+  return first == SolverAction::none ? second : first;
+}
+
+}  // namespace crema::tools

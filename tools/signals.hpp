@@ -1,0 +1,28 @@
+// SIGINT, SIGTERM and SIGHUP, as requests to the solver.
+#pragma once
+
+#include <string>
+
+#include "crema/solver.hpp"
+
+namespace crema::tools {
+
+/// While one lives, the signals set a flag that take() turns into an action; a second SIGINT or SIGTERM
+/// with the effect "stop" while the first waits ends the program at once. The program's own handlers
+/// come back with its end. Only one may live at a time.
+class SignalActions {
+ public:
+  /// Effects are "snapshot", "stop" or "none"; Error otherwise.
+  SignalActions(const std::string& sigint_effect, const std::string& sighup_effect);
+  ~SignalActions();
+  SignalActions(const SignalActions&) = delete;
+  SignalActions& operator=(const SignalActions&) = delete;
+
+  /// What the signals since the last call ask for.
+  SolverAction take() const;
+
+ private:
+  SolverAction sigint_, sighup_;
+};
+
+}  // namespace crema::tools

@@ -1,0 +1,77 @@
+// crema summary: what a net is and what was planned for it.
+#include <gflags/gflags.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "tools/command.hpp"
+
+DECLARE_string(model);
+
+namespace crema::tools {
+namespace {
+
+std::string shapes(const std::vector<Shape>& list) {
+  std::string text;
+  for (const Shape& shape : list) text += (text.empty() ? "" : " ") + shape.str();
+  return text;
+}
+
+void print_row(const LayerSummary& row, int name_width) {
+  if (!row.fused_into.empty()) {
+    std::printf("%-*s %-16s in '%s'\n", name_width, row.name.c_str(), row.type.c_str(),
+                row.fused_into.c_str());
+    return;
+  }
+  std::printf("%-*s %-16s %-20s %10lld %9.3f %9s %-13s %s%s%s\n", name_width, row.name.c_str(),
+              row.type.c_str(), shapes(row.tops).c_str(), static_cast<long long>(row.params),
+              row.flops.forward / 1e9, human_bytes(static_cast<double>(row.top_bytes)).c_str(),
+              row.top_format.c_str(), row.engine.c_str(), row.detail.empty() ? "" : " ",
+              row.detail.c_str());
+}
+
+int summary(const std::vector<std::string>& arguments) {
+  require(arguments.empty(), "summary takes no argument '", arguments.empty() ? "" : arguments[0],
+          "'; give the net with --model=FILE");
+  required_flag("model", FLAGS_model);
+  Context context(context_options());
+  const Net net(FLAGS_model, context, net_options(Phase::train));
+  const std::vector<LayerSummary> rows = net.summary();
+  size_t width = 5;
+  for (const auto& row : rows) width = std::max(width, row.name.size());
+  const int name_width = static_cast<int>(width);
+  std::printf("%-*s %-16s %-20s %10s %9s %9s %-13s %s\n", name_width, "layer", "type", "tops",
+              "params", "GFLOP", "bytes", "format", "engine");
+  double forward = 0, backward = 0;
+  int64_t params = 0;
+  for (const auto& row : rows) {
+    print_row(row, name_width);
+    forward += row.flops.forward;
+    backward += row.flops.backward;
+    params += row.params;
+  }
+  const MemoryPlan memory = net.memory();
+  auto bytes = [](size_t n) { return human_bytes(static_cast<double>(n)); };
+  std::printf("\n%lld parameters, %.3f GFLOP forward, %.3f backward\n",
+              static_cast<long long>(params), forward / 1e9, backward / 1e9);
+  std::printf("memory: %s activations (%s without sharing), %s parameters, %s engines\n",
+              bytes(memory.activations).c_str(), bytes(memory.activations_unshared).c_str(),
+              bytes(memory.parameters).c_str(), bytes(memory.engines).c_str());
+  for (const auto& note : net.notes()) std::printf("note: %s\n", note.c_str());
+  return 0;
+}
+
+}  // namespace
+
+const Command kSummary = {
+    "summary",
+    {},
+    "shows a net's layers, shapes, cost and plan",
+    "  crema summary --model=train_val.prototxt [--phase=TEST]\n"
+    "\n"
+    "A line a layer: its tops' shapes, parameters, GFLOP forward, bytes of its tops, memory format and\n"
+    "engine; then what was fused, totals, memory and notes.",
+    {"model", "gpu", "threads", "engine", "tune", "seed", "fuse", "phase", "level", "stage"},
+    summary};
+
+}  // namespace crema::tools

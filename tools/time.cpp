@@ -1,0 +1,157 @@
+// crema time: how long each layer of a net takes.
+#include <gflags/gflags.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+
+#include "tools/command.hpp"
+#include "tools/peak.hpp"
+
+DECLARE_string(model);
+DECLARE_int32(iterations);
+DEFINE_bool(json, false, "End with one line of JSON on standard output.");
+DEFINE_bool(peak, false, "Measure the machine's FMA peak too, and show each layer's share of it.");
+DEFINE_bool(forward_only, false, "Time forward alone.");
+
+namespace crema::tools {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double milliseconds_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  const size_t middle = values.size() / 2;
+  return values.size() % 2 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
+struct Timing {
+  std::vector<std::vector<double>> forward, backward;  // [step][iteration], ms
+  std::vector<double> forward_total, backward_total, total;
+
+  explicit Timing(size_t steps) : forward(steps), backward(steps) {}
+};
+
+/// Runs `iterations` and two more first, which take memory and fill caches and are not counted.
+Timing measure(Net& net, int iterations, bool with_backward) {
+  Timing timing(net.steps().size());
+  const size_t steps = net.steps().size();
+  for (int i = -2; i < iterations; ++i) {
+    net.context().set_iteration(static_cast<uint64_t>(i + 2));
+    if (with_backward) net.clear_gradients();
+    double forward = 0, backward = 0;
+    for (size_t s = 0; s < steps; ++s) {
+      const auto start = Clock::now();
+      net.forward_step(s);
+      const double ms = milliseconds_since(start);
+      forward += ms;
+      if (i >= 0) timing.forward[s].push_back(ms);
+    }
+    for (size_t s = steps; with_backward && s-- > 0;) {
+      if (!net.steps()[s].backward) continue;
+      const auto start = Clock::now();
+      net.backward_step(s);
+      const double ms = milliseconds_since(start);
+      backward += ms;
+      if (i >= 0) timing.backward[s].push_back(ms);
+    }
+    if (i < 0) continue;
+    timing.forward_total.push_back(forward);
+    timing.backward_total.push_back(backward);
+    timing.total.push_back(forward + backward);
+  }
+  return timing;
+}
+
+double peak_memory_mb() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) / 1024;
+}
+
+void print_table(const Net& net, const Timing& timing, double peak) {
+  size_t width = 5;
+  for (const auto& step : net.steps()) width = std::max(width, step.name.size());
+  const int name_width = static_cast<int>(width);
+  std::printf("%-*s %-15s %10s %10s %9s %9s  %s\n", name_width, "layer", "type", "forward ms",
+              "backward", "GFLOP/s", "backward", "engine");
+  for (size_t s = 0; s < net.steps().size(); ++s) {
+    const NetStep& step = net.steps()[s];
+    const double forward = median(timing.forward[s]), backward = median(timing.backward[s]);
+    const double forward_rate = forward > 0 ? step.flops.forward / forward / 1e6 : 0;
+    const double backward_rate = backward > 0 ? step.flops.backward / backward / 1e6 : 0;
+    std::printf("%-*s %-15s %10.3f %10.3f %9.1f %9.1f  %s %s>%s%s%s", name_width,
+                step.name.c_str(), step.type.c_str(), forward, backward, forward_rate,
+                backward_rate, step.engine.c_str(), step.bottom_format.c_str(),
+                step.top_format.c_str(), step.detail.empty() ? "" : " ", step.detail.c_str());
+    if (peak > 0 && forward + backward > 0) {
+      std::printf("  %.0f%% of peak", 100 * (step.flops.forward + step.flops.backward) /
+                                          (forward + backward) / 1e6 / peak);
+    }
+    std::printf("\n");
+  }
+}
+
+int time(const std::vector<std::string>& arguments) {
+  require(arguments.empty(), "time takes no argument '", arguments.empty() ? "" : arguments[0],
+          "'; give the net with --model=FILE");
+  double peak = 0;
+  if (FLAGS_peak) {
+    const Context context(context_options());
+    peak = fma_peak_gflops(context.threads());
+    std::printf("fma peak: %.1f GFLOP/s\n", peak);
+    if (FLAGS_model.empty()) return 0;
+  }
+  required_flag("model", FLAGS_model);
+  require(FLAGS_iterations > 0, "--iterations ", FLAGS_iterations, " must be at least 1");
+  Context context(context_options());
+  Net net(FLAGS_model, context, net_options(Phase::train));
+  const bool with_backward = net.phase() == Phase::train && !FLAGS_forward_only;
+  const Timing timing = measure(net, FLAGS_iterations, with_backward);
+
+  Flops flops;
+  for (const NetStep& step : net.steps()) {
+    flops.forward += step.flops.forward;
+    if (with_backward) flops.backward += step.flops.backward;
+  }
+  const double forward = median(timing.forward_total), backward = median(timing.backward_total);
+  const double total = median(timing.total);
+  const double gflop = (flops.forward + flops.backward) / 1e9;
+  print_table(net, timing, peak);
+  std::printf("\n%s: forward %.2f ms, backward %.2f ms, together %.2f ms (medians of %d); %.1f "
+              "GFLOP, %.1f GFLOP/s",
+              net.name().c_str(), forward, backward, total, FLAGS_iterations, gflop,
+              gflop / total * 1e3);
+  if (peak > 0) std::printf(", %.0f%% of the FMA peak", 100 * gflop / total * 1e3 / peak);
+  std::printf("; peak memory %.0f MB, %d threads\n", peak_memory_mb(), context.threads());
+  if (FLAGS_json) {
+    std::printf("{\"net\": \"%s\", \"forward_ms\": %.4f, \"backward_ms\": %.4f, \"total_ms\": %.4f, "
+                "\"gflop_forward\": %.6f, \"gflop_total\": %.6f, \"peak_rss_mb\": %.1f, "
+                "\"threads\": %d, \"fma_peak_gflops\": %.1f}\n",
+                net.name().c_str(), forward, backward, total, flops.forward / 1e9, gflop,
+                peak_memory_mb(), context.threads(), peak);
+  }
+  return 0;
+}
+
+}  // namespace
+
+const Command kTime = {
+    "time",
+    {},
+    "times each layer of a net",
+    "  crema time --model=train_val.prototxt [--iterations=50] [--phase=TEST] [--peak] [--json]\n"
+    "\n"
+    "Runs forward and backward (in phase TEST forward alone) and prints the median of each layer, its\n"
+    "GFLOP/s and engine, and totals.",
+    {"model", "iterations", "json", "peak", "forward_only", "gpu", "threads", "engine", "tune",
+     "seed", "fuse", "phase", "level", "stage"},
+    time};
+
+}  // namespace crema::tools

@@ -1,0 +1,227 @@
+// crema train: runs a solver.
+#include <gflags/gflags.h>
+#include <glog/logging.h>
+
+#include <chrono>
+#include <cstdio>
+#include <memory>
+
+#include "crema/solver.hpp"
+#include "model/text_format.hpp"
+#include "proto/solver.pb.h"
+#include "tools/command.hpp"
+#include "tools/signals.hpp"
+
+DECLARE_int32(level);
+DECLARE_string(stage);
+DECLARE_bool(fuse);
+DEFINE_string(solver, "", "The solver prototxt.");
+DEFINE_string(snapshot, "", "Continue from this .solverstate.");
+DEFINE_string(weights, "", "Start from these weights (.caffemodel; several separated by commas).");
+DEFINE_bool(strict, false, "With --weights: error unless file and net have the same layers.");
+DEFINE_string(sigint_effect, "stop", "What SIGINT and SIGTERM do: snapshot, stop or none.");
+DEFINE_string(sighup_effect, "snapshot", "What SIGHUP does: snapshot, stop or none.");
+
+namespace crema::tools {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// Writes what the solver reports: lines that published log parsers read, or one line that redraws
+/// itself on a terminal.
+class Progress {
+ public:
+  Progress(Solver& solver, const SolverParameter& param)
+      : solver_(solver), display_(param.display()), terminal_(on_terminal()) {
+    solver.on_iteration = [this](const IterationReport& report) { iteration(report); };
+    solver.on_test = [this](const TestReport& report) { test(report); };
+    solver.on_snapshot = [this](const std::string& path) {
+      end_line();
+      LOG(INFO) << "Snapshotting to " << path << " and its .caffemodel";
+    };
+  }
+
+  /// What is said once at the end.
+  void finish() {
+    end_line();
+    if (iterations_ == 0) return;
+    char text[160];
+    std::snprintf(text, sizeof text,
+                  "%lld iterations in %s: %.1f iterations/s, %.0f images/s, %.1f%% of the time "
+                  "waiting for data",
+                  static_cast<long long>(iterations_), human_seconds(seconds_).c_str(),
+                  static_cast<double>(iterations_) / seconds_,
+                  static_cast<double>(images_) / seconds_, 100 * waited_ / seconds_);
+    LOG(INFO) << text;
+    if (waited_ > 0.1 * seconds_) {
+      LOG(WARNING) << "training waited for data for more than 10% of the time; use faster storage, "
+                      "smaller images, or more data_param { threads }";
+    }
+  }
+
+  void end_line() {
+    if (drawn_) std::fputc('\n', stderr);
+    drawn_ = false;
+  }
+
+ private:
+  void iteration(const IterationReport& report) {
+    ++iterations_;
+    seconds_ += report.seconds;
+    waited_ += report.data_wait;
+    images_ += report.images;
+    recent_seconds_ += report.seconds;
+    recent_waited_ += report.data_wait;
+    recent_images_ += report.images;
+    ++recent_;
+    const bool due = display_ > 0 && report.iteration % display_ == 0;
+    if (terminal_) {
+      const auto now = Clock::now();
+      const bool last = report.iteration + 1 == report.max_iterations;
+      if (drawn_ && !last && now - drawn_at_ < std::chrono::milliseconds(100)) return;
+      drawn_at_ = now;
+      draw(report);
+    } else if (due) {
+      log(report);
+    }
+  }
+
+  void draw(const IterationReport& report) {
+    const double rate = recent_ / recent_seconds_;
+    const double left = (report.max_iterations - report.iteration - 1) / rate;
+    std::fprintf(stderr,
+                 "\r\033[Kiteration %d/%d  loss %.4f  lr %.4g  %.0f images/s  %.1f it/s  data wait "
+                 "%.1f%%  %s left",
+                 report.iteration + 1, report.max_iterations, report.smoothed_loss, report.rate,
+                 static_cast<double>(recent_images_) / recent_seconds_, rate,
+                 100 * recent_waited_ / recent_seconds_, human_seconds(left).c_str());
+    std::fflush(stderr);
+    drawn_ = true;
+    forget_recent();
+  }
+
+  void log(const IterationReport& report) {
+    char text[200];
+    std::snprintf(text, sizeof text, "Iteration %d (%.4g iter/s, %.3gs/%d iters), loss = %g",
+                  report.iteration, recent_ / recent_seconds_, recent_seconds_, recent_,
+                  report.smoothed_loss);
+    LOG(INFO) << text;
+    int number = 0;
+    Net& net = solver_.net();
+    for (const auto& name : net.outputs()) {
+      const Tensor values = net.output(name);
+      const float weight = net.loss_weight(name);
+      for (int64_t i = 0; i < values.count(); ++i, ++number) {
+        log_output("Train", number, name, values.at(i), weight);
+      }
+    }
+    LOG(INFO) << "Iteration " << report.iteration << ", lr = " << report.rate;
+    forget_recent();
+  }
+
+  static void log_output(const char* which, int number, const std::string& name, double value,
+                         float weight) {
+    std::string loss;
+    if (weight != 0) loss = concat(" (* ", weight, " = ", weight * value, " loss)");
+    LOG(INFO) << "    " << which << " net output #" << number << ": " << name << " = " << value
+              << loss;
+  }
+
+  void test(const TestReport& report) {
+    end_line();
+    LOG(INFO) << "Iteration " << report.iteration << ", Testing net (#" << report.net << ")";
+    int number = 0;
+    for (const auto& output : report.outputs) {
+      log_output("Test", number++, output.name, output.value, output.loss_weight);
+    }
+  }
+
+  /// Display covers what happened since the last one: tests between do not count as training time.
+  void forget_recent() {
+    recent_seconds_ = recent_waited_ = 0;
+    recent_images_ = 0;
+    recent_ = 0;
+  }
+
+  Solver& solver_;
+  int display_;
+  bool terminal_;
+  bool drawn_ = false;
+  Clock::time_point drawn_at_;
+  int64_t iterations_ = 0, images_ = 0, recent_images_ = 0;
+  int recent_ = 0;
+  double seconds_ = 0, waited_ = 0, recent_seconds_ = 0, recent_waited_ = 0;
+};
+
+void load_weights(Solver& solver, const std::vector<std::string>& files, bool strict) {
+  for (const auto& file : files) {
+    LOG(INFO) << "Finetuning from " << file << ": " << solver.net().load_weights(file, strict).str();
+  }
+}
+
+std::vector<std::string> weight_files(const SolverParameter& param) {
+  if (!FLAGS_weights.empty()) return split_list(FLAGS_weights);
+  std::vector<std::string> files;
+  for (const auto& entry : param.weights()) {
+    for (const auto& file : split_list(entry)) files.push_back(file);
+  }
+  return files;
+}
+
+int train(const std::vector<std::string>& arguments) {
+  require(arguments.empty(), "train takes no argument '", arguments.empty() ? "" : arguments[0],
+          "'; give the solver with --solver=FILE");
+  exclusive_flags("snapshot", !FLAGS_snapshot.empty(), "weights", !FLAGS_weights.empty());
+  SolverParameter param;
+  read_text_proto(required_flag("solver", FLAGS_solver), param);
+  const SignalActions signals(FLAGS_sigint_effect, FLAGS_sighup_effect);
+
+  const bool wants_gpu =
+      param.has_solver_mode() && param.solver_mode() == SolverParameter::GPU;
+  Context context(context_options(wants_gpu, param.device_id()));
+  SolverOptions options;
+  options.level = FLAGS_level;
+  options.stages = split_list(FLAGS_stage);
+  options.fuse = FLAGS_fuse;
+  Solver solver(FLAGS_solver, context, options);
+
+  Progress progress(solver, param);
+  solver.poll = [&] { return signals.take(); };
+  if (!FLAGS_snapshot.empty()) {
+    LOG(INFO) << "Resuming from " << FLAGS_snapshot;
+    solver.restore(FLAGS_snapshot);
+  } else {
+    load_weights(solver, weight_files(param), FLAGS_strict);
+  }
+  const MemoryPlan memory = solver.net().memory();
+  LOG(INFO) << "Solving " << solver.net().name() << " on " << context.threads() << " threads; memory: "
+            << human_bytes(static_cast<double>(memory.activations)) << " activations, "
+            << human_bytes(static_cast<double>(memory.parameters)) << " parameters, "
+            << human_bytes(static_cast<double>(memory.engines)) << " engines";
+  bool finished = false;
+  try {
+    finished = solver.solve();
+  } catch (...) {
+    progress.end_line();
+    throw;
+  }
+  progress.finish();
+  LOG(INFO) << (finished ? "Optimization Done." : "Optimization stopped early.");
+  return 0;
+}
+
+}  // namespace
+
+const Command kTrain = {
+    "train",
+    {},
+    "trains a net, or continues training",
+    "  crema train --solver=solver.prototxt [--weights=net.caffemodel | --snapshot=run.solverstate]\n"
+    "\n"
+    "Paths inside prototxt files are relative to the working directory. On a terminal one line shows\n"
+    "the progress; otherwise lines are logged as published tools do, so that log parsers read them.",
+    {"solver", "snapshot", "weights", "strict", "gpu", "threads", "engine", "tune", "seed", "fuse",
+     "level", "stage", "sigint_effect", "sighup_effect"},
+    train};
+
+}  // namespace crema::tools
