@@ -73,3 +73,14 @@ if(sources AND benchmark_FOUND)
   crema_flags(crema_bench)
   target_link_libraries(crema_bench PRIVATE crema_internal benchmark::benchmark_main)
 endif()
+
+# Shell tests, for what is not C++: tests/<area>/NAME_test.sh SOURCE_DIR SHARED_DIR; exit code 77 skips.
+file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/*/*_test.sh")
+foreach(source IN LISTS sources)
+  cmake_path(GET source STEM name)
+  cmake_path(GET source PARENT_PATH area)
+  cmake_path(GET area FILENAME area)
+  add_test(NAME ${area}.${name} COMMAND bash "${source}" "${PROJECT_SOURCE_DIR}" "${CREMA_SHARED_DIR}")
+  set_tests_properties(${area}.${name} PROPERTIES
+    LABELS "${area}" SKIP_RETURN_CODE 77 TIMEOUT 300)
+endforeach()
