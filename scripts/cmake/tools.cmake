@@ -10,6 +10,7 @@ find_package(glog REQUIRED)
 
 add_executable(crema_tool ${sources})
 crema_flags(crema_tool)
+target_compile_definitions(crema_tool PRIVATE CREMA_VERSION="${PROJECT_VERSION}")
 target_link_libraries(crema_tool PRIVATE crema_internal glog::glog gflags)
 set_target_properties(crema_tool PROPERTIES
   OUTPUT_NAME crema

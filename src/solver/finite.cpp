@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "crema/parameter_arena.hpp"
+
 namespace crema {
 namespace {
 

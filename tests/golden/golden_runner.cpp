@@ -1,0 +1,243 @@
+// Compares this project with recorded results of the published implementation.
+//
+//   golden_runner [--engine=NAME] [--threads=N] [--only=TEXT] FOLDER...
+//
+// A folder holds layer cases or solver cases. Layer cases run with every blob kept, and again fused,
+// where only what fusion leaves is compared. A line a case: its largest relative error and PASS, FAIL
+// with the first difference, or unsupported-type with the type that is not there yet. The closing line
+// counts them; the exit status is 1 when any failed, or when a folder held no case.
+#include <cstdio>
+#include <functional>
+#include <iostream>
+
+#include "crema/parameter_arena.hpp"
+#include "crema/registry.hpp"
+#include "crema/solver.hpp"
+#include "golden/case_file.hpp"
+#include "model/text_format.hpp"
+#include "proto/solver.pb.h"
+
+namespace crema::golden {
+namespace {
+
+constexpr double kValues = 1e-4;     // relative tolerance of values
+constexpr double kGradients = 1e-3;  // of gradients, and of parameters after training
+
+struct Counts {
+  int passed = 0, failed = 0, unsupported = 0;
+};
+
+void load_params(const Case& golden, const std::string& kind, Net& net) {
+  for (const LayerParameter* entry : golden.entries(kind)) {
+    auto& params = net.layer(entry->name()).params();
+    require(static_cast<int>(params.size()) == entry->blobs_size(), "layer '", entry->name(),
+            "' has ", params.size(), " parameters instead of ", entry->blobs_size());
+    for (int i = 0; i < entry->blobs_size(); ++i) {
+      assign(entry->blobs(i), params[static_cast<size_t>(i)]->data);
+    }
+  }
+}
+
+void load_inputs(const Case& golden, Net& net) {
+  for (const LayerParameter* entry : golden.entries("InputData")) {
+    assign(entry->blobs(0), net.input(entry->name()));
+  }
+}
+
+void compare_params(const Case& golden, const std::string& kind, Net& net, bool gradients,
+                    double tolerance, Comparison& result) {
+  for (const LayerParameter* entry : golden.entries(kind)) {
+    Layer& layer = net.layer(entry->name());
+    for (int i = 0; i < entry->blobs_size(); ++i) {
+      Parameter& parameter = *layer.params().at(static_cast<size_t>(i));
+      const std::string what = concat(kind, " ", entry->name(), " ", i);
+      result.compare(what, parameter.data, entry->blobs(i).data(), tolerance);
+      if (gradients && parameter.needs_gradient && entry->blobs(i).diff_size()) {
+        result.compare(what + " gradient", parameter.root().gradient(), entry->blobs(i).diff(),
+                       kGradients);
+      }
+    }
+  }
+}
+
+bool has(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+/// The type of the first layer that is not there, or "".
+std::string missing_type(const NetParameter& net) {
+  for (const auto& layer : net.layer()) {
+    if (!Registry::instance().has(layer.type())) return layer.type();
+  }
+  return "";
+}
+
+void run_layer_case(const Case& golden, NetParameter param, Context& context, bool fused,
+                    Comparison& result) {
+  const bool backward = !golden.no_backward;
+  param.set_force_backward(backward && !golden.no_force);
+  NetOptions options;
+  options.phase = golden.test_phase ? Phase::test : Phase::train;
+  options.backward = backward ? NetOptions::Backward::yes : NetOptions::Backward::no;
+  options.fuse = fused;
+  options.keep_all = !fused;
+  Net net(param, context, options);
+  load_params(golden, "Param", net);
+  load_inputs(golden, net);
+
+  const double loss = net.forward();
+  for (const LayerParameter* entry : golden.entries("Loss")) {
+    result.compare("loss", loss, static_cast<double>(entry->blobs(0).data(0)), kValues);
+  }
+  auto comparable = [&](const LayerParameter& entry) {
+    return entry.name().find("_split_") == std::string::npos && net.has_blob(entry.name()) &&
+           (!fused || has(net.inputs(), entry.name()) || has(net.outputs(), entry.name()));
+  };
+  for (const LayerParameter* entry : golden.entries("Blob")) {
+    if (!comparable(*entry)) continue;
+    result.compare(entry->name(), net.blob(entry->name()).data, entry->blobs(0).data(), kValues);
+  }
+  if (backward) {
+    for (const LayerParameter* entry : golden.entries("Blob")) {
+      const bool given = has(net.outputs(), entry->name()) && entry->blobs(0).diff_size() &&
+                         (entry->loss_weight_size() == 0 || entry->loss_weight(0) == 0);
+      Blob* output = given ? &net.blob(entry->name()) : nullptr;
+      if (!output || !net.has_diff(*output)) continue;
+      Tensor diff(output->shape(), output->diff.dtype());
+      for (int i = 0; i < entry->blobs(0).diff_size(); ++i) {
+        diff.host_mut<float>()[i] = entry->blobs(0).diff(i);
+      }
+      output->diff.copy_from(diff);
+    }
+    net.clear_gradients();
+    net.backward();
+    for (const LayerParameter* entry : golden.entries("Blob")) {
+      if (!comparable(*entry) || entry->blobs(0).diff_size() == 0) continue;
+      const std::vector<Blob*> versions = net.blob_versions(entry->name());
+      if (versions.empty() || !net.has_diff(*versions.front())) continue;
+      // An in-place name means, going back, its first value; only kept nets have it for sure.
+      if (fused && versions.size() > 1) continue;
+      result.compare(entry->name() + " diff", versions.front()->diff, entry->blobs(0).diff(),
+                     kGradients);
+    }
+  }
+  compare_params(golden, "ParamAfter", net, backward, kValues, result);
+}
+
+void run_solver_case(const Case& golden, const SolverParameter& param, Context& context,
+                     Comparison& result) {
+  Solver solver(param, context);
+  load_params(golden, "Param", solver.net());
+  load_inputs(golden, solver.net());
+  std::vector<double> losses;
+  solver.on_iteration = [&](const IterationReport& report) { losses.push_back(report.loss); };
+  solver.step(8);
+  compare_params(golden, "ParamHalf", solver.net(), false, kGradients, result);
+  solver.step(8);
+  compare_params(golden, "ParamAfter", solver.net(), false, kGradients, result);
+  for (const LayerParameter* entry : golden.entries("LossPerIter")) {
+    for (int i = 0; i < entry->blobs(0).data_size(); ++i) {
+      result.compare(concat("loss of iteration ", i), losses.at(static_cast<size_t>(i)),
+                     static_cast<double>(entry->blobs(0).data(i)), kValues);
+    }
+  }
+
+  const auto state = golden.prototxt.parent_path() / (golden.name + "_iter_8.solverstate");
+  Solver resumed(param, context);
+  load_inputs(golden, resumed.net());
+  resumed.restore(state.string());
+  resumed.step(8);
+  compare_params(golden, "ParamAfter", resumed.net(), false, kGradients, result);
+}
+
+std::string run_case(const std::filesystem::path& path, Context& context, Comparison& result) {
+  const Case golden = read_case(path);
+  const bool is_solver = !golden.entries("LossPerIter").empty();
+  if (is_solver) {
+    SolverParameter param;
+    parse_text_proto(golden.text, path.string(), param);
+    const std::string missing = missing_type(param.net_param());
+    if (!missing.empty()) return missing;
+    try {
+      run_solver_case(golden, param, context, result);
+    } catch (const Error& error) {
+      if (error.message().find("is not available") == std::string::npos) throw;
+      return param.has_solver_type() ? SolverParameter::SolverType_Name(param.solver_type())
+                                     : param.type();
+    }
+    return "";
+  }
+  NetParameter param;
+  parse_text_proto(golden.text, path.string(), param);
+  const std::string missing = missing_type(param);
+  if (!missing.empty()) return missing;
+  run_layer_case(golden, param, context, false, result);
+  run_layer_case(golden, param, context, true, result);
+  return "";
+}
+
+void run_and_print(const std::filesystem::path& path, Context& context, Counts& counts) {
+  Comparison result;
+  std::string verdict;
+  try {
+    const std::string missing = run_case(path, context, result);
+    if (!missing.empty()) {
+      ++counts.unsupported;
+      verdict = "unsupported-type " + missing;
+    } else if (result.passed() && result.compared() > 0) {
+      ++counts.passed;
+      verdict = "PASS";
+    } else {
+      ++counts.failed;
+      verdict = "FAIL " + (result.compared() ? result.failure() : "nothing was compared");
+    }
+  } catch (const std::exception& error) {
+    ++counts.failed;
+    verdict = concat("FAIL ", error.what());
+  }
+  std::printf("%-28s %10.3g  %s\n", path.stem().c_str(), result.worst(), verdict.c_str());
+}
+
+int run(const std::vector<std::string>& words) {
+  ContextOptions options;
+  std::string only;
+  std::vector<std::string> folders;
+  for (const auto& word : words) {
+    if (word.starts_with("--engine=")) {
+      options.engine = word.substr(9);
+    } else if (word.starts_with("--threads=")) {
+      options.threads = std::stoi(word.substr(10));
+    } else if (word.starts_with("--only=")) {
+      only = word.substr(7);
+    } else if (word.starts_with("-")) {
+      throw Error("unknown flag ", word, "; flags are --engine=NAME --threads=N --only=TEXT");
+    } else {
+      folders.push_back(word);
+    }
+  }
+  require(!folders.empty(), "usage: golden_runner [--engine=NAME] [--threads=N] [--only=TEXT] FOLDER");
+  Context context(options);
+  Counts counts;
+  for (const auto& folder : folders) {
+    for (const auto& path : find_cases(folder)) {
+      if (path.stem().string().find(only) == std::string::npos) continue;
+      run_and_print(path, context, counts);
+    }
+  }
+  std::printf("%d passed, %d failed, %d unsupported-type\n", counts.passed, counts.failed,
+              counts.unsupported);
+  require(counts.passed + counts.failed + counts.unsupported > 0, "no case was found");
+  return counts.failed ? 1 : 0;
+}
+
+}  // namespace
+}  // namespace crema::golden
+
+int main(int argc, char** argv) {
+  try {
+    return crema::golden::run({argv + 1, argv + argc});
+  } catch (const std::exception& error) {
+    std::cerr << "golden_runner: " << error.what() << "\n";
+    return 1;
+  }
+}
