@@ -1,0 +1,76 @@
+// One loop, compiled for several widths of vector registers; the widest one that this processor has
+// is taken at run time. Binaries assume no more than plain x86-64.
+//
+//   [[gnu::always_inline]] inline void add_rows(const float* x, float* y, int64_t n) {
+//   #pragma omp simd
+//     for (int64_t i = 0; i < n; ++i) y[i] += x[i];
+//   }
+//   ...
+//   vectorized<add_rows>(x, y, n);
+//
+// The kernel, and all that it calls inside its loops, must be always_inline: only so is it compiled
+// anew for each width. It is plain C++; the compiler vectorizes it. Sums need
+// `#pragma omp simd reduction(+ : sum)`, which lets it reorder them.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace crema {
+
+enum class SimdLevel : uint8_t { baseline, avx2, avx512 };
+
+std::string_view to_string(SimdLevel level);
+
+/// The best level that processor and operating system support, unless a SimdLimit lowers it.
+SimdLevel simd_level();
+
+/// Lowers the level of the whole process while it lives; for tests and benchmarks of the narrower
+/// versions.
+class SimdLimit {
+ public:
+  explicit SimdLimit(SimdLevel level);
+  ~SimdLimit();
+  SimdLimit(const SimdLimit&) = delete;
+  SimdLimit& operator=(const SimdLimit&) = delete;
+
+ private:
+  SimdLevel before_;
+};
+
+namespace simd_detail {
+
+template <auto Kernel, class... Args>
+void baseline(Args... args) {
+  Kernel(args...);
+}
+
+#ifdef __x86_64__
+// Feature names rather than processor names: a function is inlined only where the architecture that
+// code is tuned for stays the same.
+template <auto Kernel, class... Args>
+[[gnu::target("avx2,fma,f16c,bmi2")]] void avx2(Args... args) {
+  Kernel(args...);
+}
+
+template <auto Kernel, class... Args>
+[[gnu::target("avx512f,avx512bw,avx512dq,avx512vl,fma,f16c,bmi2,prefer-vector-width=512")]] void
+avx512(Args... args) {
+  Kernel(args...);
+}
+#endif
+
+}  // namespace simd_detail
+
+/// Kernel(args...), in the version for simd_level(). Arguments are passed by value.
+template <auto Kernel, class... Args>
+void vectorized(Args... args) {
+#ifdef __x86_64__
+  const SimdLevel level = simd_level();
+  if (level == SimdLevel::avx512) return simd_detail::avx512<Kernel, Args...>(args...);
+  if (level == SimdLevel::avx2) return simd_detail::avx2<Kernel, Args...>(args...);
+#endif
+  simd_detail::baseline<Kernel, Args...>(args...);
+}
+
+}  // namespace crema
