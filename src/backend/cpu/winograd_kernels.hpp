@@ -1,0 +1,53 @@
+// What winograd.cpp calls for each instruction set. Pointers are to f32; b is the block.
+//
+// Layouts: activations [n][channels / b][h][w][b]; transformed tiles [36][channels / b][tiles][b];
+// transformed weights [36][outputs / b][inputs, padded to b][b]; plain weights (K, C, 3, 3).
+#pragma once
+
+#include <cstdint>
+
+namespace crema {
+
+/// A plane of tiles over an image of h x w (h_tiles x w_tiles tiles an image). origin: the tile's first
+/// row is 4 * row - pad.
+struct WinogradTiles {
+  int64_t blocks;         // channel blocks of the activations
+  int64_t h, w;           // of the activations
+  int64_t h_tiles, w_tiles;
+  int64_t pad_h, pad_w;
+  int64_t first, count;   // tiles of this batch: numbered over all images
+  int64_t capacity;       // tiles that a batch has room for: the stride between blocks
+};
+
+struct WinogradKernels {
+  int block;
+
+  /// B^T d B of tiles [begin, end) of the batch, all channel blocks.
+  void (*input)(const WinogradTiles& tiles, const float* x, int64_t begin, int64_t end, float* v);
+  /// A^T m A into y, plus bias (padded to blocks; may be null), then the ReLU when `relu`.
+  void (*output)(const WinogradTiles& tiles, const float* m, const float* bias, bool relu, float slope,
+                 int64_t begin, int64_t end, float* y);
+  /// A dy A^T of tiles [begin, end).
+  void (*output_gradient)(const WinogradTiles& tiles, const float* dy, int64_t begin, int64_t end,
+                          float* dm);
+  /// G g G^T for output blocks [begin, end). `turned`: the filters of backward data.
+  void (*weights)(const float* w, int64_t outputs, int64_t inputs, bool turned, int64_t begin,
+                  int64_t end, float* u);
+  /// dw = beta * dw + G^T du G for output blocks [begin, end).
+  void (*weights_gradient)(const float* du, int64_t outputs, int64_t inputs, float beta, int64_t begin,
+                           int64_t end, float* dw);
+  /// One component: m[out / b][tile][b] = sum over inputs of v[in / b][tile][b] u[out / b][in][b] for
+  /// output blocks [begin, end); `tiles` is rounded up to row_step by the caller.
+  void (*multiply)(int64_t tiles, int64_t capacity, int64_t in_blocks, int64_t begin, int64_t end,
+                   const float* v, const float* u, float* m);
+  /// One component: du[out / b][in][b] (+)= sum over tiles of v dm; output blocks [begin, end).
+  void (*multiply_gradient)(int64_t tiles, int64_t capacity, int64_t in_blocks, int64_t begin,
+                            int64_t end, const float* v, const float* dm, bool add, float* du);
+  int row_step;  // multiply computes so many tiles at once
+};
+
+/// Null where the processor lacks the instructions.
+const WinogradKernels* winograd_avx2();
+const WinogradKernels* winograd_avx512();
+
+}  // namespace crema

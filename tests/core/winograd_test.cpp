@@ -1,0 +1,155 @@
+// Winograd convolution against the direct sum, in double.
+#include "backend/cpu/winograd.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "crema/random.hpp"
+
+namespace crema {
+namespace {
+
+struct Case {
+  WinogradProblem problem;
+  const char* name;
+};
+
+std::vector<float> random_values(int64_t count, uint64_t stream) {
+  Random random(7, stream);
+  std::vector<float> values(static_cast<size_t>(count));
+  for (float& value : values) value = 2 * random.uniform() - 1;
+  return values;
+}
+
+Tensor blocked(const std::vector<float>& values, const Shape& shape) {
+  Tensor plain(shape);
+  std::copy(values.begin(), values.end(), plain.host_overwrite<float>());
+  return plain.to(DType::f32, Winograd::block() == 16 ? Format::blocked16 : Format::blocked8);
+}
+
+/// Output, input gradient and weight gradient by the definition.
+struct Direct {
+  std::vector<double> y, dx, dw, db;
+
+  Direct(const WinogradProblem& p, const std::vector<float>& x, const std::vector<float>& w,
+         const std::vector<float>& bias, const std::vector<float>& dy)
+      : y(dy.size()), dx(x.size()), dw(w.size()), db(bias.size()) {
+    for (int64_t n = 0; n < p.n; ++n) {
+      for (int64_t k = 0; k < p.k; ++k) {
+        for (int64_t i = 0; i < p.out_h(); ++i) {
+          for (int64_t j = 0; j < p.out_w(); ++j) one(p, x, w, bias, dy, n, k, i, j);
+        }
+      }
+    }
+  }
+
+ private:
+  void one(const WinogradProblem& p, const std::vector<float>& x, const std::vector<float>& w,
+           const std::vector<float>& bias, const std::vector<float>& dy, int64_t n, int64_t k,
+           int64_t i, int64_t j) {
+    const auto at = static_cast<size_t>(((n * p.k + k) * p.out_h() + i) * p.out_w() + j);
+    double sum = bias[static_cast<size_t>(k)];
+    for (int64_t c = 0; c < p.c; ++c) {
+      for (int64_t r = std::max<int64_t>(0, p.pad_h - i); r < 3 && i + r - p.pad_h < p.h; ++r) {
+        for (int64_t s = std::max<int64_t>(0, p.pad_w - j); s < 3 && j + s - p.pad_w < p.w; ++s) {
+          const auto from = static_cast<size_t>(
+              ((n * p.c + c) * p.h + i + r - p.pad_h) * p.w + j + s - p.pad_w);
+          const auto by = static_cast<size_t>(((k * p.c + c) * 3 + r) * 3 + s);
+          sum += static_cast<double>(x[from]) * static_cast<double>(w[by]);
+          dx[from] += static_cast<double>(dy[at]) * static_cast<double>(w[by]);
+          dw[by] += static_cast<double>(dy[at]) * static_cast<double>(x[from]);
+        }
+      }
+    }
+    y[at] = sum;
+    db[static_cast<size_t>(k)] += dy[at];
+  }
+};
+
+/// Rounding of F(4x4, 3x3) in f32, relative to the largest value.
+constexpr double kTolerance = 2e-5;
+
+template <class Values>
+void expect_near(const char* what, const Values& actual, const std::vector<double>& expected) {
+  double largest = 0;
+  for (double value : expected) largest = std::max(largest, std::abs(value));
+  for (size_t i = 0; i < expected.size(); ++i) {
+    ASSERT_NEAR(static_cast<double>(actual[i]), expected[i], kTolerance * largest)
+        << what << " " << i;
+  }
+}
+
+class WinogradTest : public ::testing::TestWithParam<Case> {
+ protected:
+  void SetUp() override {
+    if (Winograd::block() == 0) GTEST_SKIP() << "needs a processor with AVX2 and FMA";
+  }
+};
+
+TEST_P(WinogradTest, EqualsTheDirectSum) {
+  const WinogradProblem p = GetParam().problem;
+  const Shape x_shape{p.n, p.c, p.h, p.w}, y_shape{p.n, p.k, p.out_h(), p.out_w()};
+  const auto x = random_values(x_shape.count(), 1), w = random_values(p.k * p.c * 9, 2);
+  const auto bias = random_values(p.k, 3), dy = random_values(y_shape.count(), 4);
+  const Direct direct(p, x, w, bias, dy);
+  const Tensor xb = blocked(x, x_shape), dyb = blocked(dy, y_shape);
+
+  Winograd winograd(p);
+  Tensor y(y_shape, DType::f32, dyb.format()), dx(x_shape, DType::f32, xb.format());
+  winograd.forward(xb.host<float>(), w.data(), bias.data(), false, 0, y.host_overwrite<float>(), 1);
+  expect_near("y", y.contiguous().values<float>(), direct.y);
+
+  // Kept weights are used again for the same version, and the ReLU acts after the bias.
+  winograd.forward(xb.host<float>(), nullptr, bias.data(), true, 0.5F, y.host_overwrite<float>(), 1);
+  std::vector<double> relu = direct.y;
+  for (double& value : relu) value = value > 0 ? value : 0.5 * value;
+  expect_near("relu", y.contiguous().values<float>(), relu);
+
+  winograd.backward_data(dyb.host<float>(), w.data(), dx.host_overwrite<float>(), 0);
+  expect_near("dx", dx.contiguous().values<float>(), direct.dx);
+
+  std::vector<float> dw(w.size(), NAN), db(bias.size(), NAN);
+  winograd.backward_weights(xb.host<float>(), dyb.host<float>(), 0, dw.data(), 0, db.data());
+  expect_near("dw", dw, direct.dw);
+  expect_near("db", db, direct.db);
+  winograd.backward_weights(xb.host<float>(), dyb.host<float>(), 1, dw.data(), 1, db.data());
+  std::vector<double> twice = direct.dw;
+  for (double& value : twice) value *= 2;
+  expect_near("dw added", dw, twice);
+}
+
+TEST_P(WinogradTest, KeepsThePaddingOfBlocksZero) {
+  const WinogradProblem p = GetParam().problem;
+  const Shape y_shape{p.n, p.k, p.out_h(), p.out_w()};
+  const auto w = random_values(p.k * p.c * 9, 2), bias = random_values(p.k, 3);
+  const Tensor x = blocked(random_values(p.n * p.c * p.h * p.w, 1), {p.n, p.c, p.h, p.w});
+  Tensor y(y_shape, DType::f32, x.format());
+  Winograd(p).forward(x.host<float>(), w.data(), bias.data(), false, 0, y.host_overwrite<float>(), 0);
+  const int64_t b = block_of(y.format()), plane = p.out_h() * p.out_w();
+  const auto values = y.values<float>();
+  for (int64_t i = 0; i < static_cast<int64_t>(values.size()); ++i) {
+    const int64_t channel = i / (plane * b) % ((p.k + b - 1) / b) * b + i % b;
+    if (channel >= p.k) {
+      ASSERT_EQ(values[static_cast<size_t>(i)], 0.0F) << i;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, WinogradTest,
+    ::testing::Values(Case{{2, 5, 9, 7, 11, 1, 1}, "odd"}, Case{{1, 16, 12, 13, 32, 0, 0}, "no_pad"},
+                      Case{{3, 33, 6, 6, 70, 2, 2}, "pad2"}, Case{{2, 8, 3, 30, 8, 0, 1}, "one_row"},
+                      Case{{1, 1, 4, 4, 1, 1, 1}, "one_channel"},
+                      Case{{2, 64, 112, 112, 48, 1, 1}, "several_batches"}),
+    [](const auto& info) { return info.param.name; });
+
+TEST(Winograd, RefusesWhatItCannotDo) {
+  if (Winograd::block() == 0) GTEST_SKIP() << "needs a processor with AVX2 and FMA";
+  EXPECT_THROW(Winograd({1, 8, 2, 8, 8, 0, 0}), Error);
+  EXPECT_THROW(Winograd({1, 8, 8, 8, 8, 3, 0}), Error);
+}
+
+}  // namespace
+}  // namespace crema
