@@ -12,11 +12,11 @@
 namespace crema::tools {
 
 struct Command {
-  std::string name;                // "train"
+  std::string name;                  // "train"
   std::vector<std::string> aliases;  // published names: "convert_imageset"
-  std::string summary;             // one line
-  std::string usage;               // what `crema help NAME` prints below the summary
-  std::vector<std::string> flags;  // gflags that the command takes, beside the common ones
+  std::string summary;               // one line
+  std::string usage;                 // what `crema help NAME` prints below the summary
+  std::vector<std::string> flags;    // gflags that the command takes, beside the common ones
   /// Positional arguments that follow the command. Returns the exit status.
   int (*run)(const std::vector<std::string>& arguments);
 };
@@ -24,8 +24,8 @@ struct Command {
 extern const Command kTrain, kTest, kTime, kSummary, kConvertMnist, kConvertImageset, kDeviceQuery;
 
 /// The context that --gpu, --threads, --engine, --tune and --seed ask for. `solver_wants_gpu`: the
-/// solver says solver_mode: GPU without naming a device on the command line; where there is none, the
-/// CPU is taken and a warning logged.
+/// solver says solver_mode: GPU without naming a device on the command line; where there is none,
+/// the CPU is taken and a warning logged.
 ContextOptions context_options(bool solver_wants_gpu = false, int solver_device = 0);
 
 /// Phase, level, stages and fusion as the flags say; --phase defaults to `phase`.

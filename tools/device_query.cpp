@@ -31,14 +31,15 @@ int device_query(const std::vector<std::string>& arguments) {
   for (const auto& device : devices) {
     std::printf("CUDA %d: %s, compute %d.%d, %d multiprocessors, %s\n", device.index,
                 device.name.c_str(), device.compute_major, device.compute_minor,
-                device.multiprocessors, human_bytes(static_cast<double>(device.total_bytes)).c_str());
+                device.multiprocessors,
+                human_bytes(static_cast<double>(device.total_bytes)).c_str());
   }
   return 0;
 }
 
 }  // namespace
 
-const Command kDeviceQuery = {
-    "device-query", {}, "lists what there is to compute on", "  crema device-query", {}, device_query};
+const Command kDeviceQuery = {"device-query",         {}, "lists what there is to compute on",
+                              "  crema device-query", {}, device_query};
 
 }  // namespace crema::tools

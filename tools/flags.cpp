@@ -10,7 +10,8 @@
 
 DEFINE_string(gpu, "", "Devices to run on: an index, or 'all'. Default: the CPU.");
 DEFINE_int32(threads, 0, "CPU threads. 0: OMP_NUM_THREADS, or all cores.");
-DEFINE_string(engine, "", "Force an engine on all layers that have it, such as reference or onednn.");
+DEFINE_string(engine, "",
+              "Force an engine on all layers that have it, such as reference or onednn.");
 DEFINE_bool(tune, true, "Measure which way of computing is fastest, once for each problem.");
 DEFINE_int64(seed, -1, "Seed of all random numbers. Default: the solver's random_seed, or 1701.");
 DEFINE_bool(fuse, true, "Fuse layers where the results stay the same.");
@@ -66,7 +67,8 @@ ContextOptions context_options(bool solver_wants_gpu, int solver_device) {
   } else if (solver_wants_gpu) {
     std::string why;
     if (cuda_devices(why).empty()) {
-      LOG(WARNING) << "the solver asks for solver_mode: GPU, but " << why << "; training on the CPU";
+      LOG(WARNING) << "the solver asks for solver_mode: GPU, but " << why
+                   << "; training on the CPU";
     } else {
       options.device = {DeviceType::cuda, solver_device};
     }
@@ -121,7 +123,8 @@ std::string human_bytes(double bytes) {
     ++unit;
   }
   char text[32];
-  std::snprintf(text, sizeof text, bytes < 10 && unit > 0 ? "%.1f %s" : "%.0f %s", bytes, units[unit]);
+  std::snprintf(text, sizeof text, bytes < 10 && unit > 0 ? "%.1f %s" : "%.0f %s", bytes,
+                units[unit]);
   return text;
 }
 

@@ -18,8 +18,8 @@ const std::vector<const Command*>& commands() {
   return all;
 }
 
-const std::vector<std::string> kCommonFlags = {"help",   "version",     "log_dir", "minloglevel", "v",
-                                               "logtostderr", "alsologtostderr", "flagfile"};
+const std::vector<std::string> kCommonFlags = {
+    "help", "version", "log_dir", "minloglevel", "v", "logtostderr", "alsologtostderr", "flagfile"};
 
 /// Published programs separate words by _, ours by -.
 std::string with_dashes(std::string name) {
@@ -65,8 +65,8 @@ void print_flag(const std::string& name) {
 }
 
 void print_help(const Command& command) {
-  std::cout << "crema " << command.name << ": " << command.summary << "\n\n" << command.usage
-            << "\n\nflags:\n";
+  std::cout << "crema " << command.name << ": " << command.summary << "\n\n"
+            << command.usage << "\n\nflags:\n";
   for (const auto& flag : command.flags) print_flag(flag);
 }
 
@@ -105,8 +105,9 @@ void check_flags(const Command& command, const std::vector<std::string>& words) 
 }
 
 bool asks_for_help(const std::vector<std::string>& words) {
-  return std::any_of(words.begin(), words.end(),
-                     [](const std::string& w) { return w == "--help" || w == "-help" || w == "-h"; });
+  return std::any_of(words.begin(), words.end(), [](const std::string& w) {
+    return w == "--help" || w == "-help" || w == "-h";
+  });
 }
 
 int run(int argc, char** argv) {

@@ -7,9 +7,9 @@
 
 namespace crema::tools {
 
-/// While one lives, the signals set a flag that take() turns into an action; a second SIGINT or SIGTERM
-/// with the effect "stop" while the first waits ends the program at once. The program's own handlers
-/// come back with its end. Only one may live at a time.
+/// While one lives, the signals set a flag that take() turns into an action; a second SIGINT or
+/// SIGTERM with the effect "stop" while the first waits ends the program at once. The program's own
+/// handlers come back with its end. Only one may live at a time.
 class SignalActions {
  public:
   /// Effects are "snapshot", "stop" or "none"; Error otherwise.

@@ -69,7 +69,8 @@ const Command kSummary = {
     "shows a net's layers, shapes, cost and plan",
     "  crema summary --model=train_val.prototxt [--phase=TEST]\n"
     "\n"
-    "A line a layer: its tops' shapes, parameters, GFLOP forward, bytes of its tops, memory format and\n"
+    "A line a layer: its tops' shapes, parameters, GFLOP forward, bytes of its tops, memory format "
+    "and\n"
     "engine; then what was fused, totals, memory and notes.",
     {"model", "gpu", "threads", "engine", "tune", "seed", "fuse", "phase", "level", "stage"},
     summary};

@@ -86,10 +86,10 @@ void print_table(const Net& net, const Timing& timing, double peak) {
     const double forward = median(timing.forward[s]), backward = median(timing.backward[s]);
     const double forward_rate = forward > 0 ? step.flops.forward / forward / 1e6 : 0;
     const double backward_rate = backward > 0 ? step.flops.backward / backward / 1e6 : 0;
-    std::printf("%-*s %-15s %10.3f %10.3f %9.1f %9.1f  %s %s>%s%s%s", name_width,
-                step.name.c_str(), step.type.c_str(), forward, backward, forward_rate,
-                backward_rate, step.engine.c_str(), step.bottom_format.c_str(),
-                step.top_format.c_str(), step.detail.empty() ? "" : " ", step.detail.c_str());
+    std::printf("%-*s %-15s %10.3f %10.3f %9.1f %9.1f  %s %s>%s%s%s", name_width, step.name.c_str(),
+                step.type.c_str(), forward, backward, forward_rate, backward_rate,
+                step.engine.c_str(), step.bottom_format.c_str(), step.top_format.c_str(),
+                step.detail.empty() ? "" : " ", step.detail.c_str());
     if (peak > 0 && forward + backward > 0) {
       std::printf("  %.0f%% of peak", 100 * (step.flops.forward + step.flops.backward) /
                                           (forward + backward) / 1e6 / peak);
@@ -124,18 +124,19 @@ int time(const std::vector<std::string>& arguments) {
   const double total = median(timing.total);
   const double gflop = (flops.forward + flops.backward) / 1e9;
   print_table(net, timing, peak);
-  std::printf("\n%s: forward %.2f ms, backward %.2f ms, together %.2f ms (medians of %d); %.1f "
-              "GFLOP, %.1f GFLOP/s",
-              net.name().c_str(), forward, backward, total, FLAGS_iterations, gflop,
-              gflop / total * 1e3);
+  std::printf(
+      "\n%s: forward %.2f ms, backward %.2f ms, together %.2f ms (medians of %d); %.1f "
+      "GFLOP, %.1f GFLOP/s",
+      net.name().c_str(), forward, backward, total, FLAGS_iterations, gflop, gflop / total * 1e3);
   if (peak > 0) std::printf(", %.0f%% of the FMA peak", 100 * gflop / total * 1e3 / peak);
   std::printf("; peak memory %.0f MB, %d threads\n", peak_memory_mb(), context.threads());
   if (FLAGS_json) {
-    std::printf("{\"net\": \"%s\", \"forward_ms\": %.4f, \"backward_ms\": %.4f, \"total_ms\": %.4f, "
-                "\"gflop_forward\": %.6f, \"gflop_total\": %.6f, \"peak_rss_mb\": %.1f, "
-                "\"threads\": %d, \"fma_peak_gflops\": %.1f}\n",
-                net.name().c_str(), forward, backward, total, flops.forward / 1e9, gflop,
-                peak_memory_mb(), context.threads(), peak);
+    std::printf(
+        "{\"net\": \"%s\", \"forward_ms\": %.4f, \"backward_ms\": %.4f, \"total_ms\": %.4f, "
+        "\"gflop_forward\": %.6f, \"gflop_total\": %.6f, \"peak_rss_mb\": %.1f, "
+        "\"threads\": %d, \"fma_peak_gflops\": %.1f}\n",
+        net.name().c_str(), forward, backward, total, flops.forward / 1e9, gflop, peak_memory_mb(),
+        context.threads(), peak);
   }
   return 0;
 }
@@ -148,7 +149,8 @@ const Command kTime = {
     "times each layer of a net",
     "  crema time --model=train_val.prototxt [--iterations=50] [--phase=TEST] [--peak] [--json]\n"
     "\n"
-    "Runs forward and backward (in phase TEST forward alone) and prints the median of each layer, its\n"
+    "Runs forward and backward (in phase TEST forward alone) and prints the median of each layer, "
+    "its\n"
     "GFLOP/s and engine, and totals.",
     {"model", "iterations", "json", "peak", "forward_only", "gpu", "threads", "engine", "tune",
      "seed", "fuse", "phase", "level", "stage"},

@@ -155,7 +155,8 @@ class Progress {
 
 void load_weights(Solver& solver, const std::vector<std::string>& files, bool strict) {
   for (const auto& file : files) {
-    LOG(INFO) << "Finetuning from " << file << ": " << solver.net().load_weights(file, strict).str();
+    LOG(INFO) << "Finetuning from " << file << ": "
+              << solver.net().load_weights(file, strict).str();
   }
 }
 
@@ -176,8 +177,7 @@ int train(const std::vector<std::string>& arguments) {
   read_text_proto(required_flag("solver", FLAGS_solver), param);
   const SignalActions signals(FLAGS_sigint_effect, FLAGS_sighup_effect);
 
-  const bool wants_gpu =
-      param.has_solver_mode() && param.solver_mode() == SolverParameter::GPU;
+  const bool wants_gpu = param.has_solver_mode() && param.solver_mode() == SolverParameter::GPU;
   Context context(context_options(wants_gpu, param.device_id()));
   SolverOptions options;
   options.level = FLAGS_level;
@@ -194,10 +194,10 @@ int train(const std::vector<std::string>& arguments) {
     load_weights(solver, weight_files(param), FLAGS_strict);
   }
   const MemoryPlan memory = solver.net().memory();
-  LOG(INFO) << "Solving " << solver.net().name() << " on " << context.threads() << " threads; memory: "
-            << human_bytes(static_cast<double>(memory.activations)) << " activations, "
-            << human_bytes(static_cast<double>(memory.parameters)) << " parameters, "
-            << human_bytes(static_cast<double>(memory.engines)) << " engines";
+  LOG(INFO) << "Solving " << solver.net().name() << " on " << context.threads()
+            << " threads; memory: " << human_bytes(static_cast<double>(memory.activations))
+            << " activations, " << human_bytes(static_cast<double>(memory.parameters))
+            << " parameters, " << human_bytes(static_cast<double>(memory.engines)) << " engines";
   bool finished = false;
   try {
     finished = solver.solve();
@@ -216,10 +216,13 @@ const Command kTrain = {
     "train",
     {},
     "trains a net, or continues training",
-    "  crema train --solver=solver.prototxt [--weights=net.caffemodel | --snapshot=run.solverstate]\n"
+    "  crema train --solver=solver.prototxt [--weights=net.caffemodel | "
+    "--snapshot=run.solverstate]\n"
     "\n"
-    "Paths inside prototxt files are relative to the working directory. On a terminal one line shows\n"
-    "the progress; otherwise lines are logged as published tools do, so that log parsers read them.",
+    "Paths inside prototxt files are relative to the working directory. On a terminal one line "
+    "shows\n"
+    "the progress; otherwise lines are logged as published tools do, so that log parsers read "
+    "them.",
     {"solver", "snapshot", "weights", "strict", "gpu", "threads", "engine", "tune", "seed", "fuse",
      "level", "stage", "sigint_effect", "sighup_effect"},
     train};

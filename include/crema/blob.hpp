@@ -15,7 +15,8 @@ struct Blob {
 
   Blob() = default;
   explicit Blob(std::string blob_name) : name(std::move(blob_name)) {}
-  explicit Blob(const Shape& shape, DType dtype = DType::f32) : data(shape, dtype), diff(shape, dtype) {}
+  explicit Blob(const Shape& shape, DType dtype = DType::f32)
+      : data(shape, dtype), diff(shape, dtype) {}
 
   const Shape& shape() const { return data.shape(); }
   int64_t count() const { return data.count(); }

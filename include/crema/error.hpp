@@ -1,9 +1,9 @@
 // The one exception of Crema.
 //
-// Whatever goes wrong inside the library, for reasons that a user or an embedding program can act on,
-// arrives as an Error. The library never aborts, exits or prints. While an Error unwinds, those who
-// know more add it: the layer that failed, the place in the prototxt. What is set first, closest to
-// the cause, is kept. what() reads
+// Whatever goes wrong inside the library, for reasons that a user or an embedding program can act
+// on, arrives as an Error. The library never aborts, exits or prints. While an Error unwinds, those
+// who know more add it: the layer that failed, the place in the prototxt. What is set first,
+// closest to the cause, is kept. what() reads
 //
 //   train_val.prototxt:12: layer 'conv1' (Convolution): kernel 7 exceeds the padded input 5; reduce
 //   kernel_size or add pad

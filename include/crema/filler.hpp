@@ -21,7 +21,15 @@ class FillerParameter;  // proto/common.proto
 ///   positive_unitball    uniform in [0, 1), then each row (one output) divided by its sum
 ///   bilinear             upsampling kernel for Deconvolution; needs rank 4 and square kernels
 struct Filler {
-  enum class Type : uint8_t { constant, uniform, gaussian, xavier, msra, positive_unitball, bilinear };
+  enum class Type : uint8_t {
+    constant,
+    uniform,
+    gaussian,
+    xavier,
+    msra,
+    positive_unitball,
+    bilinear
+  };
   enum class VarianceNorm : uint8_t { fan_in, fan_out, average };
 
   Type type = Type::constant;

@@ -67,7 +67,8 @@ class Parameter {
   Tensor& gradient();
   void clear_gradient() { root().cleared_ = true; }
 
-  /// Makes this a user of the memory and gradient of `owner` (weight sharing). Counts must be equal.
+  /// Makes this a user of the memory and gradient of `owner` (weight sharing). Counts must be
+  /// equal.
   void share_with(Parameter& owner);
   /// Places values and gradient in larger memories (an empty pointer leaves that one where it is),
   /// for this and all that share with it. Values that are there already move along; the gradient is
@@ -214,6 +215,12 @@ class Layer {
   /// Whether the net may backpropagate through this layer in its life; set before setup.
   bool trains() const { return trains_; }
   void set_trains(bool trains) { trains_ = trains; }
+  /// Whether backward will be asked for the diff of bottom i, so that engines are chosen for the
+  /// work that is to be done; set before options, all of them by default.
+  bool propagates(int bottom) const {
+    return trains_ && (propagates_.empty() || propagates_[static_cast<size_t>(bottom)]);
+  }
+  void set_propagates(std::vector<bool> propagates) { propagates_ = std::move(propagates); }
   /// Element type of the net's activations and parameters: f32 or f64.
   DType dtype() const { return dtype_; }
   void set_dtype(DType dtype) { dtype_ = dtype; }
@@ -240,6 +247,7 @@ class Layer {
   Context& context_;
   Phase phase_;
   bool trains_ = true;
+  std::vector<bool> propagates_;
   DType dtype_ = DType::f32;
   std::vector<std::unique_ptr<Parameter>> params_;
   std::unique_ptr<Engine> engine_;

@@ -20,9 +20,9 @@
 
 namespace crema {
 
-class NetParameter;   // proto/net.proto
-class ParameterArena; // crema/parameter_arena.hpp
-struct Plan;          // src/net/plan.hpp
+class NetParameter;    // proto/net.proto
+class ParameterArena;  // crema/parameter_arena.hpp
+struct Plan;           // src/net/plan.hpp
 
 struct NetOptions {
   Phase phase = Phase::train;
@@ -70,10 +70,10 @@ struct NetStep {
 };
 
 struct MemoryPlan {
-  size_t activations = 0;          // bytes of the shared arena (data and diffs)
-  size_t activations_unshared = 0; // what separate buffers would take
-  size_t parameters = 0;           // data, and gradients where the net trains
-  size_t engines = 0;              // workspaces and scratch
+  size_t activations = 0;           // bytes of the shared arena (data and diffs)
+  size_t activations_unshared = 0;  // what separate buffers would take
+  size_t parameters = 0;            // data, and gradients where the net trains
+  size_t engines = 0;               // workspaces and scratch
 };
 
 class Net {
@@ -89,8 +89,8 @@ class Net {
   Phase phase() const;
   Context& context() const;
 
-  /// Blobs by name. An in-place name means its last value. Error when there is no such blob, or when
-  /// it was fused away (name it in NetOptions::keep).
+  /// Blobs by name. An in-place name means its last value. Error when there is no such blob, or
+  /// when it was fused away (name it in NetOptions::keep).
   Blob& blob(const std::string& name);
   bool has_blob(const std::string& name) const;
   std::vector<std::string> blob_names() const;

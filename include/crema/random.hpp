@@ -1,6 +1,6 @@
-// Counter-based random numbers: Philox4x32-10 (Salmon, Moraes, Dror, Shaw, "Parallel random numbers:
-// as easy as 1, 2, 3", SC 2011). There is no state to save: the same key and counter give the same
-// number on every machine, thread and device.
+// Counter-based random numbers: Philox4x32-10 (Salmon, Moraes, Dror, Shaw, "Parallel random
+// numbers: as easy as 1, 2, 3", SC 2011). There is no state to save: the same key and counter give
+// the same number on every machine, thread and device.
 #pragma once
 
 #include <array>

@@ -25,14 +25,14 @@ enum class SolverAction : uint8_t { none, snapshot, stop };
 
 /// Called after each iteration with what a progress line shows.
 struct IterationReport {
-  int iteration = 0;       // iterations done
+  int iteration = 0;  // iterations done
   int max_iterations = 0;
-  double loss = 0;         // of this iteration
+  double loss = 0;  // of this iteration
   double smoothed_loss = 0;
   double rate = 0;
-  double seconds = 0;      // wall time of this iteration
-  double data_wait = 0;    // seconds of it spent waiting for data
-  int64_t images = 0;      // records consumed by it
+  double seconds = 0;    // wall time of this iteration
+  double data_wait = 0;  // seconds of it spent waiting for data
+  int64_t images = 0;    // records consumed by it
 };
 
 /// Result of one test net: each output blob's values averaged over test_iter batches.
@@ -40,7 +40,12 @@ struct TestReport {
   int iteration = 0;
   int net = 0;
   double loss = 0;  // with test_compute_loss
-  struct Output { std::string name; int index; double value; float loss_weight; };
+  struct Output {
+    std::string name;
+    int index;
+    double value;
+    float loss_weight;
+  };
   std::vector<Output> outputs;
 };
 
@@ -58,7 +63,8 @@ class Solver {
   /// The learning rate of the present iteration.
   double rate() const;
 
-  /// Trains to max_iter, testing and snapshotting on the way. Returns false when stopped by request.
+  /// Trains to max_iter, testing and snapshotting on the way. Returns false when stopped by
+  /// request.
   bool solve();
   /// Trains `iterations` more; likewise.
   bool step(int iterations);

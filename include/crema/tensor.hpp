@@ -2,8 +2,8 @@
 //
 // A Tensor is a small value: copying one makes another view of the same memory. Memory is taken at
 // the first access, 64-byte aligned and zeroed. Threads: any number may read one memory on the host
-// at once when it has been accessed there before; writing, and moving between host and device, needs
-// the caller's own ordering. A device's backend has to outlive the memory that it holds.
+// at once when it has been accessed there before; writing, and moving between host and device,
+// needs the caller's own ordering. A device's backend has to outlive the memory that it holds.
 #pragma once
 
 #include <cstddef>
@@ -58,13 +58,34 @@ int64_t storage_count(const Shape& shape, Format format);
 
 template <class T>
 constexpr DType dtype_of();
-template <> constexpr DType dtype_of<float>() { return DType::f32; }
-template <> constexpr DType dtype_of<double>() { return DType::f64; }
-template <> constexpr DType dtype_of<bfloat16>() { return DType::bf16; }
-template <> constexpr DType dtype_of<float16>() { return DType::f16; }
-template <> constexpr DType dtype_of<uint8_t>() { return DType::u8; }
-template <> constexpr DType dtype_of<int32_t>() { return DType::i32; }
-template <> constexpr DType dtype_of<int64_t>() { return DType::i64; }
+template <>
+constexpr DType dtype_of<float>() {
+  return DType::f32;
+}
+template <>
+constexpr DType dtype_of<double>() {
+  return DType::f64;
+}
+template <>
+constexpr DType dtype_of<bfloat16>() {
+  return DType::bf16;
+}
+template <>
+constexpr DType dtype_of<float16>() {
+  return DType::f16;
+}
+template <>
+constexpr DType dtype_of<uint8_t>() {
+  return DType::u8;
+}
+template <>
+constexpr DType dtype_of<int32_t>() {
+  return DType::i32;
+}
+template <>
+constexpr DType dtype_of<int64_t>() {
+  return DType::i64;
+}
 
 /// A piece of memory with a host copy, a device copy or both, made when first asked for.
 class Memory {
@@ -144,24 +165,37 @@ class Tensor {
   Tensor view(const Shape& shape) const;
 
   /// Host access; T must be the element type. The device copy is fetched where it is the newer one.
-  template <class T> const T* host() const { return static_cast<const T*>(host_raw(dtype_of<T>())); }
-  template <class T> T* host_mut() { return static_cast<T*>(host_mut_raw(dtype_of<T>())); }
+  template <class T>
+  const T* host() const {
+    return static_cast<const T*>(host_raw(dtype_of<T>()));
+  }
+  template <class T>
+  T* host_mut() {
+    return static_cast<T*>(host_mut_raw(dtype_of<T>()));
+  }
   /// For callers that overwrite every element: skips fetching.
-  template <class T> T* host_overwrite() { return static_cast<T*>(host_overwrite_raw(dtype_of<T>())); }
-  template <class T> std::span<const T> values() const {
+  template <class T>
+  T* host_overwrite() {
+    return static_cast<T*>(host_overwrite_raw(dtype_of<T>()));
+  }
+  template <class T>
+  std::span<const T> values() const {
     return {host<T>(), static_cast<size_t>(storage())};
   }
   /// Untyped host access, for copies and libraries.
   const void* host_bytes() const { return host_raw(dtype_); }
   void* host_bytes_mut() { return host_mut_raw(dtype_); }
 
-  template <class T> const T* device(DeviceBackend& backend) const {
+  template <class T>
+  const T* device(DeviceBackend& backend) const {
     return static_cast<const T*>(device_raw(dtype_of<T>(), backend));
   }
-  template <class T> T* device_mut(DeviceBackend& backend) {
+  template <class T>
+  T* device_mut(DeviceBackend& backend) {
     return static_cast<T*>(device_mut_raw(dtype_of<T>(), backend));
   }
-  template <class T> T* device_overwrite(DeviceBackend& backend) {
+  template <class T>
+  T* device_overwrite(DeviceBackend& backend) {
     return static_cast<T*>(device_overwrite_raw(dtype_of<T>(), backend));
   }
 

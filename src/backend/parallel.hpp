@@ -22,7 +22,7 @@ void parallel_for(int64_t count, int64_t grain, const Body& body) {
     return;
   }
   std::exception_ptr failure;
-#pragma omp parallel for num_threads(static_cast<int>(pieces)) schedule(static, 1)
+#pragma omp parallel for num_threads(static_cast <int>(pieces)) schedule(static, 1)
   for (int64_t p = 0; p < pieces; ++p) {
     try {
       body(count * p / pieces, count * (p + 1) / pieces);

@@ -73,7 +73,8 @@ std::vector<FormatOption> Layer::options(Blobs bottom, Blobs top) {
   if (!known && by_layer) {
     std::string list;
     for (const auto& name : names) list += (list.empty() ? "'" : ", '") + name + "'";
-    throw Error("there is no engine '", forced, "' for ", type_, " on this device; there are ", list);
+    throw Error("there is no engine '", forced, "' for ", type_, " on this device; there are ",
+                list);
   }
   if (forced.empty() || forced == "reference" || !known) {
     for (FormatOption option : reference_options(bottom, top)) {
@@ -117,7 +118,8 @@ void Layer::backward(Blobs top, const std::vector<bool>& propagate, Blobs bottom
 }
 
 void Layer::backward_cpu(Blobs, const std::vector<bool>&, Blobs) {
-  throw Error("a ", type_, " layer has no gradient; keep it out of the path to the loss, or set "
+  throw Error("a ", type_,
+              " layer has no gradient; keep it out of the path to the loss, or set "
               "propagate_down: false");
 }
 
@@ -125,7 +127,9 @@ BackwardReads Layer::backward_reads() const {
   return engine_ ? engine_->backward_reads(*this) : reference_backward_reads();
 }
 
-InPlace Layer::in_place() const { return engine_ ? engine_->in_place(*this) : reference_in_place(); }
+InPlace Layer::in_place() const {
+  return engine_ ? engine_->in_place(*this) : reference_in_place();
+}
 
 std::string Layer::engine_name() const {
   if (!engine_) return "reference";

@@ -98,6 +98,11 @@ Choices collect(Plan& plan) {
         *same = option;
       }
     }
+    // Beside measured options the others, slow ones that nobody cared to measure, do not count.
+    if (std::any_of(distinct.begin(), distinct.end(),
+                    [](const auto& o) { return o.seconds > 0; })) {
+      std::erase_if(distinct, [](const auto& o) { return o.seconds <= 0; });
+    }
     options = std::move(distinct);
     in_node(node, [&] { require(!options.empty(), "offers no memory format to run in"); });
     const bool free = options.size() > 1 &&
@@ -109,8 +114,8 @@ Choices collect(Plan& plan) {
   return choices;
 }
 
-/// Under which the choice for a node is remembered: what is chosen decides rounding, so a resumed run
-/// must choose the same.
+/// Under which the choice for a node is remembered: what is chosen decides rounding, so a resumed
+/// run must choose the same.
 std::string decision_key(const Plan& plan, int node) {
   const Node& n = plan.nodes[static_cast<size_t>(node)];
   return concat("formats of ", n.layer->name(), " on ", n.bottom_blobs[0]->shape().str(),
@@ -128,9 +133,8 @@ std::vector<int> remembered(const Plan& plan, const Choices& choices) {
     std::string decision;
     if (!plan.context->tuner().decided(decision_key(plan, n), decision)) return {};
     const auto& options = choices.options[static_cast<size_t>(n)];
-    const auto found = std::find_if(options.begin(), options.end(), [&](const FormatOption& o) {
-      return describe(o) == decision;
-    });
+    const auto found = std::find_if(options.begin(), options.end(),
+                                    [&](const FormatOption& o) { return describe(o) == decision; });
     if (found == options.end()) return {};
     forced[static_cast<size_t>(n)] = static_cast<int>(found - options.begin());
   }

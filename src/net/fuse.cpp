@@ -1,5 +1,6 @@
-// Fusion: a layer takes over the work of the one that alone reads its top. What can be taken over is
-// the rooms' knowledge (Layer::absorb); that nobody else needs the value between is checked here.
+// Fusion: a layer takes over the work of the one that alone reads its top. What can be taken over
+// is the rooms' knowledge (Layer::absorb); that nobody else needs the value between is checked
+// here.
 #include "net/plan.hpp"
 
 namespace crema {

@@ -82,6 +82,9 @@ void resolve_gradients(Plan& plan) {
       node.needs_backward = any;
     }
   }
+  for (size_t n = 0; n < plan.layer_count; ++n) {
+    plan.nodes[n].layer->set_propagates(plan.nodes[n].propagate);
+  }
 }
 
 }  // namespace crema

@@ -28,7 +28,7 @@ void check_arity(const Layer& layer, size_t bottoms, size_t tops) {
   const Arity arity = layer.arity();
   auto check = [](const char* what, int count, int least, int most) {
     if (count >= least && (most < 0 || count <= most)) return;
-    const std::string wanted = most < 0       ? concat("at least ", least)
+    const std::string wanted = most < 0        ? concat("at least ", least)
                                : least == most ? concat(least)
                                                : concat(least, " to ", most);
     throw Error("has ", count, " ", what, count == 1 ? "" : "s", ", but takes ", wanted);
@@ -77,8 +77,8 @@ void connect(Plan& plan, Node& node, int id, const LayerParameter& param) {
   const Arity arity = node.layer->arity();
   while (node.layer->default_loss_weight(static_cast<int>(node.tops.size())) != 0 &&
          static_cast<int>(node.tops.size()) < arity.min_tops) {
-    node.tops.push_back(
-        add_value(plan, "(automatic)" + node.layer->name(), id, static_cast<int>(node.tops.size())));
+    node.tops.push_back(add_value(plan, "(automatic)" + node.layer->name(), id,
+                                  static_cast<int>(node.tops.size())));
   }
 }
 
@@ -90,9 +90,8 @@ void set_loss_weights(Plan& plan, Node& node, const LayerParameter& param) {
   }
   for (size_t i = 0; i < node.tops.size(); ++i) {
     const int top = static_cast<int>(i);
-    plan.value(node.tops[i]).loss_weight = param.loss_weight_size()
-                                               ? param.loss_weight(top)
-                                               : node.layer->default_loss_weight(top);
+    plan.value(node.tops[i]).loss_weight =
+        param.loss_weight_size() ? param.loss_weight(top) : node.layer->default_loss_weight(top);
   }
 }
 
@@ -121,11 +120,13 @@ void build_graph(Plan& plan, const NetParameter& net, const std::vector<Position
     param.set_phase(plan.options.phase == Phase::test ? TEST : TRAIN);
     plan.nodes.emplace_back();
     Node& node = plan.nodes.back();
-    if (static_cast<size_t>(i) < positions.size()) node.position = positions[static_cast<size_t>(i)];
+    if (static_cast<size_t>(i) < positions.size())
+      node.position = positions[static_cast<size_t>(i)];
     try {
-      require(param.propagate_down_size() == 0 || param.propagate_down_size() == param.bottom_size(),
-              "has ", param.bottom_size(), " bottoms but ", param.propagate_down_size(),
-              " propagate_down; give one a bottom, or none");
+      require(
+          param.propagate_down_size() == 0 || param.propagate_down_size() == param.bottom_size(),
+          "has ", param.bottom_size(), " bottoms but ", param.propagate_down_size(),
+          " propagate_down; give one a bottom, or none");
       node.layer = Registry::instance().make(param, *plan.context);
       node.layer->set_trains(plan.trains);
       node.layer->set_dtype(plan.options.dtype);

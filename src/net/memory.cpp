@@ -1,9 +1,9 @@
 // Liveness, and one arena for all that need not last.
 //
 // Time runs through the forward steps and then, backwards, through the backward ones. A buffer (the
-// data of a value, its diff, or the diff that one reader of several writes) lives from the step that
-// makes it to the last that reads it. Buffers that a layer may pass through in place become one.
-// Then each gets the lowest place in the arena that is free during its life, large ones first.
+// data of a value, its diff, or the diff that one reader of several writes) lives from the step
+// that makes it to the last that reads it. Buffers that a layer may pass through in place become
+// one. Then each gets the lowest place in the arena that is free during its life, large ones first.
 #include <algorithm>
 #include <numeric>
 
@@ -72,7 +72,8 @@ class Planner {
       }
       if (!value->gone && plan_.node(value->producer).needs_backward) value->has_gradient = true;
       value->reserved = plan_.options.keep_all || value->is_input || value->is_output ||
-                        value->keep || value->loss_weight != 0;
+                        value->keep || value->loss_weight != 0 ||
+                        plan_.node(value->producer).layer->is_source();
     }
   }
 
@@ -178,8 +179,7 @@ class Planner {
         continue;
       }
       if (t > 0) continue;
-      if (!root(bottom).reserved && !root(top).reserved &&
-          root(bottom).last <= forward_step(id)) {
+      if (!root(bottom).reserved && !root(top).reserved && root(bottom).last <= forward_step(id)) {
         merge(bottom, top);
       } else if (asked_in_place(node) && !plan_.options.keep_all && !root(top).reserved) {
         plan_.note(concat("layer '", node.layer->name(), "' runs in place on '",
@@ -255,16 +255,18 @@ class Planner {
     for (int b : movable) {
       const Buffer& buffer = buffers_[static_cast<size_t>(b)];
       if (buffer.bytes == 0) continue;
-      auto piece = std::make_shared<Memory>(plan_.activations, offset[static_cast<size_t>(b)],
-                                            buffer.bytes);
+      auto piece =
+          std::make_shared<Memory>(plan_.activations, offset[static_cast<size_t>(b)], buffer.bytes);
       for (Tensor* tensor : buffer.tensors) tensor->bind(piece);
     }
   }
 
-  static size_t round_up(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+  static size_t round_up(size_t bytes) {
+    return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  }
 
-  /// Memory of its own, kept over plans while it is large enough, so that what the caller wrote into
-  /// an input stays.
+  /// Memory of its own, kept over plans while it is large enough, so that what the caller wrote
+  /// into an input stays.
   static void reserve(Buffer& buffer) {
     Tensor& first = *buffer.tensors.front();
     std::shared_ptr<Memory> memory = first.memory();

@@ -258,7 +258,8 @@ double Net::forward() {
 
 void Net::backward() {
   Plan& plan = *plan_;
-  require(plan.trains, "net '", plan.name, "' was built without backward; build it with phase "
+  require(plan.trains, "net '", plan.name,
+          "' was built without backward; build it with phase "
           "train, or NetOptions::Backward::yes");
   const ThreadScope threads(plan.context->threads());
   for (size_t k = plan.order.size(); k-- > 0;) {
@@ -296,9 +297,7 @@ void Net::backward_step(size_t step) {
   backward_node(*plan_, plan_->order.at(step));
 }
 
-Blobs Net::step_tops(size_t step) const {
-  return plan_->node(plan_->order.at(step)).top_blobs;
-}
+Blobs Net::step_tops(size_t step) const { return plan_->node(plan_->order.at(step)).top_blobs; }
 
 float Net::loss_weight(const std::string& name) const {
   const auto found = plan_->versions.find(name);

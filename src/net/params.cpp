@@ -12,15 +12,15 @@ struct Named {
   bool has_lr, has_decay;
 };
 
-/// Shares `parameter` with the one that bore the name first. Multipliers may be given in either place
-/// but must not contradict each other.
+/// Shares `parameter` with the one that bore the name first. Multipliers may be given in either
+/// place but must not contradict each other.
 void share_by_name(Named& owner, Parameter& parameter, const ParamSpec& spec) {
   const bool permissive = spec.share_mode() == ParamSpec::PERMISSIVE;
   if (permissive) {
     require(owner.parameter->shape().count() == parameter.shape().count(), "shares parameter '",
             spec.name(), "' of layer '", owner.layer, "' but has ", parameter.shape().count(),
-            " values (", parameter.shape().str(), ") instead of ",
-            owner.parameter->shape().count(), " (", owner.parameter->shape().str(), ")");
+            " values (", parameter.shape().str(), ") instead of ", owner.parameter->shape().count(),
+            " (", owner.parameter->shape().str(), ")");
   } else {
     require(owner.parameter->shape() == parameter.shape(), "shares parameter '", spec.name(),
             "' of layer '", owner.layer, "' but has shape ", parameter.shape().str(),
@@ -71,8 +71,9 @@ void place_params(Plan& plan, const NetParameter& net) {
               param.param_size(), " param {} but only ", layer.params().size(), " parameters");
       for (size_t i = 0; i < layer.params().size(); ++i) {
         Parameter& parameter = *layer.params()[i];
-        const ParamSpec spec =
-            static_cast<int>(i) < param.param_size() ? param.param(static_cast<int>(i)) : ParamSpec();
+        const ParamSpec spec = static_cast<int>(i) < param.param_size()
+                                   ? param.param(static_cast<int>(i))
+                                   : ParamSpec();
         if (!spec.name().empty()) {
           const auto found = named.find(spec.name());
           if (found != named.end()) {

@@ -10,9 +10,9 @@
 //   formats.cpp   memory formats, conversions where neighbours disagree
 //   memory.cpp    what shares memory, one arena
 //
-// Values are in single-assignment form: a layer that runs in place in the prototxt makes a new value
-// (version) of the same name. Whether two values share memory is decided by memory.cpp alone, which
-// is why in-place use can never corrupt a gradient here.
+// Values are in single-assignment form: a layer that runs in place in the prototxt makes a new
+// value (version) of the same name. Whether two values share memory is decided by memory.cpp alone,
+// which is why in-place use can never corrupt a gradient here.
 #pragma once
 
 #include <map>
@@ -40,12 +40,12 @@ struct Value {
   int top = 0;        // which top of the producer
   std::vector<Use> uses;
   float loss_weight = 0;
-  bool is_input = false;    // the caller fills it
-  bool is_output = false;   // no layer of the prototxt reads it
-  bool keep = false;        // asked for by name: stays valid until the next pass
-  bool gone = false;        // fused away
+  bool is_input = false;      // the caller fills it
+  bool is_output = false;     // no layer of the prototxt reads it
+  bool keep = false;          // asked for by name: stays valid until the next pass
+  bool gone = false;          // fused away
   bool has_gradient = false;  // backward computes or reads its diff
-  bool reserved = false;    // memory of its own: never shared, never reused
+  bool reserved = false;      // memory of its own: never shared, never reused
   Blob blob;
 };
 
@@ -56,7 +56,7 @@ struct Node {
   std::vector<int> bottoms, tops;  // values
   std::vector<bool> propagate;     // a bottom's gradient is wanted
   bool needs_backward = false;
-  int absorbed_into = -1;          // node that computes this one's work too
+  int absorbed_into = -1;  // node that computes this one's work too
   bool is_conversion = false;
   FormatOption option;
 
@@ -74,19 +74,19 @@ struct Plan {
   bool trains = false;
   bool force_backward = false;
   std::string name, file;
-  std::vector<Node> nodes;    // in order of computation: layers of the prototxt, then conversions
-  std::vector<int> order;     // nodes to run, in order
+  std::vector<Node> nodes;  // in order of computation: layers of the prototxt, then conversions
+  std::vector<int> order;   // nodes to run, in order
   std::vector<std::unique_ptr<Value>> values;
-  std::vector<Layer*> layers;                       // of the prototxt, in its order
-  std::map<std::string, std::vector<int>> versions; // name -> values
+  std::vector<Layer*> layers;                        // of the prototxt, in its order
+  std::map<std::string, std::vector<int>> versions;  // name -> values
   std::vector<std::string> input_names, output_names;
   ParameterArena arena;
   std::vector<std::string> notes;
-  std::vector<NetStep> steps;                       // one an entry of order
-  std::map<std::string, Shape> planned_inputs;      // shapes the present plan was made for
+  std::vector<NetStep> steps;                   // one an entry of order
+  std::map<std::string, Shape> planned_inputs;  // shapes the present plan was made for
 
-  size_t layer_count = 0;       // nodes that are layers; conversions follow
-  size_t value_count = 0;       // likewise for values
+  size_t layer_count = 0;  // nodes that are layers; conversions follow
+  size_t value_count = 0;  // likewise for values
   std::shared_ptr<Memory> activations;
   MemoryPlan memory;
 
@@ -112,7 +112,8 @@ decltype(auto) in_node(const Node& node, const Body& body) {
 /// Returns where each layer of the upgraded net stands.
 std::vector<Position> upgrade_net(NetParameter& net, const SourceMap* source,
                                   const std::string& file);
-/// Layers whose include/exclude rules hold in the state. `kept` maps their indices to those in `in`.
+/// Layers whose include/exclude rules hold in the state. `kept` maps their indices to those in
+/// `in`.
 void filter_net(const NetParameter& in, const NetOptions& options, NetParameter& out,
                 std::vector<int>& kept);
 void build_graph(Plan& plan, const NetParameter& net, const std::vector<Position>& positions);

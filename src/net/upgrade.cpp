@@ -55,8 +55,9 @@ std::vector<Position> upgrade_net(NetParameter& net, const SourceMap* source,
                                   const std::string& file) {
   if (source) check_layer_mix(net, *source);
   if (net.layers_size() != 0) {
-    throw Error("the net is written in the V1 format (`layers {}` with types in capitals), which is "
-                "not read yet; rewrite it with `layer {}` and types as strings")
+    throw Error(
+        "the net is written in the V1 format (`layers {}` with types in capitals), which is "
+        "not read yet; rewrite it with `layer {}` and types as strings")
         .at({file, 0, 0});
   }
   std::vector<Position> positions;

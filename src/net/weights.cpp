@@ -29,7 +29,8 @@ bool fits(const BlobProto& blob, const Shape& shape) {
 template <class T, class Values>
 void copy_values(const Values& values, Tensor& tensor) {
   T* to = tensor.host_overwrite<T>();
-  for (int64_t i = 0; i < tensor.count(); ++i) to[i] = static_cast<T>(values.Get(static_cast<int>(i)));
+  for (int64_t i = 0; i < tensor.count(); ++i)
+    to[i] = static_cast<T>(values.Get(static_cast<int>(i)));
 }
 
 void load_blob(const BlobProto& blob, Parameter& parameter, int index) {
@@ -43,11 +44,15 @@ void load_blob(const BlobProto& blob, Parameter& parameter, int index) {
           " values for shape ", shape.str(), "; the file is damaged");
   Tensor& tensor = parameter.root().data;
   if (tensor.dtype() == DType::f64) {
-    if (in_double) copy_values<double>(blob.double_data(), tensor);
-    else copy_values<double>(blob.data(), tensor);
+    if (in_double)
+      copy_values<double>(blob.double_data(), tensor);
+    else
+      copy_values<double>(blob.data(), tensor);
   } else {
-    if (in_double) copy_values<float>(blob.double_data(), tensor);
-    else copy_values<float>(blob.data(), tensor);
+    if (in_double)
+      copy_values<float>(blob.double_data(), tensor);
+    else
+      copy_values<float>(blob.data(), tensor);
   }
 }
 
@@ -80,8 +85,9 @@ LoadReport Net::load_weights(const NetParameter& weights, bool strict) {
   std::set<std::string> in_net;
   for (Layer* layer : plan_->layers) {
     if (layer->params().empty()) continue;
-    require(in_net.insert(layer->name()).second, "two layers of the net with parameters are named '",
-            layer->name(), "': which one gets the file's? Rename one");
+    require(in_net.insert(layer->name()).second,
+            "two layers of the net with parameters are named '", layer->name(),
+            "': which one gets the file's? Rename one");
   }
   for (const auto& source : weights.layer()) {
     if (source.blobs_size() == 0) continue;

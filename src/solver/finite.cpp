@@ -30,7 +30,8 @@ void throw_not_finite(Net& net, int iteration, double loss) {
   for (size_t i = 0; i < net.steps().size(); ++i) {
     const NetStep& step = net.steps()[i];
     // A source would fetch another batch; the one that did it is still in its tops.
-    const bool source = step.layer >= 0 && net.layers()[static_cast<size_t>(step.layer)]->is_source();
+    const bool source =
+        step.layer >= 0 && net.layers()[static_cast<size_t>(step.layer)]->is_source();
     if (!source) net.forward_step(i);
     for (const Blob* top : net.step_tops(i)) {
       if (!all_finite(top->data)) {

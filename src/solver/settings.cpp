@@ -38,16 +38,16 @@ NetOptions net_options(const SolverOptions& options, Phase phase, const NetState
 SolverNets resolve_nets(const SolverParameter& param, const SolverOptions& options,
                         const std::string& solver_file) {
   SolverNets nets;
-  const int given = param.has_net() + param.has_net_param() + param.has_train_net() +
-                    param.has_train_net_param();
+  const int given =
+      param.has_net() + param.has_net_param() + param.has_train_net() + param.has_train_net_param();
   require(given != 0, "the solver names no net; add net: \"FILE\"");
   require(given == 1, "the solver names ", given,
           " training nets; keep one of net, net_param, train_net, train_net_param");
   auto from_file = [&](const std::string& file, const NetOptions& net) {
     return NetSource{locate(file, solver_file), nullptr, net};
   };
-  const NetOptions train = net_options(options, Phase::train,
-                                       param.has_train_state() ? &param.train_state() : nullptr);
+  const NetOptions train =
+      net_options(options, Phase::train, param.has_train_state() ? &param.train_state() : nullptr);
   if (param.has_net()) nets.train = from_file(param.net(), train);
   if (param.has_train_net()) nets.train = from_file(param.train_net(), train);
   if (param.has_net_param()) nets.train = {"", &param.net_param(), train};
@@ -64,11 +64,12 @@ SolverNets resolve_nets(const SolverParameter& param, const SolverOptions& optio
     require(total == own, "the solver has ", own, " test nets but ", total,
             " test_iter; give one a net");
   }
-  require(param.test_state_size() == 0 || param.test_state_size() == total, "the solver has ", total,
-          " test nets but ", param.test_state_size(), " test_state; give one a net, or none");
+  require(param.test_state_size() == 0 || param.test_state_size() == total, "the solver has ",
+          total, " test nets but ", param.test_state_size(),
+          " test_state; give one a net, or none");
   for (int i = 0; i < total; ++i) {
-    const NetOptions net = net_options(
-        options, Phase::test, param.test_state_size() ? &param.test_state(i) : nullptr);
+    const NetOptions net =
+        net_options(options, Phase::test, param.test_state_size() ? &param.test_state(i) : nullptr);
     const int file = i - param.test_net_param_size();
     if (i < param.test_net_param_size()) {
       nets.tests.push_back({"", &param.test_net_param(i), net});
@@ -102,15 +103,48 @@ void check_settings(const SolverParameter& param, std::vector<std::string>& note
   require(param.snapshot_format() == SolverParameter::BINARYPROTO,
           "snapshot_format HDF5 is not available; use BINARYPROTO");
 
-  static const std::set<std::string> known = {
-      "net", "net_param", "train_net", "test_net", "train_net_param", "test_net_param",
-      "train_state", "test_state", "test_iter", "test_interval", "test_compute_loss",
-      "test_initialization", "base_lr", "display", "average_loss", "max_iter", "iter_size",
-      "lr_policy", "gamma", "power", "momentum", "weight_decay", "regularization_type", "stepsize",
-      "stepvalue", "clip_gradients", "snapshot", "snapshot_prefix", "snapshot_diff",
-      "snapshot_format", "solver_mode", "device_id", "random_seed", "type", "delta", "momentum2",
-      "rms_decay", "debug_info", "snapshot_after_train", "solver_type", "layer_wise_reduce",
-      "weights"};
+  static const std::set<std::string> known = {"net",
+                                              "net_param",
+                                              "train_net",
+                                              "test_net",
+                                              "train_net_param",
+                                              "test_net_param",
+                                              "train_state",
+                                              "test_state",
+                                              "test_iter",
+                                              "test_interval",
+                                              "test_compute_loss",
+                                              "test_initialization",
+                                              "base_lr",
+                                              "display",
+                                              "average_loss",
+                                              "max_iter",
+                                              "iter_size",
+                                              "lr_policy",
+                                              "gamma",
+                                              "power",
+                                              "momentum",
+                                              "weight_decay",
+                                              "regularization_type",
+                                              "stepsize",
+                                              "stepvalue",
+                                              "clip_gradients",
+                                              "snapshot",
+                                              "snapshot_prefix",
+                                              "snapshot_diff",
+                                              "snapshot_format",
+                                              "solver_mode",
+                                              "device_id",
+                                              "random_seed",
+                                              "type",
+                                              "delta",
+                                              "momentum2",
+                                              "rms_decay",
+                                              "debug_info",
+                                              "snapshot_after_train",
+                                              "solver_type",
+                                              "layer_wise_reduce",
+                                              "weights"};
   std::vector<const google::protobuf::FieldDescriptor*> fields;
   param.GetReflection()->ListFields(param, &fields);
   for (const auto* field : fields) {

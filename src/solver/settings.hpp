@@ -33,8 +33,8 @@ SolverNets resolve_nets(const SolverParameter& param, const SolverOptions& optio
 /// setting of a fork that has no effect here.
 void check_settings(const SolverParameter& param, std::vector<std::string>& notes);
 
-/// Prefix of snapshot files: snapshot_prefix, or the solver's file name without its ending. A folder
-/// gets the solver's name appended.
+/// Prefix of snapshot files: snapshot_prefix, or the solver's file name without its ending. A
+/// folder gets the solver's name appended.
 std::string snapshot_prefix(const SolverParameter& param, const std::string& solver_file);
 
 /// Error when no snapshot of `bytes` could be written under the prefix: no such folder, no right to

@@ -73,11 +73,11 @@ std::string write_snapshot(const std::string& prefix, const RunState& run, bool 
     }
   }
   for_data_sources(run, [&](const std::string& name, const DataSource& source) {
-    const auto [epoch, position] = source.cursor();
+    const RecordCursor at = source.cursor();
     auto* cursor = state.add_data_cursor();
     cursor->set_layer(name);
-    cursor->set_epoch(epoch);
-    cursor->set_position(position);
+    cursor->set_epoch(at.epoch);
+    cursor->set_position(at.position);
   });
   const Context& context = run.train->context();
   state.set_seed(context.seed());
@@ -94,8 +94,9 @@ std::string write_snapshot(const std::string& prefix, const RunState& run, bool 
 void read_state(const std::string& path, SolverState& state) {
   const Position place{path, 0, 0};
   if (path.ends_with(".caffemodel")) {
-    throw Error("that is a weights file; use --weights to start from it, or give the .solverstate "
-                "to continue a run")
+    throw Error(
+        "that is a weights file; use --weights to start from it, or give the .solverstate "
+        "to continue a run")
         .at(place);
   }
   if (path.ends_with(".h5")) {
@@ -115,10 +116,10 @@ void restore_tuning(const SolverState& state, Context& context) {
 
 std::string weights_of(const SolverState& state, const std::string& path) {
   if (fs::exists(state.learned_net())) return state.learned_net();
-  const fs::path beside =
-      fs::path(path).parent_path() / fs::path(state.learned_net()).filename();
+  const fs::path beside = fs::path(path).parent_path() / fs::path(state.learned_net()).filename();
   if (!state.learned_net().empty() && fs::exists(beside)) return beside.string();
-  throw Error("its weights '", state.learned_net(), "' are neither there nor beside it; put the "
+  throw Error("its weights '", state.learned_net(),
+              "' are neither there nor beside it; put the "
               ".caffemodel of the same snapshot next to it")
       .at({path, 0, 0});
 }
@@ -135,7 +136,7 @@ void restore_state(const SolverState& state, RunState& run) {
   }
   run.iteration = state.iter();
   run.current_step = state.current_step();
-  std::map<std::string, DataSource::Cursor> cursors;
+  std::map<std::string, RecordCursor> cursors;
   for (const auto& cursor : state.data_cursor()) {
     cursors[cursor.layer()] = {cursor.epoch(), cursor.position()};
   }

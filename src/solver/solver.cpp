@@ -190,8 +190,7 @@ bool Solver::step(int iterations) {
       if (s.snapshots()) snapshot();
     }
     if (action == SolverAction::stop) return false;
-    const bool test_due =
-        s.param.test_interval() > 0 && s.iteration % s.param.test_interval() == 0;
+    const bool test_due = s.param.test_interval() > 0 && s.iteration % s.param.test_interval() == 0;
     if (test_due && (s.iteration > 0 || s.param.test_initialization())) test();
 
     const auto start = Clock::now();

@@ -61,7 +61,8 @@ class Sgd : public UpdateRule {
 
   int history_count() const override { return 1; }
 
-  void update(ParameterArena& arena, std::vector<Tensor>& history, const UpdateStep& step) override {
+  void update(ParameterArena& arena, std::vector<Tensor>& history,
+              const UpdateStep& step) override {
     dispatch_float(arena.dtype(), [&](auto zero) {
       using T = decltype(zero);
       const T* g = arena.diff().host<T>();

@@ -31,8 +31,8 @@ class UpdateRule {
                       const UpdateStep& step) = 0;
 };
 
-/// The rule that `type` (or the deprecated solver_type) names. Error for an unknown name, a rule that
-/// is not there, or an unknown regularization_type.
+/// The rule that `type` (or the deprecated solver_type) names. Error for an unknown name, a rule
+/// that is not there, or an unknown regularization_type.
 std::unique_ptr<UpdateRule> make_update_rule(const SolverParameter& param);
 
 /// The L2 norm of all gradients of parameters that learn, summed in double.

@@ -54,8 +54,8 @@ struct Direct {
     for (int64_t c = 0; c < p.c; ++c) {
       for (int64_t r = std::max<int64_t>(0, p.pad_h - i); r < 3 && i + r - p.pad_h < p.h; ++r) {
         for (int64_t s = std::max<int64_t>(0, p.pad_w - j); s < 3 && j + s - p.pad_w < p.w; ++s) {
-          const auto from = static_cast<size_t>(
-              ((n * p.c + c) * p.h + i + r - p.pad_h) * p.w + j + s - p.pad_w);
+          const auto from =
+              static_cast<size_t>(((n * p.c + c) * p.h + i + r - p.pad_h) * p.w + j + s - p.pad_w);
           const auto by = static_cast<size_t>(((k * p.c + c) * 3 + r) * 3 + s);
           sum += static_cast<double>(x[from]) * static_cast<double>(w[by]);
           dx[from] += static_cast<double>(dy[at]) * static_cast<double>(w[by]);
@@ -96,25 +96,27 @@ TEST_P(WinogradTest, EqualsTheDirectSum) {
   const Direct direct(p, x, w, bias, dy);
   const Tensor xb = blocked(x, x_shape), dyb = blocked(dy, y_shape);
 
-  Winograd winograd(p);
+  Winograd winograd(p, true);
   Tensor y(y_shape, DType::f32, dyb.format()), dx(x_shape, DType::f32, xb.format());
-  winograd.forward(xb.host<float>(), w.data(), bias.data(), false, 0, y.host_overwrite<float>(), 1);
+  winograd.forward(xb.host<float>(), w.data(), 1, bias.data(), false, 0, y.host_overwrite<float>());
   expect_near("y", y.contiguous().values<float>(), direct.y);
 
   // Kept weights are used again for the same version, and the ReLU acts after the bias.
-  winograd.forward(xb.host<float>(), nullptr, bias.data(), true, 0.5F, y.host_overwrite<float>(), 1);
+  winograd.forward(xb.host<float>(), nullptr, 1, bias.data(), true, 0.5F,
+                   y.host_overwrite<float>());
   std::vector<double> relu = direct.y;
   for (double& value : relu) value = value > 0 ? value : 0.5 * value;
   expect_near("relu", y.contiguous().values<float>(), relu);
 
-  winograd.backward_data(dyb.host<float>(), w.data(), dx.host_overwrite<float>(), 0);
+  winograd.backward_data(dyb.host<float>(), w.data(), 1, dx.host_overwrite<float>());
   expect_near("dx", dx.contiguous().values<float>(), direct.dx);
 
   std::vector<float> dw(w.size(), NAN), db(bias.size(), NAN);
-  winograd.backward_weights(xb.host<float>(), dyb.host<float>(), 0, dw.data(), 0, db.data());
+  winograd.backward_weights(xb.host<float>(), dyb.host<float>(), false, dw.data(), false,
+                            db.data());
   expect_near("dw", dw, direct.dw);
   expect_near("db", db, direct.db);
-  winograd.backward_weights(xb.host<float>(), dyb.host<float>(), 1, dw.data(), 1, db.data());
+  winograd.backward_weights(xb.host<float>(), dyb.host<float>(), true, dw.data(), true, db.data());
   std::vector<double> twice = direct.dw;
   for (double& value : twice) value *= 2;
   expect_near("dw added", dw, twice);
@@ -126,7 +128,8 @@ TEST_P(WinogradTest, KeepsThePaddingOfBlocksZero) {
   const auto w = random_values(p.k * p.c * 9, 2), bias = random_values(p.k, 3);
   const Tensor x = blocked(random_values(p.n * p.c * p.h * p.w, 1), {p.n, p.c, p.h, p.w});
   Tensor y(y_shape, DType::f32, x.format());
-  Winograd(p).forward(x.host<float>(), w.data(), bias.data(), false, 0, y.host_overwrite<float>(), 0);
+  Winograd(p, false).forward(x.host<float>(), w.data(), 1, bias.data(), false, 0,
+                             y.host_overwrite<float>());
   const int64_t b = block_of(y.format()), plane = p.out_h() * p.out_w();
   const auto values = y.values<float>();
   for (int64_t i = 0; i < static_cast<int64_t>(values.size()); ++i) {
@@ -137,18 +140,19 @@ TEST_P(WinogradTest, KeepsThePaddingOfBlocksZero) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Shapes, WinogradTest,
-    ::testing::Values(Case{{2, 5, 9, 7, 11, 1, 1}, "odd"}, Case{{1, 16, 12, 13, 32, 0, 0}, "no_pad"},
-                      Case{{3, 33, 6, 6, 70, 2, 2}, "pad2"}, Case{{2, 8, 3, 30, 8, 0, 1}, "one_row"},
-                      Case{{1, 1, 4, 4, 1, 1, 1}, "one_channel"},
-                      Case{{2, 64, 112, 112, 48, 1, 1}, "several_batches"}),
-    [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Shapes, WinogradTest,
+                         ::testing::Values(Case{{2, 5, 9, 7, 11, 1, 1}, "odd"},
+                                           Case{{1, 16, 12, 13, 32, 0, 0}, "no_pad"},
+                                           Case{{3, 33, 6, 6, 70, 2, 2}, "pad2"},
+                                           Case{{2, 8, 3, 30, 8, 0, 1}, "one_row"},
+                                           Case{{1, 1, 4, 4, 1, 1, 1}, "one_channel"},
+                                           Case{{2, 64, 112, 112, 48, 1, 1}, "several_batches"}),
+                         [](const auto& info) { return info.param.name; });
 
 TEST(Winograd, RefusesWhatItCannotDo) {
   if (Winograd::block() == 0) GTEST_SKIP() << "needs a processor with AVX2 and FMA";
-  EXPECT_THROW(Winograd({1, 8, 2, 8, 8, 0, 0}), Error);
-  EXPECT_THROW(Winograd({1, 8, 8, 8, 8, 3, 0}), Error);
+  EXPECT_THROW(Winograd({1, 8, 2, 8, 8, 0, 0}, false), Error);
+  EXPECT_THROW(Winograd({1, 8, 8, 8, 8, 3, 0}, false), Error);
 }
 
 }  // namespace

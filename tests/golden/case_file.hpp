@@ -1,5 +1,5 @@
-// A golden case on disk: a prototxt with directives in its comments, and the values that the published
-// implementation computed for it, kept in a binary NetParameter of pseudo-layers.
+// A golden case on disk: a prototxt with directives in its comments, and the values that the
+// published implementation computed for it, kept in a binary NetParameter of pseudo-layers.
 #pragma once
 
 #include <filesystem>

@@ -2,10 +2,11 @@
 //
 //   golden_runner [--engine=NAME] [--threads=N] [--only=TEXT] FOLDER...
 //
-// A folder holds layer cases or solver cases. Layer cases run with every blob kept, and again fused,
-// where only what fusion leaves is compared. A line a case: its largest relative error and PASS, FAIL
-// with the first difference, or unsupported-type with the type that is not there yet. The closing line
-// counts them; the exit status is 1 when any failed, or when a folder held no case.
+// A folder holds layer cases or solver cases. Layer cases run with every blob kept, and again
+// fused, where only what fusion leaves is compared. A line a case: its largest relative error and
+// PASS, FAIL with the first difference, or unsupported-type with the type that is not there yet.
+// The closing line counts them; the exit status is 1 when any failed, or when a folder held no
+// case.
 #include <cstdio>
 #include <functional>
 #include <iostream>
@@ -215,7 +216,8 @@ int run(const std::vector<std::string>& words) {
       folders.push_back(word);
     }
   }
-  require(!folders.empty(), "usage: golden_runner [--engine=NAME] [--threads=N] [--only=TEXT] FOLDER");
+  require(!folders.empty(),
+          "usage: golden_runner [--engine=NAME] [--threads=N] [--only=TEXT] FOLDER");
   Context context(options);
   Counts counts;
   for (const auto& folder : folders) {

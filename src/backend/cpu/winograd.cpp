@@ -1,6 +1,7 @@
 #include "backend/cpu/winograd.hpp"
 
 #include <algorithm>
+#include <vector>
 
 #include "backend/cpu/winograd_kernels.hpp"
 #include "backend/parallel.hpp"
@@ -35,6 +36,21 @@ struct Batches {
 
 int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
 
+/// Memory that all Winograd convolutions of a thread share: none lives beyond a pass.
+struct Scratch {
+  Tensor tiles_in, tiles_out, weights;
+};
+
+Scratch& thread_scratch() {
+  thread_local Scratch scratch;
+  return scratch;
+}
+
+float* at_least(Tensor& tensor, int64_t count) {
+  if (tensor.count() < count) tensor = Tensor(Shape{count});
+  return tensor.host_overwrite<float>();
+}
+
 }  // namespace
 
 /// x (n, in, h, w) -> y (n, out, oh, ow) by transformed weights.
@@ -53,29 +69,25 @@ int Winograd::block() {
   return kernels ? kernels->block : 0;
 }
 
-Winograd::Winograd(const WinogradProblem& problem) : problem_(problem), kernels_(best_kernels()) {
+Winograd::Winograd(const WinogradProblem& problem, bool keep_weights)
+    : problem_(problem), keep_weights_(keep_weights), kernels_(best_kernels()) {
   require(kernels_ != nullptr, "Winograd convolution needs a processor with AVX2 and FMA");
   require(problem.out_h() > 0 && problem.out_w() > 0 && problem.pad_h <= 2 && problem.pad_w <= 2,
           "Winograd convolution takes 3x3 kernels that fit the input, padded by at most 2");
 }
 
-float* Winograd::scratch(Tensor& tensor, int64_t count) {
-  if (tensor.count() < count || !tensor.has_memory()) tensor = Tensor(Shape{count});
-  return tensor.host_overwrite<float>();
-}
-
-const float* Winograd::transformed(Weights& weights, const float* w, bool turned, uint64_t version) {
-  if (version != 0 && weights.version == version) return weights.values.host<float>();
+const float* Winograd::transformed(Weights& kept, const float* w, bool turned, uint64_t version) {
+  if (keep_weights_ && kept.version == version) return kept.values.host<float>();
   const int64_t outputs = turned ? problem_.c : problem_.k;
   const int64_t inputs = turned ? problem_.k : problem_.c;
   const int64_t out_blocks = blocks_of(outputs, kernels_->block);
   const int64_t in_blocks = blocks_of(inputs, kernels_->block);
-  float* u = scratch(weights.values,
-                     kComponents * out_blocks * in_blocks * kernels_->block * kernels_->block);
+  float* u = at_least(keep_weights_ ? kept.values : thread_scratch().weights,
+                      kComponents * out_blocks * in_blocks * kernels_->block * kernels_->block);
   parallel_for(out_blocks, 1, [&](int64_t begin, int64_t end) {
     kernels_->weights(w, outputs, inputs, turned, begin, end, u);
   });
-  weights.version = version;
+  kept.version = version;
   return u;
 }
 
@@ -89,17 +101,17 @@ void Winograd::convolve(const Sweep& s) {
   const int64_t in_component = in_blocks * batches.size * b;
   const int64_t out_component = out_blocks * batches.size * b;
   const int64_t u_component = out_blocks * in_blocks * b * b;
-  float* v = scratch(tiles_in_, kComponents * in_component);
-  float* m = scratch(tiles_out_, kComponents * out_component);
+  float* v = at_least(thread_scratch().tiles_in, kComponents * in_component);
+  float* m = at_least(thread_scratch().tiles_out, kComponents * out_component);
   for (int64_t batch = 0; batch < batches.count; ++batch) {
     const int64_t count = batches.length(batch);
-    const WinogradTiles in{in_blocks, s.h,     s.w,   h_tiles, w_tiles,
-                           s.pad_h,   s.pad_w, batches.first(batch), count, batches.size};
-    const WinogradTiles out{out_blocks, s.oh, s.ow, h_tiles, w_tiles,
-                            0,          0,    batches.first(batch), count, batches.size};
-    parallel_for(count, 1, [&](int64_t begin, int64_t end) {
-      kernels_->input(in, s.x, begin, end, v);
-    });
+    const WinogradTiles in{in_blocks, s.h,         s.w,     h_tiles,
+                           w_tiles,   s.pad_h,     s.pad_w, batches.first(batch),
+                           count,     batches.size};
+    const WinogradTiles out{out_blocks,           s.oh,  s.ow,        h_tiles, w_tiles, 0, 0,
+                            batches.first(batch), count, batches.size};
+    parallel_for(count, 1,
+                 [&](int64_t begin, int64_t end) { kernels_->input(in, s.x, begin, end, v); });
     // Rows past `count`, up to the step, are computed from old memory and never read.
     parallel_for(kComponents * out_blocks, 1, [&](int64_t begin, int64_t end) {
       for (int64_t at = begin; at < end;) {
@@ -117,8 +129,8 @@ void Winograd::convolve(const Sweep& s) {
   }
 }
 
-void Winograd::forward(const float* x, const float* w, const float* bias, bool relu, float slope,
-                       float* y, uint64_t weights_version) {
+void Winograd::forward(const float* x, const float* w, uint64_t version, const float* bias,
+                       bool relu, float slope, float* y) {
   const WinogradProblem& p = problem_;
   // The bias, padded with zeros to whole blocks.
   std::vector<float> padded;
@@ -126,20 +138,20 @@ void Winograd::forward(const float* x, const float* w, const float* bias, bool r
     padded.assign(static_cast<size_t>(round_up(p.k, kernels_->block)), 0.0F);
     std::copy(bias, bias + p.k, padded.begin());
   }
-  const float* u = transformed(forward_, w, false, weights_version);
+  const float* u = transformed(forward_, w, false, version);
   convolve({p.c, p.k, p.h, p.w, p.out_h(), p.out_w(), p.pad_h, p.pad_w, x, u,
             bias ? padded.data() : nullptr, relu, slope, y});
 }
 
-void Winograd::backward_data(const float* dy, const float* w, float* dx, uint64_t weights_version) {
+void Winograd::backward_data(const float* dy, const float* w, uint64_t version, float* dx) {
   const WinogradProblem& p = problem_;
-  const float* u = transformed(turned_, w, true, weights_version);
-  convolve({p.k, p.c, p.out_h(), p.out_w(), p.h, p.w, 2 - p.pad_h, 2 - p.pad_w, dy, u, nullptr, false,
-            0, dx});
+  const float* u = transformed(turned_, w, true, version);
+  convolve({p.k, p.c, p.out_h(), p.out_w(), p.h, p.w, 2 - p.pad_h, 2 - p.pad_w, dy, u, nullptr,
+            false, 0, dx});
 }
 
-void Winograd::backward_weights(const float* x, const float* dy, float beta, float* dw,
-                                float beta_bias, float* db) {
+void Winograd::backward_weights(const float* x, const float* dy, bool add_weights, float* dw,
+                                bool add_bias, float* db) {
   const WinogradProblem& p = problem_;
   const int b = kernels_->block;
   const int64_t in_blocks = blocks_of(p.c, b), out_blocks = blocks_of(p.k, b);
@@ -148,15 +160,16 @@ void Winograd::backward_weights(const float* x, const float* dy, float beta, flo
   const int64_t in_component = in_blocks * batches.size * b;
   const int64_t out_component = out_blocks * batches.size * b;
   const int64_t u_component = out_blocks * in_blocks * b * b;
-  float* v = scratch(tiles_in_, kComponents * in_component);
-  float* dm = scratch(tiles_out_, kComponents * out_component);
-  float* du = scratch(gradient_, kComponents * u_component);
+  float* v = at_least(thread_scratch().tiles_in, kComponents * in_component);
+  float* dm = at_least(thread_scratch().tiles_out, kComponents * out_component);
+  float* du = at_least(thread_scratch().weights, kComponents * u_component);
   for (int64_t batch = 0; batch < batches.count; ++batch) {
     const int64_t count = batches.length(batch);
-    const WinogradTiles in{in_blocks, p.h,     p.w,   h_tiles, w_tiles,
-                           p.pad_h,   p.pad_w, batches.first(batch), count, batches.size};
-    const WinogradTiles out{out_blocks, p.out_h(), p.out_w(), h_tiles, w_tiles,
-                            0,          0,         batches.first(batch), count, batches.size};
+    const WinogradTiles in{in_blocks, p.h,         p.w,     h_tiles,
+                           w_tiles,   p.pad_h,     p.pad_w, batches.first(batch),
+                           count,     batches.size};
+    const WinogradTiles out{out_blocks,           p.out_h(), p.out_w(),   h_tiles, w_tiles, 0, 0,
+                            batches.first(batch), count,     batches.size};
     parallel_for(count, 1, [&](int64_t begin, int64_t end) {
       kernels_->input(in, x, begin, end, v);
       kernels_->output_gradient(out, dy, begin, end, dm);
@@ -173,7 +186,7 @@ void Winograd::backward_weights(const float* x, const float* dy, float beta, flo
     });
   }
   parallel_for(out_blocks, 1, [&](int64_t begin, int64_t end) {
-    kernels_->weights_gradient(du, p.k, p.c, beta, begin, end, dw);
+    kernels_->weights_gradient(du, p.k, p.c, add_weights, begin, end, dw);
   });
   if (!db) return;
   const int64_t plane = p.out_h() * p.out_w();
@@ -186,17 +199,16 @@ void Winograd::backward_weights(const float* x, const float* dy, float beta, flo
           for (int64_t i = 0; i < plane; ++i) sum += static_cast<double>(from[i * b]);
         }
         float& to = db[block * b + lane];
-        to = (beta_bias == 0 ? 0 : beta_bias * to) + static_cast<float>(sum);
+        to = (add_bias ? to : 0.0F) + static_cast<float>(sum);
       }
     }
   });
 }
 
-size_t Winograd::bytes() const {
+size_t Winograd::kept_bytes() const {
   size_t total = 0;
-  for (const Tensor* tensor :
-       {&forward_.values, &turned_.values, &tiles_in_, &tiles_out_, &gradient_}) {
-    if (tensor->has_memory()) total += tensor->bytes();
+  for (const Weights* weights : {&forward_, &turned_}) {
+    if (weights->values.has_memory()) total += weights->values.bytes();
   }
   return total;
 }

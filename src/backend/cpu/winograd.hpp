@@ -1,16 +1,16 @@
-// Winograd's minimal filtering for 3x3 convolutions of stride 1, F(4x4, 3x3): a tile of 4x4 outputs takes
-// 36 multiplications an input channel where the direct sum takes 144 (A. Lavin, S. Gray, "Fast algorithms
-// for convolutional neural networks", CVPR 2016, arXiv:1509.09308).
+// Winograd's minimal filtering for 3x3 convolutions of stride 1, F(4x4, 3x3): a tile of 4x4 outputs
+// takes 36 multiplications an input channel where the direct sum takes 144 (A. Lavin, S. Gray,
+// "Fast algorithms for convolutional neural networks", CVPR 2016, arXiv:1509.09308).
 //
 //   Y = A^T [ (G g G^T) * (B^T d B) ] A      d: 6x6 of the input, g: the 3x3 filter, Y: 4x4 outputs
 //
-// In the transformed domain each of the 36 components is a matrix product over channels, for all tiles at
-// once. Backward data is the same with filters turned and channels swapped; backward weights is the
-// adjoint: dG = G^T [ (B^T d B)^T (A dY A^T) ] G, summed over tiles.
+// In the transformed domain each of the 36 components is a matrix product over channels, for all
+// tiles at once. Backward data is the same with filters turned and channels swapped; backward
+// weights is the adjoint: dG = G^T [ (B^T d B)^T (A dY A^T) ] G, summed over tiles.
 //
-// All activations are f32 in Format::blocked8 (AVX2) or blocked16 (AVX-512), whichever `block()` says;
-// weights and their gradients are plain (K, C, 3, 3). Results differ from the direct sum by rounding,
-// typically a few 1e-6 of the largest term.
+// All activations are f32 in Format::blocked8 (AVX2) or blocked16 (AVX-512), whichever `block()`
+// says; weights and their gradients are plain (K, C, 3, 3). Results differ from the direct sum by
+// rounding, typically a few 1e-6 of the largest term.
 #pragma once
 
 #include <cstdint>
@@ -35,22 +35,24 @@ class Winograd {
   /// The widest channel block that this processor has kernels for: 16, 8, or 0 for none.
   static int block();
 
-  /// Error when block() is 0 or the problem is not one (no output, pad above 2).
-  explicit Winograd(const WinogradProblem& problem);
+  /// Error when block() is 0 or the problem is not one (no output, pad above 2). `keep_weights`:
+  /// the transformed weights are kept between passes and made again only when the version given
+  /// with them has moved; otherwise they are made in each pass, in memory that the thread's
+  /// convolutions share.
+  Winograd(const WinogradProblem& problem, bool keep_weights);
 
-  /// y (N, K, OH, OW) = max-or-not(x (N, C, H, W) conv w + bias). bias may be null. With `relu`, negative
-  /// results are multiplied by `slope`. `weights_version` tells whether transformed weights that are kept
-  /// are current; 0 never is.
-  void forward(const float* x, const float* w, const float* bias, bool relu, float slope, float* y,
-               uint64_t weights_version);
+  /// y (N, K, OH, OW) = x (N, C, H, W) conv w + bias; bias may be null. With `relu`, negative
+  /// results are multiplied by `slope`.
+  void forward(const float* x, const float* w, uint64_t version, const float* bias, bool relu,
+               float slope, float* y);
   /// dx = gradient of x, overwritten.
-  void backward_data(const float* dy, const float* w, float* dx, uint64_t weights_version);
-  /// dw = beta * dw + gradient of w, beta 0 or 1; db likewise (null: not wanted).
-  void backward_weights(const float* x, const float* dy, float beta, float* dw, float beta_bias,
+  void backward_data(const float* dy, const float* w, uint64_t version, float* dx);
+  /// dw = gradient of w, or added to it; db likewise (null: not wanted).
+  void backward_weights(const float* x, const float* dy, bool add_weights, float* dw, bool add_bias,
                         float* db);
 
-  /// Memory held for transformed weights and tiles.
-  size_t bytes() const;
+  /// Memory of its own: weights that are kept.
+  size_t kept_bytes() const;
 
  private:
   struct Weights {  // transformed: [36][outputs / b][inputs, padded][b]
@@ -60,13 +62,12 @@ class Winograd {
   struct Sweep;  // one convolution: forward, or backward data seen as one
 
   void convolve(const Sweep& sweep);
-  const float* transformed(Weights& weights, const float* w, bool turned, uint64_t version);
-  float* scratch(Tensor& tensor, int64_t count);
+  const float* transformed(Weights& kept, const float* w, bool turned, uint64_t version);
 
   WinogradProblem problem_;
+  bool keep_weights_;
   const WinogradKernels* kernels_;
   Weights forward_, turned_;
-  Tensor tiles_in_, tiles_out_, gradient_;
 };
 
 }  // namespace crema

@@ -1,6 +1,7 @@
-// The kernels of winograd_kernels.hpp for vectors of B floats. Included by one file for each instruction
-// set, which is compiled with that set's flags: everything is in an unnamed namespace, and nothing of the
-// standard library but fixed-width integers is used, so no code of a wide set can end up elsewhere.
+// The kernels of winograd_kernels.hpp for vectors of B floats. Included by one file for each
+// instruction set, which is compiled with that set's flags: everything is in an unnamed namespace,
+// and nothing of the standard library but fixed-width integers is used, so no code of a wide set
+// can end up elsewhere.
 #pragma once
 
 #include <stdint.h>
@@ -127,8 +128,8 @@ struct Kernels {
     }
   }
 
-  static void output(const WinogradTiles& t, const float* m, const float* bias, bool relu, float slope,
-                     int64_t begin, int64_t end, float* y) {
+  static void output(const WinogradTiles& t, const float* m, const float* bias, bool relu,
+                     float slope, int64_t begin, int64_t end, float* y) {
     const int64_t component = t.blocks * t.capacity * B;
     for (int64_t tile = begin; tile < end; ++tile) {
       const Place at = place(t, tile);
@@ -200,7 +201,7 @@ struct Kernels {
     }
   }
 
-  static void weights_gradient(const float* du, int64_t outputs, int64_t inputs, float beta,
+  static void weights_gradient(const float* du, int64_t outputs, int64_t inputs, bool add,
                                int64_t begin, int64_t end, float* dw) {
     const int64_t padded = (inputs + B - 1) / B * B;
     const int64_t component = (outputs + B - 1) / B * padded * B;
@@ -214,20 +215,21 @@ struct Kernels {
         for (int i = 0; i < 3; ++i) weights_gradient_line(half + 6 * i, g + 3 * i, 1, 1);
         for (int64_t lane = 0; lane < lanes; ++lane) {
           float* to = dw + ((block * B + lane) * inputs + in) * 9;
-          for (int i = 0; i < 9; ++i) to[i] = (beta == 0 ? 0 : beta * to[i]) + g[i][lane];
+          for (int i = 0; i < 9; ++i) to[i] = (add ? to[i] : 0.0F) + g[i][lane];
         }
       }
     }
   }
 
-  /// kRows rows of P blocks: sums over `outer` runs of Inner steps. A step's factors of row r are at
-  /// a[r * row] and advance by `step`; a run begins `run` after the last. Block p's vectors are at
-  /// b + p * b_block, one a step.
+  /// kRows rows of P blocks: sums over `outer` runs of Inner steps. A step's factors of row r are
+  /// at a[r * row] and advance by `step`; a run begins `run` after the last. Block p's vectors are
+  /// at b + p * b_block, one a step.
   template <int P, int Inner>
   static inline __attribute__((always_inline)) void multiply_rows(int64_t outer, const float* a,
                                                                   int64_t row, int64_t step,
                                                                   int64_t run, const float* b,
-                                                                  int64_t b_block, V (&sum)[kRows][P]) {
+                                                                  int64_t b_block,
+                                                                  V (&sum)[kRows][P]) {
     for (int64_t o = 0; o < outer; ++o) {
 #pragma GCC unroll 16
       for (int i = 0; i < Inner; ++i) {
@@ -259,8 +261,8 @@ struct Kernels {
     }
   }
 
-  static void multiply(int64_t tiles, int64_t capacity, int64_t in_blocks, int64_t begin, int64_t end,
-                       const float* v, const float* u, float* m) {
+  static void multiply(int64_t tiles, int64_t capacity, int64_t in_blocks, int64_t begin,
+                       int64_t end, const float* v, const float* u, float* m) {
     const int64_t u_block = in_blocks * B * B, m_block = capacity * B;
     for (int64_t out = begin; out < end;) {
       // Threes, and twos where threes would leave a one.
@@ -281,7 +283,8 @@ struct Kernels {
     const int64_t du_block = in_blocks * B * B;
     for (int64_t in = 0; in < in_blocks * B; in += kRows) {
       V sum[kRows][P] = {};
-      multiply_rows<P, 1>(tiles, v + in / B * capacity * B + in % B, 1, 0, B, dm, capacity * B, sum);
+      multiply_rows<P, 1>(tiles, v + in / B * capacity * B + in % B, 1, 0, B, dm, capacity * B,
+                          sum);
       for (int p = 0; p < P; ++p) {
         for (int r = 0; r < kRows; ++r) {
           float* to = du + p * du_block + (in + r) * B;
@@ -307,8 +310,11 @@ struct Kernels {
   }
 
   static constexpr WinogradKernels table() {
-    return {B,       input,    output,           output_gradient, weights, weights_gradient,
-            multiply, multiply_gradient, kRows};
+    return {B,        input,
+            output,   output_gradient,
+            weights,  weights_gradient,
+            multiply, multiply_gradient,
+            kRows};
   }
 };
 

@@ -8,15 +8,15 @@
 
 namespace crema {
 
-/// A plane of tiles over an image of h x w (h_tiles x w_tiles tiles an image). origin: the tile's first
-/// row is 4 * row - pad.
+/// A plane of tiles over an image of h x w (h_tiles x w_tiles tiles an image). origin: the tile's
+/// first row is 4 * row - pad.
 struct WinogradTiles {
-  int64_t blocks;         // channel blocks of the activations
-  int64_t h, w;           // of the activations
+  int64_t blocks;  // channel blocks of the activations
+  int64_t h, w;    // of the activations
   int64_t h_tiles, w_tiles;
   int64_t pad_h, pad_w;
-  int64_t first, count;   // tiles of this batch: numbered over all images
-  int64_t capacity;       // tiles that a batch has room for: the stride between blocks
+  int64_t first, count;  // tiles of this batch: numbered over all images
+  int64_t capacity;      // tiles that a batch has room for: the stride between blocks
 };
 
 struct WinogradKernels {
@@ -25,19 +25,19 @@ struct WinogradKernels {
   /// B^T d B of tiles [begin, end) of the batch, all channel blocks.
   void (*input)(const WinogradTiles& tiles, const float* x, int64_t begin, int64_t end, float* v);
   /// A^T m A into y, plus bias (padded to blocks; may be null), then the ReLU when `relu`.
-  void (*output)(const WinogradTiles& tiles, const float* m, const float* bias, bool relu, float slope,
-                 int64_t begin, int64_t end, float* y);
+  void (*output)(const WinogradTiles& tiles, const float* m, const float* bias, bool relu,
+                 float slope, int64_t begin, int64_t end, float* y);
   /// A dy A^T of tiles [begin, end).
   void (*output_gradient)(const WinogradTiles& tiles, const float* dy, int64_t begin, int64_t end,
                           float* dm);
   /// G g G^T for output blocks [begin, end). `turned`: the filters of backward data.
   void (*weights)(const float* w, int64_t outputs, int64_t inputs, bool turned, int64_t begin,
                   int64_t end, float* u);
-  /// dw = beta * dw + G^T du G for output blocks [begin, end).
-  void (*weights_gradient)(const float* du, int64_t outputs, int64_t inputs, float beta, int64_t begin,
-                           int64_t end, float* dw);
-  /// One component: m[out / b][tile][b] = sum over inputs of v[in / b][tile][b] u[out / b][in][b] for
-  /// output blocks [begin, end); `tiles` is rounded up to row_step by the caller.
+  /// dw = G^T du G, or added to it, for output blocks [begin, end).
+  void (*weights_gradient)(const float* du, int64_t outputs, int64_t inputs, bool add,
+                           int64_t begin, int64_t end, float* dw);
+  /// One component: m[out / b][tile][b] = sum over inputs of v[in / b][tile][b] u[out / b][in][b]
+  /// for output blocks [begin, end); `tiles` is rounded up to row_step by the caller.
   void (*multiply)(int64_t tiles, int64_t capacity, int64_t in_blocks, int64_t begin, int64_t end,
                    const float* v, const float* u, float* m);
   /// One component: du[out / b][in][b] (+)= sum over tiles of v dm; output blocks [begin, end).

@@ -1,0 +1,68 @@
+#include "backend/cpu/winograd_convolutions.hpp"
+
+#include "backend/cpu/winograd.hpp"
+
+namespace crema {
+namespace {
+
+WinogradProblem winograd_problem(const ConvolutionProblem& problem) {
+  return {problem.source[0], problem.source[1], problem.source[2], problem.source[3],
+          problem.target[1], problem.pad[0],    problem.pad[1]};
+}
+
+class Primitive : public ConvolutionPrimitive {
+ public:
+  explicit Primitive(const ConvolutionProblem& problem)
+      : winograd_(winograd_problem(problem), !problem.training), relu_(problem.relu) {}
+
+  void forward(const float* x, const float* weights, uint64_t version, const float* bias,
+               float* y) override {
+    winograd_.forward(x, weights, version, bias, relu_.has_value(), relu_.value_or(0), y);
+  }
+  void backward_data(const float* dy, const float* weights, uint64_t version, float* dx) override {
+    winograd_.backward_data(dy, weights, version, dx);
+  }
+  void backward_weights(const float* x, const float* dy, bool add_weights, float* dweights,
+                        bool add_bias, float* dbias) override {
+    winograd_.backward_weights(x, dy, add_weights, dweights, add_bias, dbias);
+  }
+  size_t kept_bytes() const override { return winograd_.kept_bytes(); }
+
+ private:
+  Winograd winograd_;
+  std::optional<float> relu_;
+};
+
+}  // namespace
+
+std::vector<std::string> WinogradConvolutions::implementations(const ConvolutionProblem& problem,
+                                                               ConvolutionPass,
+                                                               ConvolutionAlgorithm algorithm,
+                                                               std::string& why) const {
+  const std::vector<int64_t> three = {3, 3}, one = {1, 1};
+  const int64_t block = Winograd::block();
+  if (block == 0) {
+    why = "the processor lacks AVX2 and FMA";
+  } else if (problem.kernel != three || problem.stride != one || problem.dilation != one) {
+    why = "it takes 3x3 kernels of stride 1 without dilation";
+  } else if (problem.groups != 1) {
+    why = "it takes one group";
+  } else if (problem.pad[0] > 2 || problem.pad[1] > 2) {
+    why = "it takes a pad of at most 2";
+  } else if (block_of(problem.source_format) != block || block_of(problem.target_format) != block) {
+    why = concat("it takes channels in blocks of ", block);
+  } else if (algorithm == ConvolutionAlgorithm::direct) {
+    why = "the direct algorithm is asked for";
+  } else {
+    return {"F(4x4,3x3)"};
+  }
+  return {};
+}
+
+std::unique_ptr<ConvolutionPrimitive> WinogradConvolutions::make(const ConvolutionProblem& problem,
+                                                                 ConvolutionPass,
+                                                                 const std::string&) const {
+  return std::make_unique<Primitive>(problem);
+}
+
+}  // namespace crema
