@@ -1,1 +1,83 @@
-# cmake --install: headers, library, find_package(Crema), crema.pc, models.
+# cmake --install: headers, library, tool, models, and what find_package(Crema) and pkg-config read.
+
+include(CMakePackageConfigHelpers)
+set(crema_package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/Crema")
+
+install(TARGETS crema EXPORT CremaTargets
+  ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}"
+  LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+install(DIRECTORY include/crema DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
+  FILES_MATCHING PATTERN "*.hpp")
+if(EXISTS "${PROJECT_SOURCE_DIR}/models")
+  install(DIRECTORY models DESTINATION "${CMAKE_INSTALL_DATADIR}/crema"
+    FILES_MATCHING PATTERN "*.prototxt" PATTERN "*.md")
+endif()
+install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+
+# --- find_package(Crema) ---------------------------------------------------------------------------
+
+install(EXPORT CremaTargets NAMESPACE Crema:: DESTINATION "${crema_package_dir}")
+configure_package_config_file("${CMAKE_CURRENT_LIST_DIR}/CremaConfig.cmake.in"
+  "${PROJECT_BINARY_DIR}/CremaConfig.cmake"
+  INSTALL_DESTINATION "${crema_package_dir}"
+  NO_SET_AND_CHECK_MACRO)
+write_basic_package_version_file("${PROJECT_BINARY_DIR}/CremaConfigVersion.cmake"
+  COMPATIBILITY SameMinorVersion)
+install(FILES
+  "${PROJECT_BINARY_DIR}/CremaConfig.cmake"
+  "${PROJECT_BINARY_DIR}/CremaConfigVersion.cmake"
+  DESTINATION "${crema_package_dir}")
+# A static library leaves its dependencies to whoever links it, who then has to find them as we did.
+install(DIRECTORY scripts/cmake/ DESTINATION "${crema_package_dir}/modules"
+  FILES_MATCHING PATTERN "Find*.cmake")
+
+# --- crema.pc --------------------------------------------------------------------------------------
+
+# "-lz" for a library where the linker looks by itself, else with its folder for linker and loader.
+function(crema_pc_flags result)
+  set(flags "")
+  foreach(library IN LISTS ARGN)
+    get_filename_component(folder "${library}" DIRECTORY)
+    get_filename_component(name "${library}" NAME)
+    string(REGEX REPLACE "^lib([^.]+)\\..*$" "\\1" name "${name}")
+    find_library(found_by_itself "${name}" PATHS ${CMAKE_CXX_IMPLICIT_LINK_DIRECTORIES}
+      NO_DEFAULT_PATH NO_CACHE)
+    if(NOT found_by_itself)
+      list(APPEND flags "-L${folder}" "-Wl,-rpath,${folder}")
+    endif()
+    list(APPEND flags "-l${name}")
+    unset(found_by_itself)
+  endforeach()
+  list(REMOVE_DUPLICATES flags)
+  list(JOIN flags " " flags)
+  set(${result} "${flags}" PARENT_SCOPE)
+endfunction()
+
+set(libraries "${OpenBLAS_LIBRARY}" "${LMDB_LIBRARY}")
+if(CREMA_OPENCV)
+  list(APPEND libraries "${OpenCVImage_imgcodecs_LIBRARY}" "${OpenCVImage_imgproc_LIBRARY}"
+    "${OpenCVImage_core_LIBRARY}")
+endif()
+if(CREMA_HAS_ONEDNN)
+  list(APPEND libraries "${OneDNN_LIBRARY}")
+endif()
+if(CREMA_HAS_CUDA)
+  list(APPEND libraries "${CUDA_cublas_LIBRARY}" "${CUDA_cublasLt_LIBRARY}" "${CUDNN_LIBRARY}"
+    "${CUDA_cudart_static_LIBRARY}")
+endif()
+crema_pc_flags(CREMA_PC_LIBS ${libraries})
+list(JOIN OpenMP_CXX_FLAGS " " openmp_flags)
+string(APPEND CREMA_PC_LIBS " ${openmp_flags} -pthread -ldl -lrt")
+if(CREMA_SANITIZE)
+  string(APPEND CREMA_PC_LIBS " -fsanitize=${CREMA_SANITIZE}")
+endif()
+# Private ones are only for `pkg-config --static`, which nobody would think of who has but libcrema.a.
+set(CREMA_PC_PRIVATE "")
+get_target_property(crema_type crema TYPE)
+if(crema_type STREQUAL "SHARED_LIBRARY")
+  set(CREMA_PC_PRIVATE ".private")
+endif()
+file(RELATIVE_PATH CREMA_PC_PREFIX
+  "${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig" "${CMAKE_INSTALL_PREFIX}")
+configure_file("${CMAKE_CURRENT_LIST_DIR}/crema.pc.in" "${PROJECT_BINARY_DIR}/crema.pc" @ONLY)
+install(FILES "${PROJECT_BINARY_DIR}/crema.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
