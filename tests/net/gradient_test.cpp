@@ -1,0 +1,212 @@
+// Which layers run backward, and that what they compute is the gradient: fan-out, in-place use,
+// sharing.
+#include <gtest/gtest.h>
+
+#include "crema/parameter_arena.hpp"
+#include "support/expect_error.hpp"
+#include "support/net_test.hpp"
+
+namespace crema {
+namespace {
+
+using test::check_net_gradients;
+using test::fill_inputs;
+using test::gradients_of;
+using test::net_param;
+
+const NetOptions kDouble{.phase = Phase::train, .dtype = DType::f64};
+
+std::string input(const std::string& dims) {
+  return R"(force_backward: true
+layer { name: "data" type: "Input" top: "data" input_param { shape { )" +
+         dims + R"( } } }
+layer { name: "label" type: "Input" top: "label" input_param { shape { dim: 2 } } }
+)";
+}
+
+const std::string kImages = input("dim: 2 dim: 3 dim: 6 dim: 5");
+
+std::string classifier(const std::string& bottom) {
+  return R"(
+layer { name: "ip" type: "InnerProduct" bottom: ")" +
+         bottom + R"(" top: "ip"
+        inner_product_param { num_output: 3 weight_filler { type: "xavier" } } }
+layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "loss" })";
+}
+
+void expect_right_gradients(const std::string& text) {
+  for (bool fuse : {false, true}) {
+    SCOPED_TRACE(fuse ? "fused" : "plain");
+    Context context;
+    NetOptions options = kDouble;
+    options.fuse = fuse;
+    Net net(net_param(text), context, options);
+    fill_inputs(net, 0.1, 1);
+    check_net_gradients(net);
+  }
+}
+
+TEST(Gradient, OfAChainWithInPlaceLayers) {
+  expect_right_gradients(kImages + R"(
+layer { name: "conv" type: "Convolution" bottom: "data" top: "conv"
+        convolution_param { num_output: 4 kernel_size: 3 weight_filler { type: "xavier" } } }
+layer { name: "bn" type: "BatchNorm" bottom: "conv" top: "conv" }
+layer { name: "scale" type: "Scale" bottom: "conv" top: "conv" scale_param { bias_term: true } }
+layer { name: "relu" type: "ReLU" bottom: "conv" top: "conv" })" +
+                         classifier("conv"));
+}
+
+// Users' nets put a ReLU in place behind a layer whose gradient needs its own output; the published
+// implementation then computes a wrong gradient without a word.
+TEST(Gradient, LrnThenReluInPlaceIsRepaired) {
+  const std::string text = kImages + R"(
+layer { name: "norm" type: "LRN" bottom: "data" top: "norm" lrn_param { local_size: 3 alpha: 2 } }
+layer { name: "sigmoid" type: "Sigmoid" bottom: "norm" top: "s" }
+layer { name: "relu" type: "ReLU" bottom: "s" top: "s" relu_param { negative_slope: 0.5 } }
+layer { name: "tanh" type: "TanH" bottom: "s" top: "s" })" +
+                           classifier("s");
+  expect_right_gradients(text);
+  Context context;
+  Net net(net_param(text), context, kDouble);
+  bool said = false;
+  for (const auto& note : net.notes()) said = said || note.find("in place") != std::string::npos;
+  EXPECT_TRUE(said) << "the repair must be mentioned";
+}
+
+TEST(Gradient, FanOutAddsUp) {
+  expect_right_gradients(kImages + R"(
+layer { name: "c0" type: "Convolution" bottom: "data" top: "x"
+        convolution_param { num_output: 4 kernel_size: 3 pad: 1 weight_filler { type: "xavier" } } }
+layer { name: "c1" type: "Convolution" bottom: "x" top: "c1"
+        convolution_param { num_output: 4 kernel_size: 1 weight_filler { type: "xavier" } } }
+layer { name: "r1" type: "Sigmoid" bottom: "c1" top: "c1" }
+layer { name: "c2" type: "TanH" bottom: "x" top: "c2" }
+layer { name: "sum" type: "Eltwise" bottom: "x" bottom: "c1" bottom: "c2" top: "sum" }
+layer { name: "cat" type: "Concat" bottom: "sum" bottom: "x" top: "cat" })" +
+                         classifier("cat"));
+}
+
+TEST(Gradient, OneValueReadTwiceByOneLayer) {
+  expect_right_gradients(kImages + R"(
+layer { name: "square" type: "Eltwise" bottom: "data" bottom: "data" top: "square"
+        eltwise_param { operation: PROD } })" +
+                         classifier("square"));
+}
+
+TEST(Gradient, InPlaceOnABranchLeavesTheOthersAlone) {
+  expect_right_gradients(kImages + R"(
+layer { name: "s" type: "Sigmoid" bottom: "data" top: "s" }
+layer { name: "flat" type: "Flatten" bottom: "s" top: "flat" }
+layer { name: "t" type: "TanH" bottom: "flat" top: "flat" }
+layer { name: "flat2" type: "Flatten" bottom: "s" top: "flat2" }
+layer { name: "sum" type: "Eltwise" bottom: "flat" bottom: "flat2" top: "sum" })" +
+                         classifier("sum"));
+}
+
+TEST(Gradient, SharedParametersAddUp) {
+  expect_right_gradients(input("dim: 2 dim: 4") + R"(
+layer { name: "a" type: "InnerProduct" bottom: "data" top: "a" param { name: "w" } param { name: "b" }
+        inner_product_param { num_output: 4 weight_filler { type: "xavier" } } }
+layer { name: "s" type: "Sigmoid" bottom: "a" top: "a" }
+layer { name: "b" type: "InnerProduct" bottom: "a" top: "b" param { name: "w" } param { name: "b" }
+        inner_product_param { num_output: 4 } })" +
+                         classifier("b"));
+}
+
+TEST(Gradient, SharingChecksShapes) {
+  const std::string text = input("dim: 2 dim: 4") + R"(
+layer { name: "a" type: "InnerProduct" bottom: "data" top: "a" param { name: "w" }
+        inner_product_param { num_output: 6 bias_term: false } }
+layer { name: "b" type: "InnerProduct" bottom: "a" top: "b" param { name: "w" MODE }
+        inner_product_param { num_output: 4 bias_term: false } }
+)";
+  auto with = [&](const std::string& mode) {
+    std::string result = text;
+    return result.replace(result.find("MODE"), 4, mode);
+  };
+  Context context;
+  expect_error([&] { Net(net_param(with("")), context, {}); }, {"'b'", "6x4", "4x6", "PERMISSIVE"});
+  Net net(net_param(with("share_mode: PERMISSIVE")), context, {});
+  EXPECT_EQ(net.params().segments().size(), 1U);
+  EXPECT_TRUE(net.layer("b").params()[0]->data.same_memory(net.layer("a").params()[0]->data));
+  expect_error(
+      [&] {
+        Net(net_param(with("lr_mult: 2 share_mode: PERMISSIVE")), context, {});
+        Net(net_param(input("dim: 2 dim: 4") + R"(
+layer { name: "a" type: "InnerProduct" bottom: "data" top: "a" param { name: "w" lr_mult: 1 }
+        inner_product_param { num_output: 4 bias_term: false } }
+layer { name: "b" type: "InnerProduct" bottom: "a" top: "b" param { name: "w" lr_mult: 2 }
+        inner_product_param { num_output: 4 bias_term: false } })"),
+            context, {});
+      },
+      {"lr_mult", "2", "1"});
+}
+
+std::vector<std::string> backward_steps(const std::string& text) {
+  Context context;
+  Net net(net_param(text), context, {.phase = Phase::train, .fuse = false});
+  std::vector<std::string> names;
+  for (const auto& step : net.steps()) {
+    if (step.backward && step.layer >= 0) names.push_back(step.name);
+  }
+  return names;
+}
+
+const std::string kThree = R"(
+layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 2 dim: 4 } } }
+layer { name: "label" type: "Input" top: "label" input_param { shape { dim: 2 } } }
+layer { name: "a" type: "InnerProduct" bottom: "x" top: "a" PARAM inner_product_param { num_output: 4 } }
+layer { name: "r" type: "ReLU" bottom: "a" top: "r" }
+layer { name: "b" type: "InnerProduct" bottom: "r" top: "b" PROPAGATE inner_product_param { num_output: 3 } }
+layer { name: "loss" type: "SoftmaxWithLoss" bottom: "b" bottom: "label" top: "loss" }
+layer { name: "accuracy" type: "Accuracy" bottom: "b" bottom: "label" top: "accuracy" }
+)";
+
+std::string three(const std::string& param, const std::string& propagate) {
+  std::string text = kThree;
+  text.replace(text.find("PARAM"), 5, param);
+  return text.replace(text.find("PROPAGATE"), 9, propagate);
+}
+
+TEST(Gradient, OnlyWhatIsNeededRunsBackward) {
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(backward_steps(three("", "")), (Names{"a", "r", "b", "loss"}));
+  EXPECT_EQ(backward_steps(three("param { lr_mult: 0 } param { lr_mult: 0 }", "")),
+            (Names{"b", "loss"}));
+  EXPECT_EQ(backward_steps(three("", "propagate_down: false")), (Names{"b", "loss"}));
+  EXPECT_EQ(backward_steps("force_backward: true " + three("", "")),
+            (Names{"a", "r", "b", "loss"}));
+}
+
+TEST(Gradient, LabelsCannotBePropagatedTo) {
+  Context context;
+  std::string text = three("", "");
+  const std::string loss = "top: \"loss\"";
+  text.replace(text.find(loss), loss.size(), loss + " propagate_down: true propagate_down: true");
+  expect_error([&] { Net(net_param(text), context, {}); }, {"cannot propagate", "label"});
+}
+
+TEST(Gradient, ATestNetHasNone) {
+  Context context;
+  Net net(net_param(three("", "")), context, {.phase = Phase::test});
+  expect_error([&] { net.backward(); }, {"without backward"});
+}
+
+TEST(Gradient, AccumulatesUntilCleared) {
+  Context context;
+  Net net(net_param(three("", "")), context, kDouble);
+  fill_inputs(net);
+  net.clear_gradients();
+  net.forward();
+  net.backward();
+  const auto once = gradients_of(net);
+  net.forward();
+  net.backward();
+  const auto twice = gradients_of(net);
+  for (size_t i = 0; i < once.size(); ++i) EXPECT_DOUBLE_EQ(twice[i], 2 * once[i]);
+  net.clear_gradients();
+  for (double value : gradients_of(net)) EXPECT_EQ(value, 0);
+}
+
+}  // namespace
+}  // namespace crema

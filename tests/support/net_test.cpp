@@ -1,0 +1,113 @@
+#include "support/net_test.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "crema/parameter_arena.hpp"
+#include "crema/random.hpp"
+#include "model/text_format.hpp"
+
+namespace crema::test {
+namespace {
+
+/// Enough to catch a wrong formula, few enough to stay quick.
+constexpr int64_t kChecksATensor = 24;
+constexpr double kStep = 1e-5;
+
+void set(Tensor& tensor, int64_t index, double value) {
+  if (tensor.dtype() == DType::f64) {
+    tensor.host_mut<double>()[index] = value;
+  } else {
+    tensor.host_mut<float>()[index] = static_cast<float>(value);
+  }
+}
+
+void check_tensor(Net& net, const std::string& what, Tensor& values,
+                  const std::vector<double>& gradient, double tolerance) {
+  const int64_t stride = std::max<int64_t>(1, values.count() / kChecksATensor);
+  for (int64_t i = 0; i < values.count(); i += stride) {
+    const double before = values.at(i);
+    set(values, i, before + kStep);
+    const double above = net.forward();
+    set(values, i, before - kStep);
+    const double below = net.forward();
+    set(values, i, before);
+    const double numeric = (above - below) / (2 * kStep);
+    const double analytic = gradient[static_cast<size_t>(i)];
+    EXPECT_NEAR(analytic, numeric, tolerance * std::max(1.0, std::abs(numeric)))
+        << what << " [" << i << "]";
+  }
+}
+
+}  // namespace
+
+NetParameter net_param(const std::string& text) {
+  NetParameter param;
+  parse_text_proto(text, "test.prototxt", param);
+  return param;
+}
+
+void fill_inputs(Net& net, double low, double high, int classes) {
+  for (const auto& name : net.inputs()) {
+    Tensor& input = net.input(name);
+    Random random(11, stream_id(name));
+    for (int64_t i = 0; i < input.count(); ++i) {
+      set(input, i,
+          name == "label" ? static_cast<double>(random.below(static_cast<uint64_t>(classes)))
+                          : random.uniform(low, high));
+    }
+  }
+}
+
+std::vector<double> values_of(const Tensor& tensor) {
+  std::vector<double> values;
+  for (int64_t i = 0; i < tensor.count(); ++i) values.push_back(tensor.at(i));
+  return values;
+}
+
+std::vector<double> params_of(Net& net) {
+  std::vector<double> values;
+  for (const auto& segment : net.params().segments()) {
+    const auto own = values_of(segment.parameter->data);
+    values.insert(values.end(), own.begin(), own.end());
+  }
+  return values;
+}
+
+std::vector<double> gradients_of(Net& net) {
+  std::vector<double> values;
+  for (const auto& segment : net.params().segments()) {
+    const auto own = values_of(segment.parameter->gradient());
+    values.insert(values.end(), own.begin(), own.end());
+  }
+  return values;
+}
+
+void check_net_gradients(Net& net, double tolerance) {
+  net.forward();
+  net.clear_gradients();
+  net.backward();
+  std::vector<std::vector<double>> of_params, of_inputs;
+  for (const auto& segment : net.params().segments()) {
+    of_params.push_back(values_of(segment.parameter->gradient()));
+  }
+  for (const auto& name : net.inputs()) {
+    Blob& blob = *net.blob_versions(name).front();
+    of_inputs.push_back(net.has_diff(blob) ? values_of(blob.diff) : std::vector<double>());
+  }
+  size_t at = 0;
+  for (const auto& segment : net.params().segments()) {
+    const auto& gradient = of_params[at++];
+    if (!segment.parameter->needs_gradient) continue;
+    check_tensor(net, segment.layer + " parameter " + std::to_string(segment.index),
+                 segment.parameter->data, gradient, tolerance);
+  }
+  at = 0;
+  for (const auto& name : net.inputs()) {
+    const auto& gradient = of_inputs[at++];
+    if (!gradient.empty()) check_tensor(net, name, net.input(name), gradient, tolerance);
+  }
+}
+
+}  // namespace crema::test

@@ -1,0 +1,69 @@
+// crema convert-mnist: LMDB databases from the IDX files of MNIST and its like.
+#include <gflags/gflags.h>
+#include <glog/logging.h>
+
+#include <filesystem>
+
+#include "tools/command.hpp"
+#include "tools/convert_report.hpp"
+
+DEFINE_bool(overwrite, false, "Replace a database that exists.");
+
+namespace crema::tools {
+namespace fs = std::filesystem;
+namespace {
+
+/// NAME or NAME.gz in the folder, whichever is there.
+std::string find_file(const fs::path& folder, const std::string& name) {
+  for (const char* ending : {"", ".gz"}) {
+    const fs::path path = folder / (name + ending);
+    if (fs::exists(path)) return path.string();
+  }
+  throw Error("there is neither '", (folder / name).string(), "' nor '", name,
+              ".gz'; data/mnist/get.sh fetches the data set");
+}
+
+void convert(const std::string& images, const std::string& labels, const std::string& output) {
+  ConvertMnistOptions options;
+  options.images = images;
+  options.labels = labels;
+  options.output = output;
+  options.overwrite = FLAGS_overwrite;
+  options.progress = show_progress();
+  report(crema::convert_mnist(options), output);
+}
+
+int convert_mnist(const std::vector<std::string>& arguments) {
+  if (arguments.size() == 3) {
+    convert(arguments[0], arguments[1], arguments[2]);
+    return 0;
+  }
+  require(arguments.size() == 1,
+          "convert-mnist takes one folder, or images, labels and output; got ", arguments.size(),
+          " arguments");
+  const fs::path folder = arguments[0];
+  require(fs::is_directory(folder), "there is no folder '", folder.string(), "'");
+  for (const auto& [prefix, output] : {std::pair{"train", "train_lmdb"}, {"t10k", "test_lmdb"}}) {
+    convert(find_file(folder, std::string(prefix) + "-images-idx3-ubyte"),
+            find_file(folder, std::string(prefix) + "-labels-idx1-ubyte"),
+            (folder / output).string());
+  }
+  return 0;
+}
+
+}  // namespace
+
+const Command kConvertMnist = {
+    "convert-mnist",
+    {"convert_mnist_data"},
+    "makes LMDB databases from MNIST's files",
+    "  crema convert-mnist FOLDER [--overwrite]\n"
+    "  crema convert-mnist IMAGES LABELS OUTPUT [--overwrite]\n"
+    "\n"
+    "The first form reads train-* and t10k-* in FOLDER, plain or .gz, and writes FOLDER/train_lmdb "
+    "and\n"
+    "FOLDER/test_lmdb. A database appears under its name when it is whole.",
+    {"overwrite"},
+    convert_mnist};
+
+}  // namespace crema::tools

@@ -1,0 +1,16 @@
+// What the converters' commands say while and after they work.
+#pragma once
+
+#include <string>
+
+#include "data/converters.hpp"
+
+namespace crema::tools {
+
+/// Draws "N of M records" on a terminal; logs every 1,000 records elsewhere, as published tools do.
+ConvertProgress show_progress();
+
+/// Logs the problems and the counts.
+void report(const ConvertReport& result, const std::string& output);
+
+}  // namespace crema::tools
