@@ -1,0 +1,59 @@
+// Converters: from data sets as they are found to LMDB databases of Datum records.
+//
+// The database appears under its name when it is whole, and not before (see lmdb_writer.hpp).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace crema {
+
+/// Told now and then how many records are done, of how many. Called in the caller's thread.
+using ConvertProgress = std::function<void(int64_t done, int64_t total)>;
+
+struct ConvertReport {
+  int64_t written = 0;
+  int64_t bad = 0;  // records left out
+  /// One message a bad record, each with its file and line; the first kMostProblems of them.
+  std::vector<std::string> problems;
+  static constexpr size_t kMostProblems = 1000;
+};
+
+struct ConvertMnistOptions {
+  std::string images;  // IDX file of magic 2051, plain or gzip
+  std::string labels;  // IDX file of magic 2049, likewise
+  std::string output;  // the database's folder
+  bool overwrite = false;
+  ConvertProgress progress;
+};
+
+/// Keys are the image's number in 8 digits; records raw bytes in one channel. Error when a file is
+/// missing, damaged or of another kind, when the counts differ, or when the output exists.
+ConvertReport convert_mnist(const ConvertMnistOptions& options);
+
+struct ConvertImagesetOptions {
+  std::string root;    // put before every file name of the list
+  std::string list;    // lines "file label"; see image_list.hpp
+  std::string output;  // the database's folder
+  std::string backend = "lmdb";
+  bool gray = false;     // one channel instead of three (blue, green, red)
+  bool shuffle = false;  // the lines, by `seed`
+  uint64_t seed = 1701;
+  int64_t resize_height = 0, resize_width = 0;  // both or neither
+  bool check_size = false;                      // all images must have one size
+  bool encoded = false;                         // keep images compressed
+  std::string encode_type;  // "jpg", "png"...: implies encoded; else as the file
+  bool check_only = false;  // decode everything, write nothing
+  bool skip_bad = false;    // leave out and count what cannot be read
+  bool overwrite = false;
+  ConvertProgress progress;
+};
+
+/// Keys are the line's number (after shuffling) in 8 digits, '_' and the file name. Images are
+/// decoded on all OpenMP threads and written in order. Error, naming line and file, at the first
+/// bad image, unless check_only or skip_bad is set; and always for a bad list.
+ConvertReport convert_imageset(const ConvertImagesetOptions& options);
+
+}  // namespace crema

@@ -1,0 +1,249 @@
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "backend/parallel.hpp"
+#include "crema/error.hpp"
+#include "crema/random.hpp"
+#include "data/converters.hpp"
+#include "data/image_codec.hpp"
+#include "data/image_list.hpp"
+#include "data/lmdb_writer.hpp"
+#include "proto/datum.pb.h"
+
+namespace crema {
+namespace {
+
+// Images in flight a thread: enough to keep the threads busy, few enough for large photos.
+constexpr int64_t kChunkPerThread = 8;
+
+struct Converted {
+  std::string record;
+  std::string problem;  // not empty: there is no record
+  Shape shape{0, 0, 0};
+};
+
+std::string read_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  require(file.good(), "cannot open it");
+  std::string bytes{std::istreambuf_iterator<char>(file), {}};
+  require(!file.bad(), "cannot read it");
+  return bytes;
+}
+
+/// The kind of image file that a name says, in one spelling: "jpg" for "A.JPEG". "" for none.
+std::string extension_of(const std::string& name) {
+  const size_t dot = name.rfind('.');
+  const size_t slash = name.rfind('/');
+  if (dot == std::string::npos || (slash != std::string::npos && dot < slash)) return {};
+  std::string extension = name.substr(dot + 1);
+  for (char& c : extension) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return extension == "jpeg" ? "jpg" : extension;
+}
+
+class Converter {
+ public:
+  explicit Converter(const ConvertImagesetOptions& options)
+      : options_(options),
+        encoded_(options.encoded || !options.encode_type.empty()),
+        mode_(options.gray ? ColorMode::gray : ColorMode::color) {}
+
+  /// Safe to call from several threads, each with its own codec.
+  Converted convert(const ListedImage& listed, ImageCodec& codec) const {
+    Converted result;
+    try {
+      const std::string file = read_file(path_of(listed));
+      Datum datum;
+      datum.set_label(listed.label);
+      result.shape =
+          encoded_ ? keep_encoded(listed, file, codec, datum) : keep_raw(file, codec, datum);
+      if (!options_.check_only) datum.SerializeToString(&result.record);
+    } catch (const std::exception& error) {
+      result.problem = problem(listed, error.what());
+    }
+    return result;
+  }
+
+  std::string problem(const ListedImage& listed, const std::string& what) const {
+    return concat(options_.list, ":", listed.line, ": image '", path_of(listed), "': ", what);
+  }
+
+ private:
+  std::string path_of(const ListedImage& listed) const {
+    // As published, the root is text before the name: "/" and "/data/a.jpg" make "//data/a.jpg".
+    const bool slash = options_.root.empty() || options_.root.back() == '/';
+    return options_.root + (slash ? "" : "/") + listed.file;
+  }
+
+  Image decode(const std::string& file, ImageCodec& codec) const {
+    const Image image = codec.decode(file, mode_);
+    if (options_.resize_height == 0) return image;
+    return codec.resize(options_.resize_height, options_.resize_width);
+  }
+
+  static void set_size(const Image& image, Datum& datum) {
+    datum.set_channels(static_cast<int>(image.channels));
+    datum.set_height(static_cast<int>(image.height));
+    datum.set_width(static_cast<int>(image.width));
+  }
+
+  Shape keep_raw(const std::string& file, ImageCodec& codec, Datum& datum) const {
+    const Image image = decode(file, codec);
+    set_size(image, datum);
+    datum.set_encoded(false);
+    std::string& pixels = *datum.mutable_data();
+    pixels.resize(static_cast<size_t>(image.count()));
+    const int64_t plane = image.height * image.width;
+    for (int64_t c = 0; c < image.channels; ++c) {
+      char* out = pixels.data() + c * plane;
+      for (int64_t i = 0; i < plane; ++i) {
+        out[i] = static_cast<char>(image.bytes[i * image.channels + c]);
+      }
+    }
+    return image.shape();
+  }
+
+  Shape keep_encoded(const ListedImage& listed, const std::string& file, ImageCodec& codec,
+                     Datum& datum) const {
+    const std::string own = extension_of(listed.file);
+    const std::string type =
+        options_.encode_type.empty() ? own : extension_of("." + options_.encode_type);
+    require(!type.empty(), "its name does not say what kind of image it is; give --encode_type");
+    datum.set_encoded(true);
+    if (options_.resize_height == 0 && type == own) {
+      if (const auto image = decode_as_stored(file, codec)) {
+        set_size(*image, datum);
+        datum.set_data(file);
+        return image->shape();
+      }
+    }
+    const Image image = decode(file, codec);
+    set_size(image, datum);
+    datum.set_data(codec.encode(type));
+    return image.shape();
+  }
+
+  /// The image, when its file decodes to the channels wanted without being told: then the file
+  /// itself can be the record.
+  std::optional<Image> decode_as_stored(const std::string& file, ImageCodec& codec) const {
+    try {
+      const Image image = codec.decode(file, ColorMode::as_stored);
+      if (image.channels == (mode_ == ColorMode::gray ? 1 : 3)) return image;
+    } catch (const Error&) {
+      // More than 8 bits, or no image at all: decode() knows.
+    }
+    return std::nullopt;
+  }
+
+  const ConvertImagesetOptions& options_;
+  bool encoded_;
+  ColorMode mode_;
+};
+
+/// Counts bad images, or throws at the first, as asked.
+class Collector {
+ public:
+  Collector(const ConvertImagesetOptions& options, const Converter& converter)
+      : options_(options), converter_(converter) {}
+
+  ConvertReport& report() { return report_; }
+
+  bool accepts(const ListedImage& listed, Converted& converted) {
+    if (converted.problem.empty()) {
+      if (!first_) first_ = converted.shape;
+      if (!options_.check_size || converted.shape == *first_) return true;
+      converted.problem = converter_.problem(
+          listed, concat("it is of ", converted.shape.str(), ", the first image ", first_->str(),
+                         "; resize them to one size"));
+    }
+    require(options_.check_only || options_.skip_bad, converted.problem);
+    ++report_.bad;
+    if (report_.problems.size() < ConvertReport::kMostProblems) {
+      report_.problems.push_back(std::move(converted.problem));
+    }
+    return false;
+  }
+
+ private:
+  const ConvertImagesetOptions& options_;
+  const Converter& converter_;
+  ConvertReport report_;
+  std::optional<Shape> first_;
+};
+
+void check_options(const ConvertImagesetOptions& options) {
+  require(options.backend == "lmdb", "backend '", options.backend,
+          "' cannot be written; use --backend=lmdb");
+  require(options.resize_height >= 0 && options.resize_width >= 0 &&
+              (options.resize_height == 0) == (options.resize_width == 0),
+          "images cannot be resized to ", options.resize_height, " x ", options.resize_width,
+          "; give both --resize_height and --resize_width, or neither");
+}
+
+void shuffle(std::vector<ListedImage>& images, uint64_t seed) {
+  Random random(seed, stream_id("convert_imageset"));
+  for (size_t i = images.size() - 1; i > 0; --i) {
+    std::swap(images[i], images[static_cast<size_t>(random.below(i + 1))]);
+  }
+}
+
+/// Long names keep their end, where they differ.
+std::string key_of(int64_t number, const std::string& file) {
+  std::array<char, 24> digits;
+  std::snprintf(digits.data(), digits.size(), "%08lld_", static_cast<long long>(number));
+  const std::string prefix = digits.data();
+  const size_t room = LmdbWriter::max_key_size() - prefix.size();
+  return prefix + (file.size() <= room ? file : file.substr(file.size() - room));
+}
+
+}  // namespace
+
+ConvertReport convert_imageset(const ConvertImagesetOptions& options) {
+  check_options(options);
+  std::vector<ListedImage> images = read_image_list(options.list);
+  if (options.shuffle) shuffle(images, options.seed);
+  const auto total = static_cast<int64_t>(images.size());
+  const Converter converter(options);
+  std::optional<LmdbWriter> writer;
+  if (!options.check_only) writer.emplace(options.output, options.overwrite);
+
+  const auto threads = static_cast<size_t>(std::max(1, omp_get_max_threads()));
+  std::vector<ImageCodec> codecs(threads);
+  std::vector<Converted> chunk(threads * kChunkPerThread);
+  Collector collector(options, converter);
+  for (int64_t done = 0; done < total;) {
+    const int64_t size = std::min<int64_t>(static_cast<int64_t>(chunk.size()), total - done);
+    parallel_for(size, 1, [&](int64_t begin, int64_t end) {
+      ImageCodec& codec = codecs[static_cast<size_t>(thread_number())];
+      for (int64_t i = begin; i < end; ++i) {
+        chunk[static_cast<size_t>(i)] =
+            converter.convert(images[static_cast<size_t>(done + i)], codec);
+      }
+    });
+    for (int64_t i = 0; i < size; ++i) {
+      const ListedImage& listed = images[static_cast<size_t>(done + i)];
+      Converted& converted = chunk[static_cast<size_t>(i)];
+      if (collector.accepts(listed, converted) && writer) {
+        writer->put(key_of(done + i, listed.file), converted.record);
+        ++collector.report().written;
+      }
+    }
+    done += size;
+    if (options.progress) options.progress(done, total);
+  }
+  ConvertReport& report = collector.report();
+  if (writer) {
+    require(report.written > 0, "none of the ", total, " images of '", options.list,
+            "' could be read; the first: ", report.problems.front());
+    writer->finish();
+  }
+  return report;
+}
+
+}  // namespace crema

@@ -1,0 +1,118 @@
+#include <zlib.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <span>
+
+#include "crema/error.hpp"
+#include "data/converters.hpp"
+#include "data/lmdb_writer.hpp"
+#include "proto/datum.pb.h"
+
+namespace crema {
+namespace {
+
+constexpr uint32_t kImages = 2051, kLabels = 2049;  // magic numbers: unsigned bytes of rank 3, 1
+constexpr int64_t kLargestSide = 1 << 14;
+constexpr int64_t kProgressStep = 1000;
+
+/// An IDX file, read from front to back; zlib passes plain files through.
+class IdxFile {
+ public:
+  IdxFile(const std::string& path, uint32_t magic) : path_(path) {
+    file_.reset(gzopen(path.c_str(), "rb"));
+    require(file_ != nullptr, "cannot open '", path, "': ", std::strerror(errno));
+    const uint32_t found = number();
+    if (found != magic) {
+      const bool swapped = found == kImages || found == kLabels;
+      throw Error("'", path, "' is no IDX file of ", magic == kImages ? "images" : "labels",
+                  ": it begins with ", found, " instead of ", magic,
+                  swapped ? "; images and labels are exchanged" : "; get the file again");
+    }
+  }
+
+  /// A dimension of the header.
+  uint32_t number() {
+    std::array<uint8_t, 4> bytes;
+    read(bytes);
+    return uint32_t{bytes[0]} << 24 | uint32_t{bytes[1]} << 16 | uint32_t{bytes[2]} << 8 | bytes[3];
+  }
+
+  void read(std::span<uint8_t> bytes) {
+    const int got = gzread(file_.get(), bytes.data(), static_cast<unsigned>(bytes.size()));
+    check_stream(got);
+    require(got == static_cast<int>(bytes.size()), "'", path_,
+            "' ends before what its header promises; get the file again");
+  }
+
+  void expect_end() {
+    uint8_t more;
+    const int got = gzread(file_.get(), &more, 1);
+    check_stream(got);
+    require(got == 0, "'", path_, "' holds more than its header says; get the file again");
+  }
+
+ private:
+  void check_stream(int got) {
+    int code = Z_OK;
+    const char* text = gzerror(file_.get(), &code);
+    // A cut gzip stream reads as far as it goes, and says Z_BUF_ERROR.
+    require(got >= 0 && (code == Z_OK || code == Z_STREAM_END), "'", path_, "' is damaged (", text,
+            "); get the file again");
+  }
+
+  struct Close {
+    void operator()(gzFile file) const { gzclose(file); }
+  };
+  std::string path_;
+  std::unique_ptr<gzFile_s, Close> file_;
+};
+
+}  // namespace
+
+ConvertReport convert_mnist(const ConvertMnistOptions& options) {
+  IdxFile images(options.images, kImages);
+  IdxFile labels(options.labels, kLabels);
+  const int64_t count = images.number();
+  const int64_t height = images.number(), width = images.number();
+  const int64_t label_count = labels.number();
+  require(count > 0, "'", options.images, "' holds no image");
+  require(height > 0 && width > 0 && height <= kLargestSide && width <= kLargestSide, "'",
+          options.images, "' says that images have ", height, " x ", width,
+          " pixels; sides are 1 to ", kLargestSide);
+  require(count == label_count, "'", options.images, "' holds ", count, " images and '",
+          options.labels, "' ", label_count, " labels; take two files that belong together");
+
+  LmdbWriter writer(options.output, options.overwrite);
+  Datum datum;
+  datum.set_channels(1);
+  datum.set_height(static_cast<int>(height));
+  datum.set_width(static_cast<int>(width));
+  std::string& pixels = *datum.mutable_data();
+  pixels.resize(static_cast<size_t>(height * width));
+  const std::span<uint8_t> bytes(reinterpret_cast<uint8_t*>(pixels.data()), pixels.size());
+  std::string record;
+  for (int64_t i = 0; i < count; ++i) {
+    uint8_t label;
+    images.read(bytes);
+    labels.read({&label, 1});
+    datum.set_label(label);
+    datum.SerializeToString(&record);
+    std::array<char, 24> key;
+    std::snprintf(key.data(), key.size(), "%08lld", static_cast<long long>(i));
+    writer.put(key.data(), record);
+    if (options.progress && (i + 1) % kProgressStep == 0) options.progress(i + 1, count);
+  }
+  images.expect_end();
+  labels.expect_end();
+  writer.finish();
+  if (options.progress && count % kProgressStep != 0) options.progress(count, count);
+  ConvertReport report;
+  report.written = count;
+  return report;
+}
+
+}  // namespace crema

@@ -1,0 +1,44 @@
+// Records of the published image databases: a Datum, with raw pixels, floats, or a compressed
+// image.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "data/image.hpp"
+#include "data/image_codec.hpp"
+#include "data/record_source.hpp"
+
+namespace crema {
+
+class Datum;  // proto/datum.proto
+
+/// A key as it can stand in a message: cut to a sensible length, unprintable bytes written as \xhh.
+std::string printable_key(std::string_view key);
+
+/// Decodes records one by one and keeps its memory for the next; one a thread.
+class DatumDecoder {
+ public:
+  explicit DatumDecoder(ColorMode mode);
+  ~DatumDecoder();
+
+  /// The record's pixels, which hold until the next call. Error, naming the key, for a record that
+  /// is no Datum, whose sizes and bytes disagree, whose image cannot be decoded, or which is raw
+  /// and has not the channels that the mode asks for.
+  Image decode(const Record& record);
+  /// Of the record decoded last.
+  int label() const { return label_; }
+  bool was_encoded() const { return was_encoded_; }
+
+ private:
+  Image image_of_datum();
+
+  ColorMode mode_;
+  std::unique_ptr<Datum> datum_;
+  ImageCodec codec_;
+  int label_ = 0;
+  bool was_encoded_ = false;
+};
+
+}  // namespace crema

@@ -1,0 +1,70 @@
+#include "data/datum_loader.hpp"
+
+#include "crema/error.hpp"
+
+namespace crema {
+namespace {
+
+/// transform.output_shape(image) with the record's key in its errors.
+Shape shape_of(const Image& image, const Record& record, const Transform& transform) {
+  try {
+    return transform.output_shape(image);
+  } catch (const Error& error) {
+    throw Error("record '", printable_key(record.key), "': ", error.message());
+  }
+}
+
+}  // namespace
+
+SampleFormat format_of(const Record& record, ColorMode color, const Transform& transform) {
+  DatumDecoder decoder(color);
+  const Image image = decoder.decode(record);
+  return {.shape = shape_of(image, record, transform),
+          .floats = image.floats != nullptr,
+          .encoded = decoder.was_encoded()};
+}
+
+DatumLoader::DatumLoader(const DatumLoading& loading)
+    : loading_(loading), reader_(loading.source->reader(loading.access)), decoder_(loading.color) {}
+
+void DatumLoader::load(Batch& batch, const std::atomic<bool>& stop) {
+  const size_t size = batch.samples.size();
+  const auto count = size * static_cast<size_t>(loading_.format.shape.count());
+  batch.placements.resize(size);
+  batch.labels.resize(size);
+  if (loading_.format.floats) {
+    batch.floats.resize(count);
+  } else {
+    batch.bytes.resize(count);
+  }
+  for (size_t i = 0; i < size && !stop.load(std::memory_order_relaxed); ++i) load_one(batch, i);
+}
+
+void DatumLoader::load_one(Batch& batch, size_t index) {
+  const Sample& sample = batch.samples[index];
+  const Record record = reader_->read(sample.record);
+  const Image image = decoder_.decode(record);
+  const Shape shape = shape_of(image, record, *loading_.transform);
+  const SampleFormat& format = loading_.format;
+  require(shape == format.shape, "record '", printable_key(record.key), "' gives a sample of ",
+          shape.str(), ", the first one ", format.shape.str(),
+          "; write the database with one size (--resize_height, --resize_width) and one number of "
+          "channels, or set crop_size and force_color");
+  require((image.floats != nullptr) == format.floats, "record '", printable_key(record.key),
+          "' holds ", format.floats ? "bytes, the first one floats" : "floats, the first one bytes",
+          "; write the database anew with one kind");
+
+  const Transform& transform = *loading_.transform;
+  const Placement placement =
+      transform.place(image, Random(loading_.seed, loading_.stream, sample.number));
+  batch.placements[index] = placement;
+  const size_t begin = index * static_cast<size_t>(shape.count());
+  if (format.floats) {
+    transform.cut(image, placement, batch.floats.data() + begin);
+  } else {
+    transform.cut(image, placement, batch.bytes.data() + begin);
+  }
+  batch.labels[index] = static_cast<float>(decoder_.label());
+}
+
+}  // namespace crema

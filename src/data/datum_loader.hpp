@@ -1,0 +1,48 @@
+// Batches of Datum records: read, decoded, cropped and mirrored.
+#pragma once
+
+#include <memory>
+
+#include "data/datum.hpp"
+#include "data/prefetcher.hpp"
+#include "data/record_source.hpp"
+#include "data/transform.hpp"
+
+namespace crema {
+
+/// What every sample of a data layer looks like; taken from the first record.
+struct SampleFormat {
+  Shape shape;          // (C, H, W) after cropping
+  bool floats = false;  // records hold floats, not bytes
+  bool encoded = false;
+};
+
+/// Settings that the loaders of a layer share. Outlives them.
+struct DatumLoading {
+  std::shared_ptr<RecordSource> source;
+  Access access = Access::forward;
+  ColorMode color = ColorMode::as_stored;
+  const Transform* transform = nullptr;
+  SampleFormat format;
+  uint64_t seed = 0;
+  uint64_t stream = 0;  // of the layer's random numbers
+};
+
+/// The format that `record` has. Error, naming its key, when it cannot be used.
+SampleFormat format_of(const Record& record, ColorMode color, const Transform& transform);
+
+/// Error, naming the key, at a record of another format than the first one's.
+class DatumLoader final : public BatchLoader {
+ public:
+  explicit DatumLoader(const DatumLoading& loading);
+  void load(Batch& batch, const std::atomic<bool>& stop) override;
+
+ private:
+  void load_one(Batch& batch, size_t index);
+
+  const DatumLoading& loading_;
+  std::unique_ptr<RecordReader> reader_;
+  DatumDecoder decoder_;
+};
+
+}  // namespace crema

@@ -1,0 +1,26 @@
+// Pixels of one record, as decoding leaves them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "crema/shape.hpp"
+
+namespace crema {
+
+/// A view; whoever decoded the record owns the pixels. One of `bytes` and `floats` is set.
+struct Image {
+  int64_t channels = 0, height = 0, width = 0;
+  /// Rows of pixels, (H, W, C), as image files decode; else planes, (C, H, W), as raw records are.
+  bool interleaved = false;
+  const uint8_t* bytes = nullptr;
+  const float* floats = nullptr;
+
+  Shape shape() const { return {channels, height, width}; }
+  int64_t count() const { return channels * height * width; }
+};
+
+/// Channels that a compressed image is decoded to. Colour is in the order blue, green, red.
+enum class ColorMode : uint8_t { as_stored, color, gray };
+
+}  // namespace crema

@@ -1,0 +1,12 @@
+// What can be told of a JPEG file without decoding it.
+#pragma once
+
+#include <string_view>
+
+namespace crema {
+
+/// Whether `file` begins as a JPEG and ends before its end-of-image marker. Marker syntax: ITU-T
+/// T.81, annex B.
+bool is_truncated_jpeg(std::string_view file);
+
+}  // namespace crema

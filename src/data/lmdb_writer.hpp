@@ -1,0 +1,69 @@
+// Writes an LMDB database so that what stands under its name is always whole.
+//
+//   LmdbWriter writer("train_lmdb");
+//   writer.put("00000000", bytes);
+//   writer.finish();
+//
+// Everything is written in the folder <path>.tmp, synced and renamed by finish(). A writer that is
+// killed leaves only that folder, and the next one starts it anew.
+#pragma once
+
+#include <lmdb.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace crema {
+
+class LmdbWriter {
+ public:
+  /// Error when `path` exists and `overwrite` is off, when it exists and is not an LMDB database,
+  /// or when another process is writing it.
+  explicit LmdbWriter(const std::string& path, bool overwrite = false);
+  /// Without finish(): removes what was written.
+  ~LmdbWriter();
+  LmdbWriter(const LmdbWriter&) = delete;
+  LmdbWriter& operator=(const LmdbWriter&) = delete;
+
+  /// Adds a record. Keys may come in any order, ascending being fastest and smallest; they are
+  /// unique and have 1 to max_key_size() bytes. Records reach the file in batches, so an error may
+  /// be about an earlier one.
+  void put(std::string_view key, std::string_view value);
+  /// Makes the database appear under its name. No put afterwards.
+  void finish();
+
+  int64_t count() const { return count_; }
+  static constexpr size_t max_key_size() { return 511; }
+
+ private:
+  struct Entry {
+    size_t key_begin, key_size, value_size;
+  };
+  std::string_view key_of(const Entry& entry) const;
+  std::string_view value_of(const Entry& entry) const;
+
+  void check_target() const;
+  void claim_folder();
+  void open_environment();
+  void write_batch();
+  int try_batch(std::string& last_key);
+  void move_into_place();
+  void check(int code, const char* action) const;
+  [[noreturn]] void fail(int code, const char* action, const std::filesystem::path& path) const;
+
+  std::filesystem::path path_, folder_;
+  bool overwrite_;
+  int lock_ = -1;
+  MDB_env* env_ = nullptr;
+  size_t map_size_;
+  // The batch: keys and values one after the other, since a full map makes it be written again.
+  std::string bytes_;
+  std::vector<Entry> entries_;
+  std::string last_key_;  // greatest one written
+  int64_t count_ = 0;
+};
+
+}  // namespace crema

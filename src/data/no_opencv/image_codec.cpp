@@ -1,0 +1,25 @@
+// In place of OpenCV, in a build without it.
+#include "data/image_codec.hpp"
+
+#include "crema/error.hpp"
+
+namespace crema {
+namespace {
+
+[[noreturn]] void fail() {
+  throw Error(
+      "this build cannot read or write compressed images: it was configured with "
+      "CREMA_OPENCV=OFF; build with CREMA_OPENCV=ON, or use raw records");
+}
+
+}  // namespace
+
+struct ImageCodec::State {};
+
+ImageCodec::ImageCodec() = default;
+ImageCodec::~ImageCodec() = default;
+Image ImageCodec::decode(std::string_view, ColorMode) { fail(); }
+Image ImageCodec::resize(int64_t, int64_t) { fail(); }
+std::string ImageCodec::encode(const std::string&) const { fail(); }
+
+}  // namespace crema

@@ -1,0 +1,91 @@
+#include "data/image_codec.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <opencv2/core.hpp>
+#include <opencv2/imgcodecs.hpp>
+#include <opencv2/imgproc.hpp>
+#include <vector>
+
+#include "crema/error.hpp"
+#include "data/jpeg.hpp"
+
+namespace crema {
+namespace {
+
+int flags_of(ColorMode mode) {
+  if (mode == ColorMode::color) return cv::IMREAD_COLOR;
+  if (mode == ColorMode::gray) return cv::IMREAD_GRAYSCALE;
+  return cv::IMREAD_UNCHANGED;
+}
+
+void resized(cv::Mat& image, cv::Mat& scratch, int height, int width, int interpolation) {
+  if (image.rows == height && image.cols == width) return;
+  cv::resize(image, scratch, cv::Size(width, height), 0, 0, interpolation);
+  std::swap(image, scratch);
+}
+
+}  // namespace
+
+struct ImageCodec::State {
+  cv::Mat image, scratch;
+
+  Image view() const {
+    return {.channels = image.channels(),
+            .height = image.rows,
+            .width = image.cols,
+            .interleaved = true,
+            .bytes = image.ptr<uint8_t>()};
+  }
+};
+
+ImageCodec::ImageCodec() : state_(std::make_unique<State>()) {}
+ImageCodec::~ImageCodec() = default;
+
+Image ImageCodec::decode(std::string_view file, ColorMode mode) {
+  require(!file.empty(), "the image file is empty");
+  require(file.size() <= static_cast<size_t>(std::numeric_limits<int>::max()),
+          "the image file has ", file.size(), " bytes, too many for an image");
+  // OpenCV decodes what is there and makes up the rest.
+  require(!is_truncated_jpeg(file), "the image cannot be decoded: the JPEG file is cut off");
+  const cv::Mat bytes(1, static_cast<int>(file.size()), CV_8UC1, const_cast<char*>(file.data()));
+  try {
+    state_->image = cv::imdecode(bytes, flags_of(mode));
+  } catch (const cv::Exception& e) {
+    throw Error("the image cannot be decoded: ", e.err);
+  }
+  require(!state_->image.empty(), "the image cannot be decoded: damaged, or of an unknown format");
+  require(state_->image.depth() == CV_8U,
+          "the image has more than 8 bits a channel; decode it with force_color or force_gray, or "
+          "convert it to 8 bits");
+  return state_->view();
+}
+
+Image ImageCodec::resize(int64_t height, int64_t width) {
+  constexpr int64_t kMost = std::numeric_limits<int16_t>::max();  // OpenCV's own limit
+  require(height >= 1 && width >= 1 && height <= kMost && width <= kMost,
+          "cannot resize an image to ", height, " x ", width, "; sides are 1 to ", kMost);
+  State& s = *state_;
+  const int h = static_cast<int>(height), w = static_cast<int>(width);
+  try {
+    resized(s.image, s.scratch, std::min(s.image.rows, h), std::min(s.image.cols, w),
+            cv::INTER_AREA);
+    resized(s.image, s.scratch, h, w, cv::INTER_LINEAR);
+  } catch (const cv::Exception& e) {
+    throw Error("cannot resize an image to ", height, " x ", width, ": ", e.err);
+  }
+  return s.view();
+}
+
+std::string ImageCodec::encode(const std::string& extension) const {
+  std::vector<uint8_t> bytes;
+  try {
+    cv::imencode("." + extension, state_->image, bytes);
+  } catch (const cv::Exception& e) {
+    throw Error("cannot encode an image as '", extension, "': ", e.err,
+                "; use an extension such as jpg or png");
+  }
+  return std::string(bytes.begin(), bytes.end());
+}
+
+}  // namespace crema

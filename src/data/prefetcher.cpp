@@ -1,0 +1,94 @@
+#include "data/prefetcher.hpp"
+
+#include <chrono>
+#include <utility>
+
+#include "crema/error.hpp"
+
+namespace crema {
+
+Prefetcher::Prefetcher(const PrefetcherOptions& options, Sampler sampler, MakeLoader make_loader)
+    : options_(options), make_loader_(std::move(make_loader)), sampler_(std::move(sampler)) {
+  require(options.batch_size > 0, "batch_size is ", options.batch_size, "; it must be positive");
+  require(options.threads > 0, "threads is ", options.threads, "; it must be positive");
+  require(options.depth > 0, "prefetch is ", options.depth, "; it must be positive");
+  slots_.resize(static_cast<size_t>(options.depth));
+  for (int i = 0; i < options.threads; ++i) threads_.emplace_back([this] { work(); });
+}
+
+Prefetcher::~Prefetcher() {
+  {
+    const std::lock_guard guard(mutex_);
+    stop_ = true;
+  }
+  slot_free_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void Prefetcher::work() {
+  std::unique_ptr<BatchLoader> loader;
+  std::exception_ptr broken;
+  try {
+    loader = make_loader_();
+  } catch (...) {
+    broken = std::current_exception();
+  }
+
+  std::unique_lock guard(mutex_);
+  for (;;) {
+    slot_free_.wait(guard, [this] { return stop_ || next_ticket_ < next_out_ + slots_.size(); });
+    if (stop_) return;
+    const uint64_t ticket = next_ticket_++;
+    Slot& mine = slot(ticket);
+    std::exception_ptr error = broken;
+    try {
+      mine.batch.samples.resize(static_cast<size_t>(options_.batch_size));
+      for (Sample& sample : mine.batch.samples) sample = sampler_.next();
+    } catch (...) {
+      error = std::current_exception();
+    }
+
+    guard.unlock();
+    if (!error) {
+      try {
+        loader->load(mine.batch, stop_);
+      } catch (...) {
+        error = std::current_exception();
+      }
+    }
+    guard.lock();
+
+    mine.error = error;
+    mine.ready = true;
+    if (ticket == next_out_) batch_ready_.notify_one();
+  }
+}
+
+Batch& Prefetcher::wait() {
+  std::unique_lock guard(mutex_);
+  Slot& next = slot(next_out_);
+  if (!next.ready) {
+    using Clock = std::chrono::steady_clock;
+    const auto begin = Clock::now();
+    batch_ready_.wait(guard, [&] { return next.ready; });
+    wait_seconds_ += std::chrono::duration<double>(Clock::now() - begin).count();
+  }
+  if (next.error) std::rethrow_exception(next.error);
+  return next.batch;
+}
+
+void Prefetcher::release() {
+  {
+    const std::lock_guard guard(mutex_);
+    slot(next_out_).ready = false;
+    ++next_out_;
+  }
+  slot_free_.notify_one();
+}
+
+double Prefetcher::take_wait_seconds() {
+  const std::lock_guard guard(mutex_);
+  return std::exchange(wait_seconds_, 0.0);
+}
+
+}  // namespace crema

@@ -1,0 +1,55 @@
+#include "data/record_source.hpp"
+
+#include <filesystem>
+#include <system_error>
+
+#include "crema/error.hpp"
+#include "data/lmdb_source.hpp"
+
+namespace crema {
+namespace fs = std::filesystem;
+
+std::shared_ptr<RecordSource> open_database(const DatabaseOptions& options) {
+  const auto log = [&](Severity severity, const std::string& text) {
+    if (options.logger) options.logger(severity, text);
+  };
+  require(!options.path.empty(), "the data source has no path; name the database's folder");
+
+  std::error_code code;
+  fs::path folder = options.path;
+  const fs::file_status status = fs::status(folder, code);
+  if (!fs::exists(status)) {
+    const bool missing = status.type() == fs::file_type::not_found;
+    throw Error("data source '", options.path, "' ",
+                missing ? "does not exist" : "cannot be reached: " + code.message(),
+                folder.is_relative()
+                    ? "; the path is relative to '" + fs::current_path(code).string() + "'"
+                    : "");
+  }
+  if (!fs::is_directory(status)) {
+    require(folder.filename() == "data.mdb", "data source '", options.path,
+            "' is a file; name the folder of an LMDB database, the one that holds data.mdb");
+    folder = folder.has_parent_path() ? folder.parent_path() : fs::path(".");
+    log(Severity::info, concat("data source '", options.path, "' is the file inside a database; ",
+                               "opening the folder '", folder.string(), "'"));
+  }
+  if (fs::exists(folder / "data.mdb", code)) {
+    if (options.kind == DatabaseKind::leveldb) {
+      log(Severity::info,
+          concat("data source '", options.path,
+                 "' is an LMDB database and is opened as one; backend: LMDB says so"));
+    }
+    return open_lmdb(folder.string(), options.lock, options.logger);
+  }
+  require(!fs::exists(folder / "CURRENT", code), "data source '", options.path,
+          "' is a LevelDB database",
+          options.kind == DatabaseKind::lmdb ? ", although the backend is LMDB" : "",
+          "; only LMDB is read: write it again from the images with crema convert-imageset or "
+          "crema convert-mnist, which make LMDB");
+  throw Error(
+      "data source '", options.path,
+      "' is no database: the folder has no data.mdb; make one with crema convert-imageset or "
+      "crema convert-mnist");
+}
+
+}  // namespace crema

@@ -1,0 +1,61 @@
+// RecordSource: a collection of records (key, bytes), numbered from 0 in the order of their keys.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "crema/context.hpp"
+
+namespace crema {
+
+struct Record {
+  std::string_view key;
+  std::string_view value;
+};
+
+/// Reads records of one source. Each thread takes a reader of its own.
+class RecordReader {
+ public:
+  virtual ~RecordReader() = default;
+  /// Record `index`, in [0, count). The views hold until the next read or the reader's end. Error,
+  /// naming the source, when it is damaged.
+  virtual Record read(int64_t index) = 0;
+};
+
+/// How a reader will be used. Any order is right with either; `forward` makes small steps ahead
+/// cheap and needs nothing at the start, `random` makes every step cheap.
+enum class Access : uint8_t { forward, random };
+
+/// Safe to use from many threads at once.
+class RecordSource {
+ public:
+  virtual ~RecordSource() = default;
+  virtual int64_t count() const = 0;
+  /// For messages: kind and path.
+  virtual std::string name() const = 0;
+  /// The reader keeps alive what it needs of the source.
+  virtual std::unique_ptr<RecordReader> reader(Access access) = 0;
+};
+
+enum class DatabaseKind : uint8_t { leveldb, lmdb };
+/// `automatic` takes the database's lock where the file system allows it; `none` never does, for
+/// read-only mounts and network file systems. Without it nothing may write while we read.
+enum class LockMode : uint8_t { automatic, none };
+
+struct DatabaseOptions {
+  /// The database's folder; for LMDB, data.mdb in it does too.
+  std::string path;
+  /// What the caller takes it for. An LMDB folder is opened whatever this says.
+  DatabaseKind kind = DatabaseKind::lmdb;
+  LockMode lock = LockMode::automatic;
+  /// Told what was not quite as asked for.
+  Logger logger;
+};
+
+/// Opens a database for reading. Error when there is none, or when it is empty, truncated, or of a
+/// kind that is not read.
+std::shared_ptr<RecordSource> open_database(const DatabaseOptions& options);
+
+}  // namespace crema

@@ -1,0 +1,189 @@
+#include "data/transform.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+
+#include "crema/error.hpp"
+#include "data/unsupported.hpp"
+#include "proto/blob.pb.h"
+#include "proto/common.pb.h"
+
+namespace crema {
+namespace {
+
+/// Pixels `step` elements apart become a row, the last one first when mirrored.
+template <class Stored>
+void cut_row(const Stored* in, int64_t width, int64_t step, bool mirrored, Stored* out) {
+  if (mirrored) {
+    for (int64_t w = 0; w < width; ++w) out[width - 1 - w] = in[w * step];
+  } else {
+    for (int64_t w = 0; w < width; ++w) out[w] = in[w * step];
+  }
+}
+
+template <class Stored>
+const Stored* pixels_of(const Image& image);
+template <>
+const uint8_t* pixels_of(const Image& image) {
+  return image.bytes;
+}
+template <>
+const float* pixels_of(const Image& image) {
+  return image.floats;
+}
+
+/// The shape of a BlobProto as (C, H, W), a leading 1 dropped.
+Shape image_shape(const BlobProto& blob) {
+  std::vector<int64_t> dims(blob.shape().dim().begin(), blob.shape().dim().end());
+  if (!blob.has_shape()) dims = {blob.num(), blob.channels(), blob.height(), blob.width()};
+  if (dims.size() == 4 && dims[0] == 1) dims.erase(dims.begin());
+  Shape shape(dims);
+  require(shape.rank() == 3, "it holds an array of ", shape.str(), ", and not one image");
+  return shape;
+}
+
+}  // namespace
+
+Transform::Transform(const TransformationParameter& param, Phase phase)
+    : phase_(phase),
+      scale_(param.scale()),
+      mirror_(param.mirror()),
+      crop_(param.crop_size()),
+      mean_values_(param.mean_value().begin(), param.mean_value().end()) {
+  using P = TransformationParameter;
+  reject_unsupported(param,
+                     {P::kScaleFieldNumber, P::kMirrorFieldNumber, P::kCropSizeFieldNumber,
+                      P::kMeanFileFieldNumber, P::kMeanValueFieldNumber, P::kForceColorFieldNumber,
+                      P::kForceGrayFieldNumber},
+                     "transform_param");
+  require(!param.has_mean_file() || mean_values_.empty(),
+          "transform_param has both mean_file and mean_value; keep one of them");
+  if (param.has_mean_file()) read_mean_file(param.mean_file());
+}
+
+void Transform::read_mean_file(const std::string& path) {
+  mean_path_ = path;
+  std::ifstream file(path, std::ios::binary);
+  require(file.good(), "cannot open mean_file '", path,
+          "'; the path is relative to the folder that "
+          "the program runs in");
+  BlobProto blob;
+  require(blob.ParseFromIstream(&file), "mean_file '", path,
+          "' is no BlobProto; make it with "
+          "compute_image_mean");
+  try {
+    mean_shape_ = image_shape(blob);
+    const bool doubles = blob.double_data_size() > 0;
+    const int64_t size = doubles ? blob.double_data_size() : blob.data_size();
+    require(size == mean_shape_.count(), "its shape ", mean_shape_.str(), " needs ",
+            mean_shape_.count(), " values and it holds ", size);
+    mean_image_.resize(static_cast<size_t>(size));
+    if (doubles) {
+      std::transform(blob.double_data().begin(), blob.double_data().end(), mean_image_.begin(),
+                     [](double value) { return static_cast<float>(value); });
+    } else {
+      std::copy(blob.data().begin(), blob.data().end(), mean_image_.begin());
+    }
+  } catch (const Error& error) {
+    throw Error("mean_file '", path, "': ", error.message());
+  }
+}
+
+Shape Transform::output_shape(const Image& image) const {
+  const auto means = static_cast<int64_t>(mean_values_.size());
+  require(means <= 1 || means == image.channels, "there are ", means, " mean_value for ",
+          image.channels, " channels; give one for all, or one a channel");
+  require(mean_image_.empty() || mean_shape_ == image.shape(), "mean_file '", mean_path_,
+          "' is of ", mean_shape_.str(), " and the record of ", image.shape().str(),
+          "; compute the mean of this database");
+  if (crop_ == 0) return image.shape();
+  require(crop_ <= image.height && crop_ <= image.width, "crop_size ", crop_,
+          " is larger than the record of ", image.height, " x ", image.width,
+          " pixels; make it smaller, or the images larger");
+  return {image.channels, crop_, crop_};
+}
+
+Placement Transform::place(const Image& image, Random random) const {
+  Placement placement;
+  if (mirror_) placement.mirrored = random.below(2) == 1;
+  if (crop_ == 0) return placement;
+  const int64_t rows = image.height - crop_, columns = image.width - crop_;
+  if (phase_ == Phase::train) {
+    placement.top = static_cast<int32_t>(random.below(static_cast<uint64_t>(rows) + 1));
+    placement.left = static_cast<int32_t>(random.below(static_cast<uint64_t>(columns) + 1));
+  } else {
+    placement.top = static_cast<int32_t>(rows / 2);
+    placement.left = static_cast<int32_t>(columns / 2);
+  }
+  return placement;
+}
+
+template <class Stored>
+void Transform::cut(const Image& image, const Placement& placement, Stored* out) const {
+  const Stored* pixels = pixels_of<Stored>(image);
+  const int64_t height = crop_ == 0 ? image.height : crop_;
+  const int64_t width = crop_ == 0 ? image.width : crop_;
+  if (!image.interleaved && crop_ == 0 && !placement.mirrored) {
+    std::memcpy(out, pixels, static_cast<size_t>(image.count()) * sizeof(Stored));
+    return;
+  }
+  const int64_t channels = image.channels;
+  for (int64_t c = 0; c < channels; ++c) {
+    for (int64_t h = 0; h < height; ++h, out += width) {
+      const int64_t row = placement.top + h;
+      // The step is a constant where the loop is to be vectorised.
+      if (!image.interleaved || channels == 1) {
+        const Stored* in = pixels + (c * image.height + row) * image.width + placement.left;
+        cut_row(in, width, 1, placement.mirrored, out);
+      } else {
+        const Stored* in = pixels + (row * image.width + placement.left) * channels + c;
+        if (channels == 3) {
+          cut_row(in, width, 3, placement.mirrored, out);
+        } else {
+          cut_row(in, width, channels, placement.mirrored, out);
+        }
+      }
+    }
+  }
+}
+
+template <class Stored, class T>
+void Transform::convert(const Stored* in, const Shape& shape, const Placement& placement,
+                        T* out) const {
+  const T scale = static_cast<T>(scale_);
+  const int64_t plane = shape.count(1);
+  if (mean_image_.empty()) {
+    for (int64_t c = 0; c < shape[0]; ++c, in += plane, out += plane) {
+      const size_t which = mean_values_.size() > 1 ? static_cast<size_t>(c) : 0;
+      const T mean = mean_values_.empty() ? T{0} : static_cast<T>(mean_values_[which]);
+      for (int64_t i = 0; i < plane; ++i) out[i] = (static_cast<T>(in[i]) - mean) * scale;
+    }
+    return;
+  }
+  const int64_t width = shape[2];
+  for (int64_t c = 0; c < shape[0]; ++c) {
+    for (int64_t h = 0; h < shape[1]; ++h, in += width, out += width) {
+      const int64_t row = c * mean_shape_[1] + placement.top + h;
+      const float* mean = mean_image_.data() + row * mean_shape_[2] + placement.left;
+      if (placement.mirrored) {
+        for (int64_t w = 0; w < width; ++w) {
+          out[w] = (static_cast<T>(in[w]) - static_cast<T>(mean[width - 1 - w])) * scale;
+        }
+      } else {
+        for (int64_t w = 0; w < width; ++w) {
+          out[w] = (static_cast<T>(in[w]) - static_cast<T>(mean[w])) * scale;
+        }
+      }
+    }
+  }
+}
+
+template void Transform::cut(const Image&, const Placement&, uint8_t*) const;
+template void Transform::cut(const Image&, const Placement&, float*) const;
+template void Transform::convert(const uint8_t*, const Shape&, const Placement&, float*) const;
+template void Transform::convert(const uint8_t*, const Shape&, const Placement&, double*) const;
+template void Transform::convert(const float*, const Shape&, const Placement&, float*) const;
+template void Transform::convert(const float*, const Shape&, const Placement&, double*) const;
+
+}  // namespace crema

@@ -1,0 +1,62 @@
+// Transform: the published way of a record's pixels to a sample of the net,
+//
+//   top = (pixel - mean) * scale
+//
+// cropped (at random in TRAIN, the centre in TEST) and mirrored left to right (every other sample,
+// in either phase). The mean belongs to the whole record: it is cropped and mirrored with it.
+//
+// It comes in two steps. cut() runs when records are read ahead and keeps the pixels in the type
+// they are stored in, a quarter of the memory of f32; convert() runs when the net takes the batch.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "crema/layer.hpp"
+#include "crema/random.hpp"
+#include "data/image.hpp"
+
+namespace crema {
+
+class TransformationParameter;  // proto/common.proto
+
+/// Where a sample was cut out of its record.
+struct Placement {
+  int32_t top = 0, left = 0;
+  bool mirrored = false;
+};
+
+/// Safe to use from many threads at once.
+class Transform {
+ public:
+  /// Reads the mean file. Error for settings that contradict each other or are not implemented.
+  Transform(const TransformationParameter& param, Phase phase);
+
+  /// (C, H, W) of what becomes of such a record. Error when the crop is larger than it, or the mean
+  /// does not fit.
+  Shape output_shape(const Image& image) const;
+  /// Draws crop and mirror; `random` is the sample's own sequence.
+  Placement place(const Image& image, Random random) const;
+  /// The part of the image that the placement names, mirrored: planes (C, H, W) of the output
+  /// shape, in the image's own type (uint8_t or float).
+  template <class Stored>
+  void cut(const Image& image, const Placement& placement, Stored* out) const;
+  /// Mean and scale for one sample of `shape` (C, H, W); T is float or double.
+  template <class Stored, class T>
+  void convert(const Stored* in, const Shape& shape, const Placement& placement, T* out) const;
+
+ private:
+  void read_mean_file(const std::string& path);
+
+  Phase phase_;
+  float scale_;
+  bool mirror_;
+  int64_t crop_;                    // 0: none
+  std::vector<float> mean_values_;  // none, one, or one a channel
+  std::string mean_path_;
+  Shape mean_shape_{0, 0, 0};
+  std::vector<float> mean_image_;  // (C, H, W), none without a mean file
+};
+
+}  // namespace crema

@@ -1,0 +1,16 @@
+// Settings that parse, but that nothing here acts on: an error instead of a silent default.
+#pragma once
+
+#include <google/protobuf/message.h>
+
+#include <initializer_list>
+#include <string_view>
+
+namespace crema {
+
+/// Error when `message` sets a field that is not among `supported` (field numbers) to something
+/// else than its default. `where` is the message's name in a prototxt.
+void reject_unsupported(const google::protobuf::Message& message,
+                        std::initializer_list<int> supported, std::string_view where);
+
+}  // namespace crema
