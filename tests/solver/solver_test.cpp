@@ -1,0 +1,279 @@
+// Training: the update against its formula, resume bit for bit, snapshots, and what is refused.
+#include "crema/solver.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "crema/parameter_arena.hpp"
+#include "model/binary_format.hpp"
+#include "model/text_format.hpp"
+#include "proto/solver.pb.h"
+#include "support/expect_error.hpp"
+#include "support/net_test.hpp"
+
+namespace crema {
+namespace {
+
+namespace fs = std::filesystem;
+using test::fill_inputs;
+using test::params_of;
+
+const std::string kNet = R"(
+net_param { name: "tiny"
+  layer { name: "data" type: "Input" top: "data" top: "label"
+          input_param { shape { dim: 4 dim: 2 dim: 8 dim: 8 } shape { dim: 4 } } }
+  layer { name: "conv" type: "Convolution" bottom: "data" top: "conv"
+          convolution_param { num_output: 6 kernel_size: 3 weight_filler { type: "xavier" } } }
+  layer { name: "relu" type: "ReLU" bottom: "conv" top: "conv" }
+  layer { name: "drop" type: "Dropout" bottom: "conv" top: "conv" }
+  layer { name: "ip" type: "InnerProduct" bottom: "conv" top: "ip"
+          inner_product_param { num_output: 3 weight_filler { type: "xavier" } } }
+  layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "loss" } }
+)";
+const std::string kSgd =
+    "base_lr: 0.1 lr_policy: 'inv' gamma: 0.01 power: 0.75 momentum: 0.9 weight_decay: 0.001 ";
+
+SolverParameter solver_param(const std::string& text) {
+  SolverParameter param;
+  parse_text_proto(text, "solver.prototxt", param);
+  return param;
+}
+
+class SolverTest : public ::testing::Test {
+ protected:
+  SolverTest() {
+    folder_ = fs::path(::testing::TempDir()) / ("crema_solver_" + std::to_string(getpid()));
+    fs::create_directories(folder_);
+  }
+  ~SolverTest() override { fs::remove_all(folder_); }
+
+  std::string prefix() const { return (folder_ / "snap").string(); }
+  std::string with_prefix() const { return "snapshot_prefix: '" + prefix() + "' "; }
+
+  fs::path folder_;
+};
+
+TEST_F(SolverTest, MovesParametersByTheSgdFormula) {
+  Context context({.engine = "reference"});
+  Solver solver(solver_param(kNet + "base_lr: 0.1 lr_policy: 'fixed' momentum: 0.5 "
+                                    "weight_decay: 0.01 max_iter: 2 snapshot_after_train: false"),
+                context);
+  Net& net = solver.net();
+  fill_inputs(net);
+  const std::vector<double> w0 = params_of(net);
+  net.clear_gradients();
+  net.forward();
+  net.backward();
+  const std::vector<double> g = test::gradients_of(net);
+  solver.step(1);
+  const std::vector<double> w1 = params_of(net);
+  for (size_t i = 0; i < w0.size(); ++i) {
+    ASSERT_NEAR(w1[i], w0[i] - 0.1 * (g[i] + 0.01 * w0[i]), 1e-6) << i;
+  }
+}
+
+TEST_F(SolverTest, ResumesBitForBit) {
+  const SolverParameter param =
+      solver_param(kNet + kSgd + "max_iter: 20 snapshot_after_train: true " + with_prefix());
+  std::vector<double> straight, resumed;
+  std::string state;
+  {
+    Context context;
+    Solver solver(param, context);
+    fill_inputs(solver.net());
+    solver.step(10);
+    state = solver.snapshot();
+    solver.step(10);
+    straight = params_of(solver.net());
+  }
+  {
+    Context context({.seed = 99});
+    Solver solver(param, context);
+    fill_inputs(solver.net());
+    solver.restore(state);
+    EXPECT_EQ(solver.iteration(), 10);
+    solver.step(10);
+    resumed = params_of(solver.net());
+  }
+  EXPECT_EQ(straight, resumed);
+}
+
+TEST_F(SolverTest, IterSizeAveragesGradients) {
+  // Without dropout each pass has the same gradient, so any iter_size gives the same run.
+  std::string plain = kNet;
+  const std::string drop =
+      "layer { name: \"drop\" type: \"Dropout\" bottom: \"conv\" top: \"conv\" }";
+  plain.erase(plain.find(drop), drop.size());
+  auto train = [&](const std::string& more) {
+    Context context({.engine = "reference"});
+    Solver solver(solver_param(plain + kSgd + "max_iter: 5 snapshot_after_train: false " + more),
+                  context);
+    fill_inputs(solver.net());
+    solver.step(5);
+    return params_of(solver.net());
+  };
+  const auto once = train(""), thrice = train("iter_size: 3");
+  for (size_t i = 0; i < once.size(); ++i) ASSERT_NEAR(once[i], thrice[i], 1e-5);
+}
+
+TEST_F(SolverTest, SnapshotsAtTheirIterationsAndAtTheEnd) {
+  Context context;
+  Solver solver(solver_param(kNet + kSgd + "max_iter: 7 snapshot: 3 " + with_prefix()), context);
+  fill_inputs(solver.net());
+  std::vector<std::string> written;
+  solver.on_snapshot = [&](const std::string& path) { written.push_back(path); };
+  EXPECT_TRUE(solver.solve());
+  EXPECT_EQ(written, (std::vector<std::string>{prefix() + "_iter_3.solverstate",
+                                               prefix() + "_iter_6.solverstate",
+                                               prefix() + "_iter_7.solverstate"}));
+  for (const auto& path : written) {
+    EXPECT_TRUE(fs::exists(path));
+    EXPECT_TRUE(fs::exists(fs::path(path).replace_extension(".caffemodel")));
+  }
+}
+
+TEST_F(SolverTest, StopsWhenAskedAndKeepsItsState) {
+  Context context;
+  Solver solver(solver_param(kNet + kSgd + "max_iter: 100 " + with_prefix()), context);
+  fill_inputs(solver.net());
+  solver.poll = [&] { return solver.iteration() == 4 ? SolverAction::stop : SolverAction::none; };
+  EXPECT_FALSE(solver.solve());
+  EXPECT_EQ(solver.iteration(), 4);
+  EXPECT_TRUE(fs::exists(prefix() + "_iter_4.solverstate"));
+}
+
+TEST_F(SolverTest, MaxIterZeroIsACleanEnd) {
+  Context context;
+  Solver solver(solver_param(kNet + kSgd + "max_iter: 0"), context);
+  EXPECT_TRUE(solver.solve());
+}
+
+TEST_F(SolverTest, StopsAtALossThatIsNotFinite) {
+  Context context;
+  Solver solver(
+      solver_param(kNet + "base_lr: 1e30 lr_policy: 'fixed' max_iter: 50 " + with_prefix()),
+      context);
+  fill_inputs(solver.net());
+  expect_error([&] { solver.solve(); }, {"not finite", "iteration", "layer '", "base_lr"});
+  Context other;
+  Solver poisoned(solver_param(kNet + kSgd + "max_iter: 5 snapshot_after_train: false"), other);
+  fill_inputs(poisoned.net());
+  poisoned.net().input("data").host_mut<float>()[0] = NAN;
+  expect_error([&] { poisoned.solve(); }, {"'data'", "not finite"});
+}
+
+TEST_F(SolverTest, RefusesAWeightsFileAsState) {
+  Context context;
+  Solver solver(solver_param(kNet + kSgd + "max_iter: 1 " + with_prefix()), context);
+  fill_inputs(solver.net());
+  solver.solve();
+  expect_error([&] { solver.restore(prefix() + "_iter_1.caffemodel"); },
+               {"weights file", "--weights", ".solverstate"});
+  expect_error([&] { solver.restore(prefix() + "_iter_9.solverstate"); }, {"_iter_9.solverstate"});
+}
+
+TEST_F(SolverTest, FindsWeightsBesideAMovedState) {
+  Context context;
+  const SolverParameter param = solver_param(kNet + kSgd + "max_iter: 2 " + with_prefix());
+  Solver solver(param, context);
+  fill_inputs(solver.net());
+  solver.solve();
+  const fs::path moved = folder_ / "moved";
+  fs::create_directories(moved);
+  for (const char* ending : {".caffemodel", ".solverstate"}) {
+    fs::rename(prefix() + "_iter_2" + ending, moved / (std::string("snap_iter_2") + ending));
+  }
+  Solver other(param, context);
+  other.restore((moved / "snap_iter_2.solverstate").string());
+  EXPECT_EQ(params_of(other.net()), params_of(solver.net()));
+  fs::remove(moved / "snap_iter_2.caffemodel");
+  expect_error([&] { other.restore((moved / "snap_iter_2.solverstate").string()); },
+               {"weights", "beside"});
+}
+
+TEST_F(SolverTest, ReportsTests) {
+  Context context;
+  std::string text = kNet;
+  const std::string loss = "layer { name: \"loss\"";
+  text.insert(text.find(loss),
+              "layer { name: \"acc\" type: \"Accuracy\" bottom: \"ip\" bottom: \"label\" "
+              "top: \"acc\" include { phase: TEST } }\n  ");
+  Solver solver(solver_param(text + kSgd +
+                             "max_iter: 4 test_iter: 3 test_interval: 2 "
+                             "snapshot_after_train: false"),
+                context);
+  fill_inputs(solver.net());
+  fill_inputs(*solver.test_nets()[0]);
+  std::vector<int> at;
+  solver.on_test = [&](const TestReport& report) {
+    at.push_back(report.iteration);
+    ASSERT_EQ(report.outputs.size(), 2U);
+    EXPECT_EQ(report.outputs[0].name, "acc");
+    EXPECT_EQ(report.outputs[1].loss_weight, 1);
+  };
+  solver.solve();
+  EXPECT_EQ(at, (std::vector<int>{0, 2, 4}));
+}
+
+TEST_F(SolverTest, RefusesSettingsThatCannotWork) {
+  Context context;
+  auto refuse = [&](const std::string& text, std::initializer_list<std::string_view> parts) {
+    expect_error([&] { Solver(solver_param(text), context); }, parts);
+  };
+  refuse(kSgd + "max_iter: 1", {"names no net"});
+  refuse(kNet + "net: 'x.prototxt' " + kSgd, {"2 training nets"});
+  refuse(kNet + "base_lr: 1 lr_policy: 'poly' power: 1", {"poly", "max_iter"});
+  refuse(kNet + kSgd + "type: 'SDG'", {"'SDG'", "'SGD'"});
+  refuse(kNet + kSgd + "regularization_type: 'L3'", {"'L3'", "L1"});
+  refuse(kNet + kSgd + "iter_size: 0", {"iter_size 0"});
+  refuse(kNet + kSgd + "test_iter: 1", {"test_interval"});
+  refuse(kNet + kSgd + "max_iter: 5 snapshot_prefix: '" + (folder_ / "no" / "such").string() + "'",
+         {"no folder", "snapshot_prefix"});
+}
+
+// Whatever moment a run is killed at, every snapshot under its final name can be loaded.
+TEST_F(SolverTest, AKilledRunLeavesWholeSnapshots) {
+  const SolverParameter param =
+      solver_param(kNet + kSgd + "max_iter: 1000000 snapshot: 1 " + with_prefix());
+  for (int round = 0; round < 20; ++round) {
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      // One thread: the parent's OpenMP threads do not exist here.
+      Context context({.threads = 1, .engine = "reference"});
+      Solver solver(param, context);
+      fill_inputs(solver.net());
+      solver.solve();
+      _exit(0);
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(30 + 17 * round % 90));
+    kill(child, SIGKILL);
+    int status = 0;
+    waitpid(child, &status, 0);
+    ASSERT_TRUE(WIFSIGNALED(status)) << "the run must not have ended by itself";
+
+    int last = -1;
+    for (const auto& entry : fs::directory_iterator(folder_)) {
+      const std::string name = entry.path().filename().string();
+      if (entry.path().extension() == ".solverstate") {
+        last = std::max(last, std::stoi(name.substr(name.rfind('_') + 1)));
+      }
+    }
+    if (last < 0) continue;
+    Context context({.threads = 1, .engine = "reference"});
+    Solver solver(param, context);
+    solver.restore(prefix() + "_iter_" + std::to_string(last) + ".solverstate");
+    EXPECT_EQ(solver.iteration(), last);
+  }
+  EXPECT_TRUE(fs::exists(prefix() + "_iter_1.solverstate")) << "no run lived to its first snapshot";
+}
+
+}  // namespace
+}  // namespace crema
