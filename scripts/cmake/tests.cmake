@@ -66,12 +66,15 @@ if(sources)
   endforeach()
 endif()
 
+# tests/bench/NAME.cpp -> tests/NAME. Those without a main of their own take Google Benchmark's.
 file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/bench/*.cpp")
 find_package(benchmark QUIET)
-if(sources AND benchmark_FOUND)
-  add_executable(crema_bench ${sources})
-  crema_flags(crema_bench)
-  target_link_libraries(crema_bench PRIVATE crema_internal benchmark::benchmark_main)
+if(benchmark_FOUND)
+  foreach(source IN LISTS sources)
+    cmake_path(GET source STEM name)
+    crema_test_program(${name} ${source})
+    target_link_libraries(${name} PRIVATE benchmark::benchmark_main)
+  endforeach()
 endif()
 
 # Shell tests, for what is not C++: tests/<area>/NAME_test.sh SOURCE_DIR SHARED_DIR; exit code 77 skips.
@@ -82,5 +85,6 @@ foreach(source IN LISTS sources)
   cmake_path(GET area FILENAME area)
   add_test(NAME ${area}.${name} COMMAND bash "${source}" "${PROJECT_SOURCE_DIR}" "${CREMA_SHARED_DIR}")
   set_tests_properties(${area}.${name} PROPERTIES
-    LABELS "${area}" SKIP_RETURN_CODE 77 TIMEOUT 300)
+    LABELS "${area}" SKIP_RETURN_CODE 77 TIMEOUT 300
+    ENVIRONMENT "CREMA_BUILD_DIR=${PROJECT_BINARY_DIR}")
 endforeach()
