@@ -1,0 +1,32 @@
+// What to write instead of a field or a value that a message does not have.
+//
+// Every advice is "" or goes behind a message, with the punctuation that it needs.
+#pragma once
+
+#include <google/protobuf/descriptor.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace crema {
+
+/// A message's name for people: without its package.
+std::string message_name(const google::protobuf::Descriptor& type);
+
+/// For a field `name: value` that the innermost of the messages `around` (outermost first) does not
+/// have. `layer_type` is the type of the layer around, where known.
+std::string advice_for_unknown(const std::vector<const google::protobuf::Descriptor*>& around,
+                               const std::string& name, const std::string& value,
+                               const std::string& layer_type);
+
+/// For a value, as it stands in the text, that the field's enum does not have: the values it has.
+std::string advice_for_enum(const google::protobuf::Descriptor& message,
+                            const google::protobuf::FieldDescriptor& field,
+                            const std::string& value);
+
+/// For a text that stands without quotes.
+std::string advice_for_unquoted(const google::protobuf::Descriptor& message,
+                                const std::string& field, const std::string& value);
+
+}  // namespace crema

@@ -1,0 +1,216 @@
+#include "model/file_kind.hpp"
+
+#include <fcntl.h>
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl.h>
+#include <google/protobuf/wire_format_lite.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <set>
+#include <system_error>
+#include <vector>
+
+#include "crema/error.hpp"
+#include "proto/blob.pb.h"
+#include "proto/datum.pb.h"
+#include "proto/net.pb.h"
+#include "proto/solver.pb.h"
+
+namespace crema {
+namespace {
+
+namespace fs = std::filesystem;
+using google::protobuf::Descriptor;
+using google::protobuf::FieldDescriptor;
+using google::protobuf::internal::WireFormatLite;
+using namespace std::string_view_literals;
+
+struct Mark {
+  std::string_view bytes;
+  size_t offset;
+  FileKind kind;
+};
+
+constexpr Mark kMarks[] = {
+    {"\x89HDF\r\n\x1A\n"sv, 0, FileKind::hdf5},
+    {"\xFF\xD8\xFF"sv, 0, FileKind::image},
+    {"\x89PNG\r\n\x1A\n"sv, 0, FileKind::image},
+    {"GIF8"sv, 0, FileKind::image},
+    {"BM"sv, 0, FileKind::image},
+    {"II*\0"sv, 0, FileKind::image},
+    {"MM\0*"sv, 0, FileKind::image},
+    {"WEBP"sv, 8, FileKind::image},
+    {"\x1F\x8B"sv, 0, FileKind::compressed},
+    {"BZh"sv, 0, FileKind::compressed},
+    {"\xFD\x37zXZ"sv, 0, FileKind::compressed},
+    {"\x28\xB5\x2F\xFD"sv, 0, FileKind::compressed},
+    {"PK\x03\x04"sv, 0, FileKind::compressed},
+    {"7z\xBC\xAF"sv, 0, FileKind::compressed},
+    {"\xDE\xC0\xEF\xBE"sv, 16, FileKind::lmdb},
+    {"\xFF\xFE"sv, 0, FileKind::wide_text},
+    {"\xFE\xFF"sv, 0, FileKind::wide_text},
+};
+
+// Whether the byte is a control character that no text file holds.
+bool is_binary(char byte) {
+  const auto code = static_cast<unsigned char>(byte);
+  const bool white_space = code >= '\t' && code <= '\r';
+  return code < 0x20 && !white_space;
+}
+
+// One top-level field of a binary message.
+using Field = std::pair<int, WireFormatLite::WireType>;
+
+// The top-level fields of a binary message; empty when it is none.
+std::set<Field> top_level_fields(const std::string& path) {
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return {};
+  google::protobuf::io::FileInputStream stream(file);
+  stream.SetCloseOnDelete(true);
+  google::protobuf::io::CodedInputStream input(&stream);
+  input.SetTotalBytesLimit(std::numeric_limits<int>::max());
+  std::set<Field> fields;
+  while (const uint32_t tag = input.ReadTag()) {
+    fields.emplace(WireFormatLite::GetTagFieldNumber(tag), WireFormatLite::GetTagWireType(tag));
+    if (!WireFormatLite::SkipField(&input, tag)) return {};
+  }
+  return input.ConsumedEntireMessage() ? fields : std::set<Field>();
+}
+
+// Whether all of the fields are the message's own.
+bool fits(const std::set<Field>& fields, const Descriptor& message) {
+  return std::all_of(fields.begin(), fields.end(), [&](const Field& field) {
+    const FieldDescriptor* own = message.FindFieldByNumber(field.first);
+    if (own == nullptr) return false;
+    const auto type = static_cast<WireFormatLite::FieldType>(own->type());
+    const bool packed = own->is_packable() && own->is_repeated() &&
+                        field.second == WireFormatLite::WIRETYPE_LENGTH_DELIMITED;
+    return packed || WireFormatLite::WireTypeForFieldType(type) == field.second;
+  });
+}
+
+bool has(const std::set<Field>& fields, int number) {
+  return std::any_of(fields.begin(), fields.end(),
+                     [&](const Field& field) { return field.first == number; });
+}
+
+// The names of what lies in a folder, in order; none when it cannot be read.
+std::vector<std::string> names_in(const fs::path& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    names.push_back(entry->path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::string advice_for_folder(const std::string& path, std::string_view extension) {
+  for (const std::string& name : names_in(path)) {
+    if (name.ends_with(extension))
+      return "name a file, such as '" + (path / fs::path(name)).string() + "'";
+  }
+  return concat("name a file; this folder has none that ends in ", extension);
+}
+
+std::string advice_for_missing(const fs::path& path) {
+  const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
+  std::error_code error;
+  if (!fs::is_directory(folder, error)) {
+    return "there is no folder '" + folder.string() + "'";
+  }
+  const std::string near = nearest_name(path.filename().string(), names_in(folder));
+  if (!near.empty()) return "did you mean '" + path.parent_path().append(near).string() + "'?";
+  return "relative paths start from '" + fs::current_path(error).string() + "'";
+}
+
+}  // namespace
+
+FileKind kind_of(std::string_view head) {
+  if (head.empty()) return FileKind::empty;
+  // Every marked kind has control characters too, while a text may begin with a mark's letters.
+  if (std::none_of(head.begin(), head.end(), is_binary)) return FileKind::text;
+  for (const Mark& mark : kMarks) {
+    if (head.size() > mark.offset && head.substr(mark.offset).starts_with(mark.bytes)) {
+      return mark.kind;
+    }
+  }
+  return FileKind::binary;
+}
+
+FileKind kind_of_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw Error("cannot open '", path, "': ", std::strerror(errno));
+  std::string head(kFileHeadSize, '\0');
+  file.read(head.data(), static_cast<std::streamsize>(head.size()));
+  head.resize(static_cast<size_t>(file.gcount()));
+  return kind_of(head);
+}
+
+std::string_view describe(FileKind kind) {
+  switch (kind) {
+    case FileKind::empty:
+      return "an empty file";
+    case FileKind::text:
+      return "a text file";
+    case FileKind::wide_text:
+      return "a text in UTF-16";
+    case FileKind::hdf5:
+      return "an HDF5 file";
+    case FileKind::image:
+      return "an image";
+    case FileKind::compressed:
+      return "a compressed file";
+    case FileKind::lmdb:
+      return "the data file of an LMDB";
+    case FileKind::binary:
+      return "a binary file";
+  }
+  return "";
+}
+
+std::string_view describe(const Descriptor& message) {
+  if (&message == NetParameter::descriptor()) return "weights file";
+  if (&message == SolverState::descriptor()) return "solver's state";
+  if (&message == BlobProto::descriptor()) return "mean file";
+  if (&message == Datum::descriptor()) return "record of a database";
+  return "binary protocol buffer";
+}
+
+const Descriptor* guess_message(const std::string& path) {
+  const std::set<Field> fields = top_level_fields(path);
+  if (fields.empty()) return nullptr;
+  const bool has_layers =
+      has(fields, NetParameter::kLayerFieldNumber) || has(fields, NetParameter::kLayersFieldNumber);
+  if (has_layers && fits(fields, *NetParameter::descriptor())) return NetParameter::descriptor();
+  for (const Descriptor* message :
+       {SolverState::descriptor(), BlobProto::descriptor(), Datum::descriptor()}) {
+    if (fits(fields, *message)) return message;
+  }
+  return nullptr;
+}
+
+void require_file(const std::string& path, std::string_view wanted, std::string_view extension) {
+  require(!path.empty(), "no ", wanted, " is named: the path is empty");
+  struct stat status;
+  if (::stat(path.c_str(), &status) != 0) {
+    const int reason = errno;
+    throw Error("cannot open ", wanted, " '", path, "': ", std::strerror(reason),
+                reason == ENOENT ? "; " + advice_for_missing(path) : std::string());
+  }
+  if (S_ISDIR(status.st_mode)) {
+    throw Error("cannot open ", wanted, " '", path, "': it is a folder; ",
+                advice_for_folder(path, extension));
+  }
+}
+
+}  // namespace crema

@@ -1,0 +1,95 @@
+#include "model/source_map.hpp"
+
+#include <charconv>
+#include <utility>
+
+namespace crema {
+
+using google::protobuf::Descriptor;
+using google::protobuf::FieldDescriptor;
+using google::protobuf::TextFormat;
+using ParseInfoTree = TextFormat::ParseInfoTree;
+
+namespace {
+
+struct Step {
+  std::string name;
+  int index = 0;
+};
+
+// Takes the first step, "name" or "name[index]", off the path.
+Step take_step(std::string_view& path) {
+  const size_t dot = path.find('.');
+  std::string_view text = path.substr(0, dot);
+  path.remove_prefix(dot == std::string_view::npos ? path.size() : dot + 1);
+
+  Step step;
+  const size_t bracket = text.find('[');
+  step.name = text.substr(0, bracket);
+  if (bracket != std::string_view::npos) {
+    std::from_chars(text.data() + bracket + 1, text.data() + text.size(), step.index);
+  }
+  return step;
+}
+
+}  // namespace
+
+// How far a path could be followed.
+struct SourceMap::Found {
+  int line = -1;  // Protocol Buffers' place of the last field that the text has
+  int column = 0;
+  // The message at the path's end; null when the path ends earlier or at a value.
+  const Descriptor* type = nullptr;
+  const ParseInfoTree* places = nullptr;
+};
+
+SourceMap::SourceMap(std::shared_ptr<const Parsed> parsed)
+    : parsed_(std::move(parsed)), type_(parsed_->type), places_(&parsed_->places) {}
+
+const std::string& SourceMap::file() const {
+  static const std::string kNone;
+  return parsed_ ? parsed_->source.name() : kNone;
+}
+
+SourceMap::Found SourceMap::find(std::string_view path) const {
+  Found found;
+  found.type = type_;
+  found.places = places_;
+  while (!path.empty() && found.places != nullptr) {
+    const Step step = take_step(path);
+    const FieldDescriptor* field = found.type->FindFieldByName(step.name);
+    const ParseInfoTree* places = std::exchange(found.places, nullptr);
+    if (field == nullptr) break;
+    const int index = field->is_repeated() ? step.index : -1;
+    const TextFormat::ParseLocation place = places->GetLocation(field, index);
+    if (place.line < 0) break;
+    found.line = place.line;
+    found.column = place.column;
+    found.type = field->message_type();
+    if (found.type != nullptr) found.places = places->GetTreeForNested(field, index);
+  }
+  return found;
+}
+
+Position SourceMap::position(std::string_view path) const {
+  if (!parsed_) return {};
+  const Found found = find(path);
+  return parsed_->source.position(found.line, found.column);
+}
+
+Position SourceMap::layer_position(int index) const {
+  const std::string suffix = "[" + std::to_string(index) + "]";
+  const Position position = this->position("layer" + suffix);
+  return position.line > 0 ? position : this->position("layers" + suffix);
+}
+
+SourceMap SourceMap::nested(std::string_view path) const {
+  const Found found = find(path);
+  if (found.places == nullptr) return {};
+  SourceMap map = *this;
+  map.type_ = found.type;
+  map.places_ = found.places;
+  return map;
+}
+
+}  // namespace crema

@@ -1,0 +1,138 @@
+#include "model/text_format.hpp"
+
+#include <google/protobuf/text_format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <memory>
+#include <vector>
+
+#include "model/field_advice.hpp"
+#include "model/file_kind.hpp"
+#include "model/text_diagnosis.hpp"
+
+namespace crema {
+namespace {
+
+using google::protobuf::Descriptor;
+using google::protobuf::Message;
+using google::protobuf::TextFormat;
+
+constexpr size_t kMostBytes = size_t{1} << 30;
+
+std::string_view wanted_file(const Descriptor& type) {
+  if (&type == NetParameter::descriptor()) return "net prototxt";
+  if (type.name() == "SolverParameter") return "solver prototxt";
+  return "prototxt";
+}
+
+// Where files of other kinds are to be given.
+std::string_view advice(FileKind kind) {
+  switch (kind) {
+    case FileKind::hdf5:
+    case FileKind::binary:
+      return "name the prototxt here, and give weights and snapshots where those are asked for";
+    case FileKind::wide_text:
+      return "save it as UTF-8";
+    case FileKind::compressed:
+      return "unpack it first";
+    default:
+      return "name the prototxt";
+  }
+}
+
+void require_text(const std::string& path, FileKind kind, std::string_view wanted) {
+  if (kind == FileKind::text || kind == FileKind::empty) return;
+  std::string what(describe(kind));
+  if (kind == FileKind::binary) {
+    if (const Descriptor* message = guess_message(path)) what = concat("a ", describe(*message));
+  }
+  throw Error("'", path, "' is not a ", wanted, " but ", what, "; ", advice(kind));
+}
+
+// Whether the text has nothing but white space and comments.
+bool is_blank(std::string_view text) {
+  bool comment = false;
+  return std::all_of(text.begin(), text.end(), [&](char c) {
+    if (c == '#') comment = true;
+    if (c == '\n') comment = false;
+    return comment || std::isspace(static_cast<unsigned char>(c)) != 0;
+  });
+}
+
+// Throws at the first required field that is missing.
+void check_required(const Message& message, const SourceMap& map) {
+  std::vector<std::string> missing;
+  message.FindInitializationErrors(&missing);
+  if (missing.empty()) return;
+  const std::string& path = missing.front();
+  const size_t dot = path.rfind('.');
+  const std::string around = dot == std::string::npos ? "" : path.substr(0, dot);
+  const std::string field = dot == std::string::npos ? path : path.substr(dot + 1);
+  throw Error("required field '", field, "' is missing", around.empty() ? "" : " in " + around)
+      .at(map.position(around));
+}
+
+}  // namespace
+
+void parse_text_proto(std::string_view text, const std::string& name, Message& out,
+                      SourceMap* map) {
+  const Descriptor& type = *out.GetDescriptor();
+  auto parsed = std::make_shared<SourceMap::Parsed>(SourceText(name, text), &type);
+  const SourceText& source = parsed->source;
+  if (is_blank(source.text())) {
+    throw Error("this ", wanted_file(type), " is empty: it has no field at all").at({name});
+  }
+
+  FirstMessage errors;
+  TextFormat::Parser parser;
+  parser.RecordErrorsTo(&errors);
+  parser.WriteLocationsTo(&parsed->places);
+  parser.AllowPartialMessage(true);  // check_required says where
+  if (!parser.ParseFromString(source.text(), &out)) {
+    throw diagnose(source, type, errors.message());
+  }
+  const SourceMap places(std::move(parsed));
+  check_required(out, places);
+  if (map != nullptr) *map = places;
+}
+
+void read_text_proto(const std::string& path, Message& out, SourceMap* map) {
+  const std::string_view wanted = wanted_file(*out.GetDescriptor());
+  require_file(path, wanted, ".prototxt");
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw Error("cannot open ", wanted, " '", path, "': ", std::strerror(errno));
+  std::string text;
+  std::vector<char> chunk(size_t{1} << 20);
+  while (file.read(chunk.data(), static_cast<std::streamsize>(chunk.size())), file.gcount() > 0) {
+    const std::string_view piece(chunk.data(), static_cast<size_t>(file.gcount()));
+    if (text.empty()) require_text(path, kind_of(piece.substr(0, kFileHeadSize)), wanted);
+    text += piece;
+    if (text.size() > kMostBytes) {
+      throw Error("'", path, "' is too large for a ", wanted, ": more than ", kMostBytes >> 20,
+                  " MiB");
+    }
+  }
+  parse_text_proto(text, path, out, map);
+}
+
+void check_layer_mix(const NetParameter& net, const SourceMap& map) {
+  if (net.layer_size() == 0 || net.layers_size() == 0) return;
+  const Position layer = map.position("layer[0]");
+  const Position layers = map.position("layers[0]");
+  const auto line = [](const Position& place) {
+    return place.line > 0 ? concat(" (line ", place.line, ")") : std::string();
+  };
+  throw Error("the net has both `layer`", line(layer), " and `layers`", line(layers),
+              "; `layers` is the old form: write all of them as `layer { type: \"...\" }`")
+      .at(layer.line > layers.line ? layer : layers);
+}
+
+void check_has_layers(const NetParameter& net, const SourceMap& map) {
+  if (net.layer_size() > 0 || net.layers_size() > 0) return;
+  throw Error("the net has no layers; is this the right file?").at({map.file()});
+}
+
+}  // namespace crema
