@@ -13,6 +13,7 @@ namespace {
 /// Pixels that a strip takes at once in channels_last memory, where the next pixel's strip is far
 /// away but the next strip is near.
 constexpr int64_t kStripPixels = 16;
+constexpr int64_t kWidestStrip = 16;
 /// Elements of a row that are added up in f32 before they go to the double.
 constexpr int64_t kFloatRun = 256;
 /// Elements that are worth a thread.
@@ -280,13 +281,21 @@ ChannelLayout ChannelLayout::of(int64_t outer, int64_t channels, int64_t inner) 
 ChannelSplit::ChannelSplit(const ChannelLayout& layout, int threads) : layout_(layout) {
   const int64_t elements = layout.outer * layout.padded_channels() * layout.inner;
   const int64_t wanted = std::clamp<int64_t>(elements / kThreadElements, 1, threads);
-  const int64_t by_channel = layout.padded_channels() / layout.block;
+  group_channels_ = layout.block;
+  if (layout.order == ChannelLayout::Order::pixels) {
+    // Neighbouring channels share cache lines: groups are as wide as they can be.
+    group_channels_ = (layout.channels + wanted - 1) / wanted;
+    group_channels_ = (group_channels_ + kWidestStrip - 1) / kWidestStrip * kWidestStrip;
+  }
+  const int64_t by_channel = (layout.padded_channels() + group_channels_ - 1) / group_channels_;
+  const bool too_few_rows = rows() < wanted;
   const bool even = by_channel % wanted == 0 || by_channel >= 4 * wanted;
-  if (layout.order != ChannelLayout::Order::pixels && even) {
-    groups_ = by_channel;
+  if (too_few_rows || (even && layout.order != ChannelLayout::Order::pixels)) {
+    groups_ = std::max<int64_t>(by_channel, 1);
     grain_ = (groups_ + wanted - 1) / wanted;
   } else {
-    slices_ = std::min(wanted, std::max<int64_t>(rows(), 1));
+    group_channels_ = layout.padded_channels();
+    slices_ = wanted;
   }
 }
 
@@ -296,8 +305,8 @@ int64_t ChannelSplit::rows() const {
 }
 
 ChannelPiece ChannelSplit::group(int64_t index) const {
-  if (groups_ == 1) return {0, layout_.padded_channels(), 0, rows()};
-  return {index * layout_.block, (index + 1) * layout_.block, 0, rows()};
+  return {index * group_channels_,
+          std::min((index + 1) * group_channels_, layout_.padded_channels()), 0, rows()};
 }
 
 ChannelPiece ChannelSplit::slice(int64_t index) const {

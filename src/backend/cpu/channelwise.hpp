@@ -54,6 +54,10 @@ class ChannelSplit {
   int64_t groups() const { return groups_; }
   /// Parts by rows; more than 1 only where groups() is 1.
   int64_t slices() const { return slices_; }
+  /// Channels of one group, padding counted.
+  int64_t group_channels() const {
+    return groups_ == 1 ? layout_.padded_channels() : layout_.block;
+  }
   /// Groups or slices that a thread should take at least.
   int64_t grain() const { return grain_; }
   ChannelPiece group(int64_t index) const;
@@ -64,6 +68,7 @@ class ChannelSplit {
 
   ChannelLayout layout_;
   int64_t groups_ = 1, slices_ = 1, grain_ = 1;
+  int64_t group_channels_ = 1;
 };
 
 /// Two sums a channel: arrays of padded_channels().
@@ -89,36 +94,34 @@ class ChannelScratch {
 };
 
 /// Runs, for each channel, reduce(piece, sums) over all of its rows; then, once,
-/// finish(channel_begin, channel_end, sums); then apply(piece) over all of its rows.
-template <class Reduce, class Finish, class Apply>
-void channel_passes(const ChannelSplit& split, ChannelScratch& scratch, const Reduce& reduce,
-                    const Finish& finish, const Apply& apply) {
+/// finish(channel_begin, channel_end, sums).
+template <class Reduce, class Finish>
+void channel_reduce(const ChannelSplit& split, ChannelScratch& scratch, const Reduce& reduce,
+                    const Finish& finish) {
   const int64_t channels = split.layout().channels;
   auto clear = [](const ChannelSums& sums, const ChannelPiece& piece) {
     std::fill(sums.first + piece.channel_begin, sums.first + piece.channel_end, 0.0);
     std::fill(sums.second + piece.channel_begin, sums.second + piece.channel_end, 0.0);
   };
+  const ChannelSums sums = scratch.slice(0);
   if (split.slices() == 1) {
     parallel_for(split.groups(), split.grain(), [&](int64_t begin, int64_t end) {
       for (int64_t g = begin; g < end; ++g) {
         const ChannelPiece piece = split.group(g);
-        const ChannelSums sums = scratch.slice(0);
         clear(sums, piece);
         reduce(piece, sums);
         finish(piece.channel_begin, std::min(piece.channel_end, channels), sums);
-        apply(piece);
       }
     });
     return;
   }
-  parallel_for(split.slices(), split.grain(), [&](int64_t begin, int64_t end) {
+  parallel_for(split.slices(), 1, [&](int64_t begin, int64_t end) {
     for (int64_t s = begin; s < end; ++s) {
       const ChannelPiece piece = split.slice(s);
       clear(scratch.slice(s), piece);
       reduce(piece, scratch.slice(s));
     }
   });
-  const ChannelSums sums = scratch.slice(0);
   for (int64_t s = 1; s < split.slices(); ++s) {
     const ChannelSums part = scratch.slice(s);
     for (int64_t c = 0; c < channels; ++c) {
@@ -127,14 +130,11 @@ void channel_passes(const ChannelSplit& split, ChannelScratch& scratch, const Re
     }
   }
   finish(0, channels, sums);
-  parallel_for(split.slices(), split.grain(), [&](int64_t begin, int64_t end) {
-    for (int64_t s = begin; s < end; ++s) apply(split.slice(s));
-  });
 }
 
-/// As channel_passes, where there is nothing to reduce.
+/// Runs apply(piece) over all of the tensor.
 template <class Apply>
-void channel_pass(const ChannelSplit& split, const Apply& apply) {
+void channel_apply(const ChannelSplit& split, const Apply& apply) {
   const bool by_rows = split.slices() > 1;
   parallel_for(by_rows ? split.slices() : split.groups(), split.grain(),
                [&](int64_t begin, int64_t end) {
@@ -142,6 +142,22 @@ void channel_pass(const ChannelSplit& split, const Apply& apply) {
                    apply(by_rows ? split.slice(i) : split.group(i));
                  }
                });
+}
+
+/// channel_reduce, then channel_apply; each group goes through both while it is in the cache.
+template <class Reduce, class Finish, class Apply>
+void channel_passes(const ChannelSplit& split, ChannelScratch& scratch, const Reduce& reduce,
+                    const Finish& finish, const Apply& apply) {
+  if (split.slices() > 1) {
+    channel_reduce(split, scratch, reduce, finish);
+    channel_apply(split, apply);
+    return;
+  }
+  // A group is whole channels, so all that apply needs of its sums is there.
+  channel_reduce(split, scratch, reduce, [&](int64_t begin, int64_t end, const ChannelSums& sums) {
+    finish(begin, end, sums);
+    apply(split.group(begin / split.group_channels()));
+  });
 }
 
 // The passes. x, y, dx and dy start where the tensor starts; coefficients are arrays of

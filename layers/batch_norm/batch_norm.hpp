@@ -1,0 +1,70 @@
+// BatchNorm: normalizes each channel to mean 0 and variance 1. It can take over a Scale and a ReLU
+// behind it. See README.md.
+#pragma once
+
+#include <vector>
+
+#include "crema/layer.hpp"
+
+namespace crema {
+
+class BatchNormLayer : public Layer {
+ public:
+  /// What follows the normalization in the same pass: y = relu(scale * xhat + bias). Null: 1, 0.
+  /// The parameters are the layer's own, or those of the Scale layer that it absorbed.
+  struct Tail {
+    Parameter* scale = nullptr;
+    Parameter* bias = nullptr;
+    bool relu = false;
+
+    bool wants_scale_gradient() const { return scale && scale->needs_gradient; }
+    bool wants_bias_gradient() const { return bias && bias->needs_gradient; }
+  };
+
+  BatchNormLayer(const LayerParameter& param, Context& context);
+
+  void setup(Blobs bottom, Blobs top) override;
+  void reshape(Blobs bottom, Blobs top) override;
+  Flops flops(Blobs bottom, Blobs top) const override;
+  /// A Scale of one number a channel, then a ReLU.
+  bool absorb(Layer& next) override;
+
+  void forward_cpu(Blobs bottom, Blobs top) override;
+  void backward_cpu(Blobs top, const std::vector<bool>& propagate, Blobs bottom) override;
+
+  const Tail& tail() const { return tail_; }
+  /// The stored statistics are used, not the batch's.
+  bool uses_stored_statistics() const { return stored_; }
+  int64_t channels() const { return channels_; }
+  /// Values of one channel.
+  int64_t channel_count() const { return channel_count_; }
+
+  // Statistics that the last forward pass used, a channel.
+  double mean(int64_t c) const { return mean_[static_cast<size_t>(c)]; }
+  double inverse_deviation(int64_t c) const { return inverse_deviation_[static_cast<size_t>(c)]; }
+
+  /// Sets them from the batch; threads may set different channels at once.
+  void set_statistics(int64_t c, double mean, double variance);
+  /// Sets all of them from the stored ones.
+  void take_stored_statistics();
+  /// Moves the stored ones towards those of the batch; once a forward pass, when all are set.
+  void update_stored_statistics();
+
+ protected:
+  BackwardReads reference_backward_reads() const override;
+  InPlace reference_in_place() const override { return InPlace::overwrite; }
+
+ private:
+  template <class T>
+  void forward_as(Blobs bottom, Blobs top);
+  template <class T>
+  void backward_as(Blobs top, const std::vector<bool>& propagate, Blobs bottom);
+
+  bool stored_ = false;
+  double fraction_ = 0, epsilon_ = 0;
+  Tail tail_;
+  int64_t channels_ = 1, channel_count_ = 0;
+  std::vector<double> mean_, variance_, inverse_deviation_;
+};
+
+}  // namespace crema

@@ -1,0 +1,34 @@
+// The vectorized engine of BatchNorm: f32, every memory format, whatever the layer absorbed. A
+// training step moves x twice and y once forward, x and dy twice and dx once backward; where a
+// channel (or block of channels) of the batch fits the cache, each second time comes from there.
+#pragma once
+
+#include <array>
+
+#include "backend/cpu/channelwise.hpp"
+#include "crema/layer.hpp"
+
+namespace crema {
+
+class BatchNormLayer;
+
+class BatchNormNative : public Engine {
+ public:
+  std::vector<FormatOption> options(Layer& layer, Blobs bottom, Blobs top,
+                                    std::string& why) override;
+  void prepare(Layer& layer, Blobs bottom, Blobs top) override;
+  void forward(Layer& layer, Blobs bottom, Blobs top) override;
+  void backward(Layer& layer, Blobs top, const std::vector<bool>& propagate, Blobs bottom) override;
+  size_t extra_bytes() const override;
+
+ private:
+  /// y = x * gain + shift is what channel c computes before ReLU.
+  void set_affine(const BatchNormLayer& norm, const float* scale, const float* bias, int64_t c);
+
+  ChannelSplit split_;
+  ChannelScratch scratch_;
+  // Coefficients, a channel; see ChannelGradient. Padding channels hold zeros.
+  std::vector<float> gain_, shift_, centre_, slope_, offset_;
+};
+
+}  // namespace crema

@@ -1,0 +1,258 @@
+#include "layers/pooling/pooling.hpp"
+
+#include <limits>
+#include <optional>
+
+#include "backend/parallel.hpp"
+#include "backend/philox.hpp"
+#include "core/dispatch.hpp"
+#include "crema/random.hpp"
+#include "crema/registry.hpp"
+#include "layers/pooling/pooling_native.hpp"
+#include "proto/layer.pb.h"
+
+namespace crema {
+namespace {
+
+/// A setting given for both axes at once, or one for each.
+struct Pair {
+  int64_t h = 0, w = 0;
+};
+
+Pair pair_of(const char* name, std::optional<uint32_t> both, std::optional<uint32_t> h,
+             std::optional<uint32_t> w, int64_t otherwise) {
+  require(!(both && (h || w)), "has both a square ", name, " and ", name, "_h or ", name,
+          "_w; keep one of them");
+  require(h.has_value() == w.has_value(), "has only one of ", name, "_h and ", name,
+          "_w; give both");
+  if (h) return {*h, *w};
+  return {both ? int64_t{*both} : otherwise, both ? int64_t{*both} : otherwise};
+}
+
+void check_images_only(const PoolingParameter& settings) {
+  require(settings.kernel_size_3d_size() == 0 && settings.stride_3d_size() == 0 &&
+              settings.pad_3d_size() == 0,
+          "has settings for volumes (kernel_size_3d, stride_3d, pad_3d), but pools images only");
+  require(settings.axis() == 1, "axis ", settings.axis(),
+          " as that of the channels is not there; channels are axis 1");
+}
+
+int64_t outputs(const PoolingAxis& axis, bool round_up) {
+  const int64_t room = axis.size + 2 * axis.pad - axis.kernel;
+  // A window that fits nowhere may still hang over the far border, by less than a stride.
+  const int64_t least = round_up ? 1 - axis.stride : 0;
+  require(room >= least, "kernel ", axis.kernel, " exceeds the padded input ",
+          axis.size + 2 * axis.pad, "; reduce kernel_size or add pad");
+  int64_t out = room < 0 ? 1 : (room + (round_up ? axis.stride - 1 : 0)) / axis.stride + 1;
+  // Each window has to start inside the input (or the padding before it).
+  if ((out - 1) * axis.stride >= axis.size + axis.pad) --out;
+  return out;
+}
+
+}  // namespace
+
+PoolingLayer::PoolingLayer(const LayerParameter& param, Context& context) : Layer(param, context) {
+  const PoolingParameter& s = param.pooling_param();
+  check_images_only(s);
+  auto set = [](bool has, uint32_t value) { return has ? std::optional(value) : std::nullopt; };
+  method_ = s.pool() == PoolingParameter::MAX   ? Method::maximum
+            : s.pool() == PoolingParameter::AVE ? Method::average
+                                                : Method::stochastic;
+  round_up_ = s.round_mode() == PoolingParameter::CEIL && s.ceil_mode() && !s.torch_pooling();
+  counts_padding_ = s.avg_include_pad();
+  global_ = s.global_pooling();
+  stream_ = stream_id(name());
+
+  const Pair kernel =
+      pair_of("kernel", set(s.has_kernel_size(), s.kernel_size()),
+              set(s.has_kernel_h(), s.kernel_h()), set(s.has_kernel_w(), s.kernel_w()), 0);
+  const Pair stride =
+      pair_of("stride", set(s.has_stride(), s.stride()), set(s.has_stride_h(), s.stride_h()),
+              set(s.has_stride_w(), s.stride_w()), 1);
+  const Pair pad = pair_of("pad", set(s.has_pad(), s.pad()), set(s.has_pad_h(), s.pad_h()),
+                           set(s.has_pad_w(), s.pad_w()), 0);
+  if (global_) {
+    require(kernel.h == 0 && kernel.w == 0, "has both global_pooling and a kernel of ", kernel.h,
+            "x", kernel.w, "; global_pooling takes the whole image, leave the kernel out");
+    require(pad.h == 0 && pad.w == 0 && stride.h == 1 && stride.w == 1,
+            "has global_pooling with pad or stride; there is one window, leave them out");
+  } else {
+    require(kernel.h > 0 && kernel.w > 0,
+            "has no kernel; give kernel_size, or kernel_h and kernel_w, above 0");
+    require(stride.h > 0 && stride.w > 0, "stride ", stride.h, "x", stride.w, " must be above 0");
+    for (const auto& [p, k] : {std::pair{pad.h, kernel.h}, std::pair{pad.w, kernel.w}}) {
+      require(p < k, "pad ", p, " must be smaller than kernel ", k,
+              ", or windows would see padding only");
+    }
+  }
+  require(method_ != Method::stochastic || (pad.h == 0 && pad.w == 0), "pad ", pad.h, "x", pad.w,
+          " with STOCHASTIC is not defined; take MAX or AVE, or leave pad out");
+  y_.kernel = kernel.h, y_.stride = stride.h, y_.pad = pad.h;
+  x_.kernel = kernel.w, x_.stride = stride.w, x_.pad = pad.w;
+}
+
+Arity PoolingLayer::arity() const {
+  return {.min_bottoms = 1,
+          .max_bottoms = 1,
+          .min_tops = 1,
+          .max_tops = method_ == Method::maximum ? 2 : 1};
+}
+
+void PoolingLayer::setup(Blobs bottom, Blobs) {
+  require(bottom[0]->shape().rank() == 4, "takes images, (N, C, H, W), not a bottom of shape ",
+          bottom[0]->shape().str());
+}
+
+void PoolingLayer::reshape(Blobs bottom, Blobs top) {
+  const Shape& shape = bottom[0]->shape();
+  require(shape.rank() == 4 && shape.count() > 0,
+          "takes images, (N, C, H, W), none of them 0, not ", shape.str());
+  y_.size = shape[2];
+  x_.size = shape[3];
+  if (global_) {
+    y_.kernel = y_.size;
+    x_.kernel = x_.size;
+  }
+  y_.out = outputs(y_, round_up_);
+  x_.out = outputs(x_, round_up_);
+  require(y_.size * x_.size <= std::numeric_limits<int32_t>::max(), "an image of ", y_.size, "x",
+          x_.size, " has more than 2^31 pixels");
+  for (Blob* blob : top) blob->reshape({shape[0], shape[1], y_.out, x_.out});
+}
+
+Flops PoolingLayer::flops(Blobs, Blobs top) const {
+  const double outputs = static_cast<double>(top[0]->count());
+  const double cells = outputs * static_cast<double>(y_.kernel * x_.kernel);
+  return {cells, remembers_choice() ? outputs : cells};
+}
+
+int64_t PoolingLayer::divisor(int64_t oy, int64_t ox) const {
+  return counts_padding_ ? y_.padded_extent(oy) * x_.padded_extent(ox)
+                         : y_.extent(oy) * x_.extent(ox);
+}
+
+bool PoolingLayer::remembers_choice() const {
+  return method_ == Method::maximum || (method_ == Method::stochastic && phase() == Phase::train);
+}
+
+BackwardReads PoolingLayer::reference_backward_reads() const {
+  // A probability-weighted average depends on the values.
+  return {.bottom_data = method_ == Method::stochastic && !remembers_choice(), .top_data = false};
+}
+
+void PoolingLayer::prepare_reference(Blobs, Blobs top) {
+  choice_.resize(remembers_choice() && trains() ? static_cast<size_t>(top[0]->count()) : 0);
+}
+
+float PoolingLayer::chance(int64_t output) const {
+  const auto i = static_cast<uint64_t>(output);
+  const PhiloxBlock words = philox_block(
+      {static_cast<uint32_t>(i), static_cast<uint32_t>(i >> 32), 0, 0}, key_[0], key_[1]);
+  return static_cast<float>(words.a >> 8) * 0x1p-24F;
+}
+
+template <class T>
+void PoolingLayer::forward_as(Blobs bottom, Blobs top) {
+  const T* in = bottom[0]->data.host<T>();
+  T* out = top[0]->data.host_overwrite<T>();
+  T* mask = top.size() > 1 ? top[1]->data.host_overwrite<T>() : nullptr;
+  const bool samples = method_ == Method::stochastic && phase() == Phase::train;
+  Random random(context().seed(), stream_ + context().pass(), context().iteration());
+  key_[0] = random.next_u32();
+  key_[1] = random.next_u32();
+
+  auto pool = [&](const T* plane, int64_t output, int64_t oy, int64_t ox) {
+    auto each = [&](const auto& body) {
+      for (int64_t iy = y_.begin(oy); iy < y_.end(oy); ++iy) {
+        for (int64_t ix = x_.begin(ox); ix < x_.end(ox); ++ix) body(iy * x_.size + ix);
+      }
+    };
+    int64_t chosen = y_.begin(oy) * x_.size + x_.begin(ox);
+    if (method_ == Method::maximum) {
+      each([&](int64_t i) { chosen = plane[i] > plane[chosen] ? i : chosen; });
+      out[output] = plane[chosen];
+    } else if (method_ == Method::average) {
+      T sum = 0;
+      each([&](int64_t i) { sum += plane[i]; });
+      out[output] = sum / static_cast<T>(divisor(oy, ox));
+    } else {
+      T sum = 0, squares = 0;
+      each([&](int64_t i) { sum += plane[i], squares += plane[i] * plane[i]; });
+      if (samples) {
+        const T threshold = static_cast<T>(chance(output)) * sum;
+        T before = 0;
+        bool found = false;
+        each([&](int64_t i) {
+          before += plane[i];
+          if (!found && before >= threshold) chosen = i, found = true;
+        });
+        out[output] = plane[chosen];
+      } else {
+        out[output] = sum == T{0} ? T{0} : squares / sum;
+      }
+    }
+    if (!choice_.empty()) choice_[static_cast<size_t>(output)] = static_cast<int32_t>(chosen);
+    if (mask) mask[output] = static_cast<T>(chosen);
+  };
+  parallel_for(top[0]->count() / x_.out, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      const T* plane = in + row / y_.out * y_.size * x_.size;
+      for (int64_t ox = 0; ox < x_.out; ++ox) pool(plane, row * x_.out + ox, row % y_.out, ox);
+    }
+  });
+}
+
+template <class T>
+void PoolingLayer::backward_as(Blobs top, Blobs bottom) {
+  const T* dy = top[0]->diff.host<T>();
+  T* dx = bottom[0]->diff.host_overwrite<T>();
+  const T* in = reference_backward_reads().bottom_data ? bottom[0]->data.host<T>() : nullptr;
+  const int64_t plane_size = y_.size * x_.size, outputs = y_.out * x_.out;
+
+  parallel_for(bottom[0]->count() / plane_size, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t plane = begin; plane < end; ++plane) {
+      T* d = dx + plane * plane_size;
+      std::fill_n(d, plane_size, T{0});
+      for (int64_t o = 0; o < outputs; ++o) {
+        const T g = dy[plane * outputs + o];
+        const int64_t oy = o / x_.out, ox = o % x_.out;
+        auto each = [&](const auto& body) {
+          for (int64_t iy = y_.begin(oy); iy < y_.end(oy); ++iy) {
+            for (int64_t ix = x_.begin(ox); ix < x_.end(ox); ++ix) body(iy * x_.size + ix);
+          }
+        };
+        if (remembers_choice()) {
+          d[choice_[static_cast<size_t>(plane * outputs + o)]] += g;
+        } else if (method_ == Method::average) {
+          const T share = g / static_cast<T>(divisor(oy, ox));
+          each([&](int64_t i) { d[i] += share; });
+        } else {
+          // y = sum of x^2 / sum of x, so dy/dx = (2 x - y) / sum of x.
+          const T* v = in + plane * plane_size;
+          T sum = 0, squares = 0;
+          each([&](int64_t i) { sum += v[i], squares += v[i] * v[i]; });
+          if (sum == T{0}) continue;
+          each([&](int64_t i) { d[i] += g * (2 * v[i] - squares / sum) / sum; });
+        }
+      }
+    }
+  });
+}
+
+void PoolingLayer::forward_cpu(Blobs bottom, Blobs top) {
+  dispatch_float(dtype(), [&](auto zero) { forward_as<decltype(zero)>(bottom, top); });
+}
+
+void PoolingLayer::backward_cpu(Blobs top, const std::vector<bool>& propagate, Blobs bottom) {
+  if (!propagate[0]) return;
+  dispatch_float(dtype(), [&](auto zero) { backward_as<decltype(zero)>(top, bottom); });
+}
+
+void register_pooling(Registry& registry);
+
+void register_pooling(Registry& registry) {
+  registry.add<PoolingLayer>("Pooling");
+  registry.add_engine<PoolingNative>("Pooling", "native", DeviceType::cpu);
+}
+
+}  // namespace crema

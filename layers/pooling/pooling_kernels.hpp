@@ -1,0 +1,50 @@
+// Vectorized pooling of f32 images. There are two kinds of memory:
+//
+//   planes   (H, W): one channel of a contiguous tensor
+//   pixels   (H, W, channels): a channels_last image, or one block of channels of a blocked one
+//
+// The choice of a maximum is its cell in the window, ky * kernel_w + kx, as uint8_t or int32_t.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "layers/pooling/pooling_axis.hpp"
+
+namespace crema {
+
+/// The problem, with what kernels would otherwise compute again and again.
+struct PoolingPlan {
+  PoolingAxis y, x;
+  int64_t channels = 1;  // of a pixel
+
+  std::vector<int32_t> first_cover, last_cover;  // of x, an input
+  // Reciprocals of what averages divide by: that of output (oy, ox) is share_y[oy] * share_x[ox].
+  std::vector<float> share_y, share_x;
+
+  PoolingPlan() = default;
+  PoolingPlan(const PoolingAxis& y, const PoolingAxis& x, int64_t channels, bool counts_padding);
+
+  int64_t inputs() const { return y.size * x.size * channels; }
+  int64_t outputs() const { return y.out * x.out * channels; }
+};
+
+/// One plane. `choice` may be null.
+template <class Choice>
+void max_pool_plane(const PoolingPlan& plan, const float* in, float* out, Choice* choice);
+template <class Choice>
+void max_unpool_plane(const PoolingPlan& plan, const float* dy, const Choice* choice, float* dx);
+void average_pool_plane(const PoolingPlan& plan, const float* in, float* out);
+void average_unpool_plane(const PoolingPlan& plan, const float* dy, float* dx);
+
+/// One row of outputs of an image of pixels; `in`, `out` and `choice` start where the image starts.
+template <class Choice>
+void max_pool_row(const PoolingPlan& plan, int64_t oy, const float* in, float* out, Choice* choice);
+void average_pool_row(const PoolingPlan& plan, int64_t oy, const float* in, float* out);
+/// One row of inputs; each collects from the windows that hold it.
+template <class Choice>
+void max_unpool_row(const PoolingPlan& plan, int64_t iy, const float* dy, const Choice* choice,
+                    float* dx);
+void average_unpool_row(const PoolingPlan& plan, int64_t iy, const float* dy, float* dx);
+
+}  // namespace crema

@@ -1,0 +1,117 @@
+#include "layers/pooling/pooling_native.hpp"
+
+#include "backend/parallel.hpp"
+#include "backend/pointwise.hpp"
+#include "layers/pooling/pooling.hpp"
+
+namespace crema {
+namespace {
+
+constexpr int64_t kCellsOfByte = 256;
+/// Inputs that are worth a thread.
+constexpr int64_t kThreadInputs = 8192;
+
+}  // namespace
+
+std::vector<FormatOption> PoolingNative::options(Layer& layer, Blobs bottom, Blobs top,
+                                                 std::string& why) {
+  const auto& pooling = static_cast<const PoolingLayer&>(layer);
+  if (layer.dtype() != DType::f32) {
+    why = concat("it computes in f32, not in ", to_string(layer.dtype()));
+  } else if (pooling.method() == PoolingLayer::Method::stochastic) {
+    why = "it has no stochastic pooling";
+  } else if (top.size() > 1) {
+    why = "it has no second top";
+  } else {
+    return same_format_options(bottom[0]->shape(), true);
+  }
+  return {};
+}
+
+void PoolingNative::prepare(Layer& layer, Blobs bottom, Blobs top) {
+  const auto& pooling = static_cast<const PoolingLayer&>(layer);
+  const Tensor& in = bottom[0]->data;
+  maximum_ = pooling.method() == PoolingLayer::Method::maximum;
+  planes_ = in.format() == Format::contiguous;
+  const int64_t channels = in.shape()[1], block = block_of(in.format());
+  int64_t of_pixel = planes_ ? 1 : channels;
+  images_ = in.shape()[0] * (planes_ ? channels : 1);
+  if (block > 1) {
+    of_pixel = block;
+    images_ = in.shape()[0] * ((channels + block - 1) / block);
+  }
+  plan_ = PoolingPlan(pooling.y(), pooling.x(), of_pixel, pooling.counts_padding());
+  if (!maximum_ || !layer.trains()) {
+    choice_ = Tensor();
+    return;
+  }
+  const bool fits_byte = plan_.y.kernel * plan_.x.kernel <= kCellsOfByte;
+  choice_.set_layout(fits_byte ? DType::u8 : DType::i32, Format::contiguous);
+  choice_.reshape({top[0]->data.storage()});
+}
+
+template <class Body>
+void PoolingNative::each_part(int64_t rows, const Body& body) const {
+  const int64_t parts = planes_ ? 1 : rows;
+  const int64_t grain = std::max<int64_t>(kThreadInputs * parts / plan_.inputs(), 1);
+  parallel_for(images_ * parts, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) body(i / parts, i % parts);
+  });
+}
+
+template <class Choice>
+void PoolingNative::forward_maximum(const float* in, float* out) {
+  Choice* choice = choice_.count() > 0 ? choice_.host_overwrite<Choice>() : nullptr;
+  each_part(plan_.y.out, [&](int64_t image, int64_t row) {
+    const float* x = in + image * plan_.inputs();
+    float* y = out + image * plan_.outputs();
+    Choice* chosen = choice ? choice + image * plan_.outputs() : nullptr;
+    if (planes_) return max_pool_plane(plan_, x, y, chosen);
+    max_pool_row(plan_, row, x, y, chosen);
+  });
+}
+
+template <class Choice>
+void PoolingNative::backward_maximum(const float* dy, float* dx) const {
+  const Choice* choice = choice_.host<Choice>();
+  each_part(plan_.y.size, [&](int64_t image, int64_t row) {
+    const float* d = dy + image * plan_.outputs();
+    const Choice* chosen = choice + image * plan_.outputs();
+    if (planes_) return max_unpool_plane(plan_, d, chosen, dx + image * plan_.inputs());
+    max_unpool_row(plan_, row, d, chosen, dx + image * plan_.inputs());
+  });
+}
+
+void PoolingNative::forward(Layer&, Blobs bottom, Blobs top) {
+  const float* in = bottom[0]->data.host<float>();
+  float* out = top[0]->data.host_overwrite<float>();
+  if (maximum_) {
+    return choice_.dtype() == DType::i32 ? forward_maximum<int32_t>(in, out)
+                                         : forward_maximum<uint8_t>(in, out);
+  }
+  each_part(plan_.y.out, [&](int64_t image, int64_t row) {
+    const float* x = in + image * plan_.inputs();
+    float* y = out + image * plan_.outputs();
+    if (planes_) return average_pool_plane(plan_, x, y);
+    average_pool_row(plan_, row, x, y);
+  });
+}
+
+void PoolingNative::backward(Layer&, Blobs top, const std::vector<bool>& propagate, Blobs bottom) {
+  if (!propagate[0]) return;
+  const float* dy = top[0]->diff.host<float>();
+  float* dx = bottom[0]->diff.host_overwrite<float>();
+  if (maximum_) {
+    return choice_.dtype() == DType::i32 ? backward_maximum<int32_t>(dy, dx)
+                                         : backward_maximum<uint8_t>(dy, dx);
+  }
+  each_part(plan_.y.size, [&](int64_t image, int64_t row) {
+    const float* d = dy + image * plan_.outputs();
+    if (planes_) return average_unpool_plane(plan_, d, dx + image * plan_.inputs());
+    average_unpool_row(plan_, row, d, dx + image * plan_.inputs());
+  });
+}
+
+size_t PoolingNative::extra_bytes() const { return choice_.count() > 0 ? choice_.bytes() : 0; }
+
+}  // namespace crema

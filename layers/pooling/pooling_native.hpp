@@ -1,0 +1,35 @@
+// The vectorized engine of Pooling: maximum and average, f32, every memory format. A maximum's
+// choices are remembered as one byte an output where windows have no more than 256 cells.
+#pragma once
+
+#include "crema/layer.hpp"
+#include "layers/pooling/pooling_kernels.hpp"
+
+namespace crema {
+
+class PoolingNative : public Engine {
+ public:
+  std::vector<FormatOption> options(Layer& layer, Blobs bottom, Blobs top,
+                                    std::string& why) override;
+  void prepare(Layer& layer, Blobs bottom, Blobs top) override;
+  void forward(Layer& layer, Blobs bottom, Blobs top) override;
+  void backward(Layer& layer, Blobs top, const std::vector<bool>& propagate, Blobs bottom) override;
+  size_t extra_bytes() const override;
+
+ private:
+  /// Runs body(image, row) for each row of each image of pixels, or body(plane, 0) for each plane.
+  template <class Body>
+  void each_part(int64_t rows, const Body& body) const;
+  template <class Choice>
+  void forward_maximum(const float* in, float* out);
+  template <class Choice>
+  void backward_maximum(const float* dy, float* dx) const;
+
+  PoolingPlan plan_;
+  bool maximum_ = true;
+  bool planes_ = true;  // contiguous; else pixels
+  int64_t images_ = 0;  // planes, or images of pixels
+  Tensor choice_;       // of a maximum, laid out like the top; where the layer trains
+};
+
+}  // namespace crema

@@ -1,0 +1,132 @@
+#include "layers/scale/scale.hpp"
+
+#include "backend/parallel.hpp"
+#include "core/dispatch.hpp"
+#include "crema/registry.hpp"
+#include "layers/scale/scale_native.hpp"
+#include "proto/layer.pb.h"
+
+namespace crema {
+namespace {
+
+Shape axes_of(const Shape& shape, int first, int count) {
+  return Shape(
+      std::vector<int64_t>(shape.dims().begin() + first, shape.dims().begin() + first + count));
+}
+
+}  // namespace
+
+ScaleLayer::ScaleLayer(const LayerParameter& param, Context& context) : Layer(param, context) {
+  require(
+      param.scale_param().num_axes() >= -1, "num_axes ", param.scale_param().num_axes(),
+      " is below -1; give the number of axes that the scale covers, or -1 for all from axis on");
+}
+
+void ScaleLayer::setup(Blobs bottom, Blobs) {
+  const ScaleParameter& settings = param().scale_param();
+  const Shape& shape = bottom[0]->shape();
+  axis_ = shape.rank() == 0 ? 0 : shape.canonical_axis(settings.axis());
+
+  if (bottom.size() == 2) {
+    scale_axes_ = bottom[1]->shape().rank();
+  } else {
+    scale_axes_ = settings.num_axes() == -1 ? shape.rank() - axis_ : settings.num_axes();
+    require(axis_ + scale_axes_ <= shape.rank(), "axis ", axis_, " and num_axes ", scale_axes_,
+            " reach beyond the ", shape.rank(), " axes of bottom shape ", shape.str(),
+            "; lower one of them, or give num_axes: -1");
+    scale_ = &add_param(axes_of(shape, axis_, scale_axes_),
+                        settings.has_filler() ? Filler(settings.filler()) : Filler::constant(1));
+  }
+  if (settings.bias_term()) {
+    const Shape bias_shape = scale_ ? scale_->shape() : bottom[1]->shape();
+    bias_ = &add_param(bias_shape, settings.has_bias_filler() ? Filler(settings.bias_filler())
+                                                              : Filler::constant(0));
+  }
+}
+
+void ScaleLayer::reshape(Blobs bottom, Blobs top) {
+  const Shape& shape = bottom[0]->shape();
+  const Shape& scale = scale_ ? scale_->shape() : bottom[1]->shape();
+  require(scale.rank() == scale_axes_ && axis_ + scale_axes_ <= shape.rank() &&
+              axes_of(shape, axis_, scale_axes_) == scale,
+          "scale of shape ", scale.str(), " does not fit axes ", axis_, " and on of bottom shape ",
+          shape.str(), "; set axis to where they agree");
+  require(!bias_ || bias_->shape() == scale, "bias of shape ", bias_ ? bias_->shape().str() : "",
+          " does not fit the scale, which has become ", scale.str(),
+          "; the bias cannot be reshaped");
+  outer_ = shape.count(0, axis_);
+  dim_ = scale.count();
+  inner_ = shape.count(axis_ + scale_axes_);
+  top[0]->reshape(shape);
+}
+
+Flops ScaleLayer::flops(Blobs bottom, Blobs) const {
+  const double n = static_cast<double>(bottom[0]->count());
+  return {bias_ ? 2 * n : n,
+          n + (scale_ && !wants_scale_gradient() ? 0 : 2 * n) + (wants_bias_gradient() ? n : 0)};
+}
+
+template <class T>
+void ScaleLayer::forward_as(Blobs bottom, Blobs top) {
+  const T* x = bottom[0]->data.host<T>();                   // (outer, dim, inner)
+  const T* scale = scale_data(bottom).host<T>();            // (dim)
+  const T* bias = bias_ ? bias_->data.host<T>() : nullptr;  // (dim)
+  T* y = top[0]->data.host_overwrite<T>();
+  parallel_for(outer_ * dim_, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      const T a = scale[row % dim_], b = bias ? bias[row % dim_] : T{0};
+      for (int64_t i = row * inner_; i < (row + 1) * inner_; ++i) y[i] = x[i] * a + b;
+    }
+  });
+}
+
+template <class T>
+void ScaleLayer::backward_as(Blobs top, const std::vector<bool>& propagate, Blobs bottom) {
+  const T* dy = top[0]->diff.host<T>();
+  const T* scale = scale_data(bottom).host<T>();
+  const bool scale_gradient = scale_ ? wants_scale_gradient() : propagate[1];
+  const T* x = scale_gradient ? bottom[0]->data.host<T>() : nullptr;
+  T* dx = propagate[0] ? bottom[0]->diff.host_overwrite<T>() : nullptr;
+  T* d_scale = nullptr;
+  if (scale_gradient) {
+    d_scale = scale_ ? scale_->gradient().host_mut<T>() : bottom[1]->diff.host_overwrite<T>();
+  }
+  T* d_bias = wants_bias_gradient() ? bias_->gradient().host_mut<T>() : nullptr;
+  const bool adds = scale_ != nullptr;  // to a parameter's gradient; a bottom's is overwritten
+
+  parallel_for(dim_, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t d = begin; d < end; ++d) {
+      double of_scale = 0, of_bias = 0;
+      const T a = scale[d];
+      for (int64_t n = 0; n < outer_; ++n) {
+        const int64_t row = (n * dim_ + d) * inner_;
+        for (int64_t i = row; i < row + inner_; ++i) {
+          // dx may lie where dy lies, so dy is read first.
+          const T g = dy[i];
+          if (x) of_scale += static_cast<double>(g) * static_cast<double>(x[i]);
+          of_bias += static_cast<double>(g);
+          if (dx) dx[i] = g * a;
+        }
+      }
+      if (d_scale) d_scale[d] = (adds ? d_scale[d] : T{0}) + static_cast<T>(of_scale);
+      if (d_bias) d_bias[d] += static_cast<T>(of_bias);
+    }
+  });
+}
+
+void ScaleLayer::forward_cpu(Blobs bottom, Blobs top) {
+  dispatch_float(dtype(), [&](auto zero) { forward_as<decltype(zero)>(bottom, top); });
+}
+
+void ScaleLayer::backward_cpu(Blobs top, const std::vector<bool>& propagate, Blobs bottom) {
+  dispatch_float(dtype(), [&](auto zero) { backward_as<decltype(zero)>(top, propagate, bottom); });
+}
+
+void register_scale(Registry& registry);
+
+void register_scale(Registry& registry) {
+  registry.add<ScaleLayer>("Scale");
+  registry.add_engine<ScaleNative>("Scale", "native", DeviceType::cpu);
+}
+
+}  // namespace crema

@@ -1,0 +1,134 @@
+#include "layers/scale/scale_native.hpp"
+
+#include "backend/pointwise.hpp"
+#include "layers/scale/scale.hpp"
+
+namespace crema {
+namespace {
+
+/// Elements of two tensors that stay in the nearest cache between two passes over them.
+constexpr int64_t kCachedElements = 2048;
+
+/// Calls body with the rows of the piece, as many at once as stay in the cache.
+template <class Body>
+void in_cached_parts(const ChannelLayout& layout, const ChannelPiece& piece, const Body& body) {
+  const bool pixels = layout.order == ChannelLayout::Order::pixels;
+  const int64_t row = (piece.channel_end - piece.channel_begin) * (pixels ? 1 : layout.inner);
+  const int64_t rows = std::max<int64_t>(kCachedElements / std::max<int64_t>(row, 1), 1);
+  for (int64_t begin = piece.row_begin; begin < piece.row_end; begin += rows) {
+    ChannelPiece part = piece;
+    part.row_begin = begin;
+    part.row_end = std::min(begin + rows, piece.row_end);
+    body(part);
+  }
+}
+
+}  // namespace
+
+std::vector<FormatOption> ScaleNative::options(Layer& layer, Blobs bottom, Blobs,
+                                               std::string& why) {
+  if (layer.dtype() != DType::f32) {
+    why = concat("it computes in f32, not in ", to_string(layer.dtype()));
+    return {};
+  }
+  const auto& scale = static_cast<const ScaleLayer&>(layer);
+  // A second bottom of rank 3 and up would have to share the first one's format.
+  const bool any_format =
+      scale.fits_any_format() && (bottom.size() == 1 || bottom[1]->shape().rank() < 3);
+  if (!any_format) return {FormatOption{}};
+  return same_format_options(bottom[0]->shape(), true);
+}
+
+void ScaleNative::prepare(Layer& layer, Blobs bottom, Blobs) {
+  const auto& scale = static_cast<const ScaleLayer&>(layer);
+  const Tensor& x = bottom[0]->data;
+  one_for_all_ = false;
+  ChannelLayout layout = ChannelLayout::of(scale.outer(), scale.dim(), scale.inner());
+  if (x.format() != Format::contiguous) {
+    layout = ChannelLayout::of(x.shape(), x.format());
+    one_for_all_ = scale.dim() == 1 && layout.channels != 1;
+  }
+  split_ = ChannelSplit(layout, layer.context().threads());
+  scratch_.resize(split_);
+  const bool copies = one_for_all_ || layout.block > 1;
+  scale_.assign(copies ? static_cast<size_t>(layout.padded_channels()) : 0, 0.0F);
+  bias_.assign(copies && scale.bias() ? scale_.size() : 0, 0.0F);
+}
+
+const float* ScaleNative::coefficients(const Tensor& values, std::vector<float>& room) const {
+  const float* from = values.host<float>();
+  if (room.empty()) return from;
+  const auto channels = static_cast<size_t>(split_.layout().channels);
+  for (size_t c = 0; c < channels; ++c) room[c] = one_for_all_ ? from[0] : from[c];
+  return room.data();
+}
+
+void ScaleNative::forward(Layer& layer, Blobs bottom, Blobs top) {
+  const auto& scale = static_cast<const ScaleLayer&>(layer);
+  const float* a = coefficients(scale.scale_data(bottom), scale_);
+  const float* b = scale.bias() ? coefficients(scale.bias()->data, bias_) : nullptr;
+  const float* x = bottom[0]->data.host<float>();
+  float* y = top[0]->data.host_overwrite<float>();
+  channel_apply(split_, [&](const ChannelPiece& piece) {
+    channel_affine(split_.layout(), piece, x, a, b, false, y);
+  });
+}
+
+void ScaleNative::backward(Layer& layer, Blobs top, const std::vector<bool>& propagate,
+                           Blobs bottom) {
+  const auto& scale = static_cast<const ScaleLayer&>(layer);
+  const bool scale_gradient = scale.scale() ? scale.wants_scale_gradient() : propagate[1];
+  const ChannelLayout& layout = split_.layout();
+  const float* dy = top[0]->diff.host<float>();
+  // Only the scale's gradient needs x; without it x may be gone, and any other values do.
+  const float* x = scale_gradient ? bottom[0]->data.host<float>() : dy;
+  const ChannelGradient gain{.gain = coefficients(scale.scale_data(bottom), scale_)};
+  float* dx = propagate[0] ? bottom[0]->diff.host_overwrite<float>() : nullptr;
+
+  if (!scale_gradient && !scale.wants_bias_gradient()) {
+    if (!dx) return;
+    channel_apply(split_, [&](const ChannelPiece& piece) {
+      channel_gradient(layout, piece, nullptr, dy, gain, {}, dx);
+    });
+    return;
+  }
+
+  float* d_scale = nullptr;
+  if (scale_gradient) {
+    d_scale = scale.scale() ? scale.scale()->gradient().host_mut<float>()
+                            : bottom[1]->diff.host_overwrite<float>();
+    if (!scale.scale()) std::fill_n(d_scale, scale.dim(), 0.0F);
+  }
+  float* d_bias =
+      scale.wants_bias_gradient() ? scale.bias()->gradient().host_mut<float>() : nullptr;
+  auto reduce = [&](const ChannelPiece& piece, const ChannelSums& sums) {
+    in_cached_parts(layout, piece, [&](const ChannelPiece& part) {
+      channel_gradient_sums(layout, part, x, dy, nullptr, {}, sums);
+      if (dx) channel_gradient(layout, part, nullptr, dy, gain, {}, dx);
+    });
+  };
+  if (one_for_all_) {
+    double of_scale = 0, of_bias = 0;
+    channel_reduce(split_, scratch_, reduce, [](int64_t, int64_t, const ChannelSums&) {});
+    for (int64_t c = 0; c < layout.channels; ++c) {
+      of_bias += scratch_.slice(0).first[c];
+      of_scale += scratch_.slice(0).second[c];
+    }
+    if (d_scale) d_scale[0] += static_cast<float>(of_scale);
+    if (d_bias) d_bias[0] += static_cast<float>(of_bias);
+    return;
+  }
+  channel_reduce(split_, scratch_, reduce,
+                 [&](int64_t begin, int64_t end, const ChannelSums& sums) {
+                   for (int64_t c = begin; c < end; ++c) {
+                     if (d_scale) d_scale[c] += static_cast<float>(sums.second[c]);
+                     if (d_bias) d_bias[c] += static_cast<float>(sums.first[c]);
+                   }
+                 });
+}
+
+size_t ScaleNative::extra_bytes() const {
+  return scratch_.bytes() + (scale_.size() + bias_.size()) * sizeof(float);
+}
+
+}  // namespace crema
