@@ -121,9 +121,9 @@ std::string advice_for_unknown(const std::vector<const Descriptor*>& around,
   }
   if (type.name() == kLayer && is_own_settings(name, layer_type)) {
     return concat(
-        "; no settings of layer type '", layer_type,
-        "' are known here: the plug-in that brings it declares them as an extension, [its.", name,
-        "] { }");
+        "; layer type '", layer_type,
+        "' has no settings here: load the plug-in that brings it, and write them as [package.",
+        name, "] { }");
   }
   if (around.size() == 1) {
     const std::string advice = advice_for_other_file(type, name);

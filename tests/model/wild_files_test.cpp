@@ -1,0 +1,143 @@
+// Reads the nets and solvers that people published, of all formats and forks. They are not in the
+// repository: the test reads them where CREMA_SHARED_DIR says, with an index of what each is.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "model/text_format.hpp"
+#include "proto/net.pb.h"
+#include "proto/solver.pb.h"
+#include "support/shared_data.hpp"
+
+namespace crema {
+namespace {
+
+struct PublishedFile {
+  std::string path;      // below the folder
+  std::string kind;      // net, solver, other
+  std::string dialects;  // "y" or "n" for each published schema: whether the file parses under it
+  bool parses_somewhere() const { return dialects.find('y') != std::string::npos; }
+};
+
+std::vector<PublishedFile> published_files(const std::filesystem::path& folder) {
+  std::ifstream index(folder / "INDEX.tsv");
+  std::vector<PublishedFile> files;
+  std::string line;
+  std::getline(index, line);  // the heading
+  while (std::getline(index, line)) {
+    std::vector<std::string> cells;
+    std::istringstream row(line);
+    for (std::string cell; std::getline(row, cell, '\t');) cells.push_back(cell);
+    files.push_back({cells.at(0), cells.at(6), cells.at(8)});
+  }
+  return files;
+}
+
+// The files that no published schema reads, and that are not read here either: where each first
+// goes wrong, and at what. By the end of their path.
+const std::map<std::string, std::string>& refused() {
+  static const std::map<std::string, std::string> kRefused = {
+      // Layer types of V1 forks.
+      {"1e13b50965c9/examples/mnist/lenet_local_train_test.prototxt",
+       ":65:9: layer 'local1': 'LOCAL_WEIGHTED_CONVOLUTION' is no value of 'type'"},
+      {"2c9abcb8a938/examples/mnist/lenet_train_test.prototxt",
+       ":34:9: layer 'cp1': 'IMPORT' is no value of 'type'"},
+      {"examples/mnist/mnist_kSAE_deploy.prototxt",
+       ":39:9: layer 'neuron1': 'TOPK' is no value of 'type'"},
+      {"ucf101_optical_flow/deconv3d_ucf101_brox.prototxt",
+       ":4:9: layer 'data': 'VIDEO_WITH_VOXEL_TRUTH_DATA' is no value of 'type'"},
+      {"matlab-scripts/TVG_CRFRNN_COCO_VOC.prototxt", ":96:16: 'CROP' is no value of 'type'"},
+      {"c4cfbbc413ba/examples/mnist/lenet_train_test.prototxt",
+       ":12:3: layer 'mnist' (DATA): unknown field 'enable'"},
+      // Layers of one fork alone.
+      {"255d2d760b5f/examples/mnist/lenet_local_train_test.prototxt",
+       ":81:3: layer 'local1' (Local): unknown field 'local_param'"},
+      {"andoc_1m_labeled/color_mirror_crop_train_val.prototxt",
+       ":10:3: layer 'data' (DocData): unknown field 'doc_data_param'"},
+      {"examples/cifar10/cifar10_full_train_test_sync_client.prototxt",
+       ":10:3: layer 'cifar' (RemoteData): unknown field 'remote_data_param'"},
+      {"examples/warpctc_captcha/lstm_ctc.prototxt",
+       ":123:2: layer 'ctc_loss' (CtcLoss): unknown field 'ctc_loss_param'"},
+      {"examples/mnist/mnist_rbm.prototxt",
+       ":51:3: layer 'fc_rbm_1_layer' (RBMInnerProduct): unknown field 'rbm_inner_product_param'"},
+      {"src/caffe/test/inner_distance_layer.prototxt",
+       ":20:3: layer 'ip1' (InnerDistance): unknown field 'inner_distance_param'"},
+      {"tiny-yolo/tiny_yolo_train.prototxt",
+       ":437:3: layer 'det_loss' (DetectionLoss): unknown field 'detection_loss_param'"},
+      {"siameseMTri/mnist_siamese_train_test.prototxt",
+       ":300:3: layer 'loss' (MTriangularLoss): unknown field 'mtriangular_loss_param'"},
+      // Fields of one fork alone.
+      {"cpm_architecture/prototxt/pose_train_test.prototxt",
+       ":7:5: layer 'data' (CPMData): unknown field 'stride' in transform_param"},
+      {"models/bvlc_alexnet/train_val_transform.prototxt",
+       ":16:5: layer 'data' (Data): unknown field 'var_sz_img_rand_resize_lower'"},
+      {"examples/c3d_ucf101_training/train_simple.prototxt",
+       ":18:5: layer 'data' (VideoData): unknown field 'source' in video_data_param"},
+      {"yolo_v3/caffe_model/yolov3-tiny.prototxt",
+       ":28:2: layer 'layer1-bn' (BatchNorm): unknown field 'add_eps_before_sqrt'"},
+      {"models/ucf101/tsn_bn_inception_rgb_solver.prototxt",
+       ":30:12: 'device_id' takes one value, not a list"},
+      // Mistakes.
+      {"segmentationcrfasrnn/TVG_CRFRNN_new_traintest.prototxt",
+       ":4:9: layer 'data_rgb': \"Data\" is no value of 'type' in layers"},
+      {"LRCN_activity_recognition/train_test_singleFrame_flow.prototxt",
+       ":1:1: unknown field 'ame' in a NetParameter; did you mean 'name'?"}};
+  return kRefused;
+}
+
+// The expected complaint about a file; "" for one that has to be read.
+std::string expected_complaint(const PublishedFile& file) {
+  for (const auto& [ending, complaint] : refused()) {
+    if (file.path.ends_with(ending)) return complaint;
+  }
+  return "";
+}
+
+std::string complaint_about(const std::string& path, google::protobuf::Message& message) {
+  try {
+    read_text_proto(path, message);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(WildFilesTest, EachIsReadOrRefusedForAKnownReason) {
+  const std::filesystem::path folder = shared_dir() / "wild";
+  if (!std::filesystem::exists(folder / "INDEX.tsv")) {
+    GTEST_SKIP() << "needs the published prototxts in " << folder
+                 << "; set CREMA_SHARED_DIR to the folder above";
+  }
+  int nets = 0, solvers = 0;
+  size_t refusals = 0;
+  for (const PublishedFile& file : published_files(folder)) {
+    SCOPED_TRACE(file.path);
+    NetParameter net;
+    SolverParameter solver;
+    if (file.kind != "net" && file.kind != "solver") continue;
+    google::protobuf::Message& message =
+        file.kind == "net" ? static_cast<google::protobuf::Message&>(net) : solver;
+    const std::string complaint = complaint_about((folder / file.path).string(), message);
+    const std::string expected = expected_complaint(file);
+    if (expected.empty()) {
+      EXPECT_EQ(complaint, "");
+      nets += file.kind == "net";
+      solvers += file.kind == "solver";
+      EXPECT_EQ(file.kind == "net", net.layer_size() + net.layers_size() > 0);
+    } else {
+      EXPECT_FALSE(file.parses_somewhere()) << "a published schema reads this file";
+      EXPECT_NE(complaint.find(file.path + expected), std::string::npos) << complaint;
+      ++refusals;
+    }
+  }
+  EXPECT_EQ(refusals, refused().size());
+  EXPECT_GE(nets, 99);
+  EXPECT_GE(solvers, 52);
+}
+
+}  // namespace
+}  // namespace crema
