@@ -100,7 +100,7 @@ void set_loss_weights(Plan& plan, Node& node, const LayerParameter& param) {
 void Plan::note(const std::string& text) {
   if (std::find(notes.begin(), notes.end(), text) != notes.end()) return;
   notes.push_back(text);
-  context->log(Severity::info, text);
+  context->log(Severity::debug, text);
 }
 
 void build_graph(Plan& plan, const NetParameter& net, const std::vector<Position>& positions) {

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "backend/tuner.hpp"
+#include "crema/parameter_arena.hpp"
 #include "data/data_source.hpp"
 #include "model/binary_format.hpp"
 #include "proto/solver.pb.h"
