@@ -115,8 +115,7 @@ TEST(BinaryFormatTest, AFullDiskLeavesTheOldFileAndNothingBeside) {
   EXPECT_EQ(files_in(folder), 1);
 }
 
-// --- Files that are not what they should be
-// --------------------------------------------------------
+// --- Files that are not what they should be ----------------------------------------
 
 template <class Message>
 std::string complaint(const std::string& path) {
@@ -208,12 +207,12 @@ TEST(ReadBinaryProtoTest, DamageNeverCrashes) {
   const TempFolder folder;
   std::mt19937 random(1);
   int refused = 0;
-  for (int round = 0; round < 500; ++round) {
+  for (int round = 0; round < 300; ++round) {
     std::string damaged = whole.substr(0, 1 + random() % whole.size());
     for (int i = 0; i < 3; ++i) damaged[random() % damaged.size()] = static_cast<char>(random());
     refused += !complaint<NetParameter>(folder.write("a.caffemodel", damaged)).empty();
   }
-  EXPECT_GT(refused, 100);
+  EXPECT_GT(refused, 60);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <random>
 #include <string>
 
 #include "proto/detection.pb.h"
@@ -290,8 +291,46 @@ TEST(TextFormatTest, RefusesANetWithoutLayers) {
   EXPECT_NO_THROW(check_has_layers(parse("layers {}"), SourceMap()));
 }
 
-// --- Files
-// -----------------------------------------------------------------------------------------
+// Whatever is done to a text, it is read, or refused at a place in it and in our own words.
+TEST(TextFormatTest, EveryRefusalHasAPlace) {
+  const std::string whole = R"(name: "net" input_dim: [1, 3]
+    layer {
+      name: 'conv' type: "Convolution" bottom: "data" top: "conv" loss_weight: -1.5e-3
+      param < lr_mult: 0x1F > include: { phase: TRAIN stage: 'a' 'b' };  # comment
+      convolution_param { num_output: 20, bias_term: false weight_filler { std: .1f } pad: -0 }
+      pooling_param { pool: AVE }
+    })";
+  const std::string alphabet = "{}<>[]:;,-.\"'#\\ \n\t019aex_\x80\x01";
+  std::mt19937 random(1);
+  int refused = 0;
+  for (int round = 0; round < 2000; ++round) {
+    std::string text = whole;
+    for (unsigned changes = 1 + random() % 3; changes > 0; --changes) {
+      const size_t at = random() % text.size();
+      switch (random() % 3) {
+        case 0:
+          text[at] = alphabet[random() % alphabet.size()];
+          break;
+        case 1:
+          text.erase(at, 1 + random() % 5);
+          break;
+        default:
+          text.insert(at, 1, alphabet[random() % alphabet.size()]);
+      }
+    }
+    const std::string said = complaint(text);
+    if (said.empty()) continue;
+    ++refused;
+    ASSERT_EQ(said.find("net.prototxt:"), 0u) << said << "\n" << text;
+    for (const char* parsers_words :
+         {"Message type", "Unknown enumeration", "Expected", "Invalid value"}) {
+      ASSERT_EQ(said.find(parsers_words), std::string::npos) << said << "\n" << text;
+    }
+  }
+  EXPECT_GT(refused, 1000);
+}
+
+// --- Files ----------------------------------------
 
 // What reading a file as a net says; "" when nothing.
 std::string file_complaint(const std::string& path) {
