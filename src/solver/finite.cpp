@@ -45,12 +45,13 @@ void throw_not_finite(Net& net, int iteration, double loss) {
 
 void throw_not_finite_gradient(Net& net, int iteration) {
   for (const auto& segment : net.params().segments()) {
-    if (!all_finite(segment.parameter->diff)) {
+    if (segment.parameter->learnable && !all_finite(segment.parameter->diff)) {
       throw Error("the gradient of parameter ", segment.index, " of layer '", segment.layer,
                   "' is not finite at iteration ", iteration, kWayOut);
     }
   }
-  throw Error("the norm of the gradients is not finite at iteration ", iteration, kWayOut);
+  throw Error("the update is not finite at iteration ", iteration,
+              ", though each gradient is: the steps are too large", kWayOut);
 }
 
 }  // namespace crema

@@ -131,7 +131,7 @@ struct Solver::Impl {
       if (!std::isfinite(norm)) throw_not_finite_gradient(*train, iteration);
       if (norm > param.clip_gradients()) step.gradient_scale *= param.clip_gradients() / norm;
     }
-    rule->update(arena, history, step);
+    if (!rule->update(arena, history, step)) throw_not_finite_gradient(*train, iteration);
   }
 
   double take_data_wait() {

@@ -1,6 +1,7 @@
 #include "solver/update_rule.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 
 #include "backend/parallel.hpp"
@@ -40,18 +41,23 @@ struct SgdConstants {
   Regularization regularization;
 };
 
-/// v = momentum * v + rate * (scale * g + decay * w); w -= v
+/// v = momentum * v + rate * (scale * g + decay * w); w -= v. True when all steps were finite.
 template <class T, Regularization R>
-void sgd_part(int64_t count, const SgdConstants& constants, const T* g, T* w, T* v) {
+bool sgd_part(int64_t count, const SgdConstants& constants, const T* g, T* w, T* v) {
   const T scale = static_cast<T>(constants.gradient_scale), decay = static_cast<T>(constants.decay);
   const T rate = static_cast<T>(constants.rate), momentum = static_cast<T>(constants.momentum);
+  // Zero as long as each step is finite; adds nothing to the cost of a pass bound by memory.
+  T check = 0;
+#pragma omp simd reduction(+ : check)
   for (int64_t i = 0; i < count; ++i) {
     const T sign = static_cast<T>((w[i] > 0) - (w[i] < 0));
     const T penalty = R == Regularization::l2 ? w[i] : sign;
     const T step = momentum * v[i] + rate * (scale * g[i] + decay * penalty);
     v[i] = step;
     w[i] -= step;
+    check += step - step;
   }
+  return check == 0;
 }
 
 class Sgd : public UpdateRule {
@@ -61,22 +67,22 @@ class Sgd : public UpdateRule {
 
   int history_count() const override { return 1; }
 
-  void update(ParameterArena& arena, std::vector<Tensor>& history,
+  bool update(ParameterArena& arena, std::vector<Tensor>& history,
               const UpdateStep& step) override {
-    dispatch_float(arena.dtype(), [&](auto zero) {
+    return dispatch_float(arena.dtype(), [&](auto zero) {
       using T = decltype(zero);
       const T* g = arena.diff().host<T>();
       T* w = arena.data().host_mut<T>();
       T* v = history.at(0).host_mut<T>();
+      std::atomic<bool> finite = true;
       for_learning_parts(arena, [&](const auto& segment, int64_t begin, int64_t end) {
         const SgdConstants constants{step.gradient_scale, weight_decay_ * segment.decay_mult,
                                      step.rate * segment.lr_mult, momentum_, regularization_};
-        if (regularization_ == Regularization::l2) {
-          sgd_part<T, Regularization::l2>(end - begin, constants, g + begin, w + begin, v + begin);
-        } else {
-          sgd_part<T, Regularization::l1>(end - begin, constants, g + begin, w + begin, v + begin);
-        }
+        const auto part = regularization_ == Regularization::l2 ? sgd_part<T, Regularization::l2>
+                                                                : sgd_part<T, Regularization::l1>;
+        if (!part(end - begin, constants, g + begin, w + begin, v + begin)) finite = false;
       });
+      return finite.load();
     });
   }
 

@@ -26,8 +26,9 @@ class UpdateRule {
   /// another, each with one blob a parameter.
   virtual int history_count() const = 0;
   /// Regularises the gradients and moves the parameters that learn (lr_mult not 0). `history` holds
-  /// history_count() tensors of the arena's size and type.
-  virtual void update(ParameterArena& arena, std::vector<Tensor>& history,
+  /// history_count() tensors of the arena's size and type. False when some step was not finite,
+  /// which the loss need not show: a ReLU may hide it.
+  virtual bool update(ParameterArena& arena, std::vector<Tensor>& history,
                       const UpdateStep& step) = 0;
 };
 
