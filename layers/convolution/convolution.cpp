@@ -1,0 +1,247 @@
+#include "layers/convolution/convolution.hpp"
+
+#include <algorithm>
+
+#include "backend/cpu/blas.hpp"
+#include "backend/cpu/winograd_convolutions.hpp"
+#include "backend/parallel.hpp"
+#include "core/dispatch.hpp"
+#include "crema/registry.hpp"
+#include "layers/convolution/engine.hpp"
+#include "proto/layer.pb.h"
+
+namespace crema {
+namespace {
+
+constexpr int64_t kPointwiseGrain = 16384;
+
+}  // namespace
+
+ConvolutionLayer::ConvolutionLayer(const LayerParameter& param, Context& context)
+    : Layer(param, context), geometry_(param.convolution_param()) {
+  const ConvolutionParameter& settings = param.convolution_param();
+  if (settings.relu()) {
+    require(settings.negative_slope() >= 0, "relu with negative_slope ", settings.negative_slope(),
+            " cannot be undone from its result; use a ReLU layer");
+    relu_ = settings.negative_slope();
+  }
+  require(settings.fusion_type() == ConvolutionParameter::NONE_FUSION,
+          "fusion_type SUM_FUSION is not offered; use an Eltwise layer");
+}
+
+Arity ConvolutionLayer::arity() const { return {.max_bottoms = -1, .max_tops = -1}; }
+
+void ConvolutionLayer::setup(Blobs bottom, Blobs top) {
+  require(bottom.size() == top.size(), "has ", bottom.size(), " bottoms and ", top.size(),
+          " tops; give each bottom a top");
+  geometry_.set_up(bottom[0]->shape());
+  const ConvolutionParameter& settings = param().convolution_param();
+  add_param(geometry_.weights(), Filler(settings.weight_filler()));
+  if (geometry_.bias) add_param(Shape{geometry_.outputs}, Filler(settings.bias_filler()));
+}
+
+void ConvolutionLayer::reshape(Blobs bottom, Blobs top) {
+  geometry_.fit(bottom[0]->shape());
+  for (size_t i = 0; i < bottom.size(); ++i) {
+    require(bottom[i]->shape() == bottom[0]->shape(), "bottoms differ in shape: '", bottom[0]->name,
+            "' is ", bottom[0]->shape().str(), ", '", bottom[i]->name, "' is ",
+            bottom[i]->shape().str());
+    top[i]->reshape(geometry_.top(bottom[i]->shape()));
+  }
+}
+
+Flops ConvolutionLayer::flops(Blobs bottom, Blobs top) const {
+  double sums = 0;
+  for (const Blob* blob : top) sums += static_cast<double>(blob->count());
+  const double products = 2 * sums * static_cast<double>(geometry_.kernel_count());
+  Flops flops{.forward = products + (geometry_.bias ? sums : 0)};
+  for (size_t i = 0; i < bottom.size(); ++i) {
+    if (propagates(static_cast<int>(i)))
+      flops.backward += products / static_cast<double>(top.size());
+  }
+  if (params()[0]->needs_gradient) flops.backward += products;
+  if (geometry_.bias && params()[1]->needs_gradient) flops.backward += sums;
+  return flops;
+}
+
+bool ConvolutionLayer::absorb(Layer& next) {
+  const std::optional<Activation> activation = next.activation();
+  if (relu_ || !activation || activation->kind != Activation::Kind::relu || activation->alpha < 0) {
+    return false;
+  }
+  relu_ = activation->alpha;
+  return true;
+}
+
+BackwardReads ConvolutionLayer::reference_backward_reads() const {
+  return {.bottom_data = params()[0]->needs_gradient, .top_data = relu_.has_value()};
+}
+
+void ConvolutionLayer::prepare_reference(Blobs, Blobs) {
+  group_columns_ = {.channels = geometry_.channels / geometry_.groups,
+                    .input = geometry_.input,
+                    .output = geometry_.output,
+                    .kernel = geometry_.kernel,
+                    .stride = geometry_.stride,
+                    .pad = geometry_.pad,
+                    .dilation = geometry_.dilation};
+  taps_ = group_columns_.rows();
+  positions_ = group_columns_.columns();
+  group_input_ = group_columns_.channels * Shape(geometry_.input).count();
+  pointwise_ = geometry_.is_pointwise();
+  if (pointwise_) return;
+  if (columns_.dtype() != dtype()) columns_.set_layout(dtype(), Format::contiguous);
+  columns_.reshape(Shape{taps_, positions_});
+}
+
+template <class T>
+void ConvolutionLayer::forward_image(const T* x, T* y) {
+  const int64_t outputs = geometry_.outputs / geometry_.groups;
+  const int64_t taps = taps_, positions = positions_;
+  const T* const w = weights().data.host<T>();
+  for (int64_t g = 0; g < geometry_.groups; ++g) {
+    const T* columns = x + g * group_input_;
+    if (!pointwise_) {
+      T* const gathered = columns_.host_overwrite<T>();
+      im2col(group_columns_, columns, gathered);
+      columns = gathered;
+    }
+    gemm<T>(false, false, outputs, positions, taps, T{1}, w + g * outputs * taps, columns, T{0},
+            y + g * outputs * positions);
+  }
+}
+
+template <class T>
+void ConvolutionLayer::backward_weights(const T* x, const T* dy, T beta, T* dweights) {
+  const int64_t outputs = geometry_.outputs / geometry_.groups;
+  const int64_t taps = taps_, positions = positions_;
+  for (int64_t g = 0; g < geometry_.groups; ++g) {
+    const T* columns = x + g * group_input_;
+    if (!pointwise_) {
+      T* const gathered = columns_.host_overwrite<T>();
+      im2col(group_columns_, columns, gathered);
+      columns = gathered;
+    }
+    gemm<T>(false, true, outputs, taps, positions, T{1}, dy + g * outputs * positions, columns,
+            beta, dweights + g * outputs * taps);
+  }
+}
+
+template <class T>
+void ConvolutionLayer::backward_data(const T* dy, T* dx) {
+  const int64_t outputs = geometry_.outputs / geometry_.groups;
+  const int64_t taps = taps_, positions = positions_;
+  const T* const w = weights().data.host<T>();
+  for (int64_t g = 0; g < geometry_.groups; ++g) {
+    T* const image = dx + g * group_input_;
+    T* const columns = pointwise_ ? image : columns_.host_overwrite<T>();
+    gemm<T>(true, false, taps, positions, outputs, T{1}, w + g * outputs * taps,
+            dy + g * outputs * positions, T{0}, columns);
+    if (!pointwise_) col2im(group_columns_, columns, image);
+  }
+}
+
+template <class T>
+void ConvolutionLayer::backward_bias(Blobs top) {
+  const bool first = bias()->begin_gradient() == 0;
+  const int64_t positions = positions_, outputs = geometry_.outputs;
+  T* const dbias = bias()->diff.host_mut<T>();
+  // One thread sums one output, in double, in the order of memory.
+  parallel_for(outputs, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t o = begin; o < end; ++o) {
+      double sum = 0;
+      for (const Blob* blob : top) {
+        const T* const dy = blob->diff.template host<T>();
+        for (int64_t n = 0; n < geometry_.batch; ++n) {
+          const T* const row = dy + (n * outputs + o) * positions;
+          for (int64_t p = 0; p < positions; ++p) sum += static_cast<double>(row[p]);
+        }
+      }
+      if (!first) sum += static_cast<double>(dbias[o]);
+      dbias[o] = static_cast<T>(sum);
+    }
+  });
+}
+
+void ConvolutionLayer::forward_cpu(Blobs bottom, Blobs top) {
+  dispatch_float(dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    const int64_t image = bottom[0]->shape().count(geometry_.axis);
+    const int64_t positions = positions_, outputs = geometry_.outputs;
+    const T* const b = geometry_.bias ? bias()->data.template host<T>() : nullptr;
+    const bool rectify = relu_.has_value();
+    const T slope = static_cast<T>(relu_.value_or(0));
+    for (size_t i = 0; i < bottom.size(); ++i) {
+      const T* const x = bottom[i]->data.template host<T>();
+      T* const y = top[i]->data.template host_overwrite<T>();
+      for (int64_t n = 0; n < geometry_.batch; ++n) {
+        forward_image(x + n * image, y + n * outputs * positions);
+      }
+      if (b == nullptr && !rectify) continue;
+      parallel_for(geometry_.batch * outputs, kPointwiseGrain / positions + 1,
+                   [=](int64_t begin, int64_t end) {
+                     for (int64_t row = begin; row < end; ++row) {
+                       const T shift = b == nullptr ? T{0} : b[row % outputs];
+                       T* const values = y + row * positions;
+                       for (int64_t p = 0; p < positions; ++p) {
+                         const T sum = values[p] + shift;
+                         values[p] = rectify && sum < T{0} ? slope * sum : sum;
+                       }
+                     }
+                   });
+    }
+  });
+}
+
+void ConvolutionLayer::undo_relu(Blob& top) const {
+  if (!relu_) return;
+  dispatch_float(dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    const T slope = static_cast<T>(*relu_);
+    const T* const y = top.data.host<T>();
+    T* const dy = top.diff.host_mut<T>();
+    parallel_for(top.data.storage(), kPointwiseGrain, [=](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) dy[i] = y[i] > T{0} ? dy[i] : slope * dy[i];
+    });
+  });
+}
+
+void ConvolutionLayer::backward_cpu(Blobs top, const std::vector<bool>& propagate, Blobs bottom) {
+  for (Blob* blob : top) undo_relu(*blob);
+  dispatch_float(dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    const int64_t image = bottom[0]->shape().count(geometry_.axis);
+    const int64_t result = positions_ * geometry_.outputs;
+    if (geometry_.bias && bias()->needs_gradient) backward_bias<T>(top);
+    T beta{0};
+    T* dweights = nullptr;
+    if (weights().needs_gradient) {
+      beta = static_cast<T>(weights().begin_gradient());
+      dweights = weights().diff.template host_mut<T>();
+      if (beta == T{0} && geometry_.batch == 0) weights().diff.fill(0);
+    }
+    for (size_t i = 0; i < top.size(); ++i) {
+      const T* const dy = top[i]->diff.template host<T>();
+      const T* const x = dweights != nullptr ? bottom[i]->data.template host<T>() : nullptr;
+      for (int64_t n = 0; n < geometry_.batch && dweights != nullptr; ++n) {
+        backward_weights<T>(x + n * image, dy + n * result, beta, dweights);
+        beta = T{1};
+      }
+      if (!propagate[i]) continue;
+      T* const dx = bottom[i]->diff.template host_overwrite<T>();
+      for (int64_t n = 0; n < geometry_.batch; ++n) {
+        backward_data(dy + n * result, dx + n * image);
+      }
+    }
+  });
+}
+
+void register_convolution(Registry& registry);
+
+void register_convolution(Registry& registry) {
+  registry.add<ConvolutionLayer>("Convolution");
+  register_convolution_engines(registry);
+  add_convolution_library(registry, std::make_unique<WinogradConvolutions>());
+}
+
+}  // namespace crema

@@ -1,0 +1,61 @@
+// Convolution: each output is a weighted sum over a window of the input, plus a bias. See
+// README.md.
+#pragma once
+
+#include <optional>
+
+#include "crema/layer.hpp"
+#include "layers/convolution/geometry.hpp"
+#include "layers/convolution/im2col.hpp"
+
+namespace crema {
+
+class ConvolutionLayer : public Layer {
+ public:
+  ConvolutionLayer(const LayerParameter& param, Context& context);
+
+  Arity arity() const override;
+  void setup(Blobs bottom, Blobs top) override;
+  void reshape(Blobs bottom, Blobs top) override;
+  Flops flops(Blobs bottom, Blobs top) const override;
+  /// Takes over a ReLU with a slope that is not negative.
+  bool absorb(Layer& next) override;
+
+  void forward_cpu(Blobs bottom, Blobs top) override;
+  void backward_cpu(Blobs top, const std::vector<bool>& propagate, Blobs bottom) override;
+
+  // For engines.
+  const ConvolutionGeometry& geometry() const { return geometry_; }
+  /// Slope for negative values of the ReLU that the layer applies to its result, if any.
+  std::optional<float> relu() const { return relu_; }
+  Parameter& weights() { return *params()[0]; }
+  /// Null without bias_term.
+  Parameter* bias() { return geometry_.bias ? params()[1].get() : nullptr; }
+  /// Backward's first step: the top's diff, which nothing reads afterwards, becomes the diff of the
+  /// sums that ReLU was applied to. Does nothing without ReLU.
+  void undo_relu(Blob& top) const;
+
+ protected:
+  BackwardReads reference_backward_reads() const override;
+  void prepare_reference(Blobs bottom, Blobs top) override;
+
+ private:
+  template <class T>
+  void forward_image(const T* x, T* y);
+  template <class T>
+  void backward_weights(const T* x, const T* dy, T beta, T* dweights);
+  template <class T>
+  void backward_data(const T* dy, T* dx);
+  template <class T>
+  void backward_bias(Blobs top);
+
+  ConvolutionGeometry geometry_;
+  std::optional<float> relu_;
+  // Of one group of one image.
+  ColumnGeometry group_columns_;
+  int64_t taps_ = 0, positions_ = 0, group_input_ = 0;
+  bool pointwise_ = false;
+  Tensor columns_;  // (taps, positions)
+};
+
+}  // namespace crema

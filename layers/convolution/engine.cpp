@@ -1,0 +1,352 @@
+#include "layers/convolution/engine.hpp"
+
+#include <omp.h>
+
+#include <algorithm>
+
+#include "backend/cpu/simd.hpp"
+#include "backend/tuner.hpp"
+#include "layers/convolution/convolution.hpp"
+#include "proto/layer.pb.h"
+
+namespace crema {
+namespace {
+
+constexpr const char* kTuned = "tuned";
+/// Bottoms with so few channels, images mostly, waste memory in a blocked format and are not worth
+/// a conversion: kernels that read them plainly are asked for.
+constexpr int64_t kFewChannels = 4;
+/// Of a pair of formats that takes so many times the seconds of the best the rest is estimated.
+constexpr double kHopeless = 2;
+
+std::vector<std::unique_ptr<ConvolutionLibrary>>& library_list() {
+  static std::vector<std::unique_ptr<ConvolutionLibrary>> list;
+  return list;
+}
+
+ConvolutionLayer& convolution(Layer& layer) { return static_cast<ConvolutionLayer&>(layer); }
+
+ConvolutionAlgorithm algorithm_of(const Layer& layer) {
+  const ConvolutionParameter& settings = layer.param().convolution_param();
+  // The field's default is older than the choice by measuring.
+  if (!settings.has_conv_algorithm() || settings.conv_algorithm() == "auto") {
+    return ConvolutionAlgorithm::any;
+  }
+  if (settings.conv_algorithm() == "direct") return ConvolutionAlgorithm::direct;
+  require(settings.conv_algorithm() == "winograd", "conv_algorithm '", settings.conv_algorithm(),
+          "' is unknown; use auto, direct or winograd");
+  return ConvolutionAlgorithm::winograd;
+}
+
+ConvolutionProblem problem_of(ConvolutionLayer& layer, Blobs bottom, Blobs top, Format source,
+                              Format target) {
+  const ConvolutionGeometry& g = layer.geometry();
+  return {.source = bottom[0]->shape(),
+          .target = top[0]->shape(),
+          .kernel = g.kernel,
+          .stride = g.stride,
+          .pad = g.pad,
+          .dilation = g.dilation,
+          .groups = g.groups,
+          .bias = g.bias,
+          .source_format = source,
+          .target_format = target,
+          .relu = layer.relu(),
+          .training = layer.trains()};
+}
+
+bool any_propagates(const Layer& layer, Blobs bottom) {
+  for (size_t i = 0; i < bottom.size(); ++i) {
+    if (layer.propagates(static_cast<int>(i))) return true;
+  }
+  return false;
+}
+
+bool learns(ConvolutionLayer& layer) {
+  if (!layer.trains()) return false;
+  return layer.weights().needs_gradient || (layer.bias() && layer.bias()->needs_gradient);
+}
+
+/// The passes that will be run, forward first.
+std::vector<ConvolutionPass> passes_of(ConvolutionLayer& layer, Blobs bottom) {
+  std::vector<ConvolutionPass> passes = {ConvolutionPass::forward};
+  if (any_propagates(layer, bottom)) passes.push_back(ConvolutionPass::backward_data);
+  if (learns(layer)) passes.push_back(ConvolutionPass::backward_weights);
+  return passes;
+}
+
+std::vector<std::pair<Format, Format>> format_pairs(int64_t channels) {
+  const Format blocked = simd_level() == SimdLevel::avx512 ? Format::blocked16 : Format::blocked8;
+  std::vector<std::pair<Format, Format>> pairs;
+  if (channels <= kFewChannels) {
+    for (const Format source : {Format::contiguous, Format::channels_last}) {
+      pairs.emplace_back(source, blocked);
+      if (source != Format::channels_last) pairs.emplace_back(source, Format::channels_last);
+    }
+  }
+  for (const Format same : {blocked, Format::channels_last, Format::contiguous}) {
+    pairs.emplace_back(same, same);
+  }
+  return pairs;
+}
+
+/// Why libraries cannot compute this at all; empty when they may.
+std::string refusal(ConvolutionLayer& layer, Blobs bottom) {
+  const Shape& shape = bottom[0]->shape();
+  if (layer.dtype() != DType::f32) {
+    return concat("it computes in f32, the net in ", to_string(layer.dtype()));
+  }
+  if (layer.geometry().axis != 1) {
+    return concat("it wants the channels at axis 1, they are at ", layer.geometry().axis);
+  }
+  if (shape.rank() < 3 || shape.rank() > 5) {
+    return concat("it takes 1 to 3 spatial axes, the bottom is ", shape.str());
+  }
+  if (shape.count() == 0) return concat("the bottom, ", shape.str(), ", is empty");
+  return {};
+}
+
+}  // namespace
+
+void add_convolution_library(Registry& registry, std::unique_ptr<ConvolutionLibrary> library,
+                             bool preferred) {
+  const ConvolutionLibrary* const added = library.get();
+  auto& list = library_list();
+  list.insert(preferred ? list.begin() : list.end(), std::move(library));
+  registry.add_engine("Convolution", {added->name(), DeviceType::cpu, [added] {
+                                        return std::make_unique<ConvolutionEngine>(added);
+                                      }});
+}
+
+const std::vector<std::unique_ptr<ConvolutionLibrary>>& convolution_libraries() {
+  return library_list();
+}
+
+void register_convolution_engines(Registry& registry) {
+  registry.add_engine("Convolution", {kTuned, DeviceType::cpu,
+                                      [] { return std::make_unique<ConvolutionEngine>(nullptr); }});
+}
+
+/// Memory to measure in, taken when something has to be measured.
+class ConvolutionEngine::Trial {
+ public:
+  explicit Trial(const ConvolutionProblem& problem) : problem_(problem) {}
+
+  void run(ConvolutionPrimitive& primitive, ConvolutionPass pass) {
+    need();
+    const float* const bias = problem_.bias ? bias_.host<float>() : nullptr;
+    switch (pass) {
+      case ConvolutionPass::forward:
+        // In training each pass finds new weights.
+        version_ += problem_.training ? 1 : 0;
+        return primitive.forward(source_.host<float>(), weights_.host<float>(), version_, bias,
+                                 target_.host_mut<float>());
+      case ConvolutionPass::backward_data:
+        version_ += problem_.training ? 1 : 0;
+        return primitive.backward_data(target_.host<float>(), weights_.host<float>(), version_,
+                                       source_.host_mut<float>());
+      case ConvolutionPass::backward_weights:
+        return primitive.backward_weights(source_.host<float>(), target_.host<float>(), false,
+                                          weights_.host_mut<float>(), false,
+                                          problem_.bias ? bias_.host_mut<float>() : nullptr);
+    }
+  }
+
+ private:
+  void need() {
+    if (source_.has_memory()) return;
+    constexpr double kOrdinary = 0.01;  // neither zero nor denormal
+    const auto fill = [](Tensor& tensor, int64_t count) {
+      tensor = Tensor(Shape{count});
+      tensor.fill(kOrdinary);
+    };
+    // Room enough for every format.
+    fill(source_, storage_count(problem_.source, Format::blocked16));
+    fill(target_, storage_count(problem_.target, Format::blocked16));
+    fill(weights_, problem_.weights().count());
+    fill(bias_, problem_.target[1]);
+  }
+
+  ConvolutionProblem problem_;
+  Tensor source_{Shape{0}}, target_{Shape{0}}, weights_{Shape{0}}, bias_{Shape{0}};
+  uint64_t version_ = 0;
+};
+
+std::string ConvolutionEngine::name() const { return library_ ? library_->name() : kTuned; }
+
+std::string ConvolutionEngine::question(const ConvolutionProblem& problem,
+                                        ConvolutionPass pass) const {
+  return concat("convolution ", name(), " ", to_string(pass), " ", problem.key(), ",",
+                omp_get_max_threads(), "t");
+}
+
+std::vector<ConvolutionEngine::Candidate> ConvolutionEngine::candidates(
+    const ConvolutionProblem& problem, ConvolutionPass pass, std::string& why) const {
+  std::vector<Candidate> found;
+  for (const auto& library : convolution_libraries()) {
+    if (library_ != nullptr && library.get() != library_) continue;
+    for (auto& name : library->implementations(problem, pass, algorithm_, why)) {
+      found.push_back({library.get(), std::move(name)});
+    }
+  }
+  return found;
+}
+
+std::unique_ptr<ConvolutionEngine::Choice> ConvolutionEngine::choose(
+    Context& context, const ConvolutionProblem& problem, ConvolutionPass pass, Trial& trial,
+    std::string& why) const {
+  const std::vector<Candidate> found = candidates(problem, pass, why);
+  if (found.empty()) return nullptr;
+  const std::string key = question(problem, pass);
+  const auto seconds = [&](const Candidate& candidate) {
+    if (!context.tune()) return 0.0;
+    std::unique_ptr<ConvolutionPrimitive> primitive;
+    return context.tuner().seconds(key, candidate.str(), [&] {
+      if (!primitive) primitive = candidate.library->make(problem, pass, candidate.implementation);
+      trial.run(*primitive, pass);
+    });
+  };
+  std::string decided;
+  if (context.tuner().decided(key, decided)) {
+    for (const Candidate& candidate : found) {
+      if (candidate.str() == decided) {
+        return std::make_unique<Choice>(Choice{candidate, seconds(candidate)});
+      }
+    }
+  }
+  Choice best{found[0], seconds(found[0])};
+  for (size_t i = 1; i < found.size() && context.tune(); ++i) {
+    const double taken = seconds(found[i]);
+    if (taken < best.seconds) best = {found[i], taken};
+  }
+  return std::make_unique<Choice>(best);
+}
+
+std::vector<FormatOption> ConvolutionEngine::options(Layer& layer, Blobs bottom, Blobs top,
+                                                     std::string& why) {
+  ConvolutionLayer& conv = convolution(layer);
+  const std::string& forced =
+      layer.param().engine().empty() ? layer.context().engine() : layer.param().engine();
+  if (library_ != nullptr && forced != name()) {
+    why = concat("it serves only where engine '", name(), "' is asked for");
+    return {};
+  }
+  why = refusal(conv, bottom);
+  if (!why.empty()) return {};
+  algorithm_ = algorithm_of(layer);
+
+  std::vector<FormatOption> found;
+  const std::vector<ConvolutionPass> passes = passes_of(conv, bottom);
+  double best = 0;
+  for (const auto& [source, target] : format_pairs(bottom[0]->shape()[1])) {
+    const ConvolutionProblem problem = problem_of(conv, bottom, top, source, target);
+    Trial trial(problem);
+    FormatOption option{.bottom = source, .top = target};
+    bool possible = true, hopeless = false;
+    double measured = 0;
+    for (const ConvolutionPass pass : passes) {
+      std::string reason;
+      if (hopeless) {
+        possible = possible && !candidates(problem, pass, reason).empty();
+      } else if (const auto choice = choose(layer.context(), problem, pass, trial, reason)) {
+        option.seconds += choice->seconds * static_cast<double>(bottom.size());
+        measured += 1;
+        hopeless = best > 0 && option.seconds > kHopeless * best;
+      } else {
+        possible = false;
+      }
+      if (!possible && why.empty()) why = concat(to_string(pass), ": ", reason);
+      if (!possible) break;
+    }
+    if (!possible) continue;
+    // What was not measured any more takes as long as the rest, on average.
+    option.seconds *= static_cast<double>(passes.size()) / measured;
+    if (best == 0 || option.seconds < best) best = option.seconds;
+    found.push_back(option);
+  }
+  return found;
+}
+
+std::unique_ptr<ConvolutionPrimitive> ConvolutionEngine::take(ConvolutionLayer& layer,
+                                                              const ConvolutionProblem& problem,
+                                                              ConvolutionPass pass) {
+  std::string why;
+  Trial trial(problem);
+  const auto choice = choose(layer.context(), problem, pass, trial, why);
+  require(choice != nullptr, "engine '", name(), "' cannot compute ", problem.key(), " ",
+          to_string(pass), ": ", why);
+  layer.context().tuner().decide(question(problem, pass), choice->candidate.str());
+  detail_ += concat(detail_.empty() ? "" : ", ", to_string(pass), " ", choice->candidate.str());
+  return choice->candidate.library->make(problem, pass, choice->candidate.implementation);
+}
+
+void ConvolutionEngine::prepare(Layer& layer, Blobs bottom, Blobs top) {
+  ConvolutionLayer& conv = convolution(layer);
+  algorithm_ = algorithm_of(layer);
+  const ConvolutionProblem problem =
+      problem_of(conv, bottom, top, bottom[0]->data.format(), top[0]->data.format());
+  detail_.clear();
+  backward_data_.reset();
+  backward_weights_.reset();
+  for (const ConvolutionPass pass : passes_of(conv, bottom)) {
+    auto& primitive = pass == ConvolutionPass::forward         ? forward_
+                      : pass == ConvolutionPass::backward_data ? backward_data_
+                                                               : backward_weights_;
+    primitive = take(conv, problem, pass);
+  }
+  if (!backward_weights_) return;
+  if (!conv.weights().needs_gradient) unwanted_weights_ = Tensor(problem.weights());
+  if (conv.bias() && !conv.bias()->needs_gradient) unwanted_bias_ = Tensor(conv.bias()->shape());
+}
+
+void ConvolutionEngine::forward(Layer& layer, Blobs bottom, Blobs top) {
+  ConvolutionLayer& conv = convolution(layer);
+  const Tensor& weights = conv.weights().data;
+  const float* const w = weights.host<float>();
+  const float* const b = conv.bias() ? conv.bias()->data.host<float>() : nullptr;
+  for (size_t i = 0; i < bottom.size(); ++i) {
+    forward_->forward(bottom[i]->data.host<float>(), w, weights.memory()->version(), b,
+                      top[i]->data.host_overwrite<float>());
+  }
+}
+
+void ConvolutionEngine::backward(Layer& layer, Blobs top, const std::vector<bool>& propagate,
+                                 Blobs bottom) {
+  ConvolutionLayer& conv = convolution(layer);
+  for (Blob* blob : top) conv.undo_relu(*blob);
+  if (backward_weights_) {
+    const bool want_weights = conv.weights().needs_gradient;
+    const bool want_bias = conv.bias() && conv.bias()->needs_gradient;
+    bool add_weights = want_weights && conv.weights().begin_gradient() != 0;
+    bool add_bias = want_bias && conv.bias()->begin_gradient() != 0;
+    float* const dw = (want_weights ? conv.weights().diff : unwanted_weights_).host_mut<float>();
+    float* const db =
+        conv.bias() ? (want_bias ? conv.bias()->diff : unwanted_bias_).host_mut<float>() : nullptr;
+    for (size_t i = 0; i < top.size(); ++i) {
+      backward_weights_->backward_weights(bottom[i]->data.host<float>(), top[i]->diff.host<float>(),
+                                          add_weights, dw, add_bias, db);
+      add_weights = want_weights;
+      add_bias = want_bias;
+    }
+  }
+  const Tensor& weights = conv.weights().data;
+  for (size_t i = 0; i < bottom.size(); ++i) {
+    if (!propagate[i]) continue;
+    require(backward_data_ != nullptr, "was prepared for a backward pass without bottom diffs");
+    backward_data_->backward_data(top[i]->diff.host<float>(), weights.host<float>(),
+                                  weights.memory()->version(),
+                                  bottom[i]->diff.host_overwrite<float>());
+  }
+}
+
+size_t ConvolutionEngine::extra_bytes() const {
+  size_t bytes = 0;
+  for (const auto* primitive : {&forward_, &backward_data_, &backward_weights_}) {
+    if (*primitive) bytes += (*primitive)->kept_bytes();
+  }
+  return bytes;
+}
+
+std::string ConvolutionEngine::detail() const { return detail_; }
+
+}  // namespace crema

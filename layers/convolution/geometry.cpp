@@ -1,0 +1,132 @@
+#include "layers/convolution/geometry.hpp"
+
+#include <algorithm>
+
+#include "crema/error.hpp"
+#include "layers/convolution/convolution.pb.h"
+
+namespace crema {
+namespace {
+
+template <class Repeated>
+std::vector<int64_t> to_vector(const Repeated& values) {
+  return {values.begin(), values.end()};
+}
+
+}  // namespace
+
+ConvolutionGeometry::ConvolutionGeometry(const ConvolutionParameter& param)
+    : outputs(param.num_output()),
+      groups(param.group()),
+      bias(param.bias_term()),
+      axis(param.axis()) {
+  require(outputs > 0, "num_output is ", outputs, "; set it to the number of output channels");
+  require(groups > 0, "group is 0; use 1 for an ordinary convolution");
+  require(outputs % groups == 0, "num_output ", outputs, " is not a multiple of group ", groups,
+          "; each group makes as many outputs");
+
+  const auto take = [](const char* name, const auto& list, bool has_h, int64_t h, bool has_w,
+                       int64_t w) {
+    Given given;
+    given.name = name;
+    given.values = to_vector(list);
+    if (!has_h && !has_w) return given;
+    const std::string short_name = given.name.substr(0, given.name.find('_'));
+    require(given.values.empty(), name, " and ", short_name, "_h / ", short_name,
+            "_w both given; keep one of them");
+    given.values = {h, w};
+    given.by_image_axes = true;
+    return given;
+  };
+  given_kernel_ = take("kernel_size", param.kernel_size(), param.has_kernel_h(), param.kernel_h(),
+                       param.has_kernel_w(), param.kernel_w());
+  given_stride_ = take("stride", param.stride(), param.has_stride_h(),
+                       param.has_stride_h() ? param.stride_h() : 1, param.has_stride_w(),
+                       param.has_stride_w() ? param.stride_w() : 1);
+  given_pad_ =
+      take("pad", param.pad(), param.has_pad_h(), param.pad_h(), param.has_pad_w(), param.pad_w());
+  given_dilation_ = take("dilation", param.dilation(), false, 0, false, 0);
+  if (given_kernel_.by_image_axes) {
+    require(param.has_kernel_h() && param.has_kernel_w(), "kernel_h and kernel_w go together, ",
+            param.has_kernel_h() ? "kernel_w" : "kernel_h", " is missing");
+  }
+}
+
+std::vector<int64_t> ConvolutionGeometry::per_axis(const Given& given, int64_t otherwise,
+                                                   int64_t least) const {
+  const auto axes = static_cast<size_t>(rank - axis - 1);
+  require(!given.by_image_axes || axes == 2, given.name.substr(0, given.name.find('_')),
+          "_h and _w are for 2 spatial axes, the bottom has ", axes, "; use ", given.name);
+  require(given.values.size() <= 1 || given.values.size() == axes, given.name, " is given ",
+          given.values.size(), " times for ", axes, " spatial axes; give it once, or ", axes,
+          " times");
+  std::vector<int64_t> values = given.values;
+  if (values.empty()) values = {otherwise};
+  if (values.size() == 1) values.resize(axes, values[0]);
+  for (const int64_t value : values) {
+    require(value >= least, given.name, " is ", value, "; use ", least, " or more");
+  }
+  return values;
+}
+
+void ConvolutionGeometry::set_up(const Shape& bottom) {
+  rank = bottom.rank();
+  axis = bottom.canonical_axis(axis);
+  require(!given_kernel_.values.empty() || axis == rank - 1,
+          "kernel_size is not set; set kernel_size, or kernel_h and kernel_w");
+  kernel = per_axis(given_kernel_, 1, 1);
+  stride = per_axis(given_stride_, 1, 1);
+  pad = per_axis(given_pad_, 0, 0);
+  dilation = per_axis(given_dilation_, 1, 1);
+  channels = bottom[axis];
+  require(channels > 0, "the bottom, ", bottom.str(), ", has no channels at axis ", axis);
+  require(channels % groups == 0, "the bottom's ", channels,
+          " channels are not a multiple of group ", groups, "; each group sees as many channels");
+}
+
+void ConvolutionGeometry::fit(const Shape& bottom) {
+  require(bottom.rank() == rank, "the bottom, ", bottom.str(), ", has ", bottom.rank(),
+          " axes, the weights are for ", rank);
+  require(bottom[axis] == channels, "the bottom, ", bottom.str(), ", has ", bottom[axis],
+          " channels, the weights are for ", channels);
+  batch = bottom.count(0, axis);
+  input.clear();
+  output.clear();
+  for (int i = 0; i < spatial_axes(); ++i) {
+    const auto s = static_cast<size_t>(i);
+    const int64_t extent = bottom[axis + 1 + i];
+    const int64_t padded = extent + 2 * pad[s];
+    const int64_t reach = dilation[s] * (kernel[s] - 1) + 1;
+    require(
+        reach <= padded, "kernel ", kernel[s],
+        dilation[s] > 1 ? concat(" with dilation ", dilation[s], " reaches ", reach, " and") : "",
+        " exceeds the padded input ", padded, " along axis ", axis + 1 + i, " of ", bottom.str(),
+        "; reduce kernel_size or add pad");
+    input.push_back(extent);
+    output.push_back((padded - reach) / stride[s] + 1);
+  }
+}
+
+Shape ConvolutionGeometry::weights() const {
+  std::vector<int64_t> dims = {outputs, channels / groups};
+  dims.insert(dims.end(), kernel.begin(), kernel.end());
+  return Shape(std::move(dims));
+}
+
+Shape ConvolutionGeometry::top(const Shape& bottom) const {
+  std::vector<int64_t> dims(bottom.dims().begin(), bottom.dims().begin() + axis);
+  dims.push_back(outputs);
+  dims.insert(dims.end(), output.begin(), output.end());
+  return Shape(std::move(dims));
+}
+
+int64_t ConvolutionGeometry::kernel_count() const { return weights().count(1); }
+
+bool ConvolutionGeometry::is_pointwise() const {
+  const auto all = [](const std::vector<int64_t>& values, int64_t value) {
+    return std::all_of(values.begin(), values.end(), [=](int64_t v) { return v == value; });
+  };
+  return all(kernel, 1) && all(stride, 1) && all(pad, 0);
+}
+
+}  // namespace crema

@@ -1,0 +1,56 @@
+// The numbers of a convolution: its settings read from the message, checked, and completed by the
+// shape of its bottom. Shared by the layers whose settings are ConvolutionParameter.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "crema/shape.hpp"
+
+namespace crema {
+
+class ConvolutionParameter;  // layers/convolution/convolution.proto
+
+struct ConvolutionGeometry {
+  ConvolutionGeometry() = default;
+  /// Settings that make no sense whatever the bottom is are Errors here.
+  explicit ConvolutionGeometry(const ConvolutionParameter& param);
+
+  /// Takes axes and channels from the bottom's shape; once, before fit.
+  void set_up(const Shape& bottom);
+  /// Takes the extents from the bottom's shape. Error when it does not suit what set_up saw, or
+  /// when the kernel does not fit in.
+  void fit(const Shape& bottom);
+
+  int spatial_axes() const { return static_cast<int>(kernel.size()); }
+  /// (outputs, channels / groups, kernel...)
+  Shape weights() const;
+  /// The bottom's shape with channels and extents replaced.
+  Shape top(const Shape& bottom) const;
+  /// Elements of one output's kernel: channels / groups * kernel...
+  int64_t kernel_count() const;
+  /// Each input element serves one output position: nothing need be gathered.
+  bool is_pointwise() const;
+
+  int64_t outputs = 0, groups = 1;
+  bool bias = true;
+  int axis = 1;  // of the channels
+  int rank = 0;  // of the bottom
+  int64_t channels = 0;
+  std::vector<int64_t> kernel, stride, pad, dilation;  // one entry a spatial axis
+  int64_t batch = 0;                                   // product of the axes before the channels
+  std::vector<int64_t> input, output;                  // extents of the spatial axes
+
+ private:
+  struct Given {
+    std::vector<int64_t> values;  // none, one for all axes, or one an axis
+    bool by_image_axes = false;   // from the *_h and *_w pair
+    std::string name;
+  };
+  std::vector<int64_t> per_axis(const Given& given, int64_t otherwise, int64_t least) const;
+
+  Given given_kernel_, given_stride_, given_pad_, given_dilation_;
+};
+
+}  // namespace crema

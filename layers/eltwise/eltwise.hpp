@@ -1,0 +1,58 @@
+// Eltwise: sum, product or maximum of bottoms of one shape, element by element. See README.md.
+#pragma once
+
+#include <vector>
+
+#include "crema/layer.hpp"
+
+namespace crema {
+
+class EltwiseLayer : public Layer {
+ public:
+  enum class Operation : uint8_t { product, sum, maximum };
+
+  EltwiseLayer(const LayerParameter& param, Context& context);
+
+  Arity arity() const override { return {.min_bottoms = 2, .max_bottoms = -1}; }
+  void setup(Blobs bottom, Blobs top) override;
+  void reshape(Blobs bottom, Blobs top) override;
+  Flops flops(Blobs bottom, Blobs top) const override;
+  /// A ReLU behind a sum: residual nets have one behind each.
+  bool absorb(Layer& next) override;
+
+  void forward_cpu(Blobs bottom, Blobs top) override;
+  void backward_cpu(Blobs top, const std::vector<bool>& propagate, Blobs bottom) override;
+
+  Operation operation() const { return operation_; }
+  /// Factor of bottom i in a sum.
+  float coefficient(size_t i) const { return coefficients_[i]; }
+  bool stable_product() const { return stable_product_; }
+  /// The slope of an absorbed ReLU.
+  const std::optional<float>& relu_slope() const { return relu_slope_; }
+  /// u8, laid out like the top: which bottom each element of a maximum came from. Where the layer
+  /// trains.
+  Tensor& maximum_of() { return maximum_of_; }
+
+ protected:
+  BackwardReads reference_backward_reads() const override;
+  InPlace reference_in_place() const override { return InPlace::overwrite; }
+  std::vector<FormatOption> reference_options(Blobs bottom, Blobs top) const override;
+  void prepare_reference(Blobs bottom, Blobs top) override;
+
+ private:
+  template <class T>
+  void forward_as(Blobs bottom, Blobs top);
+  template <class T>
+  void backward_as(Blobs top, const std::vector<bool>& propagate, Blobs bottom);
+
+  Operation operation_ = Operation::sum;
+  std::vector<float> coefficients_;  // one a bottom
+  bool stable_product_ = true;
+  std::optional<float> relu_slope_;
+  Tensor maximum_of_;
+  // Of one pass; kept so that none allocates.
+  std::vector<const void*> inputs_;
+  std::vector<void*> outputs_;
+};
+
+}  // namespace crema

@@ -1,0 +1,54 @@
+// InnerProduct: y = act(W x + b). See README.md.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "crema/layer.hpp"
+
+namespace crema {
+
+class InnerProductLayer : public Layer {
+ public:
+  InnerProductLayer(const LayerParameter& param, Context& context);
+
+  void setup(Blobs bottom, Blobs top) override;
+  void reshape(Blobs bottom, Blobs top) override;
+  Flops flops(Blobs bottom, Blobs top) const override;
+  /// A ReLU: it is applied in the pass that adds the bias.
+  bool absorb(Layer& next) override;
+
+  void forward_cpu(Blobs bottom, Blobs top) override;
+  void backward_cpu(Blobs top, const std::vector<bool>& propagate, Blobs bottom) override;
+
+  // x is (rows, inputs), y is (rows, outputs), W (outputs, inputs), or (inputs, outputs) where
+  // transposed.
+  int64_t rows() const { return rows_; }
+  int64_t inputs() const { return inputs_; }
+  int64_t outputs() const { return outputs_; }
+  bool transposed() const { return transposed_; }
+  bool has_bias() const { return has_bias_; }
+  /// Slope of the ReLU that ends the layer, if one does.
+  const std::optional<float>& relu_slope() const { return relu_slope_; }
+
+ protected:
+  BackwardReads reference_backward_reads() const override;
+  void prepare_reference(Blobs bottom, Blobs top) override;
+
+ private:
+  template <class T>
+  void forward_as(const T* x, T* y);
+  template <class T>
+  void backward_as(Blobs top, bool propagate, Blobs bottom);
+  /// The gradient before the ReLU, and the bias's.
+  template <class T>
+  const T* enter_backward(Blobs top);
+
+  int axis_ = 1;
+  int64_t outputs_ = 0, inputs_ = 0, rows_ = 0;
+  bool transposed_ = false, has_bias_ = true;
+  std::optional<float> relu_slope_;
+  Tensor masked_;  // (rows, outputs): dy through the ReLU; the top's own diff is not ours to change
+};
+
+}  // namespace crema

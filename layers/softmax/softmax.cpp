@@ -1,0 +1,70 @@
+#include "layers/softmax/softmax.hpp"
+
+#include "backend/parallel.hpp"
+#include "core/dispatch.hpp"
+#include "crema/registry.hpp"
+#include "layers/softmax/softmax_math.hpp"
+#include "proto/layer.pb.h"
+
+namespace crema {
+namespace {
+
+// Elements that a thread should have at least: an exponential costs some nanoseconds.
+constexpr int64_t kGrain = 2048;
+
+}  // namespace
+
+SoftmaxLayer::SoftmaxLayer(const LayerParameter& param, Context& context)
+    : Layer(param, context), axis_(param.softmax_param().axis()) {}
+
+void SoftmaxLayer::reshape(Blobs bottom, Blobs top) {
+  const Shape& shape = bottom[0]->shape();
+  const int axis = shape.canonical_axis(axis_);
+  outer_ = shape.count(0, axis);
+  classes_ = shape[axis];
+  inner_ = shape.count(axis + 1);
+  require(classes_ > 0, "axis ", axis_, " of the bottom's shape ", shape.str(),
+          " is empty; there is nothing to share out");
+  top[0]->reshape(shape);
+}
+
+Flops SoftmaxLayer::flops(Blobs bottom, Blobs) const {
+  const double n = static_cast<double>(bottom[0]->count());
+  return {4 * n, 4 * n};
+}
+
+void SoftmaxLayer::forward_cpu(Blobs bottom, Blobs top) {
+  dispatch_float(dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    const T* x = bottom[0]->data.host<T>();
+    T* y = top[0]->data.host_overwrite<T>();
+    parallel_for(outer_ * inner_, kGrain / classes_ + 1, [=, this](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t at = i / inner_ * classes_ * inner_ + i % inner_;
+        softmax_forward(x + at, y + at, classes_, inner_);
+      }
+    });
+  });
+}
+
+void SoftmaxLayer::backward_cpu(Blobs top, const std::vector<bool>& propagate, Blobs bottom) {
+  if (!propagate[0]) return;
+  dispatch_float(dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    const T* dy = top[0]->diff.host<T>();
+    const T* y = top[0]->data.host<T>();
+    T* dx = bottom[0]->diff.host_overwrite<T>();
+    parallel_for(outer_ * inner_, kGrain / classes_ + 1, [=, this](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t at = i / inner_ * classes_ * inner_ + i % inner_;
+        softmax_backward(dy + at, y + at, dx + at, classes_, inner_);
+      }
+    });
+  });
+}
+
+void register_softmax(Registry& registry);
+
+void register_softmax(Registry& registry) { registry.add<SoftmaxLayer>("Softmax"); }
+
+}  // namespace crema
