@@ -76,7 +76,8 @@ typename P::primitive_desc make_desc(const dnnl::primitive_attr& attr, const Arg
 #endif
 }
 
-/// The same for a backward primitive, which needs the descriptor of its forward one.
+/// The same for a backward primitive, which needs the descriptor of its forward one. `forward` must
+/// live as long as next_impl() may be called on the result.
 template <class P, class Hint, class... Args>
 typename P::primitive_desc make_backward_desc(const dnnl::primitive_attr& attr, const Hint& forward,
                                               const Args&... args) {

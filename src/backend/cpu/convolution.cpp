@@ -1,0 +1,66 @@
+#include "backend/convolution.hpp"
+
+namespace crema {
+namespace {
+
+std::string join(const std::vector<int64_t>& values) {
+  std::string text;
+  for (const int64_t value : values) {
+    if (!text.empty()) text += 'x';
+    text += std::to_string(value);
+  }
+  return text;
+}
+
+[[noreturn]] void wrong_pass(ConvolutionPass pass) {
+  throw Error("this convolution primitive was not made for the ", to_string(pass), " pass");
+}
+
+}  // namespace
+
+Shape ConvolutionProblem::weights() const {
+  std::vector<int64_t> dims = {target[1], source[1] / groups};
+  dims.insert(dims.end(), kernel.begin(), kernel.end());
+  return Shape(std::move(dims));
+}
+
+double ConvolutionProblem::multiply_adds() const {
+  return static_cast<double>(target.count()) * static_cast<double>(weights().count(1));
+}
+
+std::string ConvolutionProblem::key() const {
+  std::string text = concat(source.str(), ">", target.str(), ",k", join(kernel), ",s", join(stride),
+                            ",p", join(pad), ",d", join(dilation), ",g", groups, ",",
+                            to_string(source_format), ">", to_string(target_format));
+  if (!bias) text += ",nobias";
+  if (relu) text += concat(",relu", *relu);
+  if (!training) text += ",inference";
+  return text;
+}
+
+std::string_view to_string(ConvolutionPass pass) {
+  switch (pass) {
+    case ConvolutionPass::forward:
+      return "forward";
+    case ConvolutionPass::backward_data:
+      return "backward-data";
+    case ConvolutionPass::backward_weights:
+      return "backward-weights";
+  }
+  return {};
+}
+
+void ConvolutionPrimitive::forward(const float*, const float*, uint64_t, const float*, float*) {
+  wrong_pass(ConvolutionPass::forward);
+}
+
+void ConvolutionPrimitive::backward_data(const float*, const float*, uint64_t, float*) {
+  wrong_pass(ConvolutionPass::backward_data);
+}
+
+void ConvolutionPrimitive::backward_weights(const float*, const float*, bool, float*, bool,
+                                            float*) {
+  wrong_pass(ConvolutionPass::backward_weights);
+}
+
+}  // namespace crema

@@ -1,0 +1,257 @@
+// Speed of convolution primitives, one line for each problem, pass, pair of formats and
+// implementation:
+//
+//   convolution_bench [--threads N] [--pass forward|backward-data|backward-weights]
+//                     [--library NAME] [--runs N] NET[/LAYER]...
+//
+// NET is lenet, alexnet, vgg_a, googlenet or resnet50, each with the batch of its benchmark.
+// Weights count as changed before each run, as in training. With one thread it is CPU time that
+// counts, which other programs disturb least; with more, elapsed time. The fastest run is printed.
+#include <omp.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <ctime>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "backend/cpu/simd.hpp"
+#include "crema/registry.hpp"
+#include "layers/convolution/engine.hpp"
+
+namespace crema {
+namespace {
+
+struct Problem {
+  std::string name;
+  int64_t batch, channels, extent, outputs, kernel, stride, pad;
+};
+
+struct Arguments {
+  int threads = omp_get_max_threads();
+  int runs = 10;
+  std::string pass, library;
+  std::vector<std::string> nets;
+};
+
+std::vector<Problem> lenet() {
+  return {{"lenet/conv1", 64, 1, 28, 20, 5, 1, 0}, {"lenet/conv2", 64, 20, 12, 50, 5, 1, 0}};
+}
+
+std::vector<Problem> alexnet() {
+  return {{"alexnet/conv1", 32, 3, 224, 64, 11, 4, 2},
+          {"alexnet/conv2", 32, 64, 27, 192, 5, 1, 2},
+          {"alexnet/conv3", 32, 192, 13, 384, 3, 1, 1},
+          {"alexnet/conv4", 32, 384, 13, 256, 3, 1, 1},
+          {"alexnet/conv5", 32, 256, 13, 256, 3, 1, 1}};
+}
+
+std::vector<Problem> vgg_a() {
+  std::vector<Problem> problems;
+  const int64_t shapes[][3] = {{3, 224, 64},   {64, 112, 128}, {128, 56, 256}, {256, 56, 256},
+                               {256, 28, 512}, {512, 28, 512}, {512, 14, 512}};
+  for (const auto& [channels, extent, outputs] : shapes) {
+    problems.push_back(
+        {concat("vgg_a/conv", problems.size() + 1), 8, channels, extent, outputs, 3, 1, 1});
+  }
+  return problems;
+}
+
+std::vector<Problem> googlenet() {
+  constexpr int64_t kBatch = 16;
+  std::vector<Problem> problems = {{"googlenet/conv1", kBatch, 3, 224, 64, 7, 2, 3},
+                                   {"googlenet/conv2_reduce", kBatch, 64, 56, 64, 1, 1, 0},
+                                   {"googlenet/conv2", kBatch, 64, 56, 192, 3, 1, 1}};
+  struct Inception {
+    const char* name;
+    int64_t extent, channels, one, reduce3, three, reduce5, five, pool;
+  };
+  const Inception modules[] = {
+      {"3a", 28, 192, 64, 96, 128, 16, 32, 32},     {"3b", 28, 256, 128, 128, 192, 32, 96, 64},
+      {"4a", 14, 480, 192, 96, 208, 16, 48, 64},    {"4b", 14, 512, 160, 112, 224, 24, 64, 64},
+      {"4c", 14, 512, 128, 128, 256, 24, 64, 64},   {"4d", 14, 512, 112, 144, 288, 32, 64, 64},
+      {"4e", 14, 528, 256, 160, 320, 32, 128, 128}, {"5a", 7, 832, 256, 160, 320, 32, 128, 128},
+      {"5b", 7, 832, 384, 192, 384, 48, 128, 128}};
+  for (const Inception& m : modules) {
+    const auto add = [&](const char* part, int64_t in, int64_t out, int64_t kernel) {
+      problems.push_back({concat("googlenet/", m.name, "_", part), kBatch, in, m.extent, out,
+                          kernel, 1, kernel / 2});
+    };
+    add("1x1", m.channels, m.one, 1);
+    add("3x3_reduce", m.channels, m.reduce3, 1);
+    add("3x3", m.reduce3, m.three, 3);
+    add("5x5_reduce", m.channels, m.reduce5, 1);
+    add("5x5", m.reduce5, m.five, 5);
+    add("pool", m.channels, m.pool, 1);
+  }
+  return problems;
+}
+
+std::vector<Problem> resnet50() {
+  constexpr int64_t kBatch = 8;
+  std::vector<Problem> problems = {{"resnet50/conv1", kBatch, 3, 224, 64, 7, 2, 3}};
+  int64_t channels = 64, extent = 56;
+  for (int stage = 2; stage <= 5; ++stage) {
+    const int64_t narrow = int64_t{64} << (stage - 2), wide = 4 * narrow;
+    const int64_t stride = stage == 2 ? 1 : 2, out = extent / stride;
+    const auto add = [&](const char* part, int64_t in, int64_t size, int64_t outputs,
+                         int64_t kernel, int64_t step) {
+      problems.push_back(
+          {concat("resnet50/", stage, part), kBatch, in, size, outputs, kernel, step, kernel / 2});
+    };
+    add("a_branch1", channels, extent, wide, 1, stride);
+    add("a_2a", channels, extent, narrow, 1, stride);
+    add("a_2b", narrow, out, narrow, 3, 1);
+    add("a_2c", narrow, out, wide, 1, 1);
+    add("b_2a", wide, out, narrow, 1, 1);
+    channels = wide;
+    extent = out;
+  }
+  return problems;
+}
+
+std::vector<Problem> problems_of(const std::string& name) {
+  const std::string net = name.substr(0, name.find('/'));
+  std::vector<Problem> problems = net == "lenet"       ? lenet()
+                                  : net == "alexnet"   ? alexnet()
+                                  : net == "vgg_a"     ? vgg_a()
+                                  : net == "googlenet" ? googlenet()
+                                  : net == "resnet50"  ? resnet50()
+                                                       : std::vector<Problem>{};
+  if (net != name) std::erase_if(problems, [&](const Problem& p) { return p.name != name; });
+  require(!problems.empty(), "unknown problem '", name,
+          "'; use lenet, alexnet, vgg_a, googlenet or resnet50, or one with /LAYER behind it");
+  return problems;
+}
+
+double seconds_now(int threads) {
+  if (threads > 1) {
+    using Clock = std::chrono::steady_clock;
+    return std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
+  }
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+class Bench {
+ public:
+  explicit Bench(const Arguments& arguments) : arguments_(arguments) {}
+
+  void run(const Problem& given) {
+    const Format blocked = simd_level() == SimdLevel::avx512 ? Format::blocked16 : Format::blocked8;
+    const int64_t extent = (given.extent + 2 * given.pad - given.kernel) / given.stride + 1;
+    ConvolutionProblem problem{.source = {given.batch, given.channels, given.extent, given.extent},
+                               .target = {given.batch, given.outputs, extent, extent},
+                               .kernel = {given.kernel, given.kernel},
+                               .stride = {given.stride, given.stride},
+                               .pad = {given.pad, given.pad},
+                               .dilation = {1, 1}};
+    const Format formats[] = {blocked, Format::channels_last, Format::contiguous};
+    for (const Format source : formats) {
+      for (const Format target : formats) {
+        problem.source_format = source;
+        problem.target_format = target;
+        for (const auto pass : {ConvolutionPass::forward, ConvolutionPass::backward_data,
+                                ConvolutionPass::backward_weights}) {
+          if (arguments_.pass.empty() || arguments_.pass == to_string(pass)) {
+            run(given.name, problem, pass);
+          }
+        }
+      }
+    }
+  }
+
+ private:
+  void run(const std::string& name, const ConvolutionProblem& problem, ConvolutionPass pass) {
+    for (const auto& library : convolution_libraries()) {
+      if (!arguments_.library.empty() && arguments_.library != library->name()) continue;
+      std::string why;
+      for (const auto& made :
+           library->implementations(problem, pass, ConvolutionAlgorithm::any, why)) {
+        const double seconds = fastest(*library->make(problem, pass, made), problem, pass);
+        std::printf("%-24s %-16s %13s > %-13s %-38s %9.3f ms %8.1f GFLOP/s\n", name.c_str(),
+                    std::string(to_string(pass)).c_str(),
+                    std::string(to_string(problem.source_format)).c_str(),
+                    std::string(to_string(problem.target_format)).c_str(),
+                    concat(library->name(), " ", made).c_str(), seconds * 1e3,
+                    2e-9 * problem.multiply_adds() / seconds);
+        std::fflush(stdout);
+      }
+    }
+  }
+
+  double fastest(ConvolutionPrimitive& primitive, const ConvolutionProblem& problem,
+                 ConvolutionPass pass) const {
+    Tensor x(problem.source, DType::f32, problem.source_format);
+    Tensor y(problem.target, DType::f32, problem.target_format);
+    Tensor weights(problem.weights()), gradient(problem.weights());
+    Tensor bias(Shape{problem.target[1]});
+    for (Tensor* tensor : {&x, &y, &weights, &bias}) tensor->fill(0.01);
+    double best = std::numeric_limits<double>::infinity();
+    for (int run = 0; run < arguments_.runs; ++run) {
+      const auto version = static_cast<uint64_t>(run);
+      const double start = seconds_now(arguments_.threads);
+      if (pass == ConvolutionPass::forward) {
+        primitive.forward(x.host<float>(), weights.host<float>(), version, bias.host<float>(),
+                          y.host_mut<float>());
+      } else if (pass == ConvolutionPass::backward_data) {
+        primitive.backward_data(y.host<float>(), weights.host<float>(), version,
+                                x.host_mut<float>());
+      } else {
+        primitive.backward_weights(x.host<float>(), y.host<float>(), false,
+                                   gradient.host_mut<float>(), false, bias.host_mut<float>());
+      }
+      best = std::min(best, seconds_now(arguments_.threads) - start);
+    }
+    return best;
+  }
+
+  const Arguments& arguments_;
+};
+
+Arguments parse(int count, char** values) {
+  Arguments arguments;
+  for (int i = 1; i < count; ++i) {
+    const std::string word = values[i];
+    if (!word.starts_with("--")) {
+      arguments.nets.push_back(word);
+      continue;
+    }
+    require(i + 1 < count, word, " needs a value");
+    const std::string value = values[++i];
+    if (word == "--threads") {
+      arguments.threads = std::stoi(value);
+    } else if (word == "--runs") {
+      arguments.runs = std::stoi(value);
+    } else if (word == "--pass") {
+      arguments.pass = value;
+    } else if (word == "--library") {
+      arguments.library = value;
+    } else {
+      throw Error("unknown option ", word, "; there are --threads, --runs, --pass, --library");
+    }
+  }
+  require(!arguments.nets.empty(), "name a net: lenet, alexnet, vgg_a, googlenet or resnet50");
+  return arguments;
+}
+
+}  // namespace
+}  // namespace crema
+
+int main(int count, char** values) {
+  try {
+    const crema::Arguments arguments = crema::parse(count, values);
+    omp_set_num_threads(arguments.threads);
+    crema::Registry::instance();
+    crema::Bench bench(arguments);
+    for (const std::string& net : arguments.nets) {
+      for (const auto& problem : crema::problems_of(net)) bench.run(problem);
+    }
+  } catch (const crema::Error& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+}
