@@ -60,12 +60,6 @@ void fill_inputs(Net& net, double low, double high, int classes) {
   }
 }
 
-std::vector<double> values_of(const Tensor& tensor) {
-  std::vector<double> values;
-  for (int64_t i = 0; i < tensor.count(); ++i) values.push_back(tensor.at(i));
-  return values;
-}
-
 std::vector<double> params_of(Net& net) {
   std::vector<double> values;
   for (const auto& segment : net.params().segments()) {

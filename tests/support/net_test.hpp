@@ -6,6 +6,7 @@
 
 #include "crema/net.hpp"
 #include "proto/net.pb.h"
+#include "support/values.hpp"
 
 namespace crema::test {
 
@@ -16,8 +17,6 @@ NetParameter net_param(const std::string& text);
 /// [0, classes).
 void fill_inputs(Net& net, double low = -1, double high = 1, int classes = 3);
 
-/// The values of a tensor in logical order.
-std::vector<double> values_of(const Tensor& tensor);
 /// All parameters and all their gradients, one after the other.
 std::vector<double> params_of(Net& net);
 std::vector<double> gradients_of(Net& net);

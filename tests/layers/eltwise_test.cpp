@@ -1,0 +1,142 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "support/layer_test.hpp"
+
+namespace crema::test {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsSupersetOf;
+
+std::string eltwise(const std::string& settings) {
+  return concat("layer { type: 'Eltwise' eltwise_param { ", settings, " } }");
+}
+
+LayerCase three(const std::string& settings, const Shape& shape = {2, 3, 5, 4}) {
+  return {.layer = eltwise(settings), .bottoms = {uniform(shape), uniform(shape), uniform(shape)}};
+}
+
+LayerCase given_pair(const std::string& settings) {
+  return {.layer = eltwise(settings),
+          .bottoms = {given({4}, {1, -2, 3, 0}), given({4}, {1, 5, -1, 2})}};
+}
+
+TEST(Eltwise, Sum) {
+  LayerRun run(given_pair(""));
+  run.forward();
+  EXPECT_THAT(run.top(0), ElementsAre(2, 3, 2, 2));
+}
+
+TEST(Eltwise, SumWithCoefficients) {
+  LayerRun run(given_pair("operation: SUM coeff: 2 coeff: -1"));
+  run.forward();
+  EXPECT_THAT(run.top(0), ElementsAre(1, -9, 7, -2));
+  run.set_top_diff(0, {1, 2, 3, 4});
+  run.backward();
+  EXPECT_THAT(run.bottom_diff(0), ElementsAre(2, 4, 6, 8));
+  EXPECT_THAT(run.bottom_diff(1), ElementsAre(-1, -2, -3, -4));
+}
+
+TEST(Eltwise, Product) {
+  LayerRun run(given_pair("operation: PROD"));
+  run.forward();
+  EXPECT_THAT(run.top(0), ElementsAre(1, -10, -3, 0));
+  run.set_top_diff(0, {1, 1, 1, 1});
+  run.backward();
+  EXPECT_THAT(run.bottom_diff(0), ElementsAre(1, 5, -1, 2));
+  EXPECT_THAT(run.bottom_diff(1), ElementsAre(1, -2, 3, 0));
+}
+
+// Of equal values the first is the maximum.
+TEST(Eltwise, Maximum) {
+  LayerRun run(given_pair("operation: MAX"));
+  run.forward();
+  EXPECT_THAT(run.top(0), ElementsAre(1, 5, 3, 2));
+  run.set_top_diff(0, {1, 2, 3, 4});
+  run.backward();
+  EXPECT_THAT(run.bottom_diff(0), ElementsAre(1, 0, 3, 0));
+  EXPECT_THAT(run.bottom_diff(1), ElementsAre(0, 2, 0, 4));
+}
+
+TEST(Eltwise, MaximumDoesNotHideNaN) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  LayerRun run({.layer = eltwise("operation: MAX"),
+                .bottoms = {given({2}, {nan, 1}), given({2}, {1, nan})}});
+  run.forward();
+  EXPECT_TRUE(std::isnan(run.top(0)[0]));
+  EXPECT_TRUE(std::isnan(run.top(0)[1]));
+}
+
+TEST(Eltwise, Gradients) {
+  for (const char* settings :
+       {"", "coeff: 1 coeff: -0.5 coeff: 2", "operation: MAX", "operation: PROD"}) {
+    check_gradients(three(settings));
+  }
+  LayerCase away_from_zero = three("operation: PROD stable_prod_grad: false");
+  for (Input& bottom : away_from_zero.bottoms) bottom.low = 0.5;
+  check_gradients(away_from_zero);
+}
+
+// Bottoms that get no gradient are left alone.
+TEST(Eltwise, PropagatesOnlyWhereAsked) {
+  LayerRun run(given_pair("coeff: 2 coeff: -1"));
+  run.forward();
+  run.set_top_diff(0, {1, 2, 3, 4});
+  run.backward({false, true});
+  EXPECT_THAT(run.bottom_diff(1), ElementsAre(-1, -2, -3, -4));
+}
+
+TEST(Eltwise, ReadsOnlyWhatTheOperationNeeds) {
+  EXPECT_FALSE(LayerRun(three("")).layer().backward_reads().bottom_data);
+  EXPECT_FALSE(LayerRun(three("operation: MAX")).layer().backward_reads().bottom_data);
+  EXPECT_FALSE(LayerRun(three("")).layer().backward_reads().top_data);
+  EXPECT_TRUE(LayerRun(three("operation: PROD")).layer().backward_reads().bottom_data);
+}
+
+TEST(Eltwise, AbsorbsReLU) {
+  LayerCase c = three("coeff: 1 coeff: -0.5 coeff: 2", {2, 19, 30, 7});
+  for (const char* relu : {R"(layer { type: "ReLU" })",
+                           R"(layer { type: "ReLU" relu_param { negative_slope: 0.3 } })"}) {
+    c.absorb = relu;
+    check_engines(c);
+  }
+  for (const char* other : {R"(layer { type: "Sigmoid" })",
+                            R"(layer { type: "ReLU" relu_param { negative_slope: -1 } })"}) {
+    c.absorb = other;
+    expect_error([&] { LayerRun run(c); }, {"does not absorb"});
+  }
+  LayerCase maximum = three("operation: MAX");
+  maximum.absorb = R"(layer { type: "ReLU" })";
+  expect_error([&] { LayerRun run(maximum); }, {"does not absorb"});
+}
+
+TEST(Eltwise, EveryFormat) {
+  for (const char* settings :
+       {"", "coeff: 1 coeff: -0.5 coeff: 2", "operation: MAX", "operation: PROD"}) {
+    // Odd sizes: blocked formats are padded, and vectors have a rest.
+    const auto ran = check_engines(three(settings, {2, 19, 30, 7}));
+    EXPECT_THAT(ran, IsSupersetOf({"reference contiguous", "reference channels_last",
+                                   "reference blocked8", "reference blocked16"}));
+    check_engines(three(settings, {7}));
+    check_engines(three(settings, {0, 3}));
+  }
+}
+
+TEST(Eltwise, Errors) {
+  expect_error(
+      [] {
+        LayerRun run({.layer = R"(layer { type: "Eltwise" bottom: "left" bottom: "right" })",
+                      .bottoms = {uniform({2, 3}), uniform({2, 4})}});
+      },
+      {"'left' is 2x3", "'right' is 2x4"});
+  expect_error([] { LayerRun run(three("coeff: 1")); }, {"1 coeff", "3 bottoms"});
+  expect_error([] { LayerRun run(three("operation: PROD coeff: 1 coeff: 1 coeff: 1")); },
+               {"coeff", "SUM"});
+}
+
+}  // namespace
+}  // namespace crema::test

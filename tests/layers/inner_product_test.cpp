@@ -1,0 +1,137 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "support/layer_test.hpp"
+
+namespace crema::test {
+namespace {
+
+using testing::ElementsAre;
+
+const char* const kFillers = R"(weight_filler { type: "gaussian" std: 0.5 }
+                                bias_filler { type: "uniform" min: -0.5 max: 0.5 })";
+
+std::string inner_product(const std::string& settings) {
+  return concat("layer { type: 'InnerProduct' inner_product_param { ", settings, " ", kFillers,
+                " } }");
+}
+
+LayerCase random_case(const Shape& shape, const std::string& settings) {
+  return {.layer = inner_product(settings), .bottoms = {uniform(shape)}};
+}
+
+TEST(InnerProduct, Values) {
+  LayerRun run({.layer = inner_product("num_output: 2"),
+                .bottoms = {given({2, 3}, {1, 2, 3, 4, 5, 6})},
+                .params = {{1, 0, -1, 2, 1, 0}, {10, 20}}});
+  EXPECT_EQ(run.layer().params()[0]->shape(), (Shape{2, 3}));
+  EXPECT_EQ(run.layer().params()[1]->shape(), (Shape{2}));
+  run.forward();
+  EXPECT_THAT(run.top(0), ElementsAre(8, 24, 8, 33));
+  run.set_top_diff(0, {1, 0, 0, 2});
+  run.backward();
+  EXPECT_THAT(run.bottom_diff(0), ElementsAre(1, 0, -1, 4, 2, 0));
+  EXPECT_THAT(run.gradient(0), ElementsAre(1, 2, 3, 8, 10, 12));
+  EXPECT_THAT(run.gradient(1), ElementsAre(1, 2));
+}
+
+TEST(InnerProduct, TransposedWeights) {
+  LayerRun run({.layer = inner_product("num_output: 2 transpose: true"),
+                .bottoms = {given({1, 3}, {1, 2, 3})},
+                .params = {{1, 2, 0, 1, -1, 0}, {10, 20}}});
+  EXPECT_EQ(run.layer().params()[0]->shape(), (Shape{3, 2}));
+  run.forward();
+  EXPECT_THAT(run.top(0), ElementsAre(8, 24));
+}
+
+TEST(InnerProduct, Shapes) {
+  EXPECT_EQ(LayerRun(random_case({2, 3, 4, 5}, "num_output: 7")).top_blob(0).shape(),
+            (Shape{2, 7}));
+  EXPECT_EQ(LayerRun(random_case({2, 3, 4, 5}, "num_output: 7 axis: 2")).top_blob(0).shape(),
+            (Shape{2, 3, 7}));
+  EXPECT_EQ(LayerRun(random_case({2, 3, 4}, "num_output: 7 axis: -1")).top_blob(0).shape(),
+            (Shape{2, 3, 7}));
+  EXPECT_EQ(LayerRun(random_case({6}, "num_output: 7 axis: 0")).top_blob(0).shape(), (Shape{7}));
+}
+
+TEST(InnerProduct, GradientsAndEngines) {
+  for (const char* settings : {"num_output: 3", "num_output: 3 transpose: true",
+                               "num_output: 3 bias_term: false", "num_output: 1 axis: 2"}) {
+    for (const Shape& shape : {Shape{4, 3, 2}, Shape{1, 3, 2}, Shape{17, 3, 2}}) {
+      check_gradients(random_case(shape, settings));
+      check_engines(random_case(shape, settings));
+    }
+  }
+}
+
+// Sizes at which vectors have a rest and columns of the bias are more than one group.
+TEST(InnerProduct, OddSizes) {
+  for (const char* settings : {"num_output: 301", "num_output: 301 transpose: true"}) {
+    for (int64_t rows : {1, 2, 7, 33}) check_engines(random_case({rows, 517}, settings));
+  }
+}
+
+TEST(InnerProduct, AbsorbsReLU) {
+  for (const char* relu : {"", "relu_param { negative_slope: 0.25 }"}) {
+    for (const char* settings : {"num_output: 150", "num_output: 150 bias_term: false"}) {
+      for (int64_t rows : {1, 9}) {
+        LayerCase c = random_case({rows, 20}, settings);
+        c.absorb = concat("layer { type: 'ReLU' ", relu, " }");
+        check_engines(c);
+      }
+    }
+  }
+  LayerCase c = random_case({3, 4}, "num_output: 5");
+  c.absorb = R"(layer { type: "ReLU" relu_param { negative_slope: 0.25 } })";
+  check_gradients(c);
+  for (const char* other : {R"(layer { type: "TanH" })",
+                            R"(layer { type: "ReLU" relu_param { negative_slope: -1 } })"}) {
+    c.absorb = other;
+    expect_error([&] { LayerRun run(c); }, {"does not absorb"});
+  }
+}
+
+TEST(InnerProduct, ReLUOfItsOwn) {
+  LayerRun run({.layer = inner_product("num_output: 2 relu: true negative_slope: 0.5"),
+                .bottoms = {given({1, 1}, {1})},
+                .params = {{2, -2}, {0, 0}}});
+  run.forward();
+  EXPECT_THAT(run.top(0), ElementsAre(2, -1));
+  check_gradients(random_case({3, 4}, "num_output: 5 relu: true negative_slope: 0.5"));
+}
+
+TEST(InnerProduct, FrozenParametersGetNoGradient) {
+  const LayerCase c = random_case({3, 4}, "num_output: 5");
+  LayerRun all(c), frozen(c);
+  for (auto& param : frozen.layer().params()) param->needs_gradient = false;
+  EXPECT_FALSE(frozen.layer().backward_reads().bottom_data);
+  for (LayerRun* run : {&all, &frozen}) {
+    run->forward();
+    run->backward();
+  }
+  EXPECT_EQ(frozen.bottom_diff(0), all.bottom_diff(0));
+  EXPECT_THAT(frozen.gradient(0), testing::Each(0));
+  EXPECT_THAT(frozen.gradient(1), testing::Each(0));
+}
+
+TEST(InnerProduct, FollowsNewBatchSizes) {
+  LayerRun run(random_case({2, 3, 4}, "num_output: 5"));
+  run.reshape({uniform({7, 12})});
+  run.forward();
+  EXPECT_EQ(run.top_blob(0).shape(), (Shape{7, 5}));
+  expect_error([&] { run.reshape({uniform({2, 13})}); }, {"2x13", "13 values", "12"});
+}
+
+TEST(InnerProduct, Errors) {
+  expect_error([] { LayerRun run(random_case({2, 3}, "")); }, {"num_output"});
+  expect_error([] { LayerRun run(random_case({2, 3}, "num_output: 4 axis: 2")); }, {"2", "2x3"});
+  expect_error([] { LayerRun run(random_case({2, 0}, "num_output: 4")); }, {"2x0", "axis 1"});
+  expect_error(
+      [] {
+        LayerRun run(random_case({2, 3}, "num_output: 4 relu: true negative_slope: -1"));
+      },
+      {"negative_slope -1"});
+}
+
+}  // namespace
+}  // namespace crema::test

@@ -1,0 +1,80 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "support/layer_test.hpp"
+
+namespace crema::test {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsSupersetOf;
+
+const char* const kRelu = R"(layer { type: "ReLU" })";
+const char* const kLeaky = R"(layer { type: "ReLU" relu_param { negative_slope: 0.25 } })";
+const char* const kMirrored = R"(layer { type: "ReLU" relu_param { negative_slope: -0.5 } })";
+
+TEST(ReLU, CutsOffNegativeValues) {
+  LayerRun run({.layer = kRelu, .bottoms = {given({4}, {-2, -0.5, 0, 3})}});
+  run.forward();
+  EXPECT_THAT(run.top(0), ElementsAre(0, 0, 0, 3));
+  run.set_top_diff(0, {1, 2, 3, 4});
+  run.backward();
+  EXPECT_THAT(run.bottom_diff(0), ElementsAre(0, 0, 0, 4));
+}
+
+TEST(ReLU, ScalesNegativeValuesBySlope) {
+  LayerRun run({.layer = kLeaky, .bottoms = {given({3}, {-2, 0, 3})}});
+  run.forward();
+  EXPECT_THAT(run.top(0), ElementsAre(-0.5, 0, 3));
+  run.set_top_diff(0, {1, 1, 1});
+  run.backward();
+  EXPECT_THAT(run.bottom_diff(0), ElementsAre(0.25, 0.25, 1));
+}
+
+TEST(ReLU, NaNIsNotHidden) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  LayerRun run({.layer = kRelu, .bottoms = {given({1}, {nan})}});
+  run.forward();
+  EXPECT_TRUE(std::isnan(run.top(0)[0]));
+}
+
+TEST(ReLU, ZeroHasNoSign) {
+  LayerRun run({.layer = kRelu, .bottoms = {given({1}, {-1})}});
+  run.forward();
+  EXPECT_FALSE(std::signbit(run.top(0)[0]));
+}
+
+TEST(ReLU, Gradients) {
+  for (const char* layer : {kRelu, kLeaky, kMirrored}) {
+    check_gradients({.layer = layer, .bottoms = {uniform({2, 3, 5, 4})}}, {.kink_range = 1e-4});
+  }
+}
+
+// The sign of x is that of y unless the slope is negative: only then must x be kept.
+TEST(ReLU, KeepsTheBottomOnlyForNegativeSlopes) {
+  for (const char* layer : {kRelu, kLeaky}) {
+    LayerRun run({.layer = layer, .bottoms = {uniform({2, 3})}});
+    EXPECT_FALSE(run.layer().backward_reads().bottom_data);
+    EXPECT_TRUE(run.layer().backward_reads().top_data);
+    EXPECT_TRUE(run.layer().activation().has_value());
+  }
+  LayerRun run({.layer = kMirrored, .bottoms = {uniform({2, 3})}});
+  EXPECT_TRUE(run.layer().backward_reads().bottom_data);
+  EXPECT_FALSE(run.layer().backward_reads().top_data);
+  EXPECT_FALSE(run.layer().activation().has_value());
+}
+
+TEST(ReLU, EveryFormat) {
+  const auto ran = check_engines({.layer = kLeaky, .bottoms = {uniform({2, 11, 3, 5})}});
+  EXPECT_THAT(ran, IsSupersetOf({"reference contiguous", "reference channels_last",
+                                 "reference blocked8", "reference blocked16"}));
+  check_engines({.layer = kMirrored, .bottoms = {uniform({2, 11, 3, 5})}});
+  check_engines({.layer = kRelu, .bottoms = {uniform({7})}});
+  check_engines({.layer = kRelu, .bottoms = {uniform({2, 0, 3})}});
+}
+
+}  // namespace
+}  // namespace crema::test

@@ -1,0 +1,171 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "support/layer_test.hpp"
+
+namespace crema::test {
+namespace {
+
+std::string loss(const std::string& settings = "") {
+  return concat("layer { type: 'SoftmaxWithLoss' bottom: 'score' bottom: 'label' ", settings, " }");
+}
+
+/// Two classes at equal odds: each position that counts loses log(2).
+LayerCase even_odds(const std::string& settings, const std::vector<double>& label_values) {
+  const auto n = int64_t(label_values.size());
+  return {.layer = loss(settings),
+          .bottoms = {given({n, 2}, std::vector<double>(size_t(2 * n), 3.0)),
+                      given({n}, label_values)}};
+}
+
+double loss_of(const LayerCase& c) {
+  LayerRun run(c, {.dtype = DType::f64});
+  run.forward();
+  return run.top(0).at(0);
+}
+
+TEST(SoftmaxWithLoss, Value) {
+  LayerRun run({.layer = loss(), .bottoms = {given({1, 3}, {1, 2, 3}), given({1}, {1})}});
+  run.forward();
+  const double sum = std::exp(1) + std::exp(2) + std::exp(3);
+  expect_close(run.top(0), {std::log(sum) - 2}, {1e-6, 0}, "loss");
+  EXPECT_EQ(run.top_blob(0).shape().rank(), 0);
+  run.backward();
+  expect_close(run.bottom_diff(0), {std::exp(1) / sum, std::exp(2) / sum - 1, std::exp(3) / sum},
+               {1e-6, 0}, "diff");
+}
+
+TEST(SoftmaxWithLoss, Normalization) {
+  const std::vector<double> values = {0, 1, 1, 9};
+  const double log2 = std::log(2);
+  const auto with = [&](const std::string& settings) {
+    return loss_of(even_odds(concat("loss_param { ignore_label: 9 ", settings, " }"), values));
+  };
+  EXPECT_NEAR(with(""), log2, 1e-12);
+  EXPECT_NEAR(with("normalization: VALID"), log2, 1e-12);
+  EXPECT_NEAR(with("normalization: FULL"), log2 * 3 / 4, 1e-12);
+  EXPECT_NEAR(with("normalization: BATCH_SIZE"), log2 * 3 / 4, 1e-12);
+  EXPECT_NEAR(with("normalization: NONE"), log2 * 3, 1e-12);
+  EXPECT_NEAR(with("normalization: PRE_FIXED pre_fixed_normalizer: 6"), log2 / 2, 1e-12);
+  EXPECT_NEAR(with("normalize: true"), log2, 1e-12);
+  EXPECT_NEAR(with("normalize: false"), log2 * 3 / 4, 1e-12);
+  EXPECT_NEAR(with("normalize: false normalization: VALID"), log2, 1e-12);
+}
+
+TEST(SoftmaxWithLoss, FullCountsPositionsAndBatchSizeItems) {
+  const auto with = [](const std::string& mode) {
+    return loss_of({.layer = loss(concat("loss_param { normalization: ", mode, " }")),
+                    .bottoms = {given({2, 2, 1, 3}, std::vector<double>(12, 1.0)),
+                                given({2, 1, 3}, std::vector<double>(6, 0.0))}});
+  };
+  EXPECT_NEAR(with("FULL"), std::log(2), 1e-12);
+  EXPECT_NEAR(with("BATCH_SIZE"), 3 * std::log(2), 1e-12);
+}
+
+TEST(SoftmaxWithLoss, AllIgnoredIsZero) {
+  LayerRun run(even_odds("loss_param { ignore_label: 255 }", {255, 255}));
+  run.forward();
+  EXPECT_EQ(run.top(0)[0], 0);
+  run.backward();
+  EXPECT_THAT(run.bottom_diff(0), testing::Each(0));
+}
+
+// A probability that underflows has a large loss, not one cut off at log(FLT_MIN).
+TEST(SoftmaxWithLoss, ImprobableLabels) {
+  LayerRun run({.layer = loss(), .bottoms = {given({1, 2}, {0, 500}), given({1}, {0})}});
+  run.forward();
+  EXPECT_NEAR(run.top(0)[0], 500, 1e-3);
+  run.backward();
+  expect_close(run.bottom_diff(0), {-1, 1}, {1e-6, 0}, "diff");
+}
+
+TEST(SoftmaxWithLoss, NaNIsNotHidden) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  LayerRun run({.layer = loss(), .bottoms = {given({1, 2}, {nan, 1}), given({1}, {1})}});
+  run.forward();
+  EXPECT_TRUE(std::isnan(run.top(0)[0]));
+}
+
+TEST(SoftmaxWithLoss, SecondTopIsTheProbability) {
+  LayerCase c{.layer = loss(), .bottoms = {given({1, 2}, {0, 0}), given({1}, {1})}, .tops = 2};
+  for (const bool trains : {true, false}) {
+    LayerRun run(c, {.trains = trains});
+    run.forward();
+    expect_close(run.top(0), {std::log(2)}, {1e-6, 0}, "loss");
+    expect_close(run.top(1), {0.5, 0.5}, {1e-6, 0}, "probability");
+  }
+  c.bottoms = {uniform({3, 4, 2}, -2, 2), labels({3, 2}, 4)};
+  check_engines(c);
+}
+
+TEST(SoftmaxWithLoss, LabelSmoothing) {
+  const LayerCase plain{.layer = loss(), .bottoms = {given({1, 3}, {1, 2, 4}), given({1}, {1})}};
+  LayerCase smooth = plain;
+  smooth.layer = loss("loss_param { label_smoothing: 0.3 }");
+  // 0.7 of the loss at the label, and 0.1 of that at every class.
+  const double log_sum = std::log(std::exp(1) + std::exp(2) + std::exp(4));
+  const double expected = 0.7 * (log_sum - 2) + 0.1 * (3 * log_sum - 7);
+  EXPECT_NEAR(loss_of(smooth), expected, 1e-7);
+}
+
+TEST(SoftmaxWithLoss, Gradients) {
+  const std::vector<Input> rows = {uniform({6, 5}, -2, 2), labels({6}, 5)};
+  for (const char* settings : {"", "loss_weight: 0.3", "loss_param { ignore_label: 1 }",
+                               "loss_param { normalization: NONE }",
+                               "loss_param { label_smoothing: 0.2 ignore_label: 2 }"}) {
+    check_gradients({.layer = loss(settings), .bottoms = rows});
+    check_engines({.layer = loss(settings), .bottoms = rows});
+  }
+  const LayerCase spatial{.layer = loss("loss_param { ignore_label: 0 }"),
+                          .bottoms = {uniform({2, 4, 3, 3}, -2, 2), labels({2, 1, 3, 3}, 4)}};
+  check_gradients(spatial);
+  check_engines(spatial);
+  check_gradients({.layer = loss("softmax_param { axis: -1 }"),
+                   .bottoms = {uniform({2, 3, 4}, -2, 2), labels({2, 3}, 4)}});
+}
+
+TEST(SoftmaxWithLoss, NoGradientForLabels) {
+  LayerRun run({.layer = loss(), .bottoms = {uniform({2, 3}), labels({2}, 3)}});
+  EXPECT_TRUE(run.layer().can_propagate(0));
+  EXPECT_FALSE(run.layer().can_propagate(1));
+  EXPECT_FALSE(run.layer().allow_force_backward(1));
+}
+
+// The digits' labels 5 to 9 with num_output: 5 were read beyond the scores once.
+TEST(SoftmaxWithLoss, LabelOutOfRange) {
+  std::vector<double> values(20, 0.0);
+  values[12] = 7;
+  LayerRun run({.layer = loss(), .bottoms = {uniform({20, 5}), given({20}, values)}});
+  expect_error([&] { run.forward(); },
+               {"label 7 at position 12 of the batch is outside [0, 5)", "num_output"});
+  for (const double bad : {-1.0, 5.0, 1.5, 1e30, std::numeric_limits<double>::quiet_NaN()}) {
+    run.bottom_values(1)[12] = bad;
+    expect_error([&] { run.forward(); }, {"position 12", "[0, 5)"});
+  }
+}
+
+TEST(SoftmaxWithLoss, LabelOutOfRangeInAnImage) {
+  LayerRun run(
+      {.layer = loss(), .bottoms = {uniform({2, 4, 1, 3}), given({2, 3}, {0, 1, 2, 3, 4, 0})}});
+  expect_error([&] { run.forward(); }, {"label 4 at position 1 of item 1 of the batch", "[0, 4)"});
+}
+
+TEST(SoftmaxWithLoss, Errors) {
+  expect_error(
+      [] {
+        LayerRun run({.layer = loss(), .bottoms = {uniform({4, 5}), labels({3}, 5)}});
+      },
+      {"'score' (4x5)", "'label' (3)", "4 positions", "3 labels"});
+  expect_error(
+      [] {
+        LayerRun run({.layer = loss("loss_param { label_smoothing: 1 }"),
+                      .bottoms = {uniform({4, 5}), labels({4}, 5)}});
+      },
+      {"label_smoothing 1", "[0, 1)"});
+}
+
+}  // namespace
+}  // namespace crema::test

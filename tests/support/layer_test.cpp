@@ -1,0 +1,454 @@
+#include "support/layer_test.hpp"
+
+#include <google/protobuf/text_format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/dispatch.hpp"
+#include "crema/random.hpp"
+#include "crema/registry.hpp"
+#include "proto/layer.pb.h"
+#include "proto/net.pb.h"
+
+namespace crema::test {
+namespace {
+
+constexpr uint64_t kTopDiffStream = 1000;
+constexpr uint64_t kParameterStream = 2000;
+
+std::vector<double> draw(const Input& input, uint64_t seed, uint64_t stream) {
+  Random random(seed, stream);
+  std::vector<double> values(static_cast<size_t>(input.shape.count()));
+  for (double& value : values) {
+    value = input.classes > 0 ? static_cast<double>(random.below(uint64_t(input.classes)))
+                              : random.uniform(input.low, input.high);
+  }
+  return values;
+}
+
+LayerParameter parse(const LayerCase& layer_case) {
+  NetParameter net;
+  require(google::protobuf::TextFormat::ParseFromString(layer_case.layer, &net) &&
+              net.layer_size() == 1,
+          "a LayerCase takes the text of one layer, not: ", layer_case.layer);
+  LayerParameter param = net.layer(0);
+  if (!param.has_name()) param.set_name("op");
+  if (param.bottom_size() == 0) {
+    for (size_t i = 0; i < layer_case.bottoms.size(); ++i) param.add_bottom(concat("bottom", i));
+  }
+  if (param.top_size() == 0) {
+    for (int i = 0; i < layer_case.tops; ++i) param.add_top(concat("top", i));
+  }
+  param.set_phase(layer_case.phase == Phase::train ? TRAIN : TEST);
+  return param;
+}
+
+void write(Tensor& tensor, const std::vector<double>& values) {
+  require(int64_t(values.size()) == tensor.count(), values.size(), " values for a tensor of ",
+          tensor.shape().str());
+  Tensor source(tensor.shape(), DType::f64);
+  std::copy(values.begin(), values.end(), source.host_overwrite<double>());
+  tensor.copy_from(source);
+}
+
+void poison(Tensor& tensor) {
+  dispatch_float(tensor.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    std::fill_n(tensor.host_overwrite<T>(), tensor.storage(), std::numeric_limits<T>::quiet_NaN());
+  });
+}
+
+/// Layout: (N, ceil(C/b), spatial, b).
+void expect_zero_padding(const Tensor& tensor, const std::string& what) {
+  const int64_t block = block_of(tensor.format());
+  if (block == 1) return;
+  const Shape& shape = tensor.shape();
+  const int64_t blocks = (shape[1] + block - 1) / block, spatial = shape.count(2);
+  dispatch_float(tensor.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    const T* data = tensor.host<T>();
+    for (int64_t i = 0; i < tensor.storage(); ++i) {
+      const int64_t channel = (i / (block * spatial)) % blocks * block + i % block;
+      if (channel >= shape[1] && data[i] != T{0}) {
+        ADD_FAILURE() << what << ": padding in " << to_string(tensor.format()) << " holds "
+                      << data[i] << " at " << i;
+        return;
+      }
+    }
+  });
+}
+
+std::string name_of(const FormatOption& option) {
+  const std::string bottom(to_string(option.bottom)), top(to_string(option.top));
+  return bottom == top ? bottom : concat(bottom, "->", top);
+}
+
+}  // namespace
+
+Input uniform(Shape shape, double low, double high) { return {std::move(shape), {}, low, high, 0}; }
+
+Input given(Shape shape, std::vector<double> values) {
+  return {std::move(shape), std::move(values), -1, 1, 0};
+}
+
+Input labels(Shape shape, int64_t classes) { return {std::move(shape), {}, -1, 1, classes}; }
+
+LayerRun::LayerRun(const LayerCase& layer_case, const RunOptions& options)
+    : run_(options), seed_(layer_case.seed) {
+  ContextOptions context;
+  context.engine = options.engine;
+  context.seed = layer_case.seed;
+  context_ = std::make_unique<Context>(std::move(context));
+  make_layer(layer_case);
+  take_inputs(layer_case.bottoms);
+  layer_->setup(bottoms_, tops_);
+  make_params(layer_case);
+  layer_->reshape(bottoms_, tops_);
+  if (!layer_case.absorb.empty()) {
+    next_case_ = {.layer = layer_case.absorb,
+                  .bottoms = {uniform(tops_[0]->shape())},
+                  .phase = layer_case.phase,
+                  .seed = layer_case.seed};
+    if (options.fuse) {
+      absorbed_ = Registry::instance().make(parse(next_case_), *context_);
+      require(layer_->absorb(*absorbed_), "the layer does not absorb ", layer_case.absorb);
+    } else {
+      next_ = std::make_unique<LayerRun>(next_case_, RunOptions{.dtype = options.dtype});
+    }
+  }
+  shape_and_prepare();
+}
+
+LayerRun::~LayerRun() = default;
+
+void LayerRun::make_layer(const LayerCase& layer_case) {
+  const LayerParameter param = parse(layer_case);
+  layer_ = Registry::instance().make(param, *context_);
+  layer_->set_dtype(run_.dtype);
+  layer_->set_trains(run_.trains);
+  for (const std::string& name : param.bottom()) {
+    bottoms_.push_back(bottom_store_.emplace_back(std::make_unique<Blob>(name)).get());
+  }
+  for (const std::string& name : param.top()) {
+    tops_.push_back(top_store_.emplace_back(std::make_unique<Blob>(name)).get());
+  }
+  for (auto* blobs : {&bottoms_, &tops_}) {
+    for (Blob* blob : *blobs) {
+      blob->data.set_layout(run_.dtype, Format::contiguous);
+      blob->diff.set_layout(run_.dtype, Format::contiguous);
+    }
+  }
+}
+
+void LayerRun::make_params(const LayerCase& layer_case) {
+  std::vector<ParameterArena::Segment> segments;
+  for (int i = 0; i < num_params(); ++i) {
+    Parameter& p = *layer_->params()[i];
+    segments.push_back({&p, layer_->name(), i, 0, p.shape().count(), p.lr_mult, p.decay_mult});
+  }
+  arena_.build(std::move(segments), run_.dtype, run_.trains);
+  for (int i = 0; i < num_params(); ++i) {
+    Parameter& p = *layer_->params()[i];
+    p.filler().fill(p.data, seed_, kParameterStream + uint64_t(i));
+    if (size_t(i) < layer_case.params.size() && !layer_case.params[i].empty()) {
+      write(p.data, layer_case.params[i]);
+    }
+    param_values_.push_back(values_of(p.data));
+  }
+}
+
+void LayerRun::take_inputs(const std::vector<Input>& inputs) {
+  require(inputs.size() == bottoms_.size(), inputs.size(), " inputs for ", bottoms_.size(),
+          " bottoms");
+  bottom_values_.clear();
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    bottoms_[i]->reshape(inputs[i].shape);
+    bottom_values_.push_back(inputs[i].values.empty() ? draw(inputs[i], seed_, i)
+                                                      : inputs[i].values);
+  }
+}
+
+void LayerRun::reshape(const std::vector<Input>& inputs) {
+  require(next_ == nullptr, "reshape() of an unfused LayerRun is not there");
+  take_inputs(inputs);
+  layer_->reshape(bottoms_, tops_);
+  shape_and_prepare();
+}
+
+void LayerRun::shape_and_prepare() {
+  options_ = layer_->options(bottoms_, tops_);
+  require(!options_.empty() && run_.option < int(options_.size()), "option ", run_.option, " of ",
+          options_.size());
+  chosen_ = std::max(run_.option, 0);
+  for (int i = 0; run_.option < 0 && i < int(options_.size()); ++i) {
+    if (options_[i].bottom == Format::contiguous && options_[i].top == Format::contiguous) {
+      chosen_ = i;
+      break;
+    }
+  }
+  const auto lay_out = [&](Blob& blob, Format format) {
+    if (blob.shape().rank() < 3) format = Format::contiguous;
+    for (Tensor* tensor : {&blob.data, &blob.diff}) tensor->set_layout(run_.dtype, format);
+  };
+  for (Blob* blob : bottoms_) lay_out(*blob, option().bottom);
+  for (Blob* blob : tops_) lay_out(*blob, option().top);
+  if (run_.in_place) share_memory();
+  layer_->prepare(option(), bottoms_, tops_);
+  draw_top_diffs();
+}
+
+void LayerRun::share_memory() {
+  for (auto [from, to] : {std::pair{&bottoms_[0]->data, &tops_[0]->data},
+                          std::pair{&tops_[0]->diff, &bottoms_[0]->diff}}) {
+    require(from->bytes() == to->bytes(), "in place needs memory of one size");
+    from->bind(std::make_shared<Memory>(from->bytes()));
+    to->bind(from->memory());
+  }
+}
+
+void LayerRun::draw_top_diffs() {
+  const LayerParameter& param = layer_->param();
+  std::vector<double> weights;
+  for (int i = 0; i < num_tops(); ++i) {
+    weights.push_back(i < param.loss_weight_size() ? param.loss_weight(i)
+                                                   : layer_->default_loss_weight(i));
+  }
+  const bool is_loss = std::any_of(weights.begin(), weights.end(), [](double w) { return w != 0; });
+  top_diffs_.clear();
+  for (int i = 0; i < num_tops(); ++i) {
+    const Shape& shape = tops_[i]->shape();
+    top_diffs_.push_back(is_loss ? std::vector<double>(size_t(shape.count()), weights[i])
+                                 : draw(uniform(shape), seed_, kTopDiffStream + uint64_t(i)));
+  }
+}
+
+void LayerRun::poison_forward() {
+  const BackwardReads reads = layer_->backward_reads();
+  if (!reads.bottom_data && !(run_.in_place && reads.top_data)) {
+    for (Blob* blob : bottoms_) poison(blob->data);
+  }
+  if (!reads.top_data && !(run_.in_place && reads.bottom_data)) {
+    for (Blob* blob : tops_) poison(blob->data);
+  }
+}
+
+void LayerRun::forward() {
+  for (Blob* blob : tops_) poison(blob->data);
+  for (int i = 0; i < num_bottoms(); ++i) write(bottoms_[i]->data, bottom_values_[i]);
+  for (int i = 0; i < num_params(); ++i) write(layer_->params()[i]->data, param_values_[i]);
+  layer_->forward(bottoms_, tops_);
+  top_values_.clear();
+  for (Blob* blob : tops_) {
+    expect_zero_padding(blob->data, blob->name);
+    top_values_.push_back(values_of(blob->data));
+  }
+  if (next_) {
+    next_->bottom_values(0) = top_values_[0];
+    next_->forward();
+    top_values_[0] = next_->top(0);
+  }
+}
+
+void LayerRun::backward() {
+  std::vector<bool> propagate;
+  for (int i = 0; i < num_bottoms(); ++i) propagate.push_back(layer_->can_propagate(i));
+  backward(propagate);
+}
+
+void LayerRun::backward(const std::vector<bool>& propagate) {
+  std::vector<double> through_next;
+  if (next_) {
+    next_->set_top_diff(0, top_diffs_[0]);
+    next_->backward();
+    through_next = next_->bottom_diff(0);
+  }
+  poison_forward();
+  for (int i = 0; i < num_bottoms(); ++i) {
+    if (propagate[i]) {
+      poison(bottoms_[i]->diff);
+    } else if (!(run_.in_place && i == 0)) {
+      bottoms_[i]->diff.unbind();
+    }
+  }
+  for (int i = 0; i < num_tops(); ++i) {
+    write(tops_[i]->diff, next_ && i == 0 ? through_next : top_diffs_[i]);
+  }
+  layer_->backward(tops_, propagate, bottoms_);
+  for (int i = 0; i < num_bottoms(); ++i) {
+    const std::string what = concat("diff of ", bottoms_[i]->name);
+    if (propagate[i]) {
+      expect_zero_padding(bottoms_[i]->diff, what);
+    } else if (!(run_.in_place && i == 0)) {
+      EXPECT_FALSE(bottoms_[i]->diff.has_memory()) << what << " was touched, but nobody wants it";
+    }
+  }
+}
+
+void LayerRun::clear_gradients() { arena_.clear_gradients(); }
+
+std::vector<double> LayerRun::bottom_diff(int i) const { return values_of(bottoms_[i]->diff); }
+
+std::vector<double> LayerRun::param(int i) const { return values_of(layer_->params()[i]->data); }
+
+std::vector<double> LayerRun::gradient(int i) { return values_of(layer_->params()[i]->gradient()); }
+
+double LayerRun::objective() const {
+  double sum = 0;
+  for (int t = 0; t < static_cast<int>(tops_.size()); ++t) {
+    const std::vector<double>& values = top(t);
+    for (size_t i = 0; i < values.size(); ++i) {
+      // A diff of 0 also stands for tops that nobody differentiates, whatever they hold.
+      if (top_diffs_[t][i] != 0) sum += values[i] * top_diffs_[t][i];
+    }
+  }
+  return sum;
+}
+
+void expect_close(const std::vector<double>& actual, const std::vector<double>& expected,
+                  const Tolerance& tolerance, const std::string& what) {
+  ASSERT_EQ(actual.size(), expected.size()) << what;
+  for (size_t i = 0; i < actual.size(); ++i) {
+    const double allowed = tolerance.absolute + tolerance.relative * std::abs(expected[i]);
+    // Also false for NaN.
+    if (!(std::abs(actual[i] - expected[i]) <= allowed)) {
+      ADD_FAILURE() << what << " [" << i << "] of " << actual.size() << " is " << actual[i]
+                    << ", expected " << expected[i] << " within " << allowed;
+      return;
+    }
+  }
+}
+
+namespace {
+
+/// The derivative of the objective by `value`, which `run` reads in its forward.
+double central_difference(LayerRun& run, double& value, double step) {
+  const double kept = value;
+  value = kept + step;
+  run.forward();
+  const double above = run.objective();
+  value = kept - step;
+  run.forward();
+  const double below = run.objective();
+  value = kept;
+  return (above - below) / (2 * step);
+}
+
+void compare_with_numeric(LayerRun& run, std::vector<double>& values,
+                          const std::vector<double>& analytic, const GradientCheck& check,
+                          bool has_kink, const std::string& what) {
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (has_kink && std::abs(values[i] - check.kink) <= check.kink_range) continue;
+    const double numeric = central_difference(run, values[i], check.step);
+    const double scale = std::max({1.0, std::abs(numeric), std::abs(analytic[i])});
+    if (!(std::abs(numeric - analytic[i]) <= check.tolerance * scale)) {
+      ADD_FAILURE() << "gradient of " << what << " [" << i << "] at " << values[i] << ": analytic "
+                    << analytic[i] << ", numeric " << numeric;
+      return;
+    }
+  }
+}
+
+}  // namespace
+
+void check_gradients(const LayerCase& layer_case, const GradientCheck& check) {
+  SCOPED_TRACE(concat("gradients of ", layer_case.layer));
+  const RunOptions f64{.dtype = DType::f64};
+  LayerRun run(layer_case, f64), probe(layer_case, f64);
+  run.forward();
+  run.backward();
+  std::vector<int> bottoms = check.bottoms;
+  for (int i = 0; check.bottoms.empty() && i < run.num_bottoms(); ++i) {
+    if (run.layer().can_propagate(i)) bottoms.push_back(i);
+  }
+  for (int i : bottoms) {
+    compare_with_numeric(probe, probe.bottom_values(i), run.bottom_diff(i), check,
+                         check.kink_range > 0, concat("bottom ", i));
+  }
+  for (int i = 0; i < run.num_params(); ++i) {
+    if (!run.layer().params()[i]->learnable) continue;
+    const std::vector<double> once = run.gradient(i);
+    compare_with_numeric(probe, probe.param_values(i), once, check, false, concat("parameter ", i));
+
+    run.forward();
+    run.backward();
+    std::vector<double> twice = run.gradient(i);
+    for (double& value : twice) value /= 2;
+    expect_close(twice, once, {1e-10, 1e-10}, concat("half of parameter ", i, " after two passes"));
+
+    run.clear_gradients();
+    run.forward();
+    run.backward(std::vector<bool>(size_t(run.num_bottoms()), false));
+    expect_close(run.gradient(i), once, {1e-10, 1e-10},
+                 concat("parameter ", i, " where no bottom wants a diff"));
+  }
+}
+
+namespace {
+
+void compare_runs(LayerRun& run, LayerRun& truth, const Tolerance& tolerance) {
+  run.forward();
+  for (int i = 0; i < run.num_tops(); ++i) {
+    expect_close(run.top(i), truth.top(i), tolerance, concat("top ", i));
+  }
+  run.backward();
+  for (int i = 0; i < run.num_bottoms(); ++i) {
+    if (!run.layer().can_propagate(i)) continue;
+    expect_close(run.bottom_diff(i), truth.bottom_diff(i), tolerance, concat("diff of bottom ", i));
+  }
+  for (int i = 0; i < run.num_params(); ++i) {
+    expect_close(run.param(i), truth.param(i), tolerance, concat("parameter ", i));
+    if (!run.layer().params()[i]->learnable) continue;
+    expect_close(run.gradient(i), truth.gradient(i), tolerance, concat("gradient ", i));
+  }
+}
+
+/// By the rules that a net goes by.
+bool may_run_in_place(LayerRun& run) {
+  const InPlace in_place = run.layer().in_place();
+  const Tensor &bottom = run.bottom_blob(0).data, &top = run.top_blob(0).data;
+  if (in_place == InPlace::never || bottom.bytes() != top.bytes()) return false;
+  return in_place == InPlace::alias || !run.layer().backward_reads().bottom_data;
+}
+
+}  // namespace
+
+std::vector<std::string> check_engines(const LayerCase& layer_case, const Tolerance& tolerance,
+                                       const std::vector<std::string>& refusing) {
+  SCOPED_TRACE(concat("engines of ", layer_case.layer));
+  LayerRun truth(layer_case, {.dtype = DType::f64, .fuse = false});
+  truth.forward();
+  truth.backward();
+
+  std::vector<std::string> engines = {"reference"}, ran;
+  for (const EngineEntry* entry :
+       Registry::instance().engines(truth.layer().type(), DeviceType::cpu)) {
+    engines.push_back(entry->name);
+  }
+  for (const std::string& engine : engines) {
+    SCOPED_TRACE(concat("engine ", engine));
+    if (std::find(refusing.begin(), refusing.end(), engine) != refusing.end()) {
+      expect_error([&] { LayerRun(layer_case, {.engine = engine}); }, {engine});
+      continue;
+    }
+    const size_t count = LayerRun(layer_case, {.engine = engine}).options().size();
+    for (size_t option = 0; option < count; ++option) {
+      RunOptions options{.engine = engine, .option = int(option)};
+      LayerRun run(layer_case, options);
+      SCOPED_TRACE(name_of(run.option()));
+      EXPECT_EQ(run.layer().engine_name(), engine);
+      compare_runs(run, truth, tolerance);
+      ran.push_back(concat(engine, " ", name_of(run.option())));
+      if (!may_run_in_place(run)) continue;
+      SCOPED_TRACE("in place");
+      options.in_place = true;
+      LayerRun in_place(layer_case, options);
+      compare_runs(in_place, truth, tolerance);
+    }
+  }
+  return ran;
+}
+
+}  // namespace crema::test

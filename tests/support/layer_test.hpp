@@ -1,0 +1,167 @@
+// Tests of one layer outside a net.
+//
+//   LayerCase c{.layer = R"(layer { type: "InnerProduct" inner_product_param { num_output: 3 } })",
+//               .bottoms = {uniform({2, 4})}, .params = {{...12 values}, {...3 values}}};
+//   LayerRun run(c);                       // setup, reshape, options, prepare, as the net does it
+//   run.forward();
+//   EXPECT_THAT(run.top(0), Pointwise(DoubleNear(1e-6), {...}));
+//   check_gradients(c);                    // numerically, in f64
+//   check_engines(c);                      // every engine and format against the reference in f64
+//   expect_error([&] { LayerRun{c}; }, {"num_output", "3"});
+//
+// All values are doubles in logical order, whatever the layer's dtype and format are.
+//
+// A run is as hostile as a net may be: tops, bottom diffs and the padding of blocked formats hold
+// NaN before they are written, and what Layer::backward_reads() does not name is NaN in backward.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "crema/layer.hpp"
+#include "crema/parameter_arena.hpp"
+#include "support/expect_error.hpp"
+#include "support/values.hpp"
+
+namespace crema::test {
+
+/// What a bottom holds: given values, or numbers drawn by Philox from (seed of the case, its
+/// place).
+struct Input {
+  Shape shape;
+  std::vector<double> values;
+  double low = -1, high = 1;  // drawn uniformly from [low, high)
+  int64_t classes = 0;        // not 0: whole numbers in [0, classes)
+};
+Input uniform(Shape shape, double low = -1, double high = 1);
+Input given(Shape shape, std::vector<double> values);
+Input labels(Shape shape, int64_t classes);
+
+struct LayerCase {
+  /// `layer { ... }`. Name, bottoms and tops may be left out: "op", "bottom0", ..., "top0", ...
+  std::string layer;
+  std::vector<Input> bottoms = {};
+  /// Tops where the text names none.
+  int tops = 1;
+  Phase phase = Phase::train;
+  /// Values of the parameters in order; those missing or empty come from their fillers.
+  std::vector<std::vector<double>> params = {};
+  /// `layer { ... }` that Layer::absorb is to take over; "" for none.
+  std::string absorb = {};
+  uint64_t seed = 1701;
+};
+
+struct RunOptions {
+  DType dtype = DType::f32;
+  /// Engine to force, "" for the layer's own choice among its options.
+  std::string engine = "reference";
+  /// Which of the layer's options; -1 for the first that is contiguous on both sides, or else the
+  /// first.
+  int option = -1;
+  /// Top 0 in the memory of bottom 0, and bottom 0's diff in that of top 0's.
+  bool in_place = false;
+  /// Off: `absorb` is run as a layer of its own behind this one.
+  bool fuse = true;
+  bool trains = true;
+};
+
+/// A layer with its blobs and parameters.
+class LayerRun {
+ public:
+  explicit LayerRun(const LayerCase& layer_case, const RunOptions& options = {});
+  ~LayerRun();
+
+  Layer& layer() { return *layer_; }
+  Context& context() { return *context_; }
+  /// What the layer offered, and which of them it runs.
+  const std::vector<FormatOption>& options() const { return options_; }
+  const FormatOption& option() const { return options_[chosen_]; }
+  Blob& bottom_blob(int i) { return *bottoms_[i]; }
+  Blob& top_blob(int i) { return *tops_[i]; }
+  int num_bottoms() const { return static_cast<int>(bottoms_.size()); }
+  int num_tops() const { return static_cast<int>(tops_.size()); }
+  int num_params() const { return static_cast<int>(layer_->params().size()); }
+
+  /// Gives the bottoms other shapes and values, as a net does between two batches.
+  void reshape(const std::vector<Input>& inputs);
+  /// Writes bottoms and parameters anew, then runs.
+  void forward();
+  /// The diffs that backward starts from; without it they are drawn from [-1, 1), or, where some
+  /// top has a loss weight, are these weights.
+  void set_top_diff(int i, std::vector<double> values) { top_diffs_[i] = std::move(values); }
+  void backward();
+  /// With explicit flags; by default all that Layer::can_propagate allows.
+  void backward(const std::vector<bool>& propagate);
+  void clear_gradients();
+
+  /// As the last forward left it.
+  const std::vector<double>& top(int i) const { return top_values_[i]; }
+  const std::vector<double>& top_diff(int i) const { return top_diffs_[i]; }
+  std::vector<double> bottom_diff(int i) const;
+  std::vector<double> param(int i) const;
+  std::vector<double> gradient(int i);
+  /// What forward gives bottom i and parameter i; change them in place.
+  std::vector<double>& bottom_values(int i) { return bottom_values_[i]; }
+  std::vector<double>& param_values(int i) { return param_values_[i]; }
+  /// Sum over tops of top * top diff: what bottom diffs and gradients are the derivatives of.
+  double objective() const;
+
+ private:
+  void make_layer(const LayerCase& layer_case);
+  void make_params(const LayerCase& layer_case);
+  void take_inputs(const std::vector<Input>& inputs);
+  void shape_and_prepare();
+  void share_memory();
+  void draw_top_diffs();
+  void poison_forward();
+
+  RunOptions run_;
+  uint64_t seed_;
+  std::unique_ptr<Context> context_;
+  std::unique_ptr<Layer> layer_;
+  std::vector<std::unique_ptr<Blob>> bottom_store_, top_store_;
+  std::vector<Blob*> bottoms_, tops_;
+  ParameterArena arena_;
+  std::vector<FormatOption> options_;
+  int chosen_ = 0;
+  std::vector<std::vector<double>> bottom_values_, param_values_, top_values_, top_diffs_;
+  std::unique_ptr<Layer> absorbed_;  // a part of layer_ by now
+  LayerCase next_case_;              // of next_, when it is not fused
+  std::unique_ptr<LayerRun> next_;
+};
+
+struct GradientCheck {
+  double step = 1e-5;
+  /// |numeric - analytic| <= tolerance * max(1, |numeric|, |analytic|)
+  double tolerance = 1e-6;
+  /// Bottoms' values within kink_range of kink are not checked.
+  double kink = 0, kink_range = 0;
+  /// Bottoms to check; empty: all that Layer::can_propagate allows.
+  std::vector<int> bottoms = {};
+};
+
+/// Compares backward of the reference in f64 with central differences of forward, for bottoms and
+/// learnable parameters. Also: a second backward adds to the parameters' gradients, and they are
+/// the same when no bottom wants a diff.
+void check_gradients(const LayerCase& layer_case, const GradientCheck& check = {});
+
+struct Tolerance {
+  double absolute = 1e-5;
+  double relative = 1e-4;
+};
+
+/// Runs every engine of the CPU, the reference included, in f32, in each of its format options, in
+/// place too where it may, and compares tops, bottom diffs and gradients with the reference in f64,
+/// contiguous, unfused. Proves that the engine asked for is the one that ran. Returns what ran:
+/// "onednn channels_last", or "onednn contiguous->blocked16" where the sides differ. Engines named
+/// in `refusing` must refuse instead, with an Error that says why.
+std::vector<std::string> check_engines(const LayerCase& layer_case, const Tolerance& tolerance = {},
+                                       const std::vector<std::string>& refusing = {});
+
+/// Fails unless |a - b| <= absolute + relative * |b| everywhere; names the first place that
+/// differs.
+void expect_close(const std::vector<double>& actual, const std::vector<double>& expected,
+                  const Tolerance& tolerance, const std::string& what);
+
+}  // namespace crema::test
