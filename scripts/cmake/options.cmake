@@ -30,7 +30,7 @@ if(CREMA_CCACHE)
   endif()
 endif()
 
-# Language level and sanitizers, which generated code shares with ours.
+# The language level, which generated code shares with ours.
 function(crema_base_flags target)
   target_compile_features(${target} PRIVATE cxx_std_20)
   # By hand, since CMake 3.25 does not know that nvcc has C++20.
@@ -38,11 +38,6 @@ function(crema_base_flags target)
   set_target_properties(${target} PROPERTIES
     CXX_EXTENSIONS OFF
     POSITION_INDEPENDENT_CODE ON)
-  if(CREMA_SANITIZE)
-    set(flags -fsanitize=${CREMA_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
-    target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${flags}>")
-    target_link_options(${target} PUBLIC -fsanitize=${CREMA_SANITIZE})
-  endif()
 endfunction()
 
 # Everything that our own sources are compiled with. Binaries are shipped, so the processor is never
@@ -64,4 +59,9 @@ function(crema_flags target)
   target_compile_options(${target} PRIVATE
     "$<$<COMPILE_LANGUAGE:CXX>:${warnings};${arithmetic}>"
     "$<$<COMPILE_LANGUAGE:CUDA>:${cuda_warnings};--expt-relaxed-constexpr>")
+  if(CREMA_SANITIZE)
+    set(flags -fsanitize=${CREMA_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+    target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${flags}>")
+    target_link_options(${target} PUBLIC -fsanitize=${CREMA_SANITIZE})
+  endif()
 endfunction()
