@@ -25,7 +25,7 @@ constexpr double kValues = 1e-4;     // relative tolerance of values
 constexpr double kGradients = 1e-3;  // of gradients, and of parameters after training
 
 struct Counts {
-  int passed = 0, failed = 0, unsupported = 0;
+  int passed = 0, failed = 0, unsupported = 0, refused = 0;
 };
 
 void load_params(const Case& golden, const std::string& kind, Net& net) {
@@ -192,6 +192,10 @@ void run_and_print(const std::filesystem::path& path, Context& context, Counts& 
       ++counts.failed;
       verdict = "FAIL " + (result.compared() ? result.failure() : "nothing was compared");
     }
+  } catch (const Error& error) {
+    const bool refused = error.message().find("refuses this problem") != std::string::npos;
+    ++(refused ? counts.refused : counts.failed);
+    verdict = concat(refused ? "refused " : "FAIL ", error.what());
   } catch (const std::exception& error) {
     ++counts.failed;
     verdict = concat("FAIL ", error.what());
@@ -226,9 +230,10 @@ int run(const std::vector<std::string>& words) {
       run_and_print(path, context, counts);
     }
   }
-  std::printf("%d passed, %d failed, %d unsupported-type\n", counts.passed, counts.failed,
-              counts.unsupported);
-  require(counts.passed + counts.failed + counts.unsupported > 0, "no case was found");
+  std::printf("%d passed, %d failed, %d unsupported-type, %d refused\n", counts.passed,
+              counts.failed, counts.unsupported, counts.refused);
+  require(counts.passed + counts.failed + counts.unsupported + counts.refused > 0,
+          "no case was found");
   return counts.failed ? 1 : 0;
 }
 
