@@ -60,9 +60,6 @@ void LmdbEnvironment::check(int code, const char* action) const {
     case EPERM:
       hint = "; check who may read data.mdb";
       break;
-    case ENOENT:
-      hint = "; data.mdb is missing or empty: copy or convert it again";
-      break;
     default:
       break;
   }
@@ -76,6 +73,8 @@ std::shared_ptr<LmdbEnvironment> LmdbEnvironment::open(const std::string& folder
   if (::stat(file.c_str(), &status) != 0) {
     throw Error("LMDB '", folder, "': cannot open data.mdb: ", mdb_strerror(errno));
   }
+  require(status.st_size > 0, "LMDB '", folder,
+          "': data.mdb is an empty file; copy or convert it again");
   const OpenEnvironments::Id id{status.st_dev, status.st_ino};
 
   OpenEnvironments& all = open_environments();

@@ -16,7 +16,7 @@ namespace crema {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr size_t kFirstMapSize = size_t{256} << 20;
+constexpr size_t kFirstMapSize = size_t{16} << 20;
 constexpr size_t kBatchRecords = 1000;
 constexpr size_t kBatchBytes = size_t{16} << 20;
 constexpr const char* kLockName = "writer.lock";

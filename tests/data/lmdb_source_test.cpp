@@ -1,0 +1,249 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <lmdb.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <set>
+#include <thread>
+
+#include "crema/error.hpp"
+#include "data/lmdb_environment.hpp"
+#include "data/record_source.hpp"
+#include "support/database.hpp"
+#include "support/expect_error.hpp"
+
+namespace crema {
+namespace {
+
+namespace fs = std::filesystem;
+using test::Records;
+using test::ScratchFolder;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+/// Records whose sizes go through inline values and overflow pages.
+Records various(int count) {
+  Records records;
+  for (int i = 0; i < count; ++i) {
+    char key[32];
+    std::snprintf(key, sizeof key, "%05d_%s", i,
+                  std::string(static_cast<size_t>(i % 20), 'k').c_str());
+    records.emplace_back(key,
+                         std::string(static_cast<size_t>(i * 37 % 6000), static_cast<char>(i)));
+  }
+  return records;
+}
+
+struct Notes {
+  std::vector<std::string> texts;
+  Logger logger() {
+    return [this](Severity, const std::string& text) { texts.push_back(text); };
+  }
+};
+
+TEST(LmdbSource, ReadsInOrderOfKeys) {
+  ScratchFolder folder;
+  test::write_database(folder / "db", {{"b", "2"}, {"a", "1"}, {"c", ""}});
+  EXPECT_THAT(
+      test::read_database(folder / "db"),
+      ElementsAre(testing::Pair("a", "1"), testing::Pair("b", "2"), testing::Pair("c", "")));
+}
+
+TEST(LmdbSource, AnyOrderOfReadingGivesTheSameRecords) {
+  ScratchFolder folder;
+  const Records records = various(300);
+  test::write_database(folder / "db", records);
+  const auto source = open_database({.path = folder / "db"});
+  ASSERT_EQ(source->count(), 300);
+  for (const Access access : {Access::forward, Access::random}) {
+    const auto reader = source->reader(access);
+    for (const int64_t i : {0, 299, 16, 15, 17, 17, 0, 200, 33, 34, 299, 1, 160, 159, 161, 40}) {
+      const Record record = reader->read(i);
+      EXPECT_EQ(record.key, records[static_cast<size_t>(i)].first);
+      EXPECT_EQ(record.value, records[static_cast<size_t>(i)].second);
+    }
+    expect_error([&] { reader->read(300); }, {"no record 300", "holds 300"});
+    expect_error([&] { reader->read(-1); }, {"no record -1"});
+  }
+}
+
+TEST(LmdbSource, ManyReadersAndSourcesShareOneEnvironment) {
+  ScratchFolder folder;
+  const Records records = various(200);
+  test::write_database(folder / "db", records);
+  fs::create_directory_symlink(folder / "db", folder / "link");
+  const auto one = LmdbEnvironment::open(folder / "db", LockMode::automatic, {});
+  const auto two = LmdbEnvironment::open(folder / "link", LockMode::none, {});
+  EXPECT_EQ(one, two);
+
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong = 0;
+  for (int t = 0; t < 8; ++t) {
+    threads.emplace_back([&, t] {
+      const auto source = open_database({.path = folder / "db"});
+      const auto reader = source->reader(t % 2 ? Access::random : Access::forward);
+      for (int i = 0; i < 200; ++i) {
+        const auto at = static_cast<size_t>((i * (t + 1) * 7) % 200);
+        if (reader->read(static_cast<int64_t>(at)).value != records[at].second) ++wrong;
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST(LmdbSource, EnvironmentsCloseAndOpenAgainFromManyThreads) {
+  ScratchFolder folder;
+  test::write_database(folder / "db", various(20));
+  std::vector<std::thread> threads;
+  std::atomic<int> failed = 0;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 100; ++i) {
+        try {
+          open_database({.path = folder / "db"})->reader(Access::forward)->read(i % 20);
+        } catch (const Error&) {
+          ++failed;
+        }
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(failed, 0);
+}
+
+TEST(LmdbSource, TwoEnvironmentsOfAnotherPathAreApart) {
+  ScratchFolder folder;
+  test::write_database(folder / "a", {{"k", "1"}});
+  test::write_database(folder / "b", {{"k", "2"}});
+  EXPECT_NE(LmdbEnvironment::open(folder / "a", LockMode::automatic, {}),
+            LmdbEnvironment::open(folder / "b", LockMode::automatic, {}));
+}
+
+TEST(LmdbSource, LockModeDecidesAboutTheLockFile) {
+  ScratchFolder folder;
+  test::write_database(folder / "db", {{"k", "v"}});
+  { EXPECT_FALSE(LmdbEnvironment::open(folder / "db", LockMode::none, {})->locked()); }
+  EXPECT_FALSE(fs::exists(folder / "db/lock.mdb"));
+  { EXPECT_TRUE(LmdbEnvironment::open(folder / "db", LockMode::automatic, {})->locked()); }
+  EXPECT_TRUE(fs::exists(folder / "db/lock.mdb"));
+}
+
+TEST(LmdbSource, LockFileThatCannotBeOpenedIsDoneWithout) {
+  ScratchFolder folder;
+  test::write_database(folder / "db", {{"k", "v"}});
+  fs::create_directory(folder / "db/lock.mdb");  // refused to every user
+  Notes notes;
+  const auto source = open_database({.path = folder / "db", .logger = notes.logger()});
+  EXPECT_EQ(source->reader(Access::forward)->read(0).value, "v");
+  ASSERT_EQ(notes.texts.size(), 1u);
+  EXPECT_THAT(notes.texts[0], HasSubstr("without a lock"));
+}
+
+TEST(LmdbSource, ReadOnlyFolderOfAnotherUserIsRead) {
+  ScratchFolder folder;
+  test::write_database(folder / "db", {{"k", "v"}});
+  ::chmod((folder / "db/data.mdb").c_str(), 0444);
+  ::chmod((folder / "db").c_str(), 0555);
+  // Permissions do not bind root: as somebody else, in a process of its own.
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    constexpr uid_t kNobody = 65534;
+    if (::geteuid() == 0 && ::seteuid(kNobody) != 0) ::_exit(3);
+    try {
+      const auto environment = LmdbEnvironment::open(folder / "db", LockMode::automatic, {});
+      const auto source = open_database({.path = folder / "db"});
+      const bool right = source->reader(Access::random)->read(0).value == "v";
+      ::_exit(right && !environment->locked() ? 0 : 1);
+    } catch (const Error& error) {
+      std::fprintf(stderr, "%s\n", error.what());
+      ::_exit(2);
+    }
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  ::chmod((folder / "db").c_str(), 0755);
+}
+
+TEST(OpenDatabase, FileInsideADatabaseMeansTheFolder) {
+  ScratchFolder folder;
+  test::write_database(folder / "db", {{"k", "v"}});
+  Notes notes;
+  const auto source = open_database({.path = folder / "db/data.mdb", .logger = notes.logger()});
+  EXPECT_EQ(source->count(), 1);
+  ASSERT_EQ(notes.texts.size(), 1u);
+  EXPECT_THAT(notes.texts[0], HasSubstr("opening the folder"));
+}
+
+TEST(OpenDatabase, LmdbUnderThePublishedDefaultBackendIsOpened) {
+  ScratchFolder folder;
+  test::write_database(folder / "db", {{"k", "v"}});
+  Notes notes;
+  const auto source = open_database(
+      {.path = folder / "db", .kind = DatabaseKind::leveldb, .logger = notes.logger()});
+  EXPECT_EQ(source->count(), 1);
+  ASSERT_EQ(notes.texts.size(), 1u);
+  EXPECT_THAT(notes.texts[0], HasSubstr("backend: LMDB"));
+}
+
+TEST(OpenDatabase, SaysWhatIsWrongWithASource) {
+  ScratchFolder folder;
+  expect_error([] { open_database({.path = ""}); }, {"no path"});
+  expect_error([] { open_database({.path = "no/such_lmdb"}); },
+               {"'no/such_lmdb' does not exist", "relative to '"});
+  folder.write("file.txt", "text");
+  expect_error([&] { open_database({.path = folder / "file.txt"}); }, {"is a file", "data.mdb"});
+  folder.write("images/cat.jpg", "");
+  expect_error([&] { open_database({.path = folder / "images"}); },
+               {"no data.mdb", "convert-imageset"});
+  folder.write("level/CURRENT", "MANIFEST-000002\n");
+  for (const auto kind : {DatabaseKind::lmdb, DatabaseKind::leveldb}) {
+    expect_error([&] { open_database({.path = folder / "level", .kind = kind}); },
+                 {"is a LevelDB database", "only LMDB is read", "convert-imageset"});
+  }
+  expect_error([&] { open_database({.path = folder / "level"}); },
+               {"although the backend is LMDB"});
+}
+
+TEST(OpenDatabase, EmptyDatabaseIsAnError) {
+  ScratchFolder folder;
+  test::write_database(folder / "db", {});
+  expect_error([&] { open_database({.path = folder / "db"}); }, {"is empty"});
+}
+
+TEST(OpenDatabase, DamagedFilesAreErrors) {
+  ScratchFolder folder;
+  folder.write("text/data.mdb", std::string(20000, 'x'));
+  expect_error([&] { open_database({.path = folder / "text"}); }, {"not an LMDB file"});
+  folder.write("void/data.mdb", "");
+  expect_error([&] { open_database({.path = folder / "void"}); }, {"is an empty file"});
+
+  test::write_database(folder / "db", various(500));
+  const std::string whole = test::read_file(folder / "db/data.mdb");
+  for (const double part : {0.9, 0.5, 0.01}) {
+    const auto size = static_cast<size_t>(part * static_cast<double>(whole.size()));
+    const std::string name = concat("cut", size);
+    folder.write(name + "/data.mdb", whole.substr(0, size));
+    expect_error([&] { open_database({.path = folder / name}); }, {"is truncated", concat(size)});
+  }
+}
+
+TEST(OpenDatabase, DamagedPagesAreErrorsWhenTheyAreMet) {
+  ScratchFolder folder;
+  const Records records = various(500);
+  test::write_database(folder / "db", records);
+  std::string bytes = test::read_file(folder / "db/data.mdb");
+  // Page headers name their kind at offset 10; no kind is 0.
+  for (size_t page = 2 * 4096; page < bytes.size(); page += 4096) bytes[page + 10] = 0;
+  folder.write("damaged/data.mdb", bytes);
+  expect_error([&] { test::read_database(folder / "damaged"); }, {"damaged"});
+}
+
+}  // namespace
+}  // namespace crema

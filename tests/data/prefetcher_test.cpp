@@ -1,0 +1,150 @@
+#include "data/prefetcher.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+#include "crema/error.hpp"
+#include "support/expect_error.hpp"
+
+namespace crema {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// Labels a sample with its record's number, taking the longer the smaller that is; counts threads
+/// at work.
+class SlowLoader : public BatchLoader {
+ public:
+  struct Log {
+    std::atomic<int> loaders = 0;
+    std::atomic<int> batches = 0;
+    int bad_record = -1;
+    bool uneven = false;
+  };
+  explicit SlowLoader(Log& log) : log_(log) { ++log.loaders; }
+
+  void load(Batch& batch, const std::atomic<bool>&) override {
+    batch.labels.clear();
+    for (const Sample& sample : batch.samples) {
+      if (sample.record == log_.bad_record) throw Error("bad record ", sample.record);
+      batch.labels.push_back(static_cast<float>(sample.record));
+    }
+    if (log_.uneven && batch.samples[0].number % 3 == 0) std::this_thread::sleep_for(2ms);
+    ++log_.batches;
+  }
+
+ private:
+  Log& log_;
+};
+
+std::vector<float> take(Prefetcher& prefetcher, int batches) {
+  std::vector<float> labels;
+  for (int i = 0; i < batches; ++i) {
+    const Batch& batch = prefetcher.wait();
+    labels.insert(labels.end(), batch.labels.begin(), batch.labels.end());
+    prefetcher.release();
+  }
+  return labels;
+}
+
+/// Waits, long if need be, until the counter is there.
+void until(const std::atomic<int>& counter, int value) {
+  for (int i = 0; i < 20000 && counter < value; ++i) std::this_thread::sleep_for(1ms);
+}
+
+Prefetcher::MakeLoader slow(SlowLoader::Log& log) {
+  return [&log] { return std::make_unique<SlowLoader>(log); };
+}
+
+TEST(Prefetcher, GivesTheSameBatchesWithAnyNumberOfThreads) {
+  const SamplerOptions order{.count = 10, .shuffle = true, .seed = 5};
+  Sampler expected(order);
+  std::vector<float> labels;
+  for (int i = 0; i < 40 * 3; ++i) labels.push_back(static_cast<float>(expected.next().record));
+
+  for (const int threads : {1, 3, 8}) {
+    for (const int depth : {1, 2, 5}) {
+      SlowLoader::Log log;
+      log.uneven = true;
+      Prefetcher prefetcher({.batch_size = 3, .threads = threads, .depth = depth}, Sampler(order),
+                            slow(log));
+      EXPECT_EQ(take(prefetcher, 40), labels) << threads << " threads, depth " << depth;
+    }
+  }
+}
+
+TEST(Prefetcher, ReadsAheadAsFarAsItsDepth) {
+  SlowLoader::Log log;
+  Prefetcher prefetcher({.batch_size = 1, .threads = 2, .depth = 3}, Sampler({.count = 10}),
+                        slow(log));
+  until(log.batches, 3);
+  std::this_thread::sleep_for(20ms);
+  EXPECT_EQ(log.batches, 3);
+  take(prefetcher, 1);
+  until(log.batches, 4);
+  EXPECT_EQ(log.batches, 4);
+  EXPECT_EQ(log.loaders, 2);
+}
+
+TEST(Prefetcher, CarriesAnErrorToTheBatchThatItBelongsTo) {
+  SlowLoader::Log log;
+  log.bad_record = 5;
+  Prefetcher prefetcher({.batch_size = 2, .threads = 3, .depth = 4}, Sampler({.count = 10}),
+                        slow(log));
+  EXPECT_THAT(take(prefetcher, 2), testing::ElementsAre(0, 1, 2, 3));
+  expect_error([&] { prefetcher.wait(); }, {"bad record 5"});
+  expect_error([&] { prefetcher.wait(); }, {"bad record 5"});
+}
+
+TEST(Prefetcher, CarriesAnErrorOfALoaderThatCannotBegin) {
+  Prefetcher prefetcher({.threads = 2}, Sampler({.count = 10}),
+                        []() -> std::unique_ptr<BatchLoader> { throw Error("no reader left"); });
+  expect_error([&] { prefetcher.wait(); }, {"no reader left"});
+}
+
+TEST(Prefetcher, EndsAtAnyMoment) {
+  for (int i = 0; i < 50; ++i) {
+    SlowLoader::Log log;
+    log.uneven = true;
+    Prefetcher prefetcher({.batch_size = 2, .threads = 4, .depth = 3}, Sampler({.count = 10}),
+                          slow(log));
+    take(prefetcher, i % 5);
+  }
+}
+
+TEST(Prefetcher, MeasuresTheTimeItMadeItsCallerWait) {
+  class Sleeper : public BatchLoader {
+   public:
+    explicit Sleeper(std::atomic<int>& begun) : begun_(begun) {}
+    void load(Batch&, const std::atomic<bool>&) override {
+      ++begun_;
+      std::this_thread::sleep_for(20ms);
+    }
+
+   private:
+    std::atomic<int>& begun_;
+  };
+  std::atomic<int> begun = 0;
+  Prefetcher prefetcher({.depth = 2}, Sampler({.count = 10}),
+                        [&] { return std::make_unique<Sleeper>(begun); });
+  take(prefetcher, 3);
+  EXPECT_GT(prefetcher.take_wait_seconds(), 0.03);
+  EXPECT_EQ(prefetcher.take_wait_seconds(), 0);
+  until(begun, 5);  // so that the fourth is there
+  take(prefetcher, 1);
+  EXPECT_EQ(prefetcher.take_wait_seconds(), 0);
+}
+
+TEST(Prefetcher, RefusesSettingsThatCannotWork) {
+  const auto make = [](PrefetcherOptions options) {
+    Prefetcher(options, Sampler({.count = 1}), [] { return nullptr; });
+  };
+  expect_error([&] { make({.batch_size = 0}); }, {"batch_size is 0"});
+  expect_error([&] { make({.threads = 0}); }, {"threads is 0"});
+  expect_error([&] { make({.depth = 0}); }, {"prefetch is 0"});
+}
+
+}  // namespace
+}  // namespace crema

@@ -1,0 +1,306 @@
+#include "layers/data/data.hpp"
+
+#include <gmock/gmock.h>
+#include <google/protobuf/text_format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "proto/layer.pb.h"
+#include "support/database.hpp"
+#include "support/expect_error.hpp"
+
+namespace crema {
+namespace {
+
+using testing::Each;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+/// A Data layer with two tops, run as a net would.
+class Source {
+ public:
+  explicit Source(const std::string& settings, ContextOptions options = {},
+                  Phase phase = Phase::train, DType dtype = DType::f32, int tops = 2)
+      : context_(std::move(options)) {
+    LayerParameter param;
+    require(google::protobuf::TextFormat::ParseFromString(settings, &param),
+            "no layer: ", settings);
+    param.set_name("the_data");
+    param.set_type("Data");
+    param.set_phase(phase == Phase::train ? TRAIN : TEST);
+    layer_ = std::make_unique<DataLayer>(param, context_);
+    layer_->set_dtype(dtype);
+    for (int i = 0; i < tops; ++i) {
+      blobs_.push_back(std::make_unique<Blob>(Shape{0}, dtype));
+      tops_.push_back(blobs_.back().get());
+    }
+    layer_->setup({}, tops_);
+    layer_->reshape({}, tops_);
+  }
+
+  DataLayer& layer() { return *layer_; }
+  Context& context() { return context_; }
+  const Tensor& data() const { return tops_[0]->data; }
+  const Tensor& label() const { return tops_[1]->data; }
+
+  void forward() { layer_->forward({}, tops_); }
+  /// Labels of the next `batches` batches.
+  std::vector<int> labels(int batches) {
+    std::vector<int> all;
+    for (int b = 0; b < batches; ++b) {
+      forward();
+      for (int64_t i = 0; i < label().count(); ++i) all.push_back(static_cast<int>(label().at(i)));
+    }
+    return all;
+  }
+  /// All values of the next `batches` batches.
+  std::vector<float> values(int batches) {
+    std::vector<float> all;
+    for (int b = 0; b < batches; ++b) {
+      forward();
+      const auto batch = data().values<float>();
+      all.insert(all.end(), batch.begin(), batch.end());
+    }
+    return all;
+  }
+
+ private:
+  Context context_;
+  std::unique_ptr<DataLayer> layer_;
+  std::vector<std::unique_ptr<Blob>> blobs_;
+  std::vector<Blob*> tops_;
+};
+
+class DataLayerTest : public testing::Test {
+ protected:
+  std::string database(int count, int channels = 1, int height = 2, int width = 3) {
+    test::write_counting_database(folder_ / "db", count, channels, height, width);
+    return "source: '" + (folder_ / "db") + "' backend: LMDB ";
+  }
+  static std::string data_param(const std::string& text, const std::string& transform = "") {
+    return "data_param { " + text + " } transform_param { " + transform + " }";
+  }
+  test::ScratchFolder folder_;
+};
+
+TEST_F(DataLayerTest, GivesBatchesInOrderAndWraps) {
+  Source source(data_param(database(5) + "batch_size: 2"));
+  EXPECT_EQ(source.data().shape(), (Shape{2, 1, 2, 3}));
+  EXPECT_EQ(source.label().shape(), (Shape{2}));
+  source.forward();
+  EXPECT_THAT(source.data().values<float>(), ElementsAre(0, 1, 2, 3, 4, 5, 1, 2, 3, 4, 5, 6));
+  EXPECT_THAT(source.label().values<float>(), ElementsAre(0, 1));
+  EXPECT_THAT(source.labels(3), ElementsAre(2, 3, 4, 0, 1, 2));
+  EXPECT_TRUE(source.layer().is_source());
+}
+
+TEST_F(DataLayerTest, WithoutLabelsAndInDouble) {
+  Source source(data_param(database(3) + "batch_size: 1", "scale: 0.5"), {}, Phase::train,
+                DType::f64, 1);
+  source.forward();
+  source.forward();
+  EXPECT_THAT(source.data().values<double>(), ElementsAre(0.5, 1.0, 1.5, 2.0, 2.5, 3.0));
+}
+
+TEST_F(DataLayerTest, DoubleNetsGetLabelsToo) {
+  Source source(data_param(database(3) + "batch_size: 3"), {}, Phase::train, DType::f64);
+  EXPECT_THAT(source.labels(1), ElementsAre(0, 1, 2));
+}
+
+TEST_F(DataLayerTest, FloatRecords) {
+  Datum datum = test::byte_datum(1, 1, 2, 4);
+  datum.clear_data();
+  datum.add_float_data(0.25f);
+  datum.add_float_data(-8);
+  test::write_database(folder_ / "floats", {{"a", datum.SerializeAsString()}});
+  Source source(data_param("source: '" + (folder_ / "floats") + "' backend: LMDB batch_size: 2",
+                           "scale: 2 mean_value: 1"));
+  source.forward();
+  EXPECT_THAT(source.data().values<float>(), ElementsAre(-1.5f, -18, -1.5f, -18));
+}
+
+TEST_F(DataLayerTest, EncodedRecordsOfSeveralSizesAreCropped) {
+  if (!test::has_image_codec()) GTEST_SKIP() << "needs a build with CREMA_OPENCV=ON";
+  const auto record = [](int side, char value) {
+    Datum datum;
+    datum.set_encoded(true);
+    datum.set_data(test::encoded(
+        test::pgm(side, side, std::string(static_cast<size_t>(side * side), value)), "png"));
+    return datum.SerializeAsString();
+  };
+  test::write_database(folder_ / "images", {{"a", record(5, 'a')}, {"b", record(9, 'b')}});
+  const std::string data = "source: '" + (folder_ / "images") + "' backend: LMDB batch_size: 2";
+  Source source(data_param(data, "crop_size: 4 force_color: true"));
+  source.forward();
+  EXPECT_EQ(source.data().shape(), (Shape{2, 3, 4, 4}));
+  const auto values = source.data().values<float>();
+  EXPECT_THAT(values.subspan(0, 48), Each('a'));
+  EXPECT_THAT(values.subspan(48), Each('b'));
+  Source whole(data_param(data));
+  expect_error([&] { whole.forward(); }, {"record 'b'", "1x9x9", "1x5x5", "crop_size"});
+}
+
+TEST_F(DataLayerTest, CropIsCentredInTestAndWandersInTrain) {
+  const std::string settings = data_param(database(1, 1, 4, 4) + "batch_size: 40", "crop_size: 2");
+  Source test(settings, {}, Phase::test);
+  test.forward();
+  EXPECT_THAT(test.data().values<float>().subspan(0, 4), ElementsAre(5, 6, 9, 10));
+  Source train(settings);
+  train.forward();
+  std::set<float> corners;
+  for (int64_t n = 0; n < 40; ++n) corners.insert(static_cast<float>(train.data().at(n * 4)));
+  EXPECT_EQ(corners, (std::set<float>{0, 1, 2, 4, 5, 6, 8, 9, 10}));
+}
+
+TEST_F(DataLayerTest, CropAsLargeAsTheRecordWorksAndLargerIsAnError) {
+  const std::string db = database(1, 1, 227, 227) + "batch_size: 1";
+  Source source(data_param(db, "crop_size: 227"));
+  source.forward();
+  EXPECT_EQ(source.data().shape(), (Shape{1, 1, 227, 227}));
+  EXPECT_EQ(source.data().at(1), 1);
+  expect_error([&] { Source(data_param(db, "crop_size: 228")); },
+               {"record '00000000'", "crop_size 228", "227 x 227"});
+}
+
+TEST_F(DataLayerTest, ShuffleTakesEachRecordOnceAnEpoch) {
+  const std::string settings = data_param(database(12) + "batch_size: 4 shuffle: true");
+  Source source(settings);
+  std::vector<std::vector<int>> epochs;
+  for (int e = 0; e < 3; ++e) {
+    epochs.push_back(source.labels(3));
+    std::vector<int> sorted = epochs.back();
+    std::sort(sorted.begin(), sorted.end());
+    EXPECT_THAT(sorted, ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11));
+  }
+  EXPECT_NE(epochs[0], epochs[1]);
+  EXPECT_NE(epochs[1], epochs[2]);
+  EXPECT_EQ(Source(settings).labels(3), epochs[0]);
+  EXPECT_NE(Source(settings, {.seed = 99}).labels(3), epochs[0]);
+}
+
+TEST_F(DataLayerTest, ResumesAtItsCursorWithAnyNumberOfThreads) {
+  const std::string db = database(11, 2, 6, 6) + "batch_size: 4 shuffle: true ";
+  const std::string transform = "mirror: true crop_size: 3 scale: 0.1";
+  Source through(data_param(db, transform));
+  through.values(5);
+  const RecordCursor cursor = through.layer().cursor();
+  EXPECT_EQ(cursor, (RecordCursor{1, 9}));
+  const std::vector<float> expected = through.values(6);
+
+  for (const int threads : {1, 3}) {
+    Source resumed(data_param(db + concat("threads: ", threads), transform));
+    resumed.layer().set_cursor(cursor);
+    EXPECT_EQ(resumed.layer().cursor(), cursor);
+    EXPECT_EQ(resumed.values(6), expected) << threads << " threads";
+    EXPECT_EQ(resumed.layer().cursor(), through.layer().cursor());
+    // Back again, in the midst of a run.
+    resumed.layer().set_cursor(cursor);
+    EXPECT_EQ(resumed.values(6), expected);
+  }
+}
+
+TEST_F(DataLayerTest, SetCursorTakesTheSeedThatTheContextHasThen) {
+  const std::string settings = data_param(database(50) + "batch_size: 10 shuffle: true");
+  Source one(settings, {.seed = 5});
+  const auto expected = one.labels(3);
+  Source other(settings, {.seed = 6});
+  other.labels(1);
+  other.context().set_seed(5);
+  other.layer().set_cursor({});
+  EXPECT_EQ(other.labels(3), expected);
+}
+
+TEST_F(DataLayerTest, CursorIsThatOfTheNextBatchWhateverWasReadAhead) {
+  Source source(data_param(database(10) + "batch_size: 3 prefetch: 3"));
+  EXPECT_EQ(source.layer().cursor(), (RecordCursor{0, 0}));
+  source.labels(2);
+  EXPECT_EQ(source.layer().cursor(), (RecordCursor{0, 6}));
+  source.labels(2);
+  EXPECT_EQ(source.layer().cursor(), (RecordCursor{1, 2}));
+  EXPECT_EQ(source.layer().records_per_batch(), 3);
+  expect_error([&] { source.layer().set_cursor({0, 10}); }, {"record 10", "has 10 records"});
+}
+
+TEST_F(DataLayerTest, RandSkipBeginsAtARecordOfTheSeed) {
+  const std::string settings = data_param(database(20) + "batch_size: 1 rand_skip: 15");
+  std::set<int> starts;
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    Source source(settings, {.seed = seed});
+    const RecordCursor cursor = source.layer().cursor();
+    const std::vector<int> labels = source.labels(1);
+    EXPECT_EQ(labels[0], static_cast<int>(cursor.position));
+    starts.insert(labels[0]);
+  }
+  EXPECT_EQ(starts.size(), 15u);
+  EXPECT_EQ(*starts.rbegin(), 14);
+}
+
+TEST_F(DataLayerTest, KnowsTheKeysOfItsLastBatch) {
+  Source source(data_param(database(5) + "batch_size: 2"));
+  EXPECT_EQ(source.layer().record_key(0), "");
+  source.labels(2);
+  EXPECT_EQ(source.layer().record_key(0), "00000002");
+  EXPECT_EQ(source.layer().record_key(1), "00000003");
+  EXPECT_EQ(source.layer().record_key(2), "");
+}
+
+TEST_F(DataLayerTest, TwoLayersReadOneDatabase) {
+  const std::string settings = data_param(database(6) + "batch_size: 2");
+  Source train(settings), test(settings, {}, Phase::test);
+  EXPECT_EQ(train.labels(4), test.labels(4));
+}
+
+TEST_F(DataLayerTest, MeasuresItsWaiting) {
+  Source source(data_param(database(6) + "batch_size: 2"));
+  source.forward();  // the first batch always has to be waited for
+  EXPECT_GT(source.layer().take_wait_seconds(), 0);
+  EXPECT_EQ(source.layer().take_wait_seconds(), 0);
+}
+
+TEST_F(DataLayerTest, BadRecordIsAnErrorOfItsBatchThatNamesItsKey) {
+  test::write_database(folder_ / "bad", {{"1", test::byte_datum(1, 1, 1, 0).SerializeAsString()},
+                                         {"2", test::byte_datum(1, 1, 1, 0).SerializeAsString()},
+                                         {"3", "\xff\xff"},
+                                         {"4", test::byte_datum(1, 1, 2, 0).SerializeAsString()}});
+  const std::string db = "source: '" + (folder_ / "bad") + "' backend: LMDB ";
+  Source source(data_param(db + "batch_size: 1"));
+  source.labels(2);
+  expect_error([&] { source.forward(); }, {"record '3'", "no Datum"});
+  source.layer().set_cursor({0, 3});
+  expect_error([&] { source.forward(); }, {"record '4'", "1x1x2", "1x1x1"});
+}
+
+TEST_F(DataLayerTest, SettingsThatCannotWorkAreErrors) {
+  const std::string db = database(2);
+  const auto fails = [&](const std::string& settings,
+                         std::initializer_list<std::string_view> words) {
+    expect_error([&] { Source source(settings); }, words);
+  };
+  fails(data_param(db), {"no batch_size"});
+  fails(data_param(db + "batch_size: 0"), {"no batch_size, or 0"});
+  fails(data_param("batch_size: 1"), {"no path"});
+  fails(data_param("batch_size: 1 source: 'no_such_lmdb'"), {"'no_such_lmdb' does not exist"});
+  fails(data_param(db + "batch_size: 1 prefetch: 0"), {"prefetch: 0"});
+  fails(data_param(db + "batch_size: 1 scale: 0.5"), {"old form", "transform_param { scale }"});
+  fails(data_param(db + "batch_size: 1 crop_size: 2"), {"transform_param { crop_size }"});
+  fails(data_param(db + "batch_size: 1 side: 7"), {"data_param { side }", "not implemented"});
+  fails(data_param(db + "batch_size: 1", "force_color: true force_gray: true"),
+        {"both force_color and force_gray"});
+  fails(data_param(db + "batch_size: 1 force_encoded_color: true", "force_gray: true"),
+        {"force_encoded_color"});
+  fails(data_param(db + "batch_size: 1", "expand_param { prob: 1 }"), {"expand_param"});
+}
+
+TEST_F(DataLayerTest, PublishedDefaultBackendOpensLmdbAndSaysSo) {
+  test::write_counting_database(folder_ / "db", 2);
+  std::vector<std::string> notes;
+  Source source(data_param("source: '" + (folder_ / "db") + "' batch_size: 1 cache: true"),
+                {.logger = [&](Severity, const std::string& text) { notes.push_back(text); }});
+  EXPECT_THAT(source.labels(2), ElementsAre(0, 1));
+  EXPECT_THAT(notes, ElementsAre(HasSubstr("cache"), HasSubstr("backend: LMDB")));
+}
+
+}  // namespace
+}  // namespace crema
