@@ -58,7 +58,7 @@ function(crema_flags target)
   set(arithmetic -fno-math-errno -fno-trapping-math)
   target_compile_options(${target} PRIVATE
     "$<$<COMPILE_LANGUAGE:CXX>:${warnings};${arithmetic}>"
-    "$<$<COMPILE_LANGUAGE:CUDA>:${cuda_warnings};--expt-relaxed-constexpr>")
+    "$<$<COMPILE_LANGUAGE:CUDA>:${cuda_warnings};--expt-relaxed-constexpr;-Xcompiler=-fopenmp>")
   if(CREMA_SANITIZE)
     set(flags -fsanitize=${CREMA_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
     target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${flags}>")
