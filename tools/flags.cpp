@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 
 #include "backend/device.hpp"
 #include "tools/command.hpp"
@@ -13,6 +14,9 @@ DEFINE_int32(threads, 0, "CPU threads. 0: OMP_NUM_THREADS, or all cores.");
 DEFINE_string(engine, "",
               "Force an engine on all layers that have it, such as reference or onednn.");
 DEFINE_bool(tune, true, "Measure which way of computing is fastest, once for each problem.");
+DEFINE_string(
+    tuning_file, "",
+    "Where measured times are kept. Default: crema/tuning in $XDG_CACHE_HOME or ~/.cache.");
 DEFINE_int64(seed, -1, "Seed of all random numbers. Default: the solver's random_seed, or 1701.");
 DEFINE_bool(fuse, true, "Fuse layers where the results stay the same.");
 DEFINE_string(phase, "", "TRAIN or TEST: which layers of the net to use.");
@@ -39,6 +43,15 @@ void log_message(Severity severity, const std::string& message) {
   }
 }
 
+std::string tuning_file() {
+  if (!FLAGS_tuning_file.empty()) return FLAGS_tuning_file;
+  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache && *cache) {
+    return std::string(cache) + "/crema/tuning";
+  }
+  const char* home = std::getenv("HOME");
+  return home && *home ? std::string(home) + "/.cache/crema/tuning" : "";
+}
+
 int device_index(const std::string& text) {
   if (text == "all") return 0;
   size_t used = 0;
@@ -60,6 +73,7 @@ ContextOptions context_options(bool solver_wants_gpu, int solver_device) {
   options.threads = FLAGS_threads;
   options.engine = FLAGS_engine;
   options.tune = FLAGS_tune;
+  options.tuning_file = tuning_file();
   if (FLAGS_seed >= 0) options.seed = static_cast<uint64_t>(FLAGS_seed);
   options.logger = log_message;
   if (!FLAGS_gpu.empty()) {

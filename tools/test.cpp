@@ -63,8 +63,8 @@ const Command kTest = {
     "  crema test --model=train_val.prototxt --weights=net.caffemodel --iterations=100\n"
     "\n"
     "Runs the net in phase TEST and logs each output of each batch, then their means.",
-    {"model", "weights", "strict", "iterations", "gpu", "threads", "engine", "tune", "seed", "fuse",
-     "phase", "level", "stage"},
+    {"model", "weights", "strict", "iterations", "gpu", "threads", "engine", "tune", "tuning_file",
+     "seed", "fuse", "phase", "level", "stage"},
     test};
 
 }  // namespace crema::tools

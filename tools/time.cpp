@@ -153,7 +153,7 @@ const Command kTime = {
     "its\n"
     "GFLOP/s and engine, and totals.",
     {"model", "iterations", "json", "peak", "forward_only", "gpu", "threads", "engine", "tune",
-     "seed", "fuse", "phase", "level", "stage"},
+     "tuning_file", "seed", "fuse", "phase", "level", "stage"},
     time};
 
 }  // namespace crema::tools

@@ -223,8 +223,8 @@ const Command kTrain = {
     "shows\n"
     "the progress; otherwise lines are logged as published tools do, so that log parsers read "
     "them.",
-    {"solver", "snapshot", "weights", "strict", "gpu", "threads", "engine", "tune", "seed", "fuse",
-     "level", "stage", "sigint_effect", "sighup_effect"},
+    {"solver", "snapshot", "weights", "strict", "gpu", "threads", "engine", "tune", "tuning_file",
+     "seed", "fuse", "level", "stage", "sigint_effect", "sighup_effect"},
     train};
 
 }  // namespace crema::tools

@@ -25,18 +25,23 @@ enum class Severity : uint8_t { debug, info, warning, error };
 using Logger = std::function<void(Severity, const std::string&)>;
 
 struct ContextOptions {
-  Device device;
+  Device device = {};
   /// CPU threads; 0 means OMP_NUM_THREADS, or else all cores that the process may use.
   int threads = 0;
   uint64_t seed = 1701;
   /// Name of an engine to force on every layer that has it ("reference", "onednn", "cudnn", ...);
   /// empty: each layer takes the fastest that supports its problem.
-  std::string engine;
+  std::string engine = {};
   /// Measure the candidates of a problem once and remember the fastest. Off: the first that
   /// supports it.
   bool tune = true;
+  /// File in which measured times are kept between processes, so that a later one starts without
+  /// measuring and makes the same choices, to the bit. Empty: they live as long as the context.
+  /// A file of another processor or library version is replaced; one that cannot be written is not
+  /// an error.
+  std::string tuning_file = {};
   /// Default: nothing is printed.
-  Logger logger;
+  Logger logger = {};
 };
 
 class Context {
@@ -67,6 +72,8 @@ class Context {
   DeviceBackend& backend() const;
   /// Which engine was fastest for each problem met so far; shared by nets of this context.
   Tuner& tuner() const { return *tuner_; }
+  /// Writes the tuning file when something new was measured. Nets do so once they are planned.
+  void save_tuning() const;
 
  private:
   ContextOptions options_;

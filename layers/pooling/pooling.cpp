@@ -1,5 +1,6 @@
 #include "layers/pooling/pooling.hpp"
 
+#include <cmath>
 #include <limits>
 #include <optional>
 
@@ -169,7 +170,10 @@ void PoolingLayer::forward_as(Blobs bottom, Blobs top) {
     };
     int64_t chosen = y_.begin(oy) * x_.size + x_.begin(ox);
     if (method_ == Method::maximum) {
-      each([&](int64_t i) { chosen = plane[i] > plane[chosen] ? i : chosen; });
+      // NaN wins and stays.
+      each([&](int64_t i) {
+        if (plane[i] > plane[chosen] || std::isnan(plane[i])) chosen = i;
+      });
       out[output] = plane[chosen];
     } else if (method_ == Method::average) {
       T sum = 0;

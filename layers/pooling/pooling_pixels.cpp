@@ -28,10 +28,11 @@ struct MaxPool {
       Vec<int32_t, Lanes> cell =
           Vec<int32_t, Lanes>{} + (first_cell + static_cast<int32_t>(y) * kernel_w);
       for (int64_t x = 0; x < patch.columns; ++x, v += patch.column_step) {
-        const auto greater = lanes<Lanes>(v) > best;
-        best = greater ? lanes<Lanes>(v) : best;
+        const auto& value = lanes<Lanes>(v);
+        const auto wins = (value > best) | (value != value);  // NaN wins and stays
+        best = wins ? value : best;
         if constexpr (Keep) {
-          chosen = greater ? cell : chosen;
+          chosen = wins ? cell : chosen;
           cell += 1;
         }
       }

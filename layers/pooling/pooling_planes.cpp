@@ -78,9 +78,10 @@ struct MaxDown {
     for (int64_t y = 1; y < rows; ++y) {
       const float* v = in + y * row_step + i;
       cell += kernel_w;
-      const auto greater = lanes<Lanes>(v) > best;
-      best = greater ? lanes<Lanes>(v) : best;
-      if constexpr (Keep) chosen = greater ? cell : chosen;
+      const auto& value = lanes<Lanes>(v);
+      const auto wins = (value > best) | (value != value);  // NaN wins and stays
+      best = wins ? value : best;
+      if constexpr (Keep) chosen = wins ? cell : chosen;
     }
     lanes<Lanes>(values + i) = best;
     if constexpr (Keep) lanes<Lanes>(cells + i) = chosen;
@@ -103,11 +104,12 @@ struct MaxAlong {
     if constexpr (Keep) chosen = lanes<Lanes>(cells.run(0) + o);
     for (int64_t kx = 1; kx < kernel; ++kx) {
       const float* v = values.run(kx) + o;
-      const auto greater = lanes<Lanes>(v) > best;
-      best = greater ? lanes<Lanes>(v) : best;
+      const auto& value = lanes<Lanes>(v);
+      const auto wins = (value > best) | (value != value);  // NaN wins and stays
+      best = wins ? value : best;
       if constexpr (Keep) {
         const auto cell = lanes<Lanes>(cells.run(kx) + o) + static_cast<int32_t>(kx);
-        chosen = greater ? cell : chosen;
+        chosen = wins ? cell : chosen;
       }
     }
     lanes<Lanes>(out + o) = best;
@@ -125,7 +127,7 @@ struct MaxAlong {
   for (int64_t iy = y.begin(oy); iy < y.end(oy); ++iy) {
     for (int64_t ix = x.begin(ox); ix < x.end(ox); ++ix) {
       const float v = in[iy * x.size + ix];
-      if (cell >= 0 && !(v > best)) continue;
+      if (cell >= 0 && !(v > best || v != v)) continue;
       best = v;
       cell = (iy - y.start(oy)) * x.kernel + ix - x.start(ox);
     }

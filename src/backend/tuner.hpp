@@ -24,6 +24,15 @@ class Tuner {
   double seconds(const std::string& problem, const std::string& candidate,
                  const std::function<void()>& measure);
 
+  /// Adds the times of a file that save() wrote on the same machine with the same libraries; any
+  /// other file, or none, adds nothing.
+  void load(const std::string& path);
+  /// Writes all times, with those that other processes added meanwhile, beside the file, and
+  /// renames. False when it could not be written.
+  bool save(const std::string& path);
+  /// Whether something was measured since the last load or save.
+  bool has_news() const;
+
   /// Decisions made: problem -> candidate. Kept apart from the times, since they are what counts.
   bool decided(const std::string& problem, std::string& candidate) const;
   void decide(const std::string& problem, const std::string& candidate);
@@ -32,6 +41,7 @@ class Tuner {
  private:
   mutable std::mutex mutex_;
   std::map<std::string, double> seconds_;  // "problem|candidate"
+  bool news_ = false;
   std::map<std::string, std::string> decisions_;
 };
 

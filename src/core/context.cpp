@@ -55,9 +55,17 @@ Context::Context(ContextOptions options)
   if (options_.device.type == DeviceType::cuda) {
     backend_ = make_cuda_backend(options_.device.index);
   }
+  if (!options_.tuning_file.empty()) tuner_->load(options_.tuning_file);
 }
 
 Context::~Context() = default;
+
+void Context::save_tuning() const {
+  if (options_.tuning_file.empty() || !tuner_->has_news()) return;
+  if (!tuner_->save(options_.tuning_file)) {
+    log(Severity::debug, "cannot write the tuning file " + options_.tuning_file);
+  }
+}
 
 void Context::log(Severity severity, const std::string& message) const {
   if (options_.logger) options_.logger(severity, message);

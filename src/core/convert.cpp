@@ -12,7 +12,9 @@
 #include <limits>
 #include <type_traits>
 
+#include "backend/cpu/simd.hpp"
 #include "backend/parallel.hpp"
+#include "core/half.hpp"
 #include "core/transpose.hpp"
 
 namespace crema {
@@ -25,17 +27,28 @@ constexpr int64_t kGrain = 32768;
 
 template <class T>
 constexpr bool kIsSmallFloat = std::is_same_v<T, bfloat16> || std::is_same_v<T, float16>;
+template <class T>
+constexpr bool kIsFloat = std::is_floating_point_v<T> || kIsSmallFloat<T>;
+
+[[gnu::always_inline]] inline float widened(bfloat16 value) { return bfloat16_value(value.bits); }
+[[gnu::always_inline]] inline float widened(float16 value) { return float16_value(value.bits); }
 
 template <class To, class From>
-To convert_value(From value) {
+[[gnu::always_inline]] inline To convert_value(From value) {
   if constexpr (kIsSmallFloat<From>) {
-    return convert_value<To>(static_cast<float>(value));
-  } else if constexpr (kIsSmallFloat<To>) {
-    return To(static_cast<float>(value));
+    return convert_value<To>(widened(value));
+  } else if constexpr (std::is_same_v<To, bfloat16>) {
+    To result;
+    result.bits = bfloat16_bits(static_cast<float>(value));
+    return result;
+  } else if constexpr (std::is_same_v<To, float16>) {
+    To result;
+    result.bits = float16_bits(static_cast<float>(value));
+    return result;
   } else if constexpr (std::is_floating_point_v<To>) {
     return static_cast<To>(value);
   } else if constexpr (std::is_floating_point_v<From>) {
-    // 2^63 is the least double above all int64_t; the limits of the others are exact.
+    // As floating point, the limits of wide integers round up to what does not fit any more.
     using Limits = std::numeric_limits<To>;
     if (std::isnan(value)) return To{0};
     if (value <= static_cast<From>(Limits::min())) return Limits::min();
@@ -44,6 +57,18 @@ To convert_value(From value) {
   } else {
     using Limits = std::numeric_limits<To>;
     return static_cast<To>(std::clamp<int64_t>(value, Limits::min(), Limits::max()));
+  }
+}
+
+template <class To, class From>
+[[gnu::always_inline]] inline void convert_matrix(const From* from, int64_t from_stride, To* to,
+                                                  int64_t to_stride, int64_t rows,
+                                                  int64_t columns) {
+  for (int64_t row = 0; row < rows; ++row) {
+    const From* source = from + row * from_stride;
+    To* target = to + row * to_stride;
+#pragma omp simd
+    for (int64_t i = 0; i < columns; ++i) target[i] = convert_value<To>(source[i]);
   }
 }
 
@@ -81,10 +106,13 @@ void convert_rows(int64_t rows, int64_t columns, const Rows& from, const Rows& t
     dispatch(to.dtype, [&](auto to_zero) {
       using From = decltype(from_zero);
       using To = decltype(to_zero);
-      for (int64_t row = 0; row < rows; ++row) {
-        const From* source = static_cast<const From*>(from.data) + row * from.stride;
-        To* target = static_cast<To*>(to.data) + row * to.stride;
-        for (int64_t i = 0; i < columns; ++i) target[i] = convert_value<To>(source[i]);
+      const From* source = static_cast<const From*>(from.data);
+      To* target = static_cast<To*>(to.data);
+      // Conversions between floating point types are worth a version for each vector width.
+      if constexpr (kIsFloat<From> && kIsFloat<To>) {
+        vectorized<convert_matrix<To, From>>(source, from.stride, target, to.stride, rows, columns);
+      } else {
+        convert_matrix<To, From>(source, from.stride, target, to.stride, rows, columns);
       }
     });
   });
@@ -164,7 +192,8 @@ class Mover {
         to_data_(static_cast<E*>(to_data)) {
     const bool by_8 = from.format == Format::blocked8 || to.format == Format::blocked8;
     group_ = by_8 ? 8 : kMaxBlock;
-    groups_ = (from.channels + group_ - 1) / group_;
+    // Padding of the target beyond the last channel of the source is a group of its own.
+    groups_ = (to.channel_blocks * to.block + group_ - 1) / group_;
     chunks_ = (from.places + kPanelPlaces - 1) / kPanelPlaces;
     places_first_ = from.format != Format::channels_last && to.format != Format::channels_last;
   }
@@ -185,11 +214,11 @@ class Mover {
 
  private:
   void move(int64_t n, int64_t c, int64_t s) const {
-    const int64_t channels = std::min(group_, from_.channels - c);
+    const int64_t channels = std::clamp<int64_t>(from_.channels - c, 0, group_);
     const int64_t places = std::min(kPanelPlaces, from_.places - s);
     const int64_t padded = to_.block > 1 ? group_ : channels;
-    const char* source =
-        from_data_ + from_.index(n, c, s) * static_cast<int64_t>(size_of(from_dtype_));
+    const char* source = from_data_ + from_.index(n, channels > 0 ? c : 0, s) *
+                                          static_cast<int64_t>(size_of(from_dtype_));
     Panel from{const_cast<char*>(source), from_.channel_step(), from_.place_step()};
     alignas(64) E converted[kMaxBlock * kPanelPlaces];
     if (from_dtype_ != to_dtype_) {

@@ -1,8 +1,18 @@
 #include "backend/tuner.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iomanip>
 #include <limits>
+
+#include "backend/cpu/gemm_library.hpp"
+#include "backend/cpu/simd.hpp"
+#include "crema/error.hpp"
 
 namespace crema {
 namespace {
@@ -27,6 +37,20 @@ double fastest(const std::function<void()>& measure) {
   return best;
 }
 
+std::string processor_name() {
+  std::ifstream info("/proc/cpuinfo");
+  for (std::string line; std::getline(info, line);) {
+    if (line.starts_with("model name")) return line.substr(line.find(':') + 1);
+  }
+  return " unknown";
+}
+
+/// What the times depend on beside the problem.
+std::string file_header() {
+  return concat("crema tuning 1:", processor_name(), ", ", to_string(simd_level()), ", ",
+                onednn_gemm_name());
+}
+
 }  // namespace
 
 double Tuner::seconds(const std::string& problem, const std::string& candidate,
@@ -39,7 +63,53 @@ double Tuner::seconds(const std::string& problem, const std::string& candidate,
   const double measured = fastest(measure);
   // Another thread may have measured the same meanwhile: all go by what was noted first.
   const std::lock_guard lock(mutex_);
+  news_ = true;
   return seconds_.emplace(key, measured).first->second;
+}
+
+void Tuner::load(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  if (!std::getline(file, line) || line != file_header()) return;
+  const std::lock_guard lock(mutex_);
+  while (std::getline(file, line)) {
+    // "seconds<TAB>problem|candidate"; a line that was cut short is left out.
+    const size_t tab = line.find('\t');
+    char* end = nullptr;
+    const double seconds = std::strtod(line.c_str(), &end);
+    if (tab == std::string::npos || end != line.c_str() + tab || !(seconds > 0)) continue;
+    seconds_.emplace(line.substr(tab + 1), seconds);
+  }
+}
+
+bool Tuner::save(const std::string& path) {
+  load(path);
+  namespace fs = std::filesystem;
+  std::error_code failed;
+  if (const fs::path folder = fs::path(path).parent_path(); !folder.empty()) {
+    fs::create_directories(folder, failed);
+  }
+  const std::string beside = concat(path, ".tmp.", getpid());
+  {
+    const std::lock_guard lock(mutex_);
+    std::ofstream file(beside);
+    // Seventeen digits give the same double again, and so the same choices.
+    file << file_header() << '\n' << std::setprecision(17);
+    for (const auto& [key, seconds] : seconds_) file << seconds << '\t' << key << '\n';
+    file.close();
+    if (!file) {
+      fs::remove(beside, failed);
+      return false;
+    }
+    news_ = false;
+  }
+  fs::rename(beside, path, failed);
+  return !failed;
+}
+
+bool Tuner::has_news() const {
+  const std::lock_guard lock(mutex_);
+  return news_;
 }
 
 bool Tuner::decided(const std::string& problem, std::string& candidate) const {

@@ -78,7 +78,7 @@ Position SourceMap::position(std::string_view path) const {
 }
 
 Position SourceMap::layer_position(int index) const {
-  const std::string suffix = "[" + std::to_string(index) + "]";
+  const std::string suffix = concat("[", index, "]");
   const Position position = this->position("layer" + suffix);
   return position.line > 0 ? position : this->position("layers" + suffix);
 }

@@ -138,6 +138,7 @@ void plan_shapes(Plan& plan) {
                        ") has no kernel for this device and runs on the CPU"));
     }
   }
+  plan.context->save_tuning();
   plan_memory(plan);
   describe_steps(plan);
 

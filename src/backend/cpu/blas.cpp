@@ -1,7 +1,10 @@
-// BLAS through OpenBLAS, or oneDNN for f32 GEMM.
+// BLAS through OpenBLAS, or oneDNN for f32 GEMM where the processor has wide vectors.
 //
 // OpenBLAS picks its kernels by a list of processors; one that is newer than the list may get AVX2
-// kernels although it has AVX-512, half the speed. oneDNN asks for the instructions themselves.
+// kernels although it has AVX-512, half the speed; and it packs both matrices always, which is most
+// of the work when one of them is thin, as in inner products of small batches. oneDNN asks for the
+// instructions themselves and has kernels for thin matrices: tests/bench/gemm_bench.cpp compares
+// them.
 #include "backend/cpu/blas.hpp"
 
 #include <cblas.h>
@@ -10,31 +13,18 @@
 #include <algorithm>
 #include <limits>
 #include <sstream>
-#include <string_view>
 #include <type_traits>
 
 #include "backend/cpu/gemm_library.hpp"
+#include "backend/cpu/simd.hpp"
 #include "backend/parallel.hpp"
 #include "crema/error.hpp"
 
 namespace crema {
 namespace {
 
-bool processor_has_avx512() {
-#if defined(__x86_64__)
-  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-#else
-  return false;
-#endif
-}
-
 bool onednn_does_gemm() {
-  static const bool choice = [] {
-    if (onednn_gemm_name().empty() || !processor_has_avx512()) return false;
-    const std::string_view core = openblas_get_corename();
-    return core != "SkylakeX" && core != "Cooperlake" && core != "SapphireRapids";
-  }();
+  static const bool choice = !onednn_gemm_name().empty() && simd_level() >= SimdLevel::avx2;
   return choice;
 }
 

@@ -1,7 +1,7 @@
 // The BLAS calls that layers make, for float and double; row-major.
 //
-// Behind them stands OpenBLAS, or oneDNN's GEMM for f32 where OpenBLAS has no kernel for the widest
-// vectors of this processor (see blas.cpp). The choice is made once a process, not by timing, so
+// Behind them stands OpenBLAS, or oneDNN's GEMM for f32 where the processor has AVX2 or wider and the
+// build has oneDNN (see blas.cpp). The choice is made once a process, not by timing, so
 // results are reproducible.
 #pragma once
 

@@ -86,4 +86,16 @@ template <int Width, class Op>
   if (i < n) op.template strip<Width>(n - Width);
 }
 
+/// The same without overlaps: what is left over is done with fewer and fewer lanes.
+template <int Width, class Op>
+[[gnu::always_inline]] inline void cover_once(int64_t n, const Op& op, int64_t from = 0) {
+  int64_t i = from;
+  for (; i + Width <= n; i += Width) op.template strip<Width>(i);
+  if constexpr (Width > 4) {
+    if (i < n) cover_once<Width / 2>(n, op, i);
+  } else if constexpr (Width > 1) {
+    if (i < n) cover_once<1>(n, op, i);
+  }
+}
+
 }  // namespace crema

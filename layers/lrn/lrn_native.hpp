@@ -1,0 +1,34 @@
+// The vectorized engine of LRN: f32; every memory format across channels, contiguous memory within
+// a channel.
+#pragma once
+
+#include "crema/layer.hpp"
+#include "layers/lrn/lrn_kernels.hpp"
+
+namespace crema {
+
+class LRNNative : public Engine {
+ public:
+  std::vector<FormatOption> options(Layer& layer, Blobs bottom, Blobs top,
+                                    std::string& why) override;
+  void prepare(Layer& layer, Blobs bottom, Blobs top) override;
+  void forward(Layer& layer, Blobs bottom, Blobs top) override;
+  void backward(Layer& layer, Blobs top, const std::vector<bool>& propagate, Blobs bottom) override;
+
+ private:
+  enum class Memory : uint8_t { planes, rows, pixels };
+
+  /// Runs body(offset of the sample or plane, begin, end) for parts of it that threads share out.
+  template <class Body>
+  void each_part(const Body& body) const;
+
+  LRNCoefficients coefficients_;
+  Memory memory_ = Memory::rows;
+  int64_t samples_ = 0;  // or planes
+  int64_t sample_ = 0;   // elements of one, padding counted
+  int64_t height_ = 1, width_ = 1;
+  int64_t channels_ = 0, inner_ = 0;  // rows
+  int64_t blocks_ = 1, block_ = 1;    // pixels
+};
+
+}  // namespace crema

@@ -1,0 +1,56 @@
+// The inner loop of our direct convolution: a tile of a matrix product whose left matrix is never
+// formed, but read where it lies in the image.
+//
+//   out[m][n] = finish(init[m][n] + sum over k of a[m][place(k)] * b[k][n])
+//
+// m: a few rows, each with a base pointer of its own. k: runs of `length` elements that lie `step`
+// apart; run r starts at offsets[r]. n: up to kMaxVectors vectors. What rows, k and n are differs
+// by pass, see direct_convolution.cpp.
+#pragma once
+
+#include <stdint.h>
+
+namespace crema {
+
+struct DirectTile {
+  static constexpr int kMaxRows = 8;
+
+  const float* a[kMaxRows];
+  const int64_t* offsets;
+  int64_t runs, length, step;
+  const float* b;  // (runs * length, vectors, width), aligned to vectors
+
+  /// Added to the sums: row m's vectors at init + m * init_row; null: nothing.
+  const float* init;
+  int64_t init_row;
+
+  float* out[kMaxRows];
+  int64_t out_vector;  // between a row's vectors
+  int rows;            // of the kernel's rows so many are wanted; pointers of the others repeat one
+  int last_lanes;      // of a row's last vector so many floats are written
+  /// Adds to what is there instead of writing; rows may overlap. All lanes are touched.
+  bool add;
+  bool relu;
+  float slope;
+};
+
+struct DirectKernels {
+  static constexpr int kMaxVectors = 4;
+
+  int width;  // floats a vector
+  /// For 1 to kMaxVectors vectors: rows of the kernel, 0 where there is none; and the kernel.
+  int rows[kMaxVectors + 1];
+  void (*tile[kMaxVectors + 1])(const DirectTile& tile);
+  /// The same with half the rows, for what is left over.
+  void (*half_tile[kMaxVectors + 1])(const DirectTile& tile);
+  /// Copies a vector a pixel, `lanes` floats of it and zeros for the rest, and adds them all up in
+  /// `sums` (width floats).
+  void (*pack)(const float* from, int64_t from_step, int64_t pixels, int lanes, float* to,
+               int64_t to_step, float* sums);
+};
+
+/// Null where the processor lacks the instructions.
+const DirectKernels* direct_avx2();
+const DirectKernels* direct_avx512();
+
+}  // namespace crema

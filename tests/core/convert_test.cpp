@@ -1,0 +1,196 @@
+// Every conversion between element types and formats, against indices computed one by one.
+#include <gtest/gtest.h>
+#include <omp.h>
+
+#include <algorithm>
+#include <bit>
+#include <vector>
+
+#include "backend/cpu/simd.hpp"
+#include "crema/tensor.hpp"
+
+namespace crema {
+namespace {
+
+constexpr Format kFormats[] = {Format::contiguous, Format::channels_last, Format::blocked8,
+                               Format::blocked16};
+constexpr DType kTypes[] = {DType::f32, DType::f64, DType::bf16, DType::f16,
+                            DType::u8,  DType::i32, DType::i64};
+
+/// Position of (n, c, place) by the definition of the format.
+int64_t position(Format format, int64_t channels, int64_t places, int64_t n, int64_t c, int64_t s) {
+  if (format == Format::contiguous) return (n * channels + c) * places + s;
+  if (format == Format::channels_last) return (n * places + s) * channels + c;
+  const int64_t block = format == Format::blocked8 ? 8 : 16;
+  const int64_t blocks = (channels + block - 1) / block;
+  return ((n * blocks + c / block) * places + s) * block + c % block;
+}
+
+/// Every element of the logical tensor has a value of its own as far as u8 and bf16 allow.
+double value_of(int64_t index) { return static_cast<double>((index * 7 + index / 251) % 251); }
+
+template <class T>
+T element(double value) {
+  if constexpr (sizeof(T) == 2) {
+    return T(static_cast<float>(value));
+  } else {
+    return static_cast<T>(value);
+  }
+}
+
+template <class Body>
+void with_type(DType dtype, const Body& body) {
+  switch (dtype) {
+    case DType::f32:
+      return body(float{});
+    case DType::f64:
+      return body(double{});
+    case DType::bf16:
+      return body(bfloat16{});
+    case DType::f16:
+      return body(float16{});
+    case DType::u8:
+      return body(uint8_t{});
+    case DType::i32:
+      return body(int32_t{});
+    case DType::i64:
+      return body(int64_t{});
+  }
+}
+
+Tensor filled(const Shape& shape, DType dtype, Format format) {
+  Tensor tensor(shape, dtype, format);
+  const int64_t channels = shape[1], places = shape.count(2);
+  with_type(dtype, [&](auto zero) {
+    using T = decltype(zero);
+    T* data = tensor.host_mut<T>();
+    for (int64_t i = 0; i < tensor.count(); ++i) {
+      data[position(format, channels, places, i / places / channels, i / places % channels,
+                    i % places)] = element<T>(value_of(i));
+    }
+  });
+  return tensor;
+}
+
+void expect_filled(const Tensor& tensor) {
+  const Shape& shape = tensor.shape();
+  const Tensor expected = filled(shape, tensor.dtype(), tensor.format());
+  const auto* actual = static_cast<const uint8_t*>(tensor.host_bytes());
+  const auto* wanted = static_cast<const uint8_t*>(expected.host_bytes());
+  const uint8_t* const differs = std::mismatch(actual, actual + tensor.bytes(), wanted).first;
+  ASSERT_EQ(differs - actual, static_cast<ptrdiff_t>(tensor.bytes()))
+      << "the byte at that offset differs in " << shape.str();
+}
+
+/// Makes a target full of ones first: padding has to be zeroed, not found zero.
+void check_conversion(const Shape& shape, DType from_type, Format from, DType to_type, Format to) {
+  SCOPED_TRACE(concat(shape.str(), ": ", to_string(from_type), ' ', to_string(from), " to ",
+                      to_string(to_type), ' ', to_string(to)));
+  Tensor target(shape, to_type, to);
+  auto* bytes = static_cast<uint8_t*>(target.host_bytes_mut());
+  std::fill_n(bytes, target.bytes(), uint8_t{0xff});
+  target.copy_from(filled(shape, from_type, from));
+  expect_filled(target);
+}
+
+class Conversion : public testing::TestWithParam<Shape> {};
+
+TEST_P(Conversion, BetweenAllFormats) {
+  for (const DType dtype : kTypes) {
+    for (const Format from : kFormats) {
+      for (const Format to : kFormats) check_conversion(GetParam(), dtype, from, dtype, to);
+    }
+  }
+}
+
+TEST_P(Conversion, BetweenAllFormatsWithoutWideVectors) {
+  const SimdLimit limit(SimdLevel::baseline);
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    for (const Format from : kFormats) {
+      for (const Format to : kFormats) {
+        check_conversion(GetParam(), dtype, from, dtype, to);
+        check_conversion(GetParam(), DType::f32, from, dtype, to);
+      }
+    }
+  }
+}
+
+std::vector<Shape> odd_shapes() {
+  std::vector<Shape> shapes;
+  for (const int64_t channels : {1, 3, 8, 16, 17, 31}) {
+    shapes.push_back(Shape{2, channels, 5});
+    shapes.push_back(Shape{3, channels, 7, 11});
+    shapes.push_back(Shape{1, channels, 3, 5, 9});
+    shapes.push_back(Shape{2, channels, 1, 1});
+    shapes.push_back(Shape{2, channels, 40, 41});
+  }
+  shapes.push_back(Shape{2, 0, 3});
+  shapes.push_back(Shape{0, 3, 3});
+  shapes.push_back(Shape{2, 3, 0});
+  return shapes;
+}
+
+INSTANTIATE_TEST_SUITE_P(OddShapes, Conversion, testing::ValuesIn(odd_shapes()),
+                         [](const auto& shape) { return concat("s", shape.param.str()); });
+
+TEST(Conversions, BetweenAllTypesInAllFormats) {
+  const Shape shape{2, 17, 9, 8};
+  for (const DType from_type : kTypes) {
+    for (const DType to_type : kTypes) {
+      for (const Format from : kFormats) {
+        for (const Format to : kFormats) check_conversion(shape, from_type, from, to_type, to);
+      }
+    }
+  }
+}
+
+TEST(Conversions, RankBelowThreeConvertsTypes) {
+  for (const Shape& shape : {Shape{}, Shape{3}, Shape{5, 7}}) {
+    Tensor tensor(shape);
+    float* data = tensor.host_mut<float>();
+    for (int64_t i = 0; i < tensor.count(); ++i) data[i] = static_cast<float>(i) + 0.5f;
+    const Tensor wide = tensor.to(DType::f64, Format::contiguous);
+    for (int64_t i = 0; i < tensor.count(); ++i) EXPECT_EQ(wide.at(i), data[i]);
+  }
+}
+
+TEST(Conversions, AreTheSameOnAnyNumberOfThreads) {
+  const Shape shape{4, 35, 60, 60};  // enough for two threads
+  const int before = omp_get_max_threads();
+  for (const int threads : {1, 2, 3}) {
+    omp_set_num_threads(threads);
+    for (const Format from : kFormats) {
+      for (const Format to : kFormats) check_conversion(shape, DType::f32, from, DType::f32, to);
+    }
+  }
+  omp_set_num_threads(before);
+}
+
+TEST(Conversions, ThereAndBackIsTheSameForFloats) {
+  Tensor tensor(Shape{2, 19, 6, 6});
+  float* data = tensor.host_mut<float>();
+  for (int64_t i = 0; i < tensor.count(); ++i) data[i] = 1.0f / static_cast<float>(i + 1);
+  for (const Format format : kFormats) {
+    const Tensor back = tensor.to(DType::f64, format).to(DType::f32, Format::contiguous);
+    for (int64_t i = 0; i < tensor.count(); ++i) ASSERT_EQ(back.host<float>()[i], data[i]);
+  }
+}
+
+TEST(Conversions, VectorsRoundAsScalarsDo) {
+  std::vector<float> values;
+  for (uint32_t i = 0; i < 70000; ++i) values.push_back(std::bit_cast<float>(i * 61357u));
+  Tensor tensor(Shape{static_cast<int64_t>(values.size())});
+  std::copy(values.begin(), values.end(), tensor.host_overwrite<float>());
+  const Tensor brain = tensor.to(DType::bf16, Format::contiguous);
+  const Tensor half = tensor.to(DType::f16, Format::contiguous);
+  const Tensor wide = half.to(DType::f32, Format::contiguous);
+  for (size_t i = 0; i < values.size(); ++i) {
+    ASSERT_EQ(brain.host<bfloat16>()[i].bits, bfloat16(values[i]).bits) << values[i];
+    ASSERT_EQ(half.host<float16>()[i].bits, float16(values[i]).bits) << values[i];
+    ASSERT_EQ(std::bit_cast<uint32_t>(wide.host<float>()[i]),
+              std::bit_cast<uint32_t>(static_cast<float>(half.host<float16>()[i])));
+  }
+}
+
+}  // namespace
+}  // namespace crema

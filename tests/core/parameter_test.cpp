@@ -1,0 +1,222 @@
+// Parameter and ParameterArena: where values and gradients lie, sharing, and lazy clearing.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <memory>
+
+#include "crema/parameter_arena.hpp"
+#include "support/expect_error.hpp"
+
+namespace crema {
+namespace {
+
+using testing::Each;
+using testing::ElementsAre;
+
+/// As Layer::add_param makes them.
+std::unique_ptr<Parameter> make(const Shape& shape, DType dtype = DType::f32) {
+  auto parameter = std::make_unique<Parameter>(shape, Filler());
+  parameter->data = Tensor(shape, dtype);
+  parameter->diff = Tensor(shape, dtype);
+  return parameter;
+}
+
+ParameterArena::Segment segment(Parameter& parameter, const std::string& layer = "a") {
+  return {&parameter, layer, 0, 0, 0, 1, 1};
+}
+
+TEST(Parameter, FirstWriterOverwritesThenAll) {
+  const auto parameter = make(Shape{2});
+  EXPECT_EQ(parameter->begin_gradient(), 0);
+  EXPECT_EQ(parameter->begin_gradient(), 1);
+  parameter->clear_gradient();
+  EXPECT_EQ(parameter->begin_gradient(), 0);
+}
+
+TEST(Parameter, GradientIsZeroAfterClearing) {
+  const auto parameter = make(Shape{2});
+  EXPECT_EQ(parameter->begin_gradient(), 0);
+  parameter->diff.host_mut<float>()[0] = 5;
+  EXPECT_THAT(parameter->gradient().values<float>(), ElementsAre(5, 0));
+  parameter->clear_gradient();
+  EXPECT_THAT(parameter->diff.values<float>(), ElementsAre(5, 0));  // lazily
+  EXPECT_THAT(parameter->gradient().values<float>(), ElementsAre(0, 0));
+  EXPECT_EQ(parameter->begin_gradient(), 1);
+}
+
+TEST(Sharing, UsesTheOwnersMemoryUnderItsOwnShape) {
+  const auto owner = make(Shape{2, 3}), user = make(Shape{3, 2});
+  user->share_with(*owner);
+  EXPECT_TRUE(user->is_shared());
+  EXPECT_EQ(&user->root(), owner.get());
+  EXPECT_EQ(user->data.shape(), (Shape{3, 2}));
+  EXPECT_TRUE(user->data.same_memory(owner->data));
+  EXPECT_TRUE(user->diff.same_memory(owner->diff));
+}
+
+TEST(Sharing, AddsToOneGradient) {
+  const auto owner = make(Shape{2}), user = make(Shape{2});
+  user->share_with(*owner);
+  owner->clear_gradient();
+  EXPECT_EQ(user->begin_gradient(), 0);
+  EXPECT_EQ(owner->begin_gradient(), 1);
+  user->clear_gradient();
+  EXPECT_EQ(owner->begin_gradient(), 0);
+  EXPECT_EQ(user->gradient().shape(), user->shape());
+}
+
+TEST(Sharing, RefusesOtherCountsAndTypes) {
+  const auto owner = make(Shape{2, 3}), other = make(Shape{5}), wide = make(Shape{6}, DType::f64);
+  expect_error([&] { other->share_with(*owner); }, {"5", "2x3"});
+  expect_error([&] { wide->share_with(*owner); }, {"f64", "f32"});
+  expect_error([&] { owner->share_with(*owner); }, {"itself"});
+}
+
+TEST(Sharing, ChainsLeadToTheFirstOwner) {
+  const auto first = make(Shape{2}), second = make(Shape{2}), third = make(Shape{2});
+  third->share_with(*second);
+  second->share_with(*first);
+  EXPECT_EQ(&third->root(), first.get());
+  EXPECT_TRUE(third->data.same_memory(first->data));
+  expect_error([&] { first->share_with(*third); }, {"itself"});
+}
+
+TEST(Sharing, CanBeDoneAgain) {
+  const auto first = make(Shape{2}), second = make(Shape{2}), user = make(Shape{2});
+  user->share_with(*first);
+  user->share_with(user->root());
+  user->share_with(*second);
+  EXPECT_TRUE(user->data.same_memory(second->data));
+  first->bind(std::make_shared<Memory>(8), 0, nullptr, 0);
+  EXPECT_TRUE(user->data.same_memory(second->data));
+}
+
+TEST(Sharing, OutlivesItsOwner) {
+  auto owner = make(Shape{2});
+  const auto user = make(Shape{2});
+  user->share_with(*owner);
+  owner->data.fill(3);
+  owner.reset();
+  EXPECT_FALSE(user->is_shared());
+  EXPECT_THAT(user->data.values<float>(), Each(3));
+  EXPECT_EQ(user->begin_gradient(), 0);
+}
+
+TEST(Sharing, UsersMayGoFirst) {
+  const auto owner = make(Shape{2});
+  make(Shape{2})->share_with(*owner);
+  owner->bind(std::make_shared<Memory>(8), 0, nullptr, 0);  // must not reach the gone one
+  EXPECT_EQ(owner->data.at(0), 0);
+}
+
+TEST(Arena, LaysSegmentsOnMultiplesOfSixteen) {
+  const auto a = make(Shape{3, 5}), b = make(Shape{16}), c = make(Shape{}), d = make(Shape{0});
+  ParameterArena arena;
+  arena.build({segment(*a), segment(*b), segment(*d), segment(*c)}, DType::f32, true);
+  ASSERT_EQ(arena.segments().size(), 4u);
+  EXPECT_EQ(arena.segments()[0].offset, 0);
+  EXPECT_EQ(arena.segments()[0].count, 15);
+  EXPECT_EQ(arena.segments()[1].offset, 16);
+  EXPECT_EQ(arena.segments()[2].offset, 32);
+  EXPECT_EQ(arena.segments()[2].count, 0);
+  EXPECT_EQ(arena.segments()[3].offset, 32);
+  EXPECT_EQ(arena.segments()[3].count, 1);
+  EXPECT_EQ(arena.size(), 48);
+  EXPECT_EQ(arena.data().shape(), Shape{48});
+  EXPECT_EQ(arena.diff().shape(), Shape{48});
+}
+
+TEST(Arena, BindsParametersAtTheirOffsets) {
+  const auto a = make(Shape{3}), b = make(Shape{2, 2});
+  ParameterArena arena;
+  arena.build({segment(*a), segment(*b)}, DType::f32, true);
+  a->data.host_mut<float>()[1] = 7;
+  b->data.host_mut<float>()[3] = 8;
+  b->gradient().host_mut<float>()[0] = 9;
+  EXPECT_EQ(arena.data().at(1), 7);
+  EXPECT_EQ(arena.data().at(19), 8);
+  EXPECT_EQ(arena.diff().at(16), 9);
+  arena.data().fill(2);
+  EXPECT_THAT(b->data.values<float>(), Each(2));
+}
+
+TEST(Arena, TakesValuesAlong) {
+  const auto a = make(Shape{2}), b = make(Shape{2});
+  a->data.fill(1);
+  b->data.fill(2);
+  ParameterArena arena;
+  arena.build({segment(*a), segment(*b)}, DType::f32, false);
+  EXPECT_EQ(arena.data().at(1), 1);
+  EXPECT_EQ(arena.data().at(16), 2);
+  EXPECT_EQ(arena.data().at(2), 0);  // gaps are zero
+}
+
+TEST(Arena, WithoutGradientsTakesNoMemoryForThem) {
+  const auto a = make(Shape{2});
+  ParameterArena arena;
+  arena.build({segment(*a)}, DType::f32, false);
+  EXPECT_EQ(arena.diff().count(), 0);
+  arena.clear_gradients();
+  arena.settle_gradients();
+  EXPECT_FALSE(a->diff.has_memory());
+}
+
+TEST(Arena, WorksInDoubles) {
+  const auto a = make(Shape{3}), b = make(Shape{3});
+  b->data.fill(0.25);
+  ParameterArena arena;
+  arena.build({segment(*a), segment(*b)}, DType::f64, true);
+  EXPECT_EQ(arena.dtype(), DType::f64);
+  EXPECT_THAT(b->data.values<double>(), Each(0.25));
+  b->gradient().host_mut<double>()[2] = 1e-300;
+  EXPECT_EQ(arena.diff().host<double>()[18], 1e-300);
+  expect_error([&] { ParameterArena().build({segment(*a)}, DType::bf16, false); }, {"bf16"});
+}
+
+TEST(Arena, SharedParametersFollowTheirOwner) {
+  const auto owner = make(Shape{4}), early = make(Shape{2, 2}), late = make(Shape{4});
+  early->share_with(*owner);
+  ParameterArena arena;
+  arena.build({segment(*owner)}, DType::f32, true);
+  late->share_with(*owner);
+  for (Parameter* user : {early.get(), late.get()}) {
+    EXPECT_TRUE(user->data.same_memory(owner->data));
+    EXPECT_TRUE(user->diff.same_memory(owner->diff));
+  }
+  early->data.host_mut<float>()[3] = 6;
+  EXPECT_EQ(arena.data().at(3), 6);
+  expect_error([&] { ParameterArena().build({segment(*late, "ip2")}, DType::f32, true); },
+               {"'ip2'", "shares"});
+}
+
+TEST(Arena, ClearingIsLazyUntilSettled) {
+  const auto a = make(Shape{2}), b = make(Shape{2});
+  ParameterArena arena;
+  arena.build({segment(*a), segment(*b)}, DType::f32, true);
+  a->gradient().fill(3);
+  b->gradient().fill(4);
+  arena.clear_gradients();
+  EXPECT_EQ(arena.diff().at(0), 3);  // memory still holds the old values
+  EXPECT_EQ(a->begin_gradient(), 0);
+  a->diff.fill(5);  // the first writer overwrites
+  arena.settle_gradients();
+  EXPECT_EQ(arena.diff().at(0), 5);
+  EXPECT_EQ(arena.diff().at(16), 0);  // b had no writer
+  EXPECT_EQ(b->begin_gradient(), 1);
+}
+
+TEST(Arena, SizesThatDoNotFitAreErrors) {
+  const int64_t big = int64_t{1} << 60;
+  const auto a = std::make_unique<Parameter>(Shape{big * 7}, Filler());
+  const auto b = std::make_unique<Parameter>(Shape{big}, Filler());
+  ParameterArena arena;
+  expect_error(
+      [&] {
+        arena.build({segment(*a), segment(*b)}, DType::f32, false);
+      },
+      {"parameters of a net", "64 bits"});
+}
+
+}  // namespace
+}  // namespace crema

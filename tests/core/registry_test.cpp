@@ -1,0 +1,96 @@
+#include "crema/registry.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "proto/layer.pb.h"
+#include "support/expect_error.hpp"
+
+namespace crema {
+namespace {
+
+class Nothing : public Layer {
+ public:
+  using Layer::Layer;
+  void reshape(Blobs, Blobs) override {}
+  void forward_cpu(Blobs, Blobs) override {}
+};
+
+class NoEngine : public Engine {
+ public:
+  std::vector<FormatOption> options(Layer&, Blobs, Blobs, std::string&) override { return {}; }
+  void prepare(Layer&, Blobs, Blobs) override {}
+  void forward(Layer&, Blobs, Blobs) override {}
+  void backward(Layer&, Blobs, const std::vector<bool>&, Blobs) override {}
+};
+
+LayerParameter param_of(const std::string& name, const std::string& type) {
+  LayerParameter param;
+  param.set_name(name);
+  param.set_type(type);
+  return param;
+}
+
+// The registry lives as long as the process: each test adds types of its own names.
+Registry& registry() { return Registry::instance(); }
+
+TEST(Registry, MakesRegisteredTypes) {
+  registry().add<Nothing>("TestNothing");
+  EXPECT_TRUE(registry().has("TestNothing"));
+  EXPECT_THAT(registry().types(), testing::Contains("TestNothing"));
+  Context context;
+  const auto layer = registry().make(param_of("a", "TestNothing"), context);
+  EXPECT_EQ(layer->name(), "a");
+  EXPECT_EQ(layer->type(), "TestNothing");
+}
+
+TEST(Registry, NamesTheNearestType) {
+  registry().add<Nothing>("TestConvoluted");
+  Context context;
+  expect_error([&] { registry().make(param_of("c1", "TestConvolutde"), context); },
+               {"layer 'c1' (TestConvolutde)", "did you mean 'TestConvoluted'"});
+}
+
+TEST(Registry, FarTypesGetNoSuggestion) {
+  Context context;
+  try {
+    registry().make(param_of("c1", "Zyzzyva"), context);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "layer 'c1' (Zyzzyva): there is no layer type 'Zyzzyva'");
+  }
+}
+
+TEST(Registry, MissingTypeIsAnError) {
+  Context context;
+  expect_error([&] { registry().make(param_of("c1", ""), context); }, {"'c1'", "no type"});
+}
+
+TEST(Registry, TypesAreUnique) {
+  registry().add<Nothing>("TestTwice");
+  expect_error([] { registry().add<Nothing>("TestTwice"); }, {"'TestTwice'", "already"});
+  expect_error([] { registry().add<Nothing>(""); }, {"name"});
+}
+
+TEST(Registry, EnginesKeepTheirOrderPerDevice) {
+  registry().add_engine<NoEngine>("TestEngines", "fast", DeviceType::cpu);
+  registry().add_engine<NoEngine>("TestEngines", "gpu", DeviceType::cuda);
+  registry().add_engine<NoEngine>("TestEngines", "slow", DeviceType::cpu);
+  const auto engines = registry().engines("TestEngines", DeviceType::cpu);
+  ASSERT_EQ(engines.size(), 2u);
+  EXPECT_EQ(engines[0]->name, "fast");
+  EXPECT_EQ(engines[1]->name, "slow");
+  EXPECT_NE(engines[0]->make(), nullptr);
+  EXPECT_EQ(registry().engines("TestEngines", DeviceType::cuda).size(), 1u);
+  EXPECT_TRUE(registry().engines("TestNoSuchType", DeviceType::cpu).empty());
+}
+
+TEST(Registry, EngineNamesAreUniquePerTypeAndDevice) {
+  registry().add_engine<NoEngine>("TestSame", "fast", DeviceType::cpu);
+  registry().add_engine<NoEngine>("TestSame", "fast", DeviceType::cuda);
+  expect_error([] { registry().add_engine<NoEngine>("TestSame", "fast", DeviceType::cpu); },
+               {"'fast'", "'TestSame'"});
+}
+
+}  // namespace
+}  // namespace crema

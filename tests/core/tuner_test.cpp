@@ -1,0 +1,120 @@
+#include "backend/tuner.hpp"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "support/expect_error.hpp"
+
+namespace crema {
+namespace {
+
+TEST(Tuner, MeasuresAProblemOnce) {
+  Tuner tuner;
+  int runs = 0;
+  const auto measure = [&] { ++runs; };
+  const double first = tuner.seconds("conv 3x3", "direct", measure);
+  EXPECT_GT(runs, 1);
+  const int after_first = runs;
+  EXPECT_EQ(tuner.seconds("conv 3x3", "direct", measure), first);
+  EXPECT_EQ(runs, after_first);
+  tuner.seconds("conv 3x3", "winograd", measure);
+  tuner.seconds("conv 5x5", "direct", measure);
+  EXPECT_GT(runs, after_first);
+}
+
+TEST(Tuner, GivesTheFastestRun) {
+  Tuner tuner;
+  int run = 0;
+  const double seconds = tuner.seconds("p", "c", [&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(run++ == 1 ? 5 : 40));
+  });
+  EXPECT_GE(seconds, 0.005);
+  EXPECT_LT(seconds, 0.04);
+}
+
+TEST(Tuner, LongProblemsRunAFewTimesOnly) {
+  Tuner tuner;
+  int runs = 0;
+  tuner.seconds("p", "c", [&] {
+    ++runs;
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  });
+  EXPECT_LE(runs, 3);
+}
+
+TEST(Tuner, RemembersDecisions) {
+  Tuner tuner;
+  std::string candidate;
+  EXPECT_FALSE(tuner.decided("p", candidate));
+  tuner.decide("p", "direct");
+  tuner.decide("q", "winograd");
+  EXPECT_TRUE(tuner.decided("p", candidate));
+  EXPECT_EQ(candidate, "direct");
+  tuner.decide("p", "gemm");
+  EXPECT_EQ(tuner.decisions(),
+            (std::map<std::string, std::string>{{"p", "gemm"}, {"q", "winograd"}}));
+}
+
+TEST(Tuner, AnErrorOfTheProblemPassesThrough) {
+  Tuner tuner;
+  expect_error([&] { tuner.seconds("p", "c", [] { throw Error("no scratch memory"); }); },
+               {"no scratch memory"});
+  EXPECT_GE(tuner.seconds("p", "c", [] {}), 0);  // not remembered
+}
+
+TEST(Tuner, ServesManyThreads) {
+  Tuner tuner;
+  double seconds[4];
+  std::thread threads[4];
+  for (int i = 0; i < 4; ++i) {
+    threads[i] = std::thread([&, i] {
+      seconds[i] = tuner.seconds("p", "c", [] {});
+      tuner.decide(std::to_string(i), "c");
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  for (const double s : seconds) EXPECT_EQ(s, seconds[0]);
+  EXPECT_EQ(tuner.decisions().size(), 4u);
+}
+
+TEST(Tuner, TimesComeBackFromTheirFile) {
+  const std::string path = ::testing::TempDir() + "/crema_tuning_test/times";
+  Tuner first;
+  EXPECT_FALSE(first.has_news());
+  const double measured = first.seconds("problem 1", "a", [] {});
+  EXPECT_TRUE(first.has_news());
+  ASSERT_TRUE(first.save(path));
+  EXPECT_FALSE(first.has_news());
+
+  Tuner second;
+  second.load(path);
+  const auto never = [] { FAIL() << "it is known already"; };
+  EXPECT_EQ(second.seconds("problem 1", "a", never), measured);
+  // Two processes that save to one file keep each other's times.
+  Tuner other;
+  other.seconds("problem 2", "b", [] {});
+  ASSERT_TRUE(other.save(path));
+  second.load(path);
+  second.seconds("problem 2", "b", never);
+
+  // A line cut short, or another machine's file, is no reason to fail.
+  std::ofstream(path, std::ios::app) << "0.5";
+  Tuner third;
+  third.load(path);
+  third.seconds("problem 1", "a", never);
+  std::ofstream(path) << "crema tuning 1: another processor\n1\tproblem 1|a\n";
+  Tuner fourth;
+  fourth.load(path);
+  int runs = 0;
+  fourth.seconds("problem 1", "a", [&] { ++runs; });
+  EXPECT_GT(runs, 0);
+  EXPECT_FALSE(fourth.save("/proc/no/such/folder/file"));
+  std::filesystem::remove_all(::testing::TempDir() + "/crema_tuning_test");
+}
+
+}  // namespace
+}  // namespace crema
