@@ -21,7 +21,7 @@ __attribute__((target("avx512f"))) float run_avx512() {
     for (int c = 0; c < kChains; ++c) sums[c] = _mm512_fmadd_ps(sums[c], a, b);
   }
   float total = 0;
-  for (auto& sum : sums) total += _mm512_reduce_add_ps(sum);
+  for (auto& sum : sums) total += _mm512_cvtss_f32(sum);
   return total;
 }
 

@@ -38,7 +38,8 @@ void handle(int signal, void (*handler)(int)) {
 SignalActions::SignalActions(const std::string& sigint_effect, const std::string& sighup_effect)
     : sigint_(effect("sigint_effect", sigint_effect)),
       sighup_(effect("sighup_effect", sighup_effect)) {
-  interrupted = hung_up = 0;
+  interrupted = 0;
+  hung_up = 0;
   handle(SIGINT, on_interrupt);
   handle(SIGTERM, on_interrupt);
   handle(SIGHUP, on_hangup);
