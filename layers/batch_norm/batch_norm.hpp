@@ -35,6 +35,9 @@ class BatchNormLayer : public Layer {
   const Tail& tail() const { return tail_; }
   /// The stored statistics are used, not the batch's.
   bool uses_stored_statistics() const { return stored_; }
+  /// moving_average_fraction and eps.
+  double fraction() const { return fraction_; }
+  double epsilon() const { return epsilon_; }
   int64_t channels() const { return channels_; }
   /// Values of one channel.
   int64_t channel_count() const { return channel_count_; }
