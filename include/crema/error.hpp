@@ -9,6 +9,7 @@
 //   kernel_size or add pad
 #pragma once
 
+#include <cstdint>
 #include <exception>
 #include <sstream>
 #include <string>
@@ -49,11 +50,18 @@ class Error : public std::exception {
   /// Adds the layer, unless a closer one is known already.
   Error& in_layer(std::string_view name, std::string_view type);
 
+  /// Tells which sample of the batch is to blame, counted from 0, for those who know the samples.
+  Error& of_sample(int64_t index);
+  /// Adds what the data source calls that sample, unless that is known already.
+  Error& in_record(std::string_view key);
+
   const char* what() const noexcept override { return full_.c_str(); }
   /// The bare message, without place and layer.
   const std::string& message() const { return message_; }
   const Position& position() const { return position_; }
   const std::string& layer() const { return layer_; }
+  /// -1 when no sample is to blame.
+  int64_t sample() const { return sample_; }
 
  private:
   void compose();
@@ -62,6 +70,8 @@ class Error : public std::exception {
   Position position_;
   std::string layer_;
   std::string layer_type_;
+  std::string record_;
+  int64_t sample_ = -1;
   std::string full_;
 };
 

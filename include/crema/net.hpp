@@ -27,7 +27,7 @@ struct Plan;           // src/net/plan.hpp
 struct NetOptions {
   Phase phase = Phase::train;
   int level = 0;
-  std::vector<std::string> stages;
+  std::vector<std::string> stages = {};
   DType dtype = DType::f32;
   /// Whether backward() will be called. Default: in the TRAIN phase only.
   enum class Backward : uint8_t { by_phase, yes, no } backward = Backward::by_phase;
@@ -36,7 +36,7 @@ struct NetOptions {
   /// Keep every blob and diff in memory of its own, to look at after a pass.
   bool keep_all = false;
   /// Blobs to keep beside inputs and outputs.
-  std::vector<std::string> keep;
+  std::vector<std::string> keep = {};
   /// Use this net's parameters, by layer name, instead of own ones. It must outlive this net.
   class Net* share_params_with = nullptr;
 };

@@ -15,7 +15,7 @@ class SolverParameter;  // proto/solver.proto
 
 struct SolverOptions {
   int level = 0;
-  std::vector<std::string> stages;
+  std::vector<std::string> stages = {};
   DType dtype = DType::f32;
   bool fuse = true;
 };

@@ -67,6 +67,19 @@ Error& Error::in_layer(std::string_view name, std::string_view type) {
   return *this;
 }
 
+Error& Error::of_sample(int64_t index) {
+  if (sample_ < 0) sample_ = index;
+  return *this;
+}
+
+Error& Error::in_record(std::string_view key) {
+  if (record_.empty()) {
+    record_ = key;
+    compose();
+  }
+  return *this;
+}
+
 void Error::compose() {
   full_.clear();
   if (position_.known()) full_ = position_.str() + ": ";
@@ -76,6 +89,7 @@ void Error::compose() {
     full_ += ": ";
   }
   full_ += message_;
+  if (!record_.empty()) full_ += " (record '" + record_ + "')";
 }
 
 std::string nearest_name(std::string_view word, const std::vector<std::string>& known) {

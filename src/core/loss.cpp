@@ -13,7 +13,8 @@ namespace {
       inner == 1 ? concat("position ", index, " of the batch")
                  : concat("position ", index % inner, " of item ", index / inner, " of the batch");
   throw Error("label ", label, " at ", place, " is outside [0, ", classes,
-              "): raise num_output of the layer before or fix the labels");
+              "): raise num_output of the layer before or fix the labels")
+      .of_sample(index / inner);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "data/data_source.hpp"
 #include "model/text_format.hpp"
 #include "net/accumulate.hpp"
 #include "net/plan.hpp"
@@ -72,9 +73,25 @@ double weighted_sum(const Value& value) {
   return sum * static_cast<double>(value.loss_weight);
 }
 
+/// What the net's data source calls sample `index` of the present batch, or "".
+std::string record_key(const Plan& plan, int64_t index) {
+  for (Layer* layer : plan.layers) {
+    if (const auto* source = dynamic_cast<const DataSource*>(layer))
+      return source->record_key(index);
+  }
+  return {};
+}
+
 void forward_node(Plan& plan, int id) {
   Node& node = plan.node(id);
-  in_node(node, [&] { node.layer->forward(node.bottom_blobs, node.top_blobs); });
+  in_node(node, [&] {
+    try {
+      node.layer->forward(node.bottom_blobs, node.top_blobs);
+    } catch (Error& error) {
+      if (error.sample() >= 0) error.in_record(record_key(plan, error.sample()));
+      throw;
+    }
+  });
 }
 
 /// Gives the diffs of tops that no reader wrote their start: the loss weight, or zero. A caller's

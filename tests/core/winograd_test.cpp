@@ -147,7 +147,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes, WinogradTest,
                                            Case{{2, 8, 3, 30, 8, 0, 1}, "one_row"},
                                            Case{{1, 1, 4, 4, 1, 1, 1}, "one_channel"},
                                            Case{{2, 64, 112, 112, 48, 1, 1}, "several_batches"}),
-                         [](const auto& info) { return info.param.name; });
+                         [](const auto& test) { return test.param.name; });
 
 TEST(Winograd, RefusesWhatItCannotDo) {
   if (Winograd::block() == 0) GTEST_SKIP() << "needs a processor with AVX2 and FMA";

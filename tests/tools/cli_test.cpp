@@ -140,6 +140,47 @@ TEST_F(CliTest, TimesAndSummarises) {
   EXPECT_EQ(run("device_query").status, 0);
 }
 
+// LeNet with num_output: 5 on ten classes gave garbage, or a crash, in older toolkits.
+TEST_F(CliTest, ALabelOutOfRangeNamesTheRecord) {
+  const std::string mini = std::string(CREMA_SOURCE_DIR) + "/data/mnist/mini/";
+  const std::string digits = (folder_ / "digits").string();
+  const Output made = run("convert-mnist " + mini + "t10k-images-idx3-ubyte.gz " + mini +
+                          "t10k-labels-idx1-ubyte.gz " + digits);
+  ASSERT_EQ(made.status, 0) << made.text;
+  const std::string model = write("five.prototxt", R"(name: "five"
+layer { name: "data" type: "Data" top: "data" top: "label" data_param { source: ")" +
+                                                       digits +
+                                                       R"(" backend: LMDB batch_size: 64 } }
+layer { name: "ip" type: "InnerProduct" bottom: "data" top: "ip" inner_product_param { num_output: 5 } }
+layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "loss" })");
+  write("solver5.prototxt", "net: '" + model +
+                                "' base_lr: 0.1 lr_policy: 'fixed' max_iter: 2 "
+                                "snapshot_after_train: false");
+  expect_refusal("train --solver=" + (folder_ / "solver5.prototxt").string(),
+                 {"layer 'loss' (SoftmaxWithLoss)", "[0, 5)", "num_output", "record '000000"});
+}
+
+// A database is opened by its folder, and by the file in it that people name instead.
+TEST_F(CliTest, SourcesAreExplained) {
+  auto with_source = [&](const std::string& source) {
+    return write("data.prototxt", R"(layer { name: "data" type: "Data" top: "data" top: "label"
+data_param { source: ")" + source + R"(" backend: LMDB batch_size: 4 } })");
+  };
+  expect_refusal("summary --model=" + with_source("/nowhere/lmdb"),
+                 {"layer 'data'", "/nowhere/lmdb"});
+  const std::string mini = std::string(CREMA_SOURCE_DIR) + "/data/mnist/mini/";
+  const std::string digits = (folder_ / "digits").string();
+  ASSERT_EQ(run("convert-mnist " + mini + "t10k-images-idx3-ubyte.gz " + mini +
+                "t10k-labels-idx1-ubyte.gz " + digits)
+                .status,
+            0);
+  EXPECT_EQ(run("summary --model=" + with_source(digits + "/data.mdb")).status, 0);
+  expect_refusal("convert-mnist " + mini + "t10k-images-idx3-ubyte.gz " + mini +
+                     "t10k-labels-idx1-ubyte.gz " + digits,
+                 {digits, "overwrite"});
+  expect_refusal("convert-mnist " + folder_.string(), {"train-images-idx3-ubyte"});
+}
+
 TEST_F(CliTest, PublishedProgramNamesAreLinks) {
   const fs::path link = fs::path(CREMA_TOOL).parent_path() / "convert_imageset";
   ASSERT_TRUE(fs::exists(link)) << link;
