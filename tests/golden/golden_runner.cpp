@@ -1,6 +1,6 @@
 // Compares this project with recorded results of the published implementation.
 //
-//   golden_runner [--engine=NAME] [--threads=N] [--only=TEXT] FOLDER...
+//   golden_runner [--engine=NAME] [--threads=N] [--gpu=INDEX] [--only=TEXT] FOLDER...
 //
 // A folder holds layer cases or solver cases. Layer cases run with every blob kept, and again
 // fused, where only what fusion leaves is compared. A line a case: its largest relative error and
@@ -212,16 +212,19 @@ int run(const std::vector<std::string>& words) {
       options.engine = word.substr(9);
     } else if (word.starts_with("--threads=")) {
       options.threads = std::stoi(word.substr(10));
+    } else if (word.starts_with("--gpu=")) {
+      options.device = {DeviceType::cuda, std::stoi(word.substr(6))};
     } else if (word.starts_with("--only=")) {
       only = word.substr(7);
     } else if (word.starts_with("-")) {
-      throw Error("unknown flag ", word, "; flags are --engine=NAME --threads=N --only=TEXT");
+      throw Error("unknown flag ", word,
+                  "; flags are --engine=NAME --threads=N --gpu=INDEX --only=TEXT");
     } else {
       folders.push_back(word);
     }
   }
   require(!folders.empty(),
-          "usage: golden_runner [--engine=NAME] [--threads=N] [--only=TEXT] FOLDER");
+          "usage: golden_runner [--engine=NAME] [--threads=N] [--gpu=INDEX] [--only=TEXT] FOLDER");
   Context context(options);
   Counts counts;
   for (const auto& folder : folders) {

@@ -99,6 +99,7 @@ Input labels(Shape shape, int64_t classes) { return {std::move(shape), {}, -1, 1
 LayerRun::LayerRun(const LayerCase& layer_case, const RunOptions& options)
     : run_(options), seed_(layer_case.seed) {
   ContextOptions context;
+  context.device.type = options.device;
   context.engine = options.engine;
   context.seed = layer_case.seed;
   context_ = std::make_unique<Context>(std::move(context));
@@ -416,26 +417,27 @@ bool may_run_in_place(LayerRun& run) {
 }  // namespace
 
 std::vector<std::string> check_engines(const LayerCase& layer_case, const Tolerance& tolerance,
-                                       const std::vector<std::string>& refusing) {
+                                       const std::vector<std::string>& refusing,
+                                       DeviceType device) {
   SCOPED_TRACE(concat("engines of ", layer_case.layer));
   LayerRun truth(layer_case, {.dtype = DType::f64, .fuse = false});
   truth.forward();
   truth.backward();
 
   std::vector<std::string> engines = {"reference"}, ran;
-  for (const EngineEntry* entry :
-       Registry::instance().engines(truth.layer().type(), DeviceType::cpu)) {
+  for (const EngineEntry* entry : Registry::instance().engines(truth.layer().type(), device)) {
     engines.push_back(entry->name);
   }
   for (const std::string& engine : engines) {
     SCOPED_TRACE(concat("engine ", engine));
     if (std::find(refusing.begin(), refusing.end(), engine) != refusing.end()) {
-      expect_error([&] { LayerRun(layer_case, {.engine = engine}); }, {engine});
+      expect_error([&] { LayerRun(layer_case, {.engine = engine, .device = device}); }, {engine});
       continue;
     }
-    const size_t count = LayerRun(layer_case, {.engine = engine}).options().size();
+    const size_t count =
+        LayerRun(layer_case, {.engine = engine, .device = device}).options().size();
     for (size_t option = 0; option < count; ++option) {
-      RunOptions options{.engine = engine, .option = int(option)};
+      RunOptions options{.engine = engine, .device = device, .option = int(option)};
       LayerRun run(layer_case, options);
       SCOPED_TRACE(name_of(run.option()));
       EXPECT_EQ(run.layer().engine_name(), engine);

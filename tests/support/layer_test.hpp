@@ -56,6 +56,7 @@ struct RunOptions {
   DType dtype = DType::f32;
   /// Engine to force, "" for the layer's own choice among its options.
   std::string engine = "reference";
+  DeviceType device = DeviceType::cpu;
   /// Which of the layer's options; -1 for the first that is contiguous on both sides, or else the
   /// first.
   int option = -1;
@@ -151,13 +152,14 @@ struct Tolerance {
   double relative = 1e-4;
 };
 
-/// Runs every engine of the CPU, the reference included, in f32, in each of its format options, in
-/// place too where it may, and compares tops, bottom diffs and gradients with the reference in f64,
-/// contiguous, unfused. Proves that the engine asked for is the one that ran. Returns what ran:
-/// "onednn channels_last", or "onednn contiguous->blocked16" where the sides differ. Engines named
-/// in `refusing` must refuse instead, with an Error that says why.
+/// Runs every engine of the device, the reference included, in f32, in each of its format options,
+/// in place too where it may, and compares tops, bottom diffs and gradients with the reference in
+/// f64, contiguous, unfused. Proves that the engine asked for is the one that ran. Returns what
+/// ran: "onednn channels_last", or "onednn contiguous->blocked16" where the sides differ. Engines
+/// named in `refusing` must refuse instead, with an Error that says why.
 std::vector<std::string> check_engines(const LayerCase& layer_case, const Tolerance& tolerance = {},
-                                       const std::vector<std::string>& refusing = {});
+                                       const std::vector<std::string>& refusing = {},
+                                       DeviceType device = DeviceType::cpu);
 
 /// Fails unless |a - b| <= absolute + relative * |b| everywhere; names the first place that
 /// differs.

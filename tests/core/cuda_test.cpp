@@ -1,0 +1,286 @@
+// What needs a CUDA device: its memory, and every CUDA engine against the reference. Skipped where
+// there is none.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "backend/device.hpp"
+#include "support/layer_test.hpp"
+
+namespace crema::test {
+namespace {
+
+using testing::Contains;
+using testing::Each;
+
+TEST(CudaDevices, AreThereOrTheReasonIs) {
+  std::string why;
+  const std::vector<DeviceInfo> devices = cuda_devices(why);
+  EXPECT_EQ(devices.empty(), !why.empty()) << why;
+  for (const DeviceInfo& device : devices) {
+    EXPECT_FALSE(device.name.empty());
+    EXPECT_GT(device.total_bytes, 0u);
+    EXPECT_GT(device.multiprocessors, 0);
+  }
+}
+
+TEST(CudaDevices, OneThatIsNotThereIsAnError) {
+  expect_error([] { Context({.device = {DeviceType::cuda, 1000}}); }, {"CUDA device", "1000"});
+}
+
+class Cuda : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string why;
+    if (cuda_devices(why).empty()) GTEST_SKIP() << "needs a CUDA device: " << why;
+    context_ = std::make_unique<Context>(ContextOptions{.device = {DeviceType::cuda, 0}});
+  }
+  DeviceBackend& backend() { return context_->backend(); }
+
+  std::unique_ptr<Context> context_;
+};
+
+Tensor counting(int64_t count) {
+  Tensor tensor(Shape{count});
+  float* values = tensor.host_overwrite<float>();
+  std::iota(values, values + count, 1.0F);
+  return tensor;
+}
+
+TEST_F(Cuda, MemoryGoesThereAndBack) {
+  Tensor source = counting(100003), target(Shape{100003});
+  const float* there = source.device<float>(backend());
+  backend().add(100003, sizeof(float), there, target.device_mut<float>(backend()));
+  backend().add(100003, sizeof(float), there, target.device_mut<float>(backend()));
+  backend().synchronize();
+  EXPECT_EQ(target.at(0), 2);
+  EXPECT_EQ(target.at(100002), 200006);
+  EXPECT_EQ(source.at(100002), 100003) << "what was only read";
+}
+
+TEST_F(Cuda, NewMemoryIsZeroAndCanBeClearedAgain) {
+  Tensor tensor(Shape{1000});
+  tensor.device_mut<float>(backend());
+  EXPECT_EQ(tensor.at(999), 0);
+  tensor = counting(1000);
+  backend().fill_zero(tensor.device_mut<float>(backend()), 500 * sizeof(float));
+  EXPECT_EQ(tensor.at(499), 0);
+  EXPECT_EQ(tensor.at(500), 501);
+}
+
+TEST_F(Cuda, TooMuchMemoryIsAnErrorThatSaysHowMuchThereIs) {
+  expect_error([&] { backend().allocate(size_t{1} << 60); },
+               {"cannot allocate", "MiB free", "smaller batch"});
+  EXPECT_GT(backend().free_bytes(), 0u);
+  backend().release(backend().allocate(64));  // and it goes on
+}
+
+TEST_F(Cuda, TwoContextsLiveSideBySide) {
+  Context other({.device = {DeviceType::cuda, 0}});
+  Tensor mine = counting(10);
+  mine.device<float>(backend());
+  expect_error([&] { mine.device<float>(other.backend()); }, {"in use on another device"});
+}
+
+TEST_F(Cuda, LabelsAreCheckedAsOnTheCpu) {
+  const LayerCase wrong{.layer = R"(layer { type: "SoftmaxWithLoss" })",
+                        .bottoms = {uniform({4, 3}), given({4}, {0, 1, 7, 2})}};
+  LayerRun run(wrong, {.engine = "cuda", .device = DeviceType::cuda});
+  expect_error([&] { run.forward(); }, {"label 7 at position 2", "[0, 3)"});
+}
+
+TEST_F(Cuda, SilenceClearsTheDiffs) {
+  LayerRun run({.layer = "layer { type: 'Silence' }", .bottoms = {uniform({2, 3})}, .tops = 0},
+               {.engine = "cuda", .device = DeviceType::cuda});
+  run.forward();
+  run.backward();
+  EXPECT_THAT(run.bottom_diff(0), Each(0));
+}
+
+struct EngineCase {
+  const char* name;
+  const char* engine;
+  LayerCase layer;
+  Tolerance tolerance = {};
+};
+
+void PrintTo(const EngineCase& engine_case, std::ostream* out) { *out << engine_case.name; }
+
+std::vector<EngineCase> engine_cases() {
+  const Input images = uniform({2, 6, 7, 9});
+  const auto of = [](const char* type, const std::string& settings = "") {
+    return concat("layer { type: '", type, "' ", settings, " }");
+  };
+  const auto conv = [&](const std::string& settings) {
+    return of("Convolution",
+              concat("convolution_param { weight_filler { type: 'gaussian' std: 0.3 } "
+                     "bias_filler { type: 'gaussian' std: 0.3 } ",
+                     settings, " }"));
+  };
+  const auto inner = [&](const std::string& settings) {
+    return of("InnerProduct",
+              concat("inner_product_param { num_output: 37 weight_filler { type: 'gaussian' std: "
+                     "0.3 } bias_filler { type: 'gaussian' } ",
+                     settings, " }"));
+  };
+  const auto pool = [&](const std::string& settings) {
+    return of("Pooling", concat("pooling_param { ", settings, " }"));
+  };
+  const std::string relu = of("ReLU");
+  const Tolerance sums{1e-4, 1e-4};
+  return {
+      {"relu", "cuda", {.layer = relu, .bottoms = {images}}},
+      {"relu_leaky",
+       "cuda",
+       {.layer = of("ReLU", "relu_param { negative_slope: 0.1 }"), .bottoms = {images}}},
+      {"relu_negative_slope",
+       "cuda",
+       {.layer = of("ReLU", "relu_param { negative_slope: -0.5 }"), .bottoms = {images}}},
+      {"sigmoid", "cuda", {.layer = of("Sigmoid"), .bottoms = {images}}},
+      {"tanh", "cuda", {.layer = of("TanH"), .bottoms = {images}}},
+      {"dropout", "cuda", {.layer = of("Dropout"), .bottoms = {images}}},
+      {"dropout_test", "cuda", {.layer = of("Dropout"), .bottoms = {images}, .phase = Phase::test}},
+      {"eltwise_sum",
+       "cuda",
+       {.layer = of("Eltwise", "eltwise_param { coeff: 2 coeff: -1 coeff: 0.5 }"),
+        .bottoms = {images, images, images}}},
+      {"eltwise_sum_relu",
+       "cuda",
+       {.layer = of("Eltwise"), .bottoms = {images, images}, .absorb = relu}},
+      {"eltwise_product",
+       "cuda",
+       {.layer = of("Eltwise", "eltwise_param { operation: PROD }"),
+        .bottoms = {images, images, images}}},
+      {"eltwise_quotient",
+       "cuda",
+       {.layer = of("Eltwise", "eltwise_param { operation: PROD stable_prod_grad: false }"),
+        .bottoms = {uniform({2, 6, 7}, 1, 2), uniform({2, 6, 7}, 1, 2)}}},
+      {"eltwise_maximum",
+       "cuda",
+       {.layer = of("Eltwise", "eltwise_param { operation: MAX }"), .bottoms = {images, images}}},
+      {"concat_channels",
+       "cuda",
+       {.layer = of("Concat"), .bottoms = {images, uniform({2, 3, 7, 9})}}},
+      {"concat_batch",
+       "cuda",
+       {.layer = of("Concat", "concat_param { axis: 0 }"), .bottoms = {images, images}}},
+      {"flatten", "cuda", {.layer = of("Flatten"), .bottoms = {images}}},
+      {"split", "cuda", {.layer = of("Split"), .bottoms = {images}, .tops = 3}},
+      {"softmax", "cuda", {.layer = of("Softmax"), .bottoms = {uniform({5, 100}, -5, 5)}}},
+      {"softmax_images",
+       "cuda",
+       {.layer = of("Softmax"), .bottoms = {uniform({2, 6, 7, 9}, -5, 5)}}},
+      {"softmax_loss",
+       "cuda",
+       {.layer = of("SoftmaxWithLoss"), .bottoms = {uniform({70, 100}), labels({70}, 100)}}},
+      {"softmax_loss_images",
+       "cuda",
+       {.layer = of("SoftmaxWithLoss",
+                    "loss_param { ignore_label: 2 label_smoothing: 0.1 normalization: VALID }"),
+        .bottoms = {images, labels({2, 1, 7, 9}, 6)},
+        .tops = 2}},
+      {"euclidean_loss",
+       "cuda",
+       {.layer = of("EuclideanLoss"), .bottoms = {uniform({9, 1000}), uniform({9, 1000})}}},
+      {"inner_product", "cuda", {.layer = inner(""), .bottoms = {images}}, sums},
+      {"inner_product_transposed",
+       "cuda",
+       {.layer = inner("transpose: true"), .bottoms = {images}, .absorb = relu},
+       sums},
+      {"inner_product_plain",
+       "cuda",
+       {.layer = inner("bias_term: false"), .bottoms = {images}},
+       sums},
+      {"scale",
+       "cuda",
+       {.layer = of("Scale", "scale_param { bias_term: true filler { type: 'gaussian' } }"),
+        .bottoms = {images}},
+       sums},
+      {"scale_by_bottom",
+       "cuda",
+       {.layer = of("Scale", "scale_param { axis: 0 }"), .bottoms = {images, uniform({2, 6})}},
+       sums},
+      {"batch_norm", "cuda", {.layer = of("BatchNorm"), .bottoms = {images}}, sums},
+      {"batch_norm_flat", "cuda", {.layer = of("BatchNorm"), .bottoms = {uniform({50, 7})}}, sums},
+      {"batch_norm_stored",
+       "cuda",
+       {.layer = of("BatchNorm", "batch_norm_param { use_global_stats: true }"),
+        .bottoms = {images},
+        .params = {{1, 2, 3, 4, 5, 6}, {1, 2, 3, 4, 5, 6}, {2}}},
+       sums},
+      {"batch_norm_scaled",
+       "cuda",
+       {.layer = of("BatchNorm", "batch_norm_param { scale_bias: true relu: true }"),
+        .bottoms = {images}},
+       sums},
+      {"lrn", "cuda", {.layer = of("LRN", "lrn_param { alpha: 2 }"), .bottoms = {images}}, sums},
+      {"lrn_within",
+       "cuda",
+       {.layer = of("LRN", "lrn_param { norm_region: WITHIN_CHANNEL local_size: 3 alpha: 2 }"),
+        .bottoms = {images}},
+       sums},
+      {"pooling_max",
+       "cuda",
+       {.layer = pool("kernel_size: 3 stride: 2 pad: 1"), .bottoms = {images}, .tops = 2}},
+      {"pooling_average",
+       "cuda",
+       {.layer = pool("pool: AVE kernel_size: 3 stride: 2 pad: 1"), .bottoms = {images}}},
+      {"pooling_global",
+       "cuda",
+       {.layer = pool("pool: AVE global_pooling: true"), .bottoms = {images}}},
+      {"pooling_stochastic",
+       "cuda",
+       {.layer = pool("pool: STOCHASTIC kernel_size: 3 stride: 2"),
+        .bottoms = {uniform({2, 6, 7, 9}, 0, 1)}}},
+      {"pooling_stochastic_test",
+       "cuda",
+       {.layer = pool("pool: STOCHASTIC kernel_size: 3 stride: 2"),
+        .bottoms = {uniform({2, 6, 7, 9}, 0.1, 1)},
+        .phase = Phase::test}},
+      {"convolution",
+       "cudnn",
+       {.layer = conv("num_output: 8 kernel_size: 3 stride: 2 pad: 1"), .bottoms = {images}},
+       sums},
+      {"convolution_relu",
+       "cudnn",
+       {.layer = conv("num_output: 8 kernel_size: 1"), .bottoms = {images}, .absorb = relu},
+       sums},
+      {"convolution_groups",
+       "cudnn",
+       {.layer = conv("num_output: 6 kernel_size: 3 group: 3 dilation: 2 bias_term: false"),
+        .bottoms = {images}},
+       sums},
+      {"convolution_two_images",
+       "cudnn",
+       {.layer = conv("num_output: 4 kernel_h: 2 kernel_w: 5"),
+        .bottoms = {images, images},
+        .tops = 2},
+       sums},
+      {"convolution_1d",
+       "cudnn",
+       {.layer = conv("num_output: 4 kernel_size: 3"), .bottoms = {uniform({2, 3, 11})}},
+       sums},
+      {"convolution_3d",
+       "cudnn",
+       {.layer = conv("num_output: 4 kernel_size: 3 pad: 1"),
+        .bottoms = {uniform({2, 3, 4, 5, 6})}},
+       sums},
+  };
+}
+
+class CudaEngine : public testing::TestWithParam<EngineCase> {};
+
+TEST_P(CudaEngine, AgreesWithTheReference) {
+  std::string why;
+  if (cuda_devices(why).empty()) GTEST_SKIP() << "needs a CUDA device: " << why;
+  const EngineCase& c = GetParam();
+  const std::vector<std::string> ran = check_engines(c.layer, c.tolerance, {}, DeviceType::cuda);
+  EXPECT_THAT(ran, Contains(concat(c.engine, " contiguous")));
+}
+
+INSTANTIATE_TEST_SUITE_P(Rooms, CudaEngine, testing::ValuesIn(engine_cases()),
+                         [](const auto& one) { return std::string(one.param.name); });
+
+}  // namespace
+}  // namespace crema::test
