@@ -1,4 +1,4 @@
-// Batches of Datum records: read, decoded, cropped and mirrored.
+// Batches of Datum records: read, decoded and cropped.
 #pragma once
 
 #include <memory>

@@ -1,7 +1,6 @@
 #include "data/transform.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <fstream>
 
 #include "crema/error.hpp"
@@ -12,13 +11,27 @@
 namespace crema {
 namespace {
 
-/// Pixels `step` elements apart become a row, the last one first when mirrored.
+/// Pixels that lie `step` elements apart become a row.
 template <class Stored>
-void cut_row(const Stored* in, int64_t width, int64_t step, bool mirrored, Stored* out) {
-  if (mirrored) {
-    for (int64_t w = 0; w < width; ++w) out[width - 1 - w] = in[w * step];
+void cut_row(const Stored* in, int64_t width, int64_t step, Stored* out) {
+  if (step == 1) {
+    std::copy_n(in, width, out);
+  } else if (step == 3) {  // a constant, so that the loop can be vectorised
+    for (int64_t w = 0; w < width; ++w) out[w] = in[w * 3];
   } else {
     for (int64_t w = 0; w < width; ++w) out[w] = in[w * step];
+  }
+}
+
+/// out = (in - mean(w)) * scale along a row, the last first when mirrored.
+template <class Stored, class T, class Mean>
+void convert_row(const Stored* in, int64_t width, bool mirrored, T scale, const Mean& mean,
+                 T* out) {
+  if (mirrored) {
+    for (int64_t w = 0; w < width; ++w)
+      out[width - 1 - w] = (static_cast<T>(in[w]) - mean(w)) * scale;
+  } else {
+    for (int64_t w = 0; w < width; ++w) out[w] = (static_cast<T>(in[w]) - mean(w)) * scale;
   }
 }
 
@@ -122,28 +135,18 @@ Placement Transform::place(const Image& image, Random random) const {
 template <class Stored>
 void Transform::cut(const Image& image, const Placement& placement, Stored* out) const {
   const Stored* pixels = pixels_of<Stored>(image);
-  const int64_t height = crop_ == 0 ? image.height : crop_;
-  const int64_t width = crop_ == 0 ? image.width : crop_;
-  if (!image.interleaved && crop_ == 0 && !placement.mirrored) {
-    std::memcpy(out, pixels, static_cast<size_t>(image.count()) * sizeof(Stored));
+  if (!image.interleaved && crop_ == 0) {
+    std::copy_n(pixels, image.count(), out);
     return;
   }
-  const int64_t channels = image.channels;
-  for (int64_t c = 0; c < channels; ++c) {
+  const int64_t height = crop_ == 0 ? image.height : crop_;
+  const int64_t width = crop_ == 0 ? image.width : crop_;
+  const int64_t step = image.interleaved ? image.channels : 1;
+  const int64_t plane = image.interleaved ? 1 : image.height * image.width;
+  for (int64_t c = 0; c < image.channels; ++c) {
     for (int64_t h = 0; h < height; ++h, out += width) {
-      const int64_t row = placement.top + h;
-      // The step is a constant where the loop is to be vectorised.
-      if (!image.interleaved || channels == 1) {
-        const Stored* in = pixels + (c * image.height + row) * image.width + placement.left;
-        cut_row(in, width, 1, placement.mirrored, out);
-      } else {
-        const Stored* in = pixels + (row * image.width + placement.left) * channels + c;
-        if (channels == 3) {
-          cut_row(in, width, 3, placement.mirrored, out);
-        } else {
-          cut_row(in, width, channels, placement.mirrored, out);
-        }
-      }
+      const int64_t first = (placement.top + h) * image.width + placement.left;
+      cut_row(pixels + c * plane + first * step, width, step, out);
     }
   }
 }
@@ -152,31 +155,29 @@ template <class Stored, class T>
 void Transform::convert(const Stored* in, const Shape& shape, const Placement& placement,
                         T* out) const {
   const T scale = static_cast<T>(scale_);
-  const int64_t plane = shape.count(1);
-  if (mean_image_.empty()) {
-    for (int64_t c = 0; c < shape[0]; ++c, in += plane, out += plane) {
-      const size_t which = mean_values_.size() > 1 ? static_cast<size_t>(c) : 0;
-      const T mean = mean_values_.empty() ? T{0} : static_cast<T>(mean_values_[which]);
-      for (int64_t i = 0; i < plane; ++i) out[i] = (static_cast<T>(in[i]) - mean) * scale;
-    }
-    return;
-  }
-  const int64_t width = shape[2];
+  // Without mirroring, a plane is one long row.
+  const bool by_row = placement.mirrored || !mean_image_.empty();
+  const int64_t rows = by_row ? shape[1] : 1;
+  const int64_t width = by_row ? shape[2] : shape.count(1);
   for (int64_t c = 0; c < shape[0]; ++c) {
-    for (int64_t h = 0; h < shape[1]; ++h, in += width, out += width) {
-      const int64_t row = c * mean_shape_[1] + placement.top + h;
-      const float* mean = mean_image_.data() + row * mean_shape_[2] + placement.left;
-      if (placement.mirrored) {
-        for (int64_t w = 0; w < width; ++w) {
-          out[w] = (static_cast<T>(in[w]) - static_cast<T>(mean[width - 1 - w])) * scale;
-        }
+    for (int64_t h = 0; h < rows; ++h, in += width, out += width) {
+      if (mean_image_.empty()) {
+        const T mean = mean_of_channel(c);
+        convert_row(
+            in, width, placement.mirrored, scale, [mean](int64_t) { return mean; }, out);
       } else {
-        for (int64_t w = 0; w < width; ++w) {
-          out[w] = (static_cast<T>(in[w]) - static_cast<T>(mean[w])) * scale;
-        }
+        const int64_t row = c * mean_shape_[1] + placement.top + h;
+        const float* mean = mean_image_.data() + row * mean_shape_[2] + placement.left;
+        const auto at = [mean](int64_t w) { return static_cast<T>(mean[w]); };
+        convert_row(in, width, placement.mirrored, scale, at, out);
       }
     }
   }
+}
+
+float Transform::mean_of_channel(int64_t channel) const {
+  if (mean_values_.empty()) return 0;
+  return mean_values_[mean_values_.size() == 1 ? 0 : static_cast<size_t>(channel)];
 }
 
 template void Transform::cut(const Image&, const Placement&, uint8_t*) const;

@@ -42,12 +42,13 @@ class Transform {
   /// shape, in the image's own type (uint8_t or float).
   template <class Stored>
   void cut(const Image& image, const Placement& placement, Stored* out) const;
-  /// Mean and scale for one sample of `shape` (C, H, W); T is float or double.
+  /// Mean, scale and mirroring of what cut() left, of `shape` (C, H, W); T is float or double.
   template <class Stored, class T>
   void convert(const Stored* in, const Shape& shape, const Placement& placement, T* out) const;
 
  private:
   void read_mean_file(const std::string& path);
+  float mean_of_channel(int64_t channel) const;
 
   Phase phase_;
   float scale_;
