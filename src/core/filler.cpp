@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <numbers>
 #include <string_view>
 #include <vector>
@@ -43,33 +44,65 @@ Filler::Type type_of(const std::string& name) {
 // may draw any block.
 constexpr int64_t kBlock = 4096;
 
-/// Calls body(random, begin, end) for every block of [0, count).
+/// A sequence of uniform numbers, drawn many at a time.
+class Units {
+ public:
+  Units(uint64_t seed, uint64_t stream, int64_t block)
+      : random_(seed, stream, static_cast<uint64_t>(block)) {}
+
+  /// In [0, 1), 53 bits.
+  double next() {
+    if (used_ == std::size(words_)) {
+      random_.fill(words_);
+      used_ = 0;
+    }
+    const uint64_t upper = words_[used_++];
+    return static_cast<double>((upper << 32 | words_[used_++]) >> 11) * 0x1p-53;
+  }
+
+ private:
+  Random random_;
+  uint32_t words_[1024];
+  size_t used_ = std::size(words_);
+};
+
+/// Calls body(units, begin, end) for every block of [0, count).
 template <class Body>
 void for_blocks(int64_t count, uint64_t seed, uint64_t stream, const Body& body) {
   parallel_for((count + kBlock - 1) / kBlock, 4, [&](int64_t first, int64_t last) {
     for (int64_t block = first; block < last; ++block) {
-      Random random(seed, stream, static_cast<uint64_t>(block));
-      body(random, block * kBlock, std::min(count, (block + 1) * kBlock));
+      Units units(seed, stream, block);
+      body(units, block * kBlock, std::min(count, (block + 1) * kBlock));
     }
   });
 }
 
 template <class T>
 void fill_uniform(T* x, int64_t count, double low, double high, uint64_t seed, uint64_t stream) {
-  for_blocks(count, seed, stream, [=](Random& random, int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) x[i] = static_cast<T>(random.uniform(low, high));
+  // Rounding may reach the upper end, which is excluded.
+  const T end_value = static_cast<T>(high);
+  const T last = low < high ? std::nextafter(end_value, static_cast<T>(low)) : end_value;
+  for_blocks(count, seed, stream, [=](Units& units, int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      x[i] = std::min(static_cast<T>(low + (high - low) * units.next()), last);
+    }
   });
 }
 
-// Elements are kept with probability `keep`.
+// Pairs of normal numbers (Box-Muller); elements are kept with probability `keep`.
 template <class T>
 void fill_gaussian(T* x, int64_t count, double mean, double std, double keep, uint64_t seed,
                    uint64_t stream) {
-  for_blocks(count, seed, stream, [=](Random& random, int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) x[i] = static_cast<T>(mean + std * random.gaussian());
+  for_blocks(count, seed, stream, [=](Units& units, int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; i += 2) {
+      const double radius = std * std::sqrt(-2 * std::log(units.next() + 0x1p-53));
+      const double angle = 2 * std::numbers::pi * units.next();
+      x[i] = static_cast<T>(mean + radius * std::cos(angle));
+      if (i + 1 < end) x[i + 1] = static_cast<T>(mean + radius * std::sin(angle));
+    }
     if (keep >= 1) return;
     for (int64_t i = begin; i < end; ++i) {
-      if (random.uniform(0.0, 1.0) >= keep) x[i] = 0;
+      if (units.next() >= keep) x[i] = 0;
     }
   });
 }

@@ -4,6 +4,8 @@
 #include <limits>
 #include <numbers>
 
+#include "backend/cpu/simd.hpp"
+#include "backend/philox.hpp"
 #include "crema/error.hpp"
 
 namespace crema {
@@ -21,18 +23,29 @@ uint64_t mixed(uint64_t x) {
 uint32_t low(uint64_t x) { return static_cast<uint32_t>(x); }
 uint32_t high(uint64_t x) { return static_cast<uint32_t>(x >> 32); }
 
+/// Blocks [first, first + count) of a step, one after the other.
+[[gnu::always_inline]] inline void draw_blocks(uint64_t first, uint32_t step_low,
+                                               uint32_t step_high, uint32_t key0, uint32_t key1,
+                                               uint32_t* words, int64_t count) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) {
+    const uint64_t block = first + static_cast<uint64_t>(i);
+    const PhiloxBlock x = philox_block(
+        {static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), step_low, step_high},
+        key0, key1);
+    words[4 * i] = x.a;
+    words[4 * i + 1] = x.b;
+    words[4 * i + 2] = x.c;
+    words[4 * i + 3] = x.d;
+  }
+}
+
 }  // namespace
 
 std::array<uint32_t, 4> philox(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key) {
-  for (int round = 0; round < 10; ++round) {
-    const uint64_t first = uint64_t{0xd2511f53u} * counter[0];
-    const uint64_t second = uint64_t{0xcd9e8d57u} * counter[2];
-    counter = {high(second) ^ counter[1] ^ key[0], low(second), high(first) ^ counter[3] ^ key[1],
-               low(first)};
-    key[0] += 0x9e3779b9u;
-    key[1] += 0xbb67ae85u;
-  }
-  return counter;
+  const PhiloxBlock x =
+      philox_block({counter[0], counter[1], counter[2], counter[3]}, key[0], key[1]);
+  return {x.a, x.b, x.c, x.d};
 }
 
 uint64_t stream_id(std::string_view name) {
@@ -61,6 +74,20 @@ uint32_t Random::next_u32() {
 uint64_t Random::next_u64() {
   const uint64_t upper = next_u32();
   return upper << 32 | next_u32();
+}
+
+void Random::fill(std::span<uint32_t> words) {
+  while (used_ < 4 && !words.empty()) {
+    words.front() = next_u32();
+    words = words.subspan(1);
+  }
+  const size_t blocks = words.size() / 4;
+  const uint64_t first = uint64_t{counter_[1]} << 32 | counter_[0];
+  vectorized<draw_blocks>(first, counter_[2], counter_[3], key_[0], key_[1], words.data(),
+                          static_cast<int64_t>(blocks));
+  counter_[0] = low(first + blocks);
+  counter_[1] = high(first + blocks);
+  for (uint32_t& word : words.subspan(4 * blocks)) word = next_u32();
 }
 
 float Random::uniform() { return static_cast<float>(next_u32() >> 8) * 0x1p-24f; }

@@ -7,6 +7,7 @@
 #include <set>
 #include <vector>
 
+#include "backend/cpu/simd.hpp"
 #include "support/expect_error.hpp"
 
 namespace crema {
@@ -33,6 +34,19 @@ TEST(Random, TheSameAddressGivesTheSameNumbers) {
   Random first(7, stream_id("drop1"), 3), second(7, stream_id("drop1"), 3);
   for (int i = 0; i < 100; ++i) ASSERT_EQ(first.next_u32(), second.next_u32());
   EXPECT_EQ(first.gaussian(), second.gaussian());
+}
+
+TEST(Random, FillingGivesTheSameNumbersOneByOne) {
+  for (const SimdLevel level : {SimdLevel::baseline, SimdLevel::avx2, SimdLevel::avx512}) {
+    const SimdLimit limit(level);
+    Random single(7, 8, 9), filled(7, 8, 9);
+    for (const size_t count : {0, 1, 2, 4, 5, 64, 67, 1000}) {
+      std::vector<uint32_t> words(count);
+      filled.fill(words);
+      for (const uint32_t word : words) ASSERT_EQ(word, single.next_u32()) << count;
+    }
+    EXPECT_EQ(filled.next_u32(), single.next_u32());
+  }
 }
 
 TEST(Random, OtherAddressesGiveOtherNumbers) {
