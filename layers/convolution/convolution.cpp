@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backend/cpu/blas.hpp"
+#include "backend/cpu/direct_convolution.hpp"
 #include "backend/cpu/winograd_convolutions.hpp"
 #include "backend/parallel.hpp"
 #include "core/dispatch.hpp"
@@ -241,6 +242,7 @@ void register_convolution(Registry& registry);
 void register_convolution(Registry& registry) {
   registry.add<ConvolutionLayer>("Convolution");
   register_convolution_engines(registry);
+  add_convolution_library(registry, std::make_unique<DirectConvolutions>());
   add_convolution_library(registry, std::make_unique<WinogradConvolutions>());
 }
 

@@ -312,7 +312,6 @@ class BackwardData : public ConvolutionPrimitive {
           DirectTile tile{.offsets = summands_.offsets.data() + chunk.first_offset,
                           .runs = chunk.runs,
                           .length = chunk.length,
-                          .step = 1,
                           .b = b + chunk.first * lanes,
                           .add = true};
           sweep(
@@ -361,16 +360,15 @@ class BackwardWeights : public ConvolutionPrimitive {
     const int64_t rows = plan_.batch * plan_.target.h;
     const int64_t pieces = std::min<int64_t>(omp_get_max_threads(), rows);
     const int64_t width = plan_.kernels.width, channels = vectors_ * width;
-    float* const sums = direct_scratch(kSums, pieces * (sums_ + channels));
-    float* const bias_sums = sums + pieces * sums_;
+    float* const sums = direct_scratch(kSums, pieces * sums_);
+    bias_sums_.assign(static_cast<size_t>(pieces * channels), 0);
     parallel_for(pieces, 1, [&](int64_t begin, int64_t end) {
       for (int64_t piece = begin; piece < end; ++piece) {
         bool first = true;
-        std::fill_n(bias_sums + piece * channels, channels, 0.0F);
         plan_.each_band(rows * piece / pieces, rows * (piece + 1) / pieces,
                         [&](const DirectBand& band) {
                           compute(band, plan_.window_of(band, x), plan_.target_of(band, dy), first,
-                                  sums + piece * sums_, bias_sums + piece * channels);
+                                  sums + piece * sums_, bias_sums_.data() + piece * channels);
                           first = false;
                         });
       }
@@ -380,7 +378,7 @@ class BackwardWeights : public ConvolutionPrimitive {
     for (int64_t o = 0; o < plan_.target.channels; ++o) {
       double sum = add_bias ? static_cast<double>(dbias[o]) : 0;
       for (int64_t piece = 0; piece < pieces; ++piece) {
-        sum += static_cast<double>(bias_sums[piece * channels + o]);
+        sum += bias_sums_[static_cast<size_t>(piece * channels + o)];
       }
       dbias[o] = static_cast<float>(sum);
     }
@@ -389,21 +387,19 @@ class BackwardWeights : public ConvolutionPrimitive {
  private:
   /// Adds the band's products to sums [panel][tap][the panel's outputs], or sets them.
   void compute(const DirectBand& band, const float* window, const float* dy, bool first,
-               float* sums, float* bias_sums) const {
+               float* sums, double* bias_sums) const {
     const int64_t pixels = plan_.pixels(band), width = plan_.kernels.width;
-    const int64_t rows = band.images * band.rows;
-    float* const packed = direct_scratch(kPartial, pixels * vectors_ * width + rows * 2);
-    pack(band, dy, packed, bias_sums);
-    auto* const row_offsets =
-        reinterpret_cast<int64_t*>(packed + pixels * vectors_ * width);  // of the band's rows
-    for (int64_t r = 0; r < rows; ++r) {
-      row_offsets[r] = plan_.source_at[static_cast<size_t>(r * plan_.target.w)];
-    }
+    float* const packed = direct_scratch(kPartial, (pixels + 1) * vectors_ * width);
+    float* const band_sums = packed + pixels * vectors_ * width;
+    std::fill_n(band_sums, vectors_ * width, 0.0F);
+    pack(band, dy, packed, band_sums);
+    for (int64_t o = 0; o < vectors_ * width; ++o)
+      bias_sums[o] += static_cast<double>(band_sums[o]);
     for (const DirectPanel& panel : panels_) {
       const int64_t lanes = panel.vectors * width;
       float* const to = sums + panel.offset * taps_;
-      DirectTile tile{.offsets = row_offsets,
-                      .runs = rows,
+      DirectTile tile{.offsets = plan_.row_at.data(),
+                      .runs = band.images * band.rows,
                       .length = plan_.target.w,
                       .step = plan_.stride_w * plan_.window.unit,
                       .b = packed + panel.offset * pixels,
@@ -420,8 +416,8 @@ class BackwardWeights : public ConvolutionPrimitive {
     }
   }
 
-  /// The band's dy as [panel][pixel][the panel's outputs].
-  void pack(const DirectBand& band, const float* dy, float* to, float* bias_sums) const {
+  /// The band's dy as [panel][pixel][the panel's outputs], and its sums over the pixels.
+  void pack(const DirectBand& band, const float* dy, float* to, float* band_sums) const {
     const int64_t pixels = plan_.pixels(band), width = plan_.kernels.width;
     const DirectLayout& target = plan_.target;
     for (const DirectPanel& panel : panels_) {
@@ -435,7 +431,7 @@ class BackwardWeights : public ConvolutionPrimitive {
           plan_.kernels.pack(dy + image * target.image() + block * target.block() + within,
                              target.unit, an_image, wanted,
                              to + panel.offset * pixels + image * an_image * lanes + v * width,
-                             lanes, bias_sums + channel);
+                             lanes, band_sums + channel);
         }
       }
     }
@@ -468,6 +464,7 @@ class BackwardWeights : public ConvolutionPrimitive {
   std::vector<DirectPanel> panels_;
   int64_t taps_, sums_;
   std::vector<int64_t> tap_offsets_;
+  std::vector<double> bias_sums_;  // [piece][output]
 };
 
 }  // namespace

@@ -15,23 +15,23 @@ namespace crema {
 struct DirectTile {
   static constexpr int kMaxRows = 8;
 
-  const float* a[kMaxRows];
-  const int64_t* offsets;
-  int64_t runs, length, step;
-  const float* b;  // (runs * length, vectors, width), aligned to vectors
+  const float* a[kMaxRows] = {};
+  const int64_t* offsets = nullptr;
+  int64_t runs = 0, length = 0, step = 1;
+  const float* b = nullptr;  // (runs * length, vectors, width)
 
   /// Added to the sums: row m's vectors at init + m * init_row; null: nothing.
-  const float* init;
-  int64_t init_row;
+  const float* init = nullptr;
+  int64_t init_row = 0;
 
-  float* out[kMaxRows];
-  int64_t out_vector;  // between a row's vectors
-  int rows;            // of the kernel's rows so many are wanted; pointers of the others repeat one
-  int last_lanes;      // of a row's last vector so many floats are written
+  float* out[kMaxRows] = {};
+  int64_t out_vector = 0;  // between a row's vectors
+  int rows = 0;            // of the kernel's rows so many are wanted; the others repeat one
+  int last_lanes = 0;      // of a row's last vector so many floats are written
   /// Adds to what is there instead of writing; rows may overlap. All lanes are touched.
-  bool add;
-  bool relu;
-  float slope;
+  bool add = false;
+  bool relu = false;
+  float slope = 0;
 };
 
 struct DirectKernels {

@@ -107,9 +107,9 @@ void DirectPlan::find_taps(const ConvolutionProblem& p) {
 void DirectPlan::place_pixels() {
   for (int64_t image = 0; image < band_images; ++image) {
     for (int64_t h = 0; h < band_rows; ++h) {
+      row_at.push_back(image * window.image() + h * stride_h * window.row());
       for (int64_t w = 0; w < target.w; ++w) {
-        source_at.push_back(image * window.image() + h * stride_h * window.row() +
-                            w * stride_w * window.unit);
+        source_at.push_back(row_at.back() + w * stride_w * window.unit);
         target_at.push_back(image * target.image() + h * target.row() + w * target.unit);
       }
     }

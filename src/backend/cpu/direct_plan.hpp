@@ -4,6 +4,7 @@
 // side: 1 of them when contiguous, all when channels-last, the block's when blocked.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "backend/convolution.hpp"
@@ -88,6 +89,8 @@ class DirectPlan {
   /// Offset of each pixel of a band from the band's first in the window and in the target. Those of
   /// a smaller band are the first ones.
   std::vector<int64_t> source_at, target_at;
+  /// The first of these of each row, in the window.
+  std::vector<int64_t> row_at;
   /// Taps in the order of the window's memory, `run_length` a run.
   std::vector<DirectRun> runs;
   int64_t run_length = 0;
