@@ -13,7 +13,10 @@ namespace {
 
 std::string shapes(const std::vector<Shape>& list) {
   std::string text;
-  for (const Shape& shape : list) text += (text.empty() ? "" : " ") + shape.str();
+  for (const Shape& shape : list) {
+    if (!text.empty()) text += ' ';
+    text += shape.str();
+  }
   return text;
 }
 

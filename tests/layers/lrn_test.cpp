@@ -27,10 +27,9 @@ TEST(LRN, AcrossChannels) {
   LayerRun run({.layer = lrn("local_size: 3 alpha: 0.6 beta: 0.5 k: 2"),
                 .bottoms = {given({1, 4, 1, 1}, {1, 2, -3, 4})}});
   run.forward();
-  EXPECT_THAT(run.top(0), Pointwise(DoubleNear(1e-6), {1 / std::sqrt(2 + 0.2 * 5),
-                                                       2 / std::sqrt(2 + 0.2 * 14),
-                                                       -3 / std::sqrt(2 + 0.2 * 29),
-                                                       4 / std::sqrt(2 + 0.2 * 25)}));
+  EXPECT_THAT(run.top(0), Pointwise(DoubleNear(1e-6),
+                                    {1 / std::sqrt(2 + 0.2 * 5), 2 / std::sqrt(2 + 0.2 * 14),
+                                     -3 / std::sqrt(2 + 0.2 * 29), 4 / std::sqrt(2 + 0.2 * 25)}));
 }
 
 TEST(LRN, PublishedDefaults) {
@@ -42,12 +41,11 @@ TEST(LRN, PublishedDefaults) {
 
 // Zeros around the image count as values of the neighbourhood; k is left out.
 TEST(LRN, WithinChannel) {
-  LayerRun run(
-      {.layer = lrn("local_size: 3 alpha: 0.9 beta: 1 k: 5 norm_region: WITHIN_CHANNEL"),
-       .bottoms = {given({1, 2, 2, 2}, {1, 2, 3, 4, 0, 0, 0, 1})}});
+  LayerRun run({.layer = lrn("local_size: 3 alpha: 0.9 beta: 1 k: 5 norm_region: WITHIN_CHANNEL"),
+                .bottoms = {given({1, 2, 2, 2}, {1, 2, 3, 4, 0, 0, 0, 1})}});
   run.forward();
-  EXPECT_THAT(run.top(0), Pointwise(DoubleNear(1e-6), {1 / 4.0, 2 / 4.0, 3 / 4.0, 4 / 4.0, 0.0,
-                                                       0.0, 0.0, 1 / 1.1}));
+  EXPECT_THAT(run.top(0), Pointwise(DoubleNear(1e-6),
+                                    {1 / 4.0, 2 / 4.0, 3 / 4.0, 4 / 4.0, 0.0, 0.0, 0.0, 1 / 1.1}));
 }
 
 TEST(LRN, Gradients) {
@@ -65,10 +63,10 @@ void check_regions() {
   for (const char* settings : {"alpha: 0.5", "local_size: 3 alpha: 1 beta: 0.6 k: 2",
                                "local_size: 9 alpha: 3", "local_size: 1 alpha: 1 beta: 1"}) {
     for (const Shape& shape : {Shape{2, 3, 5, 4}, Shape{1, 21, 3, 5}, Shape{2, 16, 19, 23}}) {
-      EXPECT_THAT(check_engines(drawn(settings, shape)),
-                  UnorderedElementsAre("reference contiguous", "native contiguous",
-                                       "native channels_last", "native blocked8",
-                                       "native blocked16"));
+      EXPECT_THAT(
+          check_engines(drawn(settings, shape)),
+          UnorderedElementsAre("reference contiguous", "native contiguous", "native channels_last",
+                               "native blocked8", "native blocked16"));
     }
     EXPECT_THAT(check_engines(drawn(settings, {3, 11})),
                 UnorderedElementsAre("reference contiguous", "native contiguous"));
@@ -140,8 +138,7 @@ TEST(LRN, FollowsItsBottomsShape) {
     LayerRun run(drawn("local_size: 3", {2, 5, 3, 4}), {.engine = engine});
     run.reshape({given({1, 5, 1, 1}, {0, 0, 3, 0, 0})});
     run.forward();
-    EXPECT_THAT(run.top(0),
-                ElementsAre(0, 0, DoubleNear(3 / std::pow(1 + 3, 0.75), 1e-6), 0, 0));
+    EXPECT_THAT(run.top(0), ElementsAre(0, 0, DoubleNear(3 / std::pow(1 + 3, 0.75), 1e-6), 0, 0));
   }
 }
 
@@ -149,8 +146,11 @@ TEST(LRN, Mistakes) {
   expect_error([] { LayerRun{drawn("local_size: 4", {1, 5, 2, 2})}; }, {"local_size 4", "odd"});
   expect_error([] { LayerRun{drawn("local_size: 0", {1, 5, 2, 2})}; }, {"local_size 0", "odd"});
   expect_error([] { LayerRun{drawn("", {5})}; }, {"(N, C, ...)", "5"});
-  expect_error([] { LayerRun{drawn("norm_region: WITHIN_CHANNEL", {2, 5})}; },
-               {"WITHIN_CHANNEL", "(N, C, H, W)", "2x5"});
+  expect_error(
+      [] {
+        LayerRun{drawn("norm_region: WITHIN_CHANNEL", {2, 5})};
+      },
+      {"WITHIN_CHANNEL", "(N, C, H, W)", "2x5"});
 }
 
 }  // namespace

@@ -35,11 +35,11 @@ Shape top_shape(const LayerCase& layer_case) {
   return run.top_blob(0).shape();
 }
 
-const char* const kAllFormats[] = {
-    "reference contiguous", "native contiguous", "native channels_last", "native blocked8",
-    "native blocked16"};
+const char* const kAllFormats[] = {"reference contiguous", "native contiguous",
+                                   "native channels_last", "native blocked8", "native blocked16"};
 
-// --- Shapes ---------------------------------------------------------------------------------------
+// --- Shapes
+// ---------------------------------------------------------------------------------------
 
 TEST(Pooling, RoundsUpUnlessToldOtherwise) {
   const Shape image{1, 1, 64, 64};
@@ -80,13 +80,14 @@ TEST(Pooling, AWindowThatSeesNothingIsDropped) {
   }
 }
 
-// --- Values ---------------------------------------------------------------------------------------
+// --- Values
+// ---------------------------------------------------------------------------------------
 
 TEST(Pooling, MaximumAndItsMask) {
-  LayerCase c{.layer = pooling("kernel_size: 2 stride: 2"),
-              .bottoms = {given({1, 2, 2, 4}, {1, 2, 3, 4, 5, 1, 4, 3, -1, -2, -3, -3, -4, -5, -3,
-                                               -2})},
-              .tops = 2};
+  LayerCase c{
+      .layer = pooling("kernel_size: 2 stride: 2"),
+      .bottoms = {given({1, 2, 2, 4}, {1, 2, 3, 4, 5, 1, 4, 3, -1, -2, -3, -3, -4, -5, -3, -2})},
+      .tops = 2};
   LayerRun run(c);
   run.forward();
   EXPECT_THAT(run.top(0), ElementsAre(5, 4, -1, -2));
@@ -94,8 +95,7 @@ TEST(Pooling, MaximumAndItsMask) {
   EXPECT_THAT(run.top(1), ElementsAre(4, 3, 0, 7));
   run.set_top_diff(0, {1, 2, 3, 4});
   run.backward();
-  EXPECT_THAT(run.bottom_diff(0),
-              ElementsAre(0, 0, 0, 2, 1, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 4));
+  EXPECT_THAT(run.bottom_diff(0), ElementsAre(0, 0, 0, 2, 1, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 4));
 }
 
 TEST(Pooling, OverlappingWindowsAddTheirGradients) {
@@ -113,9 +113,9 @@ TEST(Pooling, OverlappingWindowsAddTheirGradients) {
 
 TEST(Pooling, PaddingIsNeverTheMaximum) {
   for (const char* engine : {"reference", "native"}) {
-    LayerRun run({.layer = pooling("kernel_size: 3 pad: 1"),
-                  .bottoms = {uniform({1, 9, 4, 4}, -3, -2)}},
-                 {.engine = engine});
+    LayerRun run(
+        {.layer = pooling("kernel_size: 3 pad: 1"), .bottoms = {uniform({1, 9, 4, 4}, -3, -2)}},
+        {.engine = engine});
     run.forward();
     EXPECT_THAT(run.top(0), Each(testing::Lt(-2.0))) << engine;
   }
@@ -125,18 +125,18 @@ TEST(Pooling, AverageCountsPaddingAsPublished) {
   LayerRun run(ones("pool: AVE kernel_size: 3 pad: 1", 3, 3));
   run.forward();
   const double corner = 4.0 / 9, edge = 6.0 / 9;
-  EXPECT_THAT(run.top(0), testing::Pointwise(testing::DoubleNear(1e-6),
-                                             {corner, edge, corner, edge, 1.0, edge, corner, edge,
-                                              corner}));
+  EXPECT_THAT(run.top(0),
+              testing::Pointwise(testing::DoubleNear(1e-6),
+                                 {corner, edge, corner, edge, 1.0, edge, corner, edge, corner}));
 }
 
 // A window is cut off where the padding ends, before its cells are counted.
 TEST(Pooling, AverageAtTheFarBorder) {
   LayerRun padded(ones("pool: AVE kernel_size: 3 pad: 1 stride: 2", 4, 4));
   padded.forward();
-  EXPECT_THAT(padded.top(0), testing::Pointwise(testing::DoubleNear(1e-6),
-                                                {4.0 / 9, 2.0 / 3, 1.0 / 3, 2.0 / 3, 1.0, 0.5,
-                                                 1.0 / 3, 0.5, 0.25}));
+  EXPECT_THAT(padded.top(0),
+              testing::Pointwise(testing::DoubleNear(1e-6), {4.0 / 9, 2.0 / 3, 1.0 / 3, 2.0 / 3,
+                                                             1.0, 0.5, 1.0 / 3, 0.5, 0.25}));
   LayerRun bare(ones("pool: AVE kernel_size: 3 stride: 2", 4, 4));
   bare.forward();
   EXPECT_THAT(bare.top(0), Each(testing::DoubleNear(1, 1e-6)));
@@ -179,7 +179,8 @@ TEST(Pooling, MinusInfinityEverywhere) {
   }
 }
 
-// --- Stochastic -----------------------------------------------------------------------------------
+// --- Stochastic
+// -----------------------------------------------------------------------------------
 
 LayerCase pairs(Phase phase) {
   std::vector<double> values;
@@ -231,7 +232,8 @@ TEST(Pooling, StochasticWeighsByTheValuesInTests) {
   EXPECT_THAT(zeros.top(0), ElementsAre(0));
 }
 
-// --- Gradients and engines ------------------------------------------------------------------------
+// --- Gradients and engines
+// ------------------------------------------------------------------------
 
 TEST(Pooling, Gradients) {
   for (const char* settings :
@@ -308,8 +310,9 @@ TEST(Pooling, WhatTheVectorizedEngineRefuses) {
   LayerCase stochastic = images("pool: STOCHASTIC kernel_size: 2");
   stochastic.bottoms[0].low = 0;
   EXPECT_THAT(check_engines(stochastic, {}, {"native"}), ElementsAre("reference contiguous"));
-  expect_error([] { LayerRun(images("kernel_size: 2"), {.dtype = DType::f64, .engine = "native"}); },
-               {"native", "f32", "f64"});
+  expect_error(
+      [] { LayerRun(images("kernel_size: 2"), {.dtype = DType::f64, .engine = "native"}); },
+      {"native", "f32", "f64"});
 }
 
 TEST(Pooling, BackwardNeedsNoActivations) {
@@ -345,10 +348,11 @@ TEST(Pooling, FollowsItsBottomsShape) {
   }
 }
 
-// --- Mistakes -------------------------------------------------------------------------------------
+// --- Mistakes
+// -------------------------------------------------------------------------------------
 
 TEST(Pooling, Mistakes) {
-  auto mistake = [](const std::string& settings, const std::vector<std::string>& words,
+  auto mistake = [](const std::string& settings, std::initializer_list<std::string_view> words,
                     const Shape& shape = {1, 1, 5, 5}) {
     expect_error([&] { LayerRun{images(settings, shape)}; }, words);
   };
