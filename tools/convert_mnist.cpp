@@ -44,9 +44,9 @@ int convert_mnist(const std::vector<std::string>& arguments) {
   const fs::path folder = arguments[0];
   require(fs::is_directory(folder), "there is no folder '", folder.string(), "'");
   for (const auto& [prefix, output] : {std::pair{"train", "train_lmdb"}, {"t10k", "test_lmdb"}}) {
-    convert(find_file(folder, std::string(prefix) + "-images-idx3-ubyte"),
-            find_file(folder, std::string(prefix) + "-labels-idx1-ubyte"),
-            (folder / output).string());
+    const std::string images = find_file(folder, std::string(prefix) + "-images-idx3-ubyte");
+    const std::string labels = find_file(folder, std::string(prefix) + "-labels-idx1-ubyte");
+    convert(images, labels, (folder / output).string());
   }
   return 0;
 }

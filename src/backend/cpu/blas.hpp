@@ -1,8 +1,8 @@
 // The BLAS calls that layers make, for float and double; row-major.
 //
-// Behind them stands OpenBLAS, or oneDNN's GEMM for f32 where the processor has AVX2 or wider and the
-// build has oneDNN (see blas.cpp). The choice is made once a process, not by timing, so
-// results are reproducible.
+// Behind them stands OpenBLAS, or oneDNN's GEMM for f32 where the processor has AVX2 or wider and
+// the build has oneDNN (see blas.cpp). The choice is made once a process, not by timing, so results
+// are reproducible.
 #pragma once
 
 #include <cstdint>
