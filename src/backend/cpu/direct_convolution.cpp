@@ -130,13 +130,13 @@ class Forward : public ConvolutionPrimitive {
  public:
   Forward(const ConvolutionProblem& problem, const DirectKernels& kernels)
       : plan_(problem, kernels, false),
-        outputs_(plan_.target, kernels),
-        panels_(direct_panels(kernels, outputs_.vectors)),
+        vectors_(vectors_of(plan_.target.channels, kernels)),
+        panels_(direct_panels(kernels, vectors_)),
         summands_(offsets_of(plan_.runs), plan_.run_length,
                   kChunkBytes / (widest(panels_) * kernels.width * 4)),
         relu_(problem.relu),
         weights_(!problem.training),
-        bias_(Shape{outputs_.count()}) {}
+        bias_(Shape{vectors_ * kernels.width}) {}
 
   void forward(const float* x, const float* weights, uint64_t version, const float* bias,
                float* y) override {

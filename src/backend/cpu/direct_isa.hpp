@@ -84,7 +84,6 @@ struct DirectCode {
     float* out = t.out[m];
 #pragma GCC unroll 4
     for (int n = 0; n + 1 < N; ++n, out += t.out_vector) store(out, results[n]);
-    out -= t.last_shift;
     if (t.last_lanes == W) {
       store(out, results[N - 1]);
     } else {

@@ -28,7 +28,6 @@ struct DirectTile {
   int64_t out_vector = 0;  // between a row's vectors
   int rows = 0;            // of the kernel's rows so many are wanted; the others repeat one
   int last_lanes = 0;      // of a row's last vector so many floats are written
-  int last_shift = 0;      // it is written so many floats earlier
   /// Adds to what is there instead of writing; rows may overlap. All lanes are touched.
   bool add = false;
   bool relu = false;

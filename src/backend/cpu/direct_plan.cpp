@@ -26,16 +26,6 @@ DirectLayout::DirectLayout(int64_t channel_count, Format format, int64_t rows, i
       h(rows),
       w(columns) {}
 
-DirectOutputs::DirectOutputs(const DirectLayout& target, const DirectKernels& kernels)
-    : width(kernels.width), vectors((target.channels + width - 1) / width), lanes(width), shift(0) {
-  if (target.unit == width) return;  // blocks are whole
-  if (target.channels < width) {
-    lanes = target.channels;
-  } else {
-    shift = vectors * width - target.channels;
-  }
-}
-
 std::vector<DirectPanel> direct_panels(const DirectKernels& kernels, int64_t vectors) {
   int64_t most = DirectKernels::kMaxVectors;
   while (kernels.rows[most] == 0) --most;

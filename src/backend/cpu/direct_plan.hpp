@@ -37,20 +37,6 @@ struct DirectPanel {
 /// Splits so many vectors into panels that suit the kernels.
 std::vector<DirectPanel> direct_panels(const DirectKernels& kernels, int64_t vectors);
 
-/// The outputs as vectors. Where channels lie side by side and do not fill the last vector, it begins
-/// earlier and computes some outputs of the one before it once more, so that all are whole.
-struct DirectOutputs {
-  int64_t width, vectors, lanes;  // lanes: of the last vector, less than width only when it is alone
-  int64_t shift;                  // of the last vector: outputs that it repeats
-
-  DirectOutputs(const DirectLayout& target, const DirectKernels& kernels);
-  /// The output in the first lane.
-  int64_t first(int64_t vector) const { return vector * width - (vector + 1 == vectors ? shift : 0); }
-  /// The first lane that repeats nothing.
-  int64_t fresh(int64_t vector) const { return vector + 1 == vectors ? shift : 0; }
-  int64_t count() const { return vectors * width; }
-};
-
 /// Output pixels that are worked on together: all of some images, or some rows of one.
 struct DirectBand {
   int64_t image, images, row, rows;
