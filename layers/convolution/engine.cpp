@@ -3,6 +3,8 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <array>
+#include <limits>
 
 #include "backend/cpu/simd.hpp"
 #include "backend/tuner.hpp"
@@ -194,29 +196,30 @@ std::vector<ConvolutionEngine::Candidate> ConvolutionEngine::candidates(
 
 std::unique_ptr<ConvolutionEngine::Choice> ConvolutionEngine::choose(
     Context& context, const ConvolutionProblem& problem, ConvolutionPass pass, Trial& trial,
-    std::string& why) const {
+    double beat, std::string& why) const {
   const std::vector<Candidate> found = candidates(problem, pass, why);
   if (found.empty()) return nullptr;
   const std::string key = question(problem, pass);
-  const auto seconds = [&](const Candidate& candidate) {
+  const auto seconds = [&](const Candidate& candidate, double best) {
     if (!context.tune()) return 0.0;
     std::unique_ptr<ConvolutionPrimitive> primitive;
-    return context.tuner().seconds(key, candidate.str(), [&] {
+    const auto measure = [&] {
       if (!primitive) primitive = candidate.library->make(problem, pass, candidate.implementation);
       trial.run(*primitive, pass);
-    });
+    };
+    return context.tuner().seconds(key, candidate.str(), measure, best);
   };
   std::string decided;
   if (context.tuner().decided(key, decided)) {
     for (const Candidate& candidate : found) {
       if (candidate.str() == decided) {
-        return std::make_unique<Choice>(Choice{candidate, seconds(candidate)});
+        return std::make_unique<Choice>(Choice{candidate, seconds(candidate, beat)});
       }
     }
   }
-  Choice best{found[0], seconds(found[0])};
+  Choice best{found[0], seconds(found[0], beat)};
   for (size_t i = 1; i < found.size() && context.tune(); ++i) {
-    const double taken = seconds(found[i]);
+    const double taken = seconds(found[i], std::min(beat, best.seconds));
     if (taken < best.seconds) best = {found[i], taken};
   }
   return std::make_unique<Choice>(best);
@@ -238,6 +241,8 @@ std::vector<FormatOption> ConvolutionEngine::options(Layer& layer, Blobs bottom,
   std::vector<FormatOption> found;
   const std::vector<ConvolutionPass> passes = passes_of(conv, bottom);
   double best = 0;
+  std::array<double, 3> fastest;  // of each pass, in any formats
+  fastest.fill(std::numeric_limits<double>::infinity());
   for (const auto& [source, target] : format_pairs(bottom[0]->shape()[1])) {
     const ConvolutionProblem problem = problem_of(conv, bottom, top, source, target);
     Trial trial(problem);
@@ -248,7 +253,10 @@ std::vector<FormatOption> ConvolutionEngine::options(Layer& layer, Blobs bottom,
       std::string reason;
       if (hopeless) {
         possible = possible && !candidates(problem, pass, reason).empty();
-      } else if (const auto choice = choose(layer.context(), problem, pass, trial, reason)) {
+      } else if (const auto choice = choose(layer.context(), problem, pass, trial,
+                                            fastest[static_cast<size_t>(pass)], reason)) {
+        double& known = fastest[static_cast<size_t>(pass)];
+        known = std::min(known, choice->seconds);
         option.seconds += choice->seconds * static_cast<double>(bottom.size());
         measured += 1;
         hopeless = best > 0 && option.seconds > kHopeless * best;
@@ -272,7 +280,8 @@ std::unique_ptr<ConvolutionPrimitive> ConvolutionEngine::take(ConvolutionLayer& 
                                                               ConvolutionPass pass) {
   std::string why;
   Trial trial(problem);
-  const auto choice = choose(layer.context(), problem, pass, trial, why);
+  constexpr double kNoRival = std::numeric_limits<double>::infinity();
+  const auto choice = choose(layer.context(), problem, pass, trial, kNoRival, why);
   require(choice != nullptr, "engine '", name(), "' cannot compute ", problem.key(), " ",
           to_string(pass), ": ", why);
   layer.context().tuner().decide(question(problem, pass), choice->candidate.str());

@@ -58,9 +58,11 @@ class ConvolutionEngine : public Engine {
   std::string question(const ConvolutionProblem& problem, ConvolutionPass pass) const;
   std::vector<Candidate> candidates(const ConvolutionProblem& problem, ConvolutionPass pass,
                                     std::string& why) const;
-  /// The decided candidate, else the fastest, else the first. None: `why` says why.
+  /// The decided candidate, else the fastest, else the first. None: `why` says why. What takes far
+  /// longer than `beat` seconds is measured but roughly.
   std::unique_ptr<Choice> choose(Context& context, const ConvolutionProblem& problem,
-                                 ConvolutionPass pass, Trial& trial, std::string& why) const;
+                                 ConvolutionPass pass, Trial& trial, double beat,
+                                 std::string& why) const;
   std::unique_ptr<ConvolutionPrimitive> take(ConvolutionLayer& layer,
                                              const ConvolutionProblem& problem,
                                              ConvolutionPass pass);

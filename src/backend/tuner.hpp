@@ -5,6 +5,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <string>
@@ -20,9 +21,11 @@ class Tuner {
   };
 
   /// Seconds that `candidate` needs for `problem`, from memory or by calling `measure` (which runs
-  /// it once) a few times: the fastest of the runs.
+  /// it once) a few times: the fastest of the runs. Where the first run already takes far longer
+  /// than `beat`, the best of its rivals, it is the only one.
   double seconds(const std::string& problem, const std::string& candidate,
-                 const std::function<void()>& measure);
+                 const std::function<void()>& measure,
+                 double beat = std::numeric_limits<double>::infinity());
 
   /// Adds the times of a file that save() wrote on the same machine with the same libraries; any
   /// other file, or none, adds nothing.

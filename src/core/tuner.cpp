@@ -17,13 +17,15 @@
 namespace crema {
 namespace {
 
-// The first run pays for cold caches and fresh pages; the fastest of a few is what counts. Small
-// problems are repeated until the clock can tell them apart.
-constexpr int kMinRuns = 3;
+// The first run pays for cold caches, fresh pages and what `measure` makes on its way; the fastest
+// of a few is what counts. Small problems are repeated until the clock can tell them apart.
+constexpr int kMinRuns = 2;
 constexpr int kMaxRuns = 20;
-constexpr double kEnoughSeconds = 0.02;
+constexpr double kEnoughSeconds = 0.03;
+/// A first run of kEnoughSeconds that is so many times slower than the best rival has lost.
+constexpr double kLost = 1.5;
 
-double fastest(const std::function<void()>& measure) {
+double fastest(const std::function<void()>& measure, double beat) {
   using Clock = std::chrono::steady_clock;
   double best = std::numeric_limits<double>::infinity();
   double total = 0;
@@ -33,6 +35,7 @@ double fastest(const std::function<void()>& measure) {
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
     best = std::min(best, seconds);
     total += seconds;
+    if (best > kEnoughSeconds && best > kLost * beat) break;
   }
   return best;
 }
@@ -54,13 +57,13 @@ std::string file_header() {
 }  // namespace
 
 double Tuner::seconds(const std::string& problem, const std::string& candidate,
-                      const std::function<void()>& measure) {
+                      const std::function<void()>& measure, double beat) {
   const std::string key = problem + '|' + candidate;
   {
     const std::lock_guard lock(mutex_);
     if (const auto known = seconds_.find(key); known != seconds_.end()) return known->second;
   }
-  const double measured = fastest(measure);
+  const double measured = fastest(measure, beat);
   // Another thread may have measured the same meanwhile: all go by what was noted first.
   const std::lock_guard lock(mutex_);
   news_ = true;

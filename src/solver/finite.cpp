@@ -17,6 +17,20 @@ bool all_finite(const Tensor& tensor) {
 constexpr const char* kWayOut =
     "; lower base_lr, set clip_gradients, or check the data; the last snapshot is untouched";
 
+bool is_source(const Net& net, const NetStep& step) {
+  return step.layer >= 0 && net.layers()[static_cast<size_t>(step.layer)]->is_source();
+}
+
+/// Throws where a top of step `i` has a value that is not finite.
+void check_tops(Net& net, size_t i, const std::string& what) {
+  for (const Blob* top : net.step_tops(i)) {
+    if (!all_finite(top->data)) {
+      throw Error(what, "the first blob with a value that is not finite is '", top->name,
+                  "' of layer '", net.steps()[i].name, "'", kWayOut);
+    }
+  }
+}
+
 }  // namespace
 
 void throw_not_finite(Net& net, int iteration, double loss) {
@@ -28,30 +42,27 @@ void throw_not_finite(Net& net, int iteration, double loss) {
     }
   }
   for (size_t i = 0; i < net.steps().size(); ++i) {
-    const NetStep& step = net.steps()[i];
     // A source would fetch another batch; the one that did it is still in its tops.
-    const bool source =
-        step.layer >= 0 && net.layers()[static_cast<size_t>(step.layer)]->is_source();
-    if (!source) net.forward_step(i);
-    for (const Blob* top : net.step_tops(i)) {
-      if (!all_finite(top->data)) {
-        throw Error(what, "the first blob with a value that is not finite is '", top->name,
-                    "' of layer '", step.name, "'", kWayOut);
-      }
-    }
+    if (!is_source(net, net.steps()[i])) net.forward_step(i);
+    check_tops(net, i, what);
   }
   throw Error(what, "no blob has such a value by itself, their weighted sum does", kWayOut);
 }
 
 void throw_not_finite_gradient(Net& net, int iteration) {
+  const std::string what = concat("the update is not finite at iteration ", iteration, ": ");
+  // Some kernels' ReLU makes 0 of a NaN in the batch, so that it never reaches the loss. Parameters
+  // and what they gave are no longer those of this iteration.
+  for (size_t i = 0; i < net.steps().size(); ++i) {
+    if (is_source(net, net.steps()[i])) check_tops(net, i, what);
+  }
   for (const auto& segment : net.params().segments()) {
     if (segment.parameter->learnable && !all_finite(segment.parameter->diff)) {
-      throw Error("the gradient of parameter ", segment.index, " of layer '", segment.layer,
-                  "' is not finite at iteration ", iteration, kWayOut);
+      throw Error(what, "the gradient of parameter ", segment.index, " of layer '", segment.layer,
+                  "' is not", kWayOut);
     }
   }
-  throw Error("the update is not finite at iteration ", iteration,
-              ", though each gradient is: the steps are too large", kWayOut);
+  throw Error(what, "each gradient is, but the steps are too large", kWayOut);
 }
 
 }  // namespace crema

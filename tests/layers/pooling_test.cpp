@@ -263,7 +263,7 @@ TEST(Pooling, GradientThroughTheSecondTopIsIgnored) {
   EXPECT_EQ(one.bottom_diff(0), two.bottom_diff(0));
 }
 
-void check_geometries() {
+void check_geometries(const std::vector<Shape>& shapes) {
   const char* const windows[] = {"kernel_size: 2 stride: 2",
                                  "kernel_size: 3 stride: 2",
                                  "kernel_size: 3 stride: 1 pad: 1",
@@ -275,7 +275,7 @@ void check_geometries() {
                                  "kernel_size: 7 stride: 4 pad: 6",
                                  "global_pooling: true"};
   for (const char* window : windows) {
-    for (const Shape& shape : {Shape{2, 3, 7, 8}, Shape{1, 21, 11, 23}, Shape{3, 16, 6, 6}}) {
+    for (const Shape& shape : shapes) {
       for (const char* method : {"MAX", "AVE", "AVE avg_include_pad: false"}) {
         const auto ran = check_engines(images(concat("pool: ", method, " ", window), shape));
         EXPECT_THAT(ran, UnorderedElementsAreArray(kAllFormats));
@@ -284,13 +284,15 @@ void check_geometries() {
   }
 }
 
-TEST(Pooling, Engines) { check_geometries(); }
+TEST(Pooling, Engines) {
+  check_geometries({Shape{2, 3, 7, 8}, Shape{1, 21, 11, 23}, Shape{3, 16, 6, 6}});
+}
 
 TEST(Pooling, EnginesOnLesserProcessors) {
   for (const SimdLevel level : {SimdLevel::baseline, SimdLevel::avx2}) {
     SCOPED_TRACE(to_string(level));
     SimdLimit limit(level);
-    check_geometries();
+    check_geometries({Shape{1, 21, 7, 11}});
   }
 }
 
