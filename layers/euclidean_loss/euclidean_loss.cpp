@@ -19,7 +19,7 @@ void EuclideanLossLayer::reshape(Blobs bottom, Blobs top) {
   require(a.rank() > 0 && b.rank() > 0 && a[0] == b[0] && a.count() == b.count(), "'",
           bottom[0]->name, "' (", a.str(), ") and '", bottom[1]->name, "' (", b.str(),
           ") cannot be compared; give both the same batch size and as many values an item");
-  items_ = a[0];
+  items_ = std::max<int64_t>(a[0], 1);  // the loss of an empty batch is 0
   partial_sums_.resize(static_cast<size_t>((a.count() + kChunk - 1) / kChunk));
   top[0]->reshape(Shape{});
 }

@@ -161,15 +161,16 @@ const T* InnerProductLayer::enter_backward(Blobs top) {
   }
   const ReLUMath relu{relu_slope_.value_or(1)};
   const int64_t groups = (outputs_ + kColumns - 1) / kColumns;
-  parallel_for(
-      groups, kPointwiseGrain / (kColumns * rows_) + 1, [=, this](int64_t first, int64_t last) {
-        for (int64_t group = first; group < last; ++group) {
-          const int64_t at = group * kColumns;
-          vectorized<gather_columns<T>>(
-              dy + at, y ? y + at : nullptr, relu, rows_, std::min(kColumns, outputs_ - at),
-              outputs_, masked ? masked + at : nullptr, bias_diff ? bias_diff + at : nullptr, beta);
-        }
-      });
+  parallel_for(groups, kPointwiseGrain / (kColumns * std::max<int64_t>(rows_, 1)) + 1,
+               [=, this](int64_t first, int64_t last) {
+                 for (int64_t group = first; group < last; ++group) {
+                   const int64_t at = group * kColumns;
+                   vectorized<gather_columns<T>>(dy + at, y ? y + at : nullptr, relu, rows_,
+                                                 std::min(kColumns, outputs_ - at), outputs_,
+                                                 masked ? masked + at : nullptr,
+                                                 bias_diff ? bias_diff + at : nullptr, beta);
+                 }
+               });
   return masked ? masked : dy;
 }
 

@@ -106,8 +106,8 @@ void PoolingLayer::setup(Blobs bottom, Blobs) {
 
 void PoolingLayer::reshape(Blobs bottom, Blobs top) {
   const Shape& shape = bottom[0]->shape();
-  require(shape.rank() == 4 && shape.count() > 0,
-          "takes images, (N, C, H, W), none of them 0, not ", shape.str());
+  require(shape.rank() == 4 && shape.count(1) > 0,
+          "takes images, (N, C, H, W), with C, H and W above 0, not ", shape.str());
   y_.size = shape[2];
   x_.size = shape[3];
   if (global_) {

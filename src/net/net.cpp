@@ -44,6 +44,7 @@ std::unique_ptr<Plan> build(const NetParameter& param, const SourceMap* source,
   plan->trains = trains(options);
   plan->file = file;
 
+  check_has_layers(param, source != nullptr ? *source : SourceMap());
   const ThreadScope threads(context.threads());
   NetParameter upgraded = param;
   const std::vector<Position> positions = upgrade_net(upgraded, source, file);

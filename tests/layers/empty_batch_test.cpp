@@ -1,0 +1,82 @@
+// A batch of no images passes through every room: there is nothing to compute, gradients are zero.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "support/layer_test.hpp"
+
+namespace crema::test {
+namespace {
+
+using testing::Each;
+
+struct EmptyCase {
+  const char* name;
+  LayerCase layer;
+};
+
+void PrintTo(const EmptyCase& empty_case, std::ostream* out) { *out << empty_case.name; }
+
+std::vector<EmptyCase> empty_cases() {
+  const Input images = uniform({0, 8, 6, 5});
+  const auto of = [&](const char* name, const std::string& settings, std::vector<Input> bottoms) {
+    return EmptyCase{name, {.layer = concat("layer { ", settings, " }"), .bottoms = bottoms}};
+  };
+  const std::string fillers = "weight_filler { type: 'xavier' } ";
+  return {
+      of("BatchNorm", "type: 'BatchNorm'", {images}),
+      of("Concat", "type: 'Concat'", {images, images}),
+      of("Convolution",
+         "type: 'Convolution' convolution_param { num_output: 8 kernel_size: 3 pad: 1 " + fillers +
+             "}",
+         {images}),
+      of("Dropout", "type: 'Dropout'", {images}),
+      of("Eltwise", "type: 'Eltwise'", {images, images}),
+      of("EltwiseMax", "type: 'Eltwise' eltwise_param { operation: MAX }", {images, images}),
+      of("Flatten", "type: 'Flatten'", {images}),
+      of("InnerProduct",
+         "type: 'InnerProduct' inner_product_param { num_output: 3 " + fillers + "}", {images}),
+      of("LRN", "type: 'LRN'", {images}),
+      of("LRNWithinChannel", "type: 'LRN' lrn_param { norm_region: WITHIN_CHANNEL }", {images}),
+      of("PoolingAverage", "type: 'Pooling' pooling_param { pool: AVE kernel_size: 2 }", {images}),
+      of("PoolingMax", "type: 'Pooling' pooling_param { pool: MAX kernel_size: 2 }", {images}),
+      of("ReLU", "type: 'ReLU'", {images}),
+      of("Scale", "type: 'Scale' scale_param { bias_term: true }", {images}),
+      of("Sigmoid", "type: 'Sigmoid'", {images}),
+      of("Softmax", "type: 'Softmax'", {images}),
+      of("Split", "type: 'Split' top: 'a' top: 'b'", {images}),
+      of("TanH", "type: 'TanH'", {images}),
+      of("EuclideanLoss", "type: 'EuclideanLoss'", {images, images}),
+      of("SoftmaxWithLoss", "type: 'SoftmaxWithLoss'", {uniform({0, 3}), labels({0}, 3)}),
+  };
+}
+
+class EmptyBatch : public testing::TestWithParam<EmptyCase> {};
+
+TEST_P(EmptyBatch, PassesThrough) {
+  const LayerCase& layer = GetParam().layer;
+  const int options = static_cast<int>(LayerRun(layer, {.engine = ""}).options().size());
+  for (const char* engine : {"reference", ""}) {
+    for (int option = 0; option < (*engine ? 1 : options); ++option) {
+      SCOPED_TRACE(concat("engine '", engine, "', option ", option));
+      LayerRun run(layer, {.engine = engine, .option = option});
+      run.forward();
+      for (int i = 0; i < run.num_tops(); ++i) {
+        if (run.top_blob(i).count() > 0) {
+          EXPECT_THAT(run.top(i), Each(0));
+        }
+      }
+      run.backward();
+      for (int i = 0; i < run.num_params(); ++i) {
+        EXPECT_THAT(run.gradient(i), Each(0)) << "parameter " << i;
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Rooms, EmptyBatch, testing::ValuesIn(empty_cases()),
+                         [](const auto& empty) { return std::string(empty.param.name); });
+
+}  // namespace
+}  // namespace crema::test
