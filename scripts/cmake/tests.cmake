@@ -52,6 +52,14 @@ foreach(area IN ITEMS core net solver layers data model tools)
 endforeach()
 if(TARGET test_tools AND TARGET crema_tool)
   add_dependencies(test_tools crema_tool)
+  # Found in the place of NVIDIA's driver, it betrays every CUDA call.
+  add_library(fake_cuda_driver SHARED "${PROJECT_SOURCE_DIR}/tests/tools/fake_cuda_driver/fake_cuda_driver.cpp")
+  set_target_properties(fake_cuda_driver PROPERTIES
+    OUTPUT_NAME cuda SOVERSION 1
+    LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests/fake_cuda_driver")
+  target_compile_definitions(test_tools PRIVATE
+    CREMA_FAKE_CUDA_DRIVER="$<TARGET_FILE_DIR:fake_cuda_driver>")
+  add_dependencies(test_tools fake_cuda_driver)
 endif()
 
 file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/golden/*.cpp")

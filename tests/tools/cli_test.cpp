@@ -101,6 +101,23 @@ TEST_F(CliTest, MissingAndContradictingFlagsAreExplained) {
   expect_refusal("train --solver=" + (folder_ / "none").string(), {"none"});
 }
 
+TEST_F(CliTest, WorkOnTheCpuMakesNoCudaCall) {
+  const std::string program = "LD_LIBRARY_PATH=" CREMA_FAKE_CUDA_DRIVER " " CREMA_TOOL;
+  const std::string betrayal = "the fake CUDA driver was called";
+  if (!run("device-query", program).says(betrayal)) GTEST_SKIP() << "needs a build with CUDA";
+  const std::string file = solver("max_iter: 4 test_iter: 1 test_interval: 2 snapshot_prefix: '" +
+                                  (folder_ / "s").string() + "'");
+  for (const std::string& arguments :
+       {"train --solver=" + file, "time --iterations=2 --model=" + net(),
+        "test --iterations=2 --model=" + net() +
+            " --weights=" + (folder_ / "s_iter_4.caffemodel").string(),
+        "summary --model=" + net(), std::string("help")}) {
+    const Output output = run(arguments, program);
+    EXPECT_EQ(output.status, 0) << output.text;
+    EXPECT_FALSE(output.says(betrayal)) << arguments << "\n" << output.text;
+  }
+}
+
 TEST_F(CliTest, TrainsAndLogsWhatParsersRead) {
   const std::string file =
       solver("max_iter: 4 display: 2 snapshot_prefix: '" + (folder_ / "s").string() + "'");
