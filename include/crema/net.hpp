@@ -7,6 +7,14 @@
 //   net.forward();
 //   crema::Tensor scores = net.output("prob");   // contiguous, valid until the next forward
 //
+// A net keeps what it was asked for: inputs, outputs, losses, data and what NetOptions::keep names.
+// All other blobs share memory, and hold another blob's values by the time forward() returns.
+//
+// Failure: whatever cannot be done is an Error. One from the constructor leaves no net; one from
+// load_weights leaves the parameters as they were; one from reshape or forward (a shape that some
+// layer refuses) leaves a net that plans again in its next forward, so that the caller can give
+// inputs other shapes and go on.
+//
 // Threads: one net runs on one thread at a time, whichever. Nets that share parameters
 // (NetOptions::share_params_with) may run forward at the same time in different threads.
 #pragma once
@@ -22,10 +30,13 @@ namespace crema {
 
 class NetParameter;    // proto/net.proto
 class ParameterArena;  // crema/parameter_arena.hpp
+class SourceMap;       // src/model/source_map.hpp
 struct Plan;           // src/net/plan.hpp
 
 struct NetOptions {
   Phase phase = Phase::train;
+  /// For the rules of layers (`include { min_level: 1 stage: "deploy" }`). The net's own `state`
+  /// adds its stages, and gives the level where this one is 0.
   int level = 0;
   std::vector<std::string> stages = {};
   DType dtype = DType::f32;
@@ -37,8 +48,12 @@ struct NetOptions {
   bool keep_all = false;
   /// Blobs to keep beside inputs and outputs.
   std::vector<std::string> keep = {};
-  /// Use this net's parameters, by layer name, instead of own ones. It must outlive this net.
+  /// Use this net's parameters, by layer name, instead of own ones. It must outlive this net. The
+  /// shared ones stay that net's: params() here holds only what that net lacks.
   class Net* share_params_with = nullptr;
+  /// A layer that learns and that share_params_with lacks is an Error. Otherwise, as every layer
+  /// with parameters that it lacks: a warning, and parameters of its own.
+  bool share_all = false;
 };
 
 /// What happened to each layer's parameters when weights were loaded.
@@ -49,38 +64,47 @@ struct LoadReport {
   std::string str() const;
 };
 
-struct LayerSummary {
-  std::string name, type, engine, detail, fused_into, top_format;
-  std::vector<Shape> bottoms, tops;
-  int64_t params = 0;
-  Flops flops;
-  size_t top_bytes = 0;
-  bool falls_back_to_cpu = false;
-};
-
 /// One unit of work of a net: a layer, or a format conversion between layers.
 struct NetStep {
   std::string name;       // the layer's; of a conversion, the blob's
   std::string type;       // the layer's; "Conversion"
   int layer = -1;         // index into Net::layers(); -1: a conversion
   bool backward = false;  // backward() runs it too
-  std::string engine, detail;
-  std::string bottom_format, top_format;
-  Flops flops;
+  std::string engine;     // which way of computing runs: "reference" or a registered name
+  std::string detail;     // what the engine picked for this problem, in its own words; or ""
+  std::string bottom_format, top_format;  // of bottom 0 and top 0; "" where there is none
+  Flops flops;                            // operations a pass, not per second
 };
 
+/// A layer of the prototxt and the step that computes it. Of a layer that was fused into another
+/// one, only name, type, layer, params and fused_into are set.
+struct LayerSummary : NetStep {
+  std::string fused_into;  // the layer that computes this one's work too, or ""
+  std::vector<Shape> bottoms, tops;
+  int64_t params = 0;    // values, save those that an earlier layer of the net holds already
+  size_t top_bytes = 0;  // of the tops' data, padding of their format included
+  bool falls_back_to_cpu = false;
+};
+
+/// Bytes. Known before the memory is taken, which the first pass does.
 struct MemoryPlan {
-  size_t activations = 0;           // bytes of the shared arena (data and diffs)
-  size_t activations_unshared = 0;  // what separate buffers would take
-  size_t parameters = 0;            // data, and gradients where the net trains
-  size_t engines = 0;               // workspaces and scratch
+  size_t activations = 0;           // data and diffs of all blobs, as planned
+  size_t activations_unshared = 0;  // the same if every blob had memory of its own
+  size_t reserved = 0;    // part of activations that is not shared: inputs, outputs, kept blobs
+  size_t parameters = 0;  // data, and gradients where the net trains; not those of another net
+  size_t engines = 0;     // workspaces and scratch of engines
 };
 
 class Net {
  public:
-  /// Reads, filters, plans. Errors carry file, line and layer.
-  Net(const std::string& prototxt, Context& context, NetOptions options = {});
+  /// Reads the prototxt file at `path`, filters, plans. Errors carry file, line and layer.
+  Net(const std::string& path, Context& context, NetOptions options = {});
+  /// The net of a message, with the weights that its layers carry (`blobs`), such as one read from
+  /// a .caffemodel. The context must outlive the net.
   Net(const NetParameter& param, Context& context, NetOptions options = {});
+  /// The same for a message of a text, whose places Errors then name.
+  Net(const NetParameter& param, const SourceMap& source, Context& context,
+      NetOptions options = {});
   ~Net();
   Net(Net&&) noexcept;
   Net& operator=(Net&&) noexcept;
@@ -89,12 +113,16 @@ class Net {
   Phase phase() const;
   Context& context() const;
 
-  /// Blobs by name. An in-place name means its last value. Error when there is no such blob, or
-  /// when it was fused away (name it in NetOptions::keep).
+  /// A blob that the net keeps, by name. An in-place name means its last value. Its data are those
+  /// of the last forward, its diff that of the last backward where has_diff; in a blob that is no
+  /// loss and that no layer reads, the caller seeds backward by writing the diff, which stays until
+  /// the caller writes it again. Error when there is no such blob, and when it was fused away or
+  /// shares its memory with others: name it in NetOptions::keep.
   Blob& blob(const std::string& name);
   bool has_blob(const std::string& name) const;
   std::vector<std::string> blob_names() const;
-  /// Every value that bore the name, in order of computation (several for in-place layers).
+  /// Every value that bore the name and was not fused away, in order of computation (several for
+  /// in-place layers). For shapes: of those that blob() refuses, the contents mean nothing.
   std::vector<Blob*> blob_versions(const std::string& name);
   /// Whether backward computes this version's diff.
   bool has_diff(const Blob& blob) const;
@@ -104,7 +132,8 @@ class Net {
   const std::vector<std::string>& outputs() const;
   /// An input's tensor, contiguous. Error when `name` is no input.
   Tensor& input(const std::string& name);
-  /// A blob's values as a contiguous tensor.
+  /// The values of a kept blob as a contiguous tensor, valid until the next forward. Errors as
+  /// blob().
   Tensor output(const std::string& name);
 
   /// Gives an input another shape; takes effect at the next reshape() or forward().
@@ -114,15 +143,20 @@ class Net {
 
   /// Runs all layers. Returns the weighted sum of the losses.
   double forward();
-  /// Fills gradients: clears none (see clear_gradients). Error when the net does not train.
+  /// Adds to the gradients of the parameters; call clear_gradients() first where a new sum begins.
+  /// Error when the net does not train, or when its shapes changed since forward().
   void backward();
+  /// Of all parameters that layers of this net have, another net's too that it shares.
   void clear_gradients();
 
+  /// The layers of the prototxt that are in this net. A name that comes a second time has "#2"
+  /// behind it here, and everywhere but in files of weights.
   const std::vector<Layer*>& layers() const;
   /// Error when there is no such layer; the nearest name is given.
   Layer& layer(const std::string& name);
   bool has_layer(const std::string& name) const;
-  /// What forward() runs, in order; layers that were fused into others are not among them.
+  /// What forward() runs, in order; layers that were fused into others are not among them. Empty
+  /// after a reshape that failed.
   const std::vector<NetStep>& steps() const;
   /// Runs one step; for timing. backward_step needs NetStep::backward.
   void forward_step(size_t step);
@@ -132,14 +166,18 @@ class Net {
   /// Weight of blob `name` in the loss, 0 when it is none.
   float loss_weight(const std::string& name) const;
 
+  /// The net's own parameters: not those of share_params_with, nor those of layers without any.
+  /// Parameters that nobody gave values get those of their fillers at the first use: here, through
+  /// layer() or layers(), by forward() or save().
   ParameterArena& params();
   const ParameterArena& params() const;
 
-  /// Copies parameters by layer name from a .caffemodel. A shape that differs is an Error;
-  /// `strict` makes missing and unused layers one too.
+  /// Copies parameters by layer name from a .caffemodel; where a name repeats, by the order of its
+  /// layers. A shape that differs is an Error; `strict` makes missing and unused layers one too.
+  /// All is checked before anything is copied.
   LoadReport load_weights(const std::string& path, bool strict = false);
   LoadReport load_weights(const NetParameter& weights, bool strict = false);
-  /// The net with its parameters, in the published form.
+  /// The net's layers with their parameters, in the published form.
   void save(NetParameter& out, bool with_diffs = false) const;
   void save_weights(const std::string& path) const;
 
@@ -149,6 +187,7 @@ class Net {
   const std::vector<std::string>& notes() const;
 
  private:
+  friend struct Plan;
   std::unique_ptr<Plan> plan_;
 };
 
