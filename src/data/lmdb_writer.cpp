@@ -1,14 +1,12 @@
 #include "data/lmdb_writer.hpp"
 
 #include <fcntl.h>
-#include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <system_error>
+#include <utility>
 
 #include "crema/error.hpp"
 
@@ -19,10 +17,25 @@ namespace {
 constexpr size_t kFirstMapSize = size_t{16} << 20;
 constexpr size_t kBatchRecords = 1000;
 constexpr size_t kBatchBytes = size_t{16} << 20;
-constexpr const char* kLockName = "writer.lock";
 
-bool belongs_to_database(const fs::path& name) {
-  return name == "data.mdb" || name == "lock.mdb" || name == kLockName;
+fs::path parent_of(const fs::path& path) {
+  return path.has_parent_path() ? path.parent_path() : fs::path(".");
+}
+
+/// The way out of an error of the file system. LMDB makes EIO of a write that ends early.
+const char* hint_for(int code) {
+  switch (code) {
+    case ENOSPC:
+    case EDQUOT:
+      return "; make room, or write to another disk";
+    case EIO:
+      return "; the disk may be full or failing: make room, or write to another disk";
+    case EFBIG:
+      return "; files may not be so large here: raise the limit (ulimit -f), or write to another "
+             "disk";
+    default:
+      return "";
+  }
 }
 
 void sync_folder(const fs::path& folder) {
@@ -38,80 +51,53 @@ LmdbWriter::LmdbWriter(const std::string& path, bool overwrite)
     : path_(fs::path(path).lexically_normal()), overwrite_(overwrite), map_size_(kFirstMapSize) {
   require(!path.empty(), "the database to write has no path; name its folder");
   if (!path_.has_filename()) path_ = path_.parent_path();  // "train_lmdb/"
+  std::error_code code;
+  if (fs::is_symlink(path_, code)) {
+    const fs::path named = path_;
+    path_ = fs::canonical(named, code);
+    require(!code, "cannot write LMDB '", named.string(), "': it is a link to nothing (",
+            code.message(), "); remove it, or choose another name");
+  }
   folder_ = path_;
   folder_ += ".tmp";
   check_target();
   try {
-    claim_folder();
+    lock_.claim(folder_, path_);
     open_environment();
   } catch (...) {
-    if (env_) mdb_env_close(env_);
-    if (lock_ >= 0) ::close(lock_);
+    abandon();
     throw;
   }
 }
 
-LmdbWriter::~LmdbWriter() {
-  if (!env_) return;
-  mdb_env_close(env_);
-  std::error_code ignored;
-  fs::remove_all(folder_, ignored);
-  ::close(lock_);
-}
+LmdbWriter::~LmdbWriter() { abandon(); }
 
-void LmdbWriter::fail(int code, const char* action, const fs::path& path) const {
-  throw Error("writing LMDB '", path_.string(), "': ", action, " '", path.string(),
-              "': ", std::generic_category().message(code));
+void LmdbWriter::abandon() noexcept {
+  if (env_) mdb_env_close(std::exchange(env_, nullptr));
+  if (lock_.held()) remove_database(folder_);
+  lock_.release();
 }
 
 void LmdbWriter::check(int code, const char* action) const {
   if (code == MDB_SUCCESS) return;
   throw Error("writing LMDB '", path_.string(), "': ", action, ": ", mdb_strerror(code),
-              code == ENOSPC ? "; make room, or write to another disk" : "");
+              hint_for(code));
 }
 
 void LmdbWriter::check_target() const {
   std::error_code code;
-  const fs::path parent = path_.has_parent_path() ? path_.parent_path() : fs::path(".");
+  const fs::path parent = parent_of(path_);
   require(fs::is_directory(parent, code), "cannot write LMDB '", path_.string(), "': the folder '",
           parent.string(), "' does not exist; make it first");
   if (!fs::exists(fs::symlink_status(path_, code))) return;
   require(overwrite_, "'", path_.string(),
           "' exists already; remove it, choose another name, or ask to overwrite it (--overwrite)");
-  bool ours = fs::is_directory(path_, code);
-  if (ours) {
-    for (const auto& entry : fs::directory_iterator(path_)) {
-      ours = ours && belongs_to_database(entry.path().filename());
-    }
-  }
-  require(ours, "'", path_.string(),
+  require(holds_only_database(path_), "'", path_.string(),
           "' is not an LMDB database, and is not overwritten; "
           "remove it yourself, or choose another name");
-}
-
-void LmdbWriter::claim_folder() {
-  const fs::path file = folder_ / kLockName;
-  // Another writer may rename its folder away between our opening its lock and locking it.
-  for (int attempt = 0; attempt < 10; ++attempt) {
-    if (::mkdir(folder_.c_str(), 0777) != 0 && errno != EEXIST) {
-      fail(errno, "cannot make the folder", folder_);
-    }
-    lock_ = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (lock_ < 0 && errno == ENOENT) continue;
-    if (lock_ < 0) fail(errno, "cannot make the file", file);
-    if (::flock(lock_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-      throw Error("'", path_.string(), "' is being written by another process (it holds '",
-                  file.string(), "'); wait for it, or choose another name");
-    }
-    struct stat held, named;
-    if (::fstat(lock_, &held) == 0 && ::stat(file.c_str(), &named) == 0 &&
-        held.st_ino == named.st_ino && held.st_dev == named.st_dev) {
-      return;
-    }
-    ::close(lock_);
-    lock_ = -1;
-  }
-  throw Error("'", path_.string(), "' is being written by another process; choose another name");
+  require(::access(path_.c_str(), W_OK) == 0, "'", path_.string(),
+          "' cannot be overwritten: ", std::generic_category().message(errno),
+          "; choose another name");
 }
 
 void LmdbWriter::open_environment() {
@@ -189,35 +175,34 @@ int LmdbWriter::try_batch(std::string& last_key) {
 void LmdbWriter::finish() {
   write_batch();
   check(mdb_env_sync(env_, 1), "cannot sync it");
-  std::error_code ignored;
   sync_folder(folder_);
   check_target();
   move_into_place();
-  mdb_env_close(env_);
-  env_ = nullptr;
+  mdb_env_close(std::exchange(env_, nullptr));
   // Only now, under the final name: whoever finds the folder without its lock could take it over.
-  fs::remove(path_ / kLockName, ignored);
-  ::close(lock_);
-  lock_ = -1;
-  sync_folder(path_.has_parent_path() ? path_.parent_path() : fs::path("."));
+  remove_mark(path_);
+  lock_.release();
+  sync_folder(parent_of(path_));
 }
 
 void LmdbWriter::move_into_place() {
-  std::error_code ignored;
-  if (!fs::exists(path_, ignored)) {
-    if (::rename(folder_.c_str(), path_.c_str()) != 0) fail(errno, "cannot rename it to", path_);
+  std::error_code code;
+  if (!fs::exists(fs::symlink_status(path_, code))) {
+    fs::rename(folder_, path_, code);
+    require(!code, "writing LMDB '", path_.string(), "': cannot rename '", folder_.string(),
+            "' to it: ", code.message());
     return;
   }
-  // The old database and the new one change places in one step where the system can do that.
-  fs::path old = folder_;
-  if (::renameat2(AT_FDCWD, folder_.c_str(), AT_FDCWD, path_.c_str(), RENAME_EXCHANGE) != 0) {
-    old = path_;
-    old += ".old";
-    fs::remove_all(old, ignored);
-    if (::rename(path_.c_str(), old.c_str()) != 0) fail(errno, "cannot rename it to", old);
-    if (::rename(folder_.c_str(), path_.c_str()) != 0) fail(errno, "cannot rename it to", path_);
+  // The mark tells the next writer what the old database is if we are killed before it is gone,
+  // and keeps that writer off while it is being removed.
+  WriterLock old;
+  old.mark(path_);
+  try {
+    remove_database(replace_folder(folder_, path_));
+  } catch (...) {
+    remove_mark(path_);
+    throw;
   }
-  fs::remove_all(old, ignored);
 }
 
 }  // namespace crema

@@ -5,7 +5,8 @@
 //   writer.finish();
 //
 // Everything is written in the folder <path>.tmp, synced and renamed by finish(). A writer that is
-// killed leaves only that folder, and the next one starts it anew.
+// killed leaves only that folder, and the next one starts it anew. A folder of that name which no
+// writer left is refused, and nothing but a database's own files is ever removed.
 #pragma once
 
 #include <lmdb.h>
@@ -16,12 +17,14 @@
 #include <string_view>
 #include <vector>
 
+#include "data/database_folder.hpp"
+
 namespace crema {
 
 class LmdbWriter {
  public:
   /// Error when `path` exists and `overwrite` is off, when it exists and is not an LMDB database,
-  /// or when another process is writing it.
+  /// or when another process is writing it. Through a link, the database that it leads to is meant.
   explicit LmdbWriter(const std::string& path, bool overwrite = false);
   /// Without finish(): removes what was written.
   ~LmdbWriter();
@@ -46,17 +49,16 @@ class LmdbWriter {
   std::string_view value_of(const Entry& entry) const;
 
   void check_target() const;
-  void claim_folder();
   void open_environment();
+  void abandon() noexcept;
   void write_batch();
   int try_batch(std::string& last_key);
   void move_into_place();
   void check(int code, const char* action) const;
-  [[noreturn]] void fail(int code, const char* action, const std::filesystem::path& path) const;
 
   std::filesystem::path path_, folder_;
   bool overwrite_;
-  int lock_ = -1;
+  WriterLock lock_;
   MDB_env* env_ = nullptr;
   size_t map_size_;
   // The batch: keys and values one after the other, since a full map makes it be written again.
