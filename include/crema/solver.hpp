@@ -4,6 +4,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,8 @@ struct SolverOptions {
   std::vector<std::string> stages = {};
   DType dtype = DType::f32;
   bool fuse = true;
+  /// The seed to use, whatever the solver's random_seed or the state of restore() says.
+  std::optional<uint64_t> seed = {};
 };
 
 /// What a request (a signal, a callback) asks of the running solver.
@@ -39,7 +42,7 @@ struct IterationReport {
 struct TestReport {
   int iteration = 0;
   int net = 0;
-  double loss = 0;  // with test_compute_loss
+  double loss = 0;  // weighted sum of the losses, averaged likewise
   struct Output {
     std::string name;
     int index;
@@ -68,6 +71,8 @@ class Solver {
   bool solve();
   /// Trains `iterations` more; likewise.
   bool step(int iterations);
+  /// Runs all test nets. Asked to stop between two batches, it leaves out what it has not finished;
+  /// that test is then run anew, on the same data, by whoever continues.
   std::vector<TestReport> test();
 
   /// Writes PREFIX_iter_N.caffemodel and .solverstate; returns the latter's path. Each is written
@@ -76,13 +81,20 @@ class Solver {
   /// Continues from a .solverstate: weights, history, iteration, data cursor, engine choices.
   void restore(const std::string& solverstate);
 
-  std::function<SolverAction()> poll;  // asked once an iteration
+  /// Asked before each iteration and each batch of a test. `snapshot` takes one in any case, `stop`
+  /// only where the solver takes snapshots at all.
+  std::function<SolverAction()> poll;
   std::function<void(const IterationReport&)> on_iteration;
   std::function<void(const TestReport&)> on_test;
   std::function<void(const std::string&)> on_snapshot;
 
  private:
   struct Impl;
+  /// Does what poll asks for; true: stop.
+  bool asked_to_stop();
+  /// test(), false when stopped.
+  bool run_tests(std::vector<TestReport>& reports);
+
   std::unique_ptr<Impl> impl_;
 };
 

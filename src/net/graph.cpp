@@ -97,10 +97,10 @@ void set_loss_weights(Plan& plan, Node& node, const LayerParameter& param) {
 
 }  // namespace
 
-void Plan::note(const std::string& text) {
+void Plan::note(const std::string& text, Severity severity) {
   if (std::find(notes.begin(), notes.end(), text) != notes.end()) return;
   notes.push_back(text);
-  context->log(Severity::debug, text);
+  context->log(severity, concat(options.phase == Phase::test ? "TEST" : "TRAIN", " net: ", text));
 }
 
 void build_graph(Plan& plan, const NetParameter& net, const std::vector<Position>& positions) {

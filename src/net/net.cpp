@@ -148,13 +148,20 @@ void plan_shapes(Plan& plan) {
 
   infer_shapes(plan);
   choose_formats(plan);
+  int computing = 0, on_cpu = 0;
   for (int id : plan.order) {
     Node& node = plan.node(id);
     in_node(node, [&] { node.layer->prepare(node.option, node.bottom_blobs, node.top_blobs); });
-    if (node.layer->falls_back_to_cpu() && !node.bottoms.empty()) {
-      plan.note(concat("layer '", node.layer->name(), "' (", node.layer->type(),
-                       ") has no kernel for this device and runs on the CPU"));
-    }
+    if (node.bottoms.empty()) continue;  // data comes from the host anyway
+    ++computing;
+    if (!node.layer->falls_back_to_cpu()) continue;
+    ++on_cpu;
+    plan.note(concat("layer '", node.layer->name(), "' (", node.layer->type(),
+                     ") has no kernel for this device and runs on the CPU"),
+              Severity::warning);
+  }
+  if (on_cpu != 0) {
+    plan.note(concat(on_cpu, " of ", computing, " layers run on the CPU"), Severity::warning);
   }
   plan.context->save_tuning();
   plan_memory(plan);

@@ -93,7 +93,8 @@ struct Plan {
   Value& value(int id) { return *values[static_cast<size_t>(id)]; }
   const Value& value(int id) const { return *values[static_cast<size_t>(id)]; }
   Node& node(int id) { return nodes[static_cast<size_t>(id)]; }
-  void note(const std::string& text);
+  /// Keeps what the user may want to know, and logs it, once.
+  void note(const std::string& text, Severity severity = Severity::info);
 };
 
 /// Runs `body`, giving an Error that leaves it the node's place and layer.

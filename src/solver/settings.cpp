@@ -103,6 +103,11 @@ void check_settings(const SolverParameter& param, std::vector<std::string>& note
   require(param.snapshot_format() == SolverParameter::BINARYPROTO,
           "snapshot_format HDF5 is not available; use BINARYPROTO");
 
+  if (param.debug_info()) {
+    notes.push_back(
+        "the solver's debug_info has no effect: values that are not finite are traced to their "
+        "layer and blob without it");
+  }
   static const std::set<std::string> known = {"net",
                                               "net_param",
                                               "train_net",

@@ -4,7 +4,6 @@
 
 #include "backend/tuner.hpp"
 #include "crema/parameter_arena.hpp"
-#include "data/data_source.hpp"
 #include "model/binary_format.hpp"
 #include "proto/solver.pb.h"
 
@@ -12,7 +11,6 @@ namespace crema {
 namespace fs = std::filesystem;
 namespace {
 
-/// "data" for the training net's layer, "test0/data" for the first test net's.
 std::string cursor_name(int test, const Layer& layer) {
   return test < 0 ? layer.name() : concat("test", test, "/", layer.name());
 }
@@ -57,6 +55,21 @@ void load_segment(const BlobProto& from, const ParameterArena::Segment& segment,
 
 }  // namespace
 
+RecordCursors data_cursors(const RunState& run) {
+  RecordCursors cursors;
+  for_data_sources(run, [&](const std::string& name, const DataSource& source) {
+    cursors[name] = source.cursor();
+  });
+  return cursors;
+}
+
+void set_data_cursors(const RunState& run, const RecordCursors& cursors) {
+  for_data_sources(run, [&](const std::string& name, DataSource& source) {
+    const auto found = cursors.find(name);
+    if (found != cursors.end()) source.set_cursor(found->second);
+  });
+}
+
 std::string write_snapshot(const std::string& prefix, const RunState& run, bool with_diffs) {
   const std::string stem = concat(prefix, "_iter_", run.iteration);
   const std::string weights = stem + ".caffemodel";
@@ -73,13 +86,12 @@ std::string write_snapshot(const std::string& prefix, const RunState& run, bool 
       save_segment(history, segment, *state.add_history());
     }
   }
-  for_data_sources(run, [&](const std::string& name, const DataSource& source) {
-    const RecordCursor at = source.cursor();
+  for (const auto& [name, at] : run.cursors.empty() ? data_cursors(run) : run.cursors) {
     auto* cursor = state.add_data_cursor();
     cursor->set_layer(name);
     cursor->set_epoch(at.epoch);
     cursor->set_position(at.position);
-  });
+  }
   const Context& context = run.train->context();
   state.set_seed(context.seed());
   for (const auto& [problem, choice] : context.tuner().decisions()) {
@@ -137,14 +149,11 @@ void restore_state(const SolverState& state, RunState& run) {
   }
   run.iteration = state.iter();
   run.current_step = state.current_step();
-  std::map<std::string, RecordCursor> cursors;
+  RecordCursors cursors;
   for (const auto& cursor : state.data_cursor()) {
     cursors[cursor.layer()] = {cursor.epoch(), cursor.position()};
   }
-  for_data_sources(run, [&](const std::string& name, DataSource& source) {
-    const auto found = cursors.find(name);
-    if (found != cursors.end()) source.set_cursor(found->second);
-  });
+  set_data_cursors(run, cursors);
 }
 
 }  // namespace crema

@@ -1,14 +1,19 @@
 // The state of a training run on disk.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
 #include "crema/net.hpp"
+#include "data/data_source.hpp"
 
 namespace crema {
 
 class SolverState;
+
+/// By layer: "data" in the training net, "test0/data" in the first test net.
+using RecordCursors = std::map<std::string, RecordCursor>;
 
 /// What a .solverstate holds beside the weights' file name.
 struct RunState {
@@ -17,7 +22,13 @@ struct RunState {
   std::vector<Tensor>* history = nullptr;  // each of the arena's size
   Net* train = nullptr;
   std::vector<Net*> tests;
+  RecordCursors cursors;  // to save instead of where the data sources stand; empty: those
 };
+
+/// Where the data sources of the run's nets stand.
+RecordCursors data_cursors(const RunState& run);
+/// Makes them stand there again; those that are not named stay.
+void set_data_cursors(const RunState& run, const RecordCursors& cursors);
 
 /// Writes PREFIX_iter_N.caffemodel, then PREFIX_iter_N.solverstate, and returns the latter's path.
 /// Whichever of the two is there is whole; a state is only ever there with its weights.

@@ -61,6 +61,7 @@ struct Solver::Impl {
         context(where),
         policy(param),
         rule(make_update_rule(param)),
+        seed(how.seed),
         smoothed(std::max(1, param.average_loss())) {
     std::vector<std::string> notes;
     check_settings(param, notes);
@@ -68,6 +69,7 @@ struct Solver::Impl {
     prefix = snapshot_prefix(param, solver_file);
     if (snapshots()) check_snapshot_place(prefix, 0);
     if (param.random_seed() >= 0) context.set_seed(static_cast<uint64_t>(param.random_seed()));
+    if (seed) context.set_seed(*seed);
 
     const SolverNets nets = resolve_nets(param, how, solver_file);
     context.set_iteration(0);
@@ -95,6 +97,10 @@ struct Solver::Impl {
     return param.max_iter() > 0 && (param.snapshot() > 0 || param.snapshot_after_train());
   }
 
+  bool test_due() const {
+    return param.test_interval() > 0 && iteration % param.test_interval() == 0;
+  }
+
   RunState run_state() {
     RunState run;
     run.iteration = iteration;
@@ -102,6 +108,7 @@ struct Solver::Impl {
     run.history = &history;
     run.train = train.get();
     for (auto& net : tests) run.tests.push_back(net.get());
+    run.cursors = before_test;
     return run;
   }
 
@@ -134,6 +141,35 @@ struct Solver::Impl {
     if (!rule->update(arena, history, step)) throw_not_finite_gradient(*train, iteration);
   }
 
+  /// Adds the next batch of the report's net to it.
+  void test_batch(TestReport& report) {
+    const auto n = static_cast<size_t>(report.net);
+    Net& net = *tests[n];
+    const int batches = test_iterations[n];
+    report.loss += net.forward() / batches;
+    size_t output = 0;
+    for (const auto& name : net.outputs()) {
+      const Tensor values = net.output(name);
+      for (int64_t i = 0; i < values.count(); ++i, ++output) {
+        if (output == report.outputs.size()) {
+          report.outputs.push_back({name, static_cast<int>(i), 0, net.loss_weight(name)});
+        }
+        report.outputs[output].value += values.at(i) / batches;
+      }
+    }
+  }
+
+  /// Keeps, while a test runs, where the data sources stood before it.
+  struct TestScope {
+    explicit TestScope(Impl& impl) : solver(impl) {
+      solver.before_test = data_cursors(solver.run_state());
+    }
+    ~TestScope() { solver.before_test.clear(); }
+    TestScope(const TestScope&) = delete;
+    TestScope& operator=(const TestScope&) = delete;
+    Impl& solver;
+  };
+
   double take_data_wait() {
     double wait = 0;
     for (DataSource* source : sources) wait += source->take_wait_seconds();
@@ -150,6 +186,7 @@ struct Solver::Impl {
   Context& context;
   RatePolicy policy;
   std::unique_ptr<UpdateRule> rule;
+  std::optional<uint64_t> seed;
   SmoothedLoss smoothed;
   std::string prefix;
   std::unique_ptr<Net> train;
@@ -157,6 +194,7 @@ struct Solver::Impl {
   std::vector<int> test_iterations;
   std::vector<Tensor> history;
   std::vector<DataSource*> sources;
+  RecordCursors before_test;  // while one runs
   int iteration = 0;
   int last_snapshot = -1;
 };
@@ -181,17 +219,24 @@ std::vector<std::unique_ptr<Net>>& Solver::test_nets() { return impl_->tests; }
 int Solver::iteration() const { return impl_->iteration; }
 double Solver::rate() const { return impl_->policy.rate(impl_->iteration); }
 
+bool Solver::asked_to_stop() {
+  Impl& s = *impl_;
+  const SolverAction action = poll ? poll() : SolverAction::none;
+  const bool save =
+      action == SolverAction::snapshot || (action == SolverAction::stop && s.snapshots());
+  if (save && s.last_snapshot != s.iteration) snapshot();
+  return action == SolverAction::stop;
+}
+
 bool Solver::step(int iterations) {
   Impl& s = *impl_;
   const int stop = s.iteration + iterations;
   while (s.iteration < stop) {
-    const SolverAction action = poll ? poll() : SolverAction::none;
-    if (action != SolverAction::none && s.last_snapshot != s.iteration) {
-      if (s.snapshots()) snapshot();
+    if (asked_to_stop()) return false;
+    if (s.test_due() && (s.iteration > 0 || s.param.test_initialization())) {
+      std::vector<TestReport> reports;
+      if (!run_tests(reports)) return false;
     }
-    if (action == SolverAction::stop) return false;
-    const bool test_due = s.param.test_interval() > 0 && s.iteration % s.param.test_interval() == 0;
-    if (test_due && (s.iteration > 0 || s.param.test_initialization())) test();
 
     const auto start = Clock::now();
     s.context.set_iteration(static_cast<uint64_t>(s.iteration));
@@ -217,36 +262,35 @@ bool Solver::solve() {
   if (s.param.max_iter() > s.iteration && !step(s.param.max_iter() - s.iteration)) return false;
   if (s.param.max_iter() == 0) return true;
   if (s.param.snapshot_after_train() && s.last_snapshot != s.iteration) snapshot();
-  if (s.param.test_interval() > 0 && s.iteration % s.param.test_interval() == 0) test();
-  return true;
+  std::vector<TestReport> reports;
+  return !s.test_due() || run_tests(reports);
 }
 
 std::vector<TestReport> Solver::test() {
-  Impl& s = *impl_;
   std::vector<TestReport> reports;
+  run_tests(reports);
+  return reports;
+}
+
+bool Solver::run_tests(std::vector<TestReport>& reports) {
+  Impl& s = *impl_;
+  // Whoever continues from within a test runs it anew, on the data that it began with.
+  const Impl::TestScope scope(s);
   for (size_t n = 0; n < s.tests.size(); ++n) {
-    Net& net = *s.tests[n];
     TestReport report;
     report.iteration = s.iteration;
     report.net = static_cast<int>(n);
-    const int batches = s.test_iterations[n];
-    for (int batch = 0; batch < batches; ++batch) {
-      report.loss += net.forward() / batches;
-      size_t output = 0;
-      for (const auto& name : net.outputs()) {
-        const Tensor values = net.output(name);
-        for (int64_t i = 0; i < values.count(); ++i, ++output) {
-          if (batch == 0) {
-            report.outputs.push_back({name, static_cast<int>(i), 0, net.loss_weight(name)});
-          }
-          report.outputs[output].value += values.at(i) / batches;
-        }
+    for (int batch = 0; batch < s.test_iterations[n]; ++batch) {
+      if (asked_to_stop()) {
+        set_data_cursors(s.run_state(), s.before_test);
+        return false;
       }
+      s.test_batch(report);
     }
     if (on_test) on_test(report);
     reports.push_back(std::move(report));
   }
-  return reports;
+  return true;
 }
 
 std::string Solver::snapshot() {
@@ -262,7 +306,7 @@ void Solver::restore(const std::string& solverstate) {
   SolverState state;
   read_state(solverstate, state);
   try {
-    if (state.has_seed()) s.context.set_seed(state.seed());
+    if (state.has_seed() && !s.seed) s.context.set_seed(state.seed());
     if (state.tuning_size() != 0) {
       // The nets were planned with choices of their own: plan again with those of the run.
       restore_tuning(state, s.context);
