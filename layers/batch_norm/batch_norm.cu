@@ -27,14 +27,6 @@ struct TakeStored {
   }
 };
 
-template <class T>
-struct Value {
-  const T* x;
-  __device__ CudaPair operator()(int64_t place, int64_t /*channel*/) const {
-    return {static_cast<double>(x[place]), 0};
-  }
-};
-
 struct StoreMean {
   double count;
   double* mean;
@@ -156,9 +148,8 @@ struct DataGradient {
 /// writes dx once.
 class BatchNormCuda : public Engine {
  public:
-  std::vector<FormatOption> options(Layer& layer, Blobs bottom, Blobs /*top*/,
-                                    std::string& why) override {
-    return cuda_options(layer, bottom, false, why);
+  std::vector<FormatOption> options(Layer&, Blobs bottom, Blobs, std::string&) override {
+    return cuda_options(bottom, false);
   }
 
   void prepare(Layer& layer, Blobs bottom, Blobs /*top*/) override {
@@ -213,7 +204,7 @@ class BatchNormCuda : public Engine {
                     TakeStored<T>{mean.device<T>(backend), variance.device<T>(backend),
                                   factor.device<T>(backend), layer.epsilon(), norm.statistics});
     } else {
-      cuda_channel_sums(backend, layout_, Value<T>{x}, StoreMean{count, norm.statistics.mean});
+      cuda_channel_sums(backend, layout_, CudaValue<T>{x}, StoreMean{count, norm.statistics.mean});
       cuda_channel_sums(
           backend, layout_, SquaredDeviation<T>{x, norm.statistics.mean},
           StoreVariance<T>{count, layer.fraction(), layer.epsilon(), norm.statistics,

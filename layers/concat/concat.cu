@@ -21,9 +21,8 @@ struct CopyRows {
 
 class ConcatCuda : public Engine {
  public:
-  std::vector<FormatOption> options(Layer& layer, Blobs bottom, Blobs /*top*/,
-                                    std::string& why) override {
-    return cuda_options(layer, bottom, true, why);
+  std::vector<FormatOption> options(Layer&, Blobs bottom, Blobs, std::string&) override {
+    return cuda_options(bottom, true);
   }
 
   void prepare(Layer& layer, Blobs bottom, Blobs top) override {

@@ -114,13 +114,12 @@ class EltwiseCuda : public Engine {
   using Operation = EltwiseLayer::Operation;
 
  public:
-  std::vector<FormatOption> options(Layer& layer, Blobs bottom, Blobs /*top*/,
-                                    std::string& why) override {
+  std::vector<FormatOption> options(Layer&, Blobs bottom, Blobs, std::string& why) override {
     if (bottom.size() > kMaximumBottoms) {
       why = concat("it takes at most ", kMaximumBottoms, " bottoms, not ", bottom.size());
       return {};
     }
-    return cuda_options(layer, bottom, true, why);
+    return cuda_options(bottom, true);
   }
 
   void prepare(Layer& layer, Blobs /*bottom*/, Blobs top) override {
@@ -141,7 +140,7 @@ class EltwiseCuda : public Engine {
     });
   }
 
-  size_t extra_bytes() const override { return maximum_of_.has_memory() ? maximum_of_.bytes() : 0; }
+  size_t extra_bytes() const override { return maximum_of_.bytes(); }
 
  private:
   static const EltwiseLayer& of(Layer& layer) { return static_cast<const EltwiseLayer&>(layer); }

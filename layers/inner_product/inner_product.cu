@@ -11,9 +11,8 @@ namespace {
 /// cuBLAS, with bias and ReLU in one pass behind the product.
 class InnerProductCuda : public Engine {
  public:
-  std::vector<FormatOption> options(Layer& layer, Blobs bottom, Blobs /*top*/,
-                                    std::string& why) override {
-    return cuda_options(layer, bottom, false, why);
+  std::vector<FormatOption> options(Layer&, Blobs bottom, Blobs, std::string&) override {
+    return cuda_options(bottom, false);
   }
 
   void prepare(Layer& layer, Blobs /*bottom*/, Blobs top) override {
@@ -34,7 +33,7 @@ class InnerProductCuda : public Engine {
     });
   }
 
-  size_t extra_bytes() const override { return masked_.has_memory() ? masked_.bytes() : 0; }
+  size_t extra_bytes() const override { return masked_.bytes(); }
 
  private:
   static InnerProductLayer& of(Layer& layer) { return static_cast<InnerProductLayer&>(layer); }

@@ -1,11 +1,9 @@
 #include "layers/pooling/pooling.hpp"
 
-#include <cmath>
 #include <limits>
 #include <optional>
 
 #include "backend/parallel.hpp"
-#include "backend/philox.hpp"
 #include "core/dispatch.hpp"
 #include "crema/random.hpp"
 #include "crema/registry.hpp"
@@ -14,6 +12,9 @@
 
 namespace crema {
 namespace {
+
+/// Outputs, or inputs, that are worth a thread.
+constexpr int64_t kGrain = 1024;
 
 /// A setting given for both axes at once, or one for each.
 struct Pair {
@@ -60,7 +61,7 @@ PoolingLayer::PoolingLayer(const LayerParameter& param, Context& context) : Laye
             : s.pool() == PoolingParameter::AVE ? Method::average
                                                 : Method::stochastic;
   round_up_ = s.round_mode() == PoolingParameter::CEIL && s.ceil_mode() && !s.torch_pooling();
-  counts_padding_ = s.avg_include_pad();
+  windows_.counts_padding = s.avg_include_pad();
   global_ = s.global_pooling();
   stream_ = stream_id(name());
 
@@ -88,8 +89,8 @@ PoolingLayer::PoolingLayer(const LayerParameter& param, Context& context) : Laye
   }
   require(method_ != Method::stochastic || (pad.h == 0 && pad.w == 0), "pad ", pad.h, "x", pad.w,
           " with STOCHASTIC is not defined; take MAX or AVE, or leave pad out");
-  y_.kernel = kernel.h, y_.stride = stride.h, y_.pad = pad.h;
-  x_.kernel = kernel.w, x_.stride = stride.w, x_.pad = pad.w;
+  windows_.y = {.kernel = kernel.h, .stride = stride.h, .pad = pad.h};
+  windows_.x = {.kernel = kernel.w, .stride = stride.w, .pad = pad.w};
 }
 
 Arity PoolingLayer::arity() const {
@@ -108,33 +109,27 @@ void PoolingLayer::reshape(Blobs bottom, Blobs top) {
   const Shape& shape = bottom[0]->shape();
   require(shape.rank() == 4 && shape.count(1) > 0,
           "takes images, (N, C, H, W), with C, H and W above 0, not ", shape.str());
-  y_.size = shape[2];
-  x_.size = shape[3];
+  PoolingAxis &y = windows_.y, &x = windows_.x;
+  y.size = shape[2];
+  x.size = shape[3];
   if (global_) {
-    y_.kernel = y_.size;
-    x_.kernel = x_.size;
+    y.kernel = y.size;
+    x.kernel = x.size;
   }
-  y_.out = outputs(y_, round_up_);
-  x_.out = outputs(x_, round_up_);
-  require(y_.size * x_.size <= std::numeric_limits<int32_t>::max(), "an image of ", y_.size, "x",
-          x_.size, " has more than 2^31 pixels");
-  for (Blob* blob : top) blob->reshape({shape[0], shape[1], y_.out, x_.out});
+  y.out = outputs(y, round_up_);
+  x.out = outputs(x, round_up_);
+  require(windows_.plane() <= std::numeric_limits<int32_t>::max(), "an image of ", y.size, "x",
+          x.size, " has more than 2^31 pixels");
+  for (Blob* blob : top) blob->reshape({shape[0], shape[1], y.out, x.out});
 }
 
 Flops PoolingLayer::flops(Blobs, Blobs top) const {
   const double outputs = static_cast<double>(top[0]->count());
-  const double cells = outputs * static_cast<double>(y_.kernel * x_.kernel);
+  const double cells = outputs * static_cast<double>(windows_.y.kernel * windows_.x.kernel);
   return {cells, remembers_choice() ? outputs : cells};
 }
 
-int64_t PoolingLayer::divisor(int64_t oy, int64_t ox) const {
-  return counts_padding_ ? y_.padded_extent(oy) * x_.padded_extent(ox)
-                         : y_.extent(oy) * x_.extent(ox);
-}
-
-bool PoolingLayer::remembers_choice() const {
-  return method_ == Method::maximum || (method_ == Method::stochastic && phase() == Phase::train);
-}
+bool PoolingLayer::remembers_choice() const { return method_ == Method::maximum || samples(); }
 
 BackwardReads PoolingLayer::reference_backward_reads() const {
   // A probability-weighted average depends on the values.
@@ -145,101 +140,37 @@ void PoolingLayer::prepare_reference(Blobs, Blobs top) {
   choice_.resize(remembers_choice() && trains() ? static_cast<size_t>(top[0]->count()) : 0);
 }
 
-float PoolingLayer::chance(int64_t output) const {
-  const auto i = static_cast<uint64_t>(output);
-  const PhiloxBlock words = philox_block(
-      {static_cast<uint32_t>(i), static_cast<uint32_t>(i >> 32), 0, 0}, key_[0], key_[1]);
-  return static_cast<float>(words.a >> 8) * 0x1p-24F;
+PoolingChance PoolingLayer::chance() const {
+  Random random(context().seed(), stream_ + context().pass(), context().iteration());
+  PoolingChance chance;
+  chance.key0 = random.next_u32();
+  chance.key1 = random.next_u32();
+  return chance;
 }
 
 template <class T>
 void PoolingLayer::forward_as(Blobs bottom, Blobs top) {
-  const T* in = bottom[0]->data.host<T>();
-  T* out = top[0]->data.host_overwrite<T>();
-  T* mask = top.size() > 1 ? top[1]->data.host_overwrite<T>() : nullptr;
-  const bool samples = method_ == Method::stochastic && phase() == Phase::train;
-  Random random(context().seed(), stream_ + context().pass(), context().iteration());
-  key_[0] = random.next_u32();
-  key_[1] = random.next_u32();
-
-  auto pool = [&](const T* plane, int64_t output, int64_t oy, int64_t ox) {
-    auto each = [&](const auto& body) {
-      for (int64_t iy = y_.begin(oy); iy < y_.end(oy); ++iy) {
-        for (int64_t ix = x_.begin(ox); ix < x_.end(ox); ++ix) body(iy * x_.size + ix);
-      }
-    };
-    int64_t chosen = y_.begin(oy) * x_.size + x_.begin(ox);
-    if (method_ == Method::maximum) {
-      // NaN wins and stays.
-      each([&](int64_t i) {
-        if (plane[i] > plane[chosen] || std::isnan(plane[i])) chosen = i;
-      });
-      out[output] = plane[chosen];
-    } else if (method_ == Method::average) {
-      T sum = 0;
-      each([&](int64_t i) { sum += plane[i]; });
-      out[output] = sum / static_cast<T>(divisor(oy, ox));
-    } else {
-      T sum = 0, squares = 0;
-      each([&](int64_t i) { sum += plane[i], squares += plane[i] * plane[i]; });
-      if (samples) {
-        const T threshold = static_cast<T>(chance(output)) * sum;
-        T before = 0;
-        bool found = false;
-        each([&](int64_t i) {
-          before += plane[i];
-          if (!found && before >= threshold) chosen = i, found = true;
-        });
-        out[output] = plane[chosen];
-      } else {
-        out[output] = sum == T{0} ? T{0} : squares / sum;
-      }
-    }
-    if (!choice_.empty()) choice_[static_cast<size_t>(output)] = static_cast<int32_t>(chosen);
-    if (mask) mask[output] = static_cast<T>(chosen);
-  };
-  parallel_for(top[0]->count() / x_.out, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; ++row) {
-      const T* plane = in + row / y_.out * y_.size * x_.size;
-      for (int64_t ox = 0; ox < x_.out; ++ox) pool(plane, row * x_.out + ox, row % y_.out, ox);
-    }
+  const PoolingForward<T> body{windows_,
+                               method_,
+                               samples(),
+                               chance(),
+                               bottom[0]->data.host<T>(),
+                               top[0]->data.host_overwrite<T>(),
+                               choice_.empty() ? nullptr : choice_.data(),
+                               top.size() > 1 ? top[1]->data.host_overwrite<T>() : nullptr};
+  parallel_for(top[0]->count(), kGrain, [=](int64_t begin, int64_t end) {
+    for (int64_t o = begin; o < end; ++o) body(o);
   });
 }
 
 template <class T>
 void PoolingLayer::backward_as(Blobs top, Blobs bottom) {
-  const T* dy = top[0]->diff.host<T>();
-  T* dx = bottom[0]->diff.host_overwrite<T>();
-  const T* in = reference_backward_reads().bottom_data ? bottom[0]->data.host<T>() : nullptr;
-  const int64_t plane_size = y_.size * x_.size, outputs = y_.out * x_.out;
-
-  parallel_for(bottom[0]->count() / plane_size, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t plane = begin; plane < end; ++plane) {
-      T* d = dx + plane * plane_size;
-      std::fill_n(d, plane_size, T{0});
-      for (int64_t o = 0; o < outputs; ++o) {
-        const T g = dy[plane * outputs + o];
-        const int64_t oy = o / x_.out, ox = o % x_.out;
-        auto each = [&](const auto& body) {
-          for (int64_t iy = y_.begin(oy); iy < y_.end(oy); ++iy) {
-            for (int64_t ix = x_.begin(ox); ix < x_.end(ox); ++ix) body(iy * x_.size + ix);
-          }
-        };
-        if (remembers_choice()) {
-          d[choice_[static_cast<size_t>(plane * outputs + o)]] += g;
-        } else if (method_ == Method::average) {
-          const T share = g / static_cast<T>(divisor(oy, ox));
-          each([&](int64_t i) { d[i] += share; });
-        } else {
-          // y = sum of x^2 / sum of x, so dy/dx = (2 x - y) / sum of x.
-          const T* v = in + plane * plane_size;
-          T sum = 0, squares = 0;
-          each([&](int64_t i) { sum += v[i], squares += v[i] * v[i]; });
-          if (sum == T{0}) continue;
-          each([&](int64_t i) { d[i] += g * (2 * v[i] - squares / sum) / sum; });
-        }
-      }
-    }
+  const PoolingBackward<T> body{
+      windows_, top[0]->diff.host<T>(),
+      reference_backward_reads().bottom_data ? bottom[0]->data.host<T>() : nullptr,
+      remembers_choice() ? choice_.data() : nullptr, bottom[0]->diff.host_overwrite<T>()};
+  parallel_for(bottom[0]->count(), kGrain, [=](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) body(i);
   });
 }
 

@@ -5,13 +5,13 @@
 #include <vector>
 
 #include "crema/layer.hpp"
-#include "layers/pooling/pooling_axis.hpp"
+#include "layers/pooling/pooling_math.hpp"
 
 namespace crema {
 
 class PoolingLayer : public Layer {
  public:
-  enum class Method : uint8_t { maximum, average, stochastic };
+  using Method = PoolingMethod;
 
   PoolingLayer(const LayerParameter& param, Context& context);
 
@@ -24,13 +24,11 @@ class PoolingLayer : public Layer {
   void backward_cpu(Blobs top, const std::vector<bool>& propagate, Blobs bottom) override;
 
   Method method() const { return method_; }
-  /// Of the rows, and within a row.
-  const PoolingAxis& y() const { return y_; }
-  const PoolingAxis& x() const { return x_; }
-  /// An average counts padding as zeros.
-  bool counts_padding() const { return counts_padding_; }
-  /// What an average at output (oy, ox) divides by.
-  int64_t divisor(int64_t oy, int64_t ox) const;
+  const PoolingWindows& windows() const { return windows_; }
+  /// The output is drawn from the window.
+  bool samples() const { return method_ == Method::stochastic && phase() == Phase::train; }
+  /// The random numbers of the present pass.
+  PoolingChance chance() const;
   /// Backward goes to one chosen input of each window, which forward has to remember.
   bool remembers_choice() const;
 
@@ -43,15 +41,12 @@ class PoolingLayer : public Layer {
   void forward_as(Blobs bottom, Blobs top);
   template <class T>
   void backward_as(Blobs top, Blobs bottom);
-  /// The random number in [0, 1) of one output.
-  float chance(int64_t output) const;
 
   Method method_ = Method::maximum;
-  bool global_ = false, round_up_ = true, counts_padding_ = true;
-  PoolingAxis y_, x_;
+  bool global_ = false, round_up_ = true;
+  PoolingWindows windows_;
   std::vector<int32_t> choice_;  // within the plane, an output: (N, C, out_h, out_w)
   uint64_t stream_ = 0;
-  uint32_t key_[2] = {0, 0};  // of this pass
 };
 
 }  // namespace crema

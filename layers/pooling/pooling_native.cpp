@@ -40,7 +40,8 @@ void PoolingNative::prepare(Layer& layer, Blobs bottom, Blobs top) {
     of_pixel = block;
     images_ = in.shape()[0] * ((channels + block - 1) / block);
   }
-  plan_ = PoolingPlan(pooling.y(), pooling.x(), of_pixel, pooling.counts_padding());
+  const PoolingWindows& windows = pooling.windows();
+  plan_ = PoolingPlan(windows.y, windows.x, of_pixel, windows.counts_padding);
   if (!maximum_ || !layer.trains()) {
     choice_ = Tensor();
     return;

@@ -54,9 +54,8 @@ struct StoreGradients {
 
 class ScaleCuda : public Engine {
  public:
-  std::vector<FormatOption> options(Layer& layer, Blobs bottom, Blobs /*top*/,
-                                    std::string& why) override {
-    return cuda_options(layer, bottom, false, why);
+  std::vector<FormatOption> options(Layer&, Blobs bottom, Blobs, std::string&) override {
+    return cuda_options(bottom, false);
   }
   void prepare(Layer&, Blobs, Blobs) override {}
 

@@ -44,9 +44,8 @@ struct LossGradient {
 
 class SoftmaxLossCuda : public Engine {
  public:
-  std::vector<FormatOption> options(Layer& layer, Blobs bottom, Blobs /*top*/,
-                                    std::string& why) override {
-    return cuda_options(layer, bottom, false, why);
+  std::vector<FormatOption> options(Layer&, Blobs bottom, Blobs, std::string&) override {
+    return cuda_options(bottom, false);
   }
 
   void prepare(Layer& layer, Blobs bottom, Blobs /*top*/) override {
@@ -82,9 +81,7 @@ class SoftmaxLossCuda : public Engine {
     });
   }
 
-  size_t extra_bytes() const override {
-    return log_sum_.bytes() + (probability_.has_memory() ? probability_.bytes() : 0);
-  }
+  size_t extra_bytes() const override { return log_sum_.bytes() + probability_.bytes(); }
 
  private:
   static const SoftmaxLossLayer& of(const Layer& layer) {

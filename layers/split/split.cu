@@ -1,3 +1,4 @@
+#include "backend/cuda/elementwise.hpp"
 #include "backend/cuda/kernels.cuh"
 #include "core/dispatch.hpp"
 #include "crema/registry.hpp"
@@ -6,20 +7,10 @@
 namespace crema {
 namespace {
 
-/// z may be x.
-template <class T>
-struct Add {
-  const T* x;
-  const T* y;
-  T* z;
-  __device__ void operator()(int64_t i) const { z[i] = x[i] + y[i]; }
-};
-
 class SplitCuda : public Engine {
  public:
-  std::vector<FormatOption> options(Layer& layer, Blobs bottom, Blobs /*top*/,
-                                    std::string& why) override {
-    return cuda_options(layer, bottom, true, why);
+  std::vector<FormatOption> options(Layer&, Blobs bottom, Blobs, std::string&) override {
+    return cuda_options(bottom, true);
   }
   void prepare(Layer&, Blobs, Blobs) override {}
 
@@ -46,7 +37,7 @@ class SplitCuda : public Engine {
       T* dx = bottom[0]->diff.template device_overwrite<T>(backend);
       for (size_t k = 1; k < top.size(); ++k) {
         const T* dy = top[k]->diff.template device<T>(backend);
-        cuda_for_each(backend, bottom[0]->diff.storage(), Add<T>{so_far, dy, dx});
+        cuda_add(backend, bottom[0]->diff.storage(), so_far, dy, dx);
         so_far = dx;
       }
     });

@@ -1,86 +1,74 @@
 #include "solver/update_rule.hpp"
 
-#include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <cstring>
+#include <numeric>
 
 #include "backend/parallel.hpp"
+#include "backend/update.hpp"
 #include "core/dispatch.hpp"
 #include "proto/solver.pb.h"
 
 namespace crema {
 namespace {
 
-/// Elements of the arena that one thread takes at a time at the least.
-constexpr int64_t kGrain = 16384;
+/// Chunks that are worth a thread.
+constexpr int64_t kGrain = 4;
 
-bool learns(const ParameterArena::Segment& segment) {
-  return segment.parameter->learnable && segment.lr_mult != 0;
+std::vector<UpdateRun> learning_runs(const ParameterArena& arena) {
+  std::vector<UpdateRun> runs;
+  int64_t chunks = 0;
+  for (const ParameterArena::Segment& segment : arena.segments()) {
+    if (!segment.parameter->learnable || segment.lr_mult == 0 || segment.count == 0) continue;
+    runs.push_back({segment.offset, segment.count, chunks, static_cast<double>(segment.lr_mult),
+                    static_cast<double>(segment.decay_mult)});
+    chunks += chunks_of(runs.back());
+  }
+  return runs;
 }
 
-/// Runs body(segment, begin, end) over the parts of learning segments, in parallel over the arena.
-template <class Body>
-void for_learning_parts(const ParameterArena& arena, const Body& body) {
-  const auto& segments = arena.segments();
-  parallel_for(arena.size(), kGrain, [&](int64_t begin, int64_t end) {
-    auto segment = std::partition_point(
-        segments.begin(), segments.end(),
-        [&](const auto& candidate) { return candidate.offset + candidate.count <= begin; });
-    for (; segment != segments.end() && segment->offset < end; ++segment) {
-      if (!learns(*segment)) continue;
-      body(*segment, std::max(begin, segment->offset),
-           std::min(end, segment->offset + segment->count));
-    }
-  });
-}
-
-enum class Regularization { l2, l1 };
-
-struct SgdConstants {
-  double gradient_scale, decay, rate, momentum;
-  Regularization regularization;
-};
-
-/// v = momentum * v + rate * (scale * g + decay * w); w -= v. True when all steps were finite.
+/// True when all steps were finite.
 template <class T, Regularization R>
-bool sgd_part(int64_t count, const SgdConstants& constants, const T* g, T* w, T* v) {
-  const T scale = static_cast<T>(constants.gradient_scale), decay = static_cast<T>(constants.decay);
-  const T rate = static_cast<T>(constants.rate), momentum = static_cast<T>(constants.momentum);
-  // Zero as long as each step is finite; adds nothing to the cost of a pass bound by memory.
+bool sgd_chunk(const UpdateChunk& chunk, const SgdStep& step, const T* g, T* w, T* v) {
+  const SgdMath<T, R> math(step, *chunk.run);
   T check = 0;
 #pragma omp simd reduction(+ : check)
-  for (int64_t i = 0; i < count; ++i) {
-    const T sign = static_cast<T>((w[i] > 0) - (w[i] < 0));
-    const T penalty = R == Regularization::l2 ? w[i] : sign;
-    const T step = momentum * v[i] + rate * (scale * g[i] + decay * penalty);
-    v[i] = step;
-    w[i] -= step;
-    check += step - step;
-  }
+  for (int64_t i = chunk.begin; i < chunk.end; ++i) check += math.update(g[i], w[i], v[i]);
   return check == 0;
 }
 
 class Sgd : public UpdateRule {
  public:
-  Sgd(double momentum, double weight_decay, Regularization regularization)
-      : momentum_(momentum), weight_decay_(weight_decay), regularization_(regularization) {}
+  Sgd(Context& context, double momentum, double weight_decay, Regularization regularization)
+      : UpdateRule(context),
+        momentum_(momentum),
+        weight_decay_(weight_decay),
+        regularization_(regularization) {}
 
   int history_count() const override { return 1; }
 
   bool update(ParameterArena& arena, std::vector<Tensor>& history,
               const UpdateStep& step) override {
+    const UpdateRuns runs = runs_of(arena);
+    const SgdStep sgd{step.gradient_scale, weight_decay_, step.rate, momentum_};
+    if (context().on_gpu()) {
+      return device_sgd(context().backend(), runs, sgd, regularization_, arena.diff(), arena.data(),
+                        history.at(0));
+    }
     return dispatch_float(arena.dtype(), [&](auto zero) {
       using T = decltype(zero);
       const T* g = arena.diff().host<T>();
       T* w = arena.data().host_mut<T>();
       T* v = history.at(0).host_mut<T>();
+      const auto update_chunk = regularization_ == Regularization::l2
+                                    ? sgd_chunk<T, Regularization::l2>
+                                    : sgd_chunk<T, Regularization::l1>;
       std::atomic<bool> finite = true;
-      for_learning_parts(arena, [&](const auto& segment, int64_t begin, int64_t end) {
-        const SgdConstants constants{step.gradient_scale, weight_decay_ * segment.decay_mult,
-                                     step.rate * segment.lr_mult, momentum_, regularization_};
-        const auto part = regularization_ == Regularization::l2 ? sgd_part<T, Regularization::l2>
-                                                                : sgd_part<T, Regularization::l1>;
-        if (!part(end - begin, constants, g + begin, w + begin, v + begin)) finite = false;
+      parallel_for(runs.chunks, kGrain, [&](int64_t begin, int64_t end) {
+        for (int64_t chunk = begin; chunk < end; ++chunk) {
+          if (!update_chunk(runs.chunk(chunk), sgd, g, w, v)) finite = false;
+        }
       });
       return finite.load();
     });
@@ -122,41 +110,56 @@ Regularization regularization_of(const SolverParameter& param) {
 
 }  // namespace
 
-std::unique_ptr<UpdateRule> make_update_rule(const SolverParameter& param) {
+std::unique_ptr<UpdateRule> make_update_rule(const SolverParameter& param, Context& context) {
   const Regularization regularization = regularization_of(param);
   const std::string type = type_name(param);
   if (type == "SGD") {
-    return std::make_unique<Sgd>(param.momentum(), param.weight_decay(), regularization);
+    return std::make_unique<Sgd>(context, param.momentum(), param.weight_decay(), regularization);
   }
   const std::string hint = nearest_name(type, {"SGD"});
   throw Error("solver type '", type, "' is not available",
               hint.empty() ? "" : "; did you mean '" + hint + "'?", " Types: SGD");
 }
 
-double gradient_norm(ParameterArena& arena) {
+UpdateRuns UpdateRule::runs_of(const ParameterArena& arena) {
+  std::vector<UpdateRun> runs = learning_runs(arena);
+  const bool changed = runs != runs_;
+  runs_ = std::move(runs);
+  UpdateRuns result{runs_.data(), static_cast<int64_t>(runs_.size()), 0};
+  if (runs_.empty()) return result;
+  result.chunks = runs_.back().first_chunk + chunks_of(runs_.back());
+  if (!context_.on_gpu()) return result;
+  if (changed) {
+    const size_t bytes = runs_.size() * sizeof(UpdateRun);
+    device_runs_.reshape(Shape{static_cast<int64_t>(bytes)});
+    std::memcpy(device_runs_.host_overwrite<uint8_t>(), runs_.data(), bytes);
+  }
+  result.runs =
+      reinterpret_cast<const UpdateRun*>(device_runs_.device<uint8_t>(context_.backend()));
+  return result;
+}
+
+double UpdateRule::gradient_norm(ParameterArena& arena) {
+  const UpdateRuns runs = runs_of(arena);
+  if (context_.on_gpu()) {
+    return std::sqrt(device_squares(context_.backend(), runs, arena.diff()));
+  }
   return dispatch_float(arena.dtype(), [&](auto zero) {
     using T = decltype(zero);
     const T* g = arena.diff().host<T>();
-    double sum = 0;
-    for (const auto& segment : arena.segments()) {
-      if (!learns(segment)) continue;
-      // Partial sums of fixed length, so that the result does not depend on the number of threads.
-      const int64_t pieces = (segment.count + kGrain - 1) / kGrain;
-      std::vector<double> partial(static_cast<size_t>(pieces), 0.0);
-      parallel_for(pieces, 1, [&](int64_t first, int64_t last) {
-        for (int64_t p = first; p < last; ++p) {
-          const T* from = g + segment.offset + p * kGrain;
-          const int64_t count = std::min(kGrain, segment.count - p * kGrain);
-          double total = 0;
-          for (int64_t i = 0; i < count; ++i) {
-            total += static_cast<double>(from[i]) * static_cast<double>(from[i]);
-          }
-          partial[static_cast<size_t>(p)] = total;
+    // A sum a chunk, so that the result does not depend on the number of threads.
+    std::vector<double> of_chunk(static_cast<size_t>(runs.chunks), 0.0);
+    parallel_for(runs.chunks, kGrain, [&](int64_t begin, int64_t end) {
+      for (int64_t number = begin; number < end; ++number) {
+        const UpdateChunk chunk = runs.chunk(number);
+        double sum = 0;
+        for (int64_t i = chunk.begin; i < chunk.end; ++i) {
+          sum += static_cast<double>(g[i]) * static_cast<double>(g[i]);
         }
-      });
-      for (double value : partial) sum += value;
-    }
-    return std::sqrt(sum);
+        of_chunk[static_cast<size_t>(number)] = sum;
+      }
+    });
+    return std::sqrt(std::accumulate(of_chunk.begin(), of_chunk.end(), 0.0));
   });
 }
 

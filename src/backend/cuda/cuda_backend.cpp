@@ -123,13 +123,15 @@ void CudaBackend::fill_zero(void* device, size_t bytes) {
 
 void CudaBackend::add(int64_t count, size_t element_bytes, const void* x, void* y) {
   activate();
-  if (element_bytes == sizeof(float)) {
-    cuda_add(*this, count, static_cast<const float*>(x), static_cast<float*>(y));
-  } else {
-    require(element_bytes == sizeof(double), "cannot add elements of ", element_bytes,
-            " bytes on the device; use f32 or f64");
-    cuda_add(*this, count, static_cast<const double*>(x), static_cast<double*>(y));
-  }
+  const auto add_as = [&](auto zero) {
+    using T = decltype(zero);
+    T* const sum = static_cast<T*>(y);
+    cuda_add<T>(*this, count, static_cast<const T*>(x), sum, sum);
+  };
+  if (element_bytes == sizeof(float)) return add_as(float{});
+  require(element_bytes == sizeof(double), "cannot add elements of ", element_bytes,
+          " bytes on the device; use f32 or f64");
+  add_as(double{});
 }
 
 void CudaBackend::synchronize() {
@@ -172,11 +174,13 @@ void* CudaBackend::scratch(size_t bytes) {
   return scratch_;
 }
 
-CudaBackend& cuda(const Context& context) {
+CudaBackend& cuda(const Context& context) { return cuda(context.backend()); }
+
+CudaBackend& cuda(DeviceBackend& backend) {
   // The only maker of device backends in a build with CUDA is make_cuda_backend.
-  auto& backend = static_cast<CudaBackend&>(context.backend());
-  backend.activate();
-  return backend;
+  auto& result = static_cast<CudaBackend&>(backend);
+  result.activate();
+  return result;
 }
 
 std::unique_ptr<DeviceBackend> make_cuda_backend(int index) {

@@ -65,5 +65,6 @@ class CudaBackend : public DeviceBackend {
 
 /// The backend of a context on CUDA, made the calling thread's device.
 CudaBackend& cuda(const Context& context);
+CudaBackend& cuda(DeviceBackend& backend);
 
 }  // namespace crema

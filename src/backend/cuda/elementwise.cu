@@ -8,8 +8,9 @@ namespace {
 template <class T>
 struct Add {
   const T* x;
-  T* y;
-  __device__ void operator()(int64_t i) const { y[i] += x[i]; }
+  const T* y;
+  T* sum;
+  __device__ void operator()(int64_t i) const { sum[i] = x[i] + y[i]; }
 };
 
 template <class T>
@@ -34,14 +35,6 @@ struct UndoReLU {
 };
 
 template <class T>
-struct Value {
-  const T* x;
-  __device__ CudaPair operator()(int64_t place, int64_t /*channel*/) const {
-    return {static_cast<double>(x[place]), 0};
-  }
-};
-
-template <class T>
 struct Accumulate {
   T beta;
   T* sum;
@@ -55,8 +48,8 @@ struct Accumulate {
 }  // namespace
 
 template <class T>
-void cuda_add(CudaBackend& backend, int64_t count, const T* x, T* y) {
-  cuda_for_each(backend, count, Add<T>{x, y});
+void cuda_add(CudaBackend& backend, int64_t count, const T* x, const T* y, T* sum) {
+  cuda_for_each(backend, count, Add<T>{x, y, sum});
 }
 
 template <class T>
@@ -71,7 +64,7 @@ void cuda_add_bias(CudaBackend& backend, int64_t outer, int64_t channels, int64_
 template <class T>
 void cuda_bias_gradient(CudaBackend& backend, int64_t outer, int64_t channels, int64_t inner,
                         const T* dy, T beta, T* bias_diff) {
-  cuda_channel_sums(backend, {outer, channels, inner}, Value<T>{dy},
+  cuda_channel_sums(backend, {outer, channels, inner}, CudaValue<T>{dy},
                     Accumulate<T>{beta, bias_diff});
 }
 
@@ -81,8 +74,8 @@ void cuda_undo_relu(CudaBackend& backend, int64_t count, float slope, const T* d
   cuda_for_each(backend, count, UndoReLU<T>{{slope}, dy, y, dx});
 }
 
-template void cuda_add(CudaBackend&, int64_t, const float*, float*);
-template void cuda_add(CudaBackend&, int64_t, const double*, double*);
+template void cuda_add(CudaBackend&, int64_t, const float*, const float*, float*);
+template void cuda_add(CudaBackend&, int64_t, const double*, const double*, double*);
 template void cuda_add_bias(CudaBackend&, int64_t, int64_t, int64_t, const float*,
                             std::optional<float>, float*);
 template void cuda_add_bias(CudaBackend&, int64_t, int64_t, int64_t, const double*,

@@ -9,9 +9,9 @@
 
 namespace crema {
 
-/// y += x.
+/// sum = x + y; it may be either.
 template <class T>
-void cuda_add(CudaBackend& backend, int64_t count, const T* x, T* y);
+void cuda_add(CudaBackend& backend, int64_t count, const T* x, const T* y, T* sum);
 
 /// y = relu(y + bias) for y of (outer, channels, inner) and bias (channels). Either may be absent:
 /// `bias` null, `slope` (of ReLU for negative values) nullopt.

@@ -107,6 +107,15 @@ struct CudaPair {
   double first = 0, second = 0;
 };
 
+/// Term for cuda_channel_sums: the value itself.
+template <class T>
+struct CudaValue {
+  const T* x;
+  __device__ CudaPair operator()(int64_t place, int64_t /*channel*/) const {
+    return {static_cast<double>(x[place]), 0};
+  }
+};
+
 template <class Term, class Finish>
 __global__ void channel_sums_kernel(CudaChannels layout, Term term, Finish finish) {
   for (int64_t c = blockIdx.x; c < layout.channels; c += gridDim.x) {
@@ -135,13 +144,8 @@ void cuda_channel_sums(CudaBackend& backend, const CudaChannels& layout, const T
 }
 
 /// What engines of one kernel offer: {contiguous}, and channels_last where the layer is indifferent
-/// to the order of elements. Empty, and the reason in `why`, for other types than f32 and f64.
-inline std::vector<FormatOption> cuda_options(const Layer& layer, const Blobs& bottom,
-                                              bool any_order, std::string& why) {
-  if (layer.dtype() != DType::f32 && layer.dtype() != DType::f64) {
-    why = concat("it computes in f32 and f64, not in ", to_string(layer.dtype()));
-    return {};
-  }
+/// to the order of elements.
+inline std::vector<FormatOption> cuda_options(const Blobs& bottom, bool any_order) {
   std::vector<FormatOption> options = {FormatOption{}};
   const bool has_order = std::any_of(bottom.begin(), bottom.end(),
                                      [](const Blob* blob) { return blob->shape().rank() >= 3; });

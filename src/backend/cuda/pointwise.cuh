@@ -34,9 +34,8 @@ class PointwiseCuda : public Engine {
   using Math = typename L::Math;
 
  public:
-  std::vector<FormatOption> options(Layer& layer, Blobs bottom, Blobs /*top*/,
-                                    std::string& why) override {
-    return cuda_options(layer, bottom, true, why);
+  std::vector<FormatOption> options(Layer&, Blobs bottom, Blobs, std::string&) override {
+    return cuda_options(bottom, true);
   }
 
   void prepare(Layer&, Blobs, Blobs) override {}

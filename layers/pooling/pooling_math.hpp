@@ -1,0 +1,139 @@
+// Pooling, written once for the reference and CUDA: bodies for one output or one input.
+#pragma once
+
+#include <cstdint>
+
+#include "backend/functor.hpp"
+#include "backend/philox.hpp"
+#include "layers/pooling/pooling_axis.hpp"
+
+namespace crema {
+
+enum class PoolingMethod : uint8_t { maximum, average, stochastic };
+
+/// Windows over planes of (y.size, x.size), contiguous.
+struct PoolingWindows {
+  PoolingAxis y, x;            // of the rows, and within a row
+  bool counts_padding = true;  // an average counts padding as zeros
+
+  CREMA_FUNCTOR int64_t plane() const { return y.size * x.size; }
+  CREMA_FUNCTOR int64_t outputs() const { return y.out * x.out; }
+
+  /// Calls body with the places, within the plane, of the window of output (oy, ox).
+  template <class Body>
+  CREMA_FUNCTOR void each(int64_t oy, int64_t ox, const Body& body) const {
+    for (int64_t iy = y.begin(oy); iy < y.end(oy); ++iy) {
+      for (int64_t ix = x.begin(ox); ix < x.end(ox); ++ix) body(iy * x.size + ix);
+    }
+  }
+  /// What an average at output (oy, ox) divides by.
+  CREMA_FUNCTOR int64_t divisor(int64_t oy, int64_t ox) const {
+    return counts_padding ? y.padded_extent(oy) * x.padded_extent(ox) : y.extent(oy) * x.extent(ox);
+  }
+};
+
+/// The random numbers of one pass.
+struct PoolingChance {
+  uint32_t key0 = 0, key1 = 0;  // from (seed, layer, iteration, pass)
+
+  /// In [0, 1), for one output.
+  CREMA_FUNCTOR float of(int64_t output) const {
+    const auto i = static_cast<uint64_t>(output);
+    const PhiloxBlock words =
+        philox_block({static_cast<uint32_t>(i), static_cast<uint32_t>(i >> 32), 0, 0}, key0, key1);
+    return static_cast<float>(words.a >> 8) * 0x1p-24F;
+  }
+};
+
+/// Two sums of a window, for the probability-weighted average: sum of x^2 / sum of x.
+template <class T>
+struct PoolingWeighted {
+  T sum = 0, squares = 0;
+
+  CREMA_FUNCTOR PoolingWeighted(const PoolingWindows& windows, const T* plane, int64_t oy,
+                                int64_t ox) {
+    windows.each(oy, ox, [&](int64_t i) { sum += plane[i], squares += plane[i] * plane[i]; });
+  }
+};
+
+/// Body for outputs. choice, the place within the plane, and mask, the same as a value, may be
+/// null.
+template <class T>
+struct PoolingForward {
+  PoolingWindows windows;
+  PoolingMethod method;
+  bool samples;  // stochastic: draws, or else takes the weighted average
+  PoolingChance chance;
+  const T* in;
+  T* out;
+  int32_t* choice;
+  T* mask;
+
+  CREMA_FUNCTOR void operator()(int64_t o) const {
+    const int64_t ox = o % windows.x.out, oy = o / windows.x.out % windows.y.out;
+    const T* const plane = in + o / windows.outputs() * windows.plane();
+    int64_t chosen = windows.y.begin(oy) * windows.x.size + windows.x.begin(ox);
+    if (method == PoolingMethod::maximum) {
+      // NaN, which alone differs from itself, wins and stays.
+      windows.each(oy, ox, [&](int64_t i) {
+        if (plane[i] > plane[chosen] || plane[i] != plane[i]) chosen = i;
+      });
+      out[o] = plane[chosen];
+    } else if (method == PoolingMethod::average) {
+      T sum = 0;
+      windows.each(oy, ox, [&](int64_t i) { sum += plane[i]; });
+      out[o] = sum / static_cast<T>(windows.divisor(oy, ox));
+    } else if (samples) {
+      const T all = PoolingWeighted<T>(windows, plane, oy, ox).sum;
+      const T threshold = static_cast<T>(chance.of(o)) * all;
+      T before = 0;
+      bool found = false;
+      windows.each(oy, ox, [&](int64_t i) {
+        before += plane[i];
+        if (!found && before >= threshold) chosen = i, found = true;
+      });
+      out[o] = plane[chosen];
+    } else {
+      const PoolingWeighted<T> weighted(windows, plane, oy, ox);
+      out[o] = weighted.sum == T{0} ? T{0} : weighted.squares / weighted.sum;
+    }
+    if (choice) choice[o] = static_cast<int32_t>(chosen);
+    if (mask) mask[o] = static_cast<T>(chosen);
+  }
+};
+
+/// Body for inputs, each of which gathers from the windows that hold it: no two threads write one
+/// place. `choice` is null where every input of a window has a share, `in` where shares do not
+/// depend on it.
+template <class T>
+struct PoolingBackward {
+  PoolingWindows windows;
+  const T* dy;
+  const T* in;
+  const int32_t* choice;
+  T* dx;
+
+  CREMA_FUNCTOR void operator()(int64_t place) const {
+    const int64_t i = place % windows.plane(), number = place / windows.plane();
+    const int64_t iy = i / windows.x.size, ix = i % windows.x.size;
+    T sum = 0;
+    for (int64_t oy = windows.y.first_cover(iy); oy < windows.y.last_cover(iy); ++oy) {
+      for (int64_t ox = windows.x.first_cover(ix); ox < windows.x.last_cover(ix); ++ox) {
+        const int64_t o = number * windows.outputs() + oy * windows.x.out + ox;
+        if (choice) {
+          if (choice[o] == i) sum += dy[o];
+        } else if (!in) {
+          sum += dy[o] / static_cast<T>(windows.divisor(oy, ox));
+        } else {
+          // y = sum of x^2 / sum of x, so dy/dx = (2 x - y) / sum of x.
+          const PoolingWeighted<T> weighted(windows, in + number * windows.plane(), oy, ox);
+          if (weighted.sum == T{0}) continue;
+          sum += dy[o] * (2 * in[place] - weighted.squares / weighted.sum) / weighted.sum;
+        }
+      }
+    }
+    dx[place] = sum;
+  }
+};
+
+}  // namespace crema
