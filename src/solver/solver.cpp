@@ -60,7 +60,7 @@ struct Solver::Impl {
       : param(solver),
         context(where),
         policy(param),
-        rule(make_update_rule(param)),
+        rule(make_update_rule(param, context)),
         seed(how.seed),
         smoothed(std::max(1, param.average_loss())) {
     std::vector<std::string> notes;
@@ -134,7 +134,7 @@ struct Solver::Impl {
     step.rate = policy.rate(iteration);
     step.gradient_scale = 1.0 / param.iter_size();
     if (param.clip_gradients() > 0) {
-      const double norm = gradient_norm(arena);
+      const double norm = rule->gradient_norm(arena);
       if (!std::isfinite(norm)) throw_not_finite_gradient(*train, iteration);
       if (norm > param.clip_gradients()) step.gradient_scale *= param.clip_gradients() / norm;
     }
