@@ -1,6 +1,7 @@
 #include "data/prefetcher.hpp"
 
 #include <chrono>
+#include <system_error>
 #include <utility>
 
 #include "crema/error.hpp"
@@ -13,10 +14,23 @@ Prefetcher::Prefetcher(const PrefetcherOptions& options, Sampler sampler, MakeLo
   require(options.threads > 0, "threads is ", options.threads, "; it must be positive");
   require(options.depth > 0, "prefetch is ", options.depth, "; it must be positive");
   slots_.resize(static_cast<size_t>(options.depth));
-  for (int i = 0; i < options.threads; ++i) threads_.emplace_back([this] { work(); });
+  try {
+    for (int i = 0; i < options.threads; ++i) threads_.emplace_back([this] { work(); });
+  } catch (const std::system_error& error) {
+    const size_t started = threads_.size();
+    stop();
+    throw Error("cannot start more than ", started, " of ", options.threads,
+                " threads that read data (", error.code().message(),
+                "); lower threads, or raise the limits on processes and memory");
+  } catch (...) {
+    stop();
+    throw;
+  }
 }
 
-Prefetcher::~Prefetcher() {
+Prefetcher::~Prefetcher() { stop(); }
+
+void Prefetcher::stop() {
   {
     const std::lock_guard guard(mutex_);
     stop_ = true;

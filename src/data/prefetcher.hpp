@@ -47,6 +47,7 @@ class Prefetcher {
   /// Called in each thread as it begins.
   using MakeLoader = std::function<std::unique_ptr<BatchLoader>()>;
 
+  /// Error when the system does not give so many threads.
   Prefetcher(const PrefetcherOptions& options, Sampler sampler, MakeLoader make_loader);
   /// Stops the threads after the record that they are at.
   ~Prefetcher();
@@ -70,6 +71,7 @@ class Prefetcher {
   };
 
   void work();
+  void stop();
   Slot& slot(uint64_t ticket) { return slots_[ticket % slots_.size()]; }
 
   PrefetcherOptions options_;

@@ -1,12 +1,31 @@
 #include "data/prefetcher.hpp"
 
+#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
 
+#include <cerrno>
 #include <chrono>
 
 #include "crema/error.hpp"
 #include "support/expect_error.hpp"
+
+namespace {
+
+constexpr int kNoLimit = 1 << 30;
+int threads_left = kNoLimit;  // that the system gives; a test's own thread starts all others
+
+}  // namespace
+
+// In the place of the C library's own, for this whole program.
+extern "C" int pthread_create(pthread_t* thread, const pthread_attr_t* attributes,
+                              void* (*run)(void*), void* argument) noexcept {
+  using Create = int (*)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
+  static const auto create = reinterpret_cast<Create>(::dlsym(RTLD_NEXT, "pthread_create"));
+  if (threads_left != kNoLimit && threads_left-- <= 0) return EAGAIN;
+  return create(thread, attributes, run, argument);
+}
 
 namespace crema {
 namespace {
@@ -102,6 +121,19 @@ TEST(Prefetcher, CarriesAnErrorOfALoaderThatCannotBegin) {
   Prefetcher prefetcher({.threads = 2}, Sampler({.count = 10}),
                         []() -> std::unique_ptr<BatchLoader> { throw Error("no reader left"); });
   expect_error([&] { prefetcher.wait(); }, {"no reader left"});
+}
+
+// Threads that were running when the next one could not be started ended the program.
+TEST(Prefetcher, ThreadsThatCannotBeStartedAreAnError) {
+  SlowLoader::Log log;
+  for (const int given : {0, 1, 3}) {
+    threads_left = given;
+    expect_error([&] { Prefetcher({.threads = 4, .depth = 2}, Sampler({.count = 10}), slow(log)); },
+                 {concat("cannot start more than ", given, " of 4 threads"), "lower threads"});
+    threads_left = kNoLimit;
+  }
+  Prefetcher prefetcher({.threads = 4}, Sampler({.count = 10}), slow(log));
+  EXPECT_THAT(take(prefetcher, 2), testing::ElementsAre(0, 1));
 }
 
 TEST(Prefetcher, EndsAtAnyMoment) {
