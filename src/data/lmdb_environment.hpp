@@ -4,6 +4,7 @@
 
 #include <lmdb.h>
 
+#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <mutex>
@@ -41,7 +42,8 @@ class LmdbKeyIndex {
 class LmdbEnvironment {
  public:
   /// The environment of this folder, opened for reading now or shared with those who have it open
-  /// already; whoever opened it first chose its locking. Closed when the last one lets go.
+  /// already; whoever opened it first chose its locking. Closed when the last one lets go. Error
+  /// while one is open that has turned out to be damaged.
   static std::shared_ptr<LmdbEnvironment> open(const std::string& folder, LockMode lock,
                                                const Logger& logger);
   ~LmdbEnvironment();
@@ -59,9 +61,13 @@ class LmdbEnvironment {
 
   /// Throws unless `code` is MDB_SUCCESS; says what failed, and what can be done.
   void check(int code, const char* action) const;
+  /// Throws once an assertion of LMDB has failed: what that left locked or half done in the
+  /// environment is not known, so no further transaction may begin.
+  void check_whole() const;
 
  private:
   LmdbEnvironment(std::string folder, LockMode lock, const Logger& logger);
+  static void on_assertion(MDB_env* env, const char* text);
   int try_open(bool locked);
   void read_header();
 
@@ -70,6 +76,7 @@ class LmdbEnvironment {
   MDB_dbi table_ = 0;
   int64_t count_ = 0;
   bool locked_ = false;
+  std::atomic<bool> broken_ = false;
   std::once_flag index_made_;
   LmdbKeyIndex index_;
 };

@@ -245,5 +245,35 @@ TEST(OpenDatabase, DamagedPagesAreErrorsWhenTheyAreMet) {
   expect_error([&] { test::read_database(folder / "damaged"); }, {"damaged"});
 }
 
+// LMDB asserts that branch pages have keys; by default that ends the process.
+TEST(OpenDatabase, AFailedAssertionIsAnErrorAndTheEnvironmentIsNotUsedAgain) {
+  ScratchFolder folder;
+  test::write_database(folder / "db", various(500));
+  std::string bytes = test::read_file(folder / "db/data.mdb");
+  const auto number = [&](size_t at) { return static_cast<unsigned char>(bytes[at]); };
+  int branches = 0;
+  for (size_t page = 2; page * 4096 < bytes.size(); ++page) {
+    const size_t at = page * 4096;  // of its header: number, 2 bytes, kind, end of the keys
+    if (number(at) + 256u * number(at + 1) != page || number(at + 10) != 1) continue;
+    bytes[at + 12] = 16;  // the header's own size
+    bytes[at + 13] = 0;
+    ++branches;
+  }
+  ASSERT_GT(branches, 0);
+  folder.write("damaged/data.mdb", bytes);
+  {
+    const auto source = open_database({.path = folder / "damaged"});
+    const auto reader = source->reader(Access::forward);
+    expect_error([&] { reader->read(0); }, {"is damaged (", "Assertion", "NUMKEYS"});
+    expect_error([&] { source->reader(Access::forward); }, {"is damaged, as was found before"});
+    expect_error([&] { open_database({.path = folder / "damaged"}); },
+                 {"is damaged, as was found before"});
+  }
+  // When all have let go, the file is looked at again: it may have been mended.
+  fs::copy_file(folder / "db/data.mdb", folder / "damaged/data.mdb",
+                fs::copy_options::overwrite_existing);
+  EXPECT_EQ(test::read_database(folder / "damaged").size(), 500u);
+}
+
 }  // namespace
 }  // namespace crema
