@@ -83,8 +83,8 @@ void Transform::read_mean_file(const std::string& path) {
           "the program runs in");
   BlobProto blob;
   require(blob.ParseFromIstream(&file), "mean_file '", path,
-          "' is no BlobProto; make it with "
-          "compute_image_mean");
+          "' is no BlobProto; give a mean image (as in imagenet_mean.binaryproto), or mean_value, "
+          "a number for each channel");
   try {
     mean_shape_ = image_shape(blob);
     const bool doubles = blob.double_data_size() > 0;
@@ -109,7 +109,7 @@ Shape Transform::output_shape(const Image& image) const {
           image.channels, " channels; give one for all, or one a channel");
   require(mean_image_.empty() || mean_shape_ == image.shape(), "mean_file '", mean_path_,
           "' is of ", mean_shape_.str(), " and the record of ", image.shape().str(),
-          "; compute the mean of this database");
+          "; give the mean image of this database, or mean_value");
   if (crop_ == 0) return image.shape();
   require(crop_ <= image.height && crop_ <= image.width, "crop_size ", crop_,
           " is larger than the record of ", image.height, " x ", image.width,

@@ -162,13 +162,14 @@ TEST_F(MeanFile, OfAnotherSizeIsAnError) {
   const auto t = with(write_mean());
   const auto pixels = counting(12);
   expect_error([&] { t.output_shape(planar(pixels, 1, 3, 4)); },
-               {"is of 1x2x3", "the record of 1x3x4", "compute the mean of this database"});
+               {"is of 1x2x3", "the record of 1x3x4", "mean image of this database"});
 }
 
 TEST_F(MeanFile, DamagedOrMissingIsAnError) {
   expect_error([&] { with("no/such.binaryproto"); },
                {"cannot open mean_file 'no/such.binaryproto'"});
-  expect_error([&] { with(scratch_.write("m", "no proto")); }, {"is no BlobProto"});
+  expect_error([&] { with(scratch_.write("m", "no proto")); },
+               {"is no BlobProto", "or mean_value"});
   expect_error([&] { with(write("num: 2 channels: 1 height: 1 width: 1 data: 1 data: 2")); },
                {"2x1x1x1", "not one image"});
   expect_error([&] { with(write("num: 1 channels: 1 height: 2 width: 2 data: 1")); },
