@@ -60,6 +60,7 @@ int convert_imageset(const std::vector<std::string>& arguments) {
   options.overwrite = FLAGS_overwrite;
   options.progress = show_progress();
   const ConvertReport result = crema::convert_imageset(options);
+  options.progress = {};  // ends its line
   if (!FLAGS_check) {
     report(result, options.output);
     return 0;

@@ -30,7 +30,9 @@ void convert(const std::string& images, const std::string& labels, const std::st
   options.output = output;
   options.overwrite = FLAGS_overwrite;
   options.progress = show_progress();
-  report(crema::convert_mnist(options), output);
+  const ConvertReport result = crema::convert_mnist(options);
+  options.progress = {};  // ends its line
+  report(result, output);
 }
 
 int convert_mnist(const std::vector<std::string>& arguments) {

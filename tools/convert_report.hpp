@@ -7,7 +7,8 @@
 
 namespace crema::tools {
 
-/// Draws "N of M records" on a terminal; logs every 1,000 records elsewhere, as published tools do.
+/// Draws "N of M records" on a terminal, in a line that ends when the function returned dies; logs
+/// every 1,000 records elsewhere, as published tools do.
 ConvertProgress show_progress();
 
 /// Logs the problems and the counts.

@@ -10,7 +10,7 @@
 
 namespace crema {
 
-/// Told now and then how many records are done, of how many. Called in the caller's thread.
+/// Told after every record how many are done, of how many. Called in the caller's thread.
 using ConvertProgress = std::function<void(int64_t done, int64_t total)>;
 
 struct ConvertReport {

@@ -68,7 +68,10 @@ TEST_F(ConvertImageset, WritesPlanesInBlueGreenRed) {
   image("b.ppm", pgm(1, 2, "\x08\x09"));
   list("my cat.ppm 3\nb.ppm 9 \n");
   int64_t told = 0;
-  options_.progress = [&](int64_t done, int64_t) { told = done; };
+  options_.progress = [&](int64_t done, int64_t total) {
+    EXPECT_EQ(done, ++told);
+    EXPECT_EQ(total, 2);
+  };
   const auto datums = convert();
   ASSERT_EQ(datums.size(), 2u);
   EXPECT_THAT(keys_, ElementsAre("00000000_my cat.ppm", "00000001_b.ppm"));
@@ -233,6 +236,15 @@ TEST_F(ConvertImageset, LongNamesKeepTheirEndInTheKey) {
   EXPECT_EQ(keys_[0].size(), 511u);
   EXPECT_THAT(keys_[0], testing::StartsWith("00000000_d"));
   EXPECT_THAT(keys_[0], testing::EndsWith("_the_end.ppm"));
+}
+
+TEST_F(ConvertImageset, RecordsBeyondTheirLargestSizeAreRefused) {
+  image("a.ppm", colors_);
+  list("a.ppm 1");
+  options_.resize_height = options_.resize_width = 30000;  // 2.7e9 bytes; an int32 has 2.1e9
+  expect_failure({"3 x 30000 x 30000", "too large for a record", "--resize", "--encoded"});
+  options_.check_only = true;
+  expect_failure({"too large for a record"});
 }
 
 TEST_F(ConvertImageset, OnlyLmdbIsWritten) {

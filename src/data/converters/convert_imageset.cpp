@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -22,6 +23,8 @@ namespace {
 
 // Images in flight a thread: enough to keep the threads busy, few enough for large photos.
 constexpr int64_t kChunkPerThread = 8;
+// Of a record's pixels: Protocol Buffers end at 2 GiB, with what stands beside the pixels.
+constexpr int64_t kMostBytes = std::numeric_limits<int32_t>::max() - 1024;
 
 struct Converted {
   std::string record;
@@ -47,6 +50,14 @@ std::string extension_of(const std::string& name) {
   return extension == "jpeg" ? "jpg" : extension;
 }
 
+/// Error when so many bytes do not fit into a record.
+void check_bytes(int64_t channels, int64_t height, int64_t width) {
+  require(channels * height * width <= kMostBytes, "an image of ", channels, " x ", height, " x ",
+          width,
+          " bytes is too large for a record, which holds 2 GiB; make it smaller (--resize), ",
+          "or keep it compressed (--encoded)");
+}
+
 class Converter {
  public:
   explicit Converter(const ConvertImagesetOptions& options)
@@ -63,7 +74,8 @@ class Converter {
       datum.set_label(listed.label);
       result.shape =
           encoded_ ? keep_encoded(listed, file, codec, datum) : keep_raw(file, codec, datum);
-      if (!options_.check_only) datum.SerializeToString(&result.record);
+      require(options_.check_only || datum.SerializeToString(&result.record),
+              "it cannot be made a record");
     } catch (const std::exception& error) {
       result.problem = problem(listed, error.what());
     }
@@ -95,6 +107,7 @@ class Converter {
 
   Shape keep_raw(const std::string& file, ImageCodec& codec, Datum& datum) const {
     const Image image = decode(file, codec);
+    check_bytes(image.channels, image.height, image.width);
     set_size(image, datum);
     datum.set_encoded(false);
     std::string& pixels = *datum.mutable_data();
@@ -184,6 +197,9 @@ void check_options(const ConvertImagesetOptions& options) {
               (options.resize_height == 0) == (options.resize_width == 0),
           "images cannot be resized to ", options.resize_height, " x ", options.resize_width,
           "; give both --resize_height and --resize_width, or neither");
+  if (!options.encoded && options.encode_type.empty()) {
+    check_bytes(options.gray ? 1 : 3, options.resize_height, options.resize_width);
+  }
 }
 
 void shuffle(std::vector<ListedImage>& images, uint64_t seed) {
@@ -233,9 +249,9 @@ ConvertReport convert_imageset(const ConvertImagesetOptions& options) {
         writer->put(key_of(done + i, listed.file), converted.record);
         ++collector.report().written;
       }
+      if (options.progress) options.progress(done + i + 1, total);
     }
     done += size;
-    if (options.progress) options.progress(done, total);
   }
   ConvertReport& report = collector.report();
   if (writer) {

@@ -17,7 +17,6 @@ namespace {
 
 constexpr uint32_t kImages = 2051, kLabels = 2049;  // magic numbers: unsigned bytes of rank 3, 1
 constexpr int64_t kLargestSide = 1 << 14;
-constexpr int64_t kProgressStep = 1000;
 
 /// An IDX file, read from front to back; zlib passes plain files through.
 class IdxFile {
@@ -100,16 +99,16 @@ ConvertReport convert_mnist(const ConvertMnistOptions& options) {
     images.read(bytes);
     labels.read({&label, 1});
     datum.set_label(label);
-    datum.SerializeToString(&record);
+    require(datum.SerializeToString(&record), "image ", i, " of '", options.images,
+            "' cannot be made a record");
     std::array<char, 24> key;
     std::snprintf(key.data(), key.size(), "%08lld", static_cast<long long>(i));
     writer.put(key.data(), record);
-    if (options.progress && (i + 1) % kProgressStep == 0) options.progress(i + 1, count);
+    if (options.progress) options.progress(i + 1, count);
   }
   images.expect_end();
   labels.expect_end();
   writer.finish();
-  if (options.progress && count % kProgressStep != 0) options.progress(count, count);
   ConvertReport report;
   report.written = count;
   return report;

@@ -1,0 +1,99 @@
+// What the converters' commands show while they work, in a log and on a terminal.
+#include <gtest/gtest.h>
+#include <pty.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+#include <string>
+
+#include "support/database.hpp"
+
+namespace crema {
+namespace {
+
+struct Output {
+  int status = -1;
+  std::string text;  // stdout and stderr
+  bool says(const std::string& part) const { return text.find(part) != std::string::npos; }
+};
+
+Output finish(pid_t child, int from) {
+  Output output;
+  std::array<char, 4096> buffer;
+  // A terminal that nobody writes to any more ends with an error, a pipe with 0.
+  for (ssize_t n = 0; (n = ::read(from, buffer.data(), buffer.size())) > 0;) {
+    output.text.append(buffer.data(), static_cast<size_t>(n));
+  }
+  ::close(from);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  output.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return output;
+}
+
+[[noreturn]] void become(const std::string& command) {
+  ::execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
+  ::_exit(127);
+}
+
+Output run_on_terminal(const std::string& arguments) {
+  int terminal = -1;
+  const pid_t child = ::forkpty(&terminal, nullptr, nullptr, nullptr);
+  if (child == 0) become(CREMA_TOOL " " + arguments);
+  return finish(child, terminal);
+}
+
+Output run_with_log(const std::string& arguments) {
+  std::array<int, 2> ends;
+  if (::pipe(ends.data()) != 0) return {};
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::dup2(ends[1], STDOUT_FILENO);
+    ::dup2(ends[1], STDERR_FILENO);
+    become("OMP_NUM_THREADS=3 " CREMA_TOOL " " + arguments);
+  }
+  ::close(ends[1]);
+  return finish(child, ends[0]);
+}
+
+class ConvertCli : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!test::has_image_codec()) GTEST_SKIP() << "needs a build with CREMA_OPENCV=ON";
+    folder_.write("a.pgm", test::pgm(1, 1, "a"));
+  }
+  /// Arguments that convert a list of this text.
+  std::string convert(const std::string& list) {
+    return "convert-imageset --gray " + folder_.path().string() + "/ " +
+           folder_.write("list", list) + " " + folder_ / "db";
+  }
+  test::ScratchFolder folder_;
+};
+
+TEST_F(ConvertCli, LogsEachThousandRecordsWithAnyNumberOfThreads) {
+  std::string list;
+  for (int i = 0; i < 2050; ++i) list += "a.pgm 1\n";
+  const Output output = run_with_log(convert(list));
+  EXPECT_EQ(output.status, 0) << output.text;
+  for (const char* part : {"Processed 1000 files.", "Processed 2000 files.",
+                           "Processed 2050 files.", "2050 records written"}) {
+    EXPECT_TRUE(output.says(part)) << part << " is not in: " << output.text;
+  }
+  EXPECT_FALSE(output.says(" of 2050 records")) << output.text;
+}
+
+TEST_F(ConvertCli, OnATerminalTheLineEndsBeforeWhateverFollows) {
+  const Output good = run_on_terminal(convert("a.pgm 1\na.pgm 2\n"));
+  EXPECT_EQ(good.status, 0) << good.text;
+  EXPECT_TRUE(good.says("2 of 2 records\r\n")) << good.text;
+
+  const Output bad = run_on_terminal(convert("a.pgm 1\nmissing.pgm 2\n") + " --overwrite");
+  EXPECT_EQ(bad.status, 1) << bad.text;
+  EXPECT_TRUE(bad.says("1 of 2 records\r\ncrema: ")) << bad.text;
+  EXPECT_TRUE(bad.says("missing.pgm")) << bad.text;
+}
+
+}  // namespace
+}  // namespace crema
