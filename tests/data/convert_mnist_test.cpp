@@ -1,12 +1,12 @@
 #include <gtest/gtest.h>
 #include <zlib.h>
 
-#include <cstdlib>
 #include <filesystem>
 
 #include "data/converters.hpp"
 #include "support/database.hpp"
 #include "support/expect_error.hpp"
+#include "support/paths.hpp"
 
 namespace crema {
 namespace {
@@ -60,7 +60,7 @@ TEST_F(ConvertMnist, WritesDatumsPlainOrZipped) {
     options_.output = folder_ / (zip ? "zip_db" : "plain_db");
     int64_t told = 0;
     options_.progress = [&](int64_t done, int64_t total) {
-      told = done;
+      EXPECT_EQ(done, ++told);
       EXPECT_EQ(total, 2);
     };
     EXPECT_EQ(convert_mnist(options_).written, 2);
@@ -115,10 +115,9 @@ TEST_F(ConvertMnist, ReplacesADatabaseOnlyWhenAsked) {
 
 /// The real digits: the full set where it is, else those that ship.
 TEST(ConvertMnistDigits, RoundTrip) {
-  const char* variable = std::getenv("CREMA_SHARED_DIR");
-  const fs::path full = fs::path(variable ? variable : CREMA_SHARED_DIR) / "data/mnist";
+  const fs::path full = test::shared_path("data/mnist");
   const bool have_full = fs::exists(full / "t10k-images-idx3-ubyte.gz");
-  const fs::path digits = have_full ? full : fs::path(CREMA_SOURCE_DIR) / "data/mnist/mini";
+  const fs::path digits = have_full ? full : test::source_path("data/mnist/mini");
   const ScratchFolder folder;
   const int64_t written = convert_mnist({.images = digits / "t10k-images-idx3-ubyte.gz",
                                          .labels = digits / "t10k-labels-idx1-ubyte.gz",

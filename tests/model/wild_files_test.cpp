@@ -11,7 +11,7 @@
 #include "model/text_format.hpp"
 #include "proto/net.pb.h"
 #include "proto/solver.pb.h"
-#include "support/shared_data.hpp"
+#include "support/paths.hpp"
 
 namespace crema {
 namespace {
@@ -107,7 +107,7 @@ std::string complaint_about(const std::string& path, google::protobuf::Message& 
 }
 
 TEST(WildFilesTest, EachIsReadOrRefusedForAKnownReason) {
-  const std::filesystem::path folder = shared_dir() / "wild";
+  const std::filesystem::path folder = test::shared_path("wild");
   if (!std::filesystem::exists(folder / "INDEX.tsv")) {
     GTEST_SKIP() << "needs the published prototxts in " << folder
                  << "; set CREMA_SHARED_DIR to the folder above";
