@@ -75,7 +75,8 @@ class Error : public std::exception {
   std::string full_;
 };
 
-/// Throws Error(args...) unless the condition holds.
+/// Throws Error(args...) unless the condition holds. The arguments are evaluated in any case: what
+/// runs for each batch or element tests first, and throws in a function of its own.
 template <class... Args>
 void require(bool condition, const Args&... args) {
   if (!condition) throw Error(args...);
@@ -84,5 +85,7 @@ void require(bool condition, const Args&... args) {
 /// The name nearest to `word` among `known` by edit distance, or "" when none is near enough to be
 /// what was meant.
 std::string nearest_name(std::string_view word, const std::vector<std::string>& known);
+/// "; did you mean 'NAME'?" with that name, or "": the end of a message.
+std::string did_you_mean(std::string_view word, const std::vector<std::string>& known);
 
 }  // namespace crema

@@ -29,6 +29,7 @@ namespace crema {
 
 class Layer;
 class LayerParameter;  // proto/layer.proto
+struct EngineEntry;    // crema/registry.hpp
 
 enum class Phase : uint8_t { train, test };
 
@@ -145,6 +146,8 @@ class Engine {
   virtual InPlace in_place(const Layer& layer) const;
   /// Bytes of memory it holds beside the blobs: workspaces, scratch, weights in its own layout.
   virtual size_t extra_bytes() const { return 0; }
+  /// Bytes that it needs while it runs, of memory that all layers of a device use in turn.
+  virtual size_t scratch_bytes() const { return 0; }
   /// What it picked for this problem, for summary and time; e.g. "jit:avx512_core, winograd".
   virtual std::string detail() const { return {}; }
 };
@@ -172,15 +175,17 @@ class Layer {
   virtual void setup(Blobs bottom, Blobs top);
   virtual void reshape(Blobs bottom, Blobs top) = 0;
 
-  /// All ways in which the present shapes can run, best engine first; with `engine` forced
-  /// (Context, or `engine:` of the layer) only that one's, and an Error that says why when it
-  /// refuses.
+  /// All ways in which the present shapes can run, best engine first. With an engine forced, by
+  /// `engine:` of the layer or, for all types that have it, by the context, only that one's; an
+  /// Error that says why when it refuses, or when there is none of that name.
   std::vector<FormatOption> options(Blobs bottom, Blobs top);
   /// Takes the option's engine. The formats of bottom and top are set by now.
   void prepare(const FormatOption& option, Blobs bottom, Blobs top);
 
   void forward(Blobs bottom, Blobs top);
-  /// propagate[i]: write the diff of bottom i (overwriting it). Adds to parameters' gradients.
+  /// propagate[i]: write the diff of bottom i (overwriting it). Adds to parameters' gradients. A
+  /// top's diff is the gradient with respect to it; for a top with a loss weight that nobody reads,
+  /// the weight in each element. Tops' diffs stay, unless keeps_top_diffs() is false.
   void backward(Blobs top, const std::vector<bool>& propagate, Blobs bottom);
 
   BackwardReads backward_reads() const;
@@ -221,6 +226,10 @@ class Layer {
     return trains_ && (propagates_.empty() || propagates_[static_cast<size_t>(bottom)]);
   }
   void set_propagates(std::vector<bool> propagates) { propagates_ = std::move(propagates); }
+  /// Whether somebody reads the tops' diffs after backward, as the caller may those of outputs;
+  /// otherwise backward may use their memory. Set before prepare.
+  bool keeps_top_diffs() const { return keeps_top_diffs_; }
+  void set_keeps_top_diffs(bool keeps) { keeps_top_diffs_ = keeps; }
   /// Element type of the net's activations and parameters: f32 or f64.
   DType dtype() const { return dtype_; }
   void set_dtype(DType dtype) { dtype_ = dtype; }
@@ -242,12 +251,16 @@ class Layer {
 
  private:
   friend class Engine;
+  /// The one that message or context ask for, among those of the type; "" when the choice is free.
+  std::string forced_engine(const std::vector<const EngineEntry*>& engines) const;
+
   std::string name_, type_;
   std::unique_ptr<const LayerParameter> param_;
   Context& context_;
   Phase phase_;
   bool trains_ = true;
   std::vector<bool> propagates_;
+  bool keeps_top_diffs_ = true;
   DType dtype_ = DType::f32;
   std::vector<std::unique_ptr<Parameter>> params_;
   std::unique_ptr<Engine> engine_;

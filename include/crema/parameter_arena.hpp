@@ -36,7 +36,8 @@ class ParameterArena {
   void build(std::vector<Segment> owners, DType dtype, bool with_gradients);
   /// Marks all gradients as zero, without touching memory.
   void clear_gradients();
-  /// Carries out what clear_gradients() left to do, so that diff() may be read as a whole.
+  /// Carries out what clear_gradients() left to do, so that diff() may be read in one pass, except
+  /// where a parameter needs no gradient.
   void settle_gradients();
 
  private:

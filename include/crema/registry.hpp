@@ -44,6 +44,8 @@ class Registry {
   bool has(const std::string& type) const { return factories_.count(type) != 0; }
   /// Engines of the type on that device, in order.
   std::vector<const EngineEntry*> engines(const std::string& type, DeviceType device) const;
+  /// Error, with the nearest known name, unless some type has such an engine on that device.
+  void require_engine(const std::string& name, DeviceType device) const;
   std::vector<std::string> types() const;
 
  private:

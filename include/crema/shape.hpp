@@ -31,7 +31,10 @@ class Shape {
   int64_t count(int first, int last) const;
 
   /// `axis` counted from the front; Error when outside [-rank, rank).
-  int canonical_axis(int axis) const;
+  int canonical_axis(int axis) const {
+    if (axis < -rank() || axis >= rank()) refuse_axis(axis);
+    return axis < 0 ? axis + rank() : axis;
+  }
 
   /// "64x3x28x28"; "scalar" for rank 0.
   std::string str() const;
@@ -41,6 +44,9 @@ class Shape {
   bool operator==(const Shape&) const = default;
 
  private:
+  [[noreturn]] void refuse_axis(int axis) const;
+  [[noreturn]] void refuse_axes(int first, int last) const;
+
   std::vector<int64_t> dims_;
 };
 

@@ -99,6 +99,8 @@ class Memory {
   Memory& operator=(const Memory&) = delete;
 
   size_t bytes() const { return bytes_; }
+  /// A piece of another memory.
+  bool is_piece() const { return parent_ != nullptr; }
   /// Changes at every access that may write: what was derived from the contents and remembered
   /// (weights in a library's layout) is current while this stays the same. No two memories of a
   /// process ever have the same version.
@@ -178,6 +180,7 @@ class Tensor {
   T* host_overwrite() {
     return static_cast<T*>(host_overwrite_raw(dtype_of<T>()));
   }
+  /// All elements as they lie in memory, with the padding of blocked formats.
   template <class T>
   std::span<const T> values() const {
     return {host<T>(), static_cast<size_t>(storage())};

@@ -21,6 +21,13 @@ class AccuracyLayer : public Layer {
   /// Error for a label outside the classes.
   void forward_cpu(Blobs bottom, Blobs top) override;
 
+  // For engines. Scores are (outer, classes, inner), labels (outer, inner).
+  int64_t outer() const { return outer_; }
+  int64_t classes() const { return classes_; }
+  int64_t inner() const { return inner_; }
+  int64_t top_k() const { return top_k_; }
+  std::optional<int> ignored() const { return ignored_; }
+
  private:
   template <class T>
   void count_hits(const T* scores);

@@ -115,8 +115,12 @@ DropoutLayer::DropoutLayer(const LayerParameter& param, Context& context) : Laye
   const double ratio = settings.dropout_ratio();
   require(ratio >= 0 && ratio < 1, "dropout_ratio ", ratio,
           " is outside [0, 1); give the share of values to drop");
-  math_.threshold = static_cast<uint32_t>(ratio * 0x1p32);
-  math_.scale = static_cast<float>(1 / (1 - ratio));
+  if (phase() == Phase::train) {
+    math_.threshold = static_cast<uint32_t>(ratio * 0x1p32);
+    if (settings.scale_train()) math_.scale = static_cast<float>(1 / (1 - ratio));
+  } else if (!settings.scale_train()) {
+    math_.scale = static_cast<float>(1 - ratio);
+  }
   stream_ = stream_id(name());
   own_seed_ = settings.random_seed() >= 0;
   seed_ = static_cast<uint64_t>(settings.random_seed());

@@ -17,8 +17,8 @@ class DropoutLayer : public Layer {
   void forward_cpu(Blobs bottom, Blobs top) override;
   void backward_cpu(Blobs top, const std::vector<bool>& propagate, Blobs bottom) override;
 
-  /// False in TEST: the values pass through.
-  bool drops() const { return phase() == Phase::train && math_.threshold > 0; }
+  /// False where the values pass through, as in TEST they mostly do.
+  bool drops() const { return math_.threshold > 0 || math_.scale != 1; }
   /// Takes the mask of the context's iteration and pass; for the beginning of a forward pass.
   const DropoutMath& new_mask();
   /// The mask of the last forward pass.

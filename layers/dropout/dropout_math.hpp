@@ -12,8 +12,8 @@ namespace crema {
 /// The mask is never stored: backward makes it again.
 struct DropoutMath {
   uint32_t key0 = 0, key1 = 0;  // from (seed, layer, iteration, pass)
-  uint32_t threshold = 0;       // words below it drop: ratio * 2^32
-  float scale = 1;              // of what stays: 1 / (1 - ratio)
+  uint32_t threshold = 0;       // words below it drop: ratio * 2^32, 0 in TEST
+  float scale = 1;              // of what stays
 
   [[gnu::always_inline]] CREMA_FUNCTOR PhiloxBlock words(uint64_t block) const {
     return philox_block({static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), 0, 0},

@@ -122,8 +122,8 @@ EltwiseLayer::EltwiseLayer(const LayerParameter& param, Context& context) : Laye
       break;
   }
   stable_product_ = settings.stable_prod_grad();
-  require(settings.coeff_size() == 0 || operation_ == Operation::sum,
-          "coeff is for operation SUM alone; remove it or the operation");
+  require(settings.coeff_size() == 0 || operation_ != Operation::product,
+          "coeff is for operation SUM, not for PROD; remove it or the operation");
   coefficients_.assign(settings.coeff().begin(), settings.coeff().end());
 }
 
@@ -169,7 +169,9 @@ BackwardReads EltwiseLayer::reference_backward_reads() const {
 }
 
 std::vector<FormatOption> EltwiseLayer::reference_options(Blobs bottom, Blobs) const {
-  return same_format_options(bottom[0]->shape(), true);
+  // Where it divides, padding becomes 0 / 0.
+  const bool divides = trains() && operation_ == Operation::product && !stable_product_;
+  return same_format_options(bottom[0]->shape(), !divides);
 }
 
 void EltwiseLayer::prepare_reference(Blobs, Blobs top) {

@@ -19,8 +19,10 @@ std::vector<FormatOption> LRNNative::options(Layer& layer, Blobs bottom, Blobs, 
     why = concat("it computes in f32, not in ", to_string(layer.dtype()));
     return {};
   }
-  if (!static_cast<const LRNLayer&>(layer).settings().across_channels) return {FormatOption{}};
-  return same_format_options(bottom[0]->shape(), true);
+  const auto& settings = static_cast<const LRNLayer&>(layer).settings();
+  if (!settings.across_channels) return {FormatOption{}};
+  // Without k, padding becomes 0 * infinity.
+  return same_format_options(bottom[0]->shape(), settings.k > 0);
 }
 
 void LRNNative::prepare(Layer& layer, Blobs bottom, Blobs) {

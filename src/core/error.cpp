@@ -108,4 +108,9 @@ std::string nearest_name(std::string_view word, const std::vector<std::string>& 
   return best;
 }
 
+std::string did_you_mean(std::string_view word, const std::vector<std::string>& known) {
+  const std::string nearest = nearest_name(word, known);
+  return nearest.empty() ? std::string() : concat("; did you mean '", nearest, "'?");
+}
+
 }  // namespace crema

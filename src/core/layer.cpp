@@ -1,9 +1,16 @@
 #include "crema/layer.hpp"
 
+#include <algorithm>
+
 #include "crema/registry.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
+namespace {
+
+constexpr const char* kReference = "reference";
+
+}  // namespace
 
 BackwardReads Engine::backward_reads(const Layer& layer) const {
   return layer.reference_backward_reads();
@@ -16,8 +23,7 @@ Layer::Layer(const LayerParameter& param, Context& context)
       type_(param.type()),
       context_(context),
       phase_(param.phase() == TEST ? Phase::test : Phase::train) {
-  // Weights that a file carries are loaded by the net; a second copy of them here would only cost
-  // memory.
+  // Weights that a file carries are for the net to load; another copy here would only cost memory.
   auto copy = std::make_unique<LayerParameter>();
   if (param.blobs_size() == 0) {
     *copy = param;
@@ -48,19 +54,33 @@ Parameter& Layer::add_param(const Shape& shape, Filler filler) {
 
 std::vector<FormatOption> Layer::reference_options(Blobs, Blobs) const { return {FormatOption{}}; }
 
+std::string Layer::forced_engine(const std::vector<const EngineEntry*>& engines) const {
+  const auto has = [&](const std::string& name) {
+    return name.empty() || name == kReference ||
+           std::any_of(engines.begin(), engines.end(),
+                       [&](const EngineEntry* entry) { return entry->name == name; });
+  };
+  if (!param_->engine().empty()) {
+    if (has(param_->engine())) return param_->engine();
+    std::string list = concat("'", kReference, "'");
+    for (const EngineEntry* entry : engines) list += concat(", '", entry->name, "'");
+    throw Error("there is no engine '", param_->engine(), "' for ", type_,
+                " on this device; there are ", list);
+  }
+  if (has(context_.engine())) return context_.engine();
+  // Other layers may have it.
+  Registry::instance().require_engine(context_.engine(), context_.device().type);
+  return {};
+}
+
 std::vector<FormatOption> Layer::options(Blobs bottom, Blobs top) {
   const auto engines = Registry::instance().engines(type_, context_.device().type);
-  const bool by_layer = !param_->engine().empty();
-  const std::string& forced = by_layer ? param_->engine() : context_.engine();
+  const std::string forced = forced_engine(engines);
 
   std::vector<FormatOption> found;
-  std::vector<std::string> names = {"reference"};
   std::string why;
-  bool known = forced.empty() || forced == "reference";
-  for (size_t i = 0; i < engines.size() && forced != "reference"; ++i) {
-    names.push_back(engines[i]->name);
+  for (size_t i = 0; i < engines.size() && forced != kReference; ++i) {
     if (!forced.empty() && engines[i]->name != forced) continue;
-    known = true;
     for (FormatOption option : engines[i]->make()->options(*this, bottom, top, why)) {
       option.engine = static_cast<int>(i);
       found.push_back(option);
@@ -70,13 +90,7 @@ std::vector<FormatOption> Layer::options(Blobs bottom, Blobs top) {
                   "; leave the choice of engine out, or take 'reference'");
     }
   }
-  if (!known && by_layer) {
-    std::string list;
-    for (const auto& name : names) list += (list.empty() ? "'" : ", '") + name + "'";
-    throw Error("there is no engine '", forced, "' for ", type_, " on this device; there are ",
-                list);
-  }
-  if (forced.empty() || forced == "reference" || !known) {
+  if (forced.empty() || forced == kReference) {
     for (FormatOption option : reference_options(bottom, top)) {
       option.engine = -1;
       found.push_back(option);
@@ -132,7 +146,7 @@ InPlace Layer::in_place() const {
 }
 
 std::string Layer::engine_name() const {
-  if (!engine_) return "reference";
+  if (!engine_) return kReference;
   const auto engines = Registry::instance().engines(type_, context_.device().type);
   return engines.at(static_cast<size_t>(engine_index_))->name;
 }

@@ -26,7 +26,8 @@ void Labels::read(const Tensor& labels, int64_t inner, int64_t classes, std::opt
   dispatch_float(labels.dtype(), [&](auto zero) {
     using T = decltype(zero);
     const T* in = labels.host<T>();
-    for (int64_t i = 0; i < labels.count(); ++i) {
+    const int64_t count = labels.count();
+    for (int64_t i = 0; i < count; ++i) {
       if (ignore && in[i] == T(*ignore)) {
         out[i] = -1;
         continue;

@@ -47,15 +47,17 @@ void Parameter::share_with(Parameter& owner) {
           " cannot share memory with one of ", to_string(source.data.dtype()));
   const std::lock_guard lock(sharing_mutex());
   if (owner_ != nullptr) std::erase(owner_->users_, this);
-  // Who shared with this one shares with its owner now.
+  owner_ = &source;
+  source.users_.push_back(this);
+  follow_owner();
+  // Who shared with this one shares with its owner now. Those that did before may be running, in
+  // other threads: they are left alone.
   for (Parameter* user : users_) {
     user->owner_ = &source;
     source.users_.push_back(user);
+    user->follow_owner();
   }
   users_.clear();
-  owner_ = &source;
-  source.users_.push_back(this);
-  for (Parameter* user : source.users_) user->follow_owner();
 }
 
 void Parameter::bind(const std::shared_ptr<Memory>& data_memory, size_t data_offset,

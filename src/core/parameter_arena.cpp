@@ -46,7 +46,9 @@ void ParameterArena::clear_gradients() {
 
 void ParameterArena::settle_gradients() {
   if (!diff_.has_memory()) return;
-  for (const Segment& segment : segments_) segment.parameter->gradient();
+  for (const Segment& segment : segments_) {
+    if (segment.parameter->needs_gradient) segment.parameter->gradient();
+  }
 }
 
 }  // namespace crema

@@ -1,5 +1,7 @@
 #include "crema/registry.hpp"
 
+#include <set>
+
 #include "proto/layer.pb.h"
 
 namespace crema {
@@ -32,10 +34,9 @@ void Registry::add_engine(const std::string& type, EngineEntry entry) {
 std::unique_ptr<Layer> Registry::make(const LayerParameter& param, Context& context) const {
   const auto known = factories_.find(param.type());
   if (known != factories_.end()) return known->second(param, context);
-  const std::string nearest = nearest_name(param.type(), types());
   Error error(param.type().empty() ? concat("the layer has no type; add type: \"...\"")
                                    : concat("there is no layer type '", param.type(), "'"),
-              nearest.empty() ? "" : concat("; did you mean '", nearest, "'?"));
+              did_you_mean(param.type(), types()));
   throw error.in_layer(param.name(), param.type());
 }
 
@@ -48,6 +49,21 @@ std::vector<const EngineEntry*> Registry::engines(const std::string& type,
     if (entry.device == device) result.push_back(&entry);
   }
   return result;
+}
+
+void Registry::require_engine(const std::string& name, DeviceType device) const {
+  std::set<std::string> known = {"reference"};
+  for (const auto& [type, entries] : engines_) {
+    for (const EngineEntry& entry : entries) {
+      if (entry.device == device) known.insert(entry.name);
+    }
+  }
+  if (known.count(name) > 0) return;
+  const std::vector<std::string> names(known.begin(), known.end());
+  std::string list;
+  for (const std::string& each : names) list += concat(list.empty() ? "'" : ", '", each, "'");
+  throw Error("no layer has an engine '", name, "' on this device", did_you_mean(name, names),
+              "; there are ", list);
 }
 
 std::vector<std::string> Registry::types() const {

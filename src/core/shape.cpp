@@ -33,25 +33,29 @@ void Shape::set(int axis, int64_t value) {
 }
 
 int64_t Shape::count(int first, int last) const {
-  require(0 <= first && first <= last && last <= rank(), "shape ", str(), ": no axes [", first,
-          ", ", last, "); its rank is ", rank());
+  if (first < 0 || first > last || last > rank()) refuse_axes(first, last);
   const auto begin = dims_.begin() + first;
   const auto end = dims_.begin() + last;
   // A dimension of 0 makes the product 0, however large the others are.
   if (std::find(begin, end, 0) != end) return 0;
   int64_t product = 1;
   for (auto dim = begin; dim != end; ++dim) {
-    require(!__builtin_mul_overflow(product, *dim, &product), "shape ", str(),
-            ": its number of elements does not fit 64 bits; use smaller dimensions");
+    if (__builtin_mul_overflow(product, *dim, &product)) {
+      throw Error("shape ", str(),
+                  ": its number of elements does not fit 64 bits; use smaller dimensions");
+    }
   }
   return product;
 }
 
-int Shape::canonical_axis(int axis) const {
-  require(-rank() <= axis && axis < rank(), "axis ", axis, " is outside shape ", str(),
-          rank() == 0 ? concat("; a scalar has no axes")
-                      : concat("; use ", -rank(), " to ", rank() - 1));
-  return axis < 0 ? axis + rank() : axis;
+void Shape::refuse_axis(int axis) const {
+  throw Error("axis ", axis, " is outside shape ", str(),
+              rank() == 0 ? concat("; a scalar has no axes")
+                          : concat("; use ", -rank(), " to ", rank() - 1));
+}
+
+void Shape::refuse_axes(int first, int last) const {
+  throw Error("shape ", str(), ": no axes [", first, ", ", last, "); its rank is ", rank());
 }
 
 std::string Shape::str() const { return rank() == 0 ? "scalar" : joined(dims_, 'x'); }

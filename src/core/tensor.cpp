@@ -1,8 +1,5 @@
 #include "crema/tensor.hpp"
 
-#include <cstring>
-
-#include "backend/parallel.hpp"
 #include "core/checked.hpp"
 #include "core/convert.hpp"
 
@@ -97,8 +94,10 @@ void Tensor::fill(double value) {
 }
 
 double Tensor::at(int64_t index) const {
-  require(0 <= index && index < count(), "element ", index, " is outside a tensor of shape ",
-          shape_.str(), " with ", count(), " elements");
+  if (index < 0 || index >= count()) {
+    throw Error("element ", index, " is outside a tensor of shape ", shape_.str(), " with ",
+                count(), " elements");
+  }
   return element_as_double(dtype_, host_bytes(), memory_index(shape_, format_, index));
 }
 
@@ -144,8 +143,9 @@ void* Tensor::device_overwrite_raw(DType as, DeviceBackend& backend) {
 }
 
 void Tensor::check_access(DType as) const {
-  require(as == dtype_, "a tensor of ", to_string(dtype_), " and shape ", shape_.str(),
-          " was accessed as ", to_string(as), "; convert it with to() first");
+  if (as == dtype_) return;
+  throw Error("a tensor of ", to_string(dtype_), " and shape ", shape_.str(), " was accessed as ",
+              to_string(as), "; convert it with to() first");
 }
 
 void Tensor::need_memory() const {

@@ -134,9 +134,7 @@ std::string advice_for_unknown(const std::vector<const Descriptor*>& around,
   if (!inner.empty() && inner.size() <= kMostHolders) {
     return concat("; it belongs inside ", listed(inner, " or "), " { }");
   }
-  const std::string near = nearest_name(name, field_names(type));
-  if (!near.empty()) return "; did you mean '" + near + "'?";
-  return "";
+  return did_you_mean(name, field_names(type));
 }
 
 std::string advice_for_enum(const Descriptor& message, const FieldDescriptor& field,

@@ -92,6 +92,16 @@ TEST(Sharing, CanBeDoneAgain) {
   EXPECT_TRUE(user->data.same_memory(second->data));
 }
 
+TEST(Sharing, LeavesThoseThatShareAlreadyAlone) {
+  const auto owner = make(Shape{4}), running = make(Shape{4}), late = make(Shape{4});
+  running->share_with(*owner);
+  const Tensor* const tensor = &running->data;
+  const int64_t* const dims = tensor->shape().dims().data();
+  late->share_with(*owner);
+  EXPECT_EQ(tensor->shape().dims().data(), dims) << "the tensor of another user was written";
+  EXPECT_TRUE(late->data.same_memory(running->data));
+}
+
 TEST(Sharing, OutlivesItsOwner) {
   auto owner = make(Shape{2});
   const auto user = make(Shape{2});
@@ -204,6 +214,18 @@ TEST(Arena, ClearingIsLazyUntilSettled) {
   EXPECT_EQ(arena.diff().at(0), 5);
   EXPECT_EQ(arena.diff().at(16), 0);  // b had no writer
   EXPECT_EQ(b->begin_gradient(), 1);
+}
+
+TEST(Arena, SettlesOnlyWhereAGradientIsNeeded) {
+  const auto learns = make(Shape{2}), frozen = make(Shape{2});
+  frozen->needs_gradient = false;
+  ParameterArena arena;
+  arena.build({segment(*learns), segment(*frozen)}, DType::f32, true);
+  arena.diff().fill(7);
+  arena.clear_gradients();
+  arena.settle_gradients();
+  EXPECT_EQ(arena.diff().at(0), 0);
+  EXPECT_EQ(arena.diff().at(16), 7) << "work for nobody";
 }
 
 TEST(Arena, SizesThatDoNotFitAreErrors) {

@@ -5,6 +5,7 @@
 
 #include "proto/layer.pb.h"
 #include "support/expect_error.hpp"
+#include "support/layer_test.hpp"
 
 namespace crema {
 namespace {
@@ -90,6 +91,25 @@ TEST(Registry, EngineNamesAreUniquePerTypeAndDevice) {
   registry().add_engine<NoEngine>("TestSame", "fast", DeviceType::cuda);
   expect_error([] { registry().add_engine<NoEngine>("TestSame", "fast", DeviceType::cpu); },
                {"'fast'", "'TestSame'"});
+}
+
+TEST(Registry, KnowsTheEnginesOfAllTypes) {
+  registry().add_engine<NoEngine>("TestRare", "test_rare", DeviceType::cuda);
+  registry().require_engine("test_rare", DeviceType::cuda);
+  registry().require_engine("reference", DeviceType::cpu);
+  expect_error([] { registry().require_engine("test_rarre", DeviceType::cuda); },
+               {"'test_rarre'", "did you mean 'test_rare'?"});
+  expect_error([] { registry().require_engine("test_rare", DeviceType::cpu); }, {"'test_rare'"});
+}
+
+TEST(Registry, AnEngineForcedByTheContextLeavesTypesWithoutItAlone) {
+  const test::LayerCase pooling{
+      .layer = "layer { type: 'Pooling' pooling_param { kernel_size: 2 } }",
+      .bottoms = {test::uniform({1, 2, 4, 4})}};
+  EXPECT_EQ(test::LayerRun(pooling, {.engine = "winograd"}).layer().engine_name(),
+            test::LayerRun(pooling, {.engine = ""}).layer().engine_name());
+  expect_error([&] { test::LayerRun(pooling, {.engine = "winogard"}); },
+               {"'winogard'", "did you mean 'winograd'?"});
 }
 
 }  // namespace

@@ -171,6 +171,11 @@ TEST(BatchNorm, EnginesOnLargeTensors) {
   }
 }
 
+// Fewer rows than threads: split by groups of channels, whose last is not full.
+TEST(BatchNorm, EnginesOnFewRows) {
+  check_engines(drawn("scale_bias: true", {1, 40000}), {1e-3, 1e-3});
+}
+
 TEST(BatchNorm, WhatBackwardReads) {
   auto reads = [](const LayerCase& c) { return LayerRun(c).layer().backward_reads(); };
   EXPECT_TRUE(reads(drawn("")).bottom_data);

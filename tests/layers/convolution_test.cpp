@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "backend/cpu/simd.hpp"
 #include "backend/tuner.hpp"
 #include "crema/registry.hpp"
 #include "layers/convolution/im2col.hpp"
@@ -173,6 +174,16 @@ const Setting kLarger[] = {
 };
 INSTANTIATE_TEST_SUITE_P(Larger, ConvolutionEngines, ::testing::ValuesIn(kLarger), name_of);
 
+TEST(ConvolutionLayer, EnginesOnLesserProcessors) {
+  const LayerCase odd = make("num_output: 19 kernel_size: 3 pad: 1", {2, 21, 9, 10});
+  const LayerCase image = make("num_output: 20 kernel_size: 5 stride: 2", {2, 3, 17, 18});
+  for (const SimdLevel level : {SimdLevel::baseline, SimdLevel::avx2}) {
+    SCOPED_TRACE(to_string(level));
+    SimdLimit limit(level);
+    for (const LayerCase& c : {odd, image}) check_engines(c, kF32, refusing(c, true));
+  }
+}
+
 TEST(ConvolutionLayer, ComputesByHand) {
   LayerCase c = make("num_output: 1 kernel_size: 2", {1, 1, 2, 3});
   c.bottoms = {given({1, 1, 2, 3}, {1, 2, 3, 4, 5, 6})};
@@ -256,6 +267,21 @@ TEST_P(ConvolutionByEngine, NoticesNewWeights) {
   }
 }
 
+TEST_P(ConvolutionByEngine, InferenceAgreesWithTheReference) {
+  const LayerCase c = make("num_output: 18 kernel_size: 3 pad: 1", {2, 16, 9, 10});
+  LayerRun truth(c, {.trains = false});
+  truth.forward();
+  const RunOptions any{.engine = GetParam(), .trains = false};
+  const int options = static_cast<int>(LayerRun(c, any).options().size());
+  for (int option = 0; option < options; ++option) {
+    LayerRun run(c, {.engine = GetParam(), .option = option, .trains = false});
+    for (const char* pass : {"first", "second, with kept weights"}) {
+      run.forward();
+      expect_close(run.top(0), truth.top(0), kF32, concat("option ", option, ", ", pass));
+    }
+  }
+}
+
 TEST_P(ConvolutionByEngine, GradientsAddUp) {
   LayerRun run(make("num_output: 18 kernel_size: 3", {2, 16, 6, 6}),
                {.engine = GetParam(), .option = 0});
@@ -331,13 +357,42 @@ TEST(ConvolutionLayer, CountsItsOperations) {
 
 // What a run decided is part of its snapshot: a resumed one must not decide anew.
 TEST(ConvolutionLayer, TakesWhatWasDecided) {
-  const LayerCase c = make("num_output: 16 kernel_size: 3", {1, 16, 6, 6});
-  LayerRun first(c, {.engine = "tuned"});
-  const auto decisions = first.context().tuner().decisions();
-  ASSERT_EQ(decisions.size(), 3U) << "forward and both backward passes";
-  for (const auto& [problem, candidate] : decisions) {
-    EXPECT_THAT(problem, HasSubstr("1x16x6x6>1x16x4x4,k3x3"));
-    EXPECT_THAT(first.layer().engine()->detail(), HasSubstr(candidate));
+  if (simd_level() == SimdLevel::baseline) GTEST_SKIP() << "needs AVX2: two libraries to choose of";
+  const Input input = uniform({1, 16, 6, 6});
+  LayerCase c = make("num_output: 16 kernel_size: 3", input.shape);
+  const std::vector<FormatOption> options = LayerRun(c, {.engine = "tuned"}).options();
+  const auto blocked = std::find_if(options.begin(), options.end(), [](const FormatOption& option) {
+    return block_of(option.bottom) > 1 && block_of(option.top) > 1;
+  });
+  ASSERT_NE(blocked, options.end());
+  LayerRun run(c, {.engine = "tuned", .option = static_cast<int>(blocked - options.begin())});
+  Tuner& tuner = run.context().tuner();
+  ASSERT_EQ(tuner.decisions().size(), 3U) << "forward and both backward passes";
+  for (const std::string& choice :
+       {std::string("winograd F(4x4,3x3)"), concat("direct ", to_string(simd_level()))}) {
+    for (const auto& [problem, candidate] : tuner.decisions()) {
+      EXPECT_THAT(problem, HasSubstr("1x16x6x6>1x16x4x4,k3x3"));
+      tuner.decide(problem, choice);
+    }
+    run.reshape({input});
+    const std::string detail = run.layer().engine()->detail();
+    for (const char* pass : {"forward ", "backward-data ", "backward-weights "}) {
+      EXPECT_THAT(detail, HasSubstr(pass + choice));
+    }
+  }
+}
+
+// Decisions for one algorithm say nothing about a layer that asks for another.
+TEST(ConvolutionLayer, DecidesForEachAlgorithm) {
+  const auto problems = [](const char* algorithm) {
+    LayerRun run(make(concat("num_output: 16 kernel_size: 3 conv_algorithm: '", algorithm, "'"),
+                      {1, 16, 6, 6}),
+                 {.engine = "tuned"});
+    return run.context().tuner().decisions();
+  };
+  const auto any = problems("auto");
+  for (const auto& [problem, candidate] : problems("direct")) {
+    EXPECT_EQ(any.count(problem), 0U) << problem;
   }
 }
 

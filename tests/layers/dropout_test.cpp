@@ -109,6 +109,19 @@ TEST(Dropout, PassesThroughInTest) {
   check_engines(c);
 }
 
+TEST(Dropout, MayScaleInTestInsteadOfTrain) {
+  const std::string layer =
+      "layer { type: 'Dropout' dropout_param { dropout_ratio: 0.25 scale_train: false } }";
+  LayerRun train(ones({50, 100}, layer));
+  EXPECT_THAT(forward_at(train, 0), Each(testing::AnyOf(0, 1)));
+  LayerCase c = ones({2, 3, 4, 5}, layer);
+  c.phase = Phase::test;
+  LayerRun test(c);
+  EXPECT_THAT(forward_at(test, 0), Each(Eq(0.75)));
+  check_gradients(c);
+  check_engines(c);
+}
+
 TEST(Dropout, RatioZeroDropsNothing) {
   LayerRun run(ones({50, 100}, R"(layer { type: "Dropout" dropout_param { dropout_ratio: 0 } })"));
   EXPECT_THAT(forward_at(run, 0), Each(Eq(1)));

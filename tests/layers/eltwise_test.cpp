@@ -124,6 +124,17 @@ TEST(Eltwise, EveryFormat) {
     check_engines(three(settings, {7}));
     check_engines(three(settings, {0, 3}));
   }
+  // A quotient has no padding that stays 0.
+  EXPECT_THAT(check_engines(three("operation: PROD stable_prod_grad: false", {2, 19, 3, 7})),
+              testing::UnorderedElementsAre("reference contiguous", "reference channels_last"));
+}
+
+TEST(Eltwise, MaximumIgnoresCoefficientsAsPublished) {
+  LayerRun run(given_pair("operation: MAX coeff: 2 coeff: -1")),
+      plain(given_pair("operation: MAX"));
+  run.forward();
+  plain.forward();
+  EXPECT_EQ(run.top(0), plain.top(0));
 }
 
 TEST(Eltwise, Errors) {

@@ -25,7 +25,8 @@ TEST(Input, EachTopMayHaveItsShape) {
 TEST(Input, WithoutAShapeLeavesThatOfTheCaller) {
   LayerRun run({.layer = R"(layer { type: "Input" top: "a" })", .bottoms = {}});
   run.top_blob(0).reshape({4, 2});
-  run.layer().reshape({}, {});
+  std::vector<Blob*> tops = {&run.top_blob(0)};
+  run.layer().reshape({}, tops);
   EXPECT_EQ(run.top_blob(0).shape(), (Shape{4, 2}));
 }
 

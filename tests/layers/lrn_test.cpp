@@ -86,6 +86,12 @@ TEST(LRN, EnginesOnLesserProcessors) {
   }
 }
 
+TEST(LRN, WithoutKPaddingWouldNotStayZero) {
+  EXPECT_THAT(
+      check_engines({.layer = lrn("alpha: 1 k: 0"), .bottoms = {uniform({2, 7, 3, 5}, 1, 2)}}),
+      UnorderedElementsAre("reference contiguous", "native contiguous", "native channels_last"));
+}
+
 // More elements than one part of the work holds.
 TEST(LRN, EnginesOnManyPixels) {
   check_engines(drawn("alpha: 0.5", {1, 40, 30, 33}));

@@ -287,6 +287,7 @@ ChannelSplit::ChannelSplit(const ChannelLayout& layout, int threads) : layout_(l
     group_channels_ = (layout.channels + wanted - 1) / wanted;
     group_channels_ = (group_channels_ + kWidestStrip - 1) / kWidestStrip * kWidestStrip;
   }
+  group_channels_ = std::max<int64_t>(group_channels_, 1);
   const int64_t by_channel = (layout.padded_channels() + group_channels_ - 1) / group_channels_;
   const bool too_few_rows = rows() < wanted;
   const bool even = by_channel % wanted == 0 || by_channel >= 4 * wanted;

@@ -55,9 +55,7 @@ class ChannelSplit {
   /// Parts by rows; more than 1 only where groups() is 1.
   int64_t slices() const { return slices_; }
   /// Channels of one group, padding counted.
-  int64_t group_channels() const {
-    return groups_ == 1 ? layout_.padded_channels() : layout_.block;
-  }
+  int64_t group_channels() const { return group_channels_; }
   /// Groups or slices that a thread should take at least.
   int64_t grain() const { return grain_; }
   ChannelPiece group(int64_t index) const;

@@ -95,26 +95,27 @@ void sweep(const DirectKernels& kernels, int vectors, int64_t count, DirectTile&
 /// Weights packed for a pass: kept where they do not change.
 class PackedWeights {
  public:
-  explicit PackedWeights(bool keep) : keep_(keep) {}
+  PackedWeights(bool keep, int64_t count) : keep_(keep), count_(count) {}
 
   template <class Pack>
-  const float* get(const float* weights, uint64_t version, int64_t count, const Pack& pack) {
+  const float* get(const float* weights, uint64_t version, const Pack& pack) {
     if (!keep_) {
-      float* const packed = direct_scratch(kPacked, count);
+      float* const packed = direct_scratch(kPacked, count_);
       pack(packed);
       return packed;
     }
-    if (kept_.count() != count) kept_ = Tensor(Shape{count});
+    if (of_ == nullptr) kept_ = Tensor(Shape{count_});
     if (of_ != weights || version_ != version) pack(kept_.host_overwrite<float>());
     of_ = weights;
     version_ = version;
     return kept_.host<float>();
   }
 
-  size_t bytes() const { return keep_ ? kept_.bytes() : 0; }
+  size_t bytes() const { return keep_ ? static_cast<size_t>(count_) * sizeof(float) : 0; }
 
  private:
   bool keep_;
+  int64_t count_;
   Tensor kept_{Shape{0}};
   const float* of_ = nullptr;
   uint64_t version_ = 0;
@@ -135,15 +136,13 @@ class Forward : public ConvolutionPrimitive {
         summands_(offsets_of(plan_.runs), plan_.run_length,
                   kChunkBytes / (widest(panels_) * kernels.width * 4)),
         relu_(problem.relu),
-        weights_(!problem.training),
+        weights_(!problem.training, taps_count() * vectors_ * kernels.width),
         bias_(Shape{vectors_ * kernels.width}) {}
 
   void forward(const float* x, const float* weights, uint64_t version, const float* bias,
                float* y) override {
-    const int64_t taps = taps_count();
     const float* const packed =
-        weights_.get(weights, version, taps * vectors_ * plan_.kernels.width,
-                     [&](float* to) { pack(weights, to); });
+        weights_.get(weights, version, [&](float* to) { pack(weights, to); });
     if (bias != nullptr) std::copy_n(bias, plan_.target.channels, bias_.host_mut<float>());
     const float* const padded_bias = bias != nullptr ? bias_.host<float>() : nullptr;
     parallel_for(plan_.batch * plan_.target.h, 1, [&](int64_t begin, int64_t end) {
@@ -236,13 +235,12 @@ class BackwardData : public ConvolutionPrimitive {
         outputs_(plan_.target.blocks * plan_.target.unit),
         summands_(block_offsets(), plan_.target.unit,
                   kChunkBytes / (widest(panels_) * kernels.width * 4)),
-        weights_(!problem.training) {}
+        weights_(!problem.training,
+                 static_cast<int64_t>(plan_.runs.size()) * vectors_ * kernels.width * outputs_) {}
 
   void backward_data(const float* dy, const float* weights, uint64_t version, float* dx) override {
-    const int64_t count =
-        static_cast<int64_t>(plan_.runs.size()) * vectors_ * plan_.kernels.width * outputs_;
     const float* const packed =
-        weights_.get(weights, version, count, [&](float* to) { pack(weights, to); });
+        weights_.get(weights, version, [&](float* to) { pack(weights, to); });
     // What is read of one image is added to all over it: a thread works on whole images.
     parallel_for(plan_.batch, 1, [&](int64_t begin, int64_t end) {
       for (int64_t image = begin; image < end; image += plan_.band_images) {

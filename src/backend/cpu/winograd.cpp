@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "backend/cpu/simd.hpp"
 #include "backend/cpu/winograd_kernels.hpp"
 #include "backend/parallel.hpp"
 
@@ -10,14 +11,16 @@ namespace crema {
 namespace {
 
 constexpr int kComponents = 36;
+constexpr int kTileSum = 6 * 1 + 1;
 // Tiles are worked on in batches whose transformed input and output stay in the last-level cache.
 constexpr int64_t kBatchBytes = 12 << 20;
 
 int64_t blocks_of(int64_t channels, int block) { return (channels + block - 1) / block; }
 
 const WinogradKernels* best_kernels() {
-  const WinogradKernels* wide = winograd_avx512();
-  return wide ? wide : winograd_avx2();
+  const SimdLevel level = simd_level();
+  if (level == SimdLevel::avx512) return winograd_avx512();
+  return level == SimdLevel::avx2 ? winograd_avx2() : nullptr;
 }
 
 /// Splits all tiles into batches of equal size (but the last), a multiple of `step`.
@@ -76,17 +79,22 @@ Winograd::Winograd(const WinogradProblem& problem, bool keep_weights)
           "Winograd convolution takes 3x3 kernels that fit the input, padded by at most 2");
 }
 
+int64_t Winograd::transformed_count() const {
+  const int64_t b = kernels_->block;
+  return kComponents * blocks_of(problem_.k, kernels_->block) *
+         blocks_of(problem_.c, kernels_->block) * b * b;
+}
+
 const float* Winograd::transformed(Weights& kept, const float* w, bool turned, uint64_t version) {
-  if (keep_weights_ && kept.version == version) return kept.values.host<float>();
+  if (keep_weights_ && kept.of == w && kept.version == version) return kept.values.host<float>();
   const int64_t outputs = turned ? problem_.c : problem_.k;
   const int64_t inputs = turned ? problem_.k : problem_.c;
   const int64_t out_blocks = blocks_of(outputs, kernels_->block);
-  const int64_t in_blocks = blocks_of(inputs, kernels_->block);
-  float* u = at_least(keep_weights_ ? kept.values : thread_scratch().weights,
-                      kComponents * out_blocks * in_blocks * kernels_->block * kernels_->block);
+  float* u = at_least(keep_weights_ ? kept.values : thread_scratch().weights, transformed_count());
   parallel_for(out_blocks, 1, [&](int64_t begin, int64_t end) {
     kernels_->weights(w, outputs, inputs, turned, begin, end, u);
   });
+  kept.of = w;
   kept.version = version;
   return u;
 }
@@ -132,15 +140,13 @@ void Winograd::convolve(const Sweep& s) {
 void Winograd::forward(const float* x, const float* w, uint64_t version, const float* bias,
                        bool relu, float slope, float* y) {
   const WinogradProblem& p = problem_;
-  // The bias, padded with zeros to whole blocks.
-  std::vector<float> padded;
   if (bias) {
-    padded.assign(static_cast<size_t>(round_up(p.k, kernels_->block)), 0.0F);
-    std::copy(bias, bias + p.k, padded.begin());
+    bias_.resize(static_cast<size_t>(round_up(p.k, kernels_->block)));
+    std::copy(bias, bias + p.k, bias_.begin());
   }
   const float* u = transformed(forward_, w, false, version);
   convolve({p.c, p.k, p.h, p.w, p.out_h(), p.out_w(), p.pad_h, p.pad_w, x, u,
-            bias ? padded.data() : nullptr, relu, slope, y});
+            bias ? bias_.data() : nullptr, relu, slope, y});
 }
 
 void Winograd::backward_data(const float* dy, const float* w, uint64_t version, float* dx) {
@@ -163,6 +169,7 @@ void Winograd::backward_weights(const float* x, const float* dy, bool add_weight
   float* v = at_least(thread_scratch().tiles_in, kComponents * in_component);
   float* dm = at_least(thread_scratch().tiles_out, kComponents * out_component);
   float* du = at_least(thread_scratch().weights, kComponents * u_component);
+  if (db) bias_sums_.assign(static_cast<size_t>(out_blocks * b), 0.0);
   for (int64_t batch = 0; batch < batches.count; ++batch) {
     const int64_t count = batches.length(batch);
     const WinogradTiles in{in_blocks, p.h,         p.w,     h_tiles,
@@ -184,33 +191,32 @@ void Winograd::backward_weights(const float* x, const float* dy, bool add_weight
         at += last - first;
       }
     });
+    if (!db) continue;
+    // Component (1, 1) of A dy A^T is the sum of the tile.
+    const float* const sums = dm + kTileSum * out_component;
+    parallel_for(out_blocks, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t block = begin; block < end; ++block) {
+        const float* from = sums + block * batches.size * b;
+        double* const to = bias_sums_.data() + block * b;
+        for (int64_t tile = 0; tile < count; ++tile, from += b) {
+          for (int lane = 0; lane < b; ++lane) to[lane] += static_cast<double>(from[lane]);
+        }
+      }
+    });
   }
   parallel_for(out_blocks, 1, [&](int64_t begin, int64_t end) {
     kernels_->weights_gradient(du, p.k, p.c, add_weights, begin, end, dw);
   });
-  if (!db) return;
-  const int64_t plane = p.out_h() * p.out_w();
-  parallel_for(out_blocks, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t block = begin; block < end; ++block) {
-      for (int64_t lane = 0; lane < std::min<int64_t>(b, p.k - block * b); ++lane) {
-        double sum = 0;
-        for (int64_t image = 0; image < p.n; ++image) {
-          const float* from = dy + (image * out_blocks + block) * plane * b + lane;
-          for (int64_t i = 0; i < plane; ++i) sum += static_cast<double>(from[i * b]);
-        }
-        float& to = db[block * b + lane];
-        to = (add_bias ? to : 0.0F) + static_cast<float>(sum);
-      }
-    }
-  });
+  for (int64_t k = 0; db && k < p.k; ++k) {
+    const auto sum = static_cast<float>(bias_sums_[static_cast<size_t>(k)]);
+    db[k] = (add_bias ? db[k] : 0.0F) + sum;
+  }
 }
 
-size_t Winograd::kept_bytes() const {
-  size_t total = 0;
-  for (const Weights* weights : {&forward_, &turned_}) {
-    if (weights->values.has_memory()) total += weights->values.bytes();
-  }
-  return total;
+size_t Winograd::kept_bytes(bool forward, bool backward_data) const {
+  if (!keep_weights_) return 0;
+  const size_t once = static_cast<size_t>(transformed_count()) * sizeof(float);
+  return once * (static_cast<size_t>(forward) + static_cast<size_t>(backward_data));
 }
 
 }  // namespace crema

@@ -51,23 +51,27 @@ class Winograd {
   void backward_weights(const float* x, const float* dy, bool add_weights, float* dw, bool add_bias,
                         float* db);
 
-  /// Memory of its own: weights that are kept.
-  size_t kept_bytes() const;
+  /// Memory of its own for weights that are kept, once the passes given have run.
+  size_t kept_bytes(bool forward, bool backward_data) const;
 
  private:
   struct Weights {  // transformed: [36][outputs / b][inputs, padded][b]
     Tensor values;
+    const float* of = nullptr;  // null: not made yet
     uint64_t version = 0;
   };
   struct Sweep;  // one convolution: forward, or backward data seen as one
 
   void convolve(const Sweep& sweep);
+  int64_t transformed_count() const;
   const float* transformed(Weights& kept, const float* w, bool turned, uint64_t version);
 
   WinogradProblem problem_;
   bool keep_weights_;
   const WinogradKernels* kernels_;
   Weights forward_, turned_;
+  std::vector<float> bias_;  // with zeros up to whole blocks
+  std::vector<double> bias_sums_;
 };
 
 }  // namespace crema

@@ -12,8 +12,8 @@ WinogradProblem winograd_problem(const ConvolutionProblem& problem) {
 
 class Primitive : public ConvolutionPrimitive {
  public:
-  explicit Primitive(const ConvolutionProblem& problem)
-      : winograd_(winograd_problem(problem), !problem.training), relu_(problem.relu) {}
+  Primitive(const ConvolutionProblem& problem, ConvolutionPass pass)
+      : winograd_(winograd_problem(problem), !problem.training), pass_(pass), relu_(problem.relu) {}
 
   void forward(const float* x, const float* weights, uint64_t version, const float* bias,
                float* y) override {
@@ -26,10 +26,14 @@ class Primitive : public ConvolutionPrimitive {
                         bool add_bias, float* dbias) override {
     winograd_.backward_weights(x, dy, add_weights, dweights, add_bias, dbias);
   }
-  size_t kept_bytes() const override { return winograd_.kept_bytes(); }
+  size_t kept_bytes() const override {
+    return winograd_.kept_bytes(pass_ == ConvolutionPass::forward,
+                                pass_ == ConvolutionPass::backward_data);
+  }
 
  private:
   Winograd winograd_;
+  ConvolutionPass pass_;
   std::optional<float> relu_;
 };
 
@@ -60,9 +64,9 @@ std::vector<std::string> WinogradConvolutions::implementations(const Convolution
 }
 
 std::unique_ptr<ConvolutionPrimitive> WinogradConvolutions::make(const ConvolutionProblem& problem,
-                                                                 ConvolutionPass,
+                                                                 ConvolutionPass pass,
                                                                  const std::string&) const {
-  return std::make_unique<Primitive>(problem);
+  return std::make_unique<Primitive>(problem, pass);
 }
 
 }  // namespace crema
