@@ -2,6 +2,7 @@
 // main.cpp's table.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,9 @@ extern const Command kTrain, kTest, kTime, kSummary, kConvertMnist, kConvertImag
 /// the CPU is taken and a warning logged.
 ContextOptions context_options(bool solver_wants_gpu = false, int solver_device = 0);
 
+/// The device that --gpu names: none for 'all' or no flag. Error for what is no index.
+std::optional<int> gpu_index();
+
 /// Phase, level, stages and fusion as the flags say; --phase defaults to `phase`.
 NetOptions net_options(Phase phase);
 
@@ -37,7 +41,7 @@ const std::string& required_flag(const char* name, const std::string& value);
 /// The parts of a comma-separated list, without empty ones.
 std::vector<std::string> split_list(const std::string& text);
 
-/// Published scripts name flags twice when both make no sense: Error when both are given.
+/// Error when both of two flags are given that contradict each other.
 void exclusive_flags(const char* first, bool has_first, const char* second, bool has_second);
 
 /// Whether stderr is a terminal that a progress line can be drawn on.

@@ -1,6 +1,7 @@
 // crema device-query: what there is to compute on.
 #include <omp.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 
@@ -22,13 +23,23 @@ std::string processor_name() {
 
 int device_query(const std::vector<std::string>& arguments) {
   require(arguments.empty(), "device-query takes no arguments");
+  const auto wanted = gpu_index();
   const Context context;
   std::printf("CPU: %s, %d threads, %s, BLAS %s\n", processor_name().c_str(), context.threads(),
               vector_extension().c_str(), blas_name().c_str());
   std::string why;
   const auto devices = cuda_devices(why);
+  const auto has = [&](int index) {
+    return std::any_of(devices.begin(), devices.end(),
+                       [&](const DeviceInfo& device) { return device.index == index; });
+  };
+  if (wanted && !has(*wanted)) {
+    throw Error("there is no CUDA device ", *wanted,
+                devices.empty() ? ": " + why : concat("; there are ", devices.size()));
+  }
   if (devices.empty()) std::printf("CUDA: no device: %s\n", why.c_str());
   for (const auto& device : devices) {
+    if (wanted && device.index != *wanted) continue;
     std::printf("CUDA %d: %s, compute %d.%d, %d multiprocessors, %s\n", device.index,
                 device.name.c_str(), device.compute_major, device.compute_minor,
                 device.multiprocessors,
@@ -39,7 +50,13 @@ int device_query(const std::vector<std::string>& arguments) {
 
 }  // namespace
 
-const Command kDeviceQuery = {"device-query",         {}, "lists what there is to compute on",
-                              "  crema device-query", {}, device_query};
+const Command kDeviceQuery = {"device-query",
+                              {},
+                              "lists what there is to compute on",
+                              "  crema device-query [--gpu=INDEX]\n"
+                              "\n"
+                              "The CPU, and all CUDA devices or the one named.",
+                              {"gpu"},
+                              device_query};
 
 }  // namespace crema::tools

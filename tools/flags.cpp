@@ -3,13 +3,15 @@
 #include <glog/logging.h>
 #include <unistd.h>
 
+#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 
 #include "backend/device.hpp"
 #include "tools/command.hpp"
 
-DEFINE_string(gpu, "", "Devices to run on: an index, or 'all'. Default: the CPU.");
+DEFINE_string(gpu, "",
+              "The device to run on: its index, or 'all' where there is one. Default: the CPU.");
 DEFINE_int32(threads, 0, "CPU threads. 0: OMP_NUM_THREADS, or all cores.");
 DEFINE_string(engine, "",
               "Force an engine on all layers that have it, such as reference or onednn.");
@@ -17,7 +19,10 @@ DEFINE_bool(tune, true, "Measure which way of computing is fastest, once for eac
 DEFINE_string(
     tuning_file, "",
     "Where measured times are kept. Default: crema/tuning in $XDG_CACHE_HOME or ~/.cache.");
-DEFINE_int64(seed, -1, "Seed of all random numbers. Default: the solver's random_seed, or 1701.");
+DEFINE_int64(
+    seed, -1,
+    "Seed of all random numbers. Default: the solver's random_seed, or 1701; of a run that "
+    "is continued, its own.");
 DEFINE_bool(fuse, true, "Fuse layers where the results stay the same.");
 DEFINE_string(phase, "", "TRAIN or TEST: which layers of the net to use.");
 DEFINE_int32(level, 0, "Level of the net, for its include and exclude rules.");
@@ -52,21 +57,27 @@ std::string tuning_file() {
   return home && *home ? std::string(home) + "/.cache/crema/tuning" : "";
 }
 
-int device_index(const std::string& text) {
-  if (text == "all") return 0;
-  size_t used = 0;
-  int index = -1;
-  try {
-    index = std::stoi(text, &used);
-  } catch (const std::exception&) {
-    used = 0;
-  }
-  require(used == text.size() && index >= 0, "--gpu ", text,
-          ": give one device index such as 0; several devices are not supported yet");
-  return index;
+/// The one device to compute on.
+int device_to_use() {
+  if (const auto index = gpu_index()) return *index;
+  std::string why;
+  const size_t devices = cuda_devices(why).size();
+  require(devices <= 1, "--gpu all: there are ", devices,
+          " devices, and several at once are not supported yet; give one index such as 0");
+  return 0;
 }
 
 }  // namespace
+
+std::optional<int> gpu_index() {
+  if (FLAGS_gpu.empty() || FLAGS_gpu == "all") return std::nullopt;
+  int index = -1;
+  const char* end = FLAGS_gpu.data() + FLAGS_gpu.size();
+  const auto [last, error] = std::from_chars(FLAGS_gpu.data(), end, index);
+  require(error == std::errc() && last == end && index >= 0, "--gpu ", FLAGS_gpu,
+          ": give one device index such as 0; several devices are not supported yet");
+  return index;
+}
 
 ContextOptions context_options(bool solver_wants_gpu, int solver_device) {
   ContextOptions options;
@@ -77,7 +88,7 @@ ContextOptions context_options(bool solver_wants_gpu, int solver_device) {
   if (FLAGS_seed >= 0) options.seed = static_cast<uint64_t>(FLAGS_seed);
   options.logger = log_message;
   if (!FLAGS_gpu.empty()) {
-    options.device = {DeviceType::cuda, device_index(FLAGS_gpu)};
+    options.device = {DeviceType::cuda, device_to_use()};
   } else if (solver_wants_gpu) {
     std::string why;
     if (cuda_devices(why).empty()) {
@@ -107,7 +118,7 @@ NetOptions net_options(Phase phase) {
 }
 
 const std::string& required_flag(const char* name, const std::string& value) {
-  require(!value.empty(), "needs --", name, "; see crema help");
+  require(!value.empty(), "--", name, " is missing; give it as --", name, "=FILE");
   return value;
 }
 

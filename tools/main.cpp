@@ -8,6 +8,7 @@
 #include <iostream>
 
 #include "tools/command.hpp"
+#include "tools/command_line.hpp"
 
 namespace crema::tools {
 namespace {
@@ -17,9 +18,6 @@ const std::vector<const Command*>& commands() {
       &kTrain, &kTest, &kTime, &kSummary, &kConvertMnist, &kConvertImageset, &kDeviceQuery};
   return all;
 }
-
-const std::vector<std::string> kCommonFlags = {
-    "help", "version", "log_dir", "minloglevel", "v", "logtostderr", "alsologtostderr", "flagfile"};
 
 /// Published programs separate words by _, ours by -.
 std::string with_dashes(std::string name) {
@@ -70,46 +68,6 @@ void print_help(const Command& command) {
   for (const auto& flag : command.flags) print_flag(flag);
 }
 
-/// Error for a flag that the command does not take, before gflags would end the program over it.
-void check_flags(const Command& command, const std::vector<std::string>& words) {
-  std::vector<std::string> known = command.flags;
-  known.insert(known.end(), kCommonFlags.begin(), kCommonFlags.end());
-  bool is_value = false;
-  for (const auto& word : words) {
-    if (word == "--") return;
-    if (is_value || word.size() < 2 || word[0] != '-') {
-      is_value = false;
-      continue;
-    }
-    std::string name = word.substr(word.find_first_not_of('-'));
-    const size_t equals = name.find('=');
-    const bool has_value = equals != std::string::npos;
-    name = name.substr(0, equals);
-    std::replace(name.begin(), name.end(), '-', '_');
-    auto takes = [&](const std::string& flag) {
-      return std::find(known.begin(), known.end(), flag) != known.end();
-    };
-    gflags::CommandLineFlagInfo info;
-    const bool negated = name.starts_with("no") && takes(name.substr(2)) &&
-                         gflags::GetCommandLineFlagInfo(name.substr(2).c_str(), &info) &&
-                         info.type == "bool";
-    if (negated) continue;
-    if (!takes(name) || !gflags::GetCommandLineFlagInfo(name.c_str(), &info)) {
-      const std::string hint = nearest_name(name, known);
-      throw Error("crema ", command.name, " has no flag --", name,
-                  hint.empty() ? "" : "; did you mean --" + hint + "?", " `crema help ",
-                  command.name, "` lists them");
-    }
-    is_value = !has_value && info.type != "bool";
-  }
-}
-
-bool asks_for_help(const std::vector<std::string>& words) {
-  return std::any_of(words.begin(), words.end(), [](const std::string& w) {
-    return w == "--help" || w == "-help" || w == "-h";
-  });
-}
-
 int run(int argc, char** argv) {
   std::vector<std::string> words(argv + 1, argv + argc);
   // Called by a published name (a link to this program), the command is the name.
@@ -119,44 +77,32 @@ int run(int argc, char** argv) {
     print_help();
     return 1;
   }
-  if (words[0] == "help" || words[0] == "--help" || words[0] == "-h") {
-    if (words.size() > 1) {
-      print_help(need_command(words[1]));
-    } else {
+  // Published scripts put flags before the command, too.
+  const CommandLine line = read_command_line(words);
+  std::vector<std::string> arguments = line.arguments;
+  bool wants_help = line.has_flag("help") || line.has_flag("h");
+  if (!arguments.empty() && arguments[0] == "help") {
+    wants_help = true;
+    arguments.erase(arguments.begin());
+  }
+  if (wants_help) {
+    if (arguments.empty()) {
       print_help();
+    } else {
+      print_help(need_command(arguments[0]));
     }
     return 0;
   }
-  if (words[0] == "--version") {
+  if (line.has_flag("version")) {
     std::cout << "crema " << gflags::VersionString() << "\n";
     return 0;
   }
-  // Published scripts put flags before the command too: `train --solver=x` or `--solver=x train`.
-  size_t at = 0;
-  while (at < words.size() && words[at].starts_with("-")) ++at;
-  require(at < words.size(), "names no command; `crema help` lists them");
-  const Command& command = need_command(words[at]);
-  words.erase(words.begin() + static_cast<std::ptrdiff_t>(at));
-  if (asks_for_help(words)) {
-    print_help(command);
-    return 0;
-  }
-  check_flags(command, words);
-
-  // Flags are spelled with _ or -; gflags knows _ only.
-  std::vector<char*> arguments = {argv[0]};
-  for (auto& word : words) {
-    if (word.starts_with("--")) {
-      const size_t end = std::min(word.find('='), word.size());
-      std::replace(word.begin() + 2, word.begin() + static_cast<std::ptrdiff_t>(end), '-', '_');
-    }
-    arguments.push_back(word.data());
-  }
-  int count = static_cast<int>(arguments.size());
-  char** values = arguments.data();
-  gflags::ParseCommandLineNonHelpFlags(&count, &values, true);
+  require(!arguments.empty(), "there is no command among these words; `crema help` lists them");
+  const Command& command = need_command(arguments[0]);
+  arguments.erase(arguments.begin());
+  set_flags(command, line);
   google::InitGoogleLogging(argv[0]);
-  return command.run(std::vector<std::string>(values + 1, values + count));
+  return command.run(arguments);
 }
 
 }  // namespace

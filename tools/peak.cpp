@@ -1,9 +1,10 @@
 #include "tools/peak.hpp"
 
-#include <immintrin.h>
-
 #include <algorithm>
 #include <chrono>
+
+#include "backend/cpu/simd.hpp"
+#include "backend/cpu/vec.hpp"
 
 namespace crema::tools {
 namespace {
@@ -12,63 +13,55 @@ constexpr int64_t kRounds = 4000000;
 // Enough independent chains to hide the latency of two FMA units.
 constexpr int kChains = 12;
 
-__attribute__((target("avx512f"))) float run_avx512() {
-  __m512 sums[kChains];
-  for (auto& sum : sums) sum = _mm512_set1_ps(1.0F);
-  const __m512 a = _mm512_set1_ps(0.999999F), b = _mm512_set1_ps(1e-6F);
-  for (int64_t i = 0; i < kRounds; ++i) {
+/// kChains * kRounds multiply-adds of Width floats each; the compiler makes one instruction of each
+/// where the processor has one.
+struct MultiplyAdd {
+  template <int Width>
+  [[gnu::always_inline]] static inline void run(float start, float* result) {
+    using Floats = Vec<float, Width>;
+    // Chains that differ, from a number that is not known before, or else the compiler saves work.
+    Floats sums[kChains];
+    for (int c = 0; c < kChains; ++c) sums[c] = Floats{} + (start + static_cast<float>(c));
+    const Floats a = Floats{} + 0.999999F, b = Floats{} + 1e-6F;
+    for (int64_t i = 0; i < kRounds; ++i) {
 #pragma GCC unroll 12
-    for (int c = 0; c < kChains; ++c) sums[c] = _mm512_fmadd_ps(sums[c], a, b);
+      for (int c = 0; c < kChains; ++c) sums[c] = sums[c] * a + b;
+    }
+    for (int c = 1; c < kChains; ++c) sums[0] += sums[c];
+    *result = 0;
+    for (int lane = 0; lane < Width; ++lane) *result += sums[0][lane];
   }
-  float total = 0;
-  for (auto& sum : sums) total += _mm512_cvtss_f32(sum);
-  return total;
-}
+};
 
-__attribute__((target("avx2,fma"))) float run_avx2() {
-  __m256 sums[kChains];
-  for (auto& sum : sums) sum = _mm256_set1_ps(1.0F);
-  const __m256 a = _mm256_set1_ps(0.999999F), b = _mm256_set1_ps(1e-6F);
-  for (int64_t i = 0; i < kRounds; ++i) {
-#pragma GCC unroll 12
-    for (int c = 0; c < kChains; ++c) sums[c] = _mm256_fmadd_ps(sums[c], a, b);
-  }
-  float total = 0;
-  for (auto& sum : sums) total += _mm256_cvtss_f32(sum);
-  return total;
-}
-
-float run_sse2() {
-  __m128 sums[kChains];
-  for (auto& sum : sums) sum = _mm_set1_ps(1.0F);
-  const __m128 a = _mm_set1_ps(0.999999F), b = _mm_set1_ps(1e-6F);
-  for (int64_t i = 0; i < kRounds; ++i) {
-#pragma GCC unroll 12
-    for (int c = 0; c < kChains; ++c) sums[c] = _mm_add_ps(_mm_mul_ps(sums[c], a), b);
-  }
-  float total = 0;
-  for (auto& sum : sums) total += _mm_cvtss_f32(sum);
-  return total;
+/// Floats in a register, as vectorized_by_width takes them.
+int lanes_of(SimdLevel level) {
+  return level == SimdLevel::avx512 ? 16 : level == SimdLevel::avx2 ? 8 : 4;
 }
 
 }  // namespace
 
 std::string vector_extension() {
-  if (__builtin_cpu_supports("avx512f")) return "AVX-512";
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? "AVX2" : "SSE2";
+  const SimdLevel level = simd_level();
+  if (level == SimdLevel::avx512) return "AVX-512";
+  if (level == SimdLevel::avx2) return "AVX2";
+#ifdef __x86_64__
+  return "SSE2";
+#else
+  return "128-bit vectors";
+#endif
 }
 
 double fma_peak_gflops(int threads) {
-  const std::string widest = vector_extension();
-  const int lanes = widest == "AVX-512" ? 16 : widest == "AVX2" ? 8 : 4;
-  float (*run)() = widest == "AVX-512" ? run_avx512 : widest == "AVX2" ? run_avx2 : run_sse2;
+  const int lanes = lanes_of(simd_level());
   double best = 0;
   volatile float sink = 0;
   for (int round = 0; round < 5; ++round) {
+    const float first = sink;
     const auto start = std::chrono::steady_clock::now();
 #pragma omp parallel num_threads(threads)
     {
-      const float result = run();
+      float result = 0;
+      vectorized_by_width<MultiplyAdd>(first, &result);
 #pragma omp critical(crema_peak)
       sink = sink + result;
     }

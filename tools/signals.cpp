@@ -1,16 +1,15 @@
 #include "tools/signals.hpp"
 
-#include <csignal>
-
 namespace crema::tools {
 namespace {
 
 volatile std::sig_atomic_t interrupted = 0;
 volatile std::sig_atomic_t hung_up = 0;
+volatile std::sig_atomic_t interrupt_stops = 0;
 
 void on_interrupt(int signal) {
-  if (interrupted) {
-    // The user asked twice: do not make him wait for the iteration to end.
+  if (interrupted && interrupt_stops) {
+    // The user asked twice to stop: do not make him wait for the iteration to end.
     std::signal(signal, SIG_DFL);
     std::raise(signal);
   }
@@ -26,12 +25,7 @@ SolverAction effect(const char* flag, const std::string& name) {
   throw Error("--", flag, " ", name, " is unknown; use snapshot, stop or none");
 }
 
-void handle(int signal, void (*handler)(int)) {
-  struct sigaction action {};
-  action.sa_handler = handler;
-  action.sa_flags = SA_RESTART;
-  sigaction(signal, &action, nullptr);
-}
+constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
 
 }  // namespace
 
@@ -40,13 +34,17 @@ SignalActions::SignalActions(const std::string& sigint_effect, const std::string
       sighup_(effect("sighup_effect", sighup_effect)) {
   interrupted = 0;
   hung_up = 0;
-  handle(SIGINT, on_interrupt);
-  handle(SIGTERM, on_interrupt);
-  handle(SIGHUP, on_hangup);
+  interrupt_stops = sigint_ == SolverAction::stop;
+  for (size_t i = 0; i < before_.size(); ++i) {
+    struct sigaction action {};
+    action.sa_handler = kSignals[i] == SIGHUP ? on_hangup : on_interrupt;
+    action.sa_flags = SA_RESTART;
+    sigaction(kSignals[i], &action, &before_[i]);
+  }
 }
 
 SignalActions::~SignalActions() {
-  for (int signal : {SIGINT, SIGTERM, SIGHUP}) handle(signal, SIG_DFL);
+  for (size_t i = 0; i < before_.size(); ++i) sigaction(kSignals[i], &before_[i], nullptr);
 }
 
 SolverAction SignalActions::take() const {

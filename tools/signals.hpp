@@ -1,15 +1,17 @@
 // SIGINT, SIGTERM and SIGHUP, as requests to the solver.
 #pragma once
 
+#include <array>
+#include <csignal>
 #include <string>
 
 #include "crema/solver.hpp"
 
 namespace crema::tools {
 
-/// While one lives, the signals set a flag that take() turns into an action; a second SIGINT or
-/// SIGTERM with the effect "stop" while the first waits ends the program at once. The program's own
-/// handlers come back with its end. Only one may live at a time.
+/// While one lives, the signals set a flag that take() turns into an action. With the effect
+/// "stop", a second SIGINT or SIGTERM ends the program at once. What the signals did before comes
+/// back with its end. Only one may live at a time.
 class SignalActions {
  public:
   /// Effects are "snapshot", "stop" or "none"; Error otherwise.
@@ -23,6 +25,7 @@ class SignalActions {
 
  private:
   SolverAction sigint_, sighup_;
+  std::array<struct sigaction, 3> before_;
 };
 
 }  // namespace crema::tools

@@ -26,18 +26,21 @@ void print_row(const LayerSummary& row, int name_width) {
                 row.fused_into.c_str());
     return;
   }
-  std::printf("%-*s %-16s %-20s %10lld %9.3f %9s %-13s %s%s%s\n", name_width, row.name.c_str(),
+  const bool falls_back = row.falls_back_to_cpu && !row.bottoms.empty();
+  std::printf("%-*s %-16s %-20s %10lld %9.3f %9s %-13s %s%s%s%s\n", name_width, row.name.c_str(),
               row.type.c_str(), shapes(row.tops).c_str(), static_cast<long long>(row.params),
               row.flops.forward / 1e9, human_bytes(static_cast<double>(row.top_bytes)).c_str(),
-              row.top_format.c_str(), row.engine.c_str(), row.detail.empty() ? "" : " ",
-              row.detail.c_str());
+              row.top_format.c_str(), row.engine.c_str(), falls_back ? " on the CPU" : "",
+              row.detail.empty() ? "" : " ", row.detail.c_str());
 }
 
 int summary(const std::vector<std::string>& arguments) {
   require(arguments.empty(), "summary takes no argument '", arguments.empty() ? "" : arguments[0],
           "'; give the net with --model=FILE");
   required_flag("model", FLAGS_model);
-  Context context(context_options());
+  ContextOptions options = context_options();
+  options.logger = {};  // what it would say of the net is printed below
+  Context context(options);
   const Net net(FLAGS_model, context, net_options(Phase::train));
   const std::vector<LayerSummary> rows = net.summary();
   size_t width = 5;

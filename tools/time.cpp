@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdio>
 
+#include "backend/device.hpp"
 #include "tools/command.hpp"
 #include "tools/peak.hpp"
 
@@ -38,6 +39,11 @@ struct Timing {
   explicit Timing(size_t steps) : forward(steps), backward(steps) {}
 };
 
+/// Waits for what a step gave to a device, so that its time is the step's own.
+void finish(const Net& net) {
+  if (net.context().on_gpu()) net.context().backend().synchronize();
+}
+
 /// Runs `iterations` and two more first, which take memory and fill caches and are not counted.
 Timing measure(Net& net, int iterations, bool with_backward) {
   Timing timing(net.steps().size());
@@ -49,6 +55,7 @@ Timing measure(Net& net, int iterations, bool with_backward) {
     for (size_t s = 0; s < steps; ++s) {
       const auto start = Clock::now();
       net.forward_step(s);
+      finish(net);
       const double ms = milliseconds_since(start);
       forward += ms;
       if (i >= 0) timing.forward[s].push_back(ms);
@@ -57,6 +64,7 @@ Timing measure(Net& net, int iterations, bool with_backward) {
       if (!net.steps()[s].backward) continue;
       const auto start = Clock::now();
       net.backward_step(s);
+      finish(net);
       const double ms = milliseconds_since(start);
       backward += ms;
       if (i >= 0) timing.backward[s].push_back(ms);
@@ -67,6 +75,18 @@ Timing measure(Net& net, int iterations, bool with_backward) {
     timing.total.push_back(forward + backward);
   }
   return timing;
+}
+
+/// Work that other programs count alike, so that rates can be compared: all that is pointwise or a
+/// reduction is left out.
+Flops product_flops(const Net& net, bool with_backward) {
+  Flops flops;
+  for (const NetStep& step : net.steps()) {
+    if (step.type != "Convolution" && step.type != "InnerProduct") continue;
+    flops.forward += step.flops.forward;
+    if (with_backward) flops.backward += step.flops.backward;
+  }
+  return flops;
 }
 
 double peak_memory_mb() {
@@ -115,18 +135,14 @@ int time(const std::vector<std::string>& arguments) {
   const bool with_backward = net.phase() == Phase::train && !FLAGS_forward_only;
   const Timing timing = measure(net, FLAGS_iterations, with_backward);
 
-  Flops flops;
-  for (const NetStep& step : net.steps()) {
-    flops.forward += step.flops.forward;
-    if (with_backward) flops.backward += step.flops.backward;
-  }
+  const Flops flops = product_flops(net, with_backward);
   const double forward = median(timing.forward_total), backward = median(timing.backward_total);
   const double total = median(timing.total);
   const double gflop = (flops.forward + flops.backward) / 1e9;
   print_table(net, timing, peak);
   std::printf(
       "\n%s: forward %.2f ms, backward %.2f ms, together %.2f ms (medians of %d); %.1f "
-      "GFLOP, %.1f GFLOP/s",
+      "GFLOP in convolutions and inner products, %.1f GFLOP/s",
       net.name().c_str(), forward, backward, total, FLAGS_iterations, gflop, gflop / total * 1e3);
   if (peak > 0) std::printf(", %.0f%% of the FMA peak", 100 * gflop / total * 1e3 / peak);
   std::printf("; peak memory %.0f MB, %d threads\n", peak_memory_mb(), context.threads());
@@ -151,7 +167,9 @@ const Command kTime = {
     "\n"
     "Runs forward and backward (in phase TEST forward alone) and prints the median of each layer, "
     "its\n"
-    "GFLOP/s and engine, and totals.",
+    "GFLOP/s and engine, and totals. The net's GFLOP, here and in JSON, are those of convolutions "
+    "and\n"
+    "inner products.",
     {"model", "iterations", "json", "peak", "forward_only", "gpu", "threads", "engine", "tune",
      "tuning_file", "seed", "fuse", "phase", "level", "stage"},
     time};

@@ -15,6 +15,7 @@
 DECLARE_int32(level);
 DECLARE_string(stage);
 DECLARE_bool(fuse);
+DECLARE_int64(seed);
 DEFINE_string(solver, "", "The solver prototxt.");
 DEFINE_string(snapshot, "", "Continue from this .solverstate.");
 DEFINE_string(weights, "", "Start from these weights (.caffemodel; several separated by commas).");
@@ -32,7 +33,10 @@ using Clock = std::chrono::steady_clock;
 class Progress {
  public:
   Progress(Solver& solver, const SolverParameter& param)
-      : solver_(solver), display_(param.display()), terminal_(on_terminal()) {
+      : solver_(solver),
+        display_(param.display()),
+        shows_test_loss_(param.test_compute_loss()),
+        terminal_(on_terminal()) {
     solver.on_iteration = [this](const IterationReport& report) { iteration(report); };
     solver.on_test = [this](const TestReport& report) { test(report); };
     solver.on_snapshot = [this](const std::string& path) {
@@ -130,6 +134,7 @@ class Progress {
   void test(const TestReport& report) {
     end_line();
     LOG(INFO) << "Iteration " << report.iteration << ", Testing net (#" << report.net << ")";
+    if (shows_test_loss_) LOG(INFO) << "Test loss: " << report.loss;
     int number = 0;
     for (const auto& output : report.outputs) {
       log_output("Test", number++, output.name, output.value, output.loss_weight);
@@ -145,6 +150,7 @@ class Progress {
 
   Solver& solver_;
   int display_;
+  bool shows_test_loss_;
   bool terminal_;
   bool drawn_ = false;
   Clock::time_point drawn_at_;
@@ -183,6 +189,7 @@ int train(const std::vector<std::string>& arguments) {
   options.level = FLAGS_level;
   options.stages = split_list(FLAGS_stage);
   options.fuse = FLAGS_fuse;
+  if (FLAGS_seed >= 0) options.seed = static_cast<uint64_t>(FLAGS_seed);
   Solver solver(FLAGS_solver, context, options);
 
   Progress progress(solver, param);

@@ -1,7 +1,15 @@
 # tests/<area>/*.cpp -> test_<area>, one CTest case a GoogleTest case. tests/support/ helps all of them,
 # tests/golden/ is the golden runner, tests/bench/ prints numbers and is never run as a test.
 
-find_package(GTest REQUIRED)
+find_package(GTest QUIET)
+if(NOT TARGET GTest::gtest_main OR NOT TARGET GTest::gmock)
+  if(CREMA_TESTS STREQUAL "ON")
+    message(FATAL_ERROR "CREMA_TESTS=ON, but GoogleTest was not found; on Debian and Ubuntu: \
+apt install libgtest-dev libgmock-dev")
+  endif()
+  message(STATUS "Tests are off: GoogleTest was not found")
+  return()
+endif()
 include(GoogleTest)
 
 set(CREMA_SHARED_DIR "${PROJECT_SOURCE_DIR}/../shared" CACHE PATH
@@ -52,6 +60,7 @@ foreach(area IN ITEMS core net solver layers data model tools)
 endforeach()
 if(TARGET test_tools AND TARGET crema_tool)
   add_dependencies(test_tools crema_tool)
+  target_sources(test_tools PRIVATE "${PROJECT_SOURCE_DIR}/tools/signals.cpp")
   # Found in the place of NVIDIA's driver, it betrays every CUDA call.
   add_library(fake_cuda_driver SHARED "${PROJECT_SOURCE_DIR}/tests/tools/fake_cuda_driver/fake_cuda_driver.cpp")
   set_target_properties(fake_cuda_driver PROPERTIES
@@ -65,12 +74,21 @@ endif()
 file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/golden/*.cpp")
 if(sources)
   crema_test_program(golden_runner ${sources})
+  # The engine that is fastest for each problem, as users run them, and each engine by itself.
+  set(engines tuned reference native)
+  if(CREMA_HAS_ONEDNN)
+    list(APPEND engines onednn)
+  endif()
   foreach(kind IN ITEMS layers solvers)
-    if(EXISTS "${PROJECT_SOURCE_DIR}/tests/golden/${kind}")
-      add_test(NAME golden.${kind}
-        COMMAND golden_runner "${PROJECT_SOURCE_DIR}/tests/golden/${kind}")
-      set_tests_properties(golden.${kind} PROPERTIES LABELS golden TIMEOUT 600)
-    endif()
+    foreach(engine IN LISTS engines)
+      set(forced "--engine=${engine}")
+      if(engine STREQUAL "tuned")
+        set(forced "")
+      endif()
+      add_test(NAME golden.${kind}.${engine}
+        COMMAND golden_runner ${forced} "${PROJECT_SOURCE_DIR}/tests/golden/${kind}")
+      set_tests_properties(golden.${kind}.${engine} PROPERTIES LABELS golden TIMEOUT 600)
+    endforeach()
   endforeach()
 endif()
 

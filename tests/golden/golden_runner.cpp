@@ -5,8 +5,8 @@
 // A folder holds layer cases or solver cases. Layer cases run with every blob kept, and again
 // fused, where only what fusion leaves is compared. A line a case: its largest relative error and
 // PASS, FAIL with the first difference, or unsupported-type with the type that is not there yet.
-// The closing line counts them; the exit status is 1 when any failed, or when a folder held no
-// case.
+// A case whose layers refuse the engine is "refused". The closing line counts them; the exit status
+// is 1 when any failed, or when none passed.
 #include <cstdio>
 #include <functional>
 #include <iostream>
@@ -235,8 +235,7 @@ int run(const std::vector<std::string>& words) {
   }
   std::printf("%d passed, %d failed, %d unsupported-type, %d refused\n", counts.passed,
               counts.failed, counts.unsupported, counts.refused);
-  require(counts.passed + counts.failed + counts.unsupported + counts.refused > 0,
-          "no case was found");
+  require(counts.passed + counts.failed > 0, "no case was compared");
   return counts.failed ? 1 : 0;
 }
 

@@ -9,12 +9,15 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <optional>
 #include <thread>
 
 #include "crema/parameter_arena.hpp"
 #include "model/binary_format.hpp"
 #include "model/text_format.hpp"
 #include "proto/solver.pb.h"
+#include "support/database.hpp"
 #include "support/expect_error.hpp"
 #include "support/net_test.hpp"
 
@@ -147,6 +150,130 @@ TEST_F(SolverTest, StopsWhenAskedAndKeepsItsState) {
   EXPECT_FALSE(solver.solve());
   EXPECT_EQ(solver.iteration(), 4);
   EXPECT_TRUE(fs::exists(prefix() + "_iter_4.solverstate"));
+}
+
+// Asked for by a signal, a snapshot is taken also where the solver takes none by itself.
+TEST_F(SolverTest, SnapshotsWhenAsked) {
+  Context context;
+  Solver solver(
+      solver_param(kNet + kSgd + "max_iter: 4 snapshot_after_train: false " + with_prefix()),
+      context);
+  fill_inputs(solver.net());
+  solver.poll = [&] {
+    return solver.iteration() == 2 ? SolverAction::snapshot : SolverAction::none;
+  };
+  EXPECT_TRUE(solver.solve());
+  EXPECT_TRUE(fs::exists(prefix() + "_iter_2.solverstate"));
+  EXPECT_FALSE(fs::exists(prefix() + "_iter_4.solverstate"));
+}
+
+class SolverTestWithTestNet : public SolverTest {
+ protected:
+  SolverTestWithTestNet() {
+    const std::string digits = (folder_ / "db").string();
+    test::write_counting_database(digits, 7);
+    text_ = R"(net_param { name: "counting"
+  layer { name: "data" type: "Data" top: "data" top: "label"
+          data_param { source: ")" +
+            digits + R"(" backend: LMDB batch_size: 2 } transform_param { scale: 0.1 } }
+  layer { name: "ip" type: "InnerProduct" bottom: "data" top: "ip"
+          inner_product_param { num_output: 7 weight_filler { type: "xavier" } } }
+  layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "loss" } }
+base_lr: 0.01 lr_policy: 'fixed' max_iter: 4 test_iter: 3 test_interval: 2 )" +
+            with_prefix();
+  }
+
+  /// Trains on to the end. Returns the losses of the tests by iteration.
+  static std::map<int, double> solve(Solver& solver) {
+    std::map<int, double> losses;
+    solver.on_test = [&](const TestReport& report) { losses[report.iteration] = report.loss; };
+    EXPECT_TRUE(solver.solve());
+    return losses;
+  }
+
+  std::string text_;
+};
+
+// A test of hours must not make anybody wait: it is left, and run anew on its data by whoever
+// continues, in this process or from the snapshot.
+TEST_F(SolverTestWithTestNet, StopsWithinATest) {
+  const SolverParameter param = solver_param(text_);
+  Context context;
+  Solver straight(param, context);
+  const auto expected = solve(straight);
+  ASSERT_EQ(expected.size(), 3U);
+
+  Solver stopped(param, context);
+  std::vector<int> tested;
+  stopped.on_test = [&](const TestReport& report) { tested.push_back(report.iteration); };
+  // At iteration 2: before the iteration, before the test's first batch, before its second.
+  int asked = 0;
+  stopped.poll = [&] {
+    return stopped.iteration() == 2 && ++asked == 3 ? SolverAction::stop : SolverAction::none;
+  };
+  EXPECT_FALSE(stopped.solve());
+  EXPECT_EQ(stopped.iteration(), 2);
+  EXPECT_EQ(tested, std::vector<int>{0});
+  stopped.poll = nullptr;
+  const auto later = solve(stopped);
+  EXPECT_EQ(later, (std::map<int, double>{{2, expected.at(2)}, {4, expected.at(4)}}));
+
+  Context other;
+  Solver resumed(param, other);
+  resumed.restore(prefix() + "_iter_2.solverstate");
+  EXPECT_EQ(solve(resumed), later);
+}
+
+TEST_F(SolverTestWithTestNet, SnapshotsWithinATestGoOn) {
+  const SolverParameter param = solver_param(text_);
+  Context context;
+  Solver straight(param, context);
+  const auto expected = solve(straight);
+
+  Solver solver(param, context);
+  int asked = 0;
+  solver.poll = [&] {
+    return solver.iteration() == 2 && ++asked == 3 ? SolverAction::snapshot : SolverAction::none;
+  };
+  EXPECT_EQ(solve(solver), expected);
+  Solver resumed(param, context);
+  resumed.restore(prefix() + "_iter_2.solverstate");
+  EXPECT_EQ(solve(resumed), (std::map<int, double>{{2, expected.at(2)}, {4, expected.at(4)}}));
+}
+
+TEST_F(SolverTestWithTestNet, TheLastTestCanBeStopped) {
+  Context context;
+  Solver solver(solver_param(text_), context);
+  solver.poll = [&] { return solver.iteration() == 4 ? SolverAction::stop : SolverAction::none; };
+  EXPECT_FALSE(solver.solve());
+  EXPECT_EQ(solver.iteration(), 4);
+  EXPECT_TRUE(fs::exists(prefix() + "_iter_4.solverstate"));
+  EXPECT_TRUE(solver.test().empty());
+}
+
+TEST_F(SolverTest, AnAskedSeedWins) {
+  auto weights = [&](const std::string& more, std::optional<uint64_t> seed) {
+    Context context;
+    Solver solver(solver_param(kNet + kSgd + "max_iter: 1 " + with_prefix() + more), context,
+                  {.seed = seed});
+    EXPECT_EQ(context.seed(), seed.value_or(more.empty() ? 1701 : 1));
+    return params_of(solver.net());
+  };
+  const auto seven = weights("", 7);
+  EXPECT_EQ(weights("random_seed: 1", 7), seven);
+  EXPECT_NE(weights("random_seed: 1", std::nullopt), seven);
+
+  // Of a run that is continued, too.
+  Context first;
+  Solver solver(solver_param(kNet + kSgd + "max_iter: 1 random_seed: 1 " + with_prefix()), first);
+  const std::string state = solver.snapshot();
+  Context second({.seed = 5});
+  Solver plain(solver_param(kNet + kSgd + with_prefix()), second);
+  plain.restore(state);
+  EXPECT_EQ(second.seed(), 1U);
+  Solver asked(solver_param(kNet + kSgd + with_prefix()), second, {.seed = 9});
+  asked.restore(state);
+  EXPECT_EQ(second.seed(), 9U);
 }
 
 TEST_F(SolverTest, MaxIterZeroIsACleanEnd) {

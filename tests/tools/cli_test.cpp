@@ -1,70 +1,18 @@
 // The command line as a user meets it: what it prints, and its exit status.
-#include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include "tools/cli.hpp"
 
-#include <array>
-#include <cstdio>
+#include <gtest/gtest.h>
+
 #include <filesystem>
-#include <fstream>
 #include <string>
 
-namespace crema {
+#include "model/binary_format.hpp"
+#include "proto/solver.pb.h"
+
+namespace crema::test {
 namespace {
 
 namespace fs = std::filesystem;
-
-struct Output {
-  int status = -1;
-  std::string text;  // stdout and stderr
-  bool says(const std::string& part) const { return text.find(part) != std::string::npos; }
-};
-
-Output run(const std::string& arguments, const std::string& program = CREMA_TOOL) {
-  Output output;
-  FILE* pipe = popen((program + " " + arguments + " 2>&1").c_str(), "r");
-  std::array<char, 4096> buffer{};
-  while (size_t n = fread(buffer.data(), 1, buffer.size(), pipe))
-    output.text.append(buffer.data(), n);
-  const int status = pclose(pipe);
-  output.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  return output;
-}
-
-/// Fails unless the command ends with status 1 and one message that holds every part.
-void expect_refusal(const std::string& arguments, std::initializer_list<std::string> parts) {
-  const Output output = run(arguments);
-  EXPECT_EQ(output.status, 1) << arguments << "\n" << output.text;
-  for (const auto& part : parts)
-    EXPECT_TRUE(output.says(part)) << part << " is not in: " << output.text;
-  EXPECT_FALSE(output.says("Check failure stack trace")) << output.text;
-}
-
-class CliTest : public ::testing::Test {
- protected:
-  CliTest() {
-    folder_ = fs::path(::testing::TempDir()) / ("crema_cli_" + std::to_string(getpid()));
-    fs::create_directories(folder_);
-  }
-  ~CliTest() override { fs::remove_all(folder_); }
-
-  std::string write(const std::string& name, const std::string& text) {
-    const fs::path path = folder_ / name;
-    std::ofstream(path) << text;
-    return path.string();
-  }
-
-  std::string net() {
-    return write("net.prototxt", R"(name: "tiny"
-layer { name: "x" type: "Input" top: "x" top: "label" input_param { shape { dim: 2 dim: 3 } shape { dim: 2 } } }
-layer { name: "ip" type: "InnerProduct" bottom: "x" top: "ip" inner_product_param { num_output: 2 } }
-layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "loss" })");
-  }
-  std::string solver(const std::string& more) {
-    return write("solver.prototxt", "net: '" + net() + "' base_lr: 0.1 lr_policy: 'fixed' " + more);
-  }
-  fs::path folder_;
-};
 
 TEST_F(CliTest, HelpListsCommandsAndFlags) {
   const Output all = run("help");
@@ -89,6 +37,51 @@ TEST_F(CliTest, UnknownWordsGetTheNearestName) {
   expect_refusal("help tme", {"'tme'"});
 }
 
+TEST_F(CliTest, FlagsAreReadAsPeopleWriteThem) {
+  const std::string model = net();
+  const std::string plan = run("summary --model=" + model).text;
+  EXPECT_TRUE(run("help time").says("--forward_only"));
+  for (const std::string& words :
+       {"summary --model " + model, "summary -model=" + model, "--model " + model + " summary",
+        "summary --tuning-file= --model=" + model, "summary --fuse=on --model=" + model,
+        "summary --flagfile=" + write("flags", "# a comment\n\n  --model=" + model + " \n")}) {
+    const Output output = run(words);
+    EXPECT_EQ(output.status, 0) << words << "\n" << output.text;
+    EXPECT_TRUE(output.says("8 parameters")) << words << "\n" << output.text;
+  }
+  // ReLU goes into the inner product, or stays a layer of its own.
+  const std::string relu = write("relu.prototxt", R"(
+layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 2 dim: 3 } } }
+layer { name: "ip" type: "InnerProduct" bottom: "x" top: "ip" inner_product_param { num_output: 2 } }
+layer { name: "relu" type: "ReLU" bottom: "ip" top: "ip" })");
+  EXPECT_TRUE(run("summary --model=" + relu).says("in 'ip'"));
+  for (const char* off : {"--fuse=off", "--fuse=false", "--nofuse", "--no-fuse"}) {
+    const Output output = run("summary --model=" + relu + " " + off);
+    EXPECT_EQ(output.status, 0) << output.text;
+    EXPECT_FALSE(output.says("in 'ip'")) << off << "\n" << output.text;
+  }
+}
+
+TEST_F(CliTest, WrongValuesOfFlagsAreExplained) {
+  const std::string time = "time --model=" + net();
+  expect_refusal(time + " --fuse=perhaps", {"--fuse", "'perhaps'", "on or off"});
+  expect_refusal(time + " --threads=x", {"--threads", "'x'", "whole number"});
+  expect_refusal(time + " --iterations=2.5", {"--iterations", "'2.5'", "whole number"});
+  expect_refusal(time + " --iterations=99999999999", {"--iterations", "32 bits"});
+  expect_refusal(time + " --iterations", {"--iterations needs"});
+  expect_refusal("time -modell=x", {"--modell", "--model?"});
+  expect_refusal("--model=x", {"no command"});
+  expect_refusal("time --flagfile=" + write("flags", "model=x\n"), {"flagfile", "'model=x'"});
+  expect_refusal("time --flagfile=" + path("none"), {"flagfile", "none"});
+  const std::string circle = path("circle");
+  expect_refusal("time --flagfile=" + write("circle", "--flagfile=" + circle), {"--flagfile"});
+}
+
+TEST_F(CliTest, WordsBehindTwoDashesStayAsTheyAre) {
+  expect_refusal("convert-imageset -- --my-root --my-list out", {"--my-list"});
+  expect_refusal("convert-mnist -- --no-such_folder", {"'--no-such_folder'"});
+}
+
 TEST_F(CliTest, MissingAndContradictingFlagsAreExplained) {
   expect_refusal("train", {"--solver"});
   expect_refusal("test --model=x", {"--weights"});
@@ -97,20 +90,18 @@ TEST_F(CliTest, MissingAndContradictingFlagsAreExplained) {
   expect_refusal("time --model=" + net() + " --phase=TRIAN", {"TRIAN", "TRAIN"});
   expect_refusal("train --solver=" + solver("max_iter: 1") + " --sigint_effect=explode",
                  {"explode"});
-  expect_refusal("train --solver=" + folder_.string(), {"folder"});
-  expect_refusal("train --solver=" + (folder_ / "none").string(), {"none"});
+  expect_refusal("train --solver=" + path(""), {"folder"});
+  expect_refusal("train --solver=" + path("none"), {"none"});
 }
 
 TEST_F(CliTest, WorkOnTheCpuMakesNoCudaCall) {
   const std::string program = "LD_LIBRARY_PATH=" CREMA_FAKE_CUDA_DRIVER " " CREMA_TOOL;
   const std::string betrayal = "the fake CUDA driver was called";
   if (!run("device-query", program).says(betrayal)) GTEST_SKIP() << "needs a build with CUDA";
-  const std::string file = solver("max_iter: 4 test_iter: 1 test_interval: 2 snapshot_prefix: '" +
-                                  (folder_ / "s").string() + "'");
+  const std::string file = snapshotting_solver("max_iter: 4 test_iter: 1 test_interval: 2");
   for (const std::string& arguments :
        {"train --solver=" + file, "time --iterations=2 --model=" + net(),
-        "test --iterations=2 --model=" + net() +
-            " --weights=" + (folder_ / "s_iter_4.caffemodel").string(),
+        "test --iterations=2 --model=" + net() + " --weights=" + path("s_iter_4.caffemodel"),
         "summary --model=" + net(), std::string("help")}) {
     const Output output = run(arguments, program);
     EXPECT_EQ(output.status, 0) << output.text;
@@ -119,32 +110,111 @@ TEST_F(CliTest, WorkOnTheCpuMakesNoCudaCall) {
 }
 
 TEST_F(CliTest, TrainsAndLogsWhatParsersRead) {
-  const std::string file =
-      solver("max_iter: 4 display: 2 snapshot_prefix: '" + (folder_ / "s").string() + "'");
+  const std::string file = snapshotting_solver("max_iter: 4 display: 2");
   const Output output = run("train --solver=" + file);
   EXPECT_EQ(output.status, 0) << output.text;
   for (const char* part : {"Iteration 0 (", "loss = ", "Train net output #0: loss = ", "(* 1 = ",
                            "Iteration 2, lr = 0.1", "Optimization Done"}) {
     EXPECT_TRUE(output.says(part)) << part << " is not in: " << output.text;
   }
-  EXPECT_TRUE(fs::exists(folder_ / "s_iter_4.caffemodel"));
+  EXPECT_TRUE(fs::exists(path("s_iter_4.caffemodel")));
   const Output resumed =
-      run("train --solver=" + file + " --snapshot=" + (folder_ / "s_iter_4.solverstate").string());
+      run("train --solver=" + file + " --snapshot=" + path("s_iter_4.solverstate"));
   EXPECT_EQ(resumed.status, 0) << resumed.text;
-  expect_refusal(
-      "train --solver=" + file + " --snapshot=" + (folder_ / "s_iter_4.caffemodel").string(),
-      {"weights file", "--weights"});
+  expect_refusal("train --solver=" + file + " --snapshot=" + path("s_iter_4.caffemodel"),
+                 {"weights file", "--weights"});
   const Output tuned =
-      run("train --solver=" + file + " --weights=" + (folder_ / "s_iter_4.caffemodel").string() +
-          " --strict");
+      run("train --solver=" + file + " --weights=" + path("s_iter_4.caffemodel") + " --strict");
   EXPECT_EQ(tuned.status, 0) << tuned.text;
   EXPECT_TRUE(tuned.says("1 layers loaded")) << tuned.text;
 }
 
 TEST_F(CliTest, SolverModeGpuTrainsOnTheCpuWithAWarning) {
   const Output output =
-      run("train --solver=" + solver("max_iter: 1 solver_mode: GPU snapshot_after_train: false"));
+      run("train --solver=" + solver("max_iter: 1 solver_mode: GPU snapshot_after_train: false"),
+          "CUDA_VISIBLE_DEVICES= " CREMA_TOOL);
   EXPECT_EQ(output.status, 0) << output.text;
+  EXPECT_TRUE(output.says("training on the CPU")) << output.text;
+}
+
+TEST_F(CliTest, DevicesAreNamedOneAtATime) {
+  const std::string tool = "CUDA_VISIBLE_DEVICES= " CREMA_TOOL;
+  const Output all = run("device_query --gpu all", tool);
+  EXPECT_EQ(all.status, 0) << all.text;
+  EXPECT_TRUE(all.says("CUDA: no device")) << all.text;
+  const Output one = run("device_query --gpu 0", tool);
+  EXPECT_EQ(one.status, 1) << one.text;
+  EXPECT_TRUE(one.says("no CUDA device 0")) << one.text;
+  for (const char* wrong : {"0,1", "-1", "x", "1x"}) {
+    expect_refusal("summary --model=" + net() + " --gpu=" + wrong, {wrong, "one device index"});
+  }
+}
+
+// Whoever asks for a seed means it, whatever the files say.
+TEST_F(CliTest, SeedWinsOverRandomSeed) {
+  const std::string file = snapshotting_solver("max_iter: 1 random_seed: 1");
+  auto seed_after = [&](const std::string& flags) {
+    const Output output = run("train --solver=" + file + flags);
+    EXPECT_EQ(output.status, 0) << output.text;
+    SolverState state;
+    read_binary_proto(path("s_iter_1.solverstate"), state);
+    return state.seed();
+  };
+  EXPECT_EQ(seed_after(""), 1U);
+  EXPECT_EQ(seed_after(" --seed=7"), 7U);
+}
+
+TEST_F(CliTest, TestLossIsShownWhereAsked) {
+  const std::string tests =
+      "max_iter: 1 test_iter: 2 test_interval: 1 snapshot_after_train: false ";
+  const Output plain = run("train --solver=" + solver(tests));
+  EXPECT_FALSE(plain.says("Test loss:")) << plain.text;
+  EXPECT_FALSE(plain.says("debug_info")) << plain.text;
+  const Output asked =
+      run("train --solver=" + solver(tests + "test_compute_loss: true debug_info: true"));
+  EXPECT_TRUE(asked.says("Test loss: 0.69")) << asked.text;
+  EXPECT_TRUE(asked.says("debug_info has no effect")) << asked.text;
+}
+
+// A ReLU in place behind a layer that needs its own output: nobody has to ask for a summary to
+// learn of the repair.
+TEST_F(CliTest, RepairsAreSaid) {
+  const std::string model = write("in_place.prototxt", R"(name: "in place"
+layer { name: "x" type: "Input" top: "x" top: "label" input_param { shape { dim: 2 dim: 3 } shape { dim: 2 } } }
+layer { name: "ip" type: "InnerProduct" bottom: "x" top: "ip" inner_product_param { num_output: 2 } }
+layer { name: "sigmoid" type: "Sigmoid" bottom: "ip" top: "s" }
+layer { name: "relu" type: "ReLU" bottom: "s" top: "s" }
+layer { name: "tanh" type: "TanH" bottom: "s" top: "s" }
+layer { name: "loss" type: "SoftmaxWithLoss" bottom: "s" bottom: "label" top: "loss" }
+layer { name: "accuracy" type: "Accuracy" bottom: "s" bottom: "label" top: "accuracy" })");
+  const std::string note = "TRAIN net: layer 'relu' runs in place on 's'";
+  const std::string file =
+      write("in_place_solver.prototxt",
+            "net: '" + model +
+                "' base_lr: 0.1 max_iter: 1 lr_policy: 'fixed' snapshot_after_train: false");
+  for (const std::string& arguments :
+       {"time --iterations=1 --model=" + model, "train --solver=" + file}) {
+    const Output output = run(arguments);
+    EXPECT_EQ(output.status, 0) << output.text;
+    EXPECT_TRUE(output.says(note)) << output.text;
+    EXPECT_FALSE(output.says("run on the CPU")) << output.text;
+  }
+  const Output summary = run("summary --model=" + model);
+  EXPECT_TRUE(summary.says("note: layer 'relu' runs in place")) << summary.text;
+  EXPECT_FALSE(summary.says(note)) << "once is enough: " << summary.text;
+}
+
+TEST_F(CliTest, FallbacksToTheCpuAreCounted) {
+  const std::string model = write("fallback.prototxt", R"(
+layer { name: "x" type: "Input" top: "x" top: "label" input_param { shape { dim: 2 dim: 3 } shape { dim: 2 } } }
+layer { name: "ip" type: "InnerProduct" bottom: "x" top: "ip" inner_product_param { num_output: 2 } }
+layer { name: "accuracy" type: "Accuracy" bottom: "ip" bottom: "label" top: "accuracy" })");
+  const std::string time = "time --phase=TEST --iterations=1 --model=" + model;
+  EXPECT_FALSE(run(time).says("on the CPU"));
+  const Output output = run(time + " --gpu=0");
+  if (output.status != 0) GTEST_SKIP() << "needs a CUDA device";
+  EXPECT_TRUE(output.says("TEST net: layer 'accuracy' (Accuracy) has no kernel")) << output.text;
+  EXPECT_TRUE(output.says("1 of 2 layers run on the CPU")) << output.text;
 }
 
 TEST_F(CliTest, TimesAndSummarises) {
@@ -157,10 +227,65 @@ TEST_F(CliTest, TimesAndSummarises) {
   EXPECT_EQ(run("device_query").status, 0);
 }
 
+TEST_F(CliTest, TestsScoreWeights) {
+  const Output trained = run("train --solver=" + snapshotting_solver("max_iter: 1"));
+  ASSERT_EQ(trained.status, 0) << trained.text;
+  const std::string test = "test --model=" + net() + " --weights=" + path("s_iter_1.caffemodel");
+  const Output output = run(test + " --iterations=3");
+  EXPECT_EQ(output.status, 0) << output.text;
+  for (const char* part : {"1 layers loaded", "Batch 0, loss = 0.6", "Batch 2, loss = 0.6",
+                           "Loss: 0.6", "loss = 0.6", "(* 1 = 0.6"}) {
+    EXPECT_TRUE(output.says(part)) << part << " is not in: " << output.text;
+  }
+  EXPECT_FALSE(output.says("Batch 3")) << output.text;
+  expect_refusal(test + " --iterations=0", {"--iterations 0"});
+  expect_refusal("test --model=" + net() + " --weights=" + path("none"), {"none"});
+}
+
+TEST_F(CliTest, PhaseLevelAndStageChooseLayers) {
+  const std::string model = write("rules.prototxt", R"(
+layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 2 dim: 3 } } }
+layer { name: "for_train" type: "ReLU" bottom: "x" top: "a" include { phase: TRAIN } }
+layer { name: "for_test" type: "ReLU" bottom: "x" top: "b" include { phase: TEST } }
+layer { name: "for_level" type: "ReLU" bottom: "x" top: "c" include { min_level: 2 } }
+layer { name: "for_stage" type: "ReLU" bottom: "x" top: "d" include { stage: "deploy" stage: "int" } })");
+  auto expect_layers = [&](const std::string& flags, bool train, bool test, bool level,
+                           bool stage) {
+    const Output output = run("summary --model=" + model + flags);
+    EXPECT_EQ(output.status, 0) << output.text;
+    EXPECT_EQ(output.says("for_train"), train) << flags;
+    EXPECT_EQ(output.says("for_test"), test) << flags;
+    EXPECT_EQ(output.says("for_level"), level) << flags;
+    EXPECT_EQ(output.says("for_stage"), stage) << flags;
+  };
+  expect_layers("", true, false, false, false);
+  expect_layers(" --phase=TEST", false, true, false, false);
+  expect_layers(" --level=1", true, false, false, false);
+  expect_layers(" --level=2", true, false, true, false);
+  expect_layers(" --stage=deploy", true, false, false, false);
+  expect_layers(" --phase=TEST --stage=int,deploy", false, true, false, true);
+}
+
+// Both rows of scripts/bench have to mean the same work: pointwise layers do not count.
+TEST_F(CliTest, TimeCountsConvolutionsAndInnerProducts) {
+  const std::string model = write("work.prototxt", R"(
+layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 10 dim: 20 dim: 10 dim: 10 } } }
+layer { name: "relu" type: "ReLU" bottom: "x" top: "y" }
+layer { name: "conv" type: "Convolution" bottom: "y" top: "conv"
+        convolution_param { num_output: 50 kernel_size: 1 bias_term: false } }
+layer { name: "lrn" type: "LRN" bottom: "conv" top: "lrn" }
+layer { name: "ip" type: "InnerProduct" bottom: "lrn" top: "ip" inner_product_param { num_output: 100 } })");
+  const Output output = run("time --phase=TEST --iterations=1 --json --model=" + model);
+  EXPECT_EQ(output.status, 0) << output.text;
+  // 2 * 10 * 100 * (20 * 50 + 50 * 100) operations.
+  EXPECT_TRUE(output.says("\"gflop_forward\": 0.012000")) << output.text;
+  EXPECT_TRUE(output.says("GFLOP in convolutions and inner products")) << output.text;
+}
+
 // LeNet with num_output: 5 on ten classes gave garbage, or a crash, in older toolkits.
 TEST_F(CliTest, ALabelOutOfRangeNamesTheRecord) {
   const std::string mini = std::string(CREMA_SOURCE_DIR) + "/data/mnist/mini/";
-  const std::string digits = (folder_ / "digits").string();
+  const std::string digits = path("digits");
   const Output made = run("convert-mnist " + mini + "t10k-images-idx3-ubyte.gz " + mini +
                           "t10k-labels-idx1-ubyte.gz " + digits);
   ASSERT_EQ(made.status, 0) << made.text;
@@ -173,7 +298,7 @@ layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "
   write("solver5.prototxt", "net: '" + model +
                                 "' base_lr: 0.1 lr_policy: 'fixed' max_iter: 2 "
                                 "snapshot_after_train: false");
-  expect_refusal("train --solver=" + (folder_ / "solver5.prototxt").string(),
+  expect_refusal("train --solver=" + path("solver5.prototxt"),
                  {"layer 'loss' (SoftmaxWithLoss)", "[0, 5)", "num_output", "record '000000"});
 }
 
@@ -186,7 +311,7 @@ data_param { source: ")" + source + R"(" backend: LMDB batch_size: 4 } })");
   expect_refusal("summary --model=" + with_source("/nowhere/lmdb"),
                  {"layer 'data'", "/nowhere/lmdb"});
   const std::string mini = std::string(CREMA_SOURCE_DIR) + "/data/mnist/mini/";
-  const std::string digits = (folder_ / "digits").string();
+  const std::string digits = path("digits");
   ASSERT_EQ(run("convert-mnist " + mini + "t10k-images-idx3-ubyte.gz " + mini +
                 "t10k-labels-idx1-ubyte.gz " + digits)
                 .status,
@@ -195,7 +320,7 @@ data_param { source: ")" + source + R"(" backend: LMDB batch_size: 4 } })");
   expect_refusal("convert-mnist " + mini + "t10k-images-idx3-ubyte.gz " + mini +
                      "t10k-labels-idx1-ubyte.gz " + digits,
                  {digits, "overwrite"});
-  expect_refusal("convert-mnist " + folder_.string(), {"train-images-idx3-ubyte"});
+  expect_refusal("convert-mnist " + path(""), {"train-images-idx3-ubyte"});
 }
 
 TEST_F(CliTest, PublishedProgramNamesAreLinks) {
@@ -207,4 +332,4 @@ TEST_F(CliTest, PublishedProgramNamesAreLinks) {
 }
 
 }  // namespace
-}  // namespace crema
+}  // namespace crema::test

@@ -1,0 +1,136 @@
+#include "tools/command_line.hpp"
+
+#include <gflags/gflags.h>
+
+#include <algorithm>
+#include <fstream>
+
+namespace crema::tools {
+namespace {
+
+const std::vector<std::string> kCommonFlags = {
+    "help", "version", "log_dir", "minloglevel", "v", "logtostderr", "alsologtostderr", "flagfile"};
+
+/// Type of a flag as gflags names it; "" for one that nobody defined.
+std::string type_of(const std::string& name) {
+  gflags::CommandLineFlagInfo info;
+  return gflags::GetCommandLineFlagInfo(name.c_str(), &info) ? info.type : "";
+}
+
+bool contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+/// "fuse" for nofuse and no_fuse, where that is a switch.
+std::string negated(const std::string& name) {
+  for (const char* prefix : {"no_", "no"}) {
+    if (!name.starts_with(prefix)) continue;
+    const std::string rest = name.substr(std::string(prefix).size());
+    if (type_of(rest) == "bool") return rest;
+  }
+  return "";
+}
+
+const char* what_it_takes(const std::string& type) {
+  if (type == "bool") return "on or off";
+  if (type == "int32") return "a whole number of 32 bits";
+  if (type == "int64") return "a whole number";
+  if (type == "uint64") return "a whole number, not negative";
+  if (type == "double") return "a number";
+  return "a text";
+}
+
+void set_flag(const CommandLine::Flag& flag) {
+  const std::string type = type_of(flag.name);
+  const bool is_switch = type == "bool";
+  require(flag.value || is_switch, "--", flag.name, " needs ", what_it_takes(type), ", as in --",
+          flag.name, "=VALUE");
+  std::string value = flag.value.value_or("true");
+  if (is_switch && value == "on") value = "true";
+  if (is_switch && value == "off") value = "false";
+  require(!gflags::SetCommandLineOption(flag.name.c_str(), value.c_str()).empty(), "--", flag.name,
+          " cannot be '", value, "'; give ", what_it_takes(type));
+}
+
+/// One flag a line; empty lines and those that begin with # are skipped.
+CommandLine read_flag_file(const std::string& path) {
+  std::ifstream file(path);
+  require(file.is_open(), "cannot read --flagfile=", path);
+  std::vector<std::string> words;
+  for (std::string line; std::getline(file, line);) {
+    const size_t begin = line.find_first_not_of(" \t\r");
+    if (begin == std::string::npos || line[begin] == '#') continue;
+    words.push_back(line.substr(begin, line.find_last_not_of(" \t\r") + 1 - begin));
+  }
+  const CommandLine read = read_command_line(words);
+  require(read.arguments.empty(), "--flagfile=", path, ": '",
+          read.arguments.empty() ? "" : read.arguments[0],
+          "' is no flag; give one a line, as --NAME=VALUE");
+  return read;
+}
+
+void set_flags(const Command& command, const CommandLine& line,
+               const std::vector<std::string>& known) {
+  for (const auto& flag : line.flags) {
+    if (!contains(known, flag.name) || type_of(flag.name).empty()) {
+      const std::string hint = nearest_name(flag.name, known);
+      throw Error("crema ", command.name, " has no flag --", flag.name,
+                  hint.empty() ? "" : "; did you mean --" + hint + "?", " `crema help ",
+                  command.name, "` lists them");
+    }
+    if (flag.name != "flagfile") {
+      set_flag(flag);
+      continue;
+    }
+    // Flag files do not name others: they could go round in circles.
+    std::vector<std::string> known_there = known;
+    std::erase(known_there, "flagfile");
+    for (const auto& path : split_list(flag.value.value_or(""))) {
+      set_flags(command, read_flag_file(path), known_there);
+    }
+  }
+}
+
+}  // namespace
+
+bool CommandLine::has_flag(const std::string& name) const {
+  return std::any_of(flags.begin(), flags.end(), [&](const Flag& f) { return f.name == name; });
+}
+
+CommandLine read_command_line(const std::vector<std::string>& words) {
+  CommandLine line;
+  for (size_t i = 0; i < words.size(); ++i) {
+    const std::string& word = words[i];
+    if (word == "--") {
+      line.arguments.insert(line.arguments.end(),
+                            words.begin() + static_cast<std::ptrdiff_t>(i) + 1, words.end());
+      break;
+    }
+    const size_t begin = word.find_first_not_of('-');
+    if (begin == 0 || begin == std::string::npos) {
+      line.arguments.push_back(word);
+      continue;
+    }
+    const size_t equals = std::min(word.find('='), word.size());
+    CommandLine::Flag flag{word.substr(begin, equals - begin), std::nullopt};
+    std::replace(flag.name.begin(), flag.name.end(), '-', '_');
+    const std::string type = type_of(flag.name);
+    if (equals < word.size()) {
+      flag.value = word.substr(equals + 1);
+    } else if (const std::string opposite = negated(flag.name); type.empty() && !opposite.empty()) {
+      flag = {opposite, "false"};
+    } else if (!type.empty() && type != "bool" && i + 1 < words.size()) {
+      flag.value = words[++i];
+    }
+    line.flags.push_back(std::move(flag));
+  }
+  return line;
+}
+
+void set_flags(const Command& command, const CommandLine& line) {
+  std::vector<std::string> known = command.flags;
+  known.insert(known.end(), kCommonFlags.begin(), kCommonFlags.end());
+  set_flags(command, line, known);
+}
+
+}  // namespace crema::tools

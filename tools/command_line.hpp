@@ -1,0 +1,33 @@
+// The words of the command line. gflags keeps the flags' values; reading and checking are done
+// here, since gflags ends the program at the first mistake, in words of its own.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tools/command.hpp"
+
+namespace crema::tools {
+
+struct CommandLine {
+  struct Flag {
+    std::string name;                  // without dashes, its parts joined by _
+    std::optional<std::string> value;  // none: the word was the name alone
+  };
+  std::vector<Flag> flags;
+  std::vector<std::string> arguments;  // all other words, the command's name first
+
+  bool has_flag(const std::string& name) const;
+};
+
+/// Tells flags from arguments. A flag is -NAME or --NAME, spelled with - or _, with =VALUE or,
+/// where it is none of yes and no, with the value as the next word. Behind a word -- all are
+/// arguments.
+CommandLine read_command_line(const std::vector<std::string>& words);
+
+/// Gives gflags what the line says. Error for a flag that the command does not take, and for a
+/// value that the flag cannot have.
+void set_flags(const Command& command, const CommandLine& line);
+
+}  // namespace crema::tools
