@@ -1,5 +1,10 @@
-// Context: where and how a net computes. There is no global mode: two contexts on two devices live
-// in one process, and any thread may run a net of either (one thread a net at a time).
+// Context: where and how a net computes. There is no global mode: contexts of any devices live side
+// by side in one process.
+//
+// Threads: any thread may run a net. Nets of one context on the CPU may run at the same time in
+// different threads; those of one context on CUDA may not, as they share its stream and scratch
+// memory. A context on CUDA has device memory of its own, even beside another one on the same
+// device: what nets share, they share within a context.
 #pragma once
 
 #include <cstdint>

@@ -15,8 +15,9 @@
 // layer refuses) leaves a net that plans again in its next forward, so that the caller can give
 // inputs other shapes and go on.
 //
-// Threads: one net runs on one thread at a time, whichever. Nets that share parameters
-// (NetOptions::share_params_with) may run forward at the same time in different threads.
+// Threads: one net runs on one thread at a time, whichever. On the CPU, nets may run at the same
+// time in different threads, and those that share parameters (NetOptions::share_params_with) may
+// run forward so. On CUDA, all nets of a context run on one thread at a time.
 #pragma once
 
 #include <map>
@@ -48,8 +49,9 @@ struct NetOptions {
   bool keep_all = false;
   /// Blobs to keep beside inputs and outputs.
   std::vector<std::string> keep = {};
-  /// Use this net's parameters, by layer name, instead of own ones. It must outlive this net. The
-  /// shared ones stay that net's: params() here holds only what that net lacks.
+  /// Use this net's parameters, by layer name, instead of own ones. It must outlive this net, and
+  /// be of the same context, or of another one on the CPU like this one. The shared ones stay that
+  /// net's: params() here holds only what that net lacks.
   class Net* share_params_with = nullptr;
   /// A layer that learns and that share_params_with lacks is an Error. Otherwise, as every layer
   /// with parameters that it lacks: a warning, and parameters of its own.

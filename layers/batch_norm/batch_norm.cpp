@@ -132,6 +132,7 @@ void BatchNormLayer::update_stored_statistics() {
 
 template <class T>
 void BatchNormLayer::forward_as(Blobs bottom, Blobs top) {
+  if (is_empty()) return;
   const T* x = bottom[0]->data.host<T>();  // (outer, channels, inner)
   T* y = top[0]->data.host_overwrite<T>();
   const int64_t outer = bottom[0]->shape().rank() == 1 ? 1 : bottom[0]->shape()[0];

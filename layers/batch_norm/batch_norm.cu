@@ -192,6 +192,7 @@ class BatchNormCuda : public Engine {
 
   template <class T>
   void forward_as(BatchNormLayer& layer, Blobs bottom, Blobs top) {
+    if (layer.is_empty()) return;
     CudaBackend& backend = cuda(layer.context());
     const T* x = bottom[0]->data.device<T>(backend);
     const Normalize<T> norm = normalize<T>(backend, layer);

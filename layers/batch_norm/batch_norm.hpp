@@ -41,6 +41,8 @@ class BatchNormLayer : public Layer {
   int64_t channels() const { return channels_; }
   /// Values of one channel.
   int64_t channel_count() const { return channel_count_; }
+  /// There is nothing to normalize, nor to take statistics of: the stored ones stay.
+  bool is_empty() const { return channel_count_ == 0; }
 
   // Statistics that the last forward pass used, a channel.
   double mean(int64_t c) const { return mean_[static_cast<size_t>(c)]; }

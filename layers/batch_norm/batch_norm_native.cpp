@@ -44,6 +44,7 @@ void BatchNormNative::set_affine(const BatchNormLayer& norm, const float* scale,
 
 void BatchNormNative::forward(Layer& layer, Blobs bottom, Blobs top) {
   auto& norm = static_cast<BatchNormLayer&>(layer);
+  if (norm.is_empty()) return;
   const ChannelLayout& layout = split_.layout();
   const float* x = bottom[0]->data.host<float>();
   float* y = top[0]->data.host_overwrite<float>();

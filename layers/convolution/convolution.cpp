@@ -9,6 +9,7 @@
 #include "core/dispatch.hpp"
 #include "crema/registry.hpp"
 #include "layers/convolution/engine.hpp"
+#include "layers/relu/relu_math.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
@@ -78,7 +79,18 @@ BackwardReads ConvolutionLayer::reference_backward_reads() const {
   return {.bottom_data = params()[0]->needs_gradient, .top_data = relu_.has_value()};
 }
 
-void ConvolutionLayer::prepare_reference(Blobs, Blobs) {
+size_t ConvolutionLayer::prepare_sums_diffs(Blobs top) {
+  masked_.clear();
+  if (!relu_ || !trains() || !keeps_top_diffs()) return 0;
+  size_t bytes = 0;
+  for (const Blob* blob : top) {
+    bytes += masked_.emplace_back(blob->shape(), dtype(), blob->data.format()).bytes();
+  }
+  return bytes;
+}
+
+void ConvolutionLayer::prepare_reference(Blobs, Blobs top) {
+  prepare_sums_diffs(top);
   group_columns_ = {.channels = geometry_.channels / geometry_.groups,
                     .input = geometry_.input,
                     .output = geometry_.output,
@@ -151,8 +163,8 @@ void ConvolutionLayer::backward_bias(Blobs top) {
   parallel_for(outputs, 1, [&](int64_t begin, int64_t end) {
     for (int64_t o = begin; o < end; ++o) {
       double sum = 0;
-      for (const Blob* blob : top) {
-        const T* const dy = blob->diff.template host<T>();
+      for (size_t i = 0; i < top.size(); ++i) {
+        const T* const dy = sums_diff(top, i).template host<T>();
         for (int64_t n = 0; n < geometry_.batch; ++n) {
           const T* const row = dy + (n * outputs + o) * positions;
           for (int64_t p = 0; p < positions; ++p) sum += static_cast<double>(row[p]);
@@ -194,21 +206,24 @@ void ConvolutionLayer::forward_cpu(Blobs bottom, Blobs top) {
   });
 }
 
-void ConvolutionLayer::undo_relu(Blob& top) const {
+void ConvolutionLayer::undo_relu(Blobs top) {
   if (!relu_) return;
   dispatch_float(dtype(), [&](auto zero) {
     using T = decltype(zero);
-    const T slope = static_cast<T>(*relu_);
-    const T* const y = top.data.host<T>();
-    T* const dy = top.diff.host_mut<T>();
-    parallel_for(top.data.storage(), kPointwiseGrain, [=](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) dy[i] = y[i] > T{0} ? dy[i] : slope * dy[i];
-    });
+    const ReLUMath relu{*relu_};
+    for (size_t i = 0; i < top.size(); ++i) {
+      const T* const y = top[i]->data.template host<T>();
+      const T* const dy = top[i]->diff.template host<T>();
+      T* const sums = sums_diff(top, i).template host_overwrite<T>();
+      parallel_for(top[i]->data.storage(), kPointwiseGrain, [=](int64_t begin, int64_t end) {
+        for (int64_t k = begin; k < end; ++k) sums[k] = relu.backward(dy[k], T{0}, y[k]);
+      });
+    }
   });
 }
 
 void ConvolutionLayer::backward_cpu(Blobs top, const std::vector<bool>& propagate, Blobs bottom) {
-  for (Blob* blob : top) undo_relu(*blob);
+  undo_relu(top);
   dispatch_float(dtype(), [&](auto zero) {
     using T = decltype(zero);
     const int64_t image = bottom[0]->shape().count(geometry_.axis);
@@ -222,7 +237,7 @@ void ConvolutionLayer::backward_cpu(Blobs top, const std::vector<bool>& propagat
       if (beta == T{0} && geometry_.batch == 0) weights().diff.fill(0);
     }
     for (size_t i = 0; i < top.size(); ++i) {
-      const T* const dy = top[i]->diff.template host<T>();
+      const T* const dy = sums_diff(top, i).template host<T>();
       const T* const x = dweights != nullptr ? bottom[i]->data.template host<T>() : nullptr;
       for (int64_t n = 0; n < geometry_.batch && dweights != nullptr; ++n) {
         backward_weights<T>(x + n * image, dy + n * result, beta, dweights);

@@ -31,9 +31,13 @@ class ConvolutionLayer : public Layer {
   Parameter& weights() { return *params()[0]; }
   /// Null without bias_term.
   Parameter* bias() { return geometry_.bias ? params()[1].get() : nullptr; }
-  /// Backward's first step: the top's diff, which nothing reads afterwards, becomes the diff of the
-  /// sums that ReLU was applied to. Does nothing without ReLU.
-  void undo_relu(Blob& top) const;
+  /// Where backward has the diff of the sums that ReLU was applied to, or that top i is: in the
+  /// top's own diff where that may change, or need not.
+  Tensor& sums_diff(Blobs top, size_t i) { return masked_.empty() ? top[i]->diff : masked_[i]; }
+  /// For prepare, when the tops' formats are fixed: returns the bytes that this takes.
+  size_t prepare_sums_diffs(Blobs top);
+  /// Backward's first step on the CPU: fills them. Does nothing without ReLU.
+  void undo_relu(Blobs top);
 
  protected:
   BackwardReads reference_backward_reads() const override;
@@ -51,6 +55,7 @@ class ConvolutionLayer : public Layer {
 
   ConvolutionGeometry geometry_;
   std::optional<float> relu_;
+  std::vector<Tensor> masked_;  // laid out like the tops, where their diffs have to stay
   // Of one group of one image.
   ColumnGeometry group_columns_;
   int64_t taps_ = 0, positions_ = 0, group_input_ = 0;

@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <optional>
+#include <span>
 
 #include "backend/cuda/elementwise.hpp"
 #include "core/dispatch.hpp"
@@ -98,37 +100,48 @@ template <class Algorithm>
 struct Choice {
   Algorithm algorithm{};
   size_t workspace = 0;
+  bool same_every_time = true;  // it sums in one order
+
+  std::string str() const {
+    return concat(static_cast<int>(algorithm), same_every_time ? "" : " (sums in any order)");
+  }
 };
 
+bool uses_tensor_cores(cudnnMathType_t type) {
+  return type == CUDNN_TENSOR_OP_MATH || type == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION;
+}
+
 /// Of cuDNN's suggestions, the likely fastest first, the first that is modest with memory and sums
-/// in the same order every time; failing that, one that does not.
-template <class Perf, class Find>
-auto choose(const char* pass, const Find& find) {
+/// in the same order every time; failing that, one that does not. Some are for tensor cores: these
+/// come last, as their speed is not that of our arithmetic, and the memory that ours needs is asked
+/// for with `measure`.
+template <class Perf, class Find, class Measure>
+auto choose(const char* pass, const Find& find, const Measure& measure) {
   constexpr int kSuggestions = 16;
   std::array<Perf, kSuggestions> found{};
   int count = 0;
   cuda_check(find(kSuggestions, &count, found.data()), "choosing a convolution algorithm");
-  const Perf* best = nullptr;
-  for (int i = 0; i < count; ++i) {
-    const Perf& perf = found[static_cast<size_t>(i)];
-    if (perf.status != CUDNN_STATUS_SUCCESS || perf.memory > kWorkspaceLimit) continue;
-    const bool same_every_time = perf.determinism == CUDNN_DETERMINISTIC;
-    if (!best || same_every_time) best = &perf;
-    if (same_every_time) break;
+  using Algorithm = decltype(Perf::algo);
+  std::optional<Choice<Algorithm>> best;
+  int best_rank = 0;
+  for (const Perf& perf : std::span(found).first(static_cast<size_t>(count))) {
+    Choice<Algorithm> choice{perf.algo, 0, perf.determinism == CUDNN_DETERMINISTIC};
+    const int rank = 2 * (choice.same_every_time ? 0 : 1) + uses_tensor_cores(perf.mathType);
+    if (perf.status != CUDNN_STATUS_SUCCESS || (best && rank >= best_rank)) continue;
+    if (measure(perf.algo, &choice.workspace) != CUDNN_STATUS_SUCCESS) continue;
+    if (choice.workspace > kWorkspaceLimit) continue;
+    best = choice;
+    best_rank = rank;
   }
-  require(best != nullptr, "cuDNN has no algorithm for the ", pass,
+  require(best.has_value(), "cuDNN has no algorithm for the ", pass,
           " pass of this convolution; give the layer engine: \"reference\"");
-  return Choice<decltype(best->algo)>{best->algo, best->memory};
+  return best;
 }
 
 class ConvolutionCudnn : public Engine {
  public:
   std::vector<FormatOption> options(Layer& layer, Blobs bottom, Blobs top,
                                     std::string& why) override {
-    if (layer.dtype() != DType::f32 && layer.dtype() != DType::f64) {
-      why = concat("it computes in f32 and f64, not in ", to_string(layer.dtype()));
-      return {};
-    }
     if (of(layer).geometry().spatial_axes() > 3) {
       why = concat("it takes at most 3 spatial axes, the bottom is ", bottom[0]->shape().str());
       return {};
@@ -141,30 +154,49 @@ class ConvolutionCudnn : public Engine {
     return {FormatOption{}};
   }
 
-  void prepare(Layer& layer, Blobs bottom, Blobs /*top*/) override {
+  void prepare(Layer& layer, Blobs bottom, Blobs top) override {
     ConvolutionLayer& conv = of(layer);
     problem_ = std::make_unique<Problem>(conv.geometry(), layer.dtype());
+    sums_diff_bytes_ = conv.prepare_sums_diffs(top);
     const Problem& p = *problem_;
     const cudnnHandle_t dnn = cuda(layer.context()).dnn();
-    forward_ = choose<cudnnConvolutionFwdAlgoPerf_t>("forward", [&](int n, int* count, auto* list) {
-      return cudnnGetConvolutionForwardAlgorithm_v7(dnn, p.x(), p.w(), p.convolution(), p.y(), n,
-                                                    count, list);
-    });
+    forward_ = choose<cudnnConvolutionFwdAlgoPerf_t>(
+        "forward",
+        [&](int n, int* count, auto* list) {
+          return cudnnGetConvolutionForwardAlgorithm_v7(dnn, p.x(), p.w(), p.convolution(), p.y(),
+                                                        n, count, list);
+        },
+        [&](auto algorithm, size_t* bytes) {
+          return cudnnGetConvolutionForwardWorkspaceSize(dnn, p.x(), p.w(), p.convolution(), p.y(),
+                                                         algorithm, bytes);
+        });
+    of_weights_.reset();
+    of_data_.reset();
     if (!layer.trains()) return;
     if (conv.weights().needs_gradient) {
       of_weights_ = choose<cudnnConvolutionBwdFilterAlgoPerf_t>(
-          "backward weights", [&](int n, int* count, auto* list) {
+          "backward weights",
+          [&](int n, int* count, auto* list) {
             return cudnnGetConvolutionBackwardFilterAlgorithm_v7(dnn, p.x(), p.y(), p.convolution(),
                                                                  p.w(), n, count, list);
+          },
+          [&](auto algorithm, size_t* bytes) {
+            return cudnnGetConvolutionBackwardFilterWorkspaceSize(
+                dnn, p.x(), p.y(), p.convolution(), p.w(), algorithm, bytes);
           });
     }
     bool any = false;
     for (size_t i = 0; i < bottom.size(); ++i) any |= layer.propagates(static_cast<int>(i));
     if (any) {
       of_data_ = choose<cudnnConvolutionBwdDataAlgoPerf_t>(
-          "backward data", [&](int n, int* count, auto* list) {
+          "backward data",
+          [&](int n, int* count, auto* list) {
             return cudnnGetConvolutionBackwardDataAlgorithm_v7(dnn, p.w(), p.y(), p.convolution(),
                                                                p.x(), n, count, list);
+          },
+          [&](auto algorithm, size_t* bytes) {
+            return cudnnGetConvolutionBackwardDataWorkspaceSize(dnn, p.w(), p.y(), p.convolution(),
+                                                                p.x(), algorithm, bytes);
           });
     }
   }
@@ -181,10 +213,17 @@ class ConvolutionCudnn : public Engine {
     });
   }
 
+  size_t extra_bytes() const override { return sums_diff_bytes_; }
+  size_t scratch_bytes() const override {
+    return std::max({forward_ ? forward_->workspace : 0, of_data_ ? of_data_->workspace : 0,
+                     of_weights_ ? of_weights_->workspace : 0});
+  }
+
   std::string detail() const override {
-    return concat("cuDNN algorithms ", static_cast<int>(forward_.algorithm), ", ",
-                  static_cast<int>(of_data_.algorithm), ", ",
-                  static_cast<int>(of_weights_.algorithm));
+    if (!forward_) return {};
+    return concat("algorithm ", forward_->str(),
+                  of_data_ ? concat(", backward data ", of_data_->str()) : "",
+                  of_weights_ ? concat(", backward weights ", of_weights_->str()) : "");
   }
 
  private:
@@ -202,9 +241,9 @@ class ConvolutionCudnn : public Engine {
     for (size_t i = 0; i < bottom.size(); ++i) {
       const T* x = bottom[i]->data.device<T>(backend);
       T* y = top[i]->data.device_overwrite<T>(backend);
-      void* workspace = backend.scratch(forward_.workspace);
+      void* workspace = backend.scratch(forward_->workspace);
       cuda_check(cudnnConvolutionForward(backend.dnn(), &one, p.x(), x, p.w(), w, p.convolution(),
-                                         forward_.algorithm, workspace, forward_.workspace, &zero,
+                                         forward_->algorithm, workspace, forward_->workspace, &zero,
                                          p.y(), y),
                  "cudnnConvolutionForward");
       cuda_add_bias(backend, g.batch, g.outputs, positions(g), bias, layer.relu(), y);
@@ -221,13 +260,13 @@ class ConvolutionCudnn : public Engine {
     Parameter* const bias = layer.bias();
     const T one = 1, zero = 0;
     for (size_t i = 0; i < top.size(); ++i) {
+      Tensor& sums_diff = layer.sums_diff(top, i);
       if (layer.relu()) {
-        // Nothing reads the top's diff afterwards.
-        T* diff = top[i]->diff.device_mut<T>(backend);
-        cuda_undo_relu(backend, top[i]->count(), *layer.relu(), diff,
-                       top[i]->data.device<T>(backend), diff);
+        const T* from = top[i]->diff.device<T>(backend);
+        cuda_undo_relu(backend, top[i]->count(), *layer.relu(), from,
+                       top[i]->data.device<T>(backend), sums_diff.device_overwrite<T>(backend));
       }
-      const T* dy = top[i]->diff.device<T>(backend);
+      const T* dy = sums_diff.device<T>(backend);
       if (bias && bias->needs_gradient) {
         const T beta = static_cast<T>(bias->begin_gradient());
         cuda_bias_gradient(backend, g.batch, g.outputs, positions(g), dy, beta,
@@ -237,27 +276,29 @@ class ConvolutionCudnn : public Engine {
         const T beta = static_cast<T>(weights.begin_gradient());
         const T* x = bottom[i]->data.device<T>(backend);
         T* dw = weights.diff.device_mut<T>(backend);
-        void* workspace = backend.scratch(of_weights_.workspace);
-        cuda_check(cudnnConvolutionBackwardFilter(backend.dnn(), &one, p.x(), x, p.y(), dy,
-                                                  p.convolution(), of_weights_.algorithm, workspace,
-                                                  of_weights_.workspace, &beta, p.w(), dw),
+        void* workspace = backend.scratch(of_weights_->workspace);
+        cuda_check(cudnnConvolutionBackwardFilter(
+                       backend.dnn(), &one, p.x(), x, p.y(), dy, p.convolution(),
+                       of_weights_->algorithm, workspace, of_weights_->workspace, &beta, p.w(), dw),
                    "cudnnConvolutionBackwardFilter");
       }
       if (!propagate[i]) continue;
       const T* w = weights.data.device<T>(backend);
       T* dx = bottom[i]->diff.device_overwrite<T>(backend);
-      void* workspace = backend.scratch(of_data_.workspace);
+      void* workspace = backend.scratch(of_data_->workspace);
       cuda_check(cudnnConvolutionBackwardData(backend.dnn(), &one, p.w(), w, p.y(), dy,
-                                              p.convolution(), of_data_.algorithm, workspace,
-                                              of_data_.workspace, &zero, p.x(), dx),
+                                              p.convolution(), of_data_->algorithm, workspace,
+                                              of_data_->workspace, &zero, p.x(), dx),
                  "cudnnConvolutionBackwardData");
     }
   }
 
   std::unique_ptr<Problem> problem_;
-  Choice<cudnnConvolutionFwdAlgo_t> forward_;
-  Choice<cudnnConvolutionBwdDataAlgo_t> of_data_;
-  Choice<cudnnConvolutionBwdFilterAlgo_t> of_weights_;
+  // Empty: the pass is not asked for.
+  std::optional<Choice<cudnnConvolutionFwdAlgo_t>> forward_;
+  std::optional<Choice<cudnnConvolutionBwdDataAlgo_t>> of_data_;
+  std::optional<Choice<cudnnConvolutionBwdFilterAlgo_t>> of_weights_;
+  size_t sums_diff_bytes_ = 0;
 };
 
 }  // namespace

@@ -171,15 +171,16 @@ class ConvolutionEngine::Trial {
 
   ConvolutionProblem problem_;
   Tensor source_{Shape{0}}, target_{Shape{0}}, weights_{Shape{0}}, bias_{Shape{0}};
-  uint64_t version_ = 0;
+  uint64_t version_ = 1;
 };
 
 std::string ConvolutionEngine::name() const { return library_ ? library_->name() : kTuned; }
 
 std::string ConvolutionEngine::question(const ConvolutionProblem& problem,
                                         ConvolutionPass pass) const {
+  constexpr const char* kAlgorithms[] = {"", ",direct", ",winograd"};  // only such are candidates
   return concat("convolution ", name(), " ", to_string(pass), " ", problem.key(), ",",
-                omp_get_max_threads(), "t");
+                omp_get_max_threads(), "t", kAlgorithms[static_cast<size_t>(algorithm_)]);
 }
 
 std::vector<ConvolutionEngine::Candidate> ConvolutionEngine::candidates(
@@ -295,6 +296,7 @@ void ConvolutionEngine::prepare(Layer& layer, Blobs bottom, Blobs top) {
   const ConvolutionProblem problem =
       problem_of(conv, bottom, top, bottom[0]->data.format(), top[0]->data.format());
   detail_.clear();
+  sums_diff_bytes_ = conv.prepare_sums_diffs(top);
   backward_data_.reset();
   backward_weights_.reset();
   for (const ConvolutionPass pass : passes_of(conv, bottom)) {
@@ -322,7 +324,7 @@ void ConvolutionEngine::forward(Layer& layer, Blobs bottom, Blobs top) {
 void ConvolutionEngine::backward(Layer& layer, Blobs top, const std::vector<bool>& propagate,
                                  Blobs bottom) {
   ConvolutionLayer& conv = convolution(layer);
-  for (Blob* blob : top) conv.undo_relu(*blob);
+  conv.undo_relu(top);
   if (backward_weights_) {
     const bool want_weights = conv.weights().needs_gradient;
     const bool want_bias = conv.bias() && conv.bias()->needs_gradient;
@@ -332,8 +334,9 @@ void ConvolutionEngine::backward(Layer& layer, Blobs top, const std::vector<bool
     float* const db =
         conv.bias() ? (want_bias ? conv.bias()->diff : unwanted_bias_).host_mut<float>() : nullptr;
     for (size_t i = 0; i < top.size(); ++i) {
-      backward_weights_->backward_weights(bottom[i]->data.host<float>(), top[i]->diff.host<float>(),
-                                          add_weights, dw, add_bias, db);
+      backward_weights_->backward_weights(bottom[i]->data.host<float>(),
+                                          conv.sums_diff(top, i).host<float>(), add_weights, dw,
+                                          add_bias, db);
       add_weights = want_weights;
       add_bias = want_bias;
     }
@@ -342,14 +345,14 @@ void ConvolutionEngine::backward(Layer& layer, Blobs top, const std::vector<bool
   for (size_t i = 0; i < bottom.size(); ++i) {
     if (!propagate[i]) continue;
     require(backward_data_ != nullptr, "was prepared for a backward pass without bottom diffs");
-    backward_data_->backward_data(top[i]->diff.host<float>(), weights.host<float>(),
+    backward_data_->backward_data(conv.sums_diff(top, i).host<float>(), weights.host<float>(),
                                   weights.memory()->version(),
                                   bottom[i]->diff.host_overwrite<float>());
   }
 }
 
 size_t ConvolutionEngine::extra_bytes() const {
-  size_t bytes = 0;
+  size_t bytes = sums_diff_bytes_;
   for (const auto* primitive : {&forward_, &backward_data_, &backward_weights_}) {
     if (*primitive) bytes += (*primitive)->kept_bytes();
   }

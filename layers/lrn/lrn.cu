@@ -98,7 +98,9 @@ class LRNCuda : public Engine {
   std::vector<FormatOption> options(Layer&, Blobs bottom, Blobs, std::string&) override {
     return cuda_options(bottom, false);
   }
-  void prepare(Layer&, Blobs, Blobs) override {}
+  void prepare(Layer& layer, Blobs bottom, Blobs) override {
+    ratio_bytes_ = layer.trains() ? bottom[0]->diff.bytes() : 0;
+  }
 
   void forward(Layer& layer, Blobs bottom, Blobs top) override {
     CudaBackend& backend = cuda(layer.context());
@@ -120,17 +122,21 @@ class LRNCuda : public Engine {
       const T* x = bottom[0]->data.template device<T>(backend);
       const T* dy = top[0]->diff.template device<T>(backend);
       T* dx = bottom[0]->diff.template device_overwrite<T>(backend);
-      auto* ratio = static_cast<T*>(backend.scratch(bottom[0]->diff.bytes()));
+      auto* ratio = static_cast<T*>(backend.scratch(ratio_bytes_));
       const Scale<T> scale(settings(layer), bottom[0]->data, x);
       cuda_for_each(backend, bottom[0]->count(), Ratio<T>{scale, dy, ratio});
       cuda_for_each(backend, bottom[0]->count(), Gradient<T>{scale, dy, ratio, dx});
     });
   }
 
+  size_t scratch_bytes() const override { return ratio_bytes_; }
+
  private:
   static const LRNSettings& settings(const Layer& layer) {
     return static_cast<const LRNLayer&>(layer).settings();
   }
+
+  size_t ratio_bytes_ = 0;  // what each place adds to the gradients around it
 };
 
 }  // namespace

@@ -153,6 +153,7 @@ double UpdateRule::gradient_norm(ParameterArena& arena) {
       for (int64_t number = begin; number < end; ++number) {
         const UpdateChunk chunk = runs.chunk(number);
         double sum = 0;
+#pragma omp simd reduction(+ : sum)
         for (int64_t i = chunk.begin; i < chunk.end; ++i) {
           sum += static_cast<double>(g[i]) * static_cast<double>(g[i]);
         }

@@ -1,12 +1,17 @@
-// What needs a CUDA device: its memory, and every CUDA engine against the reference. Skipped where
-// there is none.
+// What needs a CUDA device: its memory, every CUDA engine against the reference, and nets beside
+// those of the CPU. Skipped where there is none.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <numeric>
 
 #include "backend/device.hpp"
+#include "crema/solver.hpp"
+#include "model/text_format.hpp"
+#include "proto/solver.pb.h"
 #include "support/layer_test.hpp"
+#include "support/net_test.hpp"
 
 namespace crema::test {
 namespace {
@@ -96,6 +101,120 @@ TEST_F(Cuda, SilenceClearsTheDiffs) {
   run.forward();
   run.backward();
   EXPECT_THAT(run.bottom_diff(0), Each(0));
+}
+
+TEST_F(Cuda, MaximumDoesNotHideNaN) {
+  const double nan = std::nan("");
+  LayerRun run({.layer = "layer { type: 'Pooling' pooling_param { kernel_size: 2 stride: 2 } }",
+                .bottoms = {given({1, 1, 2, 6}, {nan, 1, 1, 2, 1, 2, 3, 4, 3, nan, 3, 4})}},
+               {.engine = "cuda", .device = DeviceType::cuda});
+  run.forward();
+  EXPECT_TRUE(std::isnan(run.top(0)[0]));
+  EXPECT_TRUE(std::isnan(run.top(0)[1]));
+  EXPECT_EQ(run.top(0)[2], 4);
+}
+
+TEST_F(Cuda, AnEmptyBatchLeavesStoredStatisticsAlone) {
+  const LayerCase c{.layer = "layer { type: 'BatchNorm' }",
+                    .bottoms = {uniform({0, 2, 3, 3})},
+                    .params = {{1, 2}, {3, 4}, {5}}};
+  LayerRun run(c, {.engine = "cuda", .device = DeviceType::cuda});
+  run.forward();
+  run.backward();
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(run.param(i), c.params[i]) << i;
+}
+
+// LeNet with all that nets have beside: fusions, a normalization, a layer without a kernel.
+constexpr const char* kNet = R"(
+  layer { name: "data" type: "Input" top: "data" top: "label"
+          input_param { shape { dim: 8 dim: 1 dim: 28 dim: 28 } shape { dim: 8 } } }
+  layer { name: "conv1" type: "Convolution" bottom: "data" top: "conv1" param { lr_mult: 1 }
+          param { lr_mult: 2 decay_mult: 0 }
+          convolution_param { num_output: 20 kernel_size: 5 weight_filler { type: "xavier" } } }
+  layer { name: "pool1" type: "Pooling" bottom: "conv1" top: "pool1"
+          pooling_param { kernel_size: 2 stride: 2 } }
+  layer { name: "conv2" type: "Convolution" bottom: "pool1" top: "conv2"
+          convolution_param { num_output: 50 kernel_size: 5 weight_filler { type: "xavier" } } }
+  layer { name: "norm2" type: "BatchNorm" bottom: "conv2" top: "conv2" }
+  layer { name: "scale2" type: "Scale" bottom: "conv2" top: "conv2" scale_param { bias_term: true } }
+  layer { name: "relu2" type: "ReLU" bottom: "conv2" top: "conv2" }
+  layer { name: "side" type: "Convolution" bottom: "conv2" top: "side"
+          convolution_param { num_output: 50 kernel_size: 1 weight_filler { type: "xavier" } } }
+  layer { name: "relu_side" type: "ReLU" bottom: "side" top: "side" }
+  layer { name: "sum" type: "Eltwise" bottom: "conv2" bottom: "side" top: "sum" }
+  layer { name: "relu_sum" type: "ReLU" bottom: "sum" top: "sum" }
+  layer { name: "pool2" type: "Pooling" bottom: "sum" top: "pool2"
+          pooling_param { kernel_size: 2 stride: 2 } }
+  layer { name: "ip1" type: "InnerProduct" bottom: "pool2" top: "ip1"
+          inner_product_param { num_output: 500 weight_filler { type: "xavier" } } }
+  layer { name: "relu1" type: "ReLU" bottom: "ip1" top: "ip1" }
+  layer { name: "ip2" type: "InnerProduct" bottom: "ip1" top: "ip2"
+          inner_product_param { num_output: 10 weight_filler { type: "xavier" } } }
+  layer { name: "accuracy" type: "Accuracy" bottom: "ip2" bottom: "label" top: "accuracy" }
+  layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip2" bottom: "label" top: "loss" }
+)";
+
+struct Training {
+  std::vector<double> losses, params;
+};
+
+Training train(DeviceType device, DType dtype, const std::string& settings) {
+  SolverParameter param;
+  parse_text_proto(concat("base_lr: 0.01 lr_policy: 'fixed' momentum: 0.9 weight_decay: 0.001 "
+                          "max_iter: 10 snapshot_after_train: false ",
+                          settings, " net_param { ", kNet, " }"),
+                   "solver.prototxt", param);
+  Context context({.device = {device, 0}});
+  Solver solver(param, context, {.dtype = dtype});
+  fill_inputs(solver.net(), 0, 1, 10);
+  Training training;
+  solver.on_iteration = [&](const IterationReport& report) {
+    training.losses.push_back(report.loss);
+  };
+  solver.step(10);
+  training.params = params_of(solver.net());
+  return training;
+}
+
+TEST_F(Cuda, TrainsAsTheCpuDoes) {
+  const auto compare = [](DType dtype, const std::string& settings, const Tolerance& tolerance) {
+    SCOPED_TRACE(concat(to_string(dtype), " ", settings));
+    const Training cpu = train(DeviceType::cpu, dtype, settings);
+    const Training gpu = train(DeviceType::cuda, dtype, settings);
+    expect_close(gpu.losses, cpu.losses, tolerance, "losses");
+    expect_close(gpu.params, cpu.params, tolerance, "parameters");
+  };
+  compare(DType::f32, "iter_size: 2", {1e-3, 1e-3});
+  compare(DType::f64, "iter_size: 2 clip_gradients: 0.1", {1e-8, 1e-8});
+  compare(DType::f64, "regularization_type: 'L1'", {1e-8, 1e-8});
+}
+
+TEST_F(Cuda, FusedNetsComputeTheSame) {
+  std::vector<double> losses, gradients[2];
+  for (const bool fuse : {false, true}) {
+    Net net(net_param(kNet), *context_, {.dtype = DType::f64, .fuse = fuse});
+    fill_inputs(net, 0, 1, 10);
+    net.clear_gradients();
+    losses.push_back(net.forward());
+    net.backward();
+    gradients[fuse] = gradients_of(net);
+    int fused = 0;
+    for (const LayerSummary& layer : net.summary()) fused += !layer.fused_into.empty();
+    EXPECT_EQ(fused, fuse ? 5 : 0);
+  }
+  EXPECT_NEAR(losses[1], losses[0], 1e-10);
+  expect_close(gradients[1], gradients[0], {1e-10, 1e-10}, "gradients");
+}
+
+TEST_F(Cuda, NetsShareParametersWithinAContext) {
+  const NetParameter param = net_param(kNet);
+  Net owner(param, *context_);
+  Net user(param, *context_, {.phase = Phase::test, .share_params_with = &owner});
+  Context other({.device = {DeviceType::cuda, 0}}), cpu;
+  for (Context* stranger : {&other, &cpu}) {
+    expect_error([&] { Net(param, *stranger, {.share_params_with = &owner}); },
+                 {"cannot share the parameters", "one context"});
+  }
 }
 
 struct EngineCase {
@@ -188,6 +307,10 @@ std::vector<EngineCase> engine_cases() {
        "cuda",
        {.layer = inner("transpose: true"), .bottoms = {images}, .absorb = relu},
        sums},
+      {"inner_product_relu",
+       "cuda",
+       {.layer = inner(""), .bottoms = {images}, .absorb = relu},
+       sums},
       {"inner_product_plain",
        "cuda",
        {.layer = inner("bias_term: false"), .bottoms = {images}},
@@ -213,6 +336,12 @@ std::vector<EngineCase> engine_cases() {
        "cuda",
        {.layer = of("BatchNorm", "batch_norm_param { scale_bias: true relu: true }"),
         .bottoms = {images}},
+       sums},
+      {"batch_norm_fused",
+       "cuda",
+       {.layer = of("BatchNorm", "batch_norm_param { scale_bias: true }"),
+        .bottoms = {images},
+        .absorb = relu},
        sums},
       {"lrn", "cuda", {.layer = of("LRN", "lrn_param { alpha: 2 }"), .bottoms = {images}}, sums},
       {"lrn_within",
@@ -277,6 +406,7 @@ TEST_P(CudaEngine, AgreesWithTheReference) {
   const EngineCase& c = GetParam();
   const std::vector<std::string> ran = check_engines(c.layer, c.tolerance, {}, DeviceType::cuda);
   EXPECT_THAT(ran, Contains(concat(c.engine, " contiguous")));
+  EXPECT_THAT(ran, Contains(concat(c.engine, " contiguous f64")));
 }
 
 INSTANTIATE_TEST_SUITE_P(Rooms, CudaEngine, testing::ValuesIn(engine_cases()),

@@ -1,4 +1,5 @@
-// A batch of no images passes through every room: there is nothing to compute, gradients are zero.
+// A batch of no images passes through every room: there is nothing to compute, gradients are zero,
+// and what is stored stays.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -69,6 +70,7 @@ TEST_P(EmptyBatch, PassesThrough) {
       }
       run.backward();
       for (int i = 0; i < run.num_params(); ++i) {
+        EXPECT_EQ(run.param(i), run.param_values(i)) << "parameter " << i;
         EXPECT_THAT(run.gradient(i), Each(0)) << "parameter " << i;
       }
     }

@@ -130,6 +130,7 @@ void LayerRun::make_layer(const LayerCase& layer_case) {
   layer_ = Registry::instance().make(param, *context_);
   layer_->set_dtype(run_.dtype);
   layer_->set_trains(run_.trains);
+  layer_->set_keeps_top_diffs(run_.keeps_top_diffs);
   for (const std::string& name : param.bottom()) {
     bottoms_.push_back(bottom_store_.emplace_back(std::make_unique<Blob>(name)).get());
   }
@@ -277,7 +278,12 @@ void LayerRun::backward(const std::vector<bool>& propagate) {
   for (int i = 0; i < num_tops(); ++i) {
     write(tops_[i]->diff, next_ && i == 0 ? through_next : top_diffs_[i]);
   }
+  std::vector<std::vector<double>> given;
+  for (const Blob* blob : tops_) given.push_back(values_of(blob->diff));
   layer_->backward(tops_, propagate, bottoms_);
+  for (int i = run_.in_place ? 1 : 0; run_.keeps_top_diffs && i < num_tops(); ++i) {
+    EXPECT_EQ(values_of(tops_[i]->diff), given[i]) << "diff of " << tops_[i]->name;
+  }
   for (int i = 0; i < num_bottoms(); ++i) {
     const std::string what = concat("diff of ", bottoms_[i]->name);
     if (propagate[i]) {
@@ -389,6 +395,17 @@ void check_gradients(const LayerCase& layer_case, const GradientCheck& check) {
 
 namespace {
 
+void compare_gradients(LayerRun& run, LayerRun& truth, double passes, const Tolerance& tolerance,
+                       const std::string& what) {
+  for (int i = 0; i < run.num_params(); ++i) {
+    if (!run.layer().params()[i]->learnable) continue;
+    std::vector<double> expected = truth.gradient(i);
+    for (double& value : expected) value *= passes;
+    expect_close(run.gradient(i), expected, {passes * tolerance.absolute, tolerance.relative},
+                 concat("gradient ", i, what));
+  }
+}
+
 void compare_runs(LayerRun& run, LayerRun& truth, const Tolerance& tolerance) {
   run.forward();
   for (int i = 0; i < run.num_tops(); ++i) {
@@ -401,9 +418,15 @@ void compare_runs(LayerRun& run, LayerRun& truth, const Tolerance& tolerance) {
   }
   for (int i = 0; i < run.num_params(); ++i) {
     expect_close(run.param(i), truth.param(i), tolerance, concat("parameter ", i));
-    if (!run.layer().params()[i]->learnable) continue;
-    expect_close(run.gradient(i), truth.gradient(i), tolerance, concat("gradient ", i));
   }
+  compare_gradients(run, truth, 1, tolerance, "");
+  run.forward();
+  run.backward();
+  compare_gradients(run, truth, 2, tolerance, " after two passes");
+  run.clear_gradients();
+  run.forward();
+  run.backward(std::vector<bool>(size_t(run.num_bottoms()), false));
+  compare_gradients(run, truth, 1, tolerance, " where no bottom wants a diff");
 }
 
 /// By the rules that a net goes by.
@@ -412,6 +435,30 @@ bool may_run_in_place(LayerRun& run) {
   const Tensor &bottom = run.bottom_blob(0).data, &top = run.top_blob(0).data;
   if (in_place == InPlace::never || bottom.bytes() != top.bytes()) return false;
   return in_place == InPlace::alias || !run.layer().backward_reads().bottom_data;
+}
+
+/// Runs one engine in all its formats, whose names it returns.
+std::vector<std::string> check_formats(const LayerCase& layer_case, RunOptions options,
+                                       LayerRun& truth, const Tolerance& tolerance) {
+  SCOPED_TRACE(to_string(options.dtype));
+  std::vector<std::string> names;
+  const int count = int(LayerRun(layer_case, options).options().size());
+  for (options.option = 0; options.option < count; ++options.option) {
+    LayerRun run(layer_case, options);
+    names.push_back(name_of(run.option()));
+    SCOPED_TRACE(names.back());
+    EXPECT_EQ(run.layer().engine_name(), options.engine);
+    compare_runs(run, truth, tolerance);
+    // Once more as between two layers of a net, which looks at nothing that it does not need.
+    RunOptions inside = options;
+    inside.keeps_top_diffs = false;
+    inside.in_place = may_run_in_place(run);
+    if (options.option > 0 && !inside.in_place) continue;
+    SCOPED_TRACE(inside.in_place ? "in place" : "tops' diffs may change");
+    LayerRun inner(layer_case, inside);
+    compare_runs(inner, truth, tolerance);
+  }
+  return names;
 }
 
 }  // namespace
@@ -424,6 +471,9 @@ std::vector<std::string> check_engines(const LayerCase& layer_case, const Tolera
   truth.forward();
   truth.backward();
 
+  constexpr Tolerance kF64{1e-9, 1e-9};
+  std::vector<DType> dtypes = {DType::f32};
+  if (device == DeviceType::cuda) dtypes.push_back(DType::f64);
   std::vector<std::string> engines = {"reference"}, ran;
   for (const EngineEntry* entry : Registry::instance().engines(truth.layer().type(), device)) {
     engines.push_back(entry->name);
@@ -434,20 +484,12 @@ std::vector<std::string> check_engines(const LayerCase& layer_case, const Tolera
       expect_error([&] { LayerRun(layer_case, {.engine = engine, .device = device}); }, {engine});
       continue;
     }
-    const size_t count =
-        LayerRun(layer_case, {.engine = engine, .device = device}).options().size();
-    for (size_t option = 0; option < count; ++option) {
-      RunOptions options{.engine = engine, .device = device, .option = int(option)};
-      LayerRun run(layer_case, options);
-      SCOPED_TRACE(name_of(run.option()));
-      EXPECT_EQ(run.layer().engine_name(), engine);
-      compare_runs(run, truth, tolerance);
-      ran.push_back(concat(engine, " ", name_of(run.option())));
-      if (!may_run_in_place(run)) continue;
-      SCOPED_TRACE("in place");
-      options.in_place = true;
-      LayerRun in_place(layer_case, options);
-      compare_runs(in_place, truth, tolerance);
+    for (const DType dtype : dtypes) {
+      const RunOptions options{.dtype = dtype, .engine = engine, .device = device};
+      const Tolerance& allowed = dtype == DType::f64 ? kF64 : tolerance;
+      for (const std::string& name : check_formats(layer_case, options, truth, allowed)) {
+        ran.push_back(concat(engine, " ", name, dtype == DType::f64 ? " f64" : ""));
+      }
     }
   }
   return ran;

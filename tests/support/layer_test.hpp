@@ -13,6 +13,8 @@
 //
 // A run is as hostile as a net may be: tops, bottom diffs and the padding of blocked formats hold
 // NaN before they are written, and what Layer::backward_reads() does not name is NaN in backward.
+// It looks, too: padding has to be zero, diffs that nobody wants untouched, and tops' diffs
+// unchanged.
 #pragma once
 
 #include <memory>
@@ -65,6 +67,8 @@ struct RunOptions {
   /// Off: `absorb` is run as a layer of its own behind this one.
   bool fuse = true;
   bool trains = true;
+  /// Off: backward may change the tops' diffs.
+  bool keeps_top_diffs = true;
 };
 
 /// A layer with its blobs and parameters.
@@ -152,11 +156,13 @@ struct Tolerance {
   double relative = 1e-4;
 };
 
-/// Runs every engine of the device, the reference included, in f32, in each of its format options,
-/// in place too where it may, and compares tops, bottom diffs and gradients with the reference in
-/// f64, contiguous, unfused. Proves that the engine asked for is the one that ran. Returns what
-/// ran: "onednn channels_last", or "onednn contiguous->blocked16" where the sides differ. Engines
-/// named in `refusing` must refuse instead, with an Error that says why.
+/// Runs every engine of the device, the reference included, in each of its format options, in place
+/// too where it may, and compares tops, bottom diffs and gradients with the reference in f64,
+/// contiguous, unfused. A second pass has to add to the gradients, and they have to be the same
+/// where no bottom wants a diff. In f32 to `tolerance`; on CUDA in f64 as well, closely. Proves
+/// that the engine asked for is the one that ran. Returns what ran: "onednn channels_last", or
+/// "onednn contiguous->blocked16" where the sides differ; " f64" behind it. Engines named in
+/// `refusing` must refuse instead, with an Error that says why.
 std::vector<std::string> check_engines(const LayerCase& layer_case, const Tolerance& tolerance = {},
                                        const std::vector<std::string>& refusing = {},
                                        DeviceType device = DeviceType::cpu);

@@ -1,0 +1,77 @@
+// A convolution that ends in a ReLU, in a net: whose diffs its backward may change.
+#include <gtest/gtest.h>
+
+#include "crema/registry.hpp"
+#include "support/layer_test.hpp"
+#include "support/net_test.hpp"
+
+namespace crema::test {
+namespace {
+
+constexpr const char* kNet = R"(
+layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 2 dim: 16 dim: 6 dim: 6 } } }
+layer { name: "inner" type: "Convolution" bottom: "data" top: "inner"
+        convolution_param { num_output: 16 kernel_size: 3 pad: 1 weight_filler { type: "msra" } } }
+layer { name: "relu" type: "ReLU" bottom: "inner" top: "inner" }
+layer { name: "conv" type: "Convolution" bottom: "inner" top: "conv"
+        convolution_param { num_output: 16 kernel_size: 3 pad: 1 weight_filler { type: "msra" } } }
+layer { name: "leaky" type: "ReLU" bottom: "conv" top: "conv" relu_param { negative_slope: 0.1 } }
+)";
+
+/// The gradients of `passes` backward passes from a diff of the output that is written once.
+std::vector<double> gradients(const std::string& engine, int passes, bool fuse) {
+  Context context({.engine = engine});
+  Net net(net_param(kNet), context, {.fuse = fuse});
+  fill_inputs(net);
+  Tensor& diff = net.blob("conv").diff;
+  std::vector<double> seed;
+  for (int64_t i = 0; i < diff.count(); ++i) seed.push_back(static_cast<double>(i % 7) - 3);
+  Tensor values(diff.shape(), DType::f64);
+  std::copy(seed.begin(), seed.end(), values.host_overwrite<double>());
+  diff.copy_from(values);
+  net.clear_gradients();
+  for (int pass = 0; pass < passes; ++pass) {
+    net.forward();
+    net.backward();
+  }
+  EXPECT_EQ(values_of(diff), seed) << "the caller's diff";
+  return gradients_of(net);
+}
+
+class ConvolutionReLU : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(ConvolutionReLU, LeavesTheCallersDiffAlone) {
+  const std::vector<double> once = gradients("reference", 1, false);
+  std::vector<double> twice = once;
+  for (double& value : twice) value *= 2;
+  expect_close(gradients(GetParam(), 1, true), once, {1e-3, 1e-3}, "gradients");
+  expect_close(gradients(GetParam(), 2, true), twice, {2e-3, 1e-3}, "gradients of two passes");
+}
+
+std::vector<std::string> engine_names() {
+  std::vector<std::string> names = {"reference"};
+  for (const EngineEntry* entry : Registry::instance().engines("Convolution", DeviceType::cpu)) {
+    names.push_back(entry->name);
+  }
+  return names;
+}
+
+INSTANTIATE_TEST_SUITE_P(Layers, ConvolutionReLU, ::testing::ValuesIn(engine_names()),
+                         [](const auto& engine) { return engine.param; });
+
+// Between layers, where nobody looks, the ReLU is undone in place and takes no memory.
+TEST(ConvolutionReLU, TakesMemoryOnlyWhereADiffIsKept) {
+  const LayerCase c{.layer = R"(layer { type: "Convolution" convolution_param {
+                                num_output: 16 kernel_size: 3 weight_filler { type: "msra" } } })",
+                    .bottoms = {uniform({2, 16, 6, 6})},
+                    .absorb = "layer { type: 'ReLU' }"};
+  size_t bytes[2];
+  for (const bool keeps : {false, true}) {
+    LayerRun run(c, {.engine = "tuned", .option = 0, .keeps_top_diffs = keeps});
+    bytes[keeps] = run.layer().engine()->extra_bytes();
+  }
+  EXPECT_EQ(bytes[true] - bytes[false], 2u * 16 * 4 * 4 * sizeof(float));
+}
+
+}  // namespace
+}  // namespace crema::test
