@@ -26,14 +26,13 @@ void resolve_wanted(Plan& plan) {
       bool wanted = below && node.layer->can_propagate(bottom);
       if (param.propagate_down_size()) {
         wanted = param.propagate_down(bottom);
-        require(!wanted || node.layer->can_propagate(bottom), "cannot propagate to bottom ", i,
-                " ('", param.bottom(bottom), "'); set its propagate_down to false");
-      } else if (below && !node.layer->can_propagate(bottom)) {
-        // A label that is computed by learning layers: gradients cannot pass, the rest can.
-        wanted = false;
+        in_node(node, [&] {
+          require(!wanted || node.layer->can_propagate(bottom), "cannot propagate to bottom ", i,
+                  " ('", param.bottom(bottom), "'); set its propagate_down to false");
+        });
       }
       node.propagate[i] = wanted;
-      wants = wants || wanted || below;
+      wants = wants || wanted;
     }
     node.needs_backward = wants;
     for (int top : node.tops) value_wants[static_cast<size_t>(top)] = wants;

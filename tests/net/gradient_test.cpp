@@ -5,6 +5,7 @@
 #include "crema/parameter_arena.hpp"
 #include "support/expect_error.hpp"
 #include "support/net_test.hpp"
+#include "support/temp_folder.hpp"
 
 namespace crema {
 namespace {
@@ -206,6 +207,47 @@ TEST(Gradient, AccumulatesUntilCleared) {
   for (size_t i = 0; i < once.size(); ++i) EXPECT_DOUBLE_EQ(twice[i], 2 * once[i]);
   net.clear_gradients();
   for (double value : gradients_of(net)) EXPECT_EQ(value, 0);
+}
+
+// A fused activation that keeps gradients back let the layer before it learn all the same.
+TEST(Gradient, FusionDoesNotPassWhatPropagateDownKeepsBack) {
+  const std::string text = R"(
+layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 2 dim: 4 } } }
+layer { name: "label" type: "Input" top: "label" input_param { shape { dim: 2 } } }
+layer { name: "a" type: "InnerProduct" bottom: "x" top: "a"
+        inner_product_param { num_output: 4 weight_filler { type: "xavier" } } }
+layer { name: "r" type: "ReLU" bottom: "a" top: "a" propagate_down: false }
+layer { name: "b" type: "InnerProduct" bottom: "a" top: "b"
+        inner_product_param { num_output: 3 weight_filler { type: "xavier" } } }
+layer { name: "loss" type: "SoftmaxWithLoss" bottom: "b" bottom: "label" top: "loss" })";
+  for (bool fuse : {false, true}) {
+    SCOPED_TRACE(fuse);
+    Context context;
+    Net net(net_param(text), context, {.phase = Phase::train, .fuse = fuse});
+    fill_inputs(net, 0.1, 1);
+    net.clear_gradients();
+    net.forward();
+    net.backward();
+    for (double g : test::values_of(net.layer("a").params()[0]->gradient())) EXPECT_EQ(g, 0);
+    for (double g : test::values_of(net.layer("a").params()[1]->gradient())) EXPECT_EQ(g, 0);
+    double sum = 0;
+    for (double g : test::values_of(net.layer("b").params()[0]->gradient())) sum += std::abs(g);
+    EXPECT_GT(sum, 0);
+    for (const auto& step : net.steps()) {
+      EXPECT_EQ(step.backward, step.name == "b" || step.name == "loss") << step.name;
+    }
+  }
+}
+
+TEST(Gradient, ALayerWithoutGradientNamesItsPlace) {
+  TempFolder folder;
+  std::string text = three("", "");
+  const std::string loss = "top: \"loss\"";
+  text.replace(text.find(loss), loss.size(), loss + " propagate_down: true propagate_down: true");
+  const std::string path = folder.write("net.prototxt", text);
+  Context context;
+  expect_error([&] { Net(path, context, {}); },
+               {path + ":7", "layer 'loss' (SoftmaxWithLoss)", "cannot propagate"});
 }
 
 }  // namespace
