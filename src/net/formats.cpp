@@ -8,10 +8,14 @@
 // first layer moves all that follow it up to the next free one.
 #include <algorithm>
 #include <limits>
+#include <sstream>
 
 #include "backend/tuner.hpp"
+#include "crema/random.hpp"
+#include "crema/registry.hpp"
 #include "net/conversion.hpp"
 #include "net/plan.hpp"
+#include "proto/layer.pb.h"
 
 namespace crema {
 namespace {
@@ -114,27 +118,65 @@ Choices collect(Plan& plan) {
   return choices;
 }
 
-/// Under which the choice for a node is remembered: what is chosen decides rounding, so a resumed
-/// run must choose the same.
-std::string decision_key(const Plan& plan, int node) {
-  const Node& n = plan.nodes[static_cast<size_t>(node)];
-  return concat("formats of ", n.layer->name(), " on ", n.bottom_blobs[0]->shape().str(),
-                plan.trains ? " training" : " inference");
+/// What a node has to compute, but for the names it goes by. Of data sources it is their tops
+/// alone: the same files may lie elsewhere in a resumed run.
+void write_problem(const Node& node, std::ostream& out) {
+  const Layer& layer = *node.layer;
+  out << layer.type() << ' ' << node.absorbed_into << ' ' << node.needs_backward << ' ';
+  for (bool propagate : node.propagate) out << propagate;
+  for (const Blob* blob : node.bottom_blobs) out << ' ' << blob->shape().str();
+  out << " >";
+  for (const Blob* blob : node.top_blobs) out << ' ' << blob->shape().str();
+  for (const auto& parameter : layer.params()) out << ' ' << parameter->shape().str();
+  if (layer.is_source()) return;
+  LayerParameter settings = layer.param();
+  settings.clear_name();
+  settings.clear_bottom();
+  settings.clear_top();
+  settings.clear_param();
+  settings.clear_loss_weight();
+  settings.clear_propagate_down();
+  settings.clear_include();
+  settings.clear_exclude();
+  out << ' ' << settings.SerializeAsString();
 }
 
-std::string describe(const FormatOption& option) {
-  return concat(to_string(option.bottom), ">", to_string(option.top), "@", option.engine);
+/// Under which choices are remembered: what is chosen decides rounding, so a resumed run must
+/// choose the same. A choice depends on its neighbours', so it holds in a net of the same problems
+/// only.
+std::string decision_key(const Plan& plan) {
+  std::ostringstream problems, key;
+  problems << to_string(plan.options.dtype) << ' ' << plan.trains;
+  for (size_t n = 0; n < plan.layer_count; ++n) write_problem(plan.nodes[n], problems << '\n');
+  key << "formats of net " << std::hex << stream_id(problems.str());
+  return key.str();
+}
+
+std::string decision_key(const Plan& plan, const std::string& net, int node) {
+  return concat(net, ", layer ", node, " ", plan.nodes[static_cast<size_t>(node)].layer->name());
+}
+
+/// An option in words that mean the same in another build, which may have other engines.
+std::string describe(const Plan& plan, int node, const FormatOption& option) {
+  const Layer& layer = *plan.nodes[static_cast<size_t>(node)].layer;
+  std::string engine = "reference";
+  if (option.engine >= 0) {
+    const auto engines = Registry::instance().engines(layer.type(), plan.context->device().type);
+    engine = engines.at(static_cast<size_t>(option.engine))->name;
+  }
+  return concat(to_string(option.bottom), ">", to_string(option.top), "@", engine);
 }
 
 /// The options that the tuner remembers for all free nodes; empty when one is not known.
-std::vector<int> remembered(const Plan& plan, const Choices& choices) {
+std::vector<int> remembered(const Plan& plan, const Choices& choices, const std::string& net) {
   std::vector<int> forced(plan.layer_count, -1);
   for (int n : choices.free) {
     std::string decision;
-    if (!plan.context->tuner().decided(decision_key(plan, n), decision)) return {};
+    if (!plan.context->tuner().decided(decision_key(plan, net, n), decision)) return {};
     const auto& options = choices.options[static_cast<size_t>(n)];
-    const auto found = std::find_if(options.begin(), options.end(),
-                                    [&](const FormatOption& o) { return describe(o) == decision; });
+    const auto found = std::find_if(options.begin(), options.end(), [&](const FormatOption& o) {
+      return describe(plan, n, o) == decision;
+    });
     if (found == options.end()) return {};
     forced[static_cast<size_t>(n)] = static_cast<int>(found - options.begin());
   }
@@ -237,14 +279,15 @@ int converted(Plan& plan, int value, Format format) {
 
 void choose_formats(Plan& plan) {
   const Choices choices = collect(plan);
-  std::vector<int> picked = remembered(plan, choices);
+  const std::string net = choices.free.empty() ? "" : decision_key(plan);
+  std::vector<int> picked = remembered(plan, choices, net);
   if (picked.empty()) {
     picked = search(plan, choices);
     for (int n : choices.free) {
       const auto& options = choices.options[static_cast<size_t>(n)];
       const int choice = picked[static_cast<size_t>(n)];
-      plan.context->tuner().decide(decision_key(plan, n),
-                                   describe(options[static_cast<size_t>(choice)]));
+      plan.context->tuner().decide(decision_key(plan, net, n),
+                                   describe(plan, n, options[static_cast<size_t>(choice)]));
     }
   }
   plan.order.clear();
