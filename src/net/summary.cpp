@@ -1,4 +1,6 @@
 // What the passes decided, for people: steps, layers, notes.
+#include <set>
+
 #include "net/plan.hpp"
 
 namespace crema {
@@ -26,33 +28,30 @@ void describe_steps(Plan& plan) {
 }
 
 std::vector<LayerSummary> Net::summary() const {
-  std::vector<LayerSummary> rows;
-  for (size_t n = 0; n < plan_->layer_count; ++n) {
+  std::vector<LayerSummary> rows(plan_->layer_count);
+  std::set<const Parameter*> counted;
+  for (size_t n = 0; n < rows.size(); ++n) {
     const Node& node = plan_->nodes[n];
-    const Layer& layer = *node.layer;
-    LayerSummary row;
-    row.name = layer.name();
-    row.type = layer.type();
-    for (const auto& parameter : layer.params()) {
-      if (!parameter->is_shared()) row.params += parameter->shape().count();
+    LayerSummary& row = rows[n];
+    row.name = node.layer->name();
+    row.type = node.layer->type();
+    row.layer = static_cast<int>(n);
+    if (!node.scheduled()) row.fused_into = plan_->node(node.absorbed_into).layer->name();
+    for (const auto& parameter : node.layer->params()) {
+      if (counted.insert(&parameter->root()).second) row.params += parameter->shape().count();
     }
-    if (!node.scheduled()) {
-      row.fused_into = plan_->node(node.absorbed_into).layer->name();
-      rows.push_back(std::move(row));
-      continue;
-    }
-    row.engine = layer.engine_name();
-    if (layer.engine()) row.detail = layer.engine()->detail();
-    row.falls_back_to_cpu = layer.falls_back_to_cpu();
+  }
+  for (const NetStep& step : plan_->steps) {
+    if (step.layer < 0) continue;
+    const Node& node = plan_->node(step.layer);
+    LayerSummary& row = rows[static_cast<size_t>(step.layer)];
+    static_cast<NetStep&>(row) = step;
+    row.falls_back_to_cpu = node.layer->falls_back_to_cpu();
     for (const Blob* blob : node.bottom_blobs) row.bottoms.push_back(blob->shape());
     for (const Blob* blob : node.top_blobs) {
       row.tops.push_back(blob->shape());
       row.top_bytes += blob->data.bytes();
     }
-    if (!node.top_blobs.empty()) row.top_format = to_string(node.top_blobs[0]->data.format());
-    row.flops = layer.flops(node.bottom_blobs, node.top_blobs);
-    if (!node.needs_backward) row.flops.backward = 0;
-    rows.push_back(std::move(row));
   }
   return rows;
 }
