@@ -8,7 +8,7 @@ namespace crema {
 
 /// into += from, on the context's device; same shape, type (f32 or f64) and format.
 void accumulate(Context& context, const Tensor& from, Tensor& into);
-/// Adds `value` to every element, on the host.
-void add_scalar(Tensor& tensor, double value);
+/// Adds `value` to every element, on the host. The padding of blocked formats stays zero.
+void add_to_each(Tensor& tensor, double value);
 
 }  // namespace crema

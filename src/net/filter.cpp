@@ -24,24 +24,42 @@ bool holds(const NetStateRule& rule, const NetOptions& options) {
   return true;
 }
 
+bool wanted(const LayerParameter& layer, const NetOptions& options) {
+  if (layer.include_size() != 0 && layer.exclude_size() != 0) {
+    throw Error("has both include and exclude rules; keep one kind")
+        .in_layer(layer.name(), layer.type());
+  }
+  const auto in_state = [&](const NetStateRule& rule) { return holds(rule, options); };
+  if (layer.include_size() != 0) {
+    return std::any_of(layer.include().begin(), layer.include().end(), in_state);
+  }
+  return std::none_of(layer.exclude().begin(), layer.exclude().end(), in_state);
+}
+
 }  // namespace
 
-void filter_net(const NetParameter& in, const NetOptions& options, NetParameter& out,
-                std::vector<int>& kept) {
-  out = in;
-  out.clear_layer();
-  kept.clear();
-  for (int i = 0; i < in.layer_size(); ++i) {
-    const LayerParameter& layer = in.layer(i);
-    require(layer.include_size() == 0 || layer.exclude_size() == 0, "layer '", layer.name(),
-            "' has both include and exclude rules; keep one kind");
-    bool wanted = layer.include_size() == 0;
-    for (const auto& rule : layer.include()) wanted = wanted || holds(rule, options);
-    for (const auto& rule : layer.exclude()) wanted = wanted && !holds(rule, options);
-    if (!wanted) continue;
-    *out.add_layer() = layer;
-    kept.push_back(i);
+void merge_state(const NetParameter& net, NetOptions& options) {
+  if (options.level == 0) options.level = net.state().level();
+  const auto& stages = net.state().stage();
+  options.stages.insert(options.stages.end(), stages.begin(), stages.end());
+}
+
+void filter_net(NetParameter& net, const NetOptions& options, std::vector<Position>& positions) {
+  int kept = 0;
+  for (int i = 0; i < net.layer_size(); ++i) {
+    Position& position = positions[static_cast<size_t>(i)];
+    try {
+      if (!wanted(net.layer(i), options)) continue;
+    } catch (Error& error) {
+      error.at(position);
+      throw;
+    }
+    net.mutable_layer()->SwapElements(i, kept);
+    std::swap(position, positions[static_cast<size_t>(kept)]);
+    ++kept;
   }
+  net.mutable_layer()->DeleteSubrange(kept, net.layer_size() - kept);
+  positions.resize(static_cast<size_t>(kept));
 }
 
 }  // namespace crema

@@ -1,5 +1,6 @@
 // From names to values: makes the layers, connects them, and sets them up in order.
 #include <algorithm>
+#include <set>
 
 #include "crema/registry.hpp"
 #include "net/plan.hpp"
@@ -49,9 +50,8 @@ void connect(Plan& plan, Node& node, int id, const LayerParameter& param) {
   for (const auto& name : param.bottom()) {
     const auto found = plan.versions.find(name);
     if (found == plan.versions.end()) {
-      const std::string hint = nearest_name(name, known_names(plan.versions));
       throw Error("bottom '", name, "' is not made by any layer before this one",
-                  hint.empty() ? "" : "; did you mean '" + hint + "'?");
+                  did_you_mean(name, known_names(plan.versions)));
     }
     const int value = found->second.back();
     plan.value(value).uses.push_back({id, static_cast<int>(node.bottoms.size())});
@@ -95,7 +95,36 @@ void set_loss_weights(Plan& plan, Node& node, const LayerParameter& param) {
   }
 }
 
+/// Names that tell the net's layers apart: one that comes again gets its number. They address
+/// random numbers, so that two layers of one name do not draw the same, and data cursors.
+std::vector<std::string> distinct_names(const NetParameter& net) {
+  std::set<std::string> taken;
+  for (const auto& layer : net.layer()) taken.insert(layer.name());
+  std::set<std::string> met;
+  std::map<std::string, int> times;
+  std::vector<std::string> names;
+  for (const auto& layer : net.layer()) {
+    std::string name = layer.name();
+    if (!met.insert(name).second) {
+      int& time = times.try_emplace(name, 1).first->second;
+      do {
+        name = concat(layer.name(), "#", ++time);
+      } while (!taken.insert(name).second);
+    }
+    names.push_back(std::move(name));
+  }
+  return names;
+}
+
 }  // namespace
+
+std::map<std::string, std::vector<Node*>> Plan::nodes_with_params() {
+  std::map<std::string, std::vector<Node*>> found;
+  for (size_t n = 0; n < layer_count; ++n) {
+    if (!nodes[n].layer->params().empty()) found[nodes[n].name].push_back(&nodes[n]);
+  }
+  return found;
+}
 
 void Plan::note(const std::string& text, Severity severity) {
   if (std::find(notes.begin(), notes.end(), text) != notes.end()) return;
@@ -103,7 +132,7 @@ void Plan::note(const std::string& text, Severity severity) {
   context->log(severity, concat(options.phase == Phase::test ? "TEST" : "TRAIN", " net: ", text));
 }
 
-void build_graph(Plan& plan, const NetParameter& net, const std::vector<Position>& positions) {
+void build_graph(Plan& plan, NetParameter& net, const std::vector<Position>& positions) {
   if (net.layer_size() == 0) {
     throw Error("the net has no layers in phase ",
                 plan.options.phase == Phase::test ? "TEST" : "TRAIN",
@@ -114,14 +143,18 @@ void build_graph(Plan& plan, const NetParameter& net, const std::vector<Position
   plan.force_backward = net.force_backward();
   plan.nodes.reserve(static_cast<size_t>(net.layer_size()));
 
+  const std::vector<std::string> names = distinct_names(net);
   for (int i = 0; i < net.layer_size(); ++i) {
-    LayerParameter param = net.layer(i);
-    param.clear_blobs();
-    param.set_phase(plan.options.phase == Phase::test ? TEST : TRAIN);
+    LayerParameter& param = *net.mutable_layer(i);
+    // Weights stay in the net's message: a layer is made without them.
+    google::protobuf::RepeatedPtrField<BlobProto> blobs;
+    blobs.Swap(param.mutable_blobs());
     plan.nodes.emplace_back();
     Node& node = plan.nodes.back();
-    if (static_cast<size_t>(i) < positions.size())
-      node.position = positions[static_cast<size_t>(i)];
+    node.position = positions[static_cast<size_t>(i)];
+    node.name = param.name();
+    param.set_name(names[static_cast<size_t>(i)]);
+    param.set_phase(plan.options.phase == Phase::test ? TEST : TRAIN);
     try {
       require(
           param.propagate_down_size() == 0 || param.propagate_down_size() == param.bottom_size(),
@@ -143,10 +176,12 @@ void build_graph(Plan& plan, const NetParameter& net, const std::vector<Position
       error.in_layer(param.name(), param.type()).at(node.position);
       throw;
     }
+    blobs.Swap(param.mutable_blobs());
     plan.layers.push_back(node.layer.get());
     if (param.type() == "Input") {
       for (int value : node.tops) {
         plan.value(value).is_input = true;
+        plan.inputs.push_back(value);
         plan.input_names.push_back(plan.value(value).name);
       }
     }
@@ -163,9 +198,9 @@ void build_graph(Plan& plan, const NetParameter& net, const std::vector<Position
   for (const auto& name : plan.options.keep) {
     const auto found = plan.versions.find(name);
     if (found == plan.versions.end()) {
-      const std::string hint = nearest_name(name, known_names(plan.versions));
       throw Error("there is no blob '", name, "' to keep",
-                  hint.empty() ? "" : "; did you mean '" + hint + "'?");
+                  did_you_mean(name, known_names(plan.versions)))
+          .at({plan.file, 0, 0});
     }
     plan.value(found->second.back()).keep = true;
   }

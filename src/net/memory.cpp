@@ -5,7 +5,7 @@
 // that makes it to the last that reads it. Buffers that a layer may pass through in place become
 // one. Then each gets the lowest place in the arena that is free during its life, large ones first.
 #include <algorithm>
-#include <numeric>
+#include <set>
 
 #include "net/plan.hpp"
 
@@ -71,9 +71,13 @@ class Planner {
         last = false;
       }
       if (!value->gone && plan_.node(value->producer).needs_backward) value->has_gradient = true;
-      value->reserved = plan_.options.keep_all || value->is_input || value->is_output ||
-                        value->keep || value->loss_weight != 0 ||
-                        plan_.node(value->producer).layer->is_source();
+      value->reserved = plan_.shows(*value);
+      const bool written = !last;
+      if (value->loss_weight != 0) {
+        value->seed = written ? Seed::add_weight : Seed::weight;
+      } else {
+        value->seed = written || value->is_output ? Seed::none : Seed::zero;
+      }
     }
   }
 
@@ -165,7 +169,7 @@ class Planner {
       const InPlace kind = node.layer->in_place();
       if (kind == InPlace::never) continue;
       pass_data(id, node, kind);
-      if (plan_.trains && node.needs_backward && node.tops.size() == 1) pass_diff(id, node, kind);
+      if (plan_.trains && node.needs_backward && node.tops.size() == 1) pass_diff(id, node);
     }
   }
 
@@ -193,7 +197,7 @@ class Planner {
     return plan_.value(node.bottoms[0]).name == plan_.value(node.tops[0]).name;
   }
 
-  void pass_diff(int id, Node& node, InPlace) {
+  void pass_diff(int id, const Node& node) {
     if (!node.propagate[0]) return;
     const int top = diff_[static_cast<size_t>(node.tops[0])];
     const auto edge = edges_.find({id, 0});
@@ -214,11 +218,13 @@ class Planner {
   void place() {
     std::vector<int> movable;
     plan_.memory.activations_unshared = 0;
+    plan_.memory.reserved = 0;
     for (size_t b = 0; b < buffers_.size(); ++b) {
       plan_.memory.activations_unshared += buffers_[b].bytes;
       if (find(static_cast<int>(b)) != static_cast<int>(b)) continue;
       if (buffers_[b].reserved) {
         reserve(buffers_[b]);
+        plan_.memory.reserved += buffers_[b].bytes;
       } else {
         movable.push_back(static_cast<int>(b));
       }
@@ -248,7 +254,7 @@ class Planner {
                                      }),
                     b);
     }
-    plan_.memory.activations = total;
+    plan_.memory.activations = total + plan_.memory.reserved;
     if (total > 0 && (!plan_.activations || plan_.activations->bytes() < total)) {
       plan_.activations = std::make_shared<Memory>(total);
     }
@@ -266,11 +272,14 @@ class Planner {
   }
 
   /// Memory of its own, kept over plans while it is large enough, so that what the caller wrote
-  /// into an input stays.
-  static void reserve(Buffer& buffer) {
-    Tensor& first = *buffer.tensors.front();
-    std::shared_ptr<Memory> memory = first.memory();
-    if (!memory || memory->bytes() < buffer.bytes) memory = std::make_shared<Memory>(buffer.bytes);
+  /// into an input stays. A piece is one of the arena, from a plan that did not reserve it; and
+  /// what one buffer held in that plan may be two now.
+  void reserve(Buffer& buffer) {
+    std::shared_ptr<Memory> memory = buffer.tensors.front()->memory();
+    if (!memory || memory->is_piece() || memory->bytes() < buffer.bytes ||
+        !kept_.insert(memory.get()).second) {
+      memory = std::make_shared<Memory>(buffer.bytes);
+    }
     for (Tensor* tensor : buffer.tensors) tensor->bind(memory);
   }
 
@@ -281,9 +290,15 @@ class Planner {
   std::vector<int> parent_;
   std::vector<int> data_, diff_;
   std::map<std::pair<int, int>, int> edges_;
+  std::set<const Memory*> kept_;  // taken over from the plan before
 };
 
 }  // namespace
+
+bool Plan::shows(const Value& value) const {
+  return options.keep_all || value.is_input || value.is_output || value.keep ||
+         value.loss_weight != 0 || nodes[static_cast<size_t>(value.producer)].layer->is_source();
+}
 
 void plan_memory(Plan& plan) { Planner(plan).run(); }
 

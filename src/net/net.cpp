@@ -4,7 +4,9 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <set>
 
+#include "core/dispatch.hpp"
 #include "data/data_source.hpp"
 #include "model/text_format.hpp"
 #include "net/accumulate.hpp"
@@ -36,51 +38,76 @@ bool trains(const NetOptions& options) {
   return options.backward == NetOptions::Backward::yes;
 }
 
-std::unique_ptr<Plan> build(const NetParameter& param, const SourceMap* source,
-                            const std::string& file, Context& context, const NetOptions& options) {
+std::unique_ptr<Plan> build(NetParameter net, const SourceMap& source, Context& context,
+                            const NetOptions& options) {
   auto plan = std::make_unique<Plan>();
   plan->context = &context;
   plan->options = options;
   plan->trains = trains(options);
-  plan->file = file;
+  plan->file = source.file();
 
-  check_has_layers(param, source != nullptr ? *source : SourceMap());
+  check_has_layers(net, source);
   const ThreadScope threads(context.threads());
-  NetParameter upgraded = param;
-  const std::vector<Position> positions = upgrade_net(upgraded, source, file);
-  NetParameter net;
-  std::vector<int> kept;
-  filter_net(upgraded, options, net, kept);
-  std::vector<Position> kept_positions;
-  for (int i : kept) kept_positions.push_back(positions[static_cast<size_t>(i)]);
+  std::vector<Position> positions;
+  upgrade_net(net, source, positions);
+  merge_state(net, plan->options);
+  filter_net(net, plan->options, positions);
+  note_ignored_fields(*plan, net);
 
-  build_graph(*plan, net, kept_positions);
-  place_params(*plan, net);
+  build_graph(*plan, net, positions);
+  place_params(*plan);
+  load_own_blobs(*plan, net);
   resolve_gradients(*plan);
   fuse_layers(*plan);
   plan_shapes(*plan);
   return plan;
 }
 
-NetParameter read_net(const std::string& prototxt, SourceMap& source) {
-  NetParameter param;
-  read_text_proto(prototxt, param, &source);
-  return param;
+/// The same for a net of a text: an Error without a place of its own gets the file.
+std::unique_ptr<Plan> build_from(NetParameter net, const SourceMap& source, Context& context,
+                                 const NetOptions& options) {
+  try {
+    return build(std::move(net), source, context, options);
+  } catch (Error& error) {
+    error.at({source.file(), 0, 0});
+    throw;
+  }
 }
 
 double weighted_sum(const Value& value) {
+  const Tensor& data = value.blob.data;
   double sum = 0;
-  for (int64_t i = 0; i < value.blob.data.count(); ++i) sum += value.blob.data.at(i);
+  if (data.format() == Format::contiguous) {
+    dispatch_float(data.dtype(), [&](auto zero) {
+      for (const auto x : data.values<decltype(zero)>()) sum += static_cast<double>(x);
+    });
+  } else {
+    const int64_t count = data.count();
+    for (int64_t i = 0; i < count; ++i) sum += data.at(i);
+  }
   return sum * static_cast<double>(value.loss_weight);
 }
 
-/// What the net's data source calls sample `index` of the present batch, or "".
-std::string record_key(const Plan& plan, int64_t index) {
-  for (Layer* layer : plan.layers) {
-    if (const auto* source = dynamic_cast<const DataSource*>(layer))
-      return source->record_key(index);
+/// What the source of a node's labels, which are always bottom 1, calls sample `index` of the
+/// present batch; "" where none or several are behind them.
+std::string record_key(const Plan& plan, const Node& node, int64_t index) {
+  if (node.bottoms.size() < 2) return {};
+  const int64_t samples = plan.value(node.bottoms[1]).blob.shape().dim_or_1(0);
+  std::set<int> met;
+  std::vector<int> above = {node.bottoms[1]};
+  std::set<const DataSource*> sources;
+  while (!above.empty()) {
+    const Value& value = plan.value(above.back());
+    above.pop_back();
+    // A layer that cuts or joins batches numbers samples anew.
+    if (value.blob.shape().dim_or_1(0) != samples) return {};
+    if (!met.insert(value.producer).second) continue;
+    const Node& producer = plan.nodes[static_cast<size_t>(value.producer)];
+    const auto* source = dynamic_cast<const DataSource*>(producer.layer.get());
+    if (source != nullptr) sources.insert(source);
+    above.insert(above.end(), producer.bottoms.begin(), producer.bottoms.end());
   }
-  return {};
+  return sources.size() == 1 ? (*sources.begin())->record_key(index) : std::string();
 }
 
 void forward_node(Plan& plan, int id) {
@@ -89,37 +116,32 @@ void forward_node(Plan& plan, int id) {
     try {
       node.layer->forward(node.bottom_blobs, node.top_blobs);
     } catch (Error& error) {
-      if (error.sample() >= 0) error.in_record(record_key(plan, error.sample()));
+      if (error.sample() >= 0) error.in_record(record_key(plan, node, error.sample()));
       throw;
     }
   });
 }
 
-/// Gives the diffs of tops that no reader wrote their start: the loss weight, or zero. A caller's
-/// diff of an output stays.
-void seed_tops(Plan& plan, Node& node) {
-  for (int top : node.tops) {
-    Value& value = plan.value(top);
-    const bool written = std::any_of(value.uses.begin(), value.uses.end(), [&](const Use& use) {
-      const Node& reader = plan.node(use.node);
-      return reader.needs_backward && reader.propagate[static_cast<size_t>(use.bottom)];
-    });
-    if (value.loss_weight != 0) {
-      if (written) {
-        add_scalar(value.blob.diff, value.loss_weight);
-      } else {
-        value.blob.diff.fill(value.loss_weight);
-      }
-    } else if (!written && !value.is_output) {
+void seed_top(Value& value) {
+  switch (value.seed) {
+    case Seed::none:
+      break;
+    case Seed::zero:
       value.blob.diff.fill(0);
-    }
+      break;
+    case Seed::weight:
+      value.blob.diff.fill(value.loss_weight);
+      break;
+    case Seed::add_weight:
+      add_to_each(value.blob.diff, value.loss_weight);
+      break;
   }
 }
 
 void backward_node(Plan& plan, int id) {
   Node& node = plan.node(id);
   in_node(node, [&] {
-    seed_tops(plan, node);
+    for (int top : node.tops) seed_top(plan.value(top));
     node.layer->backward(node.top_blobs, node.propagate, node.bottom_blobs);
     for (size_t i = 0; i < node.edges.size(); ++i) {
       if (node.edges[i]) {
@@ -129,9 +151,43 @@ void backward_node(Plan& plan, int id) {
   });
 }
 
+/// Throws unless the last forward ran with the inputs' shapes of now.
+void check_current(const Plan& plan, const char* what) {
+  if (plan.current()) return;
+  throw Error(what, " needs a forward pass before it: the inputs of net '", plan.name,
+              "' changed their shapes since the last one");
+}
+
+/// Input `name` as a value, or -1.
+int input_of(const Plan& plan, const std::string& name) {
+  const auto found = std::find(plan.input_names.begin(), plan.input_names.end(), name);
+  if (found == plan.input_names.end()) return -1;
+  return plan.inputs[static_cast<size_t>(found - plan.input_names.begin())];
+}
+
 }  // namespace
 
+bool Plan::current() const {
+  if (!ready) return false;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (value(inputs[i]).blob.shape() != planned_shapes[i]) return false;
+  }
+  return true;
+}
+
+void Plan::need_values() {
+  const ThreadScope threads(context->threads());
+  first_values->fill();
+  for (const auto& shared : shared_values) {
+    if (const auto theirs = shared.lock()) theirs->fill();
+  }
+}
+
 void plan_shapes(Plan& plan) {
+  // Until all is decided again nothing can run: an Error on the way leaves it so.
+  plan.ready = false;
+  plan.order.clear();
+  plan.steps.clear();
   // Back to the net without conversions.
   for (size_t n = 0; n < plan.layer_count; ++n) {
     Node& node = plan.nodes[n];
@@ -151,6 +207,8 @@ void plan_shapes(Plan& plan) {
   int computing = 0, on_cpu = 0;
   for (int id : plan.order) {
     Node& node = plan.node(id);
+    node.layer->set_keeps_top_diffs(std::any_of(
+        node.tops.begin(), node.tops.end(), [&](int top) { return plan.shows(plan.value(top)); }));
     in_node(node, [&] { node.layer->prepare(node.option, node.bottom_blobs, node.top_blobs); });
     if (node.bottoms.empty()) continue;  // data comes from the host anyway
     ++computing;
@@ -169,24 +227,30 @@ void plan_shapes(Plan& plan) {
 
   plan.memory.parameters = plan.arena.data().bytes() + plan.arena.diff().bytes();
   plan.memory.engines = 0;
+  size_t scratch = 0;
   for (int id : plan.order) {
     if (const Engine* engine = plan.node(id).layer->engine()) {
       plan.memory.engines += engine->extra_bytes();
+      scratch = std::max(scratch, engine->scratch_bytes());
     }
   }
-  plan.planned_inputs.clear();
-  for (const auto& name : plan.input_names) {
-    plan.planned_inputs[name] = plan.value(plan.versions[name].front()).blob.shape();
-  }
+  plan.memory.engines += scratch;
+  plan.planned_shapes.clear();
+  for (int input : plan.inputs) plan.planned_shapes.push_back(plan.value(input).blob.shape());
+  plan.ready = true;
 }
 
 Net::Net(const NetParameter& param, Context& context, NetOptions options)
-    : plan_(build(param, nullptr, "", context, options)) {}
+    : plan_(build(param, SourceMap(), context, options)) {}
 
-Net::Net(const std::string& prototxt, Context& context, NetOptions options) {
+Net::Net(const NetParameter& param, const SourceMap& source, Context& context, NetOptions options)
+    : plan_(build_from(param, source, context, options)) {}
+
+Net::Net(const std::string& path, Context& context, NetOptions options) {
   SourceMap source;
-  const NetParameter param = read_net(prototxt, source);
-  plan_ = build(param, &source, prototxt, context, options);
+  NetParameter param;
+  read_text_proto(path, param, &source);
+  plan_ = build_from(std::move(param), source, context, options);
 }
 
 Net::~Net() = default;
@@ -210,9 +274,8 @@ std::vector<std::string> Net::blob_names() const {
 std::vector<Blob*> Net::blob_versions(const std::string& name) {
   const auto found = plan_->versions.find(name);
   if (found == plan_->versions.end()) {
-    const std::string hint = nearest_name(name, blob_names());
     throw Error("there is no blob '", name, "' in net '", plan_->name, "'",
-                hint.empty() ? "" : "; did you mean '" + hint + "'?");
+                did_you_mean(name, blob_names()));
   }
   std::vector<Blob*> blobs;
   for (int id : found->second) {
@@ -223,13 +286,18 @@ std::vector<Blob*> Net::blob_versions(const std::string& name) {
 
 Blob& Net::blob(const std::string& name) {
   const std::vector<Blob*> versions = blob_versions(name);
-  if (versions.empty()) {
-    const Value& value = plan_->value(plan_->versions[name].back());
+  Value& value = plan_->value(plan_->versions[name].back());
+  if (value.gone) {
     throw Error("blob '", name, "' was fused into layer '",
                 plan_->node(value.producer).layer->name(),
                 "'; name it in NetOptions::keep, or build the net without fusion");
   }
-  return *versions.back();
+  if (!value.reserved) {
+    throw Error("blob '", name,
+                "' is gone after a pass: it shares its memory with others; name it ",
+                "in NetOptions::keep");
+  }
+  return value.blob;
 }
 
 bool Net::has_diff(const Blob& blob) const {
@@ -243,19 +311,19 @@ const std::vector<std::string>& Net::inputs() const { return plan_->input_names;
 const std::vector<std::string>& Net::outputs() const { return plan_->output_names; }
 
 Tensor& Net::input(const std::string& name) {
-  if (plan_->planned_inputs.count(name) == 0) {
-    const std::string hint = nearest_name(name, plan_->input_names);
+  const int id = input_of(*plan_, name);
+  if (id < 0) {
     throw Error("net '", plan_->name, "' has no input '", name, "'",
-                hint.empty() ? "" : "; did you mean '" + hint + "'?");
+                did_you_mean(name, plan_->input_names));
   }
-  return plan_->value(plan_->versions[name].front()).blob.data;
+  return plan_->value(id).blob.data;
 }
 
 Tensor Net::output(const std::string& name) { return blob(name).data.contiguous(); }
 
 void Net::reshape_input(const std::string& name, const Shape& shape) {
   input(name);
-  plan_->value(plan_->versions[name].front()).blob.reshape(shape);
+  plan_->value(input_of(*plan_, name)).blob.reshape(shape);
 }
 
 void Net::reshape() {
@@ -265,12 +333,8 @@ void Net::reshape() {
 
 double Net::forward() {
   Plan& plan = *plan_;
-  for (const auto& [name, shape] : plan.planned_inputs) {
-    if (plan.value(plan.versions[name].front()).blob.shape() != shape) {
-      reshape();
-      break;
-    }
-  }
+  if (!plan.current()) reshape();
+  plan.need_values();
   const ThreadScope threads(plan.context->threads());
   double loss = 0;
   for (int id : plan.order) {
@@ -287,15 +351,23 @@ void Net::backward() {
   require(plan.trains, "net '", plan.name,
           "' was built without backward; build it with phase "
           "train, or NetOptions::Backward::yes");
+  check_current(plan, "backward");
   const ThreadScope threads(plan.context->threads());
   for (size_t k = plan.order.size(); k-- > 0;) {
     if (plan.node(plan.order[k]).needs_backward) backward_node(plan, plan.order[k]);
   }
 }
 
-void Net::clear_gradients() { plan_->arena.clear_gradients(); }
+void Net::clear_gradients() {
+  for (Layer* layer : plan_->layers) {
+    for (const auto& parameter : layer->params()) parameter->clear_gradient();
+  }
+}
 
-const std::vector<Layer*>& Net::layers() const { return plan_->layers; }
+const std::vector<Layer*>& Net::layers() const {
+  plan_->need_values();
+  return plan_->layers;
+}
 
 bool Net::has_layer(const std::string& name) const {
   return std::any_of(plan_->layers.begin(), plan_->layers.end(),
@@ -304,21 +376,23 @@ bool Net::has_layer(const std::string& name) const {
 
 Layer& Net::layer(const std::string& name) {
   std::vector<std::string> names;
-  for (Layer* layer : plan_->layers) {
+  for (Layer* layer : layers()) {
     if (layer->name() == name) return *layer;
     names.push_back(layer->name());
   }
-  const std::string hint = nearest_name(name, names);
   throw Error("there is no layer '", name, "' in net '", plan_->name, "'",
-              hint.empty() ? "" : "; did you mean '" + hint + "'?");
+              did_you_mean(name, names));
 }
 
 void Net::forward_step(size_t step) {
+  check_current(*plan_, "a step");
+  plan_->need_values();
   const ThreadScope threads(plan_->context->threads());
   forward_node(*plan_, plan_->order.at(step));
 }
 
 void Net::backward_step(size_t step) {
+  check_current(*plan_, "a step");
   const ThreadScope threads(plan_->context->threads());
   backward_node(*plan_, plan_->order.at(step));
 }
@@ -330,8 +404,16 @@ float Net::loss_weight(const std::string& name) const {
   return found == plan_->versions.end() ? 0 : plan_->value(found->second.back()).loss_weight;
 }
 
-ParameterArena& Net::params() { return plan_->arena; }
-const ParameterArena& Net::params() const { return plan_->arena; }
+ParameterArena& Net::params() {
+  plan_->need_values();
+  return plan_->arena;
+}
+
+const ParameterArena& Net::params() const {
+  plan_->need_values();
+  return plan_->arena;
+}
+
 MemoryPlan Net::memory() const { return plan_->memory; }
 const std::vector<std::string>& Net::notes() const { return plan_->notes; }
 

@@ -1,4 +1,6 @@
 // Parameters: sharing by name, sharing with another net, the arena, and first values.
+#include <algorithm>
+
 #include "crema/random.hpp"
 #include "net/plan.hpp"
 #include "proto/net.pb.h"
@@ -42,11 +44,8 @@ void share_by_name(Named& owner, Parameter& parameter, const ParamSpec& spec) {
   parameter.share_with(*owner.parameter);
 }
 
-void share_with_net(Plan& plan, Node& node) {
-  Net& other = *plan.options.share_params_with;
-  Layer& layer = *node.layer;
-  if (!other.has_layer(layer.name())) return;
-  auto& theirs = other.layer(layer.name()).params();
+void share_with_layer(Layer& layer, Layer& other) {
+  auto& theirs = other.params();
   auto& ours = layer.params();
   require(theirs.size() == ours.size(), "shares the parameters of the other net's layer, but has ",
           ours.size(), " instead of ", theirs.size());
@@ -57,15 +56,59 @@ void share_with_net(Plan& plan, Node& node) {
   }
 }
 
+/// Sharing was asked for, and the other net has nothing of that name: a slip of the pen, mostly.
+void miss_layer(Plan& plan, const Node& node, const std::vector<std::string>& known) {
+  const std::string what =
+      concat("is not in the net whose parameters this one shares", did_you_mean(node.name, known));
+  const auto learns = [](const auto& parameter) {
+    return parameter->learnable && parameter->lr_mult != 0;
+  };
+  const auto& params = node.layer->params();
+  if (plan.options.share_all && std::any_of(params.begin(), params.end(), learns)) {
+    throw Error(what, known.empty() ? "" : "; give the layer the name that it has there");
+  }
+  plan.note(concat("layer '", node.name, "' ", what, "; it keeps parameters of its own"),
+            Severity::warning);
+}
+
+/// Layers of one name share in their order.
+void share_with_net(Plan& plan) {
+  Plan& other = Plan::of(*plan.options.share_params_with);
+  require(plan.context == other.context || !(plan.context->on_gpu() || other.context->on_gpu()),
+          "net '", plan.name, "' cannot share the parameters of net '", other.name,
+          "', which lie in the memory of another context's device; make both with one context");
+  const auto theirs = other.nodes_with_params();
+  std::vector<std::string> known;
+  for (const auto& [name, nodes] : theirs) known.push_back(name);
+  for (const auto& [name, nodes] : plan.nodes_with_params()) {
+    const auto found = theirs.find(name);
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      in_node(*nodes[i], [&] {
+        if (found != theirs.end() && i < found->second.size()) {
+          share_with_layer(*nodes[i]->layer, *found->second[i]->layer);
+        } else {
+          miss_layer(plan, *nodes[i], known);
+        }
+      });
+    }
+  }
+  plan.shared_values = other.shared_values;
+  plan.shared_values.push_back(other.first_values);
+}
+
+/// What such a filler cannot do depends on the shape, and is to be said while the net is built.
+bool checks_shape(const Filler& filler) {
+  return filler.type == Filler::Type::bilinear || filler.sparse >= 0;
+}
+
 }  // namespace
 
-void place_params(Plan& plan, const NetParameter& net) {
+void place_params(Plan& plan) {
   std::map<std::string, Named> named;
-  std::vector<ParameterArena::Segment> owners;
   for (size_t n = 0; n < plan.layer_count; ++n) {
     Node& node = plan.nodes[n];
     Layer& layer = *node.layer;
-    const LayerParameter& param = net.layer(static_cast<int>(n));
+    const LayerParameter& param = layer.param();
     in_node(node, [&] {
       require(static_cast<size_t>(param.param_size()) <= layer.params().size(), "has ",
               param.param_size(), " param {} but only ", layer.params().size(), " parameters");
@@ -84,9 +127,10 @@ void place_params(Plan& plan, const NetParameter& net) {
           }
         }
       }
-      if (plan.options.share_params_with) share_with_net(plan, node);
     });
   }
+  if (plan.options.share_params_with) share_with_net(plan);
+  std::vector<ParameterArena::Segment> owners;
   for (size_t n = 0; n < plan.layer_count; ++n) {
     Layer& layer = *plan.nodes[n].layer;
     for (size_t i = 0; i < layer.params().size(); ++i) {
@@ -102,24 +146,44 @@ void place_params(Plan& plan, const NetParameter& net) {
     }
   }
   plan.arena.build(std::move(owners), plan.options.dtype, plan.trains);
-  // Users bind after their owners have memory.
+  plan.first_values = std::make_shared<FirstValues>(plan.context->seed());
   for (size_t n = 0; n < plan.layer_count; ++n) {
-    for (auto& parameter : plan.nodes[n].layer->params()) {
-      if (parameter->is_shared()) parameter->share_with(parameter->root());
+    const Node& node = plan.nodes[n];
+    auto& params = node.layer->params();
+    for (size_t i = 0; i < params.size(); ++i) {
+      Parameter& parameter = *params[i];
+      if (parameter.is_shared()) continue;
+      const uint64_t stream = stream_id(concat(node.layer->name(), "/", i));
+      if (checks_shape(parameter.filler())) {
+        in_node(node,
+                [&] { parameter.filler().fill(parameter.data, plan.context->seed(), stream); });
+      } else {
+        plan.first_values->expect(parameter, stream);
+      }
     }
   }
-  for (const auto& segment : plan.arena.segments()) {
-    Parameter& parameter = *segment.parameter;
-    in_node(plan.node(0), [&] {
-      try {
-        parameter.filler().fill(parameter.data, plan.context->seed(),
-                                stream_id(concat(segment.layer, "/", segment.index)));
-      } catch (Error& error) {
-        error.in_layer(segment.layer, "filler");
-        throw;
-      }
-    });
+}
+
+void FirstValues::expect(Parameter& parameter, uint64_t stream) {
+  const std::lock_guard lock(mutex_);
+  missing_.push_back({&parameter, stream});
+  complete_ = false;
+}
+
+void FirstValues::given(const Parameter& parameter) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(missing_, [&](const Entry& entry) { return entry.parameter == &parameter; });
+  complete_ = missing_.empty();
+}
+
+void FirstValues::fill() {
+  if (complete_) return;
+  const std::lock_guard lock(mutex_);
+  for (const Entry& entry : missing_) {
+    entry.parameter->filler().fill(entry.parameter->data, seed_, entry.stream);
   }
+  missing_.clear();
+  complete_ = true;
 }
 
 }  // namespace crema

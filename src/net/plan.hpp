@@ -2,21 +2,28 @@
 //
 //   upgrade.cpp   old spellings become today's               NetParameter -> NetParameter
 //   filter.cpp    phase, level, stage                        NetParameter -> NetParameter
+//   ignored.cpp   settings that have no effect are told
 //   graph.cpp     names -> values, layers made and set up    NetParameter -> Plan
 //   params.cpp    sharing by name, the arena, fillers
+//   weights.cpp   parameters from and to messages
 //   gradient.cpp  who needs backward
-//   shapes.cpp    shapes through the graph
 //   fuse.cpp      layers absorb their successors
-//   formats.cpp   memory formats, conversions where neighbours disagree
+//   graph.cpp     shapes through the graph
+//   formats.cpp   memory formats, conversions where neighbours disagree (conversion.cpp)
 //   memory.cpp    what shares memory, one arena
+//   summary.cpp   what was decided, for people
+//
+// net.cpp leads them and runs the plan; accumulate.cpp adds up gradients meanwhile.
 //
 // Values are in single-assignment form: a layer that runs in place in the prototxt makes a new
 // value (version) of the same name. Whether two values share memory is decided by memory.cpp alone,
 // which is why in-place use can never corrupt a gradient here.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -25,12 +32,18 @@
 
 namespace crema {
 
-class SourceMap;  // model/text_format.hpp
-
 /// A bottom of a node.
 struct Use {
   int node = -1;
   int bottom = -1;
+};
+
+/// What backward does to a top's diff before the layer that made the top.
+enum class Seed : uint8_t {
+  none,        // its readers write it, or else the caller
+  zero,        // nobody writes it
+  weight,      // every element is the loss weight
+  add_weight,  // readers write it, and the loss weight comes on top
 };
 
 struct Value {
@@ -45,13 +58,15 @@ struct Value {
   bool keep = false;          // asked for by name: stays valid until the next pass
   bool gone = false;          // fused away
   bool has_gradient = false;  // backward computes or reads its diff
-  bool reserved = false;      // memory of its own: never shared, never reused
+  bool reserved = false;      // its values last until the next pass
+  Seed seed = Seed::none;
   Blob blob;
 };
 
 /// A layer, or a format conversion that formats.cpp put between layers.
 struct Node {
   Position position;
+  std::string name;  // as in the prototxt: a layer's own is told apart from others of that name
   std::unique_ptr<Layer> layer;
   std::vector<int> bottoms, tops;  // values
   std::vector<bool> propagate;     // a bottom's gradient is wanted
@@ -68,7 +83,34 @@ struct Node {
   bool scheduled() const { return absorbed_into < 0; }
 };
 
+/// The parameters of a net that nobody gave values yet. They get those of their fillers when values
+/// are first needed, since weights from a file mostly come before. Nets that share them ask here
+/// too, from threads of their own.
+class FirstValues {
+ public:
+  explicit FirstValues(uint64_t seed) : seed_(seed) {}
+
+  /// `parameter` owns its memory; its numbers are those of `stream`.
+  void expect(Parameter& parameter, uint64_t stream);
+  /// The parameter got values from elsewhere.
+  void given(const Parameter& parameter);
+  /// Fills what is left.
+  void fill();
+
+ private:
+  struct Entry {
+    Parameter* parameter;
+    uint64_t stream;
+  };
+  uint64_t seed_;
+  std::mutex mutex_;
+  std::vector<Entry> missing_;
+  std::atomic<bool> complete_ = true;
+};
+
 struct Plan {
+  static Plan& of(Net& net) { return *net.plan_; }
+
   Context* context = nullptr;
   NetOptions options;
   bool trains = false;
@@ -79,11 +121,15 @@ struct Plan {
   std::vector<std::unique_ptr<Value>> values;
   std::vector<Layer*> layers;                        // of the prototxt, in its order
   std::map<std::string, std::vector<int>> versions;  // name -> values
+  std::vector<int> inputs;                           // values that the caller fills
   std::vector<std::string> input_names, output_names;
   ParameterArena arena;
+  std::shared_ptr<FirstValues> first_values;
+  std::vector<std::weak_ptr<FirstValues>> shared_values;  // of nets whose parameters are used here
   std::vector<std::string> notes;
-  std::vector<NetStep> steps;                   // one an entry of order
-  std::map<std::string, Shape> planned_inputs;  // shapes the present plan was made for
+  std::vector<NetStep> steps;         // one an entry of order
+  bool ready = false;                 // order, formats and memory fit together
+  std::vector<Shape> planned_shapes;  // of the inputs, that they were made for
 
   size_t layer_count = 0;  // nodes that are layers; conversions follow
   size_t value_count = 0;  // likewise for values
@@ -93,6 +139,14 @@ struct Plan {
   Value& value(int id) { return *values[static_cast<size_t>(id)]; }
   const Value& value(int id) const { return *values[static_cast<size_t>(id)]; }
   Node& node(int id) { return nodes[static_cast<size_t>(id)]; }
+  /// Layers with parameters by their name in the prototxt, in its order.
+  std::map<std::string, std::vector<Node*>> nodes_with_params();
+  /// Whether the plan holds for the inputs as they are now.
+  bool current() const;
+  /// Whether the caller may look at a value and its diff after a pass.
+  bool shows(const Value& value) const;
+  /// Gives all parameters that are used here values.
+  void need_values();
   /// Keeps what the user may want to know, and logs it, once.
   void note(const std::string& text, Severity severity = Severity::info);
 };
@@ -110,15 +164,19 @@ decltype(auto) in_node(const Node& node, const Body& body) {
 }
 
 // The passes.
-/// Returns where each layer of the upgraded net stands.
-std::vector<Position> upgrade_net(NetParameter& net, const SourceMap* source,
-                                  const std::string& file);
-/// Layers whose include/exclude rules hold in the state. `kept` maps their indices to those in
-/// `in`.
-void filter_net(const NetParameter& in, const NetOptions& options, NetParameter& out,
-                std::vector<int>& kept);
-void build_graph(Plan& plan, const NetParameter& net, const std::vector<Position>& positions);
-void place_params(Plan& plan, const NetParameter& net);
+/// `positions`: where each layer of the upgraded net stands.
+void upgrade_net(NetParameter& net, const SourceMap& source, std::vector<Position>& positions);
+/// Adds the net's own state to the options, as they say.
+void merge_state(const NetParameter& net, NetOptions& options);
+/// Removes layers, and their positions, whose include or exclude rules do not hold.
+void filter_net(NetParameter& net, const NetOptions& options, std::vector<Position>& positions);
+/// Warns once of settings that other toolkits read and this one does not.
+void note_ignored_fields(Plan& plan, const NetParameter& net);
+/// Layers get the net's messages, but for their weights.
+void build_graph(Plan& plan, NetParameter& net, const std::vector<Position>& positions);
+void place_params(Plan& plan);
+/// Copies the weights that the net's layers carry.
+void load_own_blobs(Plan& plan, const NetParameter& net);
 void resolve_gradients(Plan& plan);
 void infer_shapes(Plan& plan);
 void fuse_layers(Plan& plan);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <set>
 
+#include "core/dispatch.hpp"
 #include "model/binary_format.hpp"
 #include "net/plan.hpp"
 #include "proto/net.pb.h"
@@ -26,48 +27,87 @@ bool fits(const BlobProto& blob, const Shape& shape) {
   return file.dims() == padded;
 }
 
-template <class T, class Values>
-void copy_values(const Values& values, Tensor& tensor) {
-  T* to = tensor.host_overwrite<T>();
-  for (int64_t i = 0; i < tensor.count(); ++i)
-    to[i] = static_cast<T>(values.Get(static_cast<int>(i)));
-}
-
-void load_blob(const BlobProto& blob, Parameter& parameter, int index) {
+/// Throws unless the parameter can take the values.
+void check_blob(const BlobProto& blob, const Parameter& parameter, int index) {
   const Shape& shape = parameter.shape();
   require(fits(blob, shape), "cannot load parameter ", index, ": the file has shape ",
           shape_of(blob).str(), ", the net ", shape.str(),
           "; rename the layer to train it anew, or give it the file's shape");
-  const bool in_double = blob.double_data_size() > 0;
-  const int64_t given = in_double ? blob.double_data_size() : blob.data_size();
+  const int given = blob.double_data_size() > 0 ? blob.double_data_size() : blob.data_size();
   require(given == shape.count(), "cannot load parameter ", index, ": the file holds ", given,
           " values for shape ", shape.str(), "; the file is damaged");
-  Tensor& tensor = parameter.root().data;
-  if (tensor.dtype() == DType::f64) {
-    if (in_double)
-      copy_values<double>(blob.double_data(), tensor);
-    else
-      copy_values<double>(blob.data(), tensor);
-  } else {
-    if (in_double)
-      copy_values<float>(blob.double_data(), tensor);
-    else
-      copy_values<float>(blob.data(), tensor);
+}
+
+void check_blobs(const LayerParameter& from, const Layer& layer) {
+  const int wanted = static_cast<int>(layer.params().size());
+  require(from.blobs_size() == wanted, "there are ", from.blobs_size(),
+          " parameters for it, the net has ", wanted);
+  for (int i = 0; i < wanted; ++i) {
+    check_blob(from.blobs(i), *layer.params()[static_cast<size_t>(i)], i);
+  }
+}
+
+void copy_blob(const BlobProto& blob, Tensor& tensor) {
+  dispatch_float(tensor.dtype(), [&](auto zero) {
+    auto* to = tensor.host_overwrite<decltype(zero)>();
+    if (blob.double_data_size() > 0) {
+      std::copy(blob.double_data().begin(), blob.double_data().end(), to);
+    } else {
+      std::copy(blob.data().begin(), blob.data().end(), to);
+    }
+  });
+}
+
+void copy_blobs(Plan& plan, const LayerParameter& from, Layer& layer) {
+  for (int i = 0; i < from.blobs_size(); ++i) {
+    Parameter& parameter = layer.params()[static_cast<size_t>(i)]->root();
+    copy_blob(from.blobs(i), parameter.data);
+    plan.first_values->given(parameter);
+    for (const auto& shared : plan.shared_values) {
+      if (const auto values = shared.lock()) values->given(parameter);
+    }
   }
 }
 
 void save_tensor(const Tensor& tensor, google::protobuf::RepeatedField<float>* single,
                  google::protobuf::RepeatedField<double>* full) {
   if (tensor.dtype() == DType::f64) {
-    const double* from = tensor.host<double>();
-    full->Assign(from, from + tensor.count());
+    const std::span<const double> values = tensor.values<double>();
+    full->Assign(values.begin(), values.end());
   } else {
-    const float* from = tensor.host<float>();
-    single->Assign(from, from + tensor.count());
+    const std::span<const float> values = tensor.values<float>();
+    single->Assign(values.begin(), values.end());
   }
 }
 
+/// The layers of a file that hold parameters, by name.
+std::map<std::string, std::vector<const LayerParameter*>> layers_with_blobs(
+    const NetParameter& weights) {
+  std::map<std::string, std::vector<const LayerParameter*>> found;
+  for (const auto& layer : weights.layer()) {
+    if (layer.blobs_size() != 0) found[layer.name()].push_back(&layer);
+  }
+  return found;
+}
+
 }  // namespace
+
+void load_own_blobs(Plan& plan, const NetParameter& net) {
+  std::set<const Parameter*> own;
+  for (const auto& segment : plan.arena.segments()) own.insert(segment.parameter);
+  for (int i = 0; i < net.layer_size(); ++i) {
+    const LayerParameter& from = net.layer(i);
+    Node& node = plan.node(i);
+    const auto& params = node.layer->params();
+    // What another net trained is not to be lost.
+    const bool mine = std::all_of(params.begin(), params.end(), [&](const auto& parameter) {
+      return own.count(&parameter->root()) != 0;
+    });
+    if (from.blobs_size() == 0 || !mine) continue;
+    in_node(node, [&] { check_blobs(from, *node.layer); });
+    copy_blobs(plan, from, *node.layer);
+  }
+}
 
 std::string LoadReport::str() const {
   auto list = [](const std::vector<std::string>& names) {
@@ -80,45 +120,45 @@ std::string LoadReport::str() const {
 }
 
 LoadReport Net::load_weights(const NetParameter& weights, bool strict) {
+  Plan& plan = *plan_;
+  const auto targets = plan.nodes_with_params();
+  const auto sources = layers_with_blobs(weights);
   LoadReport report;
-  std::set<std::string> in_file;
-  std::set<std::string> in_net;
-  for (Layer* layer : plan_->layers) {
+  std::vector<std::pair<const LayerParameter*, Layer*>> pairs;
+  for (const auto& [name, nodes] : targets) {
+    const auto found = sources.find(name);
+    const size_t given = found == sources.end() ? 0 : found->second.size();
+    // Layers of one name are told apart by their order alone.
+    if (given != 0 && given != nodes.size()) {
+      throw Error("the weights file has parameters for ", given, " layers named '", name,
+                  "', the net for ", nodes.size(), ": which are meant? Rename those of the net");
+    }
+    for (size_t i = 0; i < given; ++i) {
+      Layer& layer = *nodes[i]->layer;
+      try {
+        check_blobs(*found->second[i], layer);
+      } catch (Error& error) {
+        error.in_layer(layer.name(), layer.type());
+        throw;
+      }
+      pairs.push_back({found->second[i], &layer});
+    }
+  }
+  for (const Layer* layer : plan.layers) {
     if (layer->params().empty()) continue;
-    require(in_net.insert(layer->name()).second,
-            "two layers of the net with parameters are named '", layer->name(),
-            "': which one gets the file's? Rename one");
+    const bool loaded = std::any_of(pairs.begin(), pairs.end(),
+                                    [&](const auto& pair) { return pair.second == layer; });
+    (loaded ? report.loaded : report.missing).push_back(layer->name());
   }
   for (const auto& source : weights.layer()) {
-    if (source.blobs_size() == 0) continue;
-    require(in_file.insert(source.name()).second, "the weights file has layer '", source.name(),
-            "' twice; it is damaged");
-    if (in_net.count(source.name()) == 0) {
+    if (source.blobs_size() != 0 && targets.count(source.name()) == 0) {
       report.unused.push_back(source.name());
-      continue;
-    }
-    Layer& target = layer(source.name());
-    try {
-      require(static_cast<size_t>(source.blobs_size()) == target.params().size(),
-              "the weights file has ", source.blobs_size(), " parameters for it, the net ",
-              target.params().size());
-      for (int i = 0; i < source.blobs_size(); ++i) {
-        load_blob(source.blobs(i), *target.params()[static_cast<size_t>(i)], i);
-      }
-    } catch (Error& error) {
-      error.in_layer(target.name(), target.type());
-      throw;
-    }
-    report.loaded.push_back(source.name());
-  }
-  for (Layer* layer : plan_->layers) {
-    if (!layer->params().empty() && in_file.count(layer->name()) == 0) {
-      report.missing.push_back(layer->name());
     }
   }
   if (strict && !(report.missing.empty() && report.unused.empty())) {
     throw Error("the weights do not fit the net exactly (strict): ", report.str());
   }
+  for (const auto& [from, layer] : pairs) copy_blobs(plan, *from, *layer);
   return report;
 }
 
@@ -139,10 +179,13 @@ LoadReport Net::load_weights(const std::string& path, bool strict) {
 void Net::save(NetParameter& out, bool with_diffs) const {
   out.Clear();
   out.set_name(plan_->name);
-  for (const Layer* layer : plan_->layers) {
+  plan_->need_values();
+  for (size_t n = 0; n < plan_->layer_count; ++n) {
+    const Node& node = plan_->nodes[n];
     LayerParameter* saved = out.add_layer();
-    *saved = layer->param();
-    for (const auto& parameter : layer->params()) {
+    *saved = node.layer->param();
+    if (saved->has_name()) saved->set_name(node.name);
+    for (const auto& parameter : node.layer->params()) {
       BlobProto* blob = saved->add_blobs();
       for (int64_t dim : parameter->shape().dims()) blob->mutable_shape()->add_dim(dim);
       save_tensor(parameter->data, blob->mutable_data(), blob->mutable_double_data());

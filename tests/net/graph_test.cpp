@@ -3,10 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "model/text_format.hpp"
 #include "net/plan.hpp"
+#include "proto/solver.pb.h"
 #include "support/expect_error.hpp"
 #include "support/net_test.hpp"
+#include "support/temp_folder.hpp"
 
 namespace crema {
 namespace {
@@ -161,6 +165,115 @@ TEST(Graph, AsksForBlobsAndLayersByName) {
   expect_error([&] { net.layer("dat"); }, {"'dat'", "'data'"});
   expect_error([&] { net.input("nothing"); }, {"'nothing'"});
   expect_error([&] { Net(net_param(kData), context, {.keep = {"dat"}}); }, {"keep", "'data'"});
+}
+
+TEST(Filter, TheNetsOwnStateAddsToTheCallers) {
+  const std::string text = R"(state { level: 2 stage: "deploy" })" + kData + R"(
+layer { name: "head" type: "ReLU" bottom: "data" top: "a" include { stage: "deploy" } }
+layer { name: "mine" type: "ReLU" bottom: "data" top: "b" include { stage: "mine" } }
+layer { name: "two" type: "ReLU" bottom: "data" top: "c" include { min_level: 2 max_level: 2 } }
+layer { name: "three" type: "ReLU" bottom: "data" top: "d" include { min_level: 3 } }
+)";
+  EXPECT_THAT(names_in(text, {}), ElementsAre("data", "head", "two"));
+  EXPECT_THAT(names_in(text, {.level = 3, .stages = {"mine"}}),
+              ElementsAre("data", "head", "mine", "three"));
+}
+
+std::vector<std::string> warnings_of(const std::string& text) {
+  std::vector<std::string> warnings;
+  Context context({.logger = [&](Severity severity, const std::string& message) {
+    if (severity == Severity::warning) warnings.push_back(message);
+  }});
+  Net(net_param(text), context, {});
+  return warnings;
+}
+
+TEST(Graph, SettingsWithoutEffectAreToldOnce) {
+  EXPECT_THAT(warnings_of(kData), ::testing::IsEmpty());
+  const auto warnings = warnings_of(R"(debug_info: true default_forward_type: FLOAT16
+bn_stats_batch_size: 0)" + kData + R"(
+layer { name: "r" type: "ReLU" bottom: "data" top: "r" forward_type: FLOAT16 backward_type: FLOAT }
+layer { name: "s" type: "ReLU" bottom: "data" top: "s" forward_type: FLOAT16 })");
+  ASSERT_EQ(warnings.size(), 1U);
+  EXPECT_THAT(warnings[0], ::testing::HasSubstr("debug_info"));
+  EXPECT_THAT(warnings[0], ::testing::HasSubstr("default_forward_type"));
+  EXPECT_THAT(warnings[0], ::testing::HasSubstr("forward_type (layer 'r' and 1 more)"));
+  // What asks for the default loses nothing.
+  EXPECT_THAT(warnings[0], ::testing::Not(::testing::HasSubstr("bn_stats_batch_size")));
+  EXPECT_THAT(warnings[0], ::testing::Not(::testing::HasSubstr("backward_type")));
+}
+
+TEST(Graph, ErrorsOfEveryPassNameFileLineAndLayer) {
+  TempFolder folder;
+  auto expect_at = [&](const std::string& layer, const std::string& line,
+                       std::initializer_list<std::string_view> parts) {
+    const std::string path = folder.write("net.prototxt", "name: 'n'\n" + kData + layer);
+    Context context;
+    expect_error([&] { Net(path, context, {}); }, parts);
+    expect_error([&] { Net(path, context, {}); }, {path + line});
+  };
+  expect_at(
+      "layer { name: 'r' type: 'ReLU' bottom: 'data' top: 'a'\n"
+      "include { phase: TRAIN } exclude { phase: TEST } }",
+      ":4", {"layer 'r' (ReLU)", "include and exclude"});
+  expect_at(
+      "\nlayer { name: 'up' type: 'InnerProduct' bottom: 'data' top: 'a'\n"
+      "inner_product_param { num_output: 2 weight_filler { type: 'bilinear' } } }",
+      ":5", {"layer 'up' (InnerProduct)", "bilinear"});
+  expect_at(
+      "layer { name: 'r' type: 'ReLU' bottom: 'data' top: 'a' loss_weight: 1 loss_weight: 1 }",
+      ":4", {"layer 'r' (ReLU)", "loss_weight"});
+  const std::string path = folder.write("net.prototxt", kData);
+  Context context;
+  expect_error([&] { Net(path, context, {.keep = {"nothing"}}); }, {path, "to keep"});
+}
+
+TEST(Graph, AMessageOfATextKeepsItsPlaces) {
+  const std::string text =
+      "net_param {\n" + kData + "layer { name: 'r' type: 'ReLU' bottom: 'x' top: 'y' }\n}\n";
+  SolverParameter solver;
+  SourceMap map;
+  parse_text_proto(text, "solver.prototxt", solver, &map);
+  Context context;
+  expect_error([&] { Net(solver.net_param(), map.nested("net_param"), context); },
+               {"solver.prototxt:4", "layer 'r' (ReLU)", "bottom 'x'"});
+}
+
+TEST(Graph, LayersOfOneNameAreToldApart) {
+  Context context;
+  Net net(net_param(kData + R"(
+layer { type: "InnerProduct" bottom: "data" top: "a"
+        inner_product_param { num_output: 2 weight_filler { type: "xavier" } } }
+layer { type: "InnerProduct" bottom: "data" top: "b"
+        inner_product_param { num_output: 2 weight_filler { type: "xavier" } } }
+layer { type: "Dropout" bottom: "data" top: "c" }
+layer { name: "#2" type: "Dropout" bottom: "data" top: "d" }
+layer { type: "EuclideanLoss" bottom: "a" bottom: "b" }
+layer { type: "EuclideanLoss" bottom: "a" bottom: "a" })"),
+          context, {});
+  EXPECT_THAT(layer_names(net), ElementsAre("data", "", "#3", "#4", "#2", "#5", "#6"));
+  EXPECT_NE(test::values_of(net.layer("").params()[0]->data),
+            test::values_of(net.layer("#3").params()[0]->data));
+  net.input("data").fill(1);
+  net.forward();
+  EXPECT_NE(test::values_of(net.output("c")), test::values_of(net.output("d")));
+  const std::vector<std::string>& outputs = net.outputs();
+  EXPECT_EQ(std::set<std::string>(outputs.begin(), outputs.end()).size(), outputs.size());
+}
+
+// The numbers of a layer whose name is its own are those of that name, whatever else is there.
+TEST(Graph, TheFirstOfANameDrawsTheNamesNumbers) {
+  const std::string layer = R"(layer { name: "ip" type: "InnerProduct" bottom: "data" top: "TOP"
+        inner_product_param { num_output: 2 weight_filler { type: "xavier" } } })";
+  auto with_top = [&](const std::string& top) {
+    std::string text = layer;
+    return text.replace(text.find("TOP"), 3, top);
+  };
+  Context context;
+  Net one(net_param(kData + with_top("a")), context, {});
+  Net two(net_param(kData + with_top("a") + with_top("b")), context, {});
+  EXPECT_EQ(test::values_of(one.layer("ip").params()[0]->data),
+            test::values_of(two.layer("ip").params()[0]->data));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "crema/parameter_arena.hpp"
+#include "net/plan.hpp"
 #include "support/expect_error.hpp"
 #include "support/net_test.hpp"
 
@@ -75,7 +76,7 @@ TEST_F(WeightsTest, RefuseDamagedFiles) {
   expect_error([&] { target.load_weights(short_one); }, {"'ip1'", "11 values", "3x4"});
   NetParameter twice = saved;
   *twice.add_layer() = saved.layer(1);
-  expect_error([&] { target.load_weights(twice); }, {"'ip1' twice"});
+  expect_error([&] { target.load_weights(twice); }, {"2 layers named 'ip1'", "the net for 1"});
   NetParameter fewer = saved;
   fewer.mutable_layer(1)->mutable_blobs()->RemoveLast();
   expect_error([&] { target.load_weights(fewer); }, {"1 parameters", "2"});
@@ -111,6 +112,110 @@ TEST_F(WeightsTest, LoadDoubles) {
   }
   to.load_weights(saved, true);
   EXPECT_EQ(params_of(from), params_of(to));
+}
+
+TEST_F(WeightsTest, ALoadThatFailsChangesNothing) {
+  Net from = net(net_text(3), 1), to = net(net_text(3), 2);
+  const auto before = params_of(to);
+  NetParameter saved;
+  from.save(saved);
+  NetParameter other_shape = saved;  // of the last layer: the first would fit
+  other_shape.mutable_layer(2)->mutable_blobs(0)->mutable_shape()->set_dim(0, 3);
+  expect_error([&] { to.load_weights(other_shape); }, {"layer 'ip2'", "3x3"});
+  EXPECT_EQ(params_of(to), before);
+  NetParameter renamed = saved;
+  renamed.mutable_layer(2)->set_name("ip3");
+  expect_error([&] { to.load_weights(renamed, true); }, {"strict"});
+  EXPECT_EQ(params_of(to), before);
+}
+
+TEST_F(WeightsTest, ThatLayersCarryAreLoaded) {
+  Net from = net(net_text(3), 1);
+  NetParameter saved;
+  from.save(saved);
+  context_.set_seed(2);
+  Net to(saved, context_);
+  EXPECT_EQ(params_of(to), params_of(from));
+
+  NetParameter text = net_param(R"(
+layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 1 dim: 2 } } }
+layer { name: "s" type: "Scale" bottom: "x" top: "y" blobs { shape { dim: 2 } data: 3 data: 4 } })");
+  Net scale(text, context_);
+  scale.input("x").fill(2);
+  scale.forward();
+  EXPECT_THAT(test::values_of(scale.output("y")), ElementsAre(6, 8));
+
+  text.mutable_layer(1)->mutable_blobs(0)->add_data(5);
+  expect_error([&] { Net(text, context_); }, {"layer 's' (Scale)", "3 values"});
+}
+
+TEST_F(WeightsTest, ThatLayersCarryDoNotOverwriteATrainedNet) {
+  Net from = net(net_text(3), 1), trained = net(net_text(3), 2);
+  NetParameter carried;
+  from.save(carried);
+  const auto before = params_of(trained);
+  Net test(carried, context_, {.phase = Phase::test, .share_params_with = &trained});
+  EXPECT_EQ(params_of(trained), before);
+}
+
+TEST_F(WeightsTest, OfLayersOfOneNameComeBackInOrder) {
+  const std::string text = net_text(3, "ip1");
+  Net from = net(text, 1), to = net(text, 2);
+  NetParameter saved;
+  from.save(saved);
+  EXPECT_EQ(saved.layer(1).name(), "ip1");
+  EXPECT_EQ(saved.layer(2).name(), "ip1");
+  to.load_weights(saved, true);
+  EXPECT_EQ(params_of(from), params_of(to));
+}
+
+// A layer under phase TRAIN is absent from what a TEST net exports.
+TEST_F(WeightsTest, OfAnotherPhaseAreNotSaved) {
+  const std::string text = net_text(3) + R"(
+layer { name: "ip3" type: "InnerProduct" bottom: "b" top: "c" include { phase: TRAIN }
+        inner_product_param { num_output: 2 } })";
+  NetParameter saved;
+  Net(net_param(text), context_, {.phase = Phase::test}).save(saved);
+  ASSERT_EQ(saved.layer_size(), 3);
+  EXPECT_EQ(saved.layer(2).name(), "ip2");
+  Net(net_param(text), context_, {.phase = Phase::train}).save(saved);
+  EXPECT_EQ(saved.layer_size(), 4);
+}
+
+// Drawing numbers for parameters that a file then overwrites took seconds for large nets.
+TEST_F(WeightsTest, ReplaceFirstValuesThatWereNeverDrawn) {
+  Net from = net(net_text(3), 1);
+  NetParameter saved;
+  from.save(saved);
+  Net to = net(net_text(3), 2);
+  const Memory& memory = *Plan::of(to).arena.data().memory();
+  const uint64_t untouched = memory.version();
+  to.load_weights(saved, true);
+  EXPECT_EQ(memory.version(), untouched + 4);  // one write a parameter
+  to.forward();
+  EXPECT_EQ(memory.version(), untouched + 4);
+  EXPECT_EQ(params_of(to), params_of(from));
+}
+
+TEST_F(WeightsTest, ThatAFileLacksAreThoseOfTheSeedAtTheStart) {
+  Net whole = net(net_text(3), 2), partly = net(net_text(3), 2);
+  NetParameter saved;
+  net(net_text(3), 1).save(saved);
+  saved.mutable_layer(2)->set_name("other");
+  context_.set_seed(3);
+  partly.load_weights(saved);
+  partly.forward();
+  EXPECT_EQ(test::values_of(partly.layer("ip2").params()[0]->data),
+            test::values_of(whole.layer("ip2").params()[0]->data));
+  EXPECT_NE(test::values_of(partly.layer("ip1").params()[0]->data),
+            test::values_of(whole.layer("ip1").params()[0]->data));
+}
+
+TEST_F(WeightsTest, ThatTheCallerWritesStay) {
+  Net target = net(net_text(3));
+  target.layer("ip1").params()[0]->data.fill(0);
+  target.forward();
+  for (double value : test::values_of(target.layer("ip1").params()[0]->data)) EXPECT_EQ(value, 0);
 }
 
 }  // namespace

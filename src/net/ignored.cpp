@@ -1,0 +1,86 @@
+// Settings that other toolkits read and this one does not: said once, so that nobody relies on
+// them.
+#include <google/protobuf/text_format.h>
+
+#include <algorithm>
+
+#include "net/plan.hpp"
+#include "proto/net.pb.h"
+
+namespace crema {
+namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+
+/// What the passes read of a net; whatever else is there is a fork's.
+constexpr int kNetFields[] = {
+    NetParameter::kNameFieldNumber,       NetParameter::kInputFieldNumber,
+    NetParameter::kInputShapeFieldNumber, NetParameter::kInputDimFieldNumber,
+    NetParameter::kStateFieldNumber,      NetParameter::kForceBackwardFieldNumber,
+    NetParameter::kLayerFieldNumber,      NetParameter::kLayersFieldNumber};
+
+/// Of a layer it is the other way round: most fields are rooms'.
+constexpr int kIgnoredLayerFields[] = {LayerParameter::kForwardTypeFieldNumber,
+                                       LayerParameter::kBackwardTypeFieldNumber,
+                                       LayerParameter::kForwardMathFieldNumber,
+                                       LayerParameter::kBackwardMathFieldNumber,
+                                       LayerParameter::kDebugFieldNumber,
+                                       LayerParameter::kCudnnMathOverrideFieldNumber,
+                                       LayerParameter::kMultinodeFieldNumber,
+                                       LayerParameter::kMnActivationParamFieldNumber,
+                                       LayerParameter::kMnGradCompressParamFieldNumber,
+                                       LayerParameter::kQuantizationParamFieldNumber,
+                                       LayerParameter::kTrtParamFieldNumber};
+
+/// Whether the field, which is set, asks for anything else than its default does.
+bool asks(const Message& message, const FieldDescriptor* field) {
+  if (field->is_repeated()) return true;
+  const std::unique_ptr<Message> other(message.New());
+  std::string given, by_default;
+  google::protobuf::TextFormat::PrintFieldValueToString(message, field, -1, &given);
+  google::protobuf::TextFormat::PrintFieldValueToString(*other, field, -1, &by_default);
+  return given != by_default;
+}
+
+template <class Ignored>
+std::vector<std::string> ignored_fields(const Message& message, const Ignored& ignored) {
+  std::vector<const FieldDescriptor*> fields;
+  message.GetReflection()->ListFields(message, &fields);
+  std::vector<std::string> names;
+  for (const auto* field : fields) {
+    if (ignored(field->number()) && asks(message, field)) names.emplace_back(field->name());
+  }
+  return names;
+}
+
+bool contains(std::span<const int> numbers, int number) {
+  return std::find(numbers.begin(), numbers.end(), number) != numbers.end();
+}
+
+}  // namespace
+
+void note_ignored_fields(Plan& plan, const NetParameter& net) {
+  std::string list;
+  auto add = [&](const std::string& entry) { list += (list.empty() ? "" : ", ") + entry; };
+  for (const auto& name :
+       ignored_fields(net, [](int number) { return !contains(kNetFields, number); })) {
+    add(name);
+  }
+  std::map<std::string, std::vector<std::string>> layers;  // field -> layers that set it
+  for (const auto& layer : net.layer()) {
+    for (const auto& field :
+         ignored_fields(layer, [](int number) { return contains(kIgnoredLayerFields, number); })) {
+      layers[field].push_back(layer.name());
+    }
+  }
+  for (const auto& [field, names] : layers) {
+    const size_t more = names.size() - 1;
+    add(concat(field, " (layer '", names[0], "'", more ? concat(" and ", more, " more") : "", ")"));
+  }
+  if (!list.empty()) {
+    plan.note("settings of the net that have no effect: " + list, Severity::warning);
+  }
+}
+
+}  // namespace crema

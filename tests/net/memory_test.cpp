@@ -1,0 +1,207 @@
+// What lasts after a pass, what shares memory, and how much of it there is; what a failed reshape
+// leaves.
+#include <gtest/gtest.h>
+
+#include "backend/tuner.hpp"
+#include "crema/registry.hpp"
+#include "net/accumulate.hpp"
+#include "proto/layer.pb.h"
+#include "support/expect_error.hpp"
+#include "support/net_test.hpp"
+
+namespace crema {
+namespace {
+
+using test::fill_inputs;
+using test::net_param;
+using test::values_of;
+
+std::string text_of(int64_t side) {
+  const std::string dim = "dim: " + std::to_string(side);
+  return R"(
+layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 1 dim: 3 )" +
+         dim + " " + dim + R"( } } }
+layer { name: "conv1" type: "Convolution" bottom: "data" top: "conv1"
+        convolution_param { num_output: 12 kernel_size: 7 weight_filler { type: "msra" } } }
+layer { name: "pool" type: "Pooling" bottom: "conv1" top: "pool" pooling_param { kernel_size: 2 } }
+layer { name: "conv2" type: "Convolution" bottom: "pool" top: "conv2"
+        convolution_param { num_output: 20 kernel_size: 3 weight_filler { type: "msra" } } }
+layer { name: "ip" type: "InnerProduct" bottom: "conv2" top: "ip"
+        inner_product_param { num_output: 3 axis: -1 weight_filler { type: "xavier" } } })";
+}
+
+TEST(Memory, AFailedReshapeLeavesANetThatPlansAgain) {
+  for (bool tune : {false, true}) {
+    SCOPED_TRACE(tune);
+    Context context({.tune = tune});
+    Net net(net_param(text_of(16)), context, {.phase = Phase::train});
+    fill_inputs(net);
+    net.forward();
+    net.reshape_input("data", {1, 3, 5, 5});
+    expect_error([&] { net.forward(); }, {"layer 'conv1' (Convolution)", "7", "5"});
+    EXPECT_TRUE(net.steps().empty());
+    expect_error([&] { net.forward(); }, {"layer 'conv1'"});
+    expect_error([&] { net.backward(); }, {"backward needs a forward pass"});
+    expect_error([&] { net.forward_step(0); }, {"needs a forward pass"});
+    EXPECT_EQ(net.summary().size(), 5U);
+
+    net.reshape_input("data", {1, 3, 16, 16});
+    fill_inputs(net);
+    net.forward();
+    Net fresh(net_param(text_of(16)), context, {.phase = Phase::train});
+    fill_inputs(fresh);
+    fresh.forward();
+    EXPECT_EQ(values_of(net.output("ip")), values_of(fresh.output("ip")));
+    net.backward();
+  }
+}
+
+TEST(Memory, BackwardWantsTheShapesOfForward) {
+  Context context;
+  Net net(net_param(text_of(16)), context, {.phase = Phase::train});
+  net.forward();
+  net.reshape_input("data", {1, 3, 18, 18});
+  expect_error([&] { net.backward(); }, {"backward needs a forward pass", "changed their shapes"});
+}
+
+TEST(Memory, ABlobThatOthersOverwriteIsRefused) {
+  Context context;
+  Net net(net_param(text_of(16)), context, {.phase = Phase::test});
+  fill_inputs(net);
+  net.forward();
+  expect_error([&] { net.output("pool"); }, {"blob 'pool'", "NetOptions::keep"});
+  expect_error([&] { net.blob("conv1"); }, {"blob 'conv1'", "NetOptions::keep"});
+  EXPECT_EQ(net.blob_versions("pool").at(0)->shape(), (Shape{1, 12, 9, 9}));
+  Net kept(net_param(text_of(16)), context, {.phase = Phase::test, .keep = {"pool"}});
+  Net all(net_param(text_of(16)), context, {.phase = Phase::test, .keep_all = true});
+  for (Net* other : {&kept, &all}) {
+    fill_inputs(*other);
+    other->forward();
+    EXPECT_EQ(other->output("pool").count(), 12 * 9 * 9);
+  }
+  EXPECT_EQ(values_of(net.output("ip")).size(), values_of(kept.output("ip")).size());
+}
+
+TEST(Memory, AnInPlaceNameWhoseLastValueWasFusedIsRefused) {
+  Context context;
+  Net net(net_param(R"(
+layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 1 dim: 4 } } }
+layer { name: "s" type: "Sigmoid" bottom: "x" top: "y" }
+layer { name: "ip" type: "InnerProduct" bottom: "y" top: "y" inner_product_param { num_output: 4 } }
+layer { name: "relu" type: "ReLU" bottom: "y" top: "z" })"),
+          context, {.phase = Phase::test});
+  expect_error([&] { net.blob("y"); }, {"'y'", "fused into layer 'ip'"});
+}
+
+TEST(Memory, FiguresCountWhatIsKept) {
+  Context context;
+  const size_t input = 3 * 16 * 16 * sizeof(float);
+  Net net(net_param(text_of(16)), context, {.phase = Phase::test});
+  EXPECT_GE(net.memory().reserved, input + 3 * sizeof(float));
+  EXPECT_GT(net.memory().activations, net.memory().reserved);
+  EXPECT_LT(net.memory().activations, net.memory().activations_unshared);
+  Net all(net_param(text_of(16)), context, {.phase = Phase::test, .keep_all = true});
+  EXPECT_EQ(all.memory().activations, all.memory().activations_unshared);
+  EXPECT_EQ(all.memory().activations, all.memory().reserved);
+}
+
+/// y = x from its last element to its first, so that running over its own input shows. Its top is
+/// blocked where the shape is large and its name says so.
+class ReverseLayer : public Layer {
+ public:
+  using Layer::Layer;
+  void reshape(Blobs bottom, Blobs top) override { top[0]->reshape(bottom[0]->shape()); }
+  void forward_cpu(Blobs bottom, Blobs top) override {
+    Tensor result(bottom[0]->shape());
+    // Element by element, as a layer would that trusts its memory to be apart.
+    Tensor& y = top[0]->data;
+    if (y.format() == Format::contiguous) {
+      for (int64_t i = 0; i < y.count(); ++i) {
+        y.host_mut<float>()[i] = static_cast<float>(bottom[0]->data.at(y.count() - 1 - i));
+      }
+      return;
+    }
+    for (int64_t i = 0; i < y.count(); ++i) {
+      result.host_mut<float>()[i] = static_cast<float>(bottom[0]->data.at(y.count() - 1 - i));
+    }
+    y.copy_from(result);
+  }
+
+ protected:
+  std::vector<FormatOption> reference_options(Blobs bottom, Blobs) const override {
+    const bool blocked = name() == "blocked" && bottom[0]->shape()[2] > 4;
+    return {{Format::contiguous, blocked ? Format::blocked8 : Format::contiguous}};
+  }
+};
+
+// A conversion stood between a value and its alias, and falls away in a smaller shape: the value
+// then kept its old place in the shared arena as if it were its own.
+TEST(Memory, AnOutputDoesNotKeepAPlaceInTheArena) {
+  Registry::instance().add<ReverseLayer>("TestReverse");
+  Context context;
+  Net net(net_param(R"(
+layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 1 dim: 8 dim: 8 dim: 8 } } }
+layer { name: "first" type: "TestReverse" bottom: "x" top: "a" }
+layer { name: "blocked" type: "TestReverse" bottom: "a" top: "b" }
+layer { name: "flat" type: "Flatten" bottom: "b" top: "f" })"),
+          context, {.phase = Phase::test});
+  for (int64_t side : {8, 4, 8, 2}) {
+    SCOPED_TRACE(side);
+    net.reshape_input("x", {1, 8, side, side});
+    fill_inputs(net);
+    net.forward();
+    EXPECT_EQ(values_of(net.output("f")), values_of(net.input("x")));
+  }
+}
+
+std::map<std::string, std::string> format_choices(const Context& context) {
+  std::map<std::string, std::string> choices = context.tuner().decisions();
+  std::erase_if(choices, [](const auto& entry) { return !entry.first.starts_with("formats of"); });
+  return choices;
+}
+
+TEST(Memory, FormatChoicesAreKnownByTheirProblem) {
+  Context context;
+  auto two = [](const std::string& outputs) {
+    return R"(
+layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 2 dim: 16 dim: 12 dim: 12 } } }
+layer { name: "c" type: "Convolution" bottom: "x" top: "a"
+        convolution_param { num_output: 16 kernel_size: 3 } }
+layer { name: "c" type: "Convolution" bottom: "x" top: "b"
+        convolution_param { kernel_size: 3 num_output: )" +
+           outputs + " } }";
+  };
+  const NetOptions options{.phase = Phase::test};
+  Net first(net_param(two("64")), context, options);
+  const auto decisions = format_choices(context);
+  ASSERT_EQ(decisions.size(), 2U);
+  std::vector<std::string> engines;
+  for (const NetStep& step : first.steps()) {
+    if (step.type == "Convolution") engines.push_back(step.engine);
+  }
+  for (const auto& [problem, choice] : decisions) {
+    const std::string engine = choice.substr(choice.find('@') + 1);
+    EXPECT_NE(std::find(engines.begin(), engines.end(), engine), engines.end()) << choice;
+  }
+  Net other(net_param(two("48")), context, options);
+  EXPECT_EQ(format_choices(context).size(), 4U);
+  Net again(net_param(two("64")), context, options);
+  EXPECT_EQ(format_choices(context).size(), 4U);
+}
+
+TEST(Memory, AddingToEachElementKeepsPaddingZero) {
+  for (Format format :
+       {Format::contiguous, Format::channels_last, Format::blocked8, Format::blocked16}) {
+    SCOPED_TRACE(to_string(format));
+    Tensor tensor(Shape{2, 20, 3, 5}, DType::f32, format);
+    tensor.fill(1);
+    add_to_each(tensor, 0.5);
+    int64_t padding = 0;
+    for (float value : tensor.values<float>()) padding += value == 0;
+    EXPECT_EQ(padding, tensor.storage() - tensor.count());
+    for (double value : values_of(tensor)) EXPECT_EQ(value, 1.5);
+  }
+}
+
+}  // namespace
+}  // namespace crema
