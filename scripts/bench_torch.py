@@ -4,8 +4,8 @@
     scripts/bench_torch.py --net resnet50 --memory-format channels_last
 
 One step is forward, loss, backward to the weights (not to the input), on made-up data. Prints one
-line of JSON: medians in milliseconds, the work in GFLOP (a multiply and an add count two;
-convolutions and inner products only), parameters, and the peak memory of the process.
+line of JSON: medians in milliseconds, the work in GFLOP as `crema time` counts it (convolutions and
+inner products only; a multiply and an add are two, a bias of a convolution one), parameters, and the peak memory of the process.
 Needs PyTorch (Debian: python3-torch) and nothing else.
 """
 
@@ -124,15 +124,15 @@ NETS = {
 
 
 def count_gflop(net, data):
-    """Forward work, and that of a step: backward does twice the forward's, less the input gradient."""
-    work = []
+    """Work of forward, and of a step: backward has a product for the weights, one for the input but at
+    the first layer, and the sums of the biases."""
+    products, sums = [], []
 
     def note(module, _, output):
-        if isinstance(module, nn.Conv2d):
-            per_output = module.weight[0].numel()
-        else:
-            per_output = module.in_features
-        work.append(2e-9 * output.numel() * per_output)
+        is_convolution = isinstance(module, nn.Conv2d)
+        per_output = module.weight[0].numel() if is_convolution else module.in_features
+        products.append(2e-9 * output.numel() * per_output)
+        sums.append(1e-9 * output.numel() if is_convolution and module.bias is not None else 0)
 
     weighted = [m for m in net.modules() if isinstance(m, (nn.Conv2d, nn.Linear))]
     hooks = [m.register_forward_hook(note) for m in weighted]
@@ -140,7 +140,7 @@ def count_gflop(net, data):
         net(data)
     for hook in hooks:
         hook.remove()
-    return sum(work), 3 * sum(work) - work[0]
+    return sum(products) + sum(sums), 3 * sum(products) - products[0] + 2 * sum(sums)
 
 
 def training_step(net, data, label):

@@ -1,40 +1,69 @@
-# The CUDA compiler, toolkit and cuDNN: all of them, or none and CREMA_HAS_CUDA stays OFF.
+# The CUDA compiler, toolkit and cuDNN: all of them, or none, and CREMA_HAS_CUDA stays OFF.
 
 # enable_language stops the configuration when there is no compiler, so look first, also where the
 # toolkit's installer puts it without touching PATH.
-if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX})
+if(CMAKE_CUDA_COMPILER)
+  set(crema_nvcc "${CMAKE_CUDA_COMPILER}")
+elseif(DEFINED ENV{CUDACXX})
+  set(crema_nvcc "$ENV{CUDACXX}")
+else()
   find_program(CREMA_NVCC nvcc
     HINTS ENV CUDA_HOME ENV CUDA_PATH
     PATHS /usr/local/cuda
     PATH_SUFFIXES bin)
   mark_as_advanced(CREMA_NVCC)
-  if(CREMA_NVCC)
-    set(CMAKE_CUDA_COMPILER "${CREMA_NVCC}")
-  endif()
+  set(crema_nvcc "${CREMA_NVCC}")
 endif()
 
-set(crema_cuda_missing "")
-if(CMAKE_CUDA_COMPILER OR DEFINED ENV{CUDACXX})
+# "" when CUDA can be used, else why not. The sources are C++20, which nvcc compiles from 12.0 on.
+function(crema_try_nvcc nvcc why)
+  set(${why} "" PARENT_SCOPE)
+  if(NOT nvcc)
+    set(${why} "nvcc was not found; put it on PATH or set CUDA_HOME" PARENT_SCOPE)
+    return()
+  endif()
+  execute_process(COMMAND "${nvcc}" --version OUTPUT_VARIABLE text ERROR_VARIABLE text)
+  if(NOT text MATCHES "release ([0-9.]+)")
+    set(${why} "${nvcc} does not say of which CUDA release it is" PARENT_SCOPE)
+  elseif(CMAKE_MATCH_1 VERSION_LESS 12)
+    set(${why} "${nvcc} is of CUDA ${CMAKE_MATCH_1}; 12.0 or later is needed" PARENT_SCOPE)
+  endif()
+endfunction()
+crema_try_nvcc("${crema_nvcc}" crema_cuda_missing)
+
+if(NOT crema_cuda_missing)
   # Native code for Turing, Ampere and Hopper; PTX of the last one for whatever comes after.
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS})
     set(CMAKE_CUDA_ARCHITECTURES 75-real 80-real 90)
   endif()
-  enable_language(CUDA)
-  find_package(CUDAToolkit REQUIRED)
-  find_package(CUDNN 8)
-  if(CUDNN_FOUND)
-    set(CREMA_HAS_CUDA ON)
-  else()
-    set(crema_cuda_missing "cuDNN")
+  # A compiler that does not work, since it knows no such host compiler, must not stop us either.
+  if(NOT CMAKE_CUDA_COMPILER)
+    unset(CMAKE_CUDA_COMPILER CACHE)
+    unset(CMAKE_CUDA_COMPILER)
+    set(ENV{CUDACXX} "${crema_nvcc}")
+    include(CheckLanguage)
+    check_language(CUDA)
   endif()
-else()
-  set(crema_cuda_missing "nvcc")
+  if(CMAKE_CUDA_COMPILER)
+    enable_language(CUDA)
+    find_package(CUDAToolkit 12)
+    find_package(CUDNN 8)
+    if(CUDAToolkit_FOUND AND CUDNN_FOUND)
+      set(CREMA_HAS_CUDA ON)
+    elseif(CUDAToolkit_FOUND)
+      set(crema_cuda_missing "cuDNN 8 or later was not found; set CUDNN_ROOT")
+    else()
+      set(crema_cuda_missing "the libraries of CUDA 12 or later were not found; set CUDAToolkit_ROOT")
+    endif()
+  else()
+    set(crema_cuda_missing "${crema_nvcc} does not compile here, see CMakeFiles/CMakeError.log; \
+CMAKE_CUDA_HOST_COMPILER names another compiler for it to work with")
+  endif()
 endif()
 
 if(NOT CREMA_HAS_CUDA)
   if(CREMA_CUDA STREQUAL "ON")
-    message(FATAL_ERROR "CREMA_CUDA=ON, but ${crema_cuda_missing} was not found; \
-put nvcc on PATH or set CUDA_HOME, and CUDNN_ROOT for cuDNN")
+    message(FATAL_ERROR "CREMA_CUDA=ON, but ${crema_cuda_missing}")
   endif()
-  message(STATUS "CUDA is off: ${crema_cuda_missing} was not found")
+  message(STATUS "CUDA is off: ${crema_cuda_missing}")
 endif()

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# An installed copy of Crema is found by find_package, and a program built against it classifies digits:
-# models/lenet/classify, with weights trained here on the digits that ship.
+# An installed copy of Crema is found by find_package and by pkg-config, and a program built against it
+# either way classifies digits: models/lenet/classify, with weights trained here on the digits that ship.
 #   embedding_test.sh SOURCE_DIR SHARED_DIR   (CREMA_BUILD_DIR names the build to install)
 set -euo pipefail
 source_dir=$1
@@ -16,6 +16,14 @@ cmake --install "$build_dir" --prefix "$work/installed" >"$work/install.log"
 cmake -S "$source_dir/models/lenet/classify" -B "$work/classify" -DCMAKE_PREFIX_PATH="$work/installed" \
   >"$work/configure.log"
 cmake --build "$work/classify" >"$work/build.log" || { cat "$work/build.log"; exit 1; }
+
+# The original pkg-config, unlike pkgconf, refuses a field that comes twice.
+pc=$(find "$work/installed" -name crema.pc)
+twice=$(sed -n 's/^\([A-Z][A-Za-z.]*\):.*/\1/p' "$pc" | sort | uniq -d)
+[[ -z $twice ]] || { echo "$pc has '$twice' twice"; exit 1; }
+flags=$(PKG_CONFIG_PATH=${pc%/*} pkg-config --cflags --libs crema)
+# shellcheck disable=SC2086  # words are meant
+"${CXX:-c++}" -std=c++20 "$source_dir/models/lenet/classify/classify.cpp" -o "$work/by_pkg_config" $flags
 
 crema=$work/installed/bin/crema
 mkdir "$work/digits"
@@ -39,8 +47,12 @@ for ((i = 0; i < count; ++i)); do
     >"$work/$(printf %03d "$i").pgm" || true
 done
 labels=$(tail -c +9 "$work/labels" | head -c $count | od -An -v -tu1 -w1 | tr -d ' ')
-answers=$("$work/classify/classify" "$source_dir/models/lenet/deploy.prototxt" \
-  "$work/lenet_iter_300.caffemodel" "$work"/0*.pgm | sed 's/.*: \([0-9]\) .*/\1/')
+classify() {
+  "$1" "$source_dir/models/lenet/deploy.prototxt" "$work/lenet_iter_300.caffemodel" "$work"/0*.pgm
+}
+lines=$(classify "$work/classify/classify")
+[[ $lines == "$(classify "$work/by_pkg_config")" ]] || { echo "the two programs disagree"; exit 1; }
+answers=$(sed 's/.*: \([0-9]\) .*/\1/' <<<"$lines")
 right=$(paste <(echo "$labels") <(echo "$answers") | awk '$1 == $2' | wc -l)
 echo "$right of $count digits right"
 ((right >= count * 8 / 10))
