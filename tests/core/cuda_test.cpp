@@ -124,7 +124,18 @@ TEST_F(Cuda, AnEmptyBatchLeavesStoredStatisticsAlone) {
   for (int i = 0; i < 3; ++i) EXPECT_EQ(run.param(i), c.params[i]) << i;
 }
 
-// LeNet with all that nets have beside: fusions, a normalization, a layer without a kernel.
+TEST_F(Cuda, AccuracyCountsAsTheCpuDoes) {
+  const LayerCase c{
+      .layer = "layer { type: 'Accuracy' accuracy_param { top_k: 2 ignore_label: 3 } }",
+      .bottoms = {uniform({3, 7, 5}), labels({3, 5}, 7)},
+      .tops = 2};
+  LayerRun cpu(c), gpu(c, {.engine = "cuda", .device = DeviceType::cuda});
+  cpu.forward();
+  gpu.forward();
+  for (int i = 0; i < 2; ++i) expect_close(gpu.top(i), cpu.top(i), {1e-6, 1e-6}, concat("top ", i));
+}
+
+// LeNet with all that nets have beside: fusions, a normalization, a layer that runs on the CPU.
 constexpr const char* kNet = R"(
   layer { name: "data" type: "Input" top: "data" top: "label"
           input_param { shape { dim: 8 dim: 1 dim: 28 dim: 28 } shape { dim: 8 } } }
@@ -132,7 +143,7 @@ constexpr const char* kNet = R"(
           param { lr_mult: 2 decay_mult: 0 }
           convolution_param { num_output: 20 kernel_size: 5 weight_filler { type: "xavier" } } }
   layer { name: "pool1" type: "Pooling" bottom: "conv1" top: "pool1"
-          pooling_param { kernel_size: 2 stride: 2 } }
+          pooling_param { kernel_size: 2 stride: 2 } engine: "reference" }
   layer { name: "conv2" type: "Convolution" bottom: "pool1" top: "conv2"
           convolution_param { num_output: 50 kernel_size: 5 weight_filler { type: "xavier" } } }
   layer { name: "norm2" type: "BatchNorm" bottom: "conv2" top: "conv2" }
