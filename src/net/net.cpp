@@ -288,8 +288,9 @@ Blob& Net::blob(const std::string& name) {
   const std::vector<Blob*> versions = blob_versions(name);
   Value& value = plan_->value(plan_->versions[name].back());
   if (value.gone) {
-    throw Error("blob '", name, "' was fused into layer '",
-                plan_->node(value.producer).layer->name(),
+    const Node* node = &plan_->node(value.producer);
+    while (!node->scheduled()) node = &plan_->node(node->absorbed_into);
+    throw Error("blob '", name, "' was fused into layer '", node->layer->name(),
                 "'; name it in NetOptions::keep, or build the net without fusion");
   }
   if (!value.reserved) {
