@@ -159,22 +159,6 @@ class Progress {
   double seconds_ = 0, waited_ = 0, recent_seconds_ = 0, recent_waited_ = 0;
 };
 
-void load_weights(Solver& solver, const std::vector<std::string>& files, bool strict) {
-  for (const auto& file : files) {
-    LOG(INFO) << "Finetuning from " << file << ": "
-              << solver.net().load_weights(file, strict).str();
-  }
-}
-
-std::vector<std::string> weight_files(const SolverParameter& param) {
-  if (!FLAGS_weights.empty()) return split_list(FLAGS_weights);
-  std::vector<std::string> files;
-  for (const auto& entry : param.weights()) {
-    for (const auto& file : split_list(entry)) files.push_back(file);
-  }
-  return files;
-}
-
 int train(const std::vector<std::string>& arguments) {
   require(arguments.empty(), "train takes no argument '", arguments.empty() ? "" : arguments[0],
           "'; give the solver with --solver=FILE");
@@ -190,6 +174,9 @@ int train(const std::vector<std::string>& arguments) {
   options.stages = split_list(FLAGS_stage);
   options.fuse = FLAGS_fuse;
   if (FLAGS_seed >= 0) options.seed = static_cast<uint64_t>(FLAGS_seed);
+  if (!FLAGS_weights.empty()) options.weights = split_list(FLAGS_weights);
+  if (!FLAGS_snapshot.empty()) options.weights.emplace();  // a snapshot has its own
+  options.strict_weights = FLAGS_strict;
   Solver solver(FLAGS_solver, context, options);
 
   Progress progress(solver, param);
@@ -197,8 +184,6 @@ int train(const std::vector<std::string>& arguments) {
   if (!FLAGS_snapshot.empty()) {
     LOG(INFO) << "Resuming from " << FLAGS_snapshot;
     solver.restore(FLAGS_snapshot);
-  } else {
-    load_weights(solver, weight_files(param), FLAGS_strict);
   }
   const MemoryPlan memory = solver.net().memory();
   LOG(INFO) << "Solving " << solver.net().name() << " on " << context.threads()

@@ -21,6 +21,10 @@ struct SolverOptions {
   bool fuse = true;
   /// The seed to use, whatever the solver's random_seed or the state of restore() says.
   std::optional<uint64_t> seed = {};
+  /// Weights files to start from, one after the other, instead of the solver's `weights`.
+  std::optional<std::vector<std::string>> weights = {};
+  /// Every parameter has to be in those files, and every layer of theirs in the net.
+  bool strict_weights = false;
 };
 
 /// What a request (a signal, a callback) asks of the running solver.
@@ -67,7 +71,7 @@ class Solver {
   double rate() const;
 
   /// Trains to max_iter, testing and snapshotting on the way. Returns false when stopped by
-  /// request.
+  /// request. Error where the solver has no max_iter.
   bool solve();
   /// Trains `iterations` more; likewise.
   bool step(int iterations);
@@ -78,7 +82,8 @@ class Solver {
   /// Writes PREFIX_iter_N.caffemodel and .solverstate; returns the latter's path. Each is written
   /// beside, synced and renamed: what stands under the final name is whole.
   std::string snapshot();
-  /// Continues from a .solverstate: weights, history, iteration, data cursor, engine choices.
+  /// Continues from a .solverstate: weights (those beside it, or else as it names them), history,
+  /// iteration, data cursor, seed, engine choices.
   void restore(const std::string& solverstate);
 
   /// Asked before each iteration and each batch of a test. `snapshot` takes one in any case, `stop`

@@ -39,15 +39,16 @@ void check_images_only(const PoolingParameter& settings) {
           " as that of the channels is not there; channels are axis 1");
 }
 
-int64_t outputs(const PoolingAxis& axis, bool round_up) {
+int64_t outputs(const PoolingAxis& axis, bool round_up, bool padded) {
   const int64_t room = axis.size + 2 * axis.pad - axis.kernel;
   // A window that fits nowhere may still hang over the far border, by less than a stride.
   const int64_t least = round_up ? 1 - axis.stride : 0;
   require(room >= least, "kernel ", axis.kernel, " exceeds the padded input ",
           axis.size + 2 * axis.pad, "; reduce kernel_size or add pad");
   int64_t out = room < 0 ? 1 : (room + (round_up ? axis.stride - 1 : 0)) / axis.stride + 1;
-  // Each window has to start inside the input (or the padding before it).
-  if ((out - 1) * axis.stride >= axis.size + axis.pad) --out;
+  // The last window has to start inside the input (or the padding before it); as published, only
+  // where there is padding.
+  if (padded && (out - 1) * axis.stride >= axis.size + axis.pad) --out;
   return out;
 }
 
@@ -116,8 +117,9 @@ void PoolingLayer::reshape(Blobs bottom, Blobs top) {
     y.kernel = y.size;
     x.kernel = x.size;
   }
-  y.out = outputs(y, round_up_);
-  x.out = outputs(x, round_up_);
+  const bool padded = y.pad > 0 || x.pad > 0;
+  y.out = outputs(y, round_up_, padded);
+  x.out = outputs(x, round_up_, padded);
   require(windows_.plane() <= std::numeric_limits<int32_t>::max(), "an image of ", y.size, "x",
           x.size, " has more than 2^31 pixels");
   for (Blob* blob : top) blob->reshape({shape[0], shape[1], y.out, x.out});
@@ -127,6 +129,20 @@ Flops PoolingLayer::flops(Blobs, Blobs top) const {
   const double outputs = static_cast<double>(top[0]->count());
   const double cells = outputs * static_cast<double>(windows_.y.kernel * windows_.x.kernel);
   return {cells, remembers_choice() ? outputs : cells};
+}
+
+bool PoolingLayer::commutes_with(const Activation& activation) const {
+  return method_ == Method::maximum && activation.kind == Activation::Kind::relu &&
+         activation.alpha >= 0;
+}
+
+bool PoolingLayer::absorb(Layer& next) {
+  const std::optional<Activation> activation = next.activation();
+  if (rectifies_ || !activation || activation->alpha != 0 || !commutes_with(*activation)) {
+    return false;
+  }
+  rectifies_ = true;
+  return true;
 }
 
 bool PoolingLayer::remembers_choice() const { return method_ == Method::maximum || samples(); }
@@ -152,6 +168,7 @@ template <class T>
 void PoolingLayer::forward_as(Blobs bottom, Blobs top) {
   const PoolingForward<T> body{windows_,
                                method_,
+                               rectifies_,
                                samples(),
                                chance(),
                                bottom[0]->data.host<T>(),

@@ -27,8 +27,8 @@ class PoolingCuda : public Engine {
       int32_t* choice = remembers(layer) ? choice_.device_overwrite<int32_t>(backend) : nullptr;
       T* mask = top.size() > 1 ? top[1]->data.template device_overwrite<T>(backend) : nullptr;
       cuda_for_each(backend, top[0]->count(),
-                    PoolingForward<T>{pooling.windows(), pooling.method(), pooling.samples(),
-                                      pooling.chance(), in, out, choice, mask});
+                    PoolingForward<T>{pooling.windows(), pooling.method(), pooling.rectifies(),
+                                      pooling.samples(), pooling.chance(), in, out, choice, mask});
     });
   }
 

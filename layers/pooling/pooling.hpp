@@ -19,12 +19,17 @@ class PoolingLayer : public Layer {
   void setup(Blobs bottom, Blobs top) override;
   void reshape(Blobs bottom, Blobs top) override;
   Flops flops(Blobs bottom, Blobs top) const override;
+  /// A maximum takes over a ReLU, also from in front of it, where there are more values.
+  bool commutes_with(const Activation& activation) const override;
+  bool absorb(Layer& next) override;
 
   void forward_cpu(Blobs bottom, Blobs top) override;
   void backward_cpu(Blobs top, const std::vector<bool>& propagate, Blobs bottom) override;
 
   Method method() const { return method_; }
   const PoolingWindows& windows() const { return windows_; }
+  /// A ReLU follows the maximum.
+  bool rectifies() const { return rectifies_; }
   /// The output is drawn from the window.
   bool samples() const { return method_ == Method::stochastic && phase() == Phase::train; }
   /// The random numbers of the present pass.
@@ -43,7 +48,7 @@ class PoolingLayer : public Layer {
   void backward_as(Blobs top, Blobs bottom);
 
   Method method_ = Method::maximum;
-  bool global_ = false, round_up_ = true;
+  bool global_ = false, round_up_ = true, rectifies_ = false;
   PoolingWindows windows_;
   std::vector<int32_t> choice_;  // within the plane, an output: (N, C, out_h, out_w)
   uint64_t stream_ = 0;

@@ -6,8 +6,8 @@
 
 namespace crema {
 
-/// Output o covers the inputs [begin(o), end(o)), which are never none. Device code may call what
-/// is constexpr.
+/// Output o covers the inputs [begin(o), end(o)): none where the last window starts behind the
+/// image (has_empty()). Device code may call what is constexpr.
 struct PoolingAxis {
   int64_t size = 1;  // inputs
   int64_t out = 1;   // outputs
@@ -22,6 +22,7 @@ struct PoolingAxis {
     return std::min(start(o) + kernel, size + pad) - start(o);
   }
   constexpr int64_t extent(int64_t o) const { return end(o) - begin(o); }
+  constexpr bool has_empty() const { return extent(out - 1) <= 0; }
 
   /// The outputs whose windows hold input i: [first_cover(i), last_cover(i)), perhaps none.
   constexpr int64_t first_cover(int64_t i) const {

@@ -3,15 +3,21 @@
 //   planes   (H, W): one channel of a contiguous tensor
 //   pixels   (H, W, channels): a channels_last image, or one block of channels of a blocked one
 //
-// The choice of a maximum is its cell in the window, ky * kernel_w + kx, as uint8_t or int32_t.
+// The choice of a maximum is its cell in the window, ky * kernel_w + kx, as uint8_t or int32_t, or
+// kNone.
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "layers/pooling/pooling_axis.hpp"
 
 namespace crema {
+
+/// No cell of the window gets a gradient.
+template <class Choice>
+inline constexpr Choice kNone = std::numeric_limits<Choice>::max();
 
 /// The problem, with what kernels would otherwise compute again and again.
 struct PoolingPlan {

@@ -19,6 +19,9 @@ struct PoolingWindows {
   CREMA_FUNCTOR int64_t plane() const { return y.size * x.size; }
   CREMA_FUNCTOR int64_t outputs() const { return y.out * x.out; }
 
+  CREMA_FUNCTOR bool is_empty(int64_t oy, int64_t ox) const {
+    return y.extent(oy) <= 0 || x.extent(ox) <= 0;
+  }
   /// Calls body with the places, within the plane, of the window of output (oy, ox).
   template <class Body>
   CREMA_FUNCTOR void each(int64_t oy, int64_t ox, const Body& body) const {
@@ -56,13 +59,17 @@ struct PoolingWeighted {
   }
 };
 
+/// What a choice says where no input gets a gradient: ReLU held the maximum back.
+inline constexpr int32_t kNoChoice = -1;
+
 /// Body for outputs. choice, the place within the plane, and mask, the same as a value, may be
 /// null.
 template <class T>
 struct PoolingForward {
   PoolingWindows windows;
   PoolingMethod method;
-  bool samples;  // stochastic: draws, or else takes the weighted average
+  bool rectifies;  // a ReLU follows the maximum
+  bool samples;    // stochastic: draws, or else takes the weighted average
   PoolingChance chance;
   const T* in;
   T* out;
@@ -72,13 +79,19 @@ struct PoolingForward {
   CREMA_FUNCTOR void operator()(int64_t o) const {
     const int64_t ox = o % windows.x.out, oy = o / windows.x.out % windows.y.out;
     const T* const plane = in + o / windows.outputs() * windows.plane();
+    if (windows.is_empty(oy, ox)) {
+      out[o] = T{0};
+      if (choice) choice[o] = kNoChoice;
+      if (mask) mask[o] = T{-1};
+      return;
+    }
     int64_t chosen = windows.y.begin(oy) * windows.x.size + windows.x.begin(ox);
     if (method == PoolingMethod::maximum) {
       // NaN, which alone differs from itself, wins and stays.
       windows.each(oy, ox, [&](int64_t i) {
         if (plane[i] > plane[chosen] || plane[i] != plane[i]) chosen = i;
       });
-      out[o] = plane[chosen];
+      out[o] = rectifies && plane[chosen] < T{0} ? T{0} : plane[chosen];
     } else if (method == PoolingMethod::average) {
       T sum = 0;
       windows.each(oy, ox, [&](int64_t i) { sum += plane[i]; });
@@ -97,7 +110,8 @@ struct PoolingForward {
       const PoolingWeighted<T> weighted(windows, plane, oy, ox);
       out[o] = weighted.sum == T{0} ? T{0} : weighted.squares / weighted.sum;
     }
-    if (choice) choice[o] = static_cast<int32_t>(chosen);
+    const bool held_back = rectifies && !(out[o] > T{0});
+    if (choice) choice[o] = held_back ? kNoChoice : static_cast<int32_t>(chosen);
     if (mask) mask[o] = static_cast<T>(chosen);
   }
 };

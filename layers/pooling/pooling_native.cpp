@@ -1,5 +1,6 @@
 #include "layers/pooling/pooling_native.hpp"
 
+#include "backend/cpu/simd.hpp"
 #include "backend/parallel.hpp"
 #include "backend/pointwise.hpp"
 #include "layers/pooling/pooling.hpp"
@@ -7,9 +8,20 @@
 namespace crema {
 namespace {
 
-constexpr int64_t kCellsOfByte = 256;
+constexpr int64_t kCellsOfByte = 255;  // one value is kNone
 /// Inputs that are worth a thread.
 constexpr int64_t kThreadInputs = 8192;
+
+/// y through ReLU; where it holds y back, no input gets a gradient. choice may be null.
+template <class Choice>
+[[gnu::always_inline]] inline void rectify_outputs(float* y, Choice* choice, int64_t n) {
+  if (choice) {
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) choice[i] = y[i] > 0 ? choice[i] : kNone<Choice>;
+  }
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) y[i] = y[i] < 0 ? 0 : y[i];
+}
 
 }  // namespace
 
@@ -22,6 +34,8 @@ std::vector<FormatOption> PoolingNative::options(Layer& layer, Blobs bottom, Blo
     why = "it has no stochastic pooling";
   } else if (top.size() > 1) {
     why = "it has no second top";
+  } else if (pooling.windows().y.has_empty() || pooling.windows().x.has_empty()) {
+    why = "it has no windows behind the image";
   } else {
     return same_format_options(bottom[0]->shape(), true);
   }
@@ -32,6 +46,7 @@ void PoolingNative::prepare(Layer& layer, Blobs bottom, Blobs top) {
   const auto& pooling = static_cast<const PoolingLayer&>(layer);
   const Tensor& in = bottom[0]->data;
   maximum_ = pooling.method() == PoolingLayer::Method::maximum;
+  rectifies_ = pooling.rectifies();
   planes_ = in.format() == Format::contiguous;
   const int64_t channels = in.shape()[1], block = block_of(in.format());
   int64_t of_pixel = planes_ ? 1 : channels;
@@ -67,9 +82,19 @@ void PoolingNative::forward_maximum(const float* in, float* out) {
     const float* x = in + image * plan_.inputs();
     float* y = out + image * plan_.outputs();
     Choice* chosen = choice ? choice + image * plan_.outputs() : nullptr;
-    if (planes_) return max_pool_plane(plan_, x, y, chosen);
-    max_pool_row(plan_, row, x, y, chosen);
+    if (planes_) {
+      max_pool_plane(plan_, x, y, chosen);
+    } else {
+      max_pool_row(plan_, row, x, y, chosen);
+    }
+    if (rectifies_) rectify(row, y, chosen);
   });
+}
+
+template <class Choice>
+void PoolingNative::rectify(int64_t row, float* y, Choice* choice) const {
+  const int64_t count = plan_.outputs() / (planes_ ? 1 : plan_.y.out), at = row * count;
+  vectorized<rectify_outputs<Choice>>(y + at, choice ? choice + at : nullptr, count);
 }
 
 template <class Choice>

@@ -23,10 +23,12 @@ class PoolingNative : public Engine {
   template <class Choice>
   void forward_maximum(const float* in, float* out);
   template <class Choice>
+  void rectify(int64_t row, float* y, Choice* choice) const;
+  template <class Choice>
   void backward_maximum(const float* dy, float* dx) const;
 
   PoolingPlan plan_;
-  bool maximum_ = true;
+  bool maximum_ = true, rectifies_ = false;
   bool planes_ = true;  // contiguous; else pixels
   int64_t images_ = 0;  // planes, or images of pixels
   Tensor choice_;       // of a maximum, laid out like the top; where the layer trains

@@ -288,6 +288,7 @@ void max_unpool_plane(const PoolingPlan& plan, const float* dy, const Choice* ch
   for (int64_t oy = 0; oy < y.out; ++oy) {
     for (int64_t ox = 0; ox < x.out; ++ox) {
       const int64_t o = oy * x.out + ox;
+      if (choice[o] == kNone<Choice>) continue;
       const int64_t cell = kByte ? places[choice[o]] : place(choice[o]);
       dx[y.start(oy) * x.size + x.start(ox) + cell] += dy[o];
     }

@@ -24,7 +24,19 @@ endforeach()
 if(crema_proto_outputs)
   add_library(crema_proto OBJECT ${crema_proto_outputs})
   crema_base_flags(crema_proto)
-  target_compile_options(crema_proto PRIVATE -w)
+  # Most of the time goes into the headers of protobuf's runtime and into code that runs once, when
+  # a file is read.
+  target_compile_options(crema_proto PRIVATE -w -O1)
+  target_precompile_headers(crema_proto PRIVATE
+    <google/protobuf/descriptor.h>
+    <google/protobuf/extension_set.h>
+    <google/protobuf/generated_enum_reflection.h>
+    <google/protobuf/generated_message_reflection.h>
+    <google/protobuf/message.h>
+    <google/protobuf/reflection_ops.h>
+    <google/protobuf/repeated_field.h>
+    <google/protobuf/unknown_field_set.h>
+    <google/protobuf/wire_format.h>)
   target_include_directories(crema_proto PRIVATE "${CREMA_GENERATED_DIR}")
   target_link_libraries(crema_proto PRIVATE protobuf::libprotobuf)
 endif()

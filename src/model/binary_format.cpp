@@ -11,10 +11,10 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <charconv>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <limits>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -32,7 +32,8 @@ using google::protobuf::io::CodedInputStream;
 using google::protobuf::io::FileInputStream;
 using google::protobuf::io::FileOutputStream;
 
-constexpr int kMostBytes = std::numeric_limits<int>::max();
+constexpr int kMostBytes = static_cast<int>(kMostMessageBytes);
+constexpr std::string_view kUnfinished = ".tmp.";  // and the writing process
 
 // A file descriptor that is closed with it.
 class OpenFile {
@@ -127,7 +128,7 @@ void read_binary_proto(const std::string& path, Message& out) {
   struct stat status {};
   ::fstat(file.get(), &status);
   require(status.st_size <= kMostBytes, "cannot read '", path, "': it has ", status.st_size,
-          " bytes, and a protocol buffer at most ", kMostBytes, "; save the weights as HDF5");
+          " bytes, and a protocol buffer at most ", kMostBytes);
 
   FileInputStream stream(file.get());
   bool parsed;
@@ -156,15 +157,23 @@ void read_binary_proto(const std::string& path, Message& out) {
   }
 }
 
+int writer_of_unfinished(std::string_view name) {
+  const size_t at = name.rfind(kUnfinished);
+  if (at == std::string_view::npos) return 0;
+  const std::string_view digits = name.substr(at + kUnfinished.size());
+  int writer = 0;
+  const auto [end, error] = std::from_chars(digits.begin(), digits.end(), writer);
+  return error == std::errc() && end == digits.end() ? writer : 0;
+}
+
 void write_binary_proto_atomically(const std::string& path, const Message& message) {
   const size_t size = message.ByteSizeLong();
   require(size <= static_cast<size_t>(kMostBytes), "cannot write '", path, "': it would have ",
-          size, " bytes, and a protocol buffer at most ", kMostBytes,
-          "; use snapshot_format: HDF5");
+          size, " bytes, and a protocol buffer at most ", kMostBytes);
 
   const std::filesystem::path parent = std::filesystem::path(path).parent_path();
   const std::string folder = parent.empty() ? "." : parent.string();
-  const std::string beside = concat(path, ".tmp.", ::getpid());
+  const std::string beside = concat(path, kUnfinished, ::getpid());
   const auto fail = [&](int reason) {
     ::unlink(beside.c_str());
     throw Error("cannot write '", path, "': ", std::strerror(reason),

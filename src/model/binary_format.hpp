@@ -1,13 +1,18 @@
 // Reads and writes binary protocol buffers: .caffemodel, .solverstate, .binaryproto.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace google::protobuf {
 class Message;
 }
 
 namespace crema {
+
+/// What one file, that is one protocol buffer, can hold.
+inline constexpr int64_t kMostMessageBytes = INT32_MAX;
 
 /// Reads the file into `out`, which loses what it held. Fields that `out` does not know are kept
 /// and written again. Whatever the bytes are, the result is a message or an Error: when there is no
@@ -22,5 +27,8 @@ void read_binary_proto(const std::string& path, google::protobuf::Message& out);
 /// time.
 void write_binary_proto_atomically(const std::string& path,
                                    const google::protobuf::Message& message);
+
+/// The process that was writing the file beside some other that has this name; 0 where it is none.
+int writer_of_unfinished(std::string_view name);
 
 }  // namespace crema

@@ -21,9 +21,8 @@ RatePolicy::RatePolicy(const SolverParameter& param)
   if (found == names.end()) {
     std::string list;
     for (const auto& known : names) list += (list.empty() ? "" : ", ") + known;
-    const std::string hint = nearest_name(name, names);
-    throw Error("lr_policy '", name, "' is unknown",
-                hint.empty() ? "" : "; did you mean '" + hint + "'?", " Policies: ", list);
+    throw Error("lr_policy '", name, "' is unknown", did_you_mean(name, names),
+                " Policies: ", list);
   }
   kind_ = static_cast<Kind>(found - names.begin());
   auto need = [&](bool given, const char* field) {
@@ -66,15 +65,12 @@ double RatePolicy::rate(int iteration) const {
     case Kind::fixed:
       return base_;
     case Kind::step:
-      return base_ * std::pow(gamma_, iteration / step_);
+    case Kind::multistep:
+      return base_ * std::pow(gamma_, steps_passed(iteration));
     case Kind::exp:
       return base_ * std::pow(gamma_, i);
     case Kind::inv:
       return base_ * std::pow(1 + gamma_ * i, -power_);
-    case Kind::multistep: {
-      const auto passed = std::upper_bound(steps_.begin(), steps_.end(), iteration);
-      return base_ * std::pow(gamma_, static_cast<double>(passed - steps_.begin()));
-    }
     case Kind::poly:
       // A resumed run may stand past the end; the rate is then 0, not the power of a negative.
       return base_ * std::pow(std::max(0.0, 1 - i / max_iter_), power_);
@@ -82,6 +78,13 @@ double RatePolicy::rate(int iteration) const {
       return base_ / (1 + std::exp(-gamma_ * (i - step_)));
   }
   return base_;
+}
+
+int RatePolicy::steps_passed(int iteration) const {
+  if (kind_ == Kind::step) return iteration / step_;
+  if (kind_ != Kind::multistep) return 0;
+  return static_cast<int>(std::upper_bound(steps_.begin(), steps_.end(), iteration) -
+                          steps_.begin());
 }
 
 }  // namespace crema

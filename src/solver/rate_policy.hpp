@@ -17,6 +17,8 @@ class RatePolicy {
   explicit RatePolicy(const SolverParameter& param);
 
   double rate(int iteration) const;
+  /// How often "step" or "multistep" has lowered the rate by then; 0 for the others.
+  int steps_passed(int iteration) const;
 
  private:
   enum class Kind { fixed, step, exp, inv, multistep, poly, sigmoid };

@@ -3,9 +3,12 @@
 #include <google/protobuf/descriptor.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <set>
+#include <sstream>
 
+#include "model/binary_format.hpp"
 #include "proto/solver.pb.h"
 
 namespace crema {
@@ -44,14 +47,15 @@ SolverNets resolve_nets(const SolverParameter& param, const SolverOptions& optio
   require(given == 1, "the solver names ", given,
           " training nets; keep one of net, net_param, train_net, train_net_param");
   auto from_file = [&](const std::string& file, const NetOptions& net) {
-    return NetSource{locate(file, solver_file), nullptr, net};
+    return NetSource{locate(file, solver_file), nullptr, "", net};
   };
   const NetOptions train =
       net_options(options, Phase::train, param.has_train_state() ? &param.train_state() : nullptr);
   if (param.has_net()) nets.train = from_file(param.net(), train);
   if (param.has_train_net()) nets.train = from_file(param.train_net(), train);
-  if (param.has_net_param()) nets.train = {"", &param.net_param(), train};
-  if (param.has_train_net_param()) nets.train = {"", &param.train_net_param(), train};
+  if (param.has_net_param()) nets.train = {"", &param.net_param(), "net_param", train};
+  if (param.has_train_net_param())
+    nets.train = {"", &param.train_net_param(), "train_net_param", train};
 
   // Test nets: test_net_param, then test_net, then as many of `net` as test_iter has left.
   const int own = param.test_net_param_size() + param.test_net_size();
@@ -72,7 +76,7 @@ SolverNets resolve_nets(const SolverParameter& param, const SolverOptions& optio
         net_options(options, Phase::test, param.test_state_size() ? &param.test_state(i) : nullptr);
     const int file = i - param.test_net_param_size();
     if (i < param.test_net_param_size()) {
-      nets.tests.push_back({"", &param.test_net_param(i), net});
+      nets.tests.push_back({"", &param.test_net_param(i), concat("test_net_param[", i, "]"), net});
     } else if (file < param.test_net_size()) {
       nets.tests.push_back(from_file(param.test_net(file), net));
     } else {
@@ -167,6 +171,25 @@ std::string snapshot_prefix(const SolverParameter& param, const std::string& sol
     return (fs::path(param.snapshot_prefix()) / fs::path(stem).filename()).string();
   }
   return param.snapshot_prefix();
+}
+
+std::vector<std::string> weight_files(const SolverParameter& param) {
+  std::vector<std::string> files;
+  for (const std::string& entry : param.weights()) {
+    std::istringstream names(entry);
+    for (std::string name; std::getline(names, name, ',');) {
+      if (!name.empty()) files.push_back(name);
+    }
+  }
+  return files;
+}
+
+void check_snapshot_size(size_t weights, size_t histories) {
+  const size_t largest = weights * std::max<size_t>(histories, 1);
+  require(largest < static_cast<size_t>(kMostMessageBytes),
+          "snapshots cannot be written: a file of one would have ", largest / 1000000,
+          " MB, and the published format takes at most ", kMostMessageBytes / 1000000,
+          "; train without them (snapshot: 0 snapshot_after_train: false), or a smaller net");
 }
 
 void check_snapshot_place(const std::string& prefix, size_t bytes) {

@@ -14,6 +14,7 @@ class NetParameter;
 struct NetSource {
   std::string file;                       // empty: inline
   const NetParameter* inlined = nullptr;  // belongs to the SolverParameter
+  std::string place;                      // of an inline one in it, such as "test_net_param[1]"
   NetOptions options;                     // phase, level, stages
 };
 
@@ -36,6 +37,12 @@ void check_settings(const SolverParameter& param, std::vector<std::string>& note
 /// Prefix of snapshot files: snapshot_prefix, or the solver's file name without its ending. A
 /// folder gets the solver's name appended.
 std::string snapshot_prefix(const SolverParameter& param, const std::string& solver_file);
+
+/// The files of the solver's `weights`, each entry of which may name several, joined by commas.
+std::vector<std::string> weight_files(const SolverParameter& param);
+
+/// Error when weights of so many bytes, or `histories` times as many, do not fit a file.
+void check_snapshot_size(size_t weights, size_t histories);
 
 /// Error when no snapshot of `bytes` could be written under the prefix: no such folder, no right to
 /// write, no space.

@@ -1,8 +1,12 @@
 #include "solver/snapshot.hpp"
 
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
 #include <filesystem>
 
 #include "backend/tuner.hpp"
+#include "core/dispatch.hpp"
 #include "crema/parameter_arena.hpp"
 #include "model/binary_format.hpp"
 #include "proto/solver.pb.h"
@@ -41,16 +45,16 @@ void load_segment(const BlobProto& from, const ParameterArena::Segment& segment,
   require(given == segment.count, "the state's history for parameter ", segment.index,
           " of layer '", segment.layer, "' has ", given, " values, the net ", segment.count,
           "; it belongs to another net");
-  auto value = [&](int i) {
-    return from.double_data_size() ? from.double_data(i) : static_cast<double>(from.data(i));
-  };
-  for (int i = 0; i < static_cast<int>(segment.count); ++i) {
-    if (to.dtype() == DType::f64) {
-      to.host_mut<double>()[segment.offset + i] = value(i);
+  dispatch_float(to.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    T* const values = to.host_mut<T>() + segment.offset;
+    const auto as_value = [](auto value) { return static_cast<T>(value); };
+    if (from.double_data_size()) {
+      std::transform(from.double_data().begin(), from.double_data().end(), values, as_value);
     } else {
-      to.host_mut<float>()[segment.offset + i] = static_cast<float>(value(i));
+      std::transform(from.data().begin(), from.data().end(), values, as_value);
     }
-  }
+  });
 }
 
 }  // namespace
@@ -80,7 +84,7 @@ std::string write_snapshot(const std::string& prefix, const RunState& run, bool 
   SolverState state;
   state.set_iter(run.iteration);
   state.set_learned_net(weights);
-  state.set_current_step(run.current_step);
+  state.set_current_step(run.steps_passed);
   for (const Tensor& history : *run.history) {
     for (const auto& segment : run.train->params().segments()) {
       save_segment(history, segment, *state.add_history());
@@ -92,9 +96,8 @@ std::string write_snapshot(const std::string& prefix, const RunState& run, bool 
     cursor->set_epoch(at.epoch);
     cursor->set_position(at.position);
   }
-  const Context& context = run.train->context();
-  state.set_seed(context.seed());
-  for (const auto& [problem, choice] : context.tuner().decisions()) {
+  state.set_seed(run.seed);
+  for (const auto& [problem, choice] : run.train->context().tuner().decisions()) {
     auto* record = state.add_tuning();
     record->set_problem(problem);
     record->set_choice(choice);
@@ -102,6 +105,20 @@ std::string write_snapshot(const std::string& prefix, const RunState& run, bool 
   const std::string path = stem + ".solverstate";
   write_binary_proto_atomically(path, state);
   return path;
+}
+
+void remove_unfinished(const std::string& prefix) {
+  fs::path folder = fs::path(prefix).parent_path();
+  if (folder.empty()) folder = ".";
+  const std::string stem = fs::path(prefix).filename().string() + "_iter_";
+  std::error_code unreadable;
+  for (const auto& entry : fs::directory_iterator(folder, unreadable)) {
+    const std::string name = entry.path().filename().string();
+    const int writer = name.starts_with(stem) ? writer_of_unfinished(name) : 0;
+    const bool gone = writer > 0 && ::kill(writer, 0) != 0 && errno == ESRCH;
+    std::error_code ignored;  // somebody else may have been faster
+    if (gone) fs::remove(entry.path(), ignored);
+  }
 }
 
 void read_state(const std::string& path, SolverState& state) {
@@ -128,9 +145,11 @@ void restore_tuning(const SolverState& state, Context& context) {
 }
 
 std::string weights_of(const SolverState& state, const std::string& path) {
-  if (fs::exists(state.learned_net())) return state.learned_net();
+  // The name is relative to where that run was started: in another folder the same name may be
+  // another run's.
   const fs::path beside = fs::path(path).parent_path() / fs::path(state.learned_net()).filename();
   if (!state.learned_net().empty() && fs::exists(beside)) return beside.string();
+  if (fs::exists(state.learned_net())) return state.learned_net();
   throw Error("its weights '", state.learned_net(),
               "' are neither there nor beside it; put the "
               ".caffemodel of the same snapshot next to it")
@@ -148,7 +167,6 @@ void restore_state(const SolverState& state, RunState& run) {
     for (const auto& segment : segments) load_segment(state.history(blob++), segment, history);
   }
   run.iteration = state.iter();
-  run.current_step = state.current_step();
   RecordCursors cursors;
   for (const auto& cursor : state.data_cursor()) {
     cursors[cursor.layer()] = {cursor.epoch(), cursor.position()};

@@ -18,7 +18,8 @@ using RecordCursors = std::map<std::string, RecordCursor>;
 /// What a .solverstate holds beside the weights' file name.
 struct RunState {
   int iteration = 0;
-  int current_step = 0;
+  int steps_passed = 0;  // how often the policy has lowered the rate; to save, for published tools
+  uint64_t seed = 0;     // to save
   std::vector<Tensor>* history = nullptr;  // each of the arena's size
   Net* train = nullptr;
   std::vector<Net*> tests;
@@ -34,11 +35,14 @@ void set_data_cursors(const RunState& run, const RecordCursors& cursors);
 /// Whichever of the two is there is whole; a state is only ever there with its weights.
 std::string write_snapshot(const std::string& prefix, const RunState& run, bool with_diffs);
 
+/// Removes what runs of this prefix that were killed while they wrote a snapshot have left.
+void remove_unfinished(const std::string& prefix);
+
 /// Reads a .solverstate; a .caffemodel in its place is an Error that says what to do.
 void read_state(const std::string& path, SolverState& state);
 /// Makes the tuner choose what the run of `state` chose. Before nets are planned.
 void restore_tuning(const SolverState& state, Context& context);
-/// Where the state's weights are: as it names them, or beside it when the folder was moved.
+/// Where the state's weights are: beside it, or else as it names them, from the working directory.
 std::string weights_of(const SolverState& state, const std::string& path);
 /// History and data cursors into a run whose nets are built. Error when they do not fit.
 void restore_state(const SolverState& state, RunState& run);

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "data/data_source.hpp"
+#include "model/source_map.hpp"
 #include "model/text_format.hpp"
 #include "proto/solver.pb.h"
 #include "solver/finite.hpp"
@@ -41,14 +42,11 @@ class SmoothedLoss {
   std::deque<double> losses_;
 };
 
-SolverParameter read_solver(const std::string& prototxt) {
-  SolverParameter param;
-  read_text_proto(prototxt, param);
-  return param;
-}
-
-std::unique_ptr<Net> build_net(const NetSource& source, Context& context) {
-  if (source.inlined) return std::make_unique<Net>(*source.inlined, context, source.options);
+std::unique_ptr<Net> build_net(const NetSource& source, const SourceMap& solver, Context& context) {
+  if (source.inlined) {
+    return std::make_unique<Net>(*source.inlined, solver.nested(source.place), context,
+                                 source.options);
+  }
   return std::make_unique<Net>(source.file, context, source.options);
 }
 
@@ -56,7 +54,7 @@ std::unique_ptr<Net> build_net(const NetSource& source, Context& context) {
 
 struct Solver::Impl {
   Impl(const SolverParameter& solver, Context& where, const SolverOptions& how,
-       const std::string& solver_file)
+       const SourceMap& map)
       : param(solver),
         context(where),
         policy(param),
@@ -66,19 +64,21 @@ struct Solver::Impl {
     std::vector<std::string> notes;
     check_settings(param, notes);
     for (const auto& note : notes) context.log(Severity::warning, note);
-    prefix = snapshot_prefix(param, solver_file);
+    prefix = snapshot_prefix(param, map.file());
     if (snapshots()) check_snapshot_place(prefix, 0);
     if (param.random_seed() >= 0) context.set_seed(static_cast<uint64_t>(param.random_seed()));
     if (seed) context.set_seed(*seed);
+    run_seed = context.seed();
 
-    const SolverNets nets = resolve_nets(param, how, solver_file);
+    const SolverNets nets = resolve_nets(param, how, map.file());
     context.set_iteration(0);
     context.set_pass(0);
-    train = build_net(nets.train, context);
+    train = build_net(nets.train, map, context);
     for (const NetSource& source : nets.tests) {
       NetSource shared = source;
       shared.options.share_params_with = train.get();
-      tests.push_back(build_net(shared, context));
+      shared.options.share_all = true;
+      tests.push_back(build_net(shared, map, context));
     }
     test_iterations = nets.test_iterations;
     for (int i = 0; i < rule->history_count(); ++i) {
@@ -86,7 +86,13 @@ struct Solver::Impl {
     }
     if (snapshots()) {
       const size_t once = train->params().data().bytes();
+      check_snapshot_size(once, history.size());
       check_snapshot_place(prefix, once * (1 + history.size()));
+      remove_unfinished(prefix);
+    }
+    for (const std::string& file : how.weights ? *how.weights : weight_files(param)) {
+      const std::string loaded = train->load_weights(file, how.strict_weights).str();
+      context.log(Severity::info, concat("Finetuning from ", file, ": ", loaded));
     }
     for (Layer* layer : train->layers()) {
       if (auto* source = dynamic_cast<DataSource*>(layer)) sources.push_back(source);
@@ -104,7 +110,9 @@ struct Solver::Impl {
   RunState run_state() {
     RunState run;
     run.iteration = iteration;
-    run.current_step = 0;
+    // As published solvers have it: of the last iteration that was run.
+    run.steps_passed = policy.steps_passed(std::max(0, iteration - 1));
+    run.seed = run_seed;
     run.history = &history;
     run.train = train.get();
     for (auto& net : tests) run.tests.push_back(net.get());
@@ -186,7 +194,8 @@ struct Solver::Impl {
   Context& context;
   RatePolicy policy;
   std::unique_ptr<UpdateRule> rule;
-  std::optional<uint64_t> seed;
+  std::optional<uint64_t> seed;  // asked for
+  uint64_t run_seed = 0;
   SmoothedLoss smoothed;
   std::string prefix;
   std::unique_ptr<Net> train;
@@ -200,12 +209,14 @@ struct Solver::Impl {
 };
 
 Solver::Solver(const SolverParameter& param, Context& context, SolverOptions options)
-    : impl_(std::make_unique<Impl>(param, context, options, "")) {}
+    : impl_(std::make_unique<Impl>(param, context, options, SourceMap())) {}
 
 Solver::Solver(const std::string& prototxt, Context& context, SolverOptions options) {
-  const SolverParameter param = read_solver(prototxt);
+  SolverParameter param;
+  SourceMap map;
+  read_text_proto(prototxt, param, &map);
   try {
-    impl_ = std::make_unique<Impl>(param, context, options, prototxt);
+    impl_ = std::make_unique<Impl>(param, context, options, map);
   } catch (Error& error) {
     error.at({prototxt, 0, 0});
     throw;
@@ -239,6 +250,8 @@ bool Solver::step(int iterations) {
     }
 
     const auto start = Clock::now();
+    // Another solver may have used the context meanwhile.
+    s.context.set_seed(s.run_seed);
     s.context.set_iteration(static_cast<uint64_t>(s.iteration));
     IterationReport report;
     report.iteration = s.iteration;
@@ -259,6 +272,7 @@ bool Solver::step(int iterations) {
 
 bool Solver::solve() {
   Impl& s = *impl_;
+  require(s.param.has_max_iter(), "the solver has no max_iter; add it, or ask for single steps");
   if (s.param.max_iter() > s.iteration && !step(s.param.max_iter() - s.iteration)) return false;
   if (s.param.max_iter() == 0) return true;
   if (s.param.snapshot_after_train() && s.last_snapshot != s.iteration) snapshot();
@@ -306,14 +320,17 @@ void Solver::restore(const std::string& solverstate) {
   SolverState state;
   read_state(solverstate, state);
   try {
-    if (state.has_seed() && !s.seed) s.context.set_seed(state.seed());
+    if (state.has_seed() && !s.seed) s.run_seed = state.seed();
+    s.context.set_seed(s.run_seed);
     if (state.tuning_size() != 0) {
       // The nets were planned with choices of their own: plan again with those of the run.
       restore_tuning(state, s.context);
       s.train->reshape();
       for (auto& net : s.tests) net->reshape();
     }
-    s.train->load_weights(weights_of(state, solverstate), true);
+    const std::string weights = weights_of(state, solverstate);
+    s.train->load_weights(weights, true);
+    s.context.log(Severity::info, concat("Weights from ", weights));
     RunState run = s.run_state();
     restore_state(state, run);
     s.iteration = run.iteration;

@@ -70,14 +70,10 @@ TEST(Pooling, AWindowMayHangOverTheFarBorder) {
 }
 
 // The published layer keeps such a window where there is no padding, and computes -FLT_MAX or 0/0.
-TEST(Pooling, AWindowThatSeesNothingIsDropped) {
-  EXPECT_EQ(top_shape(images("kernel_size: 1 stride: 3", {1, 1, 2, 2})), Shape({1, 1, 1, 1}));
-  EXPECT_EQ(top_shape(images("kernel_size: 1 stride: 2", {1, 1, 56, 56})), Shape({1, 1, 28, 28}));
-  for (const char* method : {"MAX", "AVE"}) {
-    LayerRun run(ones(concat("pool: ", method, " kernel_size: 1 stride: 3"), 5, 6));
-    run.forward();
-    EXPECT_THAT(run.top(0), Each(1)) << method;
-  }
+TEST(Pooling, WithPaddingAWindowBehindTheImageIsDropped) {
+  EXPECT_EQ(top_shape(images("kernel_size: 2 pad: 1 stride: 3", {1, 1, 4, 4})),
+            Shape({1, 1, 2, 2}));
+  EXPECT_EQ(top_shape(images("kernel_size: 1 stride: 2", {1, 1, 56, 57})), Shape({1, 1, 29, 29}));
 }
 
 // --- Values
@@ -146,6 +142,40 @@ TEST(Pooling, AverageOfRealCellsOnly) {
   LayerRun run(ones("pool: AVE kernel_size: 3 pad: 1 stride: 2 avg_include_pad: false", 4, 5));
   run.forward();
   EXPECT_THAT(run.top(0), Each(testing::DoubleNear(1, 1e-6)));
+}
+
+// Published shapes count windows behind the image where there is no padding: 29, not 28.
+TEST(Pooling, WindowsBehindTheImageAreZero) {
+  for (const char* method : {"pool: MAX", "pool: AVE", "pool: STOCHASTIC"}) {
+    const LayerCase c{.layer = pooling(concat(method, " kernel_size: 1 stride: 2")),
+                      .bottoms = {uniform({1, 1, 4, 6}, 1, 2)}};
+    LayerRun run(c, {.dtype = DType::f64});
+    EXPECT_EQ(run.top_blob(0).shape(), (Shape{1, 1, 3, 4})) << method;
+    run.forward();
+    for (int i = 0; i < 12; ++i) {
+      const int64_t y = 2 * (i / 4), x = 2 * (i % 4);
+      const bool inside = y < 4 && x < 6;
+      EXPECT_EQ(run.top(0)[static_cast<size_t>(i)],
+                inside ? run.bottom_values(0)[static_cast<size_t>(y * 6 + x)] : 0)
+          << method << " " << i;
+    }
+    check_gradients({.layer = c.layer, .bottoms = c.bottoms, .phase = Phase::test});
+  }
+}
+
+TEST(Pooling, MaximumAbsorbsReLU) {
+  for (const char* window : {"kernel_size: 2 stride: 2", "kernel_size: 3 stride: 2 pad: 1",
+                             "kernel_size: 3 stride: 1", "kernel_size: 16 stride: 3"}) {
+    // Most maxima are negative where windows are small; 16x16 cells do not fit a byte.
+    LayerCase c{.layer = pooling(window), .bottoms = {uniform({2, 11, 17, 19}, -1, 0.2)}};
+    c.absorb = "layer { type: 'ReLU' }";
+    EXPECT_THAT(check_engines(c), testing::SizeIs(5)) << window;
+    check_gradients(
+        {.layer = c.layer, .bottoms = {uniform({1, 2, 17, 19}, -1, 0.2)}, .absorb = c.absorb});
+  }
+  LayerRun run({.layer = pooling("pool: AVE kernel_size: 2"), .bottoms = {uniform({1, 1, 2, 2})}});
+  LayerRun relu({.layer = "layer { type: 'ReLU' }", .bottoms = {uniform({1, 1, 1, 1})}});
+  EXPECT_FALSE(run.layer().absorb(relu.layer())) << "a mean does not commute, nor is it masked";
 }
 
 TEST(Pooling, MaximumDoesNotHideNaN) {
@@ -264,16 +294,17 @@ TEST(Pooling, GradientThroughTheSecondTopIsIgnored) {
 }
 
 void check_geometries(const std::vector<Shape>& shapes) {
-  const char* const windows[] = {"kernel_size: 2 stride: 2",
-                                 "kernel_size: 3 stride: 2",
-                                 "kernel_size: 3 stride: 1 pad: 1",
-                                 "kernel_size: 3 stride: 2 pad: 1",
-                                 "kernel_size: 2 stride: 3",
-                                 "kernel_size: 5 stride: 3 pad: 2",
-                                 "kernel_h: 1 kernel_w: 4 stride_h: 2 stride_w: 1",
-                                 "kernel_h: 4 kernel_w: 1 stride_h: 1 stride_w: 5",
-                                 "kernel_size: 7 stride: 4 pad: 6",
-                                 "global_pooling: true"};
+  const char* const windows[] = {
+      "kernel_size: 2 stride: 2",
+      "kernel_size: 3 stride: 2",
+      "kernel_size: 3 stride: 1 pad: 1",
+      "kernel_size: 3 stride: 2 pad: 1",
+      "kernel_size: 2 stride: 3 pad: 1",
+      "kernel_size: 5 stride: 3 pad: 2",
+      "kernel_h: 1 kernel_w: 4 stride_h: 1 stride_w: 2",
+      "kernel_h: 4 kernel_w: 2 stride_h: 1 stride_w: 5 pad_h: 0 pad_w: 1",
+      "kernel_size: 7 stride: 4 pad: 6",
+      "global_pooling: true"};
   for (const char* window : windows) {
     for (const Shape& shape : shapes) {
       for (const char* method : {"MAX", "AVE", "AVE avg_include_pad: false"}) {

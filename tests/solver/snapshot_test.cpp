@@ -1,0 +1,190 @@
+// Snapshots: what they hold, which weights belong to them, and runs that read records.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "crema/solver.hpp"
+#include "model/binary_format.hpp"
+#include "model/text_format.hpp"
+#include "proto/solver.pb.h"
+#include "support/database.hpp"
+#include "support/expect_error.hpp"
+#include "support/net_test.hpp"
+
+namespace crema {
+namespace {
+
+namespace fs = std::filesystem;
+using test::params_of;
+
+class SnapshotTest : public ::testing::Test {
+ protected:
+  SnapshotTest() { test::write_counting_database(folder_ / "records", 37); }
+
+  std::string prefix(const std::string& name = "snap") const { return folder_ / name; }
+
+  /// A net that reads shuffled records in TRAIN and TEST, with random masks.
+  SolverParameter solver_param(const std::string& more) const {
+    const auto data = [&](const char* phase) {
+      return concat("layer { name: 'data' type: 'Data' top: 'data' top: 'label' include { phase: ",
+                    phase, " } transform_param { mirror: true scale: 0.01 } data_param { source: '",
+                    folder_ / "records", "' backend: LMDB batch_size: 5 shuffle: true } }\n");
+    };
+    const std::string text = concat(
+        "net_param { ", data("TRAIN"), data("TEST"),
+        "layer { name: 'drop' type: 'Dropout' bottom: 'data' top: 'drop' }"
+        "layer { name: 'ip' type: 'InnerProduct' bottom: 'drop' top: 'ip' inner_product_param {"
+        " num_output: 40 weight_filler { type: 'xavier' } } }"
+        "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'label' top: 'loss' } }"
+        "base_lr: 0.1 momentum: 0.9 weight_decay: 0.001 ",
+        more);
+    SolverParameter param;
+    parse_text_proto(text, "solver.prototxt", param);
+    if (!param.has_snapshot_prefix()) param.set_snapshot_prefix(prefix());
+    return param;
+  }
+
+  test::ScratchFolder folder_;
+};
+
+// 20 iterations of 3 batches of 5, in an order that 37 records divide into no whole epochs.
+TEST_F(SnapshotTest, ResumesBitForBitOverRecords) {
+  const SolverParameter param = solver_param(
+      "lr_policy: 'inv' gamma: 0.1 power: 0.75 max_iter: 20 iter_size: 3 "
+      "test_iter: 2 test_interval: 4 snapshot: 9");
+  std::vector<double> straight;
+  std::vector<double> tested, tested_again;
+  {
+    Context context({.seed = 5});
+    Solver solver(param, context);
+    solver.on_test = [&](const TestReport& report) { tested.push_back(report.loss); };
+    solver.solve();
+    straight = params_of(solver.net());
+  }
+  Context context({.seed = 99});
+  Solver solver(param, context);
+  solver.on_test = [&](const TestReport& report) { tested_again.push_back(report.loss); };
+  solver.restore(prefix() + "_iter_9.solverstate");
+  solver.solve();
+  EXPECT_EQ(params_of(solver.net()), straight);
+  ASSERT_EQ(tested.size(), 6U);  // at 0, 4, 8 | 12, 16, 20
+  EXPECT_EQ(tested_again, std::vector<double>(tested.begin() + 3, tested.end()));
+}
+
+TEST_F(SnapshotTest, SolversOfOneContextDoNotDisturbEachOther) {
+  const SolverParameter param =
+      solver_param("lr_policy: 'fixed' max_iter: 6 random_seed: 3 snapshot_after_train: false");
+  Context alone_context;
+  Solver alone(param, alone_context);
+  alone.solve();
+  Context context;
+  Solver first(param, context);
+  first.step(3);
+  SolverParameter other = param;
+  other.set_random_seed(4);
+  Solver second(other, context);
+  second.step(2);
+  first.step(3);
+  EXPECT_EQ(params_of(first.net()), params_of(alone.net()));
+}
+
+TEST_F(SnapshotTest, SaysHowOftenTheRateWasLowered) {
+  for (const auto& [policy, passed] :
+       {std::pair{"lr_policy: 'multistep' gamma: 0.5 stepvalue: 2 stepvalue: 5 stepvalue: 6", 2},
+        std::pair{"lr_policy: 'step' gamma: 0.5 stepsize: 2", 2},
+        std::pair{"lr_policy: 'fixed'", 0}}) {
+    Context context;
+    Solver solver(solver_param(concat(policy, " max_iter: 6")), context);
+    solver.solve();
+    SolverState state;
+    read_binary_proto(prefix() + "_iter_6.solverstate", state);
+    EXPECT_EQ(state.current_step(), passed) << policy;
+  }
+}
+
+// The name that a state gives its weights is relative to where its run was started.
+TEST_F(SnapshotTest, TakesTheWeightsBesideTheState) {
+  const fs::path before = fs::current_path();
+  for (const char* run : {"a", "b"}) {
+    fs::create_directories(folder_ / run);
+    fs::current_path(folder_ / run);
+    Context context({.seed = static_cast<uint64_t>(run[0])});
+    SolverParameter param = solver_param("lr_policy: 'fixed' max_iter: 2 snapshot_prefix: 'snap'");
+    Solver(param, context).solve();
+  }
+  SolverParameter param = solver_param("lr_policy: 'fixed' max_iter: 2");
+  Context context;
+  Solver solver(param, context);
+  solver.restore("../a/snap_iter_2.solverstate");
+  fs::current_path(before);
+  Net expected(param.net_param(), context, {.phase = Phase::train});
+  expected.load_weights(folder_ / "a/snap_iter_2.caffemodel");
+  EXPECT_EQ(params_of(solver.net()), params_of(expected));
+}
+
+TEST_F(SnapshotTest, StartsFromTheWeightsThatTheSolverNames) {
+  Context context({.seed = 8});
+  Solver first(solver_param("lr_policy: 'fixed' max_iter: 2"), context);
+  first.solve();
+  const std::string file = prefix() + "_iter_2.caffemodel";
+  const SolverParameter named = solver_param(concat("lr_policy: 'fixed' weights: '", file, "'"));
+  Context other;
+  EXPECT_EQ(params_of(Solver(named, other).net()), params_of(first.net()));
+  const std::vector<std::string> none;
+  EXPECT_NE(params_of(Solver(named, other, {.weights = none}).net()), params_of(first.net()));
+  expect_error(
+      [&] { Solver(solver_param("lr_policy: 'fixed' weights: 'none.caffemodel'"), other); },
+      {"none.caffemodel"});
+}
+
+TEST_F(SnapshotTest, RemovesWhatKilledWritersLeft) {
+  const std::string dead = prefix() + "_iter_3.caffemodel.tmp.999999999";
+  const std::string alive = concat(prefix(), "_iter_3.caffemodel.tmp.", ::getpid());
+  const std::string others = prefix("other") + "_iter_3.caffemodel.tmp.999999999";
+  for (const std::string& file : {dead, alive, others}) std::ofstream(file) << "half";
+  Context context;
+  Solver solver(solver_param("lr_policy: 'fixed' max_iter: 1"), context);
+  EXPECT_FALSE(fs::exists(dead));
+  EXPECT_TRUE(fs::exists(alive));
+  EXPECT_TRUE(fs::exists(others));
+}
+
+TEST_F(SnapshotTest, WithoutMaxIterThereIsNothingToSolve) {
+  Context context;
+  Solver solver(solver_param("lr_policy: 'fixed' snapshot_after_train: false"), context);
+  expect_error([&] { solver.solve(); }, {"max_iter"});
+  EXPECT_TRUE(solver.step(1)) << "single steps need none";
+}
+
+TEST_F(SnapshotTest, ErrorsOfInlineNetsNameTheLineInTheSolver) {
+  const std::string file = folder_.write("solver.prototxt", R"(base_lr: 0.1 lr_policy: 'fixed'
+max_iter: 1
+net_param {
+  layer { name: 'x' type: 'Input' top: 'x' input_param { shape { dim: 2 dim: 3 } } }
+  layer { name: 'ip' type: 'InnerProduct' bottom: 'x' top: 'ip' }
+})");
+  Context context;
+  expect_error([&] { Solver(file, context); }, {"solver.prototxt:5", "layer 'ip'", "num_output"});
+}
+
+TEST_F(SnapshotTest, ATestNetMayNotLearnAlone) {
+  const std::string input =
+      "layer { name: 'x' type: 'Input' top: 'x' input_param { shape { dim: 2 dim: 3 } } } ";
+  const auto net = [&](const char* name) {
+    return concat(input, "layer { name: '", name,
+                  "' type: 'InnerProduct' bottom: 'x' top: 'y'"
+                  " inner_product_param { num_output: 2 } }"
+                  " layer { name: 'loss' type: 'EuclideanLoss' bottom: 'y' bottom: 'y' top: 'l' }");
+  };
+  SolverParameter param;
+  parse_text_proto(concat("train_net_param { ", net("fc8"), " } test_net_param { ", net("fc8_test"),
+                          " } test_iter: 1 test_interval: 1 base_lr: 0.1 lr_policy: 'fixed'"),
+                   "solver.prototxt", param);
+  Context context;
+  expect_error([&] { Solver(param, context); }, {"'fc8_test'", "give the layer the name"});
+}
+
+}  // namespace
+}  // namespace crema
