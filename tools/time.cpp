@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <map>
 
 #include "backend/device.hpp"
 #include "tools/command.hpp"
@@ -118,6 +119,42 @@ void print_table(const Net& net, const Timing& timing, double peak) {
   }
 }
 
+/// Where the time goes, the greatest share first.
+void print_types(const Net& net, const Timing& timing, double peak) {
+  struct Row {
+    std::string type;
+    int layers = 0;
+    double forward = 0, backward = 0, flops = 0;
+    double both() const { return forward + backward; }
+  };
+  std::map<std::string, Row> by_type;
+  double total = 0;
+  for (size_t s = 0; s < net.steps().size(); ++s) {
+    const NetStep& step = net.steps()[s];
+    Row& row = by_type[step.type];
+    row.type = step.type;
+    ++row.layers;
+    row.forward += median(timing.forward[s]);
+    row.backward += median(timing.backward[s]);
+    row.flops += step.flops.forward + (timing.backward[s].empty() ? 0 : step.flops.backward);
+    total += median(timing.forward[s]) + median(timing.backward[s]);
+  }
+  std::vector<Row> rows;
+  for (const auto& [type, row] : by_type) rows.push_back(row);
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const Row& a, const Row& b) { return a.both() > b.both(); });
+  std::printf("\n%-16s %6s %10s %10s %6s %9s\n", "type", "layers", "forward ms", "backward",
+              "share", "GFLOP/s");
+  for (const Row& row : rows) {
+    if (row.both() <= 0) continue;
+    const double rate = row.flops / row.both() / 1e6;
+    std::printf("%-16s %6d %10.3f %10.3f %5.1f%% %9.1f", row.type.c_str(), row.layers, row.forward,
+                row.backward, 100 * row.both() / total, rate);
+    if (peak > 0) std::printf("  %.0f%% of peak", 100 * rate / peak);
+    std::printf("\n");
+  }
+}
+
 int time(const std::vector<std::string>& arguments) {
   require(arguments.empty(), "time takes no argument '", arguments.empty() ? "" : arguments[0],
           "'; give the net with --model=FILE");
@@ -140,6 +177,7 @@ int time(const std::vector<std::string>& arguments) {
   const double total = median(timing.total);
   const double gflop = (flops.forward + flops.backward) / 1e9;
   print_table(net, timing, peak);
+  print_types(net, timing, peak);
   std::printf(
       "\n%s: forward %.2f ms, backward %.2f ms, together %.2f ms (medians of %d); %.1f "
       "GFLOP in convolutions and inner products, %.1f GFLOP/s",
@@ -165,11 +203,10 @@ const Command kTime = {
     "times each layer of a net",
     "  crema time --model=train_val.prototxt [--iterations=50] [--phase=TEST] [--peak] [--json]\n"
     "\n"
-    "Runs forward and backward (in phase TEST forward alone) and prints the median of each layer, "
-    "its\n"
-    "GFLOP/s and engine, and totals. The net's GFLOP, here and in JSON, are those of convolutions "
+    "Runs forward and backward (in phase TEST forward alone) and prints the median of each layer,\n"
+    "its GFLOP/s and engine, the share of each type of layer, and totals. The net's GFLOP, here "
     "and\n"
-    "inner products.",
+    "in JSON, are those of convolutions and inner products.",
     {"model", "iterations", "json", "peak", "forward_only", "gpu", "threads", "engine", "tune",
      "tuning_file", "seed", "fuse", "phase", "level", "stage"},
     time};

@@ -221,6 +221,7 @@ TEST_F(CliTest, TimesAndSummarises) {
   const Output time = run("time --model=" + net() + " --iterations=3 --json");
   EXPECT_EQ(time.status, 0) << time.text;
   EXPECT_TRUE(time.says("\"total_ms\":"));
+  EXPECT_TRUE(time.says("\nInnerProduct          1 ")) << time.text;
   const Output summary = run("summary --model=" + net());
   EXPECT_EQ(summary.status, 0) << summary.text;
   EXPECT_TRUE(summary.says("8 parameters"));
