@@ -85,7 +85,8 @@ void set_flags(const Command& command, const CommandLine& line,
     // Flag files do not name others: they could go round in circles.
     std::vector<std::string> known_there = known;
     std::erase(known_there, "flagfile");
-    for (const auto& path : split_list(flag.value.value_or(""))) {
+    require(flag.value.has_value(), "--flagfile needs a value: --flagfile=FILE");
+    for (const auto& path : split_list(*flag.value)) {
       set_flags(command, read_flag_file(path), known_there);
     }
   }

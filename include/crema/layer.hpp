@@ -212,8 +212,8 @@ class Layer {
   /// A data source: forward fetches the next batch. The net runs it also when nothing needs it.
   virtual bool is_source() const { return false; }
 
-  /// Whether it makes no difference if `activation` is applied to what goes into this layer or to
-  /// what comes out: to a maximum, where the activation never falls.
+  /// Whether `activation` may be applied behind this layer instead of in front of it, as to a
+  /// maximum where it never falls. Then absorb is also asked for one that stands in front.
   virtual bool commutes_with(const Activation& /*activation*/) const { return false; }
   /// Takes over the computation of `next`, which alone reads this layer's top: from then on this
   /// layer's top is next's top, in forward and backward. False: it cannot. `next` lives on for its

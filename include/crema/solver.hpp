@@ -23,7 +23,7 @@ struct SolverOptions {
   std::optional<uint64_t> seed = {};
   /// Weights files to start from, one after the other, instead of the solver's `weights`.
   std::optional<std::vector<std::string>> weights = {};
-  /// Every parameter has to be in those files, and every layer of theirs in the net.
+  /// Every parameter has to be in one of those files, and every layer of theirs in the net.
   bool strict_weights = false;
 };
 
@@ -32,7 +32,7 @@ enum class SolverAction : uint8_t { none, snapshot, stop };
 
 /// Called after each iteration with what a progress line shows.
 struct IterationReport {
-  int iteration = 0;  // iterations done
+  int iteration = 0;  // the one that was run, counted from 0
   int max_iterations = 0;
   double loss = 0;  // of this iteration
   double smoothed_loss = 0;
@@ -44,7 +44,7 @@ struct IterationReport {
 
 /// Result of one test net: each output blob's values averaged over test_iter batches.
 struct TestReport {
-  int iteration = 0;
+  int iteration = 0;  // iterations done before it
   int net = 0;
   double loss = 0;  // weighted sum of the losses, averaged likewise
   struct Output {
@@ -56,10 +56,12 @@ struct TestReport {
   std::vector<Output> outputs;
 };
 
+/// Solvers of one context run in turns, not at the same time in several threads.
 class Solver {
  public:
-  /// Error for settings that cannot work, before any memory is taken: no net or several, a policy
-  /// without what it needs, a snapshot folder that cannot be written.
+  /// Error for settings that cannot work, as early as they can be told: no net or several, a policy
+  /// without what it needs, a snapshot folder that cannot be written or is too full. Removes what
+  /// killed runs of the same snapshot prefix left half written.
   Solver(const SolverParameter& param, Context& context, SolverOptions options = {});
   Solver(const std::string& prototxt, Context& context, SolverOptions options = {});
   ~Solver();

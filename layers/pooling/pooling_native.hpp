@@ -1,5 +1,5 @@
 // The vectorized engine of Pooling: maximum and average, f32, every memory format. A maximum's
-// choices are remembered as one byte an output where windows have no more than 256 cells.
+// choices are remembered as one byte an output where windows have no more than 255 cells.
 #pragma once
 
 #include "crema/layer.hpp"

@@ -21,8 +21,8 @@ class Tuner {
   };
 
   /// Seconds that `candidate` needs for `problem`, from memory or by calling `measure` (which runs
-  /// it once) a few times: the fastest of the runs. Where the first run already takes far longer
-  /// than `beat`, the best of its rivals, it is the only one.
+  /// it once) a few times: the fastest of the runs. Where two runs take far longer than `beat`, the
+  /// best of its rivals, they are all.
   double seconds(const std::string& problem, const std::string& candidate,
                  const std::function<void()>& measure,
                  double beat = std::numeric_limits<double>::infinity());

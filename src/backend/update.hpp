@@ -3,8 +3,8 @@
 #pragma once
 
 #include "backend/device.hpp"
+#include "backend/update_math.hpp"
 #include "crema/tensor.hpp"
-#include "solver/update_math.hpp"
 
 namespace crema {
 

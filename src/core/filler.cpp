@@ -34,10 +34,7 @@ Filler::Type type_of(const std::string& name) {
     names.emplace_back(known.name);
     list += (list.empty() ? "" : ", ") + names.back();
   }
-  const std::string nearest = nearest_name(name, names);
-  throw Error(
-      "there is no filler '", name, "'; ",
-      nearest.empty() ? concat("use one of ", list) : concat("did you mean '", nearest, "'?"));
+  throw Error("there is no filler '", name, "'", did_you_mean(name, names), "; fillers are ", list);
 }
 
 // Numbers are drawn in blocks of this many elements, each block a sequence of its own: any thread

@@ -19,10 +19,11 @@ namespace {
 
 // The first run pays for cold caches, fresh pages and what `measure` makes on its way; the fastest
 // of a few is what counts. Small problems are repeated until the clock can tell them apart.
-constexpr int kMinRuns = 2;
+constexpr int kMinRuns = 3;
 constexpr int kMaxRuns = 20;
 constexpr double kEnoughSeconds = 0.03;
-/// A first run of kEnoughSeconds that is so many times slower than the best rival has lost.
+/// What after its second run of kEnoughSeconds is so many times slower than its best rival has
+/// lost.
 constexpr double kLost = 1.5;
 
 double fastest(const std::function<void()>& measure, double beat) {
@@ -35,7 +36,7 @@ double fastest(const std::function<void()>& measure, double beat) {
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
     best = std::min(best, seconds);
     total += seconds;
-    if (best > kEnoughSeconds && best > kLost * beat) break;
+    if (run > 0 && best > kEnoughSeconds && best > kLost * beat) break;
   }
   return best;
 }

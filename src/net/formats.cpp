@@ -124,10 +124,14 @@ void write_problem(const Node& node, std::ostream& out) {
   const Layer& layer = *node.layer;
   out << layer.type() << ' ' << node.absorbed_into << ' ' << node.needs_backward << ' ';
   for (bool propagate : node.propagate) out << propagate;
-  for (const Blob* blob : node.bottom_blobs) out << ' ' << blob->shape().str();
-  out << " >";
-  for (const Blob* blob : node.top_blobs) out << ' ' << blob->shape().str();
-  for (const auto& parameter : layer.params()) out << ' ' << parameter->shape().str();
+  if (node.scheduled()) {
+    for (const Blob* blob : node.bottom_blobs) out << ' ' << blob->shape().str();
+    out << " >";
+    for (const Blob* blob : node.top_blobs) out << ' ' << blob->shape().str();
+  }
+  for (const auto& parameter : layer.params()) {
+    out << ' ' << parameter->shape().str() << (parameter->needs_gradient ? " learns" : "");
+  }
   if (layer.is_source()) return;
   LayerParameter settings = layer.param();
   settings.clear_name();

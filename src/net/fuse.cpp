@@ -9,13 +9,7 @@
 namespace crema {
 namespace {
 
-bool learns(const Layer& layer) {
-  return std::any_of(layer.params().begin(), layer.params().end(),
-                     [](const auto& parameter) { return parameter->needs_gradient; });
-}
-
-/// The node that alone reads the only top of `node`, or -1. One that keeps gradients from a layer
-/// that would learn from them has to stay apart: in one, they would run backward together.
+/// The node that alone reads the only top of `node`, or -1.
 int only_reader(const Plan& plan, const Node& node) {
   if (node.tops.size() != 1) return -1;
   const Value& value = plan.value(node.tops[0]);
@@ -23,7 +17,6 @@ int only_reader(const Plan& plan, const Node& node) {
   const Use use = value.uses[0];
   const Node& reader = plan.nodes[static_cast<size_t>(use.node)];
   if (reader.bottoms.size() != 1 || reader.tops.size() != 1) return -1;
-  if (reader.needs_backward && !reader.propagate[0] && learns(*node.layer)) return -1;
   return use.node;
 }
 

@@ -158,6 +158,19 @@ void check_current(const Plan& plan, const char* what) {
               "' changed their shapes since the last one");
 }
 
+/// Throws unless there is something to go back over.
+void check_ran(const Plan& plan, const char* what) {
+  check_current(plan, what);
+  require(plan.ran, what, " needs a forward pass before it, net '", plan.name,
+          "' has not run in its present shapes");
+}
+
+int node_of_step(const Plan& plan, size_t step) {
+  require(step < plan.order.size(), "there is no step ", step, ", net '", plan.name, "' has ",
+          plan.order.size(), " at present");
+  return plan.order[step];
+}
+
 /// Input `name` as a value, or -1.
 int input_of(const Plan& plan, const std::string& name) {
   const auto found = std::find(plan.input_names.begin(), plan.input_names.end(), name);
@@ -186,6 +199,7 @@ void Plan::need_values() {
 void plan_shapes(Plan& plan) {
   // Until all is decided again nothing can run: an Error on the way leaves it so.
   plan.ready = false;
+  plan.ran = false;
   plan.order.clear();
   plan.steps.clear();
   // Back to the net without conversions.
@@ -214,8 +228,7 @@ void plan_shapes(Plan& plan) {
     ++computing;
     if (!node.layer->falls_back_to_cpu()) continue;
     ++on_cpu;
-    plan.note(concat("layer '", node.layer->name(), "' (", node.layer->type(),
-                     ") has no kernel for this device and runs on the CPU"),
+    plan.note(concat("layer '", node.layer->name(), "' (", node.layer->type(), ") runs on the CPU"),
               Severity::warning);
   }
   if (on_cpu != 0) {
@@ -344,6 +357,7 @@ double Net::forward() {
       if (plan.value(top).loss_weight != 0) loss += weighted_sum(plan.value(top));
     }
   }
+  plan.ran = true;
   return loss;
 }
 
@@ -352,7 +366,7 @@ void Net::backward() {
   require(plan.trains, "net '", plan.name,
           "' was built without backward; build it with phase "
           "train, or NetOptions::Backward::yes");
-  check_current(plan, "backward");
+  check_ran(plan, "backward");
   const ThreadScope threads(plan.context->threads());
   for (size_t k = plan.order.size(); k-- > 0;) {
     if (plan.node(plan.order[k]).needs_backward) backward_node(plan, plan.order[k]);
@@ -389,16 +403,19 @@ void Net::forward_step(size_t step) {
   check_current(*plan_, "a step");
   plan_->need_values();
   const ThreadScope threads(plan_->context->threads());
-  forward_node(*plan_, plan_->order.at(step));
+  forward_node(*plan_, node_of_step(*plan_, step));
+  plan_->ran = true;
 }
 
 void Net::backward_step(size_t step) {
-  check_current(*plan_, "a step");
+  check_ran(*plan_, "a step back");
   const ThreadScope threads(plan_->context->threads());
-  backward_node(*plan_, plan_->order.at(step));
+  backward_node(*plan_, node_of_step(*plan_, step));
 }
 
-Blobs Net::step_tops(size_t step) const { return plan_->node(plan_->order.at(step)).top_blobs; }
+Blobs Net::step_tops(size_t step) const {
+  return plan_->node(node_of_step(*plan_, step)).top_blobs;
+}
 
 float Net::loss_weight(const std::string& name) const {
   const auto found = plan_->versions.find(name);

@@ -129,6 +129,7 @@ struct Plan {
   std::vector<std::string> notes;
   std::vector<NetStep> steps;         // one an entry of order
   bool ready = false;                 // order, formats and memory fit together
+  bool ran = false;                   // forward, since then
   std::vector<Shape> planned_shapes;  // of the inputs, that they were made for
 
   size_t layer_count = 0;  // nodes that are layers; conversions follow

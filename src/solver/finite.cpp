@@ -57,7 +57,7 @@ void throw_not_finite_gradient(Net& net, int iteration) {
     if (is_source(net, net.steps()[i])) check_tops(net, i, what);
   }
   for (const auto& segment : net.params().segments()) {
-    if (segment.parameter->learnable && !all_finite(segment.parameter->diff)) {
+    if (segment.parameter->needs_gradient && !all_finite(segment.parameter->diff)) {
       throw Error(what, "the gradient of parameter ", segment.index, " of layer '", segment.layer,
                   "' is not", kWayOut);
     }

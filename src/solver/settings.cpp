@@ -184,8 +184,7 @@ std::vector<std::string> weight_files(const SolverParameter& param) {
   return files;
 }
 
-void check_snapshot_size(size_t weights, size_t histories) {
-  const size_t largest = weights * std::max<size_t>(histories, 1);
+void check_snapshot_size(size_t largest) {
   require(largest < static_cast<size_t>(kMostMessageBytes),
           "snapshots cannot be written: a file of one would have ", largest / 1000000,
           " MB, and the published format takes at most ", kMostMessageBytes / 1000000,

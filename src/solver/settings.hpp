@@ -41,8 +41,8 @@ std::string snapshot_prefix(const SolverParameter& param, const std::string& sol
 /// The files of the solver's `weights`, each entry of which may name several, joined by commas.
 std::vector<std::string> weight_files(const SolverParameter& param);
 
-/// Error when weights of so many bytes, or `histories` times as many, do not fit a file.
-void check_snapshot_size(size_t weights, size_t histories);
+/// Error when so many bytes do not fit one file.
+void check_snapshot_size(size_t largest);
 
 /// Error when no snapshot of `bytes` could be written under the prefix: no such folder, no right to
 /// write, no space.

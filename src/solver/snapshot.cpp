@@ -111,13 +111,16 @@ void remove_unfinished(const std::string& prefix) {
   fs::path folder = fs::path(prefix).parent_path();
   if (folder.empty()) folder = ".";
   const std::string stem = fs::path(prefix).filename().string() + "_iter_";
-  std::error_code unreadable;
-  for (const auto& entry : fs::directory_iterator(folder, unreadable)) {
-    const std::string name = entry.path().filename().string();
-    const int writer = name.starts_with(stem) ? writer_of_unfinished(name) : 0;
+  std::error_code ignored;  // an unreadable folder; somebody else was faster
+  for (fs::directory_iterator entry(folder, ignored), end; entry != end; entry.increment(ignored)) {
+    const std::string name = entry->path().filename().string();
+    if (!name.starts_with(stem)) continue;
+    const size_t ending = name.find_first_not_of("0123456789", stem.size());
+    const std::string rest = ending == std::string::npos ? "" : name.substr(ending);
+    if (!rest.starts_with(".caffemodel.") && !rest.starts_with(".solverstate.")) continue;
+    const int writer = writer_of_unfinished(name);
     const bool gone = writer > 0 && ::kill(writer, 0) != 0 && errno == ESRCH;
-    std::error_code ignored;  // somebody else may have been faster
-    if (gone) fs::remove(entry.path(), ignored);
+    if (gone) fs::remove(entry->path(), ignored);
   }
 }
 

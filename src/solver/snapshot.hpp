@@ -40,7 +40,7 @@ void remove_unfinished(const std::string& prefix);
 
 /// Reads a .solverstate; a .caffemodel in its place is an Error that says what to do.
 void read_state(const std::string& path, SolverState& state);
-/// Makes the tuner choose what the run of `state` chose. Before nets are planned.
+/// Makes the tuner choose what the run of `state` chose, in nets that are planned from then on.
 void restore_tuning(const SolverState& state, Context& context);
 /// Where the state's weights are: beside it, or else as it names them, from the working directory.
 std::string weights_of(const SolverState& state, const std::string& path);

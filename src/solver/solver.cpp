@@ -5,6 +5,7 @@
 #include <cmath>
 #include <deque>
 #include <numeric>
+#include <set>
 
 #include "data/data_source.hpp"
 #include "model/source_map.hpp"
@@ -81,22 +82,44 @@ struct Solver::Impl {
       tests.push_back(build_net(shared, map, context));
     }
     test_iterations = nets.test_iterations;
+    load_first_weights(how.weights ? *how.weights : weight_files(param), how.strict_weights);
     for (int i = 0; i < rule->history_count(); ++i) {
       history.emplace_back(Shape{train->params().size()}, train->params().dtype());
     }
     if (snapshots()) {
       const size_t once = train->params().data().bytes();
-      check_snapshot_size(once, history.size());
-      check_snapshot_place(prefix, once * (1 + history.size()));
+      const size_t weights = once * (param.snapshot_diff() ? 2 : 1), state = once * history.size();
+      check_snapshot_size(std::max(weights, state));
+      check_snapshot_place(prefix, weights + state);
       remove_unfinished(prefix);
-    }
-    for (const std::string& file : how.weights ? *how.weights : weight_files(param)) {
-      const std::string loaded = train->load_weights(file, how.strict_weights).str();
-      context.log(Severity::info, concat("Finetuning from ", file, ": ", loaded));
     }
     for (Layer* layer : train->layers()) {
       if (auto* source = dynamic_cast<DataSource*>(layer)) sources.push_back(source);
     }
+  }
+
+  void load_first_weights(const std::vector<std::string>& files, bool strict) {
+    std::set<std::string> missing, unused;
+    for (size_t i = 0; i < files.size(); ++i) {
+      const LoadReport report = train->load_weights(files[i]);
+      context.log(Severity::info, concat("Finetuning from ", files[i], ": ", report.str()));
+      unused.insert(report.unused.begin(), report.unused.end());
+      std::set<std::string> here(report.missing.begin(), report.missing.end());
+      if (i == 0) missing = here;
+      std::erase_if(missing, [&](const std::string& name) { return here.count(name) == 0; });
+    }
+    if (!strict || (missing.empty() && unused.empty())) return;
+    LoadReport rest;
+    rest.missing.assign(missing.begin(), missing.end());
+    rest.unused.assign(unused.begin(), unused.end());
+    throw Error("the weights do not fit the net exactly (strict): ", rest.str());
+  }
+
+  /// Another solver, or the caller, may have used the context meanwhile.
+  void take_context() {
+    context.set_seed(run_seed);
+    context.set_iteration(static_cast<uint64_t>(iteration));
+    context.set_pass(0);
   }
 
   bool snapshots() const {
@@ -250,9 +273,7 @@ bool Solver::step(int iterations) {
     }
 
     const auto start = Clock::now();
-    // Another solver may have used the context meanwhile.
-    s.context.set_seed(s.run_seed);
-    s.context.set_iteration(static_cast<uint64_t>(s.iteration));
+    s.take_context();
     IterationReport report;
     report.iteration = s.iteration;
     report.max_iterations = s.param.max_iter();
@@ -288,6 +309,7 @@ std::vector<TestReport> Solver::test() {
 
 bool Solver::run_tests(std::vector<TestReport>& reports) {
   Impl& s = *impl_;
+  s.take_context();
   // Whoever continues from within a test runs it anew, on the data that it began with.
   const Impl::TestScope scope(s);
   for (size_t n = 0; n < s.tests.size(); ++n) {

@@ -20,7 +20,9 @@ std::vector<UpdateRun> learning_runs(const ParameterArena& arena) {
   std::vector<UpdateRun> runs;
   int64_t chunks = 0;
   for (const ParameterArena::Segment& segment : arena.segments()) {
-    if (!segment.parameter->learnable || segment.lr_mult == 0 || segment.count == 0) continue;
+    const Parameter& parameter = *segment.parameter;
+    if (!parameter.learnable || !parameter.needs_gradient) continue;
+    if (segment.lr_mult == 0 || segment.count == 0) continue;
     runs.push_back({segment.offset, segment.count, chunks, static_cast<double>(segment.lr_mult),
                     static_cast<double>(segment.decay_mult)});
     chunks += chunks_of(runs.back());
@@ -116,9 +118,8 @@ std::unique_ptr<UpdateRule> make_update_rule(const SolverParameter& param, Conte
   if (type == "SGD") {
     return std::make_unique<Sgd>(context, param.momentum(), param.weight_decay(), regularization);
   }
-  const std::string hint = nearest_name(type, {"SGD"});
-  throw Error("solver type '", type, "' is not available",
-              hint.empty() ? "" : "; did you mean '" + hint + "'?", " Types: SGD");
+  throw Error("solver type '", type, "' is not available", did_you_mean(type, {"SGD"}),
+              " Types: SGD");
 }
 
 UpdateRuns UpdateRule::runs_of(const ParameterArena& arena) {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "backend/update_math.hpp"
 #include "crema/parameter_arena.hpp"
-#include "solver/update_math.hpp"
 
 namespace crema {
 

@@ -36,6 +36,20 @@ TEST(Tuner, GivesTheFastestRun) {
   EXPECT_LT(seconds, 0.04);
 }
 
+// The first run takes memory and makes what it needs.
+TEST(Tuner, AFirstRunAloneLosesNothing) {
+  Tuner tuner;
+  int slow_runs = 0, run = 0;
+  const auto sleep = [](int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); };
+  EXPECT_LT(tuner.seconds(
+                "p", "warm", [&] { sleep(run++ == 0 ? 80 : 5); }, 0.005),
+            0.04);
+  EXPECT_GE(tuner.seconds(
+                "p", "slow", [&] { sleep((++slow_runs, 50)); }, 0.005),
+            0.05);
+  EXPECT_EQ(slow_runs, 2) << "it has lost by then";
+}
+
 TEST(Tuner, LongProblemsRunAFewTimesOnly) {
   Tuner tuner;
   int runs = 0;

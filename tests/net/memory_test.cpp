@@ -62,8 +62,11 @@ TEST(Memory, BackwardWantsTheShapesOfForward) {
   Context context;
   Net net(net_param(text_of(16)), context, {.phase = Phase::train});
   net.forward();
-  net.reshape_input("data", {1, 3, 18, 18});
+  net.reshape_input("data", {1, 3, 18, 16});
   expect_error([&] { net.backward(); }, {"backward needs a forward pass", "changed their shapes"});
+  net.reshape();
+  expect_error([&] { net.backward(); }, {"backward needs a forward pass", "has not run"});
+  expect_error([&] { net.step_tops(99); }, {"no step 99"});
 }
 
 TEST(Memory, ABlobThatOthersOverwriteIsRefused) {

@@ -88,6 +88,46 @@ TEST(Plan, FusionAndEnginesChangeOnlyRounding) {
   expect_near(run({.fuse = true}, {.tune = false}), plain, 1e-4);
 }
 
+// max(relu(x)) is relu(max(x)), and there are fewer maxima.
+TEST(Plan, ActivationsGoBehindMaxima) {
+  const auto text = [](const std::string& relu, const std::string& pool) {
+    return concat(R"(
+layer { name: "x" type: "Input" top: "x" top: "y" input_param { shape { dim: 2 dim: 3 dim: 9 dim: 9 } shape { dim: 2 dim: 5 dim: 4 dim: 4 } } }
+layer { name: "conv" type: "Convolution" bottom: "x" top: "conv" convolution_param { num_output: 5 kernel_size: 3 pad: 1 weight_filler { type: "xavier" } } }
+layer { name: "relu" type: "ReLU" bottom: "conv" top: "relu" relu_param { )",
+                  relu, R"( } }
+layer { name: "pool" type: "Pooling" bottom: "relu" top: "pool" pooling_param { kernel_size: 3 stride: 2 )",
+                  pool, R"( } }
+layer { name: "loss" type: "EuclideanLoss" bottom: "pool" bottom: "y" top: "loss" })");
+  };
+  const auto fused_into = [](Net& net) {
+    for (const auto& row : net.summary()) {
+      if (row.name == "relu") return row.fused_into;
+    }
+    return std::string();
+  };
+  struct Case {
+    const char *relu, *pool, *into;
+    std::vector<std::string> keep = {};
+  };
+  for (const Case& c : {Case{"", "", "pool"}, Case{"", "pool: AVE", "conv"},
+                        Case{"negative_slope: 0.1", "", "conv"}, Case{"", "", "", {"relu"}}}) {
+    SCOPED_TRACE(concat(c.relu, "|", c.pool, "|", c.into));
+    Context context;
+    const NetParameter param = net_param(text(c.relu, c.pool));
+    const auto options = [&](bool fuse) {
+      return NetOptions{.phase = Phase::train, .dtype = DType::f64, .fuse = fuse, .keep = c.keep};
+    };
+    Net fused(param, context, options(true)), plain(param, context, options(false));
+    EXPECT_EQ(fused_into(fused), c.keep.empty() ? c.into : "conv");
+    expect_near(run(fused), run(plain), 1e-12);
+  }
+  Context context;
+  Net net(net_param(text("", "")), context, {.phase = Phase::train});
+  net.forward();
+  expect_error([&] { net.blob("relu"); }, {"'relu'", "pool"});
+}
+
 TEST(Plan, TwoRunsAreBitEqual) {
   const Result first = run({}, {.tune = false}), second = run({}, {.tune = false});
   EXPECT_EQ(first.loss, second.loss);

@@ -8,6 +8,7 @@
 #include "crema/solver.hpp"
 #include "model/binary_format.hpp"
 #include "model/text_format.hpp"
+#include "proto/net.pb.h"
 #include "proto/solver.pb.h"
 #include "support/database.hpp"
 #include "support/expect_error.hpp"
@@ -74,13 +75,21 @@ TEST_F(SnapshotTest, ResumesBitForBitOverRecords) {
 }
 
 TEST_F(SnapshotTest, SolversOfOneContextDoNotDisturbEachOther) {
-  const SolverParameter param =
-      solver_param("lr_policy: 'fixed' max_iter: 6 random_seed: 3 snapshot_after_train: false");
+  const SolverParameter param = solver_param(
+      "lr_policy: 'fixed' max_iter: 6 random_seed: 3 snapshot_after_train: false "
+      "test_iter: 2 test_interval: 2");
+  const auto watch = [](Solver& solver, std::vector<double>& losses) {
+    solver.on_test = [&](const TestReport& report) { losses.push_back(report.loss); };
+  };
+  std::vector<double> tested_alone, tested;
   Context alone_context;
   Solver alone(param, alone_context);
-  alone.solve();
+  watch(alone, tested_alone);
+  alone.step(6);
   Context context;
   Solver first(param, context);
+  watch(first, tested);
+  context.set_seed(99);
   first.step(3);
   SolverParameter other = param;
   other.set_random_seed(4);
@@ -88,6 +97,7 @@ TEST_F(SnapshotTest, SolversOfOneContextDoNotDisturbEachOther) {
   second.step(2);
   first.step(3);
   EXPECT_EQ(params_of(first.net()), params_of(alone.net()));
+  EXPECT_EQ(tested, tested_alone);
 }
 
 TEST_F(SnapshotTest, SaysHowOftenTheRateWasLowered) {
@@ -139,16 +149,45 @@ TEST_F(SnapshotTest, StartsFromTheWeightsThatTheSolverNames) {
       {"none.caffemodel"});
 }
 
+TEST_F(SnapshotTest, StrictWeightsMayComeInPieces) {
+  Context context;
+  SolverParameter param;
+  parse_text_proto(R"(net_param {
+    layer { name: 'x' type: 'Input' top: 'x' input_param { shape { dim: 2 dim: 3 } } }
+    layer { name: 'a' type: 'InnerProduct' bottom: 'x' top: 'a' inner_product_param { num_output: 4 } }
+    layer { name: 'b' type: 'InnerProduct' bottom: 'a' top: 'b' inner_product_param { num_output: 2 } }
+    layer { name: 'l' type: 'EuclideanLoss' bottom: 'b' bottom: 'b' top: 'l' } }
+    base_lr: 0.1 lr_policy: 'fixed')",
+                   "solver.prototxt", param);
+  NetParameter all;
+  Solver(param, context).net().save(all);
+  std::vector<std::string> files;
+  for (const char* keep : {"a", "b"}) {
+    NetParameter part;
+    for (const LayerParameter& layer : all.layer()) {
+      if (layer.name() == keep) *part.add_layer() = layer;
+    }
+    files.push_back(prefix(keep) + ".caffemodel");
+    write_binary_proto_atomically(files.back(), part);
+  }
+  Solver(param, context, {.weights = files, .strict_weights = true});
+  files.pop_back();
+  expect_error([&] { Solver(param, context, {.weights = files, .strict_weights = true}); },
+               {"strict", "1 missing (b)"});
+}
+
 TEST_F(SnapshotTest, RemovesWhatKilledWritersLeft) {
   const std::string dead = prefix() + "_iter_3.caffemodel.tmp.999999999";
   const std::string alive = concat(prefix(), "_iter_3.caffemodel.tmp.", ::getpid());
   const std::string others = prefix("other") + "_iter_3.caffemodel.tmp.999999999";
-  for (const std::string& file : {dead, alive, others}) std::ofstream(file) << "half";
+  const std::string notes = prefix() + "_iter_notes.tmp.999999999";
+  for (const std::string& file : {dead, alive, others, notes}) std::ofstream(file) << "half";
   Context context;
   Solver solver(solver_param("lr_policy: 'fixed' max_iter: 1"), context);
   EXPECT_FALSE(fs::exists(dead));
   EXPECT_TRUE(fs::exists(alive));
   EXPECT_TRUE(fs::exists(others));
+  EXPECT_TRUE(fs::exists(notes));
 }
 
 TEST_F(SnapshotTest, WithoutMaxIterThereIsNothingToSolve) {

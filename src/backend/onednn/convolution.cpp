@@ -55,47 +55,51 @@ struct Descs {
   Shape weights_shape;
 };
 
-ForwardDesc forward_desc(const ConvolutionProblem& p, const Descs& d, dnnl::algorithm algorithm,
-                         const dnnl::primitive_attr& attr) {
+Iterable<dnnl::convolution_forward> forward_desc(const ConvolutionProblem& p, const Descs& d,
+                                                 dnnl::algorithm algorithm,
+                                                 const dnnl::primitive_attr& attr) {
   const auto kind =
       p.training ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference;
   if (!p.bias) {
-    return make_desc<dnnl::convolution_forward>(attr, kind, algorithm, d.source, d.weights,
-                                                d.target, d.stride, d.dilation, d.pad_begin,
-                                                d.pad_end);
+    return make_iterable<dnnl::convolution_forward>(attr, kind, algorithm, d.source, d.weights,
+                                                    d.target, d.stride, d.dilation, d.pad_begin,
+                                                    d.pad_end);
   }
-  return make_desc<dnnl::convolution_forward>(attr, kind, algorithm, d.source, d.weights, d.bias,
-                                              d.target, d.stride, d.dilation, d.pad_begin,
-                                              d.pad_end);
+  return make_iterable<dnnl::convolution_forward>(attr, kind, algorithm, d.source, d.weights,
+                                                  d.bias, d.target, d.stride, d.dilation,
+                                                  d.pad_begin, d.pad_end);
 }
 
-BackwardDataDesc backward_data_desc(const Descs& d, dnnl::algorithm algorithm,
-                                    const ForwardDesc& forward) {
-  return make_backward_desc<dnnl::convolution_backward_data>(
+Iterable<dnnl::convolution_backward_data> backward_data_desc(const Descs& d,
+                                                             dnnl::algorithm algorithm,
+                                                             const ForwardDesc& forward) {
+  return make_backward_iterable<dnnl::convolution_backward_data>(
       attributes(), forward, algorithm, d.source, d.weights, d.target, d.stride, d.dilation,
       d.pad_begin, d.pad_end);
 }
 
-BackwardWeightsDesc backward_weights_desc(const ConvolutionProblem& p, const Descs& d,
-                                          dnnl::algorithm algorithm, const ForwardDesc& forward) {
+Iterable<dnnl::convolution_backward_weights> backward_weights_desc(const ConvolutionProblem& p,
+                                                                   const Descs& d,
+                                                                   dnnl::algorithm algorithm,
+                                                                   const ForwardDesc& forward) {
   if (!p.bias) {
-    return make_backward_desc<dnnl::convolution_backward_weights>(
+    return make_backward_iterable<dnnl::convolution_backward_weights>(
         attributes(), forward, algorithm, d.source, d.weights, d.target, d.stride, d.dilation,
         d.pad_begin, d.pad_end);
   }
-  return make_backward_desc<dnnl::convolution_backward_weights>(
+  return make_backward_iterable<dnnl::convolution_backward_weights>(
       attributes(), forward, algorithm, d.source, d.weights, d.bias, d.target, d.stride, d.dilation,
       d.pad_begin, d.pad_end);
 }
 
 /// Calls visit(primitive descriptor, name) for each implementation until it returns true.
-template <class Desc, class Visit>
-void walk(Desc desc, dnnl::algorithm algorithm, const Visit& visit) {
+template <class P, class Visit>
+void walk(Iterable<P> found, dnnl::algorithm algorithm, const Visit& visit) {
   const bool winograd = algorithm == dnnl::algorithm::convolution_winograd;
   do {
-    const std::string name = (winograd ? std::string(kWinograd) : "") + desc.impl_info_str();
-    if (visit(desc, name)) return;
-  } while (desc.next_impl());
+    const std::string name = (winograd ? std::string(kWinograd) : "") + found.desc.impl_info_str();
+    if (visit(found.desc, name)) return;
+  } while (found.desc.next_impl());
 }
 
 template <class Visit>
@@ -106,11 +110,11 @@ void walk(const ConvolutionProblem& p, ConvolutionPass pass, dnnl::algorithm alg
     const auto attr = p.relu ? attributes_with_relu(*p.relu) : attributes();
     return walk(forward_desc(p, d, algorithm, attr), algorithm, visit);
   }
-  const ForwardDesc forward = forward_desc(p, d, algorithm, attributes());
+  const auto forward = forward_desc(p, d, algorithm, attributes());
   if (pass == ConvolutionPass::backward_data) {
-    return walk(backward_data_desc(d, algorithm, forward), algorithm, visit);
+    return walk(backward_data_desc(d, algorithm, forward.desc), algorithm, visit);
   }
-  walk(backward_weights_desc(p, d, algorithm, forward), algorithm, visit);
+  walk(backward_weights_desc(p, d, algorithm, forward.desc), algorithm, visit);
 }
 
 bool without_vectors(std::string_view name) {

@@ -30,9 +30,11 @@
 
 #include <cstddef>
 #include <initializer_list>
+#include <memory>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "crema/shape.hpp"
@@ -76,8 +78,7 @@ typename P::primitive_desc make_desc(const dnnl::primitive_attr& attr, const Arg
 #endif
 }
 
-/// The same for a backward primitive, which needs the descriptor of its forward one. `forward` must
-/// live as long as next_impl() may be called on the result.
+/// The same for a backward primitive, which needs the descriptor of its forward one.
 template <class P, class Hint, class... Args>
 typename P::primitive_desc make_backward_desc(const dnnl::primitive_attr& attr, const Hint& forward,
                                               const Args&... args) {
@@ -85,6 +86,40 @@ typename P::primitive_desc make_backward_desc(const dnnl::primitive_attr& attr, 
   return typename P::primitive_desc(cpu_engine(), args..., forward, attr);
 #else
   return typename P::primitive_desc(typename P::desc(args...), attr, cpu_engine(), forward);
+#endif
+}
+
+/// A primitive descriptor of P whose next_impl() may be called. Version 2 goes on reading the
+/// operation's descriptor then, so the two live together; a backward one's `forward` has to live as
+/// long.
+template <class P>
+struct Iterable {
+#if DNNL_VERSION_MAJOR < 3
+  std::unique_ptr<typename P::desc> operation;
+#endif
+  typename P::primitive_desc desc;
+};
+
+template <class P, class... Args>
+Iterable<P> make_iterable(const dnnl::primitive_attr& attr, const Args&... args) {
+#if DNNL_VERSION_MAJOR >= 3
+  return {typename P::primitive_desc(cpu_engine(), args..., attr)};
+#else
+  auto operation = std::make_unique<typename P::desc>(args...);
+  typename P::primitive_desc desc(*operation, attr, cpu_engine());
+  return {std::move(operation), std::move(desc)};
+#endif
+}
+
+template <class P, class Hint, class... Args>
+Iterable<P> make_backward_iterable(const dnnl::primitive_attr& attr, const Hint& forward,
+                                   const Args&... args) {
+#if DNNL_VERSION_MAJOR >= 3
+  return {typename P::primitive_desc(cpu_engine(), args..., forward, attr)};
+#else
+  auto operation = std::make_unique<typename P::desc>(args...);
+  typename P::primitive_desc desc(*operation, attr, cpu_engine(), forward);
+  return {std::move(operation), std::move(desc)};
 #endif
 }
 

@@ -255,8 +255,10 @@ ConvertReport convert_imageset(const ConvertImagesetOptions& options) {
   }
   ConvertReport& report = collector.report();
   if (writer) {
-    require(report.written > 0, "none of the ", total, " images of '", options.list,
-            "' could be read; the first: ", report.problems.front());
+    if (report.written == 0) {
+      throw Error("none of the ", total, " images of '", options.list,
+                  "' could be read; the first: ", report.problems.front());
+    }
     writer->finish();
   }
   return report;
