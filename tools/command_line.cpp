@@ -75,7 +75,7 @@ void set_flags(const Command& command, const CommandLine& line,
     if (!contains(known, flag.name) || type_of(flag.name).empty()) {
       const std::string hint = nearest_name(flag.name, known);
       throw Error("crema ", command.name, " has no flag --", flag.name,
-                  hint.empty() ? "" : "; did you mean --" + hint + "?", " `crema help ",
+                  hint.empty() ? ";" : "; did you mean --" + hint + "?", " `crema help ",
                   command.name, "` lists them");
     }
     if (flag.name != "flagfile") {

@@ -3,7 +3,10 @@
 #include <glog/logging.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <iostream>
 
@@ -41,7 +44,7 @@ const Command& need_command(const std::string& name) {
   for (const Command* command : commands()) names.push_back(command->name);
   const std::string hint = nearest_name(with_dashes(name), names);
   throw Error("there is no command '", name, "'",
-              hint.empty() ? "" : "; did you mean '" + hint + "'?", " `crema help` lists them");
+              hint.empty() ? ";" : "; did you mean '" + hint + "'?", " `crema help` lists them");
 }
 
 void print_help() {
@@ -102,13 +105,18 @@ int run(int argc, char** argv) {
   arguments.erase(arguments.begin());
   set_flags(command, line);
   google::InitGoogleLogging(argv[0]);
-  return command.run(arguments);
+  const int status = command.run(arguments);
+  require(std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && std::cout.flush().good(),
+          "the output cannot be written: ", std::strerror(errno));
+  return status;
 }
 
 }  // namespace
 }  // namespace crema::tools
 
 int main(int argc, char** argv) {
+  // A file that grows beyond a limit is an error that says so, not the end of the program.
+  std::signal(SIGXFSZ, SIG_IGN);
   gflags::SetVersionString(CREMA_VERSION);
   FLAGS_alsologtostderr = true;
   FLAGS_colorlogtostderr = false;

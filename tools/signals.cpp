@@ -29,6 +29,11 @@ constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
 
 }  // namespace
 
+void check_signal_effects(const std::string& sigint_effect, const std::string& sighup_effect) {
+  effect("sigint_effect", sigint_effect);
+  effect("sighup_effect", sighup_effect);
+}
+
 SignalActions::SignalActions(const std::string& sigint_effect, const std::string& sighup_effect)
     : sigint_(effect("sigint_effect", sigint_effect)),
       sighup_(effect("sighup_effect", sighup_effect)) {

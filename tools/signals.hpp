@@ -9,12 +9,15 @@
 
 namespace crema::tools {
 
+/// Error unless both are "snapshot", "stop" or "none".
+void check_signal_effects(const std::string& sigint_effect, const std::string& sighup_effect);
+
 /// While one lives, the signals set a flag that take() turns into an action. With the effect
 /// "stop", a second SIGINT or SIGTERM ends the program at once. What the signals did before comes
 /// back with its end. Only one may live at a time.
 class SignalActions {
  public:
-  /// Effects are "snapshot", "stop" or "none"; Error otherwise.
+  /// Effects as check_signal_effects takes them.
   SignalActions(const std::string& sigint_effect, const std::string& sighup_effect);
   ~SignalActions();
   SignalActions(const SignalActions&) = delete;

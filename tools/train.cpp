@@ -15,6 +15,7 @@
 DECLARE_int32(level);
 DECLARE_string(stage);
 DECLARE_bool(fuse);
+DECLARE_bool(tune);
 DECLARE_int64(seed);
 DEFINE_string(solver, "", "The solver prototxt.");
 DEFINE_string(snapshot, "", "Continue from this .solverstate.");
@@ -165,7 +166,8 @@ int train(const std::vector<std::string>& arguments) {
   exclusive_flags("snapshot", !FLAGS_snapshot.empty(), "weights", !FLAGS_weights.empty());
   SolverParameter param;
   read_text_proto(required_flag("solver", FLAGS_solver), param);
-  const SignalActions signals(FLAGS_sigint_effect, FLAGS_sighup_effect);
+  require(param.has_max_iter(), FLAGS_solver, ": the solver has no max_iter; add it");
+  check_signal_effects(FLAGS_sigint_effect, FLAGS_sighup_effect);
 
   const bool wants_gpu = param.has_solver_mode() && param.solver_mode() == SolverParameter::GPU;
   Context context(context_options(wants_gpu, param.device_id()));
@@ -177,7 +179,11 @@ int train(const std::vector<std::string>& arguments) {
   if (!FLAGS_weights.empty()) options.weights = split_list(FLAGS_weights);
   if (!FLAGS_snapshot.empty()) options.weights.emplace();  // a snapshot has its own
   options.strict_weights = FLAGS_strict;
+  LOG(INFO) << "Making the nets"
+            << (FLAGS_tune ? "; what was never timed on this machine is timed first" : "");
   Solver solver(FLAGS_solver, context, options);
+  // Until here the signals end the program.
+  const SignalActions signals(FLAGS_sigint_effect, FLAGS_sighup_effect);
 
   Progress progress(solver, param);
   solver.poll = [&] { return signals.take(); };

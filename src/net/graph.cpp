@@ -145,6 +145,11 @@ void build_graph(Plan& plan, NetParameter& net, const std::vector<Position>& pos
 
   const std::vector<std::string> names = distinct_names(net);
   for (int i = 0; i < net.layer_size(); ++i) {
+    if (!net.layer(i).name().empty() && net.layer(i).name() != names[static_cast<size_t>(i)]) {
+      plan.note(concat("layer name '", net.layer(i).name(),
+                       "' comes again: weights files tell such layers apart by their order alone"),
+                Severity::warning);
+    }
     LayerParameter& param = *net.mutable_layer(i);
     // Weights stay in the net's message: a layer is made without them.
     google::protobuf::RepeatedPtrField<BlobProto> blobs;

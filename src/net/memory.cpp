@@ -171,6 +171,14 @@ class Planner {
       pass_data(id, node, kind);
       if (plan_.trains && node.needs_backward && node.tops.size() == 1) pass_diff(id, node);
     }
+    if (repaired_.empty()) return;
+    std::string others;
+    for (size_t i = 1; i < repaired_.size(); ++i)
+      others += " '" + repaired_[i]->layer->name() + "'";
+    plan_.note(concat("layer '", repaired_[0]->layer->name(), "' runs in place on '",
+                      plan_.value(repaired_[0]->bottoms[0]).name,
+                      "', but what was there is needed again: it gets a buffer of its own",
+                      others.empty() ? "" : "; so do" + others));
   }
 
   void pass_data(int id, const Node& node, InPlace kind) {
@@ -186,9 +194,7 @@ class Planner {
       if (!root(bottom).reserved && !root(top).reserved && root(bottom).last <= forward_step(id)) {
         merge(bottom, top);
       } else if (asked_in_place(node) && !plan_.options.keep_all && !root(top).reserved) {
-        plan_.note(concat("layer '", node.layer->name(), "' runs in place on '",
-                          plan_.value(node.bottoms[0]).name,
-                          "', but what was there is needed again: it gets a buffer of its own"));
+        repaired_.push_back(&node);
       }
     }
   }
@@ -290,7 +296,8 @@ class Planner {
   std::vector<int> parent_;
   std::vector<int> data_, diff_;
   std::map<std::pair<int, int>, int> edges_;
-  std::set<const Memory*> kept_;  // taken over from the plan before
+  std::set<const Memory*> kept_;       // taken over from the plan before
+  std::vector<const Node*> repaired_;  // asked to run in place, and may not
 };
 
 }  // namespace

@@ -21,8 +21,8 @@ RatePolicy::RatePolicy(const SolverParameter& param)
   if (found == names.end()) {
     std::string list;
     for (const auto& known : names) list += (list.empty() ? "" : ", ") + known;
-    throw Error("lr_policy '", name, "' is unknown", did_you_mean(name, names),
-                " Policies: ", list);
+    throw Error("lr_policy '", name, "' is unknown", did_you_mean(name, names), "; policies are ",
+                list);
   }
   kind_ = static_cast<Kind>(found - names.begin());
   auto need = [&](bool given, const char* field) {

@@ -3,10 +3,11 @@
 #include <google/protobuf/descriptor.h>
 #include <unistd.h>
 
-#include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <set>
 #include <sstream>
+#include <utility>
 
 #include "model/binary_format.hpp"
 #include "proto/solver.pb.h"
@@ -93,6 +94,14 @@ SolverNets resolve_nets(const SolverParameter& param, const SolverOptions& optio
 }
 
 void check_settings(const SolverParameter& param, std::vector<std::string>& notes) {
+  for (const auto& [name, value] :
+       {std::pair{"base_lr", param.base_lr()}, std::pair{"gamma", param.gamma()},
+        std::pair{"power", param.power()}, std::pair{"momentum", param.momentum()},
+        std::pair{"weight_decay", param.weight_decay()},
+        std::pair{"clip_gradients", param.clip_gradients()}}) {
+    require(std::isfinite(value), name, " is ", value, "; give a number");
+  }
+  require(param.base_lr() >= 0, "base_lr ", param.base_lr(), " must not be negative");
   require(param.iter_size() > 0, "iter_size ", param.iter_size(), " must be at least 1");
   require(param.average_loss() > 0, "average_loss ", param.average_loss(), " must be at least 1");
   require(param.max_iter() >= 0, "max_iter ", param.max_iter(), " must not be negative");

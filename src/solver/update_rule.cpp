@@ -119,7 +119,7 @@ std::unique_ptr<UpdateRule> make_update_rule(const SolverParameter& param, Conte
     return std::make_unique<Sgd>(context, param.momentum(), param.weight_decay(), regularization);
   }
   throw Error("solver type '", type, "' is not available", did_you_mean(type, {"SGD"}),
-              " Types: SGD");
+              "; types are SGD");
 }
 
 UpdateRuns UpdateRule::runs_of(const ParameterArena& arena) {

@@ -93,6 +93,16 @@ TEST(Registry, EngineNamesAreUniquePerTypeAndDevice) {
                {"'fast'", "'TestSame'"});
 }
 
+TEST(Registry, PublishedTypesThatAreNotThereAreNotTakenForOthers) {
+  Context context;
+  try {
+    registry().make(param_of("up", "Deconvolution"), context);
+    ADD_FAILURE() << "the layer is there: give the test another one";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.message(), "there is no layer type 'Deconvolution' yet");
+  }
+}
+
 TEST(Registry, KnowsTheEnginesOfAllTypes) {
   registry().add_engine<NoEngine>("TestRare", "test_rare", DeviceType::cuda);
   registry().require_engine("test_rare", DeviceType::cuda);
