@@ -21,7 +21,9 @@ DEFINE_string(solver, "", "The solver prototxt.");
 DEFINE_string(snapshot, "", "Continue from this .solverstate.");
 DEFINE_string(weights, "", "Start from these weights (.caffemodel; several separated by commas).");
 DEFINE_bool(strict, false, "With --weights: error unless file and net have the same layers.");
-DEFINE_string(sigint_effect, "stop", "What SIGINT and SIGTERM do: snapshot, stop or none.");
+DEFINE_string(sigint_effect, "stop",
+              "What SIGINT and SIGTERM do: snapshot, stop (after a snapshot, where the solver "
+              "takes any) or none.");
 DEFINE_string(sighup_effect, "snapshot", "What SIGHUP does: snapshot, stop or none.");
 
 namespace crema::tools {
