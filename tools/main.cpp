@@ -3,10 +3,8 @@
 #include <glog/logging.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <csignal>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <iostream>
 
@@ -107,7 +105,7 @@ int run(int argc, char** argv) {
   google::InitGoogleLogging(argv[0]);
   const int status = command.run(arguments);
   require(std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && std::cout.flush().good(),
-          "the output cannot be written: ", std::strerror(errno));
+          "standard output cannot be written; is the disk full?");
   return status;
 }
 
