@@ -6,6 +6,7 @@
 
 #include "crema/layer.hpp"
 #include "layers/convolution/geometry.hpp"
+#include "layers/convolution/history.hpp"
 #include "layers/convolution/im2col.hpp"
 
 namespace crema {
@@ -38,6 +39,8 @@ class ConvolutionLayer : public Layer {
   size_t prepare_sums_diffs(Blobs top);
   /// Backward's first step on the CPU: fills them. Does nothing without ReLU.
   void undo_relu(Blobs top);
+  /// What was measured for the layer so far.
+  ConvolutionHistory& history() { return history_; }
 
  protected:
   BackwardReads reference_backward_reads() const override;
@@ -54,6 +57,7 @@ class ConvolutionLayer : public Layer {
   void backward_bias(Blobs top);
 
   ConvolutionGeometry geometry_;
+  ConvolutionHistory history_;
   std::optional<float> relu_;
   std::vector<Tensor> masked_;  // laid out like the tops, where their diffs have to stay
   // Of one group of one image.

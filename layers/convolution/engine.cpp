@@ -9,6 +9,7 @@
 #include "backend/cpu/simd.hpp"
 #include "backend/tuner.hpp"
 #include "layers/convolution/convolution.hpp"
+#include "layers/convolution/gathered.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
@@ -186,18 +187,31 @@ std::string ConvolutionEngine::question(const ConvolutionProblem& problem,
 std::vector<ConvolutionEngine::Candidate> ConvolutionEngine::candidates(
     const ConvolutionProblem& problem, ConvolutionPass pass, std::string& why) const {
   std::vector<Candidate> found;
+  const std::optional<ConvolutionProblem> gathered = gathered_problem(problem);
   for (const auto& library : convolution_libraries()) {
     if (library_ != nullptr && library.get() != library_) continue;
     for (auto& name : library->implementations(problem, pass, algorithm_, why)) {
       found.push_back({library.get(), std::move(name)});
     }
+    if (!gathered) continue;
+    for (auto& name : library->implementations(*gathered, pass, algorithm_, why)) {
+      found.push_back({library.get(), std::move(name), true});
+    }
   }
   return found;
 }
 
+std::unique_ptr<ConvolutionPrimitive> ConvolutionEngine::Candidate::make(
+    const ConvolutionProblem& problem, ConvolutionPass pass) const {
+  if (!gathered) return library->make(problem, pass, implementation);
+  return with_gathered_pixels(problem,
+                              library->make(*gathered_problem(problem), pass, implementation));
+}
+
 std::unique_ptr<ConvolutionEngine::Choice> ConvolutionEngine::choose(
-    Context& context, const ConvolutionProblem& problem, ConvolutionPass pass, Trial& trial,
+    ConvolutionLayer& layer, const ConvolutionProblem& problem, ConvolutionPass pass, Trial& trial,
     double beat, std::string& why) const {
+  Context& context = layer.context();
   const std::vector<Candidate> found = candidates(problem, pass, why);
   if (found.empty()) return nullptr;
   const std::string key = question(problem, pass);
@@ -205,17 +219,26 @@ std::unique_ptr<ConvolutionEngine::Choice> ConvolutionEngine::choose(
     if (!context.tune()) return 0.0;
     std::unique_ptr<ConvolutionPrimitive> primitive;
     const auto measure = [&] {
-      if (!primitive) primitive = candidate.library->make(problem, pass, candidate.implementation);
+      if (!primitive) primitive = candidate.make(problem, pass);
       trial.run(*primitive, pass);
     };
     return context.tuner().seconds(key, candidate.str(), measure, best);
   };
+  const auto named = [&](const std::string& name) {
+    return std::find_if(found.begin(), found.end(),
+                        [&](const Candidate& candidate) { return candidate.str() == name; });
+  };
+  const auto like = layer.history().like(problem, pass);
   std::string decided;
   if (context.tuner().decided(key, decided)) {
-    for (const Candidate& candidate : found) {
-      if (candidate.str() == decided) {
-        return std::make_unique<Choice>(Choice{candidate, seconds(candidate, beat)});
-      }
+    if (const auto candidate = named(decided); candidate != found.end()) {
+      const double taken = like ? like->seconds : seconds(*candidate, beat);
+      return std::make_unique<Choice>(Choice{*candidate, taken});
+    }
+  }
+  if (like) {
+    if (const auto candidate = named(like->candidate); candidate != found.end()) {
+      return std::make_unique<Choice>(Choice{*candidate, like->seconds});
     }
   }
   Choice best{found[0], seconds(found[0], beat)};
@@ -223,6 +246,7 @@ std::unique_ptr<ConvolutionEngine::Choice> ConvolutionEngine::choose(
     const double taken = seconds(found[i], std::min(beat, best.seconds));
     if (taken < best.seconds) best = {found[i], taken};
   }
+  if (context.tune()) layer.history().remember(problem, pass, {best.candidate.str(), best.seconds});
   return std::make_unique<Choice>(best);
 }
 
@@ -254,7 +278,7 @@ std::vector<FormatOption> ConvolutionEngine::options(Layer& layer, Blobs bottom,
       std::string reason;
       if (hopeless) {
         possible = possible && !candidates(problem, pass, reason).empty();
-      } else if (const auto choice = choose(layer.context(), problem, pass, trial,
+      } else if (const auto choice = choose(conv, problem, pass, trial,
                                             fastest[static_cast<size_t>(pass)], reason)) {
         double& known = fastest[static_cast<size_t>(pass)];
         known = std::min(known, choice->seconds);
@@ -282,12 +306,12 @@ std::unique_ptr<ConvolutionPrimitive> ConvolutionEngine::take(ConvolutionLayer& 
   std::string why;
   Trial trial(problem);
   constexpr double kNoRival = std::numeric_limits<double>::infinity();
-  const auto choice = choose(layer.context(), problem, pass, trial, kNoRival, why);
+  const auto choice = choose(layer, problem, pass, trial, kNoRival, why);
   require(choice != nullptr, "engine '", name(), "' cannot compute ", problem.key(), " ",
           to_string(pass), ": ", why);
   layer.context().tuner().decide(question(problem, pass), choice->candidate.str());
   detail_ += concat(detail_.empty() ? "" : ", ", to_string(pass), " ", choice->candidate.str());
-  return choice->candidate.library->make(problem, pass, choice->candidate.implementation);
+  return choice->candidate.make(problem, pass);
 }
 
 void ConvolutionEngine::prepare(Layer& layer, Blobs bottom, Blobs top) {

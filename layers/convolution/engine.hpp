@@ -45,7 +45,13 @@ class ConvolutionEngine : public Engine {
   struct Candidate {
     const ConvolutionLibrary* library;
     std::string implementation;
-    std::string str() const { return library->name() + " " + implementation; }
+    bool gathered = false;  // computes the gathered problem, see gathered.hpp
+
+    std::string str() const {
+      return library->name() + (gathered ? " gathered " : " ") + implementation;
+    }
+    std::unique_ptr<ConvolutionPrimitive> make(const ConvolutionProblem& problem,
+                                               ConvolutionPass pass) const;
   };
   struct Choice {
     Candidate candidate;
@@ -58,9 +64,9 @@ class ConvolutionEngine : public Engine {
   std::string question(const ConvolutionProblem& problem, ConvolutionPass pass) const;
   std::vector<Candidate> candidates(const ConvolutionProblem& problem, ConvolutionPass pass,
                                     std::string& why) const;
-  /// The decided candidate, else the fastest, else the first. None: `why` says why. What takes far
-  /// longer than `beat` seconds is measured but roughly.
-  std::unique_ptr<Choice> choose(Context& context, const ConvolutionProblem& problem,
+  /// The decided candidate, else the one of a shape like this, else the fastest, else the first.
+  /// None: `why` says why. What takes far longer than `beat` seconds is measured but roughly.
+  std::unique_ptr<Choice> choose(ConvolutionLayer& layer, const ConvolutionProblem& problem,
                                  ConvolutionPass pass, Trial& trial, double beat,
                                  std::string& why) const;
   std::unique_ptr<ConvolutionPrimitive> take(ConvolutionLayer& layer,

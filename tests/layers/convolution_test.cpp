@@ -10,6 +10,7 @@
 #include "crema/registry.hpp"
 #include "layers/convolution/im2col.hpp"
 #include "support/layer_test.hpp"
+#include "support/temp_folder.hpp"
 
 namespace crema::test {
 namespace {
@@ -380,6 +381,29 @@ TEST(ConvolutionLayer, TakesWhatWasDecided) {
       EXPECT_THAT(detail, HasSubstr(pass + choice));
     }
   }
+}
+
+// A fully convolutional net meets images of any size: only the first few sizes are measured.
+TEST(ConvolutionLayer, MeasuresTheFirstShapesOnly) {
+  if (simd_level() == SimdLevel::baseline) GTEST_SKIP() << "needs AVX2: libraries to choose of";
+  const LayerCase c = make("num_output: 16 kernel_size: 3 pad: 1", {1, 16, 6, 6});
+  LayerRun run(c, {.engine = "tuned"}), truth(c, {.engine = "reference"});
+  const TempFolder folder;
+  Tuner& tuner = run.context().tuner();
+  for (int64_t size = 7; size < 13; ++size) {
+    if (size >= 9) {
+      ASSERT_TRUE(tuner.save(folder.path("tuning")));
+    }
+    const Input input = uniform({1, 16, size, 20 - size});
+    for (LayerRun* each : {&run, &truth}) {
+      each->reshape({input});
+      each->forward();
+    }
+    EXPECT_EQ(tuner.has_news(), size < 9) << size;
+    expect_close(run.top(0), truth.top(0), kF32, concat("size ", size));
+  }
+  // What was inherited is decided too: a resumed run takes the same.
+  EXPECT_EQ(tuner.decisions().size(), 7U * 3);
 }
 
 // Decisions for one algorithm say nothing about a layer that asks for another.
