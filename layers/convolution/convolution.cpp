@@ -154,25 +154,31 @@ void ConvolutionLayer::backward_data(const T* dy, T* dx) {
   }
 }
 
-template <class T>
 void ConvolutionLayer::backward_bias(Blobs top) {
-  const bool first = bias()->begin_gradient() == 0;
-  const int64_t positions = positions_, outputs = geometry_.outputs;
-  T* const dbias = bias()->diff.host_mut<T>();
-  // One thread sums one output, in double, in the order of memory.
-  parallel_for(outputs, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t o = begin; o < end; ++o) {
-      double sum = 0;
-      for (size_t i = 0; i < top.size(); ++i) {
-        const T* const dy = sums_diff(top, i).template host<T>();
-        for (int64_t n = 0; n < geometry_.batch; ++n) {
-          const T* const row = dy + (n * outputs + o) * positions;
-          for (int64_t p = 0; p < positions; ++p) sum += static_cast<double>(row[p]);
+  dispatch_float(dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    const bool first = bias()->begin_gradient() == 0;
+    const Format format = top[0]->diff.format();
+    const int64_t positions = Shape(geometry_.output).count(), outputs = geometry_.outputs;
+    // Channels that lie side by side, and those of an image with their padding.
+    const int64_t unit = format == Format::channels_last ? outputs : block_of(format);
+    const int64_t padded = (outputs + unit - 1) / unit * unit;
+    T* const dbias = bias()->diff.host_mut<T>();
+    // One thread sums one output, in double, in the order of memory.
+    parallel_for(outputs, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t o = begin; o < end; ++o) {
+        double sum = 0;
+        for (size_t i = 0; i < top.size(); ++i) {
+          const T* const dy = sums_diff(top, i).template host<T>();
+          for (int64_t n = 0; n < geometry_.batch; ++n) {
+            const T* const values = dy + (n * padded + o / unit * unit) * positions + o % unit;
+            for (int64_t p = 0; p < positions; ++p) sum += static_cast<double>(values[p * unit]);
+          }
         }
+        if (!first) sum += static_cast<double>(dbias[o]);
+        dbias[o] = static_cast<T>(sum);
       }
-      if (!first) sum += static_cast<double>(dbias[o]);
-      dbias[o] = static_cast<T>(sum);
-    }
+    });
   });
 }
 
@@ -228,7 +234,7 @@ void ConvolutionLayer::backward_cpu(Blobs top, const std::vector<bool>& propagat
     using T = decltype(zero);
     const int64_t image = bottom[0]->shape().count(geometry_.axis);
     const int64_t result = positions_ * geometry_.outputs;
-    if (geometry_.bias && bias()->needs_gradient) backward_bias<T>(top);
+    if (geometry_.bias && bias()->needs_gradient) backward_bias(top);
     T beta{0};
     T* dweights = nullptr;
     if (weights().needs_gradient) {

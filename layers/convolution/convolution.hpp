@@ -39,6 +39,8 @@ class ConvolutionLayer : public Layer {
   size_t prepare_sums_diffs(Blobs top);
   /// Backward's first step on the CPU: fills them. Does nothing without ReLU.
   void undo_relu(Blobs top);
+  /// The bias's gradient by itself, after undo_relu, from tops in any format.
+  void backward_bias(Blobs top);
   /// What was measured for the layer so far.
   ConvolutionHistory& history() { return history_; }
 
@@ -53,8 +55,6 @@ class ConvolutionLayer : public Layer {
   void backward_weights(const T* x, const T* dy, T beta, T* dweights);
   template <class T>
   void backward_data(const T* dy, T* dx);
-  template <class T>
-  void backward_bias(Blobs top);
 
   ConvolutionGeometry geometry_;
   ConvolutionHistory history_;

@@ -65,16 +65,13 @@ bool any_propagates(const Layer& layer, Blobs bottom) {
   return false;
 }
 
-bool learns(ConvolutionLayer& layer) {
-  if (!layer.trains()) return false;
-  return layer.weights().needs_gradient || (layer.bias() && layer.bias()->needs_gradient);
-}
-
 /// The passes that will be run, forward first.
 std::vector<ConvolutionPass> passes_of(ConvolutionLayer& layer, Blobs bottom) {
   std::vector<ConvolutionPass> passes = {ConvolutionPass::forward};
   if (any_propagates(layer, bottom)) passes.push_back(ConvolutionPass::backward_data);
-  if (learns(layer)) passes.push_back(ConvolutionPass::backward_weights);
+  if (layer.trains() && layer.weights().needs_gradient) {
+    passes.push_back(ConvolutionPass::backward_weights);
+  }
   return passes;
 }
 
@@ -329,9 +326,9 @@ void ConvolutionEngine::prepare(Layer& layer, Blobs bottom, Blobs top) {
                                                                : backward_weights_;
     primitive = take(conv, problem, pass);
   }
-  if (!backward_weights_) return;
-  if (!conv.weights().needs_gradient) unwanted_weights_ = Tensor(problem.weights());
-  if (conv.bias() && !conv.bias()->needs_gradient) unwanted_bias_ = Tensor(conv.bias()->shape());
+  if (backward_weights_ && conv.bias() && !conv.bias()->needs_gradient) {
+    unwanted_bias_ = Tensor(conv.bias()->shape());
+  }
 }
 
 void ConvolutionEngine::forward(Layer& layer, Blobs bottom, Blobs top) {
@@ -349,21 +346,22 @@ void ConvolutionEngine::backward(Layer& layer, Blobs top, const std::vector<bool
                                  Blobs bottom) {
   ConvolutionLayer& conv = convolution(layer);
   conv.undo_relu(top);
+  const bool want_bias = conv.bias() && conv.bias()->needs_gradient;
   if (backward_weights_) {
-    const bool want_weights = conv.weights().needs_gradient;
-    const bool want_bias = conv.bias() && conv.bias()->needs_gradient;
-    bool add_weights = want_weights && conv.weights().begin_gradient() != 0;
+    bool add_weights = conv.weights().begin_gradient() != 0;
     bool add_bias = want_bias && conv.bias()->begin_gradient() != 0;
-    float* const dw = (want_weights ? conv.weights().diff : unwanted_weights_).host_mut<float>();
+    float* const dw = conv.weights().diff.host_mut<float>();
     float* const db =
         conv.bias() ? (want_bias ? conv.bias()->diff : unwanted_bias_).host_mut<float>() : nullptr;
     for (size_t i = 0; i < top.size(); ++i) {
       backward_weights_->backward_weights(bottom[i]->data.host<float>(),
                                           conv.sums_diff(top, i).host<float>(), add_weights, dw,
                                           add_bias, db);
-      add_weights = want_weights;
+      add_weights = true;
       add_bias = want_bias;
     }
+  } else if (want_bias) {
+    conv.backward_bias(top);
   }
   const Tensor& weights = conv.weights().data;
   for (size_t i = 0; i < bottom.size(); ++i) {

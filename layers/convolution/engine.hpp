@@ -78,8 +78,7 @@ class ConvolutionEngine : public Engine {
   std::unique_ptr<ConvolutionPrimitive> forward_, backward_data_, backward_weights_;
   std::string detail_;
   size_t sums_diff_bytes_ = 0;
-  // Where a primitive must write a gradient that nobody wants.
-  Tensor unwanted_weights_, unwanted_bias_;
+  Tensor unwanted_bias_;  // where a primitive must write a gradient that nobody wants
 };
 
 }  // namespace crema

@@ -303,17 +303,22 @@ TEST_P(ConvolutionByEngine, GradientsAddUp) {
 }
 
 TEST_P(ConvolutionByEngine, LeavesFixedParametersAlone) {
-  for (const int fixed : {0, 1}) {
-    LayerRun run(make("num_output: 16 kernel_size: 3", {2, 16, 6, 6}), {.engine = "reference"});
-    LayerRun half(make("num_output: 16 kernel_size: 3", {2, 16, 6, 6}), {.engine = GetParam()});
-    half.layer().params()[fixed]->needs_gradient = false;
-    half.reshape({uniform({2, 16, 6, 6})});
-    for (LayerRun* each : {&run, &half}) {
-      each->forward();
-      each->backward();
+  const LayerCase c = make("num_output: 21 kernel_size: 3", {2, 16, 6, 6});
+  const int options = static_cast<int>(LayerRun(c, {.engine = GetParam()}).options().size());
+  for (int option = 0; option < options; ++option) {
+    for (const int fixed : {0, 1}) {
+      SCOPED_TRACE(concat("option ", option, ", fixed ", fixed));
+      LayerRun run(c), half(c, {.engine = GetParam(), .option = option});
+      half.layer().params()[fixed]->needs_gradient = false;
+      half.reshape(c.bottoms);
+      // Twice: gradients are added up.
+      for (LayerRun* each : {&run, &half, &run, &half}) {
+        each->forward();
+        each->backward();
+      }
+      expect_close(half.gradient(1 - fixed), run.gradient(1 - fixed), kF32, "the other gradient");
+      EXPECT_THAT(half.gradient(fixed), ::testing::Each(0));
     }
-    expect_close(half.gradient(1 - fixed), run.gradient(1 - fixed), kF32, "the other gradient");
-    EXPECT_THAT(half.gradient(fixed), ::testing::Each(0));
   }
 }
 
