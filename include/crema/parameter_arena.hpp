@@ -14,12 +14,11 @@ namespace crema {
 class ParameterArena {
  public:
   struct Segment {
-    Parameter* parameter;  // the owner where it is shared
+    Parameter* parameter;  // the owner where it is shared; its multipliers count as they are now
     std::string layer;     // the owner's name
     int index;             // its number in that layer
     int64_t offset;        // in elements; multiples of 16
     int64_t count;
-    float lr_mult, decay_mult;
   };
 
   const std::vector<Segment>& segments() const { return segments_; }
@@ -31,8 +30,8 @@ class ParameterArena {
   Tensor& diff() { return diff_; }
   const Tensor& data() const { return data_; }
 
-  /// Lays out `owners` (segment fields parameter, layer, index, multipliers filled by the caller)
-  /// and binds the parameters' tensors, f32 or f64.
+  /// Lays out `owners` (segment fields parameter, layer, index filled by the caller) and binds
+  /// the parameters' tensors, f32 or f64.
   void build(std::vector<Segment> owners, DType dtype, bool with_gradients);
   /// Marks all gradients as zero, without touching memory.
   void clear_gradients();

@@ -17,8 +17,14 @@ std::mutex& sharing_mutex() {
 
 Parameter::~Parameter() {
   const std::lock_guard lock(sharing_mutex());
-  for (Parameter* user : users_) user->owner_ = nullptr;
   if (owner_ != nullptr) std::erase(owner_->users_, this);
+  if (users_.empty()) return;
+  // They still share one gradient, so that one of them has to know whether it is cleared.
+  Parameter& heir = *users_.front();
+  heir.owner_ = nullptr;
+  heir.cleared_ = cleared_;
+  heir.users_.assign(users_.begin() + 1, users_.end());
+  for (Parameter* user : heir.users_) user->owner_ = &heir;
 }
 
 double Parameter::begin_gradient() {

@@ -1,5 +1,6 @@
 // Which layers of a prototxt belong to a net of given phase, level and stages.
 #include <algorithm>
+#include <set>
 
 #include "net/plan.hpp"
 #include "proto/net.pb.h"
@@ -42,6 +43,24 @@ void merge_state(const NetParameter& net, NetOptions& options) {
   if (options.level == 0) options.level = net.state().level();
   const auto& stages = net.state().stage();
   options.stages.insert(options.stages.end(), stages.begin(), stages.end());
+}
+
+void note_unknown_stages(Plan& plan, const NetParameter& net) {
+  std::set<std::string> named;
+  for (const auto& layer : net.layer()) {
+    for (const auto* rules : {&layer.include(), &layer.exclude()}) {
+      for (const auto& rule : *rules) {
+        named.insert(rule.stage().begin(), rule.stage().end());
+        named.insert(rule.not_stage().begin(), rule.not_stage().end());
+      }
+    }
+  }
+  for (const auto& stage : plan.options.stages) {
+    if (named.count(stage)) continue;
+    plan.note(concat("stage '", stage, "' has no effect: no layer's rule names it",
+                     did_you_mean(stage, {named.begin(), named.end()})),
+              Severity::warning);
+  }
 }
 
 void filter_net(NetParameter& net, const NetOptions& options, std::vector<Position>& positions) {

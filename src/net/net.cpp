@@ -51,6 +51,7 @@ std::unique_ptr<Plan> build(NetParameter net, const SourceMap& source, Context& 
   std::vector<Position> positions;
   upgrade_net(net, source, positions);
   merge_state(net, plan->options);
+  note_unknown_stages(*plan, net);
   filter_net(net, plan->options, positions);
   note_ignored_fields(*plan, net);
 
@@ -191,9 +192,7 @@ bool Plan::current() const {
 void Plan::need_values() {
   const ThreadScope threads(context->threads());
   first_values->fill();
-  for (const auto& shared : shared_values) {
-    if (const auto theirs = shared.lock()) theirs->fill();
-  }
+  for (const auto& theirs : shared_values) theirs->fill();
 }
 
 void plan_shapes(Plan& plan) {

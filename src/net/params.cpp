@@ -141,8 +141,8 @@ void place_params(Plan& plan) {
         parameter.decay_mult = parameter.root().decay_mult;
         continue;
       }
-      owners.push_back({&parameter, layer.name(), static_cast<int>(i), 0, parameter.shape().count(),
-                        parameter.lr_mult, parameter.decay_mult});
+      owners.push_back(
+          {&parameter, layer.name(), static_cast<int>(i), 0, parameter.shape().count()});
     }
   }
   plan.arena.build(std::move(owners), plan.options.dtype, plan.trains);
@@ -164,24 +164,25 @@ void place_params(Plan& plan) {
   }
 }
 
-void FirstValues::expect(Parameter& parameter, uint64_t stream) {
+void FirstValues::expect(const Parameter& parameter, uint64_t stream) {
   const std::lock_guard lock(mutex_);
-  missing_.push_back({&parameter, stream});
+  missing_.push_back({parameter.data, parameter.filler(), stream});
   complete_ = false;
 }
 
-void FirstValues::given(const Parameter& parameter) {
+void FirstValues::given(const Tensor& data) {
   const std::lock_guard lock(mutex_);
-  std::erase_if(missing_, [&](const Entry& entry) { return entry.parameter == &parameter; });
+  // An empty parameter lies where the next one does.
+  std::erase_if(missing_, [&](const Entry& entry) {
+    return entry.data.same_memory(data) && entry.data.count() == data.count();
+  });
   complete_ = missing_.empty();
 }
 
 void FirstValues::fill() {
   if (complete_) return;
   const std::lock_guard lock(mutex_);
-  for (const Entry& entry : missing_) {
-    entry.parameter->filler().fill(entry.parameter->data, seed_, entry.stream);
-  }
+  for (Entry& entry : missing_) entry.filler.fill(entry.data, seed_, entry.stream);
   missing_.clear();
   complete_ = true;
 }

@@ -85,21 +85,23 @@ struct Node {
 
 /// The parameters of a net that nobody gave values yet. They get those of their fillers when values
 /// are first needed, since weights from a file mostly come before. Nets that share them ask here
-/// too, from threads of their own.
+/// too, from threads of their own, also when the net that made them is gone.
 class FirstValues {
  public:
   explicit FirstValues(uint64_t seed) : seed_(seed) {}
 
-  /// `parameter` owns its memory; its numbers are those of `stream`.
-  void expect(Parameter& parameter, uint64_t stream);
-  /// The parameter got values from elsewhere.
-  void given(const Parameter& parameter);
+  /// `parameter` owns its memory and stays where it is; its numbers are those of `stream`.
+  void expect(const Parameter& parameter, uint64_t stream);
+  /// The parameter whose values `data` are got them from elsewhere.
+  void given(const Tensor& data);
   /// Fills what is left.
   void fill();
 
  private:
+  /// What filling takes, without the parameter, which ends with its net.
   struct Entry {
-    Parameter* parameter;
+    Tensor data;
+    Filler filler;
     uint64_t stream;
   };
   uint64_t seed_;
@@ -125,7 +127,7 @@ struct Plan {
   std::vector<std::string> input_names, output_names;
   ParameterArena arena;
   std::shared_ptr<FirstValues> first_values;
-  std::vector<std::weak_ptr<FirstValues>> shared_values;  // of nets whose parameters are used here
+  std::vector<std::shared_ptr<FirstValues>> shared_values;  // of nets whose parameters are used
   std::vector<std::string> notes;
   std::vector<NetStep> steps;         // one an entry of order
   bool ready = false;                 // order, formats and memory fit together
@@ -169,6 +171,8 @@ decltype(auto) in_node(const Node& node, const Body& body) {
 void upgrade_net(NetParameter& net, const SourceMap& source, std::vector<Position>& positions);
 /// Adds the net's own state to the options, as they say.
 void merge_state(const NetParameter& net, NetOptions& options);
+/// Warns of stages of the options that no rule of the net asks for.
+void note_unknown_stages(Plan& plan, const NetParameter& net);
 /// Removes layers, and their positions, whose include or exclude rules do not hold.
 void filter_net(NetParameter& net, const NetOptions& options, std::vector<Position>& positions);
 /// Warns once of settings that other toolkits read and this one does not.

@@ -60,12 +60,11 @@ void copy_blob(const BlobProto& blob, Tensor& tensor) {
 
 void copy_blobs(Plan& plan, const LayerParameter& from, Layer& layer) {
   for (int i = 0; i < from.blobs_size(); ++i) {
-    Parameter& parameter = layer.params()[static_cast<size_t>(i)]->root();
-    copy_blob(from.blobs(i), parameter.data);
-    plan.first_values->given(parameter);
-    for (const auto& shared : plan.shared_values) {
-      if (const auto values = shared.lock()) values->given(parameter);
-    }
+    // Not through root(): the net that owns the parameter may end meanwhile, in another thread.
+    Tensor& data = layer.params()[static_cast<size_t>(i)]->data;
+    copy_blob(from.blobs(i), data);
+    plan.first_values->given(data);
+    for (const auto& theirs : plan.shared_values) theirs->given(data);
   }
 }
 

@@ -22,9 +22,9 @@ std::vector<UpdateRun> learning_runs(const ParameterArena& arena) {
   for (const ParameterArena::Segment& segment : arena.segments()) {
     const Parameter& parameter = *segment.parameter;
     if (!parameter.learnable || !parameter.needs_gradient) continue;
-    if (segment.lr_mult == 0 || segment.count == 0) continue;
-    runs.push_back({segment.offset, segment.count, chunks, static_cast<double>(segment.lr_mult),
-                    static_cast<double>(segment.decay_mult)});
+    if (parameter.lr_mult == 0 || segment.count == 0) continue;
+    runs.push_back({segment.offset, segment.count, chunks, static_cast<double>(parameter.lr_mult),
+                    static_cast<double>(parameter.decay_mult)});
     chunks += chunks_of(runs.back());
   }
   return runs;

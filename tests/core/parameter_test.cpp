@@ -23,7 +23,7 @@ std::unique_ptr<Parameter> make(const Shape& shape, DType dtype = DType::f32) {
 }
 
 ParameterArena::Segment segment(Parameter& parameter, const std::string& layer = "a") {
-  return {&parameter, layer, 0, 0, 0, 1, 1};
+  return {&parameter, layer, 0, 0, 0};
 }
 
 TEST(Parameter, FirstWriterOverwritesThenAll) {
@@ -111,6 +111,21 @@ TEST(Sharing, OutlivesItsOwner) {
   EXPECT_FALSE(user->is_shared());
   EXPECT_THAT(user->data.values<float>(), Each(3));
   EXPECT_EQ(user->begin_gradient(), 0);
+}
+
+// Those that are left add to one gradient as before.
+TEST(Sharing, UsersShareOnWithoutTheOwner) {
+  auto owner = make(Shape{2});
+  const auto first = make(Shape{2}), second = make(Shape{2});
+  first->share_with(*owner);
+  second->share_with(*owner);
+  EXPECT_EQ(first->begin_gradient(), 0);
+  owner.reset();
+  EXPECT_EQ(&second->root(), first.get());
+  EXPECT_EQ(second->begin_gradient(), 1) << "what the first added before is lost";
+  second->clear_gradient();
+  EXPECT_EQ(first->begin_gradient(), 0);
+  EXPECT_EQ(second->begin_gradient(), 1);
 }
 
 TEST(Sharing, UsersMayGoFirst) {

@@ -101,6 +101,36 @@ TEST(Graph, SaysWhichTypeIsUnknown) {
                    {"'Relu'", "'ReLU'"});
 }
 
+// Of an old model all that is missing is told at once, the filtered layers aside.
+TEST(Graph, NamesAllTypesThatAreMissing) {
+  const TempFolder folder;
+  const std::string path = folder.write("old.prototxt", R"(
+layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 2 } } }
+layer { name: "wrong" type: "ReLU" bottom: "none" top: "y" }
+layer { name: "nn" type: "Wavelet" bottom: "data" top: "a" }
+layer { name: "r" type: "Relu" bottom: "a" top: "b" }
+layer { name: "nn2" type: "Wavelet" bottom: "b" top: "c" }
+layer { name: "t" type: "Fourier" bottom: "c" top: "d" include { phase: TEST } })");
+  Context context;
+  const auto message = [&](const NetOptions& options) -> std::string {
+    try {
+      Net(path, context, options);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  const std::string list =
+      concat(path, ":4:1: 2 layer types of the net are not there:\n  ", path,
+             ":4:1: layer 'nn' (Wavelet): there is no layer type 'Wavelet' (2 such layers)\n  ",
+             path, ":5:1: layer 'r' (Relu): there is no layer type 'Relu'; did you mean 'ReLU'?");
+  EXPECT_EQ(message({}), list);
+  EXPECT_THAT(message({.phase = Phase::test}), ::testing::HasSubstr("3 layer types"));
+  EXPECT_THAT(message({.phase = Phase::test}), ::testing::HasSubstr(path + ":7:1: layer 't'"));
+  expect_net_error(kData + R"(layer { name: "a" type: "Wavelet" } layer { name: "b" })",
+                   {"2 layer types", "layer 'a' (Wavelet)", "layer 'b': the layer has no type"});
+}
+
 TEST(Graph, RefusesAnEmptyNet) { expect_net_error("name: 'empty'", {"no layers"}); }
 
 TEST(Graph, PositionsReachErrors) {
@@ -179,13 +209,25 @@ layer { name: "three" type: "ReLU" bottom: "data" top: "d" include { min_level: 
               ElementsAre("data", "head", "mine", "three"));
 }
 
-std::vector<std::string> warnings_of(const std::string& text) {
+std::vector<std::string> warnings_of(const std::string& text, const NetOptions& options = {}) {
   std::vector<std::string> warnings;
   Context context({.logger = [&](Severity severity, const std::string& message) {
     if (severity == Severity::warning) warnings.push_back(message);
   }});
-  Net(net_param(text), context, {});
+  Net(net_param(text), context, options);
   return warnings;
+}
+
+TEST(Filter, StagesThatNoRuleNamesAreTold) {
+  const std::string text = kData + R"(
+layer { name: "a" type: "ReLU" bottom: "data" top: "a" include { phase: TEST stage: "deploy" } }
+layer { name: "b" type: "ReLU" bottom: "data" top: "b" exclude { not_stage: "mine" } })";
+  EXPECT_THAT(warnings_of(text, {.stages = {"deploy", "mine"}}), ::testing::IsEmpty());
+  EXPECT_THAT(warnings_of(text, {.stages = {"depoy", "mine"}}),
+              ElementsAre(::testing::AllOf(::testing::HasSubstr("stage 'depoy' has no effect"),
+                                           ::testing::HasSubstr("did you mean 'deploy'?"))));
+  EXPECT_THAT(warnings_of("state { stage: 'own' }" + kData),
+              ElementsAre(::testing::HasSubstr("stage 'own'")));
 }
 
 TEST(Graph, SettingsWithoutEffectAreToldOnce) {

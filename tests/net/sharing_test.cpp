@@ -94,6 +94,60 @@ TEST_F(SharingTest, NetsMayStartBeforeTheOwner) {
   for (double loss : losses) EXPECT_NEAR(loss, expected, 1e-6);
 }
 
+/// The loss of a net with the owner's parameters, where the owner ends before anybody ran.
+double loss_without_owner(Context& context, const NetParameter* weights) {
+  auto owner = std::make_unique<Net>(net_param(net_text("fc8")), context, NetOptions{});
+  Net heir(net_param(net_text("fc8")), context, {.share_params_with = owner.get()});
+  if (weights) owner->load_weights(*weights);
+  owner.reset();
+  fill_inputs(heir);
+  return heir.forward();
+}
+
+TEST_F(SharingTest, AnOwnerThatEndsLeavesItsValues) {
+  EXPECT_EQ(loss_without_owner(context_, nullptr), owner_.forward());
+  owner_.layer("fc8").params()[0]->data.fill(0.25);
+  owner_.layer("fc8").params()[0]->data.host_mut<float>()[0] = -3;
+  NetParameter weights;
+  owner_.save(weights);
+  EXPECT_EQ(loss_without_owner(context_, &weights), owner_.forward());
+}
+
+// What is loaded for a net after its owner ended is not filled over.
+TEST_F(SharingTest, WeightsAreLoadedAfterTheOwnerEnded) {
+  auto owner = std::make_unique<Net>(net_param(net_text("fc8")), context_, NetOptions{});
+  Net heir(net_param(net_text("fc8")), context_, {.share_params_with = owner.get()});
+  Net other(net_param(net_text("fc8")), context_, {.share_params_with = owner.get()});
+  owner.reset();
+  owner_.layer("fc8").params()[0]->data.fill(2);
+  NetParameter weights;
+  owner_.save(weights);
+  heir.load_weights(weights);
+  EXPECT_EQ(values_of(other.layer("fc8").params()[0]->data), std::vector<double>(12, 2.0));
+}
+
+TEST_F(SharingTest, TheOwnerMayEndWhileOthersStart) {
+  const double expected = owner_.forward();
+  for (int round = 0; round < 20; ++round) {
+    constexpr int kThreads = 3;
+    auto owner = std::make_unique<Net>(net_param(net_text("fc8")), context_, NetOptions{});
+    std::vector<Net> nets;
+    for (int t = 0; t < kThreads; ++t) {
+      nets.emplace_back(net_param(net_text("fc8")), context_,
+                        NetOptions{.share_params_with = owner.get()});
+      fill_inputs(nets.back());
+    }
+    std::vector<double> losses(kThreads);
+    std::vector<std::thread> threads;
+    for (size_t t = 0; t < kThreads; ++t) {
+      threads.emplace_back([&, t] { losses[t] = nets[t].forward(); });
+    }
+    owner.reset();
+    for (auto& thread : threads) thread.join();
+    for (const double loss : losses) EXPECT_EQ(loss, expected);
+  }
+}
+
 TEST_F(SharingTest, LayersOfOneNameShareInOrder) {
   const std::string twice = R"(
 layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 2 dim: 4 } } }

@@ -32,7 +32,9 @@ class Parameters {
       Parameter& owner = *owners_.back();
       owner.data = owner.diff = Tensor(Shape{entry.count}, dtype);
       owner.learnable = entry.learnable;
-      segments.push_back({&owner, "layer", 0, 0, entry.count, entry.lr_mult, entry.decay_mult});
+      owner.lr_mult = entry.lr_mult;
+      owner.decay_mult = entry.decay_mult;
+      segments.push_back({&owner, "layer", 0, 0, entry.count});
     }
     arena_.build(std::move(segments), dtype, true);
     history_.emplace_back(Shape{arena_.size()}, dtype);
@@ -91,13 +93,14 @@ TEST_P(SgdUpdate, FollowsItsFormula) {
   const std::vector<double> g = values_of(arena.diff());
   const UpdateStep step{.iteration = 3, .rate = 0.1, .gradient_scale = 0.5};
   for (const auto& segment : arena.segments()) {
-    if (segment.lr_mult == 0 || !segment.parameter->learnable) continue;
+    if (segment.parameter->lr_mult == 0 || !segment.parameter->learnable) continue;
     for (int64_t k = segment.offset; k < segment.offset + segment.count; ++k) {
       const auto i = static_cast<size_t>(k);
       const double penalty = l1 ? (w[i] > 0) - (w[i] < 0) : w[i];
-      const double decay = static_cast<double>(0.01F) * static_cast<double>(segment.decay_mult);
+      const double decay =
+          static_cast<double>(0.01F) * static_cast<double>(segment.parameter->decay_mult);
       v[i] = static_cast<double>(0.9F) * v[i] +
-             0.1 * static_cast<double>(segment.lr_mult) * (0.5 * g[i] + decay * penalty);
+             0.1 * static_cast<double>(segment.parameter->lr_mult) * (0.5 * g[i] + decay * penalty);
       w[i] -= v[i];
     }
   }
@@ -139,7 +142,8 @@ TEST(UpdateRule, MeasuresTheGradientsOfWhatLearns) {
     const std::vector<double> g = values_of(arena.diff());
     double sum = 0;
     for (const auto& segment : arena.segments()) {
-      for (int64_t k = 0; segment.lr_mult != 0 && segment.parameter->learnable && k < segment.count;
+      for (int64_t k = 0;
+           segment.parameter->lr_mult != 0 && segment.parameter->learnable && k < segment.count;
            ++k) {
         const double value = g[static_cast<size_t>(segment.offset + k)];
         sum += value * value;
@@ -153,6 +157,21 @@ TEST(UpdateRule, MeasuresTheGradientsOfWhatLearns) {
     EXPECT_NEAR(norm[0], std::sqrt(sum), 1e-9);
     EXPECT_EQ(norm[0], norm[1]) << "whatever the number of threads";
   }
+}
+
+// Layers can be frozen, and thawed, in the middle of training.
+TEST(UpdateRule, MultipliersMayChangeBetweenUpdates) {
+  Context context;
+  Parameters parameters({{10}, {10}}, DType::f32);
+  const auto rule = make_update_rule(SolverParameter(), context);
+  const ParameterArena::Segment& frozen = parameters.arena().segments()[0];
+  const std::vector<double> before = values_of(frozen.parameter->data);
+  frozen.parameter->lr_mult = 0;
+  EXPECT_TRUE(rule->update(parameters.arena(), parameters.history(), {.rate = 1}));
+  EXPECT_EQ(values_of(frozen.parameter->data), before);
+  frozen.parameter->lr_mult = 1;
+  EXPECT_TRUE(rule->update(parameters.arena(), parameters.history(), {.rate = 1}));
+  EXPECT_NE(values_of(frozen.parameter->data), before);
 }
 
 TEST(UpdateRule, NothingToLearnIsNoError) {

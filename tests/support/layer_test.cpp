@@ -149,7 +149,7 @@ void LayerRun::make_params(const LayerCase& layer_case) {
   std::vector<ParameterArena::Segment> segments;
   for (int i = 0; i < num_params(); ++i) {
     Parameter& p = *layer_->params()[i];
-    segments.push_back({&p, layer_->name(), i, 0, p.shape().count(), p.lr_mult, p.decay_mult});
+    segments.push_back({&p, layer_->name(), i, 0, p.shape().count()});
   }
   arena_.build(std::move(segments), run_.dtype, run_.trains);
   for (int i = 0; i < num_params(); ++i) {
