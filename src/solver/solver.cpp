@@ -51,6 +51,19 @@ std::unique_ptr<Net> build_net(const NetSource& source, const SourceMap& solver,
   return std::make_unique<Net>(source.file, context, source.options);
 }
 
+/// Runs `body`; its Error says which of the test nets it is about, which mostly stand in the same
+/// file as the training net.
+template <class Body>
+decltype(auto) in_test_net(size_t number, const Body& body) {
+  try {
+    return body();
+  } catch (const Error& error) {
+    std::string_view text = error.what();
+    if (error.position().known()) text.remove_prefix(error.position().str().size() + 2);
+    throw Error("TEST net #", number, ": ", text).at(error.position());
+  }
+}
+
 }  // namespace
 
 struct Solver::Impl {
@@ -79,7 +92,7 @@ struct Solver::Impl {
       NetSource shared = source;
       shared.options.share_params_with = train.get();
       shared.options.share_all = true;
-      tests.push_back(build_net(shared, map, context));
+      in_test_net(tests.size(), [&] { tests.push_back(build_net(shared, map, context)); });
     }
     test_iterations = nets.test_iterations;
     load_first_weights(how.weights ? *how.weights : weight_files(param), how.strict_weights);
@@ -321,7 +334,7 @@ bool Solver::run_tests(std::vector<TestReport>& reports) {
         set_data_cursors(s.run_state(), s.before_test);
         return false;
       }
-      s.test_batch(report);
+      in_test_net(n, [&] { s.test_batch(report); });
     }
     if (on_test) on_test(report);
     reports.push_back(std::move(report));

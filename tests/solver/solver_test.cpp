@@ -362,8 +362,72 @@ TEST_F(SolverTest, RefusesSettingsThatCannotWork) {
   refuse(kNet + kSgd + "regularization_type: 'L3'", {"'L3'", "L1"});
   refuse(kNet + kSgd + "iter_size: 0", {"iter_size 0"});
   refuse(kNet + kSgd + "test_iter: 1", {"test_interval"});
+  refuse(kNet + kSgd + "random_seed: -5", {"random_seed -5"});
   refuse(kNet + kSgd + "max_iter: 5 snapshot_prefix: '" + (folder_ / "no" / "such").string() + "'",
          {"no folder", "snapshot_prefix"});
+}
+
+/// kNet with another input in its TEST nets: `shape` is that of the data.
+std::string with_test_input(const std::string& shape) {
+  std::string text = kNet;
+  const std::string input = "layer { name: \"data\"";
+  text.insert(text.find(input) + input.size(), " include { phase: TRAIN }");
+  return text.insert(text.find(input),
+                     "layer { name: \"data\" type: \"Input\" top: \"data\" top: \"label\" "
+                     "include { phase: TEST } input_param { shape { " +
+                         shape + " } shape { dim: 4 } } }\n");
+}
+
+// Nobody wants to learn after hours of training that the test cannot run.
+TEST_F(SolverTest, TestNetsAreMadeBeforeTrainingStarts) {
+  Context context;
+  const std::string tests = kSgd +
+                            "max_iter: 9 test_iter: 1 test_interval: 3 test_initialization: false "
+                            "snapshot_after_train: false ";
+  Solver(solver_param(with_test_input("dim: 4 dim: 2 dim: 8 dim: 8") + tests), context);
+  const std::string wrong = with_test_input("dim: 4 dim: 2 dim: 9 dim: 9") + tests;
+  expect_error([&] { Solver(solver_param(wrong), context); },
+               {"TEST net #0: layer 'ip' (InnerProduct)", "3x294", "3x216"});
+  const std::string file = (folder_ / "wrong.prototxt").string();
+  std::ofstream(file) << wrong;
+  try {
+    Solver solver(file, context);
+    ADD_FAILURE() << "no Error was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.position().file, file);
+    EXPECT_GT(error.position().line, 1) << error.what();
+    EXPECT_EQ(std::string(error.what()).find(file + ":"), 0U) << error.what();
+  }
+}
+
+TEST_F(SolverTest, AnErrorOfATestSaysWhichNet) {
+  Context context;
+  Solver solver(solver_param(kNet + kSgd +
+                             "max_iter: 9 test_iter: 1 test_iter: 1 test_interval: 3 "
+                             "snapshot_after_train: false"),
+                context);
+  for (Net* net : {&solver.net(), solver.test_nets()[0].get(), solver.test_nets()[1].get()}) {
+    fill_inputs(*net);
+  }
+  solver.test_nets()[1]->input("label").fill(3);
+  expect_error([&] { solver.solve(); }, {"TEST net #1: layer 'loss' (SoftmaxWithLoss)", "[0, 3)"});
+}
+
+TEST_F(SolverTest, SettingsOfForksAreTold) {
+  const auto warnings = [](const std::string& more) {
+    std::string text;
+    Context context({.logger = [&](Severity severity, const std::string& message) {
+      if (severity == Severity::warning) text += message + "\n";
+    }});
+    Solver(solver_param(kNet + kSgd + "snapshot_after_train: false " + more), context);
+    return text;
+  };
+  EXPECT_EQ(warnings("layer_wise_reduce: true average_loss: 2 display: 1 solver_mode: CPU"), "");
+  for (const char* name : {"store_blobs_in_old_format", "larc_turbo", "larc", "disabled_update"}) {
+    EXPECT_NE(warnings(concat(name, ": true")).find(concat("'", name, "' belongs to a fork")),
+              std::string::npos)
+        << name;
+  }
 }
 
 // Whatever moment a run is killed at, every snapshot under its final name can be loaded.
