@@ -32,6 +32,9 @@ ContextOptions context_options(bool solver_wants_gpu = false, int solver_device 
 /// The device that --gpu names: none for 'all' or no flag. Error for what is no index.
 std::optional<int> gpu_index();
 
+/// --seed; none where it is left at -1. Error below that.
+std::optional<uint64_t> seed_flag();
+
 /// Phase, level, stages and fusion as the flags say; --phase defaults to `phase`.
 NetOptions net_options(Phase phase);
 

@@ -7,7 +7,6 @@
 #include "tools/convert_report.hpp"
 
 DECLARE_bool(overwrite);
-DECLARE_int64(seed);
 DEFINE_bool(gray, false, "Read images as grayscale.");
 DEFINE_bool(shuffle, false, "Shuffle the list.");
 DEFINE_string(backend, "lmdb", "Kind of database; lmdb is the one there is.");
@@ -50,7 +49,7 @@ int convert_imageset(const std::vector<std::string>& arguments) {
   options.backend = FLAGS_backend;
   options.gray = FLAGS_gray;
   options.shuffle = FLAGS_shuffle;
-  if (FLAGS_seed >= 0) options.seed = static_cast<uint64_t>(FLAGS_seed);
+  options.seed = seed_flag().value_or(options.seed);
   read_resize(options);
   options.check_size = FLAGS_check_size;
   options.encoded = FLAGS_encoded;
@@ -66,6 +65,7 @@ int convert_imageset(const std::vector<std::string>& arguments) {
     return 0;
   }
   for (const auto& problem : result.problems) LOG(WARNING) << problem;
+  for (const auto& warning : result.warnings) LOG(WARNING) << warning;
   LOG(INFO) << result.bad << " bad images";
   return result.bad ? 1 : 0;
 }

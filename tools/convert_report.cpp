@@ -57,6 +57,7 @@ void report(const ConvertReport& result, const std::string& output) {
   if (result.bad > static_cast<int64_t>(result.problems.size())) {
     LOG(WARNING) << "and " << result.bad - static_cast<int64_t>(result.problems.size()) << " more";
   }
+  for (const auto& warning : result.warnings) LOG(WARNING) << warning;
   LOG(INFO) << result.written << " records written to " << output
             << (result.bad ? concat(", ", result.bad, " bad ones left out") : "");
 }

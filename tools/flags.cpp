@@ -8,6 +8,7 @@
 #include <cstdlib>
 
 #include "backend/device.hpp"
+#include "backend/tuning_file.hpp"
 #include "tools/command.hpp"
 
 DEFINE_string(gpu, "",
@@ -48,13 +49,23 @@ void log_message(Severity severity, const std::string& message) {
   }
 }
 
-std::string tuning_file() {
-  if (!FLAGS_tuning_file.empty()) return FLAGS_tuning_file;
+/// The usual place of the tuning file.
+std::string default_tuning_file() {
   if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache && *cache) {
     return std::string(cache) + "/crema/tuning";
   }
   const char* home = std::getenv("HOME");
   return home && *home ? std::string(home) + "/.cache/crema/tuning" : "";
+}
+
+/// "" where times cannot be kept, which is a mistake only of those who named a place for them.
+std::string tuning_file() {
+  const std::string path = FLAGS_tuning_file.empty() ? default_tuning_file() : FLAGS_tuning_file;
+  if (path.empty()) return "";
+  const std::string why = why_no_tuning_file(path);
+  require(why.empty() || FLAGS_tuning_file.empty(), "--tuning_file=", path, " ", why,
+          "; name another file, or a new one");
+  return why.empty() ? path : "";
 }
 
 /// The one device to compute on.
@@ -79,13 +90,19 @@ std::optional<int> gpu_index() {
   return index;
 }
 
+std::optional<uint64_t> seed_flag() {
+  require(FLAGS_seed >= -1, "--seed ", FLAGS_seed, " is negative; give a number from 0 on");
+  if (FLAGS_seed < 0) return std::nullopt;
+  return static_cast<uint64_t>(FLAGS_seed);
+}
+
 ContextOptions context_options(bool solver_wants_gpu, int solver_device) {
   ContextOptions options;
   options.threads = FLAGS_threads;
   options.engine = FLAGS_engine;
   options.tune = FLAGS_tune;
   options.tuning_file = tuning_file();
-  if (FLAGS_seed >= 0) options.seed = static_cast<uint64_t>(FLAGS_seed);
+  options.seed = seed_flag().value_or(options.seed);
   options.logger = log_message;
   if (!FLAGS_gpu.empty()) {
     options.device = {DeviceType::cuda, device_to_use()};

@@ -2,6 +2,9 @@
 #include <gflags/gflags.h>
 #include <glog/logging.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "tools/command.hpp"
 
 DECLARE_string(weights);
@@ -12,10 +15,66 @@ DEFINE_int32(iterations, 50, "Batches to run.");
 namespace crema::tools {
 namespace {
 
-struct Score {
-  std::string name;
-  int64_t index;
+/// Outputs with more values than that, features mostly and no scores, get one line: a screen is
+/// full by then.
+constexpr int64_t kMostLines = 40;
+
+/// Mean, least and greatest of many values.
+struct Spread {
   double sum = 0;
+  double least = HUGE_VAL, greatest = -HUGE_VAL;
+  int64_t count = 0;
+
+  void add(double value) {
+    sum += value;
+    least = std::min(least, value);
+    greatest = std::max(greatest, value);
+    ++count;
+  }
+  std::string str() const {
+    return concat("mean ", sum / static_cast<double>(count), ", min ", least, ", max ", greatest);
+  }
+};
+
+/// What all batches gave of one output.
+struct Scores {
+  explicit Scores(std::string output) : name(std::move(output)) {}
+
+  void add(int batch, const Tensor& values) {
+    shape = values.shape();
+    if (values.count() > kMostLines) {
+      Spread of_batch;
+      for (int64_t i = 0; i < values.count(); ++i) {
+        of_batch.add(values.at(i));
+        spread.add(values.at(i));
+      }
+      LOG(INFO) << "Batch " << batch << ", " << name << " (" << shape.str()
+                << "): " << of_batch.str();
+      return;
+    }
+    sums.resize(static_cast<size_t>(values.count()));
+    for (int64_t i = 0; i < values.count(); ++i) {
+      sums[static_cast<size_t>(i)] += values.at(i);
+      LOG(INFO) << "Batch " << batch << ", " << name << " = " << values.at(i);
+    }
+  }
+
+  void log(int batches, float weight) const {
+    if (spread.count > 0) {
+      LOG(INFO) << name << " (" << shape.str() << "): " << spread.str();
+      return;
+    }
+    for (const double sum : sums) {
+      const double mean = sum / batches;
+      LOG(INFO) << name << " = " << mean
+                << (weight != 0 ? concat(" (* ", weight, " = ", weight * mean, " loss)") : "");
+    }
+  }
+
+  std::string name;
+  Shape shape;               // of the last batch
+  std::vector<double> sums;  // of each value, where a line each is printed
+  Spread spread;             // of all values, otherwise
 };
 
 int test(const std::vector<std::string>& arguments) {
@@ -30,27 +89,15 @@ int test(const std::vector<std::string>& arguments) {
     LOG(INFO) << file << ": " << net.load_weights(file, FLAGS_strict).str();
   }
   LOG(INFO) << "Running for " << FLAGS_iterations << " iterations.";
-  std::vector<Score> scores;
+  std::vector<Scores> scores;
+  for (const auto& name : net.outputs()) scores.emplace_back(name);
   double loss = 0;
   for (int batch = 0; batch < FLAGS_iterations; ++batch) {
     loss += net.forward();
-    size_t at = 0;
-    for (const auto& name : net.outputs()) {
-      const Tensor values = net.output(name);
-      for (int64_t i = 0; i < values.count(); ++i, ++at) {
-        if (batch == 0) scores.push_back({name, i});
-        scores[at].sum += values.at(i);
-        LOG(INFO) << "Batch " << batch << ", " << name << " = " << values.at(i);
-      }
-    }
+    for (Scores& output : scores) output.add(batch, net.output(output.name));
   }
   LOG(INFO) << "Loss: " << loss / FLAGS_iterations;
-  for (const Score& score : scores) {
-    const float weight = net.loss_weight(score.name);
-    const double mean = score.sum / FLAGS_iterations;
-    LOG(INFO) << score.name << " = " << mean
-              << (weight != 0 ? concat(" (* ", weight, " = ", weight * mean, " loss)") : "");
-  }
+  for (const Scores& output : scores) output.log(FLAGS_iterations, net.loss_weight(output.name));
   return 0;
 }
 
@@ -62,7 +109,9 @@ const Command kTest = {
     "scores trained weights on a net's test data",
     "  crema test --model=train_val.prototxt --weights=net.caffemodel --iterations=100\n"
     "\n"
-    "Runs the net in phase TEST and logs each output of each batch, then their means.",
+    "Runs the net in phase TEST and logs each output of each batch, then their means; of outputs "
+    "with\n"
+    "more than 40 values mean, least and greatest.",
     {"model", "weights", "strict", "iterations", "gpu", "threads", "engine", "tune", "tuning_file",
      "seed", "fuse", "phase", "level", "stage"},
     test};

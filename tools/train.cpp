@@ -16,7 +16,6 @@ DECLARE_int32(level);
 DECLARE_string(stage);
 DECLARE_bool(fuse);
 DECLARE_bool(tune);
-DECLARE_int64(seed);
 DEFINE_string(solver, "", "The solver prototxt.");
 DEFINE_string(snapshot, "", "Continue from this .solverstate.");
 DEFINE_string(weights, "", "Start from these weights (.caffemodel; several separated by commas).");
@@ -177,7 +176,7 @@ int train(const std::vector<std::string>& arguments) {
   options.level = FLAGS_level;
   options.stages = split_list(FLAGS_stage);
   options.fuse = FLAGS_fuse;
-  if (FLAGS_seed >= 0) options.seed = static_cast<uint64_t>(FLAGS_seed);
+  options.seed = seed_flag();
   if (!FLAGS_weights.empty()) options.weights = split_list(FLAGS_weights);
   if (!FLAGS_snapshot.empty()) options.weights.emplace();  // a snapshot has its own
   options.strict_weights = FLAGS_strict;

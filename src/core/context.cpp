@@ -9,6 +9,7 @@
 
 #include "backend/device.hpp"
 #include "backend/tuner.hpp"
+#include "backend/tuning_file.hpp"
 #include "crema/error.hpp"
 
 namespace crema {
@@ -55,7 +56,15 @@ Context::Context(ContextOptions options)
   if (options_.device.type == DeviceType::cuda) {
     backend_ = make_cuda_backend(options_.device.index);
   }
-  if (!options_.tuning_file.empty()) tuner_->load(options_.tuning_file);
+  if (options_.tuning_file.empty()) return;
+  const std::string why = why_no_tuning_file(options_.tuning_file);
+  if (why.empty()) {
+    tuner_->load(options_.tuning_file);
+  } else {
+    log(Severity::warning, concat("times that are measured are not kept: the tuning file '",
+                                  options_.tuning_file, "' ", why));
+    options_.tuning_file.clear();
+  }
 }
 
 Context::~Context() = default;

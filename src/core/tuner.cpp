@@ -12,6 +12,7 @@
 
 #include "backend/cpu/gemm_library.hpp"
 #include "backend/cpu/simd.hpp"
+#include "backend/tuning_file.hpp"
 #include "crema/error.hpp"
 
 namespace crema {
@@ -49,13 +50,35 @@ std::string processor_name() {
   return " unknown";
 }
 
+/// How every tuning file begins, whatever machine and version it is of.
+constexpr std::string_view kFileMark = "crema tuning ";
+
 /// What the times depend on beside the problem.
 std::string file_header() {
-  return concat("crema tuning 1:", processor_name(), ", ", to_string(simd_level()), ", ",
+  return concat(kFileMark, "1:", processor_name(), ", ", to_string(simd_level()), ", ",
                 onednn_gemm_name());
 }
 
 }  // namespace
+
+std::string why_no_tuning_file(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code failed;
+  if (fs::exists(path, failed)) {
+    if (!fs::is_regular_file(path, failed)) return "is no regular file";
+    std::ifstream file(path, std::ios::binary);
+    std::string mark(kFileMark.size(), '\0');
+    file.read(mark.data(), static_cast<std::streamsize>(mark.size()));
+    const bool empty = file.is_open() && file.gcount() == 0;
+    if (!empty && mark != kFileMark) return "holds no measured times";
+  }
+  // Up to the first folder that is there.
+  fs::path folder = fs::absolute(path, failed).parent_path();
+  while (!fs::exists(folder, failed) && folder.has_relative_path()) folder = folder.parent_path();
+  if (!fs::is_directory(folder, failed)) return concat("cannot be below '", folder.string(), "'");
+  if (access(folder.c_str(), W_OK | X_OK) == 0) return "";
+  return concat("cannot be written: no right to write in '", folder.string(), "'");
+}
 
 double Tuner::seconds(const std::string& problem, const std::string& candidate,
                       const std::function<void()>& measure, double beat) {

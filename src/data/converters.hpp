@@ -19,6 +19,8 @@ struct ConvertReport {
   /// One message a bad record, each with its file and line; the first kMostProblems of them.
   std::vector<std::string> problems;
   static constexpr size_t kMostProblems = 1000;
+  /// What is no error here but may be one in training, a line each.
+  std::vector<std::string> warnings;
 };
 
 struct ConvertMnistOptions {

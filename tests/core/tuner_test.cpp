@@ -1,13 +1,17 @@
 #include "backend/tuner.hpp"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <thread>
 
+#include "backend/tuning_file.hpp"
+#include "crema/context.hpp"
 #include "support/expect_error.hpp"
+#include "support/temp_folder.hpp"
 
 namespace crema {
 namespace {
@@ -128,6 +132,47 @@ TEST(Tuner, TimesComeBackFromTheirFile) {
   EXPECT_GT(runs, 0);
   EXPECT_FALSE(fourth.save("/proc/no/such/folder/file"));
   std::filesystem::remove_all(::testing::TempDir() + "/crema_tuning_test");
+}
+
+TEST(TuningFile, SaysWhyThereCanBeNone) {
+  const TempFolder folder;
+  EXPECT_EQ(why_no_tuning_file(folder.path("new")), "");
+  EXPECT_EQ(why_no_tuning_file(folder.path("new/folders/times")), "");
+  EXPECT_EQ(why_no_tuning_file("here"), "");
+  EXPECT_EQ(why_no_tuning_file(folder.write("empty", "")), "");
+  EXPECT_EQ(why_no_tuning_file(folder.write("old", "crema tuning 0: a processor\n")), "");
+  // A rename would put a file in the place of either.
+  EXPECT_EQ(why_no_tuning_file(folder.path("")), "is no regular file");
+  EXPECT_EQ(why_no_tuning_file("/dev/null"), "is no regular file");
+  const std::string other = folder.write("net.prototxt", "name: 'net'");
+  EXPECT_EQ(why_no_tuning_file(other), "holds no measured times");
+  EXPECT_EQ(why_no_tuning_file(other + "/times"), "cannot be below '" + other + "'");
+}
+
+TEST(TuningFile, NeedsAFolderThatCanBeWritten) {
+  if (geteuid() == 0) GTEST_SKIP() << "needs a user who is not root";
+  const TempFolder folder;
+  const std::string closed = folder.path("closed");
+  std::filesystem::create_directory(closed);
+  std::filesystem::permissions(closed, std::filesystem::perms::owner_read);
+  EXPECT_NE(why_no_tuning_file(closed + "/times").find("no right to write"), std::string::npos);
+}
+
+// The times went into any file that was named, whatever it held.
+TEST(TuningFile, OtherFilesAreLeftAlone) {
+  const TempFolder folder;
+  const std::string file = folder.write("net.prototxt", "name: 'net'");
+  std::string warnings;
+  const Context context({.tuning_file = file, .logger = [&](Severity, const std::string& message) {
+                           warnings += message;
+                         }});
+  context.tuner().seconds("problem", "a", [] {});
+  context.save_tuning();
+  std::ifstream content(file);
+  std::string text;
+  std::getline(content, text);
+  EXPECT_EQ(text, "name: 'net'");
+  EXPECT_NE(warnings.find(file + "' holds no measured times"), std::string::npos) << warnings;
 }
 
 }  // namespace

@@ -227,6 +227,38 @@ TEST_F(ConvertImageset, CheckFindsAllBadImagesAndWritesNothing) {
   EXPECT_FALSE(fs::exists(options_.output));
 }
 
+// Training found out, at the first record of another size.
+TEST_F(ConvertImageset, WarnsOfImagesOfSeveralSizes) {
+  image("a.ppm", colors_);
+  image("b.ppm", ppm(1, 1, "abc"));
+  image("c.ppm", ppm(2, 1, "abcdef"));
+  list("a.ppm 1\n\nb.ppm 2\na.ppm 3\nc.ppm 4\n");
+  EXPECT_EQ(convert().size(), 4u);
+  const auto told = ElementsAre(testing::AllOf(
+      HasSubstr("2 of 4 images"), HasSubstr("'a.ppm' (" + options_.list + ":1) of 1 x 2 pixels"),
+      HasSubstr("'b.ppm' (" + options_.list + ":3) of 1 x 1 pixels"), HasSubstr("--resize_height"),
+      HasSubstr("crop_size")));
+  EXPECT_THAT(report_.warnings, told);
+  options_.check_only = true;
+  EXPECT_THAT(convert_imageset(options_).warnings, told);
+  options_.resize_height = options_.resize_width = 2;
+  EXPECT_THAT(convert_imageset(options_).warnings, testing::IsEmpty());
+  options_.resize_height = options_.resize_width = 0;
+  options_.encoded = true;
+  EXPECT_THAT(convert_imageset(options_).warnings, testing::IsEmpty());
+}
+
+TEST_F(ConvertImageset, WarnsOfLabelsBelowZero) {
+  image("a.ppm", colors_);
+  list("a.ppm 0\na.ppm -1\nmissing.ppm -1\na.ppm -2\n");
+  options_.skip_bad = true;
+  EXPECT_EQ(convert()[1].label(), -1);
+  EXPECT_THAT(report_.warnings,
+              ElementsAre(testing::AllOf(HasSubstr("2 of 3 labels are below 0"),
+                                         HasSubstr("-1 of 'a.ppm' (" + options_.list + ":2)"),
+                                         HasSubstr("ignore_label"))));
+}
+
 TEST_F(ConvertImageset, LongNamesKeepTheirEndInTheKey) {
   const std::string name = std::string(200, 'd') + "/" + std::string(200, 'e') + "/" +
                            std::string(150, 'f') + "_the_end.ppm";

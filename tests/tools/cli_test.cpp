@@ -164,6 +164,27 @@ TEST_F(CliTest, SeedWinsOverRandomSeed) {
   EXPECT_EQ(seed_after(" --seed=7"), 7U);
 }
 
+TEST_F(CliTest, SeedsAreNotNegative) {
+  for (const std::string& command :
+       {"train --solver=" + solver("max_iter: 1 snapshot_after_train: false"),
+        "time --iterations=1 --model=" + net()}) {
+    expect_refusal(command + " --seed -5", {"--seed -5 is negative"});
+    EXPECT_EQ(run(command + " --seed=-1").status, 0);
+  }
+}
+
+TEST_F(CliTest, AWrongTuningFileIsNamed) {
+  const std::string time = "time --iterations=1 --model=" + net() + " --tuning_file=";
+  expect_refusal(time + net(), {"--tuning_file=" + net() + " holds no measured times"});
+  expect_refusal(time + net() + "/times", {"cannot be below '" + net() + "'"});
+  EXPECT_EQ(run(time + path("new/times")).status, 0);
+  // Where nobody named a file, there is none to complain of.
+  const Output homeless =
+      run("time --iterations=1 --model=" + net(), "XDG_CACHE_HOME=" + net() + " " CREMA_TOOL);
+  EXPECT_EQ(homeless.status, 0) << homeless.text;
+  EXPECT_FALSE(homeless.says("tuning file")) << homeless.text;
+}
+
 TEST_F(CliTest, TestLossIsShownWhereAsked) {
   const std::string tests =
       "max_iter: 1 test_iter: 2 test_interval: 1 snapshot_after_train: false ";
@@ -243,6 +264,26 @@ TEST_F(CliTest, TestsScoreWeights) {
   expect_refusal("test --model=" + net() + " --weights=" + path("none"), {"none"});
 }
 
+// A deploy net has no scores: thousands of lines told nothing.
+TEST_F(CliTest, OutputsOfManyValuesAreSummedUp) {
+  const std::string model = write("deploy.prototxt", R"(name: "tiny"
+layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 30 dim: 3 } } }
+layer { name: "ip" type: "InnerProduct" bottom: "x" top: "ip" inner_product_param { num_output: 2 } }
+layer { name: "prob" type: "Softmax" bottom: "ip" top: "prob" }
+layer { name: "y" type: "Input" top: "y" input_param { shape { dim: 1 } } }
+layer { name: "few" type: "ReLU" bottom: "y" top: "few" })");
+  ASSERT_EQ(run("train --solver=" + snapshotting_solver("max_iter: 1")).status, 0);
+  const Output output = run("test --model=" + model + " --weights=" + path("s_iter_1.caffemodel") +
+                            " --iterations=2");
+  EXPECT_EQ(output.status, 0) << output.text;
+  for (const char* part : {"Batch 1, prob (30x2): mean 0.5, min 0.475021, max 0.524979\n",
+                           " prob (30x2): mean 0.5, min 0.475021, max 0.524979\n",
+                           "Batch 1, few = 0\n", " few = 0\n"}) {
+    EXPECT_TRUE(output.says(part)) << part << " is not in: " << output.text;
+  }
+  EXPECT_FALSE(output.says("prob = ")) << output.text;
+}
+
 TEST_F(CliTest, PhaseLevelAndStageChooseLayers) {
   const std::string model = write("rules.prototxt", R"(
 layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 2 dim: 3 } } }
@@ -265,6 +306,9 @@ layer { name: "for_stage" type: "ReLU" bottom: "x" top: "d" include { stage: "de
   expect_layers(" --level=2", true, false, true, false);
   expect_layers(" --stage=deploy", true, false, false, false);
   expect_layers(" --phase=TEST --stage=int,deploy", false, true, false, true);
+  const Output unknown = run("summary --model=" + model + " --stage=deply");
+  EXPECT_TRUE(unknown.says("stage 'deply' has no effect")) << unknown.text;
+  EXPECT_TRUE(unknown.says("did you mean 'deploy'?")) << unknown.text;
 }
 
 // Both rows of scripts/bench have to mean the same work: pointwise layers do not count.

@@ -9,73 +9,48 @@
 #include <string>
 
 #include "support/database.hpp"
+#include "tools/cli.hpp"
 
-namespace crema {
+namespace crema::test {
 namespace {
 
-struct Output {
-  int status = -1;
-  std::string text;  // stdout and stderr
-  bool says(const std::string& part) const { return text.find(part) != std::string::npos; }
-};
-
-Output finish(pid_t child, int from) {
+Output run_on_terminal(const std::string& arguments) {
+  int terminal = -1;
+  const pid_t child = ::forkpty(&terminal, nullptr, nullptr, nullptr);
+  if (child == 0) {
+    const std::string command = CREMA_TOOL " " + arguments;
+    ::execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
+    ::_exit(127);
+  }
   Output output;
   std::array<char, 4096> buffer;
-  // A terminal that nobody writes to any more ends with an error, a pipe with 0.
-  for (ssize_t n = 0; (n = ::read(from, buffer.data(), buffer.size())) > 0;) {
+  // A terminal that nobody writes to any more ends with an error.
+  for (ssize_t n = 0; (n = ::read(terminal, buffer.data(), buffer.size())) > 0;) {
     output.text.append(buffer.data(), static_cast<size_t>(n));
   }
-  ::close(from);
+  ::close(terminal);
   int status = 0;
   ::waitpid(child, &status, 0);
   output.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   return output;
 }
 
-[[noreturn]] void become(const std::string& command) {
-  ::execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
-  ::_exit(127);
-}
-
-Output run_on_terminal(const std::string& arguments) {
-  int terminal = -1;
-  const pid_t child = ::forkpty(&terminal, nullptr, nullptr, nullptr);
-  if (child == 0) become(CREMA_TOOL " " + arguments);
-  return finish(child, terminal);
-}
-
-Output run_with_log(const std::string& arguments) {
-  std::array<int, 2> ends;
-  if (::pipe(ends.data()) != 0) return {};
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::dup2(ends[1], STDOUT_FILENO);
-    ::dup2(ends[1], STDERR_FILENO);
-    become("OMP_NUM_THREADS=3 " CREMA_TOOL " " + arguments);
-  }
-  ::close(ends[1]);
-  return finish(child, ends[0]);
-}
-
-class ConvertCli : public ::testing::Test {
+class ConvertCli : public CliTest {
  protected:
   void SetUp() override {
-    if (!test::has_image_codec()) GTEST_SKIP() << "needs a build with CREMA_OPENCV=ON";
-    folder_.write("a.pgm", test::pgm(1, 1, "a"));
+    if (!has_image_codec()) GTEST_SKIP() << "needs a build with CREMA_OPENCV=ON";
+    write("a.pgm", pgm(1, 1, "a"));
   }
   /// Arguments that convert a list of this text.
   std::string convert(const std::string& list) {
-    return "convert-imageset --gray " + folder_.path().string() + "/ " +
-           folder_.write("list", list) + " " + folder_ / "db";
+    return "convert-imageset --gray " + path("") + " " + write("list", list) + " " + path("db");
   }
-  test::ScratchFolder folder_;
 };
 
 TEST_F(ConvertCli, LogsEachThousandRecordsWithAnyNumberOfThreads) {
   std::string list;
   for (int i = 0; i < 2050; ++i) list += "a.pgm 1\n";
-  const Output output = run_with_log(convert(list));
+  const Output output = run(convert(list), "OMP_NUM_THREADS=3 " CREMA_TOOL);
   EXPECT_EQ(output.status, 0) << output.text;
   for (const char* part : {"Processed 1000 files.", "Processed 2000 files.",
                            "Processed 2050 files.", "2050 records written"}) {
@@ -96,4 +71,4 @@ TEST_F(ConvertCli, OnATerminalTheLineEndsBeforeWhateverFollows) {
 }
 
 }  // namespace
-}  // namespace crema
+}  // namespace crema::test

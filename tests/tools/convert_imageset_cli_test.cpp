@@ -77,6 +77,19 @@ TEST_F(ConvertImagesetCliTest, ChecksWithoutWriting) {
   EXPECT_TRUE(bad.says("1 bad images")) << bad.text;
 }
 
+TEST_F(ConvertImagesetCliTest, WarnsOfWhatTrainingWillRefuse) {
+  write("b.ppm", ppm(2, 4, std::string(24, '\x20')));
+  list_ = write("list.txt", "a.pgm 3\nb.ppm -1\n");
+  for (const Output& output :
+       {convert(""), run("convert-imageset --check " + path("") + " " + list_)}) {
+    EXPECT_EQ(output.status, 0) << output.text;
+    EXPECT_TRUE(output.says("1 of 2 images differ in size")) << output.text;
+    EXPECT_TRUE(output.says("1 of 2 labels are below 0")) << output.text;
+  }
+  expect_refusal("convert-imageset --shuffle --seed=-5 " + path("") + " " + list_ + " " + path("x"),
+                 {"--seed -5"});
+}
+
 TEST_F(ConvertImagesetCliTest, BadImagesStopItOrAreLeftOut) {
   write("b.ppm", "no image");
   const Output stopped = convert("");

@@ -159,7 +159,7 @@ class Converter {
   ColorMode mode_;
 };
 
-/// Counts bad images, or throws at the first, as asked.
+/// Counts bad images, or throws at the first, as asked; and good ones that do not fit the others.
 class Collector {
  public:
   Collector(const ConvertImagesetOptions& options, const Converter& converter)
@@ -169,11 +169,17 @@ class Collector {
 
   bool accepts(const ListedImage& listed, Converted& converted) {
     if (converted.problem.empty()) {
-      if (!first_) first_ = converted.shape;
-      if (!options_.check_size || converted.shape == *first_) return true;
+      if (!first_) first_ = {listed, converted.shape};
+      const bool fits = converted.shape == first_->shape;
+      if (fits || !options_.check_size) {
+        if (!fits) sizes_.add(listed, converted.shape);
+        if (listed.label < 0) labels_.add(listed, converted.shape);
+        ++accepted_;
+        return true;
+      }
       converted.problem = converter_.problem(
-          listed, concat("it is of ", converted.shape.str(), ", the first image ", first_->str(),
-                         "; resize them to one size"));
+          listed, concat("it is of ", converted.shape.str(), ", the first image ",
+                         first_->shape.str(), "; resize them to one size"));
     }
     require(options_.check_only || options_.skip_bad, converted.problem);
     ++report_.bad;
@@ -183,11 +189,54 @@ class Collector {
     return false;
   }
 
+  /// To be called at the end.
+  void warn() {
+    // Compressed images are brought to one size by whoever reads them.
+    const bool raw = !options_.encoded && options_.encode_type.empty();
+    if (raw && sizes_.count > 0) {
+      report_.warnings.push_back(
+          concat(sizes_.count, " of ", accepted_, " images differ in size from the first one, ",
+                 place_of(first_->listed), " of ", size_of(*first_), "; the first that does is ",
+                 place_of(sizes_.first->listed), " of ", size_of(*sizes_.first),
+                 ". Give --resize_height and --resize_width, or let the data layer crop all to "
+                 "one size: transform_param { crop_size }"));
+    }
+    if (labels_.count > 0) {
+      const ListedImage& listed = labels_.first->listed;
+      report_.warnings.push_back(
+          concat(labels_.count, " of ", accepted_, " labels are below 0, the first one ",
+                 listed.label, " of ", place_of(listed),
+                 "; losses over classes take one such label, given as ignore_label"));
+    }
+  }
+
  private:
+  struct Seen {
+    ListedImage listed;
+    Shape shape;
+  };
+  struct Oddities {
+    int64_t count = 0;
+    std::optional<Seen> first;
+    void add(const ListedImage& listed, const Shape& shape) {
+      if (++count == 1) first = {listed, shape};
+    }
+  };
+
+  std::string place_of(const ListedImage& listed) const {
+    return concat("'", listed.file, "' (", options_.list, ":", listed.line, ")");
+  }
+
+  static std::string size_of(const Seen& seen) {
+    return concat(seen.shape[1], " x ", seen.shape[2], " pixels");
+  }
+
   const ConvertImagesetOptions& options_;
   const Converter& converter_;
   ConvertReport report_;
-  std::optional<Shape> first_;
+  std::optional<Seen> first_;
+  Oddities sizes_, labels_;
+  int64_t accepted_ = 0;
 };
 
 void check_options(const ConvertImagesetOptions& options) {
@@ -253,6 +302,7 @@ ConvertReport convert_imageset(const ConvertImagesetOptions& options) {
     }
     done += size;
   }
+  collector.warn();
   ConvertReport& report = collector.report();
   if (writer) {
     if (report.written == 0) {
