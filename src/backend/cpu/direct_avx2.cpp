@@ -6,7 +6,7 @@ namespace crema {
 const DirectKernels* direct_avx2() {
 #ifdef __AVX2__
   static constexpr DirectKernels kernels = DirectCode<8>::table();
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? &kernels : nullptr;
+  return &kernels;
 #else
   return nullptr;
 #endif

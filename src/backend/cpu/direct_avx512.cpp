@@ -4,9 +4,9 @@
 namespace crema {
 
 const DirectKernels* direct_avx512() {
-#ifdef __AVX512F__
+#if defined(__AVX512F__) || defined(CREMA_EMULATE_AVX512)
   static constexpr DirectKernels kernels = DirectCode<16>::table();
-  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("fma") ? &kernels : nullptr;
+  return &kernels;
 #else
   return nullptr;
 #endif

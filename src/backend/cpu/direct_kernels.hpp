@@ -49,7 +49,7 @@ struct DirectKernels {
                int64_t to_step, float* sums);
 };
 
-/// Null where the processor lacks the instructions.
+/// For processors with the instructions, see simd_level(). Null where the target is no x86-64.
 const DirectKernels* direct_avx2();
 const DirectKernels* direct_avx512();
 

@@ -11,9 +11,13 @@ SimdLevel detect() {
   __builtin_cpu_init();
   const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
                     __builtin_cpu_supports("bmi2");
+#ifdef CREMA_EMULATE_AVX512
+  const bool avx512 = avx2;
+#else
   const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") &&
                       __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
                       __builtin_cpu_supports("avx512vl");
+#endif
   if (avx512) return SimdLevel::avx512;
   if (avx2) return SimdLevel::avx2;
 #endif

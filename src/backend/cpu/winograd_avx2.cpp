@@ -6,7 +6,7 @@ namespace crema {
 const WinogradKernels* winograd_avx2() {
 #ifdef __AVX2__
   static constexpr WinogradKernels kernels = Kernels<8>::table();
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? &kernels : nullptr;
+  return &kernels;
 #else
   return nullptr;
 #endif

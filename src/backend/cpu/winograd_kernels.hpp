@@ -46,7 +46,7 @@ struct WinogradKernels {
   int row_step;  // multiply computes so many tiles at once
 };
 
-/// Null where the processor lacks the instructions.
+/// For processors with the instructions, see simd_level(). Null where the target is no x86-64.
 const WinogradKernels* winograd_avx2();
 const WinogradKernels* winograd_avx512();
 
