@@ -7,6 +7,7 @@
 // PASS, FAIL with the first difference, or unsupported-type with the type that is not there yet.
 // A case whose layers refuse the engine is "refused". The closing line counts them; the exit status
 // is 1 when any failed, or when none passed.
+#include <charconv>
 #include <cstdio>
 #include <functional>
 #include <iostream>
@@ -203,28 +204,50 @@ void run_and_print(const std::filesystem::path& path, Context& context, Counts& 
   std::printf("%-28s %10.3g  %s\n", path.stem().c_str(), result.worst(), verdict.c_str());
 }
 
-int run(const std::vector<std::string>& words) {
+constexpr const char* kUsage =
+    "golden_runner [--engine NAME] [--threads N] [--gpu INDEX] [--only TEXT] FOLDER...\n"
+    "Runs the cases of the folders, or those whose names hold TEXT, and exits with 1 on any FAIL.";
+
+int number(const std::string& flag, const std::string& value) {
+  int parsed = 0;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), parsed);
+  require(error == std::errc() && end == value.data() + value.size(), flag,
+          " takes a whole number, not '", value, "'");
+  return parsed;
+}
+
+int run(std::vector<std::string> words) {
   ContextOptions options;
   std::string only;
   std::vector<std::string> folders;
-  for (const auto& word : words) {
-    if (word.starts_with("--engine=")) {
-      options.engine = word.substr(9);
-    } else if (word.starts_with("--threads=")) {
-      options.threads = std::stoi(word.substr(10));
-    } else if (word.starts_with("--gpu=")) {
-      options.device = {DeviceType::cuda, std::stoi(word.substr(6))};
-    } else if (word.starts_with("--only=")) {
-      only = word.substr(7);
-    } else if (word.starts_with("-")) {
-      throw Error("unknown flag ", word,
-                  "; flags are --engine=NAME --threads=N --gpu=INDEX --only=TEXT");
-    } else {
-      folders.push_back(word);
+  while (!words.empty()) {
+    std::string word = words.front();
+    words.erase(words.begin());
+    if (word == "--help" || word == "-h") {
+      std::puts(kUsage);
+      return 0;
     }
+    if (!word.starts_with("-")) {
+      folders.push_back(word);
+      continue;
+    }
+    // As --flag=value or as two words.
+    if (const size_t equals = word.find('='); equals != std::string::npos) {
+      words.insert(words.begin(), word.substr(equals + 1));
+      word.resize(equals);
+    }
+    const bool known =
+        word == "--engine" || word == "--threads" || word == "--gpu" || word == "--only";
+    require(known, "unknown flag ", word, "; usage: ", kUsage);
+    require(!words.empty(), word, " needs a value; usage: ", kUsage);
+    const std::string value = words.front();
+    words.erase(words.begin());
+    if (word == "--engine") options.engine = value;
+    if (word == "--threads") options.threads = number(word, value);
+    if (word == "--gpu") options.device = {DeviceType::cuda, number(word, value)};
+    if (word == "--only") only = value;
   }
-  require(!folders.empty(),
-          "usage: golden_runner [--engine=NAME] [--threads=N] [--gpu=INDEX] [--only=TEXT] FOLDER");
+  require(!folders.empty(), "which folder? usage: ", kUsage);
   Context context(options);
   Counts counts;
   for (const auto& folder : folders) {
