@@ -6,6 +6,7 @@
 #include "backend/cpu/simd.hpp"
 #include "backend/pointwise.hpp"
 #include "crema/registry.hpp"
+#include "layers/inner_product/inner_product_native.hpp"
 #include "layers/relu/relu_math.hpp"
 #include "proto/layer.pb.h"
 
@@ -109,7 +110,7 @@ BackwardReads InnerProductLayer::reference_backward_reads() const {
           .top_data = relu_slope_.has_value()};
 }
 
-void InnerProductLayer::prepare_reference(Blobs, Blobs top) {
+void InnerProductLayer::prepare_cpu(Blobs top) {
   if (!relu_slope_ || !trains()) return;
   masked_.reshape(top[0]->shape());
   masked_.set_layout(dtype(), Format::contiguous);
@@ -131,6 +132,11 @@ void InnerProductLayer::forward_as(const T* x, T* y) {
   } else {
     gemm<T>(false, !transposed_, rows_, outputs_, inputs_, 1, x, weight, 0, y);
   }
+  finish_forward(y);
+}
+
+template <class T>
+void InnerProductLayer::finish_forward(T* y) {
   if (!has_bias_ && !relu_slope_) return;
   const T* bias = has_bias_ ? params()[1]->data.host<T>() : nullptr;
   const ReLUMath relu{relu_slope_.value_or(1)};
@@ -199,8 +205,14 @@ void InnerProductLayer::backward_as(Blobs top, bool propagate, Blobs bottom) {
   }
 }
 
+template void InnerProductLayer::finish_forward<float>(float*);
+template const float* InnerProductLayer::enter_backward<float>(Blobs);
+
 void register_inner_product(Registry& registry);
 
-void register_inner_product(Registry& registry) { registry.add<InnerProductLayer>("InnerProduct"); }
+void register_inner_product(Registry& registry) {
+  registry.add<InnerProductLayer>("InnerProduct");
+  registry.add_engine<InnerProductNative>("InnerProduct", "native", DeviceType::cpu);
+}
 
 }  // namespace crema

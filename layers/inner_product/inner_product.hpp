@@ -31,18 +31,25 @@ class InnerProductLayer : public Layer {
   /// Slope of the ReLU that ends the layer, if one does.
   const std::optional<float>& relu_slope() const { return relu_slope_; }
 
+  // What CPU engines share around the products, for T float or double.
+  /// Memory that enter_backward needs.
+  void prepare_cpu(Blobs top);
+  /// y = act(y + bias), where y holds x W^T.
+  template <class T>
+  void finish_forward(T* y);
+  /// Adds to the bias's gradient and returns the gradient with respect to x W^T.
+  template <class T>
+  const T* enter_backward(Blobs top);
+
  protected:
   BackwardReads reference_backward_reads() const override;
-  void prepare_reference(Blobs bottom, Blobs top) override;
+  void prepare_reference(Blobs, Blobs top) override { prepare_cpu(top); }
 
  private:
   template <class T>
   void forward_as(const T* x, T* y);
   template <class T>
   void backward_as(Blobs top, bool propagate, Blobs bottom);
-  /// The gradient before the ReLU, and the bias's.
-  template <class T>
-  const T* enter_backward(Blobs top);
 
   int axis_ = 1;
   int64_t outputs_ = 0, inputs_ = 0, rows_ = 0;

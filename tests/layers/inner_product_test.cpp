@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "backend/cpu/simd.hpp"
 #include "support/layer_test.hpp"
 
 namespace crema::test {
@@ -69,6 +70,42 @@ TEST(InnerProduct, OddSizes) {
   for (const char* settings : {"num_output: 301", "num_output: 301 transpose: true"}) {
     for (int64_t rows : {1, 2, 7, 33}) check_engines(random_case({rows, 517}, settings));
   }
+}
+
+TEST(InnerProduct, NativeEngineOfEveryInstructionSet) {
+  for (const SimdLevel level : {SimdLevel::baseline, SimdLevel::avx2}) {
+    const SimdLimit limit(level);
+    for (const char* settings : {"num_output: 37", "num_output: 37 transpose: true"}) {
+      for (int64_t rows : {1, 3, 21}) {
+        EXPECT_THAT(check_engines(random_case({rows, 1050}, settings)),
+                    testing::Contains("native contiguous"));
+      }
+    }
+  }
+}
+
+// By itself it is offered where packing the weights would cost most; asked for, always.
+TEST(InnerProduct, NativeEngineIsTheFirstChoiceForSmallBatchesAndBigWeights) {
+  if (simd_level() < SimdLevel::avx2) GTEST_SKIP() << "needs a processor with AVX2";
+  const auto engine = [](const Shape& shape, const std::string& settings, RunOptions options = {}) {
+    options.engine = "";
+    return LayerRun(random_case(shape, settings), options).layer().engine_name();
+  };
+  EXPECT_EQ(engine({2, 1024}, "num_output: 1000"), "native");
+  EXPECT_EQ(engine({64, 16, 8, 8}, "num_output: 1000 transpose: true"), "native");
+  EXPECT_EQ(engine({1, 1024}, "num_output: 1000"), "reference");
+  EXPECT_EQ(engine({65, 1024}, "num_output: 1000"), "reference");
+  EXPECT_EQ(engine({2, 1024}, "num_output: 900"), "reference");
+  EXPECT_EQ(engine({2, 100'000}, "num_output: 10"), "reference");
+  EXPECT_EQ(engine({2, 1024}, "num_output: 1000", {.dtype = DType::f64}), "reference");
+  {
+    const SimdLimit narrow(SimdLevel::baseline);
+    EXPECT_EQ(engine({2, 1024}, "num_output: 1000"), "reference");
+  }
+  const LayerCase small = random_case({2, 3}, "num_output: 4");
+  EXPECT_EQ(LayerRun(small, {.engine = "native"}).layer().engine_name(), "native");
+  expect_error([&] { LayerRun run(small, {.dtype = DType::f64, .engine = "native"}); },
+               {"native", "f64"});
 }
 
 TEST(InnerProduct, AbsorbsReLU) {

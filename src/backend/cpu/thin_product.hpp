@@ -1,0 +1,42 @@
+// Products of a few rows with a big matrix, as inner products of small batches are.
+//
+// A library packs the matrix for its kernels: it is read, written and read again, although each of
+// its values meets only `batch` others. Here the few rows are packed instead, and the matrix is
+// read (or, for its gradient, written) once, where it lies.
+//
+// Sums are in f32, in an order that depends on the sizes alone: neither on the number of threads
+// nor on time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "crema/tensor.hpp"
+
+namespace crema {
+
+/// All matrices are dense and row-major, of f32. One call at a time: they share scratch memory.
+class ThinProduct {
+ public:
+  ThinProduct() = default;
+  /// For a matrix (rows, columns), `batch` rows beside it, and no more than `threads` of them.
+  ThinProduct(int64_t batch, int64_t rows, int64_t columns, int threads);
+
+  /// out (batch, rows) = a (batch, columns) * transposed matrix
+  void times_transposed(const float* a, const float* matrix, float* out);
+  /// out (batch, columns) = a (batch, rows) * matrix
+  void times(const float* a, const float* matrix, float* out);
+  /// matrix = beta * matrix + transposed a (batch, rows) * b (batch, columns); with beta 0, what
+  /// was there does not matter.
+  void outer(const float* a, const float* b, float beta, float* matrix);
+
+  /// Of scratch memory.
+  size_t bytes() const { return scratch_.bytes(); }
+
+ private:
+  int64_t batch_ = 0, rows_ = 0, columns_ = 0;
+  int threads_ = 1;
+  Tensor scratch_;
+};
+
+}  // namespace crema
