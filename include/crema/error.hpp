@@ -50,13 +50,16 @@ class Error : public std::exception {
   /// Adds the layer, unless a closer one is known already.
   Error& in_layer(std::string_view name, std::string_view type);
 
+  /// Adds which of several nets, as in "TEST net #1", unless that is known already.
+  Error& in_net(std::string_view which);
+
   /// Tells which sample of the batch is to blame, counted from 0, for those who know the samples.
   Error& of_sample(int64_t index);
   /// Adds what the data source calls that sample, unless that is known already.
   Error& in_record(std::string_view key);
 
   const char* what() const noexcept override { return full_.c_str(); }
-  /// The bare message, without place and layer.
+  /// The bare message, without place, net and layer.
   const std::string& message() const { return message_; }
   const Position& position() const { return position_; }
   const std::string& layer() const { return layer_; }
@@ -70,6 +73,7 @@ class Error : public std::exception {
   Position position_;
   std::string layer_;
   std::string layer_type_;
+  std::string net_;
   std::string record_;
   int64_t sample_ = -1;
   std::string full_;

@@ -43,7 +43,7 @@ enum class Phase : uint8_t { train, test };
 class Parameter {
  public:
   Parameter(Shape shape, Filler filler) : shape_(std::move(shape)), filler_(std::move(filler)) {}
-  /// Those that share with this one keep its memory and become independent.
+  /// Those that share with this one keep its memory and share on among themselves.
   ~Parameter();
   Parameter(const Parameter&) = delete;
   Parameter& operator=(const Parameter&) = delete;

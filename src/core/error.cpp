@@ -67,6 +67,14 @@ Error& Error::in_layer(std::string_view name, std::string_view type) {
   return *this;
 }
 
+Error& Error::in_net(std::string_view which) {
+  if (net_.empty()) {
+    net_ = which;
+    compose();
+  }
+  return *this;
+}
+
 Error& Error::of_sample(int64_t index) {
   if (sample_ < 0) sample_ = index;
   return *this;
@@ -83,6 +91,7 @@ Error& Error::in_record(std::string_view key) {
 void Error::compose() {
   full_.clear();
   if (position_.known()) full_ = position_.str() + ": ";
+  if (!net_.empty()) full_ += net_ + ": ";
   if (!layer_.empty()) {
     full_ += "layer '" + layer_ + "'";
     if (!layer_type_.empty()) full_ += " (" + layer_type_ + ")";

@@ -1,26 +1,53 @@
 #include "net/accumulate.hpp"
 
 #include <algorithm>
+#include <array>
 
+#include "backend/cpu/simd.hpp"
 #include "backend/device.hpp"
 #include "backend/parallel.hpp"
 #include "core/dispatch.hpp"
 
 namespace crema {
+namespace {
 
-void accumulate(Context& context, const Tensor& from, Tensor& into) {
+constexpr int64_t kGrain = 16384;
+constexpr int64_t kBlock = 2048;
+constexpr size_t kParts = 8;  // added in one pass over the sum
+
+template <class T>
+[[gnu::always_inline]] inline void add_range(const T* x, T* y, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) y[i] += x[i];
+}
+
+}  // namespace
+
+void accumulate(Context& context, std::span<Blob* const> from, Tensor& into) {
   dispatch_float(into.dtype(), [&](auto zero) {
     using T = decltype(zero);
     if (context.on_gpu()) {
       DeviceBackend& backend = context.backend();
-      backend.add(into.storage(), sizeof(T), from.device<T>(backend), into.device_mut<T>(backend));
+      for (const Blob* part : from) {
+        backend.add(into.storage(), sizeof(T), part->diff.device<T>(backend),
+                    into.device_mut<T>(backend));
+      }
       return;
     }
-    const T* x = from.host<T>();
-    T* y = into.host_mut<T>();
-    parallel_for(into.storage(), 16384, [=](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) y[i] += x[i];
-    });
+    T* const y = into.host_mut<T>();
+    for (size_t first = 0; first < from.size(); first += kParts) {
+      const auto some = from.subspan(first, std::min(kParts, from.size() - first));
+      std::array<const T*, kParts> parts;
+      for (size_t i = 0; i < some.size(); ++i) parts[i] = some[i]->diff.host<T>();
+      parallel_for(into.storage(), kGrain, [&](int64_t begin, int64_t end) {
+        // A block of the sum stays in the cache until all parts are in it.
+        for (int64_t at = begin; at < end; at += kBlock) {
+          const int64_t n = std::min(kBlock, end - at);
+          for (size_t i = 0; i < some.size(); ++i)
+            vectorized<add_range<T>>(parts[i] + at, y + at, n);
+        }
+      });
+    }
   });
 }
 

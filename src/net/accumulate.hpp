@@ -1,13 +1,17 @@
 // Sums of gradients.
 #pragma once
 
+#include <span>
+
+#include "crema/blob.hpp"
 #include "crema/context.hpp"
 #include "crema/tensor.hpp"
 
 namespace crema {
 
-/// into += from, on the context's device; same shape, type (f32 or f64) and format.
-void accumulate(Context& context, const Tensor& from, Tensor& into);
+/// into += the diffs of all of `from`, in their order, on the context's device; same shape, type
+/// (f32 or f64) and format.
+void accumulate(Context& context, std::span<Blob* const> from, Tensor& into);
 /// Adds `value` to every element, on the host. The padding of blocked formats stays zero.
 void add_to_each(Tensor& tensor, double value);
 

@@ -52,10 +52,13 @@ class Planner {
         node.bottom_blobs[i] = &plan_.value(node.bottoms[i]).blob;
         node.edges[i].reset();
       }
+      node.sums.clear();
     }
     for (auto& value : plan_.values) {
       bool last = true;  // in order of computation: the first that backward meets
       value->has_gradient = false;
+      GradientSum sum{&value->blob, {}};
+      Node* completes = nullptr;
       for (size_t u = value->uses.size(); u-- > 0;) {
         const Use use = value->uses[u];
         Node& node = plan_.node(use.node);
@@ -67,9 +70,13 @@ class Planner {
           node.edges[bottom]->data.unbind();
           node.edges[bottom]->diff.unbind();
           node.bottom_blobs[bottom] = node.edges[bottom].get();
+          sum.from.push_back(node.edges[bottom].get());
+          completes = &node;
         }
         last = false;
       }
+      // All parts at once: each is read once, and the sum written once.
+      if (completes != nullptr) completes->sums.push_back(std::move(sum));
       if (!value->gone && plan_.node(value->producer).needs_backward) value->has_gradient = true;
       value->reserved = plan_.shows(*value);
       const bool written = !last;
@@ -122,22 +129,23 @@ class Planner {
       if (value.gone || !value.has_gradient) continue;
       const Node& producer = plan_.node(value.producer);
       const int produced = backward_step(value.producer);
-      int first = produced, last = producer.needs_backward ? produced : 0;
+      int first = produced, last = producer.needs_backward ? produced : 0, complete = 0;
       for (const Use& use : value.uses) {
         const Node& node = plan_.node(use.node);
         if (!node.needs_backward || !node.propagate[static_cast<size_t>(use.bottom)]) continue;
         first = std::min(first, backward_step(use.node));
-        last = std::max(last, backward_step(use.node));
+        complete = std::max(complete, backward_step(use.node));
       }
+      last = std::max(last, complete);
       diff_[v] = add(value.blob.diff.bytes(), first, value.reserved ? end() : last, value.reserved,
                      &value.blob.diff);
       for (const Use& use : value.uses) {
         Node& node = plan_.node(use.node);
         auto& edge = node.edges[static_cast<size_t>(use.bottom)];
         if (!edge) continue;
-        const int step = backward_step(use.node);
-        edges_[{use.node, use.bottom}] =
-            add(edge->diff.bytes(), step, step, plan_.options.keep_all, &edge->diff);
+        // It lasts until the sum is made.
+        edges_[{use.node, use.bottom}] = add(edge->diff.bytes(), backward_step(use.node), complete,
+                                             plan_.options.keep_all, &edge->diff);
       }
     }
   }

@@ -144,11 +144,7 @@ void backward_node(Plan& plan, int id) {
   in_node(node, [&] {
     for (int top : node.tops) seed_top(plan.value(top));
     node.layer->backward(node.top_blobs, node.propagate, node.bottom_blobs);
-    for (size_t i = 0; i < node.edges.size(); ++i) {
-      if (node.edges[i]) {
-        accumulate(*plan.context, node.edges[i]->diff, plan.value(node.bottoms[i]).blob.diff);
-      }
-    }
+    for (const GradientSum& sum : node.sums) accumulate(*plan.context, sum.from, sum.into->diff);
   });
 }
 

@@ -63,6 +63,12 @@ struct Value {
   Blob blob;
 };
 
+/// A gradient that several readers of a value left parts of: into += all of from.
+struct GradientSum {
+  Blob* into = nullptr;
+  std::vector<Blob*> from;
+};
+
 /// A layer, or a format conversion that formats.cpp put between layers.
 struct Node {
   Position position;
@@ -79,6 +85,7 @@ struct Node {
   // same data, but a diff that is then added to the value's.
   std::vector<Blob*> bottom_blobs, top_blobs;
   std::vector<std::unique_ptr<Blob>> edges;  // one a bottom, null where the value's blob serves
+  std::vector<GradientSum> sums;             // of values whose last part the node's backward makes
 
   bool scheduled() const { return absorbed_into < 0; }
 };

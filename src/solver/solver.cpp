@@ -57,10 +57,9 @@ template <class Body>
 decltype(auto) in_test_net(size_t number, const Body& body) {
   try {
     return body();
-  } catch (const Error& error) {
-    std::string_view text = error.what();
-    if (error.position().known()) text.remove_prefix(error.position().str().size() + 2);
-    throw Error("TEST net #", number, ": ", text).at(error.position());
+  } catch (Error& error) {
+    error.in_net(concat("TEST net #", number));
+    throw;
   }
 }
 

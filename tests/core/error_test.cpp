@@ -34,6 +34,16 @@ TEST(ErrorTest, PutsPlaceAndLayerBeforeTheMessage) {
   EXPECT_EQ(error.message(), "kernel 7 exceeds the padded input 5");
 }
 
+TEST(ErrorTest, TheNetStandsBeforeTheLayer) {
+  Error error("too wide");
+  error.in_layer("conv1", "Convolution").in_net("TEST net #1").in_net("TEST net #0");
+  error.of_sample(3).at({"a.prototxt", 2, 0});
+  EXPECT_STREQ(error.what(), "a.prototxt:2: TEST net #1: layer 'conv1' (Convolution): too wide");
+  EXPECT_EQ(error.layer(), "conv1");
+  EXPECT_EQ(error.sample(), 3);
+  EXPECT_EQ(error.message(), "too wide");
+}
+
 TEST(ErrorTest, KeepsWhatWasAddedClosestToTheCause) {
   Error error("bad");
   error.at({"inner.prototxt", 1}).at({"outer.prototxt", 2});

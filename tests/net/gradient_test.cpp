@@ -87,6 +87,21 @@ layer { name: "cat" type: "Concat" bottom: "sum" bottom: "x" top: "cat" })" +
                          classifier("cat"));
 }
 
+// More readers than are added in one go, some of them in place.
+TEST(Gradient, OfManyReadersAddUp) {
+  std::string text = kImages + R"(
+layer { name: "conv" type: "Convolution" bottom: "data" top: "conv"
+        convolution_param { num_output: 2 kernel_size: 3 weight_filler { type: "xavier" } } })";
+  std::string sum = "layer { name: 'sum' type: 'Eltwise' top: 'sum'";
+  for (int i = 0; i < 11; ++i) {
+    const std::string type = i % 3 == 0 ? "Sigmoid" : i % 3 == 1 ? "TanH" : "ReLU";
+    text += concat("layer { name: 'f", i, "' type: '", type, "' bottom: 'conv' top: 'f", i, "' }");
+    text += concat("layer { name: 'g", i, "' type: 'TanH' bottom: 'f", i, "' top: 'f", i, "' }");
+    sum += concat(" bottom: 'f", i, "'");
+  }
+  expect_right_gradients(text + sum + " }" + classifier("sum"));
+}
+
 TEST(Gradient, OneValueReadTwiceByOneLayer) {
   expect_right_gradients(kImages + R"(
 layer { name: "square" type: "Eltwise" bottom: "data" bottom: "data" top: "square"
