@@ -42,8 +42,8 @@ struct ContextOptions {
   bool tune = true;
   /// File in which measured times are kept between processes, so that a later one starts without
   /// measuring and makes the same choices, to the bit. Empty: they live as long as the context.
-  /// A file of another processor or library version is replaced; one that cannot be written is not
-  /// an error.
+  /// A file of another processor or library version is replaced, one of something else left alone
+  /// with a warning; where it cannot be written, its times count and new ones are not kept.
   std::string tuning_file = {};
   /// Default: nothing is printed.
   Logger logger = {};

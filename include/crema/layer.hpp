@@ -54,6 +54,8 @@ class Parameter {
   Tensor data;  // (shape), f32 or f64, contiguous
   Tensor diff;  // (shape); see above. Read it through gradient()
 
+  /// Factors on the solver's rates, which may change between updates; the owner's count where it is
+  /// shared. Where lr_mult is 0 when the net is built there is no gradient later either.
   float lr_mult = 1;
   float decay_mult = 1;
   /// Set by layers for what is saved but never learned (BatchNorm's statistics): no gradient, no

@@ -51,8 +51,8 @@ struct NetOptions {
   std::vector<std::string> keep = {};
   /// Use this net's parameters, by layer name, instead of own ones. It must be of the same context,
   /// or of another one on the CPU like this one. The shared ones stay that net's: params() here
-  /// holds only what that net lacks. When it ends first, those who share go on with its values; it
-  /// must not end while one of them runs backward.
+  /// holds only what that net lacks. When it ends first, those who share go on with its values;
+  /// while it ends they may run forward, and nothing else.
   class Net* share_params_with = nullptr;
   /// A layer that learns and that share_params_with lacks is an Error. Otherwise, as every layer
   /// with parameters that it lacks: a warning, and parameters of its own.

@@ -6,7 +6,6 @@
 
 #include "crema/layer.hpp"
 #include "layers/convolution/geometry.hpp"
-#include "layers/convolution/history.hpp"
 #include "layers/convolution/im2col.hpp"
 
 namespace crema {
@@ -41,8 +40,6 @@ class ConvolutionLayer : public Layer {
   void undo_relu(Blobs top);
   /// The bias's gradient by itself, after undo_relu, from tops in any format.
   void backward_bias(Blobs top);
-  /// What was measured for the layer so far.
-  ConvolutionHistory& history() { return history_; }
 
  protected:
   BackwardReads reference_backward_reads() const override;
@@ -57,7 +54,6 @@ class ConvolutionLayer : public Layer {
   void backward_data(const T* dy, T* dx);
 
   ConvolutionGeometry geometry_;
-  ConvolutionHistory history_;
   std::optional<float> relu_;
   std::vector<Tensor> masked_;  // laid out like the tops, where their diffs have to stay
   // Of one group of one image.

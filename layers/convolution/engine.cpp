@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <limits>
 
 #include "backend/cpu/simd.hpp"
@@ -21,6 +22,9 @@ constexpr const char* kTuned = "tuned";
 constexpr int64_t kFewChannels = 4;
 /// Of a pair of formats that takes so many times the seconds of the best the rest is estimated.
 constexpr double kHopeless = 2;
+/// Problems whose images differ in pixels by this factor at most are computed alike. Else a fully
+/// convolutional net that is given images of any size would measure for each of them.
+constexpr double kAlike = 1.25;
 
 std::vector<std::unique_ptr<ConvolutionLibrary>>& library_list() {
   static std::vector<std::unique_ptr<ConvolutionLibrary>> list;
@@ -73,6 +77,17 @@ std::vector<ConvolutionPass> passes_of(ConvolutionLayer& layer, Blobs bottom) {
     passes.push_back(ConvolutionPass::backward_weights);
   }
   return passes;
+}
+
+/// Of extents as the end of a problem's key has them: 6 for "2x3".
+double pixels_of(const std::string& extents) {
+  double count = 1;
+  for (const char* at = extents.c_str(); *at != '\0';) {
+    char* end = nullptr;
+    count *= static_cast<double>(std::strtoll(at, &end, 10));
+    at = *end == 'x' ? end + 1 : "";
+  }
+  return count;
 }
 
 std::vector<std::pair<Format, Format>> format_pairs(int64_t channels) {
@@ -174,11 +189,10 @@ class ConvolutionEngine::Trial {
 
 std::string ConvolutionEngine::name() const { return library_ ? library_->name() : kTuned; }
 
-std::string ConvolutionEngine::question(const ConvolutionProblem& problem,
-                                        ConvolutionPass pass) const {
-  constexpr const char* kAlgorithms[] = {"", ",direct", ",winograd"};  // only such are candidates
-  return concat("convolution ", name(), " ", to_string(pass), " ", problem.key(), ",",
-                omp_get_max_threads(), "t", kAlgorithms[static_cast<size_t>(algorithm_)]);
+std::string ConvolutionEngine::question(ConvolutionPass pass) const {
+  constexpr const char* kAlgorithms[] = {"", " direct", " winograd"};  // only such are candidates
+  return concat("convolution ", name(), kAlgorithms[static_cast<size_t>(algorithm_)], " ",
+                to_string(pass), " ", omp_get_max_threads(), "t ");
 }
 
 std::vector<ConvolutionEngine::Candidate> ConvolutionEngine::candidates(
@@ -205,13 +219,36 @@ std::unique_ptr<ConvolutionPrimitive> ConvolutionEngine::Candidate::make(
                               library->make(*gathered_problem(problem), pass, implementation));
 }
 
+std::optional<ConvolutionEngine::Choice> ConvolutionEngine::like(
+    const Context& context, const ConvolutionProblem& problem, ConvolutionPass pass,
+    const std::vector<Candidate>& found) const {
+  if (!context.tune()) return std::nullopt;
+  const std::string family = question(pass) + problem.family();
+  const std::string key = question(pass) + problem.key();
+  const auto pixels = static_cast<double>(problem.source.count(2));
+  std::optional<Choice> nearest;
+  double distance = kAlike;
+  for (const Tuner::Time& time : context.tuner().measured(family)) {
+    if (time.problem == key) return std::nullopt;
+    const double ratio = pixels / pixels_of(time.problem.substr(family.size()));
+    const double apart = std::max(ratio, 1 / ratio), seconds = time.seconds * ratio;
+    if (apart > distance || (apart == distance && nearest && seconds >= nearest->seconds)) continue;
+    const auto candidate = std::find_if(
+        found.begin(), found.end(), [&](const Candidate& c) { return c.str() == time.candidate; });
+    if (candidate == found.end()) continue;
+    nearest = {*candidate, seconds};
+    distance = apart;
+  }
+  return nearest;
+}
+
 std::unique_ptr<ConvolutionEngine::Choice> ConvolutionEngine::choose(
     ConvolutionLayer& layer, const ConvolutionProblem& problem, ConvolutionPass pass, Trial& trial,
     double beat, std::string& why) const {
   Context& context = layer.context();
   const std::vector<Candidate> found = candidates(problem, pass, why);
   if (found.empty()) return nullptr;
-  const std::string key = question(problem, pass);
+  const std::string key = question(pass) + problem.key();
   const auto seconds = [&](const Candidate& candidate, double best) {
     if (!context.tune()) return 0.0;
     std::unique_ptr<ConvolutionPrimitive> primitive;
@@ -221,29 +258,22 @@ std::unique_ptr<ConvolutionEngine::Choice> ConvolutionEngine::choose(
     };
     return context.tuner().seconds(key, candidate.str(), measure, best);
   };
-  const auto named = [&](const std::string& name) {
-    return std::find_if(found.begin(), found.end(),
-                        [&](const Candidate& candidate) { return candidate.str() == name; });
-  };
-  const auto like = layer.history().like(problem, pass);
+  const auto alike = like(context, problem, pass, found);
   std::string decided;
   if (context.tuner().decided(key, decided)) {
-    if (const auto candidate = named(decided); candidate != found.end()) {
-      const double taken = like ? like->seconds : seconds(*candidate, beat);
+    const auto candidate = std::find_if(found.begin(), found.end(),
+                                        [&](const Candidate& c) { return c.str() == decided; });
+    if (candidate != found.end()) {
+      const double taken = alike ? alike->seconds : seconds(*candidate, beat);
       return std::make_unique<Choice>(Choice{*candidate, taken});
     }
   }
-  if (like) {
-    if (const auto candidate = named(like->candidate); candidate != found.end()) {
-      return std::make_unique<Choice>(Choice{*candidate, like->seconds});
-    }
-  }
+  if (alike) return std::make_unique<Choice>(*alike);
   Choice best{found[0], seconds(found[0], beat)};
   for (size_t i = 1; i < found.size() && context.tune(); ++i) {
     const double taken = seconds(found[i], std::min(beat, best.seconds));
     if (taken < best.seconds) best = {found[i], taken};
   }
-  if (context.tune()) layer.history().remember(problem, pass, {best.candidate.str(), best.seconds});
   return std::make_unique<Choice>(best);
 }
 
@@ -306,7 +336,7 @@ std::unique_ptr<ConvolutionPrimitive> ConvolutionEngine::take(ConvolutionLayer& 
   const auto choice = choose(layer, problem, pass, trial, kNoRival, why);
   require(choice != nullptr, "engine '", name(), "' cannot compute ", problem.key(), " ",
           to_string(pass), ": ", why);
-  layer.context().tuner().decide(question(problem, pass), choice->candidate.str());
+  layer.context().tuner().decide(question(pass) + problem.key(), choice->candidate.str());
   detail_ += concat(detail_.empty() ? "" : ", ", to_string(pass), " ", choice->candidate.str());
   return choice->candidate.make(problem, pass);
 }

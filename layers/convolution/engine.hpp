@@ -60,11 +60,15 @@ class ConvolutionEngine : public Engine {
   class Trial;
 
   std::string name() const;
-  /// What the tuner knows the pass by.
-  std::string question(const ConvolutionProblem& problem, ConvolutionPass pass) const;
+  /// What the tuner knows the pass by is this and the problem's key.
+  std::string question(ConvolutionPass pass) const;
   std::vector<Candidate> candidates(const ConvolutionProblem& problem, ConvolutionPass pass,
                                     std::string& why) const;
-  /// The decided candidate, else the one of a shape like this, else the fastest, else the first.
+  /// What was fastest for a problem that differs from this one in its spatial extents alone, and
+  /// little, its seconds in proportion. None where there is none, or this one was measured too.
+  std::optional<Choice> like(const Context& context, const ConvolutionProblem& problem,
+                             ConvolutionPass pass, const std::vector<Candidate>& found) const;
+  /// The decided candidate, else that of a problem like this, else the fastest, else the first.
   /// None: `why` says why. What takes far longer than `beat` seconds is measured but roughly.
   std::unique_ptr<Choice> choose(ConvolutionLayer& layer, const ConvolutionProblem& problem,
                                  ConvolutionPass pass, Trial& trial, double beat,

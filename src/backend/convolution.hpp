@@ -34,8 +34,10 @@ struct ConvolutionProblem {
   Shape weights() const;
   /// Multiply-adds of one pass.
   double multiply_adds() const;
-  /// Names the problem, formats included, without blanks.
+  /// Names the problem, formats included: family(), and the extents of the source's spatial axes.
   std::string key() const;
+  /// What problems have in common that differ in these extents alone: the start of their keys.
+  std::string family() const;
 };
 
 enum class ConvolutionPass : uint8_t { forward, backward_data, backward_weights };

@@ -15,17 +15,19 @@ namespace crema {
 
 class Tuner {
  public:
-  struct Choice {
-    std::string candidate;
-    double seconds = 0;  // 0 when it came from a snapshot
-  };
-
   /// Seconds that `candidate` needs for `problem`, from memory or by calling `measure` (which runs
   /// it once) a few times: the fastest of the runs. Where two runs take far longer than `beat`, the
   /// best of its rivals, they are all.
   double seconds(const std::string& problem, const std::string& candidate,
                  const std::function<void()>& measure,
                  double beat = std::numeric_limits<double>::infinity());
+
+  struct Time {
+    std::string problem, candidate;
+    double seconds = 0;
+  };
+  /// What was measured of all problems whose names start with `prefix`, sorted by them.
+  std::vector<Time> measured(const std::string& prefix) const;
 
   /// Adds the times of a file that save() wrote on the same machine with the same libraries; any
   /// other file, or none, adds nothing.

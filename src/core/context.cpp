@@ -72,7 +72,8 @@ Context::~Context() = default;
 void Context::save_tuning() const {
   if (options_.tuning_file.empty() || !tuner_->has_news()) return;
   if (!tuner_->save(options_.tuning_file)) {
-    log(Severity::debug, "cannot write the tuning file " + options_.tuning_file);
+    log(Severity::info, concat("times that were measured are not kept: the tuning file '",
+                               options_.tuning_file, "' cannot be written"));
   }
 }
 

@@ -55,7 +55,7 @@ constexpr std::string_view kFileMark = "crema tuning ";
 
 /// What the times depend on beside the problem.
 std::string file_header() {
-  return concat(kFileMark, "1:", processor_name(), ", ", to_string(simd_level()), ", ",
+  return concat(kFileMark, "2:", processor_name(), ", ", to_string(simd_level()), ", ",
                 onednn_gemm_name());
 }
 
@@ -67,10 +67,10 @@ std::string why_no_tuning_file(const std::string& path) {
   if (fs::exists(path, failed)) {
     if (!fs::is_regular_file(path, failed)) return "is no regular file";
     std::ifstream file(path, std::ios::binary);
+    if (!file.is_open()) return "cannot be read";
     std::string mark(kFileMark.size(), '\0');
     file.read(mark.data(), static_cast<std::streamsize>(mark.size()));
-    const bool empty = file.is_open() && file.gcount() == 0;
-    if (!empty && mark != kFileMark) return "holds no measured times";
+    return file.gcount() == 0 || mark == kFileMark ? "" : "holds no measured times";
   }
   // Up to the first folder that is there.
   fs::path folder = fs::absolute(path, failed).parent_path();
@@ -92,6 +92,18 @@ double Tuner::seconds(const std::string& problem, const std::string& candidate,
   const std::lock_guard lock(mutex_);
   news_ = true;
   return seconds_.emplace(key, measured).first->second;
+}
+
+std::vector<Tuner::Time> Tuner::measured(const std::string& prefix) const {
+  std::vector<Time> found;
+  const std::lock_guard lock(mutex_);
+  for (auto at = seconds_.lower_bound(prefix); at != seconds_.end(); ++at) {
+    const auto& [key, seconds] = *at;
+    if (!key.starts_with(prefix)) break;
+    const size_t end = key.find('|', prefix.size());
+    found.push_back({key.substr(0, end), key.substr(end + 1), seconds});
+  }
+  return found;
 }
 
 void Tuner::load(const std::string& path) {

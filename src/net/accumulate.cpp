@@ -7,13 +7,13 @@
 #include "backend/device.hpp"
 #include "backend/parallel.hpp"
 #include "core/dispatch.hpp"
+#include "net/plan.hpp"
 
 namespace crema {
 namespace {
 
 constexpr int64_t kGrain = 16384;
 constexpr int64_t kBlock = 2048;
-constexpr size_t kParts = 8;  // added in one pass over the sum
 
 template <class T>
 [[gnu::always_inline]] inline void add_range(const T* x, T* y, int64_t n) {
@@ -34,20 +34,16 @@ void accumulate(Context& context, std::span<Blob* const> from, Tensor& into) {
       }
       return;
     }
+    std::array<const T*, GradientSum::kMost> parts;
+    for (size_t i = 0; i < from.size(); ++i) parts[i] = from[i]->diff.host<T>();
     T* const y = into.host_mut<T>();
-    for (size_t first = 0; first < from.size(); first += kParts) {
-      const auto some = from.subspan(first, std::min(kParts, from.size() - first));
-      std::array<const T*, kParts> parts;
-      for (size_t i = 0; i < some.size(); ++i) parts[i] = some[i]->diff.host<T>();
-      parallel_for(into.storage(), kGrain, [&](int64_t begin, int64_t end) {
-        // A block of the sum stays in the cache until all parts are in it.
-        for (int64_t at = begin; at < end; at += kBlock) {
-          const int64_t n = std::min(kBlock, end - at);
-          for (size_t i = 0; i < some.size(); ++i)
-            vectorized<add_range<T>>(parts[i] + at, y + at, n);
-        }
-      });
-    }
+    parallel_for(into.storage(), kGrain, [&](int64_t begin, int64_t end) {
+      // A block of the sum stays in the cache until all parts are in it.
+      for (int64_t at = begin; at < end; at += kBlock) {
+        const int64_t n = std::min(kBlock, end - at);
+        for (size_t i = 0; i < from.size(); ++i) vectorized<add_range<T>>(parts[i] + at, y + at, n);
+      }
+    });
   });
 }
 

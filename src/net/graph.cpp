@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <set>
 
+#include "core/unknown_type.hpp"
 #include "crema/registry.hpp"
 #include "net/plan.hpp"
 #include "proto/net.pb.h"
@@ -97,30 +98,22 @@ void set_loss_weights(Plan& plan, Node& node, const LayerParameter& param) {
 
 /// Throws unless all types are there. All that are missing are named at once: in a model made for
 /// another program there may be many.
-void check_types(const NetParameter& net, const std::vector<Position>& positions,
-                 Context& context) {
+void check_types(const NetParameter& net, const std::vector<Position>& positions) {
   struct Missing {
     Error error;  // of the first layer of the type
     int layers = 1;
   };
-  const std::vector<std::string> types = Registry::instance().types();
-  const std::set<std::string> known(types.begin(), types.end());
   std::vector<Missing> missing;
   std::map<std::string, size_t> met;  // type -> index into missing
   for (int i = 0; i < net.layer_size(); ++i) {
     const LayerParameter& layer = net.layer(i);
-    if (known.count(layer.type())) continue;
+    if (Registry::instance().has(layer.type())) continue;
     const auto [entry, first] = met.try_emplace(layer.type(), missing.size());
     if (!first) {
       ++missing[entry->second].layers;
       continue;
     }
-    try {
-      Registry::instance().make(layer, context);
-    } catch (Error& error) {
-      error.in_layer(layer.name(), layer.type()).at(positions[static_cast<size_t>(i)]);
-      missing.push_back({error});
-    }
+    missing.push_back({unknown_type(layer).at(positions[static_cast<size_t>(i)])});
   }
   if (missing.empty()) return;
   if (missing.size() == 1) throw Error(missing[0].error);
@@ -177,7 +170,7 @@ void build_graph(Plan& plan, NetParameter& net, const std::vector<Position>& pos
                 "; check include and exclude rules, and that the file is a net and not a solver")
         .at({plan.file, 0, 0});
   }
-  check_types(net, positions, *plan.context);
+  check_types(net, positions);
   plan.name = net.name();
   plan.force_backward = net.force_backward();
   plan.nodes.reserve(static_cast<size_t>(net.layer_size()));

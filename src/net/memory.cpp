@@ -6,6 +6,7 @@
 // one. Then each gets the lowest place in the arena that is free during its life, large ones first.
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "net/plan.hpp"
 
@@ -58,7 +59,12 @@ class Planner {
       bool last = true;  // in order of computation: the first that backward meets
       value->has_gradient = false;
       GradientSum sum{&value->blob, {}};
-      Node* completes = nullptr;
+      int latest = -1;  // node that made the latest part
+      const auto close_sum = [&] {
+        if (sum.from.empty()) return;
+        for (const Blob* part : sum.from) summed_at_[part] = backward_step(latest);
+        plan_.node(latest).sums.push_back(std::exchange(sum, {&value->blob, {}}));
+      };
       for (size_t u = value->uses.size(); u-- > 0;) {
         const Use use = value->uses[u];
         Node& node = plan_.node(use.node);
@@ -71,12 +77,12 @@ class Planner {
           node.edges[bottom]->diff.unbind();
           node.bottom_blobs[bottom] = node.edges[bottom].get();
           sum.from.push_back(node.edges[bottom].get());
-          completes = &node;
+          latest = use.node;
+          if (sum.from.size() == GradientSum::kMost) close_sum();
         }
         last = false;
       }
-      // All parts at once: each is read once, and the sum written once.
-      if (completes != nullptr) completes->sums.push_back(std::move(sum));
+      close_sum();
       if (!value->gone && plan_.node(value->producer).needs_backward) value->has_gradient = true;
       value->reserved = plan_.shows(*value);
       const bool written = !last;
@@ -129,23 +135,22 @@ class Planner {
       if (value.gone || !value.has_gradient) continue;
       const Node& producer = plan_.node(value.producer);
       const int produced = backward_step(value.producer);
-      int first = produced, last = producer.needs_backward ? produced : 0, complete = 0;
+      int first = produced, last = producer.needs_backward ? produced : 0;
       for (const Use& use : value.uses) {
         const Node& node = plan_.node(use.node);
         if (!node.needs_backward || !node.propagate[static_cast<size_t>(use.bottom)]) continue;
         first = std::min(first, backward_step(use.node));
-        complete = std::max(complete, backward_step(use.node));
+        last = std::max(last, backward_step(use.node));
       }
-      last = std::max(last, complete);
       diff_[v] = add(value.blob.diff.bytes(), first, value.reserved ? end() : last, value.reserved,
                      &value.blob.diff);
       for (const Use& use : value.uses) {
         Node& node = plan_.node(use.node);
         auto& edge = node.edges[static_cast<size_t>(use.bottom)];
         if (!edge) continue;
-        // It lasts until the sum is made.
-        edges_[{use.node, use.bottom}] = add(edge->diff.bytes(), backward_step(use.node), complete,
-                                             plan_.options.keep_all, &edge->diff);
+        edges_[{use.node, use.bottom}] =
+            add(edge->diff.bytes(), backward_step(use.node), summed_at_.at(edge.get()),
+                plan_.options.keep_all, &edge->diff);
       }
     }
   }
@@ -304,8 +309,9 @@ class Planner {
   std::vector<int> parent_;
   std::vector<int> data_, diff_;
   std::map<std::pair<int, int>, int> edges_;
-  std::set<const Memory*> kept_;       // taken over from the plan before
-  std::vector<const Node*> repaired_;  // asked to run in place, and may not
+  std::map<const Blob*, int> summed_at_;  // the step until which an edge's diff is needed
+  std::set<const Memory*> kept_;          // taken over from the plan before
+  std::vector<const Node*> repaired_;     // asked to run in place, and may not
 };
 
 }  // namespace

@@ -63,8 +63,12 @@ struct Value {
   Blob blob;
 };
 
-/// A gradient that several readers of a value left parts of: into += all of from.
+/// Parts of a gradient that several readers of a value made: into += all of from.
 struct GradientSum {
+  /// Parts are summed as soon as there are so many: each saves a pass over the sum, and takes its
+  /// memory until then.
+  static constexpr size_t kMost = 3;
+
   Blob* into = nullptr;
   std::vector<Blob*> from;
 };
@@ -85,7 +89,7 @@ struct Node {
   // same data, but a diff that is then added to the value's.
   std::vector<Blob*> bottom_blobs, top_blobs;
   std::vector<std::unique_ptr<Blob>> edges;  // one a bottom, null where the value's blob serves
-  std::vector<GradientSum> sums;             // of values whose last part the node's backward makes
+  std::vector<GradientSum> sums;             // that are complete after the node's backward
 
   bool scheduled() const { return absorbed_into < 0; }
 };

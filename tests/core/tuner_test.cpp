@@ -30,6 +30,21 @@ TEST(Tuner, MeasuresAProblemOnce) {
   EXPECT_GT(runs, after_first);
 }
 
+TEST(Tuner, ListsWhatWasMeasuredOfAFamily) {
+  Tuner tuner;
+  for (const char* problem : {"conv a of 3x3", "conv a of 4", "conv b of 3x3", "conv"}) {
+    tuner.seconds(problem, "direct", [] {});
+  }
+  tuner.seconds("conv a of 4", "winograd", [] {});
+  std::vector<std::string> found;
+  for (const Tuner::Time& time : tuner.measured("conv a of ")) {
+    found.push_back(time.problem + ": " + time.candidate);
+    EXPECT_EQ(time.seconds, tuner.seconds(time.problem, time.candidate, [] { FAIL(); }));
+  }
+  EXPECT_EQ(found, (std::vector<std::string>{"conv a of 3x3: direct", "conv a of 4: direct",
+                                             "conv a of 4: winograd"}));
+}
+
 TEST(Tuner, GivesTheFastestRun) {
   Tuner tuner;
   int run = 0;
@@ -138,7 +153,6 @@ TEST(TuningFile, SaysWhyThereCanBeNone) {
   const TempFolder folder;
   EXPECT_EQ(why_no_tuning_file(folder.path("new")), "");
   EXPECT_EQ(why_no_tuning_file(folder.path("new/folders/times")), "");
-  EXPECT_EQ(why_no_tuning_file("here"), "");
   EXPECT_EQ(why_no_tuning_file(folder.write("empty", "")), "");
   EXPECT_EQ(why_no_tuning_file(folder.write("old", "crema tuning 0: a processor\n")), "");
   // A rename would put a file in the place of either.
@@ -156,6 +170,22 @@ TEST(TuningFile, NeedsAFolderThatCanBeWritten) {
   std::filesystem::create_directory(closed);
   std::filesystem::permissions(closed, std::filesystem::perms::owner_read);
   EXPECT_NE(why_no_tuning_file(closed + "/times").find("no right to write"), std::string::npos);
+}
+
+TEST(TuningFile, OneThatCannotBeWrittenCounts) {
+  if (geteuid() == 0) GTEST_SKIP() << "needs a user who is not root";
+  const TempFolder folder;
+  const std::string closed = folder.path("closed"), file = closed + "/times";
+  std::filesystem::create_directory(closed);
+  Tuner tuner;
+  const double seconds = tuner.seconds("problem", "a", [] {});
+  ASSERT_TRUE(tuner.save(file));
+  using std::filesystem::perms;
+  std::filesystem::permissions(closed, perms::owner_read | perms::owner_exec);
+  EXPECT_EQ(why_no_tuning_file(file), "");
+  const Context context({.tuning_file = file});
+  EXPECT_EQ(context.tuner().seconds("problem", "a", [] { FAIL() << "is known"; }), seconds);
+  std::filesystem::permissions(closed, perms::owner_all);
 }
 
 // The times went into any file that was named, whatever it held.

@@ -377,7 +377,8 @@ TEST(ConvolutionLayer, TakesWhatWasDecided) {
   for (const std::string& choice :
        {std::string("winograd F(4x4,3x3)"), concat("direct ", to_string(simd_level()))}) {
     for (const auto& [problem, candidate] : tuner.decisions()) {
-      EXPECT_THAT(problem, HasSubstr("1x16x6x6>1x16x4x4,k3x3"));
+      EXPECT_THAT(problem, HasSubstr("1x16>16,k3x3"));
+      EXPECT_THAT(problem, HasSubstr(" of 6x6"));
       tuner.decide(problem, choice);
     }
     run.reshape({input});
@@ -388,27 +389,43 @@ TEST(ConvolutionLayer, TakesWhatWasDecided) {
   }
 }
 
-// A fully convolutional net meets images of any size: only the first few sizes are measured.
-TEST(ConvolutionLayer, MeasuresTheFirstShapesOnly) {
+// A fully convolutional net meets images of any size: problems of about the same size are computed
+// alike, and nothing is measured for them. A later process does the same by the saved times.
+TEST(ConvolutionLayer, SimilarSizesAreComputedAlike) {
   if (simd_level() == SimdLevel::baseline) GTEST_SKIP() << "needs AVX2: libraries to choose of";
-  const LayerCase c = make("num_output: 16 kernel_size: 3 pad: 1", {1, 16, 6, 6});
-  LayerRun run(c, {.engine = "tuned"}), truth(c, {.engine = "reference"});
+  const LayerCase c = make("num_output: 16 kernel_size: 3 pad: 1", {1, 16, 16, 16});
   const TempFolder folder;
+  const std::string file = folder.path("tuning");
+  LayerRun run(c, {.engine = "tuned"}), truth(c, {.engine = "reference"});
   Tuner& tuner = run.context().tuner();
-  for (int64_t size = 7; size < 13; ++size) {
-    if (size >= 9) {
-      ASSERT_TRUE(tuner.save(folder.path("tuning")));
-    }
-    const Input input = uniform({1, 16, size, 20 - size});
+  for (const Shape& shape : {Shape{1, 16, 15, 17}, Shape{1, 16, 16, 18}, Shape{1, 16, 14, 15}}) {
+    ASSERT_TRUE(tuner.save(file));
     for (LayerRun* each : {&run, &truth}) {
-      each->reshape({input});
+      each->reshape({uniform(shape)});
       each->forward();
     }
-    EXPECT_EQ(tuner.has_news(), size < 9) << size;
-    expect_close(run.top(0), truth.top(0), kF32, concat("size ", size));
+    EXPECT_FALSE(tuner.has_news()) << shape.str();
+    expect_close(run.top(0), truth.top(0), kF32, shape.str());
   }
-  // What was inherited is decided too: a resumed run takes the same.
-  EXPECT_EQ(tuner.decisions().size(), 7U * 3);
+  ASSERT_EQ(tuner.decisions().size(), 4U * 3) << "what is computed alike is decided too";
+
+  LayerRun later(c, {.engine = "tuned"});
+  Tuner& its_tuner = later.context().tuner();
+  its_tuner.load(file);
+  ASSERT_TRUE(its_tuner.save(file));
+  later.reshape({uniform({1, 16, 14, 15})});
+  EXPECT_FALSE(its_tuner.has_news());
+  for (const auto& [problem, candidate] : its_tuner.decisions()) {
+    if (problem.ends_with("14x15")) {
+      EXPECT_EQ(tuner.decisions().at(problem), candidate) << problem;
+    }
+  }
+
+  for (const Shape& shape : {Shape{1, 16, 8, 8}, Shape{2, 16, 15, 17}}) {
+    ASSERT_TRUE(tuner.save(file));
+    run.reshape({uniform(shape)});
+    EXPECT_TRUE(tuner.has_news()) << shape.str() << " is another problem";
+  }
 }
 
 // Decisions for one algorithm say nothing about a layer that asks for another.

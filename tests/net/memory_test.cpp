@@ -110,6 +110,27 @@ TEST(Memory, FiguresCountWhatIsKept) {
   EXPECT_EQ(all.memory().activations, all.memory().reserved);
 }
 
+// Parts of a gradient that many readers make are summed on the way: they must not all wait.
+TEST(Memory, DoesNotGrowWithReaders) {
+  const auto activations = [](int readers) {
+    std::string text = R"(
+layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 2 dim: 3 dim: 40 dim: 40 } } }
+layer { name: "label" type: "Input" top: "label" input_param { shape { dim: 2 } } }
+layer { name: "conv" type: "Convolution" bottom: "data" top: "conv"
+        convolution_param { num_output: 8 kernel_size: 1 weight_filler { type: "xavier" } } })";
+    std::string sum = "layer { name: 'sum' type: 'Eltwise' top: 'sum'";
+    for (int i = 0; i < readers; ++i) {
+      text += concat("layer { name: 'ip", i, "' type: 'InnerProduct' bottom: 'conv' top: 'ip", i,
+                     "' inner_product_param { num_output: 3 weight_filler { type: 'xavier' } } }");
+      sum += concat(" bottom: 'ip", i, "'");
+    }
+    text += sum + " } layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'sum' bottom: 'label' }";
+    Context context;
+    return Net(net_param(text), context, {.phase = Phase::train}).memory().activations;
+  };
+  EXPECT_LT(activations(30), activations(5) * 11 / 10);
+}
+
 /// y = x from its last element to its first. Its top is blocked where the shape is large.
 class ReverseLayer : public Layer {
  public:

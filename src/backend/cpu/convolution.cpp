@@ -29,13 +29,18 @@ double ConvolutionProblem::multiply_adds() const {
 }
 
 std::string ConvolutionProblem::key() const {
-  std::string text = concat(source.str(), ">", target.str(), ",k", join(kernel), ",s", join(stride),
-                            ",p", join(pad), ",d", join(dilation), ",g", groups, ",",
+  const std::vector<int64_t> dims = source.dims();
+  return family() + join({dims.begin() + 2, dims.end()});
+}
+
+std::string ConvolutionProblem::family() const {
+  std::string text = concat(source[0], "x", source[1], ">", target[1], ",k", join(kernel), ",s",
+                            join(stride), ",p", join(pad), ",d", join(dilation), ",g", groups, ",",
                             to_string(source_format), ">", to_string(target_format));
   if (!bias) text += ",nobias";
   if (relu) text += concat(",relu", *relu);
   if (!training) text += ",inference";
-  return text;
+  return text + " of ";
 }
 
 std::string_view to_string(ConvolutionPass pass) {

@@ -38,7 +38,11 @@ std::string_view to_string(SimdLevel level) {
     case SimdLevel::avx2:
       return "avx2";
     case SimdLevel::avx512:
+#ifdef CREMA_EMULATE_AVX512
+      return "avx512-emulated";
+#else
       return "avx512";
+#endif
   }
   return "unknown";
 }
