@@ -238,14 +238,22 @@ TEST_F(ConvertImageset, WarnsOfImagesOfSeveralSizes) {
       HasSubstr("2 of 4 images"), HasSubstr("'a.ppm' (" + options_.list + ":1) of 1 x 2 pixels"),
       HasSubstr("'b.ppm' (" + options_.list + ":3) of 1 x 1 pixels"), HasSubstr("--resize_height"),
       HasSubstr("crop_size")));
+  const auto of_encoded = ElementsAre(HasSubstr("does not resize"));
   EXPECT_THAT(report_.warnings, told);
+  EXPECT_THAT(report_.warnings, testing::Not(of_encoded));
   options_.check_only = true;
   EXPECT_THAT(convert_imageset(options_).warnings, told);
   options_.resize_height = options_.resize_width = 2;
   EXPECT_THAT(convert_imageset(options_).warnings, testing::IsEmpty());
   options_.resize_height = options_.resize_width = 0;
-  options_.encoded = true;
-  EXPECT_THAT(convert_imageset(options_).warnings, testing::IsEmpty());
+  // Nobody brings encoded records to one size later.
+  for (const auto& [encoded, type] : {std::pair(true, ""), std::pair(false, "ppm")}) {
+    options_.encoded = encoded;
+    options_.encode_type = type;
+    const ConvertReport report = convert_imageset(options_);
+    EXPECT_THAT(report.warnings, told);
+    EXPECT_THAT(report.warnings, of_encoded);
+  }
 }
 
 TEST_F(ConvertImageset, WarnsOfLabelsBelowZero) {

@@ -65,6 +65,9 @@ class Converter {
         encoded_(options.encoded || !options.encode_type.empty()),
         mode_(options.gray ? ColorMode::gray : ColorMode::color) {}
 
+  /// Whether records hold compressed images.
+  bool encoded() const { return encoded_; }
+
   /// Safe to call from several threads, each with its own codec.
   Converted convert(const ListedImage& listed, ImageCodec& codec) const {
     Converted result;
@@ -191,13 +194,12 @@ class Collector {
 
   /// To be called at the end.
   void warn() {
-    // Compressed images are brought to one size by whoever reads them.
-    const bool raw = !options_.encoded && options_.encode_type.empty();
-    if (raw && sizes_.count > 0) {
+    if (sizes_.count > 0) {
       report_.warnings.push_back(
           concat(sizes_.count, " of ", accepted_, " images differ in size from the first one, ",
                  place_of(first_->listed), " of ", size_of(*first_), "; the first that does is ",
                  place_of(sizes_.first->listed), " of ", size_of(*sizes_.first),
+                 converter_.encoded() ? "; who decodes them does not resize them" : "",
                  ". Give --resize_height and --resize_width, or let the data layer crop all to "
                  "one size: transform_param { crop_size }"));
     }
