@@ -15,8 +15,8 @@ DEFINE_int32(iterations, 50, "Batches to run.");
 namespace crema::tools {
 namespace {
 
-/// Outputs with more values than that, features mostly and no scores, get one line: a screen is
-/// full by then.
+/// Outputs with an axis for the batch and more values than that, features mostly and no scores, get
+/// one line: a screen is full by then.
 constexpr int64_t kMostLines = 40;
 
 /// Mean, least and greatest of many values.
@@ -42,7 +42,10 @@ struct Scores {
 
   void add(int batch, const Tensor& values) {
     shape = values.shape();
-    if (values.count() > kMostLines) {
+    // For all batches alike, whatever their size. Values of one axis, as the accuracies of classes,
+    // are scores each.
+    if (batch == 0) in_one_line = shape.rank() > 1 && shape.count() > kMostLines;
+    if (in_one_line) {
       Spread of_batch;
       for (int64_t i = 0; i < values.count(); ++i) {
         of_batch.add(values.at(i));
@@ -60,8 +63,12 @@ struct Scores {
   }
 
   void log(int batches, float weight) const {
-    if (spread.count > 0) {
-      LOG(INFO) << name << " (" << shape.str() << "): " << spread.str();
+    if (in_one_line) {
+      const double sum = spread.sum / batches;  // of a batch
+      LOG(INFO) << name << " (" << shape.str() << "): " << spread.str()
+                << (weight != 0
+                        ? concat(" (sum ", sum, " * ", weight, " = ", weight * sum, " loss)")
+                        : "");
       return;
     }
     for (const double sum : sums) {
@@ -72,7 +79,8 @@ struct Scores {
   }
 
   std::string name;
-  Shape shape;               // of the last batch
+  Shape shape;  // of the last batch
+  bool in_one_line = false;
   std::vector<double> sums;  // of each value, where a line each is printed
   Spread spread;             // of all values, otherwise
 };
@@ -110,8 +118,8 @@ const Command kTest = {
     "  crema test --model=train_val.prototxt --weights=net.caffemodel --iterations=100\n"
     "\n"
     "Runs the net in phase TEST and logs each output of each batch, then their means; of outputs "
-    "with\n"
-    "more than 40 values mean, least and greatest.",
+    "of\n"
+    "two axes or more that have more than 40 values mean, least and greatest.",
     {"model", "weights", "strict", "iterations", "gpu", "threads", "engine", "tune", "tuning_file",
      "seed", "fuse", "phase", "level", "stage"},
     test};

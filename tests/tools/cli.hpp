@@ -17,6 +17,11 @@ struct Output {
   int status = -1;
   std::string text;  // stdout and stderr
   bool says(const std::string& part) const { return text.find(part) != std::string::npos; }
+  int count(const std::string& part) const {
+    int found = 0;
+    for (size_t at = 0; (at = text.find(part, at)) != std::string::npos; at += part.size()) ++found;
+    return found;
+  }
 };
 
 inline Output run(const std::string& arguments, const std::string& program = CREMA_TOOL) {

@@ -264,23 +264,30 @@ TEST_F(CliTest, TestsScoreWeights) {
   expect_refusal("test --model=" + net() + " --weights=" + path("none"), {"none"});
 }
 
-// A deploy net has no scores: thousands of lines told nothing.
+// A deploy net has no scores: thousands of lines told nothing. Accuracies of classes are scores.
 TEST_F(CliTest, OutputsOfManyValuesAreSummedUp) {
   const std::string model = write("deploy.prototxt", R"(name: "tiny"
 layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 30 dim: 3 } } }
 layer { name: "ip" type: "InnerProduct" bottom: "x" top: "ip" inner_product_param { num_output: 2 } }
 layer { name: "prob" type: "Softmax" bottom: "ip" top: "prob" }
+layer { name: "weighed" type: "Softmax" bottom: "ip" top: "weighed" loss_weight: 0.5 }
 layer { name: "y" type: "Input" top: "y" input_param { shape { dim: 1 } } }
-layer { name: "few" type: "ReLU" bottom: "y" top: "few" })");
+layer { name: "few" type: "ReLU" bottom: "y" top: "few" }
+layer { name: "label" type: "Input" top: "label" input_param { shape { dim: 30 } } }
+layer { name: "many" type: "InnerProduct" bottom: "x" top: "many" inner_product_param { num_output: 41 } }
+layer { name: "accuracy" type: "Accuracy" bottom: "many" bottom: "label" top: "accuracy" top: "class" })");
   ASSERT_EQ(run("train --solver=" + snapshotting_solver("max_iter: 1")).status, 0);
   const Output output = run("test --model=" + model + " --weights=" + path("s_iter_1.caffemodel") +
                             " --iterations=2");
   EXPECT_EQ(output.status, 0) << output.text;
-  for (const char* part : {"Batch 1, prob (30x2): mean 0.5, min 0.475021, max 0.524979\n",
-                           " prob (30x2): mean 0.5, min 0.475021, max 0.524979\n",
-                           "Batch 1, few = 0\n", " few = 0\n"}) {
+  for (const char* part :
+       {"Batch 1, prob (30x2): mean 0.5, min 0.475021, max 0.524979\n",
+        " prob (30x2): mean 0.5, min 0.475021, max 0.524979\n",
+        " max 0.524979 (sum 30 * 0.5 = 15 loss)\n", "Batch 1, few = 0\n", " few = 0\n"}) {
     EXPECT_TRUE(output.says(part)) << part << " is not in: " << output.text;
   }
+  EXPECT_EQ(output.count(", class = "), 2 * 41) << output.text;
+  EXPECT_EQ(output.count("] class = "), 41) << output.text;
   EXPECT_FALSE(output.says("prob = ")) << output.text;
 }
 
