@@ -110,10 +110,11 @@ BackwardReads InnerProductLayer::reference_backward_reads() const {
           .top_data = relu_slope_.has_value()};
 }
 
-void InnerProductLayer::prepare_cpu(Blobs top) {
-  if (!relu_slope_ || !trains()) return;
+size_t InnerProductLayer::prepare_cpu(Blobs top) {
+  if (!relu_slope_ || !trains()) return 0;
   masked_.reshape(top[0]->shape());
   masked_.set_layout(dtype(), Format::contiguous);
+  return masked_.bytes();
 }
 
 void InnerProductLayer::forward_cpu(Blobs bottom, Blobs top) {

@@ -31,9 +31,9 @@ class InnerProductLayer : public Layer {
   /// Slope of the ReLU that ends the layer, if one does.
   const std::optional<float>& relu_slope() const { return relu_slope_; }
 
-  // What CPU engines share around the products, for T float or double.
-  /// Memory that enter_backward needs.
-  void prepare_cpu(Blobs top);
+  // What CPU engines, which compute in float, share with the reference around the products.
+  /// Makes room for what enter_backward returns: returns the bytes that this takes.
+  size_t prepare_cpu(Blobs top);
   /// y = act(y + bias), where y holds x W^T.
   template <class T>
   void finish_forward(T* y);

@@ -11,8 +11,10 @@ namespace crema {
 namespace {
 
 // Where it is faster than the GEMM of libraries, by measurement (README.md): one row is a GEMV;
-// many rows, or weights that a cache holds, make up for what packing costs. Threads share the
-// shorter side, which has to be long enough.
+// many rows, or weights that a cache holds, make up for what packing costs. Threads share the rows
+// of the stored weights, or for one of the products blocks of 32 columns, so both sides have to be
+// long. How many threads there are does not count: two were measured, and with kMinSide columns
+// more than 8 find nothing to do in that product.
 constexpr int64_t kMinRows = 2, kMaxRows = 64;
 constexpr int64_t kMinWeights = 1'000'000;
 constexpr int64_t kMinSide = 256;
@@ -42,7 +44,7 @@ std::vector<FormatOption> InnerProductNative::options(Layer& layer, Blobs, Blobs
 
 void InnerProductNative::prepare(Layer& layer, Blobs, Blobs top) {
   InnerProductLayer& inner = of(layer);
-  inner.prepare_cpu(top);
+  masked_bytes_ = inner.prepare_cpu(top);
   const auto [rows, columns] = inner.transposed() ? std::pair(inner.inputs(), inner.outputs())
                                                   : std::pair(inner.outputs(), inner.inputs());
   product_ = ThinProduct(inner.rows(), rows, columns, layer.context().threads());

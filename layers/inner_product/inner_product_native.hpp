@@ -14,10 +14,11 @@ class InnerProductNative : public Engine {
   void prepare(Layer& layer, Blobs bottom, Blobs top) override;
   void forward(Layer& layer, Blobs bottom, Blobs top) override;
   void backward(Layer& layer, Blobs top, const std::vector<bool>& propagate, Blobs bottom) override;
-  size_t extra_bytes() const override { return product_.bytes(); }
+  size_t extra_bytes() const override { return product_.bytes() + masked_bytes_; }
 
  private:
   ThinProduct product_;  // of the batch and the weights, as they are stored
+  size_t masked_bytes_ = 0;
 };
 
 }  // namespace crema

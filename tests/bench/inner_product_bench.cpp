@@ -17,6 +17,7 @@
 #include "backend/cpu/blas.hpp"
 #include "backend/cpu/simd.hpp"
 #include "backend/cpu/thin_product.hpp"
+#include "crema/error.hpp"
 #include "crema/random.hpp"
 
 namespace crema {
@@ -108,6 +109,8 @@ int main(int argc, char** argv) {
       return 2;
     }
   }
+  require(threads > 0, "--threads ", threads, " must be at least 1");
+  require(runs > 0, "--runs ", runs, " must be at least 1");
   omp_set_num_threads(threads);
   std::printf("%s, %s, %d threads\n", blas_name().c_str(),
               std::string(to_string(simd_level())).c_str(), threads);

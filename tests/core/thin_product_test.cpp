@@ -10,6 +10,7 @@
 
 #include "backend/cpu/simd.hpp"
 #include "crema/random.hpp"
+#include "support/expect_error.hpp"
 
 namespace crema::test {
 namespace {
@@ -150,6 +151,10 @@ TEST_P(ThinProductTest, KeepsInfinitiesApart) {
   for (size_t i = 0; i < results.sums.size(); ++i) {
     EXPECT_EQ(std::isfinite(results.sums[i]), i % 37 != 36) << i;
   }
+}
+
+TEST(ThinProduct, NeedsColumns) {
+  expect_error([] { ThinProduct(2, 5, 0, 1); }, {"5 rows", "0 columns"});
 }
 
 INSTANTIATE_TEST_SUITE_P(Levels, ThinProductTest,

@@ -73,8 +73,10 @@ TEST(InnerProduct, OddSizes) {
 }
 
 TEST(InnerProduct, NativeEngineOfEveryInstructionSet) {
-  for (const SimdLevel level : {SimdLevel::baseline, SimdLevel::avx2}) {
+  for (const SimdLevel level : {SimdLevel::baseline, SimdLevel::avx2, SimdLevel::avx512}) {
     const SimdLimit limit(level);
+    if (simd_level() != level) continue;
+    SCOPED_TRACE(to_string(level));
     for (const char* settings : {"num_output: 37", "num_output: 37 transpose: true"}) {
       for (int64_t rows : {1, 3, 21}) {
         EXPECT_THAT(check_engines(random_case({rows, 1050}, settings)),
@@ -126,6 +128,17 @@ TEST(InnerProduct, AbsorbsReLU) {
     c.absorb = other;
     expect_error([&] { LayerRun run(c); }, {"does not absorb"});
   }
+}
+
+TEST(InnerProduct, NativeEngineCountsTheMemoryOfTheReLU) {
+  LayerCase c = random_case({3, 20}, "num_output: 150");
+  const auto bytes = [&](const RunOptions& options) {
+    return LayerRun(c, options).layer().engine()->extra_bytes();
+  };
+  const size_t plain = bytes({.engine = "native"});
+  c.absorb = "layer { type: 'ReLU' }";
+  EXPECT_EQ(bytes({.engine = "native"}) - plain, 3u * 150 * sizeof(float));
+  EXPECT_EQ(bytes({.engine = "native", .trains = false}), plain);
 }
 
 TEST(InnerProduct, ReLUOfItsOwn) {

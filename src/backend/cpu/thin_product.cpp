@@ -5,6 +5,7 @@
 #include "backend/cpu/simd.hpp"
 #include "backend/cpu/vec.hpp"
 #include "backend/parallel.hpp"
+#include "crema/error.hpp"
 
 namespace crema {
 namespace {
@@ -38,8 +39,7 @@ int64_t cached_columns(int64_t batch) {
   return round_up<kBlockColumns>(std::max<int64_t>(kCachedFloats / std::max<int64_t>(batch, 1), 1));
 }
 
-// --- out = a * transposed matrix: lanes are rows of a, values of the matrix are broadcast
-// ----------
+// --- out = a * transposed matrix: lanes are rows of a, values of the matrix are broadcast ---
 
 struct TransposedProduct {
   int64_t batch, rows, columns;
@@ -208,8 +208,7 @@ struct DotRows {
   }
 };
 
-// --- The two others: lanes are columns of the matrix, values of a are broadcast
-// --------------------
+// --- The two others: lanes are columns of the matrix, values of a are broadcast ---
 
 /// packed (tile, batch, row of the tile) = a (batch, rows), for tiles [first, last); 0 for rows
 /// that only fill the last tile.
@@ -399,6 +398,8 @@ struct OuterRows {
 
 ThinProduct::ThinProduct(int64_t batch, int64_t rows, int64_t columns, int threads)
     : batch_(batch), rows_(rows), columns_(columns), threads_(threads) {
+  require(columns > 0, "a product with a matrix of ", rows, " rows and ", columns,
+          " columns has nothing to sum; give it columns");
   const int64_t padded_rows = round_up<kTileRows>(rows);
   const int64_t transposed = (columns + padded_rows) * round_up<kLine>(batch);
   const int64_t plain = (padded_rows + threads * cached_columns(batch)) * batch;

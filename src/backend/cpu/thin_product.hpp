@@ -19,7 +19,9 @@ namespace crema {
 class ThinProduct {
  public:
   ThinProduct() = default;
-  /// For a matrix (rows, columns), `batch` rows beside it, and no more than `threads` of them.
+  /// For a matrix (rows, columns) with at least one column, and `batch` rows beside it. times(),
+  /// which needs memory for each thread, uses at most `threads` of them; results do not depend on
+  /// it.
   ThinProduct(int64_t batch, int64_t rows, int64_t columns, int threads);
 
   /// out (batch, rows) = a (batch, columns) * transposed matrix
