@@ -92,6 +92,12 @@ SolverNets resolve_nets(const SolverParameter& param, const SolverOptions& optio
   return nets;
 }
 
+bool is_of_fork(int field_number) {
+  constexpr int kLastPublished = SolverParameter::kWeightsFieldNumber;
+  constexpr int kFirstOwn = 10000, kLastOwn = 10499;
+  return field_number > kLastPublished && (field_number < kFirstOwn || field_number > kLastOwn);
+}
+
 void check_settings(const SolverParameter& param, std::vector<std::string>& notes) {
   for (const auto& [name, value] :
        {std::pair{"base_lr", param.base_lr()}, std::pair{"gamma", param.gamma()},
@@ -113,7 +119,7 @@ void check_settings(const SolverParameter& param, std::vector<std::string>& note
   require(param.weight_decay() >= 0, "weight_decay ", param.weight_decay(),
           " must not be negative");
   require(param.random_seed() >= -1, "random_seed ", param.random_seed(),
-          " must not be negative; leave it out for 1701");
+          " must be at least 0; leave it out, or give -1, for 1701");
   require(param.snapshot_format() == SolverParameter::BINARYPROTO,
           "snapshot_format HDF5 is not available; use BINARYPROTO");
 
@@ -125,8 +131,7 @@ void check_settings(const SolverParameter& param, std::vector<std::string>& note
   std::vector<const google::protobuf::FieldDescriptor*> fields;
   param.GetReflection()->ListFields(param, &fields);
   for (const auto* field : fields) {
-    // The published fields end there; those of forks were numbered from far behind.
-    if (field->number() <= SolverParameter::kWeightsFieldNumber) continue;
+    if (!is_of_fork(field->number())) continue;
     notes.push_back("the solver's setting '" + std::string(field->name()) +
                     "' belongs to a fork and has no effect");
   }

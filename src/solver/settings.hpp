@@ -30,6 +30,10 @@ struct SolverNets {
 SolverNets resolve_nets(const SolverParameter& param, const SolverOptions& options,
                         const std::string& solver_file);
 
+/// Whether a setting of the solver with that number is a fork's, by the ranges that
+/// proto/common.proto gives.
+bool is_of_fork(int field_number);
+
 /// Checks every number of the solver; Error for what cannot work, and a line in `notes` for each
 /// setting of a fork that has no effect here.
 void check_settings(const SolverParameter& param, std::vector<std::string>& notes);

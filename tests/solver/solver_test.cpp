@@ -17,6 +17,7 @@
 #include "model/binary_format.hpp"
 #include "model/text_format.hpp"
 #include "proto/solver.pb.h"
+#include "solver/settings.hpp"
 #include "support/database.hpp"
 #include "support/expect_error.hpp"
 #include "support/net_test.hpp"
@@ -362,7 +363,7 @@ TEST_F(SolverTest, RefusesSettingsThatCannotWork) {
   refuse(kNet + kSgd + "regularization_type: 'L3'", {"'L3'", "L1"});
   refuse(kNet + kSgd + "iter_size: 0", {"iter_size 0"});
   refuse(kNet + kSgd + "test_iter: 1", {"test_interval"});
-  refuse(kNet + kSgd + "random_seed: -5", {"random_seed -5"});
+  refuse(kNet + kSgd + "random_seed: -5", {"random_seed -5 must be at least 0", "-1"});
   refuse(kNet + kSgd + "max_iter: 5 snapshot_prefix: '" + (folder_ / "no" / "such").string() + "'",
          {"no folder", "snapshot_prefix"});
 }
@@ -428,6 +429,8 @@ TEST_F(SolverTest, SettingsOfForksAreTold) {
               std::string::npos)
         << name;
   }
+  for (const int number : {1, 42, 10000, 10499}) EXPECT_FALSE(is_of_fork(number)) << number;
+  for (const int number : {43, 9999, 10500}) EXPECT_TRUE(is_of_fork(number)) << number;
 }
 
 // Whatever moment a run is killed at, every snapshot under its final name can be loaded.

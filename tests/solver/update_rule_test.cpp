@@ -159,7 +159,8 @@ TEST(UpdateRule, MeasuresTheGradientsOfWhatLearns) {
   }
 }
 
-// Layers can be frozen, and thawed, in the middle of training.
+// What had a gradient when the net was built can be frozen, and thawed, in the middle of training;
+// where parameters share memory, by the lr_mult of its owner.
 TEST(UpdateRule, MultipliersMayChangeBetweenUpdates) {
   Context context;
   Parameters parameters({{10}, {10}}, DType::f32);
