@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "core/unknown_type.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
@@ -80,13 +81,18 @@ bool is_published(const std::string& type) {
 
 }  // namespace
 
+Error unknown_type(const LayerParameter& param) {
+  const std::string& type = param.type();
+  Error error(type.empty() ? "the layer has no type; add type: \"...\""
+                           : concat("there is no layer type '", type, "'"),
+              is_published(type) ? " yet" : did_you_mean(type, Registry::instance().types()));
+  return error.in_layer(param.name(), type);
+}
+
 std::unique_ptr<Layer> Registry::make(const LayerParameter& param, Context& context) const {
   const auto known = factories_.find(param.type());
-  if (known != factories_.end()) return known->second(param, context);
-  Error error(param.type().empty() ? concat("the layer has no type; add type: \"...\"")
-                                   : concat("there is no layer type '", param.type(), "'"),
-              is_published(param.type()) ? " yet" : did_you_mean(param.type(), types()));
-  throw error.in_layer(param.name(), param.type());
+  if (known == factories_.end()) throw unknown_type(param);
+  return known->second(param, context);
 }
 
 std::vector<const EngineEntry*> Registry::engines(const std::string& type,
