@@ -39,7 +39,7 @@ std::string_view to_string(SimdLevel level) {
       return "avx2";
     case SimdLevel::avx512:
 #ifdef CREMA_EMULATE_AVX512
-      return "avx512-emulated";
+      return "avx512_emulated";
 #else
       return "avx512";
 #endif
