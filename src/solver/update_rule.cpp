@@ -16,8 +16,8 @@ namespace {
 /// Chunks that are worth a thread.
 constexpr int64_t kGrain = 4;
 
-std::vector<UpdateRun> learning_runs(const ParameterArena& arena) {
-  std::vector<UpdateRun> runs;
+void find_learning_runs(const ParameterArena& arena, std::vector<UpdateRun>& runs) {
+  runs.clear();
   int64_t chunks = 0;
   for (const ParameterArena::Segment& segment : arena.segments()) {
     const Parameter& parameter = *segment.parameter;
@@ -27,7 +27,6 @@ std::vector<UpdateRun> learning_runs(const ParameterArena& arena) {
                     static_cast<double>(parameter.decay_mult)});
     chunks += chunks_of(runs.back());
   }
-  return runs;
 }
 
 /// True when all steps were finite.
@@ -123,9 +122,9 @@ std::unique_ptr<UpdateRule> make_update_rule(const SolverParameter& param, Conte
 }
 
 UpdateRuns UpdateRule::runs_of(const ParameterArena& arena) {
-  std::vector<UpdateRun> runs = learning_runs(arena);
-  const bool changed = runs != runs_;
-  runs_ = std::move(runs);
+  find_learning_runs(arena, found_);
+  const bool changed = found_ != runs_;
+  if (changed) runs_.swap(found_);
   UpdateRuns result{runs_.data(), static_cast<int64_t>(runs_.size()), 0};
   if (runs_.empty()) return result;
   result.chunks = runs_.back().first_chunk + chunks_of(runs_.back());

@@ -45,6 +45,7 @@ class UpdateRule {
  private:
   Context& context_;
   std::vector<UpdateRun> runs_;
+  std::vector<UpdateRun> found_;             // those of now; kept for its memory
   Tensor device_runs_{Shape{0}, DType::u8};  // their bytes, fetched when they have changed
 };
 
