@@ -1,11 +1,10 @@
 // Building a net by its passes, running it, and looking at it.
 #include "crema/net.hpp"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <set>
 
+#include "backend/parallel.hpp"
 #include "core/dispatch.hpp"
 #include "data/data_source.hpp"
 #include "model/text_format.hpp"
@@ -15,23 +14,6 @@
 
 namespace crema {
 namespace {
-
-/// The thread that runs a net uses as many OpenMP threads as its context says, and gets its own
-/// setting back.
-class ThreadScope {
- public:
-  explicit ThreadScope(int threads) : before_(omp_get_max_threads()) {
-    if (threads != before_) omp_set_num_threads(threads);
-  }
-  ~ThreadScope() {
-    if (omp_get_max_threads() != before_) omp_set_num_threads(before_);
-  }
-  ThreadScope(const ThreadScope&) = delete;
-  ThreadScope& operator=(const ThreadScope&) = delete;
-
- private:
-  int before_;
-};
 
 bool trains(const NetOptions& options) {
   if (options.backward == NetOptions::Backward::by_phase) return options.phase == Phase::train;
@@ -328,7 +310,10 @@ Tensor& Net::input(const std::string& name) {
   return plan_->value(id).blob.data;
 }
 
-Tensor Net::output(const std::string& name) { return blob(name).data.contiguous(); }
+Tensor Net::output(const std::string& name) {
+  const ThreadScope threads(plan_->context->threads());
+  return blob(name).data.contiguous();
+}
 
 void Net::reshape_input(const std::string& name, const Shape& shape) {
   input(name);
