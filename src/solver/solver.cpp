@@ -71,7 +71,7 @@ struct Solver::Impl {
       : param(solver),
         context(where),
         policy(param),
-        rule(make_update_rule(param, context)),
+        rule(std::make_unique<UpdateRule>(param, context)),
         seed(how.seed),
         smoothed(std::max(1, param.average_loss())) {
     std::vector<std::string> notes;

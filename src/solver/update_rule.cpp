@@ -1,10 +1,12 @@
 #include "solver/update_rule.hpp"
 
-#include <atomic>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <numeric>
+#include <type_traits>
 
+#include "backend/cpu/update.hpp"
 #include "backend/parallel.hpp"
 #include "backend/update.hpp"
 #include "core/dispatch.hpp"
@@ -12,9 +14,6 @@
 
 namespace crema {
 namespace {
-
-/// Chunks that are worth a thread.
-constexpr int64_t kGrain = 4;
 
 void find_learning_runs(const ParameterArena& arena, std::vector<UpdateRun>& runs) {
   runs.clear();
@@ -29,56 +28,23 @@ void find_learning_runs(const ParameterArena& arena, std::vector<UpdateRun>& run
   }
 }
 
-/// True when all steps were finite.
-template <class T, Regularization R>
-bool sgd_chunk(const UpdateChunk& chunk, const SgdStep& step, const T* g, T* w, T* v) {
-  const SgdMath<T, R> math(step, *chunk.run);
-  T check = 0;
-#pragma omp simd reduction(+ : check)
-  for (int64_t i = chunk.begin; i < chunk.end; ++i) check += math.update(g[i], w[i], v[i]);
-  return check == 0;
+/// A rule of AnyUpdateRule before it is made for an iteration.
+struct RuleKind {
+  std::string_view name;
+  int histories;
+  AnyUpdateRule (*make)(const UpdateSettings& settings, int iteration);
+};
+
+template <class... Rules>
+constexpr std::array<RuleKind, sizeof...(Rules)> kinds_of(
+    std::type_identity<std::variant<Rules...>>) {
+  return {{{Rules::kName, Rules::kHistories,
+            [](const UpdateSettings& settings, int iteration) -> AnyUpdateRule {
+              return Rules(settings, iteration);
+            }}...}};
 }
 
-class Sgd : public UpdateRule {
- public:
-  Sgd(Context& context, double momentum, double weight_decay, Regularization regularization)
-      : UpdateRule(context),
-        momentum_(momentum),
-        weight_decay_(weight_decay),
-        regularization_(regularization) {}
-
-  int history_count() const override { return 1; }
-
-  bool update(ParameterArena& arena, std::vector<Tensor>& history,
-              const UpdateStep& step) override {
-    const UpdateRuns runs = runs_of(arena);
-    const SgdStep sgd{step.gradient_scale, weight_decay_, step.rate, momentum_};
-    if (context().on_gpu()) {
-      return device_sgd(context().backend(), runs, sgd, regularization_, arena.diff(), arena.data(),
-                        history.at(0));
-    }
-    return dispatch_float(arena.dtype(), [&](auto zero) {
-      using T = decltype(zero);
-      const T* g = arena.diff().host<T>();
-      T* w = arena.data().host_mut<T>();
-      T* v = history.at(0).host_mut<T>();
-      const auto update_chunk = regularization_ == Regularization::l2
-                                    ? sgd_chunk<T, Regularization::l2>
-                                    : sgd_chunk<T, Regularization::l1>;
-      std::atomic<bool> finite = true;
-      parallel_for(runs.chunks, kGrain, [&](int64_t begin, int64_t end) {
-        for (int64_t chunk = begin; chunk < end; ++chunk) {
-          if (!update_chunk(runs.chunk(chunk), sgd, g, w, v)) finite = false;
-        }
-      });
-      return finite.load();
-    });
-  }
-
- private:
-  double momentum_, weight_decay_;
-  Regularization regularization_;
-};
+constexpr auto kRules = kinds_of(std::type_identity<AnyUpdateRule>());
 
 /// The published spelling of the type that the deprecated enum means.
 std::string type_name(const SolverParameter& param) {
@@ -109,16 +75,49 @@ Regularization regularization_of(const SolverParameter& param) {
   throw Error("regularization_type '", param.regularization_type(), "' is unknown; use L2 or L1");
 }
 
+size_t kind_of(const SolverParameter& param) {
+  const std::string type = type_name(param);
+  std::vector<std::string> names;
+  for (size_t kind = 0; kind < kRules.size(); ++kind) {
+    if (kRules[kind].name == type) return kind;
+    names.emplace_back(kRules[kind].name);
+  }
+  std::string list;
+  for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
+  throw Error("solver type '", type, "' is not available", did_you_mean(type, names),
+              "; types are ", list);
+}
+
+UpdateSettings settings_of(const SolverParameter& param) {
+  return {.momentum = param.momentum(),
+          .momentum2 = param.momentum2(),
+          .rms_decay = param.rms_decay(),
+          .delta = param.delta(),
+          .weight_decay = param.weight_decay(),
+          .regularization = regularization_of(param)};
+}
+
 }  // namespace
 
-std::unique_ptr<UpdateRule> make_update_rule(const SolverParameter& param, Context& context) {
-  const Regularization regularization = regularization_of(param);
-  const std::string type = type_name(param);
-  if (type == "SGD") {
-    return std::make_unique<Sgd>(context, param.momentum(), param.weight_decay(), regularization);
+UpdateRule::UpdateRule(const SolverParameter& param, Context& context)
+    : context_(context), settings_(settings_of(param)), kind_(kind_of(param)) {}
+
+int UpdateRule::history_count() const { return kRules[kind_].histories; }
+
+bool UpdateRule::update(ParameterArena& arena, std::vector<Tensor>& history,
+                        const UpdateStep& step) {
+  const UpdateRuns runs = runs_of(arena);
+  const AnyUpdateRule any = kRules[kind_].make(settings_, step.iteration);
+  if (context_.on_gpu()) {
+    return device_update(context_.backend(), runs, any, settings_, step, arena.diff(), arena.data(),
+                         history);
   }
-  throw Error("solver type '", type, "' is not available", did_you_mean(type, {"SGD"}),
-              "; types are SGD");
+  const ThreadScope threads(context_.threads());
+  return std::visit(
+      [&](const auto& rule) {
+        return cpu_update(runs, rule, settings_, step, arena.diff(), arena.data(), history);
+      },
+      any);
 }
 
 UpdateRuns UpdateRule::runs_of(const ParameterArena& arena) {
@@ -144,12 +143,13 @@ double UpdateRule::gradient_norm(ParameterArena& arena) {
   if (context_.on_gpu()) {
     return std::sqrt(device_squares(context_.backend(), runs, arena.diff()));
   }
-  return dispatch_float(arena.dtype(), [&](auto zero) {
+  const ThreadScope threads(context_.threads());
+  dispatch_float(arena.dtype(), [&](auto zero) {
     using T = decltype(zero);
     const T* g = arena.diff().host<T>();
     // A sum a chunk, so that the result does not depend on the number of threads.
-    std::vector<double> of_chunk(static_cast<size_t>(runs.chunks), 0.0);
-    parallel_for(runs.chunks, kGrain, [&](int64_t begin, int64_t end) {
+    squares_.resize(static_cast<size_t>(runs.chunks));
+    parallel_for(runs.chunks, kUpdateGrain, [&](int64_t begin, int64_t end) {
       for (int64_t number = begin; number < end; ++number) {
         const UpdateChunk chunk = runs.chunk(number);
         double sum = 0;
@@ -157,11 +157,11 @@ double UpdateRule::gradient_norm(ParameterArena& arena) {
         for (int64_t i = chunk.begin; i < chunk.end; ++i) {
           sum += static_cast<double>(g[i]) * static_cast<double>(g[i]);
         }
-        of_chunk[static_cast<size_t>(number)] = sum;
+        squares_[static_cast<size_t>(number)] = sum;
       }
     });
-    return std::sqrt(std::accumulate(of_chunk.begin(), of_chunk.end(), 0.0));
   });
+  return std::sqrt(std::accumulate(squares_.begin(), squares_.end(), 0.0));
 }
 
 }  // namespace crema

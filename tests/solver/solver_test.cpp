@@ -13,6 +13,7 @@
 #include <optional>
 #include <thread>
 
+#include "backend/parallel.hpp"
 #include "crema/parameter_arena.hpp"
 #include "model/binary_format.hpp"
 #include "model/text_format.hpp"
@@ -81,6 +82,30 @@ TEST_F(SolverTest, MovesParametersByTheSgdFormula) {
   for (size_t i = 0; i < w0.size(); ++i) {
     ASSERT_NEAR(w1[i], w0[i] - 0.1 * (g[i] + 0.01 * w0[i]), 1e-6) << i;
   }
+}
+
+size_t threads_of_process() {
+  size_t count = 0;
+  for ([[maybe_unused]] const auto& task : fs::directory_iterator("/proc/self/task")) ++count;
+  return count;
+}
+
+TEST_F(SolverTest, RunsOnTheThreadsOfItsContext) {
+  const SolverParameter param = solver_param(R"(net_param {
+  layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 2 dim: 400 } } }
+  layer { name: "ip" type: "InnerProduct" bottom: "x" top: "ip"
+          inner_product_param { num_output: 400 weight_filler { type: "xavier" } } }
+  layer { name: "loss" type: "EuclideanLoss" bottom: "ip" bottom: "ip" top: "loss" } }
+)" + kSgd + "clip_gradients: 1 snapshot_after_train: false");
+  // Each thread that opens parallel regions makes itself a team.
+  std::thread caller([&] {
+    const ThreadScope process(4);
+    Context context({.threads = 1, .engine = "reference"});
+    const size_t before = threads_of_process();
+    Solver(param, context).step(2);
+    EXPECT_EQ(threads_of_process(), before);
+  });
+  caller.join();
 }
 
 TEST_F(SolverTest, ResumesBitForBit) {

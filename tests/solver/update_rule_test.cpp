@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "backend/cpu/update.hpp"
 #include "crema/random.hpp"
 #include "proto/solver.pb.h"
 #include "support/values.hpp"
@@ -104,8 +105,8 @@ TEST_P(SgdUpdate, FollowsItsFormula) {
       w[i] -= v[i];
     }
   }
-  const auto rule = make_update_rule(param, context);
-  EXPECT_TRUE(rule->update(arena, parameters.history(), step));
+  UpdateRule rule(param, context);
+  EXPECT_TRUE(rule.update(arena, parameters.history(), step));
   const double allowed = c.dtype == DType::f64 ? 1e-14 : 1e-6;
   const std::vector<double> moved = values_of(arena.data());
   const std::vector<double> kept = values_of(parameters.history()[0]);
@@ -122,16 +123,61 @@ INSTANTIATE_TEST_SUITE_P(Solver, SgdUpdate,
                                            SgdCase{"f64_l1", DType::f64, "L1", 1}),
                          [](const auto& one) { return std::string(one.param.name); });
 
+/// A rule as somebody may add one: two histories, and the iteration counts.
+struct Adam {
+  static constexpr std::string_view kName = "Adam";
+  static constexpr int kHistories = 2;
+
+  double momentum, momentum2, delta, correction;
+
+  Adam(const UpdateSettings& settings, int iteration)
+      : momentum(settings.momentum),
+        momentum2(settings.momentum2),
+        delta(settings.delta),
+        correction(std::sqrt(1 - std::pow(momentum2, iteration + 1)) /
+                   (1 - std::pow(momentum, iteration + 1))) {}
+
+  template <class T>
+  T operator()(T gradient, T rate, T& first, T& second) const {
+    first = static_cast<T>(momentum) * first + static_cast<T>(1 - momentum) * gradient;
+    second =
+        static_cast<T>(momentum2) * second + static_cast<T>(1 - momentum2) * gradient * gradient;
+    return rate * static_cast<T>(correction) * first / (std::sqrt(second) + static_cast<T>(delta));
+  }
+};
+
+// The first two steps of Adam on one gradient are the rate times its sign, whatever its size.
+TEST(UpdateDriver, RunsARuleOfTwoHistoriesAndTheIteration) {
+  const UpdateRun learns{.offset = 16, .count = 2 * kUpdateChunk + 3, .rate = 2};
+  const UpdateRuns runs{&learns, 1, chunks_of(learns)};
+  const Shape shape{learns.offset + learns.count};
+  Tensor gradients(shape), parameters(shape);
+  std::vector<Tensor> histories = {Tensor(shape), Tensor(shape)};
+  gradients.fill(-3);
+  const UpdateSettings settings{.momentum = 0.9, .momentum2 = 0.999, .delta = 1e-8};
+  for (int iteration = 0; iteration < 2; ++iteration) {
+    const UpdateStep step{.iteration = iteration, .rate = 0.25, .gradient_scale = 0.5};
+    EXPECT_TRUE(cpu_update(runs, Adam(settings, iteration), settings, step, gradients, parameters,
+                           histories));
+    for (const int64_t i : {int64_t{16}, shape[0] - 1}) {
+      EXPECT_NEAR(parameters.at(i), 2 * 0.25 * (iteration + 1), 1e-5) << i;
+    }
+    EXPECT_EQ(parameters.at(15), 0) << "outside of the run";
+  }
+  EXPECT_NEAR(histories[0].at(16), -1.5 * (1 - 0.9 * 0.9), 1e-6);
+  EXPECT_NEAR(histories[1].at(16), 2.25 * (1 - 0.999 * 0.999), 1e-6);
+}
+
 TEST(UpdateRule, SaysWhenAStepIsNotFinite) {
   SolverParameter param;
   Context context;
-  const auto rule = make_update_rule(param, context);
+  UpdateRule rule(param, context);
   for (const double bad : {std::nan(""), HUGE_VAL}) {
     Parameters parameters({{10}, {2 * kUpdateChunk}}, DType::f32);
     ParameterArena& arena = parameters.arena();
-    EXPECT_TRUE(rule->update(arena, parameters.history(), {.rate = 1}));
+    EXPECT_TRUE(rule.update(arena, parameters.history(), {.rate = 1}));
     arena.diff().host_mut<float>()[arena.size() - 1] = static_cast<float>(bad);
-    EXPECT_FALSE(rule->update(arena, parameters.history(), {.rate = 1})) << bad;
+    EXPECT_FALSE(rule.update(arena, parameters.history(), {.rate = 1})) << bad;
   }
 }
 
@@ -152,7 +198,7 @@ TEST(UpdateRule, MeasuresTheGradientsOfWhatLearns) {
     double norm[2];
     for (const int threads : {1, 2}) {
       Context context({.threads = threads});
-      norm[threads - 1] = make_update_rule(SolverParameter(), context)->gradient_norm(arena);
+      norm[threads - 1] = UpdateRule(SolverParameter(), context).gradient_norm(arena);
     }
     EXPECT_NEAR(norm[0], std::sqrt(sum), 1e-9);
     EXPECT_EQ(norm[0], norm[1]) << "whatever the number of threads";
@@ -164,23 +210,23 @@ TEST(UpdateRule, MeasuresTheGradientsOfWhatLearns) {
 TEST(UpdateRule, MultipliersMayChangeBetweenUpdates) {
   Context context;
   Parameters parameters({{10}, {10}}, DType::f32);
-  const auto rule = make_update_rule(SolverParameter(), context);
+  UpdateRule rule(SolverParameter(), context);
   const ParameterArena::Segment& frozen = parameters.arena().segments()[0];
   const std::vector<double> before = values_of(frozen.parameter->data);
   frozen.parameter->lr_mult = 0;
-  EXPECT_TRUE(rule->update(parameters.arena(), parameters.history(), {.rate = 1}));
+  EXPECT_TRUE(rule.update(parameters.arena(), parameters.history(), {.rate = 1}));
   EXPECT_EQ(values_of(frozen.parameter->data), before);
   frozen.parameter->lr_mult = 1;
-  EXPECT_TRUE(rule->update(parameters.arena(), parameters.history(), {.rate = 1}));
+  EXPECT_TRUE(rule.update(parameters.arena(), parameters.history(), {.rate = 1}));
   EXPECT_NE(values_of(frozen.parameter->data), before);
 }
 
 TEST(UpdateRule, NothingToLearnIsNoError) {
   Context context;
   Parameters parameters({{10, 0}}, DType::f32);
-  const auto rule = make_update_rule(SolverParameter(), context);
-  EXPECT_TRUE(rule->update(parameters.arena(), parameters.history(), {.rate = 1}));
-  EXPECT_EQ(rule->gradient_norm(parameters.arena()), 0);
+  UpdateRule rule(SolverParameter(), context);
+  EXPECT_TRUE(rule.update(parameters.arena(), parameters.history(), {.rate = 1}));
+  EXPECT_EQ(rule.gradient_norm(parameters.arena()), 0);
 }
 
 }  // namespace

@@ -1,3 +1,5 @@
+#include <type_traits>
+
 #include "backend/cuda/kernels.cuh"
 #include "backend/update.hpp"
 #include "core/dispatch.hpp"
@@ -5,14 +7,16 @@
 namespace crema {
 namespace {
 
-template <class T, Regularization R>
-__global__ void sgd_kernel(UpdateRuns runs, SgdStep step, const T* g, T* w, T* v, int* failed) {
+/// The driver of update rules: a block a chunk. *failed becomes 1 when some step was not finite.
+template <Regularization R, class T, class Rule, class... History>
+__global__ void update_kernel(UpdateRuns runs, Rule rule, UpdateStep step, double weight_decay,
+                              const T* g, T* w, int* failed, History*... history) {
   for (int64_t number = blockIdx.x; number < runs.chunks; number += gridDim.x) {
     const UpdateChunk chunk = runs.chunk(number);
-    const SgdMath<T, R> math(step, *chunk.run);
+    const ValueUpdate<T, R, Rule> update(rule, step, weight_decay, *chunk.run);
     T check = 0;
     for (int64_t i = chunk.begin + threadIdx.x; i < chunk.end; i += kBlockThreads) {
-      check += math.update(g[i], w[i], v[i]);
+      check += update(g[i], w[i], history[i]...);
     }
     // Whoever comes last writes the same.
     if (!(check == T{0})) *failed = 1;
@@ -38,6 +42,25 @@ unsigned blocks_for(const UpdateRuns& runs) {
   return static_cast<unsigned>(std::min(runs.chunks, kMaximumBlocks));
 }
 
+template <class T, class Rule>
+void launch_update(CudaBackend& backend, const UpdateRuns& runs, const Rule& rule,
+                   const UpdateSettings& settings, const UpdateStep& step, const Tensor& gradients,
+                   Tensor& parameters, std::span<Tensor> histories, int* failed) {
+  const T* g = gradients.device<T>(backend);
+  T* w = parameters.device_mut<T>(backend);
+  with_histories<Rule>([&](size_t number) { return histories[number].device_mut<T>(backend); },
+                       [&](auto*... history) {
+                         const auto kernel =
+                             settings.regularization == Regularization::l2
+                                 ? update_kernel<Regularization::l2, T, Rule,
+                                                 std::remove_pointer_t<decltype(history)>...>
+                                 : update_kernel<Regularization::l1, T, Rule,
+                                                 std::remove_pointer_t<decltype(history)>...>;
+                         kernel<<<blocks_for(runs), kBlockThreads, 0, backend.stream()>>>(
+                             runs, rule, step, settings.weight_decay, g, w, failed, history...);
+                       });
+}
+
 template <class Result>
 Result fetch(CudaBackend& backend, const Result* from) {
   Result result{};
@@ -47,24 +70,23 @@ Result fetch(CudaBackend& backend, const Result* from) {
 
 }  // namespace
 
-bool device_sgd(DeviceBackend& device, const UpdateRuns& runs, const SgdStep& step,
-                Regularization regularization, const Tensor& gradients, Tensor& parameters,
-                Tensor& history) {
+bool device_update(DeviceBackend& device, const UpdateRuns& runs, const AnyUpdateRule& any,
+                   const UpdateSettings& settings, const UpdateStep& step, const Tensor& gradients,
+                   Tensor& parameters, std::span<Tensor> histories) {
   if (runs.chunks == 0) return true;
   CudaBackend& backend = cuda(device);
-  return dispatch_float(parameters.dtype(), [&](auto zero) {
-    using T = decltype(zero);
-    const T* g = gradients.device<T>(backend);
-    T* w = parameters.device_mut<T>(backend);
-    T* v = history.device_mut<T>(backend);
-    auto* failed = static_cast<int*>(backend.scratch(sizeof(int)));
-    backend.fill_zero(failed, sizeof(int));
-    const auto kernel = regularization == Regularization::l2 ? sgd_kernel<T, Regularization::l2>
-                                                             : sgd_kernel<T, Regularization::l1>;
-    kernel<<<blocks_for(runs), kBlockThreads, 0, backend.stream()>>>(runs, step, g, w, v, failed);
-    cuda_check(cudaGetLastError(), "launching an update");
-    return fetch(backend, failed) == 0;
-  });
+  auto* failed = static_cast<int*>(backend.scratch(sizeof(int)));
+  backend.fill_zero(failed, sizeof(int));
+  std::visit(
+      [&](const auto& rule) {
+        dispatch_float(parameters.dtype(), [&](auto zero) {
+          launch_update<decltype(zero)>(backend, runs, rule, settings, step, gradients, parameters,
+                                        histories, failed);
+        });
+      },
+      any);
+  cuda_check(cudaGetLastError(), "launching an update");
+  return fetch(backend, failed) == 0;
 }
 
 double device_squares(DeviceBackend& device, const UpdateRuns& runs, const Tensor& values) {

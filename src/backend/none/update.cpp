@@ -8,8 +8,8 @@ namespace {
 
 }  // namespace
 
-bool device_sgd(DeviceBackend&, const UpdateRuns&, const SgdStep&, Regularization, const Tensor&,
-                Tensor&, Tensor&) {
+bool device_update(DeviceBackend&, const UpdateRuns&, const AnyUpdateRule&, const UpdateSettings&,
+                   const UpdateStep&, const Tensor&, Tensor&, std::span<Tensor>) {
   refuse();
 }
 
