@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/split_list.hpp"
 #include "crema/context.hpp"
 #include "crema/error.hpp"
 #include "crema/net.hpp"
@@ -40,9 +41,6 @@ NetOptions net_options(Phase phase);
 
 /// Value of a flag that the command cannot do without; Error that shows how to give it.
 const std::string& required_flag(const char* name, const std::string& value);
-
-/// The parts of a comma-separated list, without empty ones.
-std::vector<std::string> split_list(const std::string& text);
 
 /// Error when both of two flags are given that contradict each other.
 void exclusive_flags(const char* first, bool has_first, const char* second, bool has_second);

@@ -139,17 +139,6 @@ const std::string& required_flag(const char* name, const std::string& value) {
   return value;
 }
 
-std::vector<std::string> split_list(const std::string& text) {
-  std::vector<std::string> parts;
-  size_t begin = 0;
-  while (begin <= text.size()) {
-    const size_t end = std::min(text.find(',', begin), text.size());
-    if (end > begin) parts.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return parts;
-}
-
 void exclusive_flags(const char* first, bool has_first, const char* second, bool has_second) {
   require(!(has_first && has_second), "--", first, " and --", second,
           " exclude each other; give one of them");

@@ -1,6 +1,5 @@
 #include "data/lmdb_writer.hpp"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -8,6 +7,7 @@
 #include <system_error>
 #include <utility>
 
+#include "core/sync_folder.hpp"
 #include "crema/error.hpp"
 
 namespace crema {
@@ -36,13 +36,6 @@ const char* hint_for(int code) {
     default:
       return "";
   }
-}
-
-void sync_folder(const fs::path& folder) {
-  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return;
-  ::fsync(fd);  // some network file systems refuse; the data themselves are synced
-  ::close(fd);
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 
 #include "crema/error.hpp"
 #include "data/unsupported.hpp"
-#include "proto/blob.pb.h"
+#include "model/blob_message.hpp"
 #include "proto/common.pb.h"
 
 namespace crema {
@@ -48,8 +48,7 @@ const float* pixels_of(const Image& image) {
 
 /// The shape of a BlobProto as (C, H, W), a leading 1 dropped.
 Shape image_shape(const BlobProto& blob) {
-  std::vector<int64_t> dims(blob.shape().dim().begin(), blob.shape().dim().end());
-  if (!blob.has_shape()) dims = {blob.num(), blob.channels(), blob.height(), blob.width()};
+  std::vector<int64_t> dims = blob_shape(blob).dims();
   if (dims.size() == 4 && dims[0] == 1) dims.erase(dims.begin());
   Shape shape(dims);
   require(shape.rank() == 3, "it holds an array of ", shape.str(), ", and not one image");
@@ -87,17 +86,11 @@ void Transform::read_mean_file(const std::string& path) {
           "a number for each channel");
   try {
     mean_shape_ = image_shape(blob);
-    const bool doubles = blob.double_data_size() > 0;
-    const int64_t size = doubles ? blob.double_data_size() : blob.data_size();
+    const int64_t size = blob_count(blob);
     require(size == mean_shape_.count(), "its shape ", mean_shape_.str(), " needs ",
             mean_shape_.count(), " values and it holds ", size);
     mean_image_.resize(static_cast<size_t>(size));
-    if (doubles) {
-      std::transform(blob.double_data().begin(), blob.double_data().end(), mean_image_.begin(),
-                     [](double value) { return static_cast<float>(value); });
-    } else {
-      std::copy(blob.data().begin(), blob.data().end(), mean_image_.begin());
-    }
+    copy_values(blob, mean_image_.data());
   } catch (const Error& error) {
     throw Error("mean_file '", path, "': ", error.message());
   }

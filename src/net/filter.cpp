@@ -25,19 +25,19 @@ bool holds(const NetStateRule& rule, const NetOptions& options) {
   return true;
 }
 
-bool wanted(const LayerParameter& layer, const NetOptions& options) {
+}  // namespace
+
+bool in_state(const LayerParameter& layer, const NetOptions& options) {
   if (layer.include_size() != 0 && layer.exclude_size() != 0) {
     throw Error("has both include and exclude rules; keep one kind")
         .in_layer(layer.name(), layer.type());
   }
-  const auto in_state = [&](const NetStateRule& rule) { return holds(rule, options); };
+  const auto is_met = [&](const NetStateRule& rule) { return holds(rule, options); };
   if (layer.include_size() != 0) {
-    return std::any_of(layer.include().begin(), layer.include().end(), in_state);
+    return std::any_of(layer.include().begin(), layer.include().end(), is_met);
   }
-  return std::none_of(layer.exclude().begin(), layer.exclude().end(), in_state);
+  return std::none_of(layer.exclude().begin(), layer.exclude().end(), is_met);
 }
-
-}  // namespace
 
 void merge_state(const NetParameter& net, NetOptions& options) {
   if (options.level == 0) options.level = net.state().level();
@@ -68,7 +68,7 @@ void filter_net(NetParameter& net, const NetOptions& options, std::vector<Positi
   for (int i = 0; i < net.layer_size(); ++i) {
     Position& position = positions[static_cast<size_t>(i)];
     try {
-      if (!wanted(net.layer(i), options)) continue;
+      if (!in_state(net.layer(i), options)) continue;
     } catch (Error& error) {
       error.at(position);
       throw;

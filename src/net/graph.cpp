@@ -183,9 +183,6 @@ void build_graph(Plan& plan, NetParameter& net, const std::vector<Position>& pos
                 Severity::warning);
     }
     LayerParameter& param = *net.mutable_layer(i);
-    // Weights stay in the net's message: a layer is made without them.
-    google::protobuf::RepeatedPtrField<BlobProto> blobs;
-    blobs.Swap(param.mutable_blobs());
     plan.nodes.emplace_back();
     Node& node = plan.nodes.back();
     node.position = positions[static_cast<size_t>(i)];
@@ -213,7 +210,6 @@ void build_graph(Plan& plan, NetParameter& net, const std::vector<Position>& pos
       error.in_layer(param.name(), param.type()).at(node.position);
       throw;
     }
-    blobs.Swap(param.mutable_blobs());
     plan.layers.push_back(node.layer.get());
     if (param.type() == "Input") {
       for (int value : node.tops) {

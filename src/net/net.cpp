@@ -7,6 +7,7 @@
 #include "backend/parallel.hpp"
 #include "core/dispatch.hpp"
 #include "data/data_source.hpp"
+#include "model/partial_copy.hpp"
 #include "model/text_format.hpp"
 #include "net/accumulate.hpp"
 #include "net/plan.hpp"
@@ -20,7 +21,17 @@ bool trains(const NetOptions& options) {
   return options.backward == NetOptions::Backward::yes;
 }
 
-std::unique_ptr<Plan> build(NetParameter net, const SourceMap& source, Context& context,
+/// The net's message without the weights that its layers carry, which may be most of it.
+NetParameter without_weights(const NetParameter& given) {
+  NetParameter net;
+  copy_without(given, {NetParameter::kLayerFieldNumber}, net);
+  for (const LayerParameter& layer : given.layer()) {
+    copy_without(layer, {LayerParameter::kBlobsFieldNumber}, *net.add_layer());
+  }
+  return net;
+}
+
+std::unique_ptr<Plan> build(const NetParameter& given, const SourceMap& source, Context& context,
                             const NetOptions& options) {
   auto plan = std::make_unique<Plan>();
   plan->context = &context;
@@ -28,7 +39,8 @@ std::unique_ptr<Plan> build(NetParameter net, const SourceMap& source, Context& 
   plan->trains = trains(options);
   plan->file = source.file();
 
-  check_has_layers(net, source);
+  check_has_layers(given, source);
+  NetParameter net = without_weights(given);
   const ThreadScope threads(context.threads());
   std::vector<Position> positions;
   upgrade_net(net, source, positions);
@@ -39,7 +51,7 @@ std::unique_ptr<Plan> build(NetParameter net, const SourceMap& source, Context& 
 
   build_graph(*plan, net, positions);
   place_params(*plan);
-  load_own_blobs(*plan, net);
+  load_own_blobs(*plan, given);
   resolve_gradients(*plan);
   fuse_layers(*plan);
   plan_shapes(*plan);
@@ -47,10 +59,10 @@ std::unique_ptr<Plan> build(NetParameter net, const SourceMap& source, Context& 
 }
 
 /// The same for a net of a text: an Error without a place of its own gets the file.
-std::unique_ptr<Plan> build_from(NetParameter net, const SourceMap& source, Context& context,
+std::unique_ptr<Plan> build_from(const NetParameter& net, const SourceMap& source, Context& context,
                                  const NetOptions& options) {
   try {
-    return build(std::move(net), source, context, options);
+    return build(net, source, context, options);
   } catch (Error& error) {
     error.at({source.file(), 0, 0});
     throw;
@@ -240,7 +252,7 @@ Net::Net(const std::string& path, Context& context, NetOptions options) {
   SourceMap source;
   NetParameter param;
   read_text_proto(path, param, &source);
-  plan_ = build_from(std::move(param), source, context, options);
+  plan_ = build_from(param, source, context, options);
 }
 
 Net::~Net() = default;

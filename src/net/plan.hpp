@@ -184,15 +184,16 @@ void upgrade_net(NetParameter& net, const SourceMap& source, std::vector<Positio
 void merge_state(const NetParameter& net, NetOptions& options);
 /// Warns of stages of the options that no rule of the net asks for.
 void note_unknown_stages(Plan& plan, const NetParameter& net);
+/// Whether the layer's include or exclude rules let it into a net of these options.
+bool in_state(const LayerParameter& layer, const NetOptions& options);
 /// Removes layers, and their positions, whose include or exclude rules do not hold.
 void filter_net(NetParameter& net, const NetOptions& options, std::vector<Position>& positions);
 /// Warns once of settings that other toolkits read and this one does not.
 void note_ignored_fields(Plan& plan, const NetParameter& net);
-/// Layers get the net's messages, but for their weights.
 void build_graph(Plan& plan, NetParameter& net, const std::vector<Position>& positions);
 void place_params(Plan& plan);
-/// Copies the weights that the net's layers carry.
-void load_own_blobs(Plan& plan, const NetParameter& net);
+/// Copies the weights that the layers of the net's message carry.
+void load_own_blobs(Plan& plan, const NetParameter& given);
 void resolve_gradients(Plan& plan);
 void infer_shapes(Plan& plan);
 void fuse_layers(Plan& plan);

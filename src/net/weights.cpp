@@ -2,24 +2,17 @@
 #include <algorithm>
 #include <set>
 
-#include "core/dispatch.hpp"
 #include "model/binary_format.hpp"
+#include "model/blob_message.hpp"
 #include "net/plan.hpp"
 #include "proto/net.pb.h"
 
 namespace crema {
 namespace {
 
-Shape shape_of(const BlobProto& blob) {
-  if (blob.has_num() || blob.has_channels() || blob.has_height() || blob.has_width()) {
-    return Shape{blob.num(), blob.channels(), blob.height(), blob.width()};
-  }
-  return Shape(std::vector<int64_t>(blob.shape().dim().begin(), blob.shape().dim().end()));
-}
-
 /// Old files give every blob four dimensions, with ones in front: (1, 1, O, K) is (O, K).
 bool fits(const BlobProto& blob, const Shape& shape) {
-  const Shape file = shape_of(blob);
+  const Shape file = blob_shape(blob);
   if (file == shape) return true;
   if (blob.has_shape() || shape.rank() > 4) return false;
   std::vector<int64_t> padded(static_cast<size_t>(4 - shape.rank()), 1);
@@ -31,9 +24,9 @@ bool fits(const BlobProto& blob, const Shape& shape) {
 void check_blob(const BlobProto& blob, const Parameter& parameter, int index) {
   const Shape& shape = parameter.shape();
   require(fits(blob, shape), "cannot load parameter ", index, ": the file has shape ",
-          shape_of(blob).str(), ", the net ", shape.str(),
+          blob_shape(blob).str(), ", the net ", shape.str(),
           "; rename the layer to train it anew, or give it the file's shape");
-  const int given = blob.double_data_size() > 0 ? blob.double_data_size() : blob.data_size();
+  const int64_t given = blob_count(blob);
   require(given == shape.count(), "cannot load parameter ", index, ": the file holds ", given,
           " values for shape ", shape.str(), "; the file is damaged");
 }
@@ -47,35 +40,13 @@ void check_blobs(const LayerParameter& from, const Layer& layer) {
   }
 }
 
-void copy_blob(const BlobProto& blob, Tensor& tensor) {
-  dispatch_float(tensor.dtype(), [&](auto zero) {
-    auto* to = tensor.host_overwrite<decltype(zero)>();
-    if (blob.double_data_size() > 0) {
-      std::copy(blob.double_data().begin(), blob.double_data().end(), to);
-    } else {
-      std::copy(blob.data().begin(), blob.data().end(), to);
-    }
-  });
-}
-
 void copy_blobs(Plan& plan, const LayerParameter& from, Layer& layer) {
   for (int i = 0; i < from.blobs_size(); ++i) {
     // Not through root(): the net that owns the parameter may end meanwhile, in another thread.
     Tensor& data = layer.params()[static_cast<size_t>(i)]->data;
-    copy_blob(from.blobs(i), data);
+    load_values(from.blobs(i), data);
     plan.first_values->given(data);
     for (const auto& theirs : plan.shared_values) theirs->given(data);
-  }
-}
-
-void save_tensor(const Tensor& tensor, google::protobuf::RepeatedField<float>* single,
-                 google::protobuf::RepeatedField<double>* full) {
-  if (tensor.dtype() == DType::f64) {
-    const std::span<const double> values = tensor.values<double>();
-    full->Assign(values.begin(), values.end());
-  } else {
-    const std::span<const float> values = tensor.values<float>();
-    single->Assign(values.begin(), values.end());
   }
 }
 
@@ -91,12 +62,19 @@ std::map<std::string, std::vector<const LayerParameter*>> layers_with_blobs(
 
 }  // namespace
 
-void load_own_blobs(Plan& plan, const NetParameter& net) {
+void load_own_blobs(Plan& plan, const NetParameter& given) {
   std::set<const Parameter*> own;
   for (const auto& segment : plan.arena.segments()) own.insert(segment.parameter);
-  for (int i = 0; i < net.layer_size(); ++i) {
-    const LayerParameter& from = net.layer(i);
-    Node& node = plan.node(i);
+  // The net's last layers are those of the message that are in its state. Before them are what
+  // upgrading the message added.
+  std::vector<const LayerParameter*> layers;
+  for (const LayerParameter& layer : given.layer()) {
+    if (in_state(layer, plan.options)) layers.push_back(&layer);
+  }
+  const size_t added = plan.nodes.size() - layers.size();
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const LayerParameter& from = *layers[i];
+    Node& node = plan.nodes[added + i];
     const auto& params = node.layer->params();
     // What another net trained is not to be lost.
     const bool mine = std::all_of(params.begin(), params.end(), [&](const auto& parameter) {
@@ -186,11 +164,9 @@ void Net::save(NetParameter& out, bool with_diffs) const {
     if (saved->has_name()) saved->set_name(node.name);
     for (const auto& parameter : node.layer->params()) {
       BlobProto* blob = saved->add_blobs();
-      for (int64_t dim : parameter->shape().dims()) blob->mutable_shape()->add_dim(dim);
-      save_tensor(parameter->data, blob->mutable_data(), blob->mutable_double_data());
+      save_values(parameter->data, *blob);
       if (with_diffs && plan_->trains && parameter->learnable) {
-        save_tensor(parameter->root().gradient(), blob->mutable_diff(),
-                    blob->mutable_double_diff());
+        save_diff(parameter->root().gradient(), *blob);
       }
     }
   }

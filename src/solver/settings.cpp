@@ -5,9 +5,9 @@
 
 #include <cmath>
 #include <filesystem>
-#include <sstream>
 #include <utility>
 
+#include "core/split_list.hpp"
 #include "model/binary_format.hpp"
 #include "proto/solver.pb.h"
 
@@ -150,10 +150,8 @@ std::string snapshot_prefix(const SolverParameter& param, const std::string& sol
 std::vector<std::string> weight_files(const SolverParameter& param) {
   std::vector<std::string> files;
   for (const std::string& entry : param.weights()) {
-    std::istringstream names(entry);
-    for (std::string name; std::getline(names, name, ',');) {
-      if (!name.empty()) files.push_back(name);
-    }
+    const std::vector<std::string> named = split_list(entry);
+    files.insert(files.end(), named.begin(), named.end());
   }
   return files;
 }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 
 #include "crema/parameter_arena.hpp"
 #include "net/plan.hpp"
@@ -147,6 +148,47 @@ layer { name: "s" type: "Scale" bottom: "x" top: "y" blobs { shape { dim: 2 } da
 
   text.mutable_layer(1)->mutable_blobs(0)->add_data(5);
   expect_error([&] { Net(text, context_); }, {"layer 's' (Scale)", "3 values"});
+}
+
+/// The most memory of the process since `begin_peak()`, in bytes; 0 where the system does not tell.
+void begin_peak() { std::ofstream("/proc/self/clear_refs") << "5"; }
+int64_t peak() {
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;) {
+    int64_t kilobytes = 0;
+    if (word == "VmHWM:" && status >> kilobytes) return kilobytes * 1024;
+  }
+  return 0;
+}
+
+TEST_F(WeightsTest, ThatLayersCarryAreNotCopiedOnTheWay) {
+  constexpr int64_t kBytes = int64_t{64} << 20;
+  NetParameter carried = net_param(
+      concat(R"(
+layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 1 dim: 4096 } } }
+layer { name: "ip" type: "InnerProduct" bottom: "x" top: "y"
+        inner_product_param { bias_term: false num_output: )",
+             kBytes / 4 / 4096, " } blobs { shape { dim: ", kBytes / 4 / 4096, " dim: 4096 } } }"));
+  carried.mutable_layer(1)->mutable_blobs(0)->mutable_data()->Resize(kBytes / 4, 0.5F);
+  begin_peak();
+  const int64_t before = peak();
+  Net to(carried, context_, {.phase = Phase::test});
+  EXPECT_LT(peak() - before, kBytes * 3 / 2) << "the net's own and half as much";
+  EXPECT_EQ(params_of(to).back(), 0.5);
+}
+
+TEST_F(WeightsTest, OfLayersThatAreNotInTheStateAreLeftOut) {
+  const auto layer = [](const char* phase, int value) {
+    return concat("layer { name: 's' type: 'Scale' bottom: 'x' top: 'y' include { phase: ", phase,
+                  " } blobs { shape { dim: 2 } data: ", value, " data: ", value, " } }");
+  };
+  const NetParameter text =
+      net_param(concat("input: 'x' input_shape { dim: 1 dim: 2 }", layer("TRAIN", 1),
+                       layer("TEST", 2), "layer { name: 't' type: 'Scale' bottom: 'y' top: 'z'",
+                       " blobs { shape { dim: 2 } data: 3 data: 3 } }"));
+  Net train(text, context_), test(text, context_, {.phase = Phase::test});
+  EXPECT_THAT(params_of(train), ElementsAre(1, 1, 3, 3));
+  EXPECT_THAT(params_of(test), ElementsAre(2, 2, 3, 3));
 }
 
 TEST_F(WeightsTest, ThatLayersCarryDoNotOverwriteATrainedNet) {

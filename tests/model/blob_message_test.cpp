@@ -1,0 +1,68 @@
+// Arrays to and from messages, and messages without their arrays.
+#include "model/blob_message.hpp"
+
+#include <google/protobuf/unknown_field_set.h>
+#include <gtest/gtest.h>
+
+#include "model/partial_copy.hpp"
+#include "model/text_format.hpp"
+#include "proto/net.pb.h"
+#include "support/values.hpp"
+
+namespace crema {
+namespace {
+
+TEST(BlobMessage, ComesBack) {
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    Tensor written(Shape{2, 3}, dtype);
+    written.fill(0.1);
+    BlobProto blob;
+    save_values(written, blob);
+    save_diff(written, blob);
+    EXPECT_EQ(blob_shape(blob), written.shape());
+    EXPECT_EQ(blob_count(blob), 6);
+    EXPECT_EQ(dtype == DType::f64 ? blob.double_diff_size() : blob.diff_size(), 6);
+    Tensor read(written.shape(), dtype);
+    load_values(blob, read);
+    EXPECT_EQ(test::values_of(read), test::values_of(written));
+    // A second time it replaces what is there.
+    save_values(written, blob);
+    EXPECT_EQ(blob_shape(blob), written.shape());
+    EXPECT_EQ(blob_count(blob), 6);
+  }
+}
+
+TEST(BlobMessage, OldFilesHaveFourSizes) {
+  BlobProto blob;
+  blob.set_channels(3);
+  blob.set_width(5);
+  EXPECT_EQ(blob_shape(blob), (Shape{0, 3, 0, 5}));
+}
+
+TEST(BlobMessage, ValuesOfEitherTypeAreRead) {
+  BlobProto blob;
+  blob.add_double_data(0.25);
+  float value = 0;
+  copy_values(blob, &value);
+  EXPECT_EQ(value, 0.25F);
+}
+
+TEST(PartialCopy, LeavesOutTheFieldsThatItNames) {
+  LayerParameter layer;
+  parse_text_proto(R"(name: "ip" type: "InnerProduct" bottom: "a" bottom: "b" phase: TEST
+    loss_weight: 1 loss_weight: 0.5 propagate_down: true propagate_down: false
+    param { lr_mult: 2 } param { decay_mult: 3 } include { min_level: 1 stage: "s" }
+    inner_product_param { num_output: 3 } blobs { data: 1 data: 2 })",
+                   "layer.prototxt", layer);
+  layer.GetReflection()->MutableUnknownFields(&layer)->AddVarint(20000, 42);
+  LayerParameter copy, expected = layer;
+  copy_without(layer, {LayerParameter::kBlobsFieldNumber}, copy);
+  expected.clear_blobs();
+  EXPECT_EQ(copy.SerializeAsString(), expected.SerializeAsString());
+  LayerParameter whole;
+  copy_without(layer, {}, whole);
+  EXPECT_EQ(whole.SerializeAsString(), layer.SerializeAsString());
+}
+
+}  // namespace
+}  // namespace crema
