@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "net/weight_files.hpp"
 #include "tools/command.hpp"
 
 DECLARE_string(weights);
@@ -93,9 +94,7 @@ int test(const std::vector<std::string>& arguments) {
   require(FLAGS_iterations > 0, "--iterations ", FLAGS_iterations, " must be at least 1");
   Context context(context_options());
   Net net(FLAGS_model, context, net_options(Phase::test));
-  for (const auto& file : split_list(FLAGS_weights)) {
-    LOG(INFO) << file << ": " << net.load_weights(file, FLAGS_strict).str();
-  }
+  load_weight_files(net, split_list(FLAGS_weights), FLAGS_strict);
   LOG(INFO) << "Running for " << FLAGS_iterations << " iterations.";
   std::vector<Scores> scores;
   for (const auto& name : net.outputs()) scores.emplace_back(name);

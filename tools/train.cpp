@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "crema/solver.hpp"
+#include "model/source_map.hpp"
 #include "model/text_format.hpp"
 #include "proto/solver.pb.h"
 #include "tools/command.hpp"
@@ -166,7 +167,8 @@ int train(const std::vector<std::string>& arguments) {
           "'; give the solver with --solver=FILE");
   exclusive_flags("snapshot", !FLAGS_snapshot.empty(), "weights", !FLAGS_weights.empty());
   SolverParameter param;
-  read_text_proto(required_flag("solver", FLAGS_solver), param);
+  SourceMap source;
+  read_text_proto(required_flag("solver", FLAGS_solver), param, &source);
   require(param.has_max_iter(), FLAGS_solver, ": the solver has no max_iter; add it");
   check_signal_effects(FLAGS_sigint_effect, FLAGS_sighup_effect);
 
@@ -182,7 +184,7 @@ int train(const std::vector<std::string>& arguments) {
   options.strict_weights = FLAGS_strict;
   LOG(INFO) << "Making the nets"
             << (FLAGS_tune ? "; what was never timed on this machine is timed first" : "");
-  Solver solver(FLAGS_solver, context, options);
+  Solver solver(param, source, context, options);
   // Until here the signals end the program.
   const SignalActions signals(FLAGS_sigint_effect, FLAGS_sighup_effect);
 

@@ -12,7 +12,14 @@
 
 namespace crema {
 
+class DataSource;       // src/data/data_source.hpp
+class RatePolicy;       // src/solver/rate_policy.hpp
+class SmoothedLoss;     // src/solver/smoothed_loss.hpp
 class SolverParameter;  // proto/solver.proto
+class SourceMap;        // src/model/source_map.hpp
+class UpdateRule;       // src/solver/update_rule.hpp
+struct RecordCursors;   // src/solver/snapshot.hpp
+struct TrainingState;   // src/solver/snapshot.hpp
 
 struct SolverOptions {
   int level = 0;
@@ -62,13 +69,20 @@ class Solver {
   /// Error for settings that cannot work, as early as they can be told: no net or several, a policy
   /// without what it needs, a snapshot folder that cannot be written or is too full. Removes what
   /// killed runs of the same snapshot prefix left half written.
-  Solver(const SolverParameter& param, Context& context, SolverOptions options = {});
   Solver(const std::string& prototxt, Context& context, SolverOptions options = {});
+  Solver(const SolverParameter& param, Context& context, SolverOptions options = {});
+  /// The same for a message of a text: Errors name its places, and what the solver names is also
+  /// looked for beside it.
+  Solver(const SolverParameter& param, const SourceMap& source, Context& context,
+         SolverOptions options = {});
   ~Solver();
+  Solver(const Solver&) = delete;
+  Solver& operator=(const Solver&) = delete;
 
-  Net& net();
-  std::vector<std::unique_ptr<Net>>& test_nets();
-  int iteration() const;
+  Net& net() { return *net_; }
+  std::vector<std::unique_ptr<Net>>& test_nets() { return test_nets_; }
+  /// Iterations done.
+  int iteration() const { return iteration_; }
   /// The learning rate of the present iteration.
   double rate() const;
 
@@ -82,7 +96,9 @@ class Solver {
   std::vector<TestReport> test();
 
   /// Writes PREFIX_iter_N.caffemodel and .solverstate; returns the latter's path. Each is written
-  /// beside, synced and renamed: what stands under the final name is whole.
+  /// beside, synced and renamed: what stands under the final name is whole. Error when that fails.
+  /// Of those that are taken while training, only one at a stop or at the end is an Error; for any
+  /// other a warning is logged, and the next one is tried at its time.
   std::string snapshot();
   /// Continues from a .solverstate: weights (those beside it, or else as it names them), history,
   /// iteration, data cursor, seed, engine choices.
@@ -96,13 +112,51 @@ class Solver {
   std::function<void(const std::string&)> on_snapshot;
 
  private:
-  struct Impl;
+  class TestScope;
+
+  void build(const SolverParameter& param, const SourceMap& source, const SolverOptions& options);
+  void build_nets(const SolverParameter& param, const SourceMap& source,
+                  const SolverOptions& options);
+  /// Gives the context the run's seed and iteration: another solver may have used it meanwhile.
+  void take_context();
+
   /// Does what poll asks for; true: stop.
   bool asked_to_stop();
+  /// Forward, backward and update of the present iteration.
+  IterationReport iterate();
+  /// Forward and backward of iter_size batches: the mean loss. Gradients hold their sum.
+  double run_passes();
+  void update();
+
+  bool test_due() const;
   /// test(), false when stopped.
   bool run_tests(std::vector<TestReport>& reports);
+  /// Adds the next batch of the report's net to it.
+  void test_batch(TestReport& report);
 
-  std::unique_ptr<Impl> impl_;
+  /// Whether the solver takes snapshots by itself.
+  bool takes_snapshots() const;
+  /// snapshot() unless there is one of this iteration. `needed`: failure is an Error, otherwise a
+  /// warning.
+  void snapshot_once(bool needed);
+  TrainingState training_state();
+
+  std::unique_ptr<SolverParameter> param_;  // without its nets
+  Context& context_;
+  std::unique_ptr<RatePolicy> policy_;
+  std::unique_ptr<UpdateRule> rule_;
+  std::unique_ptr<SmoothedLoss> smoothed_;
+  std::optional<uint64_t> asked_seed_;
+  uint64_t seed_ = 0;
+  std::string prefix_;  // of snapshots
+  std::unique_ptr<Net> net_;
+  std::vector<std::unique_ptr<Net>> test_nets_;
+  std::vector<int> test_iterations_;  // batches of each test net
+  std::vector<Tensor> history_;
+  std::vector<DataSource*> sources_;            // of net_
+  std::unique_ptr<RecordCursors> before_test_;  // where data stood before a test that runs
+  int iteration_ = 0;
+  int last_snapshot_ = -1;  // iteration of it
 };
 
 }  // namespace crema

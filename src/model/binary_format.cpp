@@ -7,18 +7,20 @@
 #include <google/protobuf/message.h>
 #include <google/protobuf/unknown_field_set.h>
 #include <google/protobuf/wire_format_lite.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
-#include <charconv>
+#include <climits>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <string_view>
-#include <utility>
 #include <vector>
 
+#include "core/sync_folder.hpp"
 #include "crema/error.hpp"
 #include "model/file_kind.hpp"
 
@@ -33,21 +35,28 @@ using google::protobuf::io::FileInputStream;
 using google::protobuf::io::FileOutputStream;
 
 constexpr int kMostBytes = static_cast<int>(kMostMessageBytes);
-constexpr std::string_view kUnfinished = ".tmp.";  // and the writing process
+
+/// Ends the name of a file that is being written, before the process. A machine cannot tell whether
+/// a process of another one that shares the folder is alive.
+std::string unfinished_mark() {
+  char host[HOST_NAME_MAX + 1] = "";
+  ::gethostname(host, sizeof host - 1);
+  return concat(".tmp.", host, ".");
+}
 
 // A file descriptor that is closed with it.
 class OpenFile {
  public:
   OpenFile(const std::string& path, int flags, mode_t mode = 0)
       : descriptor_(::open(path.c_str(), flags | O_CLOEXEC, mode)) {}
-  ~OpenFile() { close(); }
+  ~OpenFile() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+  }
   OpenFile(const OpenFile&) = delete;
   OpenFile& operator=(const OpenFile&) = delete;
 
   bool is_open() const { return descriptor_ >= 0; }
   int get() const { return descriptor_; }
-  // False, with the reason in errno, when what was written could not be kept.
-  bool close() { return descriptor_ < 0 || ::close(std::exchange(descriptor_, -1)) == 0; }
 
  private:
   int descriptor_;
@@ -157,13 +166,17 @@ void read_binary_proto(const std::string& path, Message& out) {
   }
 }
 
-int writer_of_unfinished(std::string_view name) {
-  const size_t at = name.rfind(kUnfinished);
-  if (at == std::string_view::npos) return 0;
-  const std::string_view digits = name.substr(at + kUnfinished.size());
-  int writer = 0;
-  const auto [end, error] = std::from_chars(digits.begin(), digits.end(), writer);
-  return error == std::errc() && end == digits.end() ? writer : 0;
+bool remove_abandoned(const std::string& path) {
+  const std::string mark = unfinished_mark();
+  const size_t at = path.rfind(mark);
+  if (at == std::string::npos || at + mark.size() == path.size()) return false;
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  if (!std::all_of(path.begin() + static_cast<ptrdiff_t>(at + mark.size()), path.end(), is_digit)) {
+    return false;
+  }
+  const OpenFile file(path, O_RDWR | O_NOFOLLOW);
+  return file.is_open() && ::flock(file.get(), LOCK_EX | LOCK_NB) == 0 &&
+         ::unlink(path.c_str()) == 0;
 }
 
 void write_binary_proto_atomically(const std::string& path, const Message& message) {
@@ -171,29 +184,29 @@ void write_binary_proto_atomically(const std::string& path, const Message& messa
   require(size <= static_cast<size_t>(kMostBytes), "cannot write '", path, "': it would have ",
           size, " bytes, and a protocol buffer at most ", kMostBytes);
 
-  const std::filesystem::path parent = std::filesystem::path(path).parent_path();
-  const std::string folder = parent.empty() ? "." : parent.string();
-  const std::string beside = concat(path, kUnfinished, ::getpid());
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  const std::string beside = concat(path, unfinished_mark(), ::getpid());
   const auto fail = [&](int reason) {
     ::unlink(beside.c_str());
-    throw Error("cannot write '", path, "': ", std::strerror(reason),
-                reason == ENOENT ? concat("; create the folder '", folder, "' first") : "");
+    throw Error(
+        "cannot write '", path, "': ", std::strerror(reason),
+        reason == ENOENT ? concat("; create the folder '", folder.string(), "' first") : "");
   };
 
-  OpenFile file(beside, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+  const OpenFile file(beside, O_RDWR | O_CREAT | O_TRUNC, 0666);
   if (!file.is_open()) fail(errno);
+  // Shows remove_abandoned() that somebody writes, until the file has its name or the process ends.
+  // Where files cannot be locked, that cannot lock them either, and leaves them.
+  ::flock(file.get(), LOCK_EX | LOCK_NB);
   {
     FileOutputStream stream(file.get());
     if (!message.SerializePartialToZeroCopyStream(&stream) || !stream.Flush()) {
       fail(stream.GetErrno() != 0 ? stream.GetErrno() : EIO);
     }
   }
-  if (::fsync(file.get()) != 0 || !file.close()) fail(errno);
+  if (::fsync(file.get()) != 0) fail(errno);
   if (::rename(beside.c_str(), path.c_str()) != 0) fail(errno);
-  // Until the folder is synced, a crash of the machine may bring the old file back. Some file
-  // systems cannot sync a folder, and say so with EINVAL.
-  const OpenFile entry(folder, O_RDONLY | O_DIRECTORY);
-  if (!entry.is_open() || (::fsync(entry.get()) != 0 && errno != EINVAL)) fail(errno);
+  sync_folder(folder);
 }
 
 }  // namespace crema

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 
 namespace google::protobuf {
 class Message;
@@ -21,14 +20,16 @@ inline constexpr int64_t kMostMessageBytes = INT32_MAX;
 void read_binary_proto(const std::string& path, google::protobuf::Message& out);
 
 /// Writes the message so that `path` names either its old content or the whole new one at any
-/// moment, through a crash of the program or of the machine: beside it as <path>.tmp.<process id>,
-/// synced, renamed, the folder synced. On failure the file beside is removed, `path` keeps its old
-/// content, and the Error names it and the system's reason. One writer a path and process at a
-/// time.
+/// moment, through a crash of the program and, where the file system can sync folders, of the
+/// machine: beside it as <path>.tmp.<host>.<process id>, synced, renamed, the folder synced. On
+/// failure the file beside is removed, `path` keeps its old content, and the Error names it and the
+/// system's reason. One writer a path and process at a time.
 void write_binary_proto_atomically(const std::string& path,
                                    const google::protobuf::Message& message);
 
-/// The process that was writing the file beside some other that has this name; 0 where it is none.
-int writer_of_unfinished(std::string_view name);
+/// Removes a file that write_binary_proto_atomically was writing beside its path when it was
+/// killed, on this machine. Leaves, and returns false for, every other file: one that is still
+/// written, one of another machine that shares the folder, one with another name.
+bool remove_abandoned(const std::string& path);
 
 }  // namespace crema

@@ -1,14 +1,11 @@
 #include "solver/snapshot.hpp"
 
-#include <algorithm>
-#include <cerrno>
-#include <csignal>
 #include <filesystem>
 
 #include "backend/tuner.hpp"
-#include "core/dispatch.hpp"
 #include "crema/parameter_arena.hpp"
 #include "model/binary_format.hpp"
+#include "model/blob_message.hpp"
 #include "proto/solver.pb.h"
 
 namespace crema {
@@ -20,7 +17,7 @@ std::string cursor_name(int test, const Layer& layer) {
 }
 
 template <class Body>
-void for_data_sources(const RunState& run, const Body& body) {
+void for_data_sources(const TrainingState& run, const Body& body) {
   for (int test = -1; test < static_cast<int>(run.tests.size()); ++test) {
     Net& net = test < 0 ? *run.train : *run.tests[static_cast<size_t>(test)];
     for (Layer* layer : net.layers()) {
@@ -29,52 +26,55 @@ void for_data_sources(const RunState& run, const Body& body) {
   }
 }
 
-void save_segment(const Tensor& from, const ParameterArena::Segment& segment, BlobProto& to) {
-  for (int64_t dim : segment.parameter->shape().dims()) to.mutable_shape()->add_dim(dim);
-  if (from.dtype() == DType::f64) {
-    const double* values = from.host<double>() + segment.offset;
-    to.mutable_double_data()->Assign(values, values + segment.count);
-  } else {
-    const float* values = from.host<float>() + segment.offset;
-    to.mutable_data()->Assign(values, values + segment.count);
-  }
+/// One parameter's part of an array of the arena's size.
+Tensor part_of(const Tensor& array, const ParameterArena::Segment& segment) {
+  array.host_bytes();  // takes the memory where nothing was written yet
+  Tensor part(segment.parameter->shape(), array.dtype());
+  part.bind(array.memory(),
+            array.offset() + static_cast<size_t>(segment.offset) * size_of(array.dtype()));
+  return part;
 }
 
 void load_segment(const BlobProto& from, const ParameterArena::Segment& segment, Tensor& to) {
-  const int64_t given = from.double_data_size() ? from.double_data_size() : from.data_size();
-  require(given == segment.count, "the state's history for parameter ", segment.index,
-          " of layer '", segment.layer, "' has ", given, " values, the net ", segment.count,
-          "; it belongs to another net");
-  dispatch_float(to.dtype(), [&](auto zero) {
-    using T = decltype(zero);
-    T* const values = to.host_mut<T>() + segment.offset;
-    const auto as_value = [](auto value) { return static_cast<T>(value); };
-    if (from.double_data_size()) {
-      std::transform(from.double_data().begin(), from.double_data().end(), values, as_value);
-    } else {
-      std::transform(from.data().begin(), from.data().end(), values, as_value);
-    }
+  require(blob_count(from) == segment.count, "the state's history for parameter ", segment.index,
+          " of layer '", segment.layer, "' has ", blob_count(from), " values, the net ",
+          segment.count, "; it belongs to another net");
+  Tensor part = part_of(to, segment);
+  load_values(from, part);
+}
+
+/// Tells which data sources of the run a state does not know, as published ones know none.
+void warn_of_new_sources(const TrainingState& run, const RecordCursors& cursors) {
+  std::string names;
+  for_data_sources(run, [&](const std::string& name, const DataSource&) {
+    if (cursors.of.count(name) == 0) names += (names.empty() ? "'" : "', '") + name;
   });
+  if (names.empty()) return;
+  run.train->context().log(
+      Severity::warning,
+      concat("the state does not say how far the data of ", names,
+             "' were read; they start anew, so that the run sees other batches than without a "
+             "break"));
 }
 
 }  // namespace
 
-RecordCursors data_cursors(const RunState& run) {
+RecordCursors data_cursors(const TrainingState& run) {
   RecordCursors cursors;
   for_data_sources(run, [&](const std::string& name, const DataSource& source) {
-    cursors[name] = source.cursor();
+    cursors.of[name] = source.cursor();
   });
   return cursors;
 }
 
-void set_data_cursors(const RunState& run, const RecordCursors& cursors) {
+void set_data_cursors(const TrainingState& run, const RecordCursors& cursors) {
   for_data_sources(run, [&](const std::string& name, DataSource& source) {
-    const auto found = cursors.find(name);
-    if (found != cursors.end()) source.set_cursor(found->second);
+    const auto found = cursors.of.find(name);
+    if (found != cursors.of.end()) source.set_cursor(found->second);
   });
 }
 
-std::string write_snapshot(const std::string& prefix, const RunState& run, bool with_diffs) {
+std::string write_snapshot(const std::string& prefix, const TrainingState& run, bool with_diffs) {
   const std::string stem = concat(prefix, "_iter_", run.iteration);
   const std::string weights = stem + ".caffemodel";
   NetParameter net;
@@ -87,10 +87,11 @@ std::string write_snapshot(const std::string& prefix, const RunState& run, bool 
   state.set_current_step(run.steps_passed);
   for (const Tensor& history : *run.history) {
     for (const auto& segment : run.train->params().segments()) {
-      save_segment(history, segment, *state.add_history());
+      save_values(part_of(history, segment), *state.add_history());
     }
   }
-  for (const auto& [name, at] : run.cursors.empty() ? data_cursors(run) : run.cursors) {
+  const RecordCursors cursors = run.cursors ? *run.cursors : data_cursors(run);
+  for (const auto& [name, at] : cursors.of) {
     auto* cursor = state.add_data_cursor();
     cursor->set_layer(name);
     cursor->set_epoch(at.epoch);
@@ -118,9 +119,7 @@ void remove_unfinished(const std::string& prefix) {
     const size_t ending = name.find_first_not_of("0123456789", stem.size());
     const std::string rest = ending == std::string::npos ? "" : name.substr(ending);
     if (!rest.starts_with(".caffemodel.") && !rest.starts_with(".solverstate.")) continue;
-    const int writer = writer_of_unfinished(name);
-    const bool gone = writer > 0 && ::kill(writer, 0) != 0 && errno == ESRCH;
-    if (gone) fs::remove(entry->path(), ignored);
+    remove_abandoned(entry->path().string());
   }
 }
 
@@ -159,7 +158,7 @@ std::string weights_of(const SolverState& state, const std::string& path) {
       .at({path, 0, 0});
 }
 
-void restore_state(const SolverState& state, RunState& run) {
+void restore_state(const SolverState& state, TrainingState& run) {
   const auto& segments = run.train->params().segments();
   const size_t expected = segments.size() * run.history->size();
   require(static_cast<size_t>(state.history_size()) == expected, "the state has ",
@@ -172,8 +171,9 @@ void restore_state(const SolverState& state, RunState& run) {
   run.iteration = state.iter();
   RecordCursors cursors;
   for (const auto& cursor : state.data_cursor()) {
-    cursors[cursor.layer()] = {cursor.epoch(), cursor.position()};
+    cursors.of[cursor.layer()] = {cursor.epoch(), cursor.position()};
   }
+  warn_of_new_sources(run, cursors);
   set_data_cursors(run, cursors);
 }
 

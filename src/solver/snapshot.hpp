@@ -12,30 +12,34 @@ namespace crema {
 
 class SolverState;
 
-/// By layer: "data" in the training net, "test0/data" in the first test net.
-using RecordCursors = std::map<std::string, RecordCursor>;
+struct RecordCursors {
+  /// By layer: "data" in the training net, "test0/data" in the first test net.
+  std::map<std::string, RecordCursor> of;
+};
 
 /// What a .solverstate holds beside the weights' file name.
-struct RunState {
+struct TrainingState {
   int iteration = 0;
   int steps_passed = 0;  // how often the policy has lowered the rate; to save, for published tools
   uint64_t seed = 0;     // to save
   std::vector<Tensor>* history = nullptr;  // each of the arena's size
   Net* train = nullptr;
   std::vector<Net*> tests;
-  RecordCursors cursors;  // to save instead of where the data sources stand; empty: those
+  /// To save instead of where the data sources stand; null: those.
+  const RecordCursors* cursors = nullptr;
 };
 
 /// Where the data sources of the run's nets stand.
-RecordCursors data_cursors(const RunState& run);
+RecordCursors data_cursors(const TrainingState& run);
 /// Makes them stand there again; those that are not named stay.
-void set_data_cursors(const RunState& run, const RecordCursors& cursors);
+void set_data_cursors(const TrainingState& run, const RecordCursors& cursors);
 
 /// Writes PREFIX_iter_N.caffemodel, then PREFIX_iter_N.solverstate, and returns the latter's path.
 /// Whichever of the two is there is whole; a state is only ever there with its weights.
-std::string write_snapshot(const std::string& prefix, const RunState& run, bool with_diffs);
+std::string write_snapshot(const std::string& prefix, const TrainingState& run, bool with_diffs);
 
-/// Removes what runs of this prefix that were killed while they wrote a snapshot have left.
+/// Removes what runs of this prefix on this machine left that were killed while they wrote a
+/// snapshot.
 void remove_unfinished(const std::string& prefix);
 
 /// Reads a .solverstate; a .caffemodel in its place is an Error that says what to do.
@@ -45,6 +49,6 @@ void restore_tuning(const SolverState& state, Context& context);
 /// Where the state's weights are: beside it, or else as it names them, from the working directory.
 std::string weights_of(const SolverState& state, const std::string& path);
 /// History and data cursors into a run whose nets are built. Error when they do not fit.
-void restore_state(const SolverState& state, RunState& run);
+void restore_state(const SolverState& state, TrainingState& run);
 
 }  // namespace crema

@@ -3,17 +3,17 @@
 
 #include <chrono>
 #include <cmath>
-#include <deque>
-#include <numeric>
-#include <set>
 
 #include "data/data_source.hpp"
+#include "model/partial_copy.hpp"
 #include "model/source_map.hpp"
 #include "model/text_format.hpp"
+#include "net/weight_files.hpp"
 #include "proto/solver.pb.h"
 #include "solver/finite.hpp"
 #include "solver/rate_policy.hpp"
 #include "solver/settings.hpp"
+#include "solver/smoothed_loss.hpp"
 #include "solver/snapshot.hpp"
 #include "solver/update_rule.hpp"
 
@@ -25,23 +25,6 @@ using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
-
-/// Mean of the last `window` losses, as published.
-class SmoothedLoss {
- public:
-  explicit SmoothedLoss(int window) : window_(static_cast<size_t>(window)) {}
-  double add(double loss) {
-    losses_.push_back(loss);
-    if (losses_.size() > window_) losses_.pop_front();
-    return std::accumulate(losses_.begin(), losses_.end(), 0.0) /
-           static_cast<double>(losses_.size());
-  }
-  void clear() { losses_.clear(); }
-
- private:
-  size_t window_;
-  std::deque<double> losses_;
-};
 
 std::unique_ptr<Net> build_net(const NetSource& source, const SourceMap& solver, Context& context) {
   if (source.inlined) {
@@ -65,193 +48,47 @@ decltype(auto) in_test_net(size_t number, const Body& body) {
 
 }  // namespace
 
-struct Solver::Impl {
-  Impl(const SolverParameter& solver, Context& where, const SolverOptions& how,
-       const SourceMap& map)
-      : param(solver),
-        context(where),
-        policy(param),
-        rule(std::make_unique<UpdateRule>(param, context)),
-        seed(how.seed),
-        smoothed(std::max(1, param.average_loss())) {
-    std::vector<std::string> notes;
-    check_settings(param, notes);
-    for (const auto& note : notes) context.log(Severity::warning, note);
-    prefix = snapshot_prefix(param, map.file());
-    if (snapshots()) check_snapshot_place(prefix, 0);
-    if (param.random_seed() >= 0) context.set_seed(static_cast<uint64_t>(param.random_seed()));
-    if (seed) context.set_seed(*seed);
-    run_seed = context.seed();
-
-    const SolverNets nets = resolve_nets(param, how, map.file());
-    context.set_iteration(0);
-    context.set_pass(0);
-    train = build_net(nets.train, map, context);
-    for (const NetSource& source : nets.tests) {
-      NetSource shared = source;
-      shared.options.share_params_with = train.get();
-      shared.options.share_all = true;
-      in_test_net(tests.size(), [&] { tests.push_back(build_net(shared, map, context)); });
-    }
-    test_iterations = nets.test_iterations;
-    load_first_weights(how.weights ? *how.weights : weight_files(param), how.strict_weights);
-    for (int i = 0; i < rule->history_count(); ++i) {
-      history.emplace_back(Shape{train->params().size()}, train->params().dtype());
-    }
-    if (snapshots()) {
-      const size_t once = train->params().data().bytes();
-      const size_t weights = once * (param.snapshot_diff() ? 2 : 1), state = once * history.size();
-      check_snapshot_size(std::max(weights, state));
-      check_snapshot_place(prefix, weights + state);
-      remove_unfinished(prefix);
-    }
-    for (Layer* layer : train->layers()) {
-      if (auto* source = dynamic_cast<DataSource*>(layer)) sources.push_back(source);
-    }
+/// Keeps, while a test runs, where the data sources stood before it: whoever continues from within
+/// a test runs it anew, on the data that it began with.
+class Solver::TestScope {
+ public:
+  explicit TestScope(Solver& solver) : solver_(solver) {
+    solver.before_test_ = std::make_unique<RecordCursors>(data_cursors(solver.training_state()));
   }
+  ~TestScope() { solver_.before_test_.reset(); }
+  TestScope(const TestScope&) = delete;
+  TestScope& operator=(const TestScope&) = delete;
 
-  void load_first_weights(const std::vector<std::string>& files, bool strict) {
-    std::set<std::string> missing, unused;
-    for (size_t i = 0; i < files.size(); ++i) {
-      const LoadReport report = train->load_weights(files[i]);
-      context.log(Severity::info, concat("Finetuning from ", files[i], ": ", report.str()));
-      unused.insert(report.unused.begin(), report.unused.end());
-      std::set<std::string> here(report.missing.begin(), report.missing.end());
-      if (i == 0) missing = here;
-      std::erase_if(missing, [&](const std::string& name) { return here.count(name) == 0; });
-    }
-    if (!strict || (missing.empty() && unused.empty())) return;
-    LoadReport rest;
-    rest.missing.assign(missing.begin(), missing.end());
-    rest.unused.assign(unused.begin(), unused.end());
-    throw Error("the weights do not fit the net exactly (strict): ", rest.str());
-  }
+  /// Gives up the test.
+  void rewind() { set_data_cursors(solver_.training_state(), *solver_.before_test_); }
 
-  /// Another solver, or the caller, may have used the context meanwhile.
-  void take_context() {
-    context.set_seed(run_seed);
-    context.set_iteration(static_cast<uint64_t>(iteration));
-    context.set_pass(0);
-  }
-
-  bool snapshots() const {
-    return param.max_iter() > 0 && (param.snapshot() > 0 || param.snapshot_after_train());
-  }
-
-  bool test_due() const {
-    return param.test_interval() > 0 && iteration % param.test_interval() == 0;
-  }
-
-  RunState run_state() {
-    RunState run;
-    run.iteration = iteration;
-    // As published solvers have it: of the last iteration that was run.
-    run.steps_passed = policy.steps_passed(std::max(0, iteration - 1));
-    run.seed = run_seed;
-    run.history = &history;
-    run.train = train.get();
-    for (auto& net : tests) run.tests.push_back(net.get());
-    run.cursors = before_test;
-    return run;
-  }
-
-  /// Forward and backward of iter_size batches: the mean loss. Gradients hold their sum.
-  double run_passes() {
-    train->clear_gradients();
-    double loss = 0;
-    for (int pass = 0; pass < param.iter_size(); ++pass) {
-      context.set_pass(static_cast<uint64_t>(pass));
-      const double pass_loss = train->forward();
-      if (!std::isfinite(pass_loss)) throw_not_finite(*train, iteration, pass_loss);
-      loss += pass_loss;
-      train->backward();
-    }
-    return loss / param.iter_size();
-  }
-
-  void update() {
-    ParameterArena& arena = train->params();
-    arena.settle_gradients();
-    UpdateStep step;
-    step.iteration = iteration;
-    step.rate = policy.rate(iteration);
-    step.gradient_scale = 1.0 / param.iter_size();
-    if (param.clip_gradients() > 0) {
-      const double norm = rule->gradient_norm(arena);
-      if (!std::isfinite(norm)) throw_not_finite_gradient(*train, iteration);
-      if (norm > param.clip_gradients()) step.gradient_scale *= param.clip_gradients() / norm;
-    }
-    if (!rule->update(arena, history, step)) throw_not_finite_gradient(*train, iteration);
-  }
-
-  /// Adds the next batch of the report's net to it.
-  void test_batch(TestReport& report) {
-    const auto n = static_cast<size_t>(report.net);
-    Net& net = *tests[n];
-    const int batches = test_iterations[n];
-    report.loss += net.forward() / batches;
-    size_t output = 0;
-    for (const auto& name : net.outputs()) {
-      const Tensor values = net.output(name);
-      for (int64_t i = 0; i < values.count(); ++i, ++output) {
-        if (output == report.outputs.size()) {
-          report.outputs.push_back({name, static_cast<int>(i), 0, net.loss_weight(name)});
-        }
-        report.outputs[output].value += values.at(i) / batches;
-      }
-    }
-  }
-
-  /// Keeps, while a test runs, where the data sources stood before it.
-  struct TestScope {
-    explicit TestScope(Impl& impl) : solver(impl) {
-      solver.before_test = data_cursors(solver.run_state());
-    }
-    ~TestScope() { solver.before_test.clear(); }
-    TestScope(const TestScope&) = delete;
-    TestScope& operator=(const TestScope&) = delete;
-    Impl& solver;
-  };
-
-  double take_data_wait() {
-    double wait = 0;
-    for (DataSource* source : sources) wait += source->take_wait_seconds();
-    return wait;
-  }
-
-  int64_t images_per_pass() const {
-    int64_t images = 0;
-    for (const DataSource* source : sources) images += source->records_per_batch();
-    return images;
-  }
-
-  SolverParameter param;
-  Context& context;
-  RatePolicy policy;
-  std::unique_ptr<UpdateRule> rule;
-  std::optional<uint64_t> seed;  // asked for
-  uint64_t run_seed = 0;
-  SmoothedLoss smoothed;
-  std::string prefix;
-  std::unique_ptr<Net> train;
-  std::vector<std::unique_ptr<Net>> tests;
-  std::vector<int> test_iterations;
-  std::vector<Tensor> history;
-  std::vector<DataSource*> sources;
-  RecordCursors before_test;  // while one runs
-  int iteration = 0;
-  int last_snapshot = -1;
+ private:
+  Solver& solver_;
 };
 
 Solver::Solver(const SolverParameter& param, Context& context, SolverOptions options)
-    : impl_(std::make_unique<Impl>(param, context, options, SourceMap())) {}
+    : context_(context) {
+  build(param, SourceMap(), options);
+}
 
-Solver::Solver(const std::string& prototxt, Context& context, SolverOptions options) {
-  SolverParameter param;
-  SourceMap map;
-  read_text_proto(prototxt, param, &map);
+Solver::Solver(const SolverParameter& param, const SourceMap& source, Context& context,
+               SolverOptions options)
+    : context_(context) {
   try {
-    impl_ = std::make_unique<Impl>(param, context, options, map);
+    build(param, source, options);
+  } catch (Error& error) {
+    error.at({source.file(), 0, 0});
+    throw;
+  }
+}
+
+Solver::Solver(const std::string& prototxt, Context& context, SolverOptions options)
+    : context_(context) {
+  SolverParameter param;
+  SourceMap source;
+  read_text_proto(prototxt, param, &source);
+  try {
+    build(param, source, options);
   } catch (Error& error) {
     error.at({prototxt, 0, 0});
     throw;
@@ -260,57 +97,156 @@ Solver::Solver(const std::string& prototxt, Context& context, SolverOptions opti
 
 Solver::~Solver() = default;
 
-Net& Solver::net() { return *impl_->train; }
-std::vector<std::unique_ptr<Net>>& Solver::test_nets() { return impl_->tests; }
-int Solver::iteration() const { return impl_->iteration; }
-double Solver::rate() const { return impl_->policy.rate(impl_->iteration); }
+void Solver::build(const SolverParameter& param, const SourceMap& source,
+                   const SolverOptions& options) {
+  param_ = std::make_unique<SolverParameter>();
+  // Inline nets may carry weights, and are wanted only here.
+  copy_without(param,
+               {SolverParameter::kNetParamFieldNumber, SolverParameter::kTrainNetParamFieldNumber,
+                SolverParameter::kTestNetParamFieldNumber},
+               *param_);
+  policy_ = std::make_unique<RatePolicy>(param);
+  rule_ = std::make_unique<UpdateRule>(param, context_);
+  smoothed_ = std::make_unique<SmoothedLoss>(param.average_loss());
+  asked_seed_ = options.seed;
+  std::vector<std::string> notes;
+  check_settings(param, notes);
+  for (const auto& note : notes) context_.log(Severity::warning, note);
+  prefix_ = snapshot_prefix(param, source.file());
+  if (takes_snapshots()) check_snapshot_place(prefix_, 0);
+  if (param.random_seed() >= 0) context_.set_seed(static_cast<uint64_t>(param.random_seed()));
+  if (asked_seed_) context_.set_seed(*asked_seed_);
+  seed_ = context_.seed();
 
-bool Solver::asked_to_stop() {
-  Impl& s = *impl_;
-  const SolverAction action = poll ? poll() : SolverAction::none;
-  const bool save =
-      action == SolverAction::snapshot || (action == SolverAction::stop && s.snapshots());
-  if (save && s.last_snapshot != s.iteration) snapshot();
-  return action == SolverAction::stop;
+  build_nets(param, source, options);
+  for (int i = 0; i < rule_->history_count(); ++i) {
+    history_.emplace_back(Shape{net_->params().size()}, net_->params().dtype());
+  }
+  if (takes_snapshots()) {
+    const size_t once = net_->params().data().bytes();
+    const size_t weights = once * (param.snapshot_diff() ? 2 : 1), state = once * history_.size();
+    check_snapshot_size(std::max(weights, state));
+    check_snapshot_place(prefix_, weights + state);
+    remove_unfinished(prefix_);
+  }
+  for (Layer* layer : net_->layers()) {
+    if (auto* data = dynamic_cast<DataSource*>(layer)) sources_.push_back(data);
+  }
+}
+
+void Solver::build_nets(const SolverParameter& param, const SourceMap& source,
+                        const SolverOptions& options) {
+  const SolverNets nets = resolve_nets(param, options, source.file());
+  take_context();
+  net_ = build_net(nets.train, source, context_);
+  for (const NetSource& test : nets.tests) {
+    NetSource shared = test;
+    shared.options.share_params_with = net_.get();
+    shared.options.share_all = true;
+    in_test_net(test_nets_.size(),
+                [&] { test_nets_.push_back(build_net(shared, source, context_)); });
+  }
+  test_iterations_ = nets.test_iterations;
+  load_weight_files(*net_, options.weights ? *options.weights : weight_files(param),
+                    options.strict_weights);
+}
+
+void Solver::take_context() {
+  context_.set_seed(seed_);
+  context_.set_iteration(static_cast<uint64_t>(iteration_));
+  context_.set_pass(0);
+}
+
+double Solver::rate() const { return policy_->rate(iteration_); }
+
+// --- Training
+// --------------------------------------------------------------------------------------
+
+bool Solver::solve() {
+  require(param_->has_max_iter(), "the solver has no max_iter; add it, or ask for single steps");
+  if (param_->max_iter() > iteration_ && !step(param_->max_iter() - iteration_)) return false;
+  if (param_->max_iter() == 0) return true;
+  if (param_->snapshot_after_train()) snapshot_once(true);
+  std::vector<TestReport> reports;
+  return !test_due() || run_tests(reports);
 }
 
 bool Solver::step(int iterations) {
-  Impl& s = *impl_;
-  const int stop = s.iteration + iterations;
-  while (s.iteration < stop) {
+  const int stop = iteration_ + iterations;
+  while (iteration_ < stop) {
     if (asked_to_stop()) return false;
-    if (s.test_due() && (s.iteration > 0 || s.param.test_initialization())) {
+    if (test_due() && (iteration_ > 0 || param_->test_initialization())) {
       std::vector<TestReport> reports;
       if (!run_tests(reports)) return false;
     }
-
-    const auto start = Clock::now();
-    s.take_context();
-    IterationReport report;
-    report.iteration = s.iteration;
-    report.max_iterations = s.param.max_iter();
-    report.loss = s.run_passes();
-    report.smoothed_loss = s.smoothed.add(report.loss);
-    report.rate = s.policy.rate(s.iteration);
-    s.update();
-    ++s.iteration;
-    report.seconds = seconds_since(start);
-    report.data_wait = s.take_data_wait();
-    report.images = s.images_per_pass() * s.param.iter_size();
+    const IterationReport report = iterate();
     if (on_iteration) on_iteration(report);
-    if (s.param.snapshot() > 0 && s.iteration % s.param.snapshot() == 0) snapshot();
+    if (param_->snapshot() > 0 && iteration_ % param_->snapshot() == 0) {
+      snapshot_once(iteration_ == param_->max_iter());
+    }
   }
   return true;
 }
 
-bool Solver::solve() {
-  Impl& s = *impl_;
-  require(s.param.has_max_iter(), "the solver has no max_iter; add it, or ask for single steps");
-  if (s.param.max_iter() > s.iteration && !step(s.param.max_iter() - s.iteration)) return false;
-  if (s.param.max_iter() == 0) return true;
-  if (s.param.snapshot_after_train() && s.last_snapshot != s.iteration) snapshot();
-  std::vector<TestReport> reports;
-  return !s.test_due() || run_tests(reports);
+bool Solver::asked_to_stop() {
+  const SolverAction action = poll ? poll() : SolverAction::none;
+  const bool stop = action == SolverAction::stop;
+  if (action == SolverAction::snapshot || (stop && takes_snapshots())) snapshot_once(stop);
+  return stop;
+}
+
+IterationReport Solver::iterate() {
+  const auto start = Clock::now();
+  take_context();
+  IterationReport report;
+  report.iteration = iteration_;
+  report.max_iterations = param_->max_iter();
+  report.loss = run_passes();
+  report.smoothed_loss = smoothed_->add(report.loss);
+  report.rate = rate();
+  update();
+  ++iteration_;
+  report.seconds = seconds_since(start);
+  for (DataSource* source : sources_) {
+    report.data_wait += source->take_wait_seconds();
+    report.images += source->records_per_batch() * param_->iter_size();
+  }
+  return report;
+}
+
+double Solver::run_passes() {
+  net_->clear_gradients();
+  double loss = 0;
+  for (int pass = 0; pass < param_->iter_size(); ++pass) {
+    context_.set_pass(static_cast<uint64_t>(pass));
+    const double pass_loss = net_->forward();
+    if (!std::isfinite(pass_loss)) throw_not_finite(*net_, iteration_, pass_loss);
+    loss += pass_loss;
+    net_->backward();
+  }
+  return loss / param_->iter_size();
+}
+
+void Solver::update() {
+  ParameterArena& arena = net_->params();
+  arena.settle_gradients();
+  UpdateStep step;
+  step.iteration = iteration_;
+  step.rate = rate();
+  step.gradient_scale = 1.0 / param_->iter_size();
+  if (param_->clip_gradients() > 0) {
+    const double norm = rule_->gradient_norm(arena);
+    if (!std::isfinite(norm)) throw_not_finite_gradient(*net_, iteration_);
+    if (norm > param_->clip_gradients()) step.gradient_scale *= param_->clip_gradients() / norm;
+  }
+  if (!rule_->update(arena, history_, step)) throw_not_finite_gradient(*net_, iteration_);
+}
+
+// --- Testing
+// ---------------------------------------------------------------------------------------
+
+bool Solver::test_due() const {
+  return param_->test_interval() > 0 && iteration_ % param_->test_interval() == 0;
 }
 
 std::vector<TestReport> Solver::test() {
@@ -320,20 +256,18 @@ std::vector<TestReport> Solver::test() {
 }
 
 bool Solver::run_tests(std::vector<TestReport>& reports) {
-  Impl& s = *impl_;
-  s.take_context();
-  // Whoever continues from within a test runs it anew, on the data that it began with.
-  const Impl::TestScope scope(s);
-  for (size_t n = 0; n < s.tests.size(); ++n) {
+  take_context();
+  TestScope scope(*this);
+  for (size_t n = 0; n < test_nets_.size(); ++n) {
     TestReport report;
-    report.iteration = s.iteration;
+    report.iteration = iteration_;
     report.net = static_cast<int>(n);
-    for (int batch = 0; batch < s.test_iterations[n]; ++batch) {
+    for (int batch = 0; batch < test_iterations_[n]; ++batch) {
       if (asked_to_stop()) {
-        set_data_cursors(s.run_state(), s.before_test);
+        scope.rewind();
         return false;
       }
-      in_test_net(n, [&] { s.test_batch(report); });
+      in_test_net(n, [&] { test_batch(report); });
     }
     if (on_test) on_test(report);
     reports.push_back(std::move(report));
@@ -341,35 +275,81 @@ bool Solver::run_tests(std::vector<TestReport>& reports) {
   return true;
 }
 
+void Solver::test_batch(TestReport& report) {
+  const auto n = static_cast<size_t>(report.net);
+  Net& net = *test_nets_[n];
+  const int batches = test_iterations_[n];
+  report.loss += net.forward() / batches;
+  size_t output = 0;
+  for (const auto& name : net.outputs()) {
+    const Tensor values = net.output(name);
+    for (int64_t i = 0; i < values.count(); ++i, ++output) {
+      if (output == report.outputs.size()) {
+        report.outputs.push_back({name, static_cast<int>(i), 0, net.loss_weight(name)});
+      }
+      report.outputs[output].value += values.at(i) / batches;
+    }
+  }
+}
+
+// --- Snapshots
+// -------------------------------------------------------------------------------------
+
+bool Solver::takes_snapshots() const {
+  return param_->max_iter() > 0 && (param_->snapshot() > 0 || param_->snapshot_after_train());
+}
+
+void Solver::snapshot_once(bool needed) {
+  if (last_snapshot_ == iteration_) return;
+  try {
+    snapshot();
+  } catch (const Error& error) {
+    // One of on_snapshot's is none of the writing.
+    if (needed || last_snapshot_ == iteration_) throw;
+    context_.log(Severity::warning, concat("the snapshot of iteration ", iteration_,
+                                           " failed, training goes on: ", error.what()));
+  }
+}
+
+TrainingState Solver::training_state() {
+  TrainingState state;
+  state.iteration = iteration_;
+  // As published solvers have it: of the last iteration that was run.
+  state.steps_passed = policy_->steps_passed(std::max(0, iteration_ - 1));
+  state.seed = seed_;
+  state.history = &history_;
+  state.train = net_.get();
+  for (auto& net : test_nets_) state.tests.push_back(net.get());
+  state.cursors = before_test_.get();
+  return state;
+}
+
 std::string Solver::snapshot() {
-  Impl& s = *impl_;
-  const std::string path = write_snapshot(s.prefix, s.run_state(), s.param.snapshot_diff());
-  s.last_snapshot = s.iteration;
+  const std::string path = write_snapshot(prefix_, training_state(), param_->snapshot_diff());
+  last_snapshot_ = iteration_;
   if (on_snapshot) on_snapshot(path);
   return path;
 }
 
 void Solver::restore(const std::string& solverstate) {
-  Impl& s = *impl_;
-  SolverState state;
-  read_state(solverstate, state);
+  SolverState saved;
+  read_state(solverstate, saved);
   try {
-    if (state.has_seed() && !s.seed) s.run_seed = state.seed();
-    s.context.set_seed(s.run_seed);
-    if (state.tuning_size() != 0) {
+    if (saved.has_seed() && !asked_seed_) seed_ = saved.seed();
+    context_.set_seed(seed_);
+    if (saved.tuning_size() != 0) {
       // The nets were planned with choices of their own: plan again with those of the run.
-      restore_tuning(state, s.context);
-      s.train->reshape();
-      for (auto& net : s.tests) net->reshape();
+      restore_tuning(saved, context_);
+      net_->reshape();
+      for (auto& net : test_nets_) net->reshape();
     }
-    const std::string weights = weights_of(state, solverstate);
-    s.train->load_weights(weights, true);
-    s.context.log(Severity::info, concat("Weights from ", weights));
-    RunState run = s.run_state();
-    restore_state(state, run);
-    s.iteration = run.iteration;
-    s.last_snapshot = run.iteration;
-    s.smoothed.clear();
+    const std::string weights = weights_of(saved, solverstate);
+    net_->load_weights(weights, true);
+    context_.log(Severity::info, concat("Weights from ", weights));
+    TrainingState state = training_state();
+    restore_state(saved, state);
+    iteration_ = last_snapshot_ = state.iteration;
+    smoothed_->clear();
   } catch (Error& error) {
     error.at({solverstate, 0, 0});
     throw;

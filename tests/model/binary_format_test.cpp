@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -14,6 +17,20 @@
 #include "proto/solver.pb.h"
 #include "support/expect_error.hpp"
 #include "support/temp_folder.hpp"
+
+namespace {
+bool folders_cannot_be_synced = false;
+}
+
+/// Takes the place of the system's, for file systems that refuse.
+extern "C" int fsync(int descriptor) {
+  struct stat status {};
+  if (folders_cannot_be_synced && ::fstat(descriptor, &status) == 0 && S_ISDIR(status.st_mode)) {
+    errno = EIO;
+    return -1;
+  }
+  return static_cast<int>(::syscall(SYS_fsync, descriptor));
+}
 
 namespace crema {
 namespace {
@@ -112,6 +129,17 @@ TEST(BinaryFormatTest, AFullDiskLeavesTheOldFileAndNothingBeside) {
 
   EXPECT_EQ(said, "cannot write '" + path + "': File too large");
   EXPECT_EQ(content_of(path), "old");
+  EXPECT_EQ(files_in(folder), 1);
+}
+
+// A network file system that cannot sync folders made errors of snapshots that were written.
+TEST(BinaryFormatTest, AFolderThatCannotBeSyncedIsNoError) {
+  const TempFolder folder;
+  const std::string path = folder.write("net.caffemodel", "old");
+  folders_cannot_be_synced = true;
+  write_binary_proto_atomically(path, some_weights());
+  folders_cannot_be_synced = false;
+  EXPECT_EQ(content_of(path), some_weights().SerializeAsString());
   EXPECT_EQ(files_in(folder), 1);
 }
 

@@ -1,5 +1,7 @@
 // Snapshots: what they hold, which weights belong to them, and runs that read records.
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -45,6 +47,13 @@ class SnapshotTest : public ::testing::Test {
     parse_text_proto(text, "solver.prototxt", param);
     if (!param.has_snapshot_prefix()) param.set_snapshot_prefix(prefix());
     return param;
+  }
+
+  /// What a process of this machine calls `file` until it is whole.
+  static std::string unfinished(const std::string& file, int process) {
+    char host[256] = "";
+    ::gethostname(host, sizeof host - 1);
+    return concat(file, ".tmp.", host, ".", process);
   }
 
   test::ScratchFolder folder_;
@@ -177,17 +186,93 @@ TEST_F(SnapshotTest, StrictWeightsMayComeInPieces) {
 }
 
 TEST_F(SnapshotTest, RemovesWhatKilledWritersLeft) {
-  const std::string dead = prefix() + "_iter_3.caffemodel.tmp.999999999";
-  const std::string alive = concat(prefix(), "_iter_3.caffemodel.tmp.", ::getpid());
-  const std::string others = prefix("other") + "_iter_3.caffemodel.tmp.999999999";
-  const std::string notes = prefix() + "_iter_notes.tmp.999999999";
-  for (const std::string& file : {dead, alive, others, notes}) std::ofstream(file) << "half";
+  const std::string dead = unfinished(prefix() + "_iter_3.caffemodel", 999999999);
+  const std::string alive = unfinished(prefix() + "_iter_3.caffemodel", ::getpid());
+  const std::string others = unfinished(prefix("other") + "_iter_3.caffemodel", 999999999);
+  const std::string notes = unfinished(prefix() + "_iter_notes", 999999999);
+  // Of a machine that shares the folder, whose processes nobody here can see.
+  const std::string far = prefix() + "_iter_3.caffemodel.tmp.another-host.999999999";
+  for (const std::string& file : {dead, alive, others, notes, far}) std::ofstream(file) << "half";
+  const int writer = ::open(alive.c_str(), O_RDWR);
+  ASSERT_EQ(::flock(writer, LOCK_EX), 0);
   Context context;
   Solver solver(solver_param("lr_policy: 'fixed' max_iter: 1"), context);
+  ::close(writer);
   EXPECT_FALSE(fs::exists(dead));
   EXPECT_TRUE(fs::exists(alive));
   EXPECT_TRUE(fs::exists(others));
   EXPECT_TRUE(fs::exists(notes));
+  EXPECT_TRUE(fs::exists(far));
+}
+
+// A disk that is full for a minute, or a folder of the network that is away, must not end a run of
+// days.
+TEST_F(SnapshotTest, APeriodicSnapshotThatFailsIsTriedAgainAtTheNextPeriod) {
+  const std::string home = folder_ / "out", away = folder_ / "away";
+  fs::create_directories(home);
+  std::vector<std::string> warnings;
+  Context context({.logger = [&](Severity severity, const std::string& message) {
+    if (severity == Severity::warning) warnings.push_back(message);
+  }});
+  const auto param = [&](const std::string& more) {
+    return solver_param(
+        concat("lr_policy: 'fixed' snapshot: 2 snapshot_prefix: '", home, "/s' ", more));
+  };
+  const auto leave_and_return = [&](Solver& solver, int left, int back) {
+    solver.on_iteration = [&, left, back](const IterationReport& report) {
+      if (report.iteration == left) fs::rename(home, away);
+      if (report.iteration == back) fs::rename(away, home);
+    };
+  };
+  {
+    Solver solver(param("max_iter: 6"), context);
+    leave_and_return(solver, 0, 2);
+    // Asked for by a signal, it is none that the run depends on.
+    solver.poll = [&] {
+      return solver.iteration() == 1 ? SolverAction::snapshot : SolverAction::none;
+    };
+    EXPECT_TRUE(solver.solve());
+  }
+  ASSERT_EQ(warnings.size(), 2U);
+  EXPECT_NE(warnings[0].find("snapshot of iteration 1 failed"), std::string::npos) << warnings[0];
+  EXPECT_NE(warnings[1].find("snapshot of iteration 2 failed"), std::string::npos) << warnings[1];
+  EXPECT_NE(warnings[1].find("cannot write"), std::string::npos) << warnings[1];
+  EXPECT_FALSE(fs::exists(home + "/s_iter_2.solverstate"));
+  EXPECT_TRUE(fs::exists(home + "/s_iter_4.solverstate"));
+  EXPECT_TRUE(fs::exists(home + "/s_iter_6.solverstate"));
+
+  // At the end, and at a stop, nothing comes after it.
+  for (const char* more : {"max_iter: 2 snapshot_after_train: false", "max_iter: 3"}) {
+    Solver solver(param(more), context);
+    leave_and_return(solver, 0, -1);
+    expect_error([&] { solver.solve(); }, {"cannot write", "create the folder"});
+    fs::rename(away, home);
+  }
+  Solver solver(param("max_iter: 6"), context);
+  leave_and_return(solver, 0, -1);
+  solver.poll = [&] { return solver.iteration() == 3 ? SolverAction::stop : SolverAction::none; };
+  expect_error([&] { solver.solve(); }, {"cannot write", "_iter_3"});
+}
+
+// Published states do not say where the data stood.
+TEST_F(SnapshotTest, WarnsWhereAStateDoesNotKnowTheData) {
+  std::string warnings;
+  Context context({.logger = [&](Severity severity, const std::string& message) {
+    if (severity == Severity::warning) warnings += message + "\n";
+  }});
+  const SolverParameter param =
+      solver_param("lr_policy: 'fixed' max_iter: 2 test_iter: 1 test_interval: 2");
+  Solver(param, context).solve();
+  const std::string path = prefix() + "_iter_2.solverstate";
+  Solver(param, context).restore(path);
+  EXPECT_EQ(warnings, "");
+  SolverState state;
+  read_binary_proto(path, state);
+  state.clear_data_cursor();
+  write_binary_proto_atomically(path, state);
+  Solver(param, context).restore(path);
+  EXPECT_NE(warnings.find("the data of 'data', 'test0/data'"), std::string::npos) << warnings;
+  EXPECT_NE(warnings.find("start anew"), std::string::npos) << warnings;
 }
 
 TEST_F(SnapshotTest, WithoutMaxIterThereIsNothingToSolve) {

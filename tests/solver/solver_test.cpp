@@ -491,6 +491,9 @@ TEST_F(SolverTest, AKilledRunLeavesWholeSnapshots) {
     Solver solver(param, context);
     solver.restore(prefix() + "_iter_" + std::to_string(last) + ".solverstate");
     EXPECT_EQ(solver.iteration(), last);
+    for (const auto& entry : fs::directory_iterator(folder_)) {
+      EXPECT_EQ(entry.path().string().find(".tmp."), std::string::npos) << entry.path();
+    }
   }
   EXPECT_TRUE(fs::exists(prefix() + "_iter_1.solverstate")) << "no run lived to its first snapshot";
 }
