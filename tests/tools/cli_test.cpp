@@ -132,6 +132,39 @@ TEST_F(CliTest, TrainsAndLogsWhatParsersRead) {
   EXPECT_TRUE(tuned.says("1 layers loaded")) << tuned.text;
 }
 
+// Each file has a part of the net: strictness is about all of them together.
+TEST_F(CliTest, StrictWeightsMayComeInPieces) {
+  const std::string model = write("two.prototxt", R"(
+layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 2 dim: 3 } } }
+layer { name: "a" type: "InnerProduct" bottom: "x" top: "a" inner_product_param { num_output: 4 } }
+layer { name: "b" type: "InnerProduct" bottom: "a" top: "b" inner_product_param { num_output: 2 } }
+layer { name: "l" type: "EuclideanLoss" bottom: "b" bottom: "b" top: "l" })");
+  const std::string file =
+      write("two_solver.prototxt", "net: '" + model +
+                                       "' base_lr: 0.1 lr_policy: 'fixed' max_iter: 1 "
+                                       "snapshot_prefix: '" +
+                                       path("two") + "'");
+  ASSERT_EQ(run("train --solver=" + file).status, 0);
+  NetParameter all;
+  read_binary_proto(path("two_iter_1.caffemodel"), all);
+  for (const char* keep : {"a", "b"}) {
+    NetParameter part;
+    for (const LayerParameter& layer : all.layer()) {
+      if (layer.name() == keep) *part.add_layer() = layer;
+    }
+    write_binary_proto_atomically(path(std::string(keep) + ".caffemodel"), part);
+  }
+  const std::string both = path("a.caffemodel") + "," + path("b.caffemodel");
+  for (const std::string& command :
+       {"test --iterations=1 --model=" + model, "train --solver=" + file}) {
+    const Output output = run(command + " --strict --weights=" + both);
+    EXPECT_EQ(output.status, 0) << output.text;
+    EXPECT_TRUE(output.says("b.caffemodel: weights: 1 layers loaded")) << output.text;
+    expect_refusal(command + " --strict --weights=" + path("a.caffemodel"),
+                   {"strict", "1 missing (b)"});
+  }
+}
+
 TEST_F(CliTest, SolverModeGpuTrainsOnTheCpuWithAWarning) {
   const Output output =
       run("train --solver=" + solver("max_iter: 1 solver_mode: GPU snapshot_after_train: false"),
