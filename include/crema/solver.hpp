@@ -115,8 +115,11 @@ class Solver {
   class TestScope;
 
   void build(const SolverParameter& param, const SourceMap& source, const SolverOptions& options);
+  void take_settings(const SolverParameter& param, const SourceMap& source,
+                     const SolverOptions& options);
   void build_nets(const SolverParameter& param, const SourceMap& source,
                   const SolverOptions& options);
+  void prepare_snapshots();
   /// Gives the context the run's seed and iteration: another solver may have used it meanwhile.
   void take_context();
 

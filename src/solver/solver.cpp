@@ -74,12 +74,7 @@ Solver::Solver(const SolverParameter& param, Context& context, SolverOptions opt
 Solver::Solver(const SolverParameter& param, const SourceMap& source, Context& context,
                SolverOptions options)
     : context_(context) {
-  try {
-    build(param, source, options);
-  } catch (Error& error) {
-    error.at({source.file(), 0, 0});
-    throw;
-  }
+  build(param, source, options);
 }
 
 Solver::Solver(const std::string& prototxt, Context& context, SolverOptions options)
@@ -87,18 +82,28 @@ Solver::Solver(const std::string& prototxt, Context& context, SolverOptions opti
   SolverParameter param;
   SourceMap source;
   read_text_proto(prototxt, param, &source);
-  try {
-    build(param, source, options);
-  } catch (Error& error) {
-    error.at({prototxt, 0, 0});
-    throw;
-  }
+  build(param, source, options);
 }
 
 Solver::~Solver() = default;
 
 void Solver::build(const SolverParameter& param, const SourceMap& source,
                    const SolverOptions& options) {
+  try {
+    take_settings(param, source, options);
+    build_nets(param, source, options);
+    for (int i = 0; i < rule_->history_count(); ++i) {
+      history_.emplace_back(Shape{net_->params().size()}, net_->params().dtype());
+    }
+    prepare_snapshots();
+  } catch (Error& error) {
+    error.at({source.file(), 0, 0});
+    throw;
+  }
+}
+
+void Solver::take_settings(const SolverParameter& param, const SourceMap& source,
+                           const SolverOptions& options) {
   param_ = std::make_unique<SolverParameter>();
   // Inline nets may carry weights, and are wanted only here.
   copy_without(param,
@@ -117,21 +122,6 @@ void Solver::build(const SolverParameter& param, const SourceMap& source,
   if (param.random_seed() >= 0) context_.set_seed(static_cast<uint64_t>(param.random_seed()));
   if (asked_seed_) context_.set_seed(*asked_seed_);
   seed_ = context_.seed();
-
-  build_nets(param, source, options);
-  for (int i = 0; i < rule_->history_count(); ++i) {
-    history_.emplace_back(Shape{net_->params().size()}, net_->params().dtype());
-  }
-  if (takes_snapshots()) {
-    const size_t once = net_->params().data().bytes();
-    const size_t weights = once * (param.snapshot_diff() ? 2 : 1), state = once * history_.size();
-    check_snapshot_size(std::max(weights, state));
-    check_snapshot_place(prefix_, weights + state);
-    remove_unfinished(prefix_);
-  }
-  for (Layer* layer : net_->layers()) {
-    if (auto* data = dynamic_cast<DataSource*>(layer)) sources_.push_back(data);
-  }
 }
 
 void Solver::build_nets(const SolverParameter& param, const SourceMap& source,
@@ -149,6 +139,18 @@ void Solver::build_nets(const SolverParameter& param, const SourceMap& source,
   test_iterations_ = nets.test_iterations;
   load_weight_files(*net_, options.weights ? *options.weights : weight_files(param),
                     options.strict_weights);
+  for (Layer* layer : net_->layers()) {
+    if (auto* data = dynamic_cast<DataSource*>(layer)) sources_.push_back(data);
+  }
+}
+
+void Solver::prepare_snapshots() {
+  if (!takes_snapshots()) return;
+  const size_t once = net_->params().data().bytes();
+  const size_t weights = once * (param_->snapshot_diff() ? 2 : 1), state = once * history_.size();
+  check_snapshot_size(std::max(weights, state));
+  check_snapshot_place(prefix_, weights + state);
+  remove_unfinished(prefix_);
 }
 
 void Solver::take_context() {
