@@ -2,7 +2,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 
+#include <algorithm>
+
+#include "data/datum_loader.hpp"
 #include "data/jpeg.hpp"
 #include "support/database.hpp"
 #include "support/expect_error.hpp"
@@ -130,6 +134,23 @@ TEST(DatumDecoder, WithoutOpenCvSaysHowToGetIt) {
   if (test::has_image_codec()) GTEST_SKIP() << "needs a build with CREMA_OPENCV=OFF";
   DatumDecoder decoder(ColorMode::as_stored);
   expect_error([&] { decode(decoder, encoded_datum("x")); }, {"CREMA_OPENCV=ON"});
+}
+
+// In a container of one core, 4 decoding threads took its time from the net's.
+TEST(LoaderThreads, CountTheCoresOfTheProcess) {
+  cpu_set_t all, one;
+  ASSERT_EQ(sched_getaffinity(0, sizeof(all), &all), 0);
+  int core = 0;
+  while (!CPU_ISSET(core, &all)) ++core;
+  CPU_ZERO(&one);
+  CPU_SET(core, &one);
+  ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
+  EXPECT_EQ(loader_threads(0, {.encoded = true}), 1);
+  ASSERT_EQ(sched_setaffinity(0, sizeof(all), &all), 0);
+  EXPECT_EQ(loader_threads(0, {.encoded = true}), std::min(CPU_COUNT(&all), 4));
+  EXPECT_EQ(loader_threads(0, {.encoded = false}), 1);
+  EXPECT_EQ(loader_threads(7, {.encoded = false}), 7);
+  EXPECT_EQ(loader_threads(1000, {.encoded = true}), 256);
 }
 
 TEST(PrintableKey, EscapesAndShortens) {
