@@ -1,6 +1,7 @@
 // The training loop.
 #include "crema/solver.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <deque>
@@ -220,8 +221,11 @@ struct Solver::Impl {
   }
 
   int64_t images_per_pass() const {
+    // Several sources feed parts of the same samples, such as images and labels.
     int64_t images = 0;
-    for (const DataSource* source : sources) images += source->records_per_batch();
+    for (const DataSource* source : sources) {
+      images = std::max(images, source->records_per_batch());
+    }
     return images;
   }
 
