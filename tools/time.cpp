@@ -9,6 +9,7 @@
 
 #include "backend/device.hpp"
 #include "tools/command.hpp"
+#include "tools/json.hpp"
 #include "tools/peak.hpp"
 
 DECLARE_string(model);
@@ -186,11 +187,11 @@ int time(const std::vector<std::string>& arguments) {
   std::printf("; peak memory %.0f MB, %d threads\n", peak_memory_mb(), context.threads());
   if (FLAGS_json) {
     std::printf(
-        "{\"net\": \"%s\", \"forward_ms\": %.4f, \"backward_ms\": %.4f, \"total_ms\": %.4f, "
+        "{\"net\": %s, \"forward_ms\": %.4f, \"backward_ms\": %.4f, \"total_ms\": %.4f, "
         "\"gflop_forward\": %.6f, \"gflop_total\": %.6f, \"peak_rss_mb\": %.1f, "
         "\"threads\": %d, \"fma_peak_gflops\": %.1f}\n",
-        net.name().c_str(), forward, backward, total, flops.forward / 1e9, gflop, peak_memory_mb(),
-        context.threads(), peak);
+        json_string(net.name()).c_str(), forward, backward, total, flops.forward / 1e9, gflop,
+        peak_memory_mb(), context.threads(), peak);
   }
   return 0;
 }

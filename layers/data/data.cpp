@@ -1,7 +1,6 @@
 #include "layers/data/data.hpp"
 
 #include <algorithm>
-#include <thread>
 
 #include "backend/parallel.hpp"
 #include "core/dispatch.hpp"
@@ -54,13 +53,6 @@ ColorMode color_mode(const LayerParameter& layer) {
   const bool color =
       layer.transform_param().force_color() || layer.data_param().force_encoded_color();
   return color ? ColorMode::color : ColorMode::as_stored;
-}
-
-/// Decoding images is worth several threads; copying raw pixels is not worth two.
-int loader_threads(const DataParameter& data, const SampleFormat& format) {
-  if (data.threads() > 0) return static_cast<int>(std::min(data.threads(), 256u));
-  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  return format.encoded ? std::min(cores, 4) : 1;
 }
 
 }  // namespace
@@ -121,14 +113,15 @@ void DataLayer::set_cursor(const RecordCursor& cursor) {
   first_ = cursor;
 }
 
-void DataLayer::start() {
+void DataLayer::start(Blobs top) {
+  if (top.size() > 1) loading_.label_type = top[1]->data.dtype();
   loading_.seed = context().seed();
   first_ = cursor();
   Sampler sampler = make_sampler();
   sampler.seek(*first_);
   const DataParameter& data = param().data_param();
   const PrefetcherOptions options{.batch_size = batch_size_,
-                                  .threads = loader_threads(data, loading_.format),
+                                  .threads = loader_threads(data.threads(), loading_.format),
                                   .depth = static_cast<int>(std::min(data.prefetch(), 65536u))};
   prefetcher_ = std::make_unique<Prefetcher>(
       options, std::move(sampler), [this] { return std::make_unique<DatumLoader>(loading_); });
@@ -152,7 +145,7 @@ std::string DataLayer::record_key(int64_t index) const {
 }
 
 void DataLayer::forward_cpu(Blobs, Blobs top) {
-  if (!prefetcher_) start();
+  if (!prefetcher_) start(top);
   const Batch& batch = prefetcher_->wait();
   dispatch_float(top[0]->data.dtype(), [&](auto zero) { give<decltype(zero)>(batch, top); });
   given_ = batch.samples;

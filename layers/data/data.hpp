@@ -36,7 +36,7 @@ class DataLayer : public Layer, public DataSource {
 
  private:
   Sampler make_sampler() const;
-  void start();
+  void start(Blobs top);
   void stop();
   template <class T>
   void give(const Batch& batch, Blobs top) const;

@@ -1,31 +1,18 @@
 #include "crema/context.hpp"
 
-#include <omp.h>
-#include <sched.h>
-
 #include <cstdlib>
 #include <string_view>
-#include <thread>
 
 #include "backend/device.hpp"
 #include "backend/tuner.hpp"
 #include "backend/tuning_file.hpp"
+#include "core/usable_cores.hpp"
 #include "crema/error.hpp"
 
 namespace crema {
 namespace {
 
 constexpr int kMaxThreads = 4096;
-
-// Cores that the scheduler lets this process run on, fewer than the machine has inside a container
-// or under taskset.
-int usable_cores() {
-  cpu_set_t mask;
-  CPU_ZERO(&mask);
-  if (sched_getaffinity(0, sizeof(mask), &mask) == 0) return CPU_COUNT(&mask);
-  const unsigned cores = std::thread::hardware_concurrency();
-  return cores > 0 ? static_cast<int>(cores) : 1;
-}
 
 // OMP_NUM_THREADS may be a list, one number a level of nesting; the first counts here.
 int threads_of_environment() {

@@ -1,5 +1,9 @@
 #include "data/datum_loader.hpp"
 
+#include <algorithm>
+
+#include "core/dispatch.hpp"
+#include "core/usable_cores.hpp"
 #include "crema/error.hpp"
 
 namespace crema {
@@ -14,6 +18,17 @@ Shape shape_of(const Image& image, const Record& record, const Transform& transf
   }
 }
 
+/// Two labels that become one number would be one class without a word.
+void check_label(const Record& record, int32_t label, DType type) {
+  const bool exact = dispatch_float(type, [&](auto zero) {
+    return static_cast<int64_t>(static_cast<decltype(zero)>(label)) == label;
+  });
+  if (exact) return;
+  throw Error("record '", printable_key(record.key), "': its label ", label, " is not a number of ",
+              to_string(type),
+              ", the type of the net; number the labels from 0, or make the net in f64");
+}
+
 }  // namespace
 
 SampleFormat format_of(const Record& record, ColorMode color, const Transform& transform) {
@@ -22,6 +37,12 @@ SampleFormat format_of(const Record& record, ColorMode color, const Transform& t
   return {.shape = shape_of(image, record, transform),
           .floats = image.floats != nullptr,
           .encoded = decoder.was_encoded()};
+}
+
+int loader_threads(uint32_t wanted, const SampleFormat& format) {
+  if (wanted > 0) return static_cast<int>(std::min(wanted, 256u));
+  // Decoding images is worth several threads; copying raw pixels is not worth two.
+  return format.encoded ? std::min(usable_cores(), 4) : 1;
 }
 
 DatumLoader::DatumLoader(const DatumLoading& loading)
@@ -64,7 +85,8 @@ void DatumLoader::load_one(Batch& batch, size_t index) {
   } else {
     transform.cut(image, placement, batch.bytes.data() + begin);
   }
-  batch.labels[index] = static_cast<float>(decoder_.label());
+  batch.labels[index] = decoder_.label();
+  if (loading_.label_type) check_label(record, decoder_.label(), *loading_.label_type);
 }
 
 }  // namespace crema

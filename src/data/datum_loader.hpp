@@ -2,7 +2,9 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
+#include "crema/tensor.hpp"
 #include "data/datum.hpp"
 #include "data/prefetcher.hpp"
 #include "data/record_source.hpp"
@@ -24,6 +26,7 @@ struct DatumLoading {
   ColorMode color = ColorMode::as_stored;
   const Transform* transform = nullptr;
   SampleFormat format;
+  std::optional<DType> label_type;  // in which the net gets labels; none: it gets none
   uint64_t seed = 0;
   uint64_t stream = 0;  // of the layer's random numbers
 };
@@ -31,7 +34,12 @@ struct DatumLoading {
 /// The format that `record` has. Error, naming its key, when it cannot be used.
 SampleFormat format_of(const Record& record, ColorMode color, const Transform& transform);
 
-/// Error, naming the key, at a record of another format than the first one's.
+/// Threads that load batches of this format: as many as `wanted`, or chosen from the cores that
+/// this process may use for 0.
+int loader_threads(uint32_t wanted, const SampleFormat& format);
+
+/// Error, naming the key, at a record of another format than the first one's, or whose label has no
+/// exact value in the type of the labels.
 class DatumLoader final : public BatchLoader {
  public:
   explicit DatumLoader(const DatumLoading& loading);

@@ -11,7 +11,7 @@ unsigned byte_at(std::string_view file, size_t at) { return static_cast<unsigned
 
 }  // namespace
 
-bool is_truncated_jpeg(std::string_view file) {
+bool lacks_jpeg_end(std::string_view file) {
   if (file.size() < 4 || byte_at(file, 0) != 0xff || byte_at(file, 1) != kStartOfImage)
     return false;
   // Segments before the first scan may hold anything, a thumbnail with its own end marker too.

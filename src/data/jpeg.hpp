@@ -7,6 +7,6 @@ namespace crema {
 
 /// Whether `file` begins as a JPEG and ends before its end-of-image marker. Marker syntax: ITU-T
 /// T.81, annex B.
-bool is_truncated_jpeg(std::string_view file);
+bool lacks_jpeg_end(std::string_view file);
 
 }  // namespace crema

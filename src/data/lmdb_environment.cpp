@@ -89,6 +89,7 @@ std::shared_ptr<LmdbEnvironment> LmdbEnvironment::open(const std::string& folder
   for (auto entry = all.entries.find(id); entry != all.entries.end();
        entry = all.entries.find(id)) {
     if (auto environment = entry->second.lock()) {
+      guard.unlock();  // a throw may let go of the last owner, and closing takes the lock
       environment->check_whole();
       return environment;
     }

@@ -1,9 +1,9 @@
 #include "data/lmdb_writer.hpp"
 
+#include <stdlib.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <system_error>
 #include <utility>
 
@@ -38,6 +38,26 @@ const char* hint_for(int code) {
   }
 }
 
+constexpr const char* kFiles[] = {"data.mdb", "lock.mdb"};
+
+/// Whether this is a folder, and no link to one, with nothing in it but a database's files.
+bool holds_only_database(const fs::path& folder) {
+  std::error_code code;
+  if (!fs::is_directory(fs::symlink_status(folder, code))) return false;
+  fs::directory_iterator at(folder, code);
+  for (; !code && at != fs::directory_iterator(); at.increment(code)) {
+    const fs::path name = at->path().filename();
+    if (name != kFiles[0] && name != kFiles[1]) return false;
+  }
+  return !code;
+}
+
+/// Removes a database's files, then the folder when nothing else is in it.
+void remove_database(const fs::path& folder) noexcept {
+  for (const char* file : kFiles) ::unlink((folder / file).c_str());
+  ::rmdir(folder.c_str());
+}
+
 }  // namespace
 
 LmdbWriter::LmdbWriter(const std::string& path, bool overwrite)
@@ -51,24 +71,26 @@ LmdbWriter::LmdbWriter(const std::string& path, bool overwrite)
     require(!code, "cannot write LMDB '", named.string(), "': it is a link to nothing (",
             code.message(), "); remove it, or choose another name");
   }
-  folder_ = path_;
-  folder_ += ".tmp";
   check_target();
+  std::string work = path_.string() + ".tmp.XXXXXX";
+  if (::mkdtemp(work.data()) == nullptr) check(errno, "cannot make a folder beside it");
+  work_ = work;
+  fresh_ = work_ / "new";
+  old_ = work_ / "old";
   try {
-    lock_.claim(folder_, path_);
     open_environment();
   } catch (...) {
-    abandon();
+    remove_work();
     throw;
   }
 }
 
-LmdbWriter::~LmdbWriter() { abandon(); }
+LmdbWriter::~LmdbWriter() { remove_work(); }
 
-void LmdbWriter::abandon() noexcept {
+void LmdbWriter::remove_work() noexcept {
   if (env_) mdb_env_close(std::exchange(env_, nullptr));
-  if (lock_.held()) remove_database(folder_);
-  lock_.release();
+  remove_database(fresh_);
+  ::rmdir(work_.c_str());
 }
 
 void LmdbWriter::check(int code, const char* action) const {
@@ -95,11 +117,12 @@ void LmdbWriter::check_target() const {
 
 void LmdbWriter::open_environment() {
   std::error_code code;
-  for (const char* leftover : {"data.mdb", "lock.mdb"}) fs::remove(folder_ / leftover, code);
+  fs::create_directory(fresh_, code);
+  check(code.value(), "cannot make its folder");
   check(mdb_env_create(&env_), "cannot begin");
   check(mdb_env_set_mapsize(env_, map_size_), "cannot begin");
   // Nobody else opens this folder, and it counts for nothing until it is synced and renamed.
-  check(mdb_env_open(env_, folder_.c_str(), MDB_NOLOCK | MDB_NOSYNC | MDB_NORDAHEAD, 0666),
+  check(mdb_env_open(env_, fresh_.c_str(), MDB_NOLOCK | MDB_NOSYNC | MDB_NORDAHEAD, 0666),
         "cannot begin");
 }
 
@@ -168,34 +191,27 @@ int LmdbWriter::try_batch(std::string& last_key) {
 void LmdbWriter::finish() {
   write_batch();
   check(mdb_env_sync(env_, 1), "cannot sync it");
-  sync_folder(folder_);
+  mdb_env_close(std::exchange(env_, nullptr));
+  sync_folder(fresh_);
   check_target();
   move_into_place();
-  mdb_env_close(std::exchange(env_, nullptr));
-  // Only now, under the final name: whoever finds the folder without its lock could take it over.
-  remove_mark(path_);
-  lock_.release();
+  remove_database(old_);
+  remove_work();
   sync_folder(parent_of(path_));
 }
 
 void LmdbWriter::move_into_place() {
-  std::error_code code;
-  if (!fs::exists(fs::symlink_status(path_, code))) {
-    fs::rename(folder_, path_, code);
-    require(!code, "writing LMDB '", path_.string(), "': cannot rename '", folder_.string(),
-            "' to it: ", code.message());
-    return;
-  }
-  // The mark tells the next writer what the old database is if we are killed before it is gone,
-  // and keeps that writer off while it is being removed.
-  WriterLock old;
-  old.mark(path_);
-  try {
-    remove_database(replace_folder(folder_, path_));
-  } catch (...) {
-    remove_mark(path_);
-    throw;
-  }
+  std::error_code code, back;
+  const bool replaces = fs::exists(fs::symlink_status(path_, back));
+  if (replaces) fs::rename(path_, old_, code);
+  require(!code, "cannot replace '", path_.string(), "': cannot move it away: ", code.message());
+  fs::rename(fresh_, path_, code);
+  if (!code) return;
+  back.clear();
+  if (replaces) fs::rename(old_, path_, back);
+  throw Error("writing LMDB '", path_.string(), "': cannot rename '", fresh_.string(),
+              "' to it: ", code.message(),
+              back ? "; the database that was there is now '" + old_.string() + "'" : "");
 }
 
 }  // namespace crema

@@ -4,9 +4,9 @@
 //   writer.put("00000000", bytes);
 //   writer.finish();
 //
-// Everything is written in the folder <path>.tmp, synced and renamed by finish(). A writer that is
-// killed leaves only that folder, and the next one starts it anew. A folder of that name which no
-// writer left is refused, and nothing but a database's own files is ever removed.
+// Everything is written in a new folder train_lmdb.tmp.XXXXXX beside the database, synced and
+// renamed by finish(). A writer that is killed leaves that folder, which may be removed. Nothing
+// but the files of a database is ever removed here.
 #pragma once
 
 #include <lmdb.h>
@@ -17,14 +17,12 @@
 #include <string_view>
 #include <vector>
 
-#include "data/database_folder.hpp"
-
 namespace crema {
 
 class LmdbWriter {
  public:
-  /// Error when `path` exists and `overwrite` is off, when it exists and is not an LMDB database,
-  /// or when another process is writing it. Through a link, the database that it leads to is meant.
+  /// Error when `path` exists and `overwrite` is off, or when it is not an LMDB database. A link
+  /// stands for the database that it leads to.
   explicit LmdbWriter(const std::string& path, bool overwrite = false);
   /// Without finish(): removes what was written.
   ~LmdbWriter();
@@ -35,7 +33,9 @@ class LmdbWriter {
   /// unique and have 1 to max_key_size() bytes. Records reach the file in batches, so an error may
   /// be about an earlier one.
   void put(std::string_view key, std::string_view value);
-  /// Makes the database appear under its name. No put afterwards.
+  /// Makes the database appear under its name. A database that is overwritten is moved away first
+  /// and is back under its name before an Error is thrown. Error, too, when the name was taken
+  /// since the writer began. No put afterwards.
   void finish();
 
   int64_t count() const { return count_; }
@@ -50,15 +50,16 @@ class LmdbWriter {
 
   void check_target() const;
   void open_environment();
-  void abandon() noexcept;
+  void remove_work() noexcept;
   void write_batch();
   int try_batch(std::string& last_key);
   void move_into_place();
   void check(int code, const char* action) const;
 
-  std::filesystem::path path_, folder_;
+  std::filesystem::path path_;
+  std::filesystem::path work_;         // a folder of this writer's own
+  std::filesystem::path fresh_, old_;  // in it: the new database, and the one that it replaces
   bool overwrite_;
-  WriterLock lock_;
   MDB_env* env_ = nullptr;
   size_t map_size_;
   // The batch: keys and values one after the other, since a full map makes it be written again.

@@ -23,9 +23,9 @@ namespace crema {
 struct Batch {
   std::vector<Sample> samples;  // what to load; filled by the prefetcher
   std::vector<Placement> placements;
-  std::vector<uint8_t> bytes;  // (N, C, H, W) where records hold bytes
-  std::vector<float> floats;   // the same where they hold floats
-  std::vector<float> labels;   // (N)
+  std::vector<uint8_t> bytes;   // (N, C, H, W) where records hold bytes
+  std::vector<float> floats;    // the same where they hold floats
+  std::vector<int32_t> labels;  // (N)
 };
 
 /// Loads whole batches; each thread has one of its own.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <utility>
 
 #include "crema/error.hpp"
 
@@ -10,23 +11,12 @@ namespace crema {
 using google::protobuf::Descriptor;
 using google::protobuf::EnumDescriptor;
 using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
 
 namespace {
 
 constexpr char kLayer[] = "LayerParameter";
 constexpr char kV1Layer[] = "V1LayerParameter";
-
-// A field of the old formats, and what a current layer has in its place. The value goes in for '%'.
-struct Replaced {
-  const char* field;
-  const char* example_value;
-  const char* replacement;
-};
-constexpr Replaced kReplacedInLayer[] = {
-    {"blobs_lr", "1", "`param { lr_mult: % }`, one for each parameter blob"},
-    {"weight_decay", "1", "`param { decay_mult: % }`, one for each parameter blob"},
-    {"blob_share_mode", "PERMISSIVE", "`param { name: \"...\" share_mode: % }`"},
-};
 
 std::string lower(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(),
@@ -34,37 +24,28 @@ std::string lower(std::string text) {
   return text;
 }
 
-std::vector<std::string> field_names(const Descriptor& type) {
-  std::vector<std::string> names;
-  for (int i = 0; i < type.field_count(); ++i) names.push_back(type.field(i)->name());
-  return names;
-}
-
-// "a, b and c".
-std::string listed(const std::vector<std::string>& words, std::string_view last_joint) {
-  std::string text;
-  for (size_t i = 0; i < words.size(); ++i) {
-    if (i > 0) text += i + 1 == words.size() ? std::string(last_joint) : ", ";
-    text += words[i];
+// "a, b or c".
+std::string one_of(const std::vector<std::string>& words) {
+  std::string text = words.front();
+  for (size_t i = 1; i < words.size(); ++i) {
+    text += (i + 1 == words.size() ? " or " : ", ") + words[i];
   }
   return text;
 }
 
+// What a current layer has in the place of a field of the old formats.
 std::string advice_for_replaced(const std::string& name, const std::string& value) {
-  for (const Replaced& replaced : kReplacedInLayer) {
-    if (name != replaced.field) continue;
-    std::string text = replaced.replacement;
-    text.replace(text.find('%'), 1, value.empty() ? replaced.example_value : value);
-    return "; it belongs to the old `layers { }`: in `layer { }` write " + text;
+  const auto advice = [&](const char* before, const char* example, const char* behind) {
+    return concat("; it belongs to the old `layers { }`: in `layer { }` write `param { ", before,
+                  value.empty() ? example : value, behind);
+  };
+  if (name == "blobs_lr") return advice("lr_mult: ", "1", " }`, one for each parameter blob");
+  if (name == "weight_decay")
+    return advice("decay_mult: ", "1", " }`, one for each parameter blob");
+  if (name == "blob_share_mode") {
+    return advice("name: \"...\" share_mode: ", "PERMISSIVE", " }`");
   }
   return "";
-}
-
-// Whether a name is the one that settings of this type of layer would have: local_param for Local.
-bool is_own_settings(const std::string& name, const std::string& layer_type) {
-  std::string letters = lower(name);
-  std::erase(letters, '_');
-  return !layer_type.empty() && letters == lower(layer_type) + "param";
 }
 
 // The messages that a message holds and that have the field: the one of the layer's own type, if it
@@ -84,18 +65,13 @@ std::vector<std::string> holders(const Descriptor& type, const std::string& name
 
 // The advice when the whole text is a solver where a net was wanted, or the other way round.
 std::string advice_for_other_file(const Descriptor& root, const std::string& name) {
-  struct Kind {
-    const char* message;
-    const char* words;
-  };
-  constexpr Kind kKinds[] = {
+  constexpr std::pair<const char*, const char*> kKinds[] = {
       {"NetParameter", "a net"}, {"SolverParameter", "a solver"}, {"LabelMap", "a label map"}};
-  for (const Kind& kind : kKinds) {
+  for (const auto& [message, words] : kKinds) {
     const Descriptor* other =
-        root.file()->pool()->FindMessageTypeByName(root.file()->package() + "." + kind.message);
+        root.file()->pool()->FindMessageTypeByName(root.file()->package() + "." + message);
     if (other == nullptr || other == &root || other->FindFieldByName(name) == nullptr) continue;
-    return concat("; it is a field of ", kind.words, " (", kind.message,
-                  "): is this the right file?");
+    return concat("; it is a field of ", words, " (", message, "): is this the right file?");
   }
   return "";
 }
@@ -107,34 +83,48 @@ std::string message_name(const Descriptor& type) {
   return package.empty() ? type.full_name() : type.full_name().substr(package.size() + 1);
 }
 
-std::string advice_for_unknown(const std::vector<const Descriptor*>& around,
-                               const std::string& name, const std::string& value,
-                               const std::string& layer_type) {
-  const Descriptor& type = *around.back();
-  if (type.name() == kLayer) {
-    const std::string advice = advice_for_replaced(name, value);
-    if (!advice.empty()) return advice;
-  }
+std::string text_of(const Message& message, const std::string& name) {
+  const FieldDescriptor* field = message.GetDescriptor()->FindFieldByName(name);
+  if (field == nullptr || field->is_repeated()) return "";
+  const auto& reflection = *message.GetReflection();
+  if (!reflection.HasField(message, field)) return "";
+  if (field->enum_type() != nullptr) return reflection.GetEnum(message, field)->name();
+  return field->cpp_type() == FieldDescriptor::CPPTYPE_STRING ? reflection.GetString(message, field)
+                                                              : "";
+}
+
+std::string advice_for_unknown(const std::vector<const Message*>& around, const std::string& name,
+                               const std::string& value) {
+  const Descriptor& type = *around.back()->GetDescriptor();
+  const bool layer = type.name() == kLayer;
+  const std::string layer_type =
+      type.name().ends_with(kLayer) ? text_of(*around.back(), "type") : "";
+  std::string advice = layer ? advice_for_replaced(name, value) : "";
+  if (!advice.empty()) return advice;
   for (size_t i = around.size() - 1; i-- > 0;) {
-    if (around[i]->FindFieldByName(name) == nullptr) continue;
-    return concat("; it is a field of ", message_name(*around[i]), ": is a '}' missing before it?");
+    const Descriptor& outer = *around[i]->GetDescriptor();
+    if (outer.FindFieldByName(name) == nullptr) continue;
+    return concat("; it is a field of ", message_name(outer), ": is a '}' missing before it?");
   }
-  if (type.name() == kLayer && is_own_settings(name, layer_type)) {
-    return concat(
-        "; layer type '", layer_type,
-        "' has no settings here: load the plug-in that brings it, and write them as [package.",
-        name, "] { }");
+  // local_param would be the settings of a layer of type Local.
+  std::string letters = lower(name);
+  std::erase(letters, '_');
+  if (layer && letters == lower(layer_type) + "param") {
+    return concat("; layer type '", layer_type,
+                  "' has no settings here: load the plug-in that brings it, and write them as "
+                  "[package.",
+                  name, "] { }");
   }
-  if (around.size() == 1) {
-    const std::string advice = advice_for_other_file(type, name);
-    if (!advice.empty()) return advice;
-  }
+  if (around.size() == 1) advice = advice_for_other_file(type, name);
+  if (!advice.empty()) return advice;
   constexpr size_t kMostHolders = 6;
   const std::vector<std::string> inner = holders(type, name, layer_type);
   if (!inner.empty() && inner.size() <= kMostHolders) {
-    return concat("; it belongs inside ", listed(inner, " or "), " { }");
+    return concat("; it belongs inside ", one_of(inner), " { }");
   }
-  return did_you_mean(name, field_names(type));
+  std::vector<std::string> names;
+  for (int i = 0; i < type.field_count(); ++i) names.push_back(type.field(i)->name());
+  return did_you_mean(name, names);
 }
 
 std::string advice_for_enum(const Descriptor& message, const FieldDescriptor& field,
@@ -152,8 +142,8 @@ std::string advice_for_enum(const Descriptor& message, const FieldDescriptor& fi
   std::string word = value;
   std::erase_if(word, [](char c) { return c == '"' || c == '\''; });
   const std::string near = nearest_name(word, names);
-  return concat(near.empty() ? "" : "; did you mean " + near + "?", near.empty() ? ";" : "",
-                " it takes one of ", listed(names, " or "));
+  return concat(near.empty() ? ";" : "; did you mean " + near + "?", " it takes one of ",
+                one_of(names));
 }
 
 std::string advice_for_unquoted(const Descriptor& message, const std::string& field,

@@ -3,10 +3,9 @@
 // Every advice is "" or goes behind a message, with the punctuation that it needs.
 #pragma once
 
-#include <google/protobuf/descriptor.h>
+#include <google/protobuf/message.h>
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace crema {
@@ -14,11 +13,13 @@ namespace crema {
 /// A message's name for people: without its package.
 std::string message_name(const google::protobuf::Descriptor& type);
 
-/// For a field `name: value` that the innermost of the messages `around` (outermost first) does not
-/// have. `layer_type` is the type of the layer around, where known.
-std::string advice_for_unknown(const std::vector<const google::protobuf::Descriptor*>& around,
-                               const std::string& name, const std::string& value,
-                               const std::string& layer_type);
+/// The value of a text or enum field as a word; "" where the message has no such field.
+std::string text_of(const google::protobuf::Message& message, const std::string& field);
+
+/// For a field `name: value` that the innermost of the messages `around` (outermost first, as far
+/// as they were read) does not have.
+std::string advice_for_unknown(const std::vector<const google::protobuf::Message*>& around,
+                               const std::string& name, const std::string& value);
 
 /// For a value, as it stands in the text, that the field's enum does not have: the values it has.
 std::string advice_for_enum(const google::protobuf::Descriptor& message,

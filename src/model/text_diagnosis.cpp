@@ -2,10 +2,8 @@
 
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
-#include <algorithm>
-#include <cctype>
-#include <limits>
 #include <map>
+#include <memory>
 #include <string_view>
 #include <vector>
 
@@ -15,331 +13,269 @@ namespace crema {
 namespace {
 
 using google::protobuf::Descriptor;
-using google::protobuf::EnumDescriptor;
 using google::protobuf::FieldDescriptor;
-using google::protobuf::io::ArrayInputStream;
+using google::protobuf::Message;
+using google::protobuf::TextFormat;
 using google::protobuf::io::Tokenizer;
 using Token = Tokenizer::Token;
 
+bool is(const Token& token, std::string_view symbol) {
+  return token.type == Tokenizer::TYPE_SYMBOL && token.text == symbol;
+}
+
+std::string found(const Token& token) {
+  if (token.type == Tokenizer::TYPE_END) return "the end of the file";
+  constexpr size_t kMost = 40;
+  const bool cut = token.text.size() > kMost;
+  const std::string text = cut ? token.text.substr(0, kMost) + "..." : token.text;
+  return token.type == Tokenizer::TYPE_STRING ? text : "'" + text + "'";
+}
+
+/// A message that the mistake is inside of, and how far its text was read.
+struct Scope {
+  const Message* message;
+  const TextFormat::ParseInfoTree* places;
+  std::string opened_by;                           // the name of its field; "" for the whole text
+  Token brace{};                                   // that opened it
+  std::map<const FieldDescriptor*, int> opened{};  // how many messages in it, by field
+  std::string name{};                              // of the field read last
+  Token name_begin{}, name_end{};                  // differ for the [name] of an extension
+  bool in_extension = false, in_list = false;
+
+  const Descriptor& type() const { return *message->GetDescriptor(); }
+  /// The field read last; null when the message has none of that name.
+  const FieldDescriptor* field() const {
+    if (!is(name_begin, "[")) return type().FindFieldByName(name);
+    const FieldDescriptor* field = type().file()->pool()->FindExtensionByName(name);
+    return field != nullptr && field->containing_type() == &type() ? field : nullptr;
+  }
+  bool name_ends_at(const Token& token) const {
+    return !name.empty() && token.line == name_end.line && token.column == name_end.column;
+  }
+};
+
 class Diagnosis {
  public:
-  Diagnosis(const SourceText& source, const Descriptor& type)
+  Diagnosis(const SourceText& source, const Message& partial,
+            const TextFormat::ParseInfoTree& places, const FirstMessage& reported)
       : source_(source),
+        reported_(reported),
         stream_(source.text().data(), static_cast<int>(source.text().size())),
         tokens_(&stream_, &complaints_),
-        token_(&tokens_.current()) {
+        token_(tokens_.current()),
+        previous_(tokens_.previous()) {
     // As the parser reads.
     tokens_.set_comment_style(Tokenizer::SH_COMMENT_STYLE);
     tokens_.set_allow_f_after_float(true);
     tokens_.set_require_space_after_number(false);
     tokens_.set_allow_multiline_strings(true);
-    open_.push_back({&type, "", {}});
+    scopes_.push_back({.message = &partial, .places = &places, .opened_by = ""});
+    while (tokens_.Next() && reported.is_behind(token_.line, token_.column)) take();
   }
 
-  // Throws at the first mistake; returns when it finds none.
-  void read() {
-    next();
-    read_fields("");
-  }
-
-  // Adds the place, the layer and the text around to a message.
-  Error at(int line, int column, const std::string& message) const {
-    const Position position = source_.position(line, column);
-    Error error(message, source_.excerpt(position));
-    error.at(position);
-    if (!layer_.name.empty()) error.in_layer(layer_.name, layer_.type);
-    return error;
-  }
+  Error error();
 
  private:
-  // A message that the text is inside of.
-  struct Open {
-    const Descriptor* type;
-    std::string field;  // by which it was opened; "" for the whole text
-    Token brace;
-  };
-  struct Layer {
-    std::string name, type;
-  };
+  void take();
+  bool is_unknown_word(const FieldDescriptor& field) const;
+  Error unknown_field();
+  Error no_name() const;
+  Error wrong_value(const FieldDescriptor& field, const Token& value) const;
 
-  const Token& token() const { return *token_; }
-  bool is(Tokenizer::TokenType type) const { return token().type == type; }
-  bool is_symbol(std::string_view symbol) const {
-    return is(Tokenizer::TYPE_SYMBOL) && token().text == symbol;
-  }
-
-  void next() {
-    tokens_.Next();
-    if (!complaints_.empty()) {
-      const ParserMessage& complaint = complaints_.message();
-      throw at(complaint.line, complaint.column, complaint.text);
-    }
-  }
-  bool accept(std::string_view symbol) {
-    if (!is_symbol(symbol)) return false;
-    next();
-    return true;
-  }
-
+  Error at(int line, int column, const std::string& message) const;
   template <class... Args>
-  [[noreturn]] void fail(const Token& place, const Args&... message) const {
-    throw at(place.line, place.column, concat(message...));
+  Error at(const Token& place, const Args&... message) const {
+    return at(place.line, place.column, concat(message...));
   }
-
-  // The token as a message shows it.
-  std::string found() const {
-    if (is(Tokenizer::TYPE_END)) return "the end of the file";
-    constexpr size_t kMost = 40;
-    const std::string text =
-        token().text.size() > kMost ? token().text.substr(0, kMost) + "..." : token().text;
-    return is(Tokenizer::TYPE_STRING) ? text : "'" + text + "'";
-  }
-
   // "'stride' in convolution_param".
   std::string quoted(const FieldDescriptor& field) const {
-    const std::string& around = open_.back().field;
+    const std::string& around = scopes_.back().opened_by;
     return "'" + field.name() + "'" + (around.empty() ? "" : " in " + around);
   }
 
-  void read_fields(std::string_view closing);
-  void read_field(std::map<std::string, int>& first_lines);
-  const FieldDescriptor* read_name();
-  void read_message(const FieldDescriptor& field);
-  void read_value(const FieldDescriptor& field);
-  void read_string(const FieldDescriptor& field);
-  void read_number(const FieldDescriptor& field);
-  void read_enum(const FieldDescriptor& field);
-  void read_bool(const FieldDescriptor& field);
-  [[noreturn]] void fail_unknown(const Token& name);
-
   const SourceText& source_;
-  FirstMessage complaints_;
-  ArrayInputStream stream_;
+  const FirstMessage& reported_;
+  FirstMessage complaints_;  // of the tokenizer
+  google::protobuf::io::ArrayInputStream stream_;
   Tokenizer tokens_;
-  const Token* token_;  // the current one, always the same object
-  std::vector<Open> open_;
-  Layer layer_;  // the innermost layer that the text is inside of
+  const Token& token_;  // where the parser stopped
+  const Token& previous_;
+  bool negative_ = false;  // a '-' stands before previous_
+  std::vector<Scope> scopes_;
 };
 
-bool is_layer(const Descriptor& type) { return type.name().ends_with("LayerParameter"); }
-
-// Reads fields up to the symbol that closes the message, or to the end of the text for "".
-void Diagnosis::read_fields(std::string_view closing) {
-  std::map<std::string, int> first_lines;
-  while (true) {
-    if (is(Tokenizer::TYPE_END)) {
-      if (closing.empty()) return;
-      const Open& open = open_.back();
-      fail(open.brace, "'", open.field, " ", open.brace.text, "' is never closed; a '", closing,
-           "' is missing below");
-    }
-    if (!closing.empty() && is_symbol(closing)) return;
-    read_field(first_lines);
+// Goes past a token that the parser has accepted.
+void Diagnosis::take() {
+  Scope& in = scopes_.back();
+  negative_ = is(previous_, "-");
+  if (in.in_extension) {
+    in.in_extension = !is(token_, "]");
+    if (in.in_extension) in.name += token_.text;
+    in.name_end = token_;
+  } else if (is(token_, "{") || is(token_, "<")) {
+    const FieldDescriptor* field = in.field();
+    const int index = field->is_repeated() ? in.opened[field]++ : -1;
+    const auto& reflection = *in.message->GetReflection();
+    const Message& message = index < 0 ? reflection.GetMessage(*in.message, field)
+                                       : reflection.GetRepeatedMessage(*in.message, field, index);
+    const auto* places = in.places->GetTreeForNested(field, index);
+    scopes_.push_back({&message, places, field->name(), token_});
+  } else if (is(token_, "}") || is(token_, ">")) {
+    scopes_.pop_back();
+  } else if (is(token_, "[")) {
+    in.in_list = is(previous_, ":") || in.name_ends_at(previous_);
+    in.in_extension = !in.in_list;
+    if (in.in_extension) in.name_begin = token_;
+    if (in.in_extension) in.name.clear();
+  } else if (is(token_, "]")) {
+    in.in_list = false;
+  } else if (token_.type == Tokenizer::TYPE_IDENTIFIER && !in.in_list && !negative_ &&
+             !is(previous_, ":")) {
+    in.name = token_.text;
+    in.name_begin = in.name_end = token_;
   }
 }
 
-void Diagnosis::read_field(std::map<std::string, int>& first_lines) {
-  const Token name = token();
-  const FieldDescriptor* field = read_name();
-  const auto [first, is_first] = first_lines.try_emplace(field->full_name(), name.line + 1);
-  if (!is_first && !field->is_repeated()) {
-    fail(name, quoted(*field), " is given twice, first in line ", first->second,
-         "; it takes one value, so keep one of them");
+Error Diagnosis::error() {
+  const Scope& in = scopes_.back();
+  const bool after_name = in.name_ends_at(previous_);
+  const bool begins_value = after_name || is(previous_, ":") || is(previous_, "-");
+  const FieldDescriptor* field = in.field();
+  if (after_name && field == nullptr) return unknown_field();
+  if (!complaints_.empty() || (field == nullptr && begins_value)) {
+    return at(reported_.line(), reported_.column(), reported_.text());
   }
-
+  if (after_name && !field->is_repeated() && in.places->GetLocation(field, -1).line >= 0) {
+    return at(in.name_begin, quoted(*field), " is given twice, first in line ",
+              in.places->GetLocation(field, -1).line + 1,
+              "; it takes one value, so keep one of them");
+  }
+  // The parser looks a word up after it has read it.
+  if (field != nullptr && !after_name && is_unknown_word(*field)) {
+    return wrong_value(*field, previous_);
+  }
+  if (!begins_value && !in.in_list) return no_name();
   const bool is_message = field->message_type() != nullptr;
-  if (!accept(":") && !is_message) {
-    fail(token(), "expected ':' after ", quoted(*field), ", found ", found());
+  if (after_name && !is_message && !is(token_, ":")) {
+    return at(token_, "expected ':' after ", quoted(*field), ", found ", found(token_));
   }
-  if (is_symbol("[")) {
-    if (!field->is_repeated()) {
-      fail(token(), quoted(*field), " takes one value, not a list; write it without brackets");
-    }
-    next();
-    while (!accept("]")) {
-      is_message ? read_message(*field) : read_value(*field);
-      if (!is_symbol("]") && !accept(",")) fail(token(), "expected ',' or ']', found ", found());
-    }
-  } else {
-    is_message ? read_message(*field) : read_value(*field);
+  if (is(token_, "[") && !field->is_repeated()) {
+    return at(token_, quoted(*field), " takes one value, not a list; write it without brackets");
   }
-  if (!accept(";")) accept(",");
+  if (!begins_value && !is(previous_, "[") && !is(previous_, ",")) {
+    return at(token_, "expected ',' or ']', found ", found(token_));
+  }
+  if (!is_message) return wrong_value(*field, token_);
+  return at(token_, "expected '{' after ", quoted(*field), ", found ", found(token_),
+            "; it holds fields of ", message_name(*field->message_type()));
 }
 
-// Reads a field's name: an identifier, or the full name of an extension in brackets.
-const FieldDescriptor* Diagnosis::read_name() {
-  const Token name = token();
-  const Descriptor& type = *open_.back().type;
-  if (accept("[")) {
-    std::string extension;
-    while (!is_symbol("]") && !is(Tokenizer::TYPE_END)) {
-      extension += token().text;
-      next();
-    }
-    const FieldDescriptor* field = type.file()->pool()->FindExtensionByName(extension);
-    if (field == nullptr || field->containing_type() != &type) {
-      fail(name, "nothing brings [", extension, "] to ", message_name(type),
-           "; load the plug-in that declares it");
-    }
-    next();
-    return field;
+// Adds the place, the text around and the innermost layer.
+Error Diagnosis::at(int line, int column, const std::string& message) const {
+  const Position position = source_.position(line, column);
+  Error error(message, source_.excerpt(position));
+  error.at(position);
+  for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
+    if (!scope->type().name().ends_with("LayerParameter")) continue;
+    const std::string name = text_of(*scope->message, "name");
+    if (!name.empty()) error.in_layer(name, text_of(*scope->message, "type"));
+    break;
   }
-  if (is_symbol("}") || is_symbol(">")) {
-    if (open_.size() > 1) {
-      fail(name, "'", open_.back().field, " ", open_.back().brace.text, "' of line ",
-           open_.back().brace.line + 1, " is closed by ", found());
-    }
-    fail(name, "this ", found(), " closes nothing; remove it, or open the message above");
-  }
-  if (!is(Tokenizer::TYPE_IDENTIFIER)) {
-    fail(name, "expected the name of a field of ", message_name(type), ", found ", found());
-  }
-  const FieldDescriptor* field = type.FindFieldByName(name.text);
-  if (field == nullptr) fail_unknown(name);
-  next();
-  return field;
+  return error;
 }
 
-void Diagnosis::read_message(const FieldDescriptor& field) {
-  const Token brace = token();
-  if (!is_symbol("{") && !is_symbol("<")) {
-    fail(brace, "expected '{' after ", quoted(field), ", found ", found(), "; it holds fields of ",
-         message_name(*field.message_type()));
+Error Diagnosis::unknown_field() {
+  const Scope& in = scopes_.back();
+  const std::string type = message_name(in.type());
+  if (is(in.name_begin, "[")) {
+    return at(in.name_begin, "nothing brings [", in.name, "] to ", type,
+              "; load the plug-in that declares it");
   }
-  const std::string_view closing = brace.text == "{" ? "}" : ">";
-  const Layer outer = layer_;
-  if (is_layer(*field.message_type())) layer_ = {};
-  next();
-  open_.push_back({field.message_type(), field.name(), brace});
-  read_fields(closing);
-  open_.pop_back();
-  layer_ = outer;
-  next();
+  std::string value;  // may go into the advice
+  if (is(token_, ":") && tokens_.Next() && token_.type != Tokenizer::TYPE_SYMBOL) {
+    value = token_.text;
+  }
+  std::vector<const Message*> around;
+  for (const Scope& scope : scopes_) around.push_back(scope.message);
+  return at(in.name_begin, "unknown field '", in.name, "'",
+            in.opened_by.empty() ? " in a " + type : " in " + in.opened_by + " (" + type + ")",
+            advice_for_unknown(around, in.name, value));
 }
 
-void Diagnosis::read_value(const FieldDescriptor& field) {
+// What stands where a field's name or the end of the message has to.
+Error Diagnosis::no_name() const {
+  const Scope& in = scopes_.back();
+  const std::string found = crema::found(token_);
+  const std::string opened = concat("'", in.opened_by, " ", in.brace.text, "'");
+  const bool outermost = scopes_.size() == 1;
+  if (is(token_, "}") || is(token_, ">")) {
+    if (!outermost) {
+      return at(token_, opened, " of line ", in.brace.line + 1, " is closed by ", found);
+    }
+    return at(token_, "this ", found, " closes nothing; remove it, or open the message above");
+  }
+  if (!outermost && token_.type == Tokenizer::TYPE_END) {
+    return at(in.brace, opened, " is never closed; a '", is(in.brace, "{") ? "}" : ">",
+              "' is missing below");
+  }
+  return at(token_, "expected the name of a field of ", message_name(in.type()), ", found ", found);
+}
+
+// Whether the last token is a word or a number that the field's enum or truth value does not have.
+bool Diagnosis::is_unknown_word(const FieldDescriptor& field) const {
+  const bool word =
+      previous_.type == Tokenizer::TYPE_IDENTIFIER || previous_.type == Tokenizer::TYPE_INTEGER;
+  const bool looked_up = field.cpp_type() == FieldDescriptor::CPPTYPE_ENUM ||
+                         field.cpp_type() == FieldDescriptor::CPPTYPE_BOOL;
+  if (!word || !looked_up) return false;
+  FirstMessage error;
+  TextFormat::Parser parser;
+  parser.RecordErrorsTo(&error);
+  const std::unique_ptr<Message> scratch(scopes_.back().message->New());
+  return !parser.ParseFieldValueFromString((negative_ ? "-" : "") + previous_.text, &field,
+                                           scratch.get());
+}
+
+Error Diagnosis::wrong_value(const FieldDescriptor& field, const Token& value) const {
+  const Descriptor& type = scopes_.back().type();
+  const std::string name = quoted(field), found = crema::found(value);
+  const auto takes = [&](const char* what, const std::string& advice = "") {
+    return at(value, name, " takes ", what, ", found ", found, advice);
+  };
+  const bool whole = value.type == Tokenizer::TYPE_INTEGER;
+  bool wide = false, is_unsigned = false;
   switch (field.cpp_type()) {
     case FieldDescriptor::CPPTYPE_STRING:
-      return read_string(field);
+      return takes("a text in quotes", advice_for_unquoted(type, field.name(), value.text));
     case FieldDescriptor::CPPTYPE_ENUM:
-      return read_enum(field);
+      return at(value, found, " is no value of ", name, advice_for_enum(type, field, value.text));
     case FieldDescriptor::CPPTYPE_BOOL:
-      return read_bool(field);
+      return takes("true or false");
+    case FieldDescriptor::CPPTYPE_FLOAT:
+    case FieldDescriptor::CPPTYPE_DOUBLE:
+      return takes(whole ? "a decimal number" : "a number");
+    case FieldDescriptor::CPPTYPE_UINT32:
+    case FieldDescriptor::CPPTYPE_UINT64:
+      is_unsigned = true;
+      [[fallthrough]];
     default:
-      return read_number(field);
+      wide = field.cpp_type() == FieldDescriptor::CPPTYPE_INT64 ||
+             field.cpp_type() == FieldDescriptor::CPPTYPE_UINT64;
   }
-}
-
-void Diagnosis::read_string(const FieldDescriptor& field) {
-  if (!is(Tokenizer::TYPE_STRING)) {
-    fail(token(), quoted(field), " takes a text in quotes, found ", found(),
-         advice_for_unquoted(*open_.back().type, field.name(), token().text));
-  }
-  std::string value;
-  while (is(Tokenizer::TYPE_STRING)) {  // neighbouring strings are one
-    Tokenizer::ParseStringAppend(token().text, &value);
-    next();
-  }
-  if (!is_layer(*open_.back().type)) return;
-  if (field.name() == "name") layer_.name = value;
-  if (field.name() == "type") layer_.type = value;
-}
-
-void Diagnosis::read_number(const FieldDescriptor& field) {
-  const FieldDescriptor::CppType type = field.cpp_type();
-  const bool real =
-      type == FieldDescriptor::CPPTYPE_FLOAT || type == FieldDescriptor::CPPTYPE_DOUBLE;
-  const bool is_unsigned =
-      type == FieldDescriptor::CPPTYPE_UINT32 || type == FieldDescriptor::CPPTYPE_UINT64;
-  const bool wide =
-      type == FieldDescriptor::CPPTYPE_INT64 || type == FieldDescriptor::CPPTYPE_UINT64;
-  const Token first = token();
-  const bool negative = is_symbol("-");
-  if (negative && is_unsigned) fail(first, quoted(field), " takes no negative number");
-  if (negative) next();
-
-  if (real) {
-    std::string word = token().text;
-    std::transform(word.begin(), word.end(), word.begin(),
-                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-    const bool special =
-        is(Tokenizer::TYPE_IDENTIFIER) && (word == "inf" || word == "infinity" || word == "nan");
-    if (!special && !is(Tokenizer::TYPE_INTEGER) && !is(Tokenizer::TYPE_FLOAT)) {
-      fail(first, quoted(field), " takes a number, found ", found());
-    }
-  } else {
-    if (!is(Tokenizer::TYPE_INTEGER)) {
-      fail(first, quoted(field), " takes a whole number, found ", found());
-    }
-    const uint64_t most =
-        is_unsigned
-            ? (wide ? std::numeric_limits<uint64_t>::max() : std::numeric_limits<uint32_t>::max())
-            : (wide ? std::numeric_limits<int64_t>::max() : std::numeric_limits<int32_t>::max()) +
-                  uint64_t{negative};
-    uint64_t value;
-    if (!Tokenizer::ParseInteger(token().text, most, &value)) {
-      fail(first, quoted(field), " is out of range: ", negative ? "-" : "", token().text,
-           ", at most ", negative ? "-" : "", most);
-    }
-  }
-  next();
-}
-
-void Diagnosis::read_enum(const FieldDescriptor& field) {
-  const EnumDescriptor& type = *field.enum_type();
-  const Token value = token();
-  const bool negative = accept("-");
-  bool known = false;
-  uint64_t number;
-  if (is(Tokenizer::TYPE_IDENTIFIER)) {
-    known = type.FindValueByName(token().text) != nullptr;
-  } else if (is(Tokenizer::TYPE_INTEGER) &&
-             Tokenizer::ParseInteger(token().text, std::numeric_limits<int32_t>::max(), &number)) {
-    known = type.FindValueByNumber(static_cast<int>(negative ? -number : number)) != nullptr;
-  }
-  if (!known) {
-    fail(value, found(), " is no value of ", quoted(field),
-         advice_for_enum(*open_.back().type, field, token().text));
-  }
-  if (is_layer(*open_.back().type) && field.name() == "type") layer_.type = token().text;
-  next();
-}
-
-void Diagnosis::read_bool(const FieldDescriptor& field) {
-  static constexpr std::string_view kWords[] = {"true", "True", "t", "false", "False", "f"};
-  const bool known =
-      is(Tokenizer::TYPE_INTEGER)
-          ? token().text == "0" || token().text == "1"
-          : is(Tokenizer::TYPE_IDENTIFIER) &&
-                std::find(std::begin(kWords), std::end(kWords), token().text) != std::end(kWords);
-  if (!known) fail(token(), quoted(field), " takes true or false, found ", found());
-  next();
-}
-
-void Diagnosis::fail_unknown(const Token& name) {
-  std::vector<const Descriptor*> around;
-  for (const Open& open : open_) around.push_back(open.type);
-  // A value that follows may go into the advice.
-  std::string value;
-  next();
-  if (accept(":") && !is(Tokenizer::TYPE_SYMBOL)) value = token().text;
-  const std::string& field = open_.back().field;
-  fail(name, "unknown field '", name.text, "'",
-       field.empty() ? " in a " + message_name(*around.back())
-                     : " in " + field + " (" + message_name(*around.back()) + ")",
-       advice_for_unknown(around, name.text, value, layer_.type));
+  if (is(value, "-")) return at(value, name, " takes no negative number");
+  if (!whole) return takes("a whole number");
+  const bool negative = is(previous_, "-");
+  const uint64_t most =
+      (~uint64_t{0} >> (wide ? 0 : 32) >> (is_unsigned ? 0 : 1)) + (negative ? 1 : 0);
+  return at(value, name, " is out of range: ", negative ? "-" : "", value.text,
+            negative ? ", at least -" : ", at most ", most);
 }
 
 }  // namespace
 
-Error diagnose(const SourceText& source, const Descriptor& type, const ParserMessage& reported) {
-  Diagnosis diagnosis(source, type);
-  try {
-    diagnosis.read();
-  } catch (const Error& error) {
-    return error;
-  }
-  return diagnosis.at(reported.line, reported.column, reported.text);
+Error diagnose(const SourceText& source, const Message& partial,
+               const TextFormat::ParseInfoTree& places, const FirstMessage& reported) {
+  return Diagnosis(source, partial, places, reported).error();
 }
 
 }  // namespace crema

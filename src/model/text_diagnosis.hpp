@@ -1,12 +1,13 @@
 // Why a text does not parse, in words for the person who wrote it.
 //
-// The parser of Protocol Buffers knows that a text is wrong and about where, not what was meant.
-// This reads the text again, token by token along the message's type, and stops at the first
-// mistake with its surroundings at hand: the layer, the message, the fields around.
+// The parser of Protocol Buffers gives the place of a mistake, the message as far as it was read
+// and where its fields stand. What is added here is the message's name for the mistake: the tokens
+// up to the place tell which field and which messages the mistake is inside of.
 #pragma once
 
-#include <google/protobuf/descriptor.h>
 #include <google/protobuf/io/tokenizer.h>
+#include <google/protobuf/message.h>
+#include <google/protobuf/text_format.h>
 
 #include <string>
 
@@ -15,29 +16,33 @@
 
 namespace crema {
 
-/// What Protocol Buffers says about a text; its lines and columns count from 0.
-struct ParserMessage {
-  int line = -1;
-  int column = 0;
-  std::string text;
-};
-
-/// Keeps the first message of a parser or a tokenizer; what follows it is a consequence.
+/// Keeps the first message of a parser or a tokenizer, since later ones follow from it. Lines and
+/// columns count from 0.
 class FirstMessage : public google::protobuf::io::ErrorCollector {
  public:
   void AddError(int line, int column, const std::string& text) override {
-    if (message_.text.empty()) message_ = {line, column, text};
+    if (!empty()) return;
+    line_ = line;
+    column_ = column;
+    text_ = text;
   }
-  bool empty() const { return message_.text.empty(); }
-  const ParserMessage& message() const { return message_; }
+  bool empty() const { return text_.empty(); }
+  int line() const { return line_; }
+  int column() const { return column_; }
+  const std::string& text() const { return text_; }
+  bool is_behind(int line, int column) const {
+    return line < line_ || (line == line_ && column < column_);
+  }
 
  private:
-  ParserMessage message_;
+  int line_ = -1, column_ = 0;
+  std::string text_;
 };
 
-/// The first mistake of a text that does not parse as `type`. `reported` is used where the second
-/// reading finds nothing wrong.
-Error diagnose(const SourceText& source, const google::protobuf::Descriptor& type,
-               const ParserMessage& reported);
+/// The mistake that a parser `reported` in a text, with its place, its line and the layer around.
+/// `partial` and `places` are what the parser left when it stopped.
+Error diagnose(const SourceText& source, const google::protobuf::Message& partial,
+               const google::protobuf::TextFormat::ParseInfoTree& places,
+               const FirstMessage& reported);
 
 }  // namespace crema

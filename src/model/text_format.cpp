@@ -86,13 +86,13 @@ void parse_text_proto(std::string_view text, const std::string& name, Message& o
     throw Error("this ", wanted_file(type), " is empty: it has no field at all").at({name});
   }
 
-  FirstMessage errors;
+  FirstMessage error;
   TextFormat::Parser parser;
-  parser.RecordErrorsTo(&errors);
+  parser.RecordErrorsTo(&error);
   parser.WriteLocationsTo(&parsed->places);
   parser.AllowPartialMessage(true);  // check_required says where
   if (!parser.ParseFromString(source.text(), &out)) {
-    throw diagnose(source, type, errors.message());
+    throw diagnose(source, out, parsed->places, error);
   }
   const SourceMap places(std::move(parsed));
   check_required(out, places);

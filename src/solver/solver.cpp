@@ -1,6 +1,7 @@
 // The training loop.
 #include "crema/solver.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 
@@ -211,7 +212,8 @@ IterationReport Solver::iterate() {
   report.seconds = seconds_since(start);
   for (DataSource* source : sources_) {
     report.data_wait += source->take_wait_seconds();
-    report.images += source->records_per_batch() * param_->iter_size();
+    // Several sources feed parts of the same samples, such as images and labels.
+    report.images = std::max(report.images, source->records_per_batch() * param_->iter_size());
   }
   return report;
 }

@@ -267,6 +267,15 @@ TEST_F(ConvertImageset, WarnsOfLabelsBelowZero) {
                                          HasSubstr("ignore_label"))));
 }
 
+TEST_F(ConvertImageset, WarnsOfLabelsThatF32DoesNotHold) {
+  image("a.ppm", colors_);
+  list("a.ppm 16777216\na.ppm 16777217\n");
+  EXPECT_EQ(convert()[1].label(), 16777217);
+  EXPECT_THAT(report_.warnings,
+              ElementsAre(testing::AllOf(HasSubstr("1 of 2 labels are no numbers of f32"),
+                                         HasSubstr("16777217 of 'a.ppm' (" + options_.list))));
+}
+
 TEST_F(ConvertImageset, LongNamesKeepTheirEndInTheKey) {
   const std::string name = std::string(200, 'd') + "/" + std::string(200, 'e') + "/" +
                            std::string(150, 'f') + "_the_end.ppm";

@@ -2,7 +2,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 
+#include <algorithm>
+
+#include "data/datum_loader.hpp"
 #include "data/jpeg.hpp"
 #include "support/database.hpp"
 #include "support/expect_error.hpp"
@@ -132,6 +136,42 @@ TEST(DatumDecoder, WithoutOpenCvSaysHowToGetIt) {
   expect_error([&] { decode(decoder, encoded_datum("x")); }, {"CREMA_OPENCV=ON"});
 }
 
+// Cameras and web servers lose the two bytes; the picture is all there.
+TEST(DatumDecoder, JpegsWithoutTheirEndMarkerDecode) {
+  if (!test::has_image_codec()) GTEST_SKIP() << "needs a build with CREMA_OPENCV=ON";
+  std::string pixels;
+  for (int i = 0; i < 50 * 40 * 3; ++i) pixels += static_cast<char>(i * i >> 4);
+  const std::string whole = test::encoded(test::ppm(50, 40, pixels), "jpg");
+  DatumDecoder decoder(ColorMode::as_stored);
+  const std::vector<int> expected = pixels_of(decode(decoder, encoded_datum(whole)));
+  for (const size_t lost : {1, 2}) {
+    const Datum datum = encoded_datum(whole.substr(0, whole.size() - lost));
+    EXPECT_EQ(pixels_of(decode(decoder, datum)), expected);
+  }
+  // Without the last bytes of the picture it is cut off.
+  for (const size_t lost : {4, 10, 200}) {
+    const Datum datum = encoded_datum(whole.substr(0, whole.size() - lost));
+    expect_error([&] { decode(decoder, datum); }, {"record 'the_key'", "JPEG file is cut off"});
+  }
+}
+
+// In a container of one core, 4 decoding threads took its time from the net's.
+TEST(LoaderThreads, CountTheCoresOfTheProcess) {
+  cpu_set_t all, one;
+  ASSERT_EQ(sched_getaffinity(0, sizeof(all), &all), 0);
+  int core = 0;
+  while (!CPU_ISSET(core, &all)) ++core;
+  CPU_ZERO(&one);
+  CPU_SET(core, &one);
+  ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
+  EXPECT_EQ(loader_threads(0, {.encoded = true}), 1);
+  ASSERT_EQ(sched_setaffinity(0, sizeof(all), &all), 0);
+  EXPECT_EQ(loader_threads(0, {.encoded = true}), std::min(CPU_COUNT(&all), 4));
+  EXPECT_EQ(loader_threads(0, {.encoded = false}), 1);
+  EXPECT_EQ(loader_threads(7, {.encoded = false}), 7);
+  EXPECT_EQ(loader_threads(1000, {.encoded = true}), 256);
+}
+
 TEST(PrintableKey, EscapesAndShortens) {
   EXPECT_EQ(printable_key("00000001_my cat.jpg"), "00000001_my cat.jpg");
   EXPECT_EQ(printable_key(std::string("\0\x1f\x7f", 3)), "\\x00\\x1f\\x7f");
@@ -141,19 +181,19 @@ TEST(PrintableKey, EscapesAndShortens) {
 /// 0xff begins a marker.
 std::string jpeg(const std::string& segments) { return "\xff\xd8" + segments; }
 
-TEST(TruncatedJpeg, IsSeenByItsMissingEnd) {
+TEST(LacksJpegEnd, LooksBehindTheFirstScan) {
   const std::string scan = "\xff\xda\x01\x02pixels";
-  EXPECT_FALSE(is_truncated_jpeg(jpeg(scan + "\xff\xd9")));
-  EXPECT_FALSE(is_truncated_jpeg(jpeg(scan + "\xff\xd9trailing bytes")));
-  EXPECT_TRUE(is_truncated_jpeg(jpeg(scan)));
+  EXPECT_FALSE(lacks_jpeg_end(jpeg(scan + "\xff\xd9")));
+  EXPECT_FALSE(lacks_jpeg_end(jpeg(scan + "\xff\xd9trailing bytes")));
+  EXPECT_TRUE(lacks_jpeg_end(jpeg(scan)));
   // The end marker of a thumbnail is none of the image.
   const std::string thumbnail = std::string("\xff\xe1\0\x06", 4) + "\xff\xd8\xff\xd9";
-  EXPECT_TRUE(is_truncated_jpeg(jpeg(thumbnail + scan)));
-  EXPECT_FALSE(is_truncated_jpeg(jpeg(thumbnail + scan + "\xff\xd9")));
-  EXPECT_TRUE(is_truncated_jpeg(jpeg(thumbnail)));
-  EXPECT_TRUE(is_truncated_jpeg(jpeg("\xff\xe1\x7f\x7fshort")));
-  EXPECT_FALSE(is_truncated_jpeg("\x89PNG\r\n"));
-  EXPECT_FALSE(is_truncated_jpeg(""));
+  EXPECT_TRUE(lacks_jpeg_end(jpeg(thumbnail + scan)));
+  EXPECT_FALSE(lacks_jpeg_end(jpeg(thumbnail + scan + "\xff\xd9")));
+  EXPECT_TRUE(lacks_jpeg_end(jpeg(thumbnail)));
+  EXPECT_TRUE(lacks_jpeg_end(jpeg("\xff\xe1\x7f\x7fshort")));
+  EXPECT_FALSE(lacks_jpeg_end("\x89PNG\r\n"));
+  EXPECT_FALSE(lacks_jpeg_end(""));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <set>
@@ -245,9 +246,9 @@ TEST(OpenDatabase, DamagedPagesAreErrorsWhenTheyAreMet) {
   expect_error([&] { test::read_database(folder / "damaged"); }, {"damaged"});
 }
 
-// LMDB asserts that branch pages have keys; by default that ends the process.
-TEST(OpenDatabase, AFailedAssertionIsAnErrorAndTheEnvironmentIsNotUsedAgain) {
-  ScratchFolder folder;
+/// Writes a database "db" and returns its file with damage that LMDB answers with an assertion:
+/// branch pages without keys.
+std::string without_keys_in_branches(const ScratchFolder& folder) {
   test::write_database(folder / "db", various(500));
   std::string bytes = test::read_file(folder / "db/data.mdb");
   const auto number = [&](size_t at) { return static_cast<unsigned char>(bytes[at]); };
@@ -259,8 +260,14 @@ TEST(OpenDatabase, AFailedAssertionIsAnErrorAndTheEnvironmentIsNotUsedAgain) {
     bytes[at + 13] = 0;
     ++branches;
   }
-  ASSERT_GT(branches, 0);
-  folder.write("damaged/data.mdb", bytes);
+  EXPECT_GT(branches, 0);
+  return bytes;
+}
+
+// LMDB asserts that branch pages have keys; by default that ends the process.
+TEST(OpenDatabase, AFailedAssertionIsAnErrorAndTheEnvironmentIsNotUsedAgain) {
+  ScratchFolder folder;
+  folder.write("damaged/data.mdb", without_keys_in_branches(folder));
   {
     const auto source = open_database({.path = folder / "damaged"});
     const auto reader = source->reader(Access::forward);
@@ -273,6 +280,33 @@ TEST(OpenDatabase, AFailedAssertionIsAnErrorAndTheEnvironmentIsNotUsedAgain) {
   fs::copy_file(folder / "db/data.mdb", folder / "damaged/data.mdb",
                 fs::copy_options::overwrite_existing);
   EXPECT_EQ(test::read_database(folder / "damaged").size(), 500u);
+}
+
+// Whoever is told so may be the last owner by then: closing waited for a lock that it held itself.
+TEST(OpenDatabase, ADamagedEnvironmentIsClosedByWhoeverWasRefused) {
+  ScratchFolder folder;
+  folder.write("damaged/data.mdb", without_keys_in_branches(folder));
+  for (int round = 0; round < 300; ++round) {
+    auto environment = LmdbEnvironment::open(folder / "damaged", LockMode::automatic, {});
+    EXPECT_THROW(environment->index(), Error);
+    std::atomic<int> refused = 0;
+    std::thread opener([&] {
+      const auto opens = [&] {
+        try {
+          LmdbEnvironment::open(folder / "damaged", LockMode::automatic, {});
+          return true;  // anew, after the owner let go
+        } catch (const Error&) {
+          ++refused;
+          return false;
+        }
+      };
+      while (!opens()) {
+      }
+    });
+    while (refused < 1 + round % 7) std::this_thread::yield();
+    environment.reset();
+    opener.join();
+  }
 }
 
 }  // namespace

@@ -48,7 +48,7 @@ class SlowLoader : public BatchLoader {
     batch.labels.clear();
     for (const Sample& sample : batch.samples) {
       if (sample.record == log_.bad_record) throw Error("bad record ", sample.record);
-      batch.labels.push_back(static_cast<float>(sample.record));
+      batch.labels.push_back(static_cast<int32_t>(sample.record));
     }
     if (log_.uneven && batch.samples[0].number % 3 == 0) std::this_thread::sleep_for(2ms);
     ++log_.batches;
@@ -58,8 +58,8 @@ class SlowLoader : public BatchLoader {
   Log& log_;
 };
 
-std::vector<float> take(Prefetcher& prefetcher, int batches) {
-  std::vector<float> labels;
+std::vector<int32_t> take(Prefetcher& prefetcher, int batches) {
+  std::vector<int32_t> labels;
   for (int i = 0; i < batches; ++i) {
     const Batch& batch = prefetcher.wait();
     labels.insert(labels.end(), batch.labels.begin(), batch.labels.end());
@@ -80,8 +80,8 @@ Prefetcher::MakeLoader slow(SlowLoader::Log& log) {
 TEST(Prefetcher, GivesTheSameBatchesWithAnyNumberOfThreads) {
   const SamplerOptions order{.count = 10, .shuffle = true, .seed = 5};
   Sampler expected(order);
-  std::vector<float> labels;
-  for (int i = 0; i < 40 * 3; ++i) labels.push_back(static_cast<float>(expected.next().record));
+  std::vector<int32_t> labels;
+  for (int i = 0; i < 40 * 3; ++i) labels.push_back(static_cast<int32_t>(expected.next().record));
 
   for (const int threads : {1, 3, 8}) {
     for (const int depth : {1, 2, 5}) {

@@ -109,6 +109,25 @@ TEST_F(DataLayerTest, DoubleNetsGetLabelsToo) {
   EXPECT_THAT(source.labels(1), ElementsAre(0, 1, 2));
 }
 
+TEST_F(DataLayerTest, LabelsThatTheNetsTypeDoesNotHoldAreErrors) {
+  constexpr int kExact = 1 << 24;  // f32 holds this and not the next one
+  test::write_database(folder_ / "large",
+                       {{"a", test::byte_datum(1, 1, 1, kExact).SerializeAsString()},
+                        {"b", test::byte_datum(1, 1, 1, kExact + 1).SerializeAsString()},
+                        {"c", test::byte_datum(1, 1, 1, INT32_MAX).SerializeAsString()}});
+  const std::string settings =
+      data_param("source: '" + (folder_ / "large") + "' backend: LMDB batch_size: 1");
+  Source narrow(settings);
+  EXPECT_THAT(narrow.labels(1), ElementsAre(kExact));
+  expect_error([&] { narrow.forward(); }, {"record 'b'", "label 16777217", "f32", "net in f64"});
+  narrow.layer().set_cursor({0, 2});
+  expect_error([&] { narrow.forward(); }, {"record 'c'", "label 2147483647"});
+  Source wide(settings, {}, Phase::train, DType::f64);
+  EXPECT_THAT(wide.labels(3), ElementsAre(kExact, kExact + 1, INT32_MAX));
+  Source without(settings, {}, Phase::train, DType::f32, 1);
+  EXPECT_NO_THROW(without.values(3));
+}
+
 TEST_F(DataLayerTest, FloatRecords) {
   Datum datum = test::byte_datum(1, 1, 2, 4);
   datum.clear_data();

@@ -291,6 +291,34 @@ TEST(TextFormatTest, RefusesANetWithoutLayers) {
   EXPECT_NO_THROW(check_has_layers(parse("layers {}"), SourceMap()));
 }
 
+TEST(TextFormatTest, NamesTheLayerThatTheMistakeIsIn) {
+  // In a list, by the order in it.
+  EXPECT_NE(complaint("layer: [{ name: 'a' }, { name: 'b' nmae: 1 }, { name: 'c' }]")
+                .find("layer 'b': unknown field 'nmae'"),
+            std::string::npos);
+  // The parser reads on behind a character that is no token.
+  EXPECT_NE(complaint("layer { name: 'a' \x01 } layer { name: 'b' }")
+                .find("net.prototxt:1:19: layer 'a': "),
+            std::string::npos);
+  EXPECT_EQ(complaint("layer { name: 'a' } nmae: 1").find("layer 'a'"), std::string::npos);
+  // Of old nets the type is a word.
+  EXPECT_NE(complaint("layers { name: 'a' type: RELU nmae: 1 }").find("layer 'a' (RELU): "),
+            std::string::npos);
+}
+
+TEST(TextFormatTest, RefusesNumbersAndWordsWithTheirSign) {
+  EXPECT_NE(complaint<SolverParameter>("display: -3000000000")
+                .find("'display' is out of range: -3000000000, at least -2147483648"),
+            std::string::npos);
+  EXPECT_NE(complaint("layer { pooling_param { pool: -1 } }").find("1:32: '1' is no value of"),
+            std::string::npos);
+  EXPECT_NE(
+      complaint("layer { include { phase: TEST > }").find("'include {' of line 1 is closed by '>'"),
+      std::string::npos);
+  EXPECT_NE(complaint("input_dim: [1 2]").find("1:15: expected ',' or ']', found '2'"),
+            std::string::npos);
+}
+
 // Whatever is done to a text, it is read, or refused at a place in it and in our own words.
 TEST(TextFormatTest, EveryRefusalHasAPlace) {
   const std::string whole = R"(name: "net" input_dim: [1, 3]

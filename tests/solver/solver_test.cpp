@@ -458,6 +458,24 @@ TEST_F(SolverTest, SettingsOfForksAreTold) {
   for (const int number : {43, 9999, 10500}) EXPECT_TRUE(is_of_fork(number)) << number;
 }
 
+// Images and labels from two databases are parts of the same samples.
+TEST_F(SolverTestWithTestNet, CountsTheSamplesOfABatchOnce) {
+  const std::string second = R"(layer { name: "again" type: "Data" top: "again"
+          data_param { source: ")" +
+                             (folder_ / "db").string() +
+                             R"(" backend: LMDB batch_size: 2 } }
+  layer { name: "silence" type: "Silence" bottom: "again" }
+  layer { name: "ip")";
+  text_.replace(text_.find("layer { name: \"ip\""), std::string("layer { name: \"ip\"").size(),
+                second);
+  Context context;
+  Solver solver(solver_param(text_ + " iter_size: 3"), context);
+  int64_t images = 0;
+  solver.on_iteration = [&](const IterationReport& report) { images = report.images; };
+  solver.step(1);
+  EXPECT_EQ(images, 2 * 3);
+}
+
 // Whatever moment a run is killed at, every snapshot under its final name can be loaded.
 TEST_F(SolverTest, AKilledRunLeavesWholeSnapshots) {
   const SolverParameter param =

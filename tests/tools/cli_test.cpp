@@ -372,6 +372,15 @@ layer { name: "ip" type: "InnerProduct" bottom: "lrn" top: "ip" inner_product_pa
   EXPECT_TRUE(output.says("GFLOP in convolutions and inner products")) << output.text;
 }
 
+TEST_F(CliTest, TimesAsJsonWhateverTheNetsName) {
+  const std::string model = write("quoted.prototxt", R"(name: "a \"b\" \\ \n"
+layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 1 } } }
+layer { name: "relu" type: "ReLU" bottom: "x" top: "y" })");
+  const Output output = run("time --phase=TEST --iterations=1 --json --model=" + model);
+  EXPECT_EQ(output.status, 0) << output.text;
+  EXPECT_TRUE(output.says(R"({"net": "a \"b\" \\ \u000a", "forward_ms": )")) << output.text;
+}
+
 // LeNet with num_output: 5 on ten classes gave garbage, or a crash, in older toolkits.
 TEST_F(CliTest, ALabelOutOfRangeNamesTheRecord) {
   const std::string mini = std::string(CREMA_SOURCE_DIR) + "/data/mnist/mini/";

@@ -177,6 +177,8 @@ class Collector {
       if (fits || !options_.check_size) {
         if (!fits) sizes_.add(listed, converted.shape);
         if (listed.label < 0) labels_.add(listed, converted.shape);
+        const bool exact = static_cast<int64_t>(static_cast<float>(listed.label)) == listed.label;
+        if (!exact) inexact_.add(listed, converted.shape);
         ++accepted_;
         return true;
       }
@@ -210,6 +212,13 @@ class Collector {
                  listed.label, " of ", place_of(listed),
                  "; losses over classes take one such label, given as ignore_label"));
     }
+    if (inexact_.count > 0) {
+      const ListedImage& listed = inexact_.first->listed;
+      report_.warnings.push_back(concat(inexact_.count, " of ", accepted_,
+                                        " labels are no numbers of f32, the first one ",
+                                        listed.label, " of ", place_of(listed),
+                                        "; nets in f32 refuse them: number the labels from 0"));
+    }
   }
 
  private:
@@ -237,7 +246,7 @@ class Collector {
   const Converter& converter_;
   ConvertReport report_;
   std::optional<Seen> first_;
-  Oddities sizes_, labels_;
+  Oddities sizes_, labels_, inexact_;
   int64_t accepted_ = 0;
 };
 

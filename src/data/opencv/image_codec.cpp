@@ -5,6 +5,7 @@
 #include <opencv2/core.hpp>
 #include <opencv2/imgcodecs.hpp>
 #include <opencv2/imgproc.hpp>
+#include <string>
 #include <vector>
 
 #include "crema/error.hpp"
@@ -17,6 +18,29 @@ int flags_of(ColorMode mode) {
   if (mode == ColorMode::color) return cv::IMREAD_COLOR;
   if (mode == ColorMode::gray) return cv::IMREAD_GRAYSCALE;
   return cv::IMREAD_UNCHANGED;
+}
+
+cv::Mat decoded(std::string_view file, int flags) {
+  const cv::Mat bytes(1, static_cast<int>(file.size()), CV_8UC1, const_cast<char*>(file.data()));
+  return cv::imdecode(bytes, flags);
+}
+
+/// Decodes a JPEG file that lacks its end marker; an empty image where data lack, too. OpenCV makes
+/// up what lacks, from the bytes that follow. A picture that is all there is the same whatever
+/// follows it.
+cv::Mat decoded_without_end(std::string_view file, int flags) {
+  constexpr char kEnd[] = "\xff\xd9";
+  if (file.back() == kEnd[0]) file.remove_suffix(1);
+  const std::string whole(file);
+  cv::Mat image = decoded(whole + kEnd, flags);
+  if (image.empty()) return image;
+  const std::string longer = whole + std::string(64, '\x55');
+  cv::Mat other = decoded(longer, flags);
+  // Files of several scans need the marker. It is not there the first time, since bytes between the
+  // data and the marker are worth a line on stderr to libjpeg.
+  if (other.empty()) other = decoded(longer + kEnd, flags);
+  const bool same = other.size() == image.size() && cv::norm(image, other, cv::NORM_INF) == 0;
+  return same ? image : cv::Mat();
 }
 
 void resized(cv::Mat& image, cv::Mat& scratch, int height, int width, int interpolation) {
@@ -46,15 +70,15 @@ Image ImageCodec::decode(std::string_view file, ColorMode mode) {
   require(!file.empty(), "the image file is empty");
   require(file.size() <= static_cast<size_t>(std::numeric_limits<int>::max()),
           "the image file has ", file.size(), " bytes, too many for an image");
-  // OpenCV decodes what is there and makes up the rest.
-  require(!is_truncated_jpeg(file), "the image cannot be decoded: the JPEG file is cut off");
-  const cv::Mat bytes(1, static_cast<int>(file.size()), CV_8UC1, const_cast<char*>(file.data()));
+  const bool lacks_end = lacks_jpeg_end(file);
   try {
-    state_->image = cv::imdecode(bytes, flags_of(mode));
+    const int flags = flags_of(mode);
+    state_->image = lacks_end ? decoded_without_end(file, flags) : decoded(file, flags);
   } catch (const cv::Exception& e) {
     throw Error("the image cannot be decoded: ", e.err);
   }
-  require(!state_->image.empty(), "the image cannot be decoded: damaged, or of an unknown format");
+  require(!state_->image.empty(), "the image cannot be decoded: ",
+          lacks_end ? "the JPEG file is cut off" : "damaged, or of an unknown format");
   require(state_->image.depth() == CV_8U,
           "the image has more than 8 bits a channel; decode it with force_color or force_gray, or "
           "convert it to 8 bits");

@@ -1,0 +1,25 @@
+// JSON that the tools write.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace crema::tools {
+
+/// The text as a JSON string: in quotes, with what may not stand there escaped.
+inline std::string json_string(std::string_view text) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string json = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      json += {'\\', c};
+    } else if (const auto byte = static_cast<unsigned char>(c); byte < 0x20) {
+      json += {'\\', 'u', '0', '0', kDigits[byte >> 4], kDigits[byte & 15]};
+    } else {
+      json += c;
+    }
+  }
+  return json + '"';
+}
+
+}  // namespace crema::tools
