@@ -5,6 +5,7 @@ find_package(OpenMP REQUIRED COMPONENTS CXX)
 find_package(ZLIB REQUIRED)
 find_package(OpenBLAS REQUIRED)
 find_package(LMDB REQUIRED)
+find_package(Highway 1.0.3 REQUIRED)
 
 # Releases since 22 link Abseil, which only their own config file knows.
 find_package(Protobuf CONFIG QUIET)

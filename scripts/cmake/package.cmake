@@ -53,7 +53,7 @@ function(crema_pc_flags result)
   set(${result} "${flags}" PARENT_SCOPE)
 endfunction()
 
-set(libraries "${OpenBLAS_LIBRARY}" "${LMDB_LIBRARY}")
+set(libraries "${OpenBLAS_LIBRARY}" "${LMDB_LIBRARY}" "${Highway_LIBRARY}")
 if(CREMA_OPENCV)
   list(APPEND libraries "${OpenCVImage_imgcodecs_LIBRARY}" "${OpenCVImage_imgproc_LIBRARY}"
     "${OpenCVImage_core_LIBRARY}")

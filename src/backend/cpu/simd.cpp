@@ -1,27 +1,42 @@
 #include "backend/cpu/simd.hpp"
 
+#include <hwy/targets.h>
+
 #include <algorithm>
 #include <atomic>
 
 namespace crema {
 namespace {
 
+// Highway asks for all that its targets use: AVX2 comes with FMA, BMI2 and F16C, AVX-512 with its
+// F, BW, DQ and VL.
 SimdLevel detect() {
 #ifdef __x86_64__
-  __builtin_cpu_init();
-  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-                    __builtin_cpu_supports("bmi2");
+  const int64_t targets = hwy::SupportedTargets();
+  if (targets & HWY_AVX2) {
 #ifdef CREMA_EMULATE_AVX512
-  const bool avx512 = avx2;
+    return SimdLevel::avx512;
 #else
-  const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") &&
-                      __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-                      __builtin_cpu_supports("avx512vl");
+    return targets & HWY_AVX3 ? SimdLevel::avx512 : SimdLevel::avx2;
 #endif
-  if (avx512) return SimdLevel::avx512;
-  if (avx2) return SimdLevel::avx2;
+  }
+  if (targets & HWY_SSE4) return SimdLevel::sse4;
 #endif
   return SimdLevel::baseline;
+}
+
+/// Makes HWY_DYNAMIC_DISPATCH choose as vectorized() does.
+void limit_highway(SimdLevel level) {
+  int64_t targets = hwy::SupportedTargets();
+#ifdef __x86_64__
+  // Better targets have lower bits.
+  if (level < SimdLevel::avx512) targets &= ~(HWY_AVX2 - 1);
+  if (level < SimdLevel::avx2) targets &= ~(HWY_SSE4 - 1);
+  if (level < SimdLevel::sse4) targets &= ~HWY_SSE4;
+#else
+  static_cast<void>(level);
+#endif
+  hwy::GetChosenTarget().Update(targets);
 }
 
 std::atomic<SimdLevel>& current() {
@@ -35,6 +50,8 @@ std::string_view to_string(SimdLevel level) {
   switch (level) {
     case SimdLevel::baseline:
       return "baseline";
+    case SimdLevel::sse4:
+      return "sse4";
     case SimdLevel::avx2:
       return "avx2";
     case SimdLevel::avx512:
@@ -50,9 +67,14 @@ std::string_view to_string(SimdLevel level) {
 SimdLevel simd_level() { return current().load(std::memory_order_relaxed); }
 
 SimdLimit::SimdLimit(SimdLevel level) : before_(simd_level()) {
-  current().store(std::min(level, before_));
+  const SimdLevel limited = std::min(level, before_);
+  current().store(limited);
+  limit_highway(limited);
 }
 
-SimdLimit::~SimdLimit() { current().store(before_); }
+SimdLimit::~SimdLimit() {
+  current().store(before_);
+  limit_highway(before_);
+}
 
 }  // namespace crema

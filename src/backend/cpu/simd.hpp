@@ -10,7 +10,8 @@
 //
 // The kernel, and all that it calls inside its loops, must be always_inline: only so is it compiled
 // anew for each width. It is plain C++; the compiler vectorizes it. Sums need
-// `#pragma omp simd reduction(+ : sum)`, which lets it reorder them.
+// `#pragma omp simd reduction(+ : sum)`, which lets it reorder them. Kernels that need conditions,
+// conversions or exponentials on vectors are written with Highway: backend/cpu/highway.hpp.
 #pragma once
 
 #include <cstdint>
@@ -18,16 +19,17 @@
 
 namespace crema {
 
-enum class SimdLevel : uint8_t { baseline, avx2, avx512 };
+/// At `sse4` plain loops run as at `baseline`, Highway's kernels on vectors of 128 bits.
+enum class SimdLevel : uint8_t { baseline, sse4, avx2, avx512 };
 
 std::string_view to_string(SimdLevel level);
 
-/// The best level that processor and operating system support, unless a SimdLimit lowers it. A
-/// build with CREMA_EMULATE_AVX512 takes AVX2 for AVX-512.
+/// The best level that processor and operating system support, unless a SimdLimit lowers it; as
+/// Highway detects it. A build with CREMA_EMULATE_AVX512 takes AVX2 for AVX-512.
 SimdLevel simd_level();
 
-/// Lowers the level of the whole process while it lives; for tests and benchmarks of the narrower
-/// versions.
+/// Lowers the level of the whole process, kernels of Highway included, while it lives; for tests
+/// and benchmarks of the narrower versions.
 class SimdLimit {
  public:
   explicit SimdLimit(SimdLevel level);

@@ -1,0 +1,97 @@
+// Kernels written with Google Highway: one text, compiled once for each set of vector instructions;
+// the best one that this processor has runs. The file of a kernel looks so:
+//
+//   #undef HWY_TARGET_INCLUDE
+//   #define HWY_TARGET_INCLUDE "layers/pooling/pooling_pixels.cpp"  // this file's own path
+//   #include "backend/cpu/highway.hpp"                              // compiles the file for each
+//   set #include ...                                                    // everything else it needs
+//
+//   HWY_BEFORE_NAMESPACE();
+//   namespace crema {
+//   namespace HWY_NAMESPACE {
+//   namespace {
+//   void add_rows(const float* x, float* y, int64_t n) { ... hn::LoadU(d, x) ... }
+//   }  // namespace
+//   }  // namespace HWY_NAMESPACE
+//   }  // namespace crema
+//   HWY_AFTER_NAMESPACE();
+//
+//   #if HWY_ONCE
+//   namespace crema {
+//   namespace {
+//   HWY_EXPORT(add_rows);
+//   }  // namespace
+//   void add(const float* x, float* y, int64_t n) { HWY_DYNAMIC_DISPATCH(add_rows)(x, y, n); }
+//   }  // namespace crema
+//   #endif
+//
+// What is called inside of loops on vectors must stand between HWY_BEFORE_NAMESPACE and
+// HWY_AFTER_NAMESPACE, since elsewhere the compiler may not use the instructions; a lambda there
+// needs HWY_ATTR behind its parameters. Templates are exported by a function of fixed type for each
+// case.
+//
+// The sets are what every processor of the architecture has (HWY_SCALAR on x86-64 up to Highway
+// 1.0.3, NEON on ARM), SSE4, AVX2 and AVX-512. simd_level() and Highway choose alike, and SimdLimit
+// (backend/cpu/simd.hpp) holds for both. A build with CREMA_EMULATE_AVX512 has none for AVX-512.
+//
+// No include guard: highway.h defines its macros anew for each set.
+
+#ifndef CREMA_BACKEND_CPU_HIGHWAY_TARGETS
+#define CREMA_BACKEND_CPU_HIGHWAY_TARGETS
+#include <hwy/detect_targets.h>
+
+// SSSE3 and the sets beyond AVX-512's first cost time to compile and binary for little.
+#ifdef HWY_AVX3_ZEN4
+#define CREMA_HWY_ZEN4 HWY_AVX3_ZEN4
+#else
+#define CREMA_HWY_ZEN4 0
+#endif
+#ifdef HWY_AVX3_SPR
+#define CREMA_HWY_SPR HWY_AVX3_SPR
+#else
+#define CREMA_HWY_SPR 0
+#endif
+#ifdef CREMA_EMULATE_AVX512
+#define CREMA_HWY_AVX512 HWY_AVX3
+#else
+#define CREMA_HWY_AVX512 0
+#endif
+#undef HWY_DISABLED_TARGETS
+#define HWY_DISABLED_TARGETS                                                               \
+  (HWY_SSSE3 | HWY_AVX3_DL | CREMA_HWY_ZEN4 | CREMA_HWY_SPR | CREMA_HWY_AVX512 | HWY_SVE | \
+   HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
+#endif  // CREMA_BACKEND_CPU_HIGHWAY_TARGETS
+
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#if defined(CREMA_BACKEND_CPU_HIGHWAY) == defined(HWY_TARGET_TOGGLE)
+#ifdef CREMA_BACKEND_CPU_HIGHWAY
+#undef CREMA_BACKEND_CPU_HIGHWAY
+#else
+#define CREMA_BACKEND_CPU_HIGHWAY
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace crema::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// Calls op.strip(d, i) until [0, n) is covered, each time for the lanes of d from i on: full
+/// vectors, or narrower ones where n is less than one. The last call may overlap the one before it:
+/// what op computes must not depend on what it wrote.
+template <class D, class Op>
+HWY_INLINE void cover(D d, int64_t n, const Op& op) {
+  constexpr int64_t kLanes = hn::MaxLanes(D());
+  if (n >= kLanes) {
+    int64_t i = 0;
+    for (; i + kLanes <= n; i += kLanes) op.strip(d, i);
+    if (i < n) op.strip(d, n - kLanes);
+  } else if constexpr (kLanes > 1) {
+    cover(hn::Half<D>(), n, op);
+  }
+}
+
+}  // namespace crema::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif
