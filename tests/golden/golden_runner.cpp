@@ -1,19 +1,21 @@
 // Compares this project with recorded results of the published implementation.
 //
-//   golden_runner [--engine=NAME] [--threads=N] [--gpu=INDEX] [--only=TEXT] [--strict] FOLDER...
+//   golden_runner [--engine=NAME] [--threads=N] [--gpu=INDEX] [--only=TEXT]
+//                 [--strict] [--refuses=CASE,CASE...] FOLDER...
 //
 // A folder holds layer cases or solver cases. Layer cases run with every blob kept, and again
 // fused, where only what fusion leaves is compared. Solver cases run from the start, and again from
 // a snapshot in the middle: their own, and the published one where there is one.
 // A line a case: its largest relative error and PASS, FAIL with the first difference, or
 // unsupported-type with the type that is not there yet. A case whose layers refuse the engine is
-// "refused". With --strict these two are failures. The closing line counts them; the exit status is
-// 1 when any failed, or when none passed.
+// "refused". With --strict these two are failures, except that the cases of --refuses have to be
+// refused. The closing line counts them; the exit status is 1 when any failed, or when none passed.
 #include <charconv>
 #include <cstdio>
 #include <functional>
 #include <iostream>
 #include <optional>
+#include <sstream>
 
 #include "crema/parameter_arena.hpp"
 #include "crema/registry.hpp"
@@ -215,27 +217,30 @@ struct Settings {
   ContextOptions context;
   std::string only;
   bool strict = false;
+  std::vector<std::string> refuses;
   std::vector<std::string> folders;
 };
 
-void run_and_print(const std::filesystem::path& path, Context& context, bool strict,
+void run_and_print(const std::filesystem::path& path, Context& context, const Settings& settings,
                    Counts& counts) {
+  const bool must_be_refused = has(settings.refuses, path.stem().string());
   Comparison result;
   std::string verdict;
   const auto fail = [&](const std::string& why) {
     ++counts.failed;
     verdict = "FAIL " + why;
   };
-  // What a case that was not run counts as.
   const auto leave_out = [&](int& count, const std::string& why) {
-    if (strict) return fail(why);
     ++count;
     verdict = why;
   };
   try {
     const std::string missing = run_case(path, context, result);
     if (!missing.empty()) {
-      leave_out(counts.unsupported, "unsupported-type " + missing);
+      const std::string why = "unsupported-type " + missing;
+      settings.strict ? fail(why) : leave_out(counts.unsupported, why);
+    } else if (must_be_refused) {
+      fail("the engine does not refuse this case");
     } else if (result.passed() && result.compared() > 0) {
       ++counts.passed;
       verdict = "PASS";
@@ -243,10 +248,11 @@ void run_and_print(const std::filesystem::path& path, Context& context, bool str
       fail(result.compared() ? result.failure() : "nothing was compared");
     }
   } catch (const Error& error) {
-    if (error.message().find("refuses this problem") == std::string::npos) {
-      fail(error.what());
-    } else {
+    const bool refused = error.message().find("refuses this problem") != std::string::npos;
+    if (refused && (must_be_refused || !settings.strict)) {
       leave_out(counts.refused, concat("refused ", error.what()));
+    } else {
+      fail(error.what());
     }
   } catch (const std::exception& error) {
     fail(error.what());
@@ -255,9 +261,11 @@ void run_and_print(const std::filesystem::path& path, Context& context, bool str
 }
 
 constexpr const char* kUsage =
-    "golden_runner [--engine NAME] [--threads N] [--gpu INDEX] [--only TEXT] [--strict] FOLDER...\n"
+    "golden_runner [--engine NAME] [--threads N] [--gpu INDEX] [--only TEXT]\n"
+    "              [--strict] [--refuses CASE,CASE...] FOLDER...\n"
     "Runs the cases of the folders, or those whose names hold TEXT, and exits with 1 on any FAIL.\n"
-    "With --strict, types that are not there and problems that the engine refuses are failures.";
+    "With --strict, types that are not there and problems that the engine refuses are failures,\n"
+    "except that the cases of --refuses have to be refused.";
 
 int number(const std::string& flag, const std::string& value) {
   int parsed = 0;
@@ -265,6 +273,14 @@ int number(const std::string& flag, const std::string& value) {
   require(error == std::errc() && end == value.data() + value.size(), flag,
           " takes a whole number, not '", value, "'");
   return parsed;
+}
+
+/// The parts between commas.
+std::vector<std::string> names(const std::string& list) {
+  std::vector<std::string> result;
+  std::stringstream stream(list);
+  for (std::string name; std::getline(stream, name, ',');) result.push_back(name);
+  return result;
 }
 
 /// Nothing when the words ask for help.
@@ -287,9 +303,8 @@ std::optional<Settings> read_settings(std::vector<std::string> words) {
       words.insert(words.begin(), word.substr(equals + 1));
       word.resize(equals);
     }
-    const bool known =
-        word == "--engine" || word == "--threads" || word == "--gpu" || word == "--only";
-    require(known, "unknown flag ", word, "; usage: ", kUsage);
+    require(has({"--engine", "--threads", "--gpu", "--only", "--refuses"}, word), "unknown flag ",
+            word, "; usage: ", kUsage);
     require(!words.empty(), word, " needs a value; usage: ", kUsage);
     const std::string value = words.front();
     words.erase(words.begin());
@@ -297,6 +312,7 @@ std::optional<Settings> read_settings(std::vector<std::string> words) {
     if (word == "--threads") settings.context.threads = number(word, value);
     if (word == "--gpu") settings.context.device = {DeviceType::cuda, number(word, value)};
     if (word == "--only") settings.only = value;
+    if (word == "--refuses") settings.refuses = names(value);
   }
   require(!settings.folders.empty(), "which folder? usage: ", kUsage);
   return settings;
@@ -313,7 +329,7 @@ int run(const std::vector<std::string>& words) {
   for (const auto& folder : settings->folders) {
     for (const auto& path : find_cases(folder)) {
       if (path.stem().string().find(settings->only) == std::string::npos) continue;
-      run_and_print(path, context, settings->strict, counts);
+      run_and_print(path, context, *settings, counts);
     }
   }
   std::printf("%d passed, %d failed, %d unsupported-type, %d refused\n", counts.passed,
