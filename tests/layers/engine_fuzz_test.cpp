@@ -1,6 +1,6 @@
 // Random problems for every engine of the CPU, in all its formats, against the reference in f64.
 //
-//   CREMA_FUZZ_PROBLEMS   problems of each layer type; default 4
+//   CREMA_FUZZ_PROBLEMS   problems of each layer type; default 10
 //   CREMA_FUZZ_SEED       default 1; problem i of a seed is the same whatever their number
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -211,7 +211,7 @@ std::vector<std::string> refusing(const LayerCase& layer_case, const std::string
 TEST_P(EngineFuzz, AgreesWithTheReference) {
   const Kind& kind = GetParam();
   const uint64_t seed = number_from("CREMA_FUZZ_SEED", 1);
-  const uint64_t problems = number_from("CREMA_FUZZ_PROBLEMS", 4);
+  const uint64_t problems = number_from("CREMA_FUZZ_PROBLEMS", 10);
   std::cout << problems << " problems of " << kind.type << ", seed " << seed << "\n";
   size_t ran = 0;
   for (uint64_t i = 0; i < problems; ++i) {
