@@ -1,5 +1,6 @@
 # Sources of the rooms under layers/, and generated/rooms.cpp, which calls each room by name: a linker
-# that drops unused members of a static library cannot lose one.
+# that drops unused members of a static library cannot lose one. It also holds the published types,
+# from layers/published_types.txt.
 #
 #   layers/relu/relu.cpp               -> register_relu(registry)
 #   layers/relu/relu_onednn.cpp        -> register_relu_onednn(registry), with oneDNN
@@ -43,8 +44,17 @@ foreach(name IN LISTS crema_room_names)
   string(APPEND calls "  register_${name}(registry);\n")
 endforeach()
 set(parameter "[[maybe_unused]] Registry& registry")
+
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
+  "${PROJECT_SOURCE_DIR}/layers/published_types.txt")
+file(STRINGS "${PROJECT_SOURCE_DIR}/layers/published_types.txt" published REGEX "^[^#]")
+list(TRANSFORM published REPLACE "^.+$" "      \"\\0\",\n")
+list(JOIN published "" published)
+
 file(CONFIGURE OUTPUT "${CREMA_GENERATED_DIR}/rooms.cpp" CONTENT
-"// Written by scripts/cmake/rooms.cmake from the folders under layers/.
+"// Written by scripts/cmake/rooms.cmake from the folders under layers/ and layers/published_types.txt.
+#include <set>
+#include <string>
 
 namespace crema {
 
@@ -55,6 +65,14 @@ void register_all_rooms(Registry& registry);
 
 void register_all_rooms(${parameter}) {
 ${calls}}
+
+bool is_published_type(const std::string& type);
+
+bool is_published_type(const std::string& type) {
+  static const std::set<std::string> types = {
+${published}  };
+  return types.count(type) > 0;
+}
 
 }  // namespace crema
 " @ONLY)

@@ -103,6 +103,15 @@ TEST(Registry, PublishedTypesThatAreNotThereAreNotTakenForOthers) {
   }
 }
 
+// Types of forks, and types without settings of their own.
+TEST(Registry, KnowsPublishedTypesWithoutARoom) {
+  Context context;
+  for (const char* type : {"MultiBoxLoss", "MultinomialLogisticLoss", "WindowData"}) {
+    if (registry().has(type)) continue;
+    expect_error([&] { registry().make(param_of("a", type), context); }, {type, " yet"});
+  }
+}
+
 TEST(Registry, KnowsTheEnginesOfAllTypes) {
   registry().add_engine<NoEngine>("TestRare", "test_rare", DeviceType::cuda);
   registry().require_engine("test_rare", DeviceType::cuda);

@@ -1,6 +1,7 @@
 #include "golden/case_file.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <fstream>
 #include <sstream>
@@ -54,6 +55,22 @@ Case read_case(const fs::path& prototxt) {
   golden.replace_extension(".golden");
   read_binary_proto(golden.string(), result.values);
   return result;
+}
+
+std::optional<Snapshot> find_snapshot(const Case& golden) {
+  const std::string prefix = golden.name + "_iter_";
+  std::optional<Snapshot> found;
+  for (const auto& entry : fs::directory_iterator(golden.prototxt.parent_path())) {
+    const fs::path& path = entry.path();
+    const std::string stem = path.stem().string();
+    if (path.extension() != ".solverstate" || !stem.starts_with(prefix)) continue;
+    int iteration = 0;
+    const char* const last = stem.data() + stem.size();
+    const auto [end, error] = std::from_chars(stem.data() + prefix.size(), last, iteration);
+    if (error != std::errc() || end != last) continue;
+    if (!found || iteration < found->iteration) found = {path, iteration};
+  }
+  return found;
 }
 
 void assign(const BlobProto& from, Tensor& to) {

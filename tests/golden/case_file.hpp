@@ -3,7 +3,7 @@
 #pragma once
 
 #include <filesystem>
-#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +29,15 @@ struct Case {
 std::vector<std::filesystem::path> find_cases(const std::filesystem::path& folder);
 
 Case read_case(const std::filesystem::path& prototxt);
+
+/// A .solverstate of the published implementation, taken on the way of a solver case.
+struct Snapshot {
+  std::filesystem::path state;
+  int iteration;
+};
+
+/// NAME_iter_N.solverstate beside the case, of the least N; nothing where there is none.
+std::optional<Snapshot> find_snapshot(const Case& golden);
 
 /// Copies a blob's data into a contiguous tensor of the same count.
 void assign(const BlobProto& from, Tensor& to);

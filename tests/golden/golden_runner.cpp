@@ -1,16 +1,21 @@
 // Compares this project with recorded results of the published implementation.
 //
-//   golden_runner [--engine=NAME] [--threads=N] [--gpu=INDEX] [--only=TEXT] FOLDER...
+//   golden_runner [--engine=NAME] [--threads=N] [--gpu=INDEX] [--only=TEXT]
+//                 [--strict] [--refuses=CASE,CASE...] FOLDER...
 //
 // A folder holds layer cases or solver cases. Layer cases run with every blob kept, and again
-// fused, where only what fusion leaves is compared. A line a case: its largest relative error and
-// PASS, FAIL with the first difference, or unsupported-type with the type that is not there yet.
-// A case whose layers refuse the engine is "refused". The closing line counts them; the exit status
-// is 1 when any failed, or when none passed.
+// fused, where only what fusion leaves is compared. Solver cases run from the start, and again from
+// a snapshot in the middle: their own, and the published one where there is one.
+// A line a case: its largest relative error and PASS, FAIL with the first difference, or
+// unsupported-type with the type that is not there yet. A case whose layers refuse the engine is
+// "refused". With --strict these two are failures, except that the cases of --refuses have to be
+// refused. The closing line counts them; the exit status is 1 when any failed, or when none passed.
 #include <charconv>
 #include <cstdio>
 #include <functional>
 #include <iostream>
+#include <optional>
+#include <sstream>
 
 #include "crema/parameter_arena.hpp"
 #include "crema/registry.hpp"
@@ -18,6 +23,7 @@
 #include "golden/case_file.hpp"
 #include "model/text_format.hpp"
 #include "proto/solver.pb.h"
+#include "support/temp_folder.hpp"
 
 namespace crema::golden {
 namespace {
@@ -126,30 +132,59 @@ void run_layer_case(const Case& golden, NetParameter param, Context& context, bo
   compare_params(golden, "ParamAfter", net, backward, kValues, result);
 }
 
-void run_solver_case(const Case& golden, const SolverParameter& param, Context& context,
+/// Iterations that the case recorded.
+int iterations_of(const Case& golden) {
+  int iterations = 0;
+  for (const LayerParameter* entry : golden.entries("LossPerIter")) {
+    iterations += entry->blobs(0).data_size();
+  }
+  require(iterations > 0, "LossPerIter holds no loss");
+  return iterations;
+}
+
+/// Starts from a state in the middle and goes to the end.
+void run_resumed(const Case& golden, const SolverParameter& param, Context& context,
+                 const std::string& state, int half, Comparison& result) {
+  Solver solver(param, context);
+  load_inputs(golden, solver.net());
+  solver.restore(state);
+  require(solver.iteration() == half, state, " is of iteration ", solver.iteration(),
+          " instead of ", half);
+  solver.step(iterations_of(golden) - half);
+  compare_params(golden, "ParamAfter", solver.net(), false, kGradients, result);
+}
+
+void run_solver_case(const Case& golden, SolverParameter param, Context& context,
                      Comparison& result) {
+  const int iterations = iterations_of(golden);
+  const std::optional<Snapshot> published = find_snapshot(golden);
+  const int half = published ? published->iteration : iterations / 2;
+  require(half < iterations, "the snapshot is of iteration ", half, ", the case ends at ",
+          iterations);
+  const TempFolder folder;
+  param.set_snapshot_prefix(folder.path(golden.name));
+
   Solver solver(param, context);
   load_params(golden, "Param", solver.net());
   load_inputs(golden, solver.net());
   std::vector<double> losses;
   solver.on_iteration = [&](const IterationReport& report) { losses.push_back(report.loss); };
-  solver.step(8);
+  solver.step(half);
   compare_params(golden, "ParamHalf", solver.net(), false, kGradients, result);
-  solver.step(8);
+  const std::string state = solver.snapshot();
+  solver.step(iterations - half);
   compare_params(golden, "ParamAfter", solver.net(), false, kGradients, result);
+  size_t iteration = 0;
   for (const LayerParameter* entry : golden.entries("LossPerIter")) {
-    for (int i = 0; i < entry->blobs(0).data_size(); ++i) {
-      result.compare(concat("loss of iteration ", i), losses.at(static_cast<size_t>(i)),
-                     static_cast<double>(entry->blobs(0).data(i)), kValues);
+    for (const float loss : entry->blobs(0).data()) {
+      result.compare(concat("loss of iteration ", iteration), losses.at(iteration),
+                     static_cast<double>(loss), kValues);
+      ++iteration;
     }
   }
 
-  const auto state = golden.prototxt.parent_path() / (golden.name + "_iter_8.solverstate");
-  Solver resumed(param, context);
-  load_inputs(golden, resumed.net());
-  resumed.restore(state.string());
-  resumed.step(8);
-  compare_params(golden, "ParamAfter", resumed.net(), false, kGradients, result);
+  run_resumed(golden, param, context, state, half, result);
+  if (published) run_resumed(golden, param, context, published->state.string(), half, result);
 }
 
 std::string run_case(const std::filesystem::path& path, Context& context, Comparison& result) {
@@ -178,35 +213,59 @@ std::string run_case(const std::filesystem::path& path, Context& context, Compar
   return "";
 }
 
-void run_and_print(const std::filesystem::path& path, Context& context, Counts& counts) {
+struct Settings {
+  ContextOptions context;
+  std::string only;
+  bool strict = false;
+  std::vector<std::string> refuses;
+  std::vector<std::string> folders;
+};
+
+void run_and_print(const std::filesystem::path& path, Context& context, const Settings& settings,
+                   Counts& counts) {
+  const bool must_be_refused = has(settings.refuses, path.stem().string());
   Comparison result;
   std::string verdict;
+  const auto fail = [&](const std::string& why) {
+    ++counts.failed;
+    verdict = "FAIL " + why;
+  };
+  const auto leave_out = [&](int& count, const std::string& why) {
+    ++count;
+    verdict = why;
+  };
   try {
     const std::string missing = run_case(path, context, result);
     if (!missing.empty()) {
-      ++counts.unsupported;
-      verdict = "unsupported-type " + missing;
+      const std::string why = "unsupported-type " + missing;
+      settings.strict ? fail(why) : leave_out(counts.unsupported, why);
+    } else if (must_be_refused) {
+      fail("the engine does not refuse this case");
     } else if (result.passed() && result.compared() > 0) {
       ++counts.passed;
       verdict = "PASS";
     } else {
-      ++counts.failed;
-      verdict = "FAIL " + (result.compared() ? result.failure() : "nothing was compared");
+      fail(result.compared() ? result.failure() : "nothing was compared");
     }
   } catch (const Error& error) {
     const bool refused = error.message().find("refuses this problem") != std::string::npos;
-    ++(refused ? counts.refused : counts.failed);
-    verdict = concat(refused ? "refused " : "FAIL ", error.what());
+    if (refused && (must_be_refused || !settings.strict)) {
+      leave_out(counts.refused, concat("refused ", error.what()));
+    } else {
+      fail(error.what());
+    }
   } catch (const std::exception& error) {
-    ++counts.failed;
-    verdict = concat("FAIL ", error.what());
+    fail(error.what());
   }
   std::printf("%-28s %10.3g  %s\n", path.stem().c_str(), result.worst(), verdict.c_str());
 }
 
 constexpr const char* kUsage =
-    "golden_runner [--engine NAME] [--threads N] [--gpu INDEX] [--only TEXT] FOLDER...\n"
-    "Runs the cases of the folders, or those whose names hold TEXT, and exits with 1 on any FAIL.";
+    "golden_runner [--engine NAME] [--threads N] [--gpu INDEX] [--only TEXT]\n"
+    "              [--strict] [--refuses CASE,CASE...] FOLDER...\n"
+    "Runs the cases of the folders, or those whose names hold TEXT, and exits with 1 on any FAIL.\n"
+    "With --strict, types that are not there and problems that the engine refuses are failures,\n"
+    "except that the cases of --refuses have to be refused.";
 
 int number(const std::string& flag, const std::string& value) {
   int parsed = 0;
@@ -216,19 +275,27 @@ int number(const std::string& flag, const std::string& value) {
   return parsed;
 }
 
-int run(std::vector<std::string> words) {
-  ContextOptions options;
-  std::string only;
-  std::vector<std::string> folders;
+/// The parts between commas.
+std::vector<std::string> names(const std::string& list) {
+  std::vector<std::string> result;
+  std::stringstream stream(list);
+  for (std::string name; std::getline(stream, name, ',');) result.push_back(name);
+  return result;
+}
+
+/// Nothing when the words ask for help.
+std::optional<Settings> read_settings(std::vector<std::string> words) {
+  Settings settings;
   while (!words.empty()) {
     std::string word = words.front();
     words.erase(words.begin());
-    if (word == "--help" || word == "-h") {
-      std::puts(kUsage);
-      return 0;
+    if (word == "--help" || word == "-h") return std::nullopt;
+    if (word == "--strict") {
+      settings.strict = true;
+      continue;
     }
     if (!word.starts_with("-")) {
-      folders.push_back(word);
+      settings.folders.push_back(word);
       continue;
     }
     // As --flag=value or as two words.
@@ -236,24 +303,33 @@ int run(std::vector<std::string> words) {
       words.insert(words.begin(), word.substr(equals + 1));
       word.resize(equals);
     }
-    const bool known =
-        word == "--engine" || word == "--threads" || word == "--gpu" || word == "--only";
-    require(known, "unknown flag ", word, "; usage: ", kUsage);
+    require(has({"--engine", "--threads", "--gpu", "--only", "--refuses"}, word), "unknown flag ",
+            word, "; usage: ", kUsage);
     require(!words.empty(), word, " needs a value; usage: ", kUsage);
     const std::string value = words.front();
     words.erase(words.begin());
-    if (word == "--engine") options.engine = value;
-    if (word == "--threads") options.threads = number(word, value);
-    if (word == "--gpu") options.device = {DeviceType::cuda, number(word, value)};
-    if (word == "--only") only = value;
+    if (word == "--engine") settings.context.engine = value;
+    if (word == "--threads") settings.context.threads = number(word, value);
+    if (word == "--gpu") settings.context.device = {DeviceType::cuda, number(word, value)};
+    if (word == "--only") settings.only = value;
+    if (word == "--refuses") settings.refuses = names(value);
   }
-  require(!folders.empty(), "which folder? usage: ", kUsage);
-  Context context(options);
+  require(!settings.folders.empty(), "which folder? usage: ", kUsage);
+  return settings;
+}
+
+int run(const std::vector<std::string>& words) {
+  const std::optional<Settings> settings = read_settings(words);
+  if (!settings) {
+    std::puts(kUsage);
+    return 0;
+  }
+  Context context(settings->context);
   Counts counts;
-  for (const auto& folder : folders) {
+  for (const auto& folder : settings->folders) {
     for (const auto& path : find_cases(folder)) {
-      if (path.stem().string().find(only) == std::string::npos) continue;
-      run_and_print(path, context, counts);
+      if (path.stem().string().find(settings->only) == std::string::npos) continue;
+      run_and_print(path, context, *settings, counts);
     }
   }
   std::printf("%d passed, %d failed, %d unsupported-type, %d refused\n", counts.passed,

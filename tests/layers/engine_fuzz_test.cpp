@@ -1,0 +1,249 @@
+// Random problems for every engine of the CPU, in all its formats, against the reference in f64.
+//
+//   CREMA_FUZZ_PROBLEMS   problems of each layer type; default 10
+//   CREMA_FUZZ_SEED       default 1; problem i of a seed is the same whatever their number
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <charconv>
+#include <cstdlib>
+#include <iostream>
+
+#include "backend/cpu/simd.hpp"
+#include "crema/random.hpp"
+#include "crema/registry.hpp"
+#include "support/layer_test.hpp"
+
+namespace crema::test {
+namespace {
+
+uint64_t number_from(const char* variable, uint64_t otherwise) {
+  const char* text = std::getenv(variable);
+  if (!text) return otherwise;
+  const std::string_view digits(text);
+  uint64_t number = 0;
+  const auto [end, error] = std::from_chars(digits.begin(), digits.end(), number);
+  require(error == std::errc() && end == digits.end(), variable, "=", text, " is no whole number");
+  return number;
+}
+
+/// Draws what problems are made of.
+class Draw {
+ public:
+  Draw(uint64_t seed, uint64_t stream) : random_(seed, stream) {}
+
+  /// A whole number from low to high, both included.
+  int64_t between(int64_t low, int64_t high) {
+    return low + static_cast<int64_t>(random_.below(static_cast<uint64_t>(high - low + 1)));
+  }
+  template <class T>
+  T one_of(std::initializer_list<T> choices) {
+    return choices.begin()[between(0, static_cast<int64_t>(choices.size()) - 1)];
+  }
+  bool coin() { return between(0, 1) == 1; }
+  const char* boolean() { return coin() ? "true" : "false"; }
+  double number(double low, double high) { return random_.uniform(low, high); }
+  /// Full and broken blocks of channels, and too few for any.
+  int64_t channels() { return coin() ? one_of<int64_t>({1, 3, 8, 16, 24, 32}) : between(1, 37); }
+  /// Sizes of so many axes, `most` values at most.
+  Shape shape(int64_t rank, int64_t most) {
+    std::vector<int64_t> sizes;
+    for (int64_t axis = 0; axis < rank; ++axis) {
+      const int64_t size = axis == 1 ? channels() : between(1, 9);
+      sizes.push_back(std::max<int64_t>(1, std::min(size, most)));
+      most /= sizes.back();
+    }
+    return Shape(sizes);
+  }
+
+ private:
+  Random random_;
+};
+
+LayerCase convolution(Draw& draw) {
+  const int64_t axes = draw.one_of<int64_t>({2, 2, 2, 2, 1, 3});
+  const bool depthwise = draw.between(0, 4) == 0;
+  const int64_t groups = depthwise ? draw.channels() : draw.one_of<int64_t>({1, 1, 1, 2, 3});
+  const int64_t seen = depthwise ? 1 : (draw.channels() + groups - 1) / groups;
+  const int64_t made = depthwise ? draw.between(1, 2) : (draw.channels() + groups - 1) / groups;
+  std::vector<int64_t> bottom = {draw.between(1, 3), seen * groups};
+  std::string settings;
+  const bool alike = draw.between(0, 2) > 0;
+  int64_t kernel = 0, stride = 0, dilation = 0, pad = 0;
+  for (int64_t axis = 0; axis < axes; ++axis) {
+    if (axis == 0 || !alike) {
+      kernel = axes > 2 ? draw.between(1, 3) : draw.one_of<int64_t>({1, 2, 3, 3, 3, 3, 5, 7});
+      stride = draw.one_of<int64_t>({1, 1, 1, 2, 3});
+      dilation = draw.one_of<int64_t>({1, 1, 1, 2});
+      pad = draw.coin() ? (kernel - 1) / 2 : draw.between(0, kernel);
+    }
+    const int64_t reach = (kernel - 1) * dilation + 1;
+    bottom.push_back(std::max<int64_t>(1, reach - 2 * pad) + draw.between(0, axes > 2 ? 4 : 12));
+    settings += concat(" kernel_size: ", kernel, " stride: ", stride, " dilation: ", dilation,
+                       " pad: ", pad);
+  }
+  return {
+      .layer = concat("layer { type: 'Convolution' convolution_param { num_output: ", made * groups,
+                      " group: ", groups, settings, " bias_term: ", draw.boolean(),
+                      " weight_filler { type: 'uniform' min: -0.5 max: 0.5 }"
+                      " bias_filler { type: 'uniform' min: -1 max: 1 } } }"),
+      .bottoms = {uniform(Shape(bottom))}};
+}
+
+LayerCase pooling(Draw& draw) {
+  std::vector<int64_t> bottom = {draw.between(1, 3), draw.channels()};
+  std::string settings;
+  if (draw.between(0, 5) == 0) {
+    settings = " global_pooling: true";
+    bottom.insert(bottom.end(), {draw.between(1, 12), draw.between(1, 12)});
+  } else {
+    for (const char* axis : {"_h", "_w"}) {
+      const int64_t kernel = draw.between(1, 5), pad = draw.between(0, kernel - 1);
+      bottom.push_back(std::max<int64_t>(1, kernel - 2 * pad) + draw.between(0, 14));
+      settings += concat(" kernel", axis, ": ", kernel, " stride", axis, ": ", draw.between(1, 3),
+                         " pad", axis, ": ", pad);
+    }
+  }
+  return {
+      .layer = concat("layer { type: 'Pooling' pooling_param { pool: ", draw.coin() ? "MAX" : "AVE",
+                      " round_mode: ", draw.coin() ? "CEIL" : "FLOOR",
+                      " avg_include_pad: ", draw.boolean(), settings, " } }"),
+      .bottoms = {uniform(Shape(bottom))}};
+}
+
+LayerCase inner_product(Draw& draw) {
+  const Shape bottom = draw.shape(draw.between(1, 4), 3000);
+  const int64_t rank = bottom.rank();
+  const int64_t axis = draw.between(0, rank - 1);
+  return {.layer = concat("layer { type: 'InnerProduct' inner_product_param { num_output: ",
+                          draw.between(1, 70), " axis: ", draw.coin() ? axis : axis - rank,
+                          " transpose: ", draw.boolean(), " bias_term: ", draw.boolean(),
+                          " weight_filler { type: 'uniform' min: -0.5 max: 0.5 }"
+                          " bias_filler { type: 'uniform' min: -1 max: 1 } } }"),
+          .bottoms = {uniform(bottom)}};
+}
+
+LayerCase lrn(Draw& draw) {
+  const bool across = draw.coin();
+  return {
+      .layer = concat("layer { type: 'LRN' lrn_param { local_size: ", 2 * draw.between(0, 4) + 1,
+                      " alpha: ", draw.number(0.1, 2),
+                      " beta: ", draw.one_of({0.5, 0.75, 1.0, 1.3}), " k: ", draw.one_of({1, 2}),
+                      " norm_region: ", across ? "ACROSS_CHANNELS" : "WITHIN_CHANNEL", " } }"),
+      .bottoms = {uniform(draw.shape(across ? draw.between(2, 5) : 4, 6000), -2, 2)}};
+}
+
+LayerCase softmax(Draw& draw) {
+  const Shape bottom = draw.shape(draw.between(1, 4), 6000);
+  const int64_t axis = draw.between(0, bottom.rank() - 1);
+  return {.layer = concat("layer { type: 'Softmax' softmax_param { axis: ",
+                          draw.coin() ? axis : axis - bottom.rank(), " } }"),
+          .bottoms = {uniform(bottom, -5, 5)}};
+}
+
+LayerCase scale(Draw& draw) {
+  const Shape bottom = draw.shape(draw.between(1, 4), 6000);
+  const int64_t axis = draw.between(0, bottom.rank() - 1);
+  const int64_t covered = draw.between(0, bottom.rank() - axis);
+  LayerCase result{.bottoms = {uniform(bottom)}};
+  std::string settings = concat("axis: ", axis, " bias_term: ", draw.boolean());
+  if (draw.coin()) {
+    std::vector<int64_t> sizes;
+    for (int64_t i = axis; i < axis + covered; ++i) sizes.push_back(bottom[i]);
+    result.bottoms.push_back(uniform(Shape(sizes)));
+  } else {
+    settings += concat(" num_axes: ", covered, " filler { type: 'uniform' min: -2 max: 2 }");
+  }
+  result.layer = concat("layer { type: 'Scale' scale_param { ", settings,
+                        " bias_filler { type: 'uniform' min: -1 max: 1 } } }");
+  return result;
+}
+
+LayerCase batch_norm(Draw& draw) {
+  // Enough values a channel that none of them has next to no variance.
+  std::vector<int64_t> bottom = {draw.between(8, 12), draw.channels()};
+  const int64_t spatial = draw.between(0, 3);
+  for (int64_t axis = 0; axis < spatial; ++axis) bottom.push_back(draw.between(1, 7));
+  const bool stored = draw.coin();
+  LayerCase result{
+      .layer = concat("layer { type: 'BatchNorm' batch_norm_param { use_global_stats: ",
+                      stored ? "true" : "false", " scale_bias: ", draw.boolean(),
+                      " moving_average_fraction: ", draw.number(0.1, 0.999),
+                      " eps: ", draw.one_of({1e-5, 1e-3}),
+                      " scale_filler { type: 'uniform' min: -2 max: 2 }"
+                      " bias_filler { type: 'uniform' min: -1 max: 1 } } }"),
+      .bottoms = {uniform(Shape(bottom), -2, 3)}};
+  if (stored) {
+    result.params.resize(2);
+    for (int64_t c = 0; c < bottom[1]; ++c) {
+      result.params[0].push_back(draw.number(-1, 1));
+      result.params[1].push_back(draw.number(0.5, 2));
+    }
+    result.params.push_back({draw.number(0.5, 2)});
+  }
+  return result;
+}
+
+struct Kind {
+  const char* type;
+  LayerCase (*draw)(Draw& draw);
+  Tolerance tolerance;
+};
+
+void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.type; }
+
+class EngineFuzz : public ::testing::TestWithParam<Kind> {};
+
+/// Engines that do not take the problem, which they have to say in the words for that.
+std::vector<std::string> refusing(const LayerCase& layer_case, const std::string& type) {
+  std::vector<std::string> names;
+  for (const EngineEntry* entry : Registry::instance().engines(type, DeviceType::cpu)) {
+    try {
+      LayerRun(layer_case, {.engine = entry->name});
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), testing::HasSubstr("refuses this problem"));
+      names.push_back(entry->name);
+    }
+  }
+  return names;
+}
+
+TEST_P(EngineFuzz, AgreesWithTheReference) {
+  const Kind& kind = GetParam();
+  const uint64_t seed = number_from("CREMA_FUZZ_SEED", 1);
+  const uint64_t problems = number_from("CREMA_FUZZ_PROBLEMS", 10);
+  std::cout << problems << " problems of " << kind.type << ", seed " << seed << "\n";
+  size_t ran = 0;
+  for (uint64_t i = 0; i < problems; ++i) {
+    Draw draw(seed, i);
+    const LayerCase layer_case = kind.draw(draw);
+    std::string bottoms;
+    for (const Input& input : layer_case.bottoms) bottoms += " " + input.shape.str();
+    const auto level = draw.one_of({SimdLevel::baseline, SimdLevel::avx2, simd_level()});
+    SCOPED_TRACE(concat("CREMA_FUZZ_SEED=", seed, ", problem ", i, ", bottoms", bottoms, ", ",
+                        to_string(level)));
+    const SimdLimit limit(std::min(level, simd_level()));
+    ran += check_engines(layer_case, kind.tolerance, refusing(layer_case, kind.type)).size() - 1;
+    if (HasFailure()) return;
+  }
+  if (problems > 0 && !Registry::instance().engines(kind.type, DeviceType::cpu).empty()) {
+    EXPECT_GT(ran, 0U) << "no engine but the reference took any problem";
+  }
+}
+
+// Sums of up to some thousand products of numbers below 1, in f32.
+constexpr Tolerance kSums{.absolute = 1e-4, .relative = 1e-4};
+const Kind kKinds[] = {
+    {"Convolution", convolution, kSums},
+    {"Pooling", pooling, {}},
+    {"InnerProduct", inner_product, kSums},
+    {"LRN", lrn, kSums},
+    {"Softmax", softmax, {}},
+    {"Scale", scale, kSums},
+    {"BatchNorm", batch_norm, kSums},
+};
+INSTANTIATE_TEST_SUITE_P(Layers, EngineFuzz, ::testing::ValuesIn(kKinds),
+                         [](const auto& param_info) { return param_info.param.type; });
+
+}  // namespace
+}  // namespace crema::test
