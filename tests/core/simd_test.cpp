@@ -34,6 +34,7 @@ int64_t target_of(SimdLevel level) {
   if (level == SimdLevel::avx512) return HWY_AVX3;
 #endif
   if (level >= SimdLevel::avx2) return HWY_AVX2;
+  if (hwy::SupportedTargets() & HWY_SSE4) return HWY_SSE4;
 #endif
   return HWY_STATIC_TARGET;
 }

@@ -31,9 +31,11 @@
 // needs HWY_ATTR behind its parameters. Templates are exported by a function of fixed type for each
 // case.
 //
-// The sets are what every processor of the architecture has (HWY_SCALAR on x86-64 up to Highway
-// 1.0.3, NEON on ARM), AVX2 and AVX-512. simd_level() and Highway choose alike, and SimdLimit
-// (backend/cpu/simd.hpp) holds for both. A build with CREMA_EMULATE_AVX512 has none for AVX-512.
+// The sets are what every processor of the architecture has (on x86-64 up to Highway 1.0.3 that is
+// HWY_SCALAR, one lane; so SSE4, which all but the oldest have, stands beside it; NEON on ARM),
+// AVX2 and AVX-512. SimdLevel::baseline is the best one below AVX2. simd_level() and Highway choose
+// alike, and SimdLimit (backend/cpu/simd.hpp) holds for both. A build with CREMA_EMULATE_AVX512 has
+// none for AVX-512.
 //
 // No include guard: highway.h defines its macros anew for each set.
 
@@ -41,8 +43,7 @@
 #define CREMA_BACKEND_CPU_HIGHWAY_TARGETS
 #include <hwy/detect_targets.h>
 
-// Sets between the baseline and AVX2, and those beyond AVX-512's first, cost time to compile and
-// binary for little.
+// SSSE3, and the sets beyond AVX-512's first, cost time to compile and binary for little.
 #ifdef HWY_AVX3_ZEN4
 #define CREMA_HWY_ZEN4 HWY_AVX3_ZEN4
 #else
@@ -59,9 +60,9 @@
 #define CREMA_HWY_AVX512 0
 #endif
 #undef HWY_DISABLED_TARGETS
-#define HWY_DISABLED_TARGETS                                                                \
-  (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL | CREMA_HWY_ZEN4 | CREMA_HWY_SPR | CREMA_HWY_AVX512 | \
-   HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
+#define HWY_DISABLED_TARGETS                                                               \
+  (HWY_SSSE3 | HWY_AVX3_DL | CREMA_HWY_ZEN4 | CREMA_HWY_SPR | CREMA_HWY_AVX512 | HWY_SVE | \
+   HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
 #endif  // CREMA_BACKEND_CPU_HIGHWAY_TARGETS
 
 #include <hwy/foreach_target.h>
