@@ -129,6 +129,27 @@ struct WideLanes {
     high = hn::MulAdd(a.high, b.high, high);
   }
   HWY_INLINE double total() const { return hn::GetLane(hn::SumOfLanes(DD(), hn::Add(low, high))); }
+  /// Rounded to f32.
+  HWY_INLINE hn::Vec<D> narrow() const {
+#if HWY_TARGET == HWY_SCALAR
+    return hn::DemoteTo(D(), low);
+#else
+    const hn::Half<D> half;
+    return hn::Combine(D(), hn::DemoteTo(half, high), hn::DemoteTo(half, low));
+#endif
+  }
+  /// to[i] = lane i.
+  HWY_INLINE void store_to(AllLanes, double* to) const {
+    hn::StoreU(low, DD(), to);
+#if HWY_TARGET != HWY_SCALAR
+    hn::StoreU(high, DD(), to + lanes_of(DD()));
+#endif
+  }
+  HWY_INLINE void store_to(FirstLanes lanes, double* to) const {
+    HWY_ALIGN double room[2 * hn::MaxLanes(DD())];
+    store_to(AllLanes{}, room);
+    std::memcpy(to, room, static_cast<size_t>(lanes.n) * sizeof(double));
+  }
   /// to[i] += lane i.
   HWY_INLINE void add_to(AllLanes, double* to) const {
     const DD dd;
@@ -140,8 +161,7 @@ struct WideLanes {
   }
   HWY_INLINE void add_to(FirstLanes lanes, double* to) const {
     HWY_ALIGN double room[2 * hn::MaxLanes(DD())];
-    hn::Store(low, DD(), room);
-    hn::Store(high, DD(), room + lanes_of(DD()));
+    store_to(AllLanes{}, room);
     for (int64_t i = 0; i < lanes.n; ++i) to[i] += room[i];
   }
 };
