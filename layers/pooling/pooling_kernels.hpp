@@ -35,21 +35,30 @@ struct PoolingPlan {
   int64_t outputs() const { return y.out * x.out * channels; }
 };
 
+/// Room for the rows between the input and the output of a plane.
+struct PoolingRows {
+  std::vector<float> values, phase_values;
+  std::vector<int32_t> cells, phase_cells;
+};
+
 /// One plane. `choice` may be null.
-template <class Choice>
-void max_pool_plane(const PoolingPlan& plan, const float* in, float* out, Choice* choice);
-template <class Choice>
-void max_unpool_plane(const PoolingPlan& plan, const float* dy, const Choice* choice, float* dx);
+void max_pool_plane(const PoolingPlan& plan, const float* in, float* out, uint8_t* choice);
+void max_pool_plane(const PoolingPlan& plan, const float* in, float* out, int32_t* choice);
+void max_unpool_plane(const PoolingPlan& plan, const float* dy, const uint8_t* choice, float* dx);
+void max_unpool_plane(const PoolingPlan& plan, const float* dy, const int32_t* choice, float* dx);
 void average_pool_plane(const PoolingPlan& plan, const float* in, float* out);
 void average_unpool_plane(const PoolingPlan& plan, const float* dy, float* dx);
 
 /// One row of outputs of an image of pixels; `in`, `out` and `choice` start where the image starts.
-template <class Choice>
-void max_pool_row(const PoolingPlan& plan, int64_t oy, const float* in, float* out, Choice* choice);
+void max_pool_row(const PoolingPlan& plan, int64_t oy, const float* in, float* out,
+                  uint8_t* choice);
+void max_pool_row(const PoolingPlan& plan, int64_t oy, const float* in, float* out,
+                  int32_t* choice);
 void average_pool_row(const PoolingPlan& plan, int64_t oy, const float* in, float* out);
 /// One row of inputs; each collects from the windows that hold it.
-template <class Choice>
-void max_unpool_row(const PoolingPlan& plan, int64_t iy, const float* dy, const Choice* choice,
+void max_unpool_row(const PoolingPlan& plan, int64_t iy, const float* dy, const uint8_t* choice,
+                    float* dx);
+void max_unpool_row(const PoolingPlan& plan, int64_t iy, const float* dy, const int32_t* choice,
                     float* dx);
 void average_unpool_row(const PoolingPlan& plan, int64_t iy, const float* dy, float* dx);
 

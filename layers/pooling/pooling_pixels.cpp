@@ -1,9 +1,13 @@
 // Pooling where a pixel's channels are neighbours: vectorized over the channels.
-#include "backend/cpu/simd.hpp"
-#include "backend/cpu/vec.hpp"
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "layers/pooling/pooling_pixels.cpp"
+#include "backend/cpu/highway.hpp"
+#include "layers/pooling/pooling_choice-inl.hpp"
 #include "layers/pooling/pooling_kernels.hpp"
 
+HWY_BEFORE_NAMESPACE();
 namespace crema {
+namespace HWY_NAMESPACE {
 namespace {
 
 /// One window, or for backward the windows that hold one input: `rows` x `columns` pixels.
@@ -19,51 +23,63 @@ struct MaxPool {
   float* out;
   Choice* choice;
 
-  template <int Lanes>
-  [[gnu::always_inline]] void strip(int64_t c) const {
-    Vec<float, Lanes> best = lanes<Lanes>(in + c);
-    Vec<int32_t, Lanes> chosen = Vec<int32_t, Lanes>{} + first_cell;
+  template <class D>
+  HWY_INLINE void strip(D d, int64_t c) const {
+    const hn::RebindToSigned<D> cells;
+    auto best = hn::LoadU(d, in + c);
+    auto chosen = hn::Set(cells, first_cell);
     for (int64_t y = 0; y < patch.rows; ++y) {
       const float* v = in + y * patch.row_step + c;
-      Vec<int32_t, Lanes> cell =
-          Vec<int32_t, Lanes>{} + (first_cell + static_cast<int32_t>(y) * kernel_w);
+      auto cell = hn::Set(cells, first_cell + static_cast<int32_t>(y) * kernel_w);
       for (int64_t x = 0; x < patch.columns; ++x, v += patch.column_step) {
-        const auto& value = lanes<Lanes>(v);
-        const auto wins = (value > best) | (value != value);  // NaN wins and stays
-        best = wins ? value : best;
+        const auto value = hn::LoadU(d, v);
+        const auto wins = wins_over(value, best);
+        best = hn::IfThenElse(wins, value, best);
         if constexpr (Keep) {
-          chosen = wins ? cell : chosen;
-          cell += 1;
+          chosen = hn::IfThenElse(hn::RebindMask(cells, wins), cell, chosen);
+          cell = hn::Add(cell, hn::Set(cells, 1));
         }
       }
     }
-    lanes<Lanes>(out + c) = best;
-    if constexpr (Keep) {
-      lanes<Lanes>(choice + c) = __builtin_convertvector(chosen, Vec<Choice, Lanes>);
-    }
+    hn::StoreU(best, d, out + c);
+    if constexpr (Keep) store_choice(cells, chosen, choice + c);
   }
 };
 
 template <class Choice, bool Keep>
-struct MaxPoolRow {
-  template <int Width>
-  [[gnu::always_inline]] static void run(const PoolingPlan* plan, int64_t oy, const float* in,
-                                         float* out, Choice* choice) {
-    const PoolingAxis &y = plan->y, &x = plan->x;
-    const int64_t iy = y.begin(oy), channels = plan->channels, row_step = x.size * channels;
-    for (int64_t ox = 0; ox < x.out; ++ox) {
-      const int64_t ix = x.begin(ox), to = (oy * x.out + ox) * channels;
-      const int64_t first_cell = (iy - y.start(oy)) * x.kernel + ix - x.start(ox);
-      cover<Width>(channels,
-                   MaxPool<Choice, Keep>{{y.end(oy) - iy, x.end(ox) - ix, row_step, channels},
-                                         in + iy * row_step + ix * channels,
-                                         static_cast<int32_t>(first_cell),
-                                         static_cast<int32_t>(x.kernel),
-                                         out + to,
-                                         Keep ? choice + to : nullptr});
-    }
+void pool_row_of(const PoolingPlan& plan, int64_t oy, const float* in, float* out, Choice* choice) {
+  const PoolingAxis &y = plan.y, &x = plan.x;
+  const int64_t iy = y.begin(oy), channels = plan.channels, row_step = x.size * channels;
+  for (int64_t ox = 0; ox < x.out; ++ox) {
+    const int64_t ix = x.begin(ox), to = (oy * x.out + ox) * channels;
+    const int64_t first_cell = (iy - y.start(oy)) * x.kernel + ix - x.start(ox);
+    cover(hn::ScalableTag<float>(), channels,
+          MaxPool<Choice, Keep>{{y.end(oy) - iy, x.end(ox) - ix, row_step, channels},
+                                in + iy * row_step + ix * channels,
+                                static_cast<int32_t>(first_cell),
+                                static_cast<int32_t>(x.kernel),
+                                out + to,
+                                Keep ? choice + to : nullptr});
   }
-};
+}
+
+template <class Choice>
+HWY_INLINE void pool_row(const PoolingPlan& plan, int64_t oy, const float* in, float* out,
+                         Choice* choice) {
+  if (choice) {
+    pool_row_of<Choice, true>(plan, oy, in, out, choice);
+  } else {
+    pool_row_of<Choice, false>(plan, oy, in, out, choice);
+  }
+}
+void max_pool_row_u8(const PoolingPlan& plan, int64_t oy, const float* in, float* out,
+                     uint8_t* choice) {
+  pool_row(plan, oy, in, out, choice);
+}
+void max_pool_row_i32(const PoolingPlan& plan, int64_t oy, const float* in, float* out,
+                      int32_t* choice) {
+  pool_row(plan, oy, in, out, choice);
+}
 
 struct AveragePool {
   Patch patch;
@@ -71,32 +87,31 @@ struct AveragePool {
   float share;
   float* out;
 
-  template <int Lanes>
-  [[gnu::always_inline]] void strip(int64_t c) const {
-    Vec<float, Lanes> sum = {};
+  template <class D>
+  HWY_INLINE void strip(D d, int64_t c) const {
+    auto sum = hn::Zero(d);
     for (int64_t y = 0; y < patch.rows; ++y) {
       const float* v = in + y * patch.row_step + c;
-      for (int64_t x = 0; x < patch.columns; ++x, v += patch.column_step) sum += lanes<Lanes>(v);
+      for (int64_t x = 0; x < patch.columns; ++x, v += patch.column_step) {
+        sum = hn::Add(sum, hn::LoadU(d, v));
+      }
     }
-    lanes<Lanes>(out + c) = sum * share;
+    hn::StoreU(hn::Mul(sum, hn::Set(d, share)), d, out + c);
   }
 };
 
-struct AveragePoolRow {
-  template <int Width>
-  [[gnu::always_inline]] static void run(const PoolingPlan* plan, int64_t oy, const float* in,
-                                         float* out) {
-    const PoolingAxis &y = plan->y, &x = plan->x;
-    const int64_t iy = y.begin(oy), channels = plan->channels, row_step = x.size * channels;
-    for (int64_t ox = 0; ox < x.out; ++ox) {
-      const int64_t ix = x.begin(ox);
-      cover<Width>(channels, AveragePool{{y.end(oy) - iy, x.end(ox) - ix, row_step, channels},
-                                         in + iy * row_step + ix * channels,
-                                         plan->share_y[oy] * plan->share_x[ox],
-                                         out + (oy * x.out + ox) * channels});
-    }
+void average_pool_row(const PoolingPlan& plan, int64_t oy, const float* in, float* out) {
+  const PoolingAxis &y = plan.y, &x = plan.x;
+  const int64_t iy = y.begin(oy), channels = plan.channels, row_step = x.size * channels;
+  for (int64_t ox = 0; ox < x.out; ++ox) {
+    const int64_t ix = x.begin(ox);
+    cover(hn::ScalableTag<float>(), channels,
+          AveragePool{{y.end(oy) - iy, x.end(ox) - ix, row_step, channels},
+                      in + iy * row_step + ix * channels,
+                      plan.share_y[oy] * plan.share_x[ox],
+                      out + (oy * x.out + ox) * channels});
   }
-};
+}
 
 template <class Choice>
 struct MaxUnpool {
@@ -107,49 +122,53 @@ struct MaxUnpool {
   int32_t first_cell, cell_down, cell_right;
   float* dx;
 
-  template <int Lanes>
-  [[gnu::always_inline]] void strip(int64_t c) const {
-    Vec<float, Lanes> sum = {};
-    const Vec<float, Lanes> zero = {};
+  template <class D>
+  HWY_INLINE void strip(D d, int64_t c) const {
+    const hn::RebindToSigned<D> cells;
+    auto sum = hn::Zero(d);
     for (int64_t y = 0; y < patch.rows; ++y) {
-      const float* d = dy + y * patch.row_step + c;
+      const float* v = dy + y * patch.row_step + c;
       const Choice* k = choice + y * patch.row_step + c;
       int32_t cell = first_cell - static_cast<int32_t>(y) * cell_down;
       for (int64_t x = 0; x < patch.columns; ++x) {
-        Vec<int32_t, Lanes> chosen;
-        compare_equal<Lanes>(k, cell, chosen);
-        sum += chosen ? lanes<Lanes>(d) : zero;
-        d += patch.column_step;
+        const auto chosen = hn::Eq(load_choice(cells, k), hn::Set(cells, cell));
+        sum = hn::Add(sum, hn::IfThenElseZero(hn::RebindMask(d, chosen), hn::LoadU(d, v)));
+        v += patch.column_step;
         k += patch.column_step;
         cell -= cell_right;
       }
     }
-    lanes<Lanes>(dx + c) = sum;
+    hn::StoreU(sum, d, dx + c);
   }
 };
 
 template <class Choice>
-struct MaxUnpoolRow {
-  template <int Width>
-  [[gnu::always_inline]] static void run(const PoolingPlan* plan, int64_t iy, const float* dy,
-                                         const Choice* choice, float* dx) {
-    const PoolingAxis &y = plan->y, &x = plan->x;
-    const int64_t channels = plan->channels;
-    const int64_t oy = y.first_cover(iy), rows = y.last_cover(iy) - oy;
-    for (int64_t ix = 0; ix < x.size; ++ix) {
-      const int64_t ox = plan->first_cover[ix], from = (oy * x.out + ox) * channels;
-      const int64_t first_cell = (iy - y.start(oy)) * x.kernel + ix - x.start(ox);
-      cover<Width>(channels,
-                   MaxUnpool<Choice>{{rows, plan->last_cover[ix] - ox, x.out * channels, channels},
-                                     dy + from,
-                                     choice + from,
-                                     static_cast<int32_t>(first_cell),
-                                     static_cast<int32_t>(y.stride * x.kernel),
-                                     static_cast<int32_t>(x.stride),
-                                     dx + (iy * x.size + ix) * channels});
-    }
+HWY_INLINE void unpool_row(const PoolingPlan& plan, int64_t iy, const float* dy,
+                           const Choice* choice, float* dx) {
+  const PoolingAxis &y = plan.y, &x = plan.x;
+  const int64_t channels = plan.channels;
+  const int64_t oy = y.first_cover(iy), rows = y.last_cover(iy) - oy;
+  for (int64_t ix = 0; ix < x.size; ++ix) {
+    const int64_t ox = plan.first_cover[ix], from = (oy * x.out + ox) * channels;
+    const int64_t first_cell = (iy - y.start(oy)) * x.kernel + ix - x.start(ox);
+    cover(hn::ScalableTag<float>(), channels,
+          MaxUnpool<Choice>{{rows, plan.last_cover[ix] - ox, x.out * channels, channels},
+                            dy + from,
+                            choice + from,
+                            static_cast<int32_t>(first_cell),
+                            static_cast<int32_t>(y.stride * x.kernel),
+                            static_cast<int32_t>(x.stride),
+                            dx + (iy * x.size + ix) * channels});
   }
-};
+}
+void max_unpool_row_u8(const PoolingPlan& plan, int64_t iy, const float* dy, const uint8_t* choice,
+                       float* dx) {
+  unpool_row(plan, iy, dy, choice, dx);
+}
+void max_unpool_row_i32(const PoolingPlan& plan, int64_t iy, const float* dy, const int32_t* choice,
+                        float* dx) {
+  unpool_row(plan, iy, dy, choice, dx);
+}
 
 struct AverageUnpool {
   Patch patch;  // of windows
@@ -157,67 +176,71 @@ struct AverageUnpool {
   const float *share_y, *share_x;  // of the first window
   float* dx;
 
-  template <int Lanes>
-  [[gnu::always_inline]] void strip(int64_t c) const {
-    Vec<float, Lanes> sum = {};
+  template <class D>
+  HWY_INLINE void strip(D d, int64_t c) const {
+    auto sum = hn::Zero(d);
     for (int64_t y = 0; y < patch.rows; ++y) {
-      const float* d = dy + y * patch.row_step + c;
-      for (int64_t x = 0; x < patch.columns; ++x, d += patch.column_step) {
-        sum += lanes<Lanes>(d) * (share_y[y] * share_x[x]);
+      const float* v = dy + y * patch.row_step + c;
+      for (int64_t x = 0; x < patch.columns; ++x, v += patch.column_step) {
+        sum = hn::MulAdd(hn::LoadU(d, v), hn::Set(d, share_y[y] * share_x[x]), sum);
       }
     }
-    lanes<Lanes>(dx + c) = sum;
+    hn::StoreU(sum, d, dx + c);
   }
 };
-
-struct AverageUnpoolRow {
-  template <int Width>
-  [[gnu::always_inline]] static void run(const PoolingPlan* plan, int64_t iy, const float* dy,
-                                         float* dx) {
-    const PoolingAxis &y = plan->y, &x = plan->x;
-    const int64_t channels = plan->channels;
-    const int64_t oy = y.first_cover(iy), rows = y.last_cover(iy) - oy;
-    for (int64_t ix = 0; ix < x.size; ++ix) {
-      const int64_t ox = plan->first_cover[ix];
-      cover<Width>(channels,
-                   AverageUnpool{{rows, plan->last_cover[ix] - ox, x.out * channels, channels},
-                                 dy + (oy * x.out + ox) * channels,
-                                 plan->share_y.data() + oy,
-                                 plan->share_x.data() + ox,
-                                 dx + (iy * x.size + ix) * channels});
-    }
-  }
-};
-
-}  // namespace
-
-template <class Choice>
-void max_pool_row(const PoolingPlan& plan, int64_t oy, const float* in, float* out,
-                  Choice* choice) {
-  if (choice) {
-    vectorized_by_width<MaxPoolRow<Choice, true>>(&plan, oy, in, out, choice);
-  } else {
-    vectorized_by_width<MaxPoolRow<Choice, false>>(&plan, oy, in, out, choice);
-  }
-}
-
-template <class Choice>
-void max_unpool_row(const PoolingPlan& plan, int64_t iy, const float* dy, const Choice* choice,
-                    float* dx) {
-  vectorized_by_width<MaxUnpoolRow<Choice>>(&plan, iy, dy, choice, dx);
-}
-
-void average_pool_row(const PoolingPlan& plan, int64_t oy, const float* in, float* out) {
-  vectorized_by_width<AveragePoolRow>(&plan, oy, in, out);
-}
 
 void average_unpool_row(const PoolingPlan& plan, int64_t iy, const float* dy, float* dx) {
-  vectorized_by_width<AverageUnpoolRow>(&plan, iy, dy, dx);
+  const PoolingAxis &y = plan.y, &x = plan.x;
+  const int64_t channels = plan.channels;
+  const int64_t oy = y.first_cover(iy), rows = y.last_cover(iy) - oy;
+  for (int64_t ix = 0; ix < x.size; ++ix) {
+    const int64_t ox = plan.first_cover[ix];
+    cover(hn::ScalableTag<float>(), channels,
+          AverageUnpool{{rows, plan.last_cover[ix] - ox, x.out * channels, channels},
+                        dy + (oy * x.out + ox) * channels,
+                        plan.share_y.data() + oy,
+                        plan.share_x.data() + ox,
+                        dx + (iy * x.size + ix) * channels});
+  }
 }
 
-template void max_pool_row(const PoolingPlan&, int64_t, const float*, float*, uint8_t*);
-template void max_pool_row(const PoolingPlan&, int64_t, const float*, float*, int32_t*);
-template void max_unpool_row(const PoolingPlan&, int64_t, const float*, const uint8_t*, float*);
-template void max_unpool_row(const PoolingPlan&, int64_t, const float*, const int32_t*, float*);
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace crema
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace crema {
+
+HWY_EXPORT(max_pool_row_u8);
+HWY_EXPORT(max_pool_row_i32);
+HWY_EXPORT(max_unpool_row_u8);
+HWY_EXPORT(max_unpool_row_i32);
+HWY_EXPORT(average_pool_row);
+HWY_EXPORT(average_unpool_row);
+
+void max_pool_row(const PoolingPlan& plan, int64_t oy, const float* in, float* out,
+                  uint8_t* choice) {
+  HWY_DYNAMIC_DISPATCH(max_pool_row_u8)(plan, oy, in, out, choice);
+}
+void max_pool_row(const PoolingPlan& plan, int64_t oy, const float* in, float* out,
+                  int32_t* choice) {
+  HWY_DYNAMIC_DISPATCH(max_pool_row_i32)(plan, oy, in, out, choice);
+}
+void max_unpool_row(const PoolingPlan& plan, int64_t iy, const float* dy, const uint8_t* choice,
+                    float* dx) {
+  HWY_DYNAMIC_DISPATCH(max_unpool_row_u8)(plan, iy, dy, choice, dx);
+}
+void max_unpool_row(const PoolingPlan& plan, int64_t iy, const float* dy, const int32_t* choice,
+                    float* dx) {
+  HWY_DYNAMIC_DISPATCH(max_unpool_row_i32)(plan, iy, dy, choice, dx);
+}
+void average_pool_row(const PoolingPlan& plan, int64_t oy, const float* in, float* out) {
+  HWY_DYNAMIC_DISPATCH(average_pool_row)(plan, oy, in, out);
+}
+void average_unpool_row(const PoolingPlan& plan, int64_t iy, const float* dy, float* dx) {
+  HWY_DYNAMIC_DISPATCH(average_unpool_row)(plan, iy, dy, dx);
+}
 
 }  // namespace crema
+#endif

@@ -1,34 +1,19 @@
 // Pooling of one contiguous channel. Windows are first combined down their columns, then along the
 // row, each vectorized along the row. For a stride s above 1 the row is taken apart in between:
 // phase p holds its columns p, p + s, p + 2 s, ..., so that one cell of neighbouring windows is
-// again a run of neighbours.
+// again a run of neighbours. The gradient of averages goes the same way back.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "layers/pooling/pooling_planes.cpp"
 #include <vector>
 
-#include "backend/cpu/simd.hpp"
-#include "backend/cpu/vec.hpp"
+#include "backend/cpu/highway.hpp"
+#include "layers/pooling/pooling_choice-inl.hpp"
 #include "layers/pooling/pooling_kernels.hpp"
 
+HWY_BEFORE_NAMESPACE();
 namespace crema {
+namespace HWY_NAMESPACE {
 namespace {
-
-/// Room for the rows between input and output; each thread keeps its own.
-struct Rows {
-  std::vector<float> values, phase_values;
-  std::vector<int32_t> cells, phase_cells;
-};
-
-Rows& rows_of_thread(const PoolingPlan& plan) {
-  thread_local Rows rows;
-  const PoolingAxis& x = plan.x;
-  // Also as wide as the padded input, and as the phases, each rounded up.
-  const auto width =
-      static_cast<size_t>(std::max(x.size, (x.out - 1) * x.stride + x.kernel) + x.stride);
-  if (rows.values.size() < width) {
-    for (auto* row : {&rows.values, &rows.phase_values}) row->resize(width);
-    for (auto* row : {&rows.cells, &rows.phase_cells}) row->resize(width);
-  }
-  return rows;
-}
 
 /// The runs that inner windows are made of: cell kx of window o, counted from the first inner one,
 /// is at row[kx % stride * length + kx / stride + o].
@@ -37,24 +22,32 @@ struct Phases {
   const T* row;
   int64_t stride, length;
 
-  [[gnu::always_inline]] const T* run(int64_t kx) const {
-    return row + kx % stride * length + kx / stride;
+  HWY_INLINE const T* run(int64_t kx) const { return row + kx % stride * length + kx / stride; }
+};
+
+/// Every second element.
+template <class T>
+struct Halves {
+  const T* from;
+  T *even, *odd;
+
+  template <class D>
+  HWY_INLINE void strip(D d, int64_t i) const {
+    hn::Vec<D> first, second;
+    hn::LoadInterleaved2(d, from + 2 * i, first, second);
+    hn::StoreU(first, d, even + i);
+    hn::StoreU(second, d, odd + i);
   }
 };
 
 /// `from` has `width` elements; `room` is for the phases.
 template <class T>
-[[gnu::always_inline]] inline Phases<T> phases_of(const T* from, int64_t width, int64_t stride,
-                                                  T* room) {
+HWY_INLINE Phases<T> phases_of(const T* from, int64_t width, int64_t stride, T* room) {
   if (stride == 1) return {from, 1, width};
   const int64_t length = (width + stride - 1) / stride;
   if (stride == 2) {
     const int64_t pairs = width / 2;
-#pragma omp simd
-    for (int64_t i = 0; i < pairs; ++i) {
-      room[i] = from[2 * i];
-      room[length + i] = from[2 * i + 1];
-    }
+    cover(hn::ScalableTag<T>(), pairs, Halves<T>{from, room, room + length});
     if (width % 2 != 0) room[pairs] = from[width - 1];
   } else {
     for (int64_t i = 0; i < width; ++i) room[i % stride * length + i / stride] = from[i];
@@ -71,20 +64,22 @@ struct MaxDown {
   float* values;
   int32_t* cells;
 
-  template <int Lanes>
-  [[gnu::always_inline]] void strip(int64_t i) const {
-    Vec<float, Lanes> best = lanes<Lanes>(in + i);
-    Vec<int32_t, Lanes> cell = Vec<int32_t, Lanes>{} + first_cell, chosen = cell;
+  template <class D>
+  HWY_INLINE void strip(D d, int64_t i) const {
+    const hn::RebindToSigned<D> di;
+    auto best = hn::LoadU(d, in + i);
+    auto chosen = hn::Set(di, first_cell);
     for (int64_t y = 1; y < rows; ++y) {
-      const float* v = in + y * row_step + i;
-      cell += kernel_w;
-      const auto& value = lanes<Lanes>(v);
-      const auto wins = (value > best) | (value != value);  // NaN wins and stays
-      best = wins ? value : best;
-      if constexpr (Keep) chosen = wins ? cell : chosen;
+      const auto value = hn::LoadU(d, in + y * row_step + i);
+      const auto wins = wins_over(value, best);
+      best = hn::IfThenElse(wins, value, best);
+      if constexpr (Keep) {
+        const auto cell = hn::Set(di, first_cell + static_cast<int32_t>(y) * kernel_w);
+        chosen = hn::IfThenElse(hn::RebindMask(di, wins), cell, chosen);
+      }
     }
-    lanes<Lanes>(values + i) = best;
-    if constexpr (Keep) lanes<Lanes>(cells + i) = chosen;
+    hn::StoreU(best, d, values + i);
+    if constexpr (Keep) hn::StoreU(chosen, di, cells + i);
   }
 };
 
@@ -97,32 +92,30 @@ struct MaxAlong {
   float* out;
   Choice* choice;
 
-  template <int Lanes>
-  [[gnu::always_inline]] void strip(int64_t o) const {
-    Vec<float, Lanes> best = lanes<Lanes>(values.run(0) + o);
-    Vec<int32_t, Lanes> chosen = {};
-    if constexpr (Keep) chosen = lanes<Lanes>(cells.run(0) + o);
+  template <class D>
+  HWY_INLINE void strip(D d, int64_t o) const {
+    const hn::RebindToSigned<D> di;
+    auto best = hn::LoadU(d, values.run(0) + o);
+    auto chosen = hn::Zero(di);
+    if constexpr (Keep) chosen = hn::LoadU(di, cells.run(0) + o);
     for (int64_t kx = 1; kx < kernel; ++kx) {
-      const float* v = values.run(kx) + o;
-      const auto& value = lanes<Lanes>(v);
-      const auto wins = (value > best) | (value != value);  // NaN wins and stays
-      best = wins ? value : best;
+      const auto value = hn::LoadU(d, values.run(kx) + o);
+      const auto wins = wins_over(value, best);
+      best = hn::IfThenElse(wins, value, best);
       if constexpr (Keep) {
-        const auto cell = lanes<Lanes>(cells.run(kx) + o) + static_cast<int32_t>(kx);
-        chosen = wins ? cell : chosen;
+        const auto cell =
+            hn::Add(hn::LoadU(di, cells.run(kx) + o), hn::Set(di, static_cast<int32_t>(kx)));
+        chosen = hn::IfThenElse(hn::RebindMask(di, wins), cell, chosen);
       }
     }
-    lanes<Lanes>(out + o) = best;
-    if constexpr (Keep) {
-      lanes<Lanes>(choice + o) = __builtin_convertvector(chosen, Vec<Choice, Lanes>);
-    }
+    hn::StoreU(best, d, out + o);
+    if constexpr (Keep) store_choice(di, chosen, choice + o);
   }
 };
 
 /// A window at the border, cell by cell. Returns the choice.
-[[gnu::always_inline]] inline int64_t max_of_window(const PoolingAxis& y, const PoolingAxis& x,
-                                                    int64_t oy, int64_t ox, const float* in,
-                                                    float& best) {
+inline int64_t max_of_window(const PoolingAxis& y, const PoolingAxis& x, int64_t oy, int64_t ox,
+                             const float* in, float& best) {
   int64_t cell = -1;
   for (int64_t iy = y.begin(oy); iy < y.end(oy); ++iy) {
     for (int64_t ix = x.begin(ox); ix < x.end(ox); ++ix) {
@@ -136,50 +129,67 @@ struct MaxAlong {
 }
 
 template <class Choice, bool Keep>
-struct MaxPoolPlane {
-  template <int Width>
-  [[gnu::always_inline]] static void run(const PoolingPlan* plan, Rows* rows, const float* in,
-                                         float* out, Choice* choice) {
-    const PoolingAxis &y = plan->y, &x = plan->x;
-    const int64_t inner = x.first_inner(), inner_end = x.last_inner();
-    const int64_t width = (inner_end - inner - 1) * x.stride + x.kernel;
-    float* values = rows->values.data();
-    int32_t* cells = rows->cells.data();
-    for (int64_t oy = 0; oy < y.out; ++oy) {
-      float* to = out + oy * x.out;
-      Choice* kept = Keep ? choice + oy * x.out : nullptr;
-      if (inner < inner_end) {
-        const int64_t iy = y.begin(oy);
-        const auto first_cell = static_cast<int32_t>((iy - y.start(oy)) * x.kernel);
-        const float* from = in + iy * x.size + x.start(inner);
-        cover<Width>(width, MaxDown<Keep>{from, y.end(oy) - iy, x.size, first_cell,
-                                          static_cast<int32_t>(x.kernel), values, cells});
-        const auto value_runs = phases_of(values, width, x.stride, rows->phase_values.data());
-        const auto cell_runs =
-            Keep ? phases_of(cells, width, x.stride, rows->phase_cells.data()) : Phases<int32_t>{};
-        cover<Width>(inner_end - inner,
-                     MaxAlong<Choice, Keep>{value_runs, cell_runs, x.kernel, to + inner,
-                                            Keep ? kept + inner : nullptr});
-      }
-      for (int64_t ox = 0; ox < x.out; ++ox) {
-        if (ox >= inner && ox < inner_end) continue;
-        const int64_t cell = max_of_window(y, x, oy, ox, in, to[ox]);
-        if constexpr (Keep) kept[ox] = static_cast<Choice>(cell);
-      }
+void pool_plane_of(const PoolingPlan& plan, PoolingRows& rows, const float* in, float* out,
+                   Choice* choice) {
+  const PoolingAxis &y = plan.y, &x = plan.x;
+  const hn::ScalableTag<float> d;
+  const int64_t inner = x.first_inner(), inner_end = x.last_inner();
+  const int64_t width = (inner_end - inner - 1) * x.stride + x.kernel;
+  float* values = rows.values.data();
+  int32_t* cells = rows.cells.data();
+  for (int64_t oy = 0; oy < y.out; ++oy) {
+    float* to = out + oy * x.out;
+    Choice* kept = Keep ? choice + oy * x.out : nullptr;
+    if (inner < inner_end) {
+      const int64_t iy = y.begin(oy);
+      const auto first_cell = static_cast<int32_t>((iy - y.start(oy)) * x.kernel);
+      const float* from = in + iy * x.size + x.start(inner);
+      cover(d, width,
+            MaxDown<Keep>{from, y.end(oy) - iy, x.size, first_cell, static_cast<int32_t>(x.kernel),
+                          values, cells});
+      const auto value_runs = phases_of(values, width, x.stride, rows.phase_values.data());
+      const auto cell_runs =
+          Keep ? phases_of(cells, width, x.stride, rows.phase_cells.data()) : Phases<int32_t>{};
+      cover(d, inner_end - inner,
+            MaxAlong<Choice, Keep>{value_runs, cell_runs, x.kernel, to + inner,
+                                   Keep ? kept + inner : nullptr});
+    }
+    for (int64_t ox = 0; ox < x.out; ++ox) {
+      if (ox >= inner && ox < inner_end) continue;
+      const int64_t cell = max_of_window(y, x, oy, ox, in, to[ox]);
+      if constexpr (Keep) kept[ox] = static_cast<Choice>(cell);
     }
   }
-};
+}
+
+template <class Choice>
+HWY_INLINE void pool_plane(const PoolingPlan& plan, PoolingRows& rows, const float* in, float* out,
+                           Choice* choice) {
+  if (choice) {
+    pool_plane_of<Choice, true>(plan, rows, in, out, choice);
+  } else {
+    pool_plane_of<Choice, false>(plan, rows, in, out, choice);
+  }
+}
+void max_pool_plane_u8(const PoolingPlan& plan, PoolingRows& rows, const float* in, float* out,
+                       uint8_t* choice) {
+  pool_plane(plan, rows, in, out, choice);
+}
+void max_pool_plane_i32(const PoolingPlan& plan, PoolingRows& rows, const float* in, float* out,
+                        int32_t* choice) {
+  pool_plane(plan, rows, in, out, choice);
+}
 
 struct SumDown {
   const float* in;
   int64_t rows, row_step;
   float* sums;
 
-  template <int Lanes>
-  [[gnu::always_inline]] void strip(int64_t i) const {
-    Vec<float, Lanes> sum = lanes<Lanes>(in + i);
-    for (int64_t y = 1; y < rows; ++y) sum += lanes<Lanes>(in + y * row_step + i);
-    lanes<Lanes>(sums + i) = sum;
+  template <class D>
+  HWY_INLINE void strip(D d, int64_t i) const {
+    auto sum = hn::LoadU(d, in + i);
+    for (int64_t y = 1; y < rows; ++y) sum = hn::Add(sum, hn::LoadU(d, in + y * row_step + i));
+    hn::StoreU(sum, d, sums + i);
   }
 };
 
@@ -190,61 +200,140 @@ struct SumAlong {
   const float* share_x;
   float* out;
 
-  template <int Lanes>
-  [[gnu::always_inline]] void strip(int64_t o) const {
-    Vec<float, Lanes> sum = lanes<Lanes>(sums.run(0) + o);
-    for (int64_t kx = 1; kx < kernel; ++kx) sum += lanes<Lanes>(sums.run(kx) + o);
-    lanes<Lanes>(out + o) = sum * (lanes<Lanes>(share_x + o) * share_y);
+  template <class D>
+  HWY_INLINE void strip(D d, int64_t o) const {
+    auto sum = hn::LoadU(d, sums.run(0) + o);
+    for (int64_t kx = 1; kx < kernel; ++kx) sum = hn::Add(sum, hn::LoadU(d, sums.run(kx) + o));
+    const auto share = hn::Mul(hn::LoadU(d, share_x + o), hn::Set(d, share_y));
+    hn::StoreU(hn::Mul(sum, share), d, out + o);
   }
 };
 
-struct AveragePoolPlane {
-  template <int Width>
-  [[gnu::always_inline]] static void run(const PoolingPlan* plan, Rows* rows, const float* in,
-                                         float* out) {
-    const PoolingAxis &y = plan->y, &x = plan->x;
-    // Sums of the padded row; those in the padding stay 0.
-    float* sums = rows->values.data();
-    const int64_t width = (x.out - 1) * x.stride + x.kernel;
-    const int64_t columns = std::min(x.size, width - x.pad);
-    std::fill_n(sums, width, 0.0F);
-    for (int64_t oy = 0; oy < y.out; ++oy) {
-      const int64_t iy = y.begin(oy);
-      cover<Width>(columns, SumDown{in + iy * x.size, y.end(oy) - iy, x.size, sums + x.pad});
-      const auto runs = phases_of(sums, width, x.stride, rows->phase_values.data());
-      cover<Width>(x.out, SumAlong{runs, x.kernel, plan->share_y[static_cast<size_t>(oy)],
-                                   plan->share_x.data(), out + oy * x.out});
-    }
-  }
-};
-
-[[gnu::always_inline]] inline void average_unpool(const PoolingPlan* plan, Rows* rows,
-                                                  const float* dy, float* dx) {
-  const PoolingAxis &y = plan->y, &x = plan->x;
-  const float *share_y = plan->share_y.data(), *share_x = plan->share_x.data();
-  float *spread = rows->values.data(), *shares = rows->phase_values.data();
+void average_pool_plane(const PoolingPlan& plan, PoolingRows& rows, const float* in, float* out) {
+  const PoolingAxis &y = plan.y, &x = plan.x;
+  const hn::ScalableTag<float> d;
+  // Sums of the padded row; those in the padding stay 0.
+  float* sums = rows.values.data();
   const int64_t width = (x.out - 1) * x.stride + x.kernel;
   const int64_t columns = std::min(x.size, width - x.pad);
+  std::fill_n(sums, width, 0.0F);
+  for (int64_t oy = 0; oy < y.out; ++oy) {
+    const int64_t iy = y.begin(oy);
+    cover(d, columns, SumDown{in + iy * x.size, y.end(oy) - iy, x.size, sums + x.pad});
+    const auto runs = phases_of(sums, width, x.stride, rows.phase_values.data());
+    cover(d, x.out,
+          SumAlong{runs, x.kernel, plan.share_y[oy], plan.share_x.data(), out + oy * x.out});
+  }
+}
+
+/// What each window of a row of windows gives one of its cells, added up over `rows` rows of
+/// windows.
+struct SharesDown {
+  const float* dy;       // the first row
+  const float* share_y;  // of the first row
+  int64_t rows, row_step;
+  const float* share_x;
+  float* shares;
+
+  template <class D>
+  HWY_INLINE void strip(D d, int64_t o) const {
+    auto sum = hn::Zero(d);
+    for (int64_t y = 0; y < rows; ++y) {
+      sum = hn::MulAdd(hn::LoadU(d, dy + y * row_step + o), hn::Set(d, share_y[y]), sum);
+    }
+    hn::StoreU(hn::Mul(sum, hn::LoadU(d, share_x + o)), d, shares + o);
+  }
+};
+
+/// One phase of a row of inputs: each sums the shares of the `windows` windows that hold it.
+struct SharesAlong {
+  const float* shares;  // of the last window that holds the first input
+  int64_t windows;
+  float* phase;
+
+  template <class D>
+  HWY_INLINE void strip(D d, int64_t i) const {
+    auto sum = hn::Zero(d);
+    for (int64_t o = 0; o < windows; ++o) sum = hn::Add(sum, hn::LoadU(d, shares + i - o));
+    hn::StoreU(sum, d, phase + i);
+  }
+};
+
+void average_unpool_plane(const PoolingPlan& plan, PoolingRows& rows, const float* dy, float* dx) {
+  const PoolingAxis &y = plan.y, &x = plan.x;
+  const hn::ScalableTag<float> d;
+  // In front of the first window and behind the last one are as many zeros as an input's windows.
+  const int64_t most = (x.kernel + x.stride - 1) / x.stride;
+  float *shares = rows.phase_values.data() + most, *spread = rows.values.data();
+  std::fill_n(shares - most, most + x.out + most, 0.0F);
+  const int64_t columns = std::min(x.size, (x.out - 1) * x.stride + x.kernel - x.pad);
   for (int64_t iy = 0; iy < y.size; ++iy) {
-    std::fill_n(shares, x.out, 0.0F);
-    for (int64_t oy = y.first_cover(iy); oy < y.last_cover(iy); ++oy) {
-      const float* d = dy + oy * x.out;
-#pragma omp simd
-      for (int64_t o = 0; o < x.out; ++o) shares[o] += d[o] * (share_y[oy] * share_x[o]);
-    }
-    std::fill_n(spread, width, 0.0F);
-    for (int64_t kx = 0; kx < x.kernel; ++kx) {
-      float* to = spread + kx;
-      if (x.stride == 1) {
-#pragma omp simd
-        for (int64_t o = 0; o < x.out; ++o) to[o] += shares[o];
-      } else {
-        for (int64_t o = 0; o < x.out; ++o) to[o * x.stride] += shares[o];
-      }
-    }
+    const int64_t oy = y.first_cover(iy);
+    cover(d, x.out,
+          SharesDown{dy + oy * x.out, plan.share_y.data() + oy, y.last_cover(iy) - oy, x.out,
+                     plan.share_x.data(), shares});
     float* to = dx + iy * x.size;
-    std::copy_n(spread + x.pad, columns, to);
+    for (int64_t phase = 0; phase < x.stride; ++phase) {
+      // The inputs first, first + stride, ... are cells phase, phase + stride, ... of their
+      // windows.
+      const int64_t first =
+          phase < x.pad % x.stride ? phase + x.stride - x.pad % x.stride : phase - x.pad % x.stride;
+      if (first >= columns) continue;
+      const int64_t count = (columns - first + x.stride - 1) / x.stride;
+      const int64_t windows = phase < x.kernel ? (x.kernel - phase + x.stride - 1) / x.stride : 0;
+      const SharesAlong along{shares + (first + x.pad) / x.stride, windows,
+                              x.stride == 1 ? to : spread};
+      cover(d, count, along);
+      if (x.stride == 1) continue;
+      for (int64_t i = 0; i < count; ++i) to[first + i * x.stride] = spread[i];
+    }
     std::fill(to + columns, to + x.size, 0.0F);
+  }
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace crema
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace crema {
+namespace {
+
+/// Each thread keeps its own.
+PoolingRows& rows_of_thread(const PoolingPlan& plan) {
+  thread_local PoolingRows rows;
+  const PoolingAxis& x = plan.x;
+  // As wide as the padded input, as the phases, each rounded up, and as shares between their zeros.
+  const int64_t padded = std::max(x.size, (x.out - 1) * x.stride + x.kernel) + x.stride;
+  const auto width = static_cast<size_t>(std::max(padded, x.out + 2 * x.kernel));
+  if (rows.values.size() < width) {
+    for (auto* row : {&rows.values, &rows.phase_values}) row->resize(width);
+    for (auto* row : {&rows.cells, &rows.phase_cells}) row->resize(width);
+  }
+  return rows;
+}
+
+HWY_EXPORT(max_pool_plane_u8);
+HWY_EXPORT(max_pool_plane_i32);
+HWY_EXPORT(average_pool_plane);
+HWY_EXPORT(average_unpool_plane);
+
+template <class Choice>
+void scatter_maxima(const PoolingPlan& plan, const float* dy, const Choice* choice, float* dx) {
+  const PoolingAxis &y = plan.y, &x = plan.x;
+  auto place = [&](int64_t cell) { return cell / x.kernel * x.size + cell % x.kernel; };
+  int64_t places[256];
+  constexpr bool kByte = sizeof(Choice) == 1;
+  for (int64_t cell = 0; kByte && cell < y.kernel * x.kernel; ++cell) places[cell] = place(cell);
+  std::fill_n(dx, y.size * x.size, 0.0F);
+  for (int64_t oy = 0; oy < y.out; ++oy) {
+    for (int64_t ox = 0; ox < x.out; ++ox) {
+      const int64_t o = oy * x.out + ox;
+      if (choice[o] == kNone<Choice>) continue;
+      const int64_t cell = kByte ? places[choice[o]] : place(choice[o]);
+      dx[y.start(oy) * x.size + x.start(ox) + cell] += dy[o];
+    }
   }
 }
 
@@ -267,36 +356,21 @@ PoolingPlan::PoolingPlan(const PoolingAxis& of_y, const PoolingAxis& of_x, int64
   }
 }
 
-template <class Choice>
-void max_pool_plane(const PoolingPlan& plan, const float* in, float* out, Choice* choice) {
-  Rows* rows = &rows_of_thread(plan);
-  if (choice) {
-    vectorized_by_width<MaxPoolPlane<Choice, true>>(&plan, rows, in, out, choice);
-  } else {
-    vectorized_by_width<MaxPoolPlane<Choice, false>>(&plan, rows, in, out, choice);
-  }
+void max_pool_plane(const PoolingPlan& plan, const float* in, float* out, uint8_t* choice) {
+  HWY_DYNAMIC_DISPATCH(max_pool_plane_u8)(plan, rows_of_thread(plan), in, out, choice);
 }
-
-template <class Choice>
-void max_unpool_plane(const PoolingPlan& plan, const float* dy, const Choice* choice, float* dx) {
-  const PoolingAxis &y = plan.y, &x = plan.x;
-  auto place = [&](int64_t cell) { return cell / x.kernel * x.size + cell % x.kernel; };
-  int64_t places[256];
-  constexpr bool kByte = sizeof(Choice) == 1;
-  for (int64_t cell = 0; kByte && cell < y.kernel * x.kernel; ++cell) places[cell] = place(cell);
-  std::fill_n(dx, y.size * x.size, 0.0F);
-  for (int64_t oy = 0; oy < y.out; ++oy) {
-    for (int64_t ox = 0; ox < x.out; ++ox) {
-      const int64_t o = oy * x.out + ox;
-      if (choice[o] == kNone<Choice>) continue;
-      const int64_t cell = kByte ? places[choice[o]] : place(choice[o]);
-      dx[y.start(oy) * x.size + x.start(ox) + cell] += dy[o];
-    }
-  }
+void max_pool_plane(const PoolingPlan& plan, const float* in, float* out, int32_t* choice) {
+  HWY_DYNAMIC_DISPATCH(max_pool_plane_i32)(plan, rows_of_thread(plan), in, out, choice);
+}
+void max_unpool_plane(const PoolingPlan& plan, const float* dy, const uint8_t* choice, float* dx) {
+  scatter_maxima(plan, dy, choice, dx);
+}
+void max_unpool_plane(const PoolingPlan& plan, const float* dy, const int32_t* choice, float* dx) {
+  scatter_maxima(plan, dy, choice, dx);
 }
 
 void average_pool_plane(const PoolingPlan& plan, const float* in, float* out) {
-  vectorized_by_width<AveragePoolPlane>(&plan, &rows_of_thread(plan), in, out);
+  HWY_DYNAMIC_DISPATCH(average_pool_plane)(plan, rows_of_thread(plan), in, out);
 }
 
 void average_unpool_plane(const PoolingPlan& plan, const float* dy, float* dx) {
@@ -305,12 +379,8 @@ void average_unpool_plane(const PoolingPlan& plan, const float* dy, float* dx) {
     std::fill_n(dx, plan.inputs(), dy[0] * (plan.share_y[0] * plan.share_x[0]));
     return;
   }
-  vectorized<average_unpool>(&plan, &rows_of_thread(plan), dy, dx);
+  HWY_DYNAMIC_DISPATCH(average_unpool_plane)(plan, rows_of_thread(plan), dy, dx);
 }
 
-template void max_pool_plane(const PoolingPlan&, const float*, float*, uint8_t*);
-template void max_pool_plane(const PoolingPlan&, const float*, float*, int32_t*);
-template void max_unpool_plane(const PoolingPlan&, const float*, const uint8_t*, float*);
-template void max_unpool_plane(const PoolingPlan&, const float*, const int32_t*, float*);
-
 }  // namespace crema
+#endif

@@ -139,7 +139,7 @@ template <class E>
 void transpose(const E* from, int64_t from_stride, E* to, int64_t to_stride, int64_t rows,
                int64_t columns) {
   if constexpr (sizeof(E) == 4) {
-    if (simd_level() == SimdLevel::baseline) {
+    if (simd_level() < SimdLevel::avx2) {
       transpose_tiles<E, 4>(from, from_stride, to, to_stride, rows, columns);
     } else {
       vectorized<transpose_tiles<E, 8>>(from, from_stride, to, to_stride, rows, columns);

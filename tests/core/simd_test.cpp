@@ -34,7 +34,7 @@ int64_t target_of(SimdLevel level) {
   if (level == SimdLevel::avx512) return HWY_AVX3;
 #endif
   if (level >= SimdLevel::avx2) return HWY_AVX2;
-  if (hwy::SupportedTargets() & HWY_SSE4) return HWY_SSE4;
+  if (level == SimdLevel::sse4) return HWY_SSE4;
 #endif
   return HWY_STATIC_TARGET;
 }
@@ -43,7 +43,8 @@ TEST(Simd, HighwayChoosesTheLevelOfTheProcessor) { EXPECT_EQ(chosen(), target_of
 
 TEST(Simd, LimitsHoldForHighway) {
   const int64_t unlimited = chosen();
-  for (const SimdLevel level : {SimdLevel::baseline, SimdLevel::avx2, SimdLevel::avx512}) {
+  for (const SimdLevel level :
+       {SimdLevel::baseline, SimdLevel::sse4, SimdLevel::avx2, SimdLevel::avx512}) {
     SCOPED_TRACE(to_string(level));
     const SimdLimit limit(level);
     EXPECT_EQ(chosen(), target_of(simd_level()));

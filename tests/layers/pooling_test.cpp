@@ -320,7 +320,7 @@ TEST(Pooling, Engines) {
 }
 
 TEST(Pooling, EnginesOnLesserProcessors) {
-  for (const SimdLevel level : {SimdLevel::baseline, SimdLevel::avx2}) {
+  for (const SimdLevel level : {SimdLevel::baseline, SimdLevel::sse4, SimdLevel::avx2}) {
     SCOPED_TRACE(to_string(level));
     SimdLimit limit(level);
     check_geometries({Shape{1, 21, 7, 11}});

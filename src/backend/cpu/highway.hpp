@@ -10,8 +10,7 @@
 //   namespace crema {
 //   namespace HWY_NAMESPACE {
 //   namespace {
-//   namespace hn = hwy::HWY_NAMESPACE;
-//   void add_rows(const float* x, float* y, int64_t n) { ... hn::Load(d, x) ... }
+//   void add_rows(const float* x, float* y, int64_t n) { ... hn::LoadU(d, x) ... }
 //   }  // namespace
 //   }  // namespace HWY_NAMESPACE
 //   }  // namespace crema
@@ -31,11 +30,9 @@
 // needs HWY_ATTR behind its parameters. Templates are exported by a function of fixed type for each
 // case.
 //
-// The sets are what every processor of the architecture has (on x86-64 up to Highway 1.0.3 that is
-// HWY_SCALAR, one lane; so SSE4, which all but the oldest have, stands beside it; NEON on ARM),
-// AVX2 and AVX-512. SimdLevel::baseline is the best one below AVX2. simd_level() and Highway choose
-// alike, and SimdLimit (backend/cpu/simd.hpp) holds for both. A build with CREMA_EMULATE_AVX512 has
-// none for AVX-512.
+// The sets are what every processor of the architecture has (HWY_SCALAR on x86-64 up to Highway
+// 1.0.3, NEON on ARM), SSE4, AVX2 and AVX-512. simd_level() and Highway choose alike, and SimdLimit
+// (backend/cpu/simd.hpp) holds for both. A build with CREMA_EMULATE_AVX512 has none for AVX-512.
 //
 // No include guard: highway.h defines its macros anew for each set.
 
@@ -43,7 +40,7 @@
 #define CREMA_BACKEND_CPU_HIGHWAY_TARGETS
 #include <hwy/detect_targets.h>
 
-// SSSE3, and the sets beyond AVX-512's first, cost time to compile and binary for little.
+// SSSE3 and the sets beyond AVX-512's first cost time to compile and binary for little.
 #ifdef HWY_AVX3_ZEN4
 #define CREMA_HWY_ZEN4 HWY_AVX3_ZEN4
 #else
@@ -67,3 +64,34 @@
 
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
+
+#if defined(CREMA_BACKEND_CPU_HIGHWAY) == defined(HWY_TARGET_TOGGLE)
+#ifdef CREMA_BACKEND_CPU_HIGHWAY
+#undef CREMA_BACKEND_CPU_HIGHWAY
+#else
+#define CREMA_BACKEND_CPU_HIGHWAY
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace crema::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// Calls op.strip(d, i) until [0, n) is covered, each time for the lanes of d from i on: full
+/// vectors, or narrower ones where n is less than one. The last call may overlap the one before it:
+/// what op computes must not depend on what it wrote.
+template <class D, class Op>
+HWY_INLINE void cover(D d, int64_t n, const Op& op) {
+  constexpr int64_t kLanes = hn::MaxLanes(D());
+  if (n >= kLanes) {
+    int64_t i = 0;
+    for (; i + kLanes <= n; i += kLanes) op.strip(d, i);
+    if (i < n) op.strip(d, n - kLanes);
+  } else if constexpr (kLanes > 1) {
+    cover(hn::Half<D>(), n, op);
+  }
+}
+
+}  // namespace crema::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif

@@ -20,6 +20,7 @@ SimdLevel detect() {
     return targets & HWY_AVX3 ? SimdLevel::avx512 : SimdLevel::avx2;
 #endif
   }
+  if (targets & HWY_SSE4) return SimdLevel::sse4;
 #endif
   return SimdLevel::baseline;
 }
@@ -30,7 +31,8 @@ void limit_highway(SimdLevel level) {
 #ifdef __x86_64__
   // Better targets have lower bits.
   if (level < SimdLevel::avx512) targets &= ~(HWY_AVX2 - 1);
-  if (level < SimdLevel::avx2) targets &= ~HWY_AVX2;
+  if (level < SimdLevel::avx2) targets &= ~(HWY_SSE4 - 1);
+  if (level < SimdLevel::sse4) targets &= ~HWY_SSE4;
 #else
   static_cast<void>(level);
 #endif
@@ -48,6 +50,8 @@ std::string_view to_string(SimdLevel level) {
   switch (level) {
     case SimdLevel::baseline:
       return "baseline";
+    case SimdLevel::sse4:
+      return "sse4";
     case SimdLevel::avx2:
       return "avx2";
     case SimdLevel::avx512:

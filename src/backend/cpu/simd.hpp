@@ -19,7 +19,8 @@
 
 namespace crema {
 
-enum class SimdLevel : uint8_t { baseline, avx2, avx512 };
+/// At `sse4` plain loops run as at `baseline`, Highway's kernels on vectors of 128 bits.
+enum class SimdLevel : uint8_t { baseline, sse4, avx2, avx512 };
 
 std::string_view to_string(SimdLevel level);
 
