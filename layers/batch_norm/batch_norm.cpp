@@ -158,11 +158,10 @@ void BatchNormLayer::forward_as(Blobs bottom, Blobs top) {
         });
         set_statistics(c, batch_mean, squares / count);
       }
-      const T centre = static_cast<T>(mean(c));
       const T gain = static_cast<T>(inverse_deviation(c)) * value_or<T>(tail_.scale, c, T{1});
       const T offset = value_or<T>(tail_.bias, c, T{0});
       each(c, [&](int64_t i) {
-        const T z = (x[i] - centre) * gain + offset;
+        const T z = centred(x[i], c) * gain + offset;
         y[i] = tail_.relu && z < T{0} ? T{0} : z;
       });
     }
@@ -186,16 +185,16 @@ void BatchNormLayer::backward_as(Blobs top, const std::vector<bool>& propagate, 
 
   parallel_for(channels_, 1, [&](int64_t begin, int64_t end) {
     for (int64_t c = begin; c < end; ++c) {
-      const T centre = static_cast<T>(mean(c)), inverse = static_cast<T>(inverse_deviation(c));
+      const T inverse = static_cast<T>(inverse_deviation(c));
       const T scale = value_or<T>(tail_.scale, c, T{1});
       const T offset = value_or<T>(tail_.bias, c, T{0});
       auto each = [&](const auto& body) {
         for (int64_t n = 0; n < outer; ++n) {
           const int64_t row = (n * channels_ + c) * inner;
           for (int64_t i = row; i < row + inner; ++i) {
-            const T normal = x ? (x[i] - centre) * inverse : T{0};
-            const bool passes = !tail_.relu || (x[i] - centre) * (inverse * scale) + offset > 0;
-            body(i, passes ? dy[i] : T{0}, normal);
+            const T from_mean = x ? centred(x[i], c) : T{0};
+            const bool passes = !tail_.relu || from_mean * (inverse * scale) + offset > 0;
+            body(i, passes ? dy[i] : T{0}, from_mean * inverse);
           }
         }
       };

@@ -60,6 +60,11 @@ class BatchNormLayer : public Layer {
   InPlace reference_in_place() const override { return InPlace::overwrite; }
 
  private:
+  /// x - mean, which rounding the mean to T first would spoil where it is far from 0.
+  template <class T>
+  T centred(T x, int64_t c) const {
+    return static_cast<T>(static_cast<double>(x) - mean(c));
+  }
   template <class T>
   void forward_as(Blobs bottom, Blobs top);
   template <class T>

@@ -38,8 +38,14 @@ void BatchNormNative::set_affine(const BatchNormLayer& norm, const float* scale,
   const auto i = static_cast<size_t>(c);
   const double gain = norm.inverse_deviation(c) * (scale ? static_cast<double>(scale[c]) : 1.0);
   gain_[i] = static_cast<float>(gain);
-  shift_[i] = static_cast<float>((bias ? static_cast<double>(bias[c]) : 0.0) - norm.mean(c) * gain);
   centre_[i] = static_cast<float>(norm.mean(c));
+  // What rounding took from the mean comes back by the shift.
+  const double rounding = static_cast<double>(centre_[i]) - norm.mean(c);
+  shift_[i] = static_cast<float>((bias ? static_cast<double>(bias[c]) : 0.0) + rounding * gain);
+}
+
+ChannelAffine BatchNormNative::affine(const BatchNormLayer& norm) const {
+  return {gain_.data(), centre_.data(), shift_.data(), norm.tail().relu};
 }
 
 void BatchNormNative::forward(Layer& layer, Blobs bottom, Blobs top) {
@@ -51,7 +57,7 @@ void BatchNormNative::forward(Layer& layer, Blobs bottom, Blobs top) {
   const float* scale = values_of(norm.tail().scale);
   const float* bias = values_of(norm.tail().bias);
   auto apply = [&](const ChannelPiece& piece) {
-    channel_affine(layout, piece, x, gain_.data(), shift_.data(), norm.tail().relu, y);
+    channel_affine(layout, piece, x, affine(norm), y);
   };
 
   if (norm.uses_stored_statistics()) {
@@ -61,16 +67,18 @@ void BatchNormNative::forward(Layer& layer, Blobs bottom, Blobs top) {
     return;
   }
   const double count = static_cast<double>(norm.channel_count());
+  channel_origins(layout, x, centre_.data());
   channel_passes(
       split_, scratch_,
       [&](const ChannelPiece& piece, const ChannelSums& sums) {
-        channel_moments(layout, piece, x, sums);
+        channel_moments(layout, piece, x, centre_.data(), sums);
       },
       [&](int64_t begin, int64_t end, const ChannelSums& sums) {
         for (int64_t c = begin; c < end; ++c) {
-          // Squares of f32 values are exact in double: little is lost in the difference.
-          const double mean = sums.first[c] / count;
-          norm.set_statistics(c, mean, std::max(sums.second[c] / count - mean * mean, 0.0));
+          const double from_origin = sums.first[c] / count;
+          const double mean = static_cast<double>(centre_[static_cast<size_t>(c)]) + from_origin;
+          const double variance = sums.second[c] / count - from_origin * from_origin;
+          norm.set_statistics(c, mean, std::max(variance, 0.0));
           set_affine(norm, scale, bias, c);
         }
       },
@@ -93,14 +101,14 @@ void BatchNormNative::backward(Layer& layer, Blobs top, const std::vector<bool>&
   float* d_scale = tail.wants_scale_gradient() ? tail.scale->gradient().host_mut<float>() : nullptr;
   float* d_bias = tail.wants_bias_gradient() ? tail.bias->gradient().host_mut<float>() : nullptr;
 
-  const ReluMask mask = tail.relu ? ReluMask{gain_.data(), shift_.data()} : ReluMask{};
+  const ChannelAffine forward = affine(norm);
   ChannelGradient gradient{.gain = gain_.data()};
   if (!norm.uses_stored_statistics()) {
     gradient = {gain_.data(), centre_.data(), slope_.data(), offset_.data()};
   }
   const double count = static_cast<double>(norm.channel_count());
   auto reduce = [&](const ChannelPiece& piece, const ChannelSums& sums) {
-    channel_gradient_sums(layout, piece, x, dy, centre_.data(), mask, sums);
+    channel_gradient_sums(layout, piece, x, dy, centre_.data(), forward, sums);
   };
   auto finish = [&](int64_t begin, int64_t end, const ChannelSums& sums) {
     for (int64_t c = begin; c < end; ++c) {
@@ -117,7 +125,7 @@ void BatchNormNative::backward(Layer& layer, Blobs top, const std::vector<bool>&
     }
   };
   auto apply = [&](const ChannelPiece& piece) {
-    channel_gradient(layout, piece, x, dy, gradient, mask, dx);
+    channel_gradient(layout, piece, x, dy, gradient, forward, dx);
   };
 
   const bool needs_sums = d_scale || d_bias || (dx && !norm.uses_stored_statistics());

@@ -22,12 +22,14 @@ class BatchNormNative : public Engine {
   size_t extra_bytes() const override;
 
  private:
-  /// y = x * gain + shift is what channel c computes before ReLU.
+  /// Sets gain, centre and shift of channel c.
   void set_affine(const BatchNormLayer& norm, const float* scale, const float* bias, int64_t c);
+  ChannelAffine affine(const BatchNormLayer& norm) const;
 
   ChannelSplit split_;
   ChannelScratch scratch_;
-  // Coefficients, a channel; see ChannelGradient. Padding channels hold zeros.
+  // Coefficients, a channel; see ChannelAffine and ChannelGradient. Until the statistics are known,
+  // centre_ holds the origin of the moments. Padding channels hold zeros.
   std::vector<float> gain_, shift_, centre_, slope_, offset_;
 };
 

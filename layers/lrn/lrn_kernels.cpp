@@ -1,20 +1,28 @@
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "layers/lrn/lrn_kernels.cpp"
 #include "layers/lrn/lrn_kernels.hpp"
 
+#include <hwy/contrib/math/math-inl.h>
+
 #include <algorithm>
-#include <cmath>
-#include <type_traits>
+#include <limits>
 #include <vector>
 
-#include "backend/cpu/simd.hpp"
-#include "backend/cpu/vec.hpp"
+#include "backend/cpu/highway.hpp"
+#include "backend/cpu/lanes-inl.hpp"
 
-namespace crema {
+HWY_BEFORE_NAMESPACE();
+namespace crema::HWY_NAMESPACE {
 namespace {
 
 /// Elements of a row that are taken through all channels at once.
 constexpr int64_t kRun = 256;
 /// Pixels whose blocks are read together: neighbours share cache lines.
 constexpr int64_t kPixels = 8;
+
+using D = hn::ScalableTag<float>;
+using V = hn::Vec<D>;
+constexpr D kFloats;
 
 /// Room between two passes; each thread keeps its own.
 float* room_of_thread(int64_t elements) {
@@ -23,380 +31,343 @@ float* room_of_thread(int64_t elements) {
   return room.data();
 }
 
-/// inverse^beta.
-template <bool ThreeQuarters>
-[[gnu::always_inline]] inline float power(float inverse, float beta) {
-  if constexpr (!ThreeQuarters) return std::pow(inverse, beta);
-  const float root = std::sqrt(inverse);
-  return root * std::sqrt(root);
+/// Sum of `count` vectors that lie `step` apart.
+template <class Lanes>
+HWY_INLINE V sum_of(Lanes lanes, const float* from, int64_t count, int64_t step) {
+  V sum = hn::Zero(kFloats);
+  for (int64_t r = 0; r < count; ++r) sum = hn::Add(sum, load(kFloats, lanes, from + r * step));
+  return sum;
 }
-
-/// y = x / scale^beta.
-template <bool ThreeQuarters>
-[[gnu::always_inline]] inline void normalize(int64_t n, float beta, const float* scale,
-                                             const float* x, float* y) {
-#pragma omp simd
-  for (int64_t i = 0; i < n; ++i) y[i] = x[i] * power<ThreeQuarters>(1 / scale[i], beta);
-}
-
-/// direct = dy / scale^beta, ratio = direct * x / scale.
-template <bool ThreeQuarters>
-[[gnu::always_inline]] inline void split_gradient(int64_t n, float beta, const float* scale,
-                                                  const float* x, const float* dy, float* direct,
-                                                  float* ratio) {
-#pragma omp simd
-  for (int64_t i = 0; i < n; ++i) {
-    const float inverse = 1 / scale[i];
-    const float d = dy[i] * power<ThreeQuarters>(inverse, beta);
-    direct[i] = d;
-    ratio[i] = d * x[i] * inverse;
+template <class Lanes>
+HWY_INLINE V squares_of(Lanes lanes, const float* from, int64_t count, int64_t step) {
+  V sum = hn::Zero(kFloats);
+  for (int64_t r = 0; r < count; ++r) {
+    const V v = load(kFloats, lanes, from + r * step);
+    sum = hn::MulAdd(v, v, sum);
   }
+  return sum;
 }
 
-/// out[i] = offset + weight * (sum of rows[r * step + i]^2), r in [0, count).
-struct SquaresOfRows {
-  const float* rows;
-  int64_t count, step;
-  float weight, offset;
-  float* out;
+/// The formulas for the sums of one vector of elements.
+template <bool ThreeQuarters>
+struct Norm {
+  explicit HWY_INLINE Norm(const LRNCoefficients& c)
+      : weight(hn::Set(kFloats, c.weight)),
+        k(hn::Set(kFloats, c.k)),
+        beta(hn::Set(kFloats, c.beta)),
+        factor(hn::Set(kFloats, 2 * c.weight * c.beta)) {}
 
-  template <int Lanes>
-  [[gnu::always_inline]] void strip(int64_t i) const {
-    Vec<float, Lanes> sum = {};
-    for (int64_t r = 0; r < count; ++r) {
-      const float* v = rows + r * step + i;
-      sum += lanes<Lanes>(v) * lanes<Lanes>(v);
-    }
-    lanes<Lanes>(out + i) = sum * weight + offset;
+  HWY_INLINE V inverse_scale(V squares) const {
+    return hn::Div(hn::Set(kFloats, 1.0F), hn::MulAdd(squares, weight, k));
   }
+  /// inverse^beta.
+  HWY_INLINE V power(V inverse) const {
+    const V root = hn::Sqrt(inverse);
+    if (ThreeQuarters) return hn::Mul(root, hn::Sqrt(root));
+    // The root gives what the logarithm does not: 0, infinity and NaN.
+    const V infinity = hn::Set(kFloats, std::numeric_limits<float>::infinity());
+    const auto ordinary = hn::And(hn::Gt(inverse, hn::Zero(kFloats)), hn::Lt(inverse, infinity));
+    const V general = hn::Exp(kFloats, hn::Mul(beta, hn::Log(kFloats, inverse)));
+    return hn::IfThenElse(ordinary, general, root);
+  }
+  HWY_INLINE V forward(V squares, V x) const { return hn::Mul(x, power(inverse_scale(squares))); }
+  /// direct = dy / scale^beta, ratio = direct * x / scale.
+  HWY_INLINE void split(V squares, V x, V dy, V& direct, V& ratio) const {
+    const V inverse = inverse_scale(squares);
+    direct = hn::Mul(dy, power(inverse));
+    ratio = hn::Mul(hn::Mul(direct, x), inverse);
+  }
+  HWY_INLINE V gradient(V ratios, V x, V direct) const {
+    return hn::NegMulAdd(hn::Mul(ratios, factor), x, direct);
+  }
+
+  V weight, k, beta, factor;
 };
 
-/// dx[i] = direct[i] - factor * x[i] * (sum of rows[r * step + i]), r in [0, count).
-struct SubtractRows {
-  const float* rows;
-  int64_t count, step;
-  float factor;
-  const float *direct, *x;
-  float* dx;
-
-  template <int Lanes>
-  [[gnu::always_inline]] void strip(int64_t i) const {
-    Vec<float, Lanes> sum = {};
-    for (int64_t r = 0; r < count; ++r) sum += lanes<Lanes>(rows + r * step + i);
-    lanes<Lanes>(dx + i) = lanes<Lanes>(direct + i) - sum * factor * lanes<Lanes>(x + i);
+/// Calls body(Norm) with the power that the coefficients need.
+template <class Body>
+HWY_INLINE void with_norm(const LRNCoefficients& c, const Body& body) {
+  if (c.beta == 0.75F) {
+    body(Norm<true>(c));
+  } else {
+    body(Norm<false>(c));
   }
-};
+}
 
 /// The rows around c: those from `first` on, `count` of them.
 struct Span {
   int64_t first, count;
 };
-[[gnu::always_inline]] inline Span around(int64_t c, int64_t reach, int64_t size) {
+HWY_INLINE Span around(int64_t c, int64_t reach, int64_t size) {
   const int64_t first = std::max<int64_t>(c - reach, 0);
   return {first, std::min(c + reach + 1, size) - first};
 }
 
-// --- (channels, inner)
-// ----------------------------------------------------------------------------
+// --- (channels, inner) ---------------------------------------------------------------------------
 
-template <bool ThreeQuarters>
-struct Rows {
-  template <int Width>
-  [[gnu::always_inline]] static void run(const LRNCoefficients* k, int64_t channels, int64_t inner,
-                                         int64_t begin, int64_t end, const float* x, float* y) {
-    float scale[kRun];
+void rows(const LRNCoefficients& k, int64_t channels, int64_t inner, int64_t begin, int64_t end,
+          const float* x, float* y) {
+  with_norm(k, [&](const auto& norm) CREMA_LANES_LAMBDA {
     for (int64_t at = begin; at < end; at += kRun) {
-      const int64_t n = std::min(kRun, end - at);
       for (int64_t c = 0; c < channels; ++c) {
-        const Span span = around(c, k->reach, channels);
-        cover_once<Width>(n, SquaresOfRows{x + span.first * inner + at, span.count, inner,
-                                           k->weight, k->k, scale});
-        normalize<ThreeQuarters>(n, k->beta, scale, x + c * inner + at, y + c * inner + at);
+        const Span span = around(c, k.reach, channels);
+        const float* const first = x + span.first * inner + at;
+        const int64_t row = c * inner + at;
+        each_vector(kFloats, std::min(kRun, end - at),
+                    [&](int64_t i, auto lanes) CREMA_LANES_LAMBDA {
+                      const V squares = squares_of(lanes, first + i, span.count, inner);
+                      const V own = load(kFloats, lanes, x + row + i);
+                      store(kFloats, lanes, norm.forward(squares, own), y + row + i);
+                    });
       }
     }
-  }
-};
+  });
+}
 
-template <bool ThreeQuarters>
-struct RowsGradient {
-  template <int Width>
-  [[gnu::always_inline]] static void run(const LRNCoefficients* k, int64_t channels, int64_t inner,
-                                         int64_t begin, int64_t end, const float* x,
-                                         const float* dy, float* dx, float* ratios) {
-    float scale[kRun];
-    const float factor = 2 * k->weight * k->beta;
+void rows_gradient(const LRNCoefficients& k, int64_t channels, int64_t inner, int64_t begin,
+                   int64_t end, const float* x, const float* dy, float* dx) {
+  float* const ratios = room_of_thread(channels * kRun);  // (channels, kRun)
+  with_norm(k, [&](const auto& norm) CREMA_LANES_LAMBDA {
     for (int64_t at = begin; at < end; at += kRun) {
       const int64_t n = std::min(kRun, end - at);
-      for (int64_t c = 0; c < channels + k->reach; ++c) {
+      for (int64_t c = 0; c < channels + k.reach; ++c) {
         if (c < channels) {
-          const Span span = around(c, k->reach, channels);
+          const Span span = around(c, k.reach, channels);
+          const float* const first = x + span.first * inner + at;
           const int64_t row = c * inner + at;
-          cover_once<Width>(n, SquaresOfRows{x + span.first * inner + at, span.count, inner,
-                                             k->weight, k->k, scale});
-          split_gradient<ThreeQuarters>(n, k->beta, scale, x + row, dy + row, dx + row,
-                                        ratios + c * kRun);
+          each_vector(kFloats, n, [&](int64_t i, auto lanes) CREMA_LANES_LAMBDA {
+            V direct, ratio;
+            norm.split(squares_of(lanes, first + i, span.count, inner),
+                       load(kFloats, lanes, x + row + i), load(kFloats, lanes, dy + row + i),
+                       direct, ratio);
+            store(kFloats, lanes, direct, dx + row + i);
+            store(kFloats, lanes, ratio, ratios + c * kRun + i);
+          });
         }
         // By now the last neighbour of this channel has its ratio.
-        const int64_t ready = c - k->reach;
+        const int64_t ready = c - k.reach;
         if (ready < 0) continue;
-        const Span span = around(ready, k->reach, channels);
+        const Span span = around(ready, k.reach, channels);
+        const float* const first = ratios + span.first * kRun;
         const int64_t row = ready * inner + at;
-        cover_once<Width>(n, SubtractRows{ratios + span.first * kRun, span.count, kRun, factor,
-                                          dx + row, x + row, dx + row});
+        each_vector(kFloats, n, [&](int64_t i, auto lanes) CREMA_LANES_LAMBDA {
+          const V direct = load(kFloats, lanes, dx + row + i);
+          const V own = load(kFloats, lanes, x + row + i);
+          store(kFloats, lanes,
+                norm.gradient(sum_of(lanes, first + i, span.count, kRun), own, direct),
+                dx + row + i);
+        });
       }
     }
-  }
-};
+  });
+}
 
-// --- (blocks, inner, block)
-// -----------------------------------------------------------------------
+// --- (blocks, inner, block) ----------------------------------------------------------------------
 
 // A pixel's channels are copied to a row with `reach` zeros on both ends, so that its neighbours
 // are shifted rows.
 
-struct Copy {
-  const float* from;
-  float* to;
-
-  template <int Lanes>
-  [[gnu::always_inline]] void strip(int64_t i) const {
-    lanes<Lanes>(to + i) = lanes<Lanes>(from + i);
-  }
-};
-
 /// Where the channels of some pixels are: block b of pixel p at memory + b * block_step + p *
 /// block, in rows at rows + p * row_step + b * block.
-template <int Block>
 struct PixelCopy {
-  int64_t blocks, channels_of_block, block_step, row_step;
+  int64_t blocks, block, block_step, row_step;
 
-  template <int Width>
-  [[gnu::always_inline]] void load(int64_t pixels, const float* memory, float* rows) const {
-    each(
-        pixels, [&](int64_t at, int64_t row) __attribute__((always_inline)) {
-          cover_once<Width>(size(), Copy{memory + at, rows + row});
-        });
+  HWY_INLINE void load_rows(int64_t pixels, const float* memory, float* rows) const {
+    each(pixels, [&](int64_t at, int64_t row, auto lanes) CREMA_LANES_LAMBDA {
+      store(kFloats, lanes, load(kFloats, lanes, memory + at), rows + row);
+    });
   }
-  template <int Width>
-  [[gnu::always_inline]] void store(int64_t pixels, const float* rows, float* memory) const {
-    each(
-        pixels, [&](int64_t at, int64_t row) __attribute__((always_inline)) {
-          cover_once<Width>(size(), Copy{rows + row, memory + at});
-        });
+  HWY_INLINE void store_rows(int64_t pixels, const float* rows, float* memory) const {
+    each(pixels, [&](int64_t at, int64_t row, auto lanes) CREMA_LANES_LAMBDA {
+      store(kFloats, lanes, load(kFloats, lanes, rows + row), memory + at);
+    });
   }
 
  private:
-  [[gnu::always_inline]] int64_t size() const { return Block > 0 ? Block : channels_of_block; }
-
   template <class Body>
-  [[gnu::always_inline]] void each(int64_t pixels, const Body& body) const {
-    const int64_t block = size();
+  HWY_INLINE void each(int64_t pixels, const Body& body) const {
     for (int64_t b = 0; b < blocks; ++b) {
-      for (int64_t p = 0; p < pixels; ++p)
-        body(b * block_step + p * block, p * row_step + b * block);
-    }
-  }
-};
-
-template <bool ThreeQuarters, int Block>
-struct Pixels {
-  template <int Width>
-  [[gnu::always_inline]] static void run(const LRNCoefficients* k, int64_t blocks, int64_t block,
-                                         int64_t inner, int64_t begin, int64_t end, const float* x,
-                                         float* y, float* room) {
-    const int64_t channels = blocks * block, step = channels + 2 * k->reach;
-    const PixelCopy<Block> copy{blocks, block, inner * block, step};
-    float* rows = room;                    // (kPixels, step)
-    float* scale = rows + kPixels * step;  // (channels)
-    std::fill_n(rows, kPixels * step, 0.0F);
-    for (int64_t p = begin; p < end; p += kPixels) {
-      const int64_t pixels = std::min(kPixels, end - p);
-      copy.template load<Width>(pixels, x + p * block, rows + k->reach);
-      for (int64_t i = 0; i < pixels; ++i) {
-        float* row = rows + i * step;
-        cover_once<Width>(channels,
-                          SquaresOfRows{row, 2 * k->reach + 1, 1, k->weight, k->k, scale});
-        normalize<ThreeQuarters>(channels, k->beta, scale, row + k->reach, row + k->reach);
+      for (int64_t p = 0; p < pixels; ++p) {
+        const int64_t at = b * block_step + p * block, row = p * row_step + b * block;
+        each_vector(kFloats, block, [&](int64_t i, auto lanes) CREMA_LANES_LAMBDA {
+          body(at + i, row + i, lanes);
+        });
       }
-      copy.template store<Width>(pixels, rows + k->reach, y + p * block);
     }
   }
 };
 
-template <bool ThreeQuarters, int Block>
-struct PixelsGradient {
-  template <int Width>
-  [[gnu::always_inline]] static void run(const LRNCoefficients* k, int64_t blocks, int64_t block,
-                                         int64_t inner, int64_t begin, int64_t end, const float* x,
-                                         const float* dy, float* dx, float* room) {
-    const int64_t channels = blocks * block, step = channels + 2 * k->reach;
-    const float factor = 2 * k->weight * k->beta;
-    const PixelCopy<Block> copy{blocks, block, inner * block, step};
-    float* rows = room;                       // (kPixels, step)
-    float* d_rows = rows + kPixels * step;    // (kPixels, step)
-    float* ratios = d_rows + kPixels * step;  // (step)
-    float* scale = ratios + step;             // (channels)
-    std::fill(room, scale, 0.0F);
+void pixels(const LRNCoefficients& k, int64_t blocks, int64_t block, int64_t inner, int64_t begin,
+            int64_t end, const float* x, float* y) {
+  const int64_t channels = blocks * block, step = channels + 2 * k.reach;
+  const PixelCopy copy{blocks, block, inner * block, step};
+  float* const rows = room_of_thread(2 * kPixels * step);  // (kPixels, step)
+  float* const results = rows + kPixels * step;            // (kPixels, step)
+  std::fill_n(rows, kPixels * step, 0.0F);
+  with_norm(k, [&](const auto& norm) CREMA_LANES_LAMBDA {
     for (int64_t p = begin; p < end; p += kPixels) {
-      const int64_t pixels = std::min(kPixels, end - p);
-      copy.template load<Width>(pixels, x + p * block, rows + k->reach);
-      copy.template load<Width>(pixels, dy + p * block, d_rows);
-      for (int64_t i = 0; i < pixels; ++i) {
-        const float* row = rows + i * step;
-        float* d = d_rows + i * step;
-        cover_once<Width>(channels,
-                          SquaresOfRows{row, 2 * k->reach + 1, 1, k->weight, k->k, scale});
-        split_gradient<ThreeQuarters>(channels, k->beta, scale, row + k->reach, d, d,
-                                      ratios + k->reach);
-        cover_once<Width>(channels,
-                          SubtractRows{ratios, 2 * k->reach + 1, 1, factor, d, row + k->reach, d});
+      const int64_t count = std::min(kPixels, end - p);
+      copy.load_rows(count, x + p * block, rows + k.reach);
+      for (int64_t r = 0; r < count; ++r) {
+        const float* const row = rows + r * step;
+        each_vector(kFloats, channels, [&](int64_t i, auto lanes) CREMA_LANES_LAMBDA {
+          const V squares = squares_of(lanes, row + i, 2 * k.reach + 1, 1);
+          const V own = load(kFloats, lanes, row + k.reach + i);
+          store(kFloats, lanes, norm.forward(squares, own), results + r * step + i);
+        });
       }
-      copy.template store<Width>(pixels, d_rows, dx + p * block);
+      copy.store_rows(count, results, y + p * block);
     }
-  }
-};
+  });
+}
 
-// --- One plane
-// ------------------------------------------------------------------------------------
+void pixels_gradient(const LRNCoefficients& k, int64_t blocks, int64_t block, int64_t inner,
+                     int64_t begin, int64_t end, const float* x, const float* dy, float* dx) {
+  const int64_t channels = blocks * block, step = channels + 2 * k.reach;
+  const PixelCopy copy{blocks, block, inner * block, step};
+  float* const rows = room_of_thread((2 * kPixels + 1) * step);  // (kPixels, step)
+  float* const d_rows = rows + kPixels * step;                   // (kPixels, step)
+  float* const ratios = d_rows + kPixels * step;                 // (step)
+  std::fill_n(rows, (2 * kPixels + 1) * step, 0.0F);
+  with_norm(k, [&](const auto& norm) CREMA_LANES_LAMBDA {
+    for (int64_t p = begin; p < end; p += kPixels) {
+      const int64_t count = std::min(kPixels, end - p);
+      copy.load_rows(count, x + p * block, rows + k.reach);
+      copy.load_rows(count, dy + p * block, d_rows);
+      for (int64_t r = 0; r < count; ++r) {
+        const float* const row = rows + r * step;
+        float* const d = d_rows + r * step;
+        each_vector(kFloats, channels, [&](int64_t i, auto lanes) CREMA_LANES_LAMBDA {
+          V direct, ratio;
+          norm.split(squares_of(lanes, row + i, 2 * k.reach + 1, 1),
+                     load(kFloats, lanes, row + k.reach + i), load(kFloats, lanes, d + i), direct,
+                     ratio);
+          store(kFloats, lanes, direct, d + i);
+          store(kFloats, lanes, ratio, ratios + k.reach + i);
+        });
+        each_vector(kFloats, channels, [&](int64_t i, auto lanes) CREMA_LANES_LAMBDA {
+          const V sums = sum_of(lanes, ratios + i, 2 * k.reach + 1, 1);
+          const V own = load(kFloats, lanes, row + k.reach + i);
+          store(kFloats, lanes, norm.gradient(sums, own, load(kFloats, lanes, d + i)), d + i);
+        });
+      }
+      copy.store_rows(count, d_rows, dx + p * block);
+    }
+  });
+}
 
-/// sums[v][u] = sum of in[v'][u'] (squared) over the neighbourhood; `along` is as large as the
-/// plane.
+// --- One plane -----------------------------------------------------------------------------------
+
+/// along[v][u] = sum of in[v][u'] (squared) over the neighbourhood along a row; `padded` holds
+/// width + 2 * reach elements.
 template <bool Squared>
-[[gnu::always_inline]] inline void box_sums(int64_t reach, int64_t height, int64_t width,
-                                            const float* in, float* along, float* sums) {
-  std::fill_n(along, height * width, 0.0F);
-  std::fill_n(sums, height * width, 0.0F);
+HWY_INLINE void sums_along(int64_t reach, int64_t height, int64_t width, const float* in,
+                           float* padded, float* along) {
+  std::fill_n(padded, width + 2 * reach, 0.0F);
   for (int64_t v = 0; v < height; ++v) {
-    const float* from = in + v * width;
-    float* to = along + v * width;
-    for (int64_t shift = -reach; shift <= reach; ++shift) {
-      const int64_t first = std::max<int64_t>(-shift, 0), last = std::min(width - shift, width);
-#pragma omp simd
-      for (int64_t u = first; u < last; ++u) {
-        to[u] += Squared ? from[u + shift] * from[u + shift] : from[u + shift];
-      }
-    }
+    std::copy_n(in + v * width, width, padded + reach);
+    each_vector(kFloats, width, [&](int64_t u, auto lanes) CREMA_LANES_LAMBDA {
+      store(kFloats, lanes,
+            Squared ? squares_of(lanes, padded + u, 2 * reach + 1, 1)
+                    : sum_of(lanes, padded + u, 2 * reach + 1, 1),
+            along + v * width + u);
+    });
   }
+}
+
+/// Calls body(place in the plane, sum over the neighbourhood, lanes) for all of it.
+template <class Body>
+HWY_INLINE void each_box(int64_t reach, int64_t height, int64_t width, const float* along,
+                         const Body& body) {
   for (int64_t v = 0; v < height; ++v) {
     const Span span = around(v, reach, height);
-    float* to = sums + v * width;
-    for (int64_t r = span.first; r < span.first + span.count; ++r) {
-#pragma omp simd
-      for (int64_t u = 0; u < width; ++u) to[u] += along[r * width + u];
-    }
+    each_vector(kFloats, width, [&](int64_t u, auto lanes) CREMA_LANES_LAMBDA {
+      body(v * width + u, sum_of(lanes, along + span.first * width + u, span.count, width), lanes);
+    });
   }
 }
 
-[[gnu::always_inline]] inline void plane_scale(const LRNCoefficients* k, int64_t height,
-                                               int64_t width, const float* x, float* along,
-                                               float* scale) {
-  box_sums<true>(k->reach, height, width, x, along, scale);
-#pragma omp simd
-  for (int64_t i = 0; i < height * width; ++i) scale[i] = scale[i] * k->weight + k->k;
+void plane(const LRNCoefficients& k, int64_t height, int64_t width, const float* x, float* y) {
+  float* const along = room_of_thread(height * width + width + 2 * k.reach);
+  sums_along<true>(k.reach, height, width, x, along + height * width, along);
+  with_norm(k, [&](const auto& norm) CREMA_LANES_LAMBDA {
+    each_box(k.reach, height, width, along,
+             [&](int64_t i, V squares, auto lanes) CREMA_LANES_LAMBDA {
+               const V own = load(kFloats, lanes, x + i);
+               store(kFloats, lanes, norm.forward(squares, own), y + i);
+             });
+  });
 }
 
-template <bool ThreeQuarters>
-[[gnu::always_inline]] inline void plane(const LRNCoefficients* k, int64_t height, int64_t width,
-                                         const float* x, float* y, float* room) {
-  float* scale = room + height * width;
-  plane_scale(k, height, width, x, room, scale);
-  normalize<ThreeQuarters>(height * width, k->beta, scale, x, y);
-}
-
-template <bool ThreeQuarters>
-[[gnu::always_inline]] inline void plane_gradient(const LRNCoefficients* k, int64_t height,
-                                                  int64_t width, const float* x, const float* dy,
-                                                  float* dx, float* room) {
+void plane_gradient(const LRNCoefficients& k, int64_t height, int64_t width, const float* x,
+                    const float* dy, float* dx) {
   const int64_t n = height * width;
-  const float factor = 2 * k->weight * k->beta;
-  float *along = room, *scale = room + n, *ratios = room + 2 * n;
-  plane_scale(k, height, width, x, along, scale);
-  split_gradient<ThreeQuarters>(n, k->beta, scale, x, dy, dx, ratios);
-  float* sums = scale;  // not needed any more
-  box_sums<false>(k->reach, height, width, ratios, along, sums);
-#pragma omp simd
-  for (int64_t i = 0; i < n; ++i) dx[i] -= factor * x[i] * sums[i];
+  float* const along = room_of_thread(2 * n + width + 2 * k.reach);
+  float *const ratios = along + n, *const padded = ratios + n;
+  sums_along<true>(k.reach, height, width, x, padded, along);
+  with_norm(k, [&](const auto& norm) CREMA_LANES_LAMBDA {
+    each_box(k.reach, height, width, along,
+             [&](int64_t i, V squares, auto lanes) CREMA_LANES_LAMBDA {
+               V direct, ratio;
+               norm.split(squares, load(kFloats, lanes, x + i), load(kFloats, lanes, dy + i),
+                          direct, ratio);
+               store(kFloats, lanes, direct, dx + i);
+               store(kFloats, lanes, ratio, ratios + i);
+             });
+    sums_along<false>(k.reach, height, width, ratios, padded, along);
+    each_box(k.reach, height, width, along, [&](int64_t i, V sums, auto lanes) CREMA_LANES_LAMBDA {
+      const V direct = load(kFloats, lanes, dx + i);
+      const V own = load(kFloats, lanes, x + i);
+      store(kFloats, lanes, norm.gradient(sums, own, direct), dx + i);
+    });
+  });
 }
 
-bool is_three_quarters(const LRNCoefficients& c) { return c.beta == 0.75F; }
+}  // namespace
+}  // namespace crema::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
 
-/// Calls body(beta is 3/4, block or 0) with what kernels are compiled for.
-template <class Body>
-void with_constants(const LRNCoefficients& c, int64_t block, const Body& body) {
-  auto with_beta = [&](auto size) {
-    if (is_three_quarters(c)) {
-      body(std::true_type{}, size);
-    } else {
-      body(std::false_type{}, size);
-    }
-  };
-  if (block == 8) {
-    with_beta(std::integral_constant<int, 8>{});
-  } else if (block == 16) {
-    with_beta(std::integral_constant<int, 16>{});
-  } else {
-    with_beta(std::integral_constant<int, 0>{});
-  }
-}
+#if HWY_ONCE
+namespace crema {
+namespace {
+
+HWY_EXPORT(rows);
+HWY_EXPORT(rows_gradient);
+HWY_EXPORT(pixels);
+HWY_EXPORT(pixels_gradient);
+HWY_EXPORT(plane);
+HWY_EXPORT(plane_gradient);
 
 }  // namespace
 
 void lrn_rows(const LRNCoefficients& c, int64_t channels, int64_t inner, int64_t begin, int64_t end,
               const float* x, float* y) {
-  if (is_three_quarters(c)) {
-    vectorized_by_width<Rows<true>>(&c, channels, inner, begin, end, x, y);
-  } else {
-    vectorized_by_width<Rows<false>>(&c, channels, inner, begin, end, x, y);
-  }
+  HWY_DYNAMIC_DISPATCH(rows)(c, channels, inner, begin, end, x, y);
 }
 
 void lrn_rows_gradient(const LRNCoefficients& c, int64_t channels, int64_t inner, int64_t begin,
                        int64_t end, const float* x, const float* dy, float* dx) {
-  float* room = room_of_thread(channels * kRun);
-  if (is_three_quarters(c)) {
-    vectorized_by_width<RowsGradient<true>>(&c, channels, inner, begin, end, x, dy, dx, room);
-  } else {
-    vectorized_by_width<RowsGradient<false>>(&c, channels, inner, begin, end, x, dy, dx, room);
-  }
+  HWY_DYNAMIC_DISPATCH(rows_gradient)(c, channels, inner, begin, end, x, dy, dx);
 }
 
 void lrn_pixels(const LRNCoefficients& c, int64_t blocks, int64_t block, int64_t inner,
                 int64_t begin, int64_t end, const float* x, float* y) {
-  const int64_t step = blocks * block + 2 * c.reach;
-  float* room = room_of_thread((kPixels + 1) * step);
-  with_constants(c, block, [&](auto three_quarters, auto size) {
-    vectorized_by_width<Pixels<three_quarters, size>>(&c, blocks, block, inner, begin, end, x, y,
-                                                      room);
-  });
+  HWY_DYNAMIC_DISPATCH(pixels)(c, blocks, block, inner, begin, end, x, y);
 }
 
 void lrn_pixels_gradient(const LRNCoefficients& c, int64_t blocks, int64_t block, int64_t inner,
                          int64_t begin, int64_t end, const float* x, const float* dy, float* dx) {
-  const int64_t step = blocks * block + 2 * c.reach;
-  float* room = room_of_thread((2 * kPixels + 2) * step);
-  with_constants(c, block, [&](auto three_quarters, auto size) {
-    vectorized_by_width<PixelsGradient<three_quarters, size>>(&c, blocks, block, inner, begin, end,
-                                                              x, dy, dx, room);
-  });
+  HWY_DYNAMIC_DISPATCH(pixels_gradient)(c, blocks, block, inner, begin, end, x, dy, dx);
 }
 
 void lrn_plane(const LRNCoefficients& c, int64_t height, int64_t width, const float* x, float* y) {
-  float* room = room_of_thread(2 * height * width);
-  if (is_three_quarters(c)) {
-    vectorized<plane<true>>(&c, height, width, x, y, room);
-  } else {
-    vectorized<plane<false>>(&c, height, width, x, y, room);
-  }
+  HWY_DYNAMIC_DISPATCH(plane)(c, height, width, x, y);
 }
 
 void lrn_plane_gradient(const LRNCoefficients& c, int64_t height, int64_t width, const float* x,
                         const float* dy, float* dx) {
-  float* room = room_of_thread(3 * height * width);
-  if (is_three_quarters(c)) {
-    vectorized<plane_gradient<true>>(&c, height, width, x, dy, dx, room);
-  } else {
-    vectorized<plane_gradient<false>>(&c, height, width, x, dy, dx, room);
-  }
+  HWY_DYNAMIC_DISPATCH(plane_gradient)(c, height, width, x, dy, dx);
 }
 
 }  // namespace crema
+#endif

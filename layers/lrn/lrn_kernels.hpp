@@ -1,4 +1,4 @@
-// Vectorized local response normalization, f32. What the forward pass computed is computed again in
+// Local response normalization by Highway, f32. What the forward pass computed is computed again in
 // backward: only x has to be kept.
 #pragma once
 

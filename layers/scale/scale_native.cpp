@@ -70,7 +70,7 @@ void ScaleNative::forward(Layer& layer, Blobs bottom, Blobs top) {
   const float* x = bottom[0]->data.host<float>();
   float* y = top[0]->data.host_overwrite<float>();
   channel_apply(split_, [&](const ChannelPiece& piece) {
-    channel_affine(split_.layout(), piece, x, a, b, false, y);
+    channel_affine(split_.layout(), piece, x, {.scale = a, .shift = b}, y);
   });
 }
 

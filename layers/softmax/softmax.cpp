@@ -3,14 +3,14 @@
 #include "backend/parallel.hpp"
 #include "core/dispatch.hpp"
 #include "crema/registry.hpp"
-#include "layers/softmax/softmax_math.hpp"
+#include "layers/softmax/softmax_kernels.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
 namespace {
 
-// Elements that a thread should have at least: an exponential costs some nanoseconds.
-constexpr int64_t kGrain = 2048;
+// Elements that a thread should have at least: an exponential costs a nanosecond.
+constexpr int64_t kGrain = 8192;
 
 }  // namespace
 
@@ -39,10 +39,7 @@ void SoftmaxLayer::forward_cpu(Blobs bottom, Blobs top) {
     const T* x = bottom[0]->data.host<T>();
     T* y = top[0]->data.host_overwrite<T>();
     parallel_for(outer_ * inner_, kGrain / classes_ + 1, [=, this](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        const int64_t at = i / inner_ * classes_ * inner_ + i % inner_;
-        softmax_forward(x + at, y + at, classes_, inner_);
-      }
+      softmax_positions({classes_, inner_}, begin, end, x, y, nullptr);
     });
   });
 }
@@ -55,10 +52,7 @@ void SoftmaxLayer::backward_cpu(Blobs top, const std::vector<bool>& propagate, B
     const T* y = top[0]->data.host<T>();
     T* dx = bottom[0]->diff.host_overwrite<T>();
     parallel_for(outer_ * inner_, kGrain / classes_ + 1, [=, this](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        const int64_t at = i / inner_ * classes_ * inner_ + i % inner_;
-        softmax_backward(dy + at, y + at, dx + at, classes_, inner_);
-      }
+      softmax_positions_gradient({classes_, inner_}, begin, end, dy, y, dx);
     });
   });
 }

@@ -6,7 +6,7 @@
 #include "backend/parallel.hpp"
 #include "core/dispatch.hpp"
 #include "crema/registry.hpp"
-#include "layers/softmax/softmax_math.hpp"
+#include "layers/softmax/softmax_kernels.hpp"
 #include "layers/softmax_loss/softmax_loss_math.hpp"
 #include "proto/layer.pb.h"
 
@@ -69,22 +69,26 @@ void SoftmaxLossLayer::forward_as(Blobs bottom, Blobs top) {
   const int32_t* labels = labels_.data();
   const double spread = smoothing_ / static_cast<double>(classes_);
   const int64_t positions = outer_ * inner_;
-  parallel_for(
-      std::ssize(partial_loss_), kGrain / (classes_ * kChunk) + 1, [&](int64_t begin, int64_t end) {
-        for (int64_t chunk = begin; chunk < end; ++chunk) {
-          double loss = 0;
-          for (int64_t i = chunk * kChunk; i < std::min(positions, (chunk + 1) * kChunk); ++i) {
-            const int64_t at = i / inner_ * classes_ * inner_ + i % inner_;
-            const double log_sum = softmax_forward(x + at, y ? y + at : nullptr, classes_, inner_);
-            if (labels[i] < 0) continue;
-            loss += log_sum - (1 - smoothing_) * static_cast<double>(x[at + labels[i] * inner_]);
-            for (int64_t c = 0; spread > 0 && c < classes_; ++c) {
-              loss -= spread * static_cast<double>(x[at + c * inner_]);
-            }
-          }
-          partial_loss_[static_cast<size_t>(chunk)] = loss;
-        }
-      });
+  const SoftmaxShape shape{classes_, inner_};
+  parallel_for(std::ssize(partial_loss_), kGrain / (classes_ * kChunk) + 1,
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t chunk = begin; chunk < end; ++chunk) {
+                   const int64_t first = chunk * kChunk, last = std::min(positions, first + kChunk);
+                   double log_sum[kChunk];
+                   softmax_positions(shape, first, last, x, y, log_sum);
+                   double loss = 0;
+                   for (int64_t i = first; i < last; ++i) {
+                     const int64_t at = shape.at(i);
+                     if (labels[i] < 0) continue;
+                     loss += log_sum[i - first] -
+                             (1 - smoothing_) * static_cast<double>(x[at + labels[i] * inner_]);
+                     for (int64_t c = 0; spread > 0 && c < classes_; ++c) {
+                       loss -= spread * static_cast<double>(x[at + c * inner_]);
+                     }
+                   }
+                   partial_loss_[static_cast<size_t>(chunk)] = loss;
+                 }
+               });
   if (shown && shown != y) std::copy_n(y, bottom[0]->count(), shown);
   const double sum = std::accumulate(partial_loss_.begin(), partial_loss_.end(), 0.0);
   const double divisor = normalization_.divisor(outer_, inner_, labels_.valid());

@@ -2,8 +2,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <omp.h>
 
 #include <cmath>
+#include <limits>
 
 #include "backend/cpu/simd.hpp"
 #include "crema/registry.hpp"
@@ -122,6 +124,57 @@ TEST(BatchNorm, SurvivesALargeMean) {
     // What is left is the rounding of x itself to f32, 5e-4 in steps of 1e-3 of a deviation.
     expect_close(run.top(0), truth.top(0), {2e-3, 1e-3}, engine);
     expect_close(run.param(1), truth.param(1), {0, 1e-4}, engine);
+  }
+}
+
+/// Values of a mean far from 0 that are exact in f32: steps of 2^-10 around 10000, deviation 1e-2.
+LayerCase far_from_zero(const std::string& settings, const Shape& shape) {
+  LayerCase c = drawn(concat("eps: 0 ", settings), shape);
+  std::vector<double> values(static_cast<size_t>(shape.count()));
+  for (size_t i = 0; i < values.size(); ++i) {
+    const auto steps = static_cast<double>(i * 2654435761U % 37);
+    values[i] = 1e4 + (steps - 18) / 1024;
+  }
+  c.bottoms[0] = given(shape, values);
+  return c;
+}
+
+// E[x^2] - mean^2 has nothing left of the variance here, and x * gain - mean * gain little of y.
+TEST(BatchNorm, SmallDeviationAroundALargeMean) {
+  const int threads = omp_get_max_threads();
+  for (const SimdLevel level : {SimdLevel::baseline, SimdLevel::avx2, SimdLevel::avx512}) {
+    const SimdLimit limit(level);
+    for (const int count : {1, 2, 5}) {
+      SCOPED_TRACE(concat(to_string(level), ", ", count, " threads"));
+      omp_set_num_threads(count);
+      for (const Shape& shape : {Shape{4, 21, 5, 3}, Shape{2, 5, 99, 101}, Shape{64, 40}}) {
+        const LayerCase c = far_from_zero("scale_bias: true relu: true", shape);
+        const auto ran = check_engines(c, {1e-5, 1e-4});
+        EXPECT_EQ(ran.size(), shape.rank() > 2 ? 5U : 2U);
+        LayerRun truth(c, {.dtype = DType::f64});
+        truth.forward();
+        LayerRun run(c, {.engine = "native"});
+        run.forward();
+        expect_close(run.param(1), truth.param(1), {0, 1e-6}, "variances");
+      }
+    }
+  }
+  omp_set_num_threads(threads);
+}
+
+TEST(BatchNorm, ReLUKeepsNaNAndStopsMinusInfinity) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  LayerCase c = stored("relu: true", {1, 1, 1, 4});
+  c.bottoms[0] = given({1, 1, 1, 4}, {-infinity, std::nan(""), -1, 7});
+  for (const char* engine : {"reference", "native"}) {
+    for (int option = 0; option < (engine == std::string("native") ? 4 : 1); ++option) {
+      LayerRun run(c, {.engine = engine, .option = option});
+      run.forward();
+      EXPECT_EQ(run.top(0)[0], 0) << engine << option;
+      EXPECT_TRUE(std::isnan(run.top(0)[1])) << engine << option;
+      EXPECT_EQ(run.top(0)[2], 0) << engine << option;
+      EXPECT_GT(run.top(0)[3], 0) << engine << option;
+    }
   }
 }
 

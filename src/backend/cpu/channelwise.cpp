@@ -1,261 +1,401 @@
-// Each pass is an operation with two loops: `row` over neighbouring elements of one channel, and
-// `strip` over the pixels of Lanes neighbouring channels, whose coefficients and sums then stay in
-// registers. run_piece() cuts a piece into rows or strips.
+// Each pass is an operation on vectors: of neighbouring elements of one channel (rows), or of
+// neighbouring channels of one pixel (strips), whose coefficients and sums stay in registers over
+// the elements or pixels. A pass may add up in f32 until flush().
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backend/cpu/channelwise.cpp"
 #include "backend/cpu/channelwise.hpp"
 
 #include <algorithm>
 
-#include "backend/cpu/simd.hpp"
+#include "backend/cpu/highway.hpp"
+#include "backend/cpu/lanes-inl.hpp"
 
-namespace crema {
+HWY_BEFORE_NAMESPACE();
+namespace crema::HWY_NAMESPACE {
 namespace {
 
-/// Pixels that a strip takes at once in channels_last memory, where the next pixel's strip is far
-/// away but the next strip is near.
+/// Pixels that a strip takes at once where its neighbours are in the same cache lines or near.
 constexpr int64_t kStripPixels = 16;
-constexpr int64_t kWidestStrip = 16;
 /// Elements of a row that are added up in f32 before they go to the double.
 constexpr int64_t kFloatRun = 256;
-/// Elements that are worth a thread.
-constexpr int64_t kThreadElements = 16384;
 
-template <class Op>
-[[gnu::always_inline]] inline void pixel_strips(const Op& op, const ChannelLayout& layout,
-                                                const ChannelPiece& piece) {
-  for (int64_t p = piece.row_begin; p < piece.row_end; p += kStripPixels) {
-    const int64_t pixels = std::min(kStripPixels, piece.row_end - p);
-    const int64_t at = p * layout.channels;
-    int64_t c = piece.channel_begin;
-    for (; c + 16 <= piece.channel_end; c += 16) {
-      op.template strip<16>(at + c, pixels, layout.channels, c);
+/// One channel for all lanes.
+template <class D>
+struct OneChannel {
+  D d;
+  int64_t channel;
+  HWY_INLINE hn::Vec<D> coefficient(const float* from) const {
+    return hn::Set(d, from ? from[channel] : 0.0F);
+  }
+  HWY_INLINE void add(const WideLanes<D>& sums, double* to) const { to[channel] += sums.total(); }
+  HWY_INLINE OneChannel next() const { return *this; }
+};
+
+/// A channel a lane.
+template <class D, class Lanes>
+struct NearChannels {
+  D d;
+  int64_t channel;
+  Lanes lanes;
+  HWY_INLINE hn::Vec<D> coefficient(const float* from) const {
+    return from ? load(d, lanes, from + channel) : hn::Zero(d);
+  }
+  HWY_INLINE void add(const WideLanes<D>& sums, double* to) const {
+    sums.add_to(lanes, to + channel);
+  }
+  HWY_INLINE NearChannels next() const { return {d, channel + lanes_of(d), lanes}; }
+};
+
+/// Passes over `Count` neighbouring vectors, each with its own coefficients and sums.
+template <class Op, class D, int Count>
+struct Passes {
+  typename Op::template Pass<D> pass;
+  Passes<Op, D, Count - 1> rest;
+
+  template <class Where>
+  HWY_INLINE Passes(D d, const Op& op, const Where& where)
+      : pass(d, op, where), rest(d, op, where.next()) {}
+  HWY_INLINE void step(D d, int64_t at) {
+    pass.step(at, AllLanes{});
+    rest.step(d, at + lanes_of(d));
+  }
+  HWY_INLINE void flush() {
+    pass.flush();
+    rest.flush();
+  }
+  template <class Where>
+  HWY_INLINE void finish(const Where& where) const {
+    pass.finish(where);
+    rest.finish(where.next());
+  }
+};
+template <class Op, class D>
+struct Passes<Op, D, 0> {
+  template <class Where>
+  HWY_INLINE Passes(D, const Op&, const Where&) {}
+  HWY_INLINE void step(D, int64_t) {}
+  HWY_INLINE void flush() {}
+  template <class Where>
+  HWY_INLINE void finish(const Where&) const {}
+};
+
+template <class D, class Op>
+HWY_INLINE void run_rows(D d, const Op& op, const ChannelLayout& layout,
+                         const ChannelPiece& piece) {
+  const int64_t lanes = lanes_of(d);
+  for (int64_t c = piece.channel_begin; c < piece.channel_end; ++c) {
+    const OneChannel<D> where{d, c};
+    Passes<Op, D, 2> pair(d, op, where);
+    for (int64_t n = piece.row_begin; n < piece.row_end; ++n) {
+      int64_t at = (n * layout.channels + c) * layout.inner;
+      const int64_t end = at + layout.inner;
+      while (at + 2 * lanes <= end) {
+        const int64_t stop = std::min(end, at + kFloatRun) - 2 * lanes;
+        for (; at <= stop; at += 2 * lanes) pair.step(d, at);
+        pair.flush();
+      }
+      if (at + lanes <= end) {
+        pair.pass.step(at, AllLanes{});
+        at += lanes;
+      }
+      if (at < end) pair.pass.step(at, FirstLanes{end - at});
+      pair.flush();
     }
-    for (; c + 8 <= piece.channel_end; c += 8) {
-      op.template strip<8>(at + c, pixels, layout.channels, c);
+    pair.finish(where);
+  }
+}
+
+/// `pixels` pixels that begin at `at` and lie `step` apart: Count vectors of channels of each.
+template <int Count, class D, class Op>
+HWY_INLINE void run_strip(D d, const Op& op, int64_t at, int64_t pixels, int64_t step,
+                          int64_t channel) {
+  const NearChannels<D, AllLanes> where{d, channel, {}};
+  Passes<Op, D, Count> passes(d, op, where);
+  for (int64_t p = 0; p < pixels; p += kStripPixels) {
+    const int64_t end = std::min(p + kStripPixels, pixels);
+    for (int64_t k = p; k < end; ++k) passes.step(d, at + k * step);
+    passes.flush();
+  }
+  passes.finish(where);
+}
+
+/// The same for fewer channels than a vector has lanes.
+template <class D, class Op>
+HWY_INLINE void run_narrow_strip(D d, const Op& op, int64_t at, int64_t pixels, int64_t step,
+                                 int64_t channel, FirstLanes lanes) {
+  const NearChannels<D, FirstLanes> where{d, channel, lanes};
+  typename Op::template Pass<D> pass(d, op, where);
+  for (int64_t p = 0; p < pixels; p += kStripPixels) {
+    const int64_t end = std::min(p + kStripPixels, pixels);
+    for (int64_t k = p; k < end; ++k) pass.step(at + k * step, lanes);
+    pass.flush();
+  }
+  pass.finish(where);
+}
+
+/// Takes Width channels at once, which are a cache line or a block.
+template <int Width, class D, class Op>
+HWY_INLINE void run_strips(D d, const Op& op, int64_t at, int64_t pixels, int64_t step,
+                           int64_t channel_begin, int64_t channel_end) {
+  constexpr int kCount = std::max(Width / static_cast<int>(hn::MaxLanes(D())), 1);
+  const int64_t lanes = lanes_of(d), channels = channel_end - channel_begin;
+  const int64_t run = channels <= Width ? pixels : kStripPixels;
+  for (int64_t p = 0; p < pixels; p += run) {
+    const int64_t first = at + p * step, count = std::min(run, pixels - p);
+    int64_t c = 0;
+    for (; c + kCount * lanes <= channels; c += kCount * lanes) {
+      run_strip<kCount>(d, op, first + c, count, step, channel_begin + c);
     }
-    for (; c < piece.channel_end; ++c) op.template strip<1>(at + c, pixels, layout.channels, c);
+    for (; c + lanes <= channels; c += lanes) {
+      run_strip<1>(d, op, first + c, count, step, channel_begin + c);
+    }
+    if (c < channels) {
+      run_narrow_strip(d, op, first + c, count, step, channel_begin + c, FirstLanes{channels - c});
+    }
   }
 }
 
 template <int Block, class Op>
-[[gnu::always_inline]] inline void block_strips(const Op& op, const ChannelLayout& layout,
-                                                const ChannelPiece& piece) {
+HWY_INLINE void run_blocks(const Op& op, const ChannelLayout& layout, const ChannelPiece& piece) {
   const int64_t blocks = layout.padded_channels() / Block;
   for (int64_t c = piece.channel_begin; c < piece.channel_end; c += Block) {
     for (int64_t n = piece.row_begin; n < piece.row_end; ++n) {
-      const int64_t at = (n * blocks + c / Block) * layout.inner * Block;
-      op.template strip<Block>(at, layout.inner, Block, c);
+      run_strips<Block>(hn::CappedTag<float, Block>(), op,
+                        (n * blocks + c / Block) * layout.inner * Block, layout.inner, Block, c,
+                        c + Block);
     }
   }
 }
 
 template <class Op>
-[[gnu::always_inline]] inline void run_piece(const Op& op, const ChannelLayout& layout,
-                                             const ChannelPiece& piece) {
+HWY_INLINE void run(const Op& op, const ChannelLayout& layout, const ChannelPiece& piece) {
+  const hn::ScalableTag<float> d;
   if (layout.order == ChannelLayout::Order::pixels) {
-    pixel_strips(op, layout, piece);
+    run_strips<16>(d, op, piece.row_begin * layout.channels + piece.channel_begin,
+                   piece.row_end - piece.row_begin, layout.channels, piece.channel_begin,
+                   piece.channel_end);
   } else if (layout.block == 8) {
-    block_strips<8>(op, layout, piece);
+    run_blocks<8>(op, layout, piece);
   } else if (layout.block == 16) {
-    block_strips<16>(op, layout, piece);
+    run_blocks<16>(op, layout, piece);
   } else {
-    for (int64_t c = piece.channel_begin; c < piece.channel_end; ++c) {
-      for (int64_t n = piece.row_begin; n < piece.row_end; ++n) {
-        op.row((n * layout.channels + c) * layout.inner, layout.inner, c);
-      }
-    }
+    run_rows(d, op, layout, piece);
   }
 }
 
-/// The coefficients of a strip, out of the way of its stores; zeros where there are none.
-template <int Lanes>
-struct Lane {
-  float value[Lanes];
-  [[gnu::always_inline]] explicit Lane(const float* from, int64_t channel) {
-    for (int j = 0; j < Lanes; ++j) value[j] = from ? from[channel + j] : 0.0F;
-  }
-  [[gnu::always_inline]] float operator[](int j) const { return value[j]; }
+/// For passes that add nothing up.
+struct NoSums {
+  HWY_INLINE void flush() const {}
+  template <class Where>
+  HWY_INLINE void finish(const Where&) const {}
 };
-
-template <int Lanes, class T>
-[[gnu::always_inline]] inline void add(const T* values, double* sums) {
-#pragma omp simd
-  for (int j = 0; j < Lanes; ++j) sums[j] += static_cast<double>(values[j]);
-}
-
-[[gnu::always_inline]] inline float value_or_0(const float* from, int64_t channel) {
-  return from ? from[channel] : 0.0F;
-}
 
 struct Moments {
   const float* x;
+  const float* origin;
   ChannelSums sums;
 
-  [[gnu::always_inline]] void row(int64_t at, int64_t n, int64_t channel) const {
-    const float* v = x + at;
-    double first = 0, second = 0;
-#pragma omp simd reduction(+ : first, second)
-    for (int64_t i = 0; i < n; ++i) {
-      const double value = v[i];
-      first += value;
-      second += value * value;
-    }
-    sums.first[channel] += first;
-    sums.second[channel] += second;
-  }
+  template <class D>
+  struct Pass {
+    D d;
+    const Moments& op;
+    hn::Vec<D> origin;
+    WideLanes<D> wide_origin, first, second;
 
-  template <int Lanes>
-  [[gnu::always_inline]] void strip(int64_t at, int64_t pixels, int64_t step,
-                                    int64_t channel) const {
-    double first[Lanes] = {}, second[Lanes] = {};
-    for (int64_t p = 0; p < pixels; ++p) {
-      const float* v = x + at + p * step;
-#pragma omp simd
-      for (int j = 0; j < Lanes; ++j) {
-        const double value = v[j];
-        first[j] += value;
-        second[j] += value * value;
-      }
+    template <class Where>
+    HWY_INLINE Pass(D tag, const Moments& moments, const Where& where)
+        : d(tag), op(moments), origin(where.coefficient(op.origin)), wide_origin(origin) {}
+    template <class Lanes>
+    HWY_INLINE void step(int64_t at, Lanes lanes) {
+      WideLanes<D> v(keep(d, lanes, load(d, lanes, op.x + at), origin));
+      v.subtract(wide_origin);
+      first.add(v);
+      second.add_product(v, v);
     }
-    add<Lanes>(first, sums.first + channel);
-    add<Lanes>(second, sums.second + channel);
+    HWY_INLINE void flush() const {}
+    template <class Where>
+    HWY_INLINE void finish(const Where& where) const {
+      where.add(first, op.sums.first);
+      where.add(second, op.sums.second);
+    }
+  };
+};
+
+/// What ReLU gets, or the result without one.
+template <class D>
+struct AffineLanes {
+  hn::Vec<D> scale, centre, shift;
+
+  template <class Where>
+  HWY_INLINE AffineLanes(const ChannelAffine& affine, const Where& where)
+      : scale(where.coefficient(affine.scale)),
+        centre(where.coefficient(affine.centre)),
+        shift(where.coefficient(affine.shift)) {}
+  HWY_INLINE hn::Vec<D> operator()(hn::Vec<D> x) const {
+    return hn::MulAdd(hn::Sub(x, centre), scale, shift);
   }
 };
 
 template <bool Relu>
 struct Affine {
   const float* x;
-  const float* scale;
-  const float* shift;
+  ChannelAffine affine;
   float* y;
 
-  [[gnu::always_inline]] static float value(float v, float a, float b) {
-    const float z = v * a + b;
-    return Relu && z < 0 ? 0.0F : z;  // NaN stays
-  }
+  template <class D>
+  struct Pass : NoSums {
+    D d;
+    const Affine& op;
+    AffineLanes<D> affine;
 
-  [[gnu::always_inline]] void row(int64_t at, int64_t n, int64_t channel) const {
-    const float a = scale[channel], b = value_or_0(shift, channel);
-    const float* from = x + at;
-    float* to = y + at;
-#pragma omp simd
-    for (int64_t i = 0; i < n; ++i) to[i] = value(from[i], a, b);
-  }
-
-  template <int Lanes>
-  [[gnu::always_inline]] void strip(int64_t at, int64_t pixels, int64_t step,
-                                    int64_t channel) const {
-    const Lane<Lanes> a(scale, channel), b(shift, channel);
-    for (int64_t p = 0; p < pixels; ++p) {
-      const float* from = x + at + p * step;
-      float* to = y + at + p * step;
-#pragma omp simd
-      for (int j = 0; j < Lanes; ++j) to[j] = value(from[j], a[j], b[j]);
+    template <class Where>
+    HWY_INLINE Pass(D tag, const Affine& from, const Where& where)
+        : d(tag), op(from), affine(from.affine, where) {}
+    template <class Lanes>
+    HWY_INLINE void step(int64_t at, Lanes lanes) const {
+      hn::Vec<D> z = affine(load(d, lanes, op.x + at));
+      if (Relu) z = hn::IfThenZeroElse(hn::Lt(z, hn::Zero(d)), z);  // NaN stays
+      store(d, lanes, z, op.y + at);
     }
-  }
+  };
 };
 
 /// dy, or 0 where ReLU held the value back.
-template <bool Masked>
-[[gnu::always_inline]] inline float passed(float dy, float x, float a, float b) {
-  return !Masked || x * a + b > 0 ? dy : 0.0F;
+template <bool Relu, class D>
+HWY_INLINE hn::Vec<D> passed(D d, hn::Vec<D> dy, hn::Vec<D> x, const AffineLanes<D>& forward) {
+  return Relu ? hn::IfThenElseZero(hn::Gt(forward(x), hn::Zero(d)), dy) : dy;
 }
 
-template <bool Masked>
+template <bool Relu>
 struct GradientSums {
   const float* x;
   const float* dy;
   const float* centre;
-  ReluMask mask;
+  ChannelAffine forward;
   ChannelSums sums;
 
-  [[gnu::always_inline]] void row(int64_t at, int64_t n, int64_t channel) const {
-    const float a = value_or_0(mask.scale, channel), b = value_or_0(mask.shift, channel);
-    const float mid = value_or_0(centre, channel);
-    const float* v = x + at;
-    const float* d = dy + at;
-    for (int64_t i = 0; i < n; i += kFloatRun) {
-      const int64_t end = std::min(i + kFloatRun, n);
-      float first = 0, second = 0;
-#pragma omp simd reduction(+ : first, second)
-      for (int64_t k = i; k < end; ++k) {
-        const float g = passed<Masked>(d[k], v[k], a, b);
-        first += g;
-        second += g * (v[k] - mid);
-      }
-      sums.first[channel] += static_cast<double>(first);
-      sums.second[channel] += static_cast<double>(second);
-    }
-  }
+  template <class D>
+  struct Pass {
+    D d;
+    const GradientSums& op;
+    AffineLanes<D> forward;
+    hn::Vec<D> centre;
+    hn::Vec<D> first = hn::Zero(D()), second = hn::Zero(D());
+    WideLanes<D> wide_first, wide_second;
 
-  template <int Lanes>
-  [[gnu::always_inline]] void strip(int64_t at, int64_t pixels, int64_t step,
-                                    int64_t channel) const {
-    const Lane<Lanes> a(mask.scale, channel), b(mask.shift, channel), mid(centre, channel);
-    for (int64_t p = 0; p < pixels; p += kStripPixels) {
-      const int64_t end = std::min(p + kStripPixels, pixels);
-      float first[Lanes] = {}, second[Lanes] = {};
-      for (int64_t k = p; k < end; ++k) {
-        const float* v = x + at + k * step;
-        const float* d = dy + at + k * step;
-#pragma omp simd
-        for (int j = 0; j < Lanes; ++j) {
-          const float g = passed<Masked>(d[j], v[j], a[j], b[j]);
-          first[j] += g;
-          second[j] += g * (v[j] - mid[j]);
-        }
-      }
-      add<Lanes>(first, sums.first + channel);
-      add<Lanes>(second, sums.second + channel);
+    template <class Where>
+    HWY_INLINE Pass(D tag, const GradientSums& from, const Where& where)
+        : d(tag), op(from), forward(from.forward, where), centre(where.coefficient(op.centre)) {}
+    template <class Lanes>
+    HWY_INLINE void step(int64_t at, Lanes lanes) {
+      const hn::Vec<D> x = load(d, lanes, op.x + at);
+      const hn::Vec<D> g = passed<Relu>(d, load(d, lanes, op.dy + at), x, forward);
+      first = hn::Add(first, g);
+      second = hn::MulAdd(g, hn::Sub(x, centre), second);
     }
-  }
+    HWY_INLINE void flush() {
+      wide_first.add(WideLanes<D>(first));
+      wide_second.add(WideLanes<D>(second));
+      first = second = hn::Zero(d);
+    }
+    template <class Where>
+    HWY_INLINE void finish(const Where& where) const {
+      where.add(wide_first, op.sums.first);
+      where.add(wide_second, op.sums.second);
+    }
+  };
 };
 
-/// Reads x only where Masked or Centred.
-template <bool Masked, bool Centred>
+/// Reads x only where Relu or Centred.
+template <bool Relu, bool Centred>
 struct Gradient {
   const float* x;
   const float* dy;
   ChannelGradient c;
-  ReluMask mask;
+  ChannelAffine forward;
   float* dx;
 
-  [[gnu::always_inline]] void row(int64_t at, int64_t n, int64_t channel) const {
-    const float a = value_or_0(mask.scale, channel), b = value_or_0(mask.shift, channel);
-    const float gain = c.gain[channel], mid = value_or_0(c.centre, channel);
-    const float slope = value_or_0(c.slope, channel), offset = value_or_0(c.offset, channel);
-    const float* v = Masked || Centred ? x + at : nullptr;
-    const float* d = dy + at;
-    float* to = dx + at;
-#pragma omp simd
-    for (int64_t i = 0; i < n; ++i) {
-      const float g = gain * passed<Masked>(d[i], Masked ? v[i] : 0.0F, a, b);
-      to[i] = Centred ? g + ((v[i] - mid) * slope + offset) : g;
-    }
-  }
+  template <class D>
+  struct Pass : NoSums {
+    D d;
+    const Gradient& op;
+    AffineLanes<D> forward;
+    hn::Vec<D> gain, centre, slope, offset;
 
-  template <int Lanes>
-  [[gnu::always_inline]] void strip(int64_t at, int64_t pixels, int64_t step,
-                                    int64_t channel) const {
-    const Lane<Lanes> a(mask.scale, channel), b(mask.shift, channel);
-    const Lane<Lanes> gain(c.gain, channel), mid(c.centre, channel);
-    const Lane<Lanes> slope(c.slope, channel), offset(c.offset, channel);
-    for (int64_t p = 0; p < pixels; ++p) {
-      const float* v = Masked || Centred ? x + at + p * step : nullptr;
-      const float* d = dy + at + p * step;
-      float* to = dx + at + p * step;
-#pragma omp simd
-      for (int j = 0; j < Lanes; ++j) {
-        const float g = gain[j] * passed<Masked>(d[j], Masked ? v[j] : 0.0F, a[j], b[j]);
-        to[j] = Centred ? g + ((v[j] - mid[j]) * slope[j] + offset[j]) : g;
-      }
+    template <class Where>
+    HWY_INLINE Pass(D tag, const Gradient& from, const Where& where)
+        : d(tag),
+          op(from),
+          forward(from.forward, where),
+          gain(where.coefficient(op.c.gain)),
+          centre(where.coefficient(op.c.centre)),
+          slope(where.coefficient(op.c.slope)),
+          offset(where.coefficient(op.c.offset)) {}
+    template <class Lanes>
+    HWY_INLINE void step(int64_t at, Lanes lanes) const {
+      const hn::Vec<D> x = Relu || Centred ? load(d, lanes, op.x + at) : hn::Zero(d);
+      const hn::Vec<D> g = passed<Relu>(d, load(d, lanes, op.dy + at), x, forward);
+      const hn::Vec<D> add = Centred ? hn::MulAdd(hn::Sub(x, centre), slope, offset) : hn::Zero(d);
+      store(d, lanes, Centred ? hn::MulAdd(gain, g, add) : hn::Mul(gain, g), op.dx + at);
     }
-  }
+  };
 };
 
-template <class Op>
-void run(const Op& op, const ChannelLayout& layout, const ChannelPiece& piece) {
-  vectorized<run_piece<Op>>(op, layout, piece);
+void moments(const ChannelLayout& layout, const ChannelPiece& piece, const float* x,
+             const float* origin, const ChannelSums& sums) {
+  run(Moments{x, origin, sums}, layout, piece);
 }
+
+void affine(const ChannelLayout& layout, const ChannelPiece& piece, const float* x,
+            const ChannelAffine& coefficients, float* y) {
+  if (coefficients.relu) {
+    run(Affine<true>{x, coefficients, y}, layout, piece);
+  } else {
+    run(Affine<false>{x, coefficients, y}, layout, piece);
+  }
+}
+
+void gradient_sums(const ChannelLayout& layout, const ChannelPiece& piece, const float* x,
+                   const float* dy, const float* centre, const ChannelAffine& forward,
+                   const ChannelSums& sums) {
+  if (forward.relu) {
+    run(GradientSums<true>{x, dy, centre, forward, sums}, layout, piece);
+  } else {
+    run(GradientSums<false>{x, dy, centre, forward, sums}, layout, piece);
+  }
+}
+
+void gradient(const ChannelLayout& layout, const ChannelPiece& piece, const float* x,
+              const float* dy, const ChannelGradient& coefficients, const ChannelAffine& forward,
+              float* dx) {
+  if (forward.relu && coefficients.centre) {
+    run(Gradient<true, true>{x, dy, coefficients, forward, dx}, layout, piece);
+  } else if (forward.relu) {
+    run(Gradient<true, false>{x, dy, coefficients, forward, dx}, layout, piece);
+  } else if (coefficients.centre) {
+    run(Gradient<false, true>{x, dy, coefficients, forward, dx}, layout, piece);
+  } else {
+    run(Gradient<false, false>{x, dy, coefficients, forward, dx}, layout, piece);
+  }
+}
+
+}  // namespace
+}  // namespace crema::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace crema {
+namespace {
+
+HWY_EXPORT(moments);
+HWY_EXPORT(affine);
+HWY_EXPORT(gradient_sums);
+HWY_EXPORT(gradient);
+
+/// Channels of a group in channels_last memory are a multiple of this: the widest strip.
+constexpr int64_t kWidestStrip = 16;
+/// Elements that are worth a thread.
+constexpr int64_t kThreadElements = 16384;
 
 }  // namespace
 
@@ -319,42 +459,34 @@ void ChannelScratch::resize(const ChannelSplit& split) {
   sums_.assign(static_cast<size_t>(2 * channels_ * split.slices()), 0.0);
 }
 
+void channel_origins(const ChannelLayout& layout, const float* x, float* origin) {
+  const int64_t inner = layout.order == ChannelLayout::Order::pixels ? 1 : layout.inner;
+  for (int64_t c = 0; c < layout.channels; ++c) {
+    origin[c] = x[c / layout.block * layout.block * inner + c % layout.block];
+  }
+}
+
 void channel_moments(const ChannelLayout& layout, const ChannelPiece& piece, const float* x,
-                     const ChannelSums& sums) {
-  run(Moments{x, sums}, layout, piece);
+                     const float* origin, const ChannelSums& sums) {
+  HWY_DYNAMIC_DISPATCH(moments)(layout, piece, x, origin, sums);
 }
 
 void channel_affine(const ChannelLayout& layout, const ChannelPiece& piece, const float* x,
-                    const float* scale, const float* shift, bool relu, float* y) {
-  if (relu) {
-    run(Affine<true>{x, scale, shift, y}, layout, piece);
-  } else {
-    run(Affine<false>{x, scale, shift, y}, layout, piece);
-  }
+                    const ChannelAffine& coefficients, float* y) {
+  HWY_DYNAMIC_DISPATCH(affine)(layout, piece, x, coefficients, y);
 }
 
 void channel_gradient_sums(const ChannelLayout& layout, const ChannelPiece& piece, const float* x,
-                           const float* dy, const float* centre, const ReluMask& mask,
+                           const float* dy, const float* centre, const ChannelAffine& forward,
                            const ChannelSums& sums) {
-  if (mask.scale) {
-    run(GradientSums<true>{x, dy, centre, mask, sums}, layout, piece);
-  } else {
-    run(GradientSums<false>{x, dy, centre, mask, sums}, layout, piece);
-  }
+  HWY_DYNAMIC_DISPATCH(gradient_sums)(layout, piece, x, dy, centre, forward, sums);
 }
 
 void channel_gradient(const ChannelLayout& layout, const ChannelPiece& piece, const float* x,
-                      const float* dy, const ChannelGradient& coefficients, const ReluMask& mask,
-                      float* dx) {
-  if (mask.scale && coefficients.centre) {
-    run(Gradient<true, true>{x, dy, coefficients, mask, dx}, layout, piece);
-  } else if (mask.scale) {
-    run(Gradient<true, false>{x, dy, coefficients, mask, dx}, layout, piece);
-  } else if (coefficients.centre) {
-    run(Gradient<false, true>{x, dy, coefficients, mask, dx}, layout, piece);
-  } else {
-    run(Gradient<false, false>{x, dy, coefficients, mask, dx}, layout, piece);
-  }
+                      const float* dy, const ChannelGradient& coefficients,
+                      const ChannelAffine& forward, float* dx) {
+  HWY_DYNAMIC_DISPATCH(gradient)(layout, piece, x, dy, coefficients, forward, dx);
 }
 
 }  // namespace crema
+#endif

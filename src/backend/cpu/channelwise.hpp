@@ -1,5 +1,5 @@
 // Passes over a tensor whose channels each have coefficients of their own: what BatchNorm, Scale
-// and Bias are made of. f32, every memory format, vectorized. Sums are added up in double.
+// and Bias are made of. f32, every memory format, by Highway. Sums are added up in double.
 //
 // Memory is what such passes wait for. So the channels are cut into groups that one thread takes
 // through all passes, while the group is in its cache; only where there are too few groups for the
@@ -161,36 +161,42 @@ void channel_passes(const ChannelSplit& split, ChannelScratch& scratch, const Re
 // The passes. x, y, dx and dy start where the tensor starts; coefficients are arrays of
 // padded_channels(). Output may lie where any input lies.
 
-/// Adds {sum of x, sum of x^2} to `sums`.
+/// origin[c] = the first value of each channel, which is near the others compared with 0.
+void channel_origins(const ChannelLayout& layout, const float* x, float* origin);
+
+/// Adds {sum of x - origin, sum of (x - origin)^2} to `sums`. With an origin among the values,
+/// their variance is not lost in the difference of two large numbers.
 void channel_moments(const ChannelLayout& layout, const ChannelPiece& piece, const float* x,
-                     const ChannelSums& sums);
+                     const float* origin, const ChannelSums& sums);
 
-/// y = x * scale + shift, then, with `relu`, negative values become 0.
-void channel_affine(const ChannelLayout& layout, const ChannelPiece& piece, const float* x,
-                    const float* scale, const float* shift, bool relu, float* y);
-
-/// Where the forward pass ended in ReLU: recomputes the sign of what went into it. Null: no ReLU.
-struct ReluMask {
+/// y = (x - centre) * scale + shift, then, with `relu`, negative values become 0 and NaN stays.
+struct ChannelAffine {
   const float* scale = nullptr;
-  const float* shift = nullptr;
+  const float* centre = nullptr;  // null: 0
+  const float* shift = nullptr;   // null: 0
+  bool relu = false;
 };
+void channel_affine(const ChannelLayout& layout, const ChannelPiece& piece, const float* x,
+                    const ChannelAffine& affine, float* y);
 
-/// {sum of dy, sum of dy * (x - centre)}, added to `sums`; dy counts where the mask lets it
-/// through.
+// Where the forward pass ended in ReLU, dy counts where the value that went into it, computed again
+// from x, is positive: `forward` is what was computed, without ReLU if {}.
+
+/// Adds {sum of dy, sum of dy * (x - centre)} to `sums`; centre may be null: 0.
 void channel_gradient_sums(const ChannelLayout& layout, const ChannelPiece& piece, const float* x,
-                           const float* dy, const float* centre, const ReluMask& mask,
+                           const float* dy, const float* centre, const ChannelAffine& forward,
                            const ChannelSums& sums);
 
-/// dx = dy * gain + (x - centre) * slope + offset, dy as above.
+/// dx = dy * gain + (x - centre) * slope + offset.
 struct ChannelGradient {
   const float* gain = nullptr;
   const float* centre = nullptr;  // null: dx = dy * gain
   const float* slope = nullptr;
   const float* offset = nullptr;
 };
-/// x may be null where neither the mask nor `centre` asks for it.
+/// x may be null where neither ReLU nor `centre` asks for it.
 void channel_gradient(const ChannelLayout& layout, const ChannelPiece& piece, const float* x,
-                      const float* dy, const ChannelGradient& coefficients, const ReluMask& mask,
-                      float* dx);
+                      const float* dy, const ChannelGradient& coefficients,
+                      const ChannelAffine& forward, float* dx);
 
 }  // namespace crema

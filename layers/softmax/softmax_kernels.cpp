@@ -1,0 +1,201 @@
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "layers/softmax/softmax_kernels.cpp"
+#include "layers/softmax/softmax_kernels.hpp"
+
+#include <hwy/contrib/math/math-inl.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "backend/cpu/highway.hpp"
+#include "backend/cpu/lanes-inl.hpp"
+#include "layers/softmax/softmax_math.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace crema::HWY_NAMESPACE {
+namespace {
+
+using D = hn::ScalableTag<float>;
+using V = hn::Vec<D>;
+constexpr D kFloats;
+
+/// exp(x); Highway's gives 0 for NaN.
+template <class Tag>
+HWY_INLINE hn::Vec<Tag> exp_of(Tag d, hn::Vec<Tag> x) {
+  return hn::IfThenElse(hn::Eq(x, x), hn::Exp(d, x), x);
+}
+template <class Tag>
+HWY_INLINE hn::Vec<Tag> log_of(Tag d, hn::Vec<Tag> x) {
+  return hn::IfThenElse(hn::Eq(x, x), hn::Log(d, x), x);
+}
+
+// --- One position: its classes are neighbours ----------------------------------------------------
+
+void row(int64_t classes, const float* x, float* y, double* log_sum) {
+  V most = hn::Set(kFloats, x[0]);
+  each_vector(kFloats, classes, [&](int64_t i, auto lanes) CREMA_LANES_LAMBDA {
+    most = hn::Max(most, keep(kFloats, lanes, load(kFloats, lanes, x + i), most));
+  });
+  const float largest = hn::GetLane(hn::MaxOfLanes(kFloats, most));
+  most = hn::Set(kFloats, largest);
+  WideLanes<D> sums;
+  each_vector(kFloats, classes, [&](int64_t i, auto lanes) CREMA_LANES_LAMBDA {
+    const V power = exp_of(kFloats, hn::Sub(load(kFloats, lanes, x + i), most));
+    sums.add(WideLanes<D>(keep(kFloats, lanes, power, hn::Zero(kFloats))));
+    if (y) store(kFloats, lanes, power, y + i);
+  });
+  const double sum = sums.total();
+  if (log_sum) *log_sum = static_cast<double>(largest) + std::log(sum);
+  if (!y) return;
+  const V scale = hn::Set(kFloats, static_cast<float>(1 / sum));
+  each_vector(kFloats, classes, [&](int64_t i, auto lanes) CREMA_LANES_LAMBDA {
+    store(kFloats, lanes, hn::Mul(load(kFloats, lanes, y + i), scale), y + i);
+  });
+}
+
+void row_gradient(int64_t classes, const float* dy, const float* y, float* dx) {
+  WideLanes<D> products;
+  each_vector(kFloats, classes, [&](int64_t i, auto lanes) CREMA_LANES_LAMBDA {
+    products.add_product(WideLanes<D>(load(kFloats, lanes, dy + i)),
+                         WideLanes<D>(load(kFloats, lanes, y + i)));
+  });
+  const V sum = hn::Set(kFloats, static_cast<float>(products.total()));
+  each_vector(kFloats, classes, [&](int64_t i, auto lanes) CREMA_LANES_LAMBDA {
+    const V d = hn::Sub(load(kFloats, lanes, dy + i), sum);
+    store(kFloats, lanes, hn::Mul(load(kFloats, lanes, y + i), d), dx + i);
+  });
+}
+
+// --- Neighbouring positions, one a lane ----------------------------------------------------------
+
+template <class Lanes>
+HWY_INLINE void columns(Lanes lanes, const SoftmaxShape& s, const float* x, float* y,
+                        double* log_sum) {
+  const int64_t end = s.classes * s.inner;
+  V largest = load(kFloats, lanes, x);
+  for (int64_t i = s.inner; i < end; i += s.inner) {
+    largest = hn::Max(largest, load(kFloats, lanes, x + i));
+  }
+  WideLanes<D> sum;
+  for (int64_t i = 0; i < end; i += s.inner) {
+    const V power = exp_of(kFloats, hn::Sub(load(kFloats, lanes, x + i), largest));
+    sum.add(WideLanes<D>(power));
+    if (y) store(kFloats, lanes, power, y + i);
+  }
+  using Wide = WideLanes<D>;
+  const typename Wide::DD wide;
+  if (log_sum) {
+    Wide logs(largest), log_of_sum;
+    log_of_sum.low = log_of(wide, sum.low);
+    log_of_sum.high = log_of(wide, sum.high);
+    logs.add(log_of_sum);
+    logs.store_to(lanes, log_sum);
+  }
+  if (!y) return;
+  const auto one = hn::Set(wide, 1.0);
+  sum.low = hn::Div(one, sum.low);
+  sum.high = hn::Div(one, sum.high);
+  const V scale = sum.narrow();
+  for (int64_t i = 0; i < end; i += s.inner) {
+    store(kFloats, lanes, hn::Mul(load(kFloats, lanes, y + i), scale), y + i);
+  }
+}
+
+template <class Lanes>
+HWY_INLINE void columns_gradient(Lanes lanes, const SoftmaxShape& s, const float* dy,
+                                 const float* y, float* dx) {
+  const int64_t end = s.classes * s.inner;
+  WideLanes<D> products;
+  for (int64_t i = 0; i < end; i += s.inner) {
+    products.add_product(WideLanes<D>(load(kFloats, lanes, dy + i)),
+                         WideLanes<D>(load(kFloats, lanes, y + i)));
+  }
+  const V sum = products.narrow();
+  for (int64_t i = 0; i < end; i += s.inner) {
+    const V d = hn::Sub(load(kFloats, lanes, dy + i), sum);
+    store(kFloats, lanes, hn::Mul(load(kFloats, lanes, y + i), d), dx + i);
+  }
+}
+
+/// Calls body(offset of the first value, its number from `begin`, lanes) for vectors of positions,
+/// none of which goes beyond its row.
+template <class Body>
+HWY_INLINE void each_columns(const SoftmaxShape& s, int64_t begin, int64_t end, const Body& body) {
+  for (int64_t p = begin; p < end;) {
+    const int64_t count = std::min(s.inner - p % s.inner, end - p), at = s.at(p);
+    each_vector(kFloats, count, [&](int64_t i, auto lanes) CREMA_LANES_LAMBDA {
+      body(at + i, p - begin + i, lanes);
+    });
+    p += count;
+  }
+}
+
+void forward(const SoftmaxShape& s, int64_t begin, int64_t end, const float* x, float* y,
+             double* log_sum) {
+  if (s.inner == 1) {
+    for (int64_t p = begin; p < end; ++p) {
+      const int64_t at = p * s.classes;
+      row(s.classes, x + at, y ? y + at : nullptr, log_sum ? log_sum + p - begin : nullptr);
+    }
+    return;
+  }
+  each_columns(s, begin, end, [&](int64_t at, int64_t number, auto lanes) CREMA_LANES_LAMBDA {
+    columns(lanes, s, x + at, y ? y + at : nullptr, log_sum ? log_sum + number : nullptr);
+  });
+}
+
+void backward(const SoftmaxShape& s, int64_t begin, int64_t end, const float* dy, const float* y,
+              float* dx) {
+  if (s.inner == 1) {
+    for (int64_t at = begin * s.classes; at < end * s.classes; at += s.classes) {
+      row_gradient(s.classes, dy + at, y + at, dx + at);
+    }
+    return;
+  }
+  each_columns(s, begin, end, [&](int64_t at, int64_t, auto lanes) CREMA_LANES_LAMBDA {
+    columns_gradient(lanes, s, dy + at, y + at, dx + at);
+  });
+}
+
+}  // namespace
+}  // namespace crema::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace crema {
+namespace {
+
+HWY_EXPORT(forward);
+HWY_EXPORT(backward);
+
+}  // namespace
+
+void softmax_positions(const SoftmaxShape& shape, int64_t begin, int64_t end, const float* x,
+                       float* y, double* log_sum) {
+  HWY_DYNAMIC_DISPATCH(forward)(shape, begin, end, x, y, log_sum);
+}
+
+void softmax_positions(const SoftmaxShape& shape, int64_t begin, int64_t end, const double* x,
+                       double* y, double* log_sum) {
+  for (int64_t p = begin; p < end; ++p) {
+    const int64_t at = shape.at(p);
+    const double sum = softmax_forward(x + at, y ? y + at : nullptr, shape.classes, shape.inner);
+    if (log_sum) log_sum[p - begin] = sum;
+  }
+}
+
+void softmax_positions_gradient(const SoftmaxShape& shape, int64_t begin, int64_t end,
+                                const float* dy, const float* y, float* dx) {
+  HWY_DYNAMIC_DISPATCH(backward)(shape, begin, end, dy, y, dx);
+}
+
+void softmax_positions_gradient(const SoftmaxShape& shape, int64_t begin, int64_t end,
+                                const double* dy, const double* y, double* dx) {
+  for (int64_t p = begin; p < end; ++p) {
+    const int64_t at = shape.at(p);
+    softmax_backward(dy + at, y + at, dx + at, shape.classes, shape.inner);
+  }
+}
+
+}  // namespace crema
+#endif

@@ -1,0 +1,135 @@
+// Milliseconds of one layer's passes: every engine and format of the rooms that are bound by memory
+// or by one function (BatchNorm, Scale, LRN, Softmax, Eltwise, ...).
+//   build/release/tests/layer_bench [--threads N] [--runs N] [--simd baseline|avx2|avx512]
+//   [WORD]...
+//
+// Problems whose name contains one of the words are measured, or all of them. The median of the
+// runs counts: of CPU time with one thread, which other programs disturb least, of elapsed time
+// with more.
+#include <omp.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <ctime>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backend/cpu/simd.hpp"
+#include "support/layer_test.hpp"
+
+namespace crema::test {
+namespace {
+
+struct Problem {
+  std::string name;
+  LayerCase layer_case;
+};
+
+std::vector<Problem> problems() {
+  std::vector<Problem> all;
+  auto add = [&](const std::string& name, const std::string& layer, const Shape& shape,
+                 size_t bottoms = 1, const std::string& absorb = "") {
+    all.push_back({concat(name, " ", shape.str()),
+                   {.layer = concat("layer { ", layer, " }"),
+                    .bottoms = std::vector<Input>(bottoms, uniform(shape, -2, 2)),
+                    .absorb = absorb}});
+  };
+  const std::string relu = "layer { type: 'ReLU' }";
+  const std::string norm = "type: 'BatchNorm' batch_norm_param { scale_bias: true relu: true }";
+  const std::string scale = "type: 'Scale' scale_param { bias_term: true }";
+  for (const Shape& shape : {Shape{8, 64, 112, 112}, Shape{8, 256, 14, 14}, Shape{8, 512, 7, 7}}) {
+    add("BatchNorm", norm, shape);
+    add("Scale", scale, shape);
+  }
+  const std::string plane = "norm_region: WITHIN_CHANNEL";
+  add("LRN", "type: 'LRN' lrn_param { alpha: 0.5 }", {16, 64, 56, 56});
+  add("LRN beta 0.6", "type: 'LRN' lrn_param { alpha: 0.5 beta: 0.6 }", {16, 64, 56, 56});
+  add("LRN within", concat("type: 'LRN' lrn_param { alpha: 0.5 ", plane, " }"), {16, 64, 28, 28});
+  for (const Shape& shape : {Shape{64, 1000}, Shape{64, 10}, Shape{4, 21, 64, 64}}) {
+    add("Softmax", "type: 'Softmax'", shape);
+  }
+  for (const std::string operation : {"SUM", "PROD", "MAX"}) {
+    const std::string layer =
+        concat("type: 'Eltwise' eltwise_param { operation: ", operation, " }");
+    add(concat("Eltwise ", operation), layer, {8, 256, 28, 28}, 2, operation == "SUM" ? relu : "");
+  }
+  return all;
+}
+
+double now(bool elapsed) {
+  timespec time{};
+  clock_gettime(elapsed ? CLOCK_MONOTONIC : CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+template <class Body>
+double median_ms(int runs, bool elapsed, const Body& body) {
+  std::vector<double> times;
+  for (int i = 0; i < runs + 2; ++i) {
+    const double begin = now(elapsed);
+    body();
+    if (i >= 2) times.push_back(1e3 * (now(elapsed) - begin));
+  }
+  std::nth_element(times.begin(), times.begin() + runs / 2, times.end());
+  return times[static_cast<size_t>(runs / 2)];
+}
+
+void measure(const Problem& problem, int runs, bool elapsed) {
+  for (int option = 0, options = 1; option < options; ++option) {
+    LayerRun run(problem.layer_case, {.engine = "", .option = option});
+    options = static_cast<int>(run.options().size());
+    run.forward();
+    run.backward();
+    std::vector<Blob*> bottoms, tops;
+    for (int i = 0; i < run.num_bottoms(); ++i) bottoms.push_back(&run.bottom_blob(i));
+    for (int i = 0; i < run.num_tops(); ++i) tops.push_back(&run.top_blob(i));
+    const std::vector<bool> propagate(bottoms.size(), true);
+    const double forward = median_ms(runs, elapsed, [&] { run.layer().forward(bottoms, tops); });
+    const double backward =
+        median_ms(runs, elapsed, [&] { run.layer().backward(tops, propagate, bottoms); });
+    std::printf("%-28s %-10s %-14s %9.3f %9.3f\n", problem.name.c_str(),
+                std::string(run.layer().engine_name()).c_str(),
+                std::string(to_string(run.bottom_blob(0).data.format())).c_str(), forward,
+                backward);
+    std::fflush(stdout);
+  }
+}
+
+int bench(int argc, char** argv) {
+  int threads = 1, runs = 15;
+  std::optional<SimdLimit> limit;
+  std::vector<std::string> words;
+  for (int i = 1; i < argc; ++i) {
+    const std::string argument = argv[i];
+    const std::string value = i + 1 < argc ? argv[i + 1] : "";
+    if (argument == "--threads") {
+      threads = std::stoi(value), ++i;
+    } else if (argument == "--runs") {
+      runs = std::stoi(value), ++i;
+    } else if (argument == "--simd") {
+      limit.emplace(value == "baseline" ? SimdLevel::baseline
+                    : value == "avx2"   ? SimdLevel::avx2
+                                        : SimdLevel::avx512);
+      ++i;
+    } else {
+      words.push_back(argument);
+    }
+  }
+  omp_set_num_threads(threads);
+  std::printf("%s, %d threads\n%-28s %-10s %-14s %9s %9s\n",
+              std::string(to_string(simd_level())).c_str(), threads, "problem", "engine", "format",
+              "forward", "backward");
+  for (const Problem& problem : problems()) {
+    const bool wanted = words.empty() || std::ranges::any_of(words, [&](const std::string& word) {
+                          return problem.name.find(word) != std::string::npos;
+                        });
+    if (wanted) measure(problem, runs, threads > 1);
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace crema::test
+
+int main(int argc, char** argv) { return crema::test::bench(argc, argv); }
