@@ -51,7 +51,7 @@ Timing measure(Net& net, int iterations, bool with_backward) {
   Timing timing(net.steps().size());
   const size_t steps = net.steps().size();
   for (int i = -2; i < iterations; ++i) {
-    net.context().set_iteration(static_cast<uint64_t>(i + 2));
+    net.run_state().iteration = static_cast<uint64_t>(i + 2);
     if (with_backward) net.clear_gradients();
     double forward = 0, backward = 0;
     for (size_t s = 0; s < steps; ++s) {

@@ -4,7 +4,7 @@
 // Threads: any thread may run a net. Nets of one context on the CPU may run at the same time in
 // different threads; those of one context on CUDA may not, as they share its stream and scratch
 // memory. A context on CUDA has device memory of its own, even beside another one on the same
-// device: what nets share, they share within a context.
+// device: what nets share, they share within a context. A context holds nothing that a run changes.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,12 @@
 #include <memory>
 #include <string>
 
+#include "crema/layout.hpp"
+
 namespace crema {
 
 class DeviceBackend;
 class Tuner;
-
-enum class DeviceType : uint8_t { cpu, cuda };
 
 struct Device {
   DeviceType type = DeviceType::cpu;
@@ -33,6 +33,7 @@ struct ContextOptions {
   Device device = {};
   /// CPU threads; 0 means OMP_NUM_THREADS, or else all cores that the process may use.
   int threads = 0;
+  /// Seed of nets and solvers that are given none.
   uint64_t seed = 1701;
   /// Name of an engine to force on every layer that has it ("reference", "onednn", "cudnn", ...);
   /// empty: each layer takes the fastest that supports its problem.
@@ -60,17 +61,10 @@ class Context {
   Device device() const { return options_.device; }
   bool on_gpu() const { return options_.device.type != DeviceType::cpu; }
   int threads() const { return options_.threads; }
+  /// Of nets and solvers that are given no seed.
   uint64_t seed() const { return options_.seed; }
-  void set_seed(uint64_t seed) { options_.seed = seed; }
   const std::string& engine() const { return options_.engine; }
   bool tune() const { return options_.tune; }
-
-  /// The training iteration, part of the address of random numbers (dropout masks).
-  uint64_t iteration() const { return iteration_; }
-  void set_iteration(uint64_t iteration) { iteration_ = iteration; }
-  /// The pass within an iteration (`iter_size`), so that each pass draws its own masks.
-  uint64_t pass() const { return pass_; }
-  void set_pass(uint64_t pass) { pass_ = pass; }
 
   void log(Severity severity, const std::string& message) const;
   /// Device memory and libraries; Error on the CPU.
@@ -82,8 +76,6 @@ class Context {
 
  private:
   ContextOptions options_;
-  uint64_t iteration_ = 0;
-  uint64_t pass_ = 0;
   std::unique_ptr<DeviceBackend> backend_;
   std::unique_ptr<Tuner> tuner_;
 };

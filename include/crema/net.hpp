@@ -20,8 +20,10 @@
 // run forward so. On CUDA, all nets of a context run on one thread at a time.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,7 +42,11 @@ struct NetOptions {
   /// adds its stages, and gives the level where this one is 0.
   int level = 0;
   std::vector<std::string> stages = {};
+  /// Of parameters, labels, losses and all blobs that the caller sees: f32 or f64.
   DType dtype = DType::f32;
+  /// Of the activations between layers: `dtype`, or DType::bf16 with f32. Default: as the net's
+  /// `precision` says, where dtype is f32.
+  std::optional<DType> activations = {};
   /// Whether backward() will be called. Default: in the TRAIN phase only.
   enum class Backward : uint8_t { by_phase, yes, no } backward = Backward::by_phase;
   /// Fuse layers where that leaves the results the same.
@@ -57,6 +63,9 @@ struct NetOptions {
   /// A layer that learns and that share_params_with lacks is an Error. Otherwise, as every layer
   /// with parameters that it lacks: a warning, and parameters of its own.
   bool share_all = false;
+  /// Seed, iteration and pass of the caller, who changes them between passes and keeps them alive.
+  /// Null: the net has its own, which begin with the context's seed and count its forward passes.
+  RunState* run = nullptr;
 };
 
 /// What happened to each layer's parameters when weights were loaded.
@@ -67,7 +76,7 @@ struct LoadReport {
   std::string str() const;
 };
 
-/// One unit of work of a net: a layer, or a format conversion between layers.
+/// One unit of work of a net: a layer, or a conversion between layouts.
 struct NetStep {
   std::string name;       // the layer's; of a conversion, the blob's
   std::string type;       // the layer's; "Conversion"
@@ -75,7 +84,8 @@ struct NetStep {
   bool backward = false;  // backward() runs it too
   std::string engine;     // which way of computing runs: "reference" or a registered name
   std::string detail;     // what the engine picked for this problem, in its own words; or ""
-  std::string bottom_format, top_format;  // of bottom 0 and top 0; "" where there is none
+  /// Type (where it is not f32) and format of bottom 0 and top 0; "" where there is none.
+  std::string bottom_format, top_format;
   Flops flops;                            // operations a pass, not per second
 };
 
@@ -144,11 +154,25 @@ class Net {
   /// Carries new shapes through the net and plans again; memory only grows.
   void reshape();
 
+  /// What the next forward pass draws its random numbers by. A net of its own run counts
+  /// `iteration` up before each forward pass but the first; what is set here counts as it is in the
+  /// next one.
+  RunState& run_state();
+
   /// Runs all layers. Returns the weighted sum of the losses.
   double forward();
+  /// The layers from `first` to `last` (indices into layers(), both included) and what they alone
+  /// need: blobs that layers before `first` make keep their values where NetOptions::keep names them.
+  /// Returns the weighted sum of the losses among them.
+  double forward(size_t first, size_t last);
   /// Adds to the gradients of the parameters; call clear_gradients() first where a new sum begins.
-  /// Error when the net does not train, or when its shapes changed since forward().
+  /// Error when the net does not train, when its last forward pass did not end well, and when its
+  /// shapes changed since.
   void backward();
+  /// The layers from `first` down to `last`, both included.
+  void backward(size_t first, size_t last);
+  /// Called within backward when the gradient of a segment of params() is complete, with its index.
+  void on_gradient(std::function<void(size_t segment)> hook);
   /// Of all parameters that layers of this net have, another net's too that it shares.
   void clear_gradients();
 
@@ -170,8 +194,6 @@ class Net {
   float loss_weight(const std::string& name) const;
 
   /// The net's own parameters: not those of share_params_with, nor those of layers without any.
-  /// Parameters that nobody gave values get those of their fillers at the first use: here, through
-  /// layer() or layers(), by forward() or save().
   ParameterArena& params();
   const ParameterArena& params() const;
 

@@ -1,6 +1,7 @@
 // Registry: layer types by name, and the engines of each.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -11,7 +12,7 @@
 
 namespace crema {
 
-using LayerFactory = std::function<std::unique_ptr<Layer>(const LayerParameter&, Context&)>;
+using LayerFactory = std::function<std::unique_ptr<Layer>(const LayerInit&)>;
 using EngineFactory = std::function<std::unique_ptr<Engine>()>;
 
 struct EngineEntry {
@@ -30,7 +31,7 @@ class Registry {
   void add(const std::string& type, LayerFactory factory);
   template <class L>
   void add(const std::string& type) {
-    add(type, [](const LayerParameter& p, Context& c) { return std::make_unique<L>(p, c); });
+    add(type, [](const LayerInit& init) { return std::make_unique<L>(init); });
   }
   /// Engines are tried in the order they were added.
   void add_engine(const std::string& type, EngineEntry entry);
@@ -40,7 +41,7 @@ class Registry {
   }
 
   /// Error for an unknown type, with the nearest known name.
-  std::unique_ptr<Layer> make(const LayerParameter& param, Context& context) const;
+  std::unique_ptr<Layer> make(const LayerInit& init) const;
   bool has(const std::string& type) const { return factories_.count(type) != 0; }
   /// Engines of the type on that device, in order.
   std::vector<const EngineEntry*> engines(const std::string& type, DeviceType device) const;
@@ -51,7 +52,7 @@ class Registry {
  private:
   Registry() = default;
   std::map<std::string, LayerFactory> factories_;
-  std::map<std::string, std::vector<EngineEntry>> engines_;
+  std::map<std::string, std::deque<EngineEntry>> engines_;  // layers keep pointers to entries
 };
 
 }  // namespace crema

@@ -63,7 +63,7 @@ struct TestReport {
   std::vector<Output> outputs;
 };
 
-/// Solvers of one context run in turns, not at the same time in several threads.
+/// Solvers of one context on the CPU may run at the same time in different threads.
 class Solver {
  public:
   /// Error for settings that cannot work, as early as they can be told: no net or several, a policy
@@ -120,8 +120,8 @@ class Solver {
   void build_nets(const SolverParameter& param, const SourceMap& source,
                   const SolverOptions& options);
   void prepare_snapshots();
-  /// Gives the context the run's seed and iteration: another solver may have used it meanwhile.
-  void take_context();
+  /// Random numbers of the passes to come are those of this iteration and pass.
+  void begin_pass(int pass);
 
   /// Does what poll asks for; true: stop.
   bool asked_to_stop();
@@ -150,7 +150,7 @@ class Solver {
   std::unique_ptr<UpdateRule> rule_;
   std::unique_ptr<SmoothedLoss> smoothed_;
   std::optional<uint64_t> asked_seed_;
-  uint64_t seed_ = 0;
+  RunState run_;         // of all nets of the solver
   std::string prefix_;  // of snapshots
   std::unique_ptr<Net> net_;
   std::vector<std::unique_ptr<Net>> test_nets_;

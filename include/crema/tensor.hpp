@@ -6,91 +6,32 @@
 // needs the caller's own ordering. A device's backend has to outlive the memory that it holds.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "crema/error.hpp"
+#include "crema/layout.hpp"
 #include "crema/shape.hpp"
 
 namespace crema {
 
 class DeviceBackend;  // src/backend/device.hpp
 
-enum class DType : uint8_t { f32, f64, bf16, f16, u8, i32, i64 };
-
-/// Bytes of one element.
-size_t size_of(DType dtype);
-std::string_view to_string(DType dtype);
-
-/// 16-bit brain float: the upper half of an f32, rounded to nearest even.
-struct bfloat16 {
-  uint16_t bits = 0;
-  bfloat16() = default;
-  explicit bfloat16(float value);
-  explicit operator float() const;
-};
-
-/// IEEE 754 half precision, rounded to nearest even; overflow becomes infinity.
-struct float16 {
-  uint16_t bits = 0;
-  float16() = default;
-  explicit float16(float value);
-  explicit operator float() const;
-};
-
-/// How the elements of a logical (N, C, spatial...) shape lie in memory. Formats other than
-/// `contiguous` exist for rank 3 and up only.
-///   contiguous     N, C, spatial...
-///   channels_last  N, spatial..., C
-///   blocked8/16    N, ceil(C/b), spatial..., b: channels in blocks of b = 8 or 16, the last block
-///                  padded with zeros. What vector convolution kernels like. Whoever writes a
-///                  blocked tensor keeps the padding zero.
-enum class Format : uint8_t { contiguous, channels_last, blocked8, blocked16 };
-
-std::string_view to_string(Format format);
-/// Channels a block: 8 or 16, and 1 for the other formats.
-int64_t block_of(Format format);
-/// Elements of memory that `shape` takes in `format`, padding included. Overflow is an Error.
-int64_t storage_count(const Shape& shape, Format format);
-
-template <class T>
-constexpr DType dtype_of();
-template <>
-constexpr DType dtype_of<float>() {
-  return DType::f32;
-}
-template <>
-constexpr DType dtype_of<double>() {
-  return DType::f64;
-}
-template <>
-constexpr DType dtype_of<bfloat16>() {
-  return DType::bf16;
-}
-template <>
-constexpr DType dtype_of<float16>() {
-  return DType::f16;
-}
-template <>
-constexpr DType dtype_of<uint8_t>() {
-  return DType::u8;
-}
-template <>
-constexpr DType dtype_of<int32_t>() {
-  return DType::i32;
-}
-template <>
-constexpr DType dtype_of<int64_t>() {
-  return DType::i64;
-}
-
 /// A piece of memory with a host copy, a device copy or both, made when first asked for.
 class Memory {
  public:
   explicit Memory(size_t bytes);
+  /// A piece of `parent` with a state and version of its own, beside which the parent may still be
+  /// used: an access to the parent is one to all of its segments. Nothing outside of segments may be
+  /// written. Segments do not overlap.
+  static std::shared_ptr<Memory> segment(const std::shared_ptr<Memory>& parent, size_t offset,
+                                         size_t bytes);
   /// A piece of `parent` that keeps it alive. It starts with the parent's state, and from then on
   /// tracks by itself which of its two copies is current: use a piece or its parent, not both.
   Memory(std::shared_ptr<Memory> parent, size_t offset, size_t bytes);
@@ -101,10 +42,21 @@ class Memory {
   size_t bytes() const { return bytes_; }
   /// A piece of another memory.
   bool is_piece() const { return parent_ != nullptr; }
+  /// Nobody has accessed it yet: it is zero.
+  bool is_untouched() const { return current_ == Current::neither; }
   /// Changes at every access that may write: what was derived from the contents and remembered
-  /// (weights in a library's layout) is current while this stays the same. No two memories of a
-  /// process ever have the same version.
-  uint64_t version() const { return version_; }
+  /// (weights in a library's layout) is current while this stays the same. While somebody may still
+  /// write through a pointer, each call returns another number. No two memories of a process ever
+  /// have the same version.
+  uint64_t version();
+  /// Declares that nobody writes through pointers of host_mut(), host_overwrite() and their device
+  /// counterparts any more.
+  void seal() { exposed_ = false; }
+  /// The opposite.
+  void expose() { exposed_ = true; }
+  /// Between the two, contents may change. Calls may be nested.
+  void begin_writing() { ++writers_; }
+  void end_writing();
 
   const void* host();
   void* host_mut();
@@ -122,15 +74,42 @@ class Memory {
   void to_host();
   void to_device(DeviceBackend& backend);
 
+  /// Also of segments.
+  void mark_written(bool on_device);
+
   enum class Current : uint8_t { neither, host, device, both };
   std::shared_ptr<Memory> parent_;
+  std::vector<Memory*> segments_;
+  bool is_segment_ = false;
+  bool exposed_ = false;  // a pointer for writing was given away
+  int writers_ = 0;
   size_t offset_ = 0;
   size_t bytes_ = 0;
-  uint64_t version_;
+  std::atomic<uint64_t> version_;
   Current current_ = Current::neither;
   void* host_ = nullptr;
   void* device_ = nullptr;
   DeviceBackend* backend_ = nullptr;
+};
+
+/// A host pointer for writing that ends with this object: what is derived from the contents is made
+/// anew after it, and trusted again.
+template <class T>
+class Writing {
+ public:
+  Writing(std::shared_ptr<Memory> memory, T* data) : memory_(std::move(memory)), data_(data) {
+    memory_->begin_writing();
+  }
+  ~Writing() { memory_->end_writing(); }
+  Writing(const Writing&) = delete;
+  Writing& operator=(const Writing&) = delete;
+
+  T* data() const { return data_; }
+  operator T*() const { return data_; }  // NOLINT: as the pointer
+
+ private:
+  std::shared_ptr<Memory> memory_;
+  T* data_;
 };
 
 class Tensor {
@@ -171,14 +150,30 @@ class Tensor {
   const T* host() const {
     return static_cast<const T*>(host_raw(dtype_of<T>()));
   }
+  /// For reading and writing. Since the pointer may be kept, nothing derived from the values is
+  /// remembered any more, until seal(); what is written often and read often uses writing().
   template <class T>
   T* host_mut() {
-    return static_cast<T*>(host_mut_raw(dtype_of<T>()));
+    T* const pointer = static_cast<T*>(host_mut_raw(dtype_of<T>()));
+    memory_->expose();
+    return pointer;
   }
   /// For callers that overwrite every element: skips fetching.
   template <class T>
   T* host_overwrite() {
-    return static_cast<T*>(host_overwrite_raw(dtype_of<T>()));
+    T* const pointer = static_cast<T*>(host_overwrite_raw(dtype_of<T>()));
+    memory_->expose();
+    return pointer;
+  }
+  /// As host_mut, for as long as the returned object lives.
+  template <class T>
+  Writing<T> writing() {
+    T* const pointer = static_cast<T*>(host_mut_raw(dtype_of<T>()));
+    return {memory_, pointer};
+  }
+  /// Declares that nobody writes through earlier pointers any more.
+  void seal() {
+    if (memory_) memory_->seal();
   }
   /// All elements as they lie in memory, with the padding of blocked formats.
   template <class T>
@@ -187,7 +182,11 @@ class Tensor {
   }
   /// Untyped host access, for copies and libraries.
   const void* host_bytes() const { return host_raw(dtype_); }
-  void* host_bytes_mut() { return host_mut_raw(dtype_); }
+  void* host_bytes_mut() {
+    void* const pointer = host_mut_raw(dtype_);
+    memory_->expose();
+    return pointer;
+  }
 
   template <class T>
   const T* device(DeviceBackend& backend) const {

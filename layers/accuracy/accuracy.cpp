@@ -20,12 +20,12 @@ double share(int64_t part, int64_t whole) {
 
 }  // namespace
 
-AccuracyLayer::AccuracyLayer(const LayerParameter& param, Context& context)
-    : Layer(param, context),
-      axis_(param.accuracy_param().axis()),
-      top_k_(param.accuracy_param().top_k()) {
+AccuracyLayer::AccuracyLayer(const LayerInit& init)
+    : Layer(init),
+      axis_(init.param.accuracy_param().axis()),
+      top_k_(init.param.accuracy_param().top_k()) {
   require(top_k_ > 0, "top_k is 0, so no label could be among the best; use 1 or more");
-  if (param.accuracy_param().has_ignore_label()) ignored_ = param.accuracy_param().ignore_label();
+  if (init.param.accuracy_param().has_ignore_label()) ignored_ = init.param.accuracy_param().ignore_label();
 }
 
 void AccuracyLayer::reshape(Blobs bottom, Blobs top) {

@@ -48,11 +48,11 @@ struct ShareByClass {
 
 class AccuracyCuda : public Engine {
  public:
-  std::vector<FormatOption> options(Layer&, Blobs bottom, Blobs, std::string&) override {
-    return cuda_options(bottom, false);
+  std::vector<Option> options(Layer& layer, Blobs bottom, Blobs top, std::string&) override {
+    return cuda_options(layer, bottom, top, false);
   }
 
-  void prepare(Layer& layer, Blobs, Blobs) override {
+  void prepare(Layer& layer, const Option&, Blobs, Blobs) override {
     counts_.reshape(Shape{of(layer).classes(), 2});
   }
 

@@ -11,7 +11,7 @@ namespace crema {
 
 class AccuracyLayer : public Layer {
  public:
-  AccuracyLayer(const LayerParameter& param, Context& context);
+  explicit AccuracyLayer(const LayerInit& init);
 
   Arity arity() const override {
     return {.min_bottoms = 2, .max_bottoms = 2, .min_tops = 1, .max_tops = 2};

@@ -6,7 +6,6 @@
 #include "core/dispatch.hpp"
 #include "crema/registry.hpp"
 #include "layers/batch_norm/batch_norm_native.hpp"
-#include "layers/scale/scale.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
@@ -24,16 +23,16 @@ T value_or(const Parameter* parameter, int64_t index, T otherwise) {
 
 }  // namespace
 
-BatchNormLayer::BatchNormLayer(const LayerParameter& param, Context& context)
-    : Layer(param, context) {
-  const BatchNormParameter& settings = param.batch_norm_param();
+BatchNormLayer::BatchNormLayer(const LayerInit& init)
+    : Layer(init) {
+  const BatchNormParameter& settings = init.param.batch_norm_param();
   stored_ = settings.has_use_global_stats() ? settings.use_global_stats() : phase() == Phase::test;
   fraction_ = settings.moving_average_fraction();
   epsilon_ = settings.eps();
   require(epsilon_ >= 0, "eps ", epsilon_, " is negative; variances would become so too");
   require(settings.stats_batch_size() == 0, "stats_batch_size ", settings.stats_batch_size(),
           " is not there: statistics are those of the whole batch; leave it out");
-  tail_.relu = settings.relu();
+  own_relu_ = settings.relu();
 }
 
 void BatchNormLayer::setup(Blobs bottom, Blobs) {
@@ -48,9 +47,9 @@ void BatchNormLayer::setup(Blobs bottom, Blobs) {
   const bool has_filler = settings.has_scale_filler() || settings.has_filler();
   const FillerParameter& filler =
       settings.has_scale_filler() ? settings.scale_filler() : settings.filler();
-  tail_.scale = &add_param({channels_}, has_filler ? Filler(filler) : Filler::constant(1));
+  own_scale_ = &add_param({channels_}, has_filler ? Filler(filler) : Filler::constant(1));
   if (settings.scale_bias() || settings.bias_term()) {
-    tail_.bias = &add_param({channels_}, settings.has_bias_filler() ? Filler(settings.bias_filler())
+    own_bias_ = &add_param({channels_}, settings.has_bias_filler() ? Filler(settings.bias_filler())
                                                                     : Filler::constant(0));
   }
 }
@@ -72,25 +71,37 @@ Flops BatchNormLayer::flops(Blobs bottom, Blobs) const {
   return stored_ ? Flops{2 * n, n} : Flops{5 * n, 9 * n};
 }
 
-bool BatchNormLayer::absorb(Layer& next) {
-  if (tail_.relu) return false;
-  if (const auto* scale = dynamic_cast<const ScaleLayer*>(&next)) {
-    if (tail_.scale || !scale->is_learned_per_channel()) return false;
-    tail_.scale = scale->scale();
-    tail_.bias = scale->bias();
-    return true;
+bool BatchNormLayer::accepts(const Tail& tail) const {
+  // At most: one affine step where the layer has none of its own, then a ReLU.
+  size_t step = 0;
+  if (step < tail.size() && tail[step].kind == TailStep::Kind::affine) {
+    if (own_scale_ != nullptr || own_relu_) return false;
+    ++step;
   }
-  const std::optional<Activation> activation = next.activation();
-  if (!activation || activation->kind != Activation::Kind::relu || activation->alpha != 0) {
-    return false;
+  if (step < tail.size()) {
+    if (own_relu_ || relu_slope_of({tail[step]}) != 0.0F) return false;
+    ++step;
   }
-  tail_.relu = true;
-  return true;
+  return step == tail.size();
+}
+
+BatchNormLayer::Ending BatchNormLayer::ending() const {
+  Ending ending{own_scale_, own_bias_, own_relu_};
+  for (const TailStep& step : tail()) {
+    if (step.kind == TailStep::Kind::affine) {
+      ending.scale = step.scale;
+      ending.bias = step.bias;
+    } else {
+      ending.relu = true;
+    }
+  }
+  return ending;
 }
 
 BackwardReads BatchNormLayer::reference_backward_reads() const {
   // With stored statistics the layer is linear. The sign that ReLU saw is computed again.
-  const bool reads_x = !stored_ || tail_.relu || tail_.wants_scale_gradient();
+  const Ending ending = this->ending();
+  const bool reads_x = !stored_ || ending.relu || ending.wants_scale_gradient();
   return {.bottom_data = reads_x, .top_data = false};
 }
 
@@ -113,6 +124,7 @@ void BatchNormLayer::take_stored_statistics() {
 }
 
 void BatchNormLayer::update_stored_statistics() {
+  if (run().recomputing) return;
   // The stored variance is the unbiased one.
   const double m = static_cast<double>(channel_count_);
   const double unbiased = m > 1 ? m / (m - 1) : 1;
@@ -133,6 +145,7 @@ void BatchNormLayer::update_stored_statistics() {
 template <class T>
 void BatchNormLayer::forward_as(Blobs bottom, Blobs top) {
   if (is_empty()) return;
+  const Ending ending = this->ending();
   const T* x = bottom[0]->data.host<T>();  // (outer, channels, inner)
   T* y = top[0]->data.host_overwrite<T>();
   const int64_t outer = bottom[0]->shape().rank() == 1 ? 1 : bottom[0]->shape()[0];
@@ -158,11 +171,11 @@ void BatchNormLayer::forward_as(Blobs bottom, Blobs top) {
         });
         set_statistics(c, batch_mean, squares / count);
       }
-      const T gain = static_cast<T>(inverse_deviation(c)) * value_or<T>(tail_.scale, c, T{1});
-      const T offset = value_or<T>(tail_.bias, c, T{0});
+      const T gain = static_cast<T>(inverse_deviation(c)) * value_or<T>(ending.scale, c, T{1});
+      const T offset = value_or<T>(ending.bias, c, T{0});
       each(c, [&](int64_t i) {
         const T z = centred(x[i], c) * gain + offset;
-        y[i] = tail_.relu && z < T{0} ? T{0} : z;
+        y[i] = ending.relu && z < T{0} ? T{0} : z;
       });
     }
   });
@@ -173,12 +186,13 @@ void BatchNormLayer::forward_as(Blobs bottom, Blobs top) {
 // channel: dx = scale / deviation * (d - mean(d) - xhat * mean(d * xhat)).
 template <class T>
 void BatchNormLayer::backward_as(Blobs top, const std::vector<bool>& propagate, Blobs bottom) {
+  const Ending ending = this->ending();
   const T* dy = top[0]->diff.host<T>();
-  const bool reads_x = reference_backward_reads().bottom_data;
+  const bool reads_x = reference_backward_reads().bottom_data[0];
   const T* x = reads_x ? bottom[0]->data.host<T>() : nullptr;
   T* dx = propagate[0] ? bottom[0]->diff.host_overwrite<T>() : nullptr;
-  T* d_scale = tail_.wants_scale_gradient() ? tail_.scale->gradient().host_mut<T>() : nullptr;
-  T* d_bias = tail_.wants_bias_gradient() ? tail_.bias->gradient().host_mut<T>() : nullptr;
+  T* d_scale = ending.wants_scale_gradient() ? ending.scale->gradient().host_mut<T>() : nullptr;
+  T* d_bias = ending.wants_bias_gradient() ? ending.bias->gradient().host_mut<T>() : nullptr;
   const int64_t outer = bottom[0]->shape().rank() == 1 ? 1 : bottom[0]->shape()[0];
   const int64_t inner = channel_count_ / std::max<int64_t>(outer, 1);
   const double count = static_cast<double>(channel_count_);
@@ -186,14 +200,14 @@ void BatchNormLayer::backward_as(Blobs top, const std::vector<bool>& propagate, 
   parallel_for(channels_, 1, [&](int64_t begin, int64_t end) {
     for (int64_t c = begin; c < end; ++c) {
       const T inverse = static_cast<T>(inverse_deviation(c));
-      const T scale = value_or<T>(tail_.scale, c, T{1});
-      const T offset = value_or<T>(tail_.bias, c, T{0});
+      const T scale = value_or<T>(ending.scale, c, T{1});
+      const T offset = value_or<T>(ending.bias, c, T{0});
       auto each = [&](const auto& body) {
         for (int64_t n = 0; n < outer; ++n) {
           const int64_t row = (n * channels_ + c) * inner;
           for (int64_t i = row; i < row + inner; ++i) {
             const T from_mean = x ? centred(x[i], c) : T{0};
-            const bool passes = !tail_.relu || from_mean * (inverse * scale) + offset > 0;
+            const bool passes = !ending.relu || from_mean * (inverse * scale) + offset > 0;
             body(i, passes ? dy[i] : T{0}, from_mean * inverse);
           }
         }

@@ -148,11 +148,11 @@ struct DataGradient {
 /// writes dx once.
 class BatchNormCuda : public Engine {
  public:
-  std::vector<FormatOption> options(Layer&, Blobs bottom, Blobs, std::string&) override {
-    return cuda_options(bottom, false);
+  std::vector<Option> options(Layer& layer, Blobs bottom, Blobs top, std::string&) override {
+    return cuda_options(layer, bottom, top, false);
   }
 
-  void prepare(Layer& layer, Blobs bottom, Blobs /*top*/) override {
+  void prepare(Layer& layer, const Option&, Blobs bottom, Blobs /*top*/) override {
     const int64_t channels = of(layer).channels();
     const Shape& shape = bottom[0]->shape();
     const int64_t outer = shape.rank() == 1 ? 1 : shape[0];
@@ -182,7 +182,7 @@ class BatchNormCuda : public Engine {
 
   template <class T>
   Normalize<T> normalize(CudaBackend& backend, const BatchNormLayer& layer) {
-    const BatchNormLayer::Tail& tail = layer.tail();
+    const BatchNormLayer::Ending tail = layer.ending();
     return {layout_,
             {mean_.device_mut<double>(backend), inverse_deviation_.device_mut<double>(backend)},
             tail.scale ? tail.scale->data.device<T>(backend) : nullptr,
@@ -219,7 +219,7 @@ class BatchNormCuda : public Engine {
   template <class T>
   void backward_as(BatchNormLayer& layer, Blobs top, bool propagate, Blobs bottom) {
     CudaBackend& backend = cuda(layer.context());
-    const BatchNormLayer::Tail& tail = layer.tail();
+    const BatchNormLayer::Ending tail = layer.ending();
     const T* dy = top[0]->diff.device<T>(backend);
     const T* x = backward_reads(layer).bottom_data ? bottom[0]->data.device<T>(backend) : nullptr;
     const Incoming<T> in{normalize<T>(backend, layer), dy, x};

@@ -11,8 +11,8 @@ namespace crema {
 class BatchNormLayer : public Layer {
  public:
   /// What follows the normalization in the same pass: y = relu(scale * xhat + bias). Null: 1, 0.
-  /// The parameters are the layer's own, or those of the Scale layer that it absorbed.
-  struct Tail {
+  /// The parameters are the layer's own, or those of a Scale layer behind it.
+  struct Ending {
     Parameter* scale = nullptr;
     Parameter* bias = nullptr;
     bool relu = false;
@@ -21,18 +21,18 @@ class BatchNormLayer : public Layer {
     bool wants_bias_gradient() const { return bias && bias->needs_gradient; }
   };
 
-  BatchNormLayer(const LayerParameter& param, Context& context);
+  explicit BatchNormLayer(const LayerInit& init);
 
   void setup(Blobs bottom, Blobs top) override;
   void reshape(Blobs bottom, Blobs top) override;
   Flops flops(Blobs bottom, Blobs top) const override;
   /// A Scale of one number a channel, then a ReLU.
-  bool absorb(Layer& next) override;
+  bool accepts(const Tail& tail) const override;
 
   void forward_cpu(Blobs bottom, Blobs top) override;
   void backward_cpu(Blobs top, const std::vector<bool>& propagate, Blobs bottom) override;
 
-  const Tail& tail() const { return tail_; }
+  Ending ending() const;
   /// The stored statistics are used, not the batch's.
   bool uses_stored_statistics() const { return stored_; }
   /// moving_average_fraction and eps.
@@ -72,7 +72,9 @@ class BatchNormLayer : public Layer {
 
   bool stored_ = false;
   double fraction_ = 0, epsilon_ = 0;
-  Tail tail_;
+  Parameter* own_scale_ = nullptr;
+  Parameter* own_bias_ = nullptr;
+  bool own_relu_ = false;  // that the message asks for
   int64_t channels_ = 1, channel_count_ = 0;
   std::vector<double> mean_, variance_, inverse_deviation_;
 };

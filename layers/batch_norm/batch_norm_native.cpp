@@ -14,16 +14,16 @@ const float* values_of(const Parameter* parameter) {
 
 }  // namespace
 
-std::vector<FormatOption> BatchNormNative::options(Layer& layer, Blobs bottom, Blobs,
+std::vector<Option> BatchNormNative::options(Layer& layer, Blobs bottom, Blobs top,
                                                    std::string& why) {
   if (layer.dtype() != DType::f32) {
     why = concat("it computes in f32, not in ", to_string(layer.dtype()));
     return {};
   }
-  return same_format_options(bottom[0]->shape(), true);
+  return same_format_options(bottom, top, layer.dtype(), true);
 }
 
-void BatchNormNative::prepare(Layer& layer, Blobs bottom, Blobs) {
+void BatchNormNative::prepare(Layer& layer, const Option&, Blobs bottom, Blobs) {
   const Tensor& x = bottom[0]->data;
   const ChannelLayout layout = x.shape().rank() == 1 ? ChannelLayout::of(1, 1, x.count())
                                                      : ChannelLayout::of(x.shape(), x.format());
@@ -54,8 +54,8 @@ void BatchNormNative::forward(Layer& layer, Blobs bottom, Blobs top) {
   const ChannelLayout& layout = split_.layout();
   const float* x = bottom[0]->data.host<float>();
   float* y = top[0]->data.host_overwrite<float>();
-  const float* scale = values_of(norm.tail().scale);
-  const float* bias = values_of(norm.tail().bias);
+  const float* scale = values_of(norm.ending().scale);
+  const float* bias = values_of(norm.ending().bias);
   auto apply = [&](const ChannelPiece& piece) {
     channel_affine(layout, piece, x, affine(norm), y);
   };
@@ -91,10 +91,10 @@ void BatchNormNative::forward(Layer& layer, Blobs bottom, Blobs top) {
 void BatchNormNative::backward(Layer& layer, Blobs top, const std::vector<bool>& propagate,
                                Blobs bottom) {
   auto& norm = static_cast<BatchNormLayer&>(layer);
-  const BatchNormLayer::Tail& tail = norm.tail();
+  const BatchNormLayer::Ending tail = norm.ending();
   const ChannelLayout& layout = split_.layout();
   const float* dy = top[0]->diff.host<float>();
-  const bool reads_x = norm.backward_reads().bottom_data;
+  const bool reads_x = norm.backward_reads().bottom_data[0];
   // Where x is not read it may be gone, and any other values do.
   const float* x = reads_x ? bottom[0]->data.host<float>() : dy;
   float* dx = propagate[0] ? bottom[0]->diff.host_overwrite<float>() : nullptr;

@@ -43,8 +43,8 @@ void copy_rows(const T* from, int64_t from_stride, T* to, int64_t to_stride, int
 
 }  // namespace
 
-ConcatLayer::ConcatLayer(const LayerParameter& param, Context& context) : Layer(param, context) {
-  const ConcatParameter& settings = param.concat_param();
+ConcatLayer::ConcatLayer(const LayerInit& init) : Layer(init) {
+  const ConcatParameter& settings = init.param.concat_param();
   require(!settings.has_concat_dim() || !settings.has_axis(),
           "axis and concat_dim mean the same; keep axis");
   given_axis_ =
@@ -72,12 +72,12 @@ InPlace ConcatLayer::reference_in_place() const {
   return param().bottom_size() == 1 ? InPlace::alias : InPlace::never;
 }
 
-std::vector<FormatOption> ConcatLayer::reference_options(Blobs bottom, Blobs) const {
-  std::vector<FormatOption> options = same_format_options(bottom[0]->shape(), true);
+std::vector<Option> ConcatLayer::reference_options(Blobs bottom, Blobs top) const {
+  std::vector<Option> options = same_format_options(bottom, top, dtype(), true);
   // Joined channels must not have padding between them.
-  std::erase_if(options, [&](const FormatOption& option) {
+  std::erase_if(options, [&](const Option& option) {
     return axis_ == 1 && std::any_of(bottom.begin(), bottom.end(), [&](const Blob* blob) {
-             return blob->shape()[1] % block_of(option.bottom) != 0;
+             return blob->shape()[1] % block_of(option.bottoms[0].format) != 0;
            });
   });
   return options;

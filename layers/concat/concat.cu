@@ -21,11 +21,11 @@ struct CopyRows {
 
 class ConcatCuda : public Engine {
  public:
-  std::vector<FormatOption> options(Layer&, Blobs bottom, Blobs, std::string&) override {
-    return cuda_options(bottom, true);
+  std::vector<Option> options(Layer& layer, Blobs bottom, Blobs top, std::string&) override {
+    return cuda_options(layer, bottom, top, true);
   }
 
-  void prepare(Layer& layer, Blobs bottom, Blobs top) override {
+  void prepare(Layer& layer, const Option&, Blobs bottom, Blobs top) override {
     static_cast<ConcatLayer&>(layer).prepare_reference(bottom, top);
   }
 

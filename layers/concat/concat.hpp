@@ -9,7 +9,7 @@ namespace crema {
 
 class ConcatLayer : public Layer {
  public:
-  ConcatLayer(const LayerParameter& param, Context& context);
+  explicit ConcatLayer(const LayerInit& init);
 
   Arity arity() const override { return {.min_bottoms = 1, .max_bottoms = -1}; }
   void reshape(Blobs bottom, Blobs top) override;
@@ -35,7 +35,7 @@ class ConcatLayer : public Layer {
  protected:
   BackwardReads reference_backward_reads() const override { return {false, false}; }
   InPlace reference_in_place() const override;
-  std::vector<FormatOption> reference_options(Blobs bottom, Blobs top) const override;
+  std::vector<Option> reference_options(Blobs bottom, Blobs top) const override;
 
  private:
   int given_axis_ = 1;

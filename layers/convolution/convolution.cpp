@@ -19,13 +19,13 @@ constexpr int64_t kPointwiseGrain = 16384;
 
 }  // namespace
 
-ConvolutionLayer::ConvolutionLayer(const LayerParameter& param, Context& context)
-    : Layer(param, context), geometry_(param.convolution_param()) {
-  const ConvolutionParameter& settings = param.convolution_param();
+ConvolutionLayer::ConvolutionLayer(const LayerInit& init)
+    : Layer(init), geometry_(init.param.convolution_param()) {
+  const ConvolutionParameter& settings = init.param.convolution_param();
   if (settings.relu()) {
     require(settings.negative_slope() >= 0, "relu with negative_slope ", settings.negative_slope(),
             " cannot be undone from its result; use a ReLU layer");
-    relu_ = settings.negative_slope();
+    own_relu_ = settings.negative_slope();
   }
   require(settings.fusion_type() == ConvolutionParameter::NONE_FUSION,
           "fusion_type SUM_FUSION is not offered; use an Eltwise layer");
@@ -66,22 +66,17 @@ Flops ConvolutionLayer::flops(Blobs bottom, Blobs top) const {
   return flops;
 }
 
-bool ConvolutionLayer::absorb(Layer& next) {
-  const std::optional<Activation> activation = next.activation();
-  if (relu_ || !activation || activation->kind != Activation::Kind::relu || activation->alpha < 0) {
-    return false;
-  }
-  relu_ = activation->alpha;
-  return true;
+bool ConvolutionLayer::accepts(const Tail& tail) const {
+  return !own_relu_ && relu_slope_of(tail).has_value();
 }
 
 BackwardReads ConvolutionLayer::reference_backward_reads() const {
-  return {.bottom_data = params()[0]->needs_gradient, .top_data = relu_.has_value()};
+  return {.bottom_data = params()[0]->needs_gradient, .top_data = relu().has_value()};
 }
 
 size_t ConvolutionLayer::prepare_sums_diffs(Blobs top) {
   masked_.clear();
-  if (!relu_ || !trains() || !keeps_top_diffs()) return 0;
+  if (!relu() || !trains() || !wanted().top_diffs_stay) return 0;
   size_t bytes = 0;
   for (const Blob* blob : top) {
     bytes += masked_.emplace_back(blob->shape(), dtype(), blob->data.format()).bytes();
@@ -197,8 +192,8 @@ void ConvolutionLayer::forward_cpu(Blobs bottom, Blobs top) {
     const int64_t image = bottom[0]->shape().count(geometry_.axis);
     const int64_t positions = positions_, outputs = geometry_.outputs;
     const T* const b = geometry_.bias ? bias()->data.template host<T>() : nullptr;
-    const bool rectify = relu_.has_value();
-    const T slope = static_cast<T>(relu_.value_or(0));
+    const bool rectify = relu().has_value();
+    const T slope = static_cast<T>(relu().value_or(0));
     for (size_t i = 0; i < bottom.size(); ++i) {
       const T* const x = bottom[i]->data.template host<T>();
       T* const y = top[i]->data.template host_overwrite<T>();
@@ -222,16 +217,16 @@ void ConvolutionLayer::forward_cpu(Blobs bottom, Blobs top) {
 }
 
 void ConvolutionLayer::undo_relu(Blobs top) {
-  if (!relu_) return;
+  if (!relu()) return;
   dispatch_float(dtype(), [&](auto zero) {
     using T = decltype(zero);
-    const ReLUMath relu{*relu_};
+    const ReLUMath math{*relu()};
     for (size_t i = 0; i < top.size(); ++i) {
       const T* const y = top[i]->data.template host<T>();
       const T* const dy = top[i]->diff.template host<T>();
       T* const sums = sums_diff(top, i).template host_overwrite<T>();
       parallel_for(top[i]->data.storage(), kPointwiseGrain, [=](int64_t begin, int64_t end) {
-        for (int64_t k = begin; k < end; ++k) sums[k] = relu.backward(dy[k], T{0}, y[k]);
+        for (int64_t k = begin; k < end; ++k) sums[k] = math.backward(dy[k], T{0}, y[k]);
       });
     }
   });

@@ -12,14 +12,14 @@ namespace crema {
 
 class ConvolutionLayer : public Layer {
  public:
-  ConvolutionLayer(const LayerParameter& param, Context& context);
+  explicit ConvolutionLayer(const LayerInit& init);
 
   Arity arity() const override;
   void setup(Blobs bottom, Blobs top) override;
   void reshape(Blobs bottom, Blobs top) override;
   Flops flops(Blobs bottom, Blobs top) const override;
-  /// Takes over a ReLU with a slope that is not negative.
-  bool absorb(Layer& next) override;
+  /// A ReLU with a slope that is not negative.
+  bool accepts(const Tail& tail) const override;
 
   void forward_cpu(Blobs bottom, Blobs top) override;
   void backward_cpu(Blobs top, const std::vector<bool>& propagate, Blobs bottom) override;
@@ -27,7 +27,7 @@ class ConvolutionLayer : public Layer {
   // For engines.
   const ConvolutionGeometry& geometry() const { return geometry_; }
   /// Slope for negative values of the ReLU that the layer applies to its result, if any.
-  std::optional<float> relu() const { return relu_; }
+  std::optional<float> relu() const { return own_relu_ ? own_relu_ : relu_slope_of(tail()); }
   Parameter& weights() { return *params()[0]; }
   /// Null without bias_term.
   Parameter* bias() { return geometry_.bias ? params()[1].get() : nullptr; }
@@ -54,7 +54,7 @@ class ConvolutionLayer : public Layer {
   void backward_data(const T* dy, T* dx);
 
   ConvolutionGeometry geometry_;
-  std::optional<float> relu_;
+  std::optional<float> own_relu_;  // that the message asks for
   std::vector<Tensor> masked_;  // laid out like the tops, where their diffs have to stay
   // Of one group of one image.
   ColumnGeometry group_columns_;

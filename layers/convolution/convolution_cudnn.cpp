@@ -140,7 +140,7 @@ auto choose(const char* pass, const Find& find, const Measure& measure) {
 
 class ConvolutionCudnn : public Engine {
  public:
-  std::vector<FormatOption> options(Layer& layer, Blobs bottom, Blobs top,
+  std::vector<Option> options(Layer& layer, Blobs bottom, Blobs top,
                                     std::string& why) override {
     if (of(layer).geometry().spatial_axes() > 3) {
       why = concat("it takes at most 3 spatial axes, the bottom is ", bottom[0]->shape().str());
@@ -151,10 +151,10 @@ class ConvolutionCudnn : public Engine {
       why = concat("it takes 1 to 2^31 - 1 elements, not ", most);
       return {};
     }
-    return {FormatOption{}};
+    return {uniform_option(bottom, top, layer.dtype())};
   }
 
-  void prepare(Layer& layer, Blobs bottom, Blobs top) override {
+  void prepare(Layer& layer, const Option&, Blobs bottom, Blobs top) override {
     ConvolutionLayer& conv = of(layer);
     problem_ = std::make_unique<Problem>(conv.geometry(), layer.dtype());
     sums_diff_bytes_ = conv.prepare_sums_diffs(top);
@@ -199,6 +199,10 @@ class ConvolutionCudnn : public Engine {
                                                                 p.x(), algorithm, bytes);
           });
     }
+  }
+
+  void resume(Layer& layer, Blobs /*bottom*/, Blobs top) override {
+    of(layer).prepare_sums_diffs(top);
   }
 
   void forward(Layer& layer, Blobs bottom, Blobs top) override {

@@ -277,7 +277,7 @@ std::unique_ptr<ConvolutionEngine::Choice> ConvolutionEngine::choose(
   return std::make_unique<Choice>(best);
 }
 
-std::vector<FormatOption> ConvolutionEngine::options(Layer& layer, Blobs bottom, Blobs top,
+std::vector<Option> ConvolutionEngine::options(Layer& layer, Blobs bottom, Blobs top,
                                                      std::string& why) {
   ConvolutionLayer& conv = convolution(layer);
   const std::string& forced =
@@ -290,7 +290,7 @@ std::vector<FormatOption> ConvolutionEngine::options(Layer& layer, Blobs bottom,
   if (!why.empty()) return {};
   algorithm_ = algorithm_of(layer);
 
-  std::vector<FormatOption> found;
+  std::vector<Option> found;
   const std::vector<ConvolutionPass> passes = passes_of(conv, bottom);
   double best = 0;
   std::array<double, 3> fastest;  // of each pass, in any formats
@@ -298,18 +298,20 @@ std::vector<FormatOption> ConvolutionEngine::options(Layer& layer, Blobs bottom,
   for (const auto& [source, target] : format_pairs(bottom[0]->shape()[1])) {
     const ConvolutionProblem problem = problem_of(conv, bottom, top, source, target);
     Trial trial(problem);
-    FormatOption option{.bottom = source, .top = target};
+    Option option = uniform_option(bottom, top, DType::f32, source, target);
     bool possible = true, hopeless = false;
     double measured = 0;
     for (const ConvolutionPass pass : passes) {
       std::string reason;
       if (hopeless) {
         possible = possible && !candidates(problem, pass, reason).empty();
+        option.choice.emplace_back();
       } else if (const auto choice = choose(conv, problem, pass, trial,
                                             fastest[static_cast<size_t>(pass)], reason)) {
         double& known = fastest[static_cast<size_t>(pass)];
         known = std::min(known, choice->seconds);
-        option.seconds += choice->seconds * static_cast<double>(bottom.size());
+        option.seconds += choice->seconds * static_cast<double>(top.size());
+        option.choice.push_back(choice->candidate.str());
         measured += 1;
         hopeless = best > 0 && option.seconds > kHopeless * best;
       } else {
@@ -329,19 +331,27 @@ std::vector<FormatOption> ConvolutionEngine::options(Layer& layer, Blobs bottom,
 
 std::unique_ptr<ConvolutionPrimitive> ConvolutionEngine::take(ConvolutionLayer& layer,
                                                               const ConvolutionProblem& problem,
-                                                              ConvolutionPass pass) {
+                                                              ConvolutionPass pass,
+                                                              const std::string& choice) {
   std::string why;
-  Trial trial(problem);
-  constexpr double kNoRival = std::numeric_limits<double>::infinity();
-  const auto choice = choose(layer, problem, pass, trial, kNoRival, why);
-  require(choice != nullptr, "engine '", name(), "' cannot compute ", problem.key(), " ",
-          to_string(pass), ": ", why);
-  layer.context().tuner().decide(question(pass) + problem.key(), choice->candidate.str());
-  detail_ += concat(detail_.empty() ? "" : ", ", to_string(pass), " ", choice->candidate.str());
-  return choice->candidate.make(problem, pass);
+  std::optional<Candidate> taken;
+  for (Candidate& candidate : candidates(problem, pass, why)) {
+    if (!choice.empty() && candidate.str() == choice) taken = std::move(candidate);
+  }
+  if (!taken) {
+    Trial trial(problem);
+    constexpr double kNoRival = std::numeric_limits<double>::infinity();
+    const auto best = choose(layer, problem, pass, trial, kNoRival, why);
+    require(best != nullptr, "engine '", name(), "' cannot compute ", problem.key(), " ",
+            to_string(pass), ": ", why);
+    taken = best->candidate;
+  }
+  layer.context().tuner().decide(question(pass) + problem.key(), taken->str());
+  detail_ += concat(detail_.empty() ? "" : ", ", to_string(pass), " ", taken->str());
+  return taken->make(problem, pass);
 }
 
-void ConvolutionEngine::prepare(Layer& layer, Blobs bottom, Blobs top) {
+void ConvolutionEngine::prepare(Layer& layer, const Option& option, Blobs bottom, Blobs top) {
   ConvolutionLayer& conv = convolution(layer);
   algorithm_ = algorithm_of(layer);
   const ConvolutionProblem problem =
@@ -350,15 +360,21 @@ void ConvolutionEngine::prepare(Layer& layer, Blobs bottom, Blobs top) {
   sums_diff_bytes_ = conv.prepare_sums_diffs(top);
   backward_data_.reset();
   backward_weights_.reset();
-  for (const ConvolutionPass pass : passes_of(conv, bottom)) {
+  const std::vector<ConvolutionPass> passes = passes_of(conv, bottom);
+  for (size_t i = 0; i < passes.size(); ++i) {
+    const ConvolutionPass pass = passes[i];
     auto& primitive = pass == ConvolutionPass::forward         ? forward_
                       : pass == ConvolutionPass::backward_data ? backward_data_
                                                                : backward_weights_;
-    primitive = take(conv, problem, pass);
+    primitive = take(conv, problem, pass, i < option.choice.size() ? option.choice[i] : "");
   }
   if (backward_weights_ && conv.bias() && !conv.bias()->needs_gradient) {
     unwanted_bias_ = Tensor(conv.bias()->shape());
   }
+}
+
+void ConvolutionEngine::resume(Layer& layer, Blobs, Blobs top) {
+  convolution(layer).prepare_sums_diffs(top);
 }
 
 void ConvolutionEngine::forward(Layer& layer, Blobs bottom, Blobs top) {

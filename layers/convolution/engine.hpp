@@ -33,9 +33,10 @@ class ConvolutionEngine : public Engine {
   /// `library` null: all of them.
   explicit ConvolutionEngine(const ConvolutionLibrary* library) : library_(library) {}
 
-  std::vector<FormatOption> options(Layer& layer, Blobs bottom, Blobs top,
+  std::vector<Option> options(Layer& layer, Blobs bottom, Blobs top,
                                     std::string& why) override;
-  void prepare(Layer& layer, Blobs bottom, Blobs top) override;
+  void prepare(Layer& layer, const Option&, Blobs bottom, Blobs top) override;
+  void resume(Layer& layer, Blobs bottom, Blobs top) override;
   void forward(Layer& layer, Blobs bottom, Blobs top) override;
   void backward(Layer& layer, Blobs top, const std::vector<bool>& propagate, Blobs bottom) override;
   size_t extra_bytes() const override;
@@ -73,9 +74,10 @@ class ConvolutionEngine : public Engine {
   std::unique_ptr<Choice> choose(ConvolutionLayer& layer, const ConvolutionProblem& problem,
                                  ConvolutionPass pass, Trial& trial, double beat,
                                  std::string& why) const;
+  /// `choice`: a candidate's name from an option, or "" where the pass was not measured for it.
   std::unique_ptr<ConvolutionPrimitive> take(ConvolutionLayer& layer,
                                              const ConvolutionProblem& problem,
-                                             ConvolutionPass pass);
+                                             ConvolutionPass pass, const std::string& choice);
 
   const ConvolutionLibrary* library_;
   ConvolutionAlgorithm algorithm_ = ConvolutionAlgorithm::any;

@@ -57,11 +57,11 @@ ColorMode color_mode(const LayerParameter& layer) {
 
 }  // namespace
 
-DataLayer::DataLayer(const LayerParameter& param, Context& context)
-    : Layer(param, context),
-      batch_size_(param.data_param().batch_size()),
-      transform_(param.transform_param(), phase()) {
-  check_settings(param, context);
+DataLayer::DataLayer(const LayerInit& init)
+    : Layer(init),
+      batch_size_(init.param.data_param().batch_size()),
+      transform_(init.param.transform_param(), phase()) {
+  check_settings(init.param, init.context);
 }
 
 DataLayer::~DataLayer() = default;
@@ -92,7 +92,9 @@ void DataLayer::reshape(Blobs, Blobs top) {
 Sampler DataLayer::make_sampler() const {
   return Sampler({.count = loading_.source->count(),
                   .shuffle = param().data_param().shuffle(),
-                  .seed = context().seed()});
+                  .seed = run().seed,
+                  .rank = run().rank,
+                  .shards = run().world_size});
 }
 
 RecordCursor DataLayer::cursor() const {
@@ -102,7 +104,7 @@ RecordCursor DataLayer::cursor() const {
   if (first_) {
     number = sampler.number_of(*first_);
   } else if (skip > 0) {
-    number = Random(context().seed(), stream_id("rand_skip")).below(skip);
+    number = Random(run().seed, stream_id("rand_skip")).below(skip);
   }
   return sampler.cursor_at(number + batches_given_ * static_cast<uint64_t>(batch_size_));
 }
@@ -115,7 +117,7 @@ void DataLayer::set_cursor(const RecordCursor& cursor) {
 
 void DataLayer::start(Blobs top) {
   if (top.size() > 1) loading_.label_type = top[1]->data.dtype();
-  loading_.seed = context().seed();
+  loading_.seed = run().seed;
   first_ = cursor();
   Sampler sampler = make_sampler();
   sampler.seek(*first_);

@@ -18,7 +18,7 @@ namespace crema {
 
 class DataLayer : public Layer, public DataSource {
  public:
-  DataLayer(const LayerParameter& param, Context& context);
+  explicit DataLayer(const LayerInit& init);
   ~DataLayer() override;
 
   Arity arity() const override { return {0, 0, 1, 2}; }

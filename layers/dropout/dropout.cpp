@@ -110,8 +110,8 @@ void apply(const DropoutMath& math, const Tensor& from, Tensor& to) {
 
 }  // namespace
 
-DropoutLayer::DropoutLayer(const LayerParameter& param, Context& context) : Layer(param, context) {
-  const DropoutParameter& settings = param.dropout_param();
+DropoutLayer::DropoutLayer(const LayerInit& init) : Layer(init) {
+  const DropoutParameter& settings = init.param.dropout_param();
   const double ratio = settings.dropout_ratio();
   require(ratio >= 0 && ratio < 1, "dropout_ratio ", ratio,
           " is outside [0, 1); give the share of values to drop");
@@ -133,14 +133,13 @@ Flops DropoutLayer::flops(Blobs bottom, Blobs) const {
   return {n, n};
 }
 
-std::vector<FormatOption> DropoutLayer::reference_options(Blobs bottom, Blobs) const {
-  return same_format_options(bottom[0]->shape(), true);
+std::vector<Option> DropoutLayer::reference_options(Blobs bottom, Blobs top) const {
+  return same_format_options(bottom, top, dtype(), true);
 }
 
 const DropoutMath& DropoutLayer::new_mask() {
   // One Philox block makes the key of all others.
-  Random random(own_seed_ ? seed_ : context().seed(), stream_ + context().pass(),
-                context().iteration());
+  Random random(own_seed_ ? seed_ : run().seed, stream_ + run().pass, run().iteration);
   math_.key0 = random.next_u32();
   math_.key1 = random.next_u32();
   return math_;

@@ -9,7 +9,7 @@ namespace crema {
 class DropoutLayer : public Layer {
  public:
   /// Error unless 0 <= dropout_ratio < 1.
-  DropoutLayer(const LayerParameter& param, Context& context);
+  explicit DropoutLayer(const LayerInit& init);
 
   void reshape(Blobs bottom, Blobs top) override;
   Flops flops(Blobs bottom, Blobs top) const override;
@@ -19,7 +19,7 @@ class DropoutLayer : public Layer {
 
   /// False where the values pass through, as in TEST they mostly do.
   bool drops() const { return math_.threshold > 0 || math_.scale != 1; }
-  /// Takes the mask of the context's iteration and pass; for the beginning of a forward pass.
+  /// Takes the mask of the run's iteration and pass; for the beginning of a forward pass.
   const DropoutMath& new_mask();
   /// The mask of the last forward pass.
   const DropoutMath& mask() const { return math_; }
@@ -29,7 +29,7 @@ class DropoutLayer : public Layer {
   InPlace reference_in_place() const override {
     return drops() ? InPlace::overwrite : InPlace::alias;
   }
-  std::vector<FormatOption> reference_options(Blobs bottom, Blobs top) const override;
+  std::vector<Option> reference_options(Blobs bottom, Blobs top) const override;
 
  private:
   DropoutMath math_;

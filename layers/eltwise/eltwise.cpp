@@ -108,8 +108,8 @@ void product_gradient(const Operands<T>& in, size_t self, const T* dy, const T* 
 
 }  // namespace
 
-EltwiseLayer::EltwiseLayer(const LayerParameter& param, Context& context) : Layer(param, context) {
-  const EltwiseParameter& settings = param.eltwise_param();
+EltwiseLayer::EltwiseLayer(const LayerInit& init) : Layer(init) {
+  const EltwiseParameter& settings = init.param.eltwise_param();
   switch (settings.operation()) {
     case EltwiseParameter::PROD:
       operation_ = Operation::product;
@@ -153,25 +153,19 @@ Flops EltwiseLayer::flops(Blobs bottom, Blobs top) const {
   return {n, n};
 }
 
-bool EltwiseLayer::absorb(Layer& next) {
-  if (operation_ != Operation::sum || relu_slope_) return false;
-  const std::optional<Activation> activation = next.activation();
-  if (!activation || activation->kind != Activation::Kind::relu || activation->alpha < 0) {
-    return false;
-  }
-  relu_slope_ = activation->alpha;
-  return true;
+bool EltwiseLayer::accepts(const Tail& tail) const {
+  return operation_ == Operation::sum && relu_slope_of(tail).has_value();
 }
 
 BackwardReads EltwiseLayer::reference_backward_reads() const {
   return {.bottom_data = operation_ == Operation::product,
-          .top_data = relu_slope_ || (operation_ == Operation::product && !stable_product_)};
+          .top_data = relu_slope() || (operation_ == Operation::product && !stable_product_)};
 }
 
-std::vector<FormatOption> EltwiseLayer::reference_options(Blobs bottom, Blobs) const {
+std::vector<Option> EltwiseLayer::reference_options(Blobs bottom, Blobs top) const {
   // Where it divides, padding becomes 0 / 0.
   const bool divides = trains() && operation_ == Operation::product && !stable_product_;
-  return same_format_options(bottom[0]->shape(), !divides);
+  return same_format_options(bottom, top, dtype(), !divides);
 }
 
 void EltwiseLayer::prepare_reference(Blobs, Blobs top) {
@@ -192,7 +186,7 @@ void EltwiseLayer::forward_as(Blobs bottom, Blobs top) {
   uint8_t* which = operation_ == Operation::maximum && trains()
                        ? maximum_of_.host_overwrite<uint8_t>()
                        : nullptr;
-  const ReLUMath relu{relu_slope_.value_or(1)};
+  const ReLUMath relu{relu_slope().value_or(1)};
   parallel_for(top[0]->data.storage(), kPointwiseGrain, [&](int64_t begin, int64_t end) {
     switch (operation_) {
       case Operation::sum:
@@ -223,7 +217,7 @@ void EltwiseLayer::backward_as(Blobs top, const std::vector<bool>& propagate, Bl
     outputs_[k] = propagate[k] ? bottom[k]->diff.host_overwrite<T>() : nullptr;
   }
   const Operands<T> in{inputs_.data(), coefficients_.data(), inputs_.size()};
-  const ReLUMath relu{relu_slope_.value_or(1)};
+  const ReLUMath relu{relu_slope().value_or(1)};
   parallel_for(top[0]->diff.storage(), kPointwiseGrain, [&](int64_t begin, int64_t end) {
     for (int64_t at = begin; at < end; at += kBlock) {
       const int64_t n = std::min(kBlock, end - at);

@@ -114,15 +114,15 @@ class EltwiseCuda : public Engine {
   using Operation = EltwiseLayer::Operation;
 
  public:
-  std::vector<FormatOption> options(Layer&, Blobs bottom, Blobs, std::string& why) override {
+  std::vector<Option> options(Layer& layer, Blobs bottom, Blobs top, std::string& why) override {
     if (bottom.size() > kMaximumBottoms) {
       why = concat("it takes at most ", kMaximumBottoms, " bottoms, not ", bottom.size());
       return {};
     }
-    return cuda_options(bottom, true);
+    return cuda_options(layer, bottom, top, true);
   }
 
-  void prepare(Layer& layer, Blobs /*bottom*/, Blobs top) override {
+  void prepare(Layer& layer, const Option&, Blobs /*bottom*/, Blobs top) override {
     if (of(layer).operation() != Operation::maximum || !layer.trains()) return;
     maximum_of_.reshape(top[0]->shape());
     maximum_of_.set_layout(DType::u8, top[0]->data.format());

@@ -11,14 +11,14 @@ class EltwiseLayer : public Layer {
  public:
   enum class Operation : uint8_t { product, sum, maximum };
 
-  EltwiseLayer(const LayerParameter& param, Context& context);
+  explicit EltwiseLayer(const LayerInit& init);
 
   Arity arity() const override { return {.min_bottoms = 2, .max_bottoms = -1}; }
   void setup(Blobs bottom, Blobs top) override;
   void reshape(Blobs bottom, Blobs top) override;
   Flops flops(Blobs bottom, Blobs top) const override;
   /// A ReLU behind a sum: residual nets have one behind each.
-  bool absorb(Layer& next) override;
+  bool accepts(const Tail& tail) const override;
 
   void forward_cpu(Blobs bottom, Blobs top) override;
   void backward_cpu(Blobs top, const std::vector<bool>& propagate, Blobs bottom) override;
@@ -27,8 +27,8 @@ class EltwiseLayer : public Layer {
   /// Factor of bottom i in a sum.
   float coefficient(size_t i) const { return coefficients_[i]; }
   bool stable_product() const { return stable_product_; }
-  /// The slope of an absorbed ReLU.
-  const std::optional<float>& relu_slope() const { return relu_slope_; }
+  /// The slope of the ReLU that ends the layer, if one does.
+  std::optional<float> relu_slope() const { return relu_slope_of(tail()); }
   /// u8, laid out like the top: which bottom each element of a maximum came from. Where the layer
   /// trains.
   Tensor& maximum_of() { return maximum_of_; }
@@ -36,7 +36,7 @@ class EltwiseLayer : public Layer {
  protected:
   BackwardReads reference_backward_reads() const override;
   InPlace reference_in_place() const override { return InPlace::overwrite; }
-  std::vector<FormatOption> reference_options(Blobs bottom, Blobs top) const override;
+  std::vector<Option> reference_options(Blobs bottom, Blobs top) const override;
   void prepare_reference(Blobs bottom, Blobs top) override;
 
  private:
@@ -48,7 +48,6 @@ class EltwiseLayer : public Layer {
   Operation operation_ = Operation::sum;
   std::vector<float> coefficients_;  // one a bottom
   bool stable_product_ = true;
-  std::optional<float> relu_slope_;
   Tensor maximum_of_;
   // Of one pass; kept so that none allocates.
   std::vector<const void*> inputs_;

@@ -9,7 +9,7 @@ namespace crema {
 
 class EuclideanLossLayer : public Layer {
  public:
-  EuclideanLossLayer(const LayerParameter& param, Context& context) : Layer(param, context) {}
+  using Layer::Layer;
 
   Arity arity() const override { return {.min_bottoms = 2, .max_bottoms = 2}; }
   void reshape(Blobs bottom, Blobs top) override;

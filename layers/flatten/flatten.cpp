@@ -5,10 +5,10 @@
 
 namespace crema {
 
-FlattenLayer::FlattenLayer(const LayerParameter& param, Context& context)
-    : Layer(param, context),
-      axis_(param.flatten_param().axis()),
-      end_axis_(param.flatten_param().end_axis()) {}
+FlattenLayer::FlattenLayer(const LayerInit& init)
+    : Layer(init),
+      axis_(init.param.flatten_param().axis()),
+      end_axis_(init.param.flatten_param().end_axis()) {}
 
 void FlattenLayer::reshape(Blobs bottom, Blobs top) {
   const Shape& shape = bottom[0]->shape();

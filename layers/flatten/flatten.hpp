@@ -7,7 +7,7 @@ namespace crema {
 
 class FlattenLayer : public Layer {
  public:
-  FlattenLayer(const LayerParameter& param, Context& context);
+  explicit FlattenLayer(const LayerInit& init);
 
   void reshape(Blobs bottom, Blobs top) override;
   // Contiguous values are the same in either shape: nothing is computed, at most copied.

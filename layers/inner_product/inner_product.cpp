@@ -49,9 +49,9 @@ template <class T>
 
 }  // namespace
 
-InnerProductLayer::InnerProductLayer(const LayerParameter& param, Context& context)
-    : Layer(param, context) {
-  const InnerProductParameter& settings = param.inner_product_param();
+InnerProductLayer::InnerProductLayer(const LayerInit& init)
+    : Layer(init) {
+  const InnerProductParameter& settings = init.param.inner_product_param();
   axis_ = settings.axis();
   outputs_ = settings.num_output();
   transposed_ = settings.transpose();
@@ -59,8 +59,8 @@ InnerProductLayer::InnerProductLayer(const LayerParameter& param, Context& conte
   require(outputs_ > 0,
           "num_output is missing or 0; say inner_product_param { num_output: N } with N > 0");
   if (settings.relu()) {
-    relu_slope_ = settings.negative_slope();
-    require(*relu_slope_ >= 0, "negative_slope ", *relu_slope_,
+    own_relu_ = settings.negative_slope();
+    require(*own_relu_ >= 0, "negative_slope ", *own_relu_,
             " is below 0, which only a ReLU layer of its own can do");
   }
 }
@@ -95,23 +95,17 @@ Flops InnerProductLayer::flops(Blobs bottom, Blobs) const {
   return {product, 2 * product};
 }
 
-bool InnerProductLayer::absorb(Layer& next) {
-  const std::optional<Activation> activation = next.activation();
-  if (relu_slope_ || !activation || activation->kind != Activation::Kind::relu ||
-      activation->alpha < 0) {
-    return false;
-  }
-  relu_slope_ = activation->alpha;
-  return true;
+bool InnerProductLayer::accepts(const Tail& tail) const {
+  return !own_relu_ && relu_slope_of(tail).has_value();
 }
 
 BackwardReads InnerProductLayer::reference_backward_reads() const {
   return {.bottom_data = params().empty() || params()[0]->needs_gradient,
-          .top_data = relu_slope_.has_value()};
+          .top_data = relu_slope().has_value()};
 }
 
 size_t InnerProductLayer::prepare_cpu(Blobs top) {
-  if (!relu_slope_ || !trains()) return 0;
+  if (!relu_slope() || !trains()) return 0;
   masked_.reshape(top[0]->shape());
   masked_.set_layout(dtype(), Format::contiguous);
   return masked_.bytes();
@@ -138,9 +132,9 @@ void InnerProductLayer::forward_as(const T* x, T* y) {
 
 template <class T>
 void InnerProductLayer::finish_forward(T* y) {
-  if (!has_bias_ && !relu_slope_) return;
+  if (!has_bias_ && !relu_slope()) return;
   const T* bias = has_bias_ ? params()[1]->data.host<T>() : nullptr;
-  const ReLUMath relu{relu_slope_.value_or(1)};
+  const ReLUMath relu{relu_slope().value_or(1)};
   parallel_for(rows_, kPointwiseGrain / outputs_ + 1, [=, this](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       vectorized<finish_row<T>>(bias, relu, y + row * outputs_, outputs_);
@@ -157,16 +151,16 @@ template <class T>
 const T* InnerProductLayer::enter_backward(Blobs top) {
   const T* dy = top[0]->diff.host<T>();
   const bool bias_wanted = has_bias_ && params()[1]->needs_gradient;
-  if (!bias_wanted && !relu_slope_) return dy;
-  const T* y = relu_slope_ ? top[0]->data.host<T>() : nullptr;
-  T* masked = relu_slope_ ? masked_.host_overwrite<T>() : nullptr;
+  if (!bias_wanted && !relu_slope()) return dy;
+  const T* y = relu_slope() ? top[0]->data.host<T>() : nullptr;
+  T* masked = relu_slope() ? masked_.host_overwrite<T>() : nullptr;
   T beta = 0;
   T* bias_diff = nullptr;
   if (bias_wanted) {
     beta = static_cast<T>(params()[1]->begin_gradient());
     bias_diff = params()[1]->diff.host_mut<T>();
   }
-  const ReLUMath relu{relu_slope_.value_or(1)};
+  const ReLUMath relu{relu_slope().value_or(1)};
   const int64_t groups = (outputs_ + kColumns - 1) / kColumns;
   parallel_for(groups, kPointwiseGrain / (kColumns * std::max<int64_t>(rows_, 1)) + 1,
                [=, this](int64_t first, int64_t last) {

@@ -11,11 +11,11 @@ namespace {
 /// cuBLAS, with bias and ReLU in one pass behind the product.
 class InnerProductCuda : public Engine {
  public:
-  std::vector<FormatOption> options(Layer&, Blobs bottom, Blobs, std::string&) override {
-    return cuda_options(bottom, false);
+  std::vector<Option> options(Layer& layer, Blobs bottom, Blobs top, std::string&) override {
+    return cuda_options(layer, bottom, top, false);
   }
 
-  void prepare(Layer& layer, Blobs /*bottom*/, Blobs top) override {
+  void prepare(Layer& layer, const Option&, Blobs /*bottom*/, Blobs top) override {
     if (!of(layer).relu_slope() || !layer.trains()) return;
     masked_.reshape(top[0]->shape());
     masked_.set_layout(layer.dtype(), Format::contiguous);

@@ -10,13 +10,13 @@ namespace crema {
 
 class InnerProductLayer : public Layer {
  public:
-  InnerProductLayer(const LayerParameter& param, Context& context);
+  explicit InnerProductLayer(const LayerInit& init);
 
   void setup(Blobs bottom, Blobs top) override;
   void reshape(Blobs bottom, Blobs top) override;
   Flops flops(Blobs bottom, Blobs top) const override;
-  /// A ReLU: it is applied in the pass that adds the bias.
-  bool absorb(Layer& next) override;
+  /// A ReLU with a slope that is not negative: it is applied in the pass that adds the bias.
+  bool accepts(const Tail& tail) const override;
 
   void forward_cpu(Blobs bottom, Blobs top) override;
   void backward_cpu(Blobs top, const std::vector<bool>& propagate, Blobs bottom) override;
@@ -29,7 +29,7 @@ class InnerProductLayer : public Layer {
   bool transposed() const { return transposed_; }
   bool has_bias() const { return has_bias_; }
   /// Slope of the ReLU that ends the layer, if one does.
-  const std::optional<float>& relu_slope() const { return relu_slope_; }
+  std::optional<float> relu_slope() const { return own_relu_ ? own_relu_ : relu_slope_of(tail()); }
 
   // What CPU engines, which compute in float, share with the reference around the products.
   /// Makes room for what enter_backward returns: returns the bytes that this takes.
@@ -54,7 +54,7 @@ class InnerProductLayer : public Layer {
   int axis_ = 1;
   int64_t outputs_ = 0, inputs_ = 0, rows_ = 0;
   bool transposed_ = false, has_bias_ = true;
-  std::optional<float> relu_slope_;
+  std::optional<float> own_relu_;  // that the message asks for
   Tensor masked_;  // (rows, outputs): dy through the ReLU; the top's own diff is not ours to change
 };
 

@@ -29,8 +29,8 @@ bool pays(const InnerProductLayer& layer) {
 
 }  // namespace
 
-std::vector<FormatOption> InnerProductNative::options(Layer& layer, Blobs, Blobs,
-                                                      std::string& why) {
+std::vector<Option> InnerProductNative::options(Layer& layer, Blobs bottom, Blobs top,
+                                                std::string& why) {
   if (layer.dtype() != DType::f32) {
     why = concat("it computes in f32, not in ", to_string(layer.dtype()));
     return {};
@@ -38,17 +38,19 @@ std::vector<FormatOption> InnerProductNative::options(Layer& layer, Blobs, Blobs
   // Who asks for it by name gets it for every shape.
   const std::string& asked =
       layer.param().engine().empty() ? layer.context().engine() : layer.param().engine();
-  if (asked == "native" || pays(of(layer))) return {FormatOption{}};
+  if (asked == "native" || pays(of(layer))) return {uniform_option(bottom, top, layer.dtype())};
   return {};
 }
 
-void InnerProductNative::prepare(Layer& layer, Blobs, Blobs top) {
+void InnerProductNative::prepare(Layer& layer, const Option&, Blobs, Blobs top) {
   InnerProductLayer& inner = of(layer);
   masked_bytes_ = inner.prepare_cpu(top);
   const auto [rows, columns] = inner.transposed() ? std::pair(inner.inputs(), inner.outputs())
                                                   : std::pair(inner.outputs(), inner.inputs());
   product_ = ThinProduct(inner.rows(), rows, columns, layer.context().threads());
 }
+
+void InnerProductNative::resume(Layer& layer, Blobs, Blobs top) { of(layer).prepare_cpu(top); }
 
 void InnerProductNative::forward(Layer& layer, Blobs bottom, Blobs top) {
   InnerProductLayer& inner = of(layer);

@@ -5,8 +5,8 @@
 
 namespace crema {
 
-InputLayer::InputLayer(const LayerParameter& param, Context& context) : Layer(param, context) {
-  for (const BlobShape& shape : param.input_param().shape()) {
+InputLayer::InputLayer(const LayerInit& init) : Layer(init) {
+  for (const BlobShape& shape : init.param.input_param().shape()) {
     shapes_.emplace_back(std::vector<int64_t>(shape.dim().begin(), shape.dim().end()));
   }
 }

@@ -9,7 +9,7 @@ namespace crema {
 
 class InputLayer : public Layer {
  public:
-  InputLayer(const LayerParameter& param, Context& context);
+  explicit InputLayer(const LayerInit& init);
 
   Arity arity() const override { return {0, 0, 1, -1}; }
   bool is_source() const override { return true; }

@@ -100,8 +100,8 @@ void backward_as(const LRNSettings& settings, const Tensor& bottom, const Tensor
 
 }  // namespace
 
-LRNLayer::LRNLayer(const LayerParameter& param, Context& context) : Layer(param, context) {
-  const LRNParameter& s = param.lrn_param();
+LRNLayer::LRNLayer(const LayerInit& init) : Layer(init) {
+  const LRNParameter& s = init.param.lrn_param();
   const int64_t size = s.local_size();
   require(size % 2 == 1, "local_size ", size,
           " is even; it has to be odd, so that there is a middle");

@@ -95,10 +95,10 @@ struct Gradient {
 
 class LRNCuda : public Engine {
  public:
-  std::vector<FormatOption> options(Layer&, Blobs bottom, Blobs, std::string&) override {
-    return cuda_options(bottom, false);
+  std::vector<Option> options(Layer& layer, Blobs bottom, Blobs top, std::string&) override {
+    return cuda_options(layer, bottom, top, false);
   }
-  void prepare(Layer& layer, Blobs bottom, Blobs) override {
+  void prepare(Layer& layer, const Option&, Blobs bottom, Blobs) override {
     ratio_bytes_ = layer.trains() ? bottom[0]->diff.bytes() : 0;
   }
 

@@ -16,7 +16,7 @@ struct LRNSettings {
 
 class LRNLayer : public Layer {
  public:
-  LRNLayer(const LayerParameter& param, Context& context);
+  explicit LRNLayer(const LayerInit& init);
 
   void reshape(Blobs bottom, Blobs top) override;
   Flops flops(Blobs bottom, Blobs top) const override;

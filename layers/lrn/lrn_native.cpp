@@ -14,18 +14,18 @@ constexpr int64_t kPartElements = 16384;
 
 }  // namespace
 
-std::vector<FormatOption> LRNNative::options(Layer& layer, Blobs bottom, Blobs, std::string& why) {
+std::vector<Option> LRNNative::options(Layer& layer, Blobs bottom, Blobs top, std::string& why) {
   if (layer.dtype() != DType::f32) {
     why = concat("it computes in f32, not in ", to_string(layer.dtype()));
     return {};
   }
   const auto& settings = static_cast<const LRNLayer&>(layer).settings();
-  if (!settings.across_channels) return {FormatOption{}};
+  if (!settings.across_channels) return {uniform_option(bottom, top, layer.dtype())};
   // Without k, padding becomes 0 * infinity.
-  return same_format_options(bottom[0]->shape(), settings.k > 0);
+  return same_format_options(bottom, top, layer.dtype(), settings.k > 0);
 }
 
-void LRNNative::prepare(Layer& layer, Blobs bottom, Blobs) {
+void LRNNative::prepare(Layer& layer, const Option&, Blobs bottom, Blobs) {
   const LRNSettings& settings = static_cast<const LRNLayer&>(layer).settings();
   const Tensor& x = bottom[0]->data;
   coefficients_ = {settings.reach, static_cast<float>(settings.weight),

@@ -54,8 +54,8 @@ int64_t outputs(const PoolingAxis& axis, bool round_up, bool padded) {
 
 }  // namespace
 
-PoolingLayer::PoolingLayer(const LayerParameter& param, Context& context) : Layer(param, context) {
-  const PoolingParameter& s = param.pooling_param();
+PoolingLayer::PoolingLayer(const LayerInit& init) : Layer(init) {
+  const PoolingParameter& s = init.param.pooling_param();
   check_images_only(s);
   auto set = [](bool has, uint32_t value) { return has ? std::optional(value) : std::nullopt; };
   method_ = s.pool() == PoolingParameter::MAX   ? Method::maximum
@@ -131,18 +131,12 @@ Flops PoolingLayer::flops(Blobs, Blobs top) const {
   return {cells, remembers_choice() ? outputs : cells};
 }
 
-bool PoolingLayer::commutes_with(const Activation& activation) const {
-  return method_ == Method::maximum && activation.kind == Activation::Kind::relu &&
-         activation.alpha >= 0;
+bool PoolingLayer::commutes_with(const TailStep& step) const {
+  return method_ == Method::maximum && relu_slope_of({step}).has_value();
 }
 
-bool PoolingLayer::absorb(Layer& next) {
-  const std::optional<Activation> activation = next.activation();
-  if (rectifies_ || !activation || activation->alpha != 0 || !commutes_with(*activation)) {
-    return false;
-  }
-  rectifies_ = true;
-  return true;
+bool PoolingLayer::accepts(const Tail& tail) const {
+  return method_ == Method::maximum && relu_slope_of(tail) == 0.0F;
 }
 
 bool PoolingLayer::remembers_choice() const { return method_ == Method::maximum || samples(); }
@@ -157,7 +151,7 @@ void PoolingLayer::prepare_reference(Blobs, Blobs top) {
 }
 
 PoolingChance PoolingLayer::chance() const {
-  Random random(context().seed(), stream_ + context().pass(), context().iteration());
+  Random random(run().seed, stream_ + run().pass, run().iteration);
   PoolingChance chance;
   chance.key0 = random.next_u32();
   chance.key1 = random.next_u32();
@@ -168,7 +162,7 @@ template <class T>
 void PoolingLayer::forward_as(Blobs bottom, Blobs top) {
   const PoolingForward<T> body{windows_,
                                method_,
-                               rectifies_,
+                               rectifies(),
                                samples(),
                                chance(),
                                bottom[0]->data.host<T>(),

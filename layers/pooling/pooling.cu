@@ -9,11 +9,11 @@ namespace {
 /// Own kernels, since cuDNN's windows end differently: published ones are rounded up.
 class PoolingCuda : public Engine {
  public:
-  std::vector<FormatOption> options(Layer&, Blobs bottom, Blobs, std::string&) override {
-    return cuda_options(bottom, false);
+  std::vector<Option> options(Layer& layer, Blobs bottom, Blobs top, std::string&) override {
+    return cuda_options(layer, bottom, top, false);
   }
 
-  void prepare(Layer& layer, Blobs /*bottom*/, Blobs top) override {
+  void prepare(Layer& layer, const Option&, Blobs /*bottom*/, Blobs top) override {
     if (remembers(layer)) choice_.reshape(top[0]->shape());
   }
 

@@ -13,15 +13,16 @@ class PoolingLayer : public Layer {
  public:
   using Method = PoolingMethod;
 
-  PoolingLayer(const LayerParameter& param, Context& context);
+  explicit PoolingLayer(const LayerInit& init);
 
   Arity arity() const override;
   void setup(Blobs bottom, Blobs top) override;
   void reshape(Blobs bottom, Blobs top) override;
   Flops flops(Blobs bottom, Blobs top) const override;
   /// A maximum takes over a ReLU, also from in front of it, where there are more values.
-  bool commutes_with(const Activation& activation) const override;
-  bool absorb(Layer& next) override;
+  bool commutes_with(const TailStep& step) const override;
+  bool accepts(const Tail& tail) const override;
+  bool is_exact_top(int top) const override { return top > 0; }
 
   void forward_cpu(Blobs bottom, Blobs top) override;
   void backward_cpu(Blobs top, const std::vector<bool>& propagate, Blobs bottom) override;
@@ -29,7 +30,7 @@ class PoolingLayer : public Layer {
   Method method() const { return method_; }
   const PoolingWindows& windows() const { return windows_; }
   /// A ReLU follows the maximum.
-  bool rectifies() const { return rectifies_; }
+  bool rectifies() const { return !tail().empty(); }
   /// The output is drawn from the window.
   bool samples() const { return method_ == Method::stochastic && phase() == Phase::train; }
   /// The random numbers of the present pass.
@@ -48,7 +49,7 @@ class PoolingLayer : public Layer {
   void backward_as(Blobs top, Blobs bottom);
 
   Method method_ = Method::maximum;
-  bool global_ = false, round_up_ = true, rectifies_ = false;
+  bool global_ = false, round_up_ = true;
   PoolingWindows windows_;
   std::vector<int32_t> choice_;  // within the plane, an output: (N, C, out_h, out_w)
   uint64_t stream_ = 0;

@@ -25,7 +25,7 @@ template <class Choice>
 
 }  // namespace
 
-std::vector<FormatOption> PoolingNative::options(Layer& layer, Blobs bottom, Blobs top,
+std::vector<Option> PoolingNative::options(Layer& layer, Blobs bottom, Blobs top,
                                                  std::string& why) {
   const auto& pooling = static_cast<const PoolingLayer&>(layer);
   if (layer.dtype() != DType::f32) {
@@ -37,12 +37,12 @@ std::vector<FormatOption> PoolingNative::options(Layer& layer, Blobs bottom, Blo
   } else if (pooling.windows().y.has_empty() || pooling.windows().x.has_empty()) {
     why = "it has no windows behind the image";
   } else {
-    return same_format_options(bottom[0]->shape(), true);
+    return same_format_options(bottom, top, layer.dtype(), true);
   }
   return {};
 }
 
-void PoolingNative::prepare(Layer& layer, Blobs bottom, Blobs top) {
+void PoolingNative::prepare(Layer& layer, const Option&, Blobs bottom, Blobs top) {
   const auto& pooling = static_cast<const PoolingLayer&>(layer);
   const Tensor& in = bottom[0]->data;
   maximum_ = pooling.method() == PoolingLayer::Method::maximum;

@@ -9,9 +9,9 @@ namespace crema {
 
 class PoolingNative : public Engine {
  public:
-  std::vector<FormatOption> options(Layer& layer, Blobs bottom, Blobs top,
+  std::vector<Option> options(Layer& layer, Blobs bottom, Blobs top,
                                     std::string& why) override;
-  void prepare(Layer& layer, Blobs bottom, Blobs top) override;
+  void prepare(Layer& layer, const Option&, Blobs bottom, Blobs top) override;
   void forward(Layer& layer, Blobs bottom, Blobs top) override;
   void backward(Layer& layer, Blobs top, const std::vector<bool>& propagate, Blobs bottom) override;
   size_t extra_bytes() const override;

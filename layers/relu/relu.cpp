@@ -5,24 +5,24 @@
 
 namespace crema {
 
-ReLULayer::ReLULayer(const LayerParameter& param, Context& context)
-    : PointwiseLayer(param, context, {param.relu_param().negative_slope()}) {}
+ReLULayer::ReLULayer(const LayerInit& init)
+    : PointwiseLayer(init, {init.param.relu_param().negative_slope()}) {}
 
-std::optional<Activation> ReLULayer::activation() const {
-  return Activation{Activation::Kind::relu, math().slope};
+std::optional<TailStep> ReLULayer::as_tail_step() const {
+  return TailStep{.activation = {Activation::Kind::relu, math().slope}};
 }
 
-NegativeSlopeReLULayer::NegativeSlopeReLULayer(const LayerParameter& param, Context& context)
-    : PointwiseLayer(param, context, {param.relu_param().negative_slope()}) {}
+NegativeSlopeReLULayer::NegativeSlopeReLULayer(const LayerInit& init)
+    : PointwiseLayer(init, {init.param.relu_param().negative_slope()}) {}
 
 void register_relu(Registry& registry);
 
 void register_relu(Registry& registry) {
-  registry.add("ReLU", [](const LayerParameter& param, Context& context) -> std::unique_ptr<Layer> {
-    if (param.relu_param().negative_slope() < 0) {
-      return std::make_unique<NegativeSlopeReLULayer>(param, context);
+  registry.add("ReLU", [](const LayerInit& init) -> std::unique_ptr<Layer> {
+    if (init.param.relu_param().negative_slope() < 0) {
+      return std::make_unique<NegativeSlopeReLULayer>(init);
     }
-    return std::make_unique<ReLULayer>(param, context);
+    return std::make_unique<ReLULayer>(init);
   });
 }
 

@@ -8,11 +8,11 @@ namespace {
 /// The type stands for two layers, one a sign of the slope.
 class ReLUCuda : public Engine {
  public:
-  std::vector<FormatOption> options(Layer& layer, Blobs bottom, Blobs top,
+  std::vector<Option> options(Layer& layer, Blobs bottom, Blobs top,
                                     std::string& why) override {
     return of(layer).options(layer, bottom, top, why);
   }
-  void prepare(Layer&, Blobs, Blobs) override {}
+  void prepare(Layer&, const Option&, Blobs, Blobs) override {}
   void forward(Layer& layer, Blobs bottom, Blobs top) override {
     of(layer).forward(layer, bottom, top);
   }

@@ -9,14 +9,14 @@ namespace crema {
 /// For negative_slope >= 0.
 class ReLULayer : public PointwiseLayer<ReLUMath> {
  public:
-  ReLULayer(const LayerParameter& param, Context& context);
-  std::optional<Activation> activation() const override;
+  explicit ReLULayer(const LayerInit& init);
+  std::optional<TailStep> as_tail_step() const override;
 };
 
 /// For negative_slope < 0, which nothing in front of it can take over.
 class NegativeSlopeReLULayer : public PointwiseLayer<NegativeSlopeReLUMath> {
  public:
-  NegativeSlopeReLULayer(const LayerParameter& param, Context& context);
+  explicit NegativeSlopeReLULayer(const LayerInit& init);
 };
 
 }  // namespace crema

@@ -16,9 +16,9 @@ Shape axes_of(const Shape& shape, int first, int count) {
 
 }  // namespace
 
-ScaleLayer::ScaleLayer(const LayerParameter& param, Context& context) : Layer(param, context) {
+ScaleLayer::ScaleLayer(const LayerInit& init) : Layer(init) {
   require(
-      param.scale_param().num_axes() >= -1, "num_axes ", param.scale_param().num_axes(),
+      init.param.scale_param().num_axes() >= -1, "num_axes ", init.param.scale_param().num_axes(),
       " is below -1; give the number of axes that the scale covers, or -1 for all from axis on");
 }
 
@@ -64,6 +64,11 @@ Flops ScaleLayer::flops(Blobs bottom, Blobs) const {
   const double n = static_cast<double>(bottom[0]->count());
   return {bias_ ? 2 * n : n,
           n + (scale_ && !wants_scale_gradient() ? 0 : 2 * n) + (wants_bias_gradient() ? n : 0)};
+}
+
+std::optional<TailStep> ScaleLayer::as_tail_step() const {
+  if (!is_learned_per_channel()) return std::nullopt;
+  return TailStep{.kind = TailStep::Kind::affine, .scale = scale_, .bias = bias_};
 }
 
 template <class T>

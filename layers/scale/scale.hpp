@@ -8,12 +8,13 @@ namespace crema {
 
 class ScaleLayer : public Layer {
  public:
-  ScaleLayer(const LayerParameter& param, Context& context);
+  explicit ScaleLayer(const LayerInit& init);
 
   Arity arity() const override { return {.min_bottoms = 1, .max_bottoms = 2}; }
   void setup(Blobs bottom, Blobs top) override;
   void reshape(Blobs bottom, Blobs top) override;
   Flops flops(Blobs bottom, Blobs top) const override;
+  std::optional<TailStep> as_tail_step() const override;
 
   void forward_cpu(Blobs bottom, Blobs top) override;
   void backward_cpu(Blobs top, const std::vector<bool>& propagate, Blobs bottom) override;

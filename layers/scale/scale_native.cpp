@@ -25,7 +25,7 @@ void in_cached_parts(const ChannelLayout& layout, const ChannelPiece& piece, con
 
 }  // namespace
 
-std::vector<FormatOption> ScaleNative::options(Layer& layer, Blobs bottom, Blobs,
+std::vector<Option> ScaleNative::options(Layer& layer, Blobs bottom, Blobs top,
                                                std::string& why) {
   if (layer.dtype() != DType::f32) {
     why = concat("it computes in f32, not in ", to_string(layer.dtype()));
@@ -35,11 +35,11 @@ std::vector<FormatOption> ScaleNative::options(Layer& layer, Blobs bottom, Blobs
   // A second bottom of rank 3 and up would have to share the first one's format.
   const bool any_format =
       scale.fits_any_format() && (bottom.size() == 1 || bottom[1]->shape().rank() < 3);
-  if (!any_format) return {FormatOption{}};
-  return same_format_options(bottom[0]->shape(), true);
+  if (!any_format) return {uniform_option(bottom, top, layer.dtype())};
+  return same_format_options(bottom, top, layer.dtype(), true);
 }
 
-void ScaleNative::prepare(Layer& layer, Blobs bottom, Blobs) {
+void ScaleNative::prepare(Layer& layer, const Option&, Blobs bottom, Blobs) {
   const auto& scale = static_cast<const ScaleLayer&>(layer);
   const Tensor& x = bottom[0]->data;
   one_for_all_ = false;

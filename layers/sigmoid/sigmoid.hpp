@@ -8,10 +8,9 @@ namespace crema {
 
 class SigmoidLayer : public PointwiseLayer<SigmoidMath> {
  public:
-  SigmoidLayer(const LayerParameter& param, Context& context)
-      : PointwiseLayer(param, context, {}) {}
-  std::optional<Activation> activation() const override {
-    return Activation{Activation::Kind::sigmoid};
+  explicit SigmoidLayer(const LayerInit& init) : PointwiseLayer(init, {}) {}
+  std::optional<TailStep> as_tail_step() const override {
+    return TailStep{.activation = {Activation::Kind::sigmoid}};
   }
 };
 

@@ -7,10 +7,8 @@
 
 namespace crema {
 
-std::vector<FormatOption> SilenceLayer::reference_options(Blobs bottom, Blobs) const {
-  const auto higher = std::find_if(bottom.begin(), bottom.end(),
-                                   [](const Blob* blob) { return blob->shape().rank() >= 3; });
-  return same_format_options(higher == bottom.end() ? Shape{} : (*higher)->shape(), true);
+std::vector<Option> SilenceLayer::reference_options(Blobs bottom, Blobs top) const {
+  return same_format_options(bottom, top, dtype(), true);
 }
 
 void SilenceLayer::backward_cpu(Blobs, const std::vector<bool>& propagate, Blobs bottom) {

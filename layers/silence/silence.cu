@@ -8,10 +8,10 @@ namespace {
 
 class SilenceCuda : public Engine {
  public:
-  std::vector<FormatOption> options(Layer&, Blobs bottom, Blobs, std::string&) override {
-    return cuda_options(bottom, true);
+  std::vector<Option> options(Layer& layer, Blobs bottom, Blobs top, std::string&) override {
+    return cuda_options(layer, bottom, top, true);
   }
-  void prepare(Layer&, Blobs, Blobs) override {}
+  void prepare(Layer&, const Option&, Blobs, Blobs) override {}
   void forward(Layer&, Blobs, Blobs) override {}
 
   void backward(Layer& layer, Blobs /*top*/, const std::vector<bool>& propagate,

@@ -7,7 +7,7 @@ namespace crema {
 
 class SilenceLayer : public Layer {
  public:
-  SilenceLayer(const LayerParameter& param, Context& context) : Layer(param, context) {}
+  using Layer::Layer;
 
   Arity arity() const override {
     return {.min_bottoms = 1, .max_bottoms = -1, .min_tops = 0, .max_tops = 0};
@@ -19,7 +19,7 @@ class SilenceLayer : public Layer {
 
  protected:
   BackwardReads reference_backward_reads() const override { return {false, false}; }
-  std::vector<FormatOption> reference_options(Blobs bottom, Blobs top) const override;
+  std::vector<Option> reference_options(Blobs bottom, Blobs top) const override;
 };
 
 }  // namespace crema

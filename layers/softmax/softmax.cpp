@@ -14,8 +14,8 @@ constexpr int64_t kGrain = 8192;
 
 }  // namespace
 
-SoftmaxLayer::SoftmaxLayer(const LayerParameter& param, Context& context)
-    : Layer(param, context), axis_(param.softmax_param().axis()) {}
+SoftmaxLayer::SoftmaxLayer(const LayerInit& init)
+    : Layer(init), axis_(init.param.softmax_param().axis()) {}
 
 void SoftmaxLayer::reshape(Blobs bottom, Blobs top) {
   const Shape& shape = bottom[0]->shape();

@@ -8,10 +8,10 @@ namespace {
 
 class SoftmaxCuda : public Engine {
  public:
-  std::vector<FormatOption> options(Layer&, Blobs bottom, Blobs, std::string&) override {
-    return cuda_options(bottom, false);
+  std::vector<Option> options(Layer& layer, Blobs bottom, Blobs top, std::string&) override {
+    return cuda_options(layer, bottom, top, false);
   }
-  void prepare(Layer&, Blobs, Blobs) override {}
+  void prepare(Layer&, const Option&, Blobs, Blobs) override {}
 
   void forward(Layer& layer, Blobs bottom, Blobs top) override {
     CudaBackend& backend = cuda(layer.context());

@@ -7,7 +7,7 @@ namespace crema {
 
 class SoftmaxLayer : public Layer {
  public:
-  SoftmaxLayer(const LayerParameter& param, Context& context);
+  explicit SoftmaxLayer(const LayerInit& init);
 
   void reshape(Blobs bottom, Blobs top) override;
   Flops flops(Blobs bottom, Blobs top) const override;

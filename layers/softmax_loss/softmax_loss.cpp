@@ -18,12 +18,12 @@ constexpr int64_t kChunk = 16;    // positions whose losses are one partial sum
 
 }  // namespace
 
-SoftmaxLossLayer::SoftmaxLossLayer(const LayerParameter& param, Context& context)
-    : Layer(param, context),
-      axis_(param.softmax_param().axis()),
-      smoothing_(param.loss_param().label_smoothing()),
-      ignored_(ignored_label(param)),
-      normalization_(param) {
+SoftmaxLossLayer::SoftmaxLossLayer(const LayerInit& init)
+    : Layer(init),
+      axis_(init.param.softmax_param().axis()),
+      smoothing_(init.param.loss_param().label_smoothing()),
+      ignored_(ignored_label(init.param)),
+      normalization_(init.param) {
   require(smoothing_ >= 0 && smoothing_ < 1, "label_smoothing ", smoothing_,
           " is outside [0, 1); give the share of the target that all classes get");
 }

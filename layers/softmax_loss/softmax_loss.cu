@@ -44,11 +44,11 @@ struct LossGradient {
 
 class SoftmaxLossCuda : public Engine {
  public:
-  std::vector<FormatOption> options(Layer&, Blobs bottom, Blobs, std::string&) override {
-    return cuda_options(bottom, false);
+  std::vector<Option> options(Layer& layer, Blobs bottom, Blobs top, std::string&) override {
+    return cuda_options(layer, bottom, top, false);
   }
 
-  void prepare(Layer& layer, Blobs bottom, Blobs /*top*/) override {
+  void prepare(Layer& layer, const Option&, Blobs bottom, Blobs /*top*/) override {
     const SoftmaxLossLayer& loss = of(layer);
     log_sum_.reshape(Shape{loss.outer() * loss.inner()});
     if (!layer.trains()) return;

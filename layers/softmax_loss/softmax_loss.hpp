@@ -11,7 +11,7 @@ namespace crema {
 
 class SoftmaxLossLayer : public Layer {
  public:
-  SoftmaxLossLayer(const LayerParameter& param, Context& context);
+  explicit SoftmaxLossLayer(const LayerInit& init);
 
   Arity arity() const override {
     return {.min_bottoms = 2, .max_bottoms = 2, .min_tops = 1, .max_tops = 2};

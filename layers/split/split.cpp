@@ -13,8 +13,8 @@ Flops SplitLayer::flops(Blobs bottom, Blobs top) const {
   return {0, static_cast<double>(bottom[0]->count()) * static_cast<double>(top.size() - 1)};
 }
 
-std::vector<FormatOption> SplitLayer::reference_options(Blobs bottom, Blobs) const {
-  return same_format_options(bottom[0]->shape(), true);
+std::vector<Option> SplitLayer::reference_options(Blobs bottom, Blobs top) const {
+  return same_format_options(bottom, top, dtype(), true);
 }
 
 void SplitLayer::forward_cpu(Blobs bottom, Blobs top) {

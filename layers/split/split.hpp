@@ -7,7 +7,7 @@ namespace crema {
 
 class SplitLayer : public Layer {
  public:
-  SplitLayer(const LayerParameter& param, Context& context) : Layer(param, context) {}
+  using Layer::Layer;
 
   Arity arity() const override { return {.max_tops = -1}; }
   void reshape(Blobs bottom, Blobs top) override;
@@ -21,7 +21,7 @@ class SplitLayer : public Layer {
  protected:
   BackwardReads reference_backward_reads() const override { return {false, false}; }
   InPlace reference_in_place() const override { return InPlace::alias; }
-  std::vector<FormatOption> reference_options(Blobs bottom, Blobs top) const override;
+  std::vector<Option> reference_options(Blobs bottom, Blobs top) const override;
 };
 
 }  // namespace crema

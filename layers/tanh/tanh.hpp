@@ -8,9 +8,9 @@ namespace crema {
 
 class TanHLayer : public PointwiseLayer<TanHMath> {
  public:
-  TanHLayer(const LayerParameter& param, Context& context) : PointwiseLayer(param, context, {}) {}
-  std::optional<Activation> activation() const override {
-    return Activation{Activation::Kind::tanh};
+  explicit TanHLayer(const LayerInit& init) : PointwiseLayer(init, {}) {}
+  std::optional<TailStep> as_tail_step() const override {
+    return TailStep{.activation = {Activation::Kind::tanh}};
   }
 };
 

@@ -19,11 +19,6 @@
 
 namespace crema {
 
-/// {format -> same format} for each format that is right for the shape: blocked ones only when
-/// `padding_ok` or when the channels fill the last block. Every layer whose formats go straight
-/// through offers these.
-std::vector<FormatOption> same_format_options(const Shape& shape, bool padding_ok);
-
 /// Elements that a piece of a pointwise loop should have at least to be worth a thread.
 inline constexpr int64_t kPointwiseGrain = 16384;
 
@@ -32,8 +27,7 @@ class PointwiseLayer : public Layer {
  public:
   using Math = M;
 
-  PointwiseLayer(const LayerParameter& param, Context& context, Math math)
-      : Layer(param, context), math_(math) {}
+  PointwiseLayer(const LayerInit& init, Math math) : Layer(init), math_(math) {}
 
   const Math& math() const { return math_; }
 
@@ -80,8 +74,8 @@ class PointwiseLayer : public Layer {
     return {.bottom_data = Math::reads_x, .top_data = Math::reads_y};
   }
   InPlace reference_in_place() const override { return InPlace::overwrite; }
-  std::vector<FormatOption> reference_options(Blobs bottom, Blobs) const override {
-    return same_format_options(bottom[0]->shape(), Math::keeps_zero);
+  std::vector<Option> reference_options(Blobs bottom, Blobs top) const override {
+    return same_format_options(bottom, top, dtype(), Math::keeps_zero);
   }
 
  private:

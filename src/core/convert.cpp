@@ -119,8 +119,8 @@ void convert_rows(int64_t rows, int64_t columns, const Rows& from, const Rows& t
 }
 
 /// A tensor as (batch, channels, places) in memory.
-struct Layout {
-  Layout(const Shape& shape, Format wanted)
+struct Order {
+  Order(const Shape& shape, Format wanted)
       : batch(shape.dim_or_1(0)),
         channels(shape.dim_or_1(1)),
         places(shape.rank() > 2 ? shape.count(2) : 1),
@@ -182,7 +182,7 @@ void move_panel(int64_t channels, int64_t padded, int64_t places, const Panel& f
 template <class E>
 class Mover {
  public:
-  Mover(const Layout& from, DType from_dtype, const void* from_data, const Layout& to,
+  Mover(const Order& from, DType from_dtype, const void* from_data, const Order& to,
         DType to_dtype, void* to_data)
       : from_(from),
         to_(to),
@@ -236,8 +236,8 @@ class Mover {
     move_panel<E>(channels, padded, places, from, to);
   }
 
-  const Layout& from_;
-  const Layout& to_;
+  const Order& from_;
+  const Order& to_;
   DType from_dtype_, to_dtype_;
   const char* from_data_;
   E* to_data_;
@@ -264,8 +264,8 @@ void convert_elements(int64_t count, DType from_dtype, const void* from, DType t
 
 void convert(const Shape& shape, DType from_dtype, Format from_format, const void* from,
              DType to_dtype, Format to_format, void* to) {
-  const Layout source(shape, from_format);
-  const Layout target(shape, to_format);
+  const Order source(shape, from_format);
+  const Order target(shape, to_format);
   if (source.format == target.format) {
     convert_elements(storage_count(shape, to_format), from_dtype, from, to_dtype, to);
     return;
@@ -286,7 +286,7 @@ void convert(const Shape& shape, DType from_dtype, Format from_format, const voi
 }
 
 void fill_elements(const Shape& shape, DType dtype, Format format, double value, void* to) {
-  const Layout layout(shape, format);
+  const Order layout(shape, format);
   dispatch(dtype, [&](auto zero) {
     using T = decltype(zero);
     T* const data = static_cast<T*>(to);
@@ -311,7 +311,7 @@ void fill_elements(const Shape& shape, DType dtype, Format format, double value,
 }
 
 int64_t memory_index(const Shape& shape, Format format, int64_t index) {
-  const Layout layout(shape, format);
+  const Order layout(shape, format);
   const int64_t place = index % layout.places;
   const int64_t channel = index / layout.places % layout.channels;
   return layout.index(index / layout.places / layout.channels, channel, place);

@@ -56,6 +56,11 @@ std::string_view to_string(Format format) {
   throw Error("memory format ", static_cast<int>(format), " does not exist");
 }
 
+std::string to_string(const Layout& layout) {
+  const std::string format(to_string(layout.format));
+  return layout.dtype == DType::f32 ? format : concat(to_string(layout.dtype), " ", format);
+}
+
 int64_t block_of(Format format) {
   return format == Format::blocked8 ? 8 : format == Format::blocked16 ? 16 : 1;
 }

@@ -200,7 +200,8 @@ void Filler::fill(Tensor& tensor, uint64_t seed, uint64_t stream) const {
   }
   dispatch_float(tensor.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    T* const x = tensor.host_overwrite<T>();
+    const Writing<T> writing = tensor.writing<T>();
+    T* const x = writing;
     switch (type) {
       case Type::constant:
         break;

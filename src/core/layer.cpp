@@ -1,6 +1,7 @@
 #include "crema/layer.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "crema/registry.hpp"
 #include "proto/layer.pb.h"
@@ -18,11 +19,52 @@ BackwardReads Engine::backward_reads(const Layer& layer) const {
 
 InPlace Engine::in_place(const Layer& layer) const { return layer.reference_in_place(); }
 
-Layer::Layer(const LayerParameter& param, Context& context)
-    : name_(param.name()),
-      type_(param.type()),
-      context_(context),
-      phase_(param.phase() == TEST ? Phase::test : Phase::train) {
+Option uniform_option(Blobs bottom, Blobs top, DType dtype, Format from, Format to) {
+  const auto layouts = [dtype](Blobs blobs, Format format) {
+    std::vector<Layout> list;
+    for (const Blob* blob : blobs) {
+      list.push_back({dtype, blob->shape().rank() < 3 ? Format::contiguous : format});
+    }
+    return list;
+  };
+  return {.bottoms = layouts(bottom, from), .tops = layouts(top, to)};
+}
+
+std::vector<Option> same_format_options(Blobs bottom, Blobs top, DType dtype, bool padding_ok) {
+  std::vector<Option> options = {uniform_option(bottom, top, dtype)};
+  const auto any_blob = [&](const auto& holds) {
+    return std::any_of(bottom.begin(), bottom.end(), holds) ||
+           std::any_of(top.begin(), top.end(), holds);
+  };
+  if (!any_blob([](const Blob* blob) { return blob->shape().rank() >= 3; })) return options;
+  for (const Format format : {Format::channels_last, Format::blocked8, Format::blocked16}) {
+    const bool padded = any_blob([format](const Blob* blob) {
+      return blob->shape().rank() >= 3 && blob->shape()[1] % block_of(format) != 0;
+    });
+    if (padding_ok || !padded) {
+      options.push_back(uniform_option(bottom, top, dtype, format, format));
+    }
+  }
+  return options;
+}
+
+std::optional<float> relu_slope_of(const Tail& tail) {
+  if (tail.size() != 1 || tail[0].kind != TailStep::Kind::activation) return std::nullopt;
+  const Activation& activation = tail[0].activation;
+  if (activation.kind != Activation::Kind::relu || activation.alpha < 0) return std::nullopt;
+  return activation.alpha;
+}
+
+Layer::Layer(const LayerInit& init)
+    : name_(init.param.name()),
+      type_(init.param.type()),
+      context_(init.context),
+      run_(init.run),
+      phase_(init.phase),
+      dtype_(init.dtype),
+      activations_(init.activations),
+      trains_(init.trains) {
+  const LayerParameter& param = init.param;
   // Weights that a file carries are for the net to load; another copy here would only cost memory.
   auto copy = std::make_unique<LayerParameter>();
   if (param.blobs_size() == 0) {
@@ -41,8 +83,8 @@ void Layer::setup(Blobs, Blobs) {}
 
 Parameter& Layer::add_param(const Shape& shape, Filler filler) {
   auto parameter = std::make_unique<Parameter>(shape, std::move(filler));
-  parameter->data = Tensor(shape, dtype_);
-  parameter->diff = Tensor(shape, dtype_);
+  parameter->attach(
+      std::make_shared<ParameterStorage>(Tensor(shape, dtype_), Tensor(shape, dtype_)));
   const int index = static_cast<int>(params_.size());
   if (index < param_->param_size()) {
     parameter->lr_mult = param_->param(index).lr_mult();
@@ -52,7 +94,9 @@ Parameter& Layer::add_param(const Shape& shape, Filler filler) {
   return *params_.back();
 }
 
-std::vector<FormatOption> Layer::reference_options(Blobs, Blobs) const { return {FormatOption{}}; }
+std::vector<Option> Layer::reference_options(Blobs bottom, Blobs top) const {
+  return {uniform_option(bottom, top, dtype_)};
+}
 
 std::string Layer::forced_engine(const std::vector<const EngineEntry*>& engines) const {
   const auto has = [&](const std::string& name) {
@@ -73,43 +117,57 @@ std::string Layer::forced_engine(const std::vector<const EngineEntry*>& engines)
   return {};
 }
 
-std::vector<FormatOption> Layer::options(Blobs bottom, Blobs top) {
+std::vector<Option> Layer::options(const Wanted& wanted, Blobs bottom, Blobs top) {
+  wanted_ = wanted;
   const auto engines = Registry::instance().engines(type_, context_.device().type);
   const std::string forced = forced_engine(engines);
 
-  std::vector<FormatOption> found;
-  std::string why;
-  for (size_t i = 0; i < engines.size() && forced != kReference; ++i) {
-    if (!forced.empty() && engines[i]->name != forced) continue;
-    for (FormatOption option : engines[i]->make()->options(*this, bottom, top, why)) {
-      option.engine = static_cast<int>(i);
-      found.push_back(option);
+  std::vector<Option> found;
+  const auto add = [&](std::vector<Option> offered, const EngineEntry* engine) {
+    for (Option& option : offered) {
+      option.engine = engine;
+      const DeviceType device = engine != nullptr ? engine->device : DeviceType::cpu;
+      for (auto* layouts : {&option.bottoms, &option.tops}) {
+        for (Layout& layout : *layouts) layout.device = device;
+      }
+      found.push_back(std::move(option));
     }
+  };
+  std::string why;
+  for (const EngineEntry* engine : engines) {
+    if (forced == kReference || (!forced.empty() && engine->name != forced)) continue;
+    add(engine->make()->options(*this, bottom, top, why), engine);
     if (found.empty() && !forced.empty()) {
       throw Error("engine '", forced, "' refuses this problem: ", why,
                   "; leave the choice of engine out, or take 'reference'");
     }
   }
-  if (forced.empty() || forced == kReference) {
-    for (FormatOption option : reference_options(bottom, top)) {
-      option.engine = -1;
-      found.push_back(option);
-    }
-  }
+  if (forced.empty() || forced == kReference) add(reference_options(bottom, top), nullptr);
   return found;
 }
 
-void Layer::prepare(const FormatOption& option, Blobs bottom, Blobs top) {
-  if (option.engine != engine_index_ || (option.engine >= 0 && !engine_)) {
-    engine_.reset();
-    if (option.engine >= 0) {
-      const auto engines = Registry::instance().engines(type_, context_.device().type);
-      engine_ = engines.at(static_cast<size_t>(option.engine))->make();
-    }
-    engine_index_ = option.engine;
+void Layer::prepare(const Option& option, Blobs bottom, Blobs top) {
+  if (option.engine != engine_entry_) {
+    engine_ = option.engine != nullptr ? option.engine->make() : nullptr;
+    engine_entry_ = option.engine;
   }
   if (engine_) {
-    engine_->prepare(*this, bottom, top);
+    engine_->prepare(*this, option, bottom, top);
+  } else {
+    prepare_reference(bottom, top);
+  }
+}
+
+Layer::Prepared Layer::suspend() {
+  return {std::move(engine_), std::exchange(engine_entry_, nullptr), wanted_};
+}
+
+void Layer::resume(Prepared prepared, Blobs bottom, Blobs top) {
+  engine_ = std::move(prepared.engine);
+  engine_entry_ = prepared.entry;
+  wanted_ = std::move(prepared.wanted);
+  if (engine_) {
+    engine_->resume(*this, bottom, top);
   } else {
     prepare_reference(bottom, top);
   }
@@ -146,9 +204,7 @@ InPlace Layer::in_place() const {
 }
 
 std::string Layer::engine_name() const {
-  if (!engine_) return kReference;
-  const auto engines = Registry::instance().engines(type_, context_.device().type);
-  return engines.at(static_cast<size_t>(engine_index_))->name;
+  return engine_entry_ != nullptr ? engine_entry_->name : kReference;
 }
 
 bool Layer::falls_back_to_cpu() const { return context_.on_gpu() && !engine_; }

@@ -1,6 +1,7 @@
 // Memory: host pages taken lazily, and the state machine of which copy is current.
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
@@ -82,10 +83,36 @@ Memory::Memory(std::shared_ptr<Memory> parent, size_t offset, size_t bytes)
   parent_ = parent->parent_ ? parent->parent_ : std::move(parent);
 }
 
+std::shared_ptr<Memory> Memory::segment(const std::shared_ptr<Memory>& parent, size_t offset,
+                                        size_t bytes) {
+  require(parent->parent_ == nullptr, "a piece of memory cannot be cut into segments");
+  auto made = std::make_shared<Memory>(parent, offset, bytes);
+  made->is_segment_ = true;
+  parent->segments_.push_back(made.get());
+  return made;
+}
+
 Memory::~Memory() {
+  if (is_segment_) std::erase(parent_->segments_, this);
   if (parent_) return;
   release_host(host_, bytes_);
   if (device_ != nullptr) backend_->release(device_);
+}
+
+uint64_t Memory::version() {
+  return exposed_ || writers_ > 0 ? ++version_ : version_.load();
+}
+
+void Memory::end_writing() {
+  --writers_;
+  ++version_;
+  for (Memory* segment : segments_) ++segment->version_;
+}
+
+void Memory::mark_written(bool on_device) {
+  current_ = on_device ? Current::device : Current::host;
+  ++version_;
+  for (Memory* segment : segments_) segment->mark_written(on_device);
 }
 
 const void* Memory::host() {
@@ -100,8 +127,7 @@ void* Memory::host_mut() {
 
 void* Memory::host_overwrite() {
   void* const pointer = host_pointer();
-  current_ = Current::host;
-  ++version_;
+  mark_written(false);
   return pointer;
 }
 
@@ -117,8 +143,7 @@ void* Memory::device_mut(DeviceBackend& backend) {
 
 void* Memory::device_overwrite(DeviceBackend& backend) {
   void* const pointer = device_pointer(backend);
-  current_ = Current::device;
-  ++version_;
+  mark_written(true);
   return pointer;
 }
 
@@ -126,6 +151,14 @@ void Memory::zero(size_t offset, size_t bytes) {
   require(offset <= bytes_ && bytes <= bytes_ - offset, "cannot clear ", bytes, " bytes at ",
           offset, " of a memory of ", bytes_);
   ++version_;
+  if (!segments_.empty()) {
+    for (Memory* segment : segments_) {
+      const size_t begin = std::max(offset, segment->offset_);
+      const size_t end = std::min(offset + bytes, segment->offset_ + segment->bytes_);
+      if (begin < end) segment->zero(begin - segment->offset_, end - begin);
+    }
+    return;
+  }
   if (current_ == Current::neither && !parent_) return;  // zero as it is
   if (current_ == Current::device || current_ == Current::both) {
     DeviceBackend& backend = *(parent_ ? parent_->backend_ : backend_);
@@ -156,6 +189,10 @@ void* Memory::device_pointer(DeviceBackend& backend) {
 }
 
 void Memory::to_host() {
+  if (!segments_.empty()) {
+    for (Memory* segment : segments_) segment->to_host();
+    return;
+  }
   if (current_ == Current::neither) {
     current_ = Current::host;
   } else if (current_ == Current::device) {
@@ -166,6 +203,10 @@ void Memory::to_host() {
 }
 
 void Memory::to_device(DeviceBackend& backend) {
+  if (!segments_.empty()) {
+    for (Memory* segment : segments_) segment->to_device(backend);
+    return;
+  }
   if (current_ == Current::neither) {
     current_ = Current::device;
   } else if (current_ == Current::host) {

@@ -15,8 +15,6 @@ void ParameterArena::build(std::vector<Segment> owners, DType dtype, bool with_g
           to_string(dtype));
   int64_t end = 0;
   for (Segment& segment : owners) {
-    require(!segment.parameter->is_shared(), "parameter ", segment.index, " of layer '",
-            segment.layer, "' shares the memory of another and has no segment of its own");
     segment.offset = end;
     segment.count = segment.parameter->shape().count();
     const int64_t padded = checked_add(segment.count, kSegmentUnit - 1, "parameters of a net");
@@ -31,12 +29,18 @@ void ParameterArena::build(std::vector<Segment> owners, DType dtype, bool with_g
   if (with_gradients) diff_.bind(std::make_shared<Memory>(diff_.bytes()));
   for (const Segment& segment : segments_) {
     Parameter& parameter = *segment.parameter;
-    if (parameter.data.dtype() != dtype) {
-      parameter.data = parameter.data.has_memory() ? parameter.data.to(dtype, Format::contiguous)
-                                                   : Tensor(parameter.shape(), dtype);
-    }
-    const size_t offset = static_cast<size_t>(segment.offset) * size_of(dtype);
-    parameter.bind(data_.memory(), offset, diff_.memory(), offset);
+    const auto place = [&](const Tensor& arena) {
+      Tensor piece(parameter.shape(), dtype);
+      piece.bind(Memory::segment(arena.memory(),
+                                 static_cast<size_t>(segment.offset) * size_of(dtype),
+                                 piece.bytes()));
+      return piece;
+    };
+    Tensor values = place(data_);
+    // What a layer gave its parameter while it was set up moves along.
+    if (!parameter.data.memory()->is_untouched()) values.copy_from(parameter.data);
+    Tensor gradient = with_gradients ? place(diff_) : Tensor(Shape{0}, dtype);
+    parameter.attach(std::make_shared<ParameterStorage>(std::move(values), std::move(gradient)));
   }
 }
 

@@ -42,10 +42,10 @@ Error unknown_type(const LayerParameter& param) {
   return error.in_layer(param.name(), type);
 }
 
-std::unique_ptr<Layer> Registry::make(const LayerParameter& param, Context& context) const {
-  const auto known = factories_.find(param.type());
-  if (known == factories_.end()) throw unknown_type(param);
-  return known->second(param, context);
+std::unique_ptr<Layer> Registry::make(const LayerInit& init) const {
+  const auto known = factories_.find(init.param.type());
+  if (known == factories_.end()) throw unknown_type(init.param);
+  return known->second(init);
 }
 
 std::vector<const EngineEntry*> Registry::engines(const std::string& type,

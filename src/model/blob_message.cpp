@@ -34,7 +34,7 @@ int64_t blob_count(const BlobProto& blob) {
 
 void load_values(const BlobProto& from, Tensor& to) {
   dispatch_float(to.dtype(),
-                 [&](auto zero) { copy_values(from, to.host_overwrite<decltype(zero)>()); });
+                 [&](auto zero) { copy_values(from, to.writing<decltype(zero)>().data()); });
 }
 
 void save_values(const Tensor& from, BlobProto& to) {

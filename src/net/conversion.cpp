@@ -20,11 +20,13 @@ class Conversion : public Layer {
 
 }  // namespace
 
-std::unique_ptr<Layer> make_conversion(const std::string& name, Context& context) {
+std::unique_ptr<Layer> make_conversion(const std::string& name, Context& context,
+                                       const RunState& run, DType dtype) {
   LayerParameter param;
   param.set_name(name);
   param.set_type("Conversion");
-  return std::make_unique<Conversion>(param, context);
+  return std::make_unique<Conversion>(
+      LayerInit{.param = param, .context = context, .run = run, .dtype = dtype});
 }
 
 }  // namespace crema

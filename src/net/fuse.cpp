@@ -1,6 +1,6 @@
-// Fusion: a layer takes over the work of the one that alone reads its top. What can be taken over
-// is the rooms' knowledge (Layer::absorb); that nobody else needs the value between is checked
-// here.
+// Fusion: a layer that is but an operation on the top of the one before it becomes a step of that
+// layer's tail. Layers say which operation they are, and which tails they accept; that nobody else
+// needs the value between is checked here.
 #include <algorithm>
 #include <optional>
 
@@ -9,62 +9,96 @@
 namespace crema {
 namespace {
 
-/// The node that alone reads the only top of `node`, or -1.
-int only_reader(const Plan& plan, const Node& node) {
-  if (node.tops.size() != 1) return -1;
+/// The node that alone reads the only top of `node`, where that is all it makes and its only top.
+/// `use` gets the bottom where it reads.
+NodeId only_reader(const Plan& plan, const Node& node, Use& use) {
+  if (node.tops.size() != 1) return {};
   const Value& value = plan.value(node.tops[0]);
-  if (value.uses.size() != 1 || value.keep || value.loss_weight != 0) return -1;
-  const Use use = value.uses[0];
-  const Node& reader = plan.nodes[static_cast<size_t>(use.node)];
-  if (reader.bottoms.size() != 1 || reader.tops.size() != 1) return -1;
-  return use.node;
+  if (value.uses.size() != 1 || value.keep || value.loss_weight != 0) return {};
+  use = value.uses[0];
+  return plan.node(use.node).tops.size() == 1 ? use.node : NodeId();
 }
 
 /// Takes the value between two nodes that became one out of the graph.
-void remove_between(Plan& plan, int value) {
-  plan.value(value).gone = true;
-  plan.value(value).uses.clear();
+void remove_between(Plan& plan, ValueId id) {
+  plan.value(id).fused_away = true;
+  plan.value(id).uses.clear();
 }
 
-/// Activations in front of layers that commute with them go behind those, and into them.
-void move_activations_back(Plan& plan) {
-  for (size_t n = 0; n < plan.layer_count; ++n) {
-    Node& node = plan.nodes[n];
-    const std::optional<Activation> activation = node.layer->activation();
-    const int next = activation ? only_reader(plan, node) : -1;
-    if (next < 0) continue;
+/// Operations in front of layers that commute with them go behind those, and into their tails.
+void move_steps_back(Plan& plan) {
+  for (const NodeId id : plan.layer_nodes()) {
+    Node& node = plan.node(id);
+    const std::optional<TailStep> step = node.layer->as_tail_step();
+    if (!step || node.bottoms.size() != 1 || node.recompute) continue;
+    Use use;
+    const NodeId next = only_reader(plan, node, use);
+    if (!next.valid() || plan.node(next).bottoms.size() != 1) continue;
     Node& reader = plan.node(next);
-    if (!reader.layer->commutes_with(*activation) || !reader.layer->absorb(*node.layer)) continue;
-    const int source = node.bottoms[0];
-    for (Use& use : plan.value(source).uses) {
-      if (use.node == static_cast<int>(n)) use = {next, 0};
+    if (!reader.layer->commutes_with(*step) || !reader.layer->accepts({*step})) continue;
+    reader.tail = {*step};
+    const ValueId source = node.bottoms[0];
+    for (Use& other : plan.value(source).uses) {
+      if (other.node == id) other = {next, 0};
     }
     remove_between(plan, node.tops[0]);
     reader.bottoms = {source};
     reader.bottom_blobs = {&plan.value(source).blob};
     reader.propagate[0] = reader.propagate[0] && node.propagate[0];
-    node.absorbed_into = next;
+    node.fused_into = next;
   }
+}
+
+/// Appends what the reader of its top does to the tail of `node`; false where that cannot be.
+bool append(Plan& plan, NodeId id, const Use& use) {
+  Node& node = plan.node(id);
+  const Node& reader = plan.node(use.node);
+  std::optional<TailStep> step = reader.layer->as_tail_step();
+  if (!step) return false;
+  ValueId other;
+  if (step->kind == TailStep::Kind::add) {
+    // The other summand has to be there before the node runs.
+    other = reader.bottoms[1 - use.bottom];
+    const NodeId maker = plan.value(other).producer;
+    if (other == node.tops[0] || !(maker < id) || !plan.node(maker).scheduled()) return false;
+    step->bottom = static_cast<int>(node.bottoms.size());
+  } else if (use.bottom != 0 || reader.bottoms.size() != 1) {
+    return false;
+  }
+  Tail tail = node.tail;
+  tail.push_back(*step);
+  if (!node.layer->accepts(tail)) return false;
+  node.tail = std::move(tail);
+  if (other.valid()) {
+    for (Use& entry : plan.value(other).uses) {
+      if (entry.node == use.node) entry = {id, node.bottoms.size()};
+    }
+    node.propagate.push_back(reader.propagate[1 - use.bottom]);
+    node.bottom_blobs.push_back(&plan.value(other).blob);
+    node.bottoms.push_back(other);
+  }
+  return true;
 }
 
 }  // namespace
 
 void fuse_layers(Plan& plan) {
   if (!plan.options.fuse || plan.options.keep_all) return;
-  move_activations_back(plan);
-  for (size_t n = 0; n < plan.layer_count; ++n) {
-    if (plan.nodes[n].absorbed_into >= 0) continue;
-    for (int next = only_reader(plan, plan.nodes[n]); next >= 0;
-         next = only_reader(plan, plan.nodes[n])) {
-      Node& node = plan.nodes[n];
+  move_steps_back(plan);
+  for (const NodeId id : plan.layer_nodes()) {
+    Node& node = plan.node(id);
+    while (node.scheduled() && !node.recompute) {
+      Use use;
+      const NodeId next = only_reader(plan, node, use);
+      if (!next.valid()) break;
       Node& reader = plan.node(next);
-      if (!node.layer->absorb(*reader.layer)) break;
+      if (reader.recompute || !append(plan, id, use)) break;
       remove_between(plan, node.tops[0]);
       node.tops = reader.tops;
       node.top_blobs = reader.top_blobs;
       node.needs_backward = node.needs_backward || reader.needs_backward;
-      plan.value(node.tops[0]).producer = static_cast<int>(n);
-      reader.absorbed_into = static_cast<int>(n);
+      plan.value(node.tops[0]).producer = id;
+      reader.fused_into = id;
     }
   }
 }

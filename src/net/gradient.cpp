@@ -8,23 +8,22 @@ namespace {
 
 bool has_learning_params(const Layer& layer) {
   for (const auto& parameter : layer.params()) {
-    if (parameter->learnable && parameter->root().lr_mult != 0) return true;
+    if (parameter->learnable && parameter->lr_mult != 0) return true;
   }
   return false;
 }
 
 void resolve_wanted(Plan& plan) {
-  std::vector<bool> value_wants(plan.values.size(), false);
-  for (size_t n = 0; n < plan.layer_count; ++n) {
-    Node& node = plan.nodes[n];
+  IdVector<ValueId, bool> value_wants(plan.values.size(), false);
+  for (const NodeId id : plan.layer_nodes()) {
+    Node& node = plan.node(id);
     const LayerParameter& param = node.layer->param();
     bool wants = has_learning_params(*node.layer);
     node.propagate.assign(node.bottoms.size(), false);
     for (size_t i = 0; i < node.bottoms.size(); ++i) {
       const int bottom = static_cast<int>(i);
-      const bool below = value_wants[static_cast<size_t>(node.bottoms[i])];
-      bool wanted = below && node.layer->can_propagate(bottom);
-      if (param.propagate_down_size()) {
+      bool wanted = value_wants[node.bottoms[i]] && node.layer->can_propagate(bottom);
+      if (param.propagate_down_size() != 0) {
         wanted = param.propagate_down(bottom);
         in_node(node, [&] {
           require(!wanted || node.layer->can_propagate(bottom), "cannot propagate to bottom ", i,
@@ -35,22 +34,20 @@ void resolve_wanted(Plan& plan) {
       wants = wants || wanted;
     }
     node.needs_backward = wants;
-    for (int top : node.tops) value_wants[static_cast<size_t>(top)] = wants;
+    for (ValueId top : node.tops) value_wants[top] = wants;
   }
 }
 
 void resolve_reached(Plan& plan) {
-  std::vector<bool> reached(plan.values.size(), false);
+  IdVector<ValueId, bool> reached(plan.values.size(), false);
   for (size_t n = plan.layer_count; n-- > 0;) {
-    Node& node = plan.nodes[n];
+    Node& node = plan.node(NodeId(n));
     bool any = false;
-    for (int top : node.tops) {
-      any = any || reached[static_cast<size_t>(top)] || plan.value(top).loss_weight != 0;
-    }
+    for (ValueId top : node.tops) any = any || reached[top] || plan.value(top).loss_weight != 0;
     node.needs_backward = node.needs_backward && any;
     for (size_t i = 0; i < node.bottoms.size(); ++i) {
       node.propagate[i] = node.propagate[i] && node.needs_backward;
-      if (node.propagate[i]) reached[static_cast<size_t>(node.bottoms[i])] = true;
+      if (node.propagate[i]) reached[node.bottoms[i]] = true;
     }
   }
 }
@@ -58,31 +55,26 @@ void resolve_reached(Plan& plan) {
 }  // namespace
 
 void resolve_gradients(Plan& plan) {
-  for (auto& node : plan.nodes) node.propagate.assign(node.bottoms.size(), false);
+  for (const auto& node : plan.nodes) node->propagate.assign(node->bottoms.size(), false);
   if (!plan.trains) return;
-  for (size_t n = 0; n < plan.layer_count; ++n) {
-    for (auto& parameter : plan.nodes[n].layer->params()) {
+  for (const auto& node : plan.nodes) {
+    for (const auto& parameter : node->layer->params()) {
       parameter->needs_gradient =
-          parameter->learnable && (parameter->root().lr_mult != 0 || plan.force_backward);
+          parameter->learnable && (parameter->lr_mult != 0 || plan.force_backward);
     }
   }
   resolve_wanted(plan);
   resolve_reached(plan);
-  if (plan.force_backward) {
-    for (size_t n = 0; n < plan.layer_count; ++n) {
-      Node& node = plan.nodes[n];
-      bool any = has_learning_params(*node.layer);
-      for (const auto& parameter : node.layer->params()) any = any || parameter->needs_gradient;
-      for (size_t i = 0; i < node.bottoms.size(); ++i) {
-        const int bottom = static_cast<int>(i);
-        node.propagate[i] = node.propagate[i] || node.layer->allow_force_backward(bottom);
-        any = any || node.propagate[i];
-      }
-      node.needs_backward = any;
+  if (!plan.force_backward) return;
+  for (const auto& node : plan.nodes) {
+    bool any = has_learning_params(*node->layer);
+    for (const auto& parameter : node->layer->params()) any = any || parameter->needs_gradient;
+    for (size_t i = 0; i < node->bottoms.size(); ++i) {
+      const int bottom = static_cast<int>(i);
+      node->propagate[i] = node->propagate[i] || node->layer->allow_force_backward(bottom);
+      any = any || node->propagate[i];
     }
-  }
-  for (size_t n = 0; n < plan.layer_count; ++n) {
-    plan.nodes[n].layer->set_propagates(plan.nodes[n].propagate);
+    node->needs_backward = any;
   }
 }
 

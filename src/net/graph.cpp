@@ -10,20 +10,17 @@
 namespace crema {
 namespace {
 
-int add_value(Plan& plan, const std::string& name, int producer, int top) {
-  const int id = static_cast<int>(plan.values.size());
+ValueId add_value(Plan& plan, const std::string& name, NodeId producer) {
   auto value = std::make_unique<Value>();
   auto& versions = plan.versions[name];
   value->name = name;
   value->version = static_cast<int>(versions.size());
   value->producer = producer;
-  value->top = top;
   value->blob.name = name;
   value->blob.data.set_layout(plan.options.dtype, Format::contiguous);
   value->blob.diff.set_layout(plan.options.dtype, Format::contiguous);
-  versions.push_back(id);
-  plan.values.push_back(std::move(value));
-  return id;
+  versions.push_back(plan.values.next());
+  return plan.values.push_back(std::move(value));
 }
 
 void check_arity(const Layer& layer, size_t bottoms, size_t tops) {
@@ -39,7 +36,7 @@ void check_arity(const Layer& layer, size_t bottoms, size_t tops) {
   check("top", static_cast<int>(tops), arity.min_tops, arity.max_tops);
 }
 
-std::vector<std::string> known_names(const std::map<std::string, std::vector<int>>& versions) {
+std::vector<std::string> known_names(const std::map<std::string, std::vector<ValueId>>& versions) {
   std::vector<std::string> names;
   for (const auto& entry : versions) names.push_back(entry.first);
   return names;
@@ -47,15 +44,15 @@ std::vector<std::string> known_names(const std::map<std::string, std::vector<int
 
 /// Gives the node's tops values. A top named as one of the bottoms is in place: a new version; any
 /// other name that exists already is a mistake.
-void connect(Plan& plan, Node& node, int id, const LayerParameter& param) {
+void connect(Plan& plan, Node& node, NodeId id, const LayerParameter& param) {
   for (const auto& name : param.bottom()) {
     const auto found = plan.versions.find(name);
     if (found == plan.versions.end()) {
       throw Error("bottom '", name, "' is not made by any layer before this one",
                   did_you_mean(name, known_names(plan.versions)));
     }
-    const int value = found->second.back();
-    plan.value(value).uses.push_back({id, static_cast<int>(node.bottoms.size())});
+    const ValueId value = found->second.back();
+    plan.value(value).uses.push_back({id, node.bottoms.size()});
     node.bottoms.push_back(value);
   }
   std::vector<std::string> seen;
@@ -72,14 +69,13 @@ void connect(Plan& plan, Node& node, int id, const LayerParameter& param) {
                   plan.node(earlier.producer).layer->name(),
                   "' makes already; rename one of them, or read it as a bottom to run in place");
     }
-    node.tops.push_back(add_value(plan, name, id, static_cast<int>(node.tops.size())));
+    node.tops.push_back(add_value(plan, name, id));
   }
   // Losses may leave their top out of the prototxt.
   const Arity arity = node.layer->arity();
   while (node.layer->default_loss_weight(static_cast<int>(node.tops.size())) != 0 &&
          static_cast<int>(node.tops.size()) < arity.min_tops) {
-    node.tops.push_back(add_value(plan, "(automatic)" + node.layer->name(), id,
-                                  static_cast<int>(node.tops.size())));
+    node.tops.push_back(add_value(plan, "(automatic)" + node.layer->name(), id));
   }
 }
 
@@ -151,8 +147,8 @@ std::vector<std::string> distinct_names(const NetParameter& net) {
 
 std::map<std::string, std::vector<Node*>> Plan::nodes_with_params() {
   std::map<std::string, std::vector<Node*>> found;
-  for (size_t n = 0; n < layer_count; ++n) {
-    if (!nodes[n].layer->params().empty()) found[nodes[n].name].push_back(&nodes[n]);
+  for (const NodeId id : layer_nodes()) {
+    if (!node(id).layer->params().empty()) found[node(id).name].push_back(&node(id));
   }
   return found;
 }
@@ -173,7 +169,6 @@ void build_graph(Plan& plan, NetParameter& net, const std::vector<Position>& pos
   check_types(net, positions);
   plan.name = net.name();
   plan.force_backward = net.force_backward();
-  plan.nodes.reserve(static_cast<size_t>(net.layer_size()));
 
   const std::vector<std::string> names = distinct_names(net);
   for (int i = 0; i < net.layer_size(); ++i) {
@@ -183,8 +178,8 @@ void build_graph(Plan& plan, NetParameter& net, const std::vector<Position>& pos
                 Severity::warning);
     }
     LayerParameter& param = *net.mutable_layer(i);
-    plan.nodes.emplace_back();
-    Node& node = plan.nodes.back();
+    const NodeId id = plan.nodes.push_back(std::make_unique<Node>());
+    Node& node = plan.node(id);
     node.position = positions[static_cast<size_t>(i)];
     node.name = param.name();
     param.set_name(names[static_cast<size_t>(i)]);
@@ -194,16 +189,20 @@ void build_graph(Plan& plan, NetParameter& net, const std::vector<Position>& pos
           param.propagate_down_size() == 0 || param.propagate_down_size() == param.bottom_size(),
           "has ", param.bottom_size(), " bottoms but ", param.propagate_down_size(),
           " propagate_down; give one a bottom, or none");
-      node.layer = Registry::instance().make(param, *plan.context);
-      node.layer->set_trains(plan.trains);
-      node.layer->set_dtype(plan.options.dtype);
-      connect(plan, node, i, param);
+      node.layer = Registry::instance().make({.param = param,
+                                              .context = *plan.context,
+                                              .run = *plan.run,
+                                              .phase = plan.options.phase,
+                                              .dtype = plan.options.dtype,
+                                              .activations = plan.activations,
+                                              .trains = plan.trains});
+      node.recompute = param.recompute();
+      connect(plan, node, id, param);
       check_arity(*node.layer, node.bottoms.size(), node.tops.size());
       set_loss_weights(plan, node, param);
 
-      for (int value : node.bottoms) node.bottom_blobs.push_back(&plan.value(value).blob);
-      for (int value : node.tops) node.top_blobs.push_back(&plan.value(value).blob);
-      node.edges.resize(node.bottoms.size());
+      for (ValueId value : node.bottoms) node.bottom_blobs.push_back(&plan.value(value).blob);
+      for (ValueId value : node.tops) node.top_blobs.push_back(&plan.value(value).blob);
       node.layer->setup(node.bottom_blobs, node.top_blobs);
       node.layer->reshape(node.bottom_blobs, node.top_blobs);
     } catch (Error& error) {
@@ -212,11 +211,19 @@ void build_graph(Plan& plan, NetParameter& net, const std::vector<Position>& pos
     }
     plan.layers.push_back(node.layer.get());
     if (param.type() == "Input") {
-      for (int value : node.tops) {
+      for (ValueId value : node.tops) {
         plan.value(value).is_input = true;
         plan.inputs.push_back(value);
         plan.input_names.push_back(plan.value(value).name);
       }
+    }
+    if (node.layer->top_shapes() == TopShapes::per_batch) {
+      plan.batches.insert(plan.batches.end(), node.tops.begin(), node.tops.end());
+    }
+    for (ValueId bottom : node.bottoms) {
+      const Node& maker = plan.node(plan.value(bottom).producer);
+      node.follows_values = node.follows_values || maker.follows_values ||
+                            maker.layer->top_shapes() == TopShapes::from_values;
     }
   }
   plan.layer_count = plan.nodes.size();
@@ -240,11 +247,11 @@ void build_graph(Plan& plan, NetParameter& net, const std::vector<Position>& pos
 }
 
 void infer_shapes(Plan& plan) {
-  for (size_t i = 0; i < plan.layer_count; ++i) {
-    Node& node = plan.nodes[i];
-    // An input has the shape that the caller gave it; a fused layer's top is its absorber's.
-    const bool is_input = !node.tops.empty() && plan.value(node.tops[0]).is_input;
-    if (is_input || !node.scheduled()) continue;
+  for (const NodeId id : plan.layer_nodes()) {
+    Node& node = plan.node(id);
+    // An input has the shape that the caller gave it, a batch that of its records.
+    const bool given = !node.tops.empty() && plan.value(node.tops[0]).is_input;
+    if (given || !node.scheduled() || node.layer->top_shapes() == TopShapes::per_batch) continue;
     in_node(node, [&] { node.layer->reshape(node.bottom_blobs, node.top_blobs); });
   }
 }

@@ -1,10 +1,12 @@
 // Liveness, and one arena for all that need not last.
 //
-// Time runs through the forward steps and then, backwards, through the backward ones. A buffer (the
-// data of a value, its diff, or the diff that one reader of several writes) lives from the step
-// that makes it to the last that reads it. Buffers that a layer may pass through in place become
-// one. Then each gets the lowest place in the arena that is free during its life, large ones first.
+// Time runs through the actions of the forward pass and then of the backward pass. A buffer (the data
+// of a value, its diff, or the diff that one reader of several writes) lives from the action that
+// makes it to the last that reads it. Buffers that a layer may pass through in place become one. Then
+// each gets the lowest place in the arena that is free during its life, large ones first.
 #include <algorithm>
+#include <limits>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -15,158 +17,128 @@ namespace {
 
 constexpr size_t kAlignment = 256;
 
-struct Buffer {
-  size_t bytes = 0;
-  int first = 0, last = -1;  // steps; last < first: not needed
-  bool reserved = false;     // own memory, outlives the pass
-  std::vector<Tensor*> tensors;
+size_t round_up(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+/// A buffer and its life, in actions.
+struct Living : Buffer {
+  int first = 0, last = -1;
 };
 
 class Planner {
  public:
-  explicit Planner(Plan& plan) : plan_(plan) {
-    steps_ = static_cast<int>(plan.order.size());
-    step_of_.assign(plan.nodes.size(), -1);
-    for (int k = 0; k < steps_; ++k) step_of_[static_cast<size_t>(plan.order[k])] = k;
-  }
+  explicit Planner(Plan& plan) : plan_(plan), program_(*plan.program) {}
 
   void run() {
-    connect();
-    add_data();
-    if (plan_.trains) add_diffs();
+    add_buffers();
+    int time = 0;
+    for (const Action& action : program_.forward) touch(action, time++);
+    for (const Action& action : program_.backward) touch(action, time++);
+    end_ = time;
+    for (Living& buffer : buffers_) {
+      if (buffer.reserved) buffer.last = end_;
+    }
     pass_through();
     place();
   }
 
  private:
-  int forward_step(int node) const { return step_of_[static_cast<size_t>(node)]; }
-  int backward_step(int node) const { return 2 * steps_ - 1 - forward_step(node); }
-  int end() const { return 2 * steps_; }
-
-  /// Who reads what, after fusion and conversions; blobs of their own for all readers but the last.
-  void connect() {
-    for (auto& value : plan_.values) value->uses.clear();
-    for (int id : plan_.order) {
-      Node& node = plan_.node(id);
-      for (size_t i = 0; i < node.bottoms.size(); ++i) {
-        plan_.value(node.bottoms[i]).uses.push_back({id, static_cast<int>(i)});
-        node.bottom_blobs[i] = &plan_.value(node.bottoms[i]).blob;
-        node.edges[i].reset();
-      }
-      node.sums.clear();
-    }
-    for (auto& value : plan_.values) {
-      bool last = true;  // in order of computation: the first that backward meets
-      value->has_gradient = false;
-      GradientSum sum{&value->blob, {}};
-      int latest = -1;  // node that made the latest part
-      const auto close_sum = [&] {
-        if (sum.from.empty()) return;
-        for (const Blob* part : sum.from) summed_at_[part] = backward_step(latest);
-        plan_.node(latest).sums.push_back(std::exchange(sum, {&value->blob, {}}));
-      };
-      for (size_t u = value->uses.size(); u-- > 0;) {
-        const Use use = value->uses[u];
-        Node& node = plan_.node(use.node);
-        const auto bottom = static_cast<size_t>(use.bottom);
-        if (!node.needs_backward || !node.propagate[bottom]) continue;
-        value->has_gradient = true;
-        if (!last) {
-          node.edges[bottom] = std::make_unique<Blob>(value->blob);
-          node.edges[bottom]->data.unbind();
-          node.edges[bottom]->diff.unbind();
-          node.bottom_blobs[bottom] = node.edges[bottom].get();
-          sum.from.push_back(node.edges[bottom].get());
-          latest = use.node;
-          if (sum.from.size() == GradientSum::kMost) close_sum();
-        }
-        last = false;
-      }
-      close_sum();
-      if (!value->gone && plan_.node(value->producer).needs_backward) value->has_gradient = true;
-      value->reserved = plan_.shows(*value);
-      const bool written = !last;
-      if (value->loss_weight != 0) {
-        value->seed = written ? Seed::add_weight : Seed::weight;
-      } else {
-        value->seed = written || value->is_output ? Seed::none : Seed::zero;
-      }
-    }
-  }
-
-  int add(size_t bytes, int first, int last, bool reserved, Tensor* tensor) {
-    buffers_.push_back({bytes, first, last, reserved, {tensor}});
-    parent_.push_back(static_cast<int>(parent_.size()));
-    return static_cast<int>(buffers_.size()) - 1;
-  }
-
-  void add_data() {
-    data_.assign(plan_.values.size(), -1);
-    for (size_t v = 0; v < plan_.values.size(); ++v) {
-      Value& value = *plan_.values[v];
-      if (value.gone) continue;
-      int last = forward_step(value.producer);
-      for (const Use& use : value.uses) {
-        Node& node = plan_.node(use.node);
-        last = std::max(last, forward_step(use.node));
-        if (node.needs_backward && node.layer->backward_reads().bottom_data) {
-          last = std::max(last, backward_step(use.node));
-        }
-      }
-      const Node& producer = plan_.node(value.producer);
-      if (producer.needs_backward && producer.layer->backward_reads().top_data) {
-        last = std::max(last, backward_step(value.producer));
-      }
-      data_[v] = add(value.blob.data.bytes(), forward_step(value.producer),
-                     value.reserved ? end() : last, value.reserved, &value.blob.data);
-      for (const Use& use : value.uses) {
-        Node& node = plan_.node(use.node);
-        if (auto& edge = node.edges[static_cast<size_t>(use.bottom)]) {
-          buffers_.back().tensors.push_back(&edge->data);
-        }
-      }
-    }
-  }
-
-  void add_diffs() {
-    diff_.assign(plan_.values.size(), -1);
-    for (size_t v = 0; v < plan_.values.size(); ++v) {
-      Value& value = *plan_.values[v];
-      if (value.gone || !value.has_gradient) continue;
-      const Node& producer = plan_.node(value.producer);
-      const int produced = backward_step(value.producer);
-      int first = produced, last = producer.needs_backward ? produced : 0;
-      for (const Use& use : value.uses) {
-        const Node& node = plan_.node(use.node);
-        if (!node.needs_backward || !node.propagate[static_cast<size_t>(use.bottom)]) continue;
-        first = std::min(first, backward_step(use.node));
-        last = std::max(last, backward_step(use.node));
-      }
-      diff_[v] = add(value.blob.diff.bytes(), first, value.reserved ? end() : last, value.reserved,
-                     &value.blob.diff);
-      for (const Use& use : value.uses) {
-        Node& node = plan_.node(use.node);
-        auto& edge = node.edges[static_cast<size_t>(use.bottom)];
+  /// Edges and views have the data of their values.
+  void add_buffers() {
+    std::map<const Blob*, const Value*> edges;
+    for (const auto& value : plan_.values) {
+      if (value->fused_away) continue;
+      const int data = add(&value->blob.data, value->reserved);
+      if (plan_.trains && value->has_gradient) add(&value->blob.diff, value->reserved);
+      for (const Use& use : value->readers) {
+        const auto& edge = plan_.node(use.node).edges[use.bottom];
         if (!edge) continue;
-        edges_[{use.node, use.bottom}] =
-            add(edge->diff.bytes(), backward_step(use.node), summed_at_.at(edge.get()),
-                plan_.options.keep_all, &edge->diff);
+        join(&edge->data, data);
+        add(&edge->diff, plan_.options.keep_all);
+      }
+    }
+    for (const auto& blob : program_.again) {
+      const bool is_view =
+          std::any_of(program_.views.begin(), program_.views.end(),
+                      [&](const Program::View& view) { return view.blob == blob.get(); });
+      if (!is_view) add(&blob->data, false);
+    }
+    for (const Program::View& view : program_.views) {
+      join(&view.blob->data, of_.at(&view.data->data));
+      if (const auto diff = of_.find(&view.diff->diff); diff != of_.end()) {
+        join(&view.blob->diff, diff->second);
       }
     }
   }
 
-  int find(int b) {
+  int add(Tensor* tensor, bool reserved) {
+    Living buffer;
+    buffer.bytes = tensor->bytes();
+    buffer.reserved = reserved;
+    buffer.first = std::numeric_limits<int>::max();
+    buffer.tensors = {tensor};
+    buffers_.push_back(std::move(buffer));
+    parent_.push_back(static_cast<int>(parent_.size()));
+    return of_[tensor] = static_cast<int>(buffers_.size()) - 1;
+  }
+
+  void join(Tensor* tensor, int buffer) {
+    buffers_[static_cast<size_t>(buffer)].tensors.push_back(tensor);
+    of_[tensor] = buffer;
+  }
+
+  void use(const Tensor& tensor, int time) {
+    const auto found = of_.find(&tensor);
+    if (found == of_.end()) return;
+    Living& buffer = buffers_[static_cast<size_t>(found->second)];
+    buffer.first = std::min(buffer.first, time);
+    buffer.last = std::max(buffer.last, time);
+  }
+
+  void touch(const Action& action, int time) {
+    switch (action.kind) {
+      case Action::Kind::forward:
+        for (const Blob* blob : action.bottoms) use(blob->data, time);
+        for (const Blob* blob : action.tops) use(blob->data, time);
+        break;
+      case Action::Kind::seed:
+        for (const Blob* blob : action.tops) use(blob->diff, time);
+        break;
+      case Action::Kind::backward: {
+        const Node& node = plan_.node(action.node);
+        const BackwardReads reads = node.layer->backward_reads();
+        for (size_t i = 0; i < action.bottoms.size(); ++i) {
+          if (reads.bottom_data[i]) use(action.bottoms[i]->data, time);
+          if (node.propagate[i]) use(action.bottoms[i]->diff, time);
+        }
+        for (size_t t = 0; t < action.tops.size(); ++t) {
+          if (reads.top_data[t]) use(action.tops[t]->data, time);
+          use(action.tops[t]->diff, time);
+        }
+        break;
+      }
+      case Action::Kind::sum:
+        for (const Blob* part : action.parts) use(part->diff, time);
+        use(action.into->diff, time);
+        break;
+      case Action::Kind::complete:
+        break;
+    }
+  }
+
+  int find(int b) const {
     while (parent_[static_cast<size_t>(b)] != b) b = parent_[static_cast<size_t>(b)];
     return b;
   }
-  Buffer& root(int b) { return buffers_[static_cast<size_t>(find(b))]; }
+  int find(const Tensor& tensor) const {
+    const auto found = of_.find(&tensor);
+    return found == of_.end() ? -1 : find(found->second);
+  }
+  Living& at(int b) { return buffers_[static_cast<size_t>(b)]; }
 
   void merge(int a, int b) {
-    a = find(a);
-    b = find(b);
     if (a == b) return;
-    Buffer& into = buffers_[static_cast<size_t>(a)];
-    Buffer& from = buffers_[static_cast<size_t>(b)];
+    Living& into = at(a);
+    Living& from = at(b);
     parent_[static_cast<size_t>(b)] = a;
     into.first = std::min(into.first, from.first);
     into.last = std::max(into.last, from.last);
@@ -176,37 +148,41 @@ class Planner {
   }
 
   void pass_through() {
-    for (int id : plan_.order) {
-      Node& node = plan_.node(id);
-      if (node.is_conversion || node.bottoms.empty() || node.tops.empty()) continue;
-      const InPlace kind = node.layer->in_place();
-      if (kind == InPlace::never) continue;
-      pass_data(id, node, kind);
-      if (plan_.trains && node.needs_backward && node.tops.size() == 1) pass_diff(id, node);
+    int time = 0;
+    for (const Action& action : program_.forward) pass_data(action, time++);
+    for (const Action& action : program_.backward) {
+      if (action.kind == Action::Kind::forward) pass_data(action, time);
+      if (action.kind == Action::Kind::backward) pass_diff(action, time);
+      ++time;
     }
     if (repaired_.empty()) return;
     std::string others;
-    for (size_t i = 1; i < repaired_.size(); ++i)
+    for (size_t i = 1; i < repaired_.size(); ++i) {
       others += " '" + repaired_[i]->layer->name() + "'";
+    }
     plan_.note(concat("layer '", repaired_[0]->layer->name(), "' runs in place on '",
                       plan_.value(repaired_[0]->bottoms[0]).name,
                       "', but what was there is needed again: it gets a buffer of its own",
                       others.empty() ? "" : "; so do" + others));
   }
 
-  void pass_data(int id, const Node& node, InPlace kind) {
-    const int bottom = data_[static_cast<size_t>(node.bottoms[0])];
-    for (size_t t = 0; t < node.tops.size(); ++t) {
-      const int top = data_[static_cast<size_t>(node.tops[t])];
-      if (root(top).bytes != root(bottom).bytes) continue;
+  void pass_data(const Action& action, int time) {
+    const Node& node = plan_.node(action.node);
+    if (node.is_conversion || action.bottoms.empty() || node.follows_values) return;
+    const InPlace kind = node.layer->in_place();
+    if (kind == InPlace::never) return;
+    for (size_t t = 0; t < action.tops.size(); ++t) {
+      const int bottom = find(action.bottoms[0]->data), top = find(action.tops[t]->data);
+      if (bottom == top || at(top).bytes != at(bottom).bytes) continue;
       if (kind == InPlace::alias) {
         merge(bottom, top);
         continue;
       }
       if (t > 0) continue;
-      if (!root(bottom).reserved && !root(top).reserved && root(bottom).last <= forward_step(id)) {
+      if (!at(bottom).reserved && !at(top).reserved && at(bottom).last <= time) {
         merge(bottom, top);
-      } else if (asked_in_place(node) && !plan_.options.keep_all && !root(top).reserved) {
+      } else if (!action.again && asked_in_place(node) && !plan_.options.keep_all &&
+                 !at(top).reserved) {
         repaired_.push_back(&node);
       }
     }
@@ -216,111 +192,112 @@ class Planner {
     return plan_.value(node.bottoms[0]).name == plan_.value(node.tops[0]).name;
   }
 
-  void pass_diff(int id, const Node& node) {
-    if (!node.propagate[0]) return;
-    const int top = diff_[static_cast<size_t>(node.tops[0])];
-    const auto edge = edges_.find({id, 0});
-    const int bottom =
-        edge != edges_.end() ? edge->second : diff_[static_cast<size_t>(node.bottoms[0])];
-    if (top < 0 || bottom < 0) return;
-    Buffer& from = root(top);
-    Buffer& into = root(bottom);
+  void pass_diff(const Action& action, int time) {
+    const Node& node = plan_.node(action.node);
+    if (node.is_conversion || action.bottoms.empty() || action.tops.size() != 1) return;
+    if (node.layer->in_place() == InPlace::never || !node.propagate[0]) return;
+    const int top = find(action.tops[0]->diff), bottom = find(action.bottoms[0]->diff);
+    if (top < 0 || bottom < 0 || top == bottom) return;
+    const Living& from = at(top);
+    const Living& into = at(bottom);
     // The bottom's diff must be born here: a gradient that other readers left there would be lost.
-    const bool born_here = into.first == backward_step(id);
-    if (from.reserved || into.reserved || from.bytes != into.bytes || !born_here ||
-        from.last > backward_step(id)) {
+    if (from.reserved || into.reserved || from.bytes != into.bytes || into.first != time ||
+        from.last > time) {
       return;
     }
     merge(bottom, top);
   }
 
   void place() {
+    MemoryPlan& memory = program_.memory;
+    memory.activations_unshared = 0;
+    memory.reserved = 0;
     std::vector<int> movable;
-    plan_.memory.activations_unshared = 0;
-    plan_.memory.reserved = 0;
     for (size_t b = 0; b < buffers_.size(); ++b) {
-      plan_.memory.activations_unshared += buffers_[b].bytes;
+      memory.activations_unshared += buffers_[b].bytes;
       if (find(static_cast<int>(b)) != static_cast<int>(b)) continue;
       if (buffers_[b].reserved) {
-        reserve(buffers_[b]);
-        plan_.memory.reserved += buffers_[b].bytes;
+        memory.reserved += buffers_[b].bytes;
+        program_.buffers.push_back(buffers_[b]);
       } else {
         movable.push_back(static_cast<int>(b));
       }
     }
-    std::stable_sort(movable.begin(), movable.end(), [&](int a, int b) {
-      return buffers_[static_cast<size_t>(a)].bytes > buffers_[static_cast<size_t>(b)].bytes;
-    });
-    std::vector<size_t> offset(buffers_.size(), 0);
+    std::stable_sort(movable.begin(), movable.end(),
+                     [&](int a, int b) { return at(a).bytes > at(b).bytes; });
     std::vector<int> placed;  // by offset
     size_t total = 0;
     for (int b : movable) {
-      const Buffer& buffer = buffers_[static_cast<size_t>(b)];
-      size_t at = 0;
+      Living& buffer = at(b);
+      size_t offset = 0;
       for (int other : placed) {
-        const Buffer& neighbour = buffers_[static_cast<size_t>(other)];
+        const Living& neighbour = at(other);
         if (neighbour.last < buffer.first || buffer.last < neighbour.first) continue;
-        const size_t begin = offset[static_cast<size_t>(other)];
-        if (at + buffer.bytes <= begin) break;
-        at = std::max(at, round_up(begin + neighbour.bytes));
+        if (offset + buffer.bytes <= neighbour.offset) break;
+        offset = std::max(offset, round_up(neighbour.offset + neighbour.bytes));
       }
-      offset[static_cast<size_t>(b)] = at;
-      total = std::max(total, round_up(at + buffer.bytes));
+      buffer.offset = offset;
+      total = std::max(total, round_up(offset + buffer.bytes));
       placed.insert(std::upper_bound(placed.begin(), placed.end(), b,
-                                     [&](int x, int y) {
-                                       return offset[static_cast<size_t>(x)] <
-                                              offset[static_cast<size_t>(y)];
-                                     }),
+                                     [&](int x, int y) { return at(x).offset < at(y).offset; }),
                     b);
     }
-    plan_.memory.activations = total + plan_.memory.reserved;
-    if (total > 0 && (!plan_.activations || plan_.activations->bytes() < total)) {
-      plan_.activations = std::make_shared<Memory>(total);
-    }
-    for (int b : movable) {
-      const Buffer& buffer = buffers_[static_cast<size_t>(b)];
-      if (buffer.bytes == 0) continue;
-      auto piece =
-          std::make_shared<Memory>(plan_.activations, offset[static_cast<size_t>(b)], buffer.bytes);
-      for (Tensor* tensor : buffer.tensors) tensor->bind(piece);
-    }
-  }
-
-  static size_t round_up(size_t bytes) {
-    return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-  }
-
-  /// Memory of its own, kept over plans while it is large enough, so that what the caller wrote
-  /// into an input stays. A piece is one of the arena, from a plan that did not reserve it; and
-  /// what one buffer held in that plan may be two now.
-  void reserve(Buffer& buffer) {
-    std::shared_ptr<Memory> memory = buffer.tensors.front()->memory();
-    if (!memory || memory->is_piece() || memory->bytes() < buffer.bytes ||
-        !kept_.insert(memory.get()).second) {
-      memory = std::make_shared<Memory>(buffer.bytes);
-    }
-    for (Tensor* tensor : buffer.tensors) tensor->bind(memory);
+    for (int b : movable) program_.buffers.push_back(at(b));
+    program_.arena_bytes = total;
+    memory.activations = total + memory.reserved;
   }
 
   Plan& plan_;
-  int steps_ = 0;
-  std::vector<int> step_of_;
-  std::vector<Buffer> buffers_;
+  Program& program_;
+  int end_ = 0;
+  std::vector<Living> buffers_;
   std::vector<int> parent_;
-  std::vector<int> data_, diff_;
-  std::map<std::pair<int, int>, int> edges_;
-  std::map<const Blob*, int> summed_at_;  // the step until which an edge's diff is needed
-  std::set<const Memory*> kept_;          // taken over from the plan before
-  std::vector<const Node*> repaired_;     // asked to run in place, and may not
+  std::map<const Tensor*, int> of_;
+  std::vector<const Node*> repaired_;  // asked to run in place, and may not
 };
 
 }  // namespace
 
 bool Plan::shows(const Value& value) const {
-  return options.keep_all || value.is_input || value.is_output || value.keep ||
-         value.loss_weight != 0 || nodes[static_cast<size_t>(value.producer)].layer->is_source();
+  // Conversions stand behind the values of the graph: nobody can ask for them.
+  if (value.fused_away || !value.producer.valid()) return false;
+  if (options.keep_all && is_of_graph(value)) return true;
+  return value.is_input || value.is_output || value.keep || value.loss_weight != 0 ||
+         (is_of_graph(value) && node(value.producer).layer->is_source());
+}
+
+bool Plan::is_of_graph(const Value& value) const {
+  const auto& tops = node(value.producer).tops;
+  return std::any_of(tops.begin(), tops.end(),
+                     [&](ValueId id) { return values[id].get() == &value; });
 }
 
 void plan_memory(Plan& plan) { Planner(plan).run(); }
+
+void bind_memory(Plan& plan) {
+  const Program& program = *plan.program;
+  if (program.arena_bytes > 0 &&
+      (!plan.activation_arena || plan.activation_arena->bytes() < program.arena_bytes)) {
+    plan.activation_arena = std::make_shared<Memory>(program.arena_bytes);
+  }
+  std::set<const Memory*> taken;
+  for (const Buffer& buffer : program.buffers) {
+    if (buffer.reserved) {
+      // Memory of its own is kept over programs while it is large enough, so that what the caller
+      // wrote into an input stays. A piece is one of the arena, of a program that did not reserve
+      // it; and what one buffer held in that program may be two now.
+      std::shared_ptr<Memory> memory = buffer.tensors.front()->memory();
+      if (!memory || memory->is_piece() || memory->bytes() < buffer.bytes ||
+          !taken.insert(memory.get()).second) {
+        memory = std::make_shared<Memory>(buffer.bytes);
+      }
+      for (Tensor* tensor : buffer.tensors) tensor->bind(memory);
+    } else if (buffer.bytes > 0) {
+      const auto piece =
+          std::make_shared<Memory>(plan.activation_arena, buffer.offset, buffer.bytes);
+      for (Tensor* tensor : buffer.tensors) tensor->bind(piece);
+    }
+  }
+}
 
 }  // namespace crema

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "backend/parallel.hpp"
 #include "core/dispatch.hpp"
@@ -15,6 +16,10 @@
 
 namespace crema {
 namespace {
+
+/// Programs of other shapes that are kept: a detector or a fully convolutional net meets some again
+/// and again. Each holds what its engines made.
+constexpr size_t kKeptPrograms = 8;
 
 bool trains(const NetOptions& options) {
   if (options.backward == NetOptions::Backward::by_phase) return options.phase == Phase::train;
@@ -31,6 +36,15 @@ NetParameter without_weights(const NetParameter& given) {
   return net;
 }
 
+DType activations_of(const NetParameter& net, const NetOptions& options) {
+  const bool by_net = net.precision() == NetParameter::BF16 && options.dtype == DType::f32;
+  const DType type = options.activations.value_or(by_net ? DType::bf16 : options.dtype);
+  require(type == options.dtype || (type == DType::bf16 && options.dtype == DType::f32),
+          "a net of ", to_string(options.dtype), " cannot have activations of ", to_string(type),
+          "; use bf16 with f32, or the same type");
+  return type;
+}
+
 std::unique_ptr<Plan> build(const NetParameter& given, const SourceMap& source, Context& context,
                             const NetOptions& options) {
   auto plan = std::make_unique<Plan>();
@@ -38,6 +52,12 @@ std::unique_ptr<Plan> build(const NetParameter& given, const SourceMap& source, 
   plan->options = options;
   plan->trains = trains(options);
   plan->file = source.file();
+  plan->activations = activations_of(given, options);
+  plan->run = options.run;
+  if (plan->run == nullptr) {
+    plan->own_run = std::make_unique<RunState>(RunState{.seed = context.seed()});
+    plan->run = plan->own_run.get();
+  }
 
   check_has_layers(given, source);
   NetParameter net = without_weights(given);
@@ -50,11 +70,10 @@ std::unique_ptr<Plan> build(const NetParameter& given, const SourceMap& source, 
   note_ignored_fields(*plan, net);
 
   build_graph(*plan, net, positions);
-  place_params(*plan);
-  load_own_blobs(*plan, given);
+  place_params(*plan, given);
   resolve_gradients(*plan);
   fuse_layers(*plan);
-  plan_shapes(*plan);
+  take_program(*plan);
   return plan;
 }
 
@@ -70,16 +89,10 @@ std::unique_ptr<Plan> build_from(const NetParameter& net, const SourceMap& sourc
 }
 
 double weighted_sum(const Value& value) {
-  const Tensor& data = value.blob.data;
   double sum = 0;
-  if (data.format() == Format::contiguous) {
-    dispatch_float(data.dtype(), [&](auto zero) {
-      for (const auto x : data.values<decltype(zero)>()) sum += static_cast<double>(x);
-    });
-  } else {
-    const int64_t count = data.count();
-    for (int64_t i = 0; i < count; ++i) sum += data.at(i);
-  }
+  dispatch_float(value.blob.data.dtype(), [&](auto zero) {
+    for (const auto x : value.blob.data.values<decltype(zero)>()) sum += static_cast<double>(x);
+  });
   return sum * static_cast<double>(value.loss_weight);
 }
 
@@ -88,8 +101,8 @@ double weighted_sum(const Value& value) {
 std::string record_key(const Plan& plan, const Node& node, int64_t index) {
   if (node.bottoms.size() < 2) return {};
   const int64_t samples = plan.value(node.bottoms[1]).blob.shape().dim_or_1(0);
-  std::set<int> met;
-  std::vector<int> above = {node.bottoms[1]};
+  std::set<NodeId> met;
+  std::vector<ValueId> above = {node.bottoms[1]};
   std::set<const DataSource*> sources;
   while (!above.empty()) {
     const Value& value = plan.value(above.back());
@@ -97,7 +110,7 @@ std::string record_key(const Plan& plan, const Node& node, int64_t index) {
     // A layer that cuts or joins batches numbers samples anew.
     if (value.blob.shape().dim_or_1(0) != samples) return {};
     if (!met.insert(value.producer).second) continue;
-    const Node& producer = plan.nodes[static_cast<size_t>(value.producer)];
+    const Node& producer = plan.node(value.producer);
     const auto* source = dynamic_cast<const DataSource*>(producer.layer.get());
     if (source != nullptr) sources.insert(source);
     above.insert(above.end(), producer.bottoms.begin(), producer.bottoms.end());
@@ -105,15 +118,59 @@ std::string record_key(const Plan& plan, const Node& node, int64_t index) {
   return sources.size() == 1 ? (*sources.begin())->record_key(index) : std::string();
 }
 
-void forward_node(Plan& plan, int id) {
-  Node& node = plan.node(id);
+/// Bottoms whose shapes were not known before the pass: the node follows them.
+void follow_shapes(const Plan& plan, Node& node) {
+  for (size_t i = 0; i < node.edges.size(); ++i) {
+    if (node.edges[i]) node.edges[i]->reshape(plan.value(node.reads[i]).blob.shape());
+  }
+  const auto same = [&] {
+    return std::equal(node.bottom_blobs.begin(), node.bottom_blobs.end(), node.prepared_for.begin(),
+                      node.prepared_for.end(),
+                      [](const Blob* blob, const Shape& shape) { return blob->shape() == shape; });
+  };
+  if (same()) return;
+  node.prepared_for.clear();
+  for (const Blob* blob : node.bottom_blobs) node.prepared_for.push_back(blob->shape());
+  node.layer->reshape(node.bottom_blobs, node.top_blobs);
+  node.layer->prepare(node.option, node.bottom_blobs, node.top_blobs);
+}
+
+[[noreturn]] void refuse_shape(const Node& node, const Value& value) {
+  const Shape& shape = value.blob.shape();
+  if (node.layer->top_shapes() == TopShapes::fixed && !node.follows_values) {
+    throw Error("changed the shape of its top '", value.name, "' in forward from ",
+                value.planned.str(), " to ", shape.str(),
+                ", which only layers whose top_shapes() are from_values may");
+  }
+  throw Error("made a top '", value.name, "' of ", shape.str(), ", which exceeds its bound ",
+              value.planned.str());
+}
+
+/// Tops keep the shapes that memory was planned for, or, where they may be smaller, fit in there.
+void check_shapes(const Plan& plan, const Node& node) {
+  const bool may_shrink =
+      node.follows_values || node.layer->top_shapes() == TopShapes::from_values;
+  for (size_t t = 0; t < node.makes.size(); ++t) {
+    const Value& value = plan.value(node.makes[t]);
+    const Blob& blob = *node.top_blobs[t];
+    if (blob.shape() == value.planned) continue;
+    const bool fits = storage_count(blob.shape(), blob.data.format()) <=
+                      storage_count(value.planned, blob.data.format());
+    if (!may_shrink || !fits) refuse_shape(node, value);
+  }
+}
+
+void run_forward(Plan& plan, const Action& action) {
+  Node& node = plan.node(action.node);
   in_node(node, [&] {
+    if (node.follows_values) follow_shapes(plan, node);
     try {
-      node.layer->forward(node.bottom_blobs, node.top_blobs);
+      node.layer->forward(action.bottoms, action.tops);
     } catch (Error& error) {
       if (error.sample() >= 0) error.in_record(record_key(plan, node, error.sample()));
       throw;
     }
+    if (!action.again) check_shapes(plan, node);
   });
 }
 
@@ -133,13 +190,38 @@ void seed_top(Value& value) {
   }
 }
 
-void backward_node(Plan& plan, int id) {
-  Node& node = plan.node(id);
-  in_node(node, [&] {
-    for (int top : node.tops) seed_top(plan.value(top));
-    node.layer->backward(node.top_blobs, node.propagate, node.bottom_blobs);
-    for (const GradientSum& sum : node.sums) accumulate(*plan.context, sum.from, sum.into->diff);
-  });
+/// Says to layers, while it lives, that a forward pass is a repetition.
+class RecomputingScope {
+ public:
+  explicit RecomputingScope(RunState& run) : run_(run) { run_.recomputing = true; }
+  ~RecomputingScope() { run_.recomputing = false; }
+  RecomputingScope(const RecomputingScope&) = delete;
+  RecomputingScope& operator=(const RecomputingScope&) = delete;
+
+ private:
+  RunState& run_;
+};
+
+void run_action(Plan& plan, const Action& action) {
+  Node& node = plan.node(action.node);
+  switch (action.kind) {
+    case Action::Kind::forward: {
+      if (!action.again) return run_forward(plan, action);
+      const RecomputingScope again(*plan.run);
+      return run_forward(plan, action);
+    }
+    case Action::Kind::seed:
+      for (const ValueId top : node.makes) seed_top(plan.value(top));
+      return;
+    case Action::Kind::backward:
+      return in_node(
+          node, [&] { node.layer->backward(action.tops, node.propagate, action.bottoms); });
+    case Action::Kind::sum:
+      return accumulate(*plan.context, action.parts, action.into->diff);
+    case Action::Kind::complete:
+      if (plan.on_gradient) plan.on_gradient(action.segment);
+      return;
+  }
 }
 
 /// Throws unless the last forward ran with the inputs' shapes of now.
@@ -152,67 +234,188 @@ void check_current(const Plan& plan, const char* what) {
 /// Throws unless there is something to go back over.
 void check_ran(const Plan& plan, const char* what) {
   check_current(plan, what);
-  require(plan.ran, what, " needs a forward pass before it, net '", plan.name,
-          "' has not run in its present shapes");
+  if (plan.ran) return;
+  throw Error(what, " needs a forward pass before it: net '", plan.name,
+              "' has not run to its end in its present shapes");
 }
 
-int node_of_step(const Plan& plan, size_t step) {
-  require(step < plan.order.size(), "there is no step ", step, ", net '", plan.name, "' has ",
-          plan.order.size(), " at present");
-  return plan.order[step];
+/// Entry `step` of the program's order.
+size_t checked_step(const Plan& plan, size_t step) {
+  const size_t count = plan.program ? plan.program->order.size() : 0;
+  if (step >= count) {
+    throw Error("there is no step ", step, ", net '", plan.name, "' has ", count, " at present");
+  }
+  return step;
 }
 
-/// Input `name` as a value, or -1.
-int input_of(const Plan& plan, const std::string& name) {
+/// Input `name` as a value; none where there is no such input.
+ValueId input_of(const Plan& plan, const std::string& name) {
   const auto found = std::find(plan.input_names.begin(), plan.input_names.end(), name);
-  if (found == plan.input_names.end()) return -1;
+  if (found == plan.input_names.end()) return {};
   return plan.inputs[static_cast<size_t>(found - plan.input_names.begin())];
 }
 
-}  // namespace
-
-bool Plan::current() const {
-  if (!ready) return false;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    if (value(inputs[i]).blob.shape() != planned_shapes[i]) return false;
+/// Sources make their batches ready. One that no forward pass took, for an Error, stays.
+void fetch(Plan& plan) {
+  if (plan.batches.empty() || plan.fetched) return;
+  for (const NodeId id : plan.layer_nodes()) {
+    Node& node = plan.node(id);
+    if (node.layer->top_shapes() != TopShapes::per_batch) continue;
+    std::vector<Blob*> tops;
+    for (const ValueId top : node.tops) tops.push_back(&plan.value(top).blob);
+    in_node(node, [&] { node.layer->fetch(tops); });
   }
-  return true;
+  plan.fetched = true;
 }
 
-void Plan::need_values() {
-  const ThreadScope threads(context->threads());
-  first_values->fill();
-  for (const auto& theirs : shared_values) theirs->fill();
+/// Shapes that forward made smaller become their bounds again.
+void restore_bounds(Plan& plan) {
+  for (const NodeId id : plan.program->order) {
+    const Node& node = plan.node(id);
+    if (node.layer->top_shapes() != TopShapes::from_values) continue;
+    for (const ValueId top : node.makes) plan.value(top).blob.reshape(plan.value(top).planned);
+  }
 }
 
-void plan_shapes(Plan& plan) {
-  // Until all is decided again nothing can run: an Error on the way leaves it so.
-  plan.ready = false;
+/// Before a pass over all layers: batches, a program for the shapes, numbers of its own.
+void begin_pass(Plan& plan) {
+  fetch(plan);
+  if (!plan.current()) take_program(plan);
+  if (plan.own_run && std::exchange(plan.advances, true)) ++plan.own_run->iteration;
   plan.ran = false;
-  plan.order.clear();
-  plan.steps.clear();
-  // Back to the net without conversions.
-  for (size_t n = 0; n < plan.layer_count; ++n) {
-    Node& node = plan.nodes[n];
-    for (size_t i = 0; i < node.bottoms.size(); ++i) {
-      if (static_cast<size_t>(node.bottoms[i]) >= plan.value_count) {
-        node.bottoms[i] = plan.node(plan.value(node.bottoms[i]).producer).bottoms[0];
-      }
-      node.edges[i].reset();
-      node.bottom_blobs[i] = &plan.value(node.bottoms[i]).blob;
-    }
+  restore_bounds(plan);
+}
+
+/// Where entry `layer` of Net::layers() runs, or the layer that computes it too.
+size_t step_of_layer(const Plan& plan, size_t layer) {
+  if (layer >= plan.layers.size()) {
+    throw Error("there is no layer ", layer, " in net '", plan.name, "', which has ",
+                plan.layers.size());
   }
+  NodeId id(layer);
+  while (!plan.node(id).scheduled()) id = plan.node(id).fused_into;
+  const auto& order = plan.program->order;
+  return static_cast<size_t>(std::find(order.begin(), order.end(), id) - order.begin());
+}
+
+/// Weighted losses that a node made.
+double losses_of(const Plan& plan, const Node& node) {
+  double loss = 0;
+  for (const ValueId top : node.makes) {
+    if (plan.value(top).loss_weight != 0) loss += weighted_sum(plan.value(top));
+  }
+  return loss;
+}
+
+double forward_steps(Plan& plan, size_t first, size_t last) {
+  double loss = 0;
+  for (size_t k = first; k <= last; ++k) {
+    run_action(plan, plan.program->forward[plan.program->forward_of[k]]);
+    loss += losses_of(plan, plan.node(plan.program->order[k]));
+  }
+  return loss;
+}
+
+/// What other shapes run while this program waits.
+void put_aside(Plan& plan) {
+  Program& program = *plan.program;
+  program.nodes.clear();
+  for (const NodeId id : program.order) {
+    Node& node = plan.node(id);
+    program.nodes.push_back({node.layer->suspend(), std::move(node.option), std::move(node.reads),
+                             std::move(node.makes), std::move(node.bottom_blobs),
+                             std::move(node.top_blobs), std::move(node.edges)});
+  }
+  program.values.clear();
+  for (const ValueId id : plan.graph_values()) {
+    const Value& value = plan.value(id);
+    program.values.push_back({{value.blob.data.dtype(), value.blob.data.format()},
+                              value.maker,
+                              value.readers,
+                              value.has_gradient,
+                              value.reserved,
+                              value.seed});
+  }
+  for (size_t n = plan.layer_count; n < plan.nodes.size(); ++n) {
+    program.conversions.push_back(std::move(plan.nodes[NodeId(n)]));
+  }
+  for (size_t v = plan.value_count; v < plan.values.size(); ++v) {
+    program.converted.push_back(std::move(plan.values[ValueId(v)]));
+  }
+  plan.kept.push_front(std::move(program));
+  if (plan.kept.size() > kKeptPrograms) plan.kept.pop_back();
+}
+
+/// Back to the layers of the prototxt, without conversions.
+void clear_program(Plan& plan) {
+  plan.program.reset();
+  plan.ran = false;
   plan.nodes.resize(plan.layer_count);
   plan.values.resize(plan.value_count);
-
-  infer_shapes(plan);
-  choose_formats(plan);
-  int computing = 0, on_cpu = 0;
-  for (int id : plan.order) {
+  for (const NodeId id : plan.layer_nodes()) {
     Node& node = plan.node(id);
-    node.layer->set_keeps_top_diffs(std::any_of(
-        node.tops.begin(), node.tops.end(), [&](int top) { return plan.shows(plan.value(top)); }));
-    in_node(node, [&] { node.layer->prepare(node.option, node.bottom_blobs, node.top_blobs); });
+    node.edges.clear();
+    node.bottom_blobs.clear();
+    node.top_blobs.clear();
+    for (const ValueId value : node.bottoms) node.bottom_blobs.push_back(&plan.value(value).blob);
+    for (const ValueId value : node.tops) node.top_blobs.push_back(&plan.value(value).blob);
+  }
+}
+
+/// Takes up the program that put_aside() kept. The layers have the shapes that it was made for.
+void take_up(Plan& plan, std::list<Program>::iterator kept) {
+  Program program = std::move(*kept);
+  plan.kept.erase(kept);
+  for (auto& node : program.conversions) plan.nodes.push_back(std::move(node));
+  for (auto& value : program.converted) plan.values.push_back(std::move(value));
+  program.conversions.clear();
+  program.converted.clear();
+  for (const ValueId id : plan.graph_values()) {
+    Value& value = plan.value(id);
+    const Program::KeptValue& then = program.values[id.index()];
+    for (Tensor* tensor : {&value.blob.data, &value.blob.diff}) {
+      if (tensor->dtype() != then.layout.dtype || tensor->format() != then.layout.format) {
+        tensor->set_layout(then.layout.dtype, then.layout.format);
+      }
+    }
+    value.maker = then.maker;
+    value.readers = then.readers;
+    value.has_gradient = then.has_gradient;
+    value.reserved = then.reserved;
+    value.seed = then.seed;
+    value.planned = value.blob.shape();
+  }
+  plan.program = std::move(program);
+  bind_memory(plan);
+  for (size_t k = 0; k < plan.program->order.size(); ++k) {
+    Node& node = plan.node(plan.program->order[k]);
+    Program::Kept& then = plan.program->nodes[k];
+    node.option = std::move(then.option);
+    node.reads = std::move(then.reads);
+    node.makes = std::move(then.makes);
+    node.bottom_blobs = std::move(then.bottom_blobs);
+    node.top_blobs = std::move(then.top_blobs);
+    node.edges = std::move(then.edges);
+    node.layer->resume(std::move(then.prepared), node.bottom_blobs, node.top_blobs);
+  }
+  plan.program->nodes.clear();
+}
+
+void prepare_layers(Plan& plan) {
+  int computing = 0, on_cpu = 0;
+  for (const NodeId id : plan.program->order) {
+    Node& node = plan.node(id);
+    if (node.is_conversion) {
+      for (const ValueId value : node.reads) node.bottom_blobs.push_back(&plan.value(value).blob);
+      for (const ValueId value : node.makes) node.top_blobs.push_back(&plan.value(value).blob);
+      continue;
+    }
+    std::vector<Blob*> bottoms, tops;
+    for (const ValueId value : node.reads) bottoms.push_back(&plan.value(value).blob);
+    for (const ValueId value : node.makes) tops.push_back(&plan.value(value).blob);
+    in_node(node, [&] { node.layer->prepare(node.option, bottoms, tops); });
+    node.prepared_for.clear();
+    for (const Blob* blob : bottoms) node.prepared_for.push_back(blob->shape());
     if (node.bottoms.empty()) continue;  // data comes from the host anyway
     ++computing;
     if (!node.layer->falls_back_to_cpu()) continue;
@@ -223,23 +426,67 @@ void plan_shapes(Plan& plan) {
   if (on_cpu != 0) {
     plan.note(concat(on_cpu, " of ", computing, " layers run on the CPU"), Severity::warning);
   }
-  plan.context->save_tuning();
-  plan_memory(plan);
-  describe_steps(plan);
+}
 
-  plan.memory.parameters = plan.arena.data().bytes() + plan.arena.diff().bytes();
-  plan.memory.engines = 0;
-  size_t scratch = 0;
-  for (int id : plan.order) {
+/// Bytes of engines: what each holds, and the largest scratch memory, which they use in turn.
+size_t engine_bytes(const Plan& plan) {
+  size_t held = 0, scratch = 0;
+  for (const NodeId id : plan.program->order) {
     if (const Engine* engine = plan.node(id).layer->engine()) {
-      plan.memory.engines += engine->extra_bytes();
+      held += engine->extra_bytes();
       scratch = std::max(scratch, engine->scratch_bytes());
     }
   }
-  plan.memory.engines += scratch;
-  plan.planned_shapes.clear();
-  for (int input : plan.inputs) plan.planned_shapes.push_back(plan.value(input).blob.shape());
-  plan.ready = true;
+  return held + scratch;
+}
+
+}  // namespace
+
+std::vector<Shape> Plan::outer_shapes() const {
+  std::vector<Shape> shapes;
+  for (const auto* ids : {&inputs, &batches}) {
+    for (const ValueId id : *ids) shapes.push_back(value(id).blob.shape());
+  }
+  return shapes;
+}
+
+bool Plan::current() const {
+  if (!program) return false;
+  size_t i = 0;
+  for (const auto* ids : {&inputs, &batches}) {
+    for (const ValueId id : *ids) {
+      if (value(id).blob.shape() != program->shapes[i++]) return false;
+    }
+  }
+  return true;
+}
+
+void take_program(Plan& plan) {
+  std::vector<Shape> shapes = plan.outer_shapes();
+  if (plan.program) put_aside(plan);
+  clear_program(plan);
+  // Until all is decided again nothing can run: an Error on the way leaves it so.
+  infer_shapes(plan);
+  const auto known =
+      std::find_if(plan.kept.begin(), plan.kept.end(),
+                   [&](const Program& program) { return program.shapes == shapes; });
+  if (known != plan.kept.end()) return take_up(plan, known);
+  plan.program.emplace();
+  try {
+    plan.program->shapes = std::move(shapes);
+    choose_layouts(plan);
+    prepare_layers(plan);
+    plan.context->save_tuning();
+    make_schedule(plan);
+    plan_memory(plan);
+    bind_memory(plan);
+    describe_steps(plan);
+    plan.program->memory.parameters = plan.arena.data().bytes() + plan.arena.diff().bytes();
+    plan.program->memory.engines = engine_bytes(plan);
+  } catch (...) {
+    clear_program(plan);
+    throw;
+  }
 }
 
 Net::Net(const NetParameter& param, Context& context, NetOptions options)
@@ -267,8 +514,8 @@ bool Net::has_blob(const std::string& name) const { return plan_->versions.count
 
 std::vector<std::string> Net::blob_names() const {
   std::vector<std::string> names;
-  for (size_t v = 0; v < plan_->value_count; ++v) {
-    if (plan_->values[v]->version == 0) names.push_back(plan_->values[v]->name);
+  for (const ValueId id : plan_->graph_values()) {
+    if (plan_->value(id).version == 0) names.push_back(plan_->value(id).name);
   }
   return names;
 }
@@ -280,8 +527,8 @@ std::vector<Blob*> Net::blob_versions(const std::string& name) {
                 did_you_mean(name, blob_names()));
   }
   std::vector<Blob*> blobs;
-  for (int id : found->second) {
-    if (!plan_->value(id).gone) blobs.push_back(&plan_->value(id).blob);
+  for (const ValueId id : found->second) {
+    if (!plan_->value(id).fused_away) blobs.push_back(&plan_->value(id).blob);
   }
   return blobs;
 }
@@ -289,15 +536,15 @@ std::vector<Blob*> Net::blob_versions(const std::string& name) {
 Blob& Net::blob(const std::string& name) {
   const std::vector<Blob*> versions = blob_versions(name);
   Value& value = plan_->value(plan_->versions[name].back());
-  if (value.gone) {
+  if (value.fused_away) {
     const Node* node = &plan_->node(value.producer);
-    while (!node->scheduled()) node = &plan_->node(node->absorbed_into);
+    while (!node->scheduled()) node = &plan_->node(node->fused_into);
     throw Error("blob '", name, "' was fused into layer '", node->layer->name(),
                 "'; name it in NetOptions::keep, or build the net without fusion");
   }
   if (!value.reserved) {
     throw Error("blob '", name,
-                "' is gone after a pass: it shares its memory with others; name it ",
+                "' is not kept after a pass: it shares its memory with others; name it ",
                 "in NetOptions::keep");
   }
   return value.blob;
@@ -314,8 +561,8 @@ const std::vector<std::string>& Net::inputs() const { return plan_->input_names;
 const std::vector<std::string>& Net::outputs() const { return plan_->output_names; }
 
 Tensor& Net::input(const std::string& name) {
-  const int id = input_of(*plan_, name);
-  if (id < 0) {
+  const ValueId id = input_of(*plan_, name);
+  if (!id.valid()) {
     throw Error("net '", plan_->name, "' has no input '", name, "'",
                 did_you_mean(name, plan_->input_names));
   }
@@ -334,36 +581,62 @@ void Net::reshape_input(const std::string& name, const Shape& shape) {
 
 void Net::reshape() {
   const ThreadScope threads(plan_->context->threads());
-  plan_shapes(*plan_);
+  take_program(*plan_);
+}
+
+RunState& Net::run_state() {
+  plan_->advances = false;
+  return *plan_->run;
 }
 
 double Net::forward() {
   Plan& plan = *plan_;
-  if (!plan.current()) reshape();
-  plan.need_values();
   const ThreadScope threads(plan.context->threads());
-  double loss = 0;
-  for (int id : plan.order) {
-    forward_node(plan, id);
-    for (int top : plan.node(id).tops) {
-      if (plan.value(top).loss_weight != 0) loss += weighted_sum(plan.value(top));
-    }
-  }
+  begin_pass(plan);
+  const double loss = forward_steps(plan, 0, plan.program->order.size() - 1);
+  plan.fetched = false;
   plan.ran = true;
+  return loss;
+}
+
+double Net::forward(size_t first, size_t last) {
+  Plan& plan = *plan_;
+  const ThreadScope threads(plan.context->threads());
+  if (!plan.current()) take_program(plan);
+  const size_t begin = step_of_layer(plan, first), end = step_of_layer(plan, last);
+  if (begin > end) {
+    throw Error("forward goes from a layer to a later one, not from ", first, " to ", last);
+  }
+  const bool all = begin == 0 && end + 1 == plan.program->order.size();
+  plan.ran = plan.ran && !all;
+  const double loss = forward_steps(plan, begin, end);
+  plan.ran = plan.ran || all;
   return loss;
 }
 
 void Net::backward() {
   Plan& plan = *plan_;
-  require(plan.trains, "net '", plan.name,
-          "' was built without backward; build it with phase "
-          "train, or NetOptions::Backward::yes");
+  if (!plan.trains) {
+    throw Error("net '", plan.name,
+                "' was built without backward; build it with phase train, or "
+                "NetOptions::Backward::yes");
+  }
   check_ran(plan, "backward");
   const ThreadScope threads(plan.context->threads());
-  for (size_t k = plan.order.size(); k-- > 0;) {
-    if (plan.node(plan.order[k]).needs_backward) backward_node(plan, plan.order[k]);
-  }
+  for (const Action& action : plan.program->backward) run_action(plan, action);
 }
+
+void Net::backward(size_t first, size_t last) {
+  Plan& plan = *plan_;
+  check_ran(plan, "backward");
+  const size_t begin = step_of_layer(plan, first), end = step_of_layer(plan, last);
+  if (begin < end) {
+    throw Error("backward goes from a layer to an earlier one, not from ", first, " to ", last);
+  }
+  for (size_t k = begin + 1; k-- > end;) backward_step(k);
+}
+
+void Net::on_gradient(std::function<void(size_t)> hook) { plan_->on_gradient = std::move(hook); }
 
 void Net::clear_gradients() {
   for (Layer* layer : plan_->layers) {
@@ -372,7 +645,6 @@ void Net::clear_gradients() {
 }
 
 const std::vector<Layer*>& Net::layers() const {
-  plan_->need_values();
   return plan_->layers;
 }
 
@@ -393,20 +665,20 @@ Layer& Net::layer(const std::string& name) {
 
 void Net::forward_step(size_t step) {
   check_current(*plan_, "a step");
-  plan_->need_values();
   const ThreadScope threads(plan_->context->threads());
-  forward_node(*plan_, node_of_step(*plan_, step));
+  forward_steps(*plan_, checked_step(*plan_, step), step);
   plan_->ran = true;
 }
 
 void Net::backward_step(size_t step) {
   check_ran(*plan_, "a step back");
   const ThreadScope threads(plan_->context->threads());
-  backward_node(*plan_, node_of_step(*plan_, step));
+  const auto [first, last] = plan_->program->backward_of[checked_step(*plan_, step)];
+  for (size_t i = first; i < last; ++i) run_action(*plan_, plan_->program->backward[i]);
 }
 
 Blobs Net::step_tops(size_t step) const {
-  return plan_->node(node_of_step(*plan_, step)).top_blobs;
+  return plan_->node(plan_->program->order[checked_step(*plan_, step)]).top_blobs;
 }
 
 float Net::loss_weight(const std::string& name) const {
@@ -414,19 +686,15 @@ float Net::loss_weight(const std::string& name) const {
   return found == plan_->versions.end() ? 0 : plan_->value(found->second.back()).loss_weight;
 }
 
-ParameterArena& Net::params() {
-  plan_->need_values();
-  return plan_->arena;
-}
+ParameterArena& Net::params() { return plan_->arena; }
+const ParameterArena& Net::params() const { return plan_->arena; }
 
-const ParameterArena& Net::params() const {
-  plan_->need_values();
-  return plan_->arena;
-}
-
-MemoryPlan Net::memory() const { return plan_->memory; }
+MemoryPlan Net::memory() const { return plan_->program ? plan_->program->memory : MemoryPlan(); }
 const std::vector<std::string>& Net::notes() const { return plan_->notes; }
 
-const std::vector<NetStep>& Net::steps() const { return plan_->steps; }
+const std::vector<NetStep>& Net::steps() const {
+  static const std::vector<NetStep> none;
+  return plan_->program ? plan_->program->steps : none;
+}
 
 }  // namespace crema

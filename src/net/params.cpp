@@ -1,5 +1,6 @@
 // Parameters: sharing by name, sharing with another net, the arena, and first values.
 #include <algorithm>
+#include <set>
 
 #include "crema/random.hpp"
 #include "net/plan.hpp"
@@ -41,7 +42,7 @@ void share_by_name(Named& owner, Parameter& parameter, const ParamSpec& spec) {
         "decay_mult");
   parameter.lr_mult = owner.parameter->lr_mult;
   parameter.decay_mult = owner.parameter->decay_mult;
-  parameter.share_with(*owner.parameter);
+  parameter.attach(owner.parameter->storage());
 }
 
 void share_with_layer(Layer& layer, Layer& other) {
@@ -52,7 +53,12 @@ void share_with_layer(Layer& layer, Layer& other) {
   for (size_t i = 0; i < ours.size(); ++i) {
     require(theirs[i]->shape() == ours[i]->shape(), "shares the other net's parameter ", i,
             " but has shape ", ours[i]->shape().str(), " instead of ", theirs[i]->shape().str());
-    ours[i]->share_with(theirs[i]->root());
+    require(theirs[i]->data.dtype() == ours[i]->data.dtype(), "shares the other net's parameter ", i,
+            ", which is ", to_string(theirs[i]->data.dtype()), ", but computes in ",
+            to_string(ours[i]->data.dtype()));
+    ours[i]->attach(theirs[i]->storage());
+    ours[i]->lr_mult = theirs[i]->lr_mult;
+    ours[i]->decay_mult = theirs[i]->decay_mult;
   }
 }
 
@@ -92,99 +98,101 @@ void share_with_net(Plan& plan) {
       });
     }
   }
-  plan.shared_values = other.shared_values;
-  plan.shared_values.push_back(other.first_values);
 }
 
-/// What such a filler cannot do depends on the shape, and is to be said while the net is built.
-bool checks_shape(const Filler& filler) {
-  return filler.type == Filler::Type::bilinear || filler.sparse >= 0;
+/// The net's own parameters: one for each storage, the first that uses it.
+std::vector<ParameterArena::Segment> own_parameters(
+    const Plan& plan, const std::map<const ParameterStorage*, Parameter*>& owners) {
+  std::vector<ParameterArena::Segment> segments;
+  for (const auto& node : plan.nodes) {
+    const auto& params = node->layer->params();
+    for (size_t i = 0; i < params.size(); ++i) {
+      if (owners.at(params[i]->storage().get()) != params[i].get()) continue;
+      segments.push_back({params[i].get(), node->layer->name(), static_cast<int>(i), 0,
+                          params[i]->shape().count()});
+    }
+  }
+  return segments;
+}
+
+void fill(const Plan& plan, const NetParameter& message) {
+  std::set<const ParameterStorage*> own;
+  for (const auto& segment : plan.arena.segments()) own.insert(segment.parameter->storage().get());
+  // Weights of the message come over the fillers' values: these need not be drawn.
+  std::set<const ParameterStorage*> given;
+  const std::vector<const LayerParameter*> layers = layers_of_message(plan, message);
+  for (const NodeId id : plan.layer_nodes()) {
+    if (layers[id.index()] == nullptr || layers[id.index()]->blobs_size() == 0) continue;
+    for (const auto& parameter : plan.node(id).layer->params()) {
+      given.insert(parameter->storage().get());
+    }
+  }
+  for (const NodeId id : plan.layer_nodes()) {
+    const Node& node = plan.node(id);
+    const auto& params = node.layer->params();
+    for (size_t i = 0; i < params.size(); ++i) {
+      const ParameterStorage* storage = params[i]->storage().get();
+      if (own.erase(storage) == 0 || given.count(storage) != 0) continue;
+      in_node(node, [&] {
+        params[i]->filler().fill(params[i]->data, plan.run->seed,
+                                 stream_id(concat(node.layer->name(), "/", i)));
+      });
+    }
+  }
 }
 
 }  // namespace
 
-void place_params(Plan& plan) {
+void place_params(Plan& plan, const NetParameter& message) {
   std::map<std::string, Named> named;
-  for (size_t n = 0; n < plan.layer_count; ++n) {
-    Node& node = plan.nodes[n];
+  for (const NodeId id : plan.layer_nodes()) {
+    const Node& node = plan.node(id);
     Layer& layer = *node.layer;
     const LayerParameter& param = layer.param();
     in_node(node, [&] {
       require(static_cast<size_t>(param.param_size()) <= layer.params().size(), "has ",
               param.param_size(), " param {} but only ", layer.params().size(), " parameters");
-      for (size_t i = 0; i < layer.params().size(); ++i) {
+      for (size_t i = 0; i < static_cast<size_t>(param.param_size()); ++i) {
+        const ParamSpec& spec = param.param(static_cast<int>(i));
+        if (spec.name().empty()) continue;
         Parameter& parameter = *layer.params()[i];
-        const ParamSpec spec = static_cast<int>(i) < param.param_size()
-                                   ? param.param(static_cast<int>(i))
-                                   : ParamSpec();
-        if (!spec.name().empty()) {
-          const auto found = named.find(spec.name());
-          if (found != named.end()) {
-            share_by_name(found->second, parameter, spec);
-          } else {
-            named[spec.name()] = {&parameter, layer.name(), spec.has_lr_mult(),
-                                  spec.has_decay_mult()};
-          }
+        const auto found = named.find(spec.name());
+        if (found != named.end()) {
+          share_by_name(found->second, parameter, spec);
+        } else {
+          named[spec.name()] = {&parameter, layer.name(), spec.has_lr_mult(),
+                                spec.has_decay_mult()};
         }
       }
     });
   }
-  if (plan.options.share_params_with) share_with_net(plan);
-  std::vector<ParameterArena::Segment> owners;
-  for (size_t n = 0; n < plan.layer_count; ++n) {
-    Layer& layer = *plan.nodes[n].layer;
-    for (size_t i = 0; i < layer.params().size(); ++i) {
-      Parameter& parameter = *layer.params()[i];
-      // Owners may have got their multipliers from a later user.
-      if (parameter.is_shared()) {
-        parameter.lr_mult = parameter.root().lr_mult;
-        parameter.decay_mult = parameter.root().decay_mult;
-        continue;
-      }
-      owners.push_back(
-          {&parameter, layer.name(), static_cast<int>(i), 0, parameter.shape().count()});
+  // Users before the arena, which gives each storage its place.
+  std::map<const ParameterStorage*, Parameter*> owners;
+  std::vector<std::pair<Parameter*, Parameter*>> users;  // and the owner of each
+  for (const auto& node : plan.nodes) {
+    for (const auto& parameter : node->layer->params()) {
+      const auto [owner, first] =
+          owners.try_emplace(parameter->storage().get(), parameter.get());
+      if (!first) users.emplace_back(parameter.get(), owner->second);
     }
   }
-  plan.arena.build(std::move(owners), plan.options.dtype, plan.trains);
-  plan.first_values = std::make_shared<FirstValues>(plan.context->seed());
-  for (size_t n = 0; n < plan.layer_count; ++n) {
-    const Node& node = plan.nodes[n];
-    auto& params = node.layer->params();
-    for (size_t i = 0; i < params.size(); ++i) {
-      Parameter& parameter = *params[i];
-      if (parameter.is_shared()) continue;
-      const uint64_t stream = stream_id(concat(node.layer->name(), "/", i));
-      if (checks_shape(parameter.filler())) {
-        in_node(node,
-                [&] { parameter.filler().fill(parameter.data, plan.context->seed(), stream); });
-      } else {
-        plan.first_values->expect(parameter, stream);
-      }
-    }
+  std::vector<ParameterArena::Segment> segments = own_parameters(plan, owners);
+  if (plan.options.share_params_with != nullptr) {
+    share_with_net(plan);
+    // What the other net has is not this one's any more.
+    std::erase_if(segments, [&](const ParameterArena::Segment& segment) {
+      return owners.count(segment.parameter->storage().get()) == 0;
+    });
   }
-}
-
-void FirstValues::expect(const Parameter& parameter, uint64_t stream) {
-  const std::lock_guard lock(mutex_);
-  missing_.push_back({parameter.data, parameter.filler(), stream});
-  complete_ = false;
-}
-
-void FirstValues::given(const Tensor& data) {
-  const std::lock_guard lock(mutex_);
-  // An empty parameter lies where the next one does.
-  std::erase_if(missing_, [&](const Entry& entry) {
-    return entry.data.same_memory(data) && entry.data.count() == data.count();
-  });
-  complete_ = missing_.empty();
-}
-
-void FirstValues::fill() {
-  if (complete_) return;
-  const std::lock_guard lock(mutex_);
-  for (Entry& entry : missing_) entry.filler.fill(entry.data, seed_, entry.stream);
-  missing_.clear();
-  complete_ = true;
+  plan.arena.build(std::move(segments), plan.options.dtype, plan.trains);
+  for (const auto& [user, owner] : users) {
+    user->attach(owner->storage());
+    // An owner may have got its multipliers from a later user.
+    user->lr_mult = owner->lr_mult;
+    user->decay_mult = owner->decay_mult;
+  }
+  fill(plan, message);
+  load_own_blobs(plan, message);
 }
 
 }  // namespace crema

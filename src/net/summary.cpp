@@ -6,45 +6,48 @@
 namespace crema {
 
 void describe_steps(Plan& plan) {
-  plan.steps.clear();
-  for (int id : plan.order) {
+  const auto layout_of = [](const Blob& blob) {
+    return to_string(Layout{blob.data.dtype(), blob.data.format()});
+  };
+  for (const NodeId id : plan.program->order) {
     const Node& node = plan.node(id);
     const Layer& layer = *node.layer;
     NetStep step;
     step.name = layer.name();
     step.type = layer.type();
-    step.layer = node.is_conversion ? -1 : id;
+    step.layer = node.is_conversion ? -1 : static_cast<int>(id.index());
     step.backward = node.needs_backward;
     step.engine = layer.engine_name();
-    if (layer.engine()) step.detail = layer.engine()->detail();
-    if (!node.bottom_blobs.empty()) {
-      step.bottom_format = to_string(node.bottom_blobs[0]->data.format());
-    }
-    if (!node.top_blobs.empty()) step.top_format = to_string(node.top_blobs[0]->data.format());
+    if (layer.engine() != nullptr) step.detail = layer.engine()->detail();
+    if (!node.bottom_blobs.empty()) step.bottom_format = layout_of(*node.bottom_blobs[0]);
+    if (!node.top_blobs.empty()) step.top_format = layout_of(*node.top_blobs[0]);
     step.flops = layer.flops(node.bottom_blobs, node.top_blobs);
     if (!node.needs_backward) step.flops.backward = 0;
-    plan.steps.push_back(std::move(step));
+    plan.program->steps.push_back(std::move(step));
   }
 }
 
 std::vector<LayerSummary> Net::summary() const {
   std::vector<LayerSummary> rows(plan_->layer_count);
-  std::set<const Parameter*> counted;
-  for (size_t n = 0; n < rows.size(); ++n) {
-    const Node& node = plan_->nodes[n];
-    LayerSummary& row = rows[n];
+  std::set<const ParameterStorage*> counted;
+  for (const NodeId id : plan_->layer_nodes()) {
+    const Node& node = plan_->node(id);
+    LayerSummary& row = rows[id.index()];
     row.name = node.layer->name();
     row.type = node.layer->type();
-    row.layer = static_cast<int>(n);
-    if (!node.scheduled()) row.fused_into = plan_->node(node.absorbed_into).layer->name();
+    row.layer = static_cast<int>(id.index());
+    if (!node.scheduled()) row.fused_into = plan_->node(node.fused_into).layer->name();
     for (const auto& parameter : node.layer->params()) {
-      if (counted.insert(&parameter->root()).second) row.params += parameter->shape().count();
+      if (counted.insert(parameter->storage().get()).second) {
+        row.params += parameter->shape().count();
+      }
     }
   }
-  for (const NetStep& step : plan_->steps) {
+  for (const NetStep& step : steps()) {
     if (step.layer < 0) continue;
-    const Node& node = plan_->node(step.layer);
-    LayerSummary& row = rows[static_cast<size_t>(step.layer)];
+    const auto layer = static_cast<size_t>(step.layer);
+    const Node& node = plan_->node(NodeId(layer));
+    LayerSummary& row = rows[layer];
     static_cast<NetStep&>(row) = step;
     row.falls_back_to_cpu = node.layer->falls_back_to_cpu();
     for (const Blob* blob : node.bottom_blobs) row.bottoms.push_back(blob->shape());

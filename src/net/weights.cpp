@@ -40,13 +40,9 @@ void check_blobs(const LayerParameter& from, const Layer& layer) {
   }
 }
 
-void copy_blobs(Plan& plan, const LayerParameter& from, Layer& layer) {
+void copy_blobs(const LayerParameter& from, Layer& layer) {
   for (int i = 0; i < from.blobs_size(); ++i) {
-    // Not through root(): the net that owns the parameter may end meanwhile, in another thread.
-    Tensor& data = layer.params()[static_cast<size_t>(i)]->data;
-    load_values(from.blobs(i), data);
-    plan.first_values->given(data);
-    for (const auto& theirs : plan.shared_values) theirs->given(data);
+    load_values(from.blobs(i), layer.params()[static_cast<size_t>(i)]->data);
   }
 }
 
@@ -62,27 +58,32 @@ std::map<std::string, std::vector<const LayerParameter*>> layers_with_blobs(
 
 }  // namespace
 
-void load_own_blobs(Plan& plan, const NetParameter& given) {
-  std::set<const Parameter*> own;
-  for (const auto& segment : plan.arena.segments()) own.insert(segment.parameter);
-  // The net's last layers are those of the message that are in its state. Before them are what
-  // upgrading the message added.
+std::vector<const LayerParameter*> layers_of_message(const Plan& plan, const NetParameter& given) {
+  // The net's last layers are those of the message that are in its state.
   std::vector<const LayerParameter*> layers;
   for (const LayerParameter& layer : given.layer()) {
     if (in_state(layer, plan.options)) layers.push_back(&layer);
   }
-  const size_t added = plan.nodes.size() - layers.size();
-  for (size_t i = 0; i < layers.size(); ++i) {
-    const LayerParameter& from = *layers[i];
-    Node& node = plan.nodes[added + i];
+  layers.insert(layers.begin(), plan.layers.size() - layers.size(), nullptr);
+  return layers;
+}
+
+void load_own_blobs(Plan& plan, const NetParameter& given) {
+  std::set<const ParameterStorage*> own;
+  for (const auto& segment : plan.arena.segments()) own.insert(segment.parameter->storage().get());
+  const std::vector<const LayerParameter*> layers = layers_of_message(plan, given);
+  for (const NodeId id : plan.layer_nodes()) {
+    if (layers[id.index()] == nullptr) continue;
+    const LayerParameter& from = *layers[id.index()];
+    const Node& node = plan.node(id);
     const auto& params = node.layer->params();
     // What another net trained is not to be lost.
     const bool mine = std::all_of(params.begin(), params.end(), [&](const auto& parameter) {
-      return own.count(&parameter->root()) != 0;
+      return own.count(parameter->storage().get()) != 0;
     });
     if (from.blobs_size() == 0 || !mine) continue;
     in_node(node, [&] { check_blobs(from, *node.layer); });
-    copy_blobs(plan, from, *node.layer);
+    copy_blobs(from, *node.layer);
   }
 }
 
@@ -135,7 +136,7 @@ LoadReport Net::load_weights(const NetParameter& weights, bool strict) {
   if (strict && !(report.missing.empty() && report.unused.empty())) {
     throw Error("the weights do not fit the net exactly (strict): ", report.str());
   }
-  for (const auto& [from, layer] : pairs) copy_blobs(plan, *from, *layer);
+  for (const auto& [from, layer] : pairs) copy_blobs(*from, *layer);
   return report;
 }
 
@@ -156,9 +157,8 @@ LoadReport Net::load_weights(const std::string& path, bool strict) {
 void Net::save(NetParameter& out, bool with_diffs) const {
   out.Clear();
   out.set_name(plan_->name);
-  plan_->need_values();
-  for (size_t n = 0; n < plan_->layer_count; ++n) {
-    const Node& node = plan_->nodes[n];
+  for (const NodeId id : plan_->layer_nodes()) {
+    const Node& node = plan_->node(id);
     LayerParameter* saved = out.add_layer();
     *saved = node.layer->param();
     if (saved->has_name()) saved->set_name(node.name);
@@ -166,7 +166,7 @@ void Net::save(NetParameter& out, bool with_diffs) const {
       BlobProto* blob = saved->add_blobs();
       save_values(parameter->data, *blob);
       if (with_diffs && plan_->trains && parameter->learnable) {
-        save_diff(parameter->root().gradient(), *blob);
+        save_diff(parameter->gradient(), *blob);
       }
     }
   }

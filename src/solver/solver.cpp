@@ -120,20 +120,21 @@ void Solver::take_settings(const SolverParameter& param, const SourceMap& source
   for (const auto& note : notes) context_.log(Severity::warning, note);
   prefix_ = snapshot_prefix(param, source.file());
   if (takes_snapshots()) check_snapshot_place(prefix_, 0);
-  if (param.random_seed() >= 0) context_.set_seed(static_cast<uint64_t>(param.random_seed()));
-  if (asked_seed_) context_.set_seed(*asked_seed_);
-  seed_ = context_.seed();
+  run_.seed = context_.seed();
+  if (param.random_seed() >= 0) run_.seed = static_cast<uint64_t>(param.random_seed());
+  if (asked_seed_) run_.seed = *asked_seed_;
 }
 
 void Solver::build_nets(const SolverParameter& param, const SourceMap& source,
                         const SolverOptions& options) {
-  const SolverNets nets = resolve_nets(param, options, source.file());
-  take_context();
+  SolverNets nets = resolve_nets(param, options, source.file());
+  nets.train.options.run = &run_;
   net_ = build_net(nets.train, source, context_);
   for (const NetSource& test : nets.tests) {
     NetSource shared = test;
     shared.options.share_params_with = net_.get();
     shared.options.share_all = true;
+    shared.options.run = &run_;
     in_test_net(test_nets_.size(),
                 [&] { test_nets_.push_back(build_net(shared, source, context_)); });
   }
@@ -154,10 +155,9 @@ void Solver::prepare_snapshots() {
   remove_unfinished(prefix_);
 }
 
-void Solver::take_context() {
-  context_.set_seed(seed_);
-  context_.set_iteration(static_cast<uint64_t>(iteration_));
-  context_.set_pass(0);
+void Solver::begin_pass(int pass) {
+  run_.iteration = static_cast<uint64_t>(iteration_);
+  run_.pass = static_cast<uint64_t>(pass);
 }
 
 double Solver::rate() const { return policy_->rate(iteration_); }
@@ -200,7 +200,6 @@ bool Solver::asked_to_stop() {
 
 IterationReport Solver::iterate() {
   const auto start = Clock::now();
-  take_context();
   IterationReport report;
   report.iteration = iteration_;
   report.max_iterations = param_->max_iter();
@@ -222,7 +221,7 @@ double Solver::run_passes() {
   net_->clear_gradients();
   double loss = 0;
   for (int pass = 0; pass < param_->iter_size(); ++pass) {
-    context_.set_pass(static_cast<uint64_t>(pass));
+    begin_pass(pass);
     const double pass_loss = net_->forward();
     if (!std::isfinite(pass_loss)) throw_not_finite(*net_, iteration_, pass_loss);
     loss += pass_loss;
@@ -260,7 +259,7 @@ std::vector<TestReport> Solver::test() {
 }
 
 bool Solver::run_tests(std::vector<TestReport>& reports) {
-  take_context();
+  begin_pass(0);
   TestScope scope(*this);
   for (size_t n = 0; n < test_nets_.size(); ++n) {
     TestReport report;
@@ -320,7 +319,7 @@ TrainingState Solver::training_state() {
   state.iteration = iteration_;
   // As published solvers have it: of the last iteration that was run.
   state.steps_passed = policy_->steps_passed(std::max(0, iteration_ - 1));
-  state.seed = seed_;
+  state.seed = run_.seed;
   state.history = &history_;
   state.train = net_.get();
   for (auto& net : test_nets_) state.tests.push_back(net.get());
@@ -339,8 +338,7 @@ void Solver::restore(const std::string& solverstate) {
   SolverState saved;
   read_state(solverstate, saved);
   try {
-    if (saved.has_seed() && !asked_seed_) seed_ = saved.seed();
-    context_.set_seed(seed_);
+    if (saved.has_seed() && !asked_seed_) run_.seed = saved.seed();
     if (saved.tuning_size() != 0) {
       // The nets were planned with choices of their own: plan again with those of the run.
       restore_tuning(saved, context_);

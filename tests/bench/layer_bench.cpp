@@ -29,11 +29,11 @@ struct Problem {
 std::vector<Problem> problems() {
   std::vector<Problem> all;
   auto add = [&](const std::string& name, const std::string& layer, const Shape& shape,
-                 size_t bottoms = 1, const std::string& absorb = "") {
+                 size_t bottoms = 1, const std::vector<std::string>& tail = {}) {
     all.push_back({concat(name, " ", shape.str()),
                    {.layer = concat("layer { ", layer, " }"),
                     .bottoms = std::vector<Input>(bottoms, uniform(shape, -2, 2)),
-                    .absorb = absorb}});
+                    .tail = tail}});
   };
   const std::string relu = "layer { type: 'ReLU' }";
   const std::string norm = "type: 'BatchNorm' batch_norm_param { scale_bias: true relu: true }";
@@ -52,7 +52,7 @@ std::vector<Problem> problems() {
   for (const std::string operation : {"SUM", "PROD", "MAX"}) {
     const std::string layer =
         concat("type: 'Eltwise' eltwise_param { operation: ", operation, " }");
-    add(concat("Eltwise ", operation), layer, {8, 256, 28, 28}, 2, operation == "SUM" ? relu : "");
+    add(concat("Eltwise ", operation), layer, {8, 256, 28, 28}, 2, operation == "SUM" ? std::vector{relu} : std::vector<std::string>());
   }
   return all;
 }

@@ -87,10 +87,6 @@ TEST(Context, KeepsItsOptions) {
   EXPECT_FALSE(context.tune());
   EXPECT_EQ(context.device(), Device{});
   EXPECT_FALSE(context.on_gpu());
-  context.set_iteration(7);
-  context.set_pass(2);
-  EXPECT_EQ(context.iteration(), 7u);
-  EXPECT_EQ(context.pass(), 2u);
   context.tuner().decide("p", "c");
   EXPECT_EQ(context.tuner().decisions().size(), 1u);
 }

@@ -17,8 +17,8 @@ using testing::ElementsAre;
 /// As Layer::add_param makes them.
 std::unique_ptr<Parameter> make(const Shape& shape, DType dtype = DType::f32) {
   auto parameter = std::make_unique<Parameter>(shape, Filler());
-  parameter->data = Tensor(shape, dtype);
-  parameter->diff = Tensor(shape, dtype);
+  parameter->attach(
+      std::make_shared<ParameterStorage>(Tensor(shape, dtype), Tensor(shape, dtype)));
   return parameter;
 }
 
@@ -47,9 +47,8 @@ TEST(Parameter, GradientIsZeroAfterClearing) {
 
 TEST(Sharing, UsesTheOwnersMemoryUnderItsOwnShape) {
   const auto owner = make(Shape{2, 3}), user = make(Shape{3, 2});
-  user->share_with(*owner);
-  EXPECT_TRUE(user->is_shared());
-  EXPECT_EQ(&user->root(), owner.get());
+  user->attach(owner->storage());
+  EXPECT_EQ(user->storage(), owner->storage());
   EXPECT_EQ(user->data.shape(), (Shape{3, 2}));
   EXPECT_TRUE(user->data.same_memory(owner->data));
   EXPECT_TRUE(user->diff.same_memory(owner->diff));
@@ -57,7 +56,7 @@ TEST(Sharing, UsesTheOwnersMemoryUnderItsOwnShape) {
 
 TEST(Sharing, AddsToOneGradient) {
   const auto owner = make(Shape{2}), user = make(Shape{2});
-  user->share_with(*owner);
+  user->attach(owner->storage());
   owner->clear_gradient();
   EXPECT_EQ(user->begin_gradient(), 0);
   EXPECT_EQ(owner->begin_gradient(), 1);
@@ -66,73 +65,74 @@ TEST(Sharing, AddsToOneGradient) {
   EXPECT_EQ(user->gradient().shape(), user->shape());
 }
 
-TEST(Sharing, RefusesOtherCountsAndTypes) {
-  const auto owner = make(Shape{2, 3}), other = make(Shape{5}), wide = make(Shape{6}, DType::f64);
-  expect_error([&] { other->share_with(*owner); }, {"5", "2x3"});
-  expect_error([&] { wide->share_with(*owner); }, {"f64", "f32"});
-  expect_error([&] { owner->share_with(*owner); }, {"itself"});
-}
-
-TEST(Sharing, ChainsLeadToTheFirstOwner) {
-  const auto first = make(Shape{2}), second = make(Shape{2}), third = make(Shape{2});
-  third->share_with(*second);
-  second->share_with(*first);
-  EXPECT_EQ(&third->root(), first.get());
-  EXPECT_TRUE(third->data.same_memory(first->data));
-  expect_error([&] { first->share_with(*third); }, {"itself"});
-}
-
-TEST(Sharing, CanBeDoneAgain) {
-  const auto first = make(Shape{2}), second = make(Shape{2}), user = make(Shape{2});
-  user->share_with(*first);
-  user->share_with(user->root());
-  user->share_with(*second);
-  EXPECT_TRUE(user->data.same_memory(second->data));
-  first->bind(std::make_shared<Memory>(8), 0, nullptr, 0);
-  EXPECT_TRUE(user->data.same_memory(second->data));
-}
-
-TEST(Sharing, LeavesThoseThatShareAlreadyAlone) {
-  const auto owner = make(Shape{4}), running = make(Shape{4}), late = make(Shape{4});
-  running->share_with(*owner);
-  const Tensor* const tensor = &running->data;
-  const int64_t* const dims = tensor->shape().dims().data();
-  late->share_with(*owner);
-  EXPECT_EQ(tensor->shape().dims().data(), dims) << "the tensor of another user was written";
-  EXPECT_TRUE(late->data.same_memory(running->data));
-}
-
-TEST(Sharing, OutlivesItsOwner) {
-  auto owner = make(Shape{2});
-  const auto user = make(Shape{2});
-  user->share_with(*owner);
-  owner->data.fill(3);
-  owner.reset();
-  EXPECT_FALSE(user->is_shared());
-  EXPECT_THAT(user->data.values<float>(), Each(3));
-  EXPECT_EQ(user->begin_gradient(), 0);
+TEST(Sharing, RefusesOtherCounts) {
+  const auto owner = make(Shape{2, 3}), other = make(Shape{5});
+  expect_error([&] { other->attach(owner->storage()); }, {"5", "6 values (2x3)"});
 }
 
 // Those that are left add to one gradient as before.
 TEST(Sharing, UsersShareOnWithoutTheOwner) {
   auto owner = make(Shape{2});
   const auto first = make(Shape{2}), second = make(Shape{2});
-  first->share_with(*owner);
-  second->share_with(*owner);
+  first->attach(owner->storage());
+  second->attach(owner->storage());
+  owner->data.fill(3);
   EXPECT_EQ(first->begin_gradient(), 0);
   owner.reset();
-  EXPECT_EQ(&second->root(), first.get());
+  EXPECT_THAT(second->data.values<float>(), Each(3));
   EXPECT_EQ(second->begin_gradient(), 1) << "what the first added before is lost";
   second->clear_gradient();
   EXPECT_EQ(first->begin_gradient(), 0);
   EXPECT_EQ(second->begin_gradient(), 1);
 }
 
-TEST(Sharing, UsersMayGoFirst) {
-  const auto owner = make(Shape{2});
-  make(Shape{2})->share_with(*owner);
-  owner->bind(std::make_shared<Memory>(8), 0, nullptr, 0);  // must not reach the gone one
-  EXPECT_EQ(owner->data.at(0), 0);
+Tensor doubled(const Tensor& values) {
+  Tensor result(values.shape());
+  for (int64_t i = 0; i < values.count(); ++i) {
+    result.host_mut<float>()[i] = 2 * values.host<float>()[i];
+  }
+  return result;
+}
+
+TEST(Derived, IsMadeOnceForEachVersion) {
+  const auto parameter = make(Shape{1}), user = make(Shape{1});
+  user->attach(parameter->storage());
+  int made = 0;
+  const auto get = [&](Parameter& of) {
+    return of.storage()->derived("doubled", [&](const Tensor& values) {
+      ++made;
+      return doubled(values);
+    })->at(0);
+  };
+  parameter->data.writing<float>()[0] = 3;
+  EXPECT_EQ(get(*parameter), 6);
+  EXPECT_EQ(get(*user), 6);
+  EXPECT_EQ(made, 1) << "who shares the parameter shares what is made from it";
+  user->data.writing<float>()[0] = 4;
+  EXPECT_EQ(get(*parameter), 8);
+  EXPECT_EQ(made, 2);
+}
+
+// The caller may write through a pointer long after asking for it.
+TEST(Derived, IsNotTrustedWhileSomebodyMayWrite) {
+  const auto parameter = make(Shape{1});
+  const auto get = [&] { return parameter->storage()->derived("doubled", doubled)->at(0); };
+  float* const kept = parameter->data.host_mut<float>();
+  *kept = 3;
+  EXPECT_EQ(get(), 6);
+  *kept = 4;
+  EXPECT_EQ(get(), 8);
+  {
+    const Writing<float> writing = parameter->data.writing<float>();
+    parameter->data.seal();
+    writing[0] = 5;
+    EXPECT_EQ(get(), 10);
+    writing[0] = 6;
+    EXPECT_EQ(get(), 12);
+  }
+  EXPECT_EQ(get(), 12);
+  EXPECT_EQ(parameter->storage()->derived("doubled", doubled),
+            parameter->storage()->derived("doubled", doubled));
 }
 
 TEST(Arena, LaysSegmentsOnMultiplesOfSixteen) {
@@ -199,20 +199,18 @@ TEST(Arena, WorksInDoubles) {
   expect_error([&] { ParameterArena().build({segment(*a)}, DType::bf16, false); }, {"bf16"});
 }
 
-TEST(Arena, SharedParametersFollowTheirOwner) {
-  const auto owner = make(Shape{4}), early = make(Shape{2, 2}), late = make(Shape{4});
-  early->share_with(*owner);
+// A pass over the arena is one over all of its segments, each of which has a version of its own.
+TEST(Arena, SegmentsHaveVersionsOfTheirOwn) {
+  const auto a = make(Shape{2}), b = make(Shape{2});
   ParameterArena arena;
-  arena.build({segment(*owner)}, DType::f32, true);
-  late->share_with(*owner);
-  for (Parameter* user : {early.get(), late.get()}) {
-    EXPECT_TRUE(user->data.same_memory(owner->data));
-    EXPECT_TRUE(user->diff.same_memory(owner->diff));
-  }
-  early->data.host_mut<float>()[3] = 6;
-  EXPECT_EQ(arena.data().at(3), 6);
-  expect_error([&] { ParameterArena().build({segment(*late, "ip2")}, DType::f32, true); },
-               {"'ip2'", "shares"});
+  arena.build({segment(*a), segment(*b)}, DType::f32, false);
+  const uint64_t a_before = a->data.memory()->version(), b_before = b->data.memory()->version();
+  a->data.writing<float>()[0] = 1;
+  EXPECT_NE(a->data.memory()->version(), a_before);
+  EXPECT_EQ(b->data.memory()->version(), b_before);
+  arena.data().writing<float>()[16] = 2;
+  EXPECT_NE(b->data.memory()->version(), b_before);
+  EXPECT_EQ(b->data.at(0), 2);
 }
 
 TEST(Arena, ClearingIsLazyUntilSettled) {

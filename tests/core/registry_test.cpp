@@ -19,8 +19,8 @@ class Nothing : public Layer {
 
 class NoEngine : public Engine {
  public:
-  std::vector<FormatOption> options(Layer&, Blobs, Blobs, std::string&) override { return {}; }
-  void prepare(Layer&, Blobs, Blobs) override {}
+  std::vector<Option> options(Layer&, Blobs, Blobs, std::string&) override { return {}; }
+  void prepare(Layer&, const Option&, Blobs, Blobs) override {}
   void forward(Layer&, Blobs, Blobs) override {}
   void backward(Layer&, Blobs, const std::vector<bool>&, Blobs) override {}
 };
@@ -35,12 +35,17 @@ LayerParameter param_of(const std::string& name, const std::string& type) {
 // The registry lives as long as the process: each test adds types of its own names.
 Registry& registry() { return Registry::instance(); }
 
+std::unique_ptr<Layer> make(const LayerParameter& param, Context& context) {
+  static const RunState run;
+  return registry().make({.param = param, .context = context, .run = run});
+}
+
 TEST(Registry, MakesRegisteredTypes) {
   registry().add<Nothing>("TestNothing");
   EXPECT_TRUE(registry().has("TestNothing"));
   EXPECT_THAT(registry().types(), testing::Contains("TestNothing"));
   Context context;
-  const auto layer = registry().make(param_of("a", "TestNothing"), context);
+  const auto layer = make(param_of("a", "TestNothing"), context);
   EXPECT_EQ(layer->name(), "a");
   EXPECT_EQ(layer->type(), "TestNothing");
 }
@@ -48,14 +53,14 @@ TEST(Registry, MakesRegisteredTypes) {
 TEST(Registry, NamesTheNearestType) {
   registry().add<Nothing>("TestConvoluted");
   Context context;
-  expect_error([&] { registry().make(param_of("c1", "TestConvolutde"), context); },
+  expect_error([&] { make(param_of("c1", "TestConvolutde"), context); },
                {"layer 'c1' (TestConvolutde)", "did you mean 'TestConvoluted'"});
 }
 
 TEST(Registry, FarTypesGetNoSuggestion) {
   Context context;
   try {
-    registry().make(param_of("c1", "Zyzzyva"), context);
+    make(param_of("c1", "Zyzzyva"), context);
     FAIL();
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(), "layer 'c1' (Zyzzyva): there is no layer type 'Zyzzyva'");
@@ -64,7 +69,7 @@ TEST(Registry, FarTypesGetNoSuggestion) {
 
 TEST(Registry, MissingTypeIsAnError) {
   Context context;
-  expect_error([&] { registry().make(param_of("c1", ""), context); }, {"'c1'", "no type"});
+  expect_error([&] { make(param_of("c1", ""), context); }, {"'c1'", "no type"});
 }
 
 TEST(Registry, TypesAreUnique) {
@@ -96,7 +101,7 @@ TEST(Registry, EngineNamesAreUniquePerTypeAndDevice) {
 TEST(Registry, PublishedTypesThatAreNotThereAreNotTakenForOthers) {
   Context context;
   try {
-    registry().make(param_of("up", "Deconvolution"), context);
+    make(param_of("up", "Deconvolution"), context);
     ADD_FAILURE() << "the layer is there: give the test another one";
   } catch (const Error& error) {
     EXPECT_EQ(error.message(), "there is no layer type 'Deconvolution' yet");
@@ -108,7 +113,7 @@ TEST(Registry, KnowsPublishedTypesWithoutARoom) {
   Context context;
   for (const char* type : {"MultiBoxLoss", "MultinomialLogisticLoss", "WindowData"}) {
     if (registry().has(type)) continue;
-    expect_error([&] { registry().make(param_of("a", type), context); }, {type, " yet"});
+    expect_error([&] { make(param_of("a", type), context); }, {type, " yet"});
   }
 }
 

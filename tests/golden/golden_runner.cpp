@@ -61,7 +61,7 @@ void compare_params(const Case& golden, const std::string& kind, Net& net, bool 
       const std::string what = concat(kind, " ", entry->name(), " ", i);
       result.compare(what, parameter.data, entry->blobs(i).data(), tolerance);
       if (gradients && parameter.needs_gradient && entry->blobs(i).diff_size()) {
-        result.compare(what + " gradient", parameter.root().gradient(), entry->blobs(i).diff(),
+        result.compare(what + " gradient", parameter.gradient(), entry->blobs(i).diff(),
                        kGradients);
       }
     }

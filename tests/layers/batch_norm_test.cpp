@@ -281,13 +281,10 @@ const char* const kScale =
     "layer { type: 'Scale' scale_param { filler { type: 'uniform' min: -1 max: 1.5 } } }";
 const char* const kRelu = "layer { type: 'ReLU' }";
 
-/// A layer outside of any run, for absorb().
+/// A layer outside of any run, whose step goes into a tail.
 std::unique_ptr<Layer> loose_layer(const std::string& text, LayerRun& of, DType dtype) {
-  LayerParameter param = net_param(text).layer(0);
-  param.set_name("next");
-  param.set_phase(TRAIN);
-  auto layer = Registry::instance().make(param, of.context());
-  layer->set_dtype(dtype);
+  auto layer = make_loose_layer({.layer = text, .bottoms = {uniform({1})}}, of.context(),
+                                of.state(), {.dtype = dtype});
   Blob top(of.top_blob(0).shape(), dtype);
   Blob* bottoms[] = {&of.top_blob(0)};
   Blob* tops[] = {&top};
@@ -336,8 +333,10 @@ struct Chain {
     const auto last = loose_layer(kRelu, run, options.dtype);
     write(*next->params()[0], scale_values);
     if (next->params().size() > 1) write(*next->params()[1], bias_values);
-    EXPECT_TRUE(run.layer().absorb(*next));
-    EXPECT_TRUE(!relu || run.layer().absorb(*last));
+    Tail tail = {next->as_tail_step().value()};
+    if (relu) tail.push_back(last->as_tail_step().value());
+    EXPECT_TRUE(run.layer().accepts(tail));
+    run.set_tail(tail);
     run.reshape(norm.bottoms);
     EXPECT_EQ(run.layer().engine_name(), options.engine);
     EXPECT_FALSE(run.layer().backward_reads().top_data);
@@ -392,25 +391,26 @@ TEST(BatchNorm, AbsorbsScaleAndReLU) {
 
 TEST(BatchNorm, AbsorbsReLUAlone) {
   for (LayerCase c : {drawn(""), stored("")}) {
-    c.absorb = kRelu;
+    c.tail = {kRelu};
     EXPECT_THAT(check_engines(c), kEveryFormat);
   }
 }
 
 TEST(BatchNorm, WhatItDoesNotAbsorb) {
-  auto absorbs = [](const std::string& text, const std::string& settings = "") {
+  auto accepts = [](const std::string& text, const std::string& settings = "") {
     LayerRun run(drawn(settings));
-    return run.layer().absorb(*loose_layer(text, run, DType::f32));
+    const auto step = loose_layer(text, run, DType::f32)->as_tail_step();
+    return step && run.layer().accepts({*step});
   };
-  EXPECT_TRUE(absorbs(kScale));
-  EXPECT_TRUE(absorbs(kRelu));
-  EXPECT_FALSE(absorbs("layer { type: 'Scale' scale_param { axis: 2 } }"));
-  EXPECT_FALSE(absorbs("layer { type: 'Scale' scale_param { num_axes: 0 } }"));
-  EXPECT_FALSE(absorbs("layer { type: 'ReLU' relu_param { negative_slope: 0.1 } }"));
-  EXPECT_FALSE(absorbs("layer { type: 'Sigmoid' }"));
-  EXPECT_FALSE(absorbs(kScale, "scale_bias: true"));
-  EXPECT_FALSE(absorbs(kScale, "relu: true"));
-  EXPECT_FALSE(absorbs(kRelu, "relu: true"));
+  EXPECT_TRUE(accepts(kScale));
+  EXPECT_TRUE(accepts(kRelu));
+  EXPECT_FALSE(accepts("layer { type: 'Scale' scale_param { axis: 2 } }"));
+  EXPECT_FALSE(accepts("layer { type: 'Scale' scale_param { num_axes: 0 } }"));
+  EXPECT_FALSE(accepts("layer { type: 'ReLU' relu_param { negative_slope: 0.1 } }"));
+  EXPECT_FALSE(accepts("layer { type: 'Sigmoid' }"));
+  EXPECT_FALSE(accepts(kScale, "scale_bias: true"));
+  EXPECT_FALSE(accepts(kScale, "relu: true"));
+  EXPECT_FALSE(accepts(kRelu, "relu: true"));
 }
 
 std::string block_of_resnet() {

@@ -64,7 +64,7 @@ TEST(ConvolutionReLU, TakesMemoryOnlyWhereADiffIsKept) {
   const LayerCase c{.layer = R"(layer { type: "Convolution" convolution_param {
                                 num_output: 16 kernel_size: 3 weight_filler { type: "msra" } } })",
                     .bottoms = {uniform({2, 16, 6, 6})},
-                    .absorb = "layer { type: 'ReLU' }"};
+                    .tail = {"layer { type: 'ReLU' }"}};
   size_t bytes[2];
   for (const bool keeps : {false, true}) {
     LayerRun run(c, {.engine = "tuned", .option = 0, .keeps_top_diffs = keeps});

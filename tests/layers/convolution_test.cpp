@@ -214,10 +214,10 @@ TEST(ConvolutionLayer, SharesWeightsAmongBottoms) {
   check_engines(c, kF32, refusing(c, true));
 }
 
-TEST(ConvolutionLayer, AbsorbsReLU) {
+TEST(ConvolutionLayer, AppliesAReLUBehindIt) {
   for (const char* slope : {"0", "0.25"}) {
     LayerCase c = make("num_output: 20 kernel_size: 3", {2, 12, 8, 7});
-    c.absorb = concat("layer { type: \"ReLU\" relu_param { negative_slope: ", slope, " } }");
+    c.tail = {concat("layer { type: \"ReLU\" relu_param { negative_slope: ", slope, " } }")};
     check_engines(c, kF32, refusing(c, true));
   }
 }
@@ -226,7 +226,7 @@ TEST(ConvolutionLayer, AppliesReLUWhenItsMessageSaysSo) {
   const LayerCase c =
       make("num_output: 4 kernel_size: 3 relu: true negative_slope: 0.5", {2, 3, 5, 5});
   LayerCase plain = make("num_output: 4 kernel_size: 3", {2, 3, 5, 5});
-  plain.absorb = "layer { type: \"ReLU\" relu_param { negative_slope: 0.5 } }";
+  plain.tail = {"layer { type: \"ReLU\" relu_param { negative_slope: 0.5 } }"};
   LayerRun run(c), expected(plain, {.fuse = false});
   run.forward();
   expected.forward();
@@ -234,20 +234,20 @@ TEST(ConvolutionLayer, AppliesReLUWhenItsMessageSaysSo) {
   check_gradients(c, {.step = 1e-7, .tolerance = 1e-5});
 }
 
-TEST(ConvolutionLayer, AbsorbsOnlyWhatItCanUndo) {
+TEST(ConvolutionLayer, AcceptsOnlyWhatItCanUndo) {
   LayerRun run(make("num_output: 4 kernel_size: 3", {1, 2, 4, 4}));
-  const Input input = uniform({1, 4, 2, 2});
-  const auto absorbs = [&](const char* text) {
-    LayerCase next{.layer = text, .bottoms = {input}};
-    LayerRun other(next);
-    return run.layer().absorb(other.layer());
+  const auto activation = [](Activation::Kind kind, float alpha) {
+    return TailStep{.activation = {kind, alpha}};
   };
-  EXPECT_FALSE(absorbs("layer { type: \"Sigmoid\" }"));
-  EXPECT_FALSE(absorbs("layer { type: \"ReLU\" relu_param { negative_slope: -1 } }"));
+  const TailStep relu = activation(Activation::Kind::relu, 0);
+  EXPECT_FALSE(run.layer().accepts({activation(Activation::Kind::sigmoid, 0)}));
+  EXPECT_FALSE(run.layer().accepts({activation(Activation::Kind::relu, -1)}));
+  EXPECT_TRUE(run.layer().accepts({relu}));
+  EXPECT_FALSE(run.layer().accepts({relu, relu})) << "one activation is all it has room for";
   EXPECT_FALSE(run.layer().backward_reads().top_data);
-  EXPECT_TRUE(absorbs("layer { type: \"ReLU\" }"));
-  EXPECT_TRUE(run.layer().backward_reads().top_data);
-  EXPECT_FALSE(absorbs("layer { type: \"ReLU\" }")) << "one activation is all it has room for";
+  LayerCase with_relu = make("num_output: 4 kernel_size: 3", {1, 2, 4, 4});
+  with_relu.tail = {"layer { type: 'ReLU' }"};
+  EXPECT_TRUE(LayerRun(with_relu).layer().backward_reads().top_data);
 }
 
 class ConvolutionByEngine : public ::testing::TestWithParam<std::string> {};
@@ -357,7 +357,8 @@ TEST(ConvolutionLayer, CountsItsOperations) {
   const double sums = 2 * 6 * 3 * 4, products = sums * 2 * (4 / 2) * 9;
   EXPECT_EQ(flops().forward, products + sums);
   EXPECT_EQ(flops().backward, 2 * products + sums);
-  run.layer().set_propagates({false});
+  run.layer().options({.bottom_diffs = {false}}, std::array{&run.bottom_blob(0)},
+                      std::array{&run.top_blob(0)});
   EXPECT_EQ(flops().backward, products + sums) << "the diff of an image is not computed";
 }
 
@@ -366,9 +367,9 @@ TEST(ConvolutionLayer, TakesWhatWasDecided) {
   if (simd_level() < SimdLevel::avx2) GTEST_SKIP() << "needs AVX2: two libraries to choose of";
   const Input input = uniform({1, 16, 6, 6});
   LayerCase c = make("num_output: 16 kernel_size: 3", input.shape);
-  const std::vector<FormatOption> options = LayerRun(c, {.engine = "tuned"}).options();
-  const auto blocked = std::find_if(options.begin(), options.end(), [](const FormatOption& option) {
-    return block_of(option.bottom) > 1 && block_of(option.top) > 1;
+  const std::vector<Option> options = LayerRun(c, {.engine = "tuned"}).options();
+  const auto blocked = std::find_if(options.begin(), options.end(), [](const Option& option) {
+    return block_of(option.bottoms[0].format) > 1 && block_of(option.tops[0].format) > 1;
   });
   ASSERT_NE(blocked, options.end());
   LayerRun run(c, {.engine = "tuned", .option = static_cast<int>(blocked - options.begin())});

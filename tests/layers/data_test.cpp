@@ -30,8 +30,9 @@ class Source {
     param.set_name("the_data");
     param.set_type("Data");
     param.set_phase(phase == Phase::train ? TRAIN : TEST);
-    layer_ = std::make_unique<DataLayer>(param, context_);
-    layer_->set_dtype(dtype);
+    state_.seed = context_.seed();
+    layer_ = std::make_unique<DataLayer>(LayerInit{
+        .param = param, .context = context_, .run = state_, .phase = phase, .dtype = dtype});
     for (int i = 0; i < tops; ++i) {
       blobs_.push_back(std::make_unique<Blob>(Shape{0}, dtype));
       tops_.push_back(blobs_.back().get());
@@ -42,6 +43,7 @@ class Source {
 
   DataLayer& layer() { return *layer_; }
   Context& context() { return context_; }
+  RunState& state() { return state_; }
   const Tensor& data() const { return tops_[0]->data; }
   const Tensor& label() const { return tops_[1]->data; }
 
@@ -68,6 +70,7 @@ class Source {
 
  private:
   Context context_;
+  RunState state_;
   std::unique_ptr<DataLayer> layer_;
   std::vector<std::unique_ptr<Blob>> blobs_;
   std::vector<Blob*> tops_;
@@ -220,13 +223,13 @@ TEST_F(DataLayerTest, ResumesAtItsCursorWithAnyNumberOfThreads) {
   }
 }
 
-TEST_F(DataLayerTest, SetCursorTakesTheSeedThatTheContextHasThen) {
+TEST_F(DataLayerTest, SetCursorTakesTheSeedThatTheRunHasThen) {
   const std::string settings = data_param(database(50) + "batch_size: 10 shuffle: true");
   Source one(settings, {.seed = 5});
   const auto expected = one.labels(3);
   Source other(settings, {.seed = 6});
   other.labels(1);
-  other.context().set_seed(5);
+  other.state().seed = 5;
   other.layer().set_cursor({});
   EXPECT_EQ(other.labels(3), expected);
 }

@@ -23,8 +23,8 @@ LayerCase ones(const Shape& shape, const std::string& layer = kDropout) {
 }
 
 std::vector<double> forward_at(LayerRun& run, uint64_t iteration, uint64_t pass = 0) {
-  run.context().set_iteration(iteration);
-  run.context().set_pass(pass);
+  run.state().iteration = iteration;
+  run.state().pass = pass;
   run.forward();
   return run.top(0);
 }
@@ -57,7 +57,7 @@ TEST(Dropout, NeighboursAreIndependent) {
 TEST(Dropout, BackwardUsesTheMaskOfForward) {
   LayerRun run(ones({3, 37}));
   const std::vector<double> y = forward_at(run, 5, 1);
-  run.context().set_iteration(6);  // what comes next does not matter
+  run.state().iteration = 6;  // what comes next does not matter
   run.set_top_diff(0, std::vector<double>(y.size(), 1.0));
   run.backward();
   EXPECT_EQ(run.bottom_diff(0), y);

@@ -101,17 +101,17 @@ TEST(Eltwise, AbsorbsReLU) {
   LayerCase c = three("coeff: 1 coeff: -0.5 coeff: 2", {2, 19, 30, 7});
   for (const char* relu : {R"(layer { type: "ReLU" })",
                            R"(layer { type: "ReLU" relu_param { negative_slope: 0.3 } })"}) {
-    c.absorb = relu;
+    c.tail = {relu};
     check_engines(c);
   }
   for (const char* other : {R"(layer { type: "Sigmoid" })",
                             R"(layer { type: "ReLU" relu_param { negative_slope: -1 } })"}) {
-    c.absorb = other;
-    expect_error([&] { LayerRun run(c); }, {"does not absorb"});
+    c.tail = {other};
+    expect_error([&] { LayerRun run(c); }, {"does not accept"});
   }
   LayerCase maximum = three("operation: MAX");
-  maximum.absorb = R"(layer { type: "ReLU" })";
-  expect_error([&] { LayerRun run(maximum); }, {"does not absorb"});
+  maximum.tail = {R"(layer { type: "ReLU" })"};
+  expect_error([&] { LayerRun run(maximum); }, {"does not accept"});
 }
 
 TEST(Eltwise, EveryFormat) {

@@ -115,18 +115,18 @@ TEST(InnerProduct, AbsorbsReLU) {
     for (const char* settings : {"num_output: 150", "num_output: 150 bias_term: false"}) {
       for (int64_t rows : {1, 9}) {
         LayerCase c = random_case({rows, 20}, settings);
-        c.absorb = concat("layer { type: 'ReLU' ", relu, " }");
+        c.tail = {concat("layer { type: 'ReLU' ", relu, " }")};
         check_engines(c);
       }
     }
   }
   LayerCase c = random_case({3, 4}, "num_output: 5");
-  c.absorb = R"(layer { type: "ReLU" relu_param { negative_slope: 0.25 } })";
+  c.tail = {R"(layer { type: "ReLU" relu_param { negative_slope: 0.25 } })"};
   check_gradients(c);
   for (const char* other : {R"(layer { type: "TanH" })",
                             R"(layer { type: "ReLU" relu_param { negative_slope: -1 } })"}) {
-    c.absorb = other;
-    expect_error([&] { LayerRun run(c); }, {"does not absorb"});
+    c.tail = {other};
+    expect_error([&] { LayerRun run(c); }, {"does not accept"});
   }
 }
 
@@ -136,7 +136,7 @@ TEST(InnerProduct, NativeEngineCountsTheMemoryOfTheReLU) {
     return LayerRun(c, options).layer().engine()->extra_bytes();
   };
   const size_t plain = bytes({.engine = "native"});
-  c.absorb = "layer { type: 'ReLU' }";
+  c.tail = {"layer { type: 'ReLU' }"};
   EXPECT_EQ(bytes({.engine = "native"}) - plain, 3u * 150 * sizeof(float));
   EXPECT_EQ(bytes({.engine = "native", .trains = false}), plain);
 }

@@ -168,14 +168,15 @@ TEST(Pooling, MaximumAbsorbsReLU) {
                              "kernel_size: 3 stride: 1", "kernel_size: 16 stride: 3"}) {
     // Most maxima are negative where windows are small; 16x16 cells do not fit a byte.
     LayerCase c{.layer = pooling(window), .bottoms = {uniform({2, 11, 17, 19}, -1, 0.2)}};
-    c.absorb = "layer { type: 'ReLU' }";
+    c.tail = {"layer { type: 'ReLU' }"};
     EXPECT_THAT(check_engines(c), testing::SizeIs(5)) << window;
     check_gradients(
-        {.layer = c.layer, .bottoms = {uniform({1, 2, 17, 19}, -1, 0.2)}, .absorb = c.absorb});
+        {.layer = c.layer, .bottoms = {uniform({1, 2, 17, 19}, -1, 0.2)}, .tail = c.tail});
   }
   LayerRun run({.layer = pooling("pool: AVE kernel_size: 2"), .bottoms = {uniform({1, 1, 2, 2})}});
-  LayerRun relu({.layer = "layer { type: 'ReLU' }", .bottoms = {uniform({1, 1, 1, 1})}});
-  EXPECT_FALSE(run.layer().absorb(relu.layer())) << "a mean does not commute, nor is it masked";
+  const TailStep relu{.activation = {Activation::Kind::relu}};
+  EXPECT_FALSE(run.layer().accepts({relu})) << "a mean does not commute, nor is it masked";
+  EXPECT_FALSE(run.layer().commutes_with(relu));
 }
 
 TEST(Pooling, MaximumDoesNotHideNaN) {
@@ -241,7 +242,7 @@ TEST(Pooling, StochasticDrawsDependOnSeedAndIteration) {
   const auto first = run.top(0);
   run.forward();
   EXPECT_EQ(run.top(0), first);
-  run.context().set_iteration(1);
+  run.state().iteration = 1;
   run.forward();
   EXPECT_NE(run.top(0), first);
   LayerCase other = pairs(Phase::train);

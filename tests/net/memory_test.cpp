@@ -143,9 +143,10 @@ class ReverseLayer : public Layer {
   }
 
  protected:
-  std::vector<FormatOption> reference_options(Blobs bottom, Blobs) const override {
+  std::vector<Option> reference_options(Blobs bottom, Blobs top) const override {
     const bool blocked = bottom[0]->shape()[2] > 4;
-    return {{Format::contiguous, blocked ? Format::blocked8 : Format::contiguous}};
+    return {uniform_option(bottom, top, dtype(), Format::contiguous,
+                           blocked ? Format::blocked8 : Format::contiguous)};
   }
 };
 

@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "crema/solver.hpp"
 #include "model/binary_format.hpp"
@@ -98,13 +99,14 @@ TEST_F(SnapshotTest, SolversOfOneContextDoNotDisturbEachOther) {
   Context context;
   Solver first(param, context);
   watch(first, tested);
-  context.set_seed(99);
-  first.step(3);
   SolverParameter other = param;
   other.set_random_seed(4);
   Solver second(other, context);
-  second.step(2);
-  first.step(3);
+  first.step(2);
+  // In two threads at once.
+  std::thread aside([&] { second.step(6); });
+  first.step(4);
+  aside.join();
   EXPECT_EQ(params_of(first.net()), params_of(alone.net()));
   EXPECT_EQ(tested, tested_alone);
 }

@@ -81,9 +81,19 @@ void expect_zero_padding(const Tensor& tensor, const std::string& what) {
   });
 }
 
-std::string name_of(const FormatOption& option) {
-  const std::string bottom(to_string(option.bottom)), top(to_string(option.top));
+std::string name_of(const Option& option) {
+  const auto name = [](const std::vector<Layout>& layouts) {
+    return layouts.empty() ? std::string("contiguous") : to_string(layouts[0]);
+  };
+  const std::string top = name(option.tops);
+  const std::string bottom = option.bottoms.empty() ? top : name(option.bottoms);
   return bottom == top ? bottom : concat(bottom, "->", top);
+}
+
+bool is_contiguous(const Option& option) {
+  const auto plain = [](const Layout& layout) { return layout.format == Format::contiguous; };
+  return std::all_of(option.bottoms.begin(), option.bottoms.end(), plain) &&
+         std::all_of(option.tops.begin(), option.tops.end(), plain);
 }
 
 }  // namespace
@@ -102,35 +112,55 @@ LayerRun::LayerRun(const LayerCase& layer_case, const RunOptions& options)
   context.device.type = options.device;
   context.engine = options.engine;
   context.seed = layer_case.seed;
+  state_.seed = layer_case.seed;
   context_ = std::make_unique<Context>(std::move(context));
   make_layer(layer_case);
   take_inputs(layer_case.bottoms);
   layer_->setup(bottoms_, tops_);
   make_params(layer_case);
   layer_->reshape(bottoms_, tops_);
-  if (!layer_case.absorb.empty()) {
-    next_case_ = {.layer = layer_case.absorb,
-                  .bottoms = {uniform(tops_[0]->shape())},
-                  .phase = layer_case.phase,
-                  .seed = layer_case.seed};
-    if (options.fuse) {
-      absorbed_ = Registry::instance().make(parse(next_case_), *context_);
-      require(layer_->absorb(*absorbed_), "the layer does not absorb ", layer_case.absorb);
-    } else {
-      next_ = std::make_unique<LayerRun>(next_case_, RunOptions{.dtype = options.dtype});
-    }
-  }
+  make_tail(layer_case);
   shape_and_prepare();
 }
 
 LayerRun::~LayerRun() = default;
 
+std::unique_ptr<Layer> make_loose_layer(const LayerCase& layer_case, Context& context,
+                                        const RunState& state, const RunOptions& options) {
+  return Registry::instance().make({.param = parse(layer_case),
+                                    .context = context,
+                                    .run = state,
+                                    .phase = layer_case.phase,
+                                    .dtype = options.dtype,
+                                    .trains = options.trains});
+}
+
+void LayerRun::make_tail(const LayerCase& layer_case) {
+  if (layer_case.tail.empty()) return;
+  LayerCase next{.layer = layer_case.tail[0],
+                 .bottoms = {uniform(tops_[0]->shape())},
+                 .phase = layer_case.phase,
+                 .tail = {layer_case.tail.begin() + 1, layer_case.tail.end()},
+                 .seed = layer_case.seed};
+  if (!run_.fuse) {
+    next_ = std::make_unique<LayerRun>(next, RunOptions{.dtype = run_.dtype, .fuse = false});
+    return;
+  }
+  next.tail.clear();
+  for (const std::string& text : layer_case.tail) {
+    next.layer = text;
+    fused_.push_back(std::make_unique<LayerRun>(next, RunOptions{.dtype = run_.dtype}));
+    const auto step = fused_.back()->layer().as_tail_step();
+    require(step.has_value(), "is no tail step: ", text);
+    wanted_.tail.push_back(*step);
+  }
+  require(layer_->accepts(wanted_.tail), "the layer does not accept this tail: ",
+          layer_case.tail.back());
+}
+
 void LayerRun::make_layer(const LayerCase& layer_case) {
   const LayerParameter param = parse(layer_case);
-  layer_ = Registry::instance().make(param, *context_);
-  layer_->set_dtype(run_.dtype);
-  layer_->set_trains(run_.trains);
-  layer_->set_keeps_top_diffs(run_.keeps_top_diffs);
+  layer_ = make_loose_layer(layer_case, *context_, state_, run_);
   for (const std::string& name : param.bottom()) {
     bottoms_.push_back(bottom_store_.emplace_back(std::make_unique<Blob>(name)).get());
   }
@@ -181,22 +211,24 @@ void LayerRun::reshape(const std::vector<Input>& inputs) {
 }
 
 void LayerRun::shape_and_prepare() {
-  options_ = layer_->options(bottoms_, tops_);
+  wanted_.top_diffs_stay = run_.keeps_top_diffs;
+  options_ = layer_->options(wanted_, bottoms_, tops_);
   require(!options_.empty() && run_.option < int(options_.size()), "option ", run_.option, " of ",
           options_.size());
   chosen_ = std::max(run_.option, 0);
   for (int i = 0; run_.option < 0 && i < int(options_.size()); ++i) {
-    if (options_[i].bottom == Format::contiguous && options_[i].top == Format::contiguous) {
+    if (is_contiguous(options_[i])) {
       chosen_ = i;
       break;
     }
   }
-  const auto lay_out = [&](Blob& blob, Format format) {
-    if (blob.shape().rank() < 3) format = Format::contiguous;
-    for (Tensor* tensor : {&blob.data, &blob.diff}) tensor->set_layout(run_.dtype, format);
+  const auto lay_out = [](Blob& blob, const Layout& layout) {
+    for (Tensor* tensor : {&blob.data, &blob.diff}) {
+      tensor->set_layout(layout.dtype, layout.format);
+    }
   };
-  for (Blob* blob : bottoms_) lay_out(*blob, option().bottom);
-  for (Blob* blob : tops_) lay_out(*blob, option().top);
+  for (size_t i = 0; i < bottoms_.size(); ++i) lay_out(*bottoms_[i], option().bottoms[i]);
+  for (size_t i = 0; i < tops_.size(); ++i) lay_out(*tops_[i], option().tops[i]);
   if (run_.in_place) share_memory();
   layer_->prepare(option(), bottoms_, tops_);
   draw_top_diffs();
@@ -229,11 +261,13 @@ void LayerRun::draw_top_diffs() {
 
 void LayerRun::poison_forward() {
   const BackwardReads reads = layer_->backward_reads();
-  if (!reads.bottom_data && !(run_.in_place && reads.top_data)) {
-    for (Blob* blob : bottoms_) poison(blob->data);
+  for (size_t i = 0; i < bottoms_.size(); ++i) {
+    const bool shared = run_.in_place && i == 0 && reads.top_data[0];
+    if (!reads.bottom_data[i] && !shared) poison(bottoms_[i]->data);
   }
-  if (!reads.top_data && !(run_.in_place && reads.bottom_data)) {
-    for (Blob* blob : tops_) poison(blob->data);
+  for (size_t i = 0; i < tops_.size(); ++i) {
+    const bool shared = run_.in_place && i == 0 && reads.bottom_data[0];
+    if (!reads.top_data[i] && !shared) poison(tops_[i]->data);
   }
 }
 
@@ -434,7 +468,7 @@ bool may_run_in_place(LayerRun& run) {
   const InPlace in_place = run.layer().in_place();
   const Tensor &bottom = run.bottom_blob(0).data, &top = run.top_blob(0).data;
   if (in_place == InPlace::never || bottom.bytes() != top.bytes()) return false;
-  return in_place == InPlace::alias || !run.layer().backward_reads().bottom_data;
+  return in_place == InPlace::alias || !run.layer().backward_reads().bottom_data[0];
 }
 
 /// Runs one engine in all its formats, whose names it returns.

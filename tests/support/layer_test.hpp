@@ -49,8 +49,8 @@ struct LayerCase {
   Phase phase = Phase::train;
   /// Values of the parameters in order; those missing or empty come from their fillers.
   std::vector<std::vector<double>> params = {};
-  /// `layer { ... }` that Layer::absorb is to take over; "" for none.
-  std::string absorb = {};
+  /// Layers `layer { ... }` that become steps of this one's tail, in order.
+  std::vector<std::string> tail = {};
   uint64_t seed = 1701;
 };
 
@@ -64,12 +64,16 @@ struct RunOptions {
   int option = -1;
   /// Top 0 in the memory of bottom 0, and bottom 0's diff in that of top 0's.
   bool in_place = false;
-  /// Off: `absorb` is run as a layer of its own behind this one.
+  /// Off: the tail runs as layers of its own behind this one.
   bool fuse = true;
   bool trains = true;
   /// Off: backward may change the tops' diffs.
   bool keeps_top_diffs = true;
 };
+
+/// The layer of a case, outside of any run.
+std::unique_ptr<Layer> make_loose_layer(const LayerCase& layer_case, Context& context,
+                                        const RunState& state, const RunOptions& options = {});
 
 /// A layer with its blobs and parameters.
 class LayerRun {
@@ -79,15 +83,19 @@ class LayerRun {
 
   Layer& layer() { return *layer_; }
   Context& context() { return *context_; }
+  /// What random numbers are drawn by.
+  RunState& state() { return state_; }
   /// What the layer offered, and which of them it runs.
-  const std::vector<FormatOption>& options() const { return options_; }
-  const FormatOption& option() const { return options_[chosen_]; }
+  const std::vector<Option>& options() const { return options_; }
+  const Option& option() const { return options_[chosen_]; }
   Blob& bottom_blob(int i) { return *bottoms_[i]; }
   Blob& top_blob(int i) { return *tops_[i]; }
   int num_bottoms() const { return static_cast<int>(bottoms_.size()); }
   int num_tops() const { return static_cast<int>(tops_.size()); }
   int num_params() const { return static_cast<int>(layer_->params().size()); }
 
+  /// What the layer applies to its top from the next reshape() on.
+  void set_tail(Tail tail) { wanted_.tail = std::move(tail); }
   /// Gives the bottoms other shapes and values, as a net does between two batches.
   void reshape(const std::vector<Input>& inputs);
   /// Writes bottoms and parameters anew, then runs.
@@ -114,6 +122,7 @@ class LayerRun {
 
  private:
   void make_layer(const LayerCase& layer_case);
+  void make_tail(const LayerCase& layer_case);
   void make_params(const LayerCase& layer_case);
   void take_inputs(const std::vector<Input>& inputs);
   void shape_and_prepare();
@@ -123,16 +132,17 @@ class LayerRun {
 
   RunOptions run_;
   uint64_t seed_;
+  RunState state_;
   std::unique_ptr<Context> context_;
   std::unique_ptr<Layer> layer_;
+  Wanted wanted_;
   std::vector<std::unique_ptr<Blob>> bottom_store_, top_store_;
   std::vector<Blob*> bottoms_, tops_;
   ParameterArena arena_;
-  std::vector<FormatOption> options_;
+  std::vector<Option> options_;
   int chosen_ = 0;
   std::vector<std::vector<double>> bottom_values_, param_values_, top_values_, top_diffs_;
-  std::unique_ptr<Layer> absorbed_;  // a part of layer_ by now
-  LayerCase next_case_;              // of next_, when it is not fused
+  std::vector<std::unique_ptr<LayerRun>> fused_;  // layers whose steps are in layer_'s tail
   std::unique_ptr<LayerRun> next_;
 };
 

@@ -35,7 +35,8 @@ bool cpu_update(const UpdateRuns& runs, const Rule& rule, const UpdateSettings& 
   return dispatch_float(parameters.dtype(), [&](auto zero) {
     using T = decltype(zero);
     const T* g = gradients.host<T>();
-    T* w = parameters.host_mut<T>();
+    const Writing<T> writing = parameters.writing<T>();
+    T* const w = writing;
     return with_histories<Rule>(
         [&](size_t number) { return histories[number].host_mut<T>(); },
         [&](auto*... history) {

@@ -145,11 +145,15 @@ void cuda_channel_sums(CudaBackend& backend, const CudaChannels& layout, const T
 
 /// What engines of one kernel offer: {contiguous}, and channels_last where the layer is indifferent
 /// to the order of elements.
-inline std::vector<FormatOption> cuda_options(const Blobs& bottom, bool any_order) {
-  std::vector<FormatOption> options = {FormatOption{}};
+inline std::vector<Option> cuda_options(const Layer& layer, Blobs bottom, Blobs top,
+                                        bool any_order) {
+  std::vector<Option> options = {uniform_option(bottom, top, layer.dtype())};
   const bool has_order = std::any_of(bottom.begin(), bottom.end(),
                                      [](const Blob* blob) { return blob->shape().rank() >= 3; });
-  if (any_order && has_order) options.push_back({Format::channels_last, Format::channels_last});
+  if (any_order && has_order) {
+    options.push_back(uniform_option(bottom, top, layer.dtype(), Format::channels_last,
+                                     Format::channels_last));
+  }
   return options;
 }
 

@@ -34,11 +34,11 @@ class PointwiseCuda : public Engine {
   using Math = typename L::Math;
 
  public:
-  std::vector<FormatOption> options(Layer&, Blobs bottom, Blobs, std::string&) override {
-    return cuda_options(bottom, true);
+  std::vector<Option> options(Layer& layer, Blobs bottom, Blobs top, std::string&) override {
+    return cuda_options(layer, bottom, top, true);
   }
 
-  void prepare(Layer&, Blobs, Blobs) override {}
+  void prepare(Layer&, const Option&, Blobs, Blobs) override {}
 
   void forward(Layer& layer, Blobs bottom, Blobs top) override {
     CudaBackend& backend = cuda(layer.context());

@@ -48,7 +48,7 @@ std::optional<ActivationEngine::Operations> ActivationEngine::make(int64_t eleme
   });
 }
 
-std::vector<FormatOption> ActivationEngine::options(Layer& layer, Blobs bottom, Blobs,
+std::vector<Option> ActivationEngine::options(Layer& layer, Blobs bottom, Blobs top,
                                                     std::string& why) {
   const Shape& shape = bottom[0]->shape();
   if (layer.dtype() != DType::f32) {
@@ -60,10 +60,10 @@ std::vector<FormatOption> ActivationEngine::options(Layer& layer, Blobs bottom, 
     return {};
   }
   if (!make(shape.count(), why)) return {};
-  return same_format_options(shape, kind_ != Activation::Kind::sigmoid);
+  return same_format_options(bottom, top, DType::f32, kind_ != Activation::Kind::sigmoid);
 }
 
-void ActivationEngine::prepare(Layer&, Blobs bottom, Blobs) {
+void ActivationEngine::prepare(Layer&, const Option&, Blobs bottom, Blobs) {
   std::string why;
   std::optional<Operations> made = make(bottom[0]->data.storage(), why);
   require(made.has_value(), "oneDNN refuses: ", why);

@@ -12,9 +12,9 @@ class ActivationEngine : public Engine {
   /// sigmoid or tanh.
   explicit ActivationEngine(Activation::Kind kind) : kind_(kind) {}
 
-  std::vector<FormatOption> options(Layer& layer, Blobs bottom, Blobs top,
+  std::vector<Option> options(Layer& layer, Blobs bottom, Blobs top,
                                     std::string& why) override;
-  void prepare(Layer& layer, Blobs bottom, Blobs top) override;
+  void prepare(Layer& layer, const Option&, Blobs bottom, Blobs top) override;
   void forward(Layer& layer, Blobs bottom, Blobs top) override;
   void backward(Layer& layer, Blobs top, const std::vector<bool>& propagate, Blobs bottom) override;
   std::string detail() const override { return forward_.implementation(); }

@@ -1,0 +1,443 @@
+// Chooses the layout (element type and memory format) of every tensor, and puts conversions where
+// neighbours disagree.
+//
+// What the caller may look at is contiguous and of the net's own type; so are the values that a layer
+// must not round. Other activations have the net's activation type, and whatever format the layer
+// that makes them takes.
+//
+// Each layer offers options: layouts of all bottoms and tops, and seconds. Layers whose work depends
+// on the format (convolutions) are free choices; the others go along with their bottoms wherever they
+// can. The cost of an assignment is the measured seconds of the free ones plus the memory traffic of
+// the conversions; it is lowered by changing one free layer at a time, from the best of the uniform
+// assignments. That is not always the optimum, but nets are chains of runs: a change of a run's first
+// layer moves all that follow it up to the next free one.
+#include <algorithm>
+#include <limits>
+#include <sstream>
+
+#include "backend/tuner.hpp"
+#include "crema/random.hpp"
+#include "crema/registry.hpp"
+#include "net/conversion.hpp"
+#include "net/plan.hpp"
+#include "proto/layer.pb.h"
+
+namespace crema {
+namespace {
+
+/// Bytes a second that a conversion moves, read plus written; only its order of magnitude matters.
+constexpr double kConversionRate = 12e9;
+
+struct Choices {
+  IdVector<NodeId, std::vector<Option>> options;  // empty when not scheduled
+  std::vector<NodeId> free;                       // nodes that are free choices
+};
+
+/// What the value's type has to be, and its format where that is fixed too.
+struct Demand {
+  DType dtype = DType::f32;
+  bool contiguous = false;
+};
+
+Demand demand_of(const Plan& plan, const Value& value) {
+  if (plan.shows(value)) return {plan.options.dtype, true};
+  const Node& producer = plan.node(value.producer);
+  const auto top = std::find_if(producer.tops.begin(), producer.tops.end(),
+                                [&](ValueId id) { return &plan.value(id) == &value; });
+  bool exact = producer.layer->is_exact_top(static_cast<int>(top - producer.tops.begin()));
+  for (const Use& use : value.uses) {
+    exact = exact || plan.node(use.node).layer->is_exact_bottom(static_cast<int>(use.bottom));
+  }
+  return {exact ? plan.options.dtype : plan.activations, false};
+}
+
+/// The layout that a value of that demand has when its layer makes `made`.
+Layout settle(const Demand& demand, const Layout& made) {
+  return {demand.dtype, demand.contiguous ? Format::contiguous : made.format};
+}
+
+bool same(const Layout& a, const Layout& b) { return a.dtype == b.dtype && a.format == b.format; }
+
+bool same_layouts(const std::vector<Layout>& a, const std::vector<Layout>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), same);
+}
+
+class Chooser {
+ public:
+  explicit Chooser(Plan& plan) : plan_(plan) {
+    for (const ValueId id : plan.graph_values()) {
+      demands_.push_back(demand_of(plan, plan.value(id)));
+    }
+    collect();
+  }
+
+  const Choices& choices() const { return choices_; }
+  const Demand& demand(ValueId id) const { return demands_[id]; }
+
+  /// An option for every layer: as remembered, or else by search.
+  IdVector<NodeId, int> pick() {
+    const std::string net = choices_.free.empty() ? "" : decision_key();
+    IdVector<NodeId, int> picked = remembered(net);
+    if (picked.size() != 0) return picked;
+    picked = search();
+    for (const NodeId id : choices_.free) {
+      plan_.context->tuner().decide(
+          decision_key(net, id),
+          describe(choices_.options[id][static_cast<size_t>(picked[id])]));
+    }
+    return picked;
+  }
+
+ private:
+  double conversion_seconds(const Value& value, const Layout& from, const Layout& to) const {
+    const double bytes = static_cast<double>(value.blob.data.count()) *
+                         static_cast<double>(size_of(from.dtype) + size_of(to.dtype));
+    return bytes * (plan_.trains ? 2 : 1) / kConversionRate;
+  }
+
+  /// Fills `picked` (an option index a node) and returns the seconds of the whole assignment.
+  /// forced[n] >= 0 fixes the option of a free node.
+  double evaluate(const IdVector<NodeId, int>& forced, IdVector<NodeId, int>& picked) const {
+    IdVector<ValueId, Layout> layouts(plan_.value_count, Layout{});
+    // A value converted once to a layout serves every reader that wants it so.
+    IdVector<ValueId, std::vector<Layout>> converted(plan_.value_count, {});
+    double total = 0;
+    for (const NodeId id : plan_.layer_nodes()) {
+      const auto& options = choices_.options[id];
+      if (options.empty()) continue;
+      const Node& node = plan_.node(id);
+      const auto is_there = [&](ValueId bottom, const Layout& wanted) {
+        const auto& made = converted[bottom];
+        return same(layouts[bottom], wanted) ||
+               std::any_of(made.begin(), made.end(), [&](const Layout& l) { return same(l, wanted); });
+      };
+      const auto seconds_of = [&](const Option& option) {
+        double seconds = option.seconds;
+        for (size_t i = 0; i < node.bottoms.size(); ++i) {
+          if (is_there(node.bottoms[i], option.bottoms[i])) continue;
+          seconds += conversion_seconds(plan_.value(node.bottoms[i]), layouts[node.bottoms[i]],
+                                        option.bottoms[i]);
+        }
+        for (size_t t = 0; t < node.tops.size(); ++t) {
+          const Layout wanted = settle(demands_[node.tops[t]], option.tops[t]);
+          if (same(wanted, option.tops[t])) continue;
+          seconds += conversion_seconds(plan_.value(node.tops[t]), option.tops[t], wanted);
+        }
+        return seconds;
+      };
+      int best = forced[id];
+      double best_seconds = std::numeric_limits<double>::infinity();
+      if (best >= 0) best_seconds = seconds_of(options[static_cast<size_t>(best)]);
+      for (size_t i = 0; i < options.size() && forced[id] < 0; ++i) {
+        const double seconds = seconds_of(options[i]);
+        if (seconds < best_seconds) {
+          best_seconds = seconds;
+          best = static_cast<int>(i);
+        }
+      }
+      total += best_seconds;
+      picked[id] = best;
+      const Option& option = options[static_cast<size_t>(best)];
+      for (size_t i = 0; i < node.bottoms.size(); ++i) {
+        if (!is_there(node.bottoms[i], option.bottoms[i])) {
+          converted[node.bottoms[i]].push_back(option.bottoms[i]);
+        }
+      }
+      for (size_t t = 0; t < node.tops.size(); ++t) {
+        layouts[node.tops[t]] = settle(demands_[node.tops[t]], option.tops[t]);
+        if (layouts[node.tops[t]].format != option.tops[t].format &&
+            layouts[node.tops[t]].dtype == option.tops[t].dtype) {
+          converted[node.tops[t]].push_back(option.tops[t]);
+        }
+      }
+    }
+    return total;
+  }
+
+  void collect() {
+    choices_.options.resize(plan_.layer_count);
+    for (const NodeId id : plan_.layer_nodes()) {
+      Node& node = plan_.node(id);
+      if (!node.scheduled()) continue;
+      const Wanted wanted{
+          .bottom_diffs = node.propagate,
+          .top_diffs_stay = std::any_of(node.tops.begin(), node.tops.end(),
+                                        [&](ValueId top) { return plan_.shows(plan_.value(top)); }),
+          .tail = node.tail};
+      // Of options with the same layouts one survives: the fastest measured, else the first.
+      std::vector<Option>& distinct = choices_.options[id];
+      for (Option& option :
+           in_node(node, [&] { return node.layer->options(wanted, node.bottom_blobs, node.top_blobs); })) {
+        const auto like = std::find_if(distinct.begin(), distinct.end(), [&](const Option& other) {
+          return same_layouts(other.bottoms, option.bottoms) && same_layouts(other.tops, option.tops);
+        });
+        if (like == distinct.end()) {
+          distinct.push_back(std::move(option));
+        } else if (option.seconds > 0 && like->seconds > 0 && option.seconds < like->seconds) {
+          *like = std::move(option);
+        }
+      }
+      // Beside measured options the others, slow ones that nobody cared to measure, do not count.
+      if (std::any_of(distinct.begin(), distinct.end(),
+                      [](const Option& o) { return o.seconds > 0; })) {
+        std::erase_if(distinct, [](const Option& o) { return o.seconds <= 0; });
+      }
+      in_node(node, [&] {
+        require(!distinct.empty(), "offers no layout to run in");
+        for (const Option& option : distinct) {
+          require(option.bottoms.size() == node.bottoms.size() &&
+                      option.tops.size() == node.tops.size(),
+                  "offers layouts for ", option.bottoms.size(), " bottoms and ", option.tops.size(),
+                  " tops, but has ", node.bottoms.size(), " and ", node.tops.size());
+        }
+      });
+      const auto changes = [](const Option& o) {
+        return o.seconds > 0 || (!o.bottoms.empty() && !o.tops.empty() &&
+                                 o.bottoms[0].format != o.tops[0].format);
+      };
+      if (distinct.size() > 1 && std::any_of(distinct.begin(), distinct.end(), changes)) {
+        choices_.free.push_back(id);
+      }
+    }
+  }
+
+  /// What a node has to compute, but for the names it goes by. Of data sources it is their tops
+  /// alone: the same files may lie elsewhere in a resumed run.
+  static void write_problem(const Node& node, std::ostream& out) {
+    const Layer& layer = *node.layer;
+    out << layer.type() << ' ' << (node.scheduled() ? -1 : static_cast<int>(node.fused_into.index()))
+        << ' ' << node.needs_backward << ' ';
+    for (bool propagate : node.propagate) out << propagate;
+    if (node.scheduled()) {
+      for (const Blob* blob : node.bottom_blobs) out << ' ' << blob->shape().str();
+      out << " >";
+      for (const Blob* blob : node.top_blobs) out << ' ' << blob->shape().str();
+    }
+    for (const auto& parameter : layer.params()) {
+      out << ' ' << parameter->shape().str() << (parameter->needs_gradient ? " learns" : "");
+    }
+    if (layer.is_source()) return;
+    LayerParameter settings = layer.param();
+    settings.clear_name();
+    settings.clear_bottom();
+    settings.clear_top();
+    settings.clear_param();
+    settings.clear_loss_weight();
+    settings.clear_propagate_down();
+    settings.clear_include();
+    settings.clear_exclude();
+    out << ' ' << settings.SerializeAsString();
+  }
+
+  /// Under which choices are remembered: what is chosen decides rounding, so a resumed run must
+  /// choose the same. A choice depends on its neighbours', so it holds in a net of the same problems
+  /// only.
+  std::string decision_key() const {
+    std::ostringstream problems, key;
+    problems << to_string(plan_.options.dtype) << ' ' << to_string(plan_.activations) << ' '
+             << plan_.trains;
+    for (const NodeId id : plan_.layer_nodes()) write_problem(plan_.node(id), problems << '\n');
+    key << "formats of net " << std::hex << stream_id(problems.str());
+    return key.str();
+  }
+
+  std::string decision_key(const std::string& net, NodeId id) const {
+    return concat(net, ", layer ", id.index(), " ", plan_.node(id).layer->name());
+  }
+
+  /// An option in words that mean the same in another build, which may have other engines.
+  static std::string describe(const Option& option) {
+    const auto list = [](const std::vector<Layout>& layouts) {
+      std::string text;
+      for (const Layout& layout : layouts) text += (text.empty() ? "" : ",") + to_string(layout);
+      return text;
+    };
+    return concat(list(option.bottoms), ">", list(option.tops), "@",
+                  option.engine != nullptr ? option.engine->name : "reference");
+  }
+
+  /// The options that the tuner remembers for all free nodes; empty when one is not known.
+  IdVector<NodeId, int> remembered(const std::string& net) const {
+    IdVector<NodeId, int> forced(plan_.layer_count, -1);
+    for (const NodeId id : choices_.free) {
+      std::string decision;
+      if (!plan_.context->tuner().decided(decision_key(net, id), decision)) return {};
+      const auto& options = choices_.options[id];
+      const auto found = std::find_if(options.begin(), options.end(), [&](const Option& option) {
+        return describe(option) == decision;
+      });
+      if (found == options.end()) return {};
+      forced[id] = static_cast<int>(found - options.begin());
+    }
+    IdVector<NodeId, int> picked(plan_.layer_count, -1);
+    evaluate(forced, picked);
+    return picked;
+  }
+
+  IdVector<NodeId, int> search() const {
+    IdVector<NodeId, int> best(plan_.layer_count, -1), picked = best;
+    double best_seconds = std::numeric_limits<double>::infinity();
+    for (Format uniform :
+         {Format::blocked16, Format::blocked8, Format::channels_last, Format::contiguous}) {
+      IdVector<NodeId, int> forced(plan_.layer_count, -1);
+      for (const NodeId id : choices_.free) {
+        const auto& options = choices_.options[id];
+        int& choice = forced[id];
+        for (size_t i = 0; i < options.size(); ++i) {
+          if (options[i].tops.empty() || options[i].tops[0].format != uniform) continue;
+          const bool better =
+              choice < 0 || options[i].seconds < options[static_cast<size_t>(choice)].seconds;
+          if (better) choice = static_cast<int>(i);
+        }
+      }
+      const double seconds = evaluate(forced, picked);
+      if (seconds < best_seconds) {
+        best_seconds = seconds;
+        best = picked;
+      }
+    }
+    IdVector<NodeId, int> forced(plan_.layer_count, -1);
+    for (const NodeId id : choices_.free) forced[id] = best[id];
+    for (bool better = true; better;) {
+      better = false;
+      for (const NodeId id : choices_.free) {
+        int keep = forced[id];
+        for (size_t i = 0; i < choices_.options[id].size(); ++i) {
+          forced[id] = static_cast<int>(i);
+          const double seconds = evaluate(forced, picked);
+          if (seconds < best_seconds * (1 - 1e-6)) {
+            best_seconds = seconds;
+            best = picked;
+            keep = forced[id];
+            better = true;
+          }
+        }
+        forced[id] = keep;
+      }
+    }
+    return best;
+  }
+
+  Plan& plan_;
+  IdVector<ValueId, Demand> demands_;
+  Choices choices_;
+};
+
+void set_layout(Value& value, const Layout& layout) {
+  for (Tensor* tensor : {&value.blob.data, &value.blob.diff}) {
+    if (tensor->dtype() != layout.dtype || tensor->format() != layout.format) {
+      tensor->set_layout(layout.dtype, layout.format);
+    }
+  }
+}
+
+/// Puts the conversion from one value to another layout of it. One of the two is there already.
+class Conversions {
+ public:
+  explicit Conversions(Plan& plan) : plan_(plan) {}
+
+  /// The value that holds `value` in `layout`, converting it first when nobody did yet.
+  /// Conversions are run right before their first reader.
+  ValueId converted(ValueId value, const Layout& layout) {
+    for (size_t i = plan_.value_count; i < plan_.values.size(); ++i) {
+      const ValueId made(i);
+      const Tensor& data = plan_.value(made).blob.data;
+      // What the layer left in another type was not rounded: only conversions of the value serve.
+      const bool rounded = plan_.node(plan_.value(made).maker).is_conversion ||
+                           layout.dtype == plan_.value(value).blob.data.dtype();
+      const bool fits = data.dtype() == layout.dtype && data.format() == layout.format;
+      if (fits && rounded && origins_[i - plan_.value_count] == value) return made;
+    }
+    const ValueId made = add_value(value, layout);
+    plan_.value(made).maker = add_node(value, made);
+    plan_.program->order.push_back(plan_.value(made).maker);
+    return made;
+  }
+
+  /// The value in which a layer leaves `value` in `layout`, for a conversion that
+  /// run_behind() runs.
+  ValueId raw(ValueId value, const Layout& layout) { return add_value(value, layout); }
+  void run_behind(ValueId raw, ValueId value) {
+    const NodeId id = add_node(raw, value);
+    Node& node = plan_.node(id);
+    node.needs_backward = plan_.node(plan_.value(value).producer).needs_backward;
+    node.propagate[0] = node.needs_backward;
+    plan_.value(value).maker = id;
+    plan_.program->order.push_back(id);
+  }
+
+ private:
+  ValueId add_value(ValueId origin, const Layout& layout) {
+    auto copy = std::make_unique<Value>();
+    copy->name = plan_.value(origin).name;
+    copy->producer = plan_.value(origin).producer;
+    copy->blob.name = copy->name;
+    copy->blob.reshape(plan_.value(origin).blob.shape());
+    set_layout(*copy, layout);
+    origins_.push_back(origin);
+    return plan_.values.push_back(std::move(copy));
+  }
+
+  NodeId add_node(ValueId from, ValueId to) {
+    auto node = std::make_unique<Node>();
+    node->layer = make_conversion(plan_.value(from).name, *plan_.context, *plan_.run, plan_.options.dtype);
+    node->is_conversion = true;
+    node->follows_values = plan_.node(plan_.value(from).producer).follows_values ||
+                           plan_.node(plan_.value(from).producer).layer->top_shapes() ==
+                               TopShapes::from_values;
+    node->propagate = {false};
+    node->reads = {from};
+    node->makes = {to};
+    return plan_.nodes.push_back(std::move(node));
+  }
+
+  Plan& plan_;
+  std::vector<ValueId> origins_;  // of the values behind value_count
+};
+
+}  // namespace
+
+void choose_layouts(Plan& plan) {
+  Chooser chooser(plan);
+  const IdVector<NodeId, int> picked = chooser.pick();
+  Conversions conversions(plan);
+  for (const NodeId id : plan.layer_nodes()) {
+    if (!plan.node(id).scheduled()) continue;
+    plan.node(id).option = chooser.choices().options[id][static_cast<size_t>(picked[id])];
+    const Option& option = plan.node(id).option;
+    plan.node(id).reads.clear();
+    for (size_t i = 0; i < plan.node(id).bottoms.size(); ++i) {
+      ValueId bottom = plan.node(id).bottoms[i];
+      const Tensor& data = plan.value(bottom).blob.data;
+      if (data.dtype() != option.bottoms[i].dtype || data.format() != option.bottoms[i].format) {
+        bottom = conversions.converted(bottom, option.bottoms[i]);
+        Node& maker = plan.node(plan.value(bottom).maker);
+        if (maker.is_conversion && plan.node(id).propagate[i]) {
+          maker.propagate[0] = maker.needs_backward = true;
+        }
+      }
+      plan.node(id).reads.push_back(bottom);
+    }
+    plan.program->order.push_back(id);
+    plan.node(id).makes.clear();
+    for (size_t t = 0; t < plan.node(id).tops.size(); ++t) {
+      const ValueId top = plan.node(id).tops[t];
+      const Layout layout = settle(chooser.demand(top), option.tops[t]);
+      set_layout(plan.value(top), layout);
+      ValueId made = top;
+      if (same(layout, option.tops[t])) {
+        plan.value(top).maker = id;
+      } else {
+        made = conversions.raw(top, option.tops[t]);
+        plan.value(made).maker = id;
+      }
+      plan.node(id).makes.push_back(made);
+    }
+    for (size_t t = 0; t < plan.node(id).tops.size(); ++t) {
+      const ValueId top = plan.node(id).tops[t], made = plan.node(id).makes[t];
+      if (made != top) conversions.run_behind(made, top);
+    }
+  }
+}
+
+}  // namespace crema
