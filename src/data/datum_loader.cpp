@@ -18,14 +18,14 @@ Shape shape_of(const Image& image, const Record& record, const Transform& transf
   }
 }
 
-/// Two labels that become one number would be one class without a word.
+/// Labels that are rounded to one number would be taken for one class.
 void check_label(const Record& record, int32_t label, DType type) {
   const bool exact = dispatch_float(type, [&](auto zero) {
     return static_cast<int64_t>(static_cast<decltype(zero)>(label)) == label;
   });
   if (exact) return;
-  throw Error("record '", printable_key(record.key), "': its label ", label, " is not a number of ",
-              to_string(type),
+  throw Error("record '", printable_key(record.key), "': its label ", label,
+              " has no exact value in ", to_string(type),
               ", the type of the net; number the labels from 0, or make the net in f64");
 }
 

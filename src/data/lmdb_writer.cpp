@@ -40,7 +40,7 @@ const char* hint_for(int code) {
 
 constexpr const char* kFiles[] = {"data.mdb", "lock.mdb"};
 
-/// Whether this is a folder, and no link to one, with nothing in it but a database's files.
+/// Whether this is a folder, and no link to one, with a database's files in it and nothing else.
 bool holds_only_database(const fs::path& folder) {
   std::error_code code;
   if (!fs::is_directory(fs::symlink_status(folder, code))) return false;
@@ -49,7 +49,7 @@ bool holds_only_database(const fs::path& folder) {
     const fs::path name = at->path().filename();
     if (name != kFiles[0] && name != kFiles[1]) return false;
   }
-  return !code;
+  return !code && fs::exists(folder / kFiles[0], code);
 }
 
 /// Removes a database's files, then the folder when nothing else is in it.

@@ -5,8 +5,9 @@
 //   writer.finish();
 //
 // Everything is written in a new folder train_lmdb.tmp.XXXXXX beside the database, synced and
-// renamed by finish(). A writer that is killed leaves that folder, which may be removed. Nothing
-// but the files of a database is ever removed here.
+// renamed by finish(). A database that is overwritten is renamed into that folder first and removed
+// last: a writer that is killed leaves the folder, with the new database as new/ and, at that
+// moment, the old one as old/. Nothing but the files of a database is ever removed here.
 #pragma once
 
 #include <lmdb.h>
@@ -33,9 +34,9 @@ class LmdbWriter {
   /// unique and have 1 to max_key_size() bytes. Records reach the file in batches, so an error may
   /// be about an earlier one.
   void put(std::string_view key, std::string_view value);
-  /// Makes the database appear under its name. A database that is overwritten is moved away first
-  /// and is back under its name before an Error is thrown. Error, too, when the name was taken
-  /// since the writer began. No put afterwards.
+  /// Makes the database appear under its name. Error when the name was taken since the writer
+  /// began, or when it cannot be renamed; a database that was to be overwritten is under its name
+  /// then. No put afterwards.
   void finish();
 
   int64_t count() const { return count_; }

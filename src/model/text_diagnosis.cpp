@@ -67,8 +67,6 @@ class Diagnosis {
     // As the parser reads.
     tokens_.set_comment_style(Tokenizer::SH_COMMENT_STYLE);
     tokens_.set_allow_f_after_float(true);
-    tokens_.set_require_space_after_number(false);
-    tokens_.set_allow_multiline_strings(true);
     scopes_.push_back({.message = &partial, .places = &places, .opened_by = ""});
     while (tokens_.Next() && reported.is_behind(token_.line, token_.column)) take();
   }
@@ -208,6 +206,9 @@ Error Diagnosis::no_name() const {
   const std::string found = crema::found(token_);
   const std::string opened = concat("'", in.opened_by, " ", in.brace.text, "'");
   const bool outermost = scopes_.size() == 1;
+  if (in.in_extension) {
+    return at(token_, "expected the name of an extension and ']', found ", found);
+  }
   if (is(token_, "}") || is(token_, ">")) {
     if (!outermost) {
       return at(token_, opened, " of line ", in.brace.line + 1, " is closed by ", found);

@@ -272,7 +272,7 @@ TEST_F(ConvertImageset, WarnsOfLabelsThatF32DoesNotHold) {
   list("a.ppm 16777216\na.ppm 16777217\n");
   EXPECT_EQ(convert()[1].label(), 16777217);
   EXPECT_THAT(report_.warnings,
-              ElementsAre(testing::AllOf(HasSubstr("1 of 2 labels are no numbers of f32"),
+              ElementsAre(testing::AllOf(HasSubstr("1 of 2 labels have no exact value in f32"),
                                          HasSubstr("16777217 of 'a.ppm' (" + options_.list))));
 }
 

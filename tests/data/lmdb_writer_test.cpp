@@ -18,13 +18,15 @@
 
 namespace {
 
-std::string refused_rename_to;  // refuses to rename a new database to this path
+std::string refused_rename_to;   // refuses to rename a new database to this path
+bool killed_at_refusal = false;  // ends the process there instead
 
 }  // namespace
 
 // In the place of the C library's own, for this whole program.
 extern "C" int rename(const char* from, const char* to) noexcept {
   if (to == refused_rename_to && std::string(from).ends_with("/new")) {
+    if (killed_at_refusal) ::kill(::getpid(), SIGKILL);
     errno = EACCES;
     return -1;
   }
@@ -177,6 +179,8 @@ TEST(LmdbWriter, OverwritesOnlyWhenAskedAndOnlyDatabases) {
 
   folder.write("photos/cat.jpg", "");
   expect_error([&] { LmdbWriter(folder / "photos", true); }, {"is not an LMDB database"});
+  fs::create_directory(folder / "empty");
+  expect_error([&] { LmdbWriter(folder / "empty", true); }, {"is not an LMDB database"});
   folder.write("file", "");
   expect_error([&] { LmdbWriter(folder / "file", true); }, {"is not an LMDB database"});
   EXPECT_TRUE(fs::exists(folder / "photos/cat.jpg"));
@@ -199,6 +203,26 @@ TEST(LmdbWriter, TheOldDatabaseIsBackWhenTheNewOneCannotTakeItsName) {
   EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{"db"});
   EXPECT_EQ(names_in(folder / "db"), std::vector<std::string>{"data.mdb"});
   EXPECT_EQ(test::read_database(folder / "db"), (test::Records{{"old", "v"}}));
+}
+
+TEST(LmdbWriter, KilledBetweenTheOldDatabaseAndTheNewOneLeavesBoth) {
+  ScratchFolder folder;
+  test::write_database(folder / "db", {{"old", "v"}});
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    refused_rename_to = folder / "db";
+    killed_at_refusal = true;
+    overwrite(folder / "db", "new");
+    ::_exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFSIGNALED(status));
+  const auto left = works_in(folder);
+  ASSERT_EQ(left.size(), 1u);
+  EXPECT_EQ(test::read_database(left[0] / "old"), (test::Records{{"old", "v"}}));
+  EXPECT_EQ(test::read_database(left[0] / "new"), (test::Records{{"new", "v"}}));
 }
 
 TEST(LmdbWriter, FilesThatTurnUpWhileItWritesStay) {

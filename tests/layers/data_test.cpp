@@ -122,7 +122,8 @@ TEST_F(DataLayerTest, LabelsThatTheNetsTypeDoesNotHoldAreErrors) {
       data_param("source: '" + (folder_ / "large") + "' backend: LMDB batch_size: 1");
   Source narrow(settings);
   EXPECT_THAT(narrow.labels(1), ElementsAre(kExact));
-  expect_error([&] { narrow.forward(); }, {"record 'b'", "label 16777217", "f32", "net in f64"});
+  expect_error([&] { narrow.forward(); },
+               {"record 'b'", "label 16777217 has no exact value in f32", "net in f64"});
   narrow.layer().set_cursor({0, 2});
   expect_error([&] { narrow.forward(); }, {"record 'c'", "label 2147483647"});
   Source wide(settings, {}, Phase::train, DType::f64);

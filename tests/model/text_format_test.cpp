@@ -238,10 +238,17 @@ TEST(TextFormatTest, FindsBracesThatDoNotMatch) {
 
 TEST(TextFormatTest, FindsWhatIsNoTokenAtAll) {
   EXPECT_NE(complaint("name: 'x").find("net.prototxt:1:"), std::string::npos);
+  EXPECT_EQ(complaint("layer { name: 'a' type: 'b\n}\nlayer { name: 'c' }"),
+            "net.prototxt:1:27: layer 'a' (b): String literals cannot cross line boundaries.\n"
+            "    layer { name: 'a' type: 'b\n"
+            "                              ^");
   EXPECT_NE(complaint("name: \xE2\x80\x9Cx\xE2\x80\x9D").find("net.prototxt:1:7:"),
             std::string::npos);  // quotes from a word processor
   EXPECT_NE(complaint("= 5").find("expected the name of a field of NetParameter, found '='"),
             std::string::npos);
+  EXPECT_NE(
+      complaint("layer { [ } }").find("1:11: expected the name of an extension and ']', found '}'"),
+      std::string::npos);
   EXPECT_NE(complaint("layer { [no.such_param] {} }").find("nothing brings [no.such_param]"),
             std::string::npos);
 }
@@ -324,10 +331,11 @@ TEST(TextFormatTest, EveryRefusalHasAPlace) {
   const std::string whole = R"(name: "net" input_dim: [1, 3]
     layer {
       name: 'conv' type: "Convolution" bottom: "data" top: "conv" loss_weight: -1.5e-3
-      param < lr_mult: 0x1F > include: { phase: TRAIN stage: 'a' 'b' };  # comment
-      convolution_param { num_output: 20, bias_term: false weight_filler { std: .1f } pad: -0 }
+      param < lr_mult: 31 > include: { phase: TRAIN stage: 'a' 'b' };  # comment
+      convolution_param { num_output: 20, bias_term: false weight_filler { std: .1f } pad: 0x1F }
       pooling_param { pool: AVE }
     })";
+  ASSERT_EQ(complaint(whole), "");
   const std::string alphabet = "{}<>[]:;,-.\"'#\\ \n\t019aex_\x80\x01";
   std::mt19937 random(1);
   int refused = 0;

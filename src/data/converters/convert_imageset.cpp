@@ -215,7 +215,7 @@ class Collector {
     if (inexact_.count > 0) {
       const ListedImage& listed = inexact_.first->listed;
       report_.warnings.push_back(concat(inexact_.count, " of ", accepted_,
-                                        " labels are no numbers of f32, the first one ",
+                                        " labels have no exact value in f32, the first one ",
                                         listed.label, " of ", place_of(listed),
                                         "; nets in f32 refuse them: number the labels from 0"));
     }
