@@ -45,7 +45,7 @@ void BatchNormNative::set_affine(const BatchNormLayer& norm, const float* scale,
 }
 
 ChannelAffine BatchNormNative::affine(const BatchNormLayer& norm) const {
-  return {gain_.data(), centre_.data(), shift_.data(), norm.tail().relu};
+  return {gain_.data(), centre_.data(), shift_.data(), norm.ending().relu};
 }
 
 void BatchNormNative::forward(Layer& layer, Blobs bottom, Blobs top) {
