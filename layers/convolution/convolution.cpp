@@ -193,7 +193,7 @@ void ConvolutionLayer::forward_cpu(Blobs bottom, Blobs top) {
     const int64_t positions = positions_, outputs = geometry_.outputs;
     const T* const b = geometry_.bias ? bias()->data.template host<T>() : nullptr;
     const bool rectify = relu().has_value();
-    const T slope = static_cast<T>(relu().value_or(0));
+    const ReLUMath math{relu().value_or(0)};
     for (size_t i = 0; i < bottom.size(); ++i) {
       const T* const x = bottom[i]->data.template host<T>();
       T* const y = top[i]->data.template host_overwrite<T>();
@@ -208,7 +208,7 @@ void ConvolutionLayer::forward_cpu(Blobs bottom, Blobs top) {
                        T* const values = y + row * positions;
                        for (int64_t p = 0; p < positions; ++p) {
                          const T sum = values[p] + shift;
-                         values[p] = rectify && sum < T{0} ? slope * sum : sum;
+                         values[p] = rectify ? math.forward(sum) : sum;
                        }
                      }
                    });

@@ -113,19 +113,17 @@ struct MaxAlong {
   }
 };
 
-/// A window at the border, cell by cell. Returns the choice.
-inline int64_t max_of_window(const PoolingAxis& y, const PoolingAxis& x, int64_t oy, int64_t ox,
-                             const float* in, float& best) {
-  int64_t cell = -1;
-  for (int64_t iy = y.begin(oy); iy < y.end(oy); ++iy) {
-    for (int64_t ix = x.begin(ox); ix < x.end(ox); ++ix) {
-      const float v = in[iy * x.size + ix];
-      if (cell >= 0 && !(v > best || v != v)) continue;
-      best = v;
-      cell = (iy - y.start(oy)) * x.kernel + ix - x.start(ox);
-    }
+/// Along the row, for one window at the border. Returns its column and the maximum.
+inline int64_t max_at_border(const PoolingAxis& x, int64_t ox, const float* values, float& best) {
+  int64_t column = x.begin(ox);
+  best = values[column];
+  for (int64_t ix = column + 1; ix < x.end(ox); ++ix) {
+    const float value = values[ix];
+    if (!(value > best || value != value)) continue;
+    best = value;
+    column = ix;
   }
-  return cell;
+  return column;
 }
 
 template <class Choice, bool Keep>
@@ -134,30 +132,31 @@ void pool_plane_of(const PoolingPlan& plan, PoolingRows& rows, const float* in, 
   const PoolingAxis &y = plan.y, &x = plan.x;
   const hn::ScalableTag<float> d;
   const int64_t inner = x.first_inner(), inner_end = x.last_inner();
-  const int64_t width = (inner_end - inner - 1) * x.stride + x.kernel;
+  const int64_t columns = x.end(x.out - 1);
   float* values = rows.values.data();
   int32_t* cells = rows.cells.data();
   for (int64_t oy = 0; oy < y.out; ++oy) {
+    const int64_t iy = y.begin(oy);
+    const auto first_cell = static_cast<int32_t>((iy - y.start(oy)) * x.kernel);
+    cover(d, columns,
+          MaxDown<Keep>{in + iy * x.size, y.end(oy) - iy, x.size, first_cell,
+                        static_cast<int32_t>(x.kernel), values, cells});
     float* to = out + oy * x.out;
     Choice* kept = Keep ? choice + oy * x.out : nullptr;
     if (inner < inner_end) {
-      const int64_t iy = y.begin(oy);
-      const auto first_cell = static_cast<int32_t>((iy - y.start(oy)) * x.kernel);
-      const float* from = in + iy * x.size + x.start(inner);
-      cover(d, width,
-            MaxDown<Keep>{from, y.end(oy) - iy, x.size, first_cell, static_cast<int32_t>(x.kernel),
-                          values, cells});
-      const auto value_runs = phases_of(values, width, x.stride, rows.phase_values.data());
+      const int64_t first = x.start(inner), width = x.end(inner_end - 1) - first;
+      const auto value_runs = phases_of(values + first, width, x.stride, rows.phase_values.data());
       const auto cell_runs =
-          Keep ? phases_of(cells, width, x.stride, rows.phase_cells.data()) : Phases<int32_t>{};
+          Keep ? phases_of(cells + first, width, x.stride, rows.phase_cells.data())
+               : Phases<int32_t>{};
       cover(d, inner_end - inner,
             MaxAlong<Choice, Keep>{value_runs, cell_runs, x.kernel, to + inner,
                                    Keep ? kept + inner : nullptr});
     }
     for (int64_t ox = 0; ox < x.out; ++ox) {
       if (ox >= inner && ox < inner_end) continue;
-      const int64_t cell = max_of_window(y, x, oy, ox, in, to[ox]);
-      if constexpr (Keep) kept[ox] = static_cast<Choice>(cell);
+      const int64_t column = max_at_border(x, ox, values, to[ox]);
+      if constexpr (Keep) kept[ox] = static_cast<Choice>(cells[column] + column - x.start(ox));
     }
   }
 }

@@ -17,14 +17,19 @@ struct ReLUMathFrom {
 
   float slope = 0;
 
-  // The comparisons let NaN through, and the sum makes 0 of -0.
+  // The comparison lets NaN through, and the sum makes 0 of -0. Slope 0 is no factor: 0 * -inf is
+  // NaN.
   template <class T>
   [[gnu::always_inline]] CREMA_FUNCTOR T forward(T x) const {
-    return (x < T{0} ? T{0} : x) + T(slope) * (x < T{0} ? x : T{0});
+    return x < T{0} ? scaled(x) : x + T{0};
   }
   template <class T>
   [[gnu::always_inline]] CREMA_FUNCTOR T backward(T dy, T x, T y) const {
-    return (kFromInput ? x : y) > T{0} ? dy : T(slope) * dy;
+    return (kFromInput ? x : y) > T{0} ? dy : scaled(dy);
+  }
+  template <class T>
+  [[gnu::always_inline]] CREMA_FUNCTOR T scaled(T value) const {
+    return slope == 0 ? T{0} : T(slope) * value;
   }
 };
 

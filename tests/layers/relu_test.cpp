@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "crema/registry.hpp"
 #include "support/layer_test.hpp"
 
 namespace crema::test {
@@ -39,6 +40,56 @@ TEST(ReLU, NaNIsNotHidden) {
   LayerRun run({.layer = kRelu, .bottoms = {given({1}, {nan})}});
   run.forward();
   EXPECT_TRUE(std::isnan(run.top(0)[0]));
+}
+
+/// The outputs of each engine in each of its options, with the ReLU of `absorb` taken over if
+/// `fuse`.
+void expect_zeros(const LayerCase& c, const std::string& type, bool fuse) {
+  std::vector<std::string> engines = {"reference"};
+  for (const EngineEntry* entry : Registry::instance().engines(type, DeviceType::cpu)) {
+    engines.push_back(entry->name);
+  }
+  for (const std::string& engine : engines) {
+    for (int option = 0, options = 1; option < options; ++option) {
+      LayerRun run(c, {.engine = engine, .option = option, .fuse = fuse});
+      options = static_cast<int>(run.options().size());
+      SCOPED_TRACE(testing::Message()
+                   << type << " " << engine << " option " << option << " fuse " << fuse);
+      run.forward();
+      EXPECT_THAT(run.top(0), testing::Each(0));
+    }
+  }
+}
+
+// Slope 0 times -inf would be NaN.
+TEST(ReLU, OfMinusInfinityIsZeroWhereverItIsFused) {
+  const double low = -std::numeric_limits<double>::infinity();
+  const std::vector<double> lows(16, low);
+  const LayerCase relu{.layer = kRelu, .bottoms = {given({16}, lows)}};
+  const LayerCase convolution{.layer = R"(layer { type: "Convolution" convolution_param {
+                  num_output: 16 kernel_size: 3 pad: 1 weight_filler { type: "msra" } } })",
+                              .bottoms = {uniform({2, 16, 8, 8})},
+                              .params = {{}, lows},
+                              .absorb = kRelu};
+  const LayerCase inner_product{.layer = R"(layer { type: "InnerProduct" inner_product_param {
+                  num_output: 16 weight_filler { type: "msra" } } })",
+                                .bottoms = {uniform({4, 24})},
+                                .params = {{}, lows},
+                                .absorb = kRelu};
+  const LayerCase sum{.layer = R"(layer { type: "Eltwise" })",
+                      .bottoms = {given({16}, lows), given({16}, lows)},
+                      .absorb = kRelu};
+  const LayerCase maximum{
+      .layer = R"(layer { type: "Pooling" pooling_param { kernel_size: 2 stride: 2 } })",
+      .bottoms = {given({1, 1, 4, 4}, lows)},
+      .absorb = kRelu};
+  for (const bool fuse : {true, false}) {
+    expect_zeros(relu, "ReLU", fuse);
+    expect_zeros(convolution, "Convolution", fuse);
+    expect_zeros(inner_product, "InnerProduct", fuse);
+    expect_zeros(sum, "Eltwise", fuse);
+    expect_zeros(maximum, "Pooling", fuse);
+  }
 }
 
 TEST(ReLU, ZeroHasNoSign) {

@@ -75,11 +75,15 @@ struct DirectCode {
   static __attribute__((always_inline)) inline void write(const DirectTile& t, int m,
                                                           const V (&sums)[N]) {
     V results[N];
+    const bool leaks = t.slope != 0.0F;  // slope 0 is no factor: -inf becomes 0, NaN stays
 #pragma GCC unroll 4
     for (int n = 0; n < N; ++n) {
       results[n] = sums[n];
       if (t.init != nullptr) results[n] += load(t.init + m * t.init_row + n * W);
-      if (t.relu) results[n] = results[n] > 0.0F ? results[n] : results[n] * t.slope;
+      if (t.relu) {
+        const V low = leaks ? results[n] * t.slope : results[n] < 0.0F ? V{} : results[n];
+        results[n] = results[n] > 0.0F ? results[n] : low;
+      }
     }
     float* out = t.out[m];
 #pragma GCC unroll 4

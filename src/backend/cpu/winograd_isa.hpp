@@ -147,7 +147,11 @@ struct Kernels {
           float* line = plane + ((at.row + i) * t.w + at.column) * B;
           for (int64_t j = 0; j < columns; ++j) {
             V value = out[4 * i + j] + add;
-            if (relu) value = value > 0.0F ? value : value * slope;
+            if (relu) {
+              // Slope 0 is no factor: -inf becomes 0, NaN stays.
+              const V low = slope != 0.0F ? value * slope : value < 0.0F ? V{} : value;
+              value = value > 0.0F ? value : low;
+            }
             store(line + j * B, value);
           }
         }
