@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <fstream>
 
+#include "tools/text.hpp"
+
 namespace crema::tools {
 namespace {
 
@@ -63,9 +65,10 @@ CommandLine read_flag_file(const std::string& path) {
     words.push_back(line.substr(begin, line.find_last_not_of(" \t\r") + 1 - begin));
   }
   const CommandLine read = read_command_line(words);
-  require(read.arguments.empty(), "--flagfile=", path, ": '",
-          read.arguments.empty() ? "" : read.arguments[0],
-          "' is no flag; give one a line, as --NAME=VALUE");
+  if (!read.arguments.empty()) {
+    throw Error("--flagfile=", path, ": '", read.arguments[0],
+                "' is no flag; give one a line, as --NAME=VALUE");
+  }
   return read;
 }
 
@@ -126,6 +129,12 @@ CommandLine read_command_line(const std::vector<std::string>& words) {
     line.flags.push_back(std::move(flag));
   }
   return line;
+}
+
+void refuse_arguments(const Command& command, const std::vector<std::string>& arguments,
+                      const std::string& instead) {
+  if (arguments.empty()) return;
+  throw Error(command.name, " takes no argument '", arguments[0], "'; ", instead);
 }
 
 void set_flags(const Command& command, const CommandLine& line) {

@@ -1,12 +1,11 @@
 // crema convert-imageset: an LMDB database from a list of images. The published name and flags work
 // too.
-#include <gflags/gflags.h>
 #include <glog/logging.h>
 
 #include "tools/command.hpp"
 #include "tools/convert_report.hpp"
+#include "tools/flags.hpp"
 
-DECLARE_bool(overwrite);
 DEFINE_bool(gray, false, "Read images as grayscale.");
 DEFINE_bool(shuffle, false, "Shuffle the list.");
 DEFINE_string(backend, "lmdb", "Kind of database; lmdb is the one there is.");

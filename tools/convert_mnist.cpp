@@ -1,13 +1,11 @@
 // crema convert-mnist: LMDB databases from the IDX files of MNIST and its like.
-#include <gflags/gflags.h>
 #include <glog/logging.h>
 
 #include <filesystem>
 
 #include "tools/command.hpp"
 #include "tools/convert_report.hpp"
-
-DEFINE_bool(overwrite, false, "Replace a database that exists.");
+#include "tools/flags.hpp"
 
 namespace crema::tools {
 namespace fs = std::filesystem;

@@ -8,7 +8,9 @@
 #include "backend/cpu/blas.hpp"
 #include "backend/device.hpp"
 #include "tools/command.hpp"
+#include "tools/flags.hpp"
 #include "tools/peak.hpp"
+#include "tools/text.hpp"
 
 namespace crema::tools {
 namespace {
@@ -22,7 +24,7 @@ std::string processor_name() {
 }
 
 int device_query(const std::vector<std::string>& arguments) {
-  require(arguments.empty(), "device-query takes no arguments");
+  refuse_arguments(kDeviceQuery, arguments, "name a device with --gpu=INDEX");
   const auto wanted = gpu_index();
   const Context context;
   std::printf("CPU: %s, %d threads, %s, BLAS %s\n", processor_name().c_str(), context.threads(),

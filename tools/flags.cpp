@@ -1,16 +1,20 @@
-// Flags that several commands share.
-#include <gflags/gflags.h>
+#include "tools/flags.hpp"
+
 #include <glog/logging.h>
-#include <unistd.h>
 
 #include <charconv>
-#include <cstdio>
 #include <cstdlib>
 
 #include "backend/device.hpp"
 #include "backend/tuning_file.hpp"
-#include "tools/command.hpp"
+#include "crema/error.hpp"
+#include "tools/text.hpp"
 
+DEFINE_string(model, "", "The net's prototxt.");
+DEFINE_int32(iterations, 50, "Batches to run.");
+DEFINE_string(weights, "", "Start from these weights (.caffemodel; several separated by commas).");
+DEFINE_bool(strict, false, "With --weights: error unless file and net have the same layers.");
+DEFINE_bool(overwrite, false, "Replace a database that exists.");
 DEFINE_string(gpu, "",
               "The device to run on: its index, or 'all' where there is one. Default: the CPU.");
 DEFINE_int32(threads, 0, "CPU threads. 0: OMP_NUM_THREADS, or all cores.");
@@ -66,6 +70,14 @@ std::string tuning_file() {
   require(why.empty() || FLAGS_tuning_file.empty(), "--tuning_file=", path, " ", why,
           "; name another file, or a new one");
   return why.empty() ? path : "";
+}
+
+/// What NetOptions and SolverOptions have in common.
+template <class Options>
+void set_net_rules(Options& options) {
+  options.level = FLAGS_level;
+  options.stages = split_list(FLAGS_stage);
+  options.fuse = FLAGS_fuse;
 }
 
 /// The one device to compute on.
@@ -128,9 +140,14 @@ NetOptions net_options(Phase phase) {
   } else if (!FLAGS_phase.empty()) {
     throw Error("--phase ", FLAGS_phase, " is neither TRAIN nor TEST");
   }
-  options.level = FLAGS_level;
-  options.stages = split_list(FLAGS_stage);
-  options.fuse = FLAGS_fuse;
+  set_net_rules(options);
+  return options;
+}
+
+SolverOptions solver_options() {
+  SolverOptions options;
+  set_net_rules(options);
+  options.seed = seed_flag();
   return options;
 }
 
@@ -142,36 +159,6 @@ const std::string& required_flag(const char* name, const std::string& value) {
 void exclusive_flags(const char* first, bool has_first, const char* second, bool has_second) {
   require(!(has_first && has_second), "--", first, " and --", second,
           " exclude each other; give one of them");
-}
-
-bool on_terminal() { return isatty(STDERR_FILENO) != 0; }
-
-std::string human_bytes(double bytes) {
-  const char* units[] = {"B", "kB", "MB", "GB", "TB"};
-  int unit = 0;
-  while (bytes >= 1000 && unit < 4) {
-    bytes /= 1000;
-    ++unit;
-  }
-  char text[32];
-  std::snprintf(text, sizeof text, bytes < 10 && unit > 0 ? "%.1f %s" : "%.0f %s", bytes,
-                units[unit]);
-  return text;
-}
-
-std::string human_seconds(double seconds) {
-  const auto whole = static_cast<int64_t>(seconds + 0.5);
-  char text[32];
-  if (whole >= 3600) {
-    std::snprintf(text, sizeof text, "%ldh%02ldm", static_cast<long>(whole / 3600),
-                  static_cast<long>(whole / 60 % 60));
-  } else if (whole >= 60) {
-    std::snprintf(text, sizeof text, "%ldm%02lds", static_cast<long>(whole / 60),
-                  static_cast<long>(whole % 60));
-  } else {
-    std::snprintf(text, sizeof text, "%lds", static_cast<long>(whole));
-  }
-  return text;
 }
 
 }  // namespace crema::tools

@@ -1,12 +1,10 @@
 // crema summary: what a net is and what was planned for it.
-#include <gflags/gflags.h>
-
 #include <algorithm>
 #include <cstdio>
 
 #include "tools/command.hpp"
-
-DECLARE_string(model);
+#include "tools/flags.hpp"
+#include "tools/text.hpp"
 
 namespace crema::tools {
 namespace {
@@ -35,8 +33,7 @@ void print_row(const LayerSummary& row, int name_width) {
 }
 
 int summary(const std::vector<std::string>& arguments) {
-  require(arguments.empty(), "summary takes no argument '", arguments.empty() ? "" : arguments[0],
-          "'; give the net with --model=FILE");
+  refuse_arguments(kSummary, arguments, "give the net with --model=FILE");
   required_flag("model", FLAGS_model);
   ContextOptions options = context_options();
   options.logger = {};  // what it would say of the net is printed below

@@ -1,5 +1,4 @@
 // crema test: scores trained weights on a net's test data.
-#include <gflags/gflags.h>
 #include <glog/logging.h>
 
 #include <algorithm>
@@ -7,11 +6,8 @@
 
 #include "net/weight_files.hpp"
 #include "tools/command.hpp"
-
-DECLARE_string(weights);
-DECLARE_bool(strict);
-DEFINE_string(model, "", "The net's prototxt.");
-DEFINE_int32(iterations, 50, "Batches to run.");
+#include "tools/flags.hpp"
+#include "tools/text.hpp"
 
 namespace crema::tools {
 namespace {
@@ -87,8 +83,7 @@ struct Scores {
 };
 
 int test(const std::vector<std::string>& arguments) {
-  require(arguments.empty(), "test takes no argument '", arguments.empty() ? "" : arguments[0],
-          "'; give the net with --model=FILE");
+  refuse_arguments(kTest, arguments, "give the net with --model=FILE");
   required_flag("model", FLAGS_model);
   required_flag("weights", FLAGS_weights);
   require(FLAGS_iterations > 0, "--iterations ", FLAGS_iterations, " must be at least 1");

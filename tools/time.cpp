@@ -1,5 +1,4 @@
 // crema time: how long each layer of a net takes.
-#include <gflags/gflags.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -9,11 +8,10 @@
 
 #include "backend/device.hpp"
 #include "tools/command.hpp"
+#include "tools/flags.hpp"
 #include "tools/json.hpp"
 #include "tools/peak.hpp"
 
-DECLARE_string(model);
-DECLARE_int32(iterations);
 DEFINE_bool(json, false, "End with one line of JSON on standard output.");
 DEFINE_bool(peak, false, "Measure the machine's FMA peak too, and show each layer's share of it.");
 DEFINE_bool(forward_only, false, "Time forward alone.");
@@ -157,8 +155,7 @@ void print_types(const Net& net, const Timing& timing, double peak) {
 }
 
 int time(const std::vector<std::string>& arguments) {
-  require(arguments.empty(), "time takes no argument '", arguments.empty() ? "" : arguments[0],
-          "'; give the net with --model=FILE");
+  refuse_arguments(kTime, arguments, "give the net with --model=FILE");
   double peak = 0;
   if (FLAGS_peak) {
     const Context context(context_options());

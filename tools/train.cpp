@@ -1,8 +1,6 @@
 // crema train: runs a solver.
-#include <gflags/gflags.h>
 #include <glog/logging.h>
 
-#include <chrono>
 #include <cstdio>
 #include <memory>
 
@@ -11,16 +9,13 @@
 #include "model/text_format.hpp"
 #include "proto/solver.pb.h"
 #include "tools/command.hpp"
+#include "tools/flags.hpp"
+#include "tools/progress_line.hpp"
 #include "tools/signals.hpp"
+#include "tools/text.hpp"
 
-DECLARE_int32(level);
-DECLARE_string(stage);
-DECLARE_bool(fuse);
-DECLARE_bool(tune);
 DEFINE_string(solver, "", "The solver prototxt.");
 DEFINE_string(snapshot, "", "Continue from this .solverstate.");
-DEFINE_string(weights, "", "Start from these weights (.caffemodel; several separated by commas).");
-DEFINE_bool(strict, false, "With --weights: error unless file and net have the same layers.");
 DEFINE_string(sigint_effect, "stop",
               "What SIGINT and SIGTERM do: snapshot, stop (after a snapshot, where the solver "
               "takes any) or none.");
@@ -28,8 +23,6 @@ DEFINE_string(sighup_effect, "snapshot", "What SIGHUP does: snapshot, stop or no
 
 namespace crema::tools {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 /// Writes what the solver reports: lines that published log parsers read, or one line that redraws
 /// itself on a terminal.
@@ -66,10 +59,7 @@ class Progress {
     }
   }
 
-  void end_line() {
-    if (drawn_) std::fputc('\n', stderr);
-    drawn_ = false;
-  }
+  void end_line() { line_.end(); }
 
  private:
   void iteration(const IterationReport& report) {
@@ -83,11 +73,7 @@ class Progress {
     ++recent_;
     const bool due = display_ > 0 && report.iteration % display_ == 0;
     if (terminal_) {
-      const auto now = Clock::now();
-      const bool last = report.iteration + 1 == report.max_iterations;
-      if (drawn_ && !last && now - drawn_at_ < std::chrono::milliseconds(100)) return;
-      drawn_at_ = now;
-      draw(report);
+      if (line_.due(report.iteration + 1 == report.max_iterations)) draw(report);
     } else if (due) {
       log(report);
     }
@@ -96,14 +82,14 @@ class Progress {
   void draw(const IterationReport& report) {
     const double rate = recent_ / recent_seconds_;
     const double left = (report.max_iterations - report.iteration - 1) / rate;
-    std::fprintf(stderr,
-                 "\r\033[Kiteration %d/%d  loss %.4f  lr %.4g  %.0f images/s  %.1f it/s  data wait "
-                 "%.1f%%  %s left",
-                 report.iteration + 1, report.max_iterations, report.smoothed_loss, report.rate,
-                 static_cast<double>(recent_images_) / recent_seconds_, rate,
-                 100 * recent_waited_ / recent_seconds_, human_seconds(left).c_str());
-    std::fflush(stderr);
-    drawn_ = true;
+    char text[200];
+    std::snprintf(text, sizeof text,
+                  "iteration %d/%d  loss %.4f  lr %.4g  %.0f images/s  %.1f it/s  data wait "
+                  "%.1f%%  %s left",
+                  report.iteration + 1, report.max_iterations, report.smoothed_loss, report.rate,
+                  static_cast<double>(recent_images_) / recent_seconds_, rate,
+                  100 * recent_waited_ / recent_seconds_, human_seconds(left).c_str());
+    line_.draw(text);
     forget_recent();
   }
 
@@ -155,16 +141,14 @@ class Progress {
   int display_;
   bool shows_test_loss_;
   bool terminal_;
-  bool drawn_ = false;
-  Clock::time_point drawn_at_;
+  ProgressLine line_;
   int64_t iterations_ = 0, images_ = 0, recent_images_ = 0;
   int recent_ = 0;
   double seconds_ = 0, waited_ = 0, recent_seconds_ = 0, recent_waited_ = 0;
 };
 
 int train(const std::vector<std::string>& arguments) {
-  require(arguments.empty(), "train takes no argument '", arguments.empty() ? "" : arguments[0],
-          "'; give the solver with --solver=FILE");
+  refuse_arguments(kTrain, arguments, "give the solver with --solver=FILE");
   exclusive_flags("snapshot", !FLAGS_snapshot.empty(), "weights", !FLAGS_weights.empty());
   SolverParameter param;
   SourceMap source;
@@ -174,11 +158,7 @@ int train(const std::vector<std::string>& arguments) {
 
   const bool wants_gpu = param.has_solver_mode() && param.solver_mode() == SolverParameter::GPU;
   Context context(context_options(wants_gpu, param.device_id()));
-  SolverOptions options;
-  options.level = FLAGS_level;
-  options.stages = split_list(FLAGS_stage);
-  options.fuse = FLAGS_fuse;
-  options.seed = seed_flag();
+  SolverOptions options = solver_options();
   if (!FLAGS_weights.empty()) options.weights = split_list(FLAGS_weights);
   if (!FLAGS_snapshot.empty()) options.weights.emplace();  // a snapshot has its own
   options.strict_weights = FLAGS_strict;

@@ -42,7 +42,7 @@ TEST(ReLU, NaNIsNotHidden) {
   EXPECT_TRUE(std::isnan(run.top(0)[0]));
 }
 
-/// The outputs of each engine in each of its options, with the ReLU of `absorb` taken over if
+/// The outputs of each engine in each of its options, with the ReLU behind it fused if
 /// `fuse`.
 void expect_zeros(const LayerCase& c, const std::string& type, bool fuse) {
   std::vector<std::string> engines = {"reference"};
@@ -70,19 +70,19 @@ TEST(ReLU, OfMinusInfinityIsZeroWhereverItIsFused) {
                   num_output: 16 kernel_size: 3 pad: 1 weight_filler { type: "msra" } } })",
                               .bottoms = {uniform({2, 16, 8, 8})},
                               .params = {{}, lows},
-                              .absorb = kRelu};
+                              .tail = {kRelu}};
   const LayerCase inner_product{.layer = R"(layer { type: "InnerProduct" inner_product_param {
                   num_output: 16 weight_filler { type: "msra" } } })",
                                 .bottoms = {uniform({4, 24})},
                                 .params = {{}, lows},
-                                .absorb = kRelu};
+                                .tail = {kRelu}};
   const LayerCase sum{.layer = R"(layer { type: "Eltwise" })",
                       .bottoms = {given({16}, lows), given({16}, lows)},
-                      .absorb = kRelu};
+                      .tail = {kRelu}};
   const LayerCase maximum{
       .layer = R"(layer { type: "Pooling" pooling_param { kernel_size: 2 stride: 2 } })",
       .bottoms = {given({1, 1, 4, 4}, lows)},
-      .absorb = kRelu};
+      .tail = {kRelu}};
   for (const bool fuse : {true, false}) {
     expect_zeros(relu, "ReLU", fuse);
     expect_zeros(convolution, "Convolution", fuse);
@@ -110,12 +110,12 @@ TEST(ReLU, KeepsTheBottomOnlyForNegativeSlopes) {
     LayerRun run({.layer = layer, .bottoms = {uniform({2, 3})}});
     EXPECT_FALSE(run.layer().backward_reads().bottom_data);
     EXPECT_TRUE(run.layer().backward_reads().top_data);
-    EXPECT_TRUE(run.layer().activation().has_value());
+    EXPECT_TRUE(run.layer().as_tail_step().has_value());
   }
   LayerRun run({.layer = kMirrored, .bottoms = {uniform({2, 3})}});
   EXPECT_TRUE(run.layer().backward_reads().bottom_data);
   EXPECT_FALSE(run.layer().backward_reads().top_data);
-  EXPECT_FALSE(run.layer().activation().has_value());
+  EXPECT_FALSE(run.layer().as_tail_step().has_value());
 }
 
 TEST(ReLU, EveryFormat) {

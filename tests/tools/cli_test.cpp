@@ -63,6 +63,17 @@ layer { name: "relu" type: "ReLU" bottom: "ip" top: "ip" })");
   }
 }
 
+TEST_F(CliTest, ArgumentsWithoutAPlaceAreNamed) {
+  for (const char* command : {"test", "time", "summary"}) {
+    expect_refusal(concat(command, " net.prototxt"),
+                   {command, " takes no argument 'net.prototxt'", "--model=FILE"});
+  }
+  expect_refusal("train solver.prototxt", {"no argument 'solver.prototxt'", "--solver=FILE"});
+  expect_refusal("device-query 0", {"no argument '0'", "--gpu=INDEX"});
+  expect_refusal("summary --flagfile=" + write("words", "--fuse\nmodel.prototxt\n"),
+                 {"'model.prototxt' is no flag"});
+}
+
 TEST_F(CliTest, WrongValuesOfFlagsAreExplained) {
   const std::string time = "time --model=" + net();
   expect_refusal(time + " --fuse=perhaps", {"--fuse", "'perhaps'", "on or off"});

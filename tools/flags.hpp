@@ -1,0 +1,47 @@
+// Flags that several commands share, and what they ask for. A flag of one command is defined in
+// that command's file.
+#pragma once
+
+#include <gflags/gflags.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "crema/context.hpp"
+#include "crema/net.hpp"
+#include "crema/solver.hpp"
+
+DECLARE_string(model);
+DECLARE_int32(iterations);
+DECLARE_string(weights);
+DECLARE_bool(strict);
+DECLARE_bool(overwrite);
+DECLARE_bool(tune);
+
+namespace crema::tools {
+
+/// The context that --gpu, --threads, --engine, --tune and --seed ask for. `solver_wants_gpu`: the
+/// solver says solver_mode: GPU without naming a device on the command line; where there is none,
+/// the CPU is taken and a warning logged.
+ContextOptions context_options(bool solver_wants_gpu = false, int solver_device = 0);
+
+/// The device that --gpu names: none for 'all' or no flag. Error for what is no index.
+std::optional<int> gpu_index();
+
+/// --seed; none where it is left at -1. Error below that.
+std::optional<uint64_t> seed_flag();
+
+/// Phase, level, stages and fusion as the flags say; --phase defaults to `phase`.
+NetOptions net_options(Phase phase);
+
+/// Level, stages, fusion and seed as the flags say.
+SolverOptions solver_options();
+
+/// Value of a flag that the command cannot do without; Error that shows how to give it.
+const std::string& required_flag(const char* name, const std::string& value);
+
+/// Error when both of two flags are given that contradict each other.
+void exclusive_flags(const char* first, bool has_first, const char* second, bool has_second);
+
+}  // namespace crema::tools
