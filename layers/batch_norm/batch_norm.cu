@@ -73,11 +73,14 @@ struct Normalize {
   const T* bias;
   bool relu;
 
-  __device__ T centre(int64_t c) const { return static_cast<T>(statistics.mean[c]); }
+  /// x - mean, which rounding the mean to T first would spoil where it is far from 0.
+  __device__ T centred(T x, int64_t c) const {
+    return static_cast<T>(static_cast<double>(x) - statistics.mean[c]);
+  }
   __device__ T inverse(int64_t c) const { return static_cast<T>(statistics.inverse_deviation[c]); }
   __device__ T gain(int64_t c) const { return inverse(c) * (scale ? scale[c] : T{1}); }
   __device__ T before_relu(T x, int64_t c) const {
-    return (x - centre(c)) * gain(c) + (bias ? bias[c] : T{0});
+    return centred(x, c) * gain(c) + (bias ? bias[c] : T{0});
   }
 };
 
@@ -103,7 +106,7 @@ struct Incoming {
     return !norm.relu || norm.before_relu(x[i], c) > T{0} ? dy[i] : T{0};
   }
   __device__ T normal(int64_t i, int64_t c) const {
-    return x ? (x[i] - norm.centre(c)) * norm.inverse(c) : T{0};
+    return x ? norm.centred(x[i], c) * norm.inverse(c) : T{0};
   }
   /// Of d, and of d * normal.
   __device__ CudaPair operator()(int64_t place, int64_t c) const {

@@ -5,7 +5,7 @@
 #include "backend/cpu/simd.hpp"
 #include "backend/pointwise.hpp"
 #include "crema/registry.hpp"
-#include "layers/eltwise/eltwise_math.hpp"
+#include "layers/eltwise/eltwise_maximum.hpp"
 #include "layers/relu/relu_math.hpp"
 #include "proto/layer.pb.h"
 
@@ -65,18 +65,6 @@ template <class T>
   }
 }
 
-/// `which` may be null.
-template <class T>
-[[gnu::always_inline]] inline void maximum_range(Operands<T> in, T* y, uint8_t* which,
-                                                 int64_t begin, int64_t end) {
-  for (int64_t i = begin; i < end; ++i) {
-    EltwiseMaximum<T> maximum(in.x(0)[i]);
-    for (size_t k = 1; k < in.count; ++k) maximum.add(in.x(k)[i], static_cast<uint8_t>(k));
-    y[i] = maximum.value;
-    if (which) which[i] = maximum.bottom;
-  }
-}
-
 /// dx = coefficient * dy, dy through the ReLU if y is given.
 template <class T>
 [[gnu::always_inline]] inline void sum_gradient(const T* dy, const T* y, ReLUMath relu,
@@ -92,17 +80,23 @@ template <class T>
 
 /// dx = dy * product of all bottoms but `self`, or dy * y / x where y is given.
 template <class T>
-void product_gradient(const Operands<T>& in, size_t self, const T* dy, const T* y, T* dx,
-                      int64_t at, int64_t n) {
+[[gnu::always_inline]] inline void product_gradient(Operands<T> in, size_t self, const T* dy,
+                                                    const T* y, T* dx, int64_t at, int64_t n) {
   T factor[kBlock];
+  const T* own = in.x(self) + at;
   if (y) {
-    for (int64_t i = 0; i < n; ++i) factor[i] = y[at + i] / in.x(self)[at + i];
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) factor[i] = y[at + i] / own[i];
   } else {
     std::fill_n(factor, n, T{1});
     for (size_t k = 0; k < in.count; ++k) {
-      for (int64_t i = 0; k != self && i < n; ++i) factor[i] *= in.x(k)[at + i];
+      if (k == self) continue;
+      const T* x = in.x(k) + at;
+#pragma omp simd
+      for (int64_t i = 0; i < n; ++i) factor[i] *= x[i];
     }
   }
+#pragma omp simd
   for (int64_t i = 0; i < n; ++i) dx[at + i] = dy[at + i] * factor[i];
 }
 
@@ -196,7 +190,7 @@ void EltwiseLayer::forward_as(Blobs bottom, Blobs top) {
         vectorized<product_blocks<T>>(in, y, begin, end);
         break;
       case Operation::maximum:
-        vectorized<maximum_range<T>>(in, y, which, begin, end);
+        eltwise_maximum(in.data, in.count, begin, end, y, which);
         break;
     }
   });
@@ -231,10 +225,10 @@ void EltwiseLayer::backward_as(Blobs top, const std::vector<bool>& propagate, Bl
                                         dx + at, n);
             break;
           case Operation::product:
-            product_gradient(in, k, dy, y, dx, at, n);
+            vectorized<product_gradient<T>>(in, k, dy, y, dx, at, n);
             break;
           case Operation::maximum:
-            for (int64_t i = at; i < at + n; ++i) dx[i] = which[i] == k ? dy[i] : T{0};
+            eltwise_maximum_gradient(which + at, static_cast<uint8_t>(k), dy + at, dx + at, n);
             break;
         }
       }

@@ -2,14 +2,13 @@
 #define HWY_TARGET_INCLUDE "layers/lrn/lrn_kernels.cpp"
 #include "layers/lrn/lrn_kernels.hpp"
 
-#include <hwy/contrib/math/math-inl.h>
-
 #include <algorithm>
 #include <limits>
 #include <vector>
 
 #include "backend/cpu/highway.hpp"
 #include "backend/cpu/lanes-inl.hpp"
+#include "backend/cpu/math_lanes-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace crema::HWY_NAMESPACE {
@@ -167,47 +166,41 @@ void rows_gradient(const LRNCoefficients& k, int64_t channels, int64_t inner, in
 // A pixel's channels are copied to a row with `reach` zeros on both ends, so that its neighbours
 // are shifted rows.
 
-/// Where the channels of some pixels are: block b of pixel p at memory + b * block_step + p *
-/// block, in rows at rows + p * row_step + b * block.
-struct PixelCopy {
-  int64_t blocks, block, block_step, row_step;
-
-  HWY_INLINE void load_rows(int64_t pixels, const float* memory, float* rows) const {
-    each(pixels, [&](int64_t at, int64_t row, auto lanes) CREMA_LANES_LAMBDA {
-      store(kFloats, lanes, load(kFloats, lanes, memory + at), rows + row);
-    });
-  }
-  HWY_INLINE void store_rows(int64_t pixels, const float* rows, float* memory) const {
-    each(pixels, [&](int64_t at, int64_t row, auto lanes) CREMA_LANES_LAMBDA {
-      store(kFloats, lanes, load(kFloats, lanes, rows + row), memory + at);
-    });
-  }
-
- private:
-  template <class Body>
-  HWY_INLINE void each(int64_t pixels, const Body& body) const {
+/// Copies the channels of some pixels: block b of pixel p from from + b * from_block + p *
+/// from_pixel; likewise to.
+HWY_INLINE void copy_pixels(int64_t blocks, int64_t block, int64_t pixels, const float* from,
+                            int64_t from_block, int64_t from_pixel, float* to, int64_t to_block,
+                            int64_t to_pixel) {
+  auto copy = [&](auto d) CREMA_LANES_LAMBDA {
     for (int64_t b = 0; b < blocks; ++b) {
       for (int64_t p = 0; p < pixels; ++p) {
-        const int64_t at = b * block_step + p * block, row = p * row_step + b * block;
-        each_vector(kFloats, block, [&](int64_t i, auto lanes) CREMA_LANES_LAMBDA {
-          body(at + i, row + i, lanes);
+        const float* const source = from + b * from_block + p * from_pixel;
+        float* const target = to + b * to_block + p * to_pixel;
+        each_vector(d, block, [&](int64_t i, auto lanes) CREMA_LANES_LAMBDA {
+          store(d, lanes, load(d, lanes, source + i), target + i);
         });
       }
     }
+  };
+  // A store of some lanes keeps what reads them next waiting.
+  if (block == 8) {
+    copy(hn::CappedTag<float, 8>());
+  } else {
+    copy(kFloats);
   }
-};
+}
 
 void pixels(const LRNCoefficients& k, int64_t blocks, int64_t block, int64_t inner, int64_t begin,
             int64_t end, const float* x, float* y) {
   const int64_t channels = blocks * block, step = channels + 2 * k.reach;
-  const PixelCopy copy{blocks, block, inner * block, step};
+  const int64_t far = inner * block;
   float* const rows = room_of_thread(2 * kPixels * step);  // (kPixels, step)
   float* const results = rows + kPixels * step;            // (kPixels, step)
   std::fill_n(rows, kPixels * step, 0.0F);
   with_norm(k, [&](const auto& norm) CREMA_LANES_LAMBDA {
     for (int64_t p = begin; p < end; p += kPixels) {
       const int64_t count = std::min(kPixels, end - p);
-      copy.load_rows(count, x + p * block, rows + k.reach);
+      copy_pixels(blocks, block, count, x + p * block, far, block, rows + k.reach, block, step);
       for (int64_t r = 0; r < count; ++r) {
         const float* const row = rows + r * step;
         each_vector(kFloats, channels, [&](int64_t i, auto lanes) CREMA_LANES_LAMBDA {
@@ -216,7 +209,7 @@ void pixels(const LRNCoefficients& k, int64_t blocks, int64_t block, int64_t inn
           store(kFloats, lanes, norm.forward(squares, own), results + r * step + i);
         });
       }
-      copy.store_rows(count, results, y + p * block);
+      copy_pixels(blocks, block, count, results, block, step, y + p * block, far, block);
     }
   });
 }
@@ -224,7 +217,7 @@ void pixels(const LRNCoefficients& k, int64_t blocks, int64_t block, int64_t inn
 void pixels_gradient(const LRNCoefficients& k, int64_t blocks, int64_t block, int64_t inner,
                      int64_t begin, int64_t end, const float* x, const float* dy, float* dx) {
   const int64_t channels = blocks * block, step = channels + 2 * k.reach;
-  const PixelCopy copy{blocks, block, inner * block, step};
+  const int64_t far = inner * block;
   float* const rows = room_of_thread((2 * kPixels + 1) * step);  // (kPixels, step)
   float* const d_rows = rows + kPixels * step;                   // (kPixels, step)
   float* const ratios = d_rows + kPixels * step;                 // (step)
@@ -232,8 +225,8 @@ void pixels_gradient(const LRNCoefficients& k, int64_t blocks, int64_t block, in
   with_norm(k, [&](const auto& norm) CREMA_LANES_LAMBDA {
     for (int64_t p = begin; p < end; p += kPixels) {
       const int64_t count = std::min(kPixels, end - p);
-      copy.load_rows(count, x + p * block, rows + k.reach);
-      copy.load_rows(count, dy + p * block, d_rows);
+      copy_pixels(blocks, block, count, x + p * block, far, block, rows + k.reach, block, step);
+      copy_pixels(blocks, block, count, dy + p * block, far, block, d_rows, block, step);
       for (int64_t r = 0; r < count; ++r) {
         const float* const row = rows + r * step;
         float* const d = d_rows + r * step;
@@ -251,7 +244,7 @@ void pixels_gradient(const LRNCoefficients& k, int64_t blocks, int64_t block, in
           store(kFloats, lanes, norm.gradient(sums, own, load(kFloats, lanes, d + i)), d + i);
         });
       }
-      copy.store_rows(count, d_rows, dx + p * block);
+      copy_pixels(blocks, block, count, d_rows, block, step, dx + p * block, far, block);
     }
   });
 }

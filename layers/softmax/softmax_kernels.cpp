@@ -2,13 +2,12 @@
 #define HWY_TARGET_INCLUDE "layers/softmax/softmax_kernels.cpp"
 #include "layers/softmax/softmax_kernels.hpp"
 
-#include <hwy/contrib/math/math-inl.h>
-
 #include <algorithm>
 #include <cmath>
 
 #include "backend/cpu/highway.hpp"
 #include "backend/cpu/lanes-inl.hpp"
+#include "backend/cpu/math_lanes-inl.hpp"
 #include "layers/softmax/softmax_math.hpp"
 
 HWY_BEFORE_NAMESPACE();
@@ -18,16 +17,6 @@ namespace {
 using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 constexpr D kFloats;
-
-/// exp(x); Highway's gives 0 for NaN.
-template <class Tag>
-HWY_INLINE hn::Vec<Tag> exp_of(Tag d, hn::Vec<Tag> x) {
-  return hn::IfThenElse(hn::Eq(x, x), hn::Exp(d, x), x);
-}
-template <class Tag>
-HWY_INLINE hn::Vec<Tag> log_of(Tag d, hn::Vec<Tag> x) {
-  return hn::IfThenElse(hn::Eq(x, x), hn::Log(d, x), x);
-}
 
 // --- One position: its classes are neighbours ----------------------------------------------------
 

@@ -1,6 +1,6 @@
 // Milliseconds of one layer's passes: every engine and format of the rooms that are bound by memory
 // or by one function (BatchNorm, Scale, LRN, Softmax, Eltwise, ...).
-//   build/release/tests/layer_bench [--threads N] [--runs N] [--simd baseline|avx2|avx512]
+//   build/release/tests/layer_bench [--threads N] [--runs N] [--simd baseline|sse4|avx2|avx512]
 //   [WORD]...
 //
 // Problems whose name contains one of the words are measured, or all of them. The median of the
@@ -109,6 +109,7 @@ int bench(int argc, char** argv) {
       runs = std::stoi(value), ++i;
     } else if (argument == "--simd") {
       limit.emplace(value == "baseline" ? SimdLevel::baseline
+                    : value == "sse4"   ? SimdLevel::sse4
                     : value == "avx2"   ? SimdLevel::avx2
                                         : SimdLevel::avx512);
       ++i;

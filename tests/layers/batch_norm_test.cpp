@@ -142,7 +142,8 @@ LayerCase far_from_zero(const std::string& settings, const Shape& shape) {
 // E[x^2] - mean^2 has nothing left of the variance here, and x * gain - mean * gain little of y.
 TEST(BatchNorm, SmallDeviationAroundALargeMean) {
   const int threads = omp_get_max_threads();
-  for (const SimdLevel level : {SimdLevel::baseline, SimdLevel::avx2, SimdLevel::avx512}) {
+  for (const SimdLevel level :
+       {SimdLevel::baseline, SimdLevel::sse4, SimdLevel::avx2, SimdLevel::avx512}) {
     const SimdLimit limit(level);
     for (const int count : {1, 2, 5}) {
       SCOPED_TRACE(concat(to_string(level), ", ", count, " threads"));
@@ -209,7 +210,7 @@ void check_shapes() {
 TEST(BatchNorm, Engines) { check_shapes(); }
 
 TEST(BatchNorm, EnginesOnLesserProcessors) {
-  for (const SimdLevel level : {SimdLevel::baseline, SimdLevel::avx2}) {
+  for (const SimdLevel level : {SimdLevel::baseline, SimdLevel::sse4, SimdLevel::avx2}) {
     SCOPED_TRACE(to_string(level));
     SimdLimit limit(level);
     check_shapes();

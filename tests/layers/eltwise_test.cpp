@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "backend/cpu/simd.hpp"
 #include "support/layer_test.hpp"
 
 namespace crema::test {
@@ -69,6 +70,37 @@ TEST(Eltwise, MaximumDoesNotHideNaN) {
   run.forward();
   EXPECT_TRUE(std::isnan(run.top(0)[0]));
   EXPECT_TRUE(std::isnan(run.top(0)[1]));
+}
+
+// In whole vectors and behind them: of equal values the first bottom's counts, and NaN of any.
+TEST(Eltwise, MaximumAtEveryLevel) {
+  constexpr size_t kCount = 39;
+  for (const SimdLevel level :
+       {SimdLevel::baseline, SimdLevel::sse4, SimdLevel::avx2, SimdLevel::avx512}) {
+    SCOPED_TRACE(to_string(level));
+    const SimdLimit limit(level);
+    std::vector<double> a(kCount), b(kCount), dy(kCount);
+    for (size_t i = 0; i < kCount; ++i) {
+      a[i] = i % 5 == 4 ? std::nan("") : static_cast<double>(i % 3);
+      b[i] = i % 7 == 6 ? std::nan("") : 1;
+      dy[i] = static_cast<double>(i + 1);
+    }
+    LayerRun run(
+        {.layer = eltwise("operation: MAX"), .bottoms = {given({kCount}, a), given({kCount}, b)}});
+    run.forward();
+    run.set_top_diff(0, dy);
+    run.backward();
+    for (size_t i = 0; i < kCount; ++i) {
+      const bool second = std::isnan(b[i]) || b[i] > a[i];
+      if (std::isnan(a[i]) || std::isnan(b[i])) {
+        EXPECT_TRUE(std::isnan(run.top(0)[i])) << i;
+      } else {
+        EXPECT_EQ(run.top(0)[i], second ? b[i] : a[i]) << i;
+      }
+      EXPECT_EQ(run.bottom_diff(0)[i], second ? 0 : dy[i]) << i;
+      EXPECT_EQ(run.bottom_diff(1)[i], second ? dy[i] : 0) << i;
+    }
+  }
 }
 
 TEST(Eltwise, Gradients) {

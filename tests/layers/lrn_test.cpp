@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
 #include "backend/cpu/simd.hpp"
 #include "support/layer_test.hpp"
@@ -79,7 +80,7 @@ void check_regions() {
 TEST(LRN, Engines) { check_regions(); }
 
 TEST(LRN, EnginesOnLesserProcessors) {
-  for (const SimdLevel level : {SimdLevel::baseline, SimdLevel::avx2}) {
+  for (const SimdLevel level : {SimdLevel::baseline, SimdLevel::sse4, SimdLevel::avx2}) {
     SCOPED_TRACE(to_string(level));
     SimdLimit limit(level);
     check_regions();
@@ -96,6 +97,28 @@ TEST(LRN, WithoutKPaddingWouldNotStayZero) {
 TEST(LRN, EnginesOnManyPixels) {
   check_engines(drawn("alpha: 0.5", {1, 40, 30, 33}));
   check_engines(drawn("alpha: 0.5 norm_region: WITHIN_CHANNEL", {3, 2, 80, 90}));
+}
+
+// Powers by logarithm and exponential have to give what these do not: NaN, and 0 for infinity.
+TEST(LRN, NaNAndInfinityAreSeen) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  for (const char* settings : {"local_size: 1", "local_size: 1 beta: 0.6"}) {
+    for (const char* engine : {"reference", "native"}) {
+      SCOPED_TRACE(concat(engine, " ", settings));
+      LayerRun run({.layer = lrn(settings),
+                    .bottoms = {given({1, 3, 1, 2}, {std::nan(""), 1, infinity, 1, 1e30, 1})}},
+                   {.engine = engine});
+      run.forward();
+      EXPECT_TRUE(std::isnan(run.top(0)[0]));
+      EXPECT_TRUE(std::isnan(run.top(0)[2]));
+      EXPECT_EQ(run.top(0)[4], 0);
+      LayerRun negative(
+          {.layer = lrn(concat(settings, " k: -2")), .bottoms = {given({1, 1, 1, 1}, {1})}},
+          {.engine = engine});
+      negative.forward();
+      EXPECT_TRUE(std::isnan(negative.top(0)[0]));
+    }
+  }
 }
 
 // A large value must leave nothing behind in the sums of the channels after it.

@@ -95,7 +95,7 @@ void check_shapes() {
 TEST(Scale, Engines) { check_shapes(); }
 
 TEST(Scale, EnginesOnLesserProcessors) {
-  for (const SimdLevel level : {SimdLevel::baseline, SimdLevel::avx2}) {
+  for (const SimdLevel level : {SimdLevel::baseline, SimdLevel::sse4, SimdLevel::avx2}) {
     SCOPED_TRACE(to_string(level));
     SimdLimit limit(level);
     check_shapes();

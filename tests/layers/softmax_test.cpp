@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "backend/cpu/simd.hpp"
 #include "support/layer_test.hpp"
 
 namespace crema::test {
@@ -38,9 +39,46 @@ TEST(Softmax, Gradients) {
   check_gradients({.layer = softmax("axis: -1"), .bottoms = {uniform({2, 4, 3}, -2, 2)}});
 }
 
-TEST(Softmax, EveryEngine) {
-  check_engines({.layer = softmax(), .bottoms = {uniform({5, 1000}, -10, 10)}});
-  check_engines({.layer = softmax(), .bottoms = {uniform({2, 21, 17, 19}, -10, 10)}});
+void check_shapes() {
+  for (const Shape& shape : {Shape{5, 1000}, Shape{7, 1}, Shape{3, 19}, Shape{2, 21, 17, 19},
+                             Shape{2, 3, 1, 2}, Shape{1, 5, 4, 16}}) {
+    SCOPED_TRACE(shape.str());
+    check_engines({.layer = softmax(), .bottoms = {uniform(shape, -10, 10)}});
+  }
+}
+
+TEST(Softmax, EveryEngine) { check_shapes(); }
+
+TEST(Softmax, EnginesOnLesserProcessors) {
+  for (const SimdLevel level : {SimdLevel::baseline, SimdLevel::sse4, SimdLevel::avx2}) {
+    SCOPED_TRACE(to_string(level));
+    const SimdLimit limit(level);
+    check_shapes();
+  }
+}
+
+// NaN and infinity must be seen further on, at every place of a vector and behind it.
+TEST(Softmax, NaNFillsItsPosition) {
+  const int64_t classes = 19;
+  for (const Shape& shape : {Shape{3, classes}, Shape{1, classes, 1, 3}}) {
+    const int64_t inner = shape.count() == 3 * classes && shape.rank() == 4 ? 3 : 1;
+    for (int64_t place = 0; place < classes; ++place) {
+      std::vector<double> values(static_cast<size_t>(shape.count()), 0.5);
+      const auto at = static_cast<size_t>(inner == 1 ? classes + place : place * 3 + 1);
+      values[at] = std::nan("");
+      LayerRun run({.layer = softmax(), .bottoms = {given(shape, values)}});
+      run.forward();
+      for (int64_t c = 0; c < classes; ++c) {
+        const auto value = [&](int64_t position) {
+          return run.top(
+              0)[static_cast<size_t>(inner == 1 ? position * classes + c : c * 3 + position)];
+        };
+        EXPECT_NEAR(value(0), 1.0 / classes, 1e-7);
+        EXPECT_TRUE(std::isnan(value(1))) << shape.str() << " NaN at " << place << ", class " << c;
+        EXPECT_NEAR(value(2), 1.0 / classes, 1e-7);
+      }
+    }
+  }
 }
 
 TEST(Softmax, Errors) {
