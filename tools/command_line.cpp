@@ -1,3 +1,4 @@
+#include "core/split_list.hpp"
 #include "tools/command_line.hpp"
 
 #include <gflags/gflags.h>

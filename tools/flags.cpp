@@ -1,3 +1,4 @@
+#include "core/split_list.hpp"
 #include "tools/flags.hpp"
 
 #include <glog/logging.h>

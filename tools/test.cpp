@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/split_list.hpp"
 #include "net/weight_files.hpp"
 #include "tools/command.hpp"
 #include "tools/flags.hpp"

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "core/split_list.hpp"
 #include "crema/solver.hpp"
 #include "model/source_map.hpp"
 #include "model/text_format.hpp"
