@@ -1,0 +1,387 @@
+// Running a net: what the caller sees, whose random numbers, shapes that come late, programs of
+// several shapes, recomputation, hooks.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/half.hpp"
+#include "crema/net.hpp"
+#include "crema/parameter_arena.hpp"
+#include "crema/registry.hpp"
+#include "support/expect_error.hpp"
+#include "support/net_test.hpp"
+
+namespace crema {
+namespace {
+
+using test::fill_inputs;
+using test::gradients_of;
+using test::net_param;
+using test::params_of;
+using test::values_of;
+
+constexpr const char* kConvolution = R"(
+layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 2 dim: 3 dim: 9 dim: 7 } } }
+layer { name: "conv" type: "Convolution" bottom: "x" top: "y"
+        convolution_param { num_output: 21 kernel_size: 3 weight_filler { type: "xavier" } } })";
+
+// The output of a convolution that nobody reads was blocked: a diff that the caller wrote in
+// N,C,H,W was nonsense.
+TEST(Run, WhatTheCallerSeesIsContiguous) {
+  const NetOptions options{.backward = NetOptions::Backward::yes};
+  const auto gradients = [&](const std::string& engine) {
+    Context context({.engine = engine});
+    Net net(net_param(kConvolution), context, options);
+    fill_inputs(net);
+    net.forward();
+    Blob& y = net.blob("y");
+    EXPECT_EQ(y.data.format(), Format::contiguous);
+    EXPECT_EQ(y.diff.storage(), y.count());
+    float* seed = y.diff.host_overwrite<float>();
+    for (int64_t i = 0; i < y.count(); ++i) seed[i] = static_cast<float>(i % 11) - 5;
+    net.clear_gradients();
+    net.backward();
+    return gradients_of(net);
+  };
+  const std::vector<double> expected = gradients("reference"), tuned = gradients("");
+  ASSERT_EQ(expected.size(), tuned.size());
+  for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(tuned[i], expected[i], 1e-3);
+}
+
+constexpr const char* kDropout = R"(
+layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 1 dim: 64 } } }
+layer { name: "drop" type: "Dropout" bottom: "x" top: "y" })";
+
+TEST(Run, EachForwardPassDrawsItsOwnMasks) {
+  Context context;
+  Net net(net_param(kDropout), context);
+  net.input("x").fill(1);
+  std::vector<std::vector<double>> masks;
+  for (int pass = 0; pass < 3; ++pass) {
+    net.forward();
+    masks.push_back(values_of(net.output("y")));
+  }
+  EXPECT_NE(masks[0], masks[1]);
+  EXPECT_NE(masks[1], masks[2]);
+  EXPECT_EQ(net.run_state().iteration, 2U);
+  net.run_state().iteration = 0;
+  for (const auto& mask : masks) {
+    net.forward();
+    EXPECT_EQ(values_of(net.output("y")), mask);
+  }
+}
+
+TEST(Run, TheCallersStateCounts) {
+  Context context;
+  RunState state{.seed = 5};
+  Net net(net_param(kDropout), context, {.run = &state});
+  net.input("x").fill(1);
+  net.forward();
+  const std::vector<double> first = values_of(net.output("y"));
+  net.forward();
+  EXPECT_EQ(values_of(net.output("y")), first) << "the caller has not moved on";
+  ++state.iteration;
+  net.forward();
+  EXPECT_NE(values_of(net.output("y")), first);
+}
+
+TEST(Run, BackwardAfterAFailedForwardIsAnError) {
+  Context context;
+  Net net(net_param(R"(
+layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 2 dim: 4 } } }
+layer { name: "label" type: "Input" top: "label" input_param { shape { dim: 2 } } }
+layer { name: "ip" type: "InnerProduct" bottom: "x" top: "y" inner_product_param { num_output: 3 } }
+layer { name: "loss" type: "SoftmaxWithLoss" bottom: "y" bottom: "label" top: "loss" })"),
+          context);
+  fill_inputs(net);
+  net.forward();
+  net.backward();
+  net.input("label").fill(7);
+  test::expect_error([&] { net.forward(); }, {"label 7"});
+  test::expect_error([&] { net.backward(); }, {"backward", "forward pass before it"});
+  net.input("label").fill(1);
+  net.forward();
+  net.backward();
+}
+
+/// Keeps the first rows of its bottom: as many as its first value says.
+class FirstRows : public Layer {
+ public:
+  using Layer::Layer;
+  TopShapes top_shapes() const override { return shapes_; }
+  void reshape(Blobs bottom, Blobs top) override { top[0]->reshape(bottom[0]->shape()); }
+  void forward_cpu(Blobs bottom, Blobs top) override {
+    const auto rows = static_cast<int64_t>(bottom[0]->data.at(0));
+    Shape shape = bottom[0]->shape();
+    shape.set(0, rows);
+    top[0]->reshape(shape);
+    for (int64_t i = 0; i < std::min(shape.count(), bottom[0]->count()); ++i) {
+      top[0]->data.host_mut<float>()[i] = bottom[0]->data.host<float>()[i];
+    }
+  }
+  static inline TopShapes shapes_ = TopShapes::from_values;
+};
+
+class LateShapes : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    if (!Registry::instance().has("TestFirstRows")) {
+      Registry::instance().add<FirstRows>("TestFirstRows");
+    }
+  }
+  void SetUp() override { FirstRows::shapes_ = TopShapes::from_values; }
+  static NetParameter net() {
+    return net_param(R"(
+layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 11 dim: 4 } } }
+layer { name: "rows" type: "TestFirstRows" bottom: "x" top: "r" }
+layer { name: "ip" type: "InnerProduct" bottom: "r" top: "y"
+        inner_product_param { num_output: 3 weight_filler { type: "xavier" } } }
+layer { name: "tanh" type: "TanH" bottom: "y" top: "z" })");
+  }
+};
+
+TEST_F(LateShapes, ReadersFollow) {
+  Context context;
+  Net whole(net(), context, {.phase = Phase::test, .keep = {"y"}});
+  for (const double rows : {11, 2, 7, 11}) {
+    SCOPED_TRACE(rows);
+    fill_inputs(whole);
+    whole.input("x").host_mut<float>()[0] = static_cast<float>(rows);
+    whole.forward();
+    const Tensor z = whole.output("z");
+    EXPECT_EQ(z.shape(), (Shape{static_cast<int64_t>(rows), 3}));
+    EXPECT_EQ(whole.blob("y").shape(), z.shape());
+    for (int64_t i = 0; i < z.count(); ++i) {
+      EXPECT_NEAR(z.at(i), std::tanh(whole.blob("y").data.at(i)), 1e-6);
+    }
+  }
+}
+
+TEST_F(LateShapes, BeyondTheBoundAreErrors) {
+  Context context;
+  Net small(net(), context, {.phase = Phase::test});
+  small.input("x").host_mut<float>()[0] = 12;
+  test::expect_error([&] { small.forward(); },
+                     {"layer 'rows' (TestFirstRows)", "'r'", "12x4", "bound 11x4"});
+  small.input("x").host_mut<float>()[0] = 3;
+  small.forward();
+  EXPECT_EQ(small.output("z").shape(), (Shape{3, 3}));
+}
+
+// Readers went on with the rows that they knew, without a word.
+TEST_F(LateShapes, OfALayerThatDoesNotSaySoAreErrors) {
+  FirstRows::shapes_ = TopShapes::fixed;
+  Context context;
+  Net plain(net(), context, {.phase = Phase::test});
+  plain.input("x").host_mut<float>()[0] = 2;
+  test::expect_error([&] { plain.forward(); },
+                     {"layer 'rows' (TestFirstRows)", "changed the shape", "11x4", "2x4"});
+}
+
+/// A source whose batches have 1, 2, 3, 1, 2, 3, ... rows, of the batch's number.
+class Growing : public Layer {
+ public:
+  using Layer::Layer;
+  Arity arity() const override { return {0, 0, 1, 1}; }
+  bool is_source() const override { return true; }
+  TopShapes top_shapes() const override { return TopShapes::per_batch; }
+  void reshape(Blobs, Blobs top) override { top[0]->reshape({1, 4}); }
+  void fetch(Blobs top) override {
+    top[0]->reshape({batch_ % 3 + 1, 4});
+    ++batch_;
+  }
+  void forward_cpu(Blobs, Blobs top) override {
+    std::fill_n(top[0]->data.host_overwrite<float>(), top[0]->count(), static_cast<float>(batch_));
+  }
+
+ private:
+  int64_t batch_ = 0;
+};
+
+TEST(Run, BatchesGiveTheirShapesBeforeThePass) {
+  if (!Registry::instance().has("TestGrowing")) Registry::instance().add<Growing>("TestGrowing");
+  Context context;
+  Net net(net_param(R"(
+layer { name: "x" type: "TestGrowing" top: "x" }
+layer { name: "y" type: "TanH" bottom: "x" top: "y" })"),
+          context, {.phase = Phase::test});
+  for (int64_t batch = 1; batch < 9; ++batch) {
+    net.forward();
+    EXPECT_EQ(net.output("y").shape(), (Shape{(batch - 1) % 3 + 1, 4}));
+    EXPECT_NEAR(net.output("y").at(3), std::tanh(static_cast<double>(batch)), 1e-6);
+  }
+}
+
+/// The identity, which counts how often it is planned.
+class Counted : public Layer {
+ public:
+  using Layer::Layer;
+  void reshape(Blobs bottom, Blobs top) override { top[0]->reshape(bottom[0]->shape()); }
+  void forward_cpu(Blobs bottom, Blobs top) override { top[0]->data.copy_from(bottom[0]->data); }
+  static inline int plans = 0;
+
+ protected:
+  std::vector<Option> reference_options(Blobs bottom, Blobs top) const override {
+    ++plans;
+    return {uniform_option(bottom, top, dtype())};
+  }
+};
+
+TEST(Run, ShapesThatCameBeforeAreNotPlannedAgain) {
+  if (!Registry::instance().has("TestCounted")) Registry::instance().add<Counted>("TestCounted");
+  Context context;
+  const NetParameter text = net_param(std::string(kConvolution) + R"(
+layer { name: "relu" type: "ReLU" bottom: "y" top: "y" }
+layer { name: "pool" type: "Pooling" bottom: "y" top: "p" pooling_param { kernel_size: 2 stride: 2 } }
+layer { name: "counted" type: "TestCounted" bottom: "p" top: "c" })");
+  Counted::plans = 0;
+  Net net(text, context, {.phase = Phase::test});
+  const auto outputs = [&](int64_t side) {
+    net.reshape_input("x", {2, 3, side, side});
+    fill_inputs(net);
+    net.forward();
+    return values_of(net.output("c"));
+  };
+  const std::vector<double> nine = outputs(9), twelve = outputs(12);
+  EXPECT_EQ(Counted::plans, 3);
+  for (int round = 0; round < 3; ++round) {
+    EXPECT_EQ(outputs(9), nine);
+    EXPECT_EQ(outputs(12), twelve);
+  }
+  EXPECT_EQ(Counted::plans, 3) << "both shapes were known";
+}
+
+const char* const kChain = R"(
+layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 4 dim: 3 dim: 12 dim: 12 } } }
+layer { name: "label" type: "Input" top: "label" input_param { shape { dim: 4 } } }
+layer { name: "conv1" type: "Convolution" bottom: "x" top: "c1" RECOMPUTE
+        convolution_param { num_output: 16 kernel_size: 3 weight_filler { type: "xavier" } } }
+layer { name: "norm1" type: "BatchNorm" bottom: "c1" top: "n1" RECOMPUTE }
+layer { name: "relu1" type: "ReLU" bottom: "n1" top: "r1" RECOMPUTE }
+layer { name: "drop1" type: "Dropout" bottom: "r1" top: "d1" RECOMPUTE }
+layer { name: "conv2" type: "Convolution" bottom: "d1" top: "c2" RECOMPUTE
+        convolution_param { num_output: 16 kernel_size: 3 weight_filler { type: "xavier" } } }
+layer { name: "pool2" type: "Pooling" bottom: "c2" top: "p2" RECOMPUTE
+        pooling_param { kernel_size: 2 stride: 2 } }
+layer { name: "ip" type: "InnerProduct" bottom: "p2" top: "s"
+        inner_product_param { num_output: 3 weight_filler { type: "xavier" } } }
+layer { name: "loss" type: "SoftmaxWithLoss" bottom: "s" bottom: "label" top: "loss" })";
+
+NetParameter chain(bool recompute) {
+  std::string text = kChain;
+  const std::string word = "RECOMPUTE";
+  for (size_t at = text.find(word); at != std::string::npos; at = text.find(word)) {
+    text.replace(at, word.size(), recompute ? "recompute: true" : "");
+  }
+  return net_param(text);
+}
+
+TEST(Run, RecomputedActivationsGiveTheSameBits) {
+  Context context;
+  // The same tails in both: a layer that is recomputed is not fused.
+  const NetOptions options{.fuse = false};
+  Net plain(chain(false), context, options), again(chain(true), context, options);
+  for (int pass = 0; pass < 3; ++pass) {
+    std::vector<double> losses;
+    for (Net* net : {&plain, &again}) {
+      fill_inputs(*net);
+      losses.push_back(net->forward());
+      net->clear_gradients();
+      net->backward();
+    }
+    EXPECT_EQ(losses[0], losses[1]);
+    EXPECT_EQ(gradients_of(plain), gradients_of(again));
+    EXPECT_EQ(params_of(plain), params_of(again)) << "statistics move once a pass";
+  }
+  EXPECT_LT(again.memory().activations, plain.memory().activations);
+}
+
+TEST(Run, SaysWhenAGradientIsComplete) {
+  Context context;
+  Net net(chain(false), context);
+  fill_inputs(net);
+  std::vector<size_t> order;
+  std::vector<std::vector<double>> seen(net.params().segments().size());
+  net.on_gradient([&](size_t segment) {
+    order.push_back(segment);
+    seen[segment] = values_of(net.params().segments()[segment].parameter->gradient());
+  });
+  net.forward();
+  net.clear_gradients();
+  net.backward();
+  std::vector<size_t> learning;
+  const auto& segments = net.params().segments();
+  for (size_t s = 0; s < segments.size(); ++s) {
+    if (!segments[s].parameter->needs_gradient) continue;
+    learning.push_back(s);
+    EXPECT_EQ(seen[s], values_of(segments[s].parameter->gradient())) << segments[s].layer;
+  }
+  EXPECT_EQ(segments[order.front()].layer, "ip") << "the last layer is the first to be done";
+  std::sort(order.begin(), order.end());
+  EXPECT_EQ(order, learning);
+}
+
+TEST(Run, PartsOfANet) {
+  Context context;
+  Net net(chain(false), context, {.fuse = false, .keep_all = true});
+  fill_inputs(net);
+  const double loss = net.forward();
+  net.clear_gradients();
+  net.backward();
+  const std::vector<double> gradients = gradients_of(net), scores = values_of(net.output("s"));
+  net.blob("s").data.fill(0);
+  net.clear_gradients();
+  EXPECT_EQ(net.forward(8, 9), loss);
+  EXPECT_EQ(values_of(net.output("s")), scores);
+  net.backward(9, 5);
+  net.backward(4, 0);
+  EXPECT_EQ(gradients_of(net), gradients);
+  test::expect_error([&] { net.forward(5, 3); }, {"5", "3"});
+  test::expect_error([&] { net.forward(0, 99); }, {"99", "10"});
+}
+
+TEST(Precision, Bf16ActivationsAreRoundedBetweenLayers) {
+  Context context;
+  NetParameter param = chain(false);
+  param.set_precision(NetParameter::BF16);
+  Net net(param, context);
+  Net single(chain(false), context);
+  fill_inputs(net);
+  fill_inputs(single);
+  const double loss = net.forward(), exact = single.forward();
+  EXPECT_NE(loss, exact);
+  EXPECT_NEAR(loss, exact, 0.02 * std::abs(exact));
+  net.clear_gradients();
+  single.clear_gradients();
+  net.backward();
+  single.backward();
+  const std::vector<double> rounded = gradients_of(net), expected = gradients_of(single);
+  double difference = 0, size = 0;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    difference += (rounded[i] - expected[i]) * (rounded[i] - expected[i]);
+    size += expected[i] * expected[i];
+  }
+  EXPECT_GT(difference, 0);
+  EXPECT_LT(difference, 0.01 * size);
+  EXPECT_LT(net.memory().activations, single.memory().activations * 3 / 2);
+  bool any = false;
+  for (const NetStep& step : net.steps()) any = any || step.top_format.starts_with("bf16");
+  EXPECT_TRUE(any);
+  test::expect_error(
+      [&] {
+        Net(chain(false), context, {.dtype = DType::f64, .activations = DType::bf16});
+      },
+      {"f64", "bf16"});
+}
+
+TEST(Precision, WhatTheCallerSeesStaysF32) {
+  Context context;
+  Net net(net_param(kConvolution), context, {.phase = Phase::test, .activations = DType::bf16});
+  EXPECT_EQ(net.input("x").dtype(), DType::f32);
+  EXPECT_EQ(net.blob("y").data.dtype(), DType::f32);
+}
+
+}  // namespace
+}  // namespace crema
