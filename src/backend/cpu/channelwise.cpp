@@ -260,10 +260,11 @@ struct Affine {
   };
 };
 
-/// dy, or 0 where ReLU held the value back.
+/// dy, or 0 where ReLU held the value back. Not IfThenElseZero, of which GCC makes a load under the
+/// mask for AVX-512: such a load waits for x, and dy's memory is asked for late.
 template <bool Relu, class D>
 HWY_INLINE hn::Vec<D> passed(D d, hn::Vec<D> dy, hn::Vec<D> x, const AffineLanes<D>& forward) {
-  return Relu ? hn::IfThenElseZero(hn::Gt(forward(x), hn::Zero(d)), dy) : dy;
+  return Relu ? hn::And(hn::VecFromMask(d, hn::Gt(forward(x), hn::Zero(d))), dy) : dy;
 }
 
 template <bool Relu>

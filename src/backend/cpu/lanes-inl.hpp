@@ -146,7 +146,7 @@ struct WideLanes {
 #endif
   }
   HWY_INLINE void store_to(FirstLanes lanes, double* to) const {
-    HWY_ALIGN double room[2 * hn::MaxLanes(DD())];
+    HWY_ALIGN double room[2 * hn::MaxLanes(DD())] = {};
     store_to(AllLanes{}, room);
     std::memcpy(to, room, static_cast<size_t>(lanes.n) * sizeof(double));
   }
@@ -160,7 +160,7 @@ struct WideLanes {
 #endif
   }
   HWY_INLINE void add_to(FirstLanes lanes, double* to) const {
-    HWY_ALIGN double room[2 * hn::MaxLanes(DD())];
+    HWY_ALIGN double room[2 * hn::MaxLanes(DD())] = {};
     store_to(AllLanes{}, room);
     for (int64_t i = 0; i < lanes.n; ++i) to[i] += room[i];
   }
