@@ -9,7 +9,7 @@
 #include "core/dispatch.hpp"
 #include "crema/registry.hpp"
 #include "layers/convolution/engine.hpp"
-#include "layers/relu/relu_math.hpp"
+#include "layers/relu/relu.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {

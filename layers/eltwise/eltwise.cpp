@@ -6,7 +6,7 @@
 #include "backend/pointwise.hpp"
 #include "crema/registry.hpp"
 #include "layers/eltwise/eltwise_maximum.hpp"
-#include "layers/relu/relu_math.hpp"
+#include "layers/relu/relu.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {

@@ -3,7 +3,7 @@
 #include "crema/registry.hpp"
 #include "layers/eltwise/eltwise.hpp"
 #include "layers/eltwise/eltwise_math.hpp"
-#include "layers/relu/relu_math.hpp"
+#include "layers/relu/relu.hpp"
 
 namespace crema {
 namespace {

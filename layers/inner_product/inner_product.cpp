@@ -7,7 +7,7 @@
 #include "backend/pointwise.hpp"
 #include "crema/registry.hpp"
 #include "layers/inner_product/inner_product_native.hpp"
-#include "layers/relu/relu_math.hpp"
+#include "layers/relu/relu.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {

@@ -1,22 +1,16 @@
-// ReLU: y = max(x, 0) + negative_slope * min(x, 0). See README.md.
+// ReLU of a number, for the passes of other rooms that absorbed one.
 #pragma once
 
-#include "backend/pointwise.hpp"
-#include "layers/relu/relu_math.hpp"
+#include <optional>
+
+#include "backend/functor.hpp"
+#include "crema/layer.hpp"
 
 namespace crema {
+namespace relu_room {
+#include "layers/relu/relu_math.hpp"
+}  // namespace relu_room
 
-/// For negative_slope >= 0.
-class ReLULayer : public PointwiseLayer<ReLUMath> {
- public:
-  explicit ReLULayer(const LayerInit& init);
-  std::optional<TailStep> as_tail_step() const override;
-};
-
-/// For negative_slope < 0, which nothing in front of it can take over.
-class NegativeSlopeReLULayer : public PointwiseLayer<NegativeSlopeReLUMath> {
- public:
-  explicit NegativeSlopeReLULayer(const LayerInit& init);
-};
+using ReLUMath = relu_room::Math;
 
 }  // namespace crema

@@ -1,39 +1,36 @@
-// ReLU, written once for the CPU and CUDA.
-#pragma once
-
-#include "backend/functor.hpp"
-
-namespace crema {
-
-/// Always inline, since the passes of other rooms that absorbed a ReLU are compiled for several
-/// widths of vectors. y = max(x, 0) + slope * min(x, 0). Backward needs the sign of x: that of y
-/// while slope >= 0, so that x may be overwritten; x itself (kFromInput) where a negative slope
-/// folds both signs into one.
-template <bool kFromInput>
-struct ReLUMathFrom {
-  static constexpr bool reads_x = kFromInput;
-  static constexpr bool reads_y = !kFromInput;
+// y = x for x > 0, negative_slope * x otherwise. Slope 0 is no factor, since 0 * -inf is NaN. NaN
+// stays. Always inline, since the passes of other rooms that absorbed a ReLU are compiled for
+// several widths of vectors. Backward needs the sign of x: that of y while slope >= 0, so that x
+// may be overwritten; x itself where a negative slope folds both signs into one.
+struct Math {
+  static constexpr const char* type = "ReLU";
   static constexpr bool keeps_zero = true;
 
   float slope = 0;
 
-  // The comparison lets NaN through, and the sum makes 0 of -0. Slope 0 is no factor: 0 * -inf is
-  // NaN.
-  template <class T>
-  [[gnu::always_inline]] CREMA_FUNCTOR T forward(T x) const {
-    return x < T{0} ? scaled(x) : x + T{0};
+  template <class Parameter>
+  static Math of(const Parameter& param) {
+    return {param.relu_param().negative_slope()};
   }
-  template <class T>
-  [[gnu::always_inline]] CREMA_FUNCTOR T backward(T dy, T x, T y) const {
-    return (kFromInput ? x : y) > T{0} ? dy : scaled(dy);
+  CREMA_FUNCTOR bool reads_x() const { return slope < 0; }
+  CREMA_FUNCTOR bool reads_y() const { return !reads_x(); }
+  // A layer that takes it over has no x to keep.
+  std::optional<Activation> activation() const {
+    if (reads_x()) return std::nullopt;
+    return Activation{Activation::Kind::relu, slope};
   }
-  template <class T>
-  [[gnu::always_inline]] CREMA_FUNCTOR T scaled(T value) const {
-    return slope == 0 ? T{0} : T(slope) * value;
+
+  // The sum makes 0 of -0.
+  template <class V>
+  [[gnu::always_inline]] CREMA_FUNCTOR V forward(V x) const {
+    return select(x < V(0), scaled(x), x + V(0));
+  }
+  template <class V>
+  [[gnu::always_inline]] CREMA_FUNCTOR V backward(V dy, V x, V y) const {
+    return select((reads_x() ? x : y) > V(0), dy, scaled(dy));
+  }
+  template <class V>
+  [[gnu::always_inline]] CREMA_FUNCTOR V scaled(V value) const {
+    return slope == 0 ? V(0) : V(slope) * value;
   }
 };
-
-using ReLUMath = ReLUMathFrom<false>;
-using NegativeSlopeReLUMath = ReLUMathFrom<true>;
-
-}  // namespace crema

@@ -1,26 +1,18 @@
-// Sigmoid, written once for the CPU and CUDA.
-#pragma once
-
-#include <cmath>
-
-#include "backend/functor.hpp"
-
-namespace crema {
-
-/// y = 1 / (1 + exp(-x)); exp may overflow to infinity, which gives 0 as it should.
-struct SigmoidMath {
-  static constexpr bool reads_x = false;
-  static constexpr bool reads_y = true;
+// y = 1 / (1 + exp(-x)); exp may overflow to infinity, which gives 0 as it should.
+struct Math {
+  static constexpr const char* type = "Sigmoid";
   static constexpr bool keeps_zero = false;
 
-  template <class T>
-  CREMA_FUNCTOR T forward(T x) const {
-    return T{1} / (T{1} + std::exp(-x));
+  CREMA_FUNCTOR bool reads_x() const { return false; }
+  CREMA_FUNCTOR bool reads_y() const { return true; }
+  std::optional<Activation> activation() const { return Activation{Activation::Kind::sigmoid}; }
+
+  template <class V>
+  CREMA_FUNCTOR V forward(V x) const {
+    return V(1) / (V(1) + exp(-x));
   }
-  template <class T>
-  CREMA_FUNCTOR T backward(T dy, T /*x*/, T y) const {
-    return dy * y * (T{1} - y);
+  template <class V>
+  CREMA_FUNCTOR V backward(V dy, V /*x*/, V y) const {
+    return dy * y * (V(1) - y);
   }
 };
-
-}  // namespace crema

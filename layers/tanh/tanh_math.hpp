@@ -1,25 +1,18 @@
-// TanH, written once for the CPU and CUDA.
-#pragma once
-
-#include <cmath>
-
-#include "backend/functor.hpp"
-
-namespace crema {
-
-struct TanHMath {
-  static constexpr bool reads_x = false;
-  static constexpr bool reads_y = true;
+// y = tanh(x).
+struct Math {
+  static constexpr const char* type = "TanH";
   static constexpr bool keeps_zero = true;
 
-  template <class T>
-  CREMA_FUNCTOR T forward(T x) const {
-    return std::tanh(x);
+  CREMA_FUNCTOR bool reads_x() const { return false; }
+  CREMA_FUNCTOR bool reads_y() const { return true; }
+  std::optional<Activation> activation() const { return Activation{Activation::Kind::tanh}; }
+
+  template <class V>
+  CREMA_FUNCTOR V forward(V x) const {
+    return tanh(x);
   }
-  template <class T>
-  CREMA_FUNCTOR T backward(T dy, T /*x*/, T y) const {
-    return dy * (T{1} - y * y);
+  template <class V>
+  CREMA_FUNCTOR V backward(V dy, V /*x*/, V y) const {
+    return dy * (V(1) - y * y);
   }
 };
-
-}  // namespace crema

@@ -1,18 +1,32 @@
-// Base of layers that compute each element from the element in its place: y = f(x).
+// Layers that compute each element from the element in its place: y = f(x).
 //
-// A room writes its mathematics once, as a functor `Math` (see layers/relu/relu_math.hpp):
+// Such a room is NAME.proto, README.md and NAME_math.hpp, its mathematics written once, for numbers
+// (CUDA, f64) and for vectors of them (f32 on the CPU). CMake makes the layer, its registration,
+// its loops and its CUDA kernels of it where the room has no NAME.cpp. layers/sigmoid is an
+// example:
 //
 //   struct Math {
-//     static constexpr bool reads_x, reads_y;         // what backward uses of the forward pass
-//     static constexpr bool keeps_zero;                // f(0) = 0: blocked padding stays zero
-//     template <class T> CREMA_FUNCTOR T forward(T x) const;
-//     template <class T> CREMA_FUNCTOR T backward(T dy, T x, T y) const;   // dx
+//     static constexpr const char* type = "Sigmoid";     // the layer's type
+//     static constexpr bool keeps_zero = false;           // f(0) = 0: blocked padding stays zero
+//     CREMA_FUNCTOR bool reads_x() const { ... }          // what backward uses of the forward pass
+//     CREMA_FUNCTOR bool reads_y() const { ... }
+//     template <class V> CREMA_FUNCTOR V forward(V x) const;
+//     template <class V> CREMA_FUNCTOR V backward(V dy, V x, V y) const;   // dx
+//
+//     // Where the layer has settings: they are members, set here.
+//     template <class Parameter> static Math of(const Parameter& param);
+//     // Where layers in front may take over the function.
+//     std::optional<Activation> activation() const;
 //   };
 //
-// and derives its layer from PointwiseLayer<Math>, passing the functor's value. The CUDA kernel is
-// the line PointwiseCuda<Layer> (backend/cuda/pointwise.cuh) in the room's .cu file.
+// The file has neither include guard nor namespace: it is included once for each kind of V. A V is
+// made of a number by V(number); backend/functor.hpp says what else there is. `if` is for members
+// of Math; what depends on a V is select(condition, yes, no).
 #pragma once
 
+#include <optional>
+
+#include "backend/functor.hpp"
 #include "backend/parallel.hpp"
 #include "core/dispatch.hpp"
 #include "crema/layer.hpp"
@@ -21,6 +35,16 @@ namespace crema {
 
 /// Elements that a piece of a pointwise loop should have at least to be worth a thread.
 inline constexpr int64_t kPointwiseGrain = 16384;
+
+/// Math with the settings of the layer.
+template <class Math>
+Math math_of(const LayerParameter& param) {
+  if constexpr (requires { Math::of(param); }) {
+    return Math::of(param);
+  } else {
+    return {};
+  }
+}
 
 template <class M>
 class PointwiseLayer : public Layer {
@@ -38,15 +62,22 @@ class PointwiseLayer : public Layer {
     return {n, n};
   }
 
+  std::optional<TailStep> as_tail_step() const override {
+    if constexpr (requires { math_.activation(); }) {
+      if (const auto activation = math_.activation()) return TailStep{.activation = *activation};
+    }
+    return std::nullopt;
+  }
+
   void forward_cpu(Blobs bottom, Blobs top) override {
     dispatch_float(dtype(), [&](auto zero) {
       using T = decltype(zero);
       const T* x = bottom[0]->data.template host<T>();
       T* y = top[0]->data.template host_overwrite<T>();
-      const Math math = math_;
-      parallel_for(bottom[0]->data.storage(), kPointwiseGrain, [=](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) y[i] = math.template forward<T>(x[i]);
-      });
+      parallel_for(bottom[0]->data.storage(), kPointwiseGrain,
+                   [=, this](int64_t begin, int64_t end) {
+                     run_forward(x + begin, y + begin, end - begin);
+                   });
     });
   }
 
@@ -55,23 +86,25 @@ class PointwiseLayer : public Layer {
     dispatch_float(dtype(), [&](auto zero) {
       using T = decltype(zero);
       const T* dy = top[0]->diff.template host<T>();
-      // What backward does not read may be gone by now: never touch it then.
-      const T* x = Math::reads_x ? bottom[0]->data.template host<T>() : nullptr;
-      const T* y = Math::reads_y ? top[0]->data.template host<T>() : nullptr;
+      // What backward does not read may be gone by now. dy stands for it, which costs nothing.
+      const T* x = math_.reads_x() ? bottom[0]->data.template host<T>() : dy;
+      const T* y = math_.reads_y() ? top[0]->data.template host<T>() : dy;
       T* dx = bottom[0]->diff.template host_overwrite<T>();
-      const Math math = math_;
-      parallel_for(bottom[0]->diff.storage(), kPointwiseGrain, [=](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) {
-          dx[i] = math.template backward<T>(dy[i], Math::reads_x ? x[i] : T{0},
-                                            Math::reads_y ? y[i] : T{0});
-        }
-      });
+      parallel_for(bottom[0]->diff.storage(), kPointwiseGrain,
+                   [=, this](int64_t begin, int64_t end) {
+                     run_backward(dy + begin, x + begin, y + begin, dx + begin, end - begin);
+                   });
     });
   }
 
  protected:
+  /// The loops in f32, on vectors. y may be x, and dx any of the others.
+  virtual void run_forward(const float* x, float* y, int64_t n) const = 0;
+  virtual void run_backward(const float* dy, const float* x, const float* y, float* dx,
+                            int64_t n) const = 0;
+
   BackwardReads reference_backward_reads() const override {
-    return {.bottom_data = Math::reads_x, .top_data = Math::reads_y};
+    return {.bottom_data = math_.reads_x(), .top_data = math_.reads_y()};
   }
   InPlace reference_in_place() const override { return InPlace::overwrite; }
   std::vector<Option> reference_options(Blobs bottom, Blobs top) const override {
@@ -79,6 +112,14 @@ class PointwiseLayer : public Layer {
   }
 
  private:
+  void run_forward(const double* x, double* y, int64_t n) const {
+    for (int64_t i = 0; i < n; ++i) y[i] = math_.template forward<double>(x[i]);
+  }
+  void run_backward(const double* dy, const double* x, const double* y, double* dx,
+                    int64_t n) const {
+    for (int64_t i = 0; i < n; ++i) dx[i] = math_.template backward<double>(dy[i], x[i], y[i]);
+  }
+
   Math math_;
 };
 

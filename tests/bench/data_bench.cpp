@@ -91,7 +91,8 @@ void data_layer(benchmark::State& state, const std::string& settings, int count,
   param.mutable_data_param()->set_source(Databases::get(count, channels, side));
   param.mutable_data_param()->set_backend(DataParameter::LMDB);
   Context context;
-  DataLayer layer(param, context);
+  const RunState run;
+  DataLayer layer(LayerInit{.param = param, .context = context, .run = run});
   Blob data(Shape{0}), label(Shape{0});
   Blob* const tops[] = {&data, &label};
   layer.setup({}, tops);

@@ -1,6 +1,6 @@
 #include "backend/cuda/elementwise.hpp"
 #include "backend/cuda/kernels.cuh"
-#include "layers/relu/relu_math.hpp"
+#include "layers/relu/relu.hpp"
 
 namespace crema {
 namespace {

@@ -14,7 +14,7 @@ struct PointwiseForward {
   __device__ void operator()(int64_t i) const { y[i] = math.template forward<T>(x[i]); }
 };
 
-/// x and y are null where the mathematics does not read them.
+/// x and y are dy where the mathematics does not read them.
 template <class Math, class T>
 struct PointwiseBackward {
   Math math;
@@ -23,8 +23,7 @@ struct PointwiseBackward {
   const T* y;
   T* dx;
   __device__ void operator()(int64_t i) const {
-    dx[i] =
-        math.template backward<T>(dy[i], Math::reads_x ? x[i] : T{0}, Math::reads_y ? y[i] : T{0});
+    dx[i] = math.template backward<T>(dy[i], x[i], y[i]);
   }
 };
 
@@ -57,8 +56,8 @@ class PointwiseCuda : public Engine {
     dispatch_float(layer.dtype(), [&](auto zero) {
       using T = decltype(zero);
       const T* dy = top[0]->diff.template device<T>(backend);
-      const T* x = Math::reads_x ? bottom[0]->data.template device<T>(backend) : nullptr;
-      const T* y = Math::reads_y ? top[0]->data.template device<T>(backend) : nullptr;
+      const T* x = math(layer).reads_x() ? bottom[0]->data.template device<T>(backend) : dy;
+      const T* y = math(layer).reads_y() ? top[0]->data.template device<T>(backend) : dy;
       T* dx = bottom[0]->diff.template device_overwrite<T>(backend);
       cuda_for_each(backend, bottom[0]->diff.storage(),
                     PointwiseBackward<Math, T>{math(layer), dy, x, y, dx});
