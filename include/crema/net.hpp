@@ -161,15 +161,15 @@ class Net {
 
   /// Runs all layers. Returns the weighted sum of the losses.
   double forward();
-  /// The layers from `first` to `last` (indices into layers(), both included) and what they alone
-  /// need: blobs that layers before `first` make keep their values where NetOptions::keep names them.
+  /// Runs the layers from `first` to `last` alone, indices into layers(), both included. For nets
+  /// with NetOptions::keep_all: in others, blobs that a pass has finished with are overwritten.
   /// Returns the weighted sum of the losses among them.
   double forward(size_t first, size_t last);
   /// Adds to the gradients of the parameters; call clear_gradients() first where a new sum begins.
   /// Error when the net does not train, when its last forward pass did not end well, and when its
   /// shapes changed since.
   void backward();
-  /// The layers from `first` down to `last`, both included.
+  /// The layers from `first` down to `last` alone, likewise.
   void backward(size_t first, size_t last);
   /// Called within backward when the gradient of a segment of params() is complete, with its index.
   void on_gradient(std::function<void(size_t segment)> hook);

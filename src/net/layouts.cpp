@@ -145,7 +145,7 @@ class Chooser {
       }
       for (size_t t = 0; t < node.tops.size(); ++t) {
         layouts[node.tops[t]] = settle(demands_[node.tops[t]], option.tops[t]);
-        if (layouts[node.tops[t]].format != option.tops[t].format &&
+        if (layouts[node.tops[t]].format != option.tops[t].format && !plan_.trains &&
             layouts[node.tops[t]].dtype == option.tops[t].dtype) {
           converted[node.tops[t]].push_back(option.tops[t]);
         }
@@ -342,11 +342,12 @@ class Conversions {
     for (size_t i = plan_.value_count; i < plan_.values.size(); ++i) {
       const ValueId made(i);
       const Tensor& data = plan_.value(made).blob.data;
-      // What the layer left in another type was not rounded: only conversions of the value serve.
-      const bool rounded = plan_.node(plan_.value(made).maker).is_conversion ||
-                           layout.dtype == plan_.value(value).blob.data.dtype();
+      // What the layer left in another type was not rounded, and a gradient has to go through the
+      // value that the caller sees: then only conversions of the value serve.
+      const bool serves = plan_.node(plan_.value(made).maker).is_conversion ||
+                          (layout.dtype == plan_.value(value).blob.data.dtype() && !plan_.trains);
       const bool fits = data.dtype() == layout.dtype && data.format() == layout.format;
-      if (fits && rounded && origins_[i - plan_.value_count] == value) return made;
+      if (fits && serves && origins_[i - plan_.value_count] == value) return made;
     }
     const ValueId made = add_value(value, layout);
     plan_.value(made).maker = add_node(value, made);

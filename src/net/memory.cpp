@@ -47,8 +47,10 @@ class Planner {
     std::map<const Blob*, const Value*> edges;
     for (const auto& value : plan_.values) {
       if (value->fused_away) continue;
-      const int data = add(&value->blob.data, value->reserved);
-      if (plan_.trains && value->has_gradient) add(&value->blob.diff, value->reserved);
+      // Where the caller wants to run parts of the net, conversions are kept too.
+      const bool reserved = value->reserved || plan_.options.keep_all;
+      const int data = add(&value->blob.data, reserved);
+      if (plan_.trains && value->has_gradient) add(&value->blob.diff, reserved);
       for (const Use& use : value->readers) {
         const auto& edge = plan_.node(use.node).edges[use.bottom];
         if (!edge) continue;

@@ -286,8 +286,9 @@ void begin_pass(Plan& plan) {
   restore_bounds(plan);
 }
 
-/// Where entry `layer` of Net::layers() runs, or the layer that computes it too.
-size_t step_of_layer(const Plan& plan, size_t layer) {
+/// The steps of entry `layer` of Net::layers(), or of the layer that computes it too: conversions of
+/// its bottoms that stand right before it, itself, those of its tops. First and last.
+std::pair<size_t, size_t> steps_of_layer(const Plan& plan, size_t layer) {
   if (layer >= plan.layers.size()) {
     throw Error("there is no layer ", layer, " in net '", plan.name, "', which has ",
                 plan.layers.size());
@@ -295,7 +296,17 @@ size_t step_of_layer(const Plan& plan, size_t layer) {
   NodeId id(layer);
   while (!plan.node(id).scheduled()) id = plan.node(id).fused_into;
   const auto& order = plan.program->order;
-  return static_cast<size_t>(std::find(order.begin(), order.end(), id) - order.begin());
+  const auto at =
+      static_cast<size_t>(std::find(order.begin(), order.end(), id) - order.begin());
+  // What a layer made in another layout becomes a value of the graph right behind it.
+  const auto converts = [&](size_t step, bool top) {
+    const Node& node = plan.node(order[step]);
+    return node.is_conversion && (node.makes[0].index() < plan.value_count) == top;
+  };
+  size_t first = at, last = at;
+  while (first > 0 && converts(first - 1, false)) --first;
+  while (last + 1 < order.size() && converts(last + 1, true)) ++last;
+  return {first, last};
 }
 
 /// Weighted losses that a node made.
@@ -603,7 +614,8 @@ double Net::forward(size_t first, size_t last) {
   Plan& plan = *plan_;
   const ThreadScope threads(plan.context->threads());
   if (!plan.current()) take_program(plan);
-  const size_t begin = step_of_layer(plan, first), end = step_of_layer(plan, last);
+  const size_t begin = steps_of_layer(plan, first).first;
+  const size_t end = steps_of_layer(plan, last).second;
   if (begin > end) {
     throw Error("forward goes from a layer to a later one, not from ", first, " to ", last);
   }
@@ -629,7 +641,8 @@ void Net::backward() {
 void Net::backward(size_t first, size_t last) {
   Plan& plan = *plan_;
   check_ran(plan, "backward");
-  const size_t begin = step_of_layer(plan, first), end = step_of_layer(plan, last);
+  const size_t begin = steps_of_layer(plan, first).second;
+  const size_t end = steps_of_layer(plan, last).first;
   if (begin < end) {
     throw Error("backward goes from a layer to an earlier one, not from ", first, " to ", last);
   }

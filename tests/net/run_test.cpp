@@ -99,8 +99,8 @@ layer { name: "loss" type: "SoftmaxWithLoss" bottom: "y" bottom: "label" top: "l
   net.forward();
   net.backward();
   net.input("label").fill(7);
-  test::expect_error([&] { net.forward(); }, {"label 7"});
-  test::expect_error([&] { net.backward(); }, {"backward", "forward pass before it"});
+  expect_error([&] { net.forward(); }, {"label 7"});
+  expect_error([&] { net.backward(); }, {"backward", "forward pass before it"});
   net.input("label").fill(1);
   net.forward();
   net.backward();
@@ -163,7 +163,7 @@ TEST_F(LateShapes, BeyondTheBoundAreErrors) {
   Context context;
   Net small(net(), context, {.phase = Phase::test});
   small.input("x").host_mut<float>()[0] = 12;
-  test::expect_error([&] { small.forward(); },
+  expect_error([&] { small.forward(); },
                      {"layer 'rows' (TestFirstRows)", "'r'", "12x4", "bound 11x4"});
   small.input("x").host_mut<float>()[0] = 3;
   small.forward();
@@ -176,7 +176,7 @@ TEST_F(LateShapes, OfALayerThatDoesNotSaySoAreErrors) {
   Context context;
   Net plain(net(), context, {.phase = Phase::test});
   plain.input("x").host_mut<float>()[0] = 2;
-  test::expect_error([&] { plain.forward(); },
+  expect_error([&] { plain.forward(); },
                      {"layer 'rows' (TestFirstRows)", "changed the shape", "11x4", "2x4"});
 }
 
@@ -257,13 +257,15 @@ const char* const kChain = R"(
 layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 4 dim: 3 dim: 12 dim: 12 } } }
 layer { name: "label" type: "Input" top: "label" input_param { shape { dim: 4 } } }
 layer { name: "conv1" type: "Convolution" bottom: "x" top: "c1" RECOMPUTE
-        convolution_param { num_output: 16 kernel_size: 3 weight_filler { type: "xavier" } } }
+        convolution_param { num_output: 16 kernel_size: 3 pad: 1 weight_filler { type: "xavier" } } }
 layer { name: "norm1" type: "BatchNorm" bottom: "c1" top: "n1" RECOMPUTE }
 layer { name: "relu1" type: "ReLU" bottom: "n1" top: "r1" RECOMPUTE }
 layer { name: "drop1" type: "Dropout" bottom: "r1" top: "d1" RECOMPUTE }
-layer { name: "conv2" type: "Convolution" bottom: "d1" top: "c2" RECOMPUTE
-        convolution_param { num_output: 16 kernel_size: 3 weight_filler { type: "xavier" } } }
-layer { name: "pool2" type: "Pooling" bottom: "c2" top: "p2" RECOMPUTE
+layer { name: "conv2" type: "Convolution" bottom: "d1" top: "c2"
+        convolution_param { num_output: 16 kernel_size: 3 pad: 1 weight_filler { type: "xavier" } } }
+layer { name: "norm2" type: "BatchNorm" bottom: "c2" top: "n2" RECOMPUTE }
+layer { name: "tanh2" type: "TanH" bottom: "n2" top: "t2" RECOMPUTE }
+layer { name: "pool2" type: "Pooling" bottom: "t2" top: "p2" RECOMPUTE
         pooling_param { kernel_size: 2 stride: 2 } }
 layer { name: "ip" type: "InnerProduct" bottom: "p2" top: "s"
         inner_product_param { num_output: 3 weight_filler { type: "xavier" } } }
@@ -333,13 +335,13 @@ TEST(Run, PartsOfANet) {
   const std::vector<double> gradients = gradients_of(net), scores = values_of(net.output("s"));
   net.blob("s").data.fill(0);
   net.clear_gradients();
-  EXPECT_EQ(net.forward(8, 9), loss);
+  EXPECT_EQ(net.forward(10, 11), loss);
   EXPECT_EQ(values_of(net.output("s")), scores);
-  net.backward(9, 5);
-  net.backward(4, 0);
+  net.backward(11, 6);
+  net.backward(5, 0);
   EXPECT_EQ(gradients_of(net), gradients);
-  test::expect_error([&] { net.forward(5, 3); }, {"5", "3"});
-  test::expect_error([&] { net.forward(0, 99); }, {"99", "10"});
+  expect_error([&] { net.forward(5, 3); }, {"5", "3"});
+  expect_error([&] { net.forward(0, 99); }, {"99", "12"});
 }
 
 TEST(Precision, Bf16ActivationsAreRoundedBetweenLayers) {
@@ -369,7 +371,7 @@ TEST(Precision, Bf16ActivationsAreRoundedBetweenLayers) {
   bool any = false;
   for (const NetStep& step : net.steps()) any = any || step.top_format.starts_with("bf16");
   EXPECT_TRUE(any);
-  test::expect_error(
+  expect_error(
       [&] {
         Net(chain(false), context, {.dtype = DType::f64, .activations = DType::bf16});
       },

@@ -30,8 +30,9 @@ class Parameters {
     std::vector<ParameterArena::Segment> segments;
     for (const Entry& entry : entries) {
       owners_.push_back(std::make_unique<Parameter>(Shape{entry.count}, Filler::constant(0)));
+      owners_.back()->attach(std::make_shared<ParameterStorage>(Tensor(Shape{entry.count}, dtype),
+                                                                Tensor(Shape{entry.count}, dtype)));
       Parameter& owner = *owners_.back();
-      owner.data = owner.diff = Tensor(Shape{entry.count}, dtype);
       owner.learnable = entry.learnable;
       owner.lr_mult = entry.lr_mult;
       owner.decay_mult = entry.decay_mult;
