@@ -1,17 +1,17 @@
-// Layer: one computation of a net, and Engine: one way of doing it.
+// Layer: one computation of a net. Engine: one implementation of that computation.
 //
-// The life of a layer, as the net leads it:
+// The net calls the methods of a layer in this order:
 //
-//   constructor   reads its message; Errors about settings alone are thrown here
-//   setup         once, when the bottoms' shapes are known: checks them, declares parameters
-//   reshape       at the start and whenever bottoms change shape: gives the tops their shapes
-//   options       in which layouts the layer could run, by which engine, at what cost
-//   prepare       takes an option: makes what its engine needs for this problem
+//   constructor   reads the message; throws an Error for wrong settings
+//   setup         once, when the shapes of the bottoms are known: checks them, declares parameters
+//   reshape       at the start, and when the shape of a bottom changes: sets the shapes of the tops
+//   options       lists the layouts in which the layer can run, with the engine and the seconds
+//   prepare       takes one option and makes primitives and scratch memory for it
 //   forward, backward
 //
-// A layer implements forward_cpu and backward_cpu plainly, for f32 and f64 and contiguous memory:
-// the reference. Engines (oneDNN, cuDNN, CUDA kernels) stand in front of it, in the order of their
-// registration. A layer runs on one thread at a time.
+// Every layer implements forward_cpu and backward_cpu for f32 and f64 and contiguous memory. This
+// implementation is called the reference. Engines (oneDNN, cuDNN, CUDA kernels) are tried before
+// the reference, in the order of their registration. One thread at a time may use a layer.
 #pragma once
 
 #include <functional>
@@ -39,18 +39,18 @@ struct EngineEntry;    // crema/registry.hpp
 
 enum class Phase : uint8_t { train, test };
 
-/// Values and gradient of a parameter, which several layers may share, in one net or in several.
-/// Every user holds it: it ends with the last of them.
+/// Values and gradient of a parameter. Layers of one net or of several nets may share one storage.
+/// All of them hold a shared_ptr to it.
 class ParameterStorage {
  public:
-  /// Flat, f32 or f64. `diff` may be empty, where nothing trains.
+  /// `data` and `diff`: f32 or f64, contiguous. `diff` is empty if the net does not train.
   ParameterStorage(Tensor data, Tensor diff) : data_(std::move(data)), diff_(std::move(diff)) {}
 
   const Tensor& data() const { return data_; }
   const Tensor& diff() const { return diff_; }
-  /// Something made from the values (another element type, a library's layout, a transform), made
-  /// once for each version of them and each name, and shared by all who ask for it. Whoever runs
-  /// nets that share parameters in several threads may call this in each.
+  /// A tensor computed from the values by `make`, such as a copy in another element type or in the
+  /// layout of a library. `form` names it. `make` runs once for each form and version of the
+  /// values; all callers share the result. Several threads may call this at the same time.
   std::shared_ptr<const Tensor> derived(const std::string& form,
                                         const std::function<Tensor(const Tensor&)>& make);
 
@@ -66,13 +66,13 @@ class ParameterStorage {
   std::map<std::string, Derived> derived_;
 };
 
-/// A learnable (or, like BatchNorm's statistics, only saved) parameter of a layer.
+/// A parameter of a layer: learned, or only saved, such as the statistics of BatchNorm.
 ///
-/// Gradients accumulate over backward passes until the solver clears them. Clearing is lazy: the
-/// gradient is then logically zero while its memory holds old values, and the first writer
-/// overwrites. A layer adds its gradient in one of two ways: with `beta = begin_gradient()` in the
-/// sense of GEMM (0: overwrite all of it, 1: add), or through `gradient()`, which is memory that it
-/// may add to.
+/// Gradients accumulate over backward passes until the solver clears them. Clearing is lazy: a
+/// cleared gradient counts as zero, but its memory still holds the old values. The first writer
+/// overwrites them. A layer adds its gradient in one of two ways:
+///   - it calls begin_gradient() and uses the result as beta of a GEMM (0: overwrite, 1: add);
+///   - it adds to gradient(), which sets cleared memory to zero first.
 class Parameter {
  public:
   Parameter(Shape shape, Filler filler) : shape_(std::move(shape)), filler_(std::move(filler)) {}
@@ -82,27 +82,28 @@ class Parameter {
   const Shape& shape() const { return shape_; }
   const Filler& filler() const { return filler_; }
 
-  Tensor data;  // (shape), f32 or f64, contiguous: a view of the storage
-  Tensor diff;  // (shape); see above. Read it through gradient()
+  Tensor data;  // (shape), f32 or f64, contiguous; a view of the storage
+  Tensor diff;  // (shape), the gradient; read it through gradient()
 
-  /// Factors on the solver's rates, which may change between updates; of a shared parameter those of
-  /// its first user count. Where lr_mult is 0 when the net is built there is no gradient later
-  /// either.
+  /// Factors on the solver's learning rate and weight decay. They may change between updates. For a
+  /// shared parameter, those of its first user count. If lr_mult is 0 when the net is built, the
+  /// net never computes the gradient.
   float lr_mult = 1;
   float decay_mult = 1;
-  /// Set by layers for what is saved but never learned (BatchNorm's statistics): no gradient, no
-  /// decay, whatever the prototxt's lr_mult says.
+  /// False for parameters that are saved but never learned, such as the statistics of BatchNorm.
+  /// They have no gradient and no decay, even if the prototxt sets lr_mult.
   bool learnable = true;
-  /// Learnable, and some lr_mult or the user asks for its gradient.
+  /// The net computes the gradient: the parameter is learnable, and lr_mult is not 0 or the net has
+  /// force_backward.
   bool needs_gradient = true;
 
-  /// 0 the first time after clear_gradient(), 1 from then on.
+  /// 0 at the first call after clear_gradient(), else 1.
   double begin_gradient();
-  /// The gradient with lazy clearing carried out.
+  /// The gradient. Sets its memory to zero if it was cleared.
   Tensor& gradient();
   void clear_gradient() { storage_->cleared_ = true; }
 
-  /// Error unless the number of values is the parameter's.
+  /// Makes data and diff views of `storage`. Error if the number of values differs.
   void attach(std::shared_ptr<ParameterStorage> storage);
   const std::shared_ptr<ParameterStorage>& storage() const { return storage_; }
 
@@ -112,158 +113,159 @@ class Parameter {
   std::shared_ptr<ParameterStorage> storage_;
 };
 
-/// How many bottoms and tops a layer takes. max -1: no limit.
+/// The numbers of bottoms and tops that a layer accepts. A maximum of -1 means no limit.
 struct Arity {
   int min_bottoms = 1, max_bottoms = 1;
   int min_tops = 1, max_tops = 1;
 };
 
-/// Some of a layer's bottoms or tops.
+/// A set of bottoms or of tops of a layer, by index.
 class Which {
  public:
   /// All of them, or none.
   constexpr Which(bool all) : first_(all ? ~uint64_t{0} : 0), others_(all) {}  // NOLINT: implicit
-  /// Those of the list, each below 64.
+  /// The indices in the list; each is below 64.
   constexpr Which(std::initializer_list<int> list) {
     for (const int index : list) first_ |= uint64_t{1} << index;
   }
   constexpr bool operator[](size_t index) const {
     return index < 64 ? (first_ >> index & 1U) != 0 : others_;
   }
-  /// Whether there is any.
+  /// Whether the set contains any index.
   constexpr explicit operator bool() const { return first_ != 0; }
 
  private:
-  uint64_t first_ = 0;   // a bit each
-  bool others_ = false;  // those from 64 on
+  uint64_t first_ = 0;   // one bit for each index below 64
+  bool others_ = false;  // all indices from 64 on
 };
 
-/// What backward reads of the values of the forward pass; the net keeps only these.
+/// The forward values that backward reads. The net keeps only these until backward.
 struct BackwardReads {
   Which bottom_data = true;
   Which top_data = true;
 };
 
-/// Whether top 0 may lie in the memory of bottom 0 (and, in backward, the bottom's diff in that of
-/// the top's).
+/// Whether top 0 may use the memory of bottom 0. In backward, the same holds for their diffs.
 enum class InPlace : uint8_t {
   never,
-  overwrite,  // the top's values replace the bottom's
-  alias,      // the values are the same, only the shape differs: nothing need be computed
+  overwrite,  // the layer may write the top over the bottom
+  alias,      // top and bottom have the same values; only the shape differs
 };
 
-/// How the shapes of a layer's tops come about.
+/// What determines the shapes of a layer's tops.
 enum class TopShapes : uint8_t {
-  fixed,        // the bottoms' shapes and the settings decide
-  per_batch,    // a source: fetch() gives them, before the pass
-  from_values,  // reshape() gives bounds, forward() the shapes; none exceeds its bound
+  fixed,        // the shapes of the bottoms and the settings
+  per_batch,    // a source: fetch() sets the shapes before the pass
+  from_values,  // reshape() sets upper bounds, forward() the shapes
 };
 
-/// A pointwise function that an engine may apply to what it computes.
+/// A pointwise function that an engine may apply to its result.
 struct Activation {
   enum class Kind : uint8_t { relu, sigmoid, tanh } kind = Kind::relu;
-  float alpha = 0;  // relu: slope for negative values
+  float alpha = 0;  // relu: the slope for negative values
 
   bool operator==(const Activation&) const = default;
 };
 
-/// One operation on the top of a layer, which its engine applies in the pass that makes the top.
+/// One operation on the top of a layer. The engine of the layer applies it while it writes the top.
 struct TailStep {
   enum class Kind : uint8_t {
     activation,  // y = activation(x)
-    affine,      // y = scale * x + bias, one number a channel (axis 1) each
+    affine,      // y = scale * x + bias, with one scale and one bias for each channel (axis 1)
     add,         // y = x + another bottom of the same shape
   };
   Kind kind = Kind::activation;
   Activation activation = {};
-  Parameter* scale = nullptr;  // affine: null is 1
-  Parameter* bias = nullptr;   // affine: null is 0
-  int bottom = -1;             // add: of the layer that applies it, behind its own bottoms
+  Parameter* scale = nullptr;  // affine: (C); null means 1
+  Parameter* bias = nullptr;   // affine: (C); null means 0
+  int bottom = -1;             // add: the index of the other bottom
 };
-/// In the order in which they are applied.
+/// Operations in the order in which they are applied.
 using Tail = std::vector<TailStep>;
 
-/// What a net wants of a layer beside its forward pass. Known before options are asked for.
+/// What the net requires of a layer beside its forward pass. The net sets it before options().
 struct Wanted {
-  /// Whether backward will be asked for the diff of each bottom; empty: for all of them.
+  /// One entry a bottom: whether backward has to write its diff. Empty means true for all.
   std::vector<bool> bottom_diffs = {};
-  /// Somebody reads the tops' diffs after backward, as the caller may those of outputs. Otherwise
-  /// backward may use their memory.
+  /// The diffs of the tops are read after backward, for instance by the caller. If false, backward
+  /// may overwrite them.
   bool top_diffs_stay = true;
-  /// Operations on the top, which Layer::accepts agreed to. Bottoms that they add stand behind the layer's
-  /// own.
+  /// Operations on the top that Layer::accepts() allowed. The bottoms that they add follow the
+  /// layer's own bottoms.
   Tail tail = {};
 };
 
-/// One way in which a layer could run its present shapes.
+/// One way to run a layer in its present shapes.
 struct Option {
-  std::vector<Layout> bottoms, tops;    // one each
+  std::vector<Layout> bottoms, tops;    // one entry for each bottom and each top
   const EngineEntry* engine = nullptr;  // null: the reference
-  /// What the engine chose inside itself, in words that prepare() understands: what was measured is
-  /// what runs.
+  /// The choices of the engine (such as names of kernels), for its prepare(). They make prepare()
+  /// take what was measured.
   std::vector<std::string> choice = {};
-  double seconds = 0;  // forward, plus backward where the layer trains; 0: not measured
+  double seconds = 0;  // forward, plus backward if the layer trains; 0: not measured
 };
 
-/// All bottoms of one type in `from`, all tops in `to`; contiguous where a rank is below 3.
+/// An option with all bottoms in format `from` and all tops in format `to`, of one type. Blobs of a
+/// rank below 3 are contiguous.
 Option uniform_option(Blobs bottom, Blobs top, DType dtype, Format from = Format::contiguous,
                       Format to = Format::contiguous);
-/// For layers whose tops have the format of their bottoms: one option for each format. Blocked ones
-/// only when `padding_ok`, or when the channels of all fill the last block.
+/// One option for each format, for layers whose tops have the format of their bottoms. Blocked
+/// formats are included if `padding_ok`, or if no bottom or top has padding in its last block.
 std::vector<Option> same_format_options(Blobs bottom, Blobs top, DType dtype, bool padding_ok);
 
-/// The slope of the ReLU that a tail consists of, where it is nothing else and the slope is not
-/// negative: the sign of what went in can then be told from what came out.
+/// The negative slope of the ReLU if the tail is exactly one ReLU and its slope is not negative.
+/// The sign of the input then equals the sign of the output, so backward needs only the output.
 std::optional<float> relu_slope_of(const Tail& tail);
 
-/// One way of computing a layer. Made for one layer, told the problem by prepare.
+/// One implementation of a layer type. An engine object serves one layer.
 class Engine {
  public:
   virtual ~Engine() = default;
 
-  /// The layouts in which it can run the layer's present shapes. Empty: it cannot, and `why` says
-  /// why.
+  /// The layouts in which the engine can run the layer's present shapes. Empty if it cannot run
+  /// them; `why` is then set to the reason.
   virtual std::vector<Option> options(Layer& layer, Blobs bottom, Blobs top,
                                             std::string& why) = 0;
-  /// Makes primitives and scratch memory for an option that it gave. Bottoms and tops have that
-  /// option's layouts.
+  /// Makes primitives and scratch memory for an option that options() returned. The bottoms and
+  /// tops have the layouts of that option.
   virtual void prepare(Layer& layer, const Option& option, Blobs bottom, Blobs top) = 0;
-  /// What prepare() made holds again, after the layer ran other shapes: makes anew what lies in the
-  /// layer itself.
+  /// Called when the layer returns to the shapes of the last prepare(), after it ran other shapes.
+  /// Members of the layer that prepare() had set must be set again; the engine's own members are
+  /// still valid.
   virtual void resume(Layer& /*layer*/, Blobs /*bottom*/, Blobs /*top*/) {}
   virtual void forward(Layer& layer, Blobs bottom, Blobs top) = 0;
   virtual void backward(Layer& layer, Blobs top, const std::vector<bool>& propagate,
                         Blobs bottom) = 0;
-  /// What its backward reads; by default what the layer's reference reads.
+  /// The forward values that backward reads. Default: those that the reference reads.
   virtual BackwardReads backward_reads(const Layer& layer) const;
-  /// By default what the layer says.
+  /// Default: the value for the reference.
   virtual InPlace in_place(const Layer& layer) const;
-  /// Bytes of memory it holds beside the blobs: workspaces, scratch, weights in its own layout.
+  /// Bytes that the engine holds beside the blobs: workspaces and weights in its own layout.
   virtual size_t extra_bytes() const { return 0; }
-  /// Bytes that it needs while it runs, of memory that all layers of a device use in turn.
+  /// Bytes of scratch memory during a pass. The layers of a device share this memory.
   virtual size_t scratch_bytes() const { return 0; }
-  /// What it picked for this problem, for summary and time; e.g. "jit:avx512_core, winograd".
+  /// The kernels chosen for this problem, for `summary` and `time`: "jit:avx512_core, winograd".
   virtual std::string detail() const { return {}; }
 };
 
-/// Floating point operations (a multiply-add is 2) of one pass over present shapes.
+/// Floating point operations of one pass in the present shapes. A multiply-add counts as 2.
 struct Flops {
   double forward = 0;
   double backward = 0;
 };
 
-/// What a layer is made from; all of it outlives the layer but `param`.
+/// Arguments of a layer's constructor. The context and the run state must outlive the layer.
 struct LayerInit {
   const LayerParameter& param;
   Context& context;
   const RunState& run;
   Phase phase = Phase::train;
-  /// Element type of parameters and of what the reference computes in: f32 or f64.
+  /// Element type of the parameters, and of the reference: f32 or f64.
   DType dtype = DType::f32;
-  /// Element type of the activations that flow between layers, where layers have a choice: `dtype`,
-  /// or a 16-bit type.
+  /// Element type of activations between layers: `dtype`, or a 16-bit type. Values that must be
+  /// exact (is_exact_bottom, is_exact_top) have `dtype`.
   DType activations = dtype;
-  /// Whether the net may ever run backward through the layer.
+  /// Whether the net can run backward.
   bool trains = true;
 };
 
@@ -279,7 +281,7 @@ class Layer {
   const LayerParameter& param() const { return *param_; }
   Phase phase() const { return phase_; }
   Context& context() const { return context_; }
-  /// Seed, iteration and pass of the present run: the address of random numbers.
+  /// Seed, iteration and pass. Random numbers are functions of them.
   const RunState& run() const { return run_; }
   bool trains() const { return trains_; }
   DType dtype() const { return dtype_; }
@@ -290,93 +292,100 @@ class Layer {
   virtual void reshape(Blobs bottom, Blobs top) = 0;
 
   virtual TopShapes top_shapes() const { return TopShapes::fixed; }
-  /// Of sources (TopShapes::per_batch): makes the next batch ready, which forward then gives, and
-  /// gives the tops its shapes.
+  /// For TopShapes::per_batch: loads the next batch and sets the shapes of the tops. The next
+  /// forward writes that batch.
   virtual void fetch(Blobs /*top*/) {}
 
-  /// All ways in which the present shapes can run, best engine first. With an engine forced, by
-  /// `engine:` of the layer or, for all types that have it, by the context, only that one's; an
-  /// Error that says why when it refuses, or when there is none of that name.
+  /// All options for the present shapes, best engine first. The message (`engine:`) or the context
+  /// may force one engine; then only options of that engine are returned. A context's engine is
+  /// ignored by types that do not have it. Error if the forced engine does not exist, or cannot run
+  /// this problem.
   std::vector<Option> options(const Wanted& wanted, Blobs bottom, Blobs top);
-  /// Takes the option. Bottoms and tops have its layouts by now.
+  /// Takes an option of options(). The bottoms and tops have its layouts.
   void prepare(const Option& option, Blobs bottom, Blobs top);
-  /// What prepare() made for the present shapes, to be taken up again by resume().
+  /// The state that prepare() made for one set of shapes. The net keeps it while other shapes run.
   struct Prepared {
     std::unique_ptr<Engine> engine;
     const EngineEntry* entry = nullptr;
     Wanted wanted;
   };
+  /// Removes that state from the layer and returns it.
   Prepared suspend();
+  /// Takes it back. The bottoms and tops have the shapes and layouts of then.
   void resume(Prepared prepared, Blobs bottom, Blobs top);
 
   void forward(Blobs bottom, Blobs top);
-  /// propagate[i]: write the diff of bottom i (overwriting it). Adds to parameters' gradients. A
-  /// top's diff is the gradient with respect to it; for a top with a loss weight that nobody reads,
-  /// the weight in each element. Tops' diffs stay the same where Wanted::top_diffs_stay.
+  /// Reads the diffs of the tops: the gradients of the loss with respect to the tops. For a loss
+  /// that no layer reads, each element is the loss weight. Overwrites the diff of bottom i if
+  /// propagate[i]. Adds to the gradients of the parameters. Leaves the diffs of the tops unchanged
+  /// if Wanted::top_diffs_stay.
   void backward(Blobs top, const std::vector<bool>& propagate, Blobs bottom);
 
   BackwardReads backward_reads() const;
   InPlace in_place() const;
 
-  /// Name of the engine in use: "reference" or a registered name.
+  /// The name of the engine in use: "reference" or a registered name.
   std::string engine_name() const;
+  /// Null: the reference.
   Engine* engine() const { return engine_.get(); }
-  /// Forward runs on the CPU although the context's device is another.
+  /// The layer runs on the CPU although the context has another device.
   bool falls_back_to_cpu() const;
 
   std::vector<std::unique_ptr<Parameter>>& params() { return params_; }
   const std::vector<std::unique_ptr<Parameter>>& params() const { return params_; }
 
-  /// Loss layers: the default loss_weight of top i (1 for the first top of a loss).
+  /// The loss_weight of top i if the prototxt sets none. 1 for top 0 of a loss layer.
   virtual float default_loss_weight(int /*top*/) const { return 0; }
-  /// Whether a gradient can flow to bottom i (labels: false).
+  /// Whether the layer can compute the diff of bottom i. False for labels.
   virtual bool can_propagate(int /*bottom*/) const { return true; }
-  /// Whether the layer, when a bottom needs no gradient, can skip computing it without being asked
-  /// (`force_backward` leaves such bottoms, labels mostly, alone).
+  /// Whether a net with `force_backward` computes the diff of this bottom.
   virtual bool allow_force_backward(int bottom) const { return can_propagate(bottom); }
+  /// Operations of one pass, for `summary` and `time`.
   virtual Flops flops(Blobs /*bottom*/, Blobs /*top*/) const { return {}; }
-  /// A data source: forward gives the next batch. The net runs it also when nothing needs it.
+  /// A data source: each forward writes the next batch.
   virtual bool is_source() const { return false; }
-  /// Whether the values of a bottom or top must keep their precision in a net of 16-bit
-  /// activations. By default of bottoms that no gradient flows to (labels) and of losses.
+  /// Whether a bottom or top must not have a 16-bit type. Default: true for bottoms that cannot
+  /// propagate (labels) and for losses.
   virtual bool is_exact_bottom(int i) const { return !can_propagate(i); }
   virtual bool is_exact_top(int i) const { return default_loss_weight(i) != 0; }
 
-  /// The layer as an operation on its bottom 0, where it is nothing else. Of an addition, `bottom`
-  /// is the layer's own other one.
+  /// This layer as one operation on its bottom 0; none if the layer does anything else. The layer
+  /// before it may then run the operation as a step of its tail.
   virtual std::optional<TailStep> as_tail_step() const { return std::nullopt; }
-  /// Whether the layer can apply these operations to its top, on the way. Asked before options.
+  /// Whether this layer can apply `tail` to its top. The net calls it before options().
   virtual bool accepts(const Tail& /*tail*/) const { return false; }
-  /// Whether `step` may be applied behind this layer instead of in front of it, as to a maximum
-  /// where it never falls. Then accepts() is also asked for one that stands in front.
+  /// Whether applying `step` to the top gives the same values as applying it to the bottom.
+  /// Example: maximum pooling and ReLU. The net may then move a step from in front of this layer
+  /// into its tail, if accepts() allows that.
   virtual bool commutes_with(const TailStep& /*step*/) const { return false; }
-  /// What the net wants beside the forward pass; as given to options().
+  /// The argument of the last options().
   const Wanted& wanted() const { return wanted_; }
   const Tail& tail() const { return wanted_.tail; }
-  /// The layer trains, and backward will be asked for the diff of bottom i.
+  /// Whether backward has to write the diff of bottom i.
   bool propagates(int bottom) const {
     const auto i = static_cast<size_t>(bottom);
     return trains_ && (i >= wanted_.bottom_diffs.size() || wanted_.bottom_diffs[i]);
   }
 
-  /// The reference, for engines and tests that want to call it by itself.
+  /// The reference. Public for engines and tests.
   virtual void forward_cpu(Blobs bottom, Blobs top) = 0;
   virtual void backward_cpu(Blobs top, const std::vector<bool>& propagate, Blobs bottom);
 
  protected:
-  /// For setup: declares parameter number params().size().
+  /// For setup(): declares the next parameter and gives it lr_mult and decay_mult of the prototxt.
   Parameter& add_param(const Shape& shape, Filler filler);
-  /// What the reference reads in its backward, and whether it may run in place.
+  /// The forward values that the reference reads in backward. Default: all.
   virtual BackwardReads reference_backward_reads() const { return {}; }
+  /// Whether the reference may run in place.
   virtual InPlace reference_in_place() const { return InPlace::never; }
-  /// Layouts that the reference can run in; by default contiguous only, of dtype().
+  /// The layouts in which the reference can run. Default: contiguous, of dtype().
   virtual std::vector<Option> reference_options(Blobs bottom, Blobs top) const;
-  /// Runs when the reference is taken and layouts are fixed: scratch memory of the reference.
+  /// Called instead of Engine::prepare() if the reference runs. For scratch memory.
   virtual void prepare_reference(Blobs /*bottom*/, Blobs /*top*/) {}
 
  private:
   friend class Engine;
-  /// The one that message or context ask for, among those of the type; "" when the choice is free.
+  /// The engine that the message or the context forces; "" if none.
   std::string forced_engine(const std::vector<const EngineEntry*>& engines) const;
 
   std::string name_, type_;
