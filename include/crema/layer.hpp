@@ -87,7 +87,7 @@ class Parameter {
 
   /// Factors on the solver's learning rate and weight decay. They may change between updates. For a
   /// shared parameter, those of its first user count. If lr_mult is 0 when the net is built, the
-  /// net never computes the gradient.
+  /// net never computes the gradient, unless it has force_backward.
   float lr_mult = 1;
   float decay_mult = 1;
   /// False for parameters that are saved but never learned, such as the statistics of BatchNorm.

@@ -1,4 +1,4 @@
-// Layout: how the elements of a tensor lie in memory, and their types.
+// Layout: element type, memory format and device of a tensor.
 #pragma once
 
 #include <cstddef>
@@ -32,19 +32,19 @@ struct float16 {
   explicit operator float() const;
 };
 
-/// How the elements of a logical (N, C, spatial...) shape lie in memory. Formats other than
-/// `contiguous` exist for rank 3 and up only.
+/// The order of the elements of a shape (N, C, spatial...) in memory. Formats other than
+/// `contiguous` need rank 3 or more.
 ///   contiguous     N, C, spatial...
 ///   channels_last  N, spatial..., C
-///   blocked8/16    N, ceil(C/b), spatial..., b: channels in blocks of b = 8 or 16, the last block
-///                  padded with zeros. What vector convolution kernels like. Whoever writes a
-///                  blocked tensor keeps the padding zero.
+///   blocked8/16    N, ceil(C / b), spatial..., b: channels in blocks of b = 8 or 16, for vector
+///                  kernels. The last block is padded with zeros. Code that writes a blocked tensor
+///                  must keep the padding zero.
 enum class Format : uint8_t { contiguous, channels_last, blocked8, blocked16 };
 
 std::string_view to_string(Format format);
-/// Channels a block: 8 or 16, and 1 for the other formats.
+/// The number of channels in a block: 8 or 16; 1 for the other formats.
 int64_t block_of(Format format);
-/// Elements of memory that `shape` takes in `format`, padding included. Overflow is an Error.
+/// The number of elements of `shape` in memory in `format`, with padding. Error if it overflows.
 int64_t storage_count(const Shape& shape, Format format);
 
 template <class T>
@@ -80,8 +80,8 @@ constexpr DType dtype_of<int64_t>() {
 
 enum class DeviceType : uint8_t { cpu, cuda };
 
-/// Element type, memory format, and the side that computes with a tensor. Every tensor has one of
-/// its own: in one layer, activations may be bf16, statistics f32 and indices i32.
+/// Element type, memory format, and the device that computes with a tensor. Each tensor has its own
+/// layout: in one layer, activations may be bf16, statistics f32 and indices i32.
 struct Layout {
   DType dtype = DType::f32;
   Format format = Format::contiguous;
@@ -90,7 +90,7 @@ struct Layout {
   bool operator==(const Layout&) const = default;
 };
 
-/// "bf16 channels_last"; the type is left out where it is f32.
+/// Such as "bf16 channels_last". f32 is left out: "contiguous".
 std::string to_string(const Layout& layout);
 
 }  // namespace crema

@@ -7,17 +7,17 @@
 //   net.forward();
 //   crema::Tensor scores = net.output("prob");   // contiguous, valid until the next forward
 //
-// A net keeps what it was asked for: inputs, outputs, losses, data and what NetOptions::keep names.
-// All other blobs share memory, and hold another blob's values by the time forward() returns.
+// After a pass, these blobs are valid: inputs, outputs, losses, tops of data sources, and those
+// that NetOptions::keep names. All other blobs share memory and may hold the values of another
+// blob.
 //
-// Failure: whatever cannot be done is an Error. One from the constructor leaves no net; one from
-// load_weights leaves the parameters as they were; one from reshape or forward (a shape that some
-// layer refuses) leaves a net that plans again in its next forward, so that the caller can give
-// inputs other shapes and go on.
+// Errors: every failure throws an Error. If load_weights throws, the parameters are unchanged. If
+// reshape or forward throws because a layer refuses a shape, the next forward plans again: the
+// caller can give the inputs other shapes and continue.
 //
-// Threads: one net runs on one thread at a time, whichever. On the CPU, nets may run at the same
-// time in different threads, and those that share parameters (NetOptions::share_params_with) may
-// run forward so. On CUDA, all nets of a context run on one thread at a time.
+// Threads: one thread at a time may use a net. On the CPU, several nets may run at the same time in
+// different threads. Nets that share parameters (NetOptions::share_params_with) may run forward at
+// the same time, but not backward. On CUDA, one thread at a time may use the nets of a context.
 #pragma once
 
 #include <functional>
@@ -38,84 +38,88 @@ struct Plan;           // src/net/plan.hpp
 
 struct NetOptions {
   Phase phase = Phase::train;
-  /// For the rules of layers (`include { min_level: 1 stage: "deploy" }`). The net's own `state`
-  /// adds its stages, and gives the level where this one is 0.
+  /// Level and stages, which the include and exclude rules of layers test, as in
+  /// `include { min_level: 1 stage: "deploy" }`. Stages of the net's `state` are added to these.
+  /// The level of the net's `state` counts if this one is 0.
   int level = 0;
   std::vector<std::string> stages = {};
-  /// Of parameters, labels, losses and all blobs that the caller sees: f32 or f64.
+  /// Element type of parameters, labels, losses and all blobs that the caller can read: f32 or f64.
   DType dtype = DType::f32;
-  /// Of the activations between layers: `dtype`, or DType::bf16 with f32. Default: as the net's
-  /// `precision` says, where dtype is f32.
+  /// Element type of activations between layers: `dtype`, or DType::bf16 if dtype is f32. Default:
+  /// bf16 if the net sets `precision: BF16` and dtype is f32, else dtype.
   std::optional<DType> activations = {};
-  /// Whether backward() will be called. Default: in the TRAIN phase only.
+  /// Whether backward() can be called. Default: in the TRAIN phase only.
   enum class Backward : uint8_t { by_phase, yes, no } backward = Backward::by_phase;
-  /// Fuse layers where that leaves the results the same.
+  /// Whether a layer may compute the operations of layers behind it in the same pass over memory.
   bool fuse = true;
-  /// Keep every blob and diff in memory of its own, to look at after a pass.
+  /// Gives every blob and diff its own memory, so that all are valid after a pass. Disables fusion.
   bool keep_all = false;
-  /// Blobs to keep beside inputs and outputs.
+  /// Names of blobs that are valid after a pass, in addition to inputs and outputs.
   std::vector<std::string> keep = {};
-  /// Use this net's parameters, by layer name, instead of own ones. It must be of the same context,
-  /// or of another one on the CPU like this one. The shared ones stay that net's: params() here
-  /// holds only what that net lacks. When it ends first, those who share go on with its values;
-  /// while it ends they may run forward, and nothing else.
+  /// Another net whose parameters this net uses, by layer name. Both nets must have the same
+  /// context, or both run on the CPU. params() of this net holds only the parameters that the other
+  /// net does not have. The other net may be destroyed first; its parameters stay valid. During its
+  /// destruction, this net may run forward only.
   class Net* share_params_with = nullptr;
-  /// A layer that learns and that share_params_with lacks is an Error. Otherwise, as every layer
-  /// with parameters that it lacks: a warning, and parameters of its own.
+  /// What happens if share_params_with has no layer of a name. True: an Error for a layer that
+  /// learns. False, and for layers that do not learn: a warning, and the layer has own parameters.
   bool share_all = false;
-  /// Seed, iteration and pass of the caller, who changes them between passes and keeps them alive.
-  /// Null: the net has its own, which begin with the context's seed and count its forward passes.
+  /// A run state owned by the caller. It must outlive the net; the caller changes it between
+  /// passes. Null: the net has its own, with the seed of the context, and counts forward passes in
+  /// it.
   RunState* run = nullptr;
 };
 
 /// What happened to each layer's parameters when weights were loaded.
 struct LoadReport {
-  std::vector<std::string> loaded;   // layers that got their weights
-  std::vector<std::string> missing;  // layers of the net with parameters that the file lacks
-  std::vector<std::string> unused;   // layers of the file that the net lacks
+  std::vector<std::string> loaded;   // layers whose weights were loaded
+  std::vector<std::string> missing;  // layers with parameters that are not in the file
+  std::vector<std::string> unused;   // layers of the file that are not in the net
   std::string str() const;
 };
 
 /// One unit of work of a net: a layer, or a conversion between layouts.
 struct NetStep {
-  std::string name;       // the layer's; of a conversion, the blob's
-  std::string type;       // the layer's; "Conversion"
+  std::string name;       // of the layer; for a conversion, of the blob
+  std::string type;       // of the layer; for a conversion, "Conversion"
   int layer = -1;         // index into Net::layers(); -1: a conversion
   bool backward = false;  // backward() runs it too
-  std::string engine;     // which way of computing runs: "reference" or a registered name
-  std::string detail;     // what the engine picked for this problem, in its own words; or ""
-  /// Type (where it is not f32) and format of bottom 0 and top 0; "" where there is none.
+  std::string engine;     // "reference" or the name of a registered engine
+  std::string detail;     // Engine::detail(): the kernels chosen for this problem
+  /// Layouts of bottom 0 and top 0, such as "bf16 channels_last". f32 is left out. "": no such
+  /// blob.
   std::string bottom_format, top_format;
   Flops flops;                            // operations a pass, not per second
 };
 
-/// A layer of the prototxt and the step that computes it. Of a layer that was fused into another
-/// one, only name, type, layer, params and fused_into are set.
+/// A layer of the prototxt and the step that computes it. For a layer fused into another one, only
+/// name, type, layer, params and fused_into are set.
 struct LayerSummary : NetStep {
-  std::string fused_into;  // the layer that computes this one's work too, or ""
+  std::string fused_into;  // the layer that computes this layer too, or ""
   std::vector<Shape> bottoms, tops;
-  int64_t params = 0;    // values, save those that an earlier layer of the net holds already
-  size_t top_bytes = 0;  // of the tops' data, padding of their format included
+  int64_t params = 0;    // number of values, without parameters shared with an earlier layer
+  size_t top_bytes = 0;  // of the data of the tops, with the padding of their format
   bool falls_back_to_cpu = false;
 };
 
-/// Bytes. Known before the memory is taken, which the first pass does.
+/// Planned memory in bytes. The first pass allocates it.
 struct MemoryPlan {
-  size_t activations = 0;           // data and diffs of all blobs, as planned
-  size_t activations_unshared = 0;  // the same if every blob had memory of its own
-  size_t reserved = 0;    // part of activations that is not shared: inputs, outputs, kept blobs
-  size_t parameters = 0;  // data, and gradients where the net trains; not those of another net
-  size_t engines = 0;     // workspaces and scratch of engines
+  size_t activations = 0;           // data and diffs of all blobs
+  size_t activations_unshared = 0;  // the same without sharing of memory between blobs
+  size_t reserved = 0;    // the part of activations that is not shared: inputs, outputs, kept blobs
+  size_t parameters = 0;  // values, and gradients if the net trains; without those of another net
+  size_t engines = 0;     // workspaces and scratch memory of engines
 };
 
 class Net {
  public:
-  /// Reads the prototxt file at `path`, filters, plans. Errors carry file, line and layer.
+  /// Builds the net of the prototxt file at `path`. Errors name file, line and layer. The context
+  /// must outlive the net.
   Net(const std::string& path, Context& context, NetOptions options = {});
-  /// The net of a message, with the weights that its layers carry (`blobs`), such as one read from
-  /// a .caffemodel. The context must outlive the net.
+  /// Builds the net of a message, with the weights in its layers (`blobs`), such as a message read
+  /// from a .caffemodel.
   Net(const NetParameter& param, Context& context, NetOptions options = {});
-  /// The same for a message of a text, whose places Errors then name.
+  /// The same for a message that was read from a text file. Errors name positions in that file.
   Net(const NetParameter& param, const SourceMap& source, Context& context,
       NetOptions options = {});
   ~Net();
@@ -126,89 +130,93 @@ class Net {
   Phase phase() const;
   Context& context() const;
 
-  /// A blob that the net keeps, by name. An in-place name means its last value. Its data are those
-  /// of the last forward, its diff that of the last backward where has_diff; in a blob that is no
-  /// loss and that no layer reads, the caller seeds backward by writing the diff, which stays until
-  /// the caller writes it again. Error when there is no such blob, and when it was fused away or
-  /// shares its memory with others: name it in NetOptions::keep.
+  /// The blob of that name: contiguous, of NetOptions::dtype. If layers run in place on the name,
+  /// its last value. The data are those of the last forward; the diff is that of the last backward,
+  /// if has_diff(). If the blob is an output and no loss, the caller writes its diff before
+  /// backward; the diff stays until the caller writes it again. Error if there is no such blob, or
+  /// if the blob was fused away or shares memory with others; NetOptions::keep prevents both.
   Blob& blob(const std::string& name);
   bool has_blob(const std::string& name) const;
   std::vector<std::string> blob_names() const;
-  /// Every value that bore the name and was not fused away, in order of computation (several for
-  /// in-place layers). For shapes: of those that blob() refuses, the contents mean nothing.
+  /// All values of that name that were not fused away, in order of computation. Layers that run in
+  /// place make several. The shapes are valid; the contents are valid for those of blob() only.
   std::vector<Blob*> blob_versions(const std::string& name);
-  /// Whether backward computes this version's diff.
+  /// Whether backward computes the diff of this blob.
   bool has_diff(const Blob& blob) const;
 
-  /// Names of the blobs that the caller fills, and of those that no layer reads.
+  /// Names of the blobs that the caller fills.
   const std::vector<std::string>& inputs() const;
+  /// Names of the blobs that no layer reads.
   const std::vector<std::string>& outputs() const;
-  /// An input's tensor, contiguous. Error when `name` is no input.
+  /// The tensor of an input, contiguous. Error if there is no such input.
   Tensor& input(const std::string& name);
-  /// The values of a kept blob as a contiguous tensor, valid until the next forward. Errors as
+  /// The values of a blob as a contiguous tensor, valid until the next forward. Errors as for
   /// blob().
   Tensor output(const std::string& name);
 
-  /// Gives an input another shape; takes effect at the next reshape() or forward().
+  /// Sets the shape of an input for the next reshape() or forward().
   void reshape_input(const std::string& name, const Shape& shape);
-  /// Carries new shapes through the net and plans again; memory only grows.
+  /// Computes all shapes from the shapes of the inputs, and plans for them. The plans of the last
+  /// few sets of shapes are kept, so that a return to one of them is cheap.
   void reshape();
 
-  /// What the next forward pass draws its random numbers by. A net of its own run counts
-  /// `iteration` up before each forward pass but the first; what is set here counts as it is in the
-  /// next one.
+  /// Seed, iteration and pass of the next forward pass; its random numbers are functions of them. A
+  /// net with an own run state increments `iteration` before each forward pass but the first. After
+  /// a call of this function, the next forward pass uses the state unchanged.
   RunState& run_state();
 
-  /// Runs all layers. Returns the weighted sum of the losses.
+  /// Runs all layers. Returns the sum of the losses, each times its weight.
   double forward();
-  /// Runs the layers from `first` to `last` alone, indices into layers(), both included. For nets
-  /// with NetOptions::keep_all: in others, blobs that a pass has finished with are overwritten.
-  /// Returns the weighted sum of the losses among them.
+  /// Runs the layers from index `first` to index `last` of layers(), both included. Needs
+  /// NetOptions::keep_all; otherwise other layers may have overwritten the bottoms. Returns the
+  /// weighted sum of the losses among these layers.
   double forward(size_t first, size_t last);
-  /// Adds to the gradients of the parameters; call clear_gradients() first where a new sum begins.
-  /// Error when the net does not train, when its last forward pass did not end well, and when its
-  /// shapes changed since.
+  /// Adds to the gradients of the parameters; clear_gradients() starts a new sum. Error if the net
+  /// was built without backward, if the last forward threw, or if shapes changed after it.
   void backward();
-  /// The layers from `first` down to `last` alone, likewise.
+  /// The same for the layers from index `first` down to index `last`, both included.
   void backward(size_t first, size_t last);
-  /// Called within backward when the gradient of a segment of params() is complete, with its index.
+  /// Sets a function that backward() calls when the gradient of a segment is complete. Its argument
+  /// is the index of the segment in params().segments().
   void on_gradient(std::function<void(size_t segment)> hook);
-  /// Of all parameters that layers of this net have, another net's too that it shares.
+  /// Sets the gradients of all parameters to zero, those shared with another net included.
   void clear_gradients();
 
-  /// The layers of the prototxt that are in this net. A name that comes a second time has "#2"
-  /// behind it here, and everywhere but in files of weights.
+  /// The layers of the prototxt that are in this net. If a name occurs again, "#2" is appended to
+  /// it, here and everywhere but in weights files.
   const std::vector<Layer*>& layers() const;
-  /// Error when there is no such layer; the nearest name is given.
+  /// Error if there is no such layer; the message suggests the nearest name.
   Layer& layer(const std::string& name);
   bool has_layer(const std::string& name) const;
-  /// What forward() runs, in order; layers that were fused into others are not among them. Empty
-  /// after a reshape that failed.
+  /// The steps of forward(), in order, without layers that were fused into others. Empty after a
+  /// reshape() that threw.
   const std::vector<NetStep>& steps() const;
   /// Runs one step; for timing. backward_step needs NetStep::backward.
   void forward_step(size_t step);
   void backward_step(size_t step);
-  /// The tops of a step. Their memory may be used again by later steps.
+  /// The tops of a step. Later steps may overwrite them.
   Blobs step_tops(size_t step) const;
-  /// Weight of blob `name` in the loss, 0 when it is none.
+  /// The weight of blob `name` in the loss; 0 if the blob is no loss.
   float loss_weight(const std::string& name) const;
 
-  /// The net's own parameters: not those of share_params_with, nor those of layers without any.
+  /// The parameters of this net, without those of share_params_with.
   ParameterArena& params();
   const ParameterArena& params() const;
 
-  /// Copies parameters by layer name from a .caffemodel; where a name repeats, by the order of its
-  /// layers. A shape that differs is an Error; `strict` makes missing and unused layers one too.
-  /// All is checked before anything is copied.
+  /// Copies parameters from a .caffemodel by layer name. Layers of the same name are matched in
+  /// their order. Error if a shape differs, and if `strict` and the report has missing or unused
+  /// layers. Everything is checked before the first value is copied.
   LoadReport load_weights(const std::string& path, bool strict = false);
   LoadReport load_weights(const NetParameter& weights, bool strict = false);
-  /// The net's layers with their parameters, in the published form.
+  /// Writes the layers and their parameters to the published message. `with_diffs`: gradients too.
   void save(NetParameter& out, bool with_diffs = false) const;
+  /// The same to a .caffemodel.
   void save_weights(const std::string& path) const;
 
   std::vector<LayerSummary> summary() const;
   MemoryPlan memory() const;
-  /// What the passes did that the user may want to know: repairs, fusions, fallbacks.
+  /// Messages of the passes for the user, such as warnings of settings without effect. They were
+  /// logged too.
   const std::vector<std::string>& notes() const;
 
  private:

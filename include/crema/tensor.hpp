@@ -1,9 +1,13 @@
-// Tensor: shape, element type, memory format, and memory that host and device share on demand.
+// Tensor: shape, element type, memory format, and memory with a copy on the host, on the device or
+// on both.
 //
-// A Tensor is a small value: copying one makes another view of the same memory. Memory is taken at
-// the first access, 64-byte aligned and zeroed. Threads: any number may read one memory on the host
-// at once when it has been accessed there before; writing, and moving between host and device,
-// needs the caller's own ordering. A device's backend has to outlive the memory that it holds.
+// Copying a Tensor makes another view of the same memory. The first access allocates the memory,
+// 64-byte aligned and zeroed. An access on the host or the device copies the contents there if the
+// other copy is newer.
+//
+// Threads: several threads may read a tensor on the host at the same time, after a first access
+// there. The caller must synchronise writes, and copies between host and device. A DeviceBackend
+// must outlive the memory that it allocated.
 #pragma once
 
 #include <atomic>
@@ -23,49 +27,53 @@ namespace crema {
 
 class DeviceBackend;  // src/backend/device.hpp
 
-/// A piece of memory with a host copy, a device copy or both, made when first asked for.
+/// A piece of memory with a host copy, a device copy or both. Each is allocated at its first
+/// access.
 class Memory {
  public:
   explicit Memory(size_t bytes);
-  /// A piece of `parent` with a state and version of its own, beside which the parent may still be
-  /// used: an access to the parent is one to all of its segments. Nothing outside of segments may be
-  /// written. Segments do not overlap.
+  /// A segment: a piece of `parent`, in bytes, with its own version and its own record of which
+  /// copy is current. The parent stays usable; an access to it counts as an access to all segments.
+  /// Only memory inside segments may be written. Segments must not overlap.
   static std::shared_ptr<Memory> segment(const std::shared_ptr<Memory>& parent, size_t offset,
                                          size_t bytes);
-  /// A piece of `parent` that keeps it alive. It starts with the parent's state, and from then on
-  /// tracks by itself which of its two copies is current: use a piece or its parent, not both.
+  /// A piece of `parent`, in bytes, which keeps the parent alive. The piece starts with the
+  /// parent's record of which copy is current, and then keeps its own. Use either the pieces or the
+  /// parent, not both.
   Memory(std::shared_ptr<Memory> parent, size_t offset, size_t bytes);
   ~Memory();
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
 
   size_t bytes() const { return bytes_; }
-  /// A piece of another memory.
+  /// This memory is a piece or a segment of another one.
   bool is_piece() const { return parent_ != nullptr; }
-  /// Nobody has accessed it yet: it is zero.
+  /// There was no access yet, so the contents are zero.
   bool is_untouched() const { return current_ == Current::neither; }
-  /// Changes at every access that may write: what was derived from the contents and remembered
-  /// (weights in a library's layout) is current while this stays the same. While somebody may still
-  /// write through a pointer, each call returns another number. No two memories of a process ever
-  /// have the same version.
+  /// A number that changes at every access that may write. Data derived from the contents, such as
+  /// weights in the layout of a library, are valid while the version is the same. While a writable
+  /// pointer exists (expose(), begin_writing()), each call returns a new number. Two memories of a
+  /// process never have the same version.
   uint64_t version();
-  /// Declares that nobody writes through pointers of host_mut(), host_overwrite() and their device
-  /// counterparts any more.
+  /// Declares that earlier writable pointers (host_mut(), host_overwrite()) are no longer used.
   void seal() { exposed_ = false; }
-  /// The opposite.
+  /// Declares that a writable pointer exists.
   void expose() { exposed_ = true; }
-  /// Between the two, contents may change. Calls may be nested.
+  /// Contents may change between the two calls. Calls may be nested.
   void begin_writing() { ++writers_; }
   void end_writing();
 
+  /// Host access for reading; copies from the device if that copy is newer.
   const void* host();
+  /// Host access for reading and writing.
   void* host_mut();
-  /// As host_mut, for callers that overwrite all of it: nothing is copied from the device.
+  /// Host access for callers that overwrite all contents: nothing is copied from the device.
   void* host_overwrite();
+  /// The same on the device.
   const void* device(DeviceBackend& backend);
   void* device_mut(DeviceBackend& backend);
   void* device_overwrite(DeviceBackend& backend);
-  /// Zeroes a part in place, on whichever side is current: nothing moves.
+  /// Sets bytes [offset, offset + bytes) to zero, in the current copy; nothing is copied.
   void zero(size_t offset, size_t bytes);
 
  private:
@@ -74,14 +82,14 @@ class Memory {
   void to_host();
   void to_device(DeviceBackend& backend);
 
-  /// Also of segments.
+  /// Of this memory and its segments.
   void mark_written(bool on_device);
 
   enum class Current : uint8_t { neither, host, device, both };
   std::shared_ptr<Memory> parent_;
   std::vector<Memory*> segments_;
   bool is_segment_ = false;
-  bool exposed_ = false;  // a pointer for writing was given away
+  bool exposed_ = false;  // a writable pointer exists
   int writers_ = 0;
   size_t offset_ = 0;
   size_t bytes_ = 0;
@@ -92,8 +100,8 @@ class Memory {
   DeviceBackend* backend_ = nullptr;
 };
 
-/// A host pointer for writing that ends with this object: what is derived from the contents is made
-/// anew after it, and trusted again.
+/// A writable host pointer that is valid during the life of this object. Derived data are
+/// recomputed once after its destruction; they are not cached during its life.
 template <class T>
 class Writing {
  public:
@@ -120,21 +128,21 @@ class Tensor {
   const Shape& shape() const { return shape_; }
   DType dtype() const { return dtype_; }
   Format format() const { return format_; }
-  /// Logical elements; padding of blocked formats not counted.
+  /// Number of elements of the shape, without the padding of blocked formats.
   int64_t count() const { return shape_.count(); }
-  /// Elements in memory, padding counted.
+  /// Number of elements in memory, with padding.
   int64_t storage() const { return storage_count(shape_, format_); }
   size_t bytes() const { return static_cast<size_t>(storage()) * size_of(dtype_); }
 
-  /// Changes the shape. Memory is kept while it is large enough, else dropped; contents are then
-  /// zero. Rank below 3 makes the format contiguous.
+  /// Changes the shape. Memory that is too small is replaced by new, zeroed memory at the next
+  /// access. A rank below 3 makes the format contiguous.
   void reshape(const Shape& shape);
-  /// Changes type and format; the contents are lost.
+  /// Changes type and format. The contents are lost.
   void set_layout(DType dtype, Format format);
 
-  /// Makes this a view of `memory` from byte `offset` on. Error when it is too small.
+  /// Makes this a view of `memory` from byte `offset` on. Error if the memory is too small.
   void bind(std::shared_ptr<Memory> memory, size_t offset = 0);
-  /// Forgets the memory; the next access takes new, zeroed memory.
+  /// Releases the memory. The next access allocates new, zeroed memory.
   void unbind();
   bool has_memory() const { return memory_ != nullptr; }
   const std::shared_ptr<Memory>& memory() const { return memory_; }
@@ -142,45 +150,46 @@ class Tensor {
   bool same_memory(const Tensor& other) const {
     return memory_ && memory_ == other.memory_ && offset_ == other.offset_;
   }
-  /// The same memory seen with another shape of equal count; contiguous tensors only.
+  /// A view of the same memory with another shape of the same count. Contiguous tensors only.
   Tensor view(const Shape& shape) const;
 
-  /// Host access; T must be the element type. The device copy is fetched where it is the newer one.
+  /// Host access for reading. T must be the element type. Copies from the device if that copy is
+  /// newer.
   template <class T>
   const T* host() const {
     return static_cast<const T*>(host_raw(dtype_of<T>()));
   }
-  /// For reading and writing. Since the pointer may be kept, nothing derived from the values is
-  /// remembered any more, until seal(); what is written often and read often uses writing().
+  /// Host access for reading and writing. The caller may keep the pointer, so data derived from the
+  /// values are not cached until seal(). For repeated writes, writing() is faster.
   template <class T>
   T* host_mut() {
     T* const pointer = static_cast<T*>(host_mut_raw(dtype_of<T>()));
     memory_->expose();
     return pointer;
   }
-  /// For callers that overwrite every element: skips fetching.
+  /// Host access for callers that overwrite every element: nothing is copied from the device.
   template <class T>
   T* host_overwrite() {
     T* const pointer = static_cast<T*>(host_overwrite_raw(dtype_of<T>()));
     memory_->expose();
     return pointer;
   }
-  /// As host_mut, for as long as the returned object lives.
+  /// As host_mut(), but the pointer is valid only during the life of the returned object.
   template <class T>
   Writing<T> writing() {
     T* const pointer = static_cast<T*>(host_mut_raw(dtype_of<T>()));
     return {memory_, pointer};
   }
-  /// Declares that nobody writes through earlier pointers any more.
+  /// Declares that earlier writable pointers are no longer used.
   void seal() {
     if (memory_) memory_->seal();
   }
-  /// All elements as they lie in memory, with the padding of blocked formats.
+  /// All elements in the order of memory, with the padding of blocked formats.
   template <class T>
   std::span<const T> values() const {
     return {host<T>(), static_cast<size_t>(storage())};
   }
-  /// Untyped host access, for copies and libraries.
+  /// Host access without a type, for copies and libraries.
   const void* host_bytes() const { return host_raw(dtype_); }
   void* host_bytes_mut() {
     void* const pointer = host_mut_raw(dtype_);
@@ -188,6 +197,7 @@ class Tensor {
     return pointer;
   }
 
+  /// Device access, as host(), host_mut() and host_overwrite().
   template <class T>
   const T* device(DeviceBackend& backend) const {
     return static_cast<const T*>(device_raw(dtype_of<T>(), backend));
@@ -201,16 +211,16 @@ class Tensor {
     return static_cast<T*>(device_overwrite_raw(dtype_of<T>(), backend));
   }
 
-  /// Copies the values of `source`, which has the same shape, converting type and format on the
+  /// Copies the values of `source`, of the same shape, and converts type and format. Runs on the
   /// host.
   void copy_from(const Tensor& source);
   /// A copy in another type or format.
   Tensor to(DType dtype, Format format) const;
-  /// This tensor when it is contiguous already, else a contiguous copy.
+  /// This tensor if it is contiguous, else a contiguous copy.
   Tensor contiguous() const;
-  /// Sets every element (padding stays zero).
+  /// Sets every element. Padding stays zero.
   void fill(double value);
-  /// Element `index` in logical (contiguous) order, as a double; for tests and messages.
+  /// Element `index` in the order of the contiguous format, as a double. For tests and messages.
   double at(int64_t index) const;
 
  private:
