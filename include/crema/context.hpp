@@ -1,10 +1,10 @@
-// Context: where and how a net computes. There is no global mode: contexts of any devices live side
-// by side in one process.
+// Context: the device, the threads, the engines and the log of nets. A process may have several
+// contexts, also of different devices. There is no global mode.
 //
 // Threads: any thread may run a net. Nets of one context on the CPU may run at the same time in
-// different threads; those of one context on CUDA may not, as they share its stream and scratch
-// memory. A context on CUDA has device memory of its own, even beside another one on the same
-// device: what nets share, they share within a context. A context holds nothing that a run changes.
+// different threads. Nets of one context on CUDA may not, because they share its stream and scratch
+// memory. Two contexts on the same CUDA device have separate device memory, so nets on CUDA share
+// parameters within one context only. A context holds no state of a run; see RunState.
 #pragma once
 
 #include <cstdint>
@@ -26,33 +26,35 @@ struct Device {
 };
 
 enum class Severity : uint8_t { debug, info, warning, error };
-/// Receives every message of the library; called from any thread.
+/// Receives every message of the library. It may be called from any thread.
 using Logger = std::function<void(Severity, const std::string&)>;
 
 struct ContextOptions {
   Device device = {};
-  /// CPU threads; 0 means OMP_NUM_THREADS, or else all cores that the process may use.
+  /// Number of CPU threads. 0: OMP_NUM_THREADS if set, else the number of cores that the process
+  /// may use.
   int threads = 0;
-  /// Seed of nets and solvers that are given none.
+  /// Default seed of nets and solvers.
   uint64_t seed = 1701;
-  /// Name of an engine to force on every layer that has it ("reference", "onednn", "cudnn", ...);
-  /// empty: each layer takes the fastest that supports its problem.
+  /// Name of an engine to force on every layer type that has it ("reference", "onednn", "cudnn",
+  /// ...). Empty: each layer takes its fastest engine that supports the problem.
   std::string engine = {};
-  /// Measure the candidates of a problem once and remember the fastest. Off: the first that
-  /// supports it.
+  /// True: measures the candidates of each problem once and takes the fastest. False: takes the
+  /// first candidate that supports the problem.
   bool tune = true;
-  /// File in which measured times are kept between processes, so that a later one starts without
-  /// measuring and makes the same choices, to the bit. Empty: they live as long as the context.
-  /// A file of another processor or library version is replaced, one of something else left alone
-  /// with a warning; where it cannot be written, its times count and new ones are not kept.
+  /// A file that keeps measured times between processes. A later process does not measure again and
+  /// makes the same choices, so its results have the same bits. Empty: times are kept in the
+  /// context only. A tuning file of another processor or library version is replaced. A file with
+  /// other contents is not changed, and a warning is logged. A file that cannot be written is only
+  /// read.
   std::string tuning_file = {};
-  /// Default: nothing is printed.
+  /// Default: messages are discarded.
   Logger logger = {};
 };
 
 class Context {
  public:
-  /// Error when the device does not exist, or the library was built without support for it.
+  /// Error if the device does not exist, or if the library was built without support for it.
   explicit Context(ContextOptions options = {});
   ~Context();
   Context(const Context&) = delete;
@@ -61,17 +63,17 @@ class Context {
   Device device() const { return options_.device; }
   bool on_gpu() const { return options_.device.type != DeviceType::cpu; }
   int threads() const { return options_.threads; }
-  /// Of nets and solvers that are given no seed.
+  /// Default seed of nets and solvers.
   uint64_t seed() const { return options_.seed; }
   const std::string& engine() const { return options_.engine; }
   bool tune() const { return options_.tune; }
 
   void log(Severity severity, const std::string& message) const;
-  /// Device memory and libraries; Error on the CPU.
+  /// Memory and libraries of the device. Error on the CPU.
   DeviceBackend& backend() const;
-  /// Which engine was fastest for each problem met so far; shared by nets of this context.
+  /// Measured times and choices, shared by the nets of this context.
   Tuner& tuner() const { return *tuner_; }
-  /// Writes the tuning file when something new was measured. Nets do so once they are planned.
+  /// Writes the tuning file if there are new times. A net calls this when it has planned.
   void save_tuning() const;
 
  private:

@@ -1,7 +1,7 @@
-// ParameterArena: all parameters of a net in one piece of memory, gradients in another.
+// ParameterArena: the values of all parameters of a net in one piece of memory, and their gradients
+// in another. An update is one pass over both.
 //
-// Update, clipping, all-reduce and snapshots are single passes over it. A parameter used by several
-// layers has one segment.
+// Each parameter has one segment, also if several layers use it.
 #pragma once
 
 #include <string>
@@ -14,29 +14,30 @@ namespace crema {
 class ParameterArena {
  public:
   struct Segment {
-    Parameter* parameter;  // the owner where it is shared; its multipliers count as they are now
-    std::string layer;     // the owner's name
-    int index;             // its number in that layer
-    int64_t offset;        // in elements; multiples of 16
-    int64_t count;
+    Parameter* parameter;  // if several layers share it, that of the first; its multipliers count
+    std::string layer;     // name of that layer
+    int index;             // index into Layer::params() of that layer
+    int64_t offset;        // in elements; a multiple of 16
+    int64_t count;         // in elements
   };
 
   const std::vector<Segment>& segments() const { return segments_; }
-  /// Elements, with the padding between segments.
+  /// Number of elements, with the padding between segments.
   int64_t size() const { return size_; }
   DType dtype() const { return dtype_; }
-  /// (size): values, and the gradients where the net trains. Gaps between segments are zero.
+  /// (size). The values, and the gradients; diff() is empty if the net does not train. Padding is
+  /// zero.
   Tensor& data() { return data_; }
   Tensor& diff() { return diff_; }
   const Tensor& data() const { return data_; }
 
-  /// Lays out `owners` (segment fields parameter, layer, index filled by the caller) and binds
-  /// the parameters' tensors, f32 or f64.
+  /// Sets the offsets of `owners`, whose fields parameter, layer and index the caller has set, and
+  /// gives each parameter a storage in the arena. dtype is f32 or f64; else an Error.
   void build(std::vector<Segment> owners, DType dtype, bool with_gradients);
-  /// Marks all gradients as zero, without touching memory.
+  /// Marks all gradients as cleared. The memory is not written.
   void clear_gradients();
-  /// Carries out what clear_gradients() left to do, so that diff() may be read in one pass, except
-  /// where a parameter needs no gradient.
+  /// Sets the memory of cleared gradients to zero, so that diff() can be read in one pass.
+  /// Gradients of parameters that need none stay undefined.
   void settle_gradients();
 
  private:

@@ -1,4 +1,4 @@
-// Registry: layer types by name, and the engines of each.
+// Registry: the layer types by name, and the engines of each type.
 #pragma once
 
 #include <deque>

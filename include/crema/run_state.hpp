@@ -1,23 +1,24 @@
-// RunState: what a training or inference run changes from pass to pass, apart from parameters.
+// RunState: the state of a run that changes from pass to pass, other than parameters.
 #pragma once
 
 #include <cstdint>
 
 namespace crema {
 
-/// The address of random numbers and of a process's share of the data. A net owns one and advances
-/// it by itself; the nets of a solver use the solver's.
+/// Random numbers are functions of seed, iteration and pass. rank and world_size select the part of
+/// the data that this process reads. A net has its own RunState and advances it; all nets of a
+/// solver use the solver's.
 struct RunState {
   uint64_t seed = 1701;
-  /// Training iteration, or number of the forward pass where no solver counts.
+  /// The training iteration. Without a solver: the number of the forward pass.
   uint64_t iteration = 0;
-  /// Pass within an iteration (`iter_size`), so that each draws numbers of its own.
+  /// The pass within an iteration, 0 <= pass < iter_size. Each pass has its own random numbers.
   uint64_t pass = 0;
-  /// This process among those that train together; 0 <= rank < world_size.
+  /// The number of this process among those that train together; 0 <= rank < world_size.
   int64_t rank = 0;
   int64_t world_size = 1;
-  /// A forward pass of some layers is repeated because their tops were dropped. Layers that change
-  /// something besides their tops, such as running statistics, leave it as it is.
+  /// The net repeats the forward pass of a layer whose tops were dropped (`recompute`). The layer
+  /// must write its tops only, and not update running statistics.
   bool recomputing = false;
 };
 

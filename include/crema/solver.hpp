@@ -1,4 +1,4 @@
-// Solver: trains a net as a solver prototxt says.
+// Solver: trains a net by the settings of a solver prototxt.
 #pragma once
 
 #include <atomic>
@@ -26,34 +26,35 @@ struct SolverOptions {
   std::vector<std::string> stages = {};
   DType dtype = DType::f32;
   bool fuse = true;
-  /// The seed to use, whatever the solver's random_seed or the state of restore() says.
+  /// The seed. It replaces the solver's random_seed, and the seed of a state that restore() reads.
   std::optional<uint64_t> seed = {};
-  /// Weights files to start from, one after the other, instead of the solver's `weights`.
+  /// Weights files to load in this order, instead of those in the solver's `weights`.
   std::optional<std::vector<std::string>> weights = {};
-  /// Every parameter has to be in one of those files, and every layer of theirs in the net.
+  /// Error unless these files together contain every layer of the net that has parameters, and no
+  /// other layer.
   bool strict_weights = false;
 };
 
-/// What a request (a signal, a callback) asks of the running solver.
+/// A request to a running solver; the result of Solver::poll.
 enum class SolverAction : uint8_t { none, snapshot, stop };
 
-/// Called after each iteration with what a progress line shows.
+/// The argument of Solver::on_iteration.
 struct IterationReport {
-  int iteration = 0;  // the one that was run, counted from 0
+  int iteration = 0;  // the number of this iteration, from 0
   int max_iterations = 0;
-  double loss = 0;  // of this iteration
-  double smoothed_loss = 0;
-  double rate = 0;
-  double seconds = 0;    // wall time of this iteration
-  double data_wait = 0;  // seconds of it spent waiting for data
-  int64_t images = 0;    // records consumed by it
+  double loss = 0;           // of this iteration
+  double smoothed_loss = 0;  // mean over the last average_loss iterations
+  double rate = 0;           // learning rate
+  double seconds = 0;        // wall time of this iteration
+  double data_wait = 0;      // seconds of it that forward waited for data
+  int64_t images = 0;        // records read
 };
 
-/// Result of one test net: each output blob's values averaged over test_iter batches.
+/// The result of one test net: the values of each output, averaged over test_iter batches.
 struct TestReport {
-  int iteration = 0;  // iterations done before it
-  int net = 0;
-  double loss = 0;  // weighted sum of the losses, averaged likewise
+  int iteration = 0;  // number of iterations done
+  int net = 0;        // index of the test net
+  double loss = 0;    // weighted sum of the losses, averaged over the batches
   struct Output {
     std::string name;
     int index;
@@ -63,16 +64,17 @@ struct TestReport {
   std::vector<Output> outputs;
 };
 
-/// Solvers of one context on the CPU may run at the same time in different threads.
+/// Solvers of one context on the CPU may run at the same time in different threads. One thread at a
+/// time may use a solver.
 class Solver {
  public:
-  /// Error for settings that cannot work, as early as they can be told: no net or several, a policy
-  /// without what it needs, a snapshot folder that cannot be written or is too full. Removes what
-  /// killed runs of the same snapshot prefix left half written.
+  /// Error for wrong settings, such as no net, several nets, a policy without its fields, or a
+  /// snapshot folder that cannot be written or has too little space. Removes incomplete files of
+  /// killed runs with the same snapshot prefix.
   Solver(const std::string& prototxt, Context& context, SolverOptions options = {});
   Solver(const SolverParameter& param, Context& context, SolverOptions options = {});
-  /// The same for a message of a text: Errors name its places, and what the solver names is also
-  /// looked for beside it.
+  /// The same for a message that was read from a text file. Errors name positions in that file, and
+  /// files that the solver names are also searched for in its folder.
   Solver(const SolverParameter& param, const SourceMap& source, Context& context,
          SolverOptions options = {});
   ~Solver();
@@ -81,31 +83,33 @@ class Solver {
 
   Net& net() { return *net_; }
   std::vector<std::unique_ptr<Net>>& test_nets() { return test_nets_; }
-  /// Iterations done.
+  /// Number of iterations done.
   int iteration() const { return iteration_; }
-  /// The learning rate of the present iteration.
+  /// The learning rate of the next iteration.
   double rate() const;
 
-  /// Trains to max_iter, testing and snapshotting on the way. Returns false when stopped by
-  /// request. Error where the solver has no max_iter.
+  /// Trains up to max_iter, with the tests and snapshots of the settings. Returns false if `poll`
+  /// stopped it. Error if the solver has no max_iter.
   bool solve();
-  /// Trains `iterations` more; likewise.
+  /// Trains `iterations` iterations. Returns false if `poll` stopped it.
   bool step(int iterations);
-  /// Runs all test nets. Asked to stop between two batches, it leaves out what it has not finished;
-  /// that test is then run anew, on the same data, by whoever continues.
+  /// Runs all test nets. If `poll` stops it between two batches, the reports of complete tests are
+  /// returned, and the data sources are set back to the batches before the tests.
   std::vector<TestReport> test();
 
-  /// Writes PREFIX_iter_N.caffemodel and .solverstate; returns the latter's path. Each is written
-  /// beside, synced and renamed: what stands under the final name is whole. Error when that fails.
-  /// Of those that are taken while training, only one at a stop or at the end is an Error; for any
-  /// other a warning is logged, and the next one is tried at its time.
+  /// Writes PREFIX_iter_N.caffemodel and PREFIX_iter_N.solverstate; returns the path of the latter.
+  /// Each file is written under another name, synced and renamed, so a file of the final name is
+  /// complete. Error if that fails. During training, a failed periodic snapshot is logged as a
+  /// warning and training continues; a failed snapshot at a stop or at the end is an Error.
   std::string snapshot();
-  /// Continues from a .solverstate: weights (those beside it, or else as it names them), history,
-  /// iteration, data cursor, seed, engine choices.
+  /// Continues from a .solverstate: loads weights, history, iteration, positions in the data, seed
+  /// and choices of engines. The weights file is searched for beside the .solverstate first, then
+  /// at the path that it contains. A warning names data sources whose positions the state lacks.
   void restore(const std::string& solverstate);
 
-  /// Asked before each iteration and each batch of a test. `snapshot` takes one in any case, `stop`
-  /// only where the solver takes snapshots at all.
+  /// Called before each iteration and before each batch of a test. The result `snapshot` writes a
+  /// snapshot. `stop` ends solve(), step() or test(), after a snapshot if the solver takes
+  /// snapshots.
   std::function<SolverAction()> poll;
   std::function<void(const IterationReport&)> on_iteration;
   std::function<void(const TestReport&)> on_test;
@@ -120,26 +124,26 @@ class Solver {
   void build_nets(const SolverParameter& param, const SourceMap& source,
                   const SolverOptions& options);
   void prepare_snapshots();
-  /// Random numbers of the passes to come are those of this iteration and pass.
+  /// Sets iteration and pass of the run state.
   void begin_pass(int pass);
 
-  /// Does what poll asks for; true: stop.
+  /// Calls poll and takes the snapshot that it requests. Returns true to stop.
   bool asked_to_stop();
   /// Forward, backward and update of the present iteration.
   IterationReport iterate();
-  /// Forward and backward of iter_size batches: the mean loss. Gradients hold their sum.
+  /// Forward and backward of iter_size batches. Returns the mean loss; gradients are summed.
   double run_passes();
   void update();
 
   bool test_due() const;
-  /// test(), false when stopped.
+  /// As test(). Returns false if stopped.
   bool run_tests(std::vector<TestReport>& reports);
-  /// Adds the next batch of the report's net to it.
+  /// Runs one batch of the report's net and adds its values to the report.
   void test_batch(TestReport& report);
 
-  /// Whether the solver takes snapshots by itself.
+  /// Whether the settings ask for snapshots.
   bool takes_snapshots() const;
-  /// snapshot() unless there is one of this iteration. `needed`: failure is an Error, otherwise a
+  /// Calls snapshot() unless this iteration has one. A failure is an Error if `needed`, else a
   /// warning.
   void snapshot_once(bool needed);
   TrainingState training_state();
@@ -157,9 +161,9 @@ class Solver {
   std::vector<int> test_iterations_;  // batches of each test net
   std::vector<Tensor> history_;
   std::vector<DataSource*> sources_;            // of net_
-  std::unique_ptr<RecordCursors> before_test_;  // where data stood before a test that runs
+  std::unique_ptr<RecordCursors> before_test_;  // during a test: positions in the data before it
   int iteration_ = 0;
-  int last_snapshot_ = -1;  // iteration of it
+  int last_snapshot_ = -1;  // its iteration
 };
 
 }  // namespace crema
