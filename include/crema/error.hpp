@@ -1,9 +1,9 @@
-// The one exception of Crema.
+// Error: the only exception type of the library.
 //
-// Whatever goes wrong inside the library, for reasons that a user or an embedding program can act
-// on, arrives as an Error. The library never aborts, exits or prints. While an Error unwinds, those
-// who know more add it: the layer that failed, the place in the prototxt. What is set first,
-// closest to the cause, is kept. what() reads
+// Every failure that a user or an embedding program can act on throws an Error. The library never
+// aborts, exits or prints. While an Error unwinds, the functions it passes add the layer that
+// failed and its position in the prototxt. The first value set, closest to the cause, is kept.
+// Example of what():
 //
 //   train_val.prototxt:12: layer 'conv1' (Convolution): kernel 7 exceeds the padded input 5; reduce
 //   kernel_size or add pad
@@ -18,7 +18,7 @@
 
 namespace crema {
 
-/// A place in a text file. Lines and columns count from 1; 0 means unknown.
+/// A position in a text file. Lines and columns count from 1; 0 means unknown.
 struct Position {
   std::string file;
   int line = 0;

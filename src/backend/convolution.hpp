@@ -1,5 +1,6 @@
-// What a convolution library computes: one pass of one problem, in f32. Libraries (oneDNN, our own
-// kernels) make primitives for it; layers choose among them.
+// The interface of convolution libraries (oneDNN, and the kernels in backend/cpu). A problem
+// describes a convolution. A library makes a primitive for one pass of a problem, in f32. The
+// engine of the layer measures the primitives and chooses.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +16,10 @@
 
 namespace crema {
 
-/// y[n, o, p] = relu(bias[o] + sum over c, t of w[o, c, t] * x[n, c, p * stride - pad + t *
-/// dilation]) One entry a spatial axis in kernel, stride, pad and dilation.
+/// y[n, o, p] = relu(bias[o] + sum over c and t of
+///                  w[o, c, t] * x[n, c, p * stride - pad + t * dilation])
+///
+/// kernel, stride, pad and dilation have one entry for each spatial axis.
 struct ConvolutionProblem {
   Shape source;  // (N, I, spatial...)
   Shape target;  // (N, O, spatial...)
@@ -25,64 +28,64 @@ struct ConvolutionProblem {
   bool bias = true;
   Format source_format = Format::contiguous;
   Format target_format = Format::contiguous;
-  /// Forward applies ReLU with this slope for negative values to the result.
+  /// If set, forward applies a ReLU with this slope for negative values to y.
   std::optional<float> relu = std::nullopt;
-  /// Weights change from pass to pass.
+  /// The weights change between passes.
   bool training = true;
 
   /// (O, I / groups, kernel...)
   Shape weights() const;
-  /// Multiply-adds of one pass.
+  /// Number of multiply-adds of one pass.
   double multiply_adds() const;
-  /// Names the problem, formats included: family(), and the extents of the source's spatial axes.
+  /// The name of the problem for the tuner: family() and the spatial extents of the source.
   std::string key() const;
-  /// What problems have in common that differ in these extents alone: the start of their keys.
+  /// The name of all problems that differ in the spatial extents of the source only.
   std::string family() const;
 };
 
 enum class ConvolutionPass : uint8_t { forward, backward_data, backward_weights };
 std::string_view to_string(ConvolutionPass pass);
 
-/// Winograd's algorithm multiplies less, and rounds a little more.
+/// Winograd's algorithm needs fewer multiplications and has larger rounding errors.
 enum class ConvolutionAlgorithm : uint8_t { any, direct, winograd };
 
-/// One pass by one implementation, which serves one thread at a time. Tensors lie in the problem's
-/// formats; weights and bias plainly, as (O, I / groups, kernel...) and (O).
+/// One pass of one problem by one implementation. One thread at a time may use a primitive. x, y
+/// and their gradients have the formats of the problem. Weights are (O, I / groups, kernel...) and
+/// bias is (O), both contiguous.
 ///
-/// Implementations want the weights in layouts of their own and reorder them on the way. Where
-/// weights change between passes, as in training, the reordered copy lies in memory that all
-/// primitives of the thread share; where they don't, it is kept, and made again only when
-/// `version`, the weights' Memory::version(), has moved.
+/// Most implementations reorder the weights. If the weights change between passes, as in training,
+/// the reordered copy is in scratch memory that the primitives of a thread share. Otherwise the
+/// primitive keeps the copy and makes it again when `version`, the Memory::version() of the
+/// weights, differs.
 class ConvolutionPrimitive {
  public:
   virtual ~ConvolutionPrimitive() = default;
 
-  /// Writes y. `bias` is null where the problem has none.
+  /// Writes y. `bias` is null if the problem has no bias.
   virtual void forward(const float* x, const float* weights, uint64_t version, const float* bias,
                        float* y);
   /// Writes dx.
   virtual void backward_data(const float* dy, const float* weights, uint64_t version, float* dx);
-  /// Writes dweights and dbias (null where the problem has none), or adds to them.
+  /// Writes dweights and dbias, or adds to them. `dbias` is null if the problem has no bias.
   virtual void backward_weights(const float* x, const float* dy, bool add_weights, float* dweights,
                                 bool add_bias, float* dbias);
-  /// Bytes kept beside the tensors.
+  /// Bytes that the primitive holds.
   virtual size_t kept_bytes() const { return 0; }
 };
 
-/// Makes primitives.
 class ConvolutionLibrary {
  public:
   virtual ~ConvolutionLibrary() = default;
 
-  /// How engines name it: "onednn".
+  /// The name of its engine, such as "onednn".
   virtual std::string name() const = 0;
-  /// Names of its implementations for a pass, the likely fastest first. Empty: there is none, and
-  /// `why` says why.
+  /// The names of its implementations of a pass; the one that is probably fastest comes first.
+  /// Empty if there is none; `why` is then set to the reason.
   virtual std::vector<std::string> implementations(const ConvolutionProblem& problem,
                                                    ConvolutionPass pass,
                                                    ConvolutionAlgorithm algorithm,
                                                    std::string& why) const = 0;
-  /// `implementation` is one that implementations() gives.
+  /// Makes a primitive. `implementation` is a result of implementations().
   virtual std::unique_ptr<ConvolutionPrimitive> make(const ConvolutionProblem& problem,
                                                      ConvolutionPass pass,
                                                      const std::string& implementation) const = 0;

@@ -1,7 +1,12 @@
-// Tuner: which candidate was fastest for a problem, measured once and remembered.
+// Tuner: measured times of candidates for a problem, and the candidates that were chosen.
 //
-// Choices decide rounding, so a run that is to be bit-equal to another has to make the same ones:
-// they are saved in snapshots and restored before the nets are planned.
+// A problem is a text such as "convolution tuned forward 2t ..."; a candidate is the name of an
+// implementation, or the layouts of a layer. Each pair is measured once.
+//
+// Candidates differ in rounding. Two runs have the same bits only if they choose the same
+// candidates. Snapshots therefore save the choices, and a restored run uses them.
+//
+// Threads: all methods may be called at the same time.
 #pragma once
 
 #include <functional>
@@ -15,9 +20,9 @@ namespace crema {
 
 class Tuner {
  public:
-  /// Seconds that `candidate` needs for `problem`, from memory or by calling `measure` (which runs
-  /// it once) a few times: the fastest of the runs. Where two runs take far longer than `beat`, the
-  /// best of its rivals, they are all.
+  /// Seconds of one run of `candidate` for `problem`. The first call for a pair measures: `measure`
+  /// runs the candidate once, and the fastest of several runs counts. Measuring stops after two
+  /// runs if both are much slower than `beat`, the seconds of the fastest candidate so far.
   double seconds(const std::string& problem, const std::string& candidate,
                  const std::function<void()>& measure,
                  double beat = std::numeric_limits<double>::infinity());
@@ -26,19 +31,20 @@ class Tuner {
     std::string problem, candidate;
     double seconds = 0;
   };
-  /// What was measured of all problems whose names start with `prefix`, sorted by them.
+  /// All measured times of problems whose names start with `prefix`, sorted by problem.
   std::vector<Time> measured(const std::string& prefix) const;
 
-  /// Adds the times of a file that save() wrote on the same machine with the same libraries; any
-  /// other file, or none, adds nothing.
+  /// Reads the times of a file that save() wrote. A file of another processor or library version is
+  /// ignored, and a missing file too.
   void load(const std::string& path);
-  /// Writes all times, with those that other processes added meanwhile, beside the file, and
-  /// renames. False when it could not be written.
+  /// Writes all times, and those that other processes added to the file, to a temporary file and
+  /// renames it. Returns false if the file cannot be written.
   bool save(const std::string& path);
-  /// Whether something was measured since the last load or save.
+  /// Whether a time was measured since the last save().
   bool has_news() const;
 
-  /// Decisions made: problem -> candidate. Kept apart from the times, since they are what counts.
+  /// The candidate that was chosen for `problem`; returns false if none was chosen. Choices are
+  /// independent of the times: a restored run has choices without times.
   bool decided(const std::string& problem, std::string& candidate) const;
   void decide(const std::string& problem, const std::string& candidate);
   std::map<std::string, std::string> decisions() const;
