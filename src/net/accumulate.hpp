@@ -1,4 +1,4 @@
-// Sums of gradients.
+// Adds gradients.
 #pragma once
 
 #include <span>
@@ -9,8 +9,9 @@
 
 namespace crema {
 
-/// into += the diffs of all of `from`, at most Action::kMostParts, in their order, on the context's
-/// device; same shape, type (f32, f64 or bf16, whose sum is rounded once) and format.
+/// into += the diffs of the blobs in `from`, in their order, on the context's device. There are at
+/// most Action::kMostParts blobs. All tensors have the same shape, type (f32, f64 or bf16) and
+/// format. A sum of bf16 is computed in f32 and rounded once.
 void accumulate(Context& context, std::span<Blob* const> from, Tensor& into);
 /// Adds `value` to every element, on the host. The padding of blocked formats stays zero.
 void add_to_each(Tensor& tensor, double value);

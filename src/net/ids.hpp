@@ -1,4 +1,4 @@
-// Numbers of nodes and values, each a type of its own, and vectors that are indexed by them.
+// Indices of nodes and of values, as two types, and vectors that are indexed by them.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@ namespace crema {
 template <class Tag>
 class Id {
  public:
-  /// No node, no value.
+  /// An invalid index: no node, or no value.
   constexpr Id() = default;
   constexpr explicit Id(size_t index) : index_(static_cast<int32_t>(index)) {}
 
@@ -34,7 +34,7 @@ class IdVector {
   typename std::vector<T>::reference operator[](Key id) { return items_[id.index()]; }
   typename std::vector<T>::const_reference operator[](Key id) const { return items_[id.index()]; }
   size_t size() const { return items_.size(); }
-  /// The number that the next element will have.
+  /// The index of the element that the next push_back() adds.
   Key next() const { return Key(items_.size()); }
   Key push_back(T item) {
     items_.push_back(std::move(item));
@@ -52,7 +52,7 @@ class IdVector {
   std::vector<T> items_;
 };
 
-/// The first `count` numbers, for loops.
+/// The indices from 0 to `count` - 1, for loops.
 template <class Key>
 class IdRange {
  public:

@@ -1,26 +1,26 @@
-// Plan: a net as its passes see it. Each pass is a file beside this one:
+// Plan: the internal representation of a net, and the passes that build it. The passes in order:
 //
-//   upgrade.cpp   old spellings become today's               NetParameter -> NetParameter
-//   filter.cpp    phase, level, stage                        NetParameter -> NetParameter
-//   ignored.cpp   settings that have no effect are told
-//   graph.cpp     names -> values, layers made and set up    NetParameter -> Plan
-//   params.cpp    sharing by name, the arena, fillers
-//   weights.cpp   parameters from and to messages
-//   gradient.cpp  who needs backward
-//   fuse.cpp      layers become operations on the tops of others
-//   graph.cpp     shapes through the graph
-//   layouts.cpp   type and format of each tensor, conversions where neighbours disagree
-//   schedule.cpp  the list of actions of a forward and a backward pass
-//   memory.cpp    what shares memory, by the actions' reads and writes
-//   summary.cpp   what was decided, for people
+//   upgrade.cpp   replaces old spellings                     NetParameter -> NetParameter
+//   filter.cpp    removes layers by phase, level, stage      NetParameter -> NetParameter
+//   ignored.cpp   warns of settings without effect
+//   graph.cpp     makes, connects and sets up the layers     NetParameter -> Plan
+//   params.cpp    shares parameters by name, makes the arena, runs fillers
+//   weights.cpp   copies parameters from and to messages
+//   gradient.cpp  finds the nodes that run backward
+//   fuse.cpp      moves layers into the tails of other layers
+//   graph.cpp     infers the shapes
+//   layouts.cpp   chooses the layout of each tensor and adds conversions
+//   schedule.cpp  lists the actions of the forward and the backward pass
+//   memory.cpp    plans which tensors share memory
+//   summary.cpp   describes the result for the user
 //
-// net.cpp leads them and runs the schedule; accumulate.cpp adds up gradients meanwhile.
+// net.cpp calls the passes and runs the actions. accumulate.cpp adds gradients.
 //
 // Values are in single-assignment form: a layer that runs in place in the prototxt makes a new
-// value (version) of the same name. Whether two values share memory is decided by memory.cpp alone,
-// which is why in-place use can never corrupt a gradient here.
+// value (version) of the same name. Only memory.cpp decides whether two values share memory. It
+// knows all readers of a value, so running in place never corrupts a gradient.
 //
-// What depends on shapes is a Program. Those of the shapes met last are kept.
+// A Program holds everything that depends on shapes. The programs of the last shapes are kept.
 #pragma once
 
 #include <list>
@@ -36,104 +36,105 @@
 
 namespace crema {
 
-/// A bottom of a node.
+/// One bottom of a node.
 struct Use {
   NodeId node;
   size_t bottom = 0;
 };
 
-/// What backward does to a top's diff before the layer that made the top.
+/// What the seed action does to the diff of a top, before backward of the layer that made the top.
 enum class Seed : uint8_t {
-  none,        // its readers write it, or else the caller
-  zero,        // nobody writes it
-  weight,      // every element is the loss weight
-  add_weight,  // readers write it, and the loss weight comes on top
+  none,        // nothing: readers or the caller write the diff
+  zero,        // sets it to zero: no reader writes it
+  weight,      // sets every element to the loss weight
+  add_weight,  // adds the loss weight to what the readers wrote
 };
 
 struct Value {
   std::string name;
   int version = 0;
-  NodeId producer;            // tops are in order
-  std::vector<Use> uses;      // by layers; conversions are not among them
+  NodeId producer;            // the layer with this top
+  std::vector<Use> uses;      // by layers, without conversions
   float loss_weight = 0;
   bool is_input = false;      // the caller fills it
   bool is_output = false;     // no layer of the prototxt reads it
-  bool keep = false;          // asked for by name: stays valid until the next pass
-  bool fused_away = false;    // it is never computed by itself
+  bool keep = false;          // NetOptions::keep names it
+  bool fused_away = false;    // never computed: its producer and its reader were fused
   Blob blob;
 
-  // As the Program has it.
-  NodeId maker;               // the producer, or the conversion of what the producer makes
-  std::vector<Use> readers;   // conversions counted
+  // Set by the present Program.
+  NodeId maker;               // the producer, or a conversion behind it
+  std::vector<Use> readers;   // by layers and conversions
   bool has_gradient = false;  // backward computes or reads its diff
-  bool reserved = false;      // its values last until the next pass
+  bool reserved = false;      // valid until the next pass
   Seed seed = Seed::none;
-  Shape planned;              // its shape when forward begins; a bound, of TopShapes::from_values
+  Shape planned;              // the shape before forward; for TopShapes::from_values, the bound
 };
 
 /// A layer, or a conversion between two layouts.
 struct Node {
   Position position;
-  std::string name;  // as in the prototxt: a layer's own is told apart from others of that name
+  std::string name;  // as in the prototxt; Layer::name() has "#2" appended if the name occurs again
   std::unique_ptr<Layer> layer;
   std::vector<ValueId> bottoms, tops;
-  std::vector<bool> propagate;  // a bottom's gradient is wanted
+  std::vector<bool> propagate;  // one entry a bottom: backward writes its diff
   bool needs_backward = false;
-  Tail tail;            // what it does to its top for layers behind it
-  NodeId fused_into;    // the node that computes this one's work too
+  Tail tail;            // operations of layers that were fused into this one
+  NodeId fused_into;    // the node that computes this layer too
   bool is_conversion = false;
   bool recompute = false;      // its tops are dropped after forward and computed again
-  bool follows_values = false;  // shapes of its bottoms are known once forward runs
+  bool follows_values = false;  // the shapes of its bottoms are known during forward only
 
-  // As the Program has it.
+  // Set by the present Program.
   Option option;
-  std::vector<ValueId> reads, makes;  // bottoms and tops, converted ones where it wants others
-  /// As the layer sees its bottoms and tops. A bottom with other readers gets a blob of its own: the
-  /// same data, but a diff that is then added to the value's.
+  std::vector<ValueId> reads, makes;  // bottoms and tops in the layouts of the option
+  /// The blobs that the layer gets. If several nodes write the diff of a bottom, all but one of
+  /// them get an edge: a blob with the data of the value and an own diff. A sum action adds these
+  /// diffs to the diff of the value.
   std::vector<Blob*> bottom_blobs, top_blobs;
-  std::vector<std::unique_ptr<Blob>> edges;  // one a bottom, null where the value's blob serves
-  std::vector<Shape> prepared_for;           // of the bottoms, where follows_values
+  std::vector<std::unique_ptr<Blob>> edges;  // one entry a bottom; null: no edge
+  std::vector<Shape> prepared_for;  // if follows_values: the bottoms' shapes at the last prepare
 
   bool scheduled() const { return !fused_into.valid(); }
 };
 
-/// One thing that a pass does. Memory is planned by what actions read and write.
+/// One step of a pass. memory.cpp plans memory by what the actions read and write.
 struct Action {
   enum class Kind : uint8_t {
     forward,
-    seed,      // writes the diffs of the node's tops that no reader writes
+    seed,      // Seed of each top of the node
     backward,
-    sum,       // into += all of parts
-    complete,  // the gradient of a segment of the arena is complete
+    sum,       // into->diff += the diffs of parts
+    complete,  // calls the hook of Net::on_gradient
   };
   Kind kind = Kind::forward;
   NodeId node;
-  bool again = false;  // forward of dropped values, within the backward pass
+  bool again = false;  // forward: in the backward pass, for dropped values
   std::vector<Blob*> bottoms, tops;
   std::vector<Blob*> parts;  // sum: at most kMostParts
-  Blob* into = nullptr;
-  size_t segment = 0;
+  Blob* into = nullptr;      // sum
+  size_t segment = 0;        // complete: index into ParameterArena::segments()
 
-  /// Parts are summed as soon as there are so many: each saves a pass over the sum, and takes its
-  /// memory until then.
+  /// The largest number of parts of one sum. A larger number saves passes over the sum, but needs
+  /// memory for more parts.
   static constexpr size_t kMostParts = 3;
 };
 
-/// Tensors of one life, in one place.
+/// A piece of memory that one or several tensors use.
 struct Buffer {
   size_t bytes = 0;
-  bool reserved = false;  // own memory, which outlives the pass
-  size_t offset = 0;      // in the arena
+  bool reserved = false;  // has its own memory, which is valid after the pass
+  size_t offset = 0;      // if not reserved: in bytes, in the activation arena
   std::vector<Tensor*> tensors;
 };
 
 /// Everything that depends on the shapes of inputs and sources.
 struct Program {
-  std::vector<Shape> shapes;               // what it was made for
-  std::vector<std::unique_ptr<Node>> conversions;
-  std::vector<std::unique_ptr<Value>> converted;
-  std::vector<std::unique_ptr<Blob>> again;  // values that are computed a second time, and views
-  /// Blobs that have the data of one other blob and the diff of another.
+  std::vector<Shape> shapes;               // of inputs and batches
+  std::vector<std::unique_ptr<Node>> conversions;  // while the program is kept; else in Plan::nodes
+  std::vector<std::unique_ptr<Value>> converted;   // likewise in Plan::values
+  std::vector<std::unique_ptr<Blob>> again;  // blobs of values that are computed again, and views
+  /// A blob with the data of one blob and the diff of another.
   struct View {
     Blob* blob;
     Blob* data;
@@ -142,15 +143,15 @@ struct Program {
   std::vector<View> views;
   std::vector<NodeId> order;               // nodes to run
   std::vector<Action> forward, backward;   // in order
-  std::vector<size_t> forward_of;          // of each entry of order: its action in `forward`
-  /// Of each entry of order: its actions in `backward`, from the first to behind the last.
+  std::vector<size_t> forward_of;          // one entry for each of order: its action in `forward`
+  /// One entry for each of order: its actions in `backward`, [first, second).
   std::vector<std::pair<size_t, size_t>> backward_of;
   std::vector<Buffer> buffers;
-  std::vector<NetStep> steps;              // one an entry of order
+  std::vector<NetStep> steps;              // one entry for each of order
   MemoryPlan memory;
   size_t arena_bytes = 0;
 
-  /// What is put aside while other shapes run: one an entry of `order`.
+  /// The state of a node while the program is kept. One entry for each of order.
   struct Kept {
     Layer::Prepared prepared;
     Option option;
@@ -159,7 +160,7 @@ struct Program {
     std::vector<std::unique_ptr<Blob>> edges;
   };
   std::vector<Kept> nodes;
-  /// One a value of the graph.
+  /// The state of a value while the program is kept. One entry for each value of the graph.
   struct KeptValue {
     Layout layout;
     NodeId maker;
@@ -179,27 +180,27 @@ struct Plan {
   bool trains = false;
   bool force_backward = false;
   std::string name, file;
-  std::unique_ptr<RunState> own_run;  // where the options give none
-  RunState* run = nullptr;
-  bool advances = false;  // own_run counts on with the next pass
+  std::unique_ptr<RunState> own_run;  // null if NetOptions::run is set
+  RunState* run = nullptr;            // NetOptions::run or own_run
+  bool advances = false;              // the next pass increments own_run->iteration
   IdVector<NodeId, std::unique_ptr<Node>> nodes;     // layers of the prototxt, then conversions
   IdVector<ValueId, std::unique_ptr<Value>> values;  // likewise
   std::vector<Layer*> layers;                        // of the prototxt, in its order
-  std::map<std::string, std::vector<ValueId>> versions;  // name -> values
+  std::map<std::string, std::vector<ValueId>> versions;  // by name
   std::vector<ValueId> inputs;                           // values that the caller fills
-  std::vector<ValueId> batches;  // tops of sources that give their shapes with each batch
+  std::vector<ValueId> batches;                          // tops of TopShapes::per_batch
   std::vector<std::string> input_names, output_names;
   ParameterArena arena;
   std::vector<std::string> notes;
   std::function<void(size_t)> on_gradient;
 
-  std::optional<Program> program;  // none after an Error while it was made
-  std::list<Program> kept;         // of other shapes, the last used first
-  bool fetched = false;            // sources hold a batch that no forward pass has taken yet
-  bool ran = false;                // forward, to its end, by the present program
+  std::optional<Program> program;  // none if making it threw
+  std::list<Program> kept;         // for other shapes; the last used first
+  bool fetched = false;            // sources have a batch for the next forward pass
+  bool ran = false;                // the present program has completed a forward pass
 
-  size_t layer_count = 0;  // nodes that are layers; conversions follow
-  size_t value_count = 0;  // likewise for values
+  size_t layer_count = 0;  // number of nodes that are layers; conversions follow
+  size_t value_count = 0;  // number of values of the graph; converted values follow
   std::shared_ptr<Memory> activation_arena;
 
   Value& value(ValueId id) { return *values[id]; }
@@ -208,21 +209,21 @@ struct Plan {
   const Node& node(NodeId id) const { return *nodes[id]; }
   IdRange<NodeId> layer_nodes() const { return IdRange<NodeId>(layer_count); }
   IdRange<ValueId> graph_values() const { return IdRange<ValueId>(value_count); }
-  /// Layers with parameters by their name in the prototxt, in its order.
+  /// The layers with parameters, by their name in the prototxt; layers of one name in their order.
   std::map<std::string, std::vector<Node*>> nodes_with_params();
-  /// Shapes of inputs and batches, by which programs are told apart.
+  /// The shapes of inputs and batches. A program holds for one set of them.
   std::vector<Shape> outer_shapes() const;
-  /// Whether the program holds for the shapes as they are now.
+  /// Whether the program was made for the present shapes.
   bool current() const;
-  /// Whether the caller may look at a value and its diff after a pass.
+  /// Whether the caller may read the value and its diff after a pass.
   bool shows(const Value& value) const;
-  /// One of the values that the prototxt names.
+  /// Whether the value is a top of a layer, and not made by a conversion.
   bool is_of_graph(const Value& value) const;
-  /// Keeps what the user may want to know, and logs it, once.
+  /// Adds a message to `notes` and logs it, unless it is there already.
   void note(const std::string& text, Severity severity = Severity::info);
 };
 
-/// Runs `body`, giving an Error that leaves it the node's place and layer.
+/// Runs `body`. Adds the position and the layer of the node to an Error.
 template <class Body>
 decltype(auto) in_node(const Node& node, const Body& body) {
   try {
@@ -235,40 +236,46 @@ decltype(auto) in_node(const Node& node, const Body& body) {
 }
 
 // The passes.
-/// `positions`: where each layer of the upgraded net stands.
+/// Sets `positions` to the position of each layer of the upgraded net.
 void upgrade_net(NetParameter& net, const SourceMap& source, std::vector<Position>& positions);
-/// Adds the net's own state to the options, as they say.
+/// Adds the stages of the net's `state` to the options, and its level if the options have none.
 void merge_state(const NetParameter& net, NetOptions& options);
-/// Warns of stages of the options that no rule of the net asks for.
+/// Warns of stages in the options that no rule of the net names.
 void note_unknown_stages(Plan& plan, const NetParameter& net);
-/// Whether the layer's include or exclude rules let it into a net of these options.
+/// Whether the include or exclude rules of the layer hold for the options.
 bool in_state(const LayerParameter& layer, const NetOptions& options);
-/// Removes layers, and their positions, whose include or exclude rules do not hold.
+/// Removes the layers whose rules do not hold, and their positions.
 void filter_net(NetParameter& net, const NetOptions& options, std::vector<Position>& positions);
-/// Warns once of settings that other toolkits read and this one does not.
+/// Warns of fields that are set but have no effect.
 void note_ignored_fields(Plan& plan, const NetParameter& net);
+/// Makes the layers and values, and calls setup and reshape of each layer.
 void build_graph(Plan& plan, NetParameter& net, const std::vector<Position>& positions);
-/// Parameters get their places and values: those that the layers of the net's message carry, else
-/// those of their fillers.
+/// Gives each parameter a storage and its values: those in the layers of `given`, the message of
+/// the net, else those of its filler.
 void place_params(Plan& plan, const NetParameter& given);
-/// The layers of the message that the plan's nodes were made of, one each; null for those that
-/// upgrading the message added.
+/// For each node, the layer of the message that it was made from; null for a layer that upgrade_net
+/// added.
 std::vector<const LayerParameter*> layers_of_message(const Plan& plan, const NetParameter& given);
-/// Copies the weights that the layers of the net's message carry.
+/// Copies the weights in the layers of the message.
 void load_own_blobs(Plan& plan, const NetParameter& given);
+/// Sets needs_backward and propagate of each node, and needs_gradient of each parameter.
 void resolve_gradients(Plan& plan);
+/// Sets tail and fused_into of the nodes.
 void fuse_layers(Plan& plan);
-/// Of the layers, from the shapes of inputs and batches.
+/// Calls reshape of all layers, with the present shapes of inputs and batches.
 void infer_shapes(Plan& plan);
+/// Sets the option of each node, adds conversions, and sets Program::order.
 void choose_layouts(Plan& plan);
+/// Sets the blobs of the nodes, and the actions of the program.
 void make_schedule(Plan& plan);
+/// Sets the buffers of the program.
 void plan_memory(Plan& plan);
-/// Gives the program's buffers their memory.
+/// Allocates the buffers and binds their tensors.
 void bind_memory(Plan& plan);
-/// Program::steps, from what the passes decided.
+/// Sets Program::steps.
 void describe_steps(Plan& plan);
 
-/// A program for the present shapes: one that is kept, or a new one.
+/// Sets the program for the present shapes: one that was kept, or a new one.
 void take_program(Plan& plan);
 
 }  // namespace crema

@@ -1,4 +1,4 @@
-// Weights that come in several files.
+// Loads weights from several files.
 #pragma once
 
 #include <string>
@@ -8,10 +8,9 @@
 
 namespace crema {
 
-/// Loads files of weights one after the other, so that a later one wins, and logs what became of
-/// each. `strict` is about their union: Error unless every layer of the net with parameters is in
-/// one of the files, and every layer of theirs in the net. A net after an Error has some of the
-/// weights.
+/// Loads the files in their order and logs the report of each. If a layer is in several files, the
+/// last one counts. `strict`: Error unless each layer with parameters is in at least one file, and
+/// each layer of the files is in the net. After an Error, some of the weights may be loaded.
 void load_weight_files(Net& net, const std::vector<std::string>& files, bool strict);
 
 }  // namespace crema
