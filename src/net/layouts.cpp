@@ -1,16 +1,19 @@
-// Chooses the layout (element type and memory format) of every tensor, and puts conversions where
-// neighbours disagree.
+// Chooses the layout (element type and memory format) of every tensor, and adds conversions between
+// layers whose layouts differ.
 //
-// What the caller may look at is contiguous and of the net's own type; so are the values that a layer
-// must not round. Other activations have the net's activation type, and whatever format the layer
-// that makes them takes.
+// Values that the caller can read are contiguous and of NetOptions::dtype. Values that must be
+// exact (Layer::is_exact_bottom, is_exact_top) have that type too. All other values have the type
+// of the net's activations and the format of the layer that makes them.
 //
-// Each layer offers options: layouts of all bottoms and tops, and seconds. Layers whose work depends
-// on the format (convolutions) are free choices; the others go along with their bottoms wherever they
-// can. The cost of an assignment is the measured seconds of the free ones plus the memory traffic of
-// the conversions; it is lowered by changing one free layer at a time, from the best of the uniform
-// assignments. That is not always the optimum, but nets are chains of runs: a change of a run's first
-// layer moves all that follow it up to the next free one.
+// Each layer returns options: layouts of its bottoms and tops, and seconds. A layer whose time
+// depends on the format, such as a convolution, is free: the search tries its options. Every other
+// layer takes the option that needs the fewest conversions of its bottoms. The cost of an
+// assignment is the sum of the measured seconds and of the estimated seconds of the conversions.
+//
+// The search starts from the best assignment with one format for all free layers. It then changes
+// the option of one free layer at a time, as long as that lowers the cost. The result is not always
+// the optimum. It is good in practice, because all layers between two free layers follow the first
+// one.
 #include <algorithm>
 #include <limits>
 #include <sstream>
@@ -25,15 +28,15 @@
 namespace crema {
 namespace {
 
-/// Bytes a second that a conversion moves, read plus written; only its order of magnitude matters.
+/// Bytes a second that a conversion reads and writes. Only the order of magnitude matters.
 constexpr double kConversionRate = 12e9;
 
 struct Choices {
-  IdVector<NodeId, std::vector<Option>> options;  // empty when not scheduled
-  std::vector<NodeId> free;                       // nodes that are free choices
+  IdVector<NodeId, std::vector<Option>> options;  // empty for a node that was fused into another
+  std::vector<NodeId> free;                       // nodes whose options the search tries
 };
 
-/// What the value's type has to be, and its format where that is fixed too.
+/// The type that a value must have, and whether it must be contiguous.
 struct Demand {
   DType dtype = DType::f32;
   bool contiguous = false;
@@ -51,7 +54,7 @@ Demand demand_of(const Plan& plan, const Value& value) {
   return {exact ? plan.options.dtype : plan.activations, false};
 }
 
-/// The layout that a value of that demand has when its layer makes `made`.
+/// The layout of a value with that demand if the option of its layer makes `made`.
 Layout settle(const Demand& demand, const Layout& made) {
   return {demand.dtype, demand.contiguous ? Format::contiguous : made.format};
 }
@@ -74,7 +77,8 @@ class Chooser {
   const Choices& choices() const { return choices_; }
   const Demand& demand(ValueId id) const { return demands_[id]; }
 
-  /// An option for every layer: as remembered, or else by search.
+  /// The index of the option of each layer: the choices of the tuner if it has them, else by
+  /// search.
   IdVector<NodeId, int> pick() {
     const std::string net = choices_.free.empty() ? "" : decision_key();
     IdVector<NodeId, int> picked = remembered(net);
@@ -95,11 +99,11 @@ class Chooser {
     return bytes * (plan_.trains ? 2 : 1) / kConversionRate;
   }
 
-  /// Fills `picked` (an option index a node) and returns the seconds of the whole assignment.
-  /// forced[n] >= 0 fixes the option of a free node.
+  /// Sets `picked` to an option index for each node and returns the seconds of the assignment.
+  /// forced[n] is the option of a free node; -1: the cheapest one in the order of the net.
   double evaluate(const IdVector<NodeId, int>& forced, IdVector<NodeId, int>& picked) const {
     IdVector<ValueId, Layout> layouts(plan_.value_count, Layout{});
-    // A value converted once to a layout serves every reader that wants it so.
+    // All readers that need a value in the same layout share one conversion.
     IdVector<ValueId, std::vector<Layout>> converted(plan_.value_count, {});
     double total = 0;
     for (const NodeId id : plan_.layer_nodes()) {
@@ -164,7 +168,7 @@ class Chooser {
           .top_diffs_stay = std::any_of(node.tops.begin(), node.tops.end(),
                                         [&](ValueId top) { return plan_.shows(plan_.value(top)); }),
           .tail = node.tail};
-      // Of options with the same layouts one survives: the fastest measured, else the first.
+      // Of several options with the same layouts, keep the fastest one if measured, else the first.
       std::vector<Option>& distinct = choices_.options[id];
       for (Option& option :
            in_node(node, [&] { return node.layer->options(wanted, node.bottom_blobs, node.top_blobs); })) {
@@ -177,7 +181,7 @@ class Chooser {
           *like = std::move(option);
         }
       }
-      // Beside measured options the others, slow ones that nobody cared to measure, do not count.
+      // If some options were measured, remove the others: engines do not measure slow candidates.
       if (std::any_of(distinct.begin(), distinct.end(),
                       [](const Option& o) { return o.seconds > 0; })) {
         std::erase_if(distinct, [](const Option& o) { return o.seconds <= 0; });
@@ -201,8 +205,8 @@ class Chooser {
     }
   }
 
-  /// What a node has to compute, but for the names it goes by. Of data sources it is their tops
-  /// alone: the same files may lie elsewhere in a resumed run.
+  /// Writes all that determines the computation of a node, without names. For a data source, only
+  /// the shapes of its tops: a resumed run may read the same data from another path.
   static void write_problem(const Node& node, std::ostream& out) {
     const Layer& layer = *node.layer;
     out << layer.type() << ' ' << (node.scheduled() ? -1 : static_cast<int>(node.fused_into.index()))
@@ -229,9 +233,8 @@ class Chooser {
     out << ' ' << settings.SerializeAsString();
   }
 
-  /// Under which choices are remembered: what is chosen decides rounding, so a resumed run must
-  /// choose the same. A choice depends on its neighbours', so it holds in a net of the same problems
-  /// only.
+  /// The key of the choices in the tuner. Choices change rounding, so a resumed run must make the
+  /// same ones. A choice depends on those of other layers, so the key covers the whole net.
   std::string decision_key() const {
     std::ostringstream problems, key;
     problems << to_string(plan_.options.dtype) << ' ' << to_string(plan_.activations) << ' '
@@ -245,7 +248,7 @@ class Chooser {
     return concat(net, ", layer ", id.index(), " ", plan_.node(id).layer->name());
   }
 
-  /// An option in words that mean the same in another build, which may have other engines.
+  /// An option as a text that is valid in another build too, which may have other engines.
   static std::string describe(const Option& option) {
     const auto list = [](const std::vector<Layout>& layouts) {
       std::string text;
@@ -256,7 +259,7 @@ class Chooser {
                   option.engine != nullptr ? option.engine->name : "reference");
   }
 
-  /// The options that the tuner remembers for all free nodes; empty when one is not known.
+  /// The options that the tuner has for all free nodes; empty if one is missing.
   IdVector<NodeId, int> remembered(const std::string& net) const {
     IdVector<NodeId, int> forced(plan_.layer_count, -1);
     for (const NodeId id : choices_.free) {
@@ -331,19 +334,20 @@ void set_layout(Value& value, const Layout& layout) {
   }
 }
 
-/// Puts the conversion from one value to another layout of it. One of the two is there already.
+/// Adds conversion nodes and the values that they make or read.
 class Conversions {
  public:
   explicit Conversions(Plan& plan) : plan_(plan) {}
 
-  /// The value that holds `value` in `layout`, converting it first when nobody did yet.
-  /// Conversions are run right before their first reader.
+  /// The value that holds `value` in `layout`. Appends a conversion to the order, so that it runs
+  /// directly before its first reader, unless there is one already.
   ValueId converted(ValueId value, const Layout& layout) {
     for (size_t i = plan_.value_count; i < plan_.values.size(); ++i) {
       const ValueId made(i);
       const Tensor& data = plan_.value(made).blob.data;
-      // What the layer left in another type was not rounded, and a gradient has to go through the
-      // value that the caller sees: then only conversions of the value serve.
+      // The top of a layer before its conversion may be used only if its type is the same (else it
+      // was not rounded) and the net does not train (else its gradient would bypass the value that
+      // the caller can read).
       const bool serves = plan_.node(plan_.value(made).maker).is_conversion ||
                           (layout.dtype == plan_.value(value).blob.data.dtype() && !plan_.trains);
       const bool fits = data.dtype() == layout.dtype && data.format() == layout.format;
@@ -355,8 +359,7 @@ class Conversions {
     return made;
   }
 
-  /// The value in which a layer leaves `value` in `layout`, for a conversion that
-  /// run_behind() runs.
+  /// A new value for a layer that writes `value` in `layout`. run_behind() converts it.
   ValueId raw(ValueId value, const Layout& layout) { return add_value(value, layout); }
   void run_behind(ValueId raw, ValueId value) {
     const NodeId id = add_node(raw, value);

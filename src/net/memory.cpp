@@ -1,9 +1,9 @@
 // Liveness, and one arena for all that need not last.
 //
-// Time runs through the actions of the forward pass and then of the backward pass. A buffer (the data
-// of a value, its diff, or the diff that one reader of several writes) lives from the action that
-// makes it to the last that reads it. Buffers that a layer may pass through in place become one. Then
-// each gets the lowest place in the arena that is free during its life, large ones first.
+// Time runs through the actions of the forward pass and then of the backward pass. A buffer (the
+// data of a value, its diff, or the diff that one reader of several writes) lives from the action
+// that makes it to the last that reads it. Buffers that a layer may pass through in place become
+// one. Then each gets the lowest place in the arena that is free during its life, large ones first.
 #include <algorithm>
 #include <limits>
 #include <map>

@@ -1,4 +1,4 @@
-// Building a net by its passes, running it, and looking at it.
+// Net: runs the passes that build a net, and the actions of its program.
 #include "crema/net.hpp"
 
 #include <algorithm>
@@ -17,8 +17,8 @@
 namespace crema {
 namespace {
 
-/// Programs of other shapes that are kept: a detector or a fully convolutional net meets some again
-/// and again. Each holds what its engines made.
+/// The number of programs kept for other shapes. Detectors and fully convolutional nets return to a
+/// few shapes. Each program holds memory of its engines.
 constexpr size_t kKeptPrograms = 8;
 
 bool trains(const NetOptions& options) {
@@ -26,7 +26,7 @@ bool trains(const NetOptions& options) {
   return options.backward == NetOptions::Backward::yes;
 }
 
-/// The net's message without the weights that its layers carry, which may be most of it.
+/// A copy of the message without the weights of its layers, which may be most of its bytes.
 NetParameter without_weights(const NetParameter& given) {
   NetParameter net;
   copy_without(given, {NetParameter::kLayerFieldNumber}, net);
@@ -77,7 +77,7 @@ std::unique_ptr<Plan> build(const NetParameter& given, const SourceMap& source, 
   return plan;
 }
 
-/// The same for a net of a text: an Error without a place of its own gets the file.
+/// The same for a message that was read from a text. An Error without a position gets the file.
 std::unique_ptr<Plan> build_from(const NetParameter& net, const SourceMap& source, Context& context,
                                  const NetOptions& options) {
   try {
@@ -96,8 +96,8 @@ double weighted_sum(const Value& value) {
   return sum * static_cast<double>(value.loss_weight);
 }
 
-/// What the source of a node's labels, which are always bottom 1, calls sample `index` of the
-/// present batch; "" where none or several are behind them.
+/// The key of sample `index` of the batch in the data source of the node's labels. The labels are
+/// always bottom 1. "" if no source or several sources make them.
 std::string record_key(const Plan& plan, const Node& node, int64_t index) {
   if (node.bottoms.size() < 2) return {};
   const int64_t samples = plan.value(node.bottoms[1]).blob.shape().dim_or_1(0);
@@ -107,7 +107,7 @@ std::string record_key(const Plan& plan, const Node& node, int64_t index) {
   while (!above.empty()) {
     const Value& value = plan.value(above.back());
     above.pop_back();
-    // A layer that cuts or joins batches numbers samples anew.
+    // A layer that splits or joins batches changes the indices of the samples.
     if (value.blob.shape().dim_or_1(0) != samples) return {};
     if (!met.insert(value.producer).second) continue;
     const Node& producer = plan.node(value.producer);
@@ -118,7 +118,7 @@ std::string record_key(const Plan& plan, const Node& node, int64_t index) {
   return sources.size() == 1 ? (*sources.begin())->record_key(index) : std::string();
 }
 
-/// Bottoms whose shapes were not known before the pass: the node follows them.
+/// Reshapes and prepares a node whose bottoms have shapes that are known during forward only.
 void follow_shapes(const Plan& plan, Node& node) {
   for (size_t i = 0; i < node.edges.size(); ++i) {
     if (node.edges[i]) node.edges[i]->reshape(plan.value(node.reads[i]).blob.shape());
@@ -146,7 +146,8 @@ void follow_shapes(const Plan& plan, Node& node) {
               value.planned.str());
 }
 
-/// Tops keep the shapes that memory was planned for, or, where they may be smaller, fit in there.
+/// Error unless the tops have the shapes that memory was planned for, or fit if they may be
+/// smaller.
 void check_shapes(const Plan& plan, const Node& node) {
   const bool may_shrink =
       node.follows_values || node.layer->top_shapes() == TopShapes::from_values;
@@ -190,7 +191,7 @@ void seed_top(Value& value) {
   }
 }
 
-/// Says to layers, while it lives, that a forward pass is a repetition.
+/// Sets RunState::recomputing during its life.
 class RecomputingScope {
  public:
   explicit RecomputingScope(RunState& run) : run_(run) { run_.recomputing = true; }
@@ -224,14 +225,14 @@ void run_action(Plan& plan, const Action& action) {
   }
 }
 
-/// Throws unless the last forward ran with the inputs' shapes of now.
+/// Error unless the program was made for the present shapes of the inputs.
 void check_current(const Plan& plan, const char* what) {
   if (plan.current()) return;
   throw Error(what, " needs a forward pass before it: the inputs of net '", plan.name,
               "' changed their shapes since the last one");
 }
 
-/// Throws unless there is something to go back over.
+/// Error unless a forward pass has completed with the present program.
 void check_ran(const Plan& plan, const char* what) {
   check_current(plan, what);
   if (plan.ran) return;
@@ -239,7 +240,7 @@ void check_ran(const Plan& plan, const char* what) {
               "' has not run to its end in its present shapes");
 }
 
-/// Entry `step` of the program's order.
+/// Error unless the program has a step of that index; returns the index.
 size_t checked_step(const Plan& plan, size_t step) {
   const size_t count = plan.program ? plan.program->order.size() : 0;
   if (step >= count) {
@@ -248,14 +249,14 @@ size_t checked_step(const Plan& plan, size_t step) {
   return step;
 }
 
-/// Input `name` as a value; none where there is no such input.
+/// The value of input `name`; invalid if there is no such input.
 ValueId input_of(const Plan& plan, const std::string& name) {
   const auto found = std::find(plan.input_names.begin(), plan.input_names.end(), name);
   if (found == plan.input_names.end()) return {};
   return plan.inputs[static_cast<size_t>(found - plan.input_names.begin())];
 }
 
-/// Sources make their batches ready. One that no forward pass took, for an Error, stays.
+/// Calls fetch of the sources. A batch that a failed forward pass did not use is used again.
 void fetch(Plan& plan) {
   if (plan.batches.empty() || plan.fetched) return;
   for (const NodeId id : plan.layer_nodes()) {
@@ -268,7 +269,7 @@ void fetch(Plan& plan) {
   plan.fetched = true;
 }
 
-/// Shapes that forward made smaller become their bounds again.
+/// Sets the tops of TopShapes::from_values back to their bounds.
 void restore_bounds(Plan& plan) {
   for (const NodeId id : plan.program->order) {
     const Node& node = plan.node(id);
@@ -277,7 +278,8 @@ void restore_bounds(Plan& plan) {
   }
 }
 
-/// Before a pass over all layers: batches, a program for the shapes, numbers of its own.
+/// Before a forward pass over all layers: fetches batches, takes a program for the shapes, and
+/// increments the iteration.
 void begin_pass(Plan& plan) {
   fetch(plan);
   if (!plan.current()) take_program(plan);
@@ -286,8 +288,8 @@ void begin_pass(Plan& plan) {
   restore_bounds(plan);
 }
 
-/// The steps of entry `layer` of Net::layers(), or of the layer that computes it too: conversions of
-/// its bottoms that stand right before it, itself, those of its tops. First and last.
+/// The first and the last step of layer `layer` of Net::layers(), or of the layer that it was fused
+/// into: the conversions of its bottoms directly before it, the layer, the conversions of its tops.
 std::pair<size_t, size_t> steps_of_layer(const Plan& plan, size_t layer) {
   if (layer >= plan.layers.size()) {
     throw Error("there is no layer ", layer, " in net '", plan.name, "', which has ",
@@ -298,7 +300,7 @@ std::pair<size_t, size_t> steps_of_layer(const Plan& plan, size_t layer) {
   const auto& order = plan.program->order;
   const auto at =
       static_cast<size_t>(std::find(order.begin(), order.end(), id) - order.begin());
-  // What a layer made in another layout becomes a value of the graph right behind it.
+  // A conversion of a top makes a value of the graph; a conversion of a bottom does not.
   const auto converts = [&](size_t step, bool top) {
     const Node& node = plan.node(order[step]);
     return node.is_conversion && (node.makes[0].index() < plan.value_count) == top;
@@ -309,7 +311,7 @@ std::pair<size_t, size_t> steps_of_layer(const Plan& plan, size_t layer) {
   return {first, last};
 }
 
-/// Weighted losses that a node made.
+/// The sum of the losses of a node, each times its weight.
 double losses_of(const Plan& plan, const Node& node) {
   double loss = 0;
   for (const ValueId top : node.makes) {
@@ -327,7 +329,7 @@ double forward_steps(Plan& plan, size_t first, size_t last) {
   return loss;
 }
 
-/// What other shapes run while this program waits.
+/// Moves the present program, and its state in nodes and values, to Plan::kept.
 void put_aside(Plan& plan) {
   Program& program = *plan.program;
   program.nodes.clear();
@@ -357,7 +359,7 @@ void put_aside(Plan& plan) {
   if (plan.kept.size() > kKeptPrograms) plan.kept.pop_back();
 }
 
-/// Back to the layers of the prototxt, without conversions.
+/// Removes the program and the conversions.
 void clear_program(Plan& plan) {
   plan.program.reset();
   plan.ran = false;
@@ -373,7 +375,7 @@ void clear_program(Plan& plan) {
   }
 }
 
-/// Takes up the program that put_aside() kept. The layers have the shapes that it was made for.
+/// Makes a program that put_aside() kept the present one. The layers have its shapes.
 void take_up(Plan& plan, std::list<Program>::iterator kept) {
   Program program = std::move(*kept);
   plan.kept.erase(kept);
@@ -427,7 +429,7 @@ void prepare_layers(Plan& plan) {
     in_node(node, [&] { node.layer->prepare(node.option, bottoms, tops); });
     node.prepared_for.clear();
     for (const Blob* blob : bottoms) node.prepared_for.push_back(blob->shape());
-    if (node.bottoms.empty()) continue;  // data comes from the host anyway
+    if (node.bottoms.empty()) continue;  // data sources always run on the host
     ++computing;
     if (!node.layer->falls_back_to_cpu()) continue;
     ++on_cpu;
@@ -439,7 +441,7 @@ void prepare_layers(Plan& plan) {
   }
 }
 
-/// Bytes of engines: what each holds, and the largest scratch memory, which they use in turn.
+/// Bytes that the engines hold, plus the largest scratch memory, which they share.
 size_t engine_bytes(const Plan& plan) {
   size_t held = 0, scratch = 0;
   for (const NodeId id : plan.program->order) {
@@ -476,7 +478,7 @@ void take_program(Plan& plan) {
   std::vector<Shape> shapes = plan.outer_shapes();
   if (plan.program) put_aside(plan);
   clear_program(plan);
-  // Until all is decided again nothing can run: an Error on the way leaves it so.
+  // If this throws, there is no program, and the next pass calls take_program again.
   infer_shapes(plan);
   const auto known =
       std::find_if(plan.kept.begin(), plan.kept.end(),

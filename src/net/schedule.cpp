@@ -1,11 +1,12 @@
-// The list of actions of a forward and a backward pass, in order.
+// Makes the lists of actions of the forward and the backward pass.
 //
-// A value that several layers read gets a gradient from each. The first reader that backward meets
-// writes the value's own diff; the others write diffs of their own, which sums then add to it.
+// If several layers read a value, each of them computes a part of its gradient. The first of them
+// in the order of backward writes the diff of the value. The others write diffs of edges, and sum
+// actions add these to the diff of the value.
 //
-// Layers that ask for it compute their tops twice: the tops of the forward pass are dropped after
-// their last reader there, and a second forward action makes them, in blobs of their own, right
-// before the first layer whose backward reads them.
+// The tops of a layer with `recompute` are computed twice. After their last reader in the forward
+// pass, their memory is used for other values. Before the first layer whose backward reads them, a
+// second forward action writes them again, to other blobs.
 #include <algorithm>
 #include <set>
 
@@ -40,7 +41,7 @@ class Scheduler {
   }
 
  private:
-  /// Who reads what, and the blobs that each layer sees.
+  /// Sets the readers of each value, and the blobs of each node.
   void connect() {
     for (const auto& value : plan_.values) value->readers.clear();
     for (const NodeId id : program_.order) {
@@ -65,7 +66,7 @@ class Scheduler {
     }
   }
 
-  /// Readers in the order in which backward meets them: all but the first get edges.
+  /// Gives an edge to all readers but the first in the order of backward, and sets the seed.
   void resolve_diff(Value& value) {
     bool written = false;
     for (size_t u = value.readers.size(); u-- > 0;) {
@@ -88,7 +89,7 @@ class Scheduler {
     }
   }
 
-  /// Of each segment of the arena, the node whose backward is the last to add to its gradient.
+  /// Finds, for each segment of the arena, the node whose backward is the last that adds to it.
   void find_segments() {
     std::map<const ParameterStorage*, size_t> index;
     const auto& segments = plan_.arena.segments();
@@ -126,7 +127,7 @@ class Scheduler {
       if (!reads.bottom_data[i]) continue;
       if (Blob* made = compute_again(node.reads[i])) action.bottoms[i] = with_diff_of(made, action.bottoms[i]);
     }
-    // A layer keeps what it remembers of the forward pass for itself, but not what it made.
+    // State in the layer itself (such as dropout's mask) is kept; only its tops are dropped.
     for (size_t t = 0; t < node.makes.size(); ++t) {
       if (!reads.top_data[t]) continue;
       if (Blob* made = compute_again(node.makes[t])) action.tops[t] = with_diff_of(made, action.tops[t]);
@@ -150,7 +151,8 @@ class Scheduler {
     }
   }
 
-  /// Another part of a value's gradient: summed with others when there are enough, or no more come.
+  /// Adds a part to the gradient of a value. A sum action follows when there are kMostParts parts,
+  /// or when this part is the last.
   void collect(NodeId id, ValueId value, Blob* part) {
     std::vector<Blob*>& parts = parts_[value];
     parts.push_back(part);
@@ -168,7 +170,7 @@ class Scheduler {
     parts.clear();
   }
 
-  /// The node reads the value at another bottom too, whose part collect() has not seen yet.
+  /// Whether the node reads the value at a later bottom too, whose part has not been collected.
   bool is_later(NodeId id, const Use& use, const Blob* part) const {
     const Node& node = plan_.node(id);
     size_t at = 0;
@@ -184,7 +186,8 @@ class Scheduler {
     return positions_[id];
   }
 
-  /// Actions that make a dropped value again, and its blob; null where the value is not dropped.
+  /// Adds the actions that compute a dropped value again, and returns its blob. Null if the value
+  /// is not dropped.
   Blob* compute_again(ValueId id) {
     const Value& value = plan_.value(id);
     const NodeId maker = value.maker;
@@ -217,14 +220,14 @@ class Scheduler {
 
   bool is_dropped(const Value& value) const {
     const Node& maker = plan_.node(value.maker);
-    // Conversions go along with what they convert.
+    // A conversion is computed again if the layer that it converts is.
     const bool asked = maker.is_conversion
                            ? plan_.node(value.producer).recompute
                            : maker.recompute;
     return asked && !value.reserved && !maker.layer->is_source() && !maker.follows_values;
   }
 
-  /// A blob with the data of one and the diff of another: a view of both.
+  /// A view: a blob with the data of one blob and the diff of another.
   Blob* with_diff_of(Blob* data, Blob* diff) {
     auto blob = std::make_unique<Blob>(data->name);
     blob->data = data->data;
