@@ -66,7 +66,7 @@ void accumulate(Context& context, std::span<Blob* const> from, Tensor& into) {
     for (size_t i = 0; i < from.size(); ++i) parts[i] = from[i]->diff.host<T>();
     T* const y = into.host_mut<T>();
     parallel_for(into.storage(), kGrain, [&](int64_t begin, int64_t end) {
-      // A block of the sum stays in the cache until all parts are in it.
+      // All parts are added to one block of the sum while the block is in the cache.
       for (int64_t at = begin; at < end; at += kBlock) {
         const int64_t n = std::min(kBlock, end - at);
         for (size_t i = 0; i < from.size(); ++i) vectorized<add_range<T>>(parts[i] + at, y + at, n);
@@ -79,7 +79,7 @@ void add_to_each(Tensor& tensor, double value) {
   if (tensor.count() == 0) return;
   const Shape& shape = tensor.shape();
   const int64_t block = block_of(tensor.format());
-  // In memory: (rows, blocks a row, pixels, block); one block of everything where there are none.
+  // Order in memory: (rows, blocks of a row, pixels, block). Formats without blocks are one block.
   const bool blocked = block > 1;
   const int64_t rows = blocked ? shape[0] : 1;
   const int64_t channels = blocked ? shape[1] : tensor.count();

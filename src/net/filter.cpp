@@ -1,4 +1,4 @@
-// Which layers of a prototxt belong to a net of given phase, level and stages.
+// Removes the layers whose include and exclude rules do not hold for the phase, level and stages.
 #include <algorithm>
 #include <set>
 

@@ -1,6 +1,6 @@
-// Fusion: a layer that is but an operation on the top of the one before it becomes a step of that
-// layer's tail. Layers say which operation they are, and which tails they accept; that nobody else
-// needs the value between is checked here.
+// Fusion: a layer that is one operation on the top of another layer becomes a step of that layer's
+// tail. Layer::as_tail_step names the operation, and Layer::accepts allows the tail. This pass
+// checks that nothing else reads the value between the two layers.
 #include <algorithm>
 #include <optional>
 
@@ -9,8 +9,8 @@
 namespace crema {
 namespace {
 
-/// The node that alone reads the only top of `node`, where that is all it makes and its only top.
-/// `use` gets the bottom where it reads.
+/// The only reader of the top of `node`, if both nodes have one top and the value is not kept.
+/// Otherwise invalid. Sets `use` to the bottom of the reader.
 NodeId only_reader(const Plan& plan, const Node& node, Use& use) {
   if (node.tops.size() != 1) return {};
   const Value& value = plan.value(node.tops[0]);
@@ -19,13 +19,13 @@ NodeId only_reader(const Plan& plan, const Node& node, Use& use) {
   return plan.node(use.node).tops.size() == 1 ? use.node : NodeId();
 }
 
-/// Takes the value between two nodes that became one out of the graph.
+/// Removes the value between two fused nodes from the graph.
 void remove_between(Plan& plan, ValueId id) {
   plan.value(id).fused_away = true;
   plan.value(id).uses.clear();
 }
 
-/// Operations in front of layers that commute with them go behind those, and into their tails.
+/// Moves an operation in front of a layer that commutes with it into the tail of that layer.
 void move_steps_back(Plan& plan) {
   for (const NodeId id : plan.layer_nodes()) {
     Node& node = plan.node(id);
@@ -49,7 +49,8 @@ void move_steps_back(Plan& plan) {
   }
 }
 
-/// Appends what the reader of its top does to the tail of `node`; false where that cannot be.
+/// Appends the operation of the reader of its top to the tail of `node`. Returns false if that is
+/// not possible.
 bool append(Plan& plan, NodeId id, const Use& use) {
   Node& node = plan.node(id);
   const Node& reader = plan.node(use.node);
@@ -57,7 +58,7 @@ bool append(Plan& plan, NodeId id, const Use& use) {
   if (!step) return false;
   ValueId other;
   if (step->kind == TailStep::Kind::add) {
-    // The other summand has to be there before the node runs.
+    // The other summand must be computed before the node runs.
     other = reader.bottoms[1 - use.bottom];
     const NodeId maker = plan.value(other).producer;
     if (other == node.tops[0] || !(maker < id) || !plan.node(maker).scheduled()) return false;

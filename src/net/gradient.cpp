@@ -1,5 +1,6 @@
-// Who needs backward: a layer runs backward when something below it (a parameter that learns, or a
-// blob whose gradient is asked for) wants a gradient and a loss above it sends one.
+// Finds the nodes that run backward. A node runs backward if a loss depends on its tops, and if it
+// or a layer before it has a parameter that learns. propagate_down and force_backward change the
+// latter.
 #include "net/plan.hpp"
 #include "proto/layer.pb.h"
 

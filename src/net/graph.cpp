@@ -1,4 +1,4 @@
-// From names to values: makes the layers, connects them, and sets them up in order.
+// Makes the layers of a net, connects them by the names of their blobs, and sets them up in order.
 #include <algorithm>
 #include <set>
 
@@ -42,8 +42,8 @@ std::vector<std::string> known_names(const std::map<std::string, std::vector<Val
   return names;
 }
 
-/// Gives the node's tops values. A top named as one of the bottoms is in place: a new version; any
-/// other name that exists already is a mistake.
+/// Finds the values of the bottoms and makes the values of the tops. A top with the name of a
+/// bottom is in place and makes a new version. Error if another top has its name.
 void connect(Plan& plan, Node& node, NodeId id, const LayerParameter& param) {
   for (const auto& name : param.bottom()) {
     const auto found = plan.versions.find(name);
@@ -71,7 +71,7 @@ void connect(Plan& plan, Node& node, NodeId id, const LayerParameter& param) {
     }
     node.tops.push_back(add_value(plan, name, id));
   }
-  // Losses may leave their top out of the prototxt.
+  // The prototxt may omit the top of a loss.
   const Arity arity = node.layer->arity();
   while (node.layer->default_loss_weight(static_cast<int>(node.tops.size())) != 0 &&
          static_cast<int>(node.tops.size()) < arity.min_tops) {
@@ -92,8 +92,7 @@ void set_loss_weights(Plan& plan, Node& node, const LayerParameter& param) {
   }
 }
 
-/// Throws unless all types are there. All that are missing are named at once: in a model made for
-/// another program there may be many.
+/// Error if a layer type is unknown. The message names all unknown types of the net.
 void check_types(const NetParameter& net, const std::vector<Position>& positions) {
   struct Missing {
     Error error;  // of the first layer of the type
@@ -122,8 +121,8 @@ void check_types(const NetParameter& net, const std::vector<Position>& positions
       .at(missing[0].error.position());
 }
 
-/// Names that tell the net's layers apart: one that comes again gets its number. They address
-/// random numbers, so that two layers of one name do not draw the same, and data cursors.
+/// A unique name for each layer: a name that occurs again gets a number, as in "conv#2". Random
+/// numbers and positions in the data depend on these names.
 std::vector<std::string> distinct_names(const NetParameter& net) {
   std::set<std::string> taken;
   for (const auto& layer : net.layer()) taken.insert(layer.name());
@@ -249,7 +248,7 @@ void build_graph(Plan& plan, NetParameter& net, const std::vector<Position>& pos
 void infer_shapes(Plan& plan) {
   for (const NodeId id : plan.layer_nodes()) {
     Node& node = plan.node(id);
-    // An input has the shape that the caller gave it, a batch that of its records.
+    // The caller sets the shapes of inputs, and fetch() those of batches.
     const bool given = !node.tops.empty() && plan.value(node.tops[0]).is_input;
     if (given || !node.scheduled() || node.layer->top_shapes() == TopShapes::per_batch) continue;
     in_node(node, [&] { node.layer->reshape(node.bottom_blobs, node.top_blobs); });

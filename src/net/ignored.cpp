@@ -1,5 +1,4 @@
-// Settings that other toolkits read and this one does not: said once, so that nobody relies on
-// them.
+// Warns of settings of forks that have no effect here.
 #include <google/protobuf/text_format.h>
 
 #include <algorithm>
@@ -13,14 +12,14 @@ namespace {
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 
-/// What the passes read of a net; whatever else is there is a fork's.
+/// The fields of a net that this library reads. All others have no effect.
 constexpr int kNetFields[] = {
     NetParameter::kNameFieldNumber,       NetParameter::kInputFieldNumber,
     NetParameter::kInputShapeFieldNumber, NetParameter::kInputDimFieldNumber,
     NetParameter::kStateFieldNumber,      NetParameter::kForceBackwardFieldNumber,
     NetParameter::kLayerFieldNumber,      NetParameter::kLayersFieldNumber};
 
-/// Of a layer it is the other way round: most fields are rooms'.
+/// The fields of a layer that have no effect.
 constexpr int kIgnoredLayerFields[] = {LayerParameter::kForwardTypeFieldNumber,
                                        LayerParameter::kBackwardTypeFieldNumber,
                                        LayerParameter::kForwardMathFieldNumber,
@@ -33,7 +32,7 @@ constexpr int kIgnoredLayerFields[] = {LayerParameter::kForwardTypeFieldNumber,
                                        LayerParameter::kQuantizationParamFieldNumber,
                                        LayerParameter::kTrtParamFieldNumber};
 
-/// Whether the field, which is set, asks for anything else than its default does.
+/// Whether a field that is set has another value than its default.
 bool asks(const Message& message, const FieldDescriptor* field) {
   if (field->is_repeated()) return true;
   const std::unique_ptr<Message> other(message.New());

@@ -1,9 +1,10 @@
-// Liveness, and one arena for all that need not last.
+// Plans the memory of all tensors of a program.
 //
-// Time runs through the actions of the forward pass and then of the backward pass. A buffer (the
-// data of a value, its diff, or the diff that one reader of several writes) lives from the action
-// that makes it to the last that reads it. Buffers that a layer may pass through in place become
-// one. Then each gets the lowest place in the arena that is free during its life, large ones first.
+// Time is the index of an action, over the forward pass and then the backward pass. Each tensor
+// (the data of a value, its diff, or the diff of an edge) needs a buffer. The life of a buffer goes
+// from the first action that uses it to the last. Buffers of layers that run in place are merged.
+// Reserved buffers have their own memory. All others are pieces of one arena: in the order of their
+// size, largest first, each gets the lowest offset that is free during its life.
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -19,7 +20,7 @@ constexpr size_t kAlignment = 256;
 
 size_t round_up(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-/// A buffer and its life, in actions.
+/// A buffer and its life: the first and the last action that use it.
 struct Living : Buffer {
   int first = 0, last = -1;
 };
@@ -42,12 +43,12 @@ class Planner {
   }
 
  private:
-  /// Edges and views have the data of their values.
+  /// Makes a buffer for each tensor. Edges and views use the buffers of their values.
   void add_buffers() {
     std::map<const Blob*, const Value*> edges;
     for (const auto& value : plan_.values) {
       if (value->fused_away) continue;
-      // Where the caller wants to run parts of the net, conversions are kept too.
+      // With keep_all the caller may run parts of the net, so converted values are reserved too.
       const bool reserved = value->reserved || plan_.options.keep_all;
       const int data = add(&value->blob.data, reserved);
       if (plan_.trains && value->has_gradient) add(&value->blob.diff, reserved);
@@ -202,7 +203,8 @@ class Planner {
     if (top < 0 || bottom < 0 || top == bottom) return;
     const Living& from = at(top);
     const Living& into = at(bottom);
-    // The bottom's diff must be born here: a gradient that other readers left there would be lost.
+    // This action must be the first use of the bottom's diff: a part of the gradient that another
+    // reader wrote there would be overwritten.
     if (from.reserved || into.reserved || from.bytes != into.bytes || into.first != time ||
         from.last > time) {
       return;
@@ -255,13 +257,13 @@ class Planner {
   std::vector<Living> buffers_;
   std::vector<int> parent_;
   std::map<const Tensor*, int> of_;
-  std::vector<const Node*> repaired_;  // asked to run in place, and may not
+  std::vector<const Node*> repaired_;  // in place in the prototxt, but with separate memory here
 };
 
 }  // namespace
 
 bool Plan::shows(const Value& value) const {
-  // Conversions stand behind the values of the graph: nobody can ask for them.
+  // Converted values have no name for the caller.
   if (value.fused_away || !value.producer.valid()) return false;
   if (options.keep_all && is_of_graph(value)) return true;
   return value.is_input || value.is_output || value.keep || value.loss_weight != 0 ||
@@ -285,9 +287,9 @@ void bind_memory(Plan& plan) {
   std::set<const Memory*> taken;
   for (const Buffer& buffer : program.buffers) {
     if (buffer.reserved) {
-      // Memory of its own is kept over programs while it is large enough, so that what the caller
-      // wrote into an input stays. A piece is one of the arena, of a program that did not reserve
-      // it; and what one buffer held in that program may be two now.
+      // A reserved buffer keeps its memory when the program changes, if it is large enough: the
+      // caller may have written an input already. A piece of the arena is not kept. Nor is memory
+      // that another buffer of this program has taken: two tensors may have shared it before.
       std::shared_ptr<Memory> memory = buffer.tensors.front()->memory();
       if (!memory || memory->is_piece() || memory->bytes() < buffer.bytes ||
           !taken.insert(memory.get()).second) {

@@ -1,4 +1,4 @@
-// Parameters: sharing by name, sharing with another net, the arena, and first values.
+// Parameters: shares them by name and with another net, makes the arena, and sets initial values.
 #include <algorithm>
 #include <set>
 
@@ -15,8 +15,8 @@ struct Named {
   bool has_lr, has_decay;
 };
 
-/// Shares `parameter` with the one that bore the name first. Multipliers may be given in either
-/// place but must not contradict each other.
+/// Makes `parameter` share the storage of the first parameter of that name. Either of them may set
+/// a multiplier. Error if both set different ones.
 void share_by_name(Named& owner, Parameter& parameter, const ParamSpec& spec) {
   const bool permissive = spec.share_mode() == ParamSpec::PERMISSIVE;
   if (permissive) {
@@ -62,7 +62,7 @@ void share_with_layer(Layer& layer, Layer& other) {
   }
 }
 
-/// Sharing was asked for, and the other net has nothing of that name: a slip of the pen, mostly.
+/// Called for a layer whose name is not in the other net, which is often a spelling mistake.
 void miss_layer(Plan& plan, const Node& node, const std::vector<std::string>& known) {
   const std::string what =
       concat("is not in the net whose parameters this one shares", did_you_mean(node.name, known));
@@ -77,7 +77,8 @@ void miss_layer(Plan& plan, const Node& node, const std::vector<std::string>& kn
             Severity::warning);
 }
 
-/// Layers of one name share in their order.
+/// Shares parameters with the layers of the same name in the other net. Layers of one name are
+/// matched in their order.
 void share_with_net(Plan& plan) {
   Plan& other = Plan::of(*plan.options.share_params_with);
   require(plan.context == other.context || !(plan.context->on_gpu() || other.context->on_gpu()),
@@ -100,7 +101,7 @@ void share_with_net(Plan& plan) {
   }
 }
 
-/// The net's own parameters: one for each storage, the first that uses it.
+/// The parameters of this net: for each storage, the first parameter that uses it.
 std::vector<ParameterArena::Segment> own_parameters(
     const Plan& plan, const std::map<const ParameterStorage*, Parameter*>& owners) {
   std::vector<ParameterArena::Segment> segments;
@@ -118,7 +119,7 @@ std::vector<ParameterArena::Segment> own_parameters(
 void fill(const Plan& plan, const NetParameter& message) {
   std::set<const ParameterStorage*> own;
   for (const auto& segment : plan.arena.segments()) own.insert(segment.parameter->storage().get());
-  // Weights of the message come over the fillers' values: these need not be drawn.
+  // Weights in the message replace the values of fillers, so the fillers need not run.
   std::set<const ParameterStorage*> given;
   const std::vector<const LayerParameter*> layers = layers_of_message(plan, message);
   for (const NodeId id : plan.layer_nodes()) {
@@ -166,7 +167,7 @@ void place_params(Plan& plan, const NetParameter& message) {
       }
     });
   }
-  // Users before the arena, which gives each storage its place.
+  // Found before the arena is built, because it replaces the storages.
   std::map<const ParameterStorage*, Parameter*> owners;
   std::vector<std::pair<Parameter*, Parameter*>> users;  // and the owner of each
   for (const auto& node : plan.nodes) {
@@ -179,7 +180,7 @@ void place_params(Plan& plan, const NetParameter& message) {
   std::vector<ParameterArena::Segment> segments = own_parameters(plan, owners);
   if (plan.options.share_params_with != nullptr) {
     share_with_net(plan);
-    // What the other net has is not this one's any more.
+    // Parameters that the other net has are not in this arena.
     std::erase_if(segments, [&](const ParameterArena::Segment& segment) {
       return owners.count(segment.parameter->storage().get()) == 0;
     });
@@ -187,7 +188,7 @@ void place_params(Plan& plan, const NetParameter& message) {
   plan.arena.build(std::move(segments), plan.options.dtype, plan.trains);
   for (const auto& [user, owner] : users) {
     user->attach(owner->storage());
-    // An owner may have got its multipliers from a later user.
+    // share_by_name may have changed the owner's multipliers after it copied them.
     user->lr_mult = owner->lr_mult;
     user->decay_mult = owner->decay_mult;
   }

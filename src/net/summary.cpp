@@ -1,4 +1,4 @@
-// What the passes decided, for people: steps, layers, notes.
+// Describes a planned net for the user: its steps and its layers.
 #include <set>
 
 #include "net/plan.hpp"

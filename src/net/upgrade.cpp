@@ -1,4 +1,4 @@
-// Old spellings of a net become today's, so that the passes after this know one form only.
+// Replaces old spellings of a net, so that the later passes handle one form only.
 #include "model/text_format.hpp"
 #include "net/plan.hpp"
 #include "proto/net.pb.h"
@@ -6,7 +6,7 @@
 namespace crema {
 namespace {
 
-/// `input: "data" input_shape {...}` (or four `input_dim`) is what an Input layer says today.
+/// Replaces `input: "data" input_shape {...}` (or four `input_dim`) by an Input layer.
 void upgrade_inputs(NetParameter& net, const SourceMap& source, std::vector<Position>& positions) {
   const int inputs = net.input_size();
   if (inputs == 0) return;

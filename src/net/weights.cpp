@@ -1,4 +1,4 @@
-// Parameters from and to the published NetParameter.
+// Copies parameters from and to the published NetParameter.
 #include <algorithm>
 #include <set>
 
@@ -10,7 +10,7 @@
 namespace crema {
 namespace {
 
-/// Old files give every blob four dimensions, with ones in front: (1, 1, O, K) is (O, K).
+/// In old files every blob has four dimensions, with leading ones: (1, 1, O, K) means (O, K).
 bool fits(const BlobProto& blob, const Shape& shape) {
   const Shape file = blob_shape(blob);
   if (file == shape) return true;
@@ -20,7 +20,7 @@ bool fits(const BlobProto& blob, const Shape& shape) {
   return file.dims() == padded;
 }
 
-/// Throws unless the parameter can take the values.
+/// Error unless the shape of the values fits the parameter.
 void check_blob(const BlobProto& blob, const Parameter& parameter, int index) {
   const Shape& shape = parameter.shape();
   require(fits(blob, shape), "cannot load parameter ", index, ": the file has shape ",
@@ -59,7 +59,7 @@ std::map<std::string, std::vector<const LayerParameter*>> layers_with_blobs(
 }  // namespace
 
 std::vector<const LayerParameter*> layers_of_message(const Plan& plan, const NetParameter& given) {
-  // The net's last layers are those of the message that are in its state.
+  // Upgrading adds layers at the front only, so the nodes match the message from the end.
   std::vector<const LayerParameter*> layers;
   for (const LayerParameter& layer : given.layer()) {
     if (in_state(layer, plan.options)) layers.push_back(&layer);
@@ -77,7 +77,7 @@ void load_own_blobs(Plan& plan, const NetParameter& given) {
     const LayerParameter& from = *layers[id.index()];
     const Node& node = plan.node(id);
     const auto& params = node.layer->params();
-    // What another net trained is not to be lost.
+    // Parameters of the net that this one shares keep their values.
     const bool mine = std::all_of(params.begin(), params.end(), [&](const auto& parameter) {
       return own.count(parameter->storage().get()) != 0;
     });
@@ -106,7 +106,7 @@ LoadReport Net::load_weights(const NetParameter& weights, bool strict) {
   for (const auto& [name, nodes] : targets) {
     const auto found = sources.find(name);
     const size_t given = found == sources.end() ? 0 : found->second.size();
-    // Layers of one name are told apart by their order alone.
+    // Layers of one name are matched in their order.
     if (given != 0 && given != nodes.size()) {
       throw Error("the weights file has parameters for ", given, " layers named '", name,
                   "', the net for ", nodes.size(), ": which are meant? Rename those of the net");
