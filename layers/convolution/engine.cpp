@@ -17,13 +17,14 @@ namespace crema {
 namespace {
 
 constexpr const char* kTuned = "tuned";
-/// Bottoms with so few channels, images mostly, waste memory in a blocked format and are not worth
-/// a conversion: kernels that read them plainly are asked for.
+/// Bottoms with at most this many channels, such as images, have much padding in a blocked format.
+/// They stay contiguous or channels-last in front of a blocked top.
 constexpr int64_t kFewChannels = 4;
-/// Of a pair of formats that takes so many times the seconds of the best the rest is estimated.
+/// A pair of formats that is slower than the best one by this factor is not measured further; the
+/// seconds of its other passes are estimated.
 constexpr double kHopeless = 2;
-/// Problems whose images differ in pixels by this factor at most are computed alike. Else a fully
-/// convolutional net that is given images of any size would measure for each of them.
+/// A problem whose number of pixels differs from that of a measured problem by at most this factor
+/// takes the same candidate. A fully convolutional net would otherwise measure each size of images.
 constexpr double kAlike = 1.25;
 
 std::vector<std::unique_ptr<ConvolutionLibrary>>& library_list() {
@@ -35,7 +36,7 @@ ConvolutionLayer& convolution(Layer& layer) { return static_cast<ConvolutionLaye
 
 ConvolutionAlgorithm algorithm_of(const Layer& layer) {
   const ConvolutionParameter& settings = layer.param().convolution_param();
-  // The field's default is older than the choice by measuring.
+  // The default of the field, "direct", is that of a fork. Here it means no restriction.
   if (!settings.has_conv_algorithm() || settings.conv_algorithm() == "auto") {
     return ConvolutionAlgorithm::any;
   }
@@ -69,7 +70,7 @@ bool any_propagates(const Layer& layer, Blobs bottom) {
   return false;
 }
 
-/// The passes that will be run, forward first.
+/// The passes that the net runs, forward first.
 std::vector<ConvolutionPass> passes_of(ConvolutionLayer& layer, Blobs bottom) {
   std::vector<ConvolutionPass> passes = {ConvolutionPass::forward};
   if (any_propagates(layer, bottom)) passes.push_back(ConvolutionPass::backward_data);
@@ -79,7 +80,7 @@ std::vector<ConvolutionPass> passes_of(ConvolutionLayer& layer, Blobs bottom) {
   return passes;
 }
 
-/// Of extents as the end of a problem's key has them: 6 for "2x3".
+/// The number of pixels of the spatial extents at the end of a problem's key: 6 for "2x3".
 double pixels_of(const std::string& extents) {
   double count = 1;
   for (const char* at = extents.c_str(); *at != '\0';) {
@@ -105,7 +106,7 @@ std::vector<std::pair<Format, Format>> format_pairs(int64_t channels) {
   return pairs;
 }
 
-/// Why libraries cannot compute this at all; empty when they may.
+/// The reason why no library can compute this problem; "" if there is none.
 std::string refusal(ConvolutionLayer& layer, Blobs bottom) {
   const Shape& shape = bottom[0]->shape();
   if (layer.dtype() != DType::f32) {
@@ -142,7 +143,7 @@ void register_convolution_engines(Registry& registry) {
                                       [] { return std::make_unique<ConvolutionEngine>(nullptr); }});
 }
 
-/// Memory to measure in, taken when something has to be measured.
+/// Tensors for measuring, allocated at the first measurement.
 class ConvolutionEngine::Trial {
  public:
   explicit Trial(const ConvolutionProblem& problem) : problem_(problem) {}
@@ -152,7 +153,7 @@ class ConvolutionEngine::Trial {
     const float* const bias = problem_.bias ? bias_.host<float>() : nullptr;
     switch (pass) {
       case ConvolutionPass::forward:
-        // In training each pass finds new weights.
+        // In training, the weights are new in each pass.
         version_ += problem_.training ? 1 : 0;
         return primitive.forward(source_.host<float>(), weights_.host<float>(), version_, bias,
                                  target_.host_mut<float>());
@@ -170,12 +171,12 @@ class ConvolutionEngine::Trial {
  private:
   void need() {
     if (source_.has_memory()) return;
-    constexpr double kOrdinary = 0.01;  // neither zero nor denormal
+    constexpr double kOrdinary = 0.01;  // zeros and denormals may have other times
     const auto fill = [](Tensor& tensor, int64_t count) {
       tensor = Tensor(Shape{count});
       tensor.fill(kOrdinary);
     };
-    // Room enough for every format.
+    // Large enough for every format.
     fill(source_, storage_count(problem_.source, Format::blocked16));
     fill(target_, storage_count(problem_.target, Format::blocked16));
     fill(weights_, problem_.weights().count());
@@ -190,7 +191,7 @@ class ConvolutionEngine::Trial {
 std::string ConvolutionEngine::name() const { return library_ ? library_->name() : kTuned; }
 
 std::string ConvolutionEngine::question(ConvolutionPass pass) const {
-  constexpr const char* kAlgorithms[] = {"", " direct", " winograd"};  // only such are candidates
+  constexpr const char* kAlgorithms[] = {"", " direct", " winograd"};  // ConvolutionAlgorithm
   return concat("convolution ", name(), kAlgorithms[static_cast<size_t>(algorithm_)], " ",
                 to_string(pass), " ", omp_get_max_threads(), "t ");
 }
@@ -321,7 +322,7 @@ std::vector<Option> ConvolutionEngine::options(Layer& layer, Blobs bottom, Blobs
       if (!possible) break;
     }
     if (!possible) continue;
-    // What was not measured any more takes as long as the rest, on average.
+    // Passes that were not measured count with the mean of the measured ones.
     option.seconds *= static_cast<double>(passes.size()) / measured;
     if (best == 0 || option.seconds < best) best = option.seconds;
     found.push_back(option);

@@ -1,8 +1,8 @@
-// The engines of Convolution: for each pass (forward, and the two backward ones) and pair of memory
-// formats, the fastest primitive of some libraries.
+// The engines of Convolution. For each pass (forward, backward to the data, backward to the
+// weights) and each pair of memory formats, an engine takes the fastest primitive of its libraries.
 //
-// Engine "tuned" chooses among all libraries. Besides, each library is an engine by its own name,
-// which serves only where it is asked for by that name.
+// The engine "tuned" uses all libraries. In addition, each library is an engine under its own name;
+// that engine offers options only if the message or the context forces it.
 #pragma once
 
 #include <memory>
@@ -17,20 +17,20 @@ namespace crema {
 
 class ConvolutionLayer;
 
-/// Makes a library known. `preferred`: its primitives are tried before those of the others, and
-/// taken first where nothing is measured.
+/// Adds a library and its engine. The primitives of a `preferred` library are tried first; without
+/// tuning, the first primitive is taken.
 void add_convolution_library(Registry& registry, std::unique_ptr<ConvolutionLibrary> library,
                              bool preferred = false);
 
-/// All of them, the preferred ones first.
+/// All libraries, the preferred ones first.
 const std::vector<std::unique_ptr<ConvolutionLibrary>>& convolution_libraries();
 
-/// Called by the room, before libraries are added.
+/// Adds the engine "tuned". Called before the libraries are added.
 void register_convolution_engines(Registry& registry);
 
 class ConvolutionEngine : public Engine {
  public:
-  /// `library` null: all of them.
+  /// `library` null: the engine "tuned".
   explicit ConvolutionEngine(const ConvolutionLibrary* library) : library_(library) {}
 
   std::vector<Option> options(Layer& layer, Blobs bottom, Blobs top,
@@ -46,7 +46,7 @@ class ConvolutionEngine : public Engine {
   struct Candidate {
     const ConvolutionLibrary* library;
     std::string implementation;
-    bool gathered = false;  // computes the gathered problem, see gathered.hpp
+    bool gathered = false;  // for the gathered problem, see gathered.hpp
 
     std::string str() const {
       return library->name() + (gathered ? " gathered " : " ") + implementation;
@@ -61,20 +61,23 @@ class ConvolutionEngine : public Engine {
   class Trial;
 
   std::string name() const;
-  /// What the tuner knows the pass by is this and the problem's key.
+  /// The start of the key of a pass in the tuner. The key of the problem follows.
   std::string question(ConvolutionPass pass) const;
   std::vector<Candidate> candidates(const ConvolutionProblem& problem, ConvolutionPass pass,
                                     std::string& why) const;
-  /// What was fastest for a problem that differs from this one in its spatial extents alone, and
-  /// little, its seconds in proportion. None where there is none, or this one was measured too.
+  /// The fastest candidate of a measured problem that differs in its spatial extents only, by a
+  /// factor of at most kAlike in pixels. Its seconds are scaled by the pixels. None if there is no
+  /// such problem, or if this problem was measured.
   std::optional<Choice> like(const Context& context, const ConvolutionProblem& problem,
                              ConvolutionPass pass, const std::vector<Candidate>& found) const;
-  /// The decided candidate, else that of a problem like this, else the fastest, else the first.
-  /// None: `why` says why. What takes far longer than `beat` seconds is measured but roughly.
+  /// The candidate that the tuner has as chosen; else that of like(); else the fastest, or the
+  /// first without tuning. Null if there is no candidate; `why` is then set to the reason.
+  /// Measuring of candidates much slower than `beat` seconds stops early.
   std::unique_ptr<Choice> choose(ConvolutionLayer& layer, const ConvolutionProblem& problem,
                                  ConvolutionPass pass, Trial& trial, double beat,
                                  std::string& why) const;
-  /// `choice`: a candidate's name from an option, or "" where the pass was not measured for it.
+  /// Makes the primitive of a pass. `choice`: the name of a candidate in Option::choice, or "" if
+  /// the pass was not measured for that option.
   std::unique_ptr<ConvolutionPrimitive> take(ConvolutionLayer& layer,
                                              const ConvolutionProblem& problem,
                                              ConvolutionPass pass, const std::string& choice);
@@ -84,7 +87,7 @@ class ConvolutionEngine : public Engine {
   std::unique_ptr<ConvolutionPrimitive> forward_, backward_data_, backward_weights_;
   std::string detail_;
   size_t sums_diff_bytes_ = 0;
-  Tensor unwanted_bias_;  // where a primitive must write a gradient that nobody wants
+  Tensor unwanted_bias_;  // (O), for primitives that always write dbias, if the bias needs none
 };
 
 }  // namespace crema

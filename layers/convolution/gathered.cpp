@@ -9,15 +9,16 @@
 namespace crema {
 namespace {
 
-/// Memory of the calling thread for gathered pixels, which all such primitives share.
+/// Scratch memory of the calling thread, shared by all these primitives. `count`: elements.
 float* gathered_scratch(int64_t count) {
   thread_local Tensor scratch{Shape{0}};
   if (scratch.count() < count) scratch = Tensor(Shape{count});
   return scratch.host_overwrite<float>();
 }
 
-/// Where the read pixels lie. In every format memory is planes of rows of pixels, each of `unit`
-/// channels side by side: 1 of them when contiguous, all when channels-last, else a block.
+/// The positions of the pixels that are read. In every format, memory consists of planes, a plane
+/// of rows, and a row of pixels of `unit` adjacent channels. unit is 1 if contiguous, C if
+/// channels-last, else the size of a block.
 class Pixels {
  public:
   explicit Pixels(const ConvolutionProblem& p)
@@ -44,7 +45,7 @@ class Pixels {
     });
   }
 
-  /// Pixels that were not read become 0.
+  /// Sets pixels that are not read to 0.
   void scatter(const float* from, float* to) const {
     each_row([=, this](int64_t in_source, int64_t in_gathered) {
       float* const source = to + in_source;
@@ -58,7 +59,7 @@ class Pixels {
   }
 
  private:
-  /// Number of the gathered row that a row of the source becomes; -1: nobody reads it.
+  /// The index of the gathered row for a row of the source; -1 if the row is not read.
   static int64_t gathered_row(const ConvolutionProblem& p, int64_t row) {
     int64_t gathered = 0, pitch = 1;
     for (int axis = p.source.rank() - 2; axis >= 2; --axis) {
@@ -71,7 +72,7 @@ class Pixels {
     return gathered;
   }
 
-  /// visit(offset of a row in the source, of what it becomes in the gathered, or -1).
+  /// Calls visit(offset of a row in the source, offset of the gathered row or -1).
   template <class Visit>
   void each_row(const Visit& visit) const {
     const auto source_rows = static_cast<int64_t>(read_as_.size());
@@ -84,8 +85,8 @@ class Pixels {
     });
   }
 
-  /// visit(channels, offset of a pixel in the source's row, in the gathered row). The frequent
-  /// numbers of channels are constants there.
+  /// Calls visit(unit, offset of a pixel in the source row, offset in the gathered row). The common
+  /// values of unit are compile-time constants.
   template <class Visit>
   void each_pixel(const Visit& visit) const {
     const auto run = [&](auto unit) {
@@ -104,7 +105,7 @@ class Pixels {
   }
 
   int64_t unit_, planes_, rows_ = 0, columns_, source_columns_, step_;
-  std::vector<int64_t> read_as_;  // a row of the source each
+  std::vector<int64_t> read_as_;  // gathered_row() of each row of the source
 };
 
 class Gathered : public ConvolutionPrimitive {

@@ -1,6 +1,6 @@
-// Convolutions that skip pixels, of a kernel of one pixel and a stride above 1 as at the borders of
-// a residual net's stages: the pixels that are read are gathered, and what is left is a convolution
-// of stride 1, for which libraries have their best kernels.
+// Convolutions of kernel size 1 and stride above 1, as in the first blocks of the stages of a
+// residual net. The pixels that such a convolution reads are copied to a dense tensor, the gathered
+// problem. That is a convolution of stride 1, for which libraries have faster kernels.
 #pragma once
 
 #include <memory>
@@ -10,10 +10,10 @@
 
 namespace crema {
 
-/// The same over gathered pixels; none where that would not be the same.
+/// The gathered problem; none if the kernel size is not 1, there is padding, or the stride is 1.
 std::optional<ConvolutionProblem> gathered_problem(const ConvolutionProblem& problem);
 
-/// Computes `problem` by `dense`, a primitive for the gathered problem.
+/// A primitive for `problem` that uses `dense`, a primitive for the gathered problem.
 std::unique_ptr<ConvolutionPrimitive> with_gathered_pixels(
     const ConvolutionProblem& problem, std::unique_ptr<ConvolutionPrimitive> dense);
 

@@ -139,7 +139,7 @@ std::vector<Option> Layer::options(const Wanted& wanted, Blobs bottom, Blobs top
     add(engine->make()->options(*this, bottom, top, why), engine);
     if (found.empty() && !forced.empty()) {
       throw Error("engine '", forced, "' refuses this problem: ", why,
-                  "; leave the choice of engine out, or take 'reference'");
+                  "; remove the setting of the engine, or use 'reference'");
     }
   }
   if (forced.empty() || forced == kReference) add(reference_options(bottom, top), nullptr);

@@ -117,7 +117,7 @@ void check_types(const NetParameter& net, const std::vector<Position>& positions
     list += concat("\n  ", one.error.what());
     if (one.layers > 1) list += concat(" (", one.layers, " such layers)");
   }
-  throw Error(missing.size(), " layer types of the net are not there:", list)
+  throw Error(missing.size(), " layer types of the net are unknown:", list)
       .at(missing[0].error.position());
 }
 

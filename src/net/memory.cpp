@@ -165,7 +165,7 @@ class Planner {
     }
     plan_.note(concat("layer '", repaired_[0]->layer->name(), "' runs in place on '",
                       plan_.value(repaired_[0]->bottoms[0]).name,
-                      "', but what was there is needed again: it gets a buffer of its own",
+                      "', but its bottom is read again later: it gets a separate buffer",
                       others.empty() ? "" : "; so do" + others));
   }
 

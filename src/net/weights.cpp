@@ -109,7 +109,7 @@ LoadReport Net::load_weights(const NetParameter& weights, bool strict) {
     // Layers of one name are matched in their order.
     if (given != 0 && given != nodes.size()) {
       throw Error("the weights file has parameters for ", given, " layers named '", name,
-                  "', the net for ", nodes.size(), ": which are meant? Rename those of the net");
+                  "', the net for ", nodes.size(), "; give the layers of the net different names");
     }
     for (size_t i = 0; i < given; ++i) {
       Layer& layer = *nodes[i]->layer;

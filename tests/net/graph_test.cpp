@@ -121,7 +121,7 @@ layer { name: "t" type: "Fourier" bottom: "c" top: "d" include { phase: TEST } }
     return "";
   };
   const std::string list =
-      concat(path, ":4:1: 2 layer types of the net are not there:\n  ", path,
+      concat(path, ":4:1: 2 layer types of the net are unknown:\n  ", path,
              ":4:1: layer 'nn' (Wavelet): there is no layer type 'Wavelet' (2 such layers)\n  ",
              path, ":5:1: layer 'r' (Relu): there is no layer type 'Relu'; did you mean 'ReLU'?");
   EXPECT_EQ(message({}), list);
