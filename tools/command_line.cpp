@@ -14,7 +14,7 @@ namespace {
 const std::vector<std::string> kCommonFlags = {
     "help", "version", "log_dir", "minloglevel", "v", "logtostderr", "alsologtostderr", "flagfile"};
 
-/// Type of a flag as gflags names it; "" for one that nobody defined.
+/// The type of a flag in the words of gflags; "" if there is no such flag.
 std::string type_of(const std::string& name) {
   gflags::CommandLineFlagInfo info;
   return gflags::GetCommandLineFlagInfo(name.c_str(), &info) ? info.type : "";

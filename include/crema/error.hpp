@@ -47,23 +47,23 @@ class Error : public std::exception {
 
   /// Adds the place in the user's file, unless a closer one is known already.
   Error& at(const Position& position);
-  /// Adds the layer, unless a closer one is known already.
+  /// Adds the layer, unless one was added before.
   Error& in_layer(std::string_view name, std::string_view type);
 
-  /// Adds which of several nets, as in "TEST net #1", unless that is known already.
+  /// Adds the name of one of several nets, such as "TEST net #1", unless one was added before.
   Error& in_net(std::string_view which);
 
-  /// Tells which sample of the batch is to blame, counted from 0, for those who know the samples.
+  /// Adds the index of the sample of the batch that caused the error, from 0.
   Error& of_sample(int64_t index);
-  /// Adds what the data source calls that sample, unless that is known already.
+  /// Adds the key of that sample in the data source, unless one was added before.
   Error& in_record(std::string_view key);
 
   const char* what() const noexcept override { return full_.c_str(); }
-  /// The bare message, without place, net and layer.
+  /// The message without position, net and layer.
   const std::string& message() const { return message_; }
   const Position& position() const { return position_; }
   const std::string& layer() const { return layer_; }
-  /// -1 when no sample is to blame.
+  /// -1 if the error is not about one sample.
   int64_t sample() const { return sample_; }
 
  private:

@@ -1,5 +1,5 @@
-// BatchNorm: normalizes each channel to mean 0 and variance 1. It can take over a Scale and a ReLU
-// behind it. See README.md.
+// BatchNorm: normalizes each channel to mean 0 and variance 1. It can apply a Scale and a ReLU
+// behind it in the same pass. See README.md.
 #pragma once
 
 #include <vector>
@@ -74,7 +74,7 @@ class BatchNormLayer : public Layer {
   double fraction_ = 0, epsilon_ = 0;
   Parameter* own_scale_ = nullptr;
   Parameter* own_bias_ = nullptr;
-  bool own_relu_ = false;  // that the message asks for
+  bool own_relu_ = false;  // the message sets relu
   int64_t channels_ = 1, channel_count_ = 0;
   std::vector<double> mean_, variance_, inverse_deviation_;
 };

@@ -95,7 +95,7 @@ void BatchNormNative::backward(Layer& layer, Blobs top, const std::vector<bool>&
   const ChannelLayout& layout = split_.layout();
   const float* dy = top[0]->diff.host<float>();
   const bool reads_x = norm.backward_reads().bottom_data[0];
-  // Where x is not read it may be gone, and any other values do.
+  // If backward does not read x, its memory may be reused; dy is passed instead.
   const float* x = reads_x ? bottom[0]->data.host<float>() : dy;
   float* dx = propagate[0] ? bottom[0]->diff.host_overwrite<float>() : nullptr;
   float* d_scale = tail.wants_scale_gradient() ? tail.scale->gradient().host_mut<float>() : nullptr;

@@ -1,6 +1,6 @@
-// The vectorized engine of BatchNorm: f32, every memory format, whatever the layer absorbed. A
-// training step moves x twice and y once forward, x and dy twice and dx once backward; where a
-// channel (or block of channels) of the batch fits the cache, each second time comes from there.
+// The vectorized engine of BatchNorm: f32, every memory format, with every tail. In training,
+// forward reads x twice and writes y once; backward reads x and dy twice and writes dx once. If a
+// channel (or block of channels) of the batch fits the cache, the second read is from the cache.
 #pragma once
 
 #include <array>

@@ -155,11 +155,11 @@ void ConvolutionLayer::backward_bias(Blobs top) {
     const bool first = bias()->begin_gradient() == 0;
     const Format format = top[0]->diff.format();
     const int64_t positions = Shape(geometry_.output).count(), outputs = geometry_.outputs;
-    // Channels that lie side by side, and those of an image with their padding.
+    // The number of adjacent channels, and the number of channels of an image with padding.
     const int64_t unit = format == Format::channels_last ? outputs : block_of(format);
     const int64_t padded = (outputs + unit - 1) / unit * unit;
     T* const dbias = bias()->diff.host_mut<T>();
-    // Whoever asks first may have to copy from a device: not one of the threads.
+    // The first access may copy from a device, so it must not be in the threads.
     for (size_t i = 0; i < top.size(); ++i) static_cast<void>(sums_diff(top, i).template host<T>());
     // One thread sums the outputs of a cache line, each in double and in the order of memory.
     constexpr int64_t kMostTogether = 16;

@@ -26,19 +26,19 @@ class ConvolutionLayer : public Layer {
 
   // For engines.
   const ConvolutionGeometry& geometry() const { return geometry_; }
-  /// Slope for negative values of the ReLU that the layer applies to its result, if any.
+  /// The negative slope of the ReLU that the layer applies to its result, if any.
   std::optional<float> relu() const { return own_relu_ ? own_relu_ : relu_slope_of(tail()); }
   Parameter& weights() { return *params()[0]; }
-  /// Null without bias_term.
+  /// Null if bias_term is false.
   Parameter* bias() { return geometry_.bias ? params()[1].get() : nullptr; }
-  /// Where backward has the diff of the sums that ReLU was applied to, or that top i is: in the
-  /// top's own diff where that may change, or need not.
+  /// The diff of the sums before the ReLU, for top i. It is the diff of the top, unless there is a
+  /// ReLU and the diff of the top must not be overwritten.
   Tensor& sums_diff(Blobs top, size_t i) { return masked_.empty() ? top[i]->diff : masked_[i]; }
-  /// For prepare, when the tops' formats are fixed: returns the bytes that this takes.
+  /// Allocates them. For prepare, when the formats of the tops are set. Returns the bytes.
   size_t prepare_sums_diffs(Blobs top);
-  /// Backward's first step on the CPU: fills them. Does nothing without ReLU.
+  /// The first step of backward on the CPU: writes them. Does nothing without a ReLU.
   void undo_relu(Blobs top);
-  /// The bias's gradient by itself, after undo_relu, from tops in any format.
+  /// Adds the gradient of the bias only, after undo_relu(), for tops in any format.
   void backward_bias(Blobs top);
 
  protected:
@@ -54,9 +54,9 @@ class ConvolutionLayer : public Layer {
   void backward_data(const T* dy, T* dx);
 
   ConvolutionGeometry geometry_;
-  std::optional<float> own_relu_;  // that the message asks for
-  std::vector<Tensor> masked_;  // laid out like the tops, where their diffs have to stay
-  // Of one group of one image.
+  std::optional<float> own_relu_;  // the slope, if the message sets relu
+  std::vector<Tensor> masked_;  // like the tops, if their diffs must not be overwritten
+  // For one group of one image.
   ColumnGeometry group_columns_;
   int64_t taps_ = 0, positions_ = 0, group_input_ = 0;
   bool pointwise_ = false;

@@ -48,7 +48,7 @@ class DataLayer : public Layer, public DataSource {
   std::optional<RecordCursor> first_;
   uint64_t batches_given_ = 0;              // since first_
   std::vector<Sample> given_;               // samples of the last one
-  double wait_seconds_ = 0;                 // of prefetchers that are gone
+  double wait_seconds_ = 0;                 // of earlier prefetchers
   std::unique_ptr<Prefetcher> prefetcher_;  // last: its threads use the members above
 };
 

@@ -59,7 +59,7 @@ struct Maximum {
   }
 };
 
-/// y is given where a ReLU was absorbed.
+/// y is set if the layer applies a ReLU.
 template <class T>
 struct SumGradient {
   Operands<T> in;

@@ -54,7 +54,7 @@ class InnerProductLayer : public Layer {
   int axis_ = 1;
   int64_t outputs_ = 0, inputs_ = 0, rows_ = 0;
   bool transposed_ = false, has_bias_ = true;
-  std::optional<float> own_relu_;  // that the message asks for
+  std::optional<float> own_relu_;  // the slope, if the message sets relu
   Tensor masked_;  // (rows, outputs): dy through the ReLU; the top's own diff is not ours to change
 };
 

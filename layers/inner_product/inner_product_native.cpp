@@ -35,7 +35,7 @@ std::vector<Option> InnerProductNative::options(Layer& layer, Blobs bottom, Blob
     why = concat("it computes in f32, not in ", to_string(layer.dtype()));
     return {};
   }
-  // Who asks for it by name gets it for every shape.
+  // If the engine is selected by name, it runs every shape.
   const std::string& asked =
       layer.param().engine().empty() ? layer.context().engine() : layer.param().engine();
   if (asked == "native" || pays(of(layer))) return {uniform_option(bottom, top, layer.dtype())};

@@ -19,7 +19,7 @@ class PoolingLayer : public Layer {
   void setup(Blobs bottom, Blobs top) override;
   void reshape(Blobs bottom, Blobs top) override;
   Flops flops(Blobs bottom, Blobs top) const override;
-  /// A maximum takes over a ReLU, also from in front of it, where there are more values.
+  /// MAX applies a ReLU behind it, and also one in front of it, where there are more values.
   bool commutes_with(const TailStep& step) const override;
   bool accepts(const Tail& tail) const override;
   bool is_exact_top(int top) const override { return top > 0; }

@@ -1,4 +1,4 @@
-// ReLU of a number, for the passes of other rooms that absorbed one.
+// ReLU of a number, for layers that apply a ReLU in their tail.
 #pragma once
 
 #include <optional>

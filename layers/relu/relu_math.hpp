@@ -1,7 +1,7 @@
-// y = x for x > 0, negative_slope * x otherwise. Slope 0 is no factor, since 0 * -inf is NaN. NaN
-// stays. Always inline, since the passes of other rooms that absorbed a ReLU are compiled for
-// several widths of vectors. Backward needs the sign of x: that of y while slope >= 0, so that x
-// may be overwritten; x itself where a negative slope folds both signs into one.
+// y = x for x > 0, negative_slope * x otherwise. A slope of 0 is not multiplied, because 0 * -inf
+// is NaN. NaN stays NaN. The functions are always inline, because layers that apply a ReLU in their
+// tail are compiled for several widths of vectors. Backward needs the sign of x. If slope >= 0, y
+// has the same sign, so x may be overwritten; otherwise backward reads x.
 struct Math {
   static constexpr const char* type = "ReLU";
   static constexpr bool keeps_zero = true;

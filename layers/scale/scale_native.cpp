@@ -80,7 +80,7 @@ void ScaleNative::backward(Layer& layer, Blobs top, const std::vector<bool>& pro
   const bool scale_gradient = scale.scale() ? scale.wants_scale_gradient() : propagate[1];
   const ChannelLayout& layout = split_.layout();
   const float* dy = top[0]->diff.host<float>();
-  // Only the scale's gradient needs x; without it x may be gone, and any other values do.
+  // Only the gradient of the scale reads x. Otherwise its memory may be reused; dy is passed.
   const float* x = scale_gradient ? bottom[0]->data.host<float>() : dy;
   const ChannelGradient gain{.gain = coefficients(scale.scale_data(bottom), scale_)};
   float* dx = propagate[0] ? bottom[0]->diff.host_overwrite<float>() : nullptr;

@@ -1,5 +1,5 @@
-// DeviceBackend: memory and libraries of one accelerator. The CUDA one stands in backend/cuda, a
-// stub that explains itself in backend/none; the core never asks which.
+// DeviceBackend: memory and libraries of one accelerator. backend/cuda has the implementation for
+// CUDA. Without CUDA, backend/none has a stub whose functions throw an Error.
 #pragma once
 
 #include <cstddef>

@@ -15,7 +15,7 @@
 //
 //     // Where the layer has settings: they are members, set here.
 //     template <class Parameter> static Math of(const Parameter& param);
-//     // Where layers in front may take over the function.
+//     // If a layer in front may apply the function as a step of its tail.
 //     std::optional<Activation> activation() const;
 //   };
 //
@@ -86,7 +86,7 @@ class PointwiseLayer : public Layer {
     dispatch_float(dtype(), [&](auto zero) {
       using T = decltype(zero);
       const T* dy = top[0]->diff.template host<T>();
-      // What backward does not read may be gone by now. dy stands for it, which costs nothing.
+      // The memory of values that backward does not read may be reused; dy is passed instead.
       const T* x = math_.reads_x() ? bottom[0]->data.template host<T>() : dy;
       const T* y = math_.reads_y() ? top[0]->data.template host<T>() : dy;
       T* dx = bottom[0]->diff.template host_overwrite<T>();

@@ -1,5 +1,5 @@
-// DataSource: what a solver asks of a layer that feeds its net. Data layers derive from it beside
-// Layer, and are found by dynamic_cast.
+// DataSource: the interface of data layers for the solver. Data layers derive from it and from
+// Layer; the solver finds them with dynamic_cast.
 #pragma once
 
 #include <cstdint>
@@ -7,29 +7,28 @@
 
 namespace crema {
 
-/// Where in its records a source stands.
+/// A position in the records of a source.
 struct RecordCursor {
   uint64_t epoch = 0;
   uint64_t position = 0;  // records taken in this epoch
   bool operator==(const RecordCursor&) const = default;
 };
 
-/// Threads: as the layer, one at a time.
+/// One thread at a time may use a source.
 class DataSource {
  public:
   virtual ~DataSource() = default;
 
-  /// Of the first record of the batch that the next forward gives, whatever was read ahead.
+  /// The position of the first record of the next batch. Batches that were read ahead do not count.
   virtual RecordCursor cursor() const = 0;
-  /// Makes the next forward give the batch that begins there, with the context's present seed.
-  /// Error when the source has no such record.
+  /// Makes the next batch begin at this position, with the present seed of the run. Error if the
+  /// source has no such record.
   virtual void set_cursor(const RecordCursor& cursor) = 0;
-  /// Records that one forward consumes.
+  /// Number of records in a batch.
   virtual int64_t records_per_batch() const = 0;
   /// Seconds that forward has waited for data since the last call.
   virtual double take_wait_seconds() = 0;
-  /// The key of sample `index` of the batch that the last forward gave, for messages. "" when there
-  /// is none.
+  /// The key of sample `index` of the last batch, for messages. "" if there is none.
   virtual std::string record_key(int64_t index) const = 0;
 };
 

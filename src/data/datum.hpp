@@ -23,9 +23,9 @@ class DatumDecoder {
   explicit DatumDecoder(ColorMode mode);
   ~DatumDecoder();
 
-  /// The record's pixels, which hold until the next call. Error, naming the key, for a record that
-  /// is no Datum, whose sizes and bytes disagree, whose image cannot be decoded, or which is raw
-  /// and has not the channels that the mode asks for.
+  /// The pixels of the record, valid until the next call. Error, with the key, if the record is no
+  /// Datum, if its sizes and bytes disagree, if its image cannot be decoded, or if it is raw and
+  /// has another number of channels than the mode.
   Image decode(const Record& record);
   /// Of the record decoded last.
   int label() const { return label_; }

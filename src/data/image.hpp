@@ -8,7 +8,7 @@
 
 namespace crema {
 
-/// A view; whoever decoded the record owns the pixels. One of `bytes` and `floats` is set.
+/// A view; the decoder owns the pixels. One of `bytes` and `floats` is set.
 struct Image {
   int64_t channels = 0, height = 0, width = 0;
   /// Rows of pixels, (H, W, C), as image files decode; else planes, (C, H, W), as raw records are.

@@ -41,9 +41,9 @@ class LmdbKeyIndex {
 
 class LmdbEnvironment {
  public:
-  /// The environment of this folder, opened for reading now or shared with those who have it open
-  /// already; whoever opened it first chose its locking. Closed when the last one lets go. Error
-  /// while one is open that has turned out to be damaged.
+  /// The environment of this folder, opened for reading. If the process has it open already, that
+  /// one is shared; its locking is that of the first call. It is closed when the last shared_ptr is
+  /// destroyed. Error if the open environment was found to be damaged.
   static std::shared_ptr<LmdbEnvironment> open(const std::string& folder, LockMode lock,
                                                const Logger& logger);
   ~LmdbEnvironment();

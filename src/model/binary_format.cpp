@@ -195,7 +195,7 @@ void write_binary_proto_atomically(const std::string& path, const Message& messa
 
   const OpenFile file(beside, O_RDWR | O_CREAT | O_TRUNC, 0666);
   if (!file.is_open()) fail(errno);
-  // Shows remove_abandoned() that somebody writes, until the file has its name or the process ends.
+  // Tells remove_abandoned() that a process is writing, until the rename or the end of the process.
   // Where files cannot be locked, that cannot lock them either, and leaves them.
   ::flock(file.get(), LOCK_EX | LOCK_NB);
   {

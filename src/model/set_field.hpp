@@ -5,9 +5,9 @@
 
 namespace crema {
 
-/// Whether a field that is set, as those of Reflection::ListFields are, asks for anything else than
-/// it would if it were not. A single value that is the default does not. A message does, even an
-/// empty one: there are messages whose presence turns something on.
+/// Whether a field that is set (such as one of Reflection::ListFields) has another meaning than the
+/// unset field. A single value that equals the default has not. A message always has, even if it is
+/// empty, because the presence of some messages turns something on.
 bool differs_from_default(const google::protobuf::Message& message,
                           const google::protobuf::FieldDescriptor* field);
 

@@ -1,4 +1,4 @@
-// What a solver prototxt asks for, checked before anything is built.
+// Reads and checks the settings of a solver prototxt, before the nets are built.
 #pragma once
 
 #include <string>

@@ -112,7 +112,7 @@ void remove_unfinished(const std::string& prefix) {
   fs::path folder = fs::path(prefix).parent_path();
   if (folder.empty()) folder = ".";
   const std::string stem = fs::path(prefix).filename().string() + "_iter_";
-  std::error_code ignored;  // an unreadable folder; somebody else was faster
+  std::error_code ignored;  // an unreadable folder, or another process removed the file first
   for (fs::directory_iterator entry(folder, ignored), end; entry != end; entry.increment(ignored)) {
     const std::string name = entry->path().filename().string();
     if (!name.starts_with(stem)) continue;

@@ -35,8 +35,8 @@ std::unique_ptr<Net> build_net(const NetSource& source, const SourceMap& solver,
   return std::make_unique<Net>(source.file, context, source.options);
 }
 
-/// Runs `body`; its Error says which of the test nets it is about, which mostly stand in the same
-/// file as the training net.
+/// Runs `body`. Adds the number of the test net to an Error, because test nets and the training net
+/// are often in the same file.
 template <class Body>
 decltype(auto) in_test_net(size_t number, const Body& body) {
   try {
@@ -49,8 +49,8 @@ decltype(auto) in_test_net(size_t number, const Body& body) {
 
 }  // namespace
 
-/// Keeps, while a test runs, where the data sources stood before it: whoever continues from within
-/// a test runs it anew, on the data that it began with.
+/// Keeps the positions of the data sources before a test, during the test. A snapshot within a test
+/// saves these positions, so that a resumed run repeats the test on the same data.
 class Solver::TestScope {
  public:
   explicit TestScope(Solver& solver) : solver_(solver) {
@@ -60,7 +60,7 @@ class Solver::TestScope {
   TestScope(const TestScope&) = delete;
   TestScope& operator=(const TestScope&) = delete;
 
-  /// Gives up the test.
+  /// Sets the data sources back to these positions.
   void rewind() { set_data_cursors(solver_.training_state(), *solver_.before_test_); }
 
  private:
@@ -106,7 +106,7 @@ void Solver::build(const SolverParameter& param, const SourceMap& source,
 void Solver::take_settings(const SolverParameter& param, const SourceMap& source,
                            const SolverOptions& options) {
   param_ = std::make_unique<SolverParameter>();
-  // Inline nets may carry weights, and are wanted only here.
+  // Nets in the message may contain weights, and are not needed later.
   copy_without(param,
                {SolverParameter::kNetParamFieldNumber, SolverParameter::kTrainNetParamFieldNumber,
                 SolverParameter::kTestNetParamFieldNumber},
@@ -211,7 +211,7 @@ IterationReport Solver::iterate() {
   report.seconds = seconds_since(start);
   for (DataSource* source : sources_) {
     report.data_wait += source->take_wait_seconds();
-    // Several sources feed parts of the same samples, such as images and labels.
+    // Several sources provide parts of the same samples, such as images and labels.
     report.images = std::max(report.images, source->records_per_batch() * param_->iter_size());
   }
   return report;
@@ -307,7 +307,7 @@ void Solver::snapshot_once(bool needed) {
   try {
     snapshot();
   } catch (const Error& error) {
-    // One of on_snapshot's is none of the writing.
+    // After last_snapshot_ is set, the Error is one of on_snapshot.
     if (needed || last_snapshot_ == iteration_) throw;
     context_.log(Severity::warning, concat("the snapshot of iteration ", iteration_,
                                            " failed, training goes on: ", error.what()));
@@ -317,7 +317,7 @@ void Solver::snapshot_once(bool needed) {
 TrainingState Solver::training_state() {
   TrainingState state;
   state.iteration = iteration_;
-  // As published solvers have it: of the last iteration that was run.
+  // As in published solvers: of the last iteration that was run.
   state.steps_passed = policy_->steps_passed(std::max(0, iteration_ - 1));
   state.seed = run_.seed;
   state.history = &history_;
@@ -340,7 +340,7 @@ void Solver::restore(const std::string& solverstate) {
   try {
     if (saved.has_seed() && !asked_seed_) run_.seed = saved.seed();
     if (saved.tuning_size() != 0) {
-      // The nets were planned with choices of their own: plan again with those of the run.
+      // The nets were planned with other choices: plan again with those of the state.
       restore_tuning(saved, context_);
       net_->reshape();
       for (auto& net : test_nets_) net->reshape();

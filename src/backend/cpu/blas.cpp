@@ -1,10 +1,10 @@
 // BLAS through OpenBLAS, or oneDNN for f32 GEMM where the processor has wide vectors.
 //
-// OpenBLAS picks its kernels by a list of processors; one that is newer than the list may get AVX2
-// kernels although it has AVX-512, half the speed; and it packs both matrices always, which is most
-// of the work when one of them is thin, as in inner products of small batches. oneDNN asks for the
-// instructions themselves and has kernels for thin matrices: tests/bench/gemm_bench.cpp compares
-// them.
+// OpenBLAS chooses its kernels by a list of processors. On a processor that is newer than the list,
+// it may use AVX2 although there is AVX-512, at half the speed. It always packs both matrices,
+// which is most of the work if one of them is thin, as in inner products of small batches. oneDNN
+// chooses by the instructions of the processor and has kernels for thin matrices.
+// tests/bench/gemm_bench.cpp compares the two.
 #include "backend/cpu/blas.hpp"
 
 #include <cblas.h>

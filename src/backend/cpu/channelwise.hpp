@@ -194,7 +194,7 @@ struct ChannelGradient {
   const float* slope = nullptr;
   const float* offset = nullptr;
 };
-/// x may be null where neither ReLU nor `centre` asks for it.
+/// x may be null if there is neither a ReLU nor `centre`.
 void channel_gradient(const ChannelLayout& layout, const ChannelPiece& piece, const float* x,
                       const float* dy, const ChannelGradient& coefficients,
                       const ChannelAffine& forward, float* dx);
