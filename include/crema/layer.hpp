@@ -85,8 +85,8 @@ class Parameter {
   Tensor data;  // (shape), f32 or f64, contiguous: a view of the storage
   Tensor diff;  // (shape); see above. Read it through gradient()
 
-  /// Factors on the solver's rates, which may change between updates; of a shared parameter those of
-  /// its first user count. Where lr_mult is 0 when the net is built there is no gradient later
+  /// Factors on the solver's rates, which may change between updates; of a shared parameter those
+  /// of its first user count. Where lr_mult is 0 when the net is built there is no gradient later
   /// either.
   float lr_mult = 1;
   float decay_mult = 1;
@@ -144,8 +144,8 @@ struct BackwardReads {
   Which top_data = true;
 };
 
-/// Whether top 0 may lie in the memory of bottom 0 (and, in backward, the bottom's diff in that of
-/// the top's).
+/// Whether top 0 may lie in the memory of one of the bottoms, mostly bottom 0 (and, in backward,
+/// that bottom's diff in the memory of the top's).
 enum class InPlace : uint8_t {
   never,
   overwrite,  // the top's values replace the bottom's
@@ -190,8 +190,8 @@ struct Wanted {
   /// Somebody reads the tops' diffs after backward, as the caller may those of outputs. Otherwise
   /// backward may use their memory.
   bool top_diffs_stay = true;
-  /// Operations on the top, which Layer::accepts agreed to. Bottoms that they add stand behind the layer's
-  /// own.
+  /// Operations on the top, which Layer::accepts agreed to. Bottoms that they add stand behind the
+  /// layer's own.
   Tail tail = {};
 };
 
@@ -223,8 +223,7 @@ class Engine {
 
   /// The layouts in which it can run the layer's present shapes. Empty: it cannot, and `why` says
   /// why.
-  virtual std::vector<Option> options(Layer& layer, Blobs bottom, Blobs top,
-                                            std::string& why) = 0;
+  virtual std::vector<Option> options(Layer& layer, Blobs bottom, Blobs top, std::string& why) = 0;
   /// Makes primitives and scratch memory for an option that it gave. Bottoms and tops have that
   /// option's layouts.
   virtual void prepare(Layer& layer, const Option& option, Blobs bottom, Blobs top) = 0;
@@ -317,6 +316,8 @@ class Layer {
 
   BackwardReads backward_reads() const;
   InPlace in_place() const;
+  /// The bottom that in_place() is about.
+  virtual size_t in_place_bottom() const { return 0; }
 
   /// Name of the engine in use: "reference" or a registered name.
   std::string engine_name() const;

@@ -18,7 +18,8 @@ class ConvolutionLayer : public Layer {
   void setup(Blobs bottom, Blobs top) override;
   void reshape(Blobs bottom, Blobs top) override;
   Flops flops(Blobs bottom, Blobs top) const override;
-  /// A ReLU with a slope that is not negative.
+  /// The sum with another value of the top's shape (on the CPU), a ReLU with a slope that is not
+  /// negative, or the one behind the other.
   bool accepts(const Tail& tail) const override;
 
   void forward_cpu(Blobs bottom, Blobs top) override;
@@ -27,7 +28,14 @@ class ConvolutionLayer : public Layer {
   // For engines.
   const ConvolutionGeometry& geometry() const { return geometry_; }
   /// Slope for negative values of the ReLU that the layer applies to its result, if any.
-  std::optional<float> relu() const { return own_relu_ ? own_relu_ : relu_slope_of(tail()); }
+  std::optional<float> relu() const;
+  /// The bottom that is added to the top; null where there is none.
+  Blob* summand(Blobs bottom) const;
+  /// Forward's first step where there is a summand: top 0 holds it.
+  void place_summand(Blobs bottom, Blobs top) const;
+  /// Backward's last step: the summand gets the diff of the sums, where it wants one.
+  void pass_to_summand(Blobs top, const std::vector<bool>& propagate, Blobs bottom);
+  size_t in_place_bottom() const override;
   Parameter& weights() { return *params()[0]; }
   /// Null without bias_term.
   Parameter* bias() { return geometry_.bias ? params()[1].get() : nullptr; }
@@ -43,11 +51,12 @@ class ConvolutionLayer : public Layer {
 
  protected:
   BackwardReads reference_backward_reads() const override;
+  InPlace reference_in_place() const override;
   void prepare_reference(Blobs bottom, Blobs top) override;
 
  private:
   template <class T>
-  void forward_image(const T* x, T* y);
+  void forward_image(const T* x, T beta, T* y);
   template <class T>
   void backward_weights(const T* x, const T* dy, T beta, T* dweights);
   template <class T>
@@ -55,7 +64,7 @@ class ConvolutionLayer : public Layer {
 
   ConvolutionGeometry geometry_;
   std::optional<float> own_relu_;  // that the message asks for
-  std::vector<Tensor> masked_;  // laid out like the tops, where their diffs have to stay
+  std::vector<Tensor> masked_;     // laid out like the tops, where their diffs have to stay
   // Of one group of one image.
   ColumnGeometry group_columns_;
   int64_t taps_ = 0, positions_ = 0, group_input_ = 0;

@@ -151,6 +151,13 @@ bool EltwiseLayer::accepts(const Tail& tail) const {
   return operation_ == Operation::sum && relu_slope_of(tail).has_value();
 }
 
+std::optional<TailStep> EltwiseLayer::as_tail_step() const {
+  const bool plain = std::all_of(coefficients_.begin(), coefficients_.end(),
+                                 [](float coefficient) { return coefficient == 1; });
+  if (operation_ != Operation::sum || coefficients_.size() != 2 || !plain) return std::nullopt;
+  return TailStep{.kind = TailStep::Kind::add, .bottom = 1};
+}
+
 BackwardReads EltwiseLayer::reference_backward_reads() const {
   return {.bottom_data = operation_ == Operation::product,
           .top_data = relu_slope() || (operation_ == Operation::product && !stable_product_)};

@@ -15,8 +15,8 @@
 
 namespace crema {
 
-/// y[n, o, p] = relu(bias[o] + sum over c, t of w[o, c, t] * x[n, c, p * stride - pad + t *
-/// dilation]) One entry a spatial axis in kernel, stride, pad and dilation.
+/// y[n, o, p] = relu(y0[n, o, p] + bias[o] + sum over c, t of w[o, c, t] * x[n, c, p * stride - pad
+/// + t * dilation]). One entry a spatial axis in kernel, stride, pad and dilation.
 struct ConvolutionProblem {
   Shape source;  // (N, I, spatial...)
   Shape target;  // (N, O, spatial...)
@@ -25,6 +25,8 @@ struct ConvolutionProblem {
   bool bias = true;
   Format source_format = Format::contiguous;
   Format target_format = Format::contiguous;
+  /// y holds a summand, y0 above, when forward begins: the shortcut of a residual block.
+  bool adds = false;
   /// Forward applies ReLU with this slope for negative values to the result.
   std::optional<float> relu = std::nullopt;
   /// Weights change from pass to pass.
@@ -57,7 +59,7 @@ class ConvolutionPrimitive {
  public:
   virtual ~ConvolutionPrimitive() = default;
 
-  /// Writes y. `bias` is null where the problem has none.
+  /// Writes y, or adds to it where the problem `adds`. `bias` is null where the problem has none.
   virtual void forward(const float* x, const float* weights, uint64_t version, const float* bias,
                        float* y);
   /// Writes dx.
