@@ -151,7 +151,8 @@ class Net {
 
   /// Gives an input another shape; takes effect at the next reshape() or forward().
   void reshape_input(const std::string& name, const Shape& shape);
-  /// Carries new shapes through the net and plans again; memory only grows.
+  /// Plans the net anew for the shapes of its inputs. forward() does so by itself for shapes that it
+  /// has not met; the plans of those met last are kept. Memory only grows.
   void reshape();
 
   /// What the next forward pass draws its random numbers by. A net of its own run counts

@@ -1,9 +1,8 @@
 // Settings that other toolkits read and this one does not: said once, so that nobody relies on
 // them.
-#include <google/protobuf/text_format.h>
-
 #include <algorithm>
 
+#include "model/set_field.hpp"
 #include "net/plan.hpp"
 #include "proto/net.pb.h"
 
@@ -33,23 +32,13 @@ constexpr int kIgnoredLayerFields[] = {LayerParameter::kForwardTypeFieldNumber,
                                        LayerParameter::kQuantizationParamFieldNumber,
                                        LayerParameter::kTrtParamFieldNumber};
 
-/// Whether the field, which is set, asks for anything else than its default does.
-bool asks(const Message& message, const FieldDescriptor* field) {
-  if (field->is_repeated()) return true;
-  const std::unique_ptr<Message> other(message.New());
-  std::string given, by_default;
-  google::protobuf::TextFormat::PrintFieldValueToString(message, field, -1, &given);
-  google::protobuf::TextFormat::PrintFieldValueToString(*other, field, -1, &by_default);
-  return given != by_default;
-}
-
 template <class Ignored>
 std::vector<std::string> ignored_fields(const Message& message, const Ignored& ignored) {
   std::vector<const FieldDescriptor*> fields;
   message.GetReflection()->ListFields(message, &fields);
   std::vector<std::string> names;
   for (const auto* field : fields) {
-    if (ignored(field->number()) && asks(message, field)) names.emplace_back(field->name());
+    if (ignored(field->number()) && differs_from_default(message, field)) names.emplace_back(field->name());
   }
   return names;
 }

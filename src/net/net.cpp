@@ -592,6 +592,8 @@ void Net::reshape_input(const std::string& name, const Shape& shape) {
 
 void Net::reshape() {
   const ThreadScope threads(plan_->context->threads());
+  clear_program(*plan_);
+  plan_->kept.clear();
   take_program(*plan_);
 }
 

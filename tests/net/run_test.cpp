@@ -251,6 +251,12 @@ layer { name: "counted" type: "TestCounted" bottom: "p" top: "c" })");
     EXPECT_EQ(outputs(12), twelve);
   }
   EXPECT_EQ(Counted::plans, 3) << "both shapes were known";
+  // As after a snapshot's choices of engines were restored.
+  net.reshape();
+  EXPECT_EQ(Counted::plans, 4);
+  EXPECT_EQ(outputs(12), twelve);
+  EXPECT_EQ(outputs(9), nine);
+  EXPECT_EQ(Counted::plans, 5);
 }
 
 const char* const kChain = R"(
