@@ -36,9 +36,14 @@ void Registry::add_engine(const std::string& type, EngineEntry entry) {
 
 Error unknown_type(const LayerParameter& param) {
   const std::string& type = param.type();
+  std::string advice =
+      is_published_type(type) ? " yet" : did_you_mean(type, Registry::instance().types());
+  if (!type.empty() && advice.empty()) {
+    advice = "; if a plug-in brings it, load that with --plugin=FILE or crema::load_plugin()";
+  }
   Error error(type.empty() ? "the layer has no type; add type: \"...\""
                            : concat("there is no layer type '", type, "'"),
-              is_published_type(type) ? " yet" : did_you_mean(type, Registry::instance().types()));
+              advice);
   return error.in_layer(param.name(), type);
 }
 
