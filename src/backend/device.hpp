@@ -5,10 +5,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "crema/layout.hpp"
+
 namespace crema {
+
+class Registry;
 
 /// All calls run in one stream, in order. Errors of the device are thrown as Error.
 class DeviceBackend {
@@ -20,8 +25,10 @@ class DeviceBackend {
   /// Synchronous with respect to the host.
   virtual void copy_to_device(void* device, const void* host, size_t bytes) = 0;
   virtual void copy_to_host(void* host, const void* device, size_t bytes) = 0;
-  /// y += x, `count` elements of f32 or f64.
-  virtual void add(int64_t count, size_t element_bytes, const void* x, void* y) = 0;
+  /// y += all of `parts`, 1 to 4 of them, rounded once: `count` elements of a floating point type.
+  virtual void add(DType dtype, int64_t count, std::span<const void* const> parts, void* y) = 0;
+  /// Sets every element of a tensor of a floating point type, or adds to each. Padding stays zero.
+  virtual void fill(const Shape& shape, const Layout& layout, double value, bool adds, void* y) = 0;
   virtual void fill_zero(void* device, size_t bytes) = 0;
   /// Waits until all work given so far is done; late errors of kernels surface here.
   virtual void synchronize() = 0;
@@ -38,6 +45,8 @@ struct DeviceInfo {
 
 /// Error when the library was built without CUDA or there is no such device.
 std::unique_ptr<DeviceBackend> make_cuda_backend(int index);
+/// The device's engines for what is no room's: conversions between layouts.
+void register_device_engines(Registry& registry);
 /// Empty when there is none; `why` then says why.
 std::vector<DeviceInfo> cuda_devices(std::string& why);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "backend/conversion_math.hpp"
 #include "backend/cpu/simd.hpp"
 #include "backend/device.hpp"
 #include "backend/parallel.hpp"
@@ -32,6 +33,17 @@ template <class T>
   for (int64_t i = 0; i < n; ++i) y[i].bits = bfloat16_bits(x[i]);
 }
 
+void accumulate_on_device(DeviceBackend& backend, std::span<Blob* const> from, Tensor& into) {
+  static_assert(Action::kMostParts <= kMostSummed);
+  std::array<const void*, Action::kMostParts> parts;
+  dispatch_any_float(into.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    for (size_t i = 0; i < from.size(); ++i) parts[i] = from[i]->diff.device<T>(backend);
+    backend.add(into.dtype(), into.storage(), std::span(parts).first(from.size()),
+                into.device_mut<T>(backend));
+  });
+}
+
 /// On the host, in f32.
 void accumulate_rounded(std::span<Blob* const> from, Tensor& into) {
   std::array<const bfloat16*, Action::kMostParts> parts;
@@ -50,18 +62,11 @@ void accumulate_rounded(std::span<Blob* const> from, Tensor& into) {
 
 }  // namespace
 
-void accumulate(Context& context, std::span<Blob* const> from, Tensor& into) {
+void accumulate(const Context& context, std::span<Blob* const> from, Tensor& into) {
+  if (context.on_gpu()) return accumulate_on_device(context.backend(), from, into);
   if (into.dtype() == DType::bf16) return accumulate_rounded(from, into);
   dispatch_float(into.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    if (context.on_gpu()) {
-      DeviceBackend& backend = context.backend();
-      for (const Blob* part : from) {
-        backend.add(into.storage(), sizeof(T), part->diff.device<T>(backend),
-                    into.device_mut<T>(backend));
-      }
-      return;
-    }
     std::array<const T*, Action::kMostParts> parts;
     for (size_t i = 0; i < from.size(); ++i) parts[i] = from[i]->diff.host<T>();
     T* const y = into.host_mut<T>();
@@ -75,27 +80,22 @@ void accumulate(Context& context, std::span<Blob* const> from, Tensor& into) {
   });
 }
 
-void add_to_each(Tensor& tensor, double value) {
-  if (tensor.count() == 0) return;
-  const Shape& shape = tensor.shape();
-  const int64_t block = block_of(tensor.format());
-  // In memory: (rows, blocks a row, pixels, block); one block of everything where there are none.
-  const bool blocked = block > 1;
-  const int64_t rows = blocked ? shape[0] : 1;
-  const int64_t channels = blocked ? shape[1] : tensor.count();
-  const int64_t width = blocked ? block : channels;
-  const int64_t pixels = blocked ? shape.count(2) : 1;
-  dispatch_float(tensor.dtype(), [&](auto zero) {
+void seed(const Context& context, Tensor& diff, double value, bool adds) {
+  if (diff.count() == 0) return;
+  const bool on_device = context.on_gpu() && diff.count() > 1;
+  if (!on_device && !adds) return diff.fill(value);
+  dispatch_any_float(diff.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    T* y = tensor.host_mut<T>();
-    for (int64_t row = 0; row < rows; ++row) {
-      for (int64_t first = 0; first < channels; first += width) {
-        const int64_t valid = std::min(width, channels - first);
-        for (int64_t pixel = 0; pixel < pixels; ++pixel, y += width) {
-          for (int64_t c = 0; c < valid; ++c) y[c] += static_cast<T>(value);
-        }
-      }
+    if (on_device) {
+      DeviceBackend& backend = context.backend();
+      T* y = adds ? diff.device_mut<T>(backend) : diff.device_overwrite<T>(backend);
+      return backend.fill(diff.shape(), {diff.dtype(), diff.format()}, value, adds, y);
     }
+    const FillElement<T> body{ElementOrder(diff.shape(), diff.format()),
+                              static_cast<Wide<T>>(value), adds, diff.host_mut<T>()};
+    parallel_for(diff.storage(), kGrain, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) body(i);
+    });
   });
 }
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "backend/conversion_math.hpp"
 #include "backend/device.hpp"
 
 namespace crema {
@@ -30,14 +31,21 @@ class FakeDevice : public DeviceBackend {
     bytes_down += bytes;
   }
   void fill_zero(void* device, size_t bytes) override { std::memset(device, 0, bytes); }
-  void add(int64_t count, size_t element, const void* x, void* y) override {
-    for (int64_t i = 0; i < count; ++i) {
-      if (element == sizeof(float)) {
-        static_cast<float*>(y)[i] += static_cast<const float*>(x)[i];
-      } else {
-        static_cast<double*>(y)[i] += static_cast<const double*>(x)[i];
-      }
-    }
+  void add(DType dtype, int64_t count, std::span<const void* const> parts, void* y) override {
+    dispatch_any_float(dtype, [&](auto zero) {
+      using T = decltype(zero);
+      SumElement<T> sum{{}, parts.size(), static_cast<T*>(y)};
+      for (size_t k = 0; k < parts.size(); ++k) sum.parts[k] = static_cast<const T*>(parts[k]);
+      for (int64_t i = 0; i < count; ++i) sum(i);
+    });
+  }
+  void fill(const Shape& shape, const Layout& layout, double value, bool adds, void* y) override {
+    dispatch_any_float(layout.dtype, [&](auto zero) {
+      using T = decltype(zero);
+      const FillElement<T> body{ElementOrder(shape, layout.format), static_cast<Wide<T>>(value),
+                                adds, static_cast<T*>(y)};
+      for (int64_t i = 0; i < storage_count(shape, layout.format); ++i) body(i);
+    });
   }
   void synchronize() override {}
   size_t free_bytes() const override { return 0; }

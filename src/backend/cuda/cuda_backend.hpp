@@ -34,7 +34,8 @@ class CudaBackend : public DeviceBackend {
   void release(void* pointer) noexcept override;
   void copy_to_device(void* device, const void* host, size_t bytes) override;
   void copy_to_host(void* host, const void* device, size_t bytes) override;
-  void add(int64_t count, size_t element_bytes, const void* x, void* y) override;
+  void add(DType dtype, int64_t count, std::span<const void* const> parts, void* y) override;
+  void fill(const Shape& shape, const Layout& layout, double value, bool adds, void* y) override;
   void fill_zero(void* device, size_t bytes) override;
   void synchronize() override;
   size_t free_bytes() const override;
