@@ -6,7 +6,9 @@
 #   layers/relu/relu_onednn.cpp        -> register_relu_onednn(registry), with oneDNN
 #   layers/relu/*.cu, *_cudnn.cpp      -> register_relu_cuda(registry), with CUDA
 #
-# A pointwise room is layers/relu/relu_math.hpp without a relu.cpp (src/backend/pointwise.hpp): both
+# A file that includes kit/passes.hpp holds functors that kernels run too: nvcc compiles it, with CUDA.
+#
+# A pointwise room is layers/relu/relu_math.hpp without a relu.cpp (src/kit/pointwise.hpp): both
 # files are written here.
 
 file(GLOB crema_room_sources CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}"
@@ -36,6 +38,12 @@ foreach(source IN LISTS crema_room_sources crema_room_kernels)
     list(APPEND crema_room_names "${room}")
   endif()
   list(APPEND crema_room_files "${PROJECT_SOURCE_DIR}/${source}")
+  if(CREMA_HAS_CUDA AND file MATCHES "\\.cpp$")
+    file(STRINGS "${PROJECT_SOURCE_DIR}/${source}" passes REGEX "^#include \"kit/passes.hpp\"")
+    if(passes)
+      set_source_files_properties("${PROJECT_SOURCE_DIR}/${source}" PROPERTIES LANGUAGE CUDA)
+    endif()
+  endif()
 endforeach()
 
 file(GLOB crema_pointwise_rooms CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}"
@@ -53,7 +61,7 @@ foreach(math IN LISTS crema_pointwise_rooms)
   set(file "${CREMA_GENERATED_DIR}/rooms/${room}")
   file(CONFIGURE OUTPUT "${file}.cpp" CONTENT "${defines}#undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE \"${file}.cpp\"
-#include \"backend/cpu/pointwise_room-inl.hpp\"
+#include \"kit/pointwise_room-inl.hpp\"
 
 #if HWY_ONCE
 namespace crema {
@@ -65,7 +73,7 @@ void register_${room}(Registry& registry) { registry.add<${room}_room::Room>(${r
   list(APPEND crema_room_files "${file}.cpp")
   list(APPEND crema_room_names "${room}")
   if(CREMA_HAS_CUDA)
-    file(CONFIGURE OUTPUT "${file}.cu" CONTENT "${defines}#include \"backend/cuda/pointwise.cuh\"
+    file(CONFIGURE OUTPUT "${file}.cu" CONTENT "${defines}#include \"kit/pointwise.cuh\"
 #include \"crema/registry.hpp\"
 
 namespace crema {
