@@ -24,21 +24,22 @@ void check_device(const LayerCase& c) {
   for (int option = 0; option < static_cast<int>(first.options().size()); ++option) {
     LayerRun run(c, {.option = option});
     run.forward();
-    run.backward();
     FakeDevice device;
     const Side side(device);
     std::vector<Blob*> bottoms, tops;
     for (int i = 0; i < run.num_bottoms(); ++i) bottoms.push_back(&run.bottom_blob(i));
     for (int i = 0; i < run.num_tops(); ++i) tops.push_back(&run.top_blob(i));
     auto& layer = dynamic_cast<TwoSidedLayer&>(run.layer());
-    for (Blob* top : tops) {
-      Tensor& data = top->data;
-      Tensor other(data.shape(), data.dtype(), data.format());
-      data = other;
+    std::vector<Blob> there(tops.size());
+    std::vector<Blob*> tops_there;
+    for (size_t i = 0; i < tops.size(); ++i) {
+      there[i].data = Tensor(tops[i]->shape(), tops[i]->data.dtype(), tops[i]->data.format());
+      tops_there.push_back(&there[i]);
     }
-    layer.run_forward(side, bottoms, tops);
+    layer.run_forward(side, bottoms, tops_there);
     EXPECT_EQ(device.downloads, 0);
-    for (int i = 0; i < run.num_tops(); ++i) EXPECT_EQ(values_of(tops[i]->data), run.top(i));
+    for (int i = 0; i < run.num_tops(); ++i) EXPECT_EQ(values_of(there[i].data), run.top(i));
+    run.backward();
     std::vector<Tensor> expected;
     for (Blob* bottom : bottoms) {
       expected.push_back(bottom->diff);
@@ -52,6 +53,7 @@ void check_device(const LayerCase& c) {
     }
     // What the layer holds must not outlive the device.
     for (Blob* blob : bottoms) blob->data = blob->diff = Tensor();
+    for (Blob& blob : there) blob.data = Tensor();
     for (Blob* blob : tops) blob->data = blob->diff = Tensor();
   }
 }
