@@ -1,7 +1,7 @@
 # How a room's files become sources and registrations, for the rooms of the tree and for those of plug-ins.
 
 # crema_pointwise_room(ROOM MATH FILE CUDA MESSAGES): writes FILE.cpp and, with CUDA, FILE.cu: layer,
-# registration, loops and kernels of a pointwise room (backend/pointwise.hpp). MATH is the path of its
+# registration, loops and kernels of a pointwise room (kit/pointwise.hpp). MATH is the path of its
 # NAME_math.hpp, MESSAGES a header that this one needs, or "".
 
 function(crema_pointwise_room room math file cuda messages)
@@ -14,7 +14,7 @@ function(crema_pointwise_room room math file cuda messages)
   endif()
   file(CONFIGURE OUTPUT "${file}.cpp" CONTENT "${defines}#undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE \"${file}.cpp\"
-#include \"backend/cpu/pointwise_room-inl.hpp\"
+#include \"kit/pointwise_room-inl.hpp\"
 
 #if HWY_ONCE
 namespace crema {
@@ -24,7 +24,7 @@ void register_${room}(Registry& registry) { registry.add<${room}_room::Room>(${r
 #endif
 " @ONLY)
   if(cuda)
-    file(CONFIGURE OUTPUT "${file}.cu" CONTENT "${defines}#include \"backend/cuda/pointwise.cuh\"
+    file(CONFIGURE OUTPUT "${file}.cu" CONTENT "${defines}#include \"kit/pointwise.cuh\"
 #include \"crema/registry.hpp\"
 
 namespace crema {

@@ -6,21 +6,26 @@ set(crema_kit_headers
   backend/cpu/highway.hpp
   backend/cpu/lanes-inl.hpp
   backend/cpu/math_lanes-inl.hpp
-  backend/cpu/pointwise_room-inl.hpp
   backend/cpu/value-inl.hpp
   backend/device.hpp
   backend/functor.hpp
   backend/parallel.hpp
   backend/philox.hpp
-  backend/pointwise.hpp
+  core/axis_split.hpp
   core/checked.hpp
   core/dispatch.hpp
-  core/loss.hpp)
+  core/half.hpp
+  core/move.hpp
+  core/side.hpp
+  kit/passes.hpp
+  kit/pointwise.hpp
+  kit/pointwise_room-inl.hpp
+  kit/two_sided.hpp)
 if(CREMA_HAS_CUDA)
   list(APPEND crema_kit_headers
     backend/cuda/cuda_backend.hpp
     backend/cuda/kernels.cuh
-    backend/cuda/pointwise.cuh)
+    kit/pointwise.cuh)
 endif()
 
 get_target_property(crema_type crema TYPE)

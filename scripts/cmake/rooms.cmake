@@ -3,7 +3,8 @@
 # from layers/published_types.txt.
 #
 # CremaRooms.cmake says which file of a room defines what. A pointwise room is layers/relu/relu_math.hpp
-# without a relu.cpp (src/backend/pointwise.hpp): both files are written here.
+# without a relu.cpp (src/kit/pointwise.hpp): both files are written here. A file that includes
+# kit/passes.hpp holds functors that kernels run too: nvcc compiles it, with CUDA.
 
 include(CremaRooms)
 
@@ -26,6 +27,15 @@ foreach(room IN LISTS crema_rooms)
   crema_room_sources(files names ${room} ${CREMA_HAS_CUDA} ${CREMA_HAS_ONEDNN} ${sources})
   list(APPEND crema_room_files ${files})
   list(APPEND crema_room_names ${names})
+  if(CREMA_HAS_CUDA)
+    list(FILTER files INCLUDE REGEX "/layers/[^/]+/[^/]+\\.cpp$")
+    foreach(file IN LISTS files)
+      file(STRINGS "${file}" passes REGEX "^#include \"kit/passes.hpp\"")
+      if(passes)
+        set_source_files_properties("${file}" PROPERTIES LANGUAGE CUDA)
+      endif()
+    endforeach()
+  endif()
 endforeach()
 list(REMOVE_DUPLICATES crema_room_names)
 list(SORT crema_room_names)

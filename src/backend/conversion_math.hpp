@@ -77,23 +77,6 @@ struct FillElement {
   }
 };
 
-/// Most tensors that one pass adds up.
-inline constexpr size_t kMostSummed = 4;
-
-/// Body for elements of memory: y += the sum of all parts, rounded to T once.
-template <class T>
-struct SumElement {
-  const T* parts[kMostSummed];
-  size_t count;
-  T* y;
-
-  CREMA_FUNCTOR void operator()(int64_t i) const {
-    Wide<T> sum = convert_value<Wide<T>>(y[i]);
-    for (size_t k = 0; k < count; ++k) sum += convert_value<Wide<T>>(parts[k][i]);
-    y[i] = convert_value<T>(sum);
-  }
-};
-
 inline bool is_float(DType dtype) {
   return dtype == DType::f32 || dtype == DType::f64 || dtype == DType::bf16 || dtype == DType::f16;
 }

@@ -31,13 +31,23 @@ class FakeDevice : public DeviceBackend {
     bytes_down += bytes;
   }
   void fill_zero(void* device, size_t bytes) override { std::memset(device, 0, bytes); }
-  void add(DType dtype, int64_t count, std::span<const void* const> parts, void* y) override {
-    dispatch_any_float(dtype, [&](auto zero) {
-      using T = decltype(zero);
-      SumElement<T> sum{{}, parts.size(), static_cast<T*>(y)};
-      for (size_t k = 0; k < parts.size(); ++k) sum.parts[k] = static_cast<const T*>(parts[k]);
-      for (int64_t i = 0; i < count; ++i) sum(i);
-    });
+  void copy(void* to, const void* from, size_t bytes) override {
+    std::memcpy(to, from, bytes);
+    ++launched;
+  }
+  void copy_rows(const RowCopy& copy, const void* from, void* to) override {
+    for (int64_t row = 0; row < copy.rows; ++row) {
+      std::memcpy(static_cast<char*>(to) + row * copy.to_stride,
+                  static_cast<const char*>(from) + row * copy.from_stride,
+                  static_cast<size_t>(copy.bytes));
+    }
+    ++launched;
+  }
+  void add(int64_t count, DType dtype, std::span<const void* const> terms, void* sum) override {
+    if (dtype == DType::f32) add_as<float, float>(count, terms, sum);
+    if (dtype == DType::f64) add_as<double, double>(count, terms, sum);
+    if (dtype == DType::bf16) add_as<bfloat16, float>(count, terms, sum);
+    ++launched;
   }
   void fill(const Shape& shape, const Layout& layout, double value, bool adds, void* y) override {
     dispatch_any_float(layout.dtype, [&](auto zero) {
@@ -55,8 +65,18 @@ class FakeDevice : public DeviceBackend {
 
   int uploads = 0, downloads = 0;
   size_t bytes_up = 0, bytes_down = 0;
+  int launched = 0;  // copies and sums within the device
 
  private:
+  template <class T, class Sum>
+  static void add_as(int64_t count, std::span<const void* const> terms, void* to) {
+    for (int64_t i = 0; i < count; ++i) {
+      Sum sum = 0;
+      for (const void* term : terms) sum += static_cast<Sum>(static_cast<const T*>(term)[i]);
+      static_cast<T*>(to)[i] = static_cast<T>(sum);
+    }
+  }
+
   std::map<void*, std::unique_ptr<std::vector<char>>> memories_;
 };
 

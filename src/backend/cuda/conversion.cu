@@ -53,18 +53,6 @@ void register_device_engines(Registry& registry) {
   registry.add_engine<ConversionCuda>("Conversion", "cuda", DeviceType::cuda);
 }
 
-void CudaBackend::add(DType dtype, int64_t count, std::span<const void* const> parts, void* y) {
-  activate();
-  require(parts.size() <= kMostSummed, "the device adds up at most ", kMostSummed,
-          " tensors at once, not ", parts.size());
-  dispatch_any_float(dtype, [&](auto zero) {
-    using T = decltype(zero);
-    SumElement<T> sum{{}, parts.size(), static_cast<T*>(y)};
-    for (size_t k = 0; k < parts.size(); ++k) sum.parts[k] = static_cast<const T*>(parts[k]);
-    cuda_for_each(*this, count, sum);
-  });
-}
-
 void CudaBackend::fill(const Shape& shape, const Layout& layout, double value, bool adds, void* y) {
   activate();
   dispatch_any_float(layout.dtype, [&](auto zero) {

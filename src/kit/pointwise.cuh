@@ -2,7 +2,7 @@
 #pragma once
 
 #include "backend/cuda/kernels.cuh"
-#include "backend/pointwise.hpp"
+#include "kit/pointwise.hpp"
 
 namespace crema {
 

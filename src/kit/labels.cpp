@@ -1,4 +1,4 @@
-#include "core/loss.hpp"
+#include "kit/labels.hpp"
 
 #include <algorithm>
 
@@ -88,9 +88,27 @@ double LossNormalization::divisor(int64_t outer, int64_t inner, int64_t valid) c
   return std::max(divisor, 1.0);
 }
 
-std::optional<int> ignored_label(const LayerParameter& param) {
-  if (!param.loss_param().has_ignore_label()) return std::nullopt;
-  return param.loss_param().ignore_label();
+void LabelledLayer::reshape_scores(Blobs bottom) {
+  const Shape &scores = bottom[0]->shape(), &labels = bottom[1]->shape();
+  scores_ = AxisSplit(scores, axis_);
+  require(scores_.size > 0, "axis ", axis_, " of '", bottom[0]->name, "' (", scores.str(),
+          ") is empty; it has to hold one score for each class");
+  require(scores_.positions() == labels.count(), "'", bottom[0]->name, "' (", scores.str(),
+          ") has ", scores_.positions(), " positions beside its class axis ",
+          scores.canonical_axis(axis_), ", but '", bottom[1]->name, "' (", labels.str(), ") has ",
+          labels.count(), " labels; give one label for each position");
 }
+
+const int32_t* LabelledLayer::read_labels(const Side& side, Blobs bottom) {
+  labels_.read(bottom[1]->data, scores_.inner, scores_.size, ignored_);
+  return labels(side);
+}
+
+LabelLoss::LabelLoss(const LayerInit& init, int axis)
+    : LabelledLayer(init, axis,
+                    init.param.loss_param().has_ignore_label()
+                        ? std::optional<int>(init.param.loss_param().ignore_label())
+                        : std::nullopt),
+      normalization_(init.param) {}
 
 }  // namespace crema

@@ -11,7 +11,7 @@
 
 #include "backend/cpu/highway.hpp"
 #include "backend/cpu/value-inl.hpp"
-#include "backend/pointwise.hpp"
+#include "kit/pointwise.hpp"
 #include "crema/registry.hpp"
 #include "proto/layer.pb.h"
 
