@@ -1,4 +1,3 @@
-#include "core/split_list.hpp"
 #include "tools/command_line.hpp"
 
 #include <gflags/gflags.h>
@@ -6,6 +5,7 @@
 #include <algorithm>
 #include <fstream>
 
+#include "core/split_list.hpp"
 #include "tools/text.hpp"
 
 namespace crema::tools {
@@ -51,6 +51,11 @@ void set_flag(const CommandLine::Flag& flag) {
   std::string value = flag.value.value_or("true");
   if (is_switch && value == "on") value = "true";
   if (is_switch && value == "off") value = "false";
+  // The one list that grows: the flag again, or a flag file, brings more plug-ins.
+  std::string before;
+  if (flag.name == "plugin" && gflags::GetCommandLineOption("plugin", &before) && !before.empty()) {
+    value = before + "," + value;
+  }
   require(!gflags::SetCommandLineOption(flag.name.c_str(), value.c_str()).empty(), "--", flag.name,
           " cannot be '", value, "'; give ", what_it_takes(type));
 }

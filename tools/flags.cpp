@@ -1,4 +1,3 @@
-#include "core/split_list.hpp"
 #include "tools/flags.hpp"
 
 #include <glog/logging.h>
@@ -8,13 +7,18 @@
 
 #include "backend/device.hpp"
 #include "backend/tuning_file.hpp"
+#include "core/split_list.hpp"
 #include "crema/error.hpp"
+#include "crema/plugin.hpp"
 #include "tools/text.hpp"
 
 DEFINE_string(model, "", "The net's prototxt.");
 DEFINE_int32(iterations, 50, "Batches to run.");
 DEFINE_string(weights, "", "Start from these weights (.caffemodel; several separated by commas).");
 DEFINE_bool(strict, false, "With --weights: error unless file and net have the same layers.");
+DEFINE_string(plugin, "",
+              "Plug-ins to load, whose layer types nets may then have (libmine.so; several "
+              "separated by commas, or the flag again).");
 DEFINE_bool(overwrite, false, "Replace a database that exists.");
 DEFINE_string(gpu, "",
               "The device to run on: its index, or 'all' where there is one. Default: the CPU.");
@@ -92,6 +96,15 @@ int device_to_use() {
 }
 
 }  // namespace
+
+void load_plugins() {
+  for (const std::string& path : split_list(FLAGS_plugin)) {
+    const Plugin plugin = load_plugin(path);
+    std::string types;
+    for (const std::string& type : plugin.types) types += (types.empty() ? "" : ", ") + type;
+    LOG(INFO) << "Plug-in " << plugin.name << " brings " << types;
+  }
+}
 
 std::optional<int> gpu_index() {
   if (FLAGS_gpu.empty() || FLAGS_gpu == "all") return std::nullopt;

@@ -21,6 +21,9 @@ DECLARE_bool(tune);
 
 namespace crema::tools {
 
+/// Loads what --plugin names.
+void load_plugins();
+
 /// The context that --gpu, --threads, --engine, --tune and --seed ask for. `solver_wants_gpu`: the
 /// solver says solver_mode: GPU without naming a device on the command line; where there is none,
 /// the CPU is taken and a warning logged.

@@ -10,6 +10,7 @@
 
 #include "tools/command.hpp"
 #include "tools/command_line.hpp"
+#include "tools/flags.hpp"
 
 namespace crema::tools {
 namespace {
@@ -103,6 +104,7 @@ int run(int argc, char** argv) {
   arguments.erase(arguments.begin());
   set_flags(command, line);
   google::InitGoogleLogging(argv[0]);
+  load_plugins();
   const int status = command.run(arguments);
   require(std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && std::cout.flush().good(),
           "standard output cannot be written; is the disk full?");

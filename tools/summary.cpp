@@ -75,8 +75,8 @@ const Command kSummary = {
     "A line a layer: its tops' shapes, parameters, GFLOP forward, bytes of its tops, memory format "
     "and\n"
     "engine; then what was fused, totals, memory and notes.",
-    {"model", "gpu", "threads", "engine", "tune", "tuning_file", "seed", "fuse", "phase", "level",
-     "stage"},
+    {"model", "gpu", "threads", "engine", "tune", "tuning_file", "seed", "plugin", "fuse", "phase",
+     "level", "stage"},
     summary};
 
 }  // namespace crema::tools

@@ -116,7 +116,7 @@ const Command kTest = {
     "of\n"
     "two axes or more that have more than 40 values mean, least and greatest.",
     {"model", "weights", "strict", "iterations", "gpu", "threads", "engine", "tune", "tuning_file",
-     "seed", "fuse", "phase", "level", "stage"},
+     "seed", "plugin", "fuse", "phase", "level", "stage"},
     test};
 
 }  // namespace crema::tools

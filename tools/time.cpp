@@ -206,7 +206,7 @@ const Command kTime = {
     "and\n"
     "in JSON, are those of convolutions and inner products.",
     {"model", "iterations", "json", "peak", "forward_only", "gpu", "threads", "engine", "tune",
-     "tuning_file", "seed", "fuse", "phase", "level", "stage"},
+     "tuning_file", "seed", "plugin", "fuse", "phase", "level", "stage"},
     time};
 
 }  // namespace crema::tools

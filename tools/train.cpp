@@ -206,7 +206,7 @@ const Command kTrain = {
     "the progress; otherwise lines are logged as published tools do, so that log parsers read "
     "them.",
     {"solver", "snapshot", "weights", "strict", "gpu", "threads", "engine", "tune", "tuning_file",
-     "seed", "fuse", "level", "stage", "sigint_effect", "sighup_effect"},
+     "seed", "plugin", "fuse", "level", "stage", "sigint_effect", "sighup_effect"},
     train};
 
 }  // namespace crema::tools

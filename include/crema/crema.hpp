@@ -7,6 +7,7 @@
 #include "crema/layer.hpp"
 #include "crema/net.hpp"
 #include "crema/parameter_arena.hpp"
+#include "crema/plugin.hpp"
 #include "crema/registry.hpp"
 #include "crema/shape.hpp"
 #include "crema/solver.hpp"

@@ -145,7 +145,8 @@ struct BackwardReads {
   Which top_data = true;
 };
 
-/// Whether top 0 may use the memory of bottom 0. In backward, the same holds for their diffs.
+/// Whether top 0 may use the memory of a bottom: of bottom 0, unless in_place_bottom() names another.
+/// In backward, the same holds for their diffs.
 enum class InPlace : uint8_t {
   never,
   overwrite,  // the layer may write the top over the bottom
@@ -224,8 +225,7 @@ class Engine {
 
   /// The layouts in which the engine can run the layer's present shapes. Empty if it cannot run
   /// them; `why` is then set to the reason.
-  virtual std::vector<Option> options(Layer& layer, Blobs bottom, Blobs top,
-                                            std::string& why) = 0;
+  virtual std::vector<Option> options(Layer& layer, Blobs bottom, Blobs top, std::string& why) = 0;
   /// Makes primitives and scratch memory for an option that options() returned. The bottoms and
   /// tops have the layouts of that option.
   virtual void prepare(Layer& layer, const Option& option, Blobs bottom, Blobs top) = 0;
@@ -323,6 +323,8 @@ class Layer {
 
   BackwardReads backward_reads() const;
   InPlace in_place() const;
+  /// The bottom that in_place() is about.
+  virtual size_t in_place_bottom() const { return 0; }
 
   /// The name of the engine in use: "reference" or a registered name.
   std::string engine_name() const;

@@ -156,8 +156,9 @@ class Net {
 
   /// Sets the shape of an input for the next reshape() or forward().
   void reshape_input(const std::string& name, const Shape& shape);
-  /// Computes all shapes from the shapes of the inputs, and plans for them. The plans of the last
-  /// few sets of shapes are kept, so that a return to one of them is cheap.
+  /// Computes all shapes from the shapes of the inputs, and plans for them. forward() does this by
+  /// itself. The plans of the last few sets of shapes are kept, so that a return to one of them is
+  /// cheap. Memory only grows.
   void reshape();
 
   /// Seed, iteration and pass of the next forward pass; its random numbers are functions of them. A

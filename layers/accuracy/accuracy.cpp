@@ -1,12 +1,9 @@
-#include "layers/accuracy/accuracy.hpp"
+// Accuracy: the share of positions whose label is among the best scores. See README.md.
+#include <vector>
 
-#include <algorithm>
-#include <numeric>
-
-#include "backend/parallel.hpp"
 #include "core/dispatch.hpp"
-#include "crema/registry.hpp"
-#include "layers/accuracy/accuracy_math.hpp"
+#include "kit/labels.hpp"
+#include "kit/passes.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
@@ -14,76 +11,101 @@ namespace {
 
 constexpr int64_t kGrain = 16384;  // scores that a thread should have at least
 
-double share(int64_t part, int64_t whole) {
-  return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
-}
+/// Whether a position's label is among the top_k of its scores. Equal scores count as better ones,
+/// and NaN is never right; nor is a position that is ignored.
+template <class T>
+struct IsHit {
+  AxisSplit split;
+  int64_t top_k;
+  const T* scores;
+  const int32_t* labels;
+  int32_t* hit;
+
+  CREMA_FUNCTOR void operator()(int64_t i) const {
+    hit[i] = 0;
+    if (labels[i] < 0) return;
+    const T* of_position = scores + split.at(i);
+    const T own = of_position[labels[i] * split.inner];
+    int64_t not_worse = 0;  // its own included
+    for (int64_t c = 0; c < split.size; ++c) not_worse += of_position[c * split.inner] >= own;
+    hit[i] = own == own && not_worse <= top_k;
+  }
+};
+
+struct Hit {
+  const int32_t* hit;
+  CREMA_FUNCTOR double operator()(int64_t i) const { return hit[i]; }
+};
+
+class AccuracyLayer : public LabelledLayer {
+ public:
+  explicit AccuracyLayer(const LayerInit& init)
+      : LabelledLayer(init, init.param.accuracy_param().axis(),
+                      init.param.accuracy_param().has_ignore_label()
+                          ? std::optional<int>(init.param.accuracy_param().ignore_label())
+                          : std::nullopt),
+        top_k_(init.param.accuracy_param().top_k()) {
+    require(top_k_ > 0, "top_k is 0, so no label could be among the best; use 1 or more");
+  }
+
+  bool can_propagate(int) const override { return false; }
+
+  void reshape(Blobs bottom, Blobs top) override {
+    reshape_scores(bottom);
+    require(top_k_ <= scores().size, "top_k ", top_k_, " exceeds the ", scores().size,
+            " classes of '", bottom[0]->name, "' (", bottom[0]->shape().str(), "); lower it");
+    top[0]->reshape(Shape{});
+    if (top.size() > 1) top[1]->reshape(Shape{scores().size});
+    hit_.reshape(Shape{scores().positions()});
+  }
+  size_t kept_bytes() const override { return hit_.bytes(); }
+
+  void run_forward(const Side& side, Blobs bottom, Blobs top) override {
+    const int32_t* labels = read_labels(side, bottom);
+    int32_t* hit = side.overwrite<int32_t>(hit_);
+    const int64_t positions = scores().positions();
+    dispatch_float(dtype(), [&](auto zero) {
+      using T = decltype(zero);
+      const T* x = side.read<T>(bottom[0]->data);
+      for_each(side, positions, kGrain / scores().size + 1,
+               IsHit<T>{scores(), top_k_, x, labels, hit});
+      sum(side, positions, kGrain, Hit{hit},
+          1 / static_cast<double>(std::max<int64_t>(valid_labels(), 1)),
+          side.overwrite<T>(top[0]->data));
+      if (top.size() > 1) write_by_class(top[1]->data.template host_overwrite<T>());
+    });
+  }
+
+ protected:
+  BackwardReads reference_backward_reads() const override { return {false, false}; }
+
+ private:
+  /// Counted on the host, on either side: one pass over the labels.
+  template <class T>
+  void write_by_class(T* share) {
+    hits_.assign(static_cast<size_t>(scores().size), 0);
+    occurrences_.assign(hits_.size(), 0);
+    const int32_t *label = labels(Side()), *hit = hit_.host<int32_t>();
+    for (int64_t i = 0; i < scores().positions(); ++i) {
+      if (label[i] < 0) continue;
+      hits_[static_cast<size_t>(label[i])] += hit[i];
+      ++occurrences_[static_cast<size_t>(label[i])];
+    }
+    for (size_t c = 0; c < hits_.size(); ++c) {
+      const double all = static_cast<double>(std::max<int64_t>(occurrences_[c], 1));
+      share[c] = static_cast<T>(static_cast<double>(hits_[c]) / all);
+    }
+  }
+
+  int64_t top_k_;
+  Tensor hit_{Shape{0}, DType::i32};         // 0 or 1 a position
+  std::vector<int64_t> hits_, occurrences_;  // one a class
+};
 
 }  // namespace
 
-AccuracyLayer::AccuracyLayer(const LayerInit& init)
-    : Layer(init),
-      axis_(init.param.accuracy_param().axis()),
-      top_k_(init.param.accuracy_param().top_k()) {
-  require(top_k_ > 0, "top_k is 0, so no label could be among the best; use 1 or more");
-  if (init.param.accuracy_param().has_ignore_label()) ignored_ = init.param.accuracy_param().ignore_label();
-}
-
-void AccuracyLayer::reshape(Blobs bottom, Blobs top) {
-  const Shape &scores = bottom[0]->shape(), &labels = bottom[1]->shape();
-  const int axis = scores.canonical_axis(axis_);
-  outer_ = scores.count(0, axis);
-  classes_ = scores[axis];
-  inner_ = scores.count(axis + 1);
-  require(top_k_ <= classes_, "top_k ", top_k_, " exceeds the ", classes_, " classes of '",
-          bottom[0]->name, "' (", scores.str(), "); lower it");
-  require(outer_ * inner_ == labels.count(), "'", bottom[0]->name, "' (", scores.str(), ") has ",
-          outer_ * inner_, " positions beside its class axis ", axis, ", but '", bottom[1]->name,
-          "' (", labels.str(), ") has ", labels.count(),
-          " labels; give one label for each position");
-  top[0]->reshape(Shape{});
-  if (top.size() > 1) top[1]->reshape(Shape{classes_});
-  hit_.resize(static_cast<size_t>(outer_ * inner_));
-  hits_.resize(static_cast<size_t>(classes_));
-  occurrences_.resize(static_cast<size_t>(classes_));
-}
-
-template <class T>
-void AccuracyLayer::count_hits(const T* scores) {
-  const int32_t* labels = labels_.data();
-  parallel_for(std::ssize(hit_), kGrain / classes_ + 1, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      if (labels[i] < 0) continue;
-      const T* at = scores + i / inner_ * classes_ * inner_ + i % inner_;
-      hit_[static_cast<size_t>(i)] = is_among_best(at, classes_, inner_, labels[i], top_k_);
-    }
-  });
-  std::fill(hits_.begin(), hits_.end(), 0);
-  std::fill(occurrences_.begin(), occurrences_.end(), 0);
-  for (size_t i = 0; i < hit_.size(); ++i) {
-    if (labels[i] < 0) continue;
-    const auto label = static_cast<size_t>(labels[i]);
-    ++occurrences_[label];
-    hits_[label] += hit_[i];
-  }
-}
-
-void AccuracyLayer::forward_cpu(Blobs bottom, Blobs top) {
-  labels_.read(bottom[1]->data, inner_, classes_, ignored_);
-  dispatch_float(dtype(), [&](auto zero) {
-    using T = decltype(zero);
-    count_hits(bottom[0]->data.host<T>());
-    const int64_t hits = std::accumulate(hits_.begin(), hits_.end(), int64_t{0});
-    top[0]->data.host_overwrite<T>()[0] = static_cast<T>(share(hits, labels_.valid()));
-    if (top.size() < 2) return;
-    T* by_class = top[1]->data.host_overwrite<T>();
-    for (size_t c = 0; c < hits_.size(); ++c) {
-      by_class[c] = static_cast<T>(share(hits_[c], occurrences_[c]));
-    }
-  });
-}
-
 void register_accuracy(Registry& registry);
 
-void register_accuracy(Registry& registry) { registry.add<AccuracyLayer>("Accuracy"); }
+void register_accuracy(Registry& registry) { add_two_sided<AccuracyLayer>(registry, "Accuracy"); }
 
 }  // namespace crema

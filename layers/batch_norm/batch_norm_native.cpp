@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "backend/pointwise.hpp"
+#include "kit/pointwise.hpp"
 #include "layers/batch_norm/batch_norm.hpp"
 
 namespace crema {

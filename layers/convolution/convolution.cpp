@@ -44,7 +44,7 @@ void ConvolutionLayer::setup(Blobs bottom, Blobs top) {
 
 void ConvolutionLayer::reshape(Blobs bottom, Blobs top) {
   geometry_.fit(bottom[0]->shape());
-  for (size_t i = 0; i < bottom.size(); ++i) {
+  for (size_t i = 0; i < top.size(); ++i) {
     require(bottom[i]->shape() == bottom[0]->shape(), "bottoms differ in shape: '", bottom[0]->name,
             "' is ", bottom[0]->shape().str(), ", '", bottom[i]->name, "' is ",
             bottom[i]->shape().str());
@@ -57,7 +57,7 @@ Flops ConvolutionLayer::flops(Blobs bottom, Blobs top) const {
   for (const Blob* blob : top) sums += static_cast<double>(blob->count());
   const double products = 2 * sums * static_cast<double>(geometry_.kernel_count());
   Flops flops{.forward = products + (geometry_.bias ? sums : 0)};
-  for (size_t i = 0; i < bottom.size(); ++i) {
+  for (size_t i = 0; i < top.size(); ++i) {
     if (propagates(static_cast<int>(i)))
       flops.backward += products / static_cast<double>(top.size());
   }
@@ -67,11 +67,50 @@ Flops ConvolutionLayer::flops(Blobs bottom, Blobs top) const {
 }
 
 bool ConvolutionLayer::accepts(const Tail& tail) const {
-  return !own_relu_ && relu_slope_of(tail).has_value();
+  if (own_relu_ || tail.empty()) return false;
+  if (tail[0].kind != TailStep::Kind::add) return relu_slope_of(tail).has_value();
+  // Bottoms without tops of their own are the tail's: several of both leave that open.
+  if (context().on_gpu() || param().bottom_size() != 1) return false;
+  return tail.size() == 1 || relu_slope_of({tail.begin() + 1, tail.end()}).has_value();
+}
+
+std::optional<float> ConvolutionLayer::relu() const {
+  if (own_relu_ || tail().empty()) return own_relu_;
+  return relu_slope_of({tail().back()});
+}
+
+Blob* ConvolutionLayer::summand(Blobs bottom) const {
+  if (tail().empty() || tail()[0].kind != TailStep::Kind::add) return nullptr;
+  return bottom[static_cast<size_t>(tail()[0].bottom)];
+}
+
+size_t ConvolutionLayer::in_place_bottom() const {
+  const bool adds = !tail().empty() && tail()[0].kind == TailStep::Kind::add;
+  return adds ? static_cast<size_t>(tail()[0].bottom) : 0;
+}
+
+InPlace ConvolutionLayer::reference_in_place() const {
+  return in_place_bottom() > 0 ? InPlace::overwrite : InPlace::never;
+}
+
+void ConvolutionLayer::place_summand(Blobs bottom, Blobs top) const {
+  const Blob* const other = summand(bottom);
+  if (other != nullptr && !top[0]->data.same_memory(other->data))
+    top[0]->data.copy_from(other->data);
+}
+
+void ConvolutionLayer::pass_to_summand(Blobs top, const std::vector<bool>& propagate,
+                                       Blobs bottom) {
+  Blob* const other = summand(bottom);
+  if (other == nullptr || !propagate[in_place_bottom()]) return;
+  const Tensor& diff = sums_diff(top, 0);
+  if (!other->diff.same_memory(diff)) other->diff.copy_from(diff);
 }
 
 BackwardReads ConvolutionLayer::reference_backward_reads() const {
-  return {.bottom_data = params()[0]->needs_gradient, .top_data = relu().has_value()};
+  Which bottoms = params()[0]->needs_gradient;
+  if (bottoms && in_place_bottom() > 0) bottoms = {0};
+  return {.bottom_data = bottoms, .top_data = relu().has_value()};
 }
 
 size_t ConvolutionLayer::prepare_sums_diffs(Blobs top) {
@@ -103,7 +142,7 @@ void ConvolutionLayer::prepare_reference(Blobs, Blobs top) {
 }
 
 template <class T>
-void ConvolutionLayer::forward_image(const T* x, T* y) {
+void ConvolutionLayer::forward_image(const T* x, T beta, T* y) {
   const int64_t outputs = geometry_.outputs / geometry_.groups;
   const int64_t taps = taps_, positions = positions_;
   const T* const w = weights().data.host<T>();
@@ -114,7 +153,7 @@ void ConvolutionLayer::forward_image(const T* x, T* y) {
       im2col(group_columns_, columns, gathered);
       columns = gathered;
     }
-    gemm<T>(false, false, outputs, positions, taps, T{1}, w + g * outputs * taps, columns, T{0},
+    gemm<T>(false, false, outputs, positions, taps, T{1}, w + g * outputs * taps, columns, beta,
             y + g * outputs * positions);
   }
 }
@@ -187,6 +226,7 @@ void ConvolutionLayer::backward_bias(Blobs top) {
 }
 
 void ConvolutionLayer::forward_cpu(Blobs bottom, Blobs top) {
+  place_summand(bottom, top);
   dispatch_float(dtype(), [&](auto zero) {
     using T = decltype(zero);
     const int64_t image = bottom[0]->shape().count(geometry_.axis);
@@ -194,11 +234,12 @@ void ConvolutionLayer::forward_cpu(Blobs bottom, Blobs top) {
     const T* const b = geometry_.bias ? bias()->data.template host<T>() : nullptr;
     const bool rectify = relu().has_value();
     const ReLUMath math{relu().value_or(0)};
-    for (size_t i = 0; i < bottom.size(); ++i) {
+    const T beta{summand(bottom) != nullptr ? T{1} : T{0}};
+    for (size_t i = 0; i < top.size(); ++i) {
       const T* const x = bottom[i]->data.template host<T>();
-      T* const y = top[i]->data.template host_overwrite<T>();
+      T* const y = top[i]->data.template host_mut<T>();
       for (int64_t n = 0; n < geometry_.batch; ++n) {
-        forward_image(x + n * image, y + n * outputs * positions);
+        forward_image(x + n * image, beta, y + n * outputs * positions);
       }
       if (b == nullptr && !rectify) continue;
       parallel_for(geometry_.batch * outputs, kPointwiseGrain / positions + 1,
@@ -260,6 +301,7 @@ void ConvolutionLayer::backward_cpu(Blobs top, const std::vector<bool>& propagat
       }
     }
   });
+  pass_to_summand(top, propagate, bottom);
 }
 
 void register_convolution(Registry& registry);

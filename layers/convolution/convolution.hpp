@@ -18,7 +18,8 @@ class ConvolutionLayer : public Layer {
   void setup(Blobs bottom, Blobs top) override;
   void reshape(Blobs bottom, Blobs top) override;
   Flops flops(Blobs bottom, Blobs top) const override;
-  /// A ReLU with a slope that is not negative.
+  /// The sum with another value of the top's shape (on the CPU), a ReLU with a slope that is not
+  /// negative, or the one behind the other.
   bool accepts(const Tail& tail) const override;
 
   void forward_cpu(Blobs bottom, Blobs top) override;
@@ -27,7 +28,14 @@ class ConvolutionLayer : public Layer {
   // For engines.
   const ConvolutionGeometry& geometry() const { return geometry_; }
   /// The negative slope of the ReLU that the layer applies to its result, if any.
-  std::optional<float> relu() const { return own_relu_ ? own_relu_ : relu_slope_of(tail()); }
+  std::optional<float> relu() const;
+  /// The bottom that the layer adds to its top; null if there is none.
+  Blob* summand(Blobs bottom) const;
+  /// The first step of forward if there is a summand: copies it to top 0.
+  void place_summand(Blobs bottom, Blobs top) const;
+  /// The last step of backward: copies the diff of the sums to the summand if it wants one.
+  void pass_to_summand(Blobs top, const std::vector<bool>& propagate, Blobs bottom);
+  size_t in_place_bottom() const override;
   Parameter& weights() { return *params()[0]; }
   /// Null if bias_term is false.
   Parameter* bias() { return geometry_.bias ? params()[1].get() : nullptr; }
@@ -43,11 +51,12 @@ class ConvolutionLayer : public Layer {
 
  protected:
   BackwardReads reference_backward_reads() const override;
+  InPlace reference_in_place() const override;
   void prepare_reference(Blobs bottom, Blobs top) override;
 
  private:
   template <class T>
-  void forward_image(const T* x, T* y);
+  void forward_image(const T* x, T beta, T* y);
   template <class T>
   void backward_weights(const T* x, const T* dy, T beta, T* dweights);
   template <class T>
@@ -55,7 +64,7 @@ class ConvolutionLayer : public Layer {
 
   ConvolutionGeometry geometry_;
   std::optional<float> own_relu_;  // the slope, if the message sets relu
-  std::vector<Tensor> masked_;  // like the tops, if their diffs must not be overwritten
+  std::vector<Tensor> masked_;     // like the tops, if their diffs must not be overwritten
   // For one group of one image.
   ColumnGeometry group_columns_;
   int64_t taps_ = 0, positions_ = 0, group_input_ = 0;

@@ -59,21 +59,23 @@ ConvolutionProblem problem_of(ConvolutionLayer& layer, Blobs bottom, Blobs top, 
           .bias = g.bias,
           .source_format = source,
           .target_format = target,
+          .adds = layer.summand(bottom) != nullptr,
           .relu = layer.relu(),
           .training = layer.trains()};
 }
 
-bool any_propagates(const Layer& layer, Blobs bottom) {
-  for (size_t i = 0; i < bottom.size(); ++i) {
+/// Of the layer's own bottoms: as many as it has tops.
+bool any_propagates(const Layer& layer, Blobs top) {
+  for (size_t i = 0; i < top.size(); ++i) {
     if (layer.propagates(static_cast<int>(i))) return true;
   }
   return false;
 }
 
 /// The passes that the net runs, forward first.
-std::vector<ConvolutionPass> passes_of(ConvolutionLayer& layer, Blobs bottom) {
+std::vector<ConvolutionPass> passes_of(ConvolutionLayer& layer, Blobs top) {
   std::vector<ConvolutionPass> passes = {ConvolutionPass::forward};
-  if (any_propagates(layer, bottom)) passes.push_back(ConvolutionPass::backward_data);
+  if (any_propagates(layer, top)) passes.push_back(ConvolutionPass::backward_data);
   if (layer.trains() && layer.weights().needs_gradient) {
     passes.push_back(ConvolutionPass::backward_weights);
   }
@@ -279,7 +281,7 @@ std::unique_ptr<ConvolutionEngine::Choice> ConvolutionEngine::choose(
 }
 
 std::vector<Option> ConvolutionEngine::options(Layer& layer, Blobs bottom, Blobs top,
-                                                     std::string& why) {
+                                               std::string& why) {
   ConvolutionLayer& conv = convolution(layer);
   const std::string& forced =
       layer.param().engine().empty() ? layer.context().engine() : layer.param().engine();
@@ -292,7 +294,7 @@ std::vector<Option> ConvolutionEngine::options(Layer& layer, Blobs bottom, Blobs
   algorithm_ = algorithm_of(layer);
 
   std::vector<Option> found;
-  const std::vector<ConvolutionPass> passes = passes_of(conv, bottom);
+  const std::vector<ConvolutionPass> passes = passes_of(conv, top);
   double best = 0;
   std::array<double, 3> fastest;  // of each pass, in any formats
   fastest.fill(std::numeric_limits<double>::infinity());
@@ -300,6 +302,8 @@ std::vector<Option> ConvolutionEngine::options(Layer& layer, Blobs bottom, Blobs
     const ConvolutionProblem problem = problem_of(conv, bottom, top, source, target);
     Trial trial(problem);
     Option option = uniform_option(bottom, top, DType::f32, source, target);
+    // A summand lies as the top does.
+    for (size_t i = top.size(); i < bottom.size(); ++i) option.bottoms[i] = option.tops[0];
     bool possible = true, hopeless = false;
     double measured = 0;
     for (const ConvolutionPass pass : passes) {
@@ -361,7 +365,7 @@ void ConvolutionEngine::prepare(Layer& layer, const Option& option, Blobs bottom
   sums_diff_bytes_ = conv.prepare_sums_diffs(top);
   backward_data_.reset();
   backward_weights_.reset();
-  const std::vector<ConvolutionPass> passes = passes_of(conv, bottom);
+  const std::vector<ConvolutionPass> passes = passes_of(conv, top);
   for (size_t i = 0; i < passes.size(); ++i) {
     const ConvolutionPass pass = passes[i];
     auto& primitive = pass == ConvolutionPass::forward         ? forward_
@@ -383,9 +387,10 @@ void ConvolutionEngine::forward(Layer& layer, Blobs bottom, Blobs top) {
   const Tensor& weights = conv.weights().data;
   const float* const w = weights.host<float>();
   const float* const b = conv.bias() ? conv.bias()->data.host<float>() : nullptr;
-  for (size_t i = 0; i < bottom.size(); ++i) {
+  conv.place_summand(bottom, top);
+  for (size_t i = 0; i < top.size(); ++i) {
     forward_->forward(bottom[i]->data.host<float>(), w, weights.memory()->version(), b,
-                      top[i]->data.host_overwrite<float>());
+                      top[i]->data.host_mut<float>());
   }
 }
 
@@ -411,13 +416,14 @@ void ConvolutionEngine::backward(Layer& layer, Blobs top, const std::vector<bool
     conv.backward_bias(top);
   }
   const Tensor& weights = conv.weights().data;
-  for (size_t i = 0; i < bottom.size(); ++i) {
+  for (size_t i = 0; i < top.size(); ++i) {
     if (!propagate[i]) continue;
     require(backward_data_ != nullptr, "was prepared for a backward pass without bottom diffs");
     backward_data_->backward_data(conv.sums_diff(top, i).host<float>(), weights.host<float>(),
                                   weights.memory()->version(),
                                   bottom[i]->diff.host_overwrite<float>());
   }
+  conv.pass_to_summand(top, propagate, bottom);
 }
 
 size_t ConvolutionEngine::extra_bytes() const {

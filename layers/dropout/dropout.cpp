@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "backend/cpu/simd.hpp"
-#include "backend/pointwise.hpp"
+#include "kit/pointwise.hpp"
 #include "crema/random.hpp"
 #include "crema/registry.hpp"
 #include "proto/layer.pb.h"

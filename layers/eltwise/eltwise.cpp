@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "backend/cpu/simd.hpp"
-#include "backend/pointwise.hpp"
+#include "kit/pointwise.hpp"
 #include "crema/registry.hpp"
 #include "layers/eltwise/eltwise_maximum.hpp"
 #include "layers/relu/relu.hpp"
@@ -151,9 +151,21 @@ bool EltwiseLayer::accepts(const Tail& tail) const {
   return operation_ == Operation::sum && relu_slope_of(tail).has_value();
 }
 
+std::optional<TailStep> EltwiseLayer::as_tail_step() const {
+  const bool plain = std::all_of(coefficients_.begin(), coefficients_.end(),
+                                 [](float coefficient) { return coefficient == 1; });
+  if (operation_ != Operation::sum || coefficients_.size() != 2 || !plain) return std::nullopt;
+  return TailStep{.kind = TailStep::Kind::add, .bottom = 1};
+}
+
 BackwardReads EltwiseLayer::reference_backward_reads() const {
-  return {.bottom_data = operation_ == Operation::product,
-          .top_data = relu_slope() || (operation_ == Operation::product && !stable_product_)};
+  if (operation_ != Operation::product) return {false, relu_slope().has_value()};
+  // A gradient reads its own factor, by which it divides the product, or else all the others.
+  Which factors = true;
+  if (inputs_.size() == 2 && propagates(0) != propagates(1)) {
+    factors = propagates(0) != stable_product_ ? Which{0} : Which{1};
+  }
+  return {factors, !stable_product_};
 }
 
 std::vector<Option> EltwiseLayer::reference_options(Blobs bottom, Blobs top) const {

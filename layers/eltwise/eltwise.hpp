@@ -19,6 +19,8 @@ class EltwiseLayer : public Layer {
   Flops flops(Blobs bottom, Blobs top) const override;
   /// A ReLU behind a sum: residual nets have one behind each.
   bool accepts(const Tail& tail) const override;
+  /// A sum of two bottoms without factors.
+  std::optional<TailStep> as_tail_step() const override;
 
   void forward_cpu(Blobs bottom, Blobs top) override;
   void backward_cpu(Blobs top, const std::vector<bool>& propagate, Blobs bottom) override;

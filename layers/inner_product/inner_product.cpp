@@ -4,7 +4,7 @@
 
 #include "backend/cpu/blas.hpp"
 #include "backend/cpu/simd.hpp"
-#include "backend/pointwise.hpp"
+#include "kit/pointwise.hpp"
 #include "crema/registry.hpp"
 #include "layers/inner_product/inner_product_native.hpp"
 #include "layers/relu/relu.hpp"

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "backend/parallel.hpp"
-#include "backend/pointwise.hpp"
+#include "kit/pointwise.hpp"
 #include "layers/lrn/lrn.hpp"
 
 namespace crema {

@@ -2,7 +2,7 @@
 
 #include "backend/cpu/simd.hpp"
 #include "backend/parallel.hpp"
-#include "backend/pointwise.hpp"
+#include "kit/pointwise.hpp"
 #include "layers/pooling/pooling.hpp"
 
 namespace crema {

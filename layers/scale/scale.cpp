@@ -66,6 +66,14 @@ Flops ScaleLayer::flops(Blobs bottom, Blobs) const {
           n + (scale_ && !wants_scale_gradient() ? 0 : 2 * n) + (wants_bias_gradient() ? n : 0)};
 }
 
+BackwardReads ScaleLayer::reference_backward_reads() const {
+  // The gradient of either factor reads the other one.
+  const bool reads_x = scale_ ? wants_scale_gradient() : propagates(1);
+  const bool reads_scale = !scale_ && propagates(0);
+  if (reads_x && reads_scale) return {{0, 1}, false};
+  return {reads_x ? Which{0} : reads_scale ? Which{1} : Which(false), false};
+}
+
 std::optional<TailStep> ScaleLayer::as_tail_step() const {
   if (!is_learned_per_channel()) return std::nullopt;
   return TailStep{.kind = TailStep::Kind::affine, .scale = scale_, .bias = bias_};

@@ -38,9 +38,7 @@ class ScaleLayer : public Layer {
   int64_t inner() const { return inner_; }
 
  protected:
-  BackwardReads reference_backward_reads() const override {
-    return {.bottom_data = scale_ == nullptr || wants_scale_gradient(), .top_data = false};
-  }
+  BackwardReads reference_backward_reads() const override;
   InPlace reference_in_place() const override { return InPlace::overwrite; }
 
  private:

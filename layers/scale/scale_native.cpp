@@ -1,6 +1,6 @@
 #include "layers/scale/scale_native.hpp"
 
-#include "backend/pointwise.hpp"
+#include "kit/pointwise.hpp"
 #include "layers/scale/scale.hpp"
 
 namespace crema {

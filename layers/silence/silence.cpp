@@ -1,28 +1,39 @@
-#include "layers/silence/silence.hpp"
-
-#include <algorithm>
-
-#include "backend/pointwise.hpp"
-#include "crema/registry.hpp"
+// Silence: reads blobs that nothing else reads, so that they are no outputs. See README.md.
+#include "core/move.hpp"
+#include "kit/two_sided.hpp"
 
 namespace crema {
+namespace {
 
-std::vector<Option> SilenceLayer::reference_options(Blobs bottom, Blobs top) const {
-  return same_format_options(bottom, top, dtype(), true);
-}
+class SilenceLayer : public TwoSidedLayer {
+ public:
+  using TwoSidedLayer::TwoSidedLayer;
 
-void SilenceLayer::backward_cpu(Blobs, const std::vector<bool>& propagate, Blobs bottom) {
-  for (size_t i = 0; i < bottom.size(); ++i) {
-    if (!propagate[i]) continue;
-    dispatch_float(dtype(), [&](auto zero) {
-      Tensor& diff = bottom[i]->diff;
-      std::fill_n(diff.host_overwrite<decltype(zero)>(), diff.storage(), zero);
-    });
+  Arity arity() const override {
+    return {.min_bottoms = 1, .max_bottoms = -1, .min_tops = 0, .max_tops = 0};
   }
-}
+  void reshape(Blobs, Blobs) override {}
+  void run_forward(const Side&, Blobs, Blobs) override {}
+  /// dx = 0.
+  void run_backward(const Side& side, Blobs, const std::vector<bool>& propagate,
+                    Blobs bottom) override {
+    for (size_t i = 0; i < bottom.size(); ++i) {
+      if (propagate[i]) fill_zero(side, bottom[i]->diff);
+    }
+  }
+
+  std::vector<Option> reference_options(Blobs bottom, Blobs top) const override {
+    return moving_options(*this, bottom, top, true);
+  }
+
+ protected:
+  BackwardReads reference_backward_reads() const override { return {false, false}; }
+};
+
+}  // namespace
 
 void register_silence(Registry& registry);
 
-void register_silence(Registry& registry) { registry.add<SilenceLayer>("Silence"); }
+void register_silence(Registry& registry) { add_two_sided<SilenceLayer>(registry, "Silence"); }
 
 }  // namespace crema

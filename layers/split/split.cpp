@@ -1,50 +1,52 @@
-#include "layers/split/split.hpp"
-
-#include "backend/pointwise.hpp"
-#include "crema/registry.hpp"
+// Split: hands one blob to several layers. See README.md.
+#include "core/move.hpp"
+#include "kit/two_sided.hpp"
 
 namespace crema {
+namespace {
 
-void SplitLayer::reshape(Blobs bottom, Blobs top) {
-  for (Blob* blob : top) blob->reshape(bottom[0]->shape());
-}
+class SplitLayer : public TwoSidedLayer {
+ public:
+  using TwoSidedLayer::TwoSidedLayer;
 
-Flops SplitLayer::flops(Blobs bottom, Blobs top) const {
-  return {0, static_cast<double>(bottom[0]->count()) * static_cast<double>(top.size() - 1)};
-}
-
-std::vector<Option> SplitLayer::reference_options(Blobs bottom, Blobs top) const {
-  return same_format_options(bottom, top, dtype(), true);
-}
-
-void SplitLayer::forward_cpu(Blobs bottom, Blobs top) {
-  for (Blob* blob : top) {
-    if (!blob->data.same_memory(bottom[0]->data)) blob->data.copy_from(bottom[0]->data);
+  Arity arity() const override { return {.max_tops = -1}; }
+  void reshape(Blobs bottom, Blobs top) override {
+    for (Blob* blob : top) blob->reshape(bottom[0]->shape());
+    terms_.resize(top.size());
   }
-}
-
-void SplitLayer::backward_cpu(Blobs top, const std::vector<bool>& propagate, Blobs bottom) {
-  if (!propagate[0]) return;
-  if (top.size() == 1) {
-    if (!bottom[0]->diff.same_memory(top[0]->diff)) bottom[0]->diff.copy_from(top[0]->diff);
-    return;
+  Flops flops(Blobs bottom, Blobs top) const override {
+    return {0, static_cast<double>(bottom[0]->count()) * static_cast<double>(top.size() - 1)};
   }
-  dispatch_float(dtype(), [&](auto zero) {
-    using T = decltype(zero);
-    T* dx = bottom[0]->diff.host_overwrite<T>();
-    const int64_t n = bottom[0]->diff.storage();
-    for (size_t k = 1; k < top.size(); ++k) {
-      const T* so_far = k == 1 ? top[0]->diff.host<T>() : dx;
-      const T* dy = top[k]->diff.host<T>();
-      parallel_for(n, kPointwiseGrain, [=](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) dx[i] = so_far[i] + dy[i];
-      });
-    }
-  });
-}
+
+  /// Copies to the tops that do not lie in the bottom's memory; in a net all do.
+  void run_forward(const Side& side, Blobs bottom, Blobs top) override {
+    for (Blob* blob : top) copy(side, bottom[0]->data, blob->data);
+  }
+  /// dx = sum of dy.
+  void run_backward(const Side& side, Blobs top, const std::vector<bool>&, Blobs bottom) override {
+    for (size_t k = 0; k < top.size(); ++k) terms_[k] = &top[k]->diff;
+    // Where the first top's diff is the bottom's, it is a sum that goes on.
+    Tensor& dx = bottom[0]->diff;
+    if (dx.same_memory(*terms_[0])) terms_[0] = &dx;
+    add(side, terms_, dx);
+  }
+
+  std::vector<Option> reference_options(Blobs bottom, Blobs top) const override {
+    return moving_options(*this, bottom, top, true);
+  }
+
+ protected:
+  BackwardReads reference_backward_reads() const override { return {false, false}; }
+  InPlace reference_in_place() const override { return InPlace::alias; }
+
+ private:
+  std::vector<const Tensor*> terms_;
+};
+
+}  // namespace
 
 void register_split(Registry& registry);
 
-void register_split(Registry& registry) { registry.add<SplitLayer>("Split"); }
+void register_split(Registry& registry) { add_two_sided<SplitLayer>(registry, "Split"); }
 
 }  // namespace crema

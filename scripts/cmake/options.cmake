@@ -70,7 +70,7 @@ function(crema_flags target)
   set(arithmetic -fno-math-errno -fno-trapping-math)
   target_compile_options(${target} PRIVATE
     "$<$<COMPILE_LANGUAGE:CXX>:${warnings};${arithmetic}>"
-    "$<$<COMPILE_LANGUAGE:CUDA>:${cuda_warnings};--expt-relaxed-constexpr;-Xcompiler=-fopenmp>")
+    "$<$<COMPILE_LANGUAGE:CUDA>:${cuda_warnings};--expt-relaxed-constexpr;-Xcompiler=-fopenmp,-fno-math-errno,-fno-trapping-math>")
   if(CREMA_EMULATE_AVX512)
     # Everything is compiled so, hence how vectors are passed is the same everywhere.
     target_compile_definitions(${target} PRIVATE CREMA_EMULATE_AVX512)

@@ -10,9 +10,32 @@ install(DIRECTORY include/crema DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
   FILES_MATCHING PATTERN "*.hpp")
 if(EXISTS "${PROJECT_SOURCE_DIR}/models")
   install(DIRECTORY models DESTINATION "${CMAKE_INSTALL_DATADIR}/crema"
-    FILES_MATCHING PATTERN "*.prototxt" PATTERN "*.md")
+    FILES_MATCHING PATTERN "*.prototxt" PATTERN "*.md" PATTERN "CMakeLists.txt"
+      PATTERN "*.cpp" PATTERN "*.hpp" PATTERN "*.proto")
 endif()
 install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+
+# --- The authors' kit: see authors.cmake --------------------------------------------------------------
+
+set(crema_kit_dir "${CMAKE_INSTALL_INCLUDEDIR}/crema/authors")
+foreach(header IN LISTS crema_kit_headers)
+  cmake_path(GET header PARENT_PATH folder)
+  install(FILES "src/${header}" DESTINATION "${crema_kit_dir}/${folder}")
+endforeach()
+install(FILES "${crema_plugin_abi}" DESTINATION "${crema_kit_dir}/crema")
+set(crema_proto_dir "${CMAKE_INSTALL_DATADIR}/crema/protos")
+foreach(proto IN LISTS crema_protos)
+  string(REGEX REPLACE "\\.proto$" ".pb.h" header "${proto}")
+  cmake_path(GET proto PARENT_PATH folder)
+  install(FILES "${proto}" DESTINATION "${crema_proto_dir}/${folder}")
+  install(FILES "${CREMA_GENERATED_DIR}/${header}" DESTINATION "${crema_kit_dir}/${folder}")
+endforeach()
+install(FILES
+  "${CMAKE_CURRENT_LIST_DIR}/CremaHost.cmake"
+  "${CMAKE_CURRENT_LIST_DIR}/CremaPlugin.cmake"
+  "${CMAKE_CURRENT_LIST_DIR}/CremaRooms.cmake"
+  "${CMAKE_CURRENT_LIST_DIR}/write_plugin_entry.cmake"
+  DESTINATION "${crema_package_dir}/modules")
 
 # --- find_package(Crema) ---------------------------------------------------------------------------
 
@@ -20,6 +43,7 @@ install(EXPORT CremaTargets NAMESPACE Crema:: DESTINATION "${crema_package_dir}"
 configure_package_config_file("${CMAKE_CURRENT_LIST_DIR}/CremaConfig.cmake.in"
   "${PROJECT_BINARY_DIR}/CremaConfig.cmake"
   INSTALL_DESTINATION "${crema_package_dir}"
+  PATH_VARS CMAKE_INSTALL_INCLUDEDIR crema_proto_dir
   NO_SET_AND_CHECK_MACRO)
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/CremaConfigVersion.cmake"
   COMPATIBILITY SameMinorVersion)

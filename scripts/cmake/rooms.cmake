@@ -2,85 +2,39 @@
 # that drops unused members of a static library cannot lose one. It also holds the published types,
 # from layers/published_types.txt.
 #
-#   layers/relu/relu.cpp               -> register_relu(registry)
-#   layers/relu/relu_onednn.cpp        -> register_relu_onednn(registry), with oneDNN
-#   layers/relu/*.cu, *_cudnn.cpp      -> register_relu_cuda(registry), with CUDA
-#
-# A pointwise room is layers/relu/relu_math.hpp without a relu.cpp (src/backend/pointwise.hpp): both
-# files are written here.
+# CremaRooms.cmake says which file of a room defines what. A pointwise room is layers/relu/relu_math.hpp
+# without a relu.cpp (src/kit/pointwise.hpp): both files are written here. A file that includes
+# kit/passes.hpp holds functors that kernels run too: nvcc compiles it, with CUDA.
 
-file(GLOB crema_room_sources CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}"
-  "${PROJECT_SOURCE_DIR}/layers/*/*.cpp")
-file(GLOB crema_room_kernels CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}"
-  "${PROJECT_SOURCE_DIR}/layers/*/*.cu")
+include(CremaRooms)
 
 set(crema_room_files "")
 set(crema_room_names "")
-foreach(source IN LISTS crema_room_sources crema_room_kernels)
-  string(REGEX MATCH "^layers/([^/]+)/([^/]+)$" matched "${source}")
-  set(room "${CMAKE_MATCH_1}")
-  set(file "${CMAKE_MATCH_2}")
-  if(file MATCHES "_onednn\\.cpp$")
-    if(NOT CREMA_HAS_ONEDNN)
-      continue()
+file(GLOB crema_rooms CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}/layers" LIST_DIRECTORIES true
+  "${PROJECT_SOURCE_DIR}/layers/*")
+foreach(room IN LISTS crema_rooms)
+  set(folder "${PROJECT_SOURCE_DIR}/layers/${room}")
+  file(GLOB sources CONFIGURE_DEPENDS "${folder}/*.cpp" "${folder}/*.cu")
+  file(GLOB math CONFIGURE_DEPENDS "${folder}/${room}_math.hpp")
+  if(math AND NOT EXISTS "${folder}/${room}.cpp")
+    set(file "${CREMA_GENERATED_DIR}/rooms/${room}")
+    crema_pointwise_room(${room} "layers/${room}/${room}_math.hpp" "${file}" ${CREMA_HAS_CUDA} "")
+    list(APPEND sources "${file}.cpp")
+    if(CREMA_HAS_CUDA)
+      list(APPEND sources "${file}.cu")
     endif()
-    if(file STREQUAL "${room}_onednn.cpp")
-      list(APPEND crema_room_names "${room}_onednn")
-    endif()
-  elseif(file MATCHES "(_cudnn\\.cpp|\\.cu)$")
-    if(NOT CREMA_HAS_CUDA)
-      continue()
-    endif()
-    list(APPEND crema_room_names "${room}_cuda")
-  elseif(file STREQUAL "${room}.cpp")
-    list(APPEND crema_room_names "${room}")
   endif()
-  list(APPEND crema_room_files "${PROJECT_SOURCE_DIR}/${source}")
-endforeach()
-
-file(GLOB crema_pointwise_rooms CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}"
-  "${PROJECT_SOURCE_DIR}/layers/*/*_math.hpp")
-foreach(math IN LISTS crema_pointwise_rooms)
-  string(REGEX MATCH "^layers/([^/]+)/([^/]+)_math.hpp$" matched "${math}")
-  set(room "${CMAKE_MATCH_1}")
-  if(NOT CMAKE_MATCH_2 STREQUAL room OR EXISTS "${PROJECT_SOURCE_DIR}/layers/${room}/${room}.cpp")
-    continue()
-  endif()
-  set(defines "// Written by scripts/cmake/rooms.cmake from ${math}.
-#define CREMA_ROOM ${room}_room
-#define CREMA_MATH \"${math}\"
-")
-  set(file "${CREMA_GENERATED_DIR}/rooms/${room}")
-  file(CONFIGURE OUTPUT "${file}.cpp" CONTENT "${defines}#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE \"${file}.cpp\"
-#include \"backend/cpu/pointwise_room-inl.hpp\"
-
-#if HWY_ONCE
-namespace crema {
-void register_${room}(Registry& registry);
-void register_${room}(Registry& registry) { registry.add<${room}_room::Room>(${room}_room::Math::type); }
-}  // namespace crema
-#endif
-" @ONLY)
-  list(APPEND crema_room_files "${file}.cpp")
-  list(APPEND crema_room_names "${room}")
+  crema_room_sources(files names ${room} ${CREMA_HAS_CUDA} ${CREMA_HAS_ONEDNN} ${sources})
+  list(APPEND crema_room_files ${files})
+  list(APPEND crema_room_names ${names})
   if(CREMA_HAS_CUDA)
-    file(CONFIGURE OUTPUT "${file}.cu" CONTENT "${defines}#include \"backend/cuda/pointwise.cuh\"
-#include \"crema/registry.hpp\"
-
-namespace crema {
-namespace ${room}_room {
-#include CREMA_MATH
-}  // namespace ${room}_room
-void register_${room}_cuda(Registry& registry);
-void register_${room}_cuda(Registry& registry) {
-  registry.add_engine<PointwiseCuda<PointwiseLayer<${room}_room::Math>>>(
-      ${room}_room::Math::type, \"cuda\", DeviceType::cuda);
-}
-}  // namespace crema
-" @ONLY)
-    list(APPEND crema_room_files "${file}.cu")
-    list(APPEND crema_room_names "${room}_cuda")
+    list(FILTER files INCLUDE REGEX "/layers/[^/]+/[^/]+\\.cpp$")
+    foreach(file IN LISTS files)
+      file(STRINGS "${file}" passes REGEX "^#include \"kit/passes.hpp\"")
+      if(passes)
+        set_source_files_properties("${file}" PROPERTIES LANGUAGE CUDA)
+      endif()
+    endforeach()
   endif()
 endforeach()
 list(REMOVE_DUPLICATES crema_room_names)

@@ -12,6 +12,7 @@ add_executable(crema_tool ${sources})
 crema_flags(crema_tool)
 target_compile_definitions(crema_tool PRIVATE CREMA_VERSION="${PROJECT_VERSION}")
 target_link_libraries(crema_tool PRIVATE crema_internal glog::glog gflags)
+crema_plugin_host(crema_tool)
 set_target_properties(crema_tool PROPERTIES
   OUTPUT_NAME crema
   RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bin"

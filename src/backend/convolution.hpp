@@ -16,7 +16,7 @@
 
 namespace crema {
 
-/// y[n, o, p] = relu(bias[o] + sum over c and t of
+/// y[n, o, p] = relu(y0[n, o, p] + bias[o] + sum over c and t of
 ///                  w[o, c, t] * x[n, c, p * stride - pad + t * dilation])
 ///
 /// kernel, stride, pad and dilation have one entry for each spatial axis.
@@ -28,6 +28,8 @@ struct ConvolutionProblem {
   bool bias = true;
   Format source_format = Format::contiguous;
   Format target_format = Format::contiguous;
+  /// y contains a summand, y0 above, before forward: the shortcut of a residual block.
+  bool adds = false;
   /// If set, forward applies a ReLU with this slope for negative values to y.
   std::optional<float> relu = std::nullopt;
   /// The weights change between passes.
@@ -61,7 +63,7 @@ class ConvolutionPrimitive {
  public:
   virtual ~ConvolutionPrimitive() = default;
 
-  /// Writes y. `bias` is null if the problem has no bias.
+  /// Writes y, or adds to it if the problem `adds`. `bias` is null if the problem has no bias.
   virtual void forward(const float* x, const float* weights, uint64_t version, const float* bias,
                        float* y);
   /// Writes dx.

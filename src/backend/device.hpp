@@ -5,10 +5,22 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "crema/layout.hpp"
+
 namespace crema {
+
+class Registry;
+
+/// Rows of bytes, whose starts are `from_stride` and `to_stride` bytes apart.
+struct RowCopy {
+  int64_t rows = 0;
+  int64_t bytes = 0;  // of a row
+  int64_t from_stride = 0, to_stride = 0;
+};
 
 /// All calls run in one stream, in order. Errors of the device are thrown as Error.
 class DeviceBackend {
@@ -20,8 +32,15 @@ class DeviceBackend {
   /// Synchronous with respect to the host.
   virtual void copy_to_device(void* device, const void* host, size_t bytes) = 0;
   virtual void copy_to_host(void* host, const void* device, size_t bytes) = 0;
-  /// y += x, `count` elements of f32 or f64.
-  virtual void add(int64_t count, size_t element_bytes, const void* x, void* y) = 0;
+  /// Within the device; the two do not overlap.
+  virtual void copy(void* to, const void* from, size_t bytes) = 0;
+  virtual void copy_rows(const RowCopy& copy, const void* from, void* to) = 0;
+  /// sum = the terms, added up in their order: f32, f64, or bf16, which is added in f32. `sum` may
+  /// be a term.
+  static constexpr size_t kMostTerms = 8;
+  virtual void add(int64_t count, DType dtype, std::span<const void* const> terms, void* sum) = 0;
+  /// Sets every element of a tensor of a floating point type, or adds to each. Padding stays zero.
+  virtual void fill(const Shape& shape, const Layout& layout, double value, bool adds, void* y) = 0;
   virtual void fill_zero(void* device, size_t bytes) = 0;
   /// Waits until all work given so far is done; late errors of kernels surface here.
   virtual void synchronize() = 0;
@@ -38,6 +57,8 @@ struct DeviceInfo {
 
 /// Error when the library was built without CUDA or there is no such device.
 std::unique_ptr<DeviceBackend> make_cuda_backend(int index);
+/// The device's engines for what is no room's: conversions between layouts.
+void register_device_engines(Registry& registry);
 /// Empty when there is none; `why` then says why.
 std::vector<DeviceInfo> cuda_devices(std::string& why);
 

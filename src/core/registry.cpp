@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "backend/device.hpp"
 #include "core/unknown_type.hpp"
 #include "proto/layer.pb.h"
 
@@ -14,7 +15,8 @@ bool is_published_type(const std::string& type);
 
 Registry& Registry::instance() {
   static Registry registry;
-  static const bool registered = (register_all_rooms(registry), true);
+  static const bool registered =
+      (register_all_rooms(registry), register_device_engines(registry), true);
   static_cast<void>(registered);
   return registry;
 }
@@ -36,9 +38,14 @@ void Registry::add_engine(const std::string& type, EngineEntry entry) {
 
 Error unknown_type(const LayerParameter& param) {
   const std::string& type = param.type();
+  std::string advice =
+      is_published_type(type) ? " yet" : did_you_mean(type, Registry::instance().types());
+  if (!type.empty() && advice.empty()) {
+    advice = "; if a plug-in brings it, load that with --plugin=FILE or crema::load_plugin()";
+  }
   Error error(type.empty() ? "the layer has no type; add type: \"...\""
                            : concat("there is no layer type '", type, "'"),
-              is_published_type(type) ? " yet" : did_you_mean(type, Registry::instance().types()));
+              advice);
   return error.in_layer(param.name(), type);
 }
 

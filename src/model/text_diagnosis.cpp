@@ -187,7 +187,7 @@ Error Diagnosis::unknown_field() {
   const std::string type = message_name(in.type());
   if (is(in.name_begin, "[")) {
     return at(in.name_begin, "nothing brings [", in.name, "] to ", type,
-              "; load the plug-in that declares it");
+              "; load the plug-in that declares it, with --plugin=FILE or crema::load_plugin()");
   }
   std::string value;  // may go into the advice
   if (is(token_, ":") && tokens_.Next() && token_.type != Tokenizer::TYPE_SYMBOL) {

@@ -1,8 +1,7 @@
 // Warns of settings of forks that have no effect here.
-#include <google/protobuf/text_format.h>
-
 #include <algorithm>
 
+#include "model/set_field.hpp"
 #include "net/plan.hpp"
 #include "proto/net.pb.h"
 
@@ -32,23 +31,13 @@ constexpr int kIgnoredLayerFields[] = {LayerParameter::kForwardTypeFieldNumber,
                                        LayerParameter::kQuantizationParamFieldNumber,
                                        LayerParameter::kTrtParamFieldNumber};
 
-/// Whether a field that is set has another value than its default.
-bool asks(const Message& message, const FieldDescriptor* field) {
-  if (field->is_repeated()) return true;
-  const std::unique_ptr<Message> other(message.New());
-  std::string given, by_default;
-  google::protobuf::TextFormat::PrintFieldValueToString(message, field, -1, &given);
-  google::protobuf::TextFormat::PrintFieldValueToString(*other, field, -1, &by_default);
-  return given != by_default;
-}
-
 template <class Ignored>
 std::vector<std::string> ignored_fields(const Message& message, const Ignored& ignored) {
   std::vector<const FieldDescriptor*> fields;
   message.GetReflection()->ListFields(message, &fields);
   std::vector<std::string> names;
   for (const auto* field : fields) {
-    if (ignored(field->number()) && asks(message, field)) names.emplace_back(field->name());
+    if (ignored(field->number()) && differs_from_default(message, field)) names.emplace_back(field->name());
   }
   return names;
 }

@@ -174,8 +174,14 @@ class Planner {
     if (node.is_conversion || action.bottoms.empty() || node.follows_values) return;
     const InPlace kind = node.layer->in_place();
     if (kind == InPlace::never) return;
+    const size_t in_place = node.layer->in_place_bottom();
+    const Blob& source = *action.bottoms[in_place];
+    // What a layer adds may be what it computes from, too.
+    for (size_t i = 0; i < in_place; ++i) {
+      if (find(action.bottoms[i]->data) == find(source.data)) return;
+    }
     for (size_t t = 0; t < action.tops.size(); ++t) {
-      const int bottom = find(action.bottoms[0]->data), top = find(action.tops[t]->data);
+      const int bottom = find(source.data), top = find(action.tops[t]->data);
       if (bottom == top || at(top).bytes != at(bottom).bytes) continue;
       if (kind == InPlace::alias) {
         merge(bottom, top);
@@ -198,8 +204,9 @@ class Planner {
   void pass_diff(const Action& action, int time) {
     const Node& node = plan_.node(action.node);
     if (node.is_conversion || action.bottoms.empty() || action.tops.size() != 1) return;
-    if (node.layer->in_place() == InPlace::never || !node.propagate[0]) return;
-    const int top = find(action.tops[0]->diff), bottom = find(action.bottoms[0]->diff);
+    const size_t source = node.layer->in_place_bottom();
+    if (node.layer->in_place() == InPlace::never || !node.propagate[source]) return;
+    const int top = find(action.tops[0]->diff), bottom = find(action.bottoms[source]->diff);
     if (top < 0 || bottom < 0 || top == bottom) return;
     const Living& from = at(top);
     const Living& into = at(bottom);

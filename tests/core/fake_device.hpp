@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "backend/conversion_math.hpp"
 #include "backend/device.hpp"
 
 namespace crema {
@@ -30,14 +31,31 @@ class FakeDevice : public DeviceBackend {
     bytes_down += bytes;
   }
   void fill_zero(void* device, size_t bytes) override { std::memset(device, 0, bytes); }
-  void add(int64_t count, size_t element, const void* x, void* y) override {
-    for (int64_t i = 0; i < count; ++i) {
-      if (element == sizeof(float)) {
-        static_cast<float*>(y)[i] += static_cast<const float*>(x)[i];
-      } else {
-        static_cast<double*>(y)[i] += static_cast<const double*>(x)[i];
-      }
+  void copy(void* to, const void* from, size_t bytes) override {
+    std::memcpy(to, from, bytes);
+    ++launched;
+  }
+  void copy_rows(const RowCopy& copy, const void* from, void* to) override {
+    for (int64_t row = 0; row < copy.rows; ++row) {
+      std::memcpy(static_cast<char*>(to) + row * copy.to_stride,
+                  static_cast<const char*>(from) + row * copy.from_stride,
+                  static_cast<size_t>(copy.bytes));
     }
+    ++launched;
+  }
+  void add(int64_t count, DType dtype, std::span<const void* const> terms, void* sum) override {
+    if (dtype == DType::f32) add_as<float, float>(count, terms, sum);
+    if (dtype == DType::f64) add_as<double, double>(count, terms, sum);
+    if (dtype == DType::bf16) add_as<bfloat16, float>(count, terms, sum);
+    ++launched;
+  }
+  void fill(const Shape& shape, const Layout& layout, double value, bool adds, void* y) override {
+    dispatch_any_float(layout.dtype, [&](auto zero) {
+      using T = decltype(zero);
+      const FillElement<T> body{ElementOrder(shape, layout.format), static_cast<Wide<T>>(value),
+                                adds, static_cast<T*>(y)};
+      for (int64_t i = 0; i < storage_count(shape, layout.format); ++i) body(i);
+    });
   }
   void synchronize() override {}
   size_t free_bytes() const override { return 0; }
@@ -47,8 +65,18 @@ class FakeDevice : public DeviceBackend {
 
   int uploads = 0, downloads = 0;
   size_t bytes_up = 0, bytes_down = 0;
+  int launched = 0;  // copies and sums within the device
 
  private:
+  template <class T, class Sum>
+  static void add_as(int64_t count, std::span<const void* const> terms, void* to) {
+    for (int64_t i = 0; i < count; ++i) {
+      Sum sum = 0;
+      for (const void* term : terms) sum += static_cast<Sum>(static_cast<const T*>(term)[i]);
+      static_cast<T*>(to)[i] = static_cast<T>(sum);
+    }
+  }
+
   std::map<void*, std::unique_ptr<std::vector<char>>> memories_;
 };
 

@@ -63,7 +63,9 @@ TEST(Registry, FarTypesGetNoSuggestion) {
     make(param_of("c1", "Zyzzyva"), context);
     FAIL();
   } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "layer 'c1' (Zyzzyva): there is no layer type 'Zyzzyva'");
+    EXPECT_STREQ(error.what(),
+                 "layer 'c1' (Zyzzyva): there is no layer type 'Zyzzyva'; if a plug-in brings it, "
+                 "load that with --plugin=FILE or crema::load_plugin()");
   }
 }
 

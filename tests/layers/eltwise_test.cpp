@@ -129,6 +129,36 @@ TEST(Eltwise, ReadsOnlyWhatTheOperationNeeds) {
   EXPECT_TRUE(LayerRun(three("operation: PROD")).layer().backward_reads().bottom_data);
 }
 
+// Only the values that the wanted gradients come from are kept.
+TEST(Eltwise, ProductReadsOneFactorForTheGradientOfOne) {
+  for (const bool stable : {true, false}) {
+    const LayerCase c = given_pair(
+        concat("operation: PROD stable_prod_grad: ", stable ? "true" : "false"));
+    for (const size_t wanted : {size_t{0}, size_t{1}}) {
+      LayerRun run(c);
+      std::vector<bool> propagate(2, false);
+      propagate[wanted] = true;
+      std::vector<Blob*> bottoms = {&run.bottom_blob(0), &run.bottom_blob(1)};
+      std::vector<Blob*> tops = {&run.top_blob(0)};
+      run.layer().options({.bottom_diffs = propagate}, bottoms, tops);
+      const BackwardReads reads = run.layer().backward_reads();
+      EXPECT_EQ(reads.bottom_data[wanted], !stable);
+      EXPECT_EQ(reads.bottom_data[1 - wanted], stable);
+      EXPECT_EQ(reads.top_data[0], !stable);
+      // What is not read is poisoned by the run.
+      run.forward();
+      run.set_top_diff(0, {1, 1, 1, 1});
+      run.backward(propagate);
+      LayerRun both(c);
+      both.forward();
+      both.set_top_diff(0, {1, 1, 1, 1});
+      both.backward();
+      EXPECT_EQ(run.bottom_diff(static_cast<int>(wanted)),
+                both.bottom_diff(static_cast<int>(wanted)));
+    }
+  }
+}
+
 TEST(Eltwise, AppliesAReLUBehindIt) {
   LayerCase c = three("coeff: 1 coeff: -0.5 coeff: 2", {2, 19, 30, 7});
   for (const char* relu : {R"(layer { type: "ReLU" })",

@@ -113,6 +113,33 @@ TEST(Scale, EnginesOnLargeTensors) {
   check_engines(learned("bias_term: true", {4000, 20}), sums);
 }
 
+TEST(Scale, WithTwoBottomsReadsOneForTheGradientOfTheOther) {
+  const LayerCase c{.layer = R"(layer { type: "Scale" })",
+                    .bottoms = {uniform({2, 3, 4}), uniform({3})}};
+  for (const char* engine : {"reference", "native"}) {
+    for (const size_t wanted : {size_t{0}, size_t{1}}) {
+      LayerRun run(c, {.engine = engine}), both(c, {.engine = engine});
+      std::vector<bool> propagate(2, false);
+      propagate[wanted] = true;
+      std::vector<Blob*> bottoms = {&run.bottom_blob(0), &run.bottom_blob(1)};
+      std::vector<Blob*> tops = {&run.top_blob(0)};
+      run.layer().options({.bottom_diffs = propagate}, bottoms, tops);
+      const BackwardReads reads = run.layer().backward_reads();
+      EXPECT_FALSE(reads.bottom_data[wanted]);
+      EXPECT_TRUE(reads.bottom_data[1 - wanted]);
+      // What is not read is poisoned by the run.
+      for (LayerRun* each : {&run, &both}) {
+        each->forward();
+        each->set_top_diff(0, std::vector<double>(24, 0.5));
+        each->backward(each == &run ? propagate : std::vector<bool>{true, true});
+      }
+      EXPECT_EQ(run.bottom_diff(static_cast<int>(wanted)),
+                both.bottom_diff(static_cast<int>(wanted)))
+          << engine;
+    }
+  }
+}
+
 TEST(Scale, ReadsItsBottomForTheGradientOfTheScaleOnly) {
   for (const char* engine : {"reference", "native"}) {
     LayerRun run(learned("bias_term: true"), {.engine = engine});

@@ -38,6 +38,7 @@ std::string ConvolutionProblem::family() const {
                             join(stride), ",p", join(pad), ",d", join(dilation), ",g", groups, ",",
                             to_string(source_format), ">", to_string(target_format));
   if (!bias) text += ",nobias";
+  if (adds) text += ",adds";
   if (relu) text += concat(",relu", *relu);
   if (!training) text += ",inference";
   return text + " of ";

@@ -135,6 +135,7 @@ class Forward : public ConvolutionPrimitive {
         panels_(direct_panels(kernels, vectors_)),
         summands_(offsets_of(plan_.runs), plan_.run_length,
                   kChunkBytes / (widest(panels_) * kernels.width * 4)),
+        adds_(problem.adds),
         relu_(problem.relu),
         weights_(!problem.training, taps_count() * vectors_ * kernels.width),
         bias_(Shape{vectors_ * kernels.width}) {}
@@ -201,6 +202,7 @@ class Forward : public ConvolutionPrimitive {
             .out_vector = last ? y_vector : width,
             .last_lanes = static_cast<int>(last && last_panel && !blocked ? tail : width),
             .add = false,
+            .adds = last && adds_,
             .relu = last && relu_.has_value(),
             .slope = relu_.value_or(0)};
         const float* const first_init = bias != nullptr ? bias + panel.offset : nullptr;
@@ -221,6 +223,7 @@ class Forward : public ConvolutionPrimitive {
   int64_t vectors_;
   std::vector<DirectPanel> panels_;
   Summands summands_;
+  bool adds_;
   std::optional<float> relu_;
   PackedWeights weights_;
   Tensor bias_;  // padded to whole vectors

@@ -75,23 +75,29 @@ struct DirectCode {
   static __attribute__((always_inline)) inline void write(const DirectTile& t, int m,
                                                           const V (&sums)[N]) {
     V results[N];
+    float* out = t.out[m];
+    float last[W] = {};
+    const bool whole = t.last_lanes == W;
+    if (t.adds && !whole) {
+      const float* const from = out + (N - 1) * t.out_vector;
+      for (int lane = 0; lane < t.last_lanes; ++lane) last[lane] = from[lane];
+    }
     const bool leaks = t.slope != 0.0F;  // slope 0 is no factor: -inf becomes 0, NaN stays
 #pragma GCC unroll 4
     for (int n = 0; n < N; ++n) {
       results[n] = sums[n];
       if (t.init != nullptr) results[n] += load(t.init + m * t.init_row + n * W);
+      if (t.adds) results[n] += load(n + 1 < N || whole ? out + n * t.out_vector : last);
       if (t.relu) {
         const V low = leaks ? results[n] * t.slope : results[n] < 0.0F ? V{} : results[n];
         results[n] = results[n] > 0.0F ? results[n] : low;
       }
     }
-    float* out = t.out[m];
 #pragma GCC unroll 4
     for (int n = 0; n + 1 < N; ++n, out += t.out_vector) store(out, results[n]);
-    if (t.last_lanes == W) {
+    if (whole) {
       store(out, results[N - 1]);
     } else {
-      float last[W];
       store(last, results[N - 1]);
       for (int lane = 0; lane < t.last_lanes; ++lane) out[lane] = last[lane];
     }

@@ -1,7 +1,7 @@
 // The inner loop of our direct convolution: a tile of a matrix product whose left matrix is never
 // formed, but read where it lies in the image.
 //
-//   out[m][n] = finish(init[m][n] + sum over k of a[m][place(k)] * b[k][n])
+//   out[m][n] = finish(init[m][n] + sum over k of a[m][place(k)] * b[k][n])   (+ out[m][n])
 //
 // m: a few rows, each with a base pointer of its own. k: runs of `length` elements that lie `step`
 // apart; run r starts at offsets[r]. n: up to kMaxVectors vectors. What rows, k and n are differs
@@ -30,6 +30,8 @@ struct DirectTile {
   int last_lanes = 0;      // of a row's last vector so many floats are written
   /// Adds to what is there instead of writing; rows may overlap. All lanes are touched.
   bool add = false;
+  /// What is there counts as another summand, before the ReLU; only the lanes that are written.
+  bool adds = false;
   bool relu = false;
   float slope = 0;
 };

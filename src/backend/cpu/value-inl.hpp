@@ -1,5 +1,5 @@
 // Value<D>: a vector with the operators of a number, so that a functor written for numbers
-// (backend/pointwise.hpp) also runs on vectors. Compiled once for each set of vector instructions,
+// (kit/pointwise.hpp) also runs on vectors. Compiled once for each set of vector instructions,
 // see backend/cpu/highway.hpp. What functors may call is what backend/functor.hpp has for numbers.
 #include <type_traits>
 

@@ -62,6 +62,7 @@ struct Winograd::Sweep {
   const float* x;
   const float* u;
   const float* bias;
+  bool adds;
   bool relu;
   float slope;
   float* y;
@@ -132,13 +133,13 @@ void Winograd::convolve(const Sweep& s) {
       }
     });
     parallel_for(count, 1, [&](int64_t begin, int64_t end) {
-      kernels_->output(out, m, s.bias, s.relu, s.slope, begin, end, s.y);
+      kernels_->output(out, m, s.bias, s.adds, s.relu, s.slope, begin, end, s.y);
     });
   }
 }
 
 void Winograd::forward(const float* x, const float* w, uint64_t version, const float* bias,
-                       bool relu, float slope, float* y) {
+                       bool adds, bool relu, float slope, float* y) {
   const WinogradProblem& p = problem_;
   if (bias) {
     bias_.resize(static_cast<size_t>(round_up(p.k, kernels_->block)));
@@ -146,14 +147,14 @@ void Winograd::forward(const float* x, const float* w, uint64_t version, const f
   }
   const float* u = transformed(forward_, w, false, version);
   convolve({p.c, p.k, p.h, p.w, p.out_h(), p.out_w(), p.pad_h, p.pad_w, x, u,
-            bias ? bias_.data() : nullptr, relu, slope, y});
+            bias ? bias_.data() : nullptr, adds, relu, slope, y});
 }
 
 void Winograd::backward_data(const float* dy, const float* w, uint64_t version, float* dx) {
   const WinogradProblem& p = problem_;
   const float* u = transformed(turned_, w, true, version);
   convolve({p.k, p.c, p.out_h(), p.out_w(), p.h, p.w, 2 - p.pad_h, 2 - p.pad_w, dy, u, nullptr,
-            false, 0, dx});
+            false, false, 0, dx});
 }
 
 void Winograd::backward_weights(const float* x, const float* dy, bool add_weights, float* dw,

@@ -41,10 +41,10 @@ class Winograd {
   /// convolutions share.
   Winograd(const WinogradProblem& problem, bool keep_weights);
 
-  /// y (N, K, OH, OW) = x (N, C, H, W) conv w + bias; bias may be null. With `relu`, negative
-  /// results are multiplied by `slope`.
-  void forward(const float* x, const float* w, uint64_t version, const float* bias, bool relu,
-               float slope, float* y);
+  /// y (N, K, OH, OW) = x (N, C, H, W) conv w + bias; bias may be null. With `adds`, what y
+  /// holds is added. With `relu`, negative results are then multiplied by `slope`.
+  void forward(const float* x, const float* w, uint64_t version, const float* bias, bool adds,
+               bool relu, float slope, float* y);
   /// dx = gradient of x, overwritten.
   void backward_data(const float* dy, const float* w, uint64_t version, float* dx);
   /// dw = gradient of w, or added to it; db likewise (null: not wanted).

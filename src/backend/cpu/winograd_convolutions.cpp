@@ -13,11 +13,14 @@ WinogradProblem winograd_problem(const ConvolutionProblem& problem) {
 class Primitive : public ConvolutionPrimitive {
  public:
   Primitive(const ConvolutionProblem& problem, ConvolutionPass pass)
-      : winograd_(winograd_problem(problem), !problem.training), pass_(pass), relu_(problem.relu) {}
+      : winograd_(winograd_problem(problem), !problem.training),
+        pass_(pass),
+        adds_(problem.adds),
+        relu_(problem.relu) {}
 
   void forward(const float* x, const float* weights, uint64_t version, const float* bias,
                float* y) override {
-    winograd_.forward(x, weights, version, bias, relu_.has_value(), relu_.value_or(0), y);
+    winograd_.forward(x, weights, version, bias, adds_, relu_.has_value(), relu_.value_or(0), y);
   }
   void backward_data(const float* dy, const float* weights, uint64_t version, float* dx) override {
     winograd_.backward_data(dy, weights, version, dx);
@@ -34,6 +37,7 @@ class Primitive : public ConvolutionPrimitive {
  private:
   Winograd winograd_;
   ConvolutionPass pass_;
+  bool adds_;
   std::optional<float> relu_;
 };
 

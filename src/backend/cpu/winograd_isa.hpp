@@ -128,8 +128,8 @@ struct Kernels {
     }
   }
 
-  static void output(const WinogradTiles& t, const float* m, const float* bias, bool relu,
-                     float slope, int64_t begin, int64_t end, float* y) {
+  static void output(const WinogradTiles& t, const float* m, const float* bias, bool adds,
+                     bool relu, float slope, int64_t begin, int64_t end, float* y) {
     const int64_t component = t.blocks * t.capacity * B;
     for (int64_t tile = begin; tile < end; ++tile) {
       const Place at = place(t, tile);
@@ -147,6 +147,7 @@ struct Kernels {
           float* line = plane + ((at.row + i) * t.w + at.column) * B;
           for (int64_t j = 0; j < columns; ++j) {
             V value = out[4 * i + j] + add;
+            if (adds) value += load(line + j * B);
             if (relu) {
               // Slope 0 is no factor: -inf becomes 0, NaN stays.
               const V low = slope != 0.0F ? value * slope : value < 0.0F ? V{} : value;

@@ -24,9 +24,10 @@ struct WinogradKernels {
 
   /// B^T d B of tiles [begin, end) of the batch, all channel blocks.
   void (*input)(const WinogradTiles& tiles, const float* x, int64_t begin, int64_t end, float* v);
-  /// A^T m A into y, plus bias (padded to blocks; may be null), then the ReLU when `relu`.
-  void (*output)(const WinogradTiles& tiles, const float* m, const float* bias, bool relu,
-                 float slope, int64_t begin, int64_t end, float* y);
+  /// A^T m A into y, plus bias (padded to blocks; may be null), plus what is there when `adds`,
+  /// then the ReLU when `relu`.
+  void (*output)(const WinogradTiles& tiles, const float* m, const float* bias, bool adds,
+                 bool relu, float slope, int64_t begin, int64_t end, float* y);
   /// A dy A^T of tiles [begin, end).
   void (*output_gradient)(const WinogradTiles& tiles, const float* dy, int64_t begin, int64_t end,
                           float* dm);

@@ -1,6 +1,5 @@
 #include "backend/cuda/cuda_backend.hpp"
 
-#include "backend/cuda/elementwise.hpp"
 #include "crema/error.hpp"
 
 namespace crema {
@@ -119,19 +118,6 @@ void CudaBackend::fill_zero(void* device, size_t bytes) {
   if (bytes == 0) return;
   activate();
   cuda_check(cudaMemsetAsync(device, 0, bytes, stream_), "cudaMemset");
-}
-
-void CudaBackend::add(int64_t count, size_t element_bytes, const void* x, void* y) {
-  activate();
-  const auto add_as = [&](auto zero) {
-    using T = decltype(zero);
-    T* const sum = static_cast<T*>(y);
-    cuda_add<T>(*this, count, static_cast<const T*>(x), sum, sum);
-  };
-  if (element_bytes == sizeof(float)) return add_as(float{});
-  require(element_bytes == sizeof(double), "cannot add elements of ", element_bytes,
-          " bytes on the device; use f32 or f64");
-  add_as(double{});
 }
 
 void CudaBackend::synchronize() {

@@ -34,7 +34,10 @@ class CudaBackend : public DeviceBackend {
   void release(void* pointer) noexcept override;
   void copy_to_device(void* device, const void* host, size_t bytes) override;
   void copy_to_host(void* host, const void* device, size_t bytes) override;
-  void add(int64_t count, size_t element_bytes, const void* x, void* y) override;
+  void copy(void* to, const void* from, size_t bytes) override;
+  void copy_rows(const RowCopy& copy, const void* from, void* to) override;
+  void add(int64_t count, DType dtype, std::span<const void* const> terms, void* sum) override;
+  void fill(const Shape& shape, const Layout& layout, double value, bool adds, void* y) override;
   void fill_zero(void* device, size_t bytes) override;
   void synchronize() override;
   size_t free_bytes() const override;
@@ -47,8 +50,6 @@ class CudaBackend : public DeviceBackend {
   cublasHandle_t blas();
   cudnnHandle_t dnn();
 
-  /// Copies within the device.
-  void copy(void* to, const void* from, size_t bytes);
   /// Memory for one piece of work, until the next call: what runs in the stream later may overwrite
   /// it.
   void* scratch(size_t bytes);

@@ -6,14 +6,6 @@ namespace crema {
 namespace {
 
 template <class T>
-struct Add {
-  const T* x;
-  const T* y;
-  T* sum;
-  __device__ void operator()(int64_t i) const { sum[i] = x[i] + y[i]; }
-};
-
-template <class T>
 struct AddBias {
   CudaChannels layout;
   const T* bias;  // may be null
@@ -48,11 +40,6 @@ struct Accumulate {
 }  // namespace
 
 template <class T>
-void cuda_add(CudaBackend& backend, int64_t count, const T* x, const T* y, T* sum) {
-  cuda_for_each(backend, count, Add<T>{x, y, sum});
-}
-
-template <class T>
 void cuda_add_bias(CudaBackend& backend, int64_t outer, int64_t channels, int64_t inner,
                    const T* bias, std::optional<float> slope, T* y) {
   if (!bias && !slope) return;
@@ -74,8 +61,6 @@ void cuda_undo_relu(CudaBackend& backend, int64_t count, float slope, const T* d
   cuda_for_each(backend, count, UndoReLU<T>{{slope}, dy, y, dx});
 }
 
-template void cuda_add(CudaBackend&, int64_t, const float*, const float*, float*);
-template void cuda_add(CudaBackend&, int64_t, const double*, const double*, double*);
 template void cuda_add_bias(CudaBackend&, int64_t, int64_t, int64_t, const float*,
                             std::optional<float>, float*);
 template void cuda_add_bias(CudaBackend&, int64_t, int64_t, int64_t, const double*,

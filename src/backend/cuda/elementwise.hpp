@@ -9,10 +9,6 @@
 
 namespace crema {
 
-/// sum = x + y; it may be either.
-template <class T>
-void cuda_add(CudaBackend& backend, int64_t count, const T* x, const T* y, T* sum);
-
 /// y = relu(y + bias) for y of (outer, channels, inner) and bias (channels). Either may be absent:
 /// `bias` null, `slope` (of ReLU for negative values) nullopt.
 template <class T>

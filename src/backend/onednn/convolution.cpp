@@ -107,7 +107,7 @@ void walk(const ConvolutionProblem& p, ConvolutionPass pass, dnnl::algorithm alg
           const Visit& visit) {
   const Descs d(p);
   if (pass == ConvolutionPass::forward) {
-    const auto attr = p.relu ? attributes_with_relu(*p.relu) : attributes();
+    const auto attr = attributes_with_tail(p.adds, p.relu);
     return walk(forward_desc(p, d, algorithm, attr), algorithm, visit);
   }
   const auto forward = forward_desc(p, d, algorithm, attributes());

@@ -111,19 +111,23 @@ dnnl::primitive_attr attributes() {
   return attr;
 }
 
-dnnl::primitive_attr attributes_with_relu(float slope) {
-  // Some of its convolutions multiply by slope 0 what is negative: NaN for -inf. Clipping does not.
-  const bool clips = slope == 0.0F;
-  const auto kind = clips ? dnnl::algorithm::eltwise_clip : dnnl::algorithm::eltwise_relu;
-  const float beta = clips ? std::numeric_limits<float>::infinity() : 0.0F;
-  dnnl::post_ops post;
-#if DNNL_VERSION_MAJOR >= 3
-  post.append_eltwise(kind, slope, beta);
-#else
-  post.append_eltwise(1.0F, kind, slope, beta);
-#endif
+dnnl::primitive_attr attributes_with_tail(bool adds, std::optional<float> slope) {
   dnnl::primitive_attr attr = attributes();
-  attr.set_post_ops(post);
+  dnnl::post_ops post;
+  if (adds) post.append_sum(1.0F);
+  if (slope) {
+    // Some of its convolutions multiply by slope 0 what is negative: NaN for -inf. Clipping does
+    // not.
+    const bool clips = *slope == 0.0F;
+    const auto kind = clips ? dnnl::algorithm::eltwise_clip : dnnl::algorithm::eltwise_relu;
+    const float beta = clips ? std::numeric_limits<float>::infinity() : 0.0F;
+#if DNNL_VERSION_MAJOR >= 3
+    post.append_eltwise(kind, *slope, beta);
+#else
+    post.append_eltwise(1.0F, kind, *slope, beta);
+#endif
+  }
+  if (post.len() > 0) attr.set_post_ops(post);
   return attr;
 }
 

@@ -65,8 +65,9 @@ bool same_layout(const dnnl::memory::desc& a, const dnnl::memory::desc& b);
 
 /// Attributes that every primitive is made with: scratch memory comes from us.
 dnnl::primitive_attr attributes();
-/// The same, with y = x < 0 ? slope * x : x applied to the result.
-dnnl::primitive_attr attributes_with_relu(float slope);
+/// The same; what the target holds is added to the result where `adds`, and y = x < 0 ? slope * x :
+/// x applied to it where a slope is given.
+dnnl::primitive_attr attributes_with_tail(bool adds, std::optional<float> slope);
 
 /// The primitive descriptor of P, e.g. dnnl::lrn_forward.
 template <class P, class... Args>

@@ -1,0 +1,75 @@
+# How a room's files become sources and registrations, for the rooms of the tree and for those of plug-ins.
+
+# crema_pointwise_room(ROOM MATH FILE CUDA MESSAGES): writes FILE.cpp and, with CUDA, FILE.cu: layer,
+# registration, loops and kernels of a pointwise room (kit/pointwise.hpp). MATH is the path of its
+# NAME_math.hpp, MESSAGES a header that this one needs, or "".
+
+function(crema_pointwise_room room math file cuda messages)
+  set(defines "// Written by scripts/cmake/CremaRooms.cmake from ${math}.
+#define CREMA_ROOM ${room}_room
+#define CREMA_MATH \"${math}\"
+")
+  if(messages)
+    string(APPEND defines "#include \"${messages}\"\n")
+  endif()
+  file(CONFIGURE OUTPUT "${file}.cpp" CONTENT "${defines}#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE \"${file}.cpp\"
+#include \"kit/pointwise_room-inl.hpp\"
+
+#if HWY_ONCE
+namespace crema {
+void register_${room}(Registry& registry);
+void register_${room}(Registry& registry) { registry.add<${room}_room::Room>(${room}_room::Math::type); }
+}  // namespace crema
+#endif
+" @ONLY)
+  if(cuda)
+    file(CONFIGURE OUTPUT "${file}.cu" CONTENT "${defines}#include \"kit/pointwise.cuh\"
+#include \"crema/registry.hpp\"
+
+namespace crema {
+namespace ${room}_room {
+#include CREMA_MATH
+}  // namespace ${room}_room
+void register_${room}_cuda(Registry& registry);
+void register_${room}_cuda(Registry& registry) {
+  registry.add_engine<PointwiseCuda<PointwiseLayer<${room}_room::Math>>>(
+      ${room}_room::Math::type, \"cuda\", DeviceType::cuda);
+}
+}  // namespace crema
+" @ONLY)
+  endif()
+endfunction()
+
+# crema_room_sources(FILES NAMES ROOM CUDA ONEDNN SOURCE...): sets FILES to the sources of a room that are
+# compiled, and NAMES to the registrations that they define:
+#
+#   relu.cpp               -> register_relu(registry)
+#   relu_onednn.cpp        -> register_relu_onednn(registry), with oneDNN
+#   *.cu, *_cudnn.cpp      -> register_relu_cuda(registry), with CUDA
+function(crema_room_sources files names room cuda onednn)
+  set(compiled "")
+  set(registered "")
+  foreach(source IN LISTS ARGN)
+    cmake_path(GET source FILENAME file)
+    if(file MATCHES "_onednn\\.cpp$")
+      if(NOT onednn)
+        continue()
+      endif()
+      if(file STREQUAL "${room}_onednn.cpp")
+        list(APPEND registered "${room}_onednn")
+      endif()
+    elseif(file MATCHES "(_cudnn\\.cpp|\\.cu)$")
+      if(NOT cuda)
+        continue()
+      endif()
+      list(APPEND registered "${room}_cuda")
+    elseif(file STREQUAL "${room}.cpp")
+      list(APPEND registered "${room}")
+    endif()
+    list(APPEND compiled "${source}")
+  endforeach()
+  list(REMOVE_DUPLICATES registered)
+  set(${files} "${compiled}" PARENT_SCOPE)
+  set(${names} "${registered}" PARENT_SCOPE)
+endfunction()

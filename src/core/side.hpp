@@ -1,0 +1,40 @@
+// Side: where a layer runs, the host or a device, for code that is the same for both.
+#pragma once
+
+#include "crema/tensor.hpp"
+
+namespace crema {
+
+class Side {
+ public:
+  /// The host: the threads of the calling thread's ThreadScope.
+  Side() = default;
+  explicit Side(DeviceBackend& device) : device_(&device) {}
+
+  /// Null: the host.
+  DeviceBackend* device() const { return device_; }
+
+  /// Pointers into the side's memory; what is newer on the other one is fetched.
+  template <class T>
+  const T* read(const Tensor& tensor) const {
+    return device_ != nullptr ? tensor.device<T>(*device_) : tensor.host<T>();
+  }
+  /// For reading and writing.
+  template <class T>
+  T* change(Tensor& tensor) const {
+    return device_ != nullptr ? tensor.device_mut<T>(*device_) : tensor.host_mut<T>();
+  }
+  /// For callers that write every element: nothing is fetched.
+  template <class T>
+  T* overwrite(Tensor& tensor) const {
+    return device_ != nullptr ? tensor.device_overwrite<T>(*device_) : tensor.host_overwrite<T>();
+  }
+  /// The same for a tensor of any type.
+  const std::byte* read_bytes(const Tensor& tensor) const;
+  std::byte* overwrite_bytes(Tensor& tensor) const;
+
+ private:
+  DeviceBackend* device_ = nullptr;
+};
+
+}  // namespace crema

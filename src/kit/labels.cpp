@@ -1,0 +1,114 @@
+#include "kit/labels.hpp"
+
+#include <algorithm>
+
+#include "core/dispatch.hpp"
+#include "proto/layer.pb.h"
+
+namespace crema {
+namespace {
+
+[[noreturn]] void refuse(double label, int64_t index, int64_t inner, int64_t classes) {
+  const std::string place =
+      inner == 1 ? concat("position ", index, " of the batch")
+                 : concat("position ", index % inner, " of item ", index / inner, " of the batch");
+  throw Error("label ", label, " at ", place, " is outside [0, ", classes,
+              "): raise num_output of the layer before or fix the labels")
+      .of_sample(index / inner);
+}
+
+}  // namespace
+
+void Labels::read(const Tensor& labels, int64_t inner, int64_t classes, std::optional<int> ignore) {
+  classes_.reshape(labels.shape());
+  int32_t* out = classes_.host_overwrite<int32_t>();
+  valid_ = 0;
+  dispatch_float(labels.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    const T* in = labels.host<T>();
+    const int64_t count = labels.count();
+    for (int64_t i = 0; i < count; ++i) {
+      if (ignore && in[i] == T(*ignore)) {
+        out[i] = -1;
+        continue;
+      }
+      // Also false for NaN.
+      if (!(in[i] >= T{0} && in[i] < T(classes))) refuse(in[i], i, inner, classes);
+      out[i] = static_cast<int32_t>(in[i]);
+      if (T(out[i]) != in[i]) refuse(in[i], i, inner, classes);
+      ++valid_;
+    }
+  });
+}
+
+LossNormalization::LossNormalization(const LayerParameter& param) {
+  const LossParameter& settings = param.loss_param();
+  if (!settings.has_normalization() && settings.has_normalize()) {
+    mode_ = settings.normalize() ? Mode::valid : Mode::batch_size;
+    return;
+  }
+  switch (settings.normalization()) {
+    case LossParameter::FULL:
+      mode_ = Mode::full;
+      break;
+    case LossParameter::VALID:
+      mode_ = Mode::valid;
+      break;
+    case LossParameter::BATCH_SIZE:
+      mode_ = Mode::batch_size;
+      break;
+    case LossParameter::NONE:
+      mode_ = Mode::none;
+      break;
+    case LossParameter::PRE_FIXED:
+      mode_ = Mode::fixed;
+      fixed_ = settings.pre_fixed_normalizer();
+      break;
+  }
+}
+
+double LossNormalization::divisor(int64_t outer, int64_t inner, int64_t valid) const {
+  double divisor = 1;
+  switch (mode_) {
+    case Mode::full:
+      divisor = static_cast<double>(outer) * static_cast<double>(inner);
+      break;
+    case Mode::valid:
+      divisor = static_cast<double>(valid);
+      break;
+    case Mode::batch_size:
+      divisor = static_cast<double>(outer);
+      break;
+    case Mode::none:
+      break;
+    case Mode::fixed:
+      divisor = fixed_;
+      break;
+  }
+  return std::max(divisor, 1.0);
+}
+
+void LabelledLayer::reshape_scores(Blobs bottom) {
+  const Shape &scores = bottom[0]->shape(), &labels = bottom[1]->shape();
+  scores_ = AxisSplit(scores, axis_);
+  require(scores_.size > 0, "axis ", axis_, " of '", bottom[0]->name, "' (", scores.str(),
+          ") is empty; it has to hold one score for each class");
+  require(scores_.positions() == labels.count(), "'", bottom[0]->name, "' (", scores.str(),
+          ") has ", scores_.positions(), " positions beside its class axis ",
+          scores.canonical_axis(axis_), ", but '", bottom[1]->name, "' (", labels.str(), ") has ",
+          labels.count(), " labels; give one label for each position");
+}
+
+const int32_t* LabelledLayer::read_labels(const Side& side, Blobs bottom) {
+  labels_.read(bottom[1]->data, scores_.inner, scores_.size, ignored_);
+  return labels(side);
+}
+
+LabelLoss::LabelLoss(const LayerInit& init, int axis)
+    : LabelledLayer(init, axis,
+                    init.param.loss_param().has_ignore_label()
+                        ? std::optional<int>(init.param.loss_param().ignore_label())
+                        : std::nullopt),
+      normalization_(init.param) {}
+
+}  // namespace crema

@@ -1,0 +1,98 @@
+// Passes over elements, written once as functors and run on either side: the host's threads, or,
+// where nvcc compiles the file, kernels. rooms.cmake has nvcc compile the files under layers/ that
+// include this one.
+//
+// A functor is called with indices, and has CREMA_FUNCTOR (backend/functor.hpp) on its operator().
+// Its pointers are the side's. `grain` is the number of indices that are worth a thread.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+#include "backend/functor.hpp"
+#include "backend/parallel.hpp"
+#include "core/axis_split.hpp"
+#include "core/side.hpp"
+
+#ifdef __CUDACC__
+#include "backend/cuda/kernels.cuh"
+#endif
+
+namespace crema {
+
+/// Cheap elements that are worth a thread.
+inline constexpr int64_t kCheapGrain = 16384;
+
+/// body(i) for i in [0, count).
+template <class Body>
+void for_each(const Side& side, int64_t count, int64_t grain, const Body& body) {
+#ifdef __CUDACC__
+  if (side.device() != nullptr) return cuda_for_each(cuda(*side.device()), count, body);
+#endif
+  static_cast<void>(side);
+  parallel_for(count, grain, [=](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) body(i);
+  });
+}
+
+#ifdef __CUDACC__
+namespace passes_detail {
+
+template <class Body>
+struct ByElement {
+  AxisSplit split;
+  Body body;
+  __device__ void operator()(int64_t at) const {
+    const int64_t row = at / split.inner;
+    body(at, row % split.size, row / split.size * split.inner + at % split.inner);
+  }
+};
+
+}  // namespace passes_detail
+#endif
+
+/// body(at, index on the axis, position) for the element at each place of the split.
+template <class Body>
+void for_each(const Side& side, const AxisSplit& split, int64_t grain, const Body& body) {
+#ifdef __CUDACC__
+  if (side.device() != nullptr) {
+    return cuda_for_each(cuda(*side.device()), split.count(),
+                         passes_detail::ByElement<Body>{split, body});
+  }
+#endif
+  static_cast<void>(side);
+  if (split.count() == 0) return;
+  parallel_for(split.outer * split.size, grain / split.inner + 1, [=](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      const int64_t first = row / split.size * split.inner, c = row % split.size;
+      for (int64_t j = 0; j < split.inner; ++j) body(row * split.inner + j, c, first + j);
+    }
+  });
+}
+
+/// *result = factor * the sum of term(i) over [0, count), added up in double. The order depends on
+/// count and grain alone, not on the number of threads.
+template <class T, class Term>
+void sum(const Side& side, int64_t count, int64_t grain, const Term& term, double factor,
+         T* result) {
+#ifdef __CUDACC__
+  if (side.device() != nullptr) return cuda_sum(cuda(*side.device()), count, term, factor, result);
+#endif
+  static_cast<void>(side);
+  constexpr int64_t kMostChunks = 512;
+  std::array<double, kMostChunks> partial;
+  const int64_t chunk = std::max((count + kMostChunks - 1) / kMostChunks, (grain + 3) / 4);
+  const int64_t chunks = (count + chunk - 1) / chunk;
+  parallel_for(chunks, grain / chunk, [&](int64_t begin, int64_t end) {
+    for (int64_t c = begin; c < end; ++c) {
+      const int64_t last = std::min(count, (c + 1) * chunk);
+      double part = 0;
+      for (int64_t i = c * chunk; i < last; ++i) part += term(i);
+      partial[static_cast<size_t>(c)] = part;
+    }
+  });
+  *result = static_cast<T>(factor * std::accumulate(partial.begin(), partial.begin() + chunks, 0.0));
+}
+
+}  // namespace crema

@@ -1,0 +1,26 @@
+// host PLUGIN [NET]: loads the plug-in, twice, and runs the net on x = 1; prints the types that
+// came and the net's output "y", or the error.
+#include <algorithm>
+#include <exception>
+#include <iostream>
+
+#include "crema/crema.hpp"
+
+int main(int argc, char** argv) {
+  try {
+    const crema::Plugin plugin = crema::load_plugin(argv[1]);
+    if (crema::load_plugin(argv[1]).path != plugin.path) return 2;
+    for (const std::string& type : plugin.types) std::cout << plugin.name << ": " << type << "\n";
+    if (argc < 3) return 0;
+    crema::Context context;
+    crema::Net net(argv[2], context, {.phase = crema::Phase::test});
+    const auto x = net.input("x").host_overwrite<float>();
+    std::fill_n(&x[0], net.input("x").count(), 1.0F);
+    net.forward();
+    std::cout << "y = " << net.output("y").at(0) << "\n";
+  } catch (const std::exception& error) {
+    std::cout << error.what() << "\n";
+    return 1;
+  }
+  return 0;
+}
