@@ -30,6 +30,7 @@
 #include "crema/filler.hpp"
 #include "crema/layout.hpp"
 #include "crema/run_state.hpp"
+#include "crema/scratch_plan.hpp"
 
 namespace crema {
 
@@ -85,8 +86,8 @@ class Parameter {
   Tensor data;  // (shape), f32 or f64, contiguous: a view of the storage
   Tensor diff;  // (shape); see above. Read it through gradient()
 
-  /// Factors on the solver's rates, which may change between updates; of a shared parameter those of
-  /// its first user count. Where lr_mult is 0 when the net is built there is no gradient later
+  /// Factors on the solver's rates, which may change between updates; of a shared parameter those
+  /// of its first user count. Where lr_mult is 0 when the net is built there is no gradient later
   /// either.
   float lr_mult = 1;
   float decay_mult = 1;
@@ -190,8 +191,8 @@ struct Wanted {
   /// Somebody reads the tops' diffs after backward, as the caller may those of outputs. Otherwise
   /// backward may use their memory.
   bool top_diffs_stay = true;
-  /// Operations on the top, which Layer::accepts agreed to. Bottoms that they add stand behind the layer's
-  /// own.
+  /// Operations on the top, which Layer::accepts agreed to. Bottoms that they add stand behind the
+  /// layer's own.
   Tail tail = {};
 };
 
@@ -212,6 +213,10 @@ Option uniform_option(Blobs bottom, Blobs top, DType dtype, Format from = Format
 /// only when `padding_ok`, or when the channels of all fill the last block.
 std::vector<Option> same_format_options(Blobs bottom, Blobs top, DType dtype, bool padding_ok);
 
+/// Gives a contiguous tensor the shape `to` where the two differ in axes of extent 1 alone. False:
+/// they differ otherwise.
+bool squeeze(Tensor& tensor, const Shape& to);
+
 /// The slope of the ReLU that a tail consists of, where it is nothing else and the slope is not
 /// negative: the sign of what went in can then be told from what came out.
 std::optional<float> relu_slope_of(const Tail& tail);
@@ -223,8 +228,7 @@ class Engine {
 
   /// The layouts in which it can run the layer's present shapes. Empty: it cannot, and `why` says
   /// why.
-  virtual std::vector<Option> options(Layer& layer, Blobs bottom, Blobs top,
-                                            std::string& why) = 0;
+  virtual std::vector<Option> options(Layer& layer, Blobs bottom, Blobs top, std::string& why) = 0;
   /// Makes primitives and scratch memory for an option that it gave. Bottoms and tops have that
   /// option's layouts.
   virtual void prepare(Layer& layer, const Option& option, Blobs bottom, Blobs top) = 0;
@@ -240,8 +244,8 @@ class Engine {
   virtual InPlace in_place(const Layer& layer) const;
   /// Bytes of memory it holds beside the blobs: workspaces, scratch, weights in its own layout.
   virtual size_t extra_bytes() const { return 0; }
-  /// Bytes that it needs while it runs, of memory that all layers of a device use in turn.
-  virtual size_t scratch_bytes() const { return 0; }
+  /// Says what it needs while it runs, of memory that it does not hold itself.
+  virtual void plan_scratch(ScratchPlan& /*plan*/) const {}
   /// What it picked for this problem, for summary and time; e.g. "jit:avx512_core, winograd".
   virtual std::string detail() const { return {}; }
 };
@@ -323,6 +327,10 @@ class Layer {
   Engine* engine() const { return engine_.get(); }
   /// Forward runs on the CPU although the context's device is another.
   bool falls_back_to_cpu() const;
+
+  /// Changes parameters that were published in another count or in other shapes than params() into
+  /// these. Both are contiguous, of f32 or f64. False: the layer does not know them.
+  virtual bool adopt(std::vector<Tensor>& /*published*/) const { return false; }
 
   std::vector<std::unique_ptr<Parameter>>& params() { return params_; }
   const std::vector<std::unique_ptr<Parameter>>& params() const { return params_; }

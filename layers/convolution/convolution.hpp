@@ -18,6 +18,9 @@ class ConvolutionLayer : public Layer {
   void setup(Blobs bottom, Blobs top) override;
   void reshape(Blobs bottom, Blobs top) override;
   Flops flops(Blobs bottom, Blobs top) const override;
+  /// Weights of an InnerProduct over windows of this size, (O, K) or (1, 1, O, K); a bias with axes
+  /// of extent 1.
+  bool adopt(std::vector<Tensor>& published) const override;
   /// A ReLU with a slope that is not negative.
   bool accepts(const Tail& tail) const override;
 
@@ -55,7 +58,7 @@ class ConvolutionLayer : public Layer {
 
   ConvolutionGeometry geometry_;
   std::optional<float> own_relu_;  // that the message asks for
-  std::vector<Tensor> masked_;  // laid out like the tops, where their diffs have to stay
+  std::vector<Tensor> masked_;     // laid out like the tops, where their diffs have to stay
   // Of one group of one image.
   ColumnGeometry group_columns_;
   int64_t taps_ = 0, positions_ = 0, group_input_ = 0;

@@ -140,8 +140,7 @@ auto choose(const char* pass, const Find& find, const Measure& measure) {
 
 class ConvolutionCudnn : public Engine {
  public:
-  std::vector<Option> options(Layer& layer, Blobs bottom, Blobs top,
-                                    std::string& why) override {
+  std::vector<Option> options(Layer& layer, Blobs bottom, Blobs top, std::string& why) override {
     if (of(layer).geometry().spatial_axes() > 3) {
       why = concat("it takes at most 3 spatial axes, the bottom is ", bottom[0]->shape().str());
       return {};
@@ -218,9 +217,10 @@ class ConvolutionCudnn : public Engine {
   }
 
   size_t extra_bytes() const override { return sums_diff_bytes_; }
-  size_t scratch_bytes() const override {
-    return std::max({forward_ ? forward_->workspace : 0, of_data_ ? of_data_->workspace : 0,
-                     of_weights_ ? of_weights_->workspace : 0});
+  void plan_scratch(ScratchPlan& plan) const override {
+    plan.need(kDeviceScratch,
+              std::max({forward_ ? forward_->workspace : 0, of_data_ ? of_data_->workspace : 0,
+                        of_weights_ ? of_weights_->workspace : 0}));
   }
 
   std::string detail() const override {

@@ -156,8 +156,8 @@ class Operation {
   explicit operator bool() const { return static_cast<bool>(primitive_); }
   /// The implementation's name, e.g. "jit:avx2".
   const std::string& implementation() const { return implementation_; }
-  /// Bytes of scratch memory; the thread's operations share one piece.
-  size_t scratch_bytes() const { return scratch_bytes_; }
+  /// The thread's operations share one piece of scratch memory.
+  void plan_scratch(ScratchPlan& plan) const { plan.need("onednn scratchpad", scratch_bytes_); }
 
  private:
   dnnl::primitive primitive_;
@@ -174,6 +174,7 @@ class Reorder {
   /// `add`: adds to the target instead of overwriting it.
   Reorder(const dnnl::memory::desc& from, const dnnl::memory::desc& to, bool add = false);
   void run(const void* from, void* to) { operation_.run({from, to}); }
+  void plan_scratch(ScratchPlan& plan) const { operation_.plan_scratch(plan); }
   explicit operator bool() const { return static_cast<bool>(operation_); }
 
  private:
