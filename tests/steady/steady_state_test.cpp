@@ -205,7 +205,8 @@ TEST(SteadyState, TrainingFromADatabaseTakesNoMemory) {
   Context context({.threads = 2});
   Solver solver(
       lenet(concat("layer { name: 'data' type: 'Data' top: 'data' top: 'label' data_param { ",
-                   "source: '", folder / "db", "' backend: LMDB batch_size: 8 } }")),
+                   "source: '", folder / "db", "' backend: LMDB batch_size: 8 } ",
+                   "transform_param { scale: 0.004 } }")),
       context);
   ASSERT_TRUE(solver.step(kWarm));
   const Counting counter(context);

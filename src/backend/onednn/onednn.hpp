@@ -37,6 +37,7 @@
 #include <utility>
 #include <vector>
 
+#include "crema/scratch_plan.hpp"
 #include "crema/shape.hpp"
 #include "crema/tensor.hpp"
 
