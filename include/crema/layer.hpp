@@ -30,6 +30,7 @@
 #include "crema/filler.hpp"
 #include "crema/layout.hpp"
 #include "crema/run_state.hpp"
+#include "crema/scratch_plan.hpp"
 
 namespace crema {
 
@@ -212,6 +213,10 @@ Option uniform_option(Blobs bottom, Blobs top, DType dtype, Format from = Format
 /// only when `padding_ok`, or when the channels of all fill the last block.
 std::vector<Option> same_format_options(Blobs bottom, Blobs top, DType dtype, bool padding_ok);
 
+/// Gives a contiguous tensor the shape `to` where the two differ in axes of extent 1 alone. False:
+/// they differ otherwise.
+bool squeeze(Tensor& tensor, const Shape& to);
+
 /// The slope of the ReLU that a tail consists of, where it is nothing else and the slope is not
 /// negative: the sign of what went in can then be told from what came out.
 std::optional<float> relu_slope_of(const Tail& tail);
@@ -239,8 +244,8 @@ class Engine {
   virtual InPlace in_place(const Layer& layer) const;
   /// Bytes of memory it holds beside the blobs: workspaces, scratch, weights in its own layout.
   virtual size_t extra_bytes() const { return 0; }
-  /// Bytes that it needs while it runs, of memory that all layers of a device use in turn.
-  virtual size_t scratch_bytes() const { return 0; }
+  /// Says what it needs while it runs, of memory that it does not hold itself.
+  virtual void plan_scratch(ScratchPlan& /*plan*/) const {}
   /// What it picked for this problem, for summary and time; e.g. "jit:avx512_core, winograd".
   virtual std::string detail() const { return {}; }
 };
@@ -324,6 +329,10 @@ class Layer {
   Engine* engine() const { return engine_.get(); }
   /// Forward runs on the CPU although the context's device is another.
   bool falls_back_to_cpu() const;
+
+  /// Changes parameters that were published in another count or in other shapes than params() into
+  /// these. Both are contiguous, of f32 or f64. False: the layer does not know them.
+  virtual bool adopt(std::vector<Tensor>& /*published*/) const { return false; }
 
   std::vector<std::unique_ptr<Parameter>>& params() { return params_; }
   const std::vector<std::unique_ptr<Parameter>>& params() const { return params_; }

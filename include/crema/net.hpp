@@ -63,6 +63,10 @@ struct NetOptions {
   /// A layer that learns and that share_params_with lacks is an Error. Otherwise, as every layer
   /// with parameters that it lacks: a warning, and parameters of its own.
   bool share_all = false;
+  /// Files of parameters, loaded as by load_weights() one after the other: what they hold is not
+  /// drawn first. `strict`: together they have to fit the net exactly.
+  std::vector<std::string> weights = {};
+  bool strict = false;
   /// Seed, iteration and pass of the caller, who changes them between passes and keeps them alive.
   /// Null: the net has its own, which begin with the context's seed and count its forward passes.
   RunState* run = nullptr;
@@ -86,7 +90,7 @@ struct NetStep {
   std::string detail;     // what the engine picked for this problem, in its own words; or ""
   /// Type (where it is not f32) and format of bottom 0 and top 0; "" where there is none.
   std::string bottom_format, top_format;
-  Flops flops;                            // operations a pass, not per second
+  Flops flops;  // operations a pass, not per second
 };
 
 /// A layer of the prototxt and the step that computes it. Of a layer that was fused into another
@@ -99,13 +103,34 @@ struct LayerSummary : NetStep {
   bool falls_back_to_cpu = false;
 };
 
+/// The net as forward() runs it. Nodes are in order, one an entry of Net::steps(); their indices
+/// and those of values hold until shapes change.
+struct NetGraph {
+  struct Node {
+    std::string name, type;          // as NetStep has them
+    int layer = -1;                  // index into Net::layers(); -1: a conversion
+    std::vector<int> bottoms, tops;  // values
+  };
+  struct Value {
+    std::string name;
+    int version = 0;  // layers in place make new ones; in another layout it is the same
+    Shape shape;
+    Layout layout;
+    int producer = -1;         // node
+    std::vector<int> readers;  // nodes; an entry for each bottom
+    bool kept = false;         // holds its values until the next pass
+  };
+  std::vector<Node> nodes;
+  std::vector<Value> values;
+};
+
 /// Bytes. Known before the memory is taken, which the first pass does.
 struct MemoryPlan {
   size_t activations = 0;           // data and diffs of all blobs, as planned
   size_t activations_unshared = 0;  // the same if every blob had memory of its own
   size_t reserved = 0;    // part of activations that is not shared: inputs, outputs, kept blobs
   size_t parameters = 0;  // data, and gradients where the net trains; not those of another net
-  size_t engines = 0;     // workspaces and scratch of engines
+  size_t engines = 0;     // what engines hold, and their scratch memory, of all threads
 };
 
 class Net {
@@ -207,6 +232,8 @@ class Net {
   void save(NetParameter& out, bool with_diffs = false) const;
   void save_weights(const std::string& path) const;
 
+  /// Nodes, values and what connects them. Empty after a reshape that failed.
+  NetGraph graph() const;
   std::vector<LayerSummary> summary() const;
   MemoryPlan memory() const;
   /// What the passes did that the user may want to know: repairs, fusions, fallbacks.

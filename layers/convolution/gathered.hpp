@@ -10,6 +10,9 @@
 
 namespace crema {
 
+/// As ConvolutionLibrary::revision(), of gathering alone.
+constexpr const char* kGatheredRevision = "1";
+
 /// The same over gathered pixels; none where that would not be the same.
 std::optional<ConvolutionProblem> gathered_problem(const ConvolutionProblem& problem);
 

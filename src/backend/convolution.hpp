@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "crema/error.hpp"
+#include "crema/scratch_plan.hpp"
 #include "crema/shape.hpp"
 #include "crema/tensor.hpp"
 
@@ -69,6 +70,8 @@ class ConvolutionPrimitive {
                                 bool add_bias, float* dbias);
   /// Bytes kept beside the tensors.
   virtual size_t kept_bytes() const { return 0; }
+  /// Says what memory of threads a pass needs beside that.
+  virtual void plan_scratch(ScratchPlan& /*plan*/) const {}
 };
 
 /// Makes primitives.
@@ -78,6 +81,9 @@ class ConvolutionLibrary {
 
   /// How engines name it: "onednn".
   virtual std::string name() const = 0;
+  /// Changes with whatever may change the speed of its primitives: times of another revision are
+  /// not used.
+  virtual std::string revision() const = 0;
   /// Names of its implementations for a pass, the likely fastest first. Empty: there is none, and
   /// `why` says why.
   virtual std::vector<std::string> implementations(const ConvolutionProblem& problem,

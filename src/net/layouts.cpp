@@ -1,16 +1,16 @@
 // Chooses the layout (element type and memory format) of every tensor, and puts conversions where
 // neighbours disagree.
 //
-// What the caller may look at is contiguous and of the net's own type; so are the values that a layer
-// must not round. Other activations have the net's activation type, and whatever format the layer
-// that makes them takes.
+// What the caller may look at is contiguous and of the net's own type; so are the values that a
+// layer must not round. Other activations have the net's activation type, and whatever format the
+// layer that makes them takes.
 //
-// Each layer offers options: layouts of all bottoms and tops, and seconds. Layers whose work depends
-// on the format (convolutions) are free choices; the others go along with their bottoms wherever they
-// can. The cost of an assignment is the measured seconds of the free ones plus the memory traffic of
-// the conversions; it is lowered by changing one free layer at a time, from the best of the uniform
-// assignments. That is not always the optimum, but nets are chains of runs: a change of a run's first
-// layer moves all that follow it up to the next free one.
+// Each layer offers options: layouts of all bottoms and tops, and seconds. Layers whose work
+// depends on the format (convolutions) are free choices; the others go along with their bottoms
+// wherever they can. The cost of an assignment is the measured seconds of the free ones plus the
+// memory traffic of the conversions; it is lowered by changing one free layer at a time, from the
+// best of the uniform assignments. That is not always the optimum, but nets are chains of runs: a
+// change of a run's first layer moves all that follow it up to the next free one.
 #include <algorithm>
 #include <limits>
 #include <sstream>
@@ -82,8 +82,7 @@ class Chooser {
     picked = search();
     for (const NodeId id : choices_.free) {
       plan_.context->tuner().decide(
-          decision_key(net, id),
-          describe(choices_.options[id][static_cast<size_t>(picked[id])]));
+          decision_key(net, id), describe(choices_.options[id][static_cast<size_t>(picked[id])]));
     }
     return picked;
   }
@@ -109,7 +108,8 @@ class Chooser {
       const auto is_there = [&](ValueId bottom, const Layout& wanted) {
         const auto& made = converted[bottom];
         return same(layouts[bottom], wanted) ||
-               std::any_of(made.begin(), made.end(), [&](const Layout& l) { return same(l, wanted); });
+               std::any_of(made.begin(), made.end(),
+                           [&](const Layout& l) { return same(l, wanted); });
       };
       const auto seconds_of = [&](const Option& option) {
         double seconds = option.seconds;
@@ -166,10 +166,12 @@ class Chooser {
           .tail = node.tail};
       // Of options with the same layouts one survives: the fastest measured, else the first.
       std::vector<Option>& distinct = choices_.options[id];
-      for (Option& option :
-           in_node(node, [&] { return node.layer->options(wanted, node.bottom_blobs, node.top_blobs); })) {
+      for (Option& option : in_node(node, [&] {
+             return node.layer->options(wanted, node.bottom_blobs, node.top_blobs);
+           })) {
         const auto like = std::find_if(distinct.begin(), distinct.end(), [&](const Option& other) {
-          return same_layouts(other.bottoms, option.bottoms) && same_layouts(other.tops, option.tops);
+          return same_layouts(other.bottoms, option.bottoms) &&
+                 same_layouts(other.tops, option.tops);
         });
         if (like == distinct.end()) {
           distinct.push_back(std::move(option));
@@ -192,8 +194,8 @@ class Chooser {
         }
       });
       const auto changes = [](const Option& o) {
-        return o.seconds > 0 || (!o.bottoms.empty() && !o.tops.empty() &&
-                                 o.bottoms[0].format != o.tops[0].format);
+        return o.seconds > 0 ||
+               (!o.bottoms.empty() && !o.tops.empty() && o.bottoms[0].format != o.tops[0].format);
       };
       if (distinct.size() > 1 && std::any_of(distinct.begin(), distinct.end(), changes)) {
         choices_.free.push_back(id);
@@ -205,8 +207,9 @@ class Chooser {
   /// alone: the same files may lie elsewhere in a resumed run.
   static void write_problem(const Node& node, std::ostream& out) {
     const Layer& layer = *node.layer;
-    out << layer.type() << ' ' << (node.scheduled() ? -1 : static_cast<int>(node.fused_into.index()))
-        << ' ' << node.needs_backward << ' ';
+    out << layer.type() << ' '
+        << (node.scheduled() ? -1 : static_cast<int>(node.fused_into.index())) << ' '
+        << node.needs_backward << ' ';
     for (bool propagate : node.propagate) out << propagate;
     if (node.scheduled()) {
       for (const Blob* blob : node.bottom_blobs) out << ' ' << blob->shape().str();
@@ -230,8 +233,8 @@ class Chooser {
   }
 
   /// Under which choices are remembered: what is chosen decides rounding, so a resumed run must
-  /// choose the same. A choice depends on its neighbours', so it holds in a net of the same problems
-  /// only.
+  /// choose the same. A choice depends on its neighbours', so it holds in a net of the same
+  /// problems only.
   std::string decision_key() const {
     std::ostringstream problems, key;
     problems << to_string(plan_.options.dtype) << ' ' << to_string(plan_.activations) << ' '
@@ -374,6 +377,7 @@ class Conversions {
   ValueId add_value(ValueId origin, const Layout& layout) {
     auto copy = std::make_unique<Value>();
     copy->name = plan_.value(origin).name;
+    copy->version = plan_.value(origin).version;
     copy->producer = plan_.value(origin).producer;
     copy->blob.name = copy->name;
     copy->blob.reshape(plan_.value(origin).blob.shape());
@@ -384,11 +388,12 @@ class Conversions {
 
   NodeId add_node(ValueId from, ValueId to) {
     auto node = std::make_unique<Node>();
-    node->layer = make_conversion(plan_.value(from).name, *plan_.context, *plan_.run, plan_.options.dtype);
+    node->layer =
+        make_conversion(plan_.value(from).name, *plan_.context, *plan_.run, plan_.options.dtype);
     node->is_conversion = true;
-    node->follows_values = plan_.node(plan_.value(from).producer).follows_values ||
-                           plan_.node(plan_.value(from).producer).layer->top_shapes() ==
-                               TopShapes::from_values;
+    node->follows_values =
+        plan_.node(plan_.value(from).producer).follows_values ||
+        plan_.node(plan_.value(from).producer).layer->top_shapes() == TopShapes::from_values;
     node->propagate = {false};
     node->reads = {from};
     node->makes = {to};

@@ -148,8 +148,7 @@ void follow_shapes(const Plan& plan, Node& node) {
 
 /// Tops keep the shapes that memory was planned for, or, where they may be smaller, fit in there.
 void check_shapes(const Plan& plan, const Node& node) {
-  const bool may_shrink =
-      node.follows_values || node.layer->top_shapes() == TopShapes::from_values;
+  const bool may_shrink = node.follows_values || node.layer->top_shapes() == TopShapes::from_values;
   for (size_t t = 0; t < node.makes.size(); ++t) {
     const Value& value = plan.value(node.makes[t]);
     const Blob& blob = *node.top_blobs[t];
@@ -214,8 +213,8 @@ void run_action(Plan& plan, const Action& action) {
       for (const ValueId top : node.makes) seed_top(*plan.context, plan.value(top));
       return;
     case Action::Kind::backward:
-      return in_node(
-          node, [&] { node.layer->backward(action.tops, node.propagate, action.bottoms); });
+      return in_node(node,
+                     [&] { node.layer->backward(action.tops, node.propagate, action.bottoms); });
     case Action::Kind::sum:
       return accumulate(*plan.context, action.parts, action.into->diff);
     case Action::Kind::complete:
@@ -286,8 +285,8 @@ void begin_pass(Plan& plan) {
   restore_bounds(plan);
 }
 
-/// The steps of entry `layer` of Net::layers(), or of the layer that computes it too: conversions of
-/// its bottoms that stand right before it, itself, those of its tops. First and last.
+/// The steps of entry `layer` of Net::layers(), or of the layer that computes it too: conversions
+/// of its bottoms that stand right before it, itself, those of its tops. First and last.
 std::pair<size_t, size_t> steps_of_layer(const Plan& plan, size_t layer) {
   if (layer >= plan.layers.size()) {
     throw Error("there is no layer ", layer, " in net '", plan.name, "', which has ",
@@ -296,8 +295,7 @@ std::pair<size_t, size_t> steps_of_layer(const Plan& plan, size_t layer) {
   NodeId id(layer);
   while (!plan.node(id).scheduled()) id = plan.node(id).fused_into;
   const auto& order = plan.program->order;
-  const auto at =
-      static_cast<size_t>(std::find(order.begin(), order.end(), id) - order.begin());
+  const auto at = static_cast<size_t>(std::find(order.begin(), order.end(), id) - order.begin());
   // What a layer made in another layout becomes a value of the graph right behind it.
   const auto converts = [&](size_t step, bool top) {
     const Node& node = plan.node(order[step]);
@@ -441,16 +439,17 @@ void prepare_layers(Plan& plan) {
   }
 }
 
-/// Bytes of engines: what each holds, and the largest scratch memory, which they use in turn.
+/// Bytes of engines: what each holds, and the scratch memory that they use in turn.
 size_t engine_bytes(const Plan& plan) {
-  size_t held = 0, scratch = 0;
+  size_t held = 0;
+  ScratchPlan scratch(plan.context->threads());
   for (const NodeId id : plan.program->order) {
     if (const Engine* engine = plan.node(id).layer->engine()) {
       held += engine->extra_bytes();
-      scratch = std::max(scratch, engine->scratch_bytes());
+      engine->plan_scratch(scratch);
     }
   }
-  return held + scratch;
+  return held + scratch.bytes();
 }
 
 }  // namespace
@@ -480,9 +479,8 @@ void take_program(Plan& plan) {
   clear_program(plan);
   // Until all is decided again nothing can run: an Error on the way leaves it so.
   infer_shapes(plan);
-  const auto known =
-      std::find_if(plan.kept.begin(), plan.kept.end(),
-                   [&](const Program& program) { return program.shapes == shapes; });
+  const auto known = std::find_if(plan.kept.begin(), plan.kept.end(),
+                                  [&](const Program& program) { return program.shapes == shapes; });
   if (known != plan.kept.end()) return take_up(plan, known);
   plan.program.emplace();
   try {
@@ -661,9 +659,7 @@ void Net::clear_gradients() {
   }
 }
 
-const std::vector<Layer*>& Net::layers() const {
-  return plan_->layers;
-}
+const std::vector<Layer*>& Net::layers() const { return plan_->layers; }
 
 bool Net::has_layer(const std::string& name) const {
   return std::any_of(plan_->layers.begin(), plan_->layers.end(),

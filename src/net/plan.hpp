@@ -27,6 +27,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -53,13 +54,13 @@ enum class Seed : uint8_t {
 struct Value {
   std::string name;
   int version = 0;
-  NodeId producer;            // tops are in order
-  std::vector<Use> uses;      // by layers; conversions are not among them
+  NodeId producer;        // tops are in order
+  std::vector<Use> uses;  // by layers; conversions are not among them
   float loss_weight = 0;
-  bool is_input = false;      // the caller fills it
-  bool is_output = false;     // no layer of the prototxt reads it
-  bool keep = false;          // asked for by name: stays valid until the next pass
-  bool fused_away = false;    // it is never computed by itself
+  bool is_input = false;    // the caller fills it
+  bool is_output = false;   // no layer of the prototxt reads it
+  bool keep = false;        // asked for by name: stays valid until the next pass
+  bool fused_away = false;  // it is never computed by itself
   Blob blob;
 
   // As the Program has it.
@@ -68,7 +69,7 @@ struct Value {
   bool has_gradient = false;  // backward computes or reads its diff
   bool reserved = false;      // its values last until the next pass
   Seed seed = Seed::none;
-  Shape planned;              // its shape when forward begins; a bound, of TopShapes::from_values
+  Shape planned;  // its shape when forward begins; a bound, of TopShapes::from_values
 };
 
 /// A layer, or a conversion between two layouts.
@@ -79,17 +80,17 @@ struct Node {
   std::vector<ValueId> bottoms, tops;
   std::vector<bool> propagate;  // a bottom's gradient is wanted
   bool needs_backward = false;
-  Tail tail;            // what it does to its top for layers behind it
-  NodeId fused_into;    // the node that computes this one's work too
+  Tail tail;          // what it does to its top for layers behind it
+  NodeId fused_into;  // the node that computes this one's work too
   bool is_conversion = false;
-  bool recompute = false;      // its tops are dropped after forward and computed again
+  bool recompute = false;       // its tops are dropped after forward and computed again
   bool follows_values = false;  // shapes of its bottoms are known once forward runs
 
   // As the Program has it.
   Option option;
   std::vector<ValueId> reads, makes;  // bottoms and tops, converted ones where it wants others
-  /// As the layer sees its bottoms and tops. A bottom with other readers gets a blob of its own: the
-  /// same data, but a diff that is then added to the value's.
+  /// As the layer sees its bottoms and tops. A bottom with other readers gets a blob of its own:
+  /// the same data, but a diff that is then added to the value's.
   std::vector<Blob*> bottom_blobs, top_blobs;
   std::vector<std::unique_ptr<Blob>> edges;  // one a bottom, null where the value's blob serves
   std::vector<Shape> prepared_for;           // of the bottoms, where follows_values
@@ -101,7 +102,7 @@ struct Node {
 struct Action {
   enum class Kind : uint8_t {
     forward,
-    seed,      // writes the diffs of the node's tops that no reader writes
+    seed,  // writes the diffs of the node's tops that no reader writes
     backward,
     sum,       // into += all of parts
     complete,  // the gradient of a segment of the arena is complete
@@ -129,7 +130,7 @@ struct Buffer {
 
 /// Everything that depends on the shapes of inputs and sources.
 struct Program {
-  std::vector<Shape> shapes;               // what it was made for
+  std::vector<Shape> shapes;  // what it was made for
   std::vector<std::unique_ptr<Node>> conversions;
   std::vector<std::unique_ptr<Value>> converted;
   std::vector<std::unique_ptr<Blob>> again;  // values that are computed a second time, and views
@@ -140,13 +141,13 @@ struct Program {
     Blob* diff;
   };
   std::vector<View> views;
-  std::vector<NodeId> order;               // nodes to run
-  std::vector<Action> forward, backward;   // in order
-  std::vector<size_t> forward_of;          // of each entry of order: its action in `forward`
+  std::vector<NodeId> order;              // nodes to run
+  std::vector<Action> forward, backward;  // in order
+  std::vector<size_t> forward_of;         // of each entry of order: its action in `forward`
   /// Of each entry of order: its actions in `backward`, from the first to behind the last.
   std::vector<std::pair<size_t, size_t>> backward_of;
   std::vector<Buffer> buffers;
-  std::vector<NetStep> steps;              // one an entry of order
+  std::vector<NetStep> steps;  // one an entry of order
   MemoryPlan memory;
   size_t arena_bytes = 0;
 
@@ -181,10 +182,10 @@ struct Plan {
   std::string name, file;
   std::unique_ptr<RunState> own_run;  // where the options give none
   RunState* run = nullptr;
-  bool advances = false;  // own_run counts on with the next pass
-  IdVector<NodeId, std::unique_ptr<Node>> nodes;     // layers of the prototxt, then conversions
-  IdVector<ValueId, std::unique_ptr<Value>> values;  // likewise
-  std::vector<Layer*> layers;                        // of the prototxt, in its order
+  bool advances = false;                                 // own_run counts on with the next pass
+  IdVector<NodeId, std::unique_ptr<Node>> nodes;         // layers of the prototxt, then conversions
+  IdVector<ValueId, std::unique_ptr<Value>> values;      // likewise
+  std::vector<Layer*> layers;                            // of the prototxt, in its order
   std::map<std::string, std::vector<ValueId>> versions;  // name -> values
   std::vector<ValueId> inputs;                           // values that the caller fills
   std::vector<ValueId> batches;  // tops of sources that give their shapes with each batch
@@ -248,14 +249,20 @@ void filter_net(NetParameter& net, const NetOptions& options, std::vector<Positi
 /// Warns once of settings that other toolkits read and this one does not.
 void note_ignored_fields(Plan& plan, const NetParameter& net);
 void build_graph(Plan& plan, NetParameter& net, const std::vector<Position>& positions);
-/// Parameters get their places and values: those that the layers of the net's message carry, else
-/// those of their fillers.
+/// Parameters get their places and values: those of NetOptions::weights, else those that the layers
+/// of the net's message carry, else those of their fillers.
 void place_params(Plan& plan, const NetParameter& given);
 /// The layers of the message that the plan's nodes were made of, one each; null for those that
 /// upgrading the message added.
 std::vector<const LayerParameter*> layers_of_message(const Plan& plan, const NetParameter& given);
 /// Copies the weights that the layers of the net's message carry.
 void load_own_blobs(Plan& plan, const NetParameter& given);
+/// As those of Net.
+LoadReport load_weights(Plan& plan, const NetParameter& weights, bool strict);
+LoadReport load_weights(Plan& plan, const std::string& path, bool strict);
+/// Loads NetOptions::weights, and tells the log how each file fits. Returns the layers that got
+/// theirs.
+std::set<std::string> load_weight_files(Plan& plan);
 void resolve_gradients(Plan& plan);
 void fuse_layers(Plan& plan);
 /// Of the layers, from the shapes of inputs and batches.
