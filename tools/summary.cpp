@@ -32,6 +32,14 @@ void print_row(const LayerSummary& row, int name_width) {
               row.detail.empty() ? "" : " ", row.detail.c_str());
 }
 
+void print_conversion(const NetGraph& graph, const NetGraph::Node& node, int name_width) {
+  const auto& from = graph.values[static_cast<size_t>(node.bottoms[0])];
+  const auto& to = graph.values[static_cast<size_t>(node.tops[0])];
+  std::printf("%-*s %-16s %-20s %10s %9s %9s %-13s from %s\n", name_width, node.name.c_str(),
+              node.type.c_str(), to.shape.str().c_str(), "", "", "", to_string(to.layout).c_str(),
+              to_string(from.layout).c_str());
+}
+
 int summary(const std::vector<std::string>& arguments) {
   refuse_arguments(kSummary, arguments, "give the net with --model=FILE");
   required_flag("model", FLAGS_model);
@@ -47,17 +55,30 @@ int summary(const std::vector<std::string>& arguments) {
               "params", "GFLOP", "bytes", "format", "engine");
   double forward = 0, backward = 0;
   int64_t params = 0;
+  const NetGraph graph = net.graph();
+  auto node = graph.nodes.begin();
+  const auto print_conversions = [&] {
+    for (; node != graph.nodes.end() && node->layer < 0; ++node) {
+      print_conversion(graph, *node, name_width);
+    }
+  };
   for (const auto& row : rows) {
+    if (row.fused_into.empty()) {
+      print_conversions();
+      ++node;
+    }
     print_row(row, name_width);
     forward += row.flops.forward;
     backward += row.flops.backward;
     params += row.params;
   }
+  print_conversions();
   const MemoryPlan memory = net.memory();
   auto bytes = [](size_t n) { return human_bytes(static_cast<double>(n)); };
   std::printf("\n%lld parameters, %.3f GFLOP forward, %.3f backward\n",
               static_cast<long long>(params), forward / 1e9, backward / 1e9);
-  std::printf("memory: %s activations (%s without sharing), %s parameters, %s engines\n",
+  std::printf("memory: %s: %s activations (%s without sharing), %s parameters, %s engines\n",
+              bytes(memory.activations + memory.parameters + memory.engines).c_str(),
               bytes(memory.activations).c_str(), bytes(memory.activations_unshared).c_str(),
               bytes(memory.parameters).c_str(), bytes(memory.engines).c_str());
   for (const auto& note : net.notes()) std::printf("note: %s\n", note.c_str());
@@ -72,9 +93,8 @@ const Command kSummary = {
     "shows a net's layers, shapes, cost and plan",
     "  crema summary --model=train_val.prototxt [--phase=TEST]\n"
     "\n"
-    "A line a layer: its tops' shapes, parameters, GFLOP forward, bytes of its tops, memory format "
-    "and\n"
-    "engine; then what was fused, totals, memory and notes.",
+    "A line a layer, or conversion between layouts: its tops' shapes, parameters, GFLOP forward,\n"
+    "bytes of its tops, memory format and engine; then what was fused, totals, memory and notes.",
     {"model", "gpu", "threads", "engine", "tune", "tuning_file", "seed", "plugin", "fuse", "phase",
      "level", "stage"},
     summary};

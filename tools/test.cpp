@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "core/split_list.hpp"
-#include "net/weight_files.hpp"
 #include "tools/command.hpp"
 #include "tools/flags.hpp"
 #include "tools/text.hpp"
@@ -89,8 +88,10 @@ int test(const std::vector<std::string>& arguments) {
   required_flag("weights", FLAGS_weights);
   require(FLAGS_iterations > 0, "--iterations ", FLAGS_iterations, " must be at least 1");
   Context context(context_options());
-  Net net(FLAGS_model, context, net_options(Phase::test));
-  load_weight_files(net, split_list(FLAGS_weights), FLAGS_strict);
+  NetOptions options = net_options(Phase::test);
+  options.weights = split_list(FLAGS_weights);
+  options.strict = FLAGS_strict;
+  Net net(FLAGS_model, context, std::move(options));
   LOG(INFO) << "Running for " << FLAGS_iterations << " iterations.";
   std::vector<Scores> scores;
   for (const auto& name : net.outputs()) scores.emplace_back(name);

@@ -1,12 +1,15 @@
 // crema time: how long each layer of a net takes.
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <fstream>
 #include <map>
 
 #include "backend/device.hpp"
+#include "core/split_list.hpp"
 #include "tools/command.hpp"
 #include "tools/flags.hpp"
 #include "tools/json.hpp"
@@ -95,6 +98,19 @@ double peak_memory_mb() {
   return static_cast<double>(usage.ru_maxrss) / 1024;
 }
 
+/// Memory of the process that is in use now; 0 where the system does not tell.
+double resident_mb() {
+  std::ifstream file("/proc/self/statm");
+  double all = 0, pages = 0;
+  file >> all >> pages;
+  return pages * static_cast<double>(sysconf(_SC_PAGESIZE)) / (1 << 20);
+}
+
+double planned_mb(const Net& net) {
+  const MemoryPlan memory = net.memory();
+  return static_cast<double>(memory.activations + memory.parameters + memory.engines) / (1 << 20);
+}
+
 void print_table(const Net& net, const Timing& timing, double peak) {
   size_t width = 5;
   for (const auto& step : net.steps()) width = std::max(width, step.name.size());
@@ -166,9 +182,14 @@ int time(const std::vector<std::string>& arguments) {
   required_flag("model", FLAGS_model);
   require(FLAGS_iterations > 0, "--iterations ", FLAGS_iterations, " must be at least 1");
   Context context(context_options());
-  Net net(FLAGS_model, context, net_options(Phase::train));
+  const double before = resident_mb();
+  NetOptions options = net_options(Phase::train);
+  options.weights = split_list(FLAGS_weights);
+  options.strict = FLAGS_strict;
+  Net net(FLAGS_model, context, std::move(options));
   const bool with_backward = net.phase() == Phase::train && !FLAGS_forward_only;
   const Timing timing = measure(net, FLAGS_iterations, with_backward);
+  const double taken = resident_mb() - before;
 
   const Flops flops = product_flops(net, with_backward);
   const double forward = median(timing.forward_total), backward = median(timing.backward_total);
@@ -182,13 +203,14 @@ int time(const std::vector<std::string>& arguments) {
       net.name().c_str(), forward, backward, total, FLAGS_iterations, gflop, gflop / total * 1e3);
   if (peak > 0) std::printf(", %.0f%% of the FMA peak", 100 * gflop / total * 1e3 / peak);
   std::printf("; peak memory %.0f MB, %d threads\n", peak_memory_mb(), context.threads());
+  std::printf("memory of the net: %.1f MB planned, %.1f MB taken\n", planned_mb(net), taken);
   if (FLAGS_json) {
     std::printf(
         "{\"net\": %s, \"forward_ms\": %.4f, \"backward_ms\": %.4f, \"total_ms\": %.4f, "
         "\"gflop_forward\": %.6f, \"gflop_total\": %.6f, \"peak_rss_mb\": %.1f, "
-        "\"threads\": %d, \"fma_peak_gflops\": %.1f}\n",
+        "\"planned_mb\": %.1f, \"taken_mb\": %.1f, \"threads\": %d, \"fma_peak_gflops\": %.1f}\n",
         json_string(net.name()).c_str(), forward, backward, total, flops.forward / 1e9, gflop,
-        peak_memory_mb(), context.threads(), peak);
+        peak_memory_mb(), planned_mb(net), taken, context.threads(), peak);
   }
   return 0;
 }
@@ -204,9 +226,14 @@ const Command kTime = {
     "Runs forward and backward (in phase TEST forward alone) and prints the median of each layer,\n"
     "its GFLOP/s and engine, the share of each type of layer, and totals. The net's GFLOP, here "
     "and\n"
-    "in JSON, are those of convolutions and inner products.",
-    {"model", "iterations", "json", "peak", "forward_only", "gpu", "threads", "engine", "tune",
-     "tuning_file", "seed", "plugin", "fuse", "phase", "level", "stage"},
+    "in JSON, are those of convolutions and inner products. Its memory is what was planned, and "
+    "what "
+    "the\n"
+    "process took since before the net was built; measuring kernels for the first time takes some "
+    "too.\n"
+    "With --weights the net starts from these.",
+    {"model", "weights", "strict", "iterations", "json", "peak", "forward_only", "gpu", "threads",
+     "engine", "tune", "tuning_file", "seed", "plugin", "fuse", "phase", "level", "stage"},
     time};
 
 }  // namespace crema::tools

@@ -30,6 +30,7 @@
 #include "crema/filler.hpp"
 #include "crema/layout.hpp"
 #include "crema/run_state.hpp"
+#include "crema/scratch_plan.hpp"
 
 namespace crema {
 
@@ -214,6 +215,10 @@ Option uniform_option(Blobs bottom, Blobs top, DType dtype, Format from = Format
 /// formats are included if `padding_ok`, or if no bottom or top has padding in its last block.
 std::vector<Option> same_format_options(Blobs bottom, Blobs top, DType dtype, bool padding_ok);
 
+/// Changes the shape of a contiguous tensor to `to` if both differ only in axes of extent 1. Returns
+/// false otherwise.
+bool squeeze(Tensor& tensor, const Shape& to);
+
 /// The negative slope of the ReLU if the tail is exactly one ReLU and its slope is not negative.
 /// The sign of the input then equals the sign of the output, so backward needs only the output.
 std::optional<float> relu_slope_of(const Tail& tail);
@@ -242,8 +247,8 @@ class Engine {
   virtual InPlace in_place(const Layer& layer) const;
   /// Bytes that the engine holds beside the blobs: workspaces and weights in its own layout.
   virtual size_t extra_bytes() const { return 0; }
-  /// Bytes of scratch memory during a pass. The layers of a device share this memory.
-  virtual size_t scratch_bytes() const { return 0; }
+  /// Adds the scratch memory that the engine needs during a pass and does not hold itself.
+  virtual void plan_scratch(ScratchPlan& /*plan*/) const {}
   /// The kernels chosen for this problem, for `summary` and `time`: "jit:avx512_core, winograd".
   virtual std::string detail() const { return {}; }
 };
@@ -332,6 +337,10 @@ class Layer {
   Engine* engine() const { return engine_.get(); }
   /// The layer runs on the CPU although the context has another device.
   bool falls_back_to_cpu() const;
+
+  /// Changes parameters that were published in another count or in other shapes than params() into
+  /// these. Both are contiguous, of f32 or f64. False: the layer does not know them.
+  virtual bool adopt(std::vector<Tensor>& /*published*/) const { return false; }
 
   std::vector<std::unique_ptr<Parameter>>& params() { return params_; }
   const std::vector<std::unique_ptr<Parameter>>& params() const { return params_; }

@@ -64,6 +64,10 @@ struct NetOptions {
   /// What happens if share_params_with has no layer of a name. True: an Error for a layer that
   /// learns. False, and for layers that do not learn: a warning, and the layer has own parameters.
   bool share_all = false;
+  /// Weights files, loaded in this order as by load_weights(). Fillers do not run for the parameters
+  /// in them. `strict`: Error unless the files together have exactly the layers of the net.
+  std::vector<std::string> weights = {};
+  bool strict = false;
   /// A run state owned by the caller. It must outlive the net; the caller changes it between
   /// passes. Null: the net has its own, with the seed of the context, and counts forward passes in
   /// it.
@@ -89,7 +93,7 @@ struct NetStep {
   /// Layouts of bottom 0 and top 0, such as "bf16 channels_last". f32 is left out. "": no such
   /// blob.
   std::string bottom_format, top_format;
-  Flops flops;                            // operations a pass, not per second
+  Flops flops;  // operations a pass, not per second
 };
 
 /// A layer of the prototxt and the step that computes it. For a layer fused into another one, only
@@ -102,13 +106,34 @@ struct LayerSummary : NetStep {
   bool falls_back_to_cpu = false;
 };
 
+/// The graph of a net in the order of forward(), with one node for each entry of Net::steps(). The
+/// indices of nodes and values are valid until shapes change.
+struct NetGraph {
+  struct Node {
+    std::string name, type;          // as in NetStep
+    int layer = -1;                  // index into Net::layers(); -1: a conversion
+    std::vector<int> bottoms, tops;  // values
+  };
+  struct Value {
+    std::string name;
+    int version = 0;  // layers in place make a new version, conversions do not
+    Shape shape;
+    Layout layout;
+    int producer = -1;         // node
+    std::vector<int> readers;  // nodes; one entry for each bottom
+    bool kept = false;         // valid until the next pass
+  };
+  std::vector<Node> nodes;
+  std::vector<Value> values;
+};
+
 /// Planned memory in bytes. The first pass allocates it.
 struct MemoryPlan {
   size_t activations = 0;           // data and diffs of all blobs
   size_t activations_unshared = 0;  // the same without sharing of memory between blobs
   size_t reserved = 0;    // the part of activations that is not shared: inputs, outputs, kept blobs
   size_t parameters = 0;  // values, and gradients if the net trains; without those of another net
-  size_t engines = 0;     // workspaces and scratch memory of engines
+  size_t engines = 0;     // memory that engines hold, and scratch memory of all threads
 };
 
 class Net {
@@ -214,6 +239,8 @@ class Net {
   /// The same to a .caffemodel.
   void save_weights(const std::string& path) const;
 
+  /// Nodes, values and what connects them. Empty after a reshape that failed.
+  NetGraph graph() const;
   std::vector<LayerSummary> summary() const;
   MemoryPlan memory() const;
   /// Messages of the passes for the user, such as warnings of settings without effect. They were

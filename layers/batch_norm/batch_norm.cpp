@@ -23,8 +23,7 @@ T value_or(const Parameter* parameter, int64_t index, T otherwise) {
 
 }  // namespace
 
-BatchNormLayer::BatchNormLayer(const LayerInit& init)
-    : Layer(init) {
+BatchNormLayer::BatchNormLayer(const LayerInit& init) : Layer(init) {
   const BatchNormParameter& settings = init.param.batch_norm_param();
   stored_ = settings.has_use_global_stats() ? settings.use_global_stats() : phase() == Phase::test;
   fraction_ = settings.moving_average_fraction();
@@ -50,8 +49,44 @@ void BatchNormLayer::setup(Blobs bottom, Blobs) {
   own_scale_ = &add_param({channels_}, has_filler ? Filler(filler) : Filler::constant(1));
   if (settings.scale_bias() || settings.bias_term()) {
     own_bias_ = &add_param({channels_}, settings.has_bias_filler() ? Filler(settings.bias_filler())
-                                                                    : Filler::constant(0));
+                                                                   : Filler::constant(0));
   }
+}
+
+bool BatchNormLayer::adopt(std::vector<Tensor>& published) const {
+  const size_t count = published.size();
+  const bool has_factor = count == 3 || count == 5, has_scale = count == 4 || count == 5;
+  if (count < 2 || count > 5) return false;
+  const size_t first_scale = has_factor ? 3 : 2;
+  for (size_t i = 0; i < count; ++i) {
+    const Shape own = has_factor && i == kFactor ? Shape{1} : Shape{channels_};
+    if (published[i].count() != own.count()) return false;
+    published[i].reshape(own);
+  }
+  std::vector<Tensor> own(published.begin(), published.begin() + (has_factor ? 3 : 2));
+  const auto constant = [&](const Shape& shape, double value) {
+    own.emplace_back(shape, dtype()).fill(value);
+  };
+  if (!has_factor) constant({1}, 1);
+  const Parameter* const wanted[] = {own_scale_, own_bias_};
+  for (size_t i = 0; i < 2; ++i) {
+    const double neutral = i == 0 ? 1 : 0;
+    if (wanted[i] != nullptr) {
+      if (!has_scale) return false;
+      own.push_back(published[first_scale + i]);
+    } else if (has_scale) {
+      bool changes = false;
+      dispatch_float(dtype(), [&](auto zero) {
+        for (const auto value : published[first_scale + i].values<decltype(zero)>()) {
+          changes = changes || static_cast<double>(value) != neutral;
+        }
+      });
+      require(!changes, "the file has a ", i == 0 ? "scale" : "bias",
+              " in this layer, the net has none; say batch_norm_param { scale_bias: true }");
+    }
+  }
+  published = std::move(own);
+  return true;
 }
 
 void BatchNormLayer::reshape(Blobs bottom, Blobs top) {

@@ -26,6 +26,10 @@ class BatchNormLayer : public Layer {
   void setup(Blobs bottom, Blobs top) override;
   void reshape(Blobs bottom, Blobs top) override;
   Flops flops(Blobs bottom, Blobs top) const override;
+  /// Files of others hold mean and variance, the factor that they are divided by or not, scale and
+  /// bias or not, a shape of four dimensions or of one. A layer without scale and bias takes such
+  /// that change nothing.
+  bool adopt(std::vector<Tensor>& published) const override;
   /// A Scale of one number a channel, then a ReLU.
   bool accepts(const Tail& tail) const override;
 

@@ -42,6 +42,15 @@ void ConvolutionLayer::setup(Blobs bottom, Blobs top) {
   if (geometry_.bias) add_param(Shape{geometry_.outputs}, Filler(settings.bias_filler()));
 }
 
+bool ConvolutionLayer::adopt(std::vector<Tensor>& published) const {
+  if (published.size() != params().size()) return false;
+  const Shape &own = params()[0]->shape(), &weights = published[0].shape();
+  const Shape rows{geometry_.outputs, geometry_.kernel_count()};
+  if (weights != own && weights != rows && weights != Shape{1, 1, rows[0], rows[1]}) return false;
+  published[0].reshape(own);
+  return !geometry_.bias || squeeze(published[1], params()[1]->shape());
+}
+
 void ConvolutionLayer::reshape(Blobs bottom, Blobs top) {
   geometry_.fit(bottom[0]->shape());
   for (size_t i = 0; i < top.size(); ++i) {

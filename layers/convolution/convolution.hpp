@@ -18,6 +18,9 @@ class ConvolutionLayer : public Layer {
   void setup(Blobs bottom, Blobs top) override;
   void reshape(Blobs bottom, Blobs top) override;
   Flops flops(Blobs bottom, Blobs top) const override;
+  /// Weights of an InnerProduct over windows of this size, (O, K) or (1, 1, O, K); a bias with axes
+  /// of extent 1.
+  bool adopt(std::vector<Tensor>& published) const override;
   /// The sum with another value of the top's shape (on the CPU), a ReLU with a slope that is not
   /// negative, or the one behind the other.
   bool accepts(const Tail& tail) const override;

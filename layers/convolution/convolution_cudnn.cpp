@@ -248,9 +248,10 @@ class ConvolutionCudnn : public Engine {
   }
 
   size_t extra_bytes() const override { return sums_diff_bytes_; }
-  size_t scratch_bytes() const override {
-    return std::max({forward_ ? forward_->workspace : 0, of_data_ ? of_data_->workspace : 0,
-                     of_weights_ ? of_weights_->workspace : 0});
+  void plan_scratch(ScratchPlan& plan) const override {
+    plan.need(kDeviceScratch,
+              std::max({forward_ ? forward_->workspace : 0, of_data_ ? of_data_->workspace : 0,
+                        of_weights_ ? of_weights_->workspace : 0}));
   }
 
   std::string detail() const override {

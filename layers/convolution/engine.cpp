@@ -215,6 +215,10 @@ std::vector<ConvolutionEngine::Candidate> ConvolutionEngine::candidates(
   return found;
 }
 
+std::string ConvolutionEngine::Candidate::timed() const {
+  return concat(str(), " @", library->revision(), gathered ? concat("+", kGatheredRevision) : "");
+}
+
 std::unique_ptr<ConvolutionPrimitive> ConvolutionEngine::Candidate::make(
     const ConvolutionProblem& problem, ConvolutionPass pass) const {
   if (!gathered) return library->make(problem, pass, implementation);
@@ -232,13 +236,14 @@ std::optional<ConvolutionEngine::Choice> ConvolutionEngine::like(
   std::optional<Choice> nearest;
   double distance = kAlike;
   for (const Tuner::Time& time : context.tuner().measured(family)) {
+    const auto candidate = std::find_if(found.begin(), found.end(), [&](const Candidate& c) {
+      return c.timed() == time.candidate;
+    });
+    if (candidate == found.end()) continue;
     if (time.problem == key) return std::nullopt;
     const double ratio = pixels / pixels_of(time.problem.substr(family.size()));
     const double apart = std::max(ratio, 1 / ratio), seconds = time.seconds * ratio;
     if (apart > distance || (apart == distance && nearest && seconds >= nearest->seconds)) continue;
-    const auto candidate = std::find_if(
-        found.begin(), found.end(), [&](const Candidate& c) { return c.str() == time.candidate; });
-    if (candidate == found.end()) continue;
     nearest = {*candidate, seconds};
     distance = apart;
   }
@@ -259,7 +264,7 @@ std::unique_ptr<ConvolutionEngine::Choice> ConvolutionEngine::choose(
       if (!primitive) primitive = candidate.make(problem, pass);
       trial.run(*primitive, pass);
     };
-    return context.tuner().seconds(key, candidate.str(), measure, best);
+    return context.tuner().seconds(key, candidate.timed(), measure, best);
   };
   const auto alike = like(context, problem, pass, found);
   std::string decided;
@@ -432,6 +437,12 @@ size_t ConvolutionEngine::extra_bytes() const {
     if (*primitive) bytes += (*primitive)->kept_bytes();
   }
   return bytes;
+}
+
+void ConvolutionEngine::plan_scratch(ScratchPlan& plan) const {
+  for (const auto* primitive : {&forward_, &backward_data_, &backward_weights_}) {
+    if (*primitive) (*primitive)->plan_scratch(plan);
+  }
 }
 
 std::string ConvolutionEngine::detail() const { return detail_; }

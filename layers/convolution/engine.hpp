@@ -33,13 +33,13 @@ class ConvolutionEngine : public Engine {
   /// `library` null: the engine "tuned".
   explicit ConvolutionEngine(const ConvolutionLibrary* library) : library_(library) {}
 
-  std::vector<Option> options(Layer& layer, Blobs bottom, Blobs top,
-                                    std::string& why) override;
+  std::vector<Option> options(Layer& layer, Blobs bottom, Blobs top, std::string& why) override;
   void prepare(Layer& layer, const Option&, Blobs bottom, Blobs top) override;
   void resume(Layer& layer, Blobs bottom, Blobs top) override;
   void forward(Layer& layer, Blobs bottom, Blobs top) override;
   void backward(Layer& layer, Blobs top, const std::vector<bool>& propagate, Blobs bottom) override;
   size_t extra_bytes() const override;
+  void plan_scratch(ScratchPlan& plan) const override;
   std::string detail() const override;
 
  private:
@@ -51,6 +51,8 @@ class ConvolutionEngine : public Engine {
     std::string str() const {
       return library->name() + (gathered ? " gathered " : " ") + implementation;
     }
+    /// What its measured times are kept under: str(), and the revisions of what computes it.
+    std::string timed() const;
     std::unique_ptr<ConvolutionPrimitive> make(const ConvolutionProblem& problem,
                                                ConvolutionPass pass) const;
   };

@@ -130,6 +130,10 @@ class Gathered : public ConvolutionPrimitive {
   }
 
   size_t kept_bytes() const override { return dense_->kept_bytes(); }
+  void plan_scratch(ScratchPlan& plan) const override {
+    plan.need("gathered pixels", static_cast<size_t>(pixels_.count()) * sizeof(float));
+    dense_->plan_scratch(plan);
+  }
 
  private:
   const float* gathered(const float* x) const {

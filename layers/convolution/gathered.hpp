@@ -10,6 +10,9 @@
 
 namespace crema {
 
+/// As ConvolutionLibrary::revision(), for the copies of this file.
+constexpr const char* kGatheredRevision = "1";
+
 /// The gathered problem; none if the kernel size is not 1, there is padding, or the stride is 1.
 std::optional<ConvolutionProblem> gathered_problem(const ConvolutionProblem& problem);
 

@@ -13,10 +13,18 @@ int64_t product(const std::vector<int64_t>& values) {
   return result;
 }
 
-/// A row of the matrix: a channel seen through one tap of the kernel.
+/// Room for a number an axis, which each thread keeps.
+std::vector<int64_t>& room_of_thread(size_t axes) {
+  thread_local std::vector<int64_t> room;
+  room.resize(axes);
+  return room;
+}
+
+/// A row of the matrix, one a thread at a time: a channel seen through one tap of the kernel.
 class Row {
  public:
-  explicit Row(const ColumnGeometry& geometry) : g_(geometry), shift_(geometry.kernel.size()) {}
+  explicit Row(const ColumnGeometry& geometry)
+      : g_(geometry), shift_(room_of_thread(geometry.kernel.size())) {}
 
   /// `tap` counts through the kernel's taps, the last axis fastest.
   void set_tap(int64_t tap) {
@@ -67,7 +75,7 @@ class Row {
   }
 
   const ColumnGeometry& g_;
-  std::vector<int64_t> shift_;
+  std::vector<int64_t>& shift_;
 };
 
 }  // namespace

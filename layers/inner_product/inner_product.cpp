@@ -49,8 +49,7 @@ template <class T>
 
 }  // namespace
 
-InnerProductLayer::InnerProductLayer(const LayerInit& init)
-    : Layer(init) {
+InnerProductLayer::InnerProductLayer(const LayerInit& init) : Layer(init) {
   const InnerProductParameter& settings = init.param.inner_product_param();
   axis_ = settings.axis();
   outputs_ = settings.num_output();
@@ -74,6 +73,20 @@ void InnerProductLayer::setup(Blobs bottom, Blobs) {
   add_param(transposed_ ? Shape{inputs_, outputs_} : Shape{outputs_, inputs_},
             Filler(settings.weight_filler()));
   if (has_bias_) add_param(Shape{outputs_}, Filler(settings.bias_filler()));
+}
+
+bool InnerProductLayer::adopt(std::vector<Tensor>& published) const {
+  if (published.size() != params().size()) return false;
+  const Shape& weights = published[0].shape();
+  const int64_t rows = params()[0]->shape()[0];
+  // The first axis that is not 1 counts the rows, as the last bottom of files of four dimensions.
+  int axis = 0;
+  while (axis + 1 < weights.rank() && weights[axis] == 1 && rows != 1) ++axis;
+  if (transposed_ && weights.rank() - axis > 2) return false;
+  if (weights.rank() == 0 || weights[axis] != rows) return false;
+  if (weights.count() != params()[0]->shape().count()) return false;
+  published[0].reshape(params()[0]->shape());
+  return !has_bias_ || squeeze(published[1], params()[1]->shape());
 }
 
 void InnerProductLayer::reshape(Blobs bottom, Blobs top) {

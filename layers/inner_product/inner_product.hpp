@@ -15,6 +15,9 @@ class InnerProductLayer : public Layer {
   void setup(Blobs bottom, Blobs top) override;
   void reshape(Blobs bottom, Blobs top) override;
   Flops flops(Blobs bottom, Blobs top) const override;
+  /// Weights of more axes, as a convolution over all of the bottom has them, and (1, 1, O, K); a
+  /// bias with axes of extent 1.
+  bool adopt(std::vector<Tensor>& published) const override;
   /// A ReLU with a slope that is not negative: it is applied in the pass that adds the bias.
   bool accepts(const Tail& tail) const override;
 

@@ -129,7 +129,7 @@ class LRNCuda : public Engine {
     });
   }
 
-  size_t scratch_bytes() const override { return ratio_bytes_; }
+  void plan_scratch(ScratchPlan& plan) const override { plan.need(kDeviceScratch, ratio_bytes_); }
 
  private:
   static const LRNSettings& settings(const Layer& layer) {

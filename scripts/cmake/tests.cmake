@@ -49,7 +49,7 @@ function(crema_test_program target)
 endfunction()
 
 # What scripts/test --unit builds and runs: all areas but the tools, whose tests start programs.
-set(crema_unit_areas core net solver layers data model)
+set(crema_unit_areas core net solver layers data model steady)
 add_custom_target(unit_tests)
 
 foreach(area IN ITEMS ${crema_unit_areas} tools)

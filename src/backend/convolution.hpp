@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "crema/error.hpp"
+#include "crema/scratch_plan.hpp"
 #include "crema/shape.hpp"
 #include "crema/tensor.hpp"
 
@@ -73,6 +74,8 @@ class ConvolutionPrimitive {
                                 bool add_bias, float* dbias);
   /// Bytes that the primitive holds.
   virtual size_t kept_bytes() const { return 0; }
+  /// Says what memory of threads a pass needs beside that.
+  virtual void plan_scratch(ScratchPlan& /*plan*/) const {}
 };
 
 class ConvolutionLibrary {
@@ -81,6 +84,9 @@ class ConvolutionLibrary {
 
   /// The name of its engine, such as "onednn".
   virtual std::string name() const = 0;
+  /// The revision of its primitives, which changes with everything that may change their speed. The
+  /// tuner does not use times of another revision.
+  virtual std::string revision() const = 0;
   /// The names of its implementations of a pass; the one that is probably fastest comes first.
   /// Empty if there is none; `why` is then set to the reason.
   virtual std::vector<std::string> implementations(const ConvolutionProblem& problem,

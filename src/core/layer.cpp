@@ -48,6 +48,17 @@ std::vector<Option> same_format_options(Blobs bottom, Blobs top, DType dtype, bo
   return options;
 }
 
+bool squeeze(Tensor& tensor, const Shape& to) {
+  const auto extents = [](const Shape& shape) {
+    std::vector<int64_t> kept = shape.dims();
+    std::erase(kept, 1);
+    return kept;
+  };
+  if (extents(tensor.shape()) != extents(to)) return false;
+  tensor.reshape(to);
+  return true;
+}
+
 std::optional<float> relu_slope_of(const Tail& tail) {
   if (tail.size() != 1 || tail[0].kind != TailStep::Kind::activation) return std::nullopt;
   const Activation& activation = tail[0].activation;

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -128,7 +129,9 @@ bool Tuner::save(const std::string& path) {
   if (const fs::path folder = fs::path(path).parent_path(); !folder.empty()) {
     fs::create_directories(folder, failed);
   }
-  const std::string beside = concat(path, ".tmp.", getpid());
+  // Contexts of one process may save to one file at the same time, too.
+  static std::atomic<unsigned> saves{0};
+  const std::string beside = concat(path, ".tmp.", getpid(), ".", saves++);
   {
     const std::lock_guard lock(mutex_);
     std::ofstream file(beside);

@@ -86,8 +86,7 @@ class Chooser {
     picked = search();
     for (const NodeId id : choices_.free) {
       plan_.context->tuner().decide(
-          decision_key(net, id),
-          describe(choices_.options[id][static_cast<size_t>(picked[id])]));
+          decision_key(net, id), describe(choices_.options[id][static_cast<size_t>(picked[id])]));
     }
     return picked;
   }
@@ -113,7 +112,8 @@ class Chooser {
       const auto is_there = [&](ValueId bottom, const Layout& wanted) {
         const auto& made = converted[bottom];
         return same(layouts[bottom], wanted) ||
-               std::any_of(made.begin(), made.end(), [&](const Layout& l) { return same(l, wanted); });
+               std::any_of(made.begin(), made.end(),
+                           [&](const Layout& l) { return same(l, wanted); });
       };
       const auto seconds_of = [&](const Option& option) {
         double seconds = option.seconds;
@@ -170,10 +170,12 @@ class Chooser {
           .tail = node.tail};
       // Of several options with the same layouts, keep the fastest one if measured, else the first.
       std::vector<Option>& distinct = choices_.options[id];
-      for (Option& option :
-           in_node(node, [&] { return node.layer->options(wanted, node.bottom_blobs, node.top_blobs); })) {
+      for (Option& option : in_node(node, [&] {
+             return node.layer->options(wanted, node.bottom_blobs, node.top_blobs);
+           })) {
         const auto like = std::find_if(distinct.begin(), distinct.end(), [&](const Option& other) {
-          return same_layouts(other.bottoms, option.bottoms) && same_layouts(other.tops, option.tops);
+          return same_layouts(other.bottoms, option.bottoms) &&
+                 same_layouts(other.tops, option.tops);
         });
         if (like == distinct.end()) {
           distinct.push_back(std::move(option));
@@ -196,8 +198,8 @@ class Chooser {
         }
       });
       const auto changes = [](const Option& o) {
-        return o.seconds > 0 || (!o.bottoms.empty() && !o.tops.empty() &&
-                                 o.bottoms[0].format != o.tops[0].format);
+        return o.seconds > 0 ||
+               (!o.bottoms.empty() && !o.tops.empty() && o.bottoms[0].format != o.tops[0].format);
       };
       if (distinct.size() > 1 && std::any_of(distinct.begin(), distinct.end(), changes)) {
         choices_.free.push_back(id);
@@ -209,8 +211,9 @@ class Chooser {
   /// the shapes of its tops: a resumed run may read the same data from another path.
   static void write_problem(const Node& node, std::ostream& out) {
     const Layer& layer = *node.layer;
-    out << layer.type() << ' ' << (node.scheduled() ? -1 : static_cast<int>(node.fused_into.index()))
-        << ' ' << node.needs_backward << ' ';
+    out << layer.type() << ' '
+        << (node.scheduled() ? -1 : static_cast<int>(node.fused_into.index())) << ' '
+        << node.needs_backward << ' ';
     for (bool propagate : node.propagate) out << propagate;
     if (node.scheduled()) {
       for (const Blob* blob : node.bottom_blobs) out << ' ' << blob->shape().str();
@@ -377,6 +380,7 @@ class Conversions {
   ValueId add_value(ValueId origin, const Layout& layout) {
     auto copy = std::make_unique<Value>();
     copy->name = plan_.value(origin).name;
+    copy->version = plan_.value(origin).version;
     copy->producer = plan_.value(origin).producer;
     copy->blob.name = copy->name;
     copy->blob.reshape(plan_.value(origin).blob.shape());
@@ -387,11 +391,12 @@ class Conversions {
 
   NodeId add_node(ValueId from, ValueId to) {
     auto node = std::make_unique<Node>();
-    node->layer = make_conversion(plan_.value(from).name, *plan_.context, *plan_.run, plan_.options.dtype);
+    node->layer =
+        make_conversion(plan_.value(from).name, *plan_.context, *plan_.run, plan_.options.dtype);
     node->is_conversion = true;
-    node->follows_values = plan_.node(plan_.value(from).producer).follows_values ||
-                           plan_.node(plan_.value(from).producer).layer->top_shapes() ==
-                               TopShapes::from_values;
+    node->follows_values =
+        plan_.node(plan_.value(from).producer).follows_values ||
+        plan_.node(plan_.value(from).producer).layer->top_shapes() == TopShapes::from_values;
     node->propagate = {false};
     node->reads = {from};
     node->makes = {to};

@@ -149,8 +149,7 @@ void follow_shapes(const Plan& plan, Node& node) {
 /// Error unless the tops have the shapes that memory was planned for, or fit if they may be
 /// smaller.
 void check_shapes(const Plan& plan, const Node& node) {
-  const bool may_shrink =
-      node.follows_values || node.layer->top_shapes() == TopShapes::from_values;
+  const bool may_shrink = node.follows_values || node.layer->top_shapes() == TopShapes::from_values;
   for (size_t t = 0; t < node.makes.size(); ++t) {
     const Value& value = plan.value(node.makes[t]);
     const Blob& blob = *node.top_blobs[t];
@@ -215,8 +214,8 @@ void run_action(Plan& plan, const Action& action) {
       for (const ValueId top : node.makes) seed_top(*plan.context, plan.value(top));
       return;
     case Action::Kind::backward:
-      return in_node(
-          node, [&] { node.layer->backward(action.tops, node.propagate, action.bottoms); });
+      return in_node(node,
+                     [&] { node.layer->backward(action.tops, node.propagate, action.bottoms); });
     case Action::Kind::sum:
       return accumulate(*plan.context, action.parts, action.into->diff);
     case Action::Kind::complete:
@@ -298,8 +297,7 @@ std::pair<size_t, size_t> steps_of_layer(const Plan& plan, size_t layer) {
   NodeId id(layer);
   while (!plan.node(id).scheduled()) id = plan.node(id).fused_into;
   const auto& order = plan.program->order;
-  const auto at =
-      static_cast<size_t>(std::find(order.begin(), order.end(), id) - order.begin());
+  const auto at = static_cast<size_t>(std::find(order.begin(), order.end(), id) - order.begin());
   // A conversion of a top makes a value of the graph; a conversion of a bottom does not.
   const auto converts = [&](size_t step, bool top) {
     const Node& node = plan.node(order[step]);
@@ -443,16 +441,17 @@ void prepare_layers(Plan& plan) {
   }
 }
 
-/// Bytes that the engines hold, plus the largest scratch memory, which they share.
+/// Bytes that the engines hold, plus the scratch memory, which they share.
 size_t engine_bytes(const Plan& plan) {
-  size_t held = 0, scratch = 0;
+  size_t held = 0;
+  ScratchPlan scratch(plan.context->threads());
   for (const NodeId id : plan.program->order) {
     if (const Engine* engine = plan.node(id).layer->engine()) {
       held += engine->extra_bytes();
-      scratch = std::max(scratch, engine->scratch_bytes());
+      engine->plan_scratch(scratch);
     }
   }
-  return held + scratch;
+  return held + scratch.bytes();
 }
 
 }  // namespace
@@ -482,9 +481,8 @@ void take_program(Plan& plan) {
   clear_program(plan);
   // If this throws, there is no program, and the next pass calls take_program again.
   infer_shapes(plan);
-  const auto known =
-      std::find_if(plan.kept.begin(), plan.kept.end(),
-                   [&](const Program& program) { return program.shapes == shapes; });
+  const auto known = std::find_if(plan.kept.begin(), plan.kept.end(),
+                                  [&](const Program& program) { return program.shapes == shapes; });
   if (known != plan.kept.end()) return take_up(plan, known);
   plan.program.emplace();
   try {
@@ -663,9 +661,7 @@ void Net::clear_gradients() {
   }
 }
 
-const std::vector<Layer*>& Net::layers() const {
-  return plan_->layers;
-}
+const std::vector<Layer*>& Net::layers() const { return plan_->layers; }
 
 bool Net::has_layer(const std::string& name) const {
   return std::any_of(plan_->layers.begin(), plan_->layers.end(),

@@ -53,8 +53,8 @@ void share_with_layer(Layer& layer, Layer& other) {
   for (size_t i = 0; i < ours.size(); ++i) {
     require(theirs[i]->shape() == ours[i]->shape(), "shares the other net's parameter ", i,
             " but has shape ", ours[i]->shape().str(), " instead of ", theirs[i]->shape().str());
-    require(theirs[i]->data.dtype() == ours[i]->data.dtype(), "shares the other net's parameter ", i,
-            ", which is ", to_string(theirs[i]->data.dtype()), ", but computes in ",
+    require(theirs[i]->data.dtype() == ours[i]->data.dtype(), "shares the other net's parameter ",
+            i, ", which is ", to_string(theirs[i]->data.dtype()), ", but computes in ",
             to_string(ours[i]->data.dtype()));
     ours[i]->attach(theirs[i]->storage());
     ours[i]->lr_mult = theirs[i]->lr_mult;
@@ -116,14 +116,17 @@ std::vector<ParameterArena::Segment> own_parameters(
   return segments;
 }
 
-void fill(const Plan& plan, const NetParameter& message) {
+/// Draws what nobody gave; `loaded`: layers that files gave theirs.
+void fill(const Plan& plan, const NetParameter& message, const std::set<std::string>& loaded) {
   std::set<const ParameterStorage*> own;
   for (const auto& segment : plan.arena.segments()) own.insert(segment.parameter->storage().get());
-  // Weights in the message replace the values of fillers, so the fillers need not run.
   std::set<const ParameterStorage*> given;
   const std::vector<const LayerParameter*> layers = layers_of_message(plan, message);
   for (const NodeId id : plan.layer_nodes()) {
-    if (layers[id.index()] == nullptr || layers[id.index()]->blobs_size() == 0) continue;
+    const LayerParameter* const carried = layers[id.index()];
+    const bool is_given = (carried != nullptr && carried->blobs_size() != 0) ||
+                          loaded.count(plan.node(id).layer->name()) != 0;
+    if (!is_given) continue;
     for (const auto& parameter : plan.node(id).layer->params()) {
       given.insert(parameter->storage().get());
     }
@@ -172,8 +175,7 @@ void place_params(Plan& plan, const NetParameter& message) {
   std::vector<std::pair<Parameter*, Parameter*>> users;  // and the owner of each
   for (const auto& node : plan.nodes) {
     for (const auto& parameter : node->layer->params()) {
-      const auto [owner, first] =
-          owners.try_emplace(parameter->storage().get(), parameter.get());
+      const auto [owner, first] = owners.try_emplace(parameter->storage().get(), parameter.get());
       if (!first) users.emplace_back(parameter.get(), owner->second);
     }
   }
@@ -192,8 +194,8 @@ void place_params(Plan& plan, const NetParameter& message) {
     user->lr_mult = owner->lr_mult;
     user->decay_mult = owner->decay_mult;
   }
-  fill(plan, message);
   load_own_blobs(plan, message);
+  fill(plan, message, load_weight_files(plan));
 }
 
 }  // namespace crema

@@ -27,6 +27,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -53,13 +54,13 @@ enum class Seed : uint8_t {
 struct Value {
   std::string name;
   int version = 0;
-  NodeId producer;            // the layer with this top
-  std::vector<Use> uses;      // by layers, without conversions
+  NodeId producer;        // the layer with this top
+  std::vector<Use> uses;  // by layers, without conversions
   float loss_weight = 0;
-  bool is_input = false;      // the caller fills it
-  bool is_output = false;     // no layer of the prototxt reads it
-  bool keep = false;          // NetOptions::keep names it
-  bool fused_away = false;    // never computed: its producer and its reader were fused
+  bool is_input = false;    // the caller fills it
+  bool is_output = false;   // no layer of the prototxt reads it
+  bool keep = false;        // NetOptions::keep names it
+  bool fused_away = false;  // never computed: its producer and its reader were fused
   Blob blob;
 
   // Set by the present Program.
@@ -68,7 +69,7 @@ struct Value {
   bool has_gradient = false;  // backward computes or reads its diff
   bool reserved = false;      // valid until the next pass
   Seed seed = Seed::none;
-  Shape planned;              // the shape before forward; for TopShapes::from_values, the bound
+  Shape planned;  // the shape before forward; for TopShapes::from_values, the bound
 };
 
 /// A layer, or a conversion between two layouts.
@@ -79,10 +80,10 @@ struct Node {
   std::vector<ValueId> bottoms, tops;
   std::vector<bool> propagate;  // one entry a bottom: backward writes its diff
   bool needs_backward = false;
-  Tail tail;            // operations of layers that were fused into this one
-  NodeId fused_into;    // the node that computes this layer too
+  Tail tail;          // operations of layers that were fused into this one
+  NodeId fused_into;  // the node that computes this layer too
   bool is_conversion = false;
-  bool recompute = false;      // its tops are dropped after forward and computed again
+  bool recompute = false;       // its tops are dropped after forward and computed again
   bool follows_values = false;  // the shapes of its bottoms are known during forward only
 
   // Set by the present Program.
@@ -102,7 +103,7 @@ struct Node {
 struct Action {
   enum class Kind : uint8_t {
     forward,
-    seed,      // Seed of each top of the node
+    seed,  // Seed of each top of the node
     backward,
     sum,       // into->diff += the diffs of parts
     complete,  // calls the hook of Net::on_gradient
@@ -130,7 +131,7 @@ struct Buffer {
 
 /// Everything that depends on the shapes of inputs and sources.
 struct Program {
-  std::vector<Shape> shapes;               // of inputs and batches
+  std::vector<Shape> shapes;                       // of inputs and batches
   std::vector<std::unique_ptr<Node>> conversions;  // while the program is kept; else in Plan::nodes
   std::vector<std::unique_ptr<Value>> converted;   // likewise in Plan::values
   std::vector<std::unique_ptr<Blob>> again;  // blobs of values that are computed again, and views
@@ -141,13 +142,13 @@ struct Program {
     Blob* diff;
   };
   std::vector<View> views;
-  std::vector<NodeId> order;               // nodes to run
-  std::vector<Action> forward, backward;   // in order
-  std::vector<size_t> forward_of;          // one entry for each of order: its action in `forward`
+  std::vector<NodeId> order;              // nodes to run
+  std::vector<Action> forward, backward;  // in order
+  std::vector<size_t> forward_of;         // one entry for each of order: its action in `forward`
   /// One entry for each of order: its actions in `backward`, [first, second).
   std::vector<std::pair<size_t, size_t>> backward_of;
   std::vector<Buffer> buffers;
-  std::vector<NetStep> steps;              // one entry for each of order
+  std::vector<NetStep> steps;  // one entry for each of order
   MemoryPlan memory;
   size_t arena_bytes = 0;
 
@@ -180,12 +181,12 @@ struct Plan {
   bool trains = false;
   bool force_backward = false;
   std::string name, file;
-  std::unique_ptr<RunState> own_run;  // null if NetOptions::run is set
-  RunState* run = nullptr;            // NetOptions::run or own_run
-  bool advances = false;              // the next pass increments own_run->iteration
-  IdVector<NodeId, std::unique_ptr<Node>> nodes;     // layers of the prototxt, then conversions
-  IdVector<ValueId, std::unique_ptr<Value>> values;  // likewise
-  std::vector<Layer*> layers;                        // of the prototxt, in its order
+  std::unique_ptr<RunState> own_run;                     // null if NetOptions::run is set
+  RunState* run = nullptr;                               // NetOptions::run or own_run
+  bool advances = false;                                 // the next pass increments the iteration
+  IdVector<NodeId, std::unique_ptr<Node>> nodes;         // layers of the prototxt, then conversions
+  IdVector<ValueId, std::unique_ptr<Value>> values;      // likewise
+  std::vector<Layer*> layers;                            // of the prototxt, in its order
   std::map<std::string, std::vector<ValueId>> versions;  // by name
   std::vector<ValueId> inputs;                           // values that the caller fills
   std::vector<ValueId> batches;                          // tops of TopShapes::per_batch
@@ -250,14 +251,20 @@ void filter_net(NetParameter& net, const NetOptions& options, std::vector<Positi
 void note_ignored_fields(Plan& plan, const NetParameter& net);
 /// Makes the layers and values, and calls setup and reshape of each layer.
 void build_graph(Plan& plan, NetParameter& net, const std::vector<Position>& positions);
-/// Gives each parameter a storage and its values: those in the layers of `given`, the message of
-/// the net, else those of its filler.
+/// Gives each parameter a storage and its values: those of NetOptions::weights; else those in the
+/// layers of `given`, the message of the net; else those of its filler.
 void place_params(Plan& plan, const NetParameter& given);
 /// For each node, the layer of the message that it was made from; null for a layer that upgrade_net
 /// added.
 std::vector<const LayerParameter*> layers_of_message(const Plan& plan, const NetParameter& given);
 /// Copies the weights in the layers of the message.
 void load_own_blobs(Plan& plan, const NetParameter& given);
+/// As Net::load_weights().
+LoadReport load_weights(Plan& plan, const NetParameter& weights, bool strict);
+LoadReport load_weights(Plan& plan, const std::string& path, bool strict);
+/// Loads the files of NetOptions::weights and logs the report of each. Returns the names of the
+/// layers whose weights were loaded.
+std::set<std::string> load_weight_files(Plan& plan);
 /// Sets needs_backward and propagate of each node, and needs_gradient of each parameter.
 void resolve_gradients(Plan& plan);
 /// Sets tail and fused_into of the nodes.

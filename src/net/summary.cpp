@@ -1,4 +1,5 @@
-// Describes a planned net for the user: its steps and its layers.
+// Describes a planned net for the user: its steps, its layers and its graph.
+#include <map>
 #include <set>
 
 #include "net/plan.hpp"
@@ -25,6 +26,43 @@ void describe_steps(Plan& plan) {
     if (!node.needs_backward) step.flops.backward = 0;
     plan.program->steps.push_back(std::move(step));
   }
+}
+
+NetGraph Net::graph() const {
+  NetGraph graph;
+  if (!plan_->program) return graph;
+  const auto number = [](auto id) { return static_cast<int>(id.index()); };
+  std::map<ValueId, int> values;
+  const auto value_of = [&](ValueId id) {
+    const auto [known, is_new] = values.emplace(id, static_cast<int>(graph.values.size()));
+    if (is_new) {
+      const Value& value = plan_->value(id);
+      graph.values.push_back({.name = value.name,
+                              .version = value.version,
+                              .shape = value.blob.shape(),
+                              .layout = {value.blob.data.dtype(), value.blob.data.format()},
+                              .kept = value.reserved || plan_->options.keep_all});
+    }
+    return known->second;
+  };
+  for (const ValueId id : plan_->inputs) value_of(id);
+  for (const NodeId id : plan_->program->order) {
+    const Node& node = plan_->node(id);
+    const auto index = static_cast<int>(graph.nodes.size());
+    NetGraph::Node& added = graph.nodes.emplace_back();
+    added.name = node.layer->name();
+    added.type = node.layer->type();
+    added.layer = node.is_conversion ? -1 : number(id);
+    for (const ValueId value : node.reads) {
+      added.bottoms.push_back(value_of(value));
+      graph.values[static_cast<size_t>(added.bottoms.back())].readers.push_back(index);
+    }
+    for (const ValueId value : node.makes) {
+      added.tops.push_back(value_of(value));
+      graph.values[static_cast<size_t>(added.tops.back())].producer = index;
+    }
+  }
+  return graph;
 }
 
 std::vector<LayerSummary> Net::summary() const {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <set>
 
+#include "core/dispatch.hpp"
 #include "model/binary_format.hpp"
 #include "model/blob_message.hpp"
 #include "net/plan.hpp"
@@ -31,20 +32,68 @@ void check_blob(const BlobProto& blob, const Parameter& parameter, int index) {
           " values for shape ", shape.str(), "; the file is damaged");
 }
 
-void check_blobs(const LayerParameter& from, const Layer& layer) {
-  const int wanted = static_cast<int>(layer.params().size());
-  require(from.blobs_size() == wanted, "there are ", from.blobs_size(),
-          " parameters for it, the net has ", wanted);
-  for (int i = 0; i < wanted; ++i) {
-    check_blob(from.blobs(i), *layer.params()[static_cast<size_t>(i)], i);
-  }
+bool all_fit(const LayerParameter& from, const Layer& layer) {
+  const auto& params = layer.params();
+  return std::equal(
+      from.blobs().begin(), from.blobs().end(), params.begin(), params.end(),
+      [](const BlobProto& blob, const auto& parameter) { return fits(blob, parameter->shape()); });
 }
 
-void copy_blobs(const LayerParameter& from, Layer& layer) {
-  for (int i = 0; i < from.blobs_size(); ++i) {
-    load_values(from.blobs(i), layer.params()[static_cast<size_t>(i)]->data);
+/// The parameters of a file for one layer, ready to be copied.
+class Loading {
+ public:
+  /// Throws unless the layer can take them.
+  Loading(const LayerParameter& from, Layer& layer) : from_(&from), layer_(&layer) {
+    if (!all_fit(from, layer) && adopt()) return;
+    const auto& params = layer.params();
+    require(static_cast<size_t>(from.blobs_size()) == params.size(), "there are ",
+            from.blobs_size(), " parameters for it, the net has ", params.size());
+    for (size_t i = 0; i < params.size(); ++i) {
+      check_blob(from.blobs(static_cast<int>(i)), *params[i], static_cast<int>(i));
+    }
   }
-}
+
+  const Layer& layer() const { return *layer_; }
+
+  void copy() const {
+    const auto& params = layer_->params();
+    for (size_t i = 0; i < params.size(); ++i) {
+      Tensor& data = params[i]->data;
+      if (adopted_.empty()) {
+        load_values(from_->blobs(static_cast<int>(i)), data);
+      } else {
+        dispatch_float(data.dtype(), [&](auto zero) {
+          using T = decltype(zero);
+          std::copy_n(adopted_[i].host<T>(), data.count(), data.writing<T>().data());
+        });
+      }
+    }
+  }
+
+ private:
+  /// Asks the layer whether it knows parameters of this count and these shapes.
+  bool adopt() {
+    std::vector<Tensor> published;
+    for (const BlobProto& blob : from_->blobs()) {
+      const Shape shape = blob_shape(blob);
+      if (blob_count(blob) != shape.count()) return false;  // check_blob() says it
+      load_values(blob, published.emplace_back(shape, layer_->dtype()));
+    }
+    if (!layer_->adopt(published)) return false;
+    const auto& params = layer_->params();
+    const bool fit = std::equal(published.begin(), published.end(), params.begin(), params.end(),
+                                [](const Tensor& tensor, const auto& parameter) {
+                                  return tensor.shape() == parameter->shape();
+                                });
+    require(fit, "adopted published parameters in shapes other than its own");
+    adopted_ = std::move(published);
+    return true;
+  }
+
+  const LayerParameter* from_;
+  Layer* layer_;
+  std::vector<Tensor> adopted_;  // where the file's are not the layer's own
+};
 
 /// The layers of a file that hold parameters, by name.
 std::map<std::string, std::vector<const LayerParameter*>> layers_with_blobs(
@@ -82,8 +131,7 @@ void load_own_blobs(Plan& plan, const NetParameter& given) {
       return own.count(parameter->storage().get()) != 0;
     });
     if (from.blobs_size() == 0 || !mine) continue;
-    in_node(node, [&] { check_blobs(from, *node.layer); });
-    copy_blobs(from, *node.layer);
+    in_node(node, [&] { Loading(from, *node.layer).copy(); });
   }
 }
 
@@ -97,12 +145,11 @@ std::string LoadReport::str() const {
                 list(missing), ", ", unused.size(), " unused", list(unused));
 }
 
-LoadReport Net::load_weights(const NetParameter& weights, bool strict) {
-  Plan& plan = *plan_;
+LoadReport load_weights(Plan& plan, const NetParameter& weights, bool strict) {
   const auto targets = plan.nodes_with_params();
   const auto sources = layers_with_blobs(weights);
   LoadReport report;
-  std::vector<std::pair<const LayerParameter*, Layer*>> pairs;
+  std::vector<Loading> loadings;
   for (const auto& [name, nodes] : targets) {
     const auto found = sources.find(name);
     const size_t given = found == sources.end() ? 0 : found->second.size();
@@ -114,18 +161,18 @@ LoadReport Net::load_weights(const NetParameter& weights, bool strict) {
     for (size_t i = 0; i < given; ++i) {
       Layer& layer = *nodes[i]->layer;
       try {
-        check_blobs(*found->second[i], layer);
+        loadings.emplace_back(*found->second[i], layer);
       } catch (Error& error) {
         error.in_layer(layer.name(), layer.type());
         throw;
       }
-      pairs.push_back({found->second[i], &layer});
     }
   }
   for (const Layer* layer : plan.layers) {
     if (layer->params().empty()) continue;
-    const bool loaded = std::any_of(pairs.begin(), pairs.end(),
-                                    [&](const auto& pair) { return pair.second == layer; });
+    const bool loaded = std::any_of(loadings.begin(), loadings.end(), [&](const Loading& loading) {
+      return &loading.layer() == layer;
+    });
     (loaded ? report.loaded : report.missing).push_back(layer->name());
   }
   for (const auto& source : weights.layer()) {
@@ -136,22 +183,49 @@ LoadReport Net::load_weights(const NetParameter& weights, bool strict) {
   if (strict && !(report.missing.empty() && report.unused.empty())) {
     throw Error("the weights do not fit the net exactly (strict): ", report.str());
   }
-  for (const auto& [from, layer] : pairs) copy_blobs(*from, *layer);
+  for (const Loading& loading : loadings) loading.copy();
   return report;
 }
 
-LoadReport Net::load_weights(const std::string& path, bool strict) {
+LoadReport Net::load_weights(const NetParameter& weights, bool strict) {
+  return crema::load_weights(*plan_, weights, strict);
+}
+
+LoadReport load_weights(Plan& plan, const std::string& path, bool strict) {
   NetParameter weights;
   read_binary_proto(path, weights);
   if (weights.layer_size() == 0 && weights.layers_size() != 0) {
     throw Error("the weights are in the V1 format, which is not read yet").at({path, 0, 0});
   }
   try {
-    return load_weights(weights, strict);
+    return load_weights(plan, weights, strict);
   } catch (Error& error) {
     error.at({path, 0, 0});
     throw;
   }
+}
+
+LoadReport Net::load_weights(const std::string& path, bool strict) {
+  return crema::load_weights(*plan_, path, strict);
+}
+
+std::set<std::string> load_weight_files(Plan& plan) {
+  std::set<std::string> loaded, missing, unused;
+  for (const std::string& file : plan.options.weights) {
+    const LoadReport report = load_weights(plan, file, false);
+    plan.context->log(Severity::info, concat(file, ": ", report.str()));
+    loaded.insert(report.loaded.begin(), report.loaded.end());
+    missing.insert(report.missing.begin(), report.missing.end());
+    unused.insert(report.unused.begin(), report.unused.end());
+  }
+  std::erase_if(missing, [&](const std::string& layer) { return loaded.count(layer) != 0; });
+  if (plan.options.strict && !(missing.empty() && unused.empty())) {
+    const LoadReport all{{loaded.begin(), loaded.end()},
+                         {missing.begin(), missing.end()},
+                         {unused.begin(), unused.end()}};
+    throw Error("the weights do not fit the net exactly (strict): ", all.str());
+  }
+  return loaded;
 }
 
 void Net::save(NetParameter& out, bool with_diffs) const {

@@ -9,7 +9,6 @@
 #include "model/partial_copy.hpp"
 #include "model/source_map.hpp"
 #include "model/text_format.hpp"
-#include "net/weight_files.hpp"
 #include "proto/solver.pb.h"
 #include "solver/finite.hpp"
 #include "solver/rate_policy.hpp"
@@ -129,6 +128,8 @@ void Solver::build_nets(const SolverParameter& param, const SourceMap& source,
                         const SolverOptions& options) {
   SolverNets nets = resolve_nets(param, options, source.file());
   nets.train.options.run = &run_;
+  nets.train.options.weights = options.weights ? *options.weights : weight_files(param);
+  nets.train.options.strict = options.strict_weights;
   net_ = build_net(nets.train, source, context_);
   for (const NetSource& test : nets.tests) {
     NetSource shared = test;
@@ -139,8 +140,6 @@ void Solver::build_nets(const SolverParameter& param, const SourceMap& source,
                 [&] { test_nets_.push_back(build_net(shared, source, context_)); });
   }
   test_iterations_ = nets.test_iterations;
-  load_weight_files(*net_, options.weights ? *options.weights : weight_files(param),
-                    options.strict_weights);
   for (Layer* layer : net_->layers()) {
     if (auto* data = dynamic_cast<DataSource*>(layer)) sources_.push_back(data);
   }

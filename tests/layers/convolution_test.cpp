@@ -4,12 +4,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <fstream>
+#include <map>
 
 #include "backend/cpu/simd.hpp"
 #include "backend/tuner.hpp"
 #include "crema/registry.hpp"
 #include "layers/convolution/im2col.hpp"
 #include "support/layer_test.hpp"
+#include "support/net_test.hpp"
 #include "support/temp_folder.hpp"
 
 namespace crema::test {
@@ -427,6 +430,60 @@ TEST(ConvolutionLayer, SimilarSizesAreComputedAlike) {
     run.reshape({uniform(shape)});
     EXPECT_TRUE(tuner.has_news()) << shape.str() << " is another problem";
   }
+}
+
+// Times outlived a change of the kernels that they were of.
+TEST(ConvolutionLayer, TimesOfAnotherRevisionAreNotUsed) {
+  if (simd_level() < SimdLevel::avx2) GTEST_SKIP() << "needs AVX2: several libraries";
+  const NetParameter net = net_param(R"(
+layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 1 dim: 16 dim: 12 dim: 12 } } }
+layer { name: "conv" type: "Convolution" bottom: "x" top: "y"
+        convolution_param { num_output: 16 kernel_size: 3 pad: 1 } })");
+  const TempFolder folder;
+  const std::string file = folder.path("tuning");
+  {
+    Context context({.tuning_file = file});
+    const Net first(net, context);
+  }
+  // As a build wrote it whose direct kernels were others, with times that would win.
+  std::ifstream in(file);
+  std::string text, line;
+  std::map<std::string, double> others;  // times of the other libraries
+  int stale = 0;
+  while (std::getline(in, line)) {
+    const size_t tab = line.find('\t');
+    if (const size_t at = line.find("|direct "); at != std::string::npos) {
+      const size_t revision = line.find(" @");
+      ASSERT_NE(revision, std::string::npos) << line;
+      line = concat("1e-9", line.substr(tab, revision - tab), " @0");
+      ++stale;
+    } else if (tab != std::string::npos) {
+      others[line.substr(tab + 1)] = std::stod(line);
+    }
+    text += line + '\n';
+  }
+  ASSERT_GT(stale, 0);
+  ASSERT_FALSE(others.empty());
+  std::ofstream(file) << text;
+
+  const auto times_of = [](const Tuner& tuner) {
+    std::map<std::string, double> times;
+    for (const Tuner::Time& time : tuner.measured("convolution ")) {
+      times[concat(time.problem, "|", time.candidate)] = time.seconds;
+    }
+    return times;
+  };
+  Context context({.tuning_file = file});
+  const Net later(net, context);
+  const auto times = times_of(context.tuner());
+  for (const auto& [key, seconds] : others) EXPECT_EQ(times.at(key), seconds) << key;
+  int measured = 0;
+  for (const auto& [key, seconds] : times) {
+    if (key.find("|direct ") == std::string::npos || key.ends_with(" @0")) continue;
+    EXPECT_GT(seconds, 1e-9) << key;
+    ++measured;
+  }
+  EXPECT_GT(measured, 0) << "direct kernels are timed anew";
 }
 
 // Decisions for one algorithm say nothing about a layer that asks for another.

@@ -304,6 +304,44 @@ layer { type: "EuclideanLoss" bottom: "a" bottom: "a" })"),
   EXPECT_EQ(std::set<std::string>(outputs.begin(), outputs.end()).size(), outputs.size());
 }
 
+TEST(Graph, IsReadableFromOutside) {
+  Context context({.tune = false});
+  Net net(net_param(R"(
+layer { name: "in" type: "Input" top: "x" input_param { shape { dim: 2 dim: 32 dim: 8 dim: 8 } } }
+layer { name: "conv" type: "Convolution" bottom: "x" top: "y"
+        convolution_param { num_output: 32 kernel_size: 3 weight_filler { type: "xavier" } } }
+layer { name: "relu" type: "ReLU" bottom: "y" top: "y" }
+layer { name: "pool" type: "Pooling" bottom: "y" top: "z" pooling_param { kernel_size: 2 } })"),
+          context, {});
+  const NetGraph graph = net.graph();
+  ASSERT_EQ(graph.nodes.size(), net.steps().size());
+  std::vector<std::string> layers;
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    const NetGraph::Node& node = graph.nodes[n];
+    EXPECT_EQ(node.name, net.steps()[n].name);
+    EXPECT_EQ(node.layer, net.steps()[n].layer);
+    if (node.layer >= 0) layers.push_back(node.type);
+    for (const int top : node.tops) {
+      EXPECT_EQ(graph.values.at(static_cast<size_t>(top)).producer, static_cast<int>(n));
+    }
+    for (const int bottom : node.bottoms) {
+      const NetGraph::Value& value = graph.values.at(static_cast<size_t>(bottom));
+      EXPECT_EQ(std::count(value.readers.begin(), value.readers.end(), static_cast<int>(n)), 1);
+      EXPECT_LT(value.producer, static_cast<int>(n)) << "values are made before they are read";
+    }
+  }
+  EXPECT_THAT(layers, ElementsAre("Input", "Convolution", "Pooling")) << "ReLU was fused";
+  // What the caller sees is contiguous, and there once, whatever layouts lie between.
+  int kept = 0;
+  for (const NetGraph::Value& value : graph.values) {
+    if (!value.kept) continue;
+    ++kept;
+    EXPECT_EQ(value.layout.format, Format::contiguous) << value.name;
+    EXPECT_EQ(value.shape, net.blob(value.name).shape());
+  }
+  EXPECT_EQ(kept, 2) << "x and z";
+}
+
 // The numbers of a layer whose name is its own are those of that name, whatever else is there.
 TEST(Graph, TheFirstOfANameDrawsTheNamesNumbers) {
   const std::string layer = R"(layer { name: "ip" type: "InnerProduct" bottom: "data" top: "TOP"

@@ -1,8 +1,10 @@
 // What lasts after a pass, what shares memory, and how much of it there is; what a failed reshape
 // leaves.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <fstream>
 
 #include "backend/tuner.hpp"
 #include "crema/registry.hpp"
@@ -30,6 +32,44 @@ layer { name: "conv2" type: "Convolution" bottom: "pool" top: "conv2"
         convolution_param { num_output: 20 kernel_size: 3 weight_filler { type: "msra" } } }
 layer { name: "ip" type: "InnerProduct" bottom: "conv2" top: "ip"
         inner_product_param { num_output: 3 axis: -1 weight_filler { type: "xavier" } } })";
+}
+
+/// Bytes of the process that lie in memory; 0 where the system does not tell.
+int64_t resident() {
+  std::ifstream file("/proc/self/statm");
+  int64_t all = 0, pages = 0;
+  file >> all >> pages;
+  return pages * sysconf(_SC_PAGESIZE);
+}
+
+// Scratch memory of threads and of engines was left out: a fifth and more of small nets.
+TEST(Memory, IsWhatWasPlanned) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the sanitizer takes memory of its own";
+#endif
+  if (resident() == 0) GTEST_SKIP() << "the system does not tell";
+  for (const char* engine : {"direct", "winograd", ""}) {
+    Context context({.threads = 2, .engine = engine, .tune = false});
+    const int64_t before = resident();
+    Net net(net_param(R"(
+layer { name: "x" type: "Input" top: "x"
+        input_param { shape { dim: 8 dim: 32 dim: 96 dim: 96 } } }
+layer { name: "conv1" type: "Convolution" bottom: "x" top: "a"
+        convolution_param { num_output: 64 kernel_size: 3 pad: 1 weight_filler { type: "msra" } } }
+layer { name: "conv2" type: "Convolution" bottom: "a" top: "b"
+        convolution_param { num_output: 64 kernel_size: 3 pad: 1 weight_filler { type: "msra" } } })"),
+            context, {.phase = Phase::train});
+    fill_inputs(net);
+    for (int i = 0; i < 3; ++i) {
+      net.clear_gradients();
+      net.forward();
+      net.blob("b").diff.fill(1);
+      net.backward();
+    }
+    const MemoryPlan plan = net.memory();
+    const auto planned = static_cast<double>(plan.activations + plan.parameters + plan.engines);
+    EXPECT_NEAR(static_cast<double>(resident() - before) / planned, 1, 0.1) << engine;
+  }
 }
 
 TEST(Memory, AFailedReshapeLeavesANetThatPlansAgain) {

@@ -10,6 +10,7 @@
 #include "net/plan.hpp"
 #include "support/expect_error.hpp"
 #include "support/net_test.hpp"
+#include "support/temp_folder.hpp"
 
 namespace crema {
 namespace {
@@ -246,6 +247,123 @@ TEST_F(WeightsTest, GivenAtConstructionAreNotDrawnFirst) {
   EXPECT_EQ(params_of(to), params_of(from));
 }
 
+TEST_F(WeightsTest, FilesGivenToTheNetAreNotDrawnFirst) {
+  const TempFolder folder;
+  const std::string file = folder.path("one.caffemodel"), second = folder.path("two.caffemodel");
+  Net from = net(net_text(3), 1), other = net(net_text(3, "new"), 3);
+  from.save_weights(file);
+  other.save_weights(second);
+  const auto make = [&](const std::string& text, std::vector<std::string> files, bool strict) {
+    return Net(net_param(text), context_,
+               {.weights = std::move(files),
+                .strict = strict,
+                .run = &states_.emplace_back(RunState{.seed = 2})});
+  };
+  Net to = make(net_text(3), {file}, true);
+  EXPECT_EQ(params_of(to), params_of(from));
+  for (const auto& segment : to.params().segments()) {
+    EXPECT_EQ(segment.parameter->data.memory()->version() & 0xffffffffU, 2U) << "written once";
+  }
+  // What the files lack is drawn by the seed.
+  Net partly = make(net_text(3, "new"), {file}, false), drawn = net(net_text(3, "new"), 2);
+  EXPECT_EQ(test::values_of(partly.layer("new").params()[0]->data),
+            test::values_of(drawn.layer("new").params()[0]->data));
+  EXPECT_EQ(test::values_of(partly.layer("ip1").params()[0]->data),
+            test::values_of(from.layer("ip1").params()[0]->data));
+  // A later file comes over an earlier one, and strict is about all of them together.
+  Net both = make(net_text(3, "new"), {file, second}, false);
+  EXPECT_EQ(params_of(both), params_of(other));
+  expect_error([&] { make(net_text(3, "new"), {file, second}, true); }, {"strict", "ip2"});
+  expect_error([&] { make(net_text(5), {file}, false); }, {file, "layer 'ip1'", "3x4", "5x4"});
+}
+
+// A fully connected layer was published as a convolution over the whole bottom, and the reverse.
+TEST_F(WeightsTest, OtherPublishedShapesAreAdopted) {
+  const std::string text = R"(
+layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 1 dim: 2 dim: 3 dim: 3 } } }
+layer { name: "conv" type: "Convolution" bottom: "x" top: "y"
+        convolution_param { num_output: 4 kernel_size: 3 weight_filler { type: "xavier" } } }
+layer { name: "ip" type: "InnerProduct" bottom: "x" top: "z"
+        inner_product_param { num_output: 4 weight_filler { type: "xavier" } } })";
+  Net from = net(text, 1), to = net(text, 2);
+  NetParameter saved;
+  from.save(saved);
+  const auto give = [&](int layer, int blob, std::initializer_list<int> dims) {
+    BlobShape& shape = *saved.mutable_layer(layer)->mutable_blobs(blob)->mutable_shape();
+    shape.clear_dim();
+    for (const int dim : dims) shape.add_dim(dim);
+  };
+  for (const bool four : {false, true}) {
+    if (four) {
+      give(1, 0, {1, 1, 4, 18});
+      give(2, 0, {1, 1, 4, 18});
+    } else {
+      give(1, 0, {4, 18});
+      give(2, 0, {4, 2, 3, 3});
+    }
+    give(1, 1, {1, 4, 1, 1});
+    give(2, 1, {4, 1, 1, 1});
+    Net target = net(text, 2);
+    target.load_weights(saved, true);
+    EXPECT_EQ(params_of(target), params_of(from)) << four;
+  }
+  give(1, 0, {4, 2, 1, 9});
+  expect_error([&] { to.load_weights(saved); }, {"layer 'conv'", "4x2x1x9", "4x2x3x3"});
+  give(1, 0, {4, 18});
+  give(2, 0, {18, 4});
+  expect_error([&] { to.load_weights(saved); }, {"layer 'ip'", "18x4", "4x18"});
+}
+
+TEST_F(WeightsTest, BatchNormTakesWhatIsPublished) {
+  const auto text = [](const char* settings) {
+    return concat(R"(
+layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 1 dim: 2 } } }
+layer { name: "bn" type: "BatchNorm" bottom: "x" top: "y" batch_norm_param { )",
+                  settings, " } }");
+  };
+  const auto file = [](const std::vector<std::vector<float>>& blobs) {
+    NetParameter saved;
+    LayerParameter& layer = *saved.add_layer();
+    layer.set_name("bn");
+    for (const auto& values : blobs) {
+      BlobProto& blob = *layer.add_blobs();
+      blob.set_num(1);
+      blob.set_channels(static_cast<int>(values.size()));
+      blob.set_height(1);
+      blob.set_width(1);
+      blob.mutable_data()->Assign(values.begin(), values.end());
+    }
+    return saved;
+  };
+  const std::vector<float> mean = {1, 2}, variance = {3, 4}, factor = {0.5}, scale = {5, 6},
+                           bias = {7, 8}, ones = {1, 1}, zeros = {0, 0};
+  const auto loaded = [&](const char* settings, const NetParameter& weights) {
+    Net target = net(text(settings));
+    target.load_weights(weights, true);
+    return params_of(target);
+  };
+  EXPECT_THAT(loaded("", file({mean, variance})), ElementsAre(1, 2, 3, 4, 1));
+  EXPECT_THAT(loaded("", file({mean, variance, factor})), ElementsAre(1, 2, 3, 4, 0.5));
+  EXPECT_THAT(loaded("", file({mean, variance, factor, ones, zeros})),
+              ElementsAre(1, 2, 3, 4, 0.5));
+  const char* const scaled = "scale_bias: true";
+  EXPECT_THAT(loaded(scaled, file({mean, variance, factor, scale, bias})),
+              ElementsAre(1, 2, 3, 4, 0.5, 5, 6, 7, 8));
+  EXPECT_THAT(loaded(scaled, file({mean, variance, scale, bias})),
+              ElementsAre(1, 2, 3, 4, 1, 5, 6, 7, 8));
+  expect_error(
+      [&] {
+        loaded("", file({mean, variance, factor, scale, bias}));
+      },
+      {"layer 'bn'", "scale", "scale_bias: true"});
+  expect_error(
+      [&] {
+        loaded(scaled, file({mean, variance, factor}));
+      },
+      {"3 parameters", "the net has 5"});
+  expect_error([&] { loaded("", file({mean})); }, {"1 parameters", "the net has 3"});
+}
+
 TEST_F(WeightsTest, ThatAFileLacksAreThoseOfTheSeed) {
   Net whole = net(net_text(3), 2), partly = net(net_text(3), 2);
   NetParameter saved;
@@ -263,13 +381,13 @@ TEST_F(WeightsTest, ThatAFileLacksAreThoseOfTheSeed) {
 TEST_F(WeightsTest, WrittenThroughAKeptPointerCount) {
   for (const bool trains : {false, true}) {
     RunState state{.seed = 1};
-    Net target(net_param(R"(
+    Net target(
+        net_param(R"(
 layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 1 dim: 16 dim: 8 dim: 8 } } }
 layer { name: "conv" type: "Convolution" bottom: "x" top: "y"
         convolution_param { num_output: 16 kernel_size: 3 weight_filler { type: "xavier" } } })"),
-               context_,
-               {.backward = trains ? NetOptions::Backward::yes : NetOptions::Backward::no,
-                .run = &state});
+        context_,
+        {.backward = trains ? NetOptions::Backward::yes : NetOptions::Backward::no, .run = &state});
     test::fill_inputs(target);
     Tensor& weights = target.layer("conv").params()[0]->data;
     float* const kept = weights.host_mut<float>();

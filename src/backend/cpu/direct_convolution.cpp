@@ -92,6 +92,20 @@ void sweep(const DirectKernels& kernels, int vectors, int64_t count, DirectTile&
   }
 }
 
+/// Says that each of `threads` threads asks for `count` floats of a slot.
+void need(ScratchPlan& plan, Slot slot, int64_t count, int64_t threads) {
+  constexpr std::string_view kPlaces[] = {"direct window", "direct partial", "direct packed",
+                                          "direct sums"};
+  plan.need(kPlaces[slot], static_cast<size_t>(count * threads) * sizeof(float));
+}
+
+/// Says what bands need: copies of windows where there is padding, and `partial` floats beside.
+void need_bands(ScratchPlan& scratch, const DirectPlan& plan, int64_t partial) {
+  const int64_t threads = std::min<int64_t>(scratch.threads(), plan.batch * plan.target.h);
+  if (plan.padded) need(scratch, kWindow, plan.band_images * plan.window.image(), threads);
+  need(scratch, kPartial, partial, threads);
+}
+
 /// Weights packed for a pass: kept where they do not change.
 class PackedWeights {
  public:
@@ -112,6 +126,9 @@ class PackedWeights {
   }
 
   size_t bytes() const { return keep_ ? static_cast<size_t>(count_) * sizeof(float) : 0; }
+  void plan_scratch(ScratchPlan& plan) const {
+    if (!keep_) need(plan, kPacked, count_, 1);
+  }
 
  private:
   bool keep_;
@@ -155,6 +172,10 @@ class Forward : public ConvolutionPrimitive {
   }
 
   size_t kept_bytes() const override { return weights_.bytes(); }
+  void plan_scratch(ScratchPlan& plan) const override {
+    weights_.plan_scratch(plan);
+    need_bands(plan, plan_, plan_.most_pixels() * widest(panels_) * plan_.kernels.width);
+  }
 
  private:
   int64_t taps_count() const { return static_cast<int64_t>(plan_.plain_tap.size()); }
@@ -253,8 +274,17 @@ class BackwardData : public ConvolutionPrimitive {
   }
 
   size_t kept_bytes() const override { return weights_.bytes(); }
+  void plan_scratch(ScratchPlan& plan) const override {
+    weights_.plan_scratch(plan);
+    need(plan, kWindow, window_count(), std::min<int64_t>(plan.threads(), plan_.batch));
+  }
 
  private:
+  /// Floats of a window. The last vector of a run may reach beyond it, with zeros.
+  int64_t window_count() const {
+    return plan_.band_images * plan_.window.image() + vectors_ * plan_.kernels.width;
+  }
+
   std::vector<int64_t> block_offsets() const {
     std::vector<int64_t> offsets;
     for (int64_t b = 0; b < plan_.target.blocks; ++b) offsets.push_back(b * plan_.target.block());
@@ -287,11 +317,9 @@ class BackwardData : public ConvolutionPrimitive {
 
   void compute(int64_t image, int64_t images, const float* packed, const float* dy,
                float* dx) const {
-    // The last vector of a run may reach beyond the window, with zeros.
-    const int64_t slack = vectors_ * plan_.kernels.width;
-    const int64_t count = images * plan_.window.image();
-    float* const window = direct_scratch(kWindow, plan_.band_images * plan_.window.image() + slack);
-    std::fill_n(window, count + slack, 0.0F);
+    float* const window = direct_scratch(kWindow, window_count());
+    const int64_t unused = (plan_.band_images - images) * plan_.window.image();
+    std::fill_n(window, window_count() - unused, 0.0F);
     plan_.each_band(image * plan_.target.h, (image + images) * plan_.target.h,
                     [&](const DirectBand& band) {
                       scatter(band, packed, plan_.target_of(band, dy),
@@ -354,6 +382,12 @@ class BackwardWeights : public ConvolutionPrimitive {
     const DirectLayout source(problem.source[1], problem.source_format, 1, 1);
     return vectors_of(problem.target[1], kernels) * kernels.width * source.blocks * source.unit *
            problem.weights().count(2) * static_cast<int64_t>(sizeof(float));
+  }
+
+  void plan_scratch(ScratchPlan& plan) const override {
+    const int64_t width = plan_.kernels.width;
+    need_bands(plan, plan_, (plan_.most_pixels() + 1) * vectors_ * width);
+    need(plan, kSums, sums_, std::min<int64_t>(plan.threads(), plan_.batch * plan_.target.h));
   }
 
   void backward_weights(const float* x, const float* dy, bool add_weights, float* dweights,

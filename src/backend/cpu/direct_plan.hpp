@@ -67,6 +67,8 @@ class DirectPlan {
     }
   }
 
+  /// Pixels of the largest band.
+  int64_t most_pixels() const { return static_cast<int64_t>(target_at.size()); }
   int64_t pixels(const DirectBand& band) const { return band.images * band.rows * target.w; }
   /// The source as the band's pixels see it: in place where there is no padding, else copied into
   /// scratch memory with its padding.

@@ -54,6 +54,16 @@ float* at_least(Tensor& tensor, int64_t count) {
   return tensor.host_overwrite<float>();
 }
 
+int64_t tiles_of(int64_t extent) { return (extent + 3) / 4; }
+
+/// Of `images` results of so many pixels.
+Batches batches_of(const WinogradKernels& kernels, int64_t images, int64_t h, int64_t w,
+                   int64_t channel_blocks, int64_t step) {
+  const auto bytes = static_cast<int64_t>(sizeof(float));
+  return {images * tiles_of(h) * tiles_of(w), kComponents * channel_blocks * kernels.block * bytes,
+          step};
+}
+
 }  // namespace
 
 /// x (n, in, h, w) -> y (n, out, oh, ow) by transformed weights.
@@ -103,10 +113,10 @@ const float* Winograd::transformed(Weights& kept, const float* w, bool turned, u
 void Winograd::convolve(const Sweep& s) {
   const int b = kernels_->block;
   const int64_t in_blocks = blocks_of(s.in, b), out_blocks = blocks_of(s.out, b);
-  const int64_t h_tiles = (s.oh + 3) / 4, w_tiles = (s.ow + 3) / 4;
+  const int64_t h_tiles = tiles_of(s.oh), w_tiles = tiles_of(s.ow);
   const int64_t step = kernels_->row_step;
-  const Batches batches(problem_.n * h_tiles * w_tiles,
-                        kComponents * (in_blocks + out_blocks) * b * 4, step);
+  const Batches batches =
+      batches_of(*kernels_, problem_.n, s.oh, s.ow, in_blocks + out_blocks, step);
   const int64_t in_component = in_blocks * batches.size * b;
   const int64_t out_component = out_blocks * batches.size * b;
   const int64_t u_component = out_blocks * in_blocks * b * b;
@@ -162,8 +172,9 @@ void Winograd::backward_weights(const float* x, const float* dy, bool add_weight
   const WinogradProblem& p = problem_;
   const int b = kernels_->block;
   const int64_t in_blocks = blocks_of(p.c, b), out_blocks = blocks_of(p.k, b);
-  const int64_t h_tiles = (p.out_h() + 3) / 4, w_tiles = (p.out_w() + 3) / 4;
-  const Batches batches(p.n * h_tiles * w_tiles, kComponents * (in_blocks + out_blocks) * b * 4, 1);
+  const int64_t h_tiles = tiles_of(p.out_h()), w_tiles = tiles_of(p.out_w());
+  const Batches batches =
+      batches_of(*kernels_, p.n, p.out_h(), p.out_w(), in_blocks + out_blocks, 1);
   const int64_t in_component = in_blocks * batches.size * b;
   const int64_t out_component = out_blocks * batches.size * b;
   const int64_t u_component = out_blocks * in_blocks * b * b;
@@ -218,6 +229,22 @@ size_t Winograd::kept_bytes(bool forward, bool backward_data) const {
   if (!keep_weights_) return 0;
   const size_t once = static_cast<size_t>(transformed_count()) * sizeof(float);
   return once * (static_cast<size_t>(forward) + static_cast<size_t>(backward_data));
+}
+
+void Winograd::plan_scratch(ScratchPlan& plan, ConvolutionPass pass) const {
+  const WinogradProblem& p = problem_;
+  const bool data = pass == ConvolutionPass::backward_data;
+  const bool weights = pass == ConvolutionPass::backward_weights;
+  const int64_t inputs = blocks_of(p.c, kernels_->block), outputs = blocks_of(p.k, kernels_->block);
+  const Batches batches = batches_of(*kernels_, p.n, data ? p.h : p.out_h(), data ? p.w : p.out_w(),
+                                     inputs + outputs, weights ? 1 : kernels_->row_step);
+  const int64_t block_count = kComponents * batches.size * kernels_->block;
+  const auto need = [&](std::string_view place, int64_t count) {
+    plan.need(place, static_cast<size_t>(count) * sizeof(float));
+  };
+  need("winograd tiles in", block_count * (data ? outputs : inputs));
+  need("winograd tiles out", block_count * (data ? inputs : outputs));
+  if (weights || !keep_weights_) need("winograd weights", transformed_count());
 }
 
 }  // namespace crema

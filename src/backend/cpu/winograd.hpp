@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "backend/convolution.hpp"
 #include "crema/tensor.hpp"
 
 namespace crema {
@@ -53,6 +54,8 @@ class Winograd {
 
   /// Memory of its own for weights that are kept, once the passes given have run.
   size_t kept_bytes(bool forward, bool backward_data) const;
+  /// Says what memory of the calling thread a pass needs.
+  void plan_scratch(ScratchPlan& plan, ConvolutionPass pass) const;
 
  private:
   struct Weights {  // transformed: [36][outputs / b][inputs, padded][b]

@@ -34,6 +34,8 @@ class Primitive : public ConvolutionPrimitive {
                                 pass_ == ConvolutionPass::backward_data);
   }
 
+  void plan_scratch(ScratchPlan& plan) const override { winograd_.plan_scratch(plan, pass_); }
+
  private:
   Winograd winograd_;
   ConvolutionPass pass_;

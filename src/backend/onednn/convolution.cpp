@@ -130,6 +130,8 @@ std::string_view isa_of(std::string_view name) {
   return colon == std::string_view::npos ? std::string_view() : name.substr(colon + 1);
 }
 
+constexpr std::string_view kStaging = "onednn staging";
+
 /// Memory of the thread for weights in an implementation's layout, beside its scratch memory.
 void* staging(size_t bytes) {
   thread_local Buffer buffer;
@@ -158,6 +160,11 @@ class OwnWeights {
   }
 
   size_t kept_bytes() const { return keep_ ? bytes_ : 0; }
+  void plan_scratch(ScratchPlan& plan) const {
+    if (!reorder_) return;
+    reorder_.plan_scratch(plan);
+    if (!keep_) plan.need(kStaging, bytes_);
+  }
 
  private:
   bool keep_;
@@ -189,6 +196,10 @@ class Forward : public ConvolutionPrimitive {
   }
 
   size_t kept_bytes() const override { return weights_.kept_bytes(); }
+  void plan_scratch(ScratchPlan& plan) const override {
+    weights_.plan_scratch(plan);
+    operation_.plan_scratch(plan);
+  }
 
  private:
   OwnWeights weights_;
@@ -209,6 +220,10 @@ class BackwardData : public ConvolutionPrimitive {
   }
 
   size_t kept_bytes() const override { return weights_.kept_bytes(); }
+  void plan_scratch(ScratchPlan& plan) const override {
+    weights_.plan_scratch(plan);
+    operation_.plan_scratch(plan);
+  }
 
  private:
   OwnWeights weights_;
@@ -236,8 +251,7 @@ class BackwardWeights : public ConvolutionPrimitive {
                         bool add_bias, float* dbias) override {
     // The primitive overwrites: what is to be added, or lies in its own layout, is staged.
     const bool stage_weights = write_ || add_weights, stage_bias = dbias != nullptr && add_bias;
-    auto* const stage =
-        static_cast<float*>(staging(own_bytes_ + static_cast<size_t>(outputs_) * sizeof(float)));
+    auto* const stage = static_cast<float*>(staging(staged_bytes()));
     float* const weights = stage_weights ? stage : dweights;
     float* const bias = stage_bias ? stage + own_bytes_ / sizeof(float) : dbias;
     if (dbias != nullptr) {
@@ -253,7 +267,16 @@ class BackwardWeights : public ConvolutionPrimitive {
     if (stage_bias) add(bias, dbias, outputs_);
   }
 
+  void plan_scratch(ScratchPlan& plan) const override {
+    operation_.plan_scratch(plan);
+    write_.plan_scratch(plan);
+    add_.plan_scratch(plan);
+    plan.need(kStaging, staged_bytes());
+  }
+
  private:
+  size_t staged_bytes() const { return own_bytes_ + static_cast<size_t>(outputs_) * sizeof(float); }
+
   static void add(const float* from, float* to, int64_t count) {
     parallel_for(count, kAddGrain, [=](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) to[i] += from[i];
@@ -267,6 +290,11 @@ class BackwardWeights : public ConvolutionPrimitive {
 };
 
 }  // namespace
+
+std::string Convolutions::revision() const {
+  constexpr int kOurs = 1;  // to be counted up with changes to the primitives above
+  return concat(version(), ".", kOurs);
+}
 
 std::vector<std::string> Convolutions::implementations(const ConvolutionProblem& problem,
                                                        ConvolutionPass pass,

@@ -11,6 +11,8 @@ namespace crema::onednn {
 class Convolutions : public ConvolutionLibrary {
  public:
   std::string name() const override { return "onednn"; }
+  /// oneDNN's version, and a number for what is ours around its primitives.
+  std::string revision() const override;
   std::vector<std::string> implementations(const ConvolutionProblem& problem, ConvolutionPass pass,
                                            ConvolutionAlgorithm algorithm,
                                            std::string& why) const override;

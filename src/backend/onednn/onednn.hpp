@@ -37,6 +37,7 @@
 #include <utility>
 #include <vector>
 
+#include "crema/scratch_plan.hpp"
 #include "crema/shape.hpp"
 #include "crema/tensor.hpp"
 
@@ -157,8 +158,8 @@ class Operation {
   explicit operator bool() const { return static_cast<bool>(primitive_); }
   /// The implementation's name, e.g. "jit:avx2".
   const std::string& implementation() const { return implementation_; }
-  /// Bytes of scratch memory; the thread's operations share one piece.
-  size_t scratch_bytes() const { return scratch_bytes_; }
+  /// The thread's operations share one piece of scratch memory.
+  void plan_scratch(ScratchPlan& plan) const { plan.need("onednn scratchpad", scratch_bytes_); }
 
  private:
   dnnl::primitive primitive_;
@@ -175,6 +176,7 @@ class Reorder {
   /// `add`: adds to the target instead of overwriting it.
   Reorder(const dnnl::memory::desc& from, const dnnl::memory::desc& to, bool add = false);
   void run(const void* from, void* to) { operation_.run({from, to}); }
+  void plan_scratch(ScratchPlan& plan) const { operation_.plan_scratch(plan); }
   explicit operator bool() const { return static_cast<bool>(operation_); }
 
  private:

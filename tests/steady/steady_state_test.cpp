@@ -1,0 +1,229 @@
+// What training does not do once it runs: it takes no memory and locks nothing.
+//
+// malloc and its kin and pthread_mutex_lock are replaced in this program, and count while Counting
+// lives. What libraries do by themselves (oneDNN, OpenBLAS, OpenMP) is not counted.
+#include <dlfcn.h>
+#include <execinfo.h>
+#include <gtest/gtest.h>
+#include <omp.h>
+#include <pthread.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <string>
+
+#include "backend/parallel.hpp"
+#include "crema/solver.hpp"
+#include "model/text_format.hpp"
+#include "proto/solver.pb.h"
+#include "support/database.hpp"
+#include "support/net_test.hpp"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)
+#define CREMA_CAN_COUNT 0
+#else
+#define CREMA_CAN_COUNT 1
+#endif
+
+namespace {
+
+/// A call of a counted function, by where it came from.
+struct Call {
+  const char* what;
+  std::array<void*, 24> frames;
+  int depth;
+};
+
+constexpr int kMostCalls = 4096;
+Call calls[kMostCalls];
+std::atomic<int> call_count{0};
+std::atomic<bool> counting{false};
+thread_local bool is_counted = false;  // of the threads that compute
+thread_local bool is_noting = false;
+
+[[maybe_unused]] void note(const char* what) {
+  if (!counting.load(std::memory_order_relaxed) || !is_counted || is_noting) return;
+  is_noting = true;
+  const int at = call_count.fetch_add(1);
+  if (at < kMostCalls) {
+    calls[at].what = what;
+    calls[at].depth = backtrace(calls[at].frames.data(), static_cast<int>(calls[at].frames.size()));
+  }
+  is_noting = false;
+}
+
+}  // namespace
+
+#if CREMA_CAN_COUNT
+extern "C" {
+void* __libc_malloc(size_t);
+void* __libc_calloc(size_t, size_t);
+void* __libc_realloc(void*, size_t);
+void* __libc_memalign(size_t, size_t);
+
+void* malloc(size_t bytes) {
+  note("malloc");
+  return __libc_malloc(bytes);
+}
+void* calloc(size_t count, size_t bytes) {
+  note("calloc");
+  return __libc_calloc(count, bytes);
+}
+void* realloc(void* memory, size_t bytes) {
+  note("realloc");
+  return __libc_realloc(memory, bytes);
+}
+void* aligned_alloc(size_t alignment, size_t bytes) {
+  note("aligned_alloc");
+  return __libc_memalign(alignment, bytes);
+}
+int posix_memalign(void** memory, size_t alignment, size_t bytes) {
+  note("posix_memalign");
+  *memory = __libc_memalign(alignment, bytes);
+  return *memory != nullptr ? 0 : ENOMEM;
+}
+int pthread_mutex_lock(pthread_mutex_t* mutex) {
+  using Lock = int (*)(pthread_mutex_t*);
+  static std::atomic<Lock> next{nullptr};
+  if (next.load() == nullptr) {
+    next = reinterpret_cast<Lock>(dlsym(RTLD_NEXT, "pthread_mutex_lock"));
+  }
+  note("pthread_mutex_lock");
+  return next.load()(mutex);
+}
+}
+#endif
+
+namespace crema {
+namespace {
+
+std::string file_of(void* frame) {
+  Dl_info info{};
+  return dladdr(frame, &info) != 0 && info.dli_fname != nullptr ? info.dli_fname : "";
+}
+
+bool is_of_library(const Call& call) {
+  for (int i = 0; i < call.depth; ++i) {
+    const std::string file = file_of(call.frames[static_cast<size_t>(i)]);
+    for (const char* name : {"dnnl", "mkldnn", "openblas", "libblas", "libgomp", "libomp"}) {
+      // OpenMP's threads begin in its library: what our loops do in them is ours.
+      const bool is_team = std::string(name).find("omp") != std::string::npos;
+      if (file.find(name) != std::string::npos && (!is_team || i < 3)) return true;
+    }
+  }
+  return false;
+}
+
+/// Counts the calls of the calling thread and its team.
+class Counting {
+ public:
+  explicit Counting(const Context& context) {
+    const ThreadScope threads(context.threads());
+#pragma omp parallel
+    is_counted = true;
+    std::array<void*, 4> frames;
+    backtrace(frames.data(), 4);  // the first one loads a library
+    call_count = 0;
+    counting = true;
+  }
+  ~Counting() { counting = false; }
+  Counting(const Counting&) = delete;
+  Counting& operator=(const Counting&) = delete;
+
+  /// The calls so far that are ours, with the functions that led to them; "" when there is none.
+  std::string ours(bool with_locks = true) const {
+    counting = false;
+    std::string text;
+    int found = 0;
+    for (int i = 0; i < std::min(call_count.load(), kMostCalls); ++i) {
+      const Call& call = calls[i];
+      if (is_of_library(call)) continue;
+      if (!with_locks && std::string(call.what) == "pthread_mutex_lock") continue;
+      if (++found > 5) continue;
+      char** const names = backtrace_symbols(call.frames.data(), call.depth);
+      text += call.what;
+      for (int f = 1; f < call.depth; ++f) text += std::string("\n    ") + names[f];
+      text += '\n';
+      free(names);
+    }
+    return found == 0 ? "" : std::to_string(found) + " calls\n" + text;
+  }
+};
+
+const char* const kLayers = R"(
+  layer { name: "conv1" type: "Convolution" bottom: "data" top: "conv1"
+          param { lr_mult: 1 } param { lr_mult: 2 }
+          convolution_param { num_output: 20 kernel_size: 5 weight_filler { type: "xavier" } } }
+  layer { name: "pool1" type: "Pooling" bottom: "conv1" top: "pool1"
+          pooling_param { pool: MAX kernel_size: 2 stride: 2 } }
+  layer { name: "conv2" type: "Convolution" bottom: "pool1" top: "conv2"
+          param { lr_mult: 1 } param { lr_mult: 2 }
+          convolution_param { num_output: 50 kernel_size: 5 weight_filler { type: "xavier" } } }
+  layer { name: "pool2" type: "Pooling" bottom: "conv2" top: "pool2"
+          pooling_param { pool: MAX kernel_size: 2 stride: 2 } }
+  layer { name: "ip1" type: "InnerProduct" bottom: "pool2" top: "ip1"
+          inner_product_param { num_output: 500 weight_filler { type: "xavier" } } }
+  layer { name: "relu1" type: "ReLU" bottom: "ip1" top: "ip1" }
+  layer { name: "ip2" type: "InnerProduct" bottom: "ip1" top: "ip2"
+          inner_product_param { num_output: 10 weight_filler { type: "xavier" } } }
+  layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip2" bottom: "label" top: "loss" } }
+)";
+
+SolverParameter lenet(const std::string& source) {
+  SolverParameter param;
+  parse_text_proto(concat("base_lr: 0.01 lr_policy: 'inv' gamma: 0.0001 power: 0.75 momentum: 0.9 ",
+                          "weight_decay: 0.0005 net_param { name: 'lenet' ", source, kLayers),
+                   "solver.prototxt", param);
+  return param;
+}
+
+/// Iterations after which everything is made that lasts.
+constexpr int kWarm = 3;
+constexpr int kCounted = 10;
+
+TEST(SteadyState, TrainingLeNetTakesNoMemoryAndNoLock) {
+  if (!CREMA_CAN_COUNT) GTEST_SKIP() << "the sanitizer has malloc and locks of its own";
+  for (const char* engine : {"", "reference"}) {
+    Context context({.threads = 2, .engine = engine});
+    Solver solver(lenet(R"(
+  layer { name: "data" type: "Input" top: "data" top: "label"
+          input_param { shape { dim: 16 dim: 1 dim: 28 dim: 28 } shape { dim: 16 } } })"),
+                  context);
+    test::fill_inputs(solver.net());
+    ASSERT_TRUE(solver.step(kWarm));
+    const Counting counter(context);
+    solver.step(kCounted);
+    EXPECT_EQ(counter.ours(), "") << "engine '" << engine << "'";
+  }
+}
+
+TEST(SteadyState, TrainingFromADatabaseTakesNoMemory) {
+  if (!CREMA_CAN_COUNT) GTEST_SKIP() << "the sanitizer has malloc and locks of its own";
+  const test::ScratchFolder folder;
+  test::write_counting_database(folder / "db", 8, 1, 28, 28);
+  Context context({.threads = 2});
+  Solver solver(
+      lenet(concat("layer { name: 'data' type: 'Data' top: 'data' top: 'label' data_param { ",
+                   "source: '", folder / "db", "' backend: LMDB batch_size: 8 } ",
+                   "transform_param { scale: 0.004 } }")),
+      context);
+  ASSERT_TRUE(solver.step(kWarm));
+  const Counting counter(context);
+  solver.step(kCounted);
+  EXPECT_EQ(counter.ours(false), "") << "locks hand the batch over from the loader's threads";
+}
+
+TEST(SteadyState, IsCounted) {
+  if (!CREMA_CAN_COUNT) GTEST_SKIP() << "the sanitizer has malloc and locks of its own";
+  const Context context({.threads = 2});
+  const Counting counter(context);
+  delete[] new volatile char[100];
+  pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+  pthread_mutex_lock(&mutex);
+  pthread_mutex_unlock(&mutex);
+  EXPECT_NE(counter.ours(), "");
+}
+
+}  // namespace
+}  // namespace crema
