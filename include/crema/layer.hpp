@@ -146,8 +146,8 @@ struct BackwardReads {
   Which top_data = true;
 };
 
-/// Whether top 0 may use the memory of a bottom: of bottom 0, unless in_place_bottom() names another.
-/// In backward, the same holds for their diffs.
+/// Whether top 0 may use the memory of a bottom: of bottom 0, unless in_place_bottom() names
+/// another. In backward, the same holds for their diffs.
 enum class InPlace : uint8_t {
   never,
   overwrite,  // the layer may write the top over the bottom
@@ -215,8 +215,8 @@ Option uniform_option(Blobs bottom, Blobs top, DType dtype, Format from = Format
 /// formats are included if `padding_ok`, or if no bottom or top has padding in its last block.
 std::vector<Option> same_format_options(Blobs bottom, Blobs top, DType dtype, bool padding_ok);
 
-/// Changes the shape of a contiguous tensor to `to` if both differ only in axes of extent 1. Returns
-/// false otherwise.
+/// Changes the shape of a contiguous tensor to `to` if both differ only in axes of extent 1.
+/// Returns false otherwise.
 bool squeeze(Tensor& tensor, const Shape& to);
 
 /// The negative slope of the ReLU if the tail is exactly one ReLU and its slope is not negative.
@@ -328,7 +328,7 @@ class Layer {
 
   BackwardReads backward_reads() const;
   InPlace in_place() const;
-  /// The bottom that in_place() is about.
+  /// The bottom whose memory top 0 may use, if in_place() allows that.
   virtual size_t in_place_bottom() const { return 0; }
 
   /// The name of the engine in use: "reference" or a registered name.
@@ -338,8 +338,9 @@ class Layer {
   /// The layer runs on the CPU although the context has another device.
   bool falls_back_to_cpu() const;
 
-  /// Changes parameters that were published in another count or in other shapes than params() into
-  /// these. Both are contiguous, of f32 or f64. False: the layer does not know them.
+  /// Converts parameters of a weights file that differ from params() in number or shapes. On
+  /// success, `published` has the number and shapes of params(), contiguous, of f32 or f64. Returns
+  /// false if the layer does not know the given form.
   virtual bool adopt(std::vector<Tensor>& /*published*/) const { return false; }
 
   std::vector<std::unique_ptr<Parameter>>& params() { return params_; }

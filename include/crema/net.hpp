@@ -64,8 +64,9 @@ struct NetOptions {
   /// What happens if share_params_with has no layer of a name. True: an Error for a layer that
   /// learns. False, and for layers that do not learn: a warning, and the layer has own parameters.
   bool share_all = false;
-  /// Weights files, loaded in this order as by load_weights(). Fillers do not run for the parameters
-  /// in them. `strict`: Error unless the files together have exactly the layers of the net.
+  /// Weights files, loaded in this order as by load_weights(). Fillers do not run for the
+  /// parameters in them. `strict`: Error unless the files together have exactly the layers of the
+  /// net.
   std::vector<std::string> weights = {};
   bool strict = false;
   /// A run state owned by the caller. It must outlive the net; the caller changes it between
@@ -239,7 +240,7 @@ class Net {
   /// The same to a .caffemodel.
   void save_weights(const std::string& path) const;
 
-  /// Nodes, values and what connects them. Empty after a reshape that failed.
+  /// The nodes, the values and their connections. Empty after a reshape() that threw.
   NetGraph graph() const;
   std::vector<LayerSummary> summary() const;
   MemoryPlan memory() const;

@@ -1,4 +1,4 @@
-// ScratchPlan: memory that the engines of a net use in turn while they run.
+// ScratchPlan: the planned scratch memory of a net, which its engines share.
 #pragma once
 
 #include <cstddef>
@@ -8,17 +8,17 @@
 
 namespace crema {
 
-/// The place of the device's scratch memory, DeviceBackend::scratch().
+/// The name of the scratch memory of the device, DeviceBackend::scratch().
 inline constexpr std::string_view kDeviceScratch = "device";
 
-/// It consists of places, each as large as the engine that asks most for it.
+/// Scratch memory consists of named places. The size of a place is the largest need of any engine.
 class ScratchPlan {
  public:
   explicit ScratchPlan(int threads) : threads_(threads) {}
 
-  /// Threads that may run an engine. Each has its own of a place that belongs to threads.
+  /// Number of threads of the context. A place may exist once for each thread.
   int threads() const { return threads_; }
-  /// `bytes` of a place, those of all threads together.
+  /// Adds the need of an engine: `bytes` of a place, for all threads together.
   void need(std::string_view place, size_t bytes) {
     const auto known = most_.find(place);
     if (known == most_.end()) {
@@ -27,7 +27,7 @@ class ScratchPlan {
       known->second = bytes;
     }
   }
-  /// Of all places.
+  /// The sum over all places.
   size_t bytes() const {
     size_t sum = 0;
     for (const auto& [place, most] : most_) sum += most;
