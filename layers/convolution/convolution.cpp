@@ -61,7 +61,7 @@ void ConvolutionLayer::reshape(Blobs bottom, Blobs top) {
   }
 }
 
-Flops ConvolutionLayer::flops(Blobs bottom, Blobs top) const {
+Flops ConvolutionLayer::flops(Blobs, Blobs top) const {
   double sums = 0;
   for (const Blob* blob : top) sums += static_cast<double>(blob->count());
   const double products = 2 * sums * static_cast<double>(geometry_.kernel_count());
