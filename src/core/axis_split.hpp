@@ -1,4 +1,5 @@
-// A shape cut in three around one axis: what most layers that have an `axis` compute in.
+// AxisSplit: a shape as (outer, size, inner), where size is the extent of one axis. Most layers
+// with an `axis` compute in this form.
 #pragma once
 
 #include "backend/functor.hpp"
@@ -10,9 +11,9 @@ struct AxisSplit {
   int64_t outer = 1, size = 1, inner = 1;
 
   AxisSplit() = default;
-  /// `axis` may count from the back. Error when the shape has no such axis.
+  /// A negative `axis` counts from the end. Error if the shape has no such axis.
   AxisSplit(const Shape& shape, int axis) : AxisSplit(shape, axis, axis) {}
-  /// Around the axes from `first` to `last`, joined.
+  /// The same for the axes from `first` to `last`, joined into one.
   AxisSplit(const Shape& shape, int first, int last) {
     const int begin = shape.canonical_axis(first), end = shape.canonical_axis(last) + 1;
     outer = shape.count(0, begin);
@@ -20,10 +21,11 @@ struct AxisSplit {
     inner = shape.count(end);
   }
 
-  /// Pairs of an outer and an inner index, numbered as they lie in memory.
+  /// Number of positions: pairs of an outer and an inner index, in the order of memory.
   CREMA_FUNCTOR int64_t positions() const { return outer * inner; }
   CREMA_FUNCTOR int64_t count() const { return outer * size * inner; }
-  /// Where the first element of a position lies; the others follow at a distance of `inner`.
+  /// The index in memory of the first element of a position; the next ones follow in steps of
+  /// `inner`.
   CREMA_FUNCTOR int64_t at(int64_t position) const {
     return position / inner * size * inner + position % inner;
   }

@@ -1,7 +1,7 @@
-// Moving data, on the side where a layer runs: the host's threads, or a device's kernels.
+// Functions that move data, on the host or on a device.
 //
-// Elements are of any type except where a function adds. Formats do not matter as long as the
-// tensors of a call have the same one: padding is moved, added and cleared like all else.
+// Elements have any type, except for add(). All tensors of a call have the same format; padding is
+// moved, added and cleared like other elements.
 #pragma once
 
 #include <span>
@@ -11,22 +11,23 @@
 
 namespace crema {
 
-/// to = from, of equal types and sizes; shapes may differ. Nothing happens where both are the same
-/// memory.
+/// to = from. Both have the same type and size; shapes may differ. Does nothing if both use the
+/// same memory.
 void copy(const Side& side, const Tensor& from, Tensor& to);
 
-/// sum = the terms, added up in their order; of equal types and sizes, f32, f64 or bf16. Sums of bf16
-/// are rounded once for each DeviceBackend::kMostTerms terms. `sum` may be the first term.
+/// sum = the sum of the terms, in their order. All have the same type (f32, f64 or bf16) and size.
+/// Sums of bf16 are rounded once for each DeviceBackend::kMostTerms terms. `sum` may be the first
+/// term.
 void add(const Side& side, std::span<const Tensor* const> terms, Tensor& sum);
 
 void fill_zero(const Side& side, Tensor& to);
 
-/// Pointers are the side's.
+/// The pointers are in the memory of the side.
 void copy_rows(const Side& side, const RowCopy& copy, const std::byte* from, std::byte* to);
 
-/// Memory of a shape in a format is (rows, all that lies within `axis`): how many rows, so that
-/// tensors which differ in that axis alone lie side by side in the rows of a tensor that joins them.
-/// In blocked formats, along axis 1 only where no block of channels is padded.
+/// The number of rows if memory is seen as (rows, elements of `axis` and of the axes inside it).
+/// Tensors that differ in `axis` only are joined along it by joining their rows. Blocked formats
+/// along axis 1 need channels without padding.
 int64_t rows_around(const Shape& shape, Format format, int axis);
 
 }  // namespace crema

@@ -1,4 +1,4 @@
-// Side: where a layer runs, the host or a device, for code that is the same for both.
+// Side: the host or a device, for code that is the same for both.
 #pragma once
 
 #include "crema/tensor.hpp"
@@ -14,7 +14,8 @@ class Side {
   /// Null: the host.
   DeviceBackend* device() const { return device_; }
 
-  /// Pointers into the side's memory; what is newer on the other one is fetched.
+  /// A pointer into the memory of the side, for reading. Copies from the other side if that copy is
+  /// newer.
   template <class T>
   const T* read(const Tensor& tensor) const {
     return device_ != nullptr ? tensor.device<T>(*device_) : tensor.host<T>();
@@ -24,7 +25,7 @@ class Side {
   T* change(Tensor& tensor) const {
     return device_ != nullptr ? tensor.device_mut<T>(*device_) : tensor.host_mut<T>();
   }
-  /// For callers that write every element: nothing is fetched.
+  /// For callers that overwrite every element: nothing is copied.
   template <class T>
   T* overwrite(Tensor& tensor) const {
     return device_ != nullptr ? tensor.device_overwrite<T>(*device_) : tensor.host_overwrite<T>();

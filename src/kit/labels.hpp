@@ -1,5 +1,5 @@
-// What losses and measures over labels have in common: scores and the positions that they belong
-// to, checked labels, and what a sum over positions is divided by.
+// Base classes of losses and measures with labels: the layout of the scores, checked labels, and
+// the divisor of a sum over positions.
 #pragma once
 
 #include <cstdint>
@@ -10,16 +10,16 @@
 
 namespace crema {
 
-/// Labels of (outer, inner) positions, checked and as whole numbers.
+/// The labels of (outer, inner) positions, checked and converted to integers.
 class Labels {
  public:
-  /// Reads one label a position from `labels` (f32 or f64). Error, naming label, position and
-  /// range, for one that is no whole number in [0, classes) and not `ignore` either.
+  /// Reads one label for each position from `labels` (f32 or f64). Error, with label, position and
+  /// range, if a label is neither a whole number in [0, classes) nor `ignore`.
   void read(const Tensor& labels, int64_t inner, int64_t classes, std::optional<int> ignore);
 
-  /// i32, one a position: the class, or -1 where it is ignored.
+  /// i32, one for each position: the class, or -1 if the position is ignored.
   const Tensor& classes() const { return classes_; }
-  /// Positions that are not ignored.
+  /// Number of positions that are not ignored.
   int64_t valid() const { return valid_; }
 
  private:
@@ -32,11 +32,11 @@ class LossNormalization {
  public:
   enum class Mode : uint8_t { full, valid, batch_size, none, fixed };
 
-  /// `normalization`, or else the deprecated `normalize`, or else VALID.
+  /// Uses `normalization`; if it is not set, the deprecated `normalize`; if neither is set, VALID.
   explicit LossNormalization(const LayerParameter& param);
 
   Mode mode() const { return mode_; }
-  /// At least 1, so that a batch whose labels are all ignored has loss 0.
+  /// At least 1, so that the loss is 0 if all labels are ignored.
   double divisor(int64_t outer, int64_t inner, int64_t valid) const;
 
  private:
@@ -53,16 +53,16 @@ class LabelledLayer : public TwoSidedLayer {
   bool can_propagate(int bottom) const override { return bottom == 0; }
 
  protected:
-  /// `axis`: of the classes, as the message has it.
+  /// `axis`: the axis of the classes; negative values count from the end.
   LabelledLayer(const LayerInit& init, int axis, std::optional<int> ignored)
       : TwoSidedLayer(init), axis_(axis), ignored_(ignored) {}
 
-  /// For reshape: Error unless there are classes, and as many labels as positions.
+  /// For reshape. Error unless there are classes, and one label for each position.
   void reshape_scores(Blobs bottom);
-  /// For forward: reads and checks the labels on the host, where they come from as a rule, and
-  /// gives them to the side.
+  /// For forward. Reads and checks the labels on the host, and returns them in the memory of the
+  /// side.
   const int32_t* read_labels(const Side& side, Blobs bottom);
-  /// As they were read last; -1: ignored.
+  /// The labels of the last read_labels(); -1: ignored.
   const int32_t* labels(const Side& side) const { return side.read<int32_t>(labels_.classes()); }
   int64_t valid_labels() const { return labels_.valid(); }
   const AxisSplit& scores() const { return scores_; }
@@ -82,7 +82,7 @@ class LabelLoss : public LabelledLayer {
  protected:
   LabelLoss(const LayerInit& init, int axis);
 
-  /// What the sum over the positions of the last forward is divided by.
+  /// The divisor of the loss of the last forward.
   double divisor() const {
     return normalization_.divisor(scores().outer, scores().inner, valid_labels());
   }

@@ -1,9 +1,10 @@
-// Passes over elements, written once as functors and run on either side: the host's threads, or,
-// where nvcc compiles the file, kernels. rooms.cmake has nvcc compile the files under layers/ that
-// include this one.
+// Passes over elements. A pass is a functor that runs on the threads of the host and, if nvcc
+// compiles the file, as a kernel. rooms.cmake compiles the files under layers/ that include this
+// one with nvcc.
 //
-// A functor is called with indices, and has CREMA_FUNCTOR (backend/functor.hpp) on its operator().
-// Its pointers are the side's. `grain` is the number of indices that are worth a thread.
+// The argument of a functor is an index. Its operator() is declared CREMA_FUNCTOR
+// (backend/functor.hpp), and its pointers are those of the side. `grain` is the smallest number of
+// indices for which a further thread is worthwhile.
 #pragma once
 
 #include <algorithm>
@@ -21,10 +22,10 @@
 
 namespace crema {
 
-/// Cheap elements that are worth a thread.
+/// `grain` for bodies of a few operations.
 inline constexpr int64_t kCheapGrain = 16384;
 
-/// body(i) for i in [0, count).
+/// Calls body(i) for i in [0, count).
 template <class Body>
 void for_each(const Side& side, int64_t count, int64_t grain, const Body& body) {
 #ifdef __CUDACC__
@@ -52,7 +53,8 @@ struct ByElement {
 }  // namespace passes_detail
 #endif
 
-/// body(at, index on the axis, position) for the element at each place of the split.
+/// Calls body(at, index on the axis, position) for each element of the split; `at` is its index in
+/// memory.
 template <class Body>
 void for_each(const Side& side, const AxisSplit& split, int64_t grain, const Body& body) {
 #ifdef __CUDACC__
@@ -71,8 +73,8 @@ void for_each(const Side& side, const AxisSplit& split, int64_t grain, const Bod
   });
 }
 
-/// *result = factor * the sum of term(i) over [0, count), added up in double. The order depends on
-/// count and grain alone, not on the number of threads.
+/// *result = factor * the sum of term(i) over [0, count), computed in double. The order of the
+/// terms depends on count and grain only, not on the number of threads.
 template <class T, class Term>
 void sum(const Side& side, int64_t count, int64_t grain, const Term& term, double factor,
          T* result) {

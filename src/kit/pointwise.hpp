@@ -1,27 +1,27 @@
-// Layers that compute each element from the element in its place: y = f(x).
+// Pointwise layers: each element of the top is a function of one element of the bottom, y = f(x).
 //
-// Such a room is NAME.proto, README.md and NAME_math.hpp, its mathematics written once, for numbers
-// (CUDA, f64) and for vectors of them (f32 on the CPU). CMake makes the layer, its registration,
-// its loops and its CUDA kernels of it where the room has no NAME.cpp. layers/sigmoid is an
-// example:
+// The folder of such a layer has NAME_math.hpp, NAME.proto and README.md. NAME_math.hpp has the
+// mathematics, written once for numbers (CUDA, f64) and for vectors (f32 on the CPU). If there is
+// no NAME.cpp, CMake makes the layer, its registration, its loops and its CUDA kernels from this
+// file. Example, layers/sigmoid:
 //
 //   struct Math {
 //     static constexpr const char* type = "Sigmoid";     // the layer's type
 //     static constexpr bool keeps_zero = false;           // f(0) = 0: blocked padding stays zero
-//     CREMA_FUNCTOR bool reads_x() const { ... }          // what backward uses of the forward pass
+//     CREMA_FUNCTOR bool reads_x() const { ... }          // backward reads x
 //     CREMA_FUNCTOR bool reads_y() const { ... }
 //     template <class V> CREMA_FUNCTOR V forward(V x) const;
 //     template <class V> CREMA_FUNCTOR V backward(V dy, V x, V y) const;   // dx
 //
-//     // Where the layer has settings: they are members, set here.
+//     // If the layer has settings: sets them as members.
 //     template <class Parameter> static Math of(const Parameter& param);
 //     // If a layer in front may apply the function as a step of its tail.
 //     std::optional<Activation> activation() const;
 //   };
 //
-// The file has neither include guard nor namespace: it is included once for each kind of V. A V is
-// made of a number by V(number); backend/functor.hpp says what else there is. `if` is for members
-// of Math; what depends on a V is select(condition, yes, no).
+// The file has no include guard and no namespace, because it is included once for each kind of V.
+// V(number) makes a V from a number; backend/functor.hpp lists the other functions. Use `if` for
+// conditions on members of Math, and select(condition, yes, no) for conditions on a V.
 #pragma once
 
 #include <optional>

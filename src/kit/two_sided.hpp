@@ -1,5 +1,5 @@
-// Layers whose passes are one text for the host and for a device: they ask a Side for pointers and
-// call what runs on either (core/move.hpp, kit/passes.hpp).
+// Layers whose passes are written once for the host and for a device. A pass gets its pointers from
+// a Side, and calls functions that run on both (core/move.hpp, kit/passes.hpp).
 //
 //   class MyLayer : public TwoSidedLayer {
 //     void run_forward(const Side& side, Blobs bottom, Blobs top) override;
@@ -8,7 +8,7 @@
 //   };
 //   void register_my(Registry& registry) { add_two_sided<MyLayer>(registry, "My"); }
 //
-// On the host such a layer is its own reference; on a device it runs as the engine "cuda".
+// On the host, the passes are the reference of the layer; on a device, they are the engine "cuda".
 #pragma once
 
 #include <string>
@@ -25,12 +25,12 @@ class TwoSidedLayer : public Layer {
   using Layer::Layer;
 
   virtual void run_forward(const Side& side, Blobs bottom, Blobs top) = 0;
-  /// Called only where some bottom's diff is asked for.
+  /// Called only if the diff of a bottom is needed.
   virtual void run_backward(const Side& side, Blobs top, const std::vector<bool>& propagate,
                             Blobs bottom);
-  /// Makes what both passes need, when layouts are fixed.
+  /// Allocates memory for both passes, when the layouts are set.
   void prepare_reference(Blobs /*bottom*/, Blobs /*top*/) override {}
-  /// By default contiguous, of dtype(). A device is offered those that are not blocked.
+  /// Default: contiguous, of dtype(). The engine of a device has those that are not blocked.
   std::vector<Option> reference_options(Blobs bottom, Blobs top) const override {
     return Layer::reference_options(bottom, top);
   }
@@ -41,11 +41,11 @@ class TwoSidedLayer : public Layer {
   void backward_cpu(Blobs top, const std::vector<bool>& propagate, Blobs bottom) final;
 };
 
-/// Options for layers that only move elements: the net's activation type, and its own.
-/// `same_format_options` of both, or contiguous alone.
+/// Options for layers that only move elements, in the type of the activations and in dtype(): those
+/// of same_format_options() if `any_format`, else contiguous.
 std::vector<Option> moving_options(const Layer& layer, Blobs bottom, Blobs top, bool any_format);
 
-/// Registers the engine that runs TwoSidedLayers of the type on a device.
+/// Registers the engine "cuda" for a type of TwoSidedLayer.
 void add_device_side(Registry& registry, const std::string& type);
 
 template <class L>
