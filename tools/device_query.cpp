@@ -1,4 +1,4 @@
-// crema device-query: what there is to compute on.
+// crema device-query: lists the CPU and the GPUs.
 #include <omp.h>
 
 #include <algorithm>
@@ -54,7 +54,7 @@ int device_query(const std::vector<std::string>& arguments) {
 
 const Command kDeviceQuery = {"device-query",
                               {},
-                              "lists what there is to compute on",
+                              "lists the CPU and the GPUs",
                               "  crema device-query [--gpu=INDEX]\n"
                               "\n"
                               "The CPU, and all CUDA devices or the one named.",

@@ -17,23 +17,23 @@ DEFINE_int32(iterations, 50, "Batches to run.");
 DEFINE_string(weights, "", "Start from these weights (.caffemodel; several separated by commas).");
 DEFINE_bool(strict, false, "With --weights: error unless file and net have the same layers.");
 DEFINE_string(plugin, "",
-              "Plug-ins to load, whose layer types nets may then have (libmine.so; several "
+              "Plug-ins to load, with layer types for the nets (libmine.so; several "
               "separated by commas, or the flag again).");
 DEFINE_bool(overwrite, false, "Replace a database that exists.");
 DEFINE_string(gpu, "",
-              "The device to run on: its index, or 'all' where there is one. Default: the CPU.");
+              "The device to run on: its index, or 'all' if there is one device. Default: the CPU.");
 DEFINE_int32(threads, 0, "CPU threads. 0: OMP_NUM_THREADS, or all cores.");
 DEFINE_string(engine, "",
               "Force an engine on all layers that have it, such as reference or onednn.");
-DEFINE_bool(tune, true, "Measure which way of computing is fastest, once for each problem.");
+DEFINE_bool(tune, true, "Measure the engines of each problem once, and use the fastest.");
 DEFINE_string(
     tuning_file, "",
-    "Where measured times are kept. Default: crema/tuning in $XDG_CACHE_HOME or ~/.cache.");
+    "The file of measured times. Default: crema/tuning in $XDG_CACHE_HOME or ~/.cache.");
 DEFINE_int64(
     seed, -1,
-    "Seed of all random numbers. Default: the solver's random_seed, or 1701; of a run that "
-    "is continued, its own.");
-DEFINE_bool(fuse, true, "Fuse layers where the results stay the same.");
+    "Seed of all random numbers. Default: the solver's random_seed, or 1701; a continued run "
+    "keeps its seed.");
+DEFINE_bool(fuse, true, "Fuse layers, with the same results.");
 DEFINE_string(phase, "", "TRAIN or TEST: which layers of the net to use.");
 DEFINE_int32(level, 0, "Level of the net, for its include and exclude rules.");
 DEFINE_string(stage, "", "Stages of the net, separated by commas, for its rules.");
@@ -67,7 +67,7 @@ std::string default_tuning_file() {
   return home && *home ? std::string(home) + "/.cache/crema/tuning" : "";
 }
 
-/// "" where times cannot be kept, which is a mistake only of those who named a place for them.
+/// The path of the tuning file; "" if it cannot be used. That is an Error only if the flag is set.
 std::string tuning_file() {
   const std::string path = FLAGS_tuning_file.empty() ? default_tuning_file() : FLAGS_tuning_file;
   if (path.empty()) return "";

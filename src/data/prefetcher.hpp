@@ -1,8 +1,8 @@
-// Prefetcher: threads that load batches ahead of the net, which takes them in order.
+// Prefetcher: threads that load batches in advance. The net reads the batches in order.
 //
-// Batch k is always the same samples, whichever thread loads it and whenever: the order comes from
-// the sampler, and random numbers from the samples' own numbers. Each of `depth` batches in a ring
-// is loaded by one thread as a whole; there is no lock a record. Buffers are used again.
+// Batch k always has the same samples, for any number of threads: the sampler determines the order,
+// and random numbers are functions of the numbers of the samples. `depth` batches form a ring. One
+// thread loads a batch as a whole, so there is no lock for each record. Buffers are reused.
 #pragma once
 
 #include <atomic>
@@ -28,36 +28,37 @@ struct Batch {
   std::vector<int32_t> labels;  // (N)
 };
 
-/// Loads whole batches; each thread has one of its own.
+/// Loads whole batches. Each thread has its own loader.
 class BatchLoader {
  public:
   virtual ~BatchLoader() = default;
-  /// Fills the batch from its samples. May return early, with anything in it, when `stop` is set.
+  /// Loads the samples of the batch. If `stop` is set it may return early; the batch is then not
+  /// used.
   virtual void load(Batch& batch, const std::atomic<bool>& stop) = 0;
 };
 
 struct PrefetcherOptions {
   int64_t batch_size = 1;
   int threads = 1;
-  int depth = 4;  // batches loaded ahead
+  int depth = 4;  // number of batches loaded in advance
 };
 
 class Prefetcher {
  public:
-  /// Called in each thread as it begins.
+  /// Called once in each thread.
   using MakeLoader = std::function<std::unique_ptr<BatchLoader>()>;
 
-  /// Error when the system does not give so many threads.
+  /// Error if the system cannot start the threads.
   Prefetcher(const PrefetcherOptions& options, Sampler sampler, MakeLoader make_loader);
-  /// Stops the threads after the record that they are at.
+  /// Stops the threads after their present record.
   ~Prefetcher();
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
 
-  /// The next batch, valid until release(). Waits for it where it has to; throws here what was
-  /// thrown while it was loaded, and again at every further call.
+  /// The next batch, valid until release(). Waits until it is loaded. If loading threw, this and
+  /// every further call throws the same.
   Batch& wait();
-  /// Gives the batch back: the next wait() is for the one after it.
+  /// Releases the batch. The next wait() returns the batch after it.
   void release();
 
   /// Seconds that wait() has spent waiting since the last call.

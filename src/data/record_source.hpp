@@ -24,18 +24,18 @@ class RecordReader {
   virtual Record read(int64_t index) = 0;
 };
 
-/// How a reader will be used. Any order is right with either; `forward` makes small steps ahead
-/// cheap and needs nothing at the start, `random` makes every step cheap.
+/// The expected order of reads; any order works with both. `forward`: small steps forward are fast,
+/// and there is no work at the start. `random`: every step is fast.
 enum class Access : uint8_t { forward, random };
 
-/// Safe to use from many threads at once.
+/// Several threads may use a source at the same time.
 class RecordSource {
  public:
   virtual ~RecordSource() = default;
   virtual int64_t count() const = 0;
   /// For messages: kind and path.
   virtual std::string name() const = 0;
-  /// The reader keeps alive what it needs of the source.
+  /// The reader may outlive the source.
   virtual std::unique_ptr<RecordReader> reader(Access access) = 0;
 };
 
@@ -50,12 +50,12 @@ struct DatabaseOptions {
   /// What the caller takes it for. An LMDB folder is opened whatever this says.
   DatabaseKind kind = DatabaseKind::lmdb;
   LockMode lock = LockMode::automatic;
-  /// Told what was not quite as asked for.
+  /// Receives warnings.
   Logger logger;
 };
 
-/// Opens a database for reading. Error when there is none, or when it is empty, truncated, or of a
-/// kind that is not read.
+/// Opens a database for reading. Error if there is none, or if it is empty, truncated, or of a kind
+/// that is not supported.
 std::shared_ptr<RecordSource> open_database(const DatabaseOptions& options);
 
 }  // namespace crema

@@ -1,8 +1,8 @@
-// Sampler: which record comes when.
+// Sampler: the order of the records.
 //
-// The samples of a run are numbered from 0 through all epochs; every epoch takes each record once.
-// Of `shards` readers that train together, reader `rank` takes the samples whose number is rank
-// modulo shards. A cursor counts the samples of all shards, so one cursor serves all of them.
+// The samples of a run are numbered from 0 over all epochs. Each epoch has each record once. If
+// `shards` readers train together, reader `rank` reads the samples whose number is rank modulo
+// shards. A cursor counts the samples of all shards, so it is the same for all readers.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace crema {
 
 struct SamplerOptions {
   int64_t count = 0;  // records of the source
-  /// Each epoch in an order of its own, drawn from (seed, epoch); else in the source's order.
+  /// True: the order of each epoch is drawn from (seed, epoch). False: the order of the source.
   bool shuffle = false;
   uint64_t seed = 0;
   int64_t rank = 0;
@@ -22,7 +22,7 @@ struct SamplerOptions {
 };
 
 struct Sample {
-  uint64_t number = 0;  // in the whole run
+  uint64_t number = 0;  // over all epochs
   int64_t record = 0;
 };
 
@@ -31,11 +31,12 @@ class Sampler {
   /// Error unless 0 <= rank < shards and there are records.
   explicit Sampler(const SamplerOptions& options);
 
-  /// A shuffled epoch begins with O(count) work, and 4 bytes a record are held; all else is O(1).
+  /// O(1), except at the start of a shuffled epoch: O(count). Shuffling needs 4 bytes for each
+  /// record.
   Sample next();
-  /// Of the sample that next() gives to rank 0.
+  /// The position of the next sample of rank 0.
   RecordCursor cursor() const { return cursor_at(next_); }
-  /// Error when the position is beyond the records.
+  /// Error if the position is not below the number of records.
   void seek(const RecordCursor& cursor);
 
   uint64_t number_of(const RecordCursor& cursor) const;
