@@ -21,7 +21,7 @@ DEFINE_string(plugin, "",
               "separated by commas, or the flag again).");
 DEFINE_bool(overwrite, false, "Replace a database that exists.");
 DEFINE_string(gpu, "",
-              "The device to run on: its index, or 'all' if there is one device. Default: the CPU.");
+              "The device to run on: its index, or 'all' for the only one. Default: the CPU.");
 DEFINE_int32(threads, 0, "CPU threads. 0: OMP_NUM_THREADS, or all cores.");
 DEFINE_string(engine, "",
               "Force an engine on all layers that have it, such as reference or onednn.");
