@@ -92,4 +92,13 @@ lines=$("$work/others/host" "$plugin" "$work/net.prototxt")
 [[ $lines == "plugin_example: Softsign"$'\n'"y = 0.2" ]] || { echo "$lines"; exit 1; }
 if [[ -e $(find "$work/installed" -name libcrema.a) ]]; then
   refused "$work/others/plain_host" "$plugin" -- "crema_plugin_host(TARGET)"
+
+  # Without CMake.
+  pc=$(find "$work/installed" -name crema.pc)
+  export PKG_CONFIG_PATH=${pc%/*}
+  # shellcheck disable=SC2046  # words are meant
+  "${CXX:-c++}" -std=c++20 "$source_dir/tests/tools/plugin/host.cpp" -o "$work/by_pkg_config" -rdynamic \
+    $(pkg-config --cflags crema) -L"$(pkg-config --variable=libdir crema)" \
+    -Wl,--whole-archive -lcrema -Wl,--no-whole-archive $(pkg-config --libs crema)
+  [[ $("$work/by_pkg_config" "$plugin" "$work/net.prototxt") == "$lines" ]]
 fi

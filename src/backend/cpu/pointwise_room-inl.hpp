@@ -1,5 +1,5 @@
 // A pointwise room's layer and its loops on the CPU. Included by the file that CMake writes for a
-// room with NAME_math.hpp and no NAME.cpp (scripts/cmake/rooms.cmake), once for each set of vector
+// room with NAME_math.hpp and no NAME.cpp (scripts/cmake/CremaRooms.cmake), once for each set of vector
 // instructions, with
 //
 //   CREMA_ROOM    a namespace of the room's own
