@@ -85,11 +85,12 @@ grep -q 'Plug-in clash_number brings Clash_number' "$work/alone.log"
 
 # A program that embeds Crema.
 cat >"$work/net.prototxt" <<'NET'
-layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 1 dim: 3 } } }
+force_backward: true
+layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 1 dim: 19 } } }
 layer { name: "y" type: "Softsign" bottom: "x" top: "y" [plugin_example.softsign_param] { limit: 0.25 } }
 NET
 lines=$("$work/others/host" "$plugin" "$work/net.prototxt")
-[[ $lines == "plugin_example: Softsign"$'\n'"y = 0.2" ]] || { echo "$lines"; exit 1; }
+[[ $lines == $'plugin_example: Softsign\n0.2 0.2\n0.04 0.04' ]] || { echo "$lines"; exit 1; }
 if [[ -e $(find "$work/installed" -name libcrema.a) ]]; then
   refused "$work/others/plain_host" "$plugin" -- "crema_plugin_host(TARGET)"
 
