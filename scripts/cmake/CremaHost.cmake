@@ -4,6 +4,9 @@
 # once. So the program holds all of the library, not only the members that it uses, and exports it.
 # Nothing need be done for a libcrema.so, which plug-ins name themselves.
 function(crema_plugin_host target)
+  if(CMAKE_VERSION VERSION_LESS 3.25)
+    message(FATAL_ERROR "crema_plugin_host needs CMake 3.25, and this is ${CMAKE_VERSION}")
+  endif()
   foreach(library IN ITEMS crema Crema::crema)
     if(TARGET ${library})
       get_target_property(type ${library} TYPE)

@@ -15,6 +15,9 @@ include("${CMAKE_CURRENT_LIST_DIR}/CremaRooms.cmake")
 set(CREMA_PLUGIN_MODULE_DIR "${CMAKE_CURRENT_LIST_DIR}")
 
 function(crema_add_plugin plugin)
+  if(CMAKE_VERSION VERSION_LESS 3.25)
+    message(FATAL_ERROR "crema_add_plugin needs CMake 3.25, and this is ${CMAKE_VERSION}")
+  endif()
   cmake_parse_arguments(arg "" "" "ROOMS;PROTOS;SOURCES" ${ARGN})
   if(arg_UNPARSED_ARGUMENTS OR NOT plugin MATCHES "^[A-Za-z_][A-Za-z0-9_]*$" OR NOT arg_ROOMS)
     message(FATAL_ERROR "crema_add_plugin(${plugin} ${ARGN}): use \

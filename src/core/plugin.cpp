@@ -111,7 +111,10 @@ void require_free(const FileDescriptorProto& file) {
           " is there already; give the plug-in another name");
   const std::string before = file.package().empty() ? "" : file.package() + ".";
   for (const auto& message : file.message_type()) require_free_name(before + message.name());
-  for (const auto& type : file.enum_type()) require_free_name(before + type.name());
+  for (const auto& type : file.enum_type()) {
+    require_free_name(before + type.name());
+    for (const auto& value : type.value()) require_free_name(before + value.name());
+  }
   for (const auto& field : file.extension()) {
     require_free_number(field, file.package());
     require_free_name(before + field.name());

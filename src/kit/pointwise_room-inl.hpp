@@ -1,6 +1,6 @@
 // A pointwise room's layer and its loops on the CPU. Included by the file that CMake writes for a
-// room with NAME_math.hpp and no NAME.cpp (scripts/cmake/rooms.cmake), once for each set of vector
-// instructions, with
+// room with NAME_math.hpp and no NAME.cpp (scripts/cmake/CremaRooms.cmake), once for each set of
+// vector instructions, with
 //
 //   CREMA_ROOM    a namespace of the room's own
 //   CREMA_MATH    the path of its NAME_math.hpp

@@ -85,11 +85,21 @@ grep -q 'Plug-in clash_number brings Clash_number' "$work/alone.log"
 
 # A program that embeds Crema.
 cat >"$work/net.prototxt" <<'NET'
-layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 1 dim: 3 } } }
+force_backward: true
+layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 1 dim: 19 } } }
 layer { name: "y" type: "Softsign" bottom: "x" top: "y" [plugin_example.softsign_param] { limit: 0.25 } }
 NET
 lines=$("$work/others/host" "$plugin" "$work/net.prototxt")
-[[ $lines == "plugin_example: Softsign"$'\n'"y = 0.2" ]] || { echo "$lines"; exit 1; }
+[[ $lines == $'plugin_example: Softsign\n0.2 0.2\n0.04 0.04' ]] || { echo "$lines"; exit 1; }
 if [[ -e $(find "$work/installed" -name libcrema.a) ]]; then
   refused "$work/others/plain_host" "$plugin" -- "crema_plugin_host(TARGET)"
+
+  # Without CMake.
+  pc=$(find "$work/installed" -name crema.pc)
+  export PKG_CONFIG_PATH=${pc%/*}
+  # shellcheck disable=SC2046  # words are meant
+  "${CXX:-c++}" -std=c++20 "$source_dir/tests/tools/plugin/host.cpp" -o "$work/by_pkg_config" -rdynamic \
+    $(pkg-config --cflags crema) -L"$(pkg-config --variable=libdir crema)" \
+    -Wl,--whole-archive -lcrema -Wl,--no-whole-archive $(pkg-config --libs crema)
+  [[ $("$work/by_pkg_config" "$plugin" "$work/net.prototxt") == "$lines" ]]
 fi

@@ -13,11 +13,17 @@ int main(int argc, char** argv) {
     for (const std::string& type : plugin.types) std::cout << plugin.name << ": " << type << "\n";
     if (argc < 3) return 0;
     crema::Context context;
-    crema::Net net(argv[2], context, {.phase = crema::Phase::test});
-    const auto x = net.input("x").host_overwrite<float>();
-    std::fill_n(&x[0], net.input("x").count(), 1.0F);
+    crema::Net net(argv[2], context, {.keep_all = true});
+    const auto fill = [](crema::Tensor& values) {
+      std::fill_n(&values.host_overwrite<float>()[0], values.count(), 1.0F);
+    };
+    fill(net.input("x"));
     net.forward();
-    std::cout << "y = " << net.output("y").at(0) << "\n";
+    fill(net.blob("y").diff);
+    net.backward();
+    for (const crema::Tensor* values : {&net.blob("y").data, &net.blob("x").diff}) {
+      std::cout << values->at(0) << " " << values->at(values->count() - 1) << "\n";
+    }
   } catch (const std::exception& error) {
     std::cout << error.what() << "\n";
     return 1;
