@@ -1,6 +1,6 @@
 // crema time: how long each layer of a net takes.
+#include <malloc.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -98,12 +98,18 @@ double peak_memory_mb() {
   return static_cast<double>(usage.ru_maxrss) / 1024;
 }
 
-/// Memory of the process that is in use now; 0 where the system does not tell.
+/// Memory of the process that is in use now, without that of files, as programs and databases are;
+/// 0 where the system does not tell.
 double resident_mb() {
-  std::ifstream file("/proc/self/statm");
-  double all = 0, pages = 0;
-  file >> all >> pages;
-  return pages * static_cast<double>(sysconf(_SC_PAGESIZE)) / (1 << 20);
+#ifdef __GLIBC__
+  malloc_trim(0);  // what was freed does not count
+#endif
+  std::ifstream file("/proc/self/status");
+  for (std::string word; file >> word;) {
+    double kilobytes = 0;
+    if (word == "RssAnon:" && file >> kilobytes) return kilobytes / 1024;
+  }
+  return 0;
 }
 
 double planned_mb(const Net& net) {

@@ -202,7 +202,8 @@ void ConvolutionLayer::backward_bias(Blobs top) {
     using T = decltype(zero);
     const bool first = bias()->begin_gradient() == 0;
     const Format format = top[0]->diff.format();
-    const int64_t positions = Shape(geometry_.output).count(), outputs = geometry_.outputs;
+    const int64_t positions = top[0]->shape().count(geometry_.axis + 1);
+    const int64_t outputs = geometry_.outputs;
     // The number of adjacent channels, and the number of channels of an image with padding.
     const int64_t unit = format == Format::channels_last ? outputs : block_of(format);
     const int64_t padded = (outputs + unit - 1) / unit * unit;
