@@ -250,6 +250,20 @@ TEST_F(Cuda, CudnnRunsWhatItChose) {
   }
 }
 
+TEST_F(Cuda, LossWeightsOfImagesAreSeeded) {
+  Net net(net_param(R"(
+            force_backward: true
+            layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 2 dim: 3 dim: 4 dim: 5 } } }
+            layer { name: "y" type: "Sigmoid" bottom: "x" top: "y" loss_weight: 0.5 })"),
+          *context_);
+  net.blob("x").data.fill(0);
+  for (int pass = 0; pass < 2; ++pass) {
+    net.forward();
+    net.backward();
+    EXPECT_THAT(values_of(net.blob("x").diff), Each(0.125));
+  }
+}
+
 TEST_F(Cuda, Bf16NetsConvertOnTheDevice) {
   NetParameter param = net_param(kNet);
   Net exact(param, *context_);
