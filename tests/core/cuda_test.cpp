@@ -7,7 +7,15 @@
 #include <numeric>
 
 #include "backend/device.hpp"
+#include "backend/host_pass.hpp"
+#include "crema/registry.hpp"
 #include "crema/solver.hpp"
+#include "layers/batch_norm/batch_norm_passes.hpp"
+#include "layers/dropout/dropout_passes.hpp"
+#include "layers/eltwise/eltwise_passes.hpp"
+#include "layers/lrn/lrn_passes.hpp"
+#include "layers/pooling/pooling_passes.hpp"
+#include "layers/scale/scale_passes.hpp"
 #include "model/text_format.hpp"
 #include "proto/solver.pb.h"
 #include "support/layer_test.hpp"
@@ -18,6 +26,9 @@ namespace {
 
 using testing::Contains;
 using testing::Each;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
 
 TEST(CudaDevices, AreThereOrTheReasonIs) {
   std::string why;
@@ -228,6 +239,53 @@ TEST_F(Cuda, NetsShareParametersWithinAContext) {
   }
 }
 
+TEST_F(Cuda, CudnnRunsWhatItChose) {
+  const LayerCase c{.layer = R"(layer { type: "Convolution" convolution_param {
+                                num_output: 4 kernel_size: 3 weight_filler { type: "xavier" } } })",
+                    .bottoms = {uniform({2, 3, 8, 8})}};
+  LayerRun run(c, {.engine = "cudnn", .device = DeviceType::cuda});
+  ASSERT_EQ(run.option().choice.size(), 3U) << "forward and both parts of backward";
+  for (const std::string& choice : run.option().choice) {
+    EXPECT_THAT(run.layer().engine()->detail(), HasSubstr(choice));
+  }
+}
+
+TEST_F(Cuda, LossWeightsOfImagesAreSeeded) {
+  Net net(net_param(R"(
+            force_backward: true
+            layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 2 dim: 3 dim: 4 dim: 5 } } }
+            layer { name: "y" type: "Sigmoid" bottom: "x" top: "y" loss_weight: 0.5 })"),
+          *context_);
+  net.blob("x").data.fill(0);
+  for (int pass = 0; pass < 2; ++pass) {
+    net.forward();
+    net.backward();
+    EXPECT_THAT(values_of(net.blob("x").diff), Each(0.125));
+  }
+}
+
+TEST_F(Cuda, Bf16NetsConvertOnTheDevice) {
+  NetParameter param = net_param(kNet);
+  Net exact(param, *context_);
+  param.set_precision(NetParameter::BF16);
+  Net rounded(param, *context_);
+  int conversions = 0;
+  for (const NetStep& step : rounded.steps()) {
+    if (step.layer >= 0) continue;
+    ++conversions;
+    EXPECT_EQ(step.engine, "cuda") << step.name;
+  }
+  EXPECT_GT(conversions, 0);
+  std::vector<double> losses;
+  for (Net* net : {&exact, &rounded}) {
+    fill_inputs(*net, 0, 1, 10);
+    losses.push_back(net->forward());
+    net->clear_gradients();
+    net->backward();
+  }
+  EXPECT_NEAR(losses[1], losses[0], 0.05);
+}
+
 struct EngineCase {
   const char* name;
   const char* engine;
@@ -422,6 +480,89 @@ TEST_P(CudaEngine, AgreesWithTheReference) {
 
 INSTANTIATE_TEST_SUITE_P(Rooms, CudaEngine, testing::ValuesIn(engine_cases()),
                          [](const auto& one) { return std::string(one.param.name); });
+
+constexpr const char* kPasses = "passes";
+
+/// Engine "passes" of the CPU: what CUDA's kernels compute, one element after the other.
+const std::vector<std::string>& types_with_passes() {
+  static const std::vector<std::string> types = [] {
+    std::vector<std::string> added;
+    const auto add = [&](const std::string& type, EngineFactory make) {
+      Registry::instance().add_engine(type, {kPasses, DeviceType::cpu, std::move(make)});
+      added.push_back(type);
+    };
+    const auto engine = [&]<class L, class Passes>(const char* type) {
+      add(type, [] { return std::make_unique<HostPassEngine<L, Passes>>(); });
+    };
+    engine.operator()<BatchNormLayer, batch_norm_passes::Passes>("BatchNorm");
+    engine.operator()<DropoutLayer, dropout_passes::Passes>("Dropout");
+    engine.operator()<EltwiseLayer, eltwise_passes::Passes>("Eltwise");
+    engine.operator()<LRNLayer, lrn_passes::Passes>("LRN");
+    engine.operator()<PoolingLayer, pooling_passes::Passes>("Pooling");
+    engine.operator()<ScaleLayer, scale_passes::Passes>("Scale");
+    return added;
+  }();
+  return types;
+}
+
+std::vector<EngineCase> pass_cases() {
+  std::vector<EngineCase> cases = engine_cases();
+  std::erase_if(cases, [](const EngineCase& c) {
+    constexpr const char* kTypes[] = {"BatchNorm", "Dropout", "Eltwise", "LRN", "Pooling", "Scale"};
+    return std::none_of(std::begin(kTypes), std::end(kTypes), [&](const char* type) {
+      return c.layer.layer.starts_with(concat("layer { type: '", type, "'"));
+    });
+  });
+  return cases;
+}
+
+class PassesOnTheHost : public testing::TestWithParam<EngineCase> {};
+
+TEST_P(PassesOnTheHost, AgreeWithTheReference) {
+  ASSERT_THAT(types_with_passes(), Not(IsEmpty()));
+  const LayerCase& c = GetParam().layer;
+  // The vector engine of Pooling has neither a mask nor chance.
+  const bool special = c.layer.find("Pooling") != std::string::npos &&
+                       (c.tops > 1 || c.layer.find("STOCHASTIC") != std::string::npos);
+  const std::vector<std::string> refusing(special ? 1 : 0, "native");
+  const std::vector<std::string> ran = check_engines(c, GetParam().tolerance, refusing);
+  EXPECT_THAT(ran, Contains(concat(kPasses, " contiguous")));
+}
+
+INSTANTIATE_TEST_SUITE_P(Rooms, PassesOnTheHost, testing::ValuesIn(pass_cases()),
+                         [](const auto& one) { return std::string(one.param.name); });
+
+TEST(Passes, OfEltwiseRefuseMoreBottomsThanAKernelTakes) {
+  ASSERT_THAT(types_with_passes(), Not(IsEmpty()));
+  const LayerCase many{.layer = "layer { type: 'Eltwise' }",
+                       .bottoms = std::vector<Input>(17, uniform({2, 3}))};
+  expect_error([&] { LayerRun(many, {.engine = kPasses}); },
+               {"engine 'passes' refuses", "at most 16 bottoms, not 17"});
+}
+
+// The statistics that a forward pass moved are not moved again when the pass is repeated.
+TEST(Passes, OfBatchNormLeaveStatisticsAloneInARepetition) {
+  ASSERT_THAT(types_with_passes(), Not(IsEmpty()));
+  std::vector<double> counted;
+  for (const char* recompute : {"", "recompute: true"}) {
+    Context context;
+    Net net(net_param(concat(R"(
+              layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 4 dim: 3 dim: 5 dim: 5 } } }
+              layer { name: "a" type: "Convolution" bottom: "x" top: "a"
+                      convolution_param { num_output: 2 kernel_size: 1 weight_filler { type: "xavier" } } }
+              layer { name: "norm" type: "BatchNorm" bottom: "a" top: "norm" engine: "passes" )",
+                             recompute, R"( }
+              layer { name: "b" type: "Convolution" bottom: "norm" top: "b"
+                      convolution_param { num_output: 2 kernel_size: 1 weight_filler { type: "xavier" } } }
+              layer { name: "t" type: "Input" top: "t" input_param { shape { dim: 4 dim: 2 dim: 5 dim: 5 } } }
+              layer { name: "loss" type: "EuclideanLoss" bottom: "b" bottom: "t" top: "loss" })")),
+            context);
+    net.forward();
+    net.backward();
+    counted.push_back(net.layer("norm").params()[2]->data.at(0));
+  }
+  EXPECT_THAT(counted, Each(1));
+}
 
 }  // namespace
 }  // namespace crema::test

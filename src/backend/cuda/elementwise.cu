@@ -7,7 +7,7 @@ namespace {
 
 template <class T>
 struct AddBias {
-  CudaChannels layout;
+  ChannelView layout;
   const T* bias;  // may be null
   ReLUMath relu;
   T* y;
@@ -30,7 +30,7 @@ template <class T>
 struct Accumulate {
   T beta;
   T* sum;
-  __device__ void operator()(int64_t channel, const CudaPair& sums) const {
+  __device__ void operator()(int64_t channel, const SumPair& sums) const {
     // 0 * NaN is NaN, so what is to be overwritten is not read.
     const T before = beta == T{0} ? T{0} : beta * sum[channel];
     sum[channel] = before + static_cast<T>(sums.first);
@@ -43,7 +43,7 @@ template <class T>
 void cuda_add_bias(CudaBackend& backend, int64_t outer, int64_t channels, int64_t inner,
                    const T* bias, std::optional<float> slope, T* y) {
   if (!bias && !slope) return;
-  const CudaChannels layout{outer, channels, inner};
+  const ChannelView layout{outer, channels, inner};
   // Slope 1 is the identity.
   cuda_for_each(backend, layout.count(), AddBias<T>{layout, bias, {slope.value_or(1)}, y});
 }
@@ -51,7 +51,7 @@ void cuda_add_bias(CudaBackend& backend, int64_t outer, int64_t channels, int64_
 template <class T>
 void cuda_bias_gradient(CudaBackend& backend, int64_t outer, int64_t channels, int64_t inner,
                         const T* dy, T beta, T* bias_diff) {
-  cuda_channel_sums(backend, {outer, channels, inner}, CudaValue<T>{dy},
+  cuda_channel_sums(backend, {outer, channels, inner}, ValueTerm<T>{dy},
                     Accumulate<T>{beta, bias_diff});
 }
 

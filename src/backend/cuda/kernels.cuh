@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backend/cuda/cuda_backend.hpp"
+#include "backend/device_passes.hpp"
 #include "crema/layer.hpp"
 
 namespace crema {
@@ -89,39 +90,12 @@ void cuda_sum(CudaBackend& backend, int64_t count, const Term& term, double fact
   cuda_check(cudaGetLastError(), "launching a sum");
 }
 
-/// Memory seen as (outer, channels, inner).
-struct CudaChannels {
-  int64_t outer = 1, channels = 1, inner = 1;
-
-  __host__ __device__ int64_t each() const { return outer * inner; }
-  __host__ __device__ int64_t count() const { return outer * channels * inner; }
-  /// Place of value i of [0, each()) of channel c.
-  __device__ int64_t at(int64_t c, int64_t i) const {
-    return (i / inner * channels + c) * inner + i % inner;
-  }
-  __device__ int64_t channel_of(int64_t place) const { return place / inner % channels; }
-};
-
-/// Two sums of a channel.
-struct CudaPair {
-  double first = 0, second = 0;
-};
-
-/// Term for cuda_channel_sums: the value itself.
-template <class T>
-struct CudaValue {
-  const T* x;
-  __device__ CudaPair operator()(int64_t place, int64_t /*channel*/) const {
-    return {static_cast<double>(x[place]), 0};
-  }
-};
-
 template <class Term, class Finish>
-__global__ void channel_sums_kernel(CudaChannels layout, Term term, Finish finish) {
+__global__ void channel_sums_kernel(ChannelView layout, Term term, Finish finish) {
   for (int64_t c = blockIdx.x; c < layout.channels; c += gridDim.x) {
-    CudaPair sums;
+    SumPair sums;
     for (int64_t i = threadIdx.x; i < layout.each(); i += kBlockThreads) {
-      const CudaPair added = term(layout.at(c, i), c);
+      const SumPair added = term(layout.at(c, i), c);
       sums.first += added.first;
       sums.second += added.second;
     }
@@ -131,10 +105,10 @@ __global__ void channel_sums_kernel(CudaChannels layout, Term term, Finish finis
   }
 }
 
-/// For each channel: adds up `CudaPair term(place, channel)` over its values, a block a channel,
+/// For each channel: adds up `SumPair term(place, channel)` over its values, a block a channel,
 /// and calls finish(channel, sums). Both are functors with a __device__ operator().
 template <class Term, class Finish>
-void cuda_channel_sums(CudaBackend& backend, const CudaChannels& layout, const Term& term,
+void cuda_channel_sums(CudaBackend& backend, const ChannelView& layout, const Term& term,
                        const Finish& finish) {
   if (layout.channels == 0) return;
   constexpr int64_t kMaximumBlocks = 65535;
@@ -143,18 +117,10 @@ void cuda_channel_sums(CudaBackend& backend, const CudaChannels& layout, const T
   cuda_check(cudaGetLastError(), "launching sums of channels");
 }
 
-/// What engines of one kernel offer: {contiguous}, and channels_last where the layer is indifferent
-/// to the order of elements.
+/// What engines of one kernel offer.
 inline std::vector<Option> cuda_options(const Layer& layer, Blobs bottom, Blobs top,
                                         bool any_order) {
-  std::vector<Option> options = {uniform_option(bottom, top, layer.dtype())};
-  const bool has_order = std::any_of(bottom.begin(), bottom.end(),
-                                     [](const Blob* blob) { return blob->shape().rank() >= 3; });
-  if (any_order && has_order) {
-    options.push_back(
-        uniform_option(bottom, top, layer.dtype(), Format::channels_last, Format::channels_last));
-  }
-  return options;
+  return pass_options(layer, bottom, top, any_order);
 }
 
 }  // namespace crema
