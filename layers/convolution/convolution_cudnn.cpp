@@ -95,15 +95,67 @@ class Problem {
   ConvolutionDescriptor convolution_;
 };
 
+// How cuDNN names each pass, suggests algorithms for it, the likely fastest first, and measures the
+// scratch memory of one.
+
+struct ForwardPass {
+  using Algorithm = cudnnConvolutionFwdAlgo_t;
+  using Suggestion = cudnnConvolutionFwdAlgoPerf_t;
+  static constexpr const char* kName = "forward";
+  static cudnnStatus_t suggest(cudnnHandle_t dnn, const Problem& p, int most, int* count,
+                               Suggestion* list) {
+    return cudnnGetConvolutionForwardAlgorithm_v7(dnn, p.x(), p.w(), p.convolution(), p.y(), most,
+                                                  count, list);
+  }
+  static cudnnStatus_t measure(cudnnHandle_t dnn, const Problem& p, Algorithm algorithm,
+                               size_t* bytes) {
+    return cudnnGetConvolutionForwardWorkspaceSize(dnn, p.x(), p.w(), p.convolution(), p.y(),
+                                                   algorithm, bytes);
+  }
+};
+
+struct DataPass {
+  using Algorithm = cudnnConvolutionBwdDataAlgo_t;
+  using Suggestion = cudnnConvolutionBwdDataAlgoPerf_t;
+  static constexpr const char* kName = "backward data";
+  static cudnnStatus_t suggest(cudnnHandle_t dnn, const Problem& p, int most, int* count,
+                               Suggestion* list) {
+    return cudnnGetConvolutionBackwardDataAlgorithm_v7(dnn, p.w(), p.y(), p.convolution(), p.x(),
+                                                       most, count, list);
+  }
+  static cudnnStatus_t measure(cudnnHandle_t dnn, const Problem& p, Algorithm algorithm,
+                               size_t* bytes) {
+    return cudnnGetConvolutionBackwardDataWorkspaceSize(dnn, p.w(), p.y(), p.convolution(), p.x(),
+                                                        algorithm, bytes);
+  }
+};
+
+struct WeightsPass {
+  using Algorithm = cudnnConvolutionBwdFilterAlgo_t;
+  using Suggestion = cudnnConvolutionBwdFilterAlgoPerf_t;
+  static constexpr const char* kName = "backward weights";
+  static cudnnStatus_t suggest(cudnnHandle_t dnn, const Problem& p, int most, int* count,
+                               Suggestion* list) {
+    return cudnnGetConvolutionBackwardFilterAlgorithm_v7(dnn, p.x(), p.y(), p.convolution(), p.w(),
+                                                         most, count, list);
+  }
+  static cudnnStatus_t measure(cudnnHandle_t dnn, const Problem& p, Algorithm algorithm,
+                               size_t* bytes) {
+    return cudnnGetConvolutionBackwardFilterWorkspaceSize(dnn, p.x(), p.y(), p.convolution(), p.w(),
+                                                          algorithm, bytes);
+  }
+};
+
 /// What one pass runs, and the scratch memory that it needs.
-template <class Algorithm>
+template <class Pass>
 struct Choice {
-  Algorithm algorithm{};
+  typename Pass::Algorithm algorithm{};
   size_t workspace = 0;
   bool same_every_time = true;  // it sums in one order
 
   std::string str() const {
-    return concat(static_cast<int>(algorithm), same_every_time ? "" : " (sums in any order)");
+    return concat(Pass::kName, " ", static_cast<int>(algorithm),
+                  same_every_time ? "" : " (sums in any order)");
   }
 };
 
@@ -111,37 +163,41 @@ bool uses_tensor_cores(cudnnMathType_t type) {
   return type == CUDNN_TENSOR_OP_MATH || type == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION;
 }
 
-/// Of cuDNN's suggestions, the likely fastest first, the first that is modest with memory and sums
-/// in the same order every time; failing that, one that does not. Some are for tensor cores: these
-/// come last, as their speed is not that of our arithmetic, and the memory that ours needs is asked
-/// for with `measure`.
-template <class Perf, class Find, class Measure>
-auto choose(const char* pass, const Find& find, const Measure& measure) {
+/// Of cuDNN's suggestions the one that `wanted` holds by its str(), where it is among them. Else
+/// the first that is modest with memory and sums in the same order every time; failing that, one
+/// that does not. Some are for tensor cores: these come last, as their speed is not that of our
+/// arithmetic, and the memory that ours needs is asked for.
+template <class Pass>
+Choice<Pass> choose(cudnnHandle_t dnn, const Problem& problem,
+                    const std::vector<std::string>& wanted) {
   constexpr int kSuggestions = 16;
-  std::array<Perf, kSuggestions> found{};
+  std::array<typename Pass::Suggestion, kSuggestions> found{};
   int count = 0;
-  cuda_check(find(kSuggestions, &count, found.data()), "choosing a convolution algorithm");
-  using Algorithm = decltype(Perf::algo);
-  std::optional<Choice<Algorithm>> best;
+  cuda_check(Pass::suggest(dnn, problem, kSuggestions, &count, found.data()),
+             "choosing a convolution algorithm");
+  std::optional<Choice<Pass>> best;
   int best_rank = 0;
-  for (const Perf& perf : std::span(found).first(static_cast<size_t>(count))) {
-    Choice<Algorithm> choice{perf.algo, 0, perf.determinism == CUDNN_DETERMINISTIC};
-    const int rank = 2 * (choice.same_every_time ? 0 : 1) + uses_tensor_cores(perf.mathType);
-    if (perf.status != CUDNN_STATUS_SUCCESS || (best && rank >= best_rank)) continue;
-    if (measure(perf.algo, &choice.workspace) != CUDNN_STATUS_SUCCESS) continue;
+  for (const auto& suggestion : std::span(found).first(static_cast<size_t>(count))) {
+    Choice<Pass> choice{suggestion.algo, 0, suggestion.determinism == CUDNN_DETERMINISTIC};
+    if (suggestion.status != CUDNN_STATUS_SUCCESS) continue;
+    if (Pass::measure(dnn, problem, choice.algorithm, &choice.workspace) != CUDNN_STATUS_SUCCESS) {
+      continue;
+    }
     if (choice.workspace > kWorkspaceLimit) continue;
+    if (std::find(wanted.begin(), wanted.end(), choice.str()) != wanted.end()) return choice;
+    const int rank = 2 * (choice.same_every_time ? 0 : 1) + uses_tensor_cores(suggestion.mathType);
+    if (best && rank >= best_rank) continue;
     best = choice;
     best_rank = rank;
   }
-  require(best.has_value(), "cuDNN has no algorithm for the ", pass,
-          " pass of this convolution; give the layer engine: \"reference\"");
-  return best;
+  require(best.has_value(), "cuDNN has no algorithm for the ", Pass::kName,
+          " pass of this convolution");
+  return *best;
 }
 
 class ConvolutionCudnn : public Engine {
  public:
-  std::vector<Option> options(Layer& layer, Blobs bottom, Blobs top,
-                                    std::string& why) override {
+  std::vector<Option> options(Layer& layer, Blobs bottom, Blobs top, std::string& why) override {
     if (of(layer).geometry().spatial_axes() > 3) {
       why = concat("it takes at most 3 spatial axes, the bottom is ", bottom[0]->shape().str());
       return {};
@@ -151,54 +207,26 @@ class ConvolutionCudnn : public Engine {
       why = concat("it takes 1 to 2^31 - 1 elements, not ", most);
       return {};
     }
-    return {uniform_option(bottom, top, layer.dtype())};
+    const cudnnHandle_t dnn = cuda(layer.context()).dnn();
+    Option option = uniform_option(bottom, top, layer.dtype());
+    try {
+      choose_all(of(layer), bottom, dnn, {});
+    } catch (const Error& error) {
+      why = error.message();
+      return {};
+    }
+    option.choice.push_back(forward_->str());
+    if (of_data_) option.choice.push_back(of_data_->str());
+    if (of_weights_) option.choice.push_back(of_weights_->str());
+    return {option};
   }
 
-  void prepare(Layer& layer, const Option&, Blobs bottom, Blobs top) override {
-    ConvolutionLayer& conv = of(layer);
-    problem_ = std::make_unique<Problem>(conv.geometry(), layer.dtype());
-    sums_diff_bytes_ = conv.prepare_sums_diffs(top);
-    const Problem& p = *problem_;
-    const cudnnHandle_t dnn = cuda(layer.context()).dnn();
-    forward_ = choose<cudnnConvolutionFwdAlgoPerf_t>(
-        "forward",
-        [&](int n, int* count, auto* list) {
-          return cudnnGetConvolutionForwardAlgorithm_v7(dnn, p.x(), p.w(), p.convolution(), p.y(),
-                                                        n, count, list);
-        },
-        [&](auto algorithm, size_t* bytes) {
-          return cudnnGetConvolutionForwardWorkspaceSize(dnn, p.x(), p.w(), p.convolution(), p.y(),
-                                                         algorithm, bytes);
-        });
-    of_weights_.reset();
-    of_data_.reset();
-    if (!layer.trains()) return;
-    if (conv.weights().needs_gradient) {
-      of_weights_ = choose<cudnnConvolutionBwdFilterAlgoPerf_t>(
-          "backward weights",
-          [&](int n, int* count, auto* list) {
-            return cudnnGetConvolutionBackwardFilterAlgorithm_v7(dnn, p.x(), p.y(), p.convolution(),
-                                                                 p.w(), n, count, list);
-          },
-          [&](auto algorithm, size_t* bytes) {
-            return cudnnGetConvolutionBackwardFilterWorkspaceSize(
-                dnn, p.x(), p.y(), p.convolution(), p.w(), algorithm, bytes);
-          });
-    }
-    bool any = false;
-    for (size_t i = 0; i < bottom.size(); ++i) any |= layer.propagates(static_cast<int>(i));
-    if (any) {
-      of_data_ = choose<cudnnConvolutionBwdDataAlgoPerf_t>(
-          "backward data",
-          [&](int n, int* count, auto* list) {
-            return cudnnGetConvolutionBackwardDataAlgorithm_v7(dnn, p.w(), p.y(), p.convolution(),
-                                                               p.x(), n, count, list);
-          },
-          [&](auto algorithm, size_t* bytes) {
-            return cudnnGetConvolutionBackwardDataWorkspaceSize(dnn, p.w(), p.y(), p.convolution(),
-                                                                p.x(), algorithm, bytes);
-          });
-    }
+  void prepare(Layer& layer, const Option& option, Blobs bottom, Blobs top) override {
+    sums_diff_bytes_ = of(layer).prepare_sums_diffs(top);
+    // Where shapes follow from values, they may have no elements.
+    problem_.reset();
+    if (top[0]->count() == 0) return;
+    choose_all(of(layer), bottom, cuda(layer.context()).dnn(), option.choice);
   }
 
   void resume(Layer& layer, Blobs /*bottom*/, Blobs top) override {
@@ -206,12 +234,14 @@ class ConvolutionCudnn : public Engine {
   }
 
   void forward(Layer& layer, Blobs bottom, Blobs top) override {
+    if (!problem_) return;
     dispatch_float(layer.dtype(),
                    [&](auto zero) { forward_as<decltype(zero)>(of(layer), bottom, top); });
   }
 
   void backward(Layer& layer, Blobs top, const std::vector<bool>& propagate,
                 Blobs bottom) override {
+    if (!problem_) return;
     dispatch_float(layer.dtype(), [&](auto zero) {
       backward_as<decltype(zero)>(of(layer), top, propagate, bottom);
     });
@@ -225,13 +255,29 @@ class ConvolutionCudnn : public Engine {
 
   std::string detail() const override {
     if (!forward_) return {};
-    return concat("algorithm ", forward_->str(),
-                  of_data_ ? concat(", backward data ", of_data_->str()) : "",
-                  of_weights_ ? concat(", backward weights ", of_weights_->str()) : "");
+    return concat(forward_->str(), of_data_ ? concat(", ", of_data_->str()) : "",
+                  of_weights_ ? concat(", ", of_weights_->str()) : "");
   }
 
  private:
   static ConvolutionLayer& of(Layer& layer) { return static_cast<ConvolutionLayer&>(layer); }
+
+  /// The problem, and an algorithm for each pass that will run: the wanted ones where they are
+  /// known.
+  void choose_all(ConvolutionLayer& layer, Blobs bottom, cudnnHandle_t dnn,
+                  const std::vector<std::string>& wanted) {
+    problem_ = std::make_unique<Problem>(layer.geometry(), layer.dtype());
+    forward_ = choose<ForwardPass>(dnn, *problem_, wanted);
+    of_data_.reset();
+    of_weights_.reset();
+    bool any = false;
+    for (size_t i = 0; i < bottom.size(); ++i) any |= layer.propagates(static_cast<int>(i));
+    if (any) of_data_ = choose<DataPass>(dnn, *problem_, wanted);
+    if (layer.trains() && layer.weights().needs_gradient) {
+      of_weights_ = choose<WeightsPass>(dnn, *problem_, wanted);
+    }
+  }
+
   static int64_t positions(const ConvolutionGeometry& g) { return Shape(g.output).count(); }
 
   template <class T>
@@ -299,9 +345,9 @@ class ConvolutionCudnn : public Engine {
 
   std::unique_ptr<Problem> problem_;
   // Empty: the pass is not asked for.
-  std::optional<Choice<cudnnConvolutionFwdAlgo_t>> forward_;
-  std::optional<Choice<cudnnConvolutionBwdDataAlgo_t>> of_data_;
-  std::optional<Choice<cudnnConvolutionBwdFilterAlgo_t>> of_weights_;
+  std::optional<Choice<ForwardPass>> forward_;
+  std::optional<Choice<DataPass>> of_data_;
+  std::optional<Choice<WeightsPass>> of_weights_;
   size_t sums_diff_bytes_ = 0;
 };
 

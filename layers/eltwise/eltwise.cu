@@ -180,7 +180,7 @@ class EltwiseCuda : public Engine {
                    Blobs bottom) {
     CudaBackend& backend = cuda(layer.context());
     const BackwardReads reads = backward_reads(layer);
-    Operands<T> in = operands<T>(layer, bottom, reads.bottom_data);
+    Operands<T> in = operands<T>(layer, bottom, static_cast<bool>(reads.bottom_data));
     const T* dy = top[0]->diff.template device<T>(backend);
     const T* y = reads.top_data ? top[0]->data.template device<T>(backend) : nullptr;
     for (size_t k = 0; k < bottom.size(); ++k) {

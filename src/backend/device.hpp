@@ -20,6 +20,8 @@ struct RowCopy {
   int64_t from_stride = 0, to_stride = 0;
 };
 
+class Registry;
+
 /// All calls run in one stream, in order. Errors of the device are thrown as Error.
 class DeviceBackend {
  public:
@@ -33,10 +35,12 @@ class DeviceBackend {
   /// Within the device; the two do not overlap.
   virtual void copy(void* to, const void* from, size_t bytes) = 0;
   virtual void copy_rows(const RowCopy& copy, const void* from, void* to) = 0;
-  /// sum = the terms, added up in their order: f32, f64, or bf16, which is added in f32. `sum` may
-  /// be a term.
+  /// sum = the terms, added up in their order: `count` elements of a floating point
+  /// type, rounded once. `sum` may be a term.
   static constexpr size_t kMostTerms = 8;
-  virtual void add(int64_t count, DType dtype, std::span<const void* const> terms, void* sum) = 0;
+  virtual void add(DType dtype, int64_t count, std::span<const void* const> terms, void* sum) = 0;
+  /// Sets every element of a tensor of a floating point type, or adds to each. Padding stays zero.
+  virtual void fill(const Shape& shape, const Layout& layout, double value, bool adds, void* y) = 0;
   virtual void fill_zero(void* device, size_t bytes) = 0;
   /// Waits until all work given so far is done; late errors of kernels surface here.
   virtual void synchronize() = 0;
@@ -53,6 +57,8 @@ struct DeviceInfo {
 
 /// Error when the library was built without CUDA or there is no such device.
 std::unique_ptr<DeviceBackend> make_cuda_backend(int index);
+/// The device's engines for what is no room's: conversions between layouts.
+void register_device_engines(Registry& registry);
 /// Empty when there is none; `why` then says why.
 std::vector<DeviceInfo> cuda_devices(std::string& why);
 

@@ -2,7 +2,7 @@
 // number comes back. In backend/cuda, with a stub in backend/none.
 #pragma once
 
-#include <span>
+#include <vector>
 
 #include "backend/device.hpp"
 #include "backend/update_math.hpp"
@@ -10,12 +10,20 @@
 
 namespace crema {
 
+/// Arenas in device memory, of which what learns is current there.
+struct UpdateArrays {
+  DType dtype = DType::f32;  // or f64
+  const void* gradients = nullptr;
+  void* parameters = nullptr;
+  std::vector<void*> histories = {};
+};
+
 /// As cpu_update of backend/cpu/update.hpp. `runs.runs` is device memory.
 bool device_update(DeviceBackend& backend, const UpdateRuns& runs, const AnyUpdateRule& rule,
-                   const UpdateSettings& settings, const UpdateStep& step, const Tensor& gradients,
-                   Tensor& parameters, std::span<Tensor> histories);
+                   const UpdateSettings& settings, const UpdateStep& step,
+                   const UpdateArrays& arrays);
 
-/// The sum of squares over all runs, in double, in the same order every time.
-double device_squares(DeviceBackend& backend, const UpdateRuns& runs, const Tensor& values);
+/// The sum of squares of the gradients over all runs, in double, in the same order every time.
+double device_squares(DeviceBackend& backend, const UpdateRuns& runs, const UpdateArrays& arrays);
 
 }  // namespace crema

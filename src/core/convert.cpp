@@ -14,7 +14,7 @@
 
 #include "backend/cpu/simd.hpp"
 #include "backend/parallel.hpp"
-#include "core/half.hpp"
+#include "core/convert_value.hpp"
 #include "core/transpose.hpp"
 
 namespace crema {
@@ -24,41 +24,6 @@ constexpr int64_t kPanelPlaces = 64;
 constexpr int64_t kMaxBlock = 16;
 // Elements that are worth a thread of their own.
 constexpr int64_t kGrain = 32768;
-
-template <class T>
-constexpr bool kIsSmallFloat = std::is_same_v<T, bfloat16> || std::is_same_v<T, float16>;
-template <class T>
-constexpr bool kIsFloat = std::is_floating_point_v<T> || kIsSmallFloat<T>;
-
-[[gnu::always_inline]] inline float widened(bfloat16 value) { return bfloat16_value(value.bits); }
-[[gnu::always_inline]] inline float widened(float16 value) { return float16_value(value.bits); }
-
-template <class To, class From>
-[[gnu::always_inline]] inline To convert_value(From value) {
-  if constexpr (kIsSmallFloat<From>) {
-    return convert_value<To>(widened(value));
-  } else if constexpr (std::is_same_v<To, bfloat16>) {
-    To result;
-    result.bits = bfloat16_bits(static_cast<float>(value));
-    return result;
-  } else if constexpr (std::is_same_v<To, float16>) {
-    To result;
-    result.bits = float16_bits(static_cast<float>(value));
-    return result;
-  } else if constexpr (std::is_floating_point_v<To>) {
-    return static_cast<To>(value);
-  } else if constexpr (std::is_floating_point_v<From>) {
-    // As floating point, the limits of wide integers round up to what does not fit any more.
-    using Limits = std::numeric_limits<To>;
-    if (std::isnan(value)) return To{0};
-    if (value <= static_cast<From>(Limits::min())) return Limits::min();
-    if (value >= static_cast<From>(Limits::max())) return Limits::max();
-    return static_cast<To>(value);
-  } else {
-    using Limits = std::numeric_limits<To>;
-    return static_cast<To>(std::clamp<int64_t>(value, Limits::min(), Limits::max()));
-  }
-}
 
 template <class To, class From>
 [[gnu::always_inline]] inline void convert_matrix(const From* from, int64_t from_stride, To* to,
@@ -182,8 +147,8 @@ void move_panel(int64_t channels, int64_t padded, int64_t places, const Panel& f
 template <class E>
 class Mover {
  public:
-  Mover(const Order& from, DType from_dtype, const void* from_data, const Order& to,
-        DType to_dtype, void* to_data)
+  Mover(const Order& from, DType from_dtype, const void* from_data, const Order& to, DType to_dtype,
+        void* to_data)
       : from_(from),
         to_(to),
         from_dtype_(from_dtype),

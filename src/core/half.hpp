@@ -1,14 +1,16 @@
-// Conversion between f32 and the bits of the 16-bit floating point types, inlined so that loops of
-// it are compiled for the processor's vectors (backend/cpu/simd.hpp). Selects in place of branches,
-// for the same reason. constexpr, so that kernels of a device may call them.
+// Conversion between f32 and the bits of the 16-bit floating point types, for the CPU and CUDA.
+// Inlined so that loops of it are compiled for the processor's vectors (backend/cpu/simd.hpp).
+// Selects in place of branches, for the same reason.
 #pragma once
 
 #include <bit>
 #include <cstdint>
 
+#include "backend/functor.hpp"
+
 namespace crema {
 
-[[gnu::always_inline]] constexpr inline uint16_t bfloat16_bits(float value) {
+[[gnu::always_inline]] CREMA_FUNCTOR uint16_t bfloat16_bits(float value) {
   const uint32_t word = std::bit_cast<uint32_t>(value);
   // NaNs keep their upper payload and become quiet: rounding could carry one into infinity.
   const uint32_t quiet = word | 0x00400000u;
@@ -16,11 +18,11 @@ namespace crema {
   return static_cast<uint16_t>(((word & 0x7fffffffu) > 0x7f800000u ? quiet : rounded) >> 16);
 }
 
-[[gnu::always_inline]] constexpr inline float bfloat16_value(uint16_t bits) {
+[[gnu::always_inline]] CREMA_FUNCTOR float bfloat16_value(uint16_t bits) {
   return std::bit_cast<float>(uint32_t{bits} << 16);
 }
 
-[[gnu::always_inline]] constexpr inline uint16_t float16_bits(float value) {
+[[gnu::always_inline]] CREMA_FUNCTOR uint16_t float16_bits(float value) {
   const uint32_t word = std::bit_cast<uint32_t>(value);
   const uint32_t magnitude = word & 0x7fffffffu;
   // Below 2^-14 results are subnormal: adding 0.5 lets the adder shift and round to units of 2^-24.
@@ -35,7 +37,7 @@ namespace crema {
   return static_cast<uint16_t>(((word >> 16) & 0x8000u) | half);
 }
 
-[[gnu::always_inline]] constexpr inline float float16_value(uint16_t bits) {
+[[gnu::always_inline]] CREMA_FUNCTOR float float16_value(uint16_t bits) {
   const uint32_t sign = (uint32_t{bits} & 0x8000u) << 16;
   const uint32_t magnitude = bits & 0x7fffu;
   const uint32_t subnormal =

@@ -15,8 +15,8 @@ namespace crema {
 /// memory.
 void copy(const Side& side, const Tensor& from, Tensor& to);
 
-/// sum = the terms, added up in their order; of equal types and sizes, f32, f64 or bf16. Sums of bf16
-/// are rounded once for each DeviceBackend::kMostTerms terms. `sum` may be the first term.
+/// sum = the terms, added up in their order; of equal types and sizes, f32, f64 or bf16. Sums of
+/// bf16 are rounded once for each DeviceBackend::kMostTerms terms. `sum` may be the first term.
 void add(const Side& side, std::span<const Tensor* const> terms, Tensor& sum);
 
 void fill_zero(const Side& side, Tensor& to);
@@ -25,8 +25,8 @@ void fill_zero(const Side& side, Tensor& to);
 void copy_rows(const Side& side, const RowCopy& copy, const std::byte* from, std::byte* to);
 
 /// Memory of a shape in a format is (rows, all that lies within `axis`): how many rows, so that
-/// tensors which differ in that axis alone lie side by side in the rows of a tensor that joins them.
-/// In blocked formats, along axis 1 only where no block of channels is padded.
+/// tensors which differ in that axis alone lie side by side in the rows of a tensor that joins
+/// them. In blocked formats, along axis 1 only where no block of channels is padded.
 int64_t rows_around(const Shape& shape, Format format, int axis);
 
 }  // namespace crema

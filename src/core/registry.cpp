@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "backend/device.hpp"
 #include "core/unknown_type.hpp"
 #include "proto/layer.pb.h"
 
@@ -14,7 +15,8 @@ bool is_published_type(const std::string& type);
 
 Registry& Registry::instance() {
   static Registry registry;
-  static const bool registered = (register_all_rooms(registry), true);
+  static const bool registered =
+      (register_all_rooms(registry), register_device_engines(registry), true);
   static_cast<void>(registered);
   return registry;
 }

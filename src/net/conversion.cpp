@@ -15,6 +15,12 @@ class Conversion : public Layer {
   }
 
  protected:
+  std::vector<Option> reference_options(Blobs bottom, Blobs top) const override {
+    const auto layout = [](const Blob* blob) {
+      return Layout{blob->data.dtype(), blob->data.format()};
+    };
+    return {{.bottoms = {layout(bottom[0])}, .tops = {layout(top[0])}}};
+  }
   BackwardReads reference_backward_reads() const override { return {false, false}; }
 };
 

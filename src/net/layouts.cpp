@@ -249,7 +249,10 @@ class Chooser {
   static std::string describe(const Option& option) {
     const auto list = [](const std::vector<Layout>& layouts) {
       std::string text;
-      for (const Layout& layout : layouts) text += (text.empty() ? "" : ",") + to_string(layout);
+      for (const Layout& layout : layouts) {
+        if (!text.empty()) text += ',';
+        text += to_string(layout);
+      }
       return text;
     };
     return concat(list(option.bottoms), ">", list(option.tops), "@",

@@ -174,7 +174,7 @@ void run_forward(Plan& plan, const Action& action) {
   });
 }
 
-void seed_top(Value& value) {
+void seed_top(const Context& context, Value& value) {
   switch (value.seed) {
     case Seed::none:
       break;
@@ -182,10 +182,10 @@ void seed_top(Value& value) {
       value.blob.diff.fill(0);
       break;
     case Seed::weight:
-      value.blob.diff.fill(value.loss_weight);
+      seed(context, value.blob.diff, value.loss_weight, false);
       break;
     case Seed::add_weight:
-      add_to_each(value.blob.diff, value.loss_weight);
+      seed(context, value.blob.diff, value.loss_weight, true);
       break;
   }
 }
@@ -211,7 +211,7 @@ void run_action(Plan& plan, const Action& action) {
       return run_forward(plan, action);
     }
     case Action::Kind::seed:
-      for (const ValueId top : node.makes) seed_top(plan.value(top));
+      for (const ValueId top : node.makes) seed_top(*plan.context, plan.value(top));
       return;
     case Action::Kind::backward:
       return in_node(
@@ -419,6 +419,8 @@ void prepare_layers(Plan& plan) {
     if (node.is_conversion) {
       for (const ValueId value : node.reads) node.bottom_blobs.push_back(&plan.value(value).blob);
       for (const ValueId value : node.makes) node.top_blobs.push_back(&plan.value(value).blob);
+      node.option = node.layer->options({}, node.bottom_blobs, node.top_blobs).front();
+      node.layer->prepare(node.option, node.bottom_blobs, node.top_blobs);
       continue;
     }
     std::vector<Blob*> bottoms, tops;

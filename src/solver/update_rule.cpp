@@ -20,8 +20,7 @@ void find_learning_runs(const ParameterArena& arena, std::vector<UpdateRun>& run
   int64_t chunks = 0;
   for (const ParameterArena::Segment& segment : arena.segments()) {
     const Parameter& parameter = *segment.parameter;
-    if (!parameter.learnable || !parameter.needs_gradient) continue;
-    if (parameter.lr_mult == 0 || segment.count == 0) continue;
+    if (!learns(parameter)) continue;
     runs.push_back({segment.offset, segment.count, chunks, static_cast<double>(parameter.lr_mult),
                     static_cast<double>(parameter.decay_mult)});
     chunks += chunks_of(runs.back());
@@ -99,6 +98,37 @@ UpdateSettings settings_of(const SolverParameter& param) {
 
 }  // namespace
 
+bool learns(const Parameter& parameter) {
+  return parameter.learnable && parameter.needs_gradient && parameter.lr_mult != 0 &&
+         parameter.shape().count() > 0;
+}
+
+UpdateArrays gradient_arrays(DeviceBackend& backend, const ParameterArena& arena) {
+  UpdateArrays arrays{.dtype = arena.dtype()};
+  dispatch_float(arena.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    for (const ParameterArena::Segment& segment : arena.segments()) {
+      if (!learns(*segment.parameter)) continue;
+      arrays.gradients = segment.parameter->diff.device<T>(backend) - segment.offset;
+    }
+  });
+  return arrays;
+}
+
+UpdateArrays update_arrays(DeviceBackend& backend, const ParameterArena& arena,
+                           std::vector<Tensor>& history) {
+  UpdateArrays arrays = gradient_arrays(backend, arena);
+  dispatch_float(arena.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    for (const ParameterArena::Segment& segment : arena.segments()) {
+      if (!learns(*segment.parameter)) continue;
+      arrays.parameters = segment.parameter->data.device_mut<T>(backend) - segment.offset;
+    }
+    for (Tensor& values : history) arrays.histories.push_back(values.device_mut<T>(backend));
+  });
+  return arrays;
+}
+
 UpdateRule::UpdateRule(const SolverParameter& param, Context& context)
     : context_(context), settings_(settings_of(param)), kind_(kind_of(param)) {}
 
@@ -109,8 +139,8 @@ bool UpdateRule::update(ParameterArena& arena, std::vector<Tensor>& history,
   const UpdateRuns runs = runs_of(arena);
   const AnyUpdateRule any = kRules[kind_].make(settings_, step.iteration);
   if (context_.on_gpu()) {
-    return device_update(context_.backend(), runs, any, settings_, step, arena.diff(), arena.data(),
-                         history);
+    return device_update(context_.backend(), runs, any, settings_, step,
+                         update_arrays(context_.backend(), arena, history));
   }
   const ThreadScope threads(context_.threads());
   return std::visit(
@@ -141,7 +171,8 @@ UpdateRuns UpdateRule::runs_of(const ParameterArena& arena) {
 double UpdateRule::gradient_norm(ParameterArena& arena) {
   const UpdateRuns runs = runs_of(arena);
   if (context_.on_gpu()) {
-    return std::sqrt(device_squares(context_.backend(), runs, arena.diff()));
+    return std::sqrt(
+        device_squares(context_.backend(), runs, gradient_arrays(context_.backend(), arena)));
   }
   const ThreadScope threads(context_.threads());
   dispatch_float(arena.dtype(), [&](auto zero) {

@@ -6,12 +6,21 @@
 #include <string>
 #include <vector>
 
-#include "backend/update_math.hpp"
+#include "backend/update.hpp"
 #include "crema/parameter_arena.hpp"
 
 namespace crema {
 
 class SolverParameter;
+
+/// Whether an update moves the parameter.
+bool learns(const Parameter& parameter);
+/// Makes what an update reads and writes current on the device: gradients and values of parameters
+/// that learn, and the histories. The rest of the arena stays where it is, as it is.
+UpdateArrays update_arrays(DeviceBackend& backend, const ParameterArena& arena,
+                           std::vector<Tensor>& history);
+/// The same for who only reads gradients.
+UpdateArrays gradient_arrays(DeviceBackend& backend, const ParameterArena& arena);
 
 /// The update rule of a solver, on the device of its context.
 class UpdateRule {

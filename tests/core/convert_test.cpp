@@ -1,12 +1,17 @@
 // Every conversion between element types and formats, against indices computed one by one.
+#include "core/convert.hpp"
+
 #include <gtest/gtest.h>
 #include <omp.h>
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <vector>
 
+#include "backend/conversion_math.hpp"
 #include "backend/cpu/simd.hpp"
+#include "core/fake_device.hpp"
 #include "crema/tensor.hpp"
 
 namespace crema {
@@ -190,6 +195,76 @@ TEST(Conversions, VectorsRoundAsScalarsDo) {
     ASSERT_EQ(std::bit_cast<uint32_t>(wide.host<float>()[i]),
               std::bit_cast<uint32_t>(static_cast<float>(half.host<float16>()[i])));
   }
+}
+
+/// Values that show how each type rounds.
+double odd_value(int64_t i) {
+  const double values[] = {1.00390625, -3e-8, 70000, 0.1, 1.0 / 3, -65519, 1e300, 5e-324};
+  return values[i % 8] * static_cast<double>(1 + i / 8);
+}
+
+// The mathematics of the device's kernels, run here.
+TEST(DeviceConversion, GivesWhatTheHostGives) {
+  constexpr DType kFloats[] = {DType::f32, DType::f64, DType::bf16, DType::f16};
+  for (const Shape& shape : {Shape{2, 19, 3, 5}, Shape{3, 16, 7}, Shape{1, 1, 4, 4},
+                             Shape{2, 32, 1, 1}, Shape{4, 5}, Shape{6}}) {
+    Tensor values(shape, DType::f64);
+    double* const value = values.host_overwrite<double>();
+    for (int64_t i = 0; i < values.count(); ++i) value[i] = odd_value(i);
+    for (const Format from_format : kFormats) {
+      for (const Format to_format : kFormats) {
+        if (shape.rank() < 3 && (from_format != kFormats[0] || to_format != kFormats[0])) continue;
+        for (const DType from_type : kFloats) {
+          for (const DType to_type : kFloats) {
+            SCOPED_TRACE(concat(shape.str(), " ", to_string(Layout{from_type, from_format}), " to ",
+                                to_string(Layout{to_type, to_format})));
+            const Tensor source = values.to(from_type, from_format);
+            const Tensor expected = source.to(to_type, to_format);
+            dispatch_any_float(from_type, [&](auto from_zero) {
+              dispatch_any_float(to_type, [&](auto to_zero) {
+                using From = decltype(from_zero);
+                using To = decltype(to_zero);
+                const ElementOrder from(shape, from_format), to(shape, to_format);
+                std::vector<To> got(static_cast<size_t>(expected.storage()), To(3));
+                const ConvertElement<To, From> body{to, from, to.same_as(from), source.host<From>(),
+                                                    got.data()};
+                for (int64_t i = 0; i < expected.storage(); ++i) body(i);
+                EXPECT_EQ(std::memcmp(got.data(), expected.host<To>(), expected.bytes()), 0);
+              });
+            });
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(DeviceFill, SetsOrAddsAndKeepsPaddingZero) {
+  FakeDevice device;
+  for (const Format format : kFormats) {
+    for (const DType dtype : {DType::f32, DType::f64, DType::bf16, DType::f16}) {
+      SCOPED_TRACE(to_string(Layout{dtype, format}));
+      Tensor filled(Shape{2, 19, 3, 5}, dtype, format),
+          expected = Tensor(filled.shape(), dtype, format);
+      dispatch_any_float(dtype, [&](auto zero) {
+        using T = decltype(zero);
+        T* const y = filled.device_overwrite<T>(device);
+        device.fill(filled.shape(), {dtype, format}, 0.75, false, y);
+        device.fill(filled.shape(), {dtype, format}, -2, true, y);
+        expected.fill(-1.25);
+        EXPECT_EQ(std::memcmp(filled.host<T>(), expected.host<T>(), expected.bytes()), 0);
+      });
+    }
+  }
+}
+
+TEST(DeviceSum, RoundsOnce) {
+  // In bf16, 1 + 1/256 is 1: one after the other, the small ones would be lost.
+  const bfloat16 small(1.0F / 256);
+  const void* const parts[] = {&small, &small, &small};
+  bfloat16 sum(1.0F);
+  FakeDevice().add(DType::bf16, 1, parts, &sum);
+  EXPECT_EQ(static_cast<float>(sum), 1.015625F);
 }
 
 }  // namespace

@@ -2,10 +2,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 #include <memory>
 
+#include "core/fake_device.hpp"
 #include "crema/parameter_arena.hpp"
+#include "solver/update_rule.hpp"
 #include "support/expect_error.hpp"
 
 namespace crema {
@@ -17,8 +20,7 @@ using testing::ElementsAre;
 /// As Layer::add_param makes them.
 std::unique_ptr<Parameter> make(const Shape& shape, DType dtype = DType::f32) {
   auto parameter = std::make_unique<Parameter>(shape, Filler());
-  parameter->attach(
-      std::make_shared<ParameterStorage>(Tensor(shape, dtype), Tensor(shape, dtype)));
+  parameter->attach(std::make_shared<ParameterStorage>(Tensor(shape, dtype), Tensor(shape, dtype)));
   return parameter;
 }
 
@@ -99,10 +101,13 @@ TEST(Derived, IsMadeOnceForEachVersion) {
   user->attach(parameter->storage());
   int made = 0;
   const auto get = [&](Parameter& of) {
-    return of.storage()->derived("doubled", [&](const Tensor& values) {
-      ++made;
-      return doubled(values);
-    })->at(0);
+    return of.storage()
+        ->derived("doubled",
+                  [&](const Tensor& values) {
+                    ++made;
+                    return doubled(values);
+                  })
+        ->at(0);
   };
   parameter->data.writing<float>()[0] = 3;
   EXPECT_EQ(get(*parameter), 6);
@@ -239,6 +244,90 @@ TEST(Arena, SettlesOnlyWhereAGradientIsNeeded) {
   arena.settle_gradients();
   EXPECT_EQ(arena.diff().at(0), 0);
   EXPECT_EQ(arena.diff().at(16), 7) << "work for nobody";
+}
+
+// Three layers on a device and a fourth on the CPU: two that learn, one that is frozen, statistics.
+class ArenaOnADevice : public testing::Test {
+ protected:
+  ArenaOnADevice() {
+    frozen_->needs_gradient = false;
+    statistics_->learnable = false;
+    for (Parameter* each : {first_.get(), second_.get(), frozen_.get(), statistics_.get()}) {
+      each->data.fill(1);
+    }
+    arena_.build({segment(*first_), segment(*frozen_), segment(*second_), segment(*statistics_)},
+                 DType::f32, true);
+    for (Parameter* each : {first_.get(), second_.get(), frozen_.get(), statistics_.get()}) {
+      each->data.device<float>(device_);
+    }
+    for (Parameter* each : {first_.get(), second_.get()}) {
+      each->begin_gradient();
+      float* const gradient = each->diff.device_mut<float>(device_);
+      std::fill_n(gradient, each->shape().count(), 0.5F);
+    }
+    update();
+    forget();
+  }
+
+  /// What an update of the device does with the arrays.
+  void update() {
+    UpdateArrays arrays = update_arrays(device_, arena_, history_);
+    for (const ParameterArena::Segment& piece : arena_.segments()) {
+      if (!learns(*piece.parameter)) continue;
+      for (int64_t i = piece.offset; i < piece.offset + piece.count; ++i) {
+        static_cast<float*>(arrays.parameters)[i] -= static_cast<const float*>(arrays.gradients)[i];
+        static_cast<float*>(arrays.histories[0])[i] += 1;
+      }
+    }
+  }
+  void forget() { device_.bytes_up = device_.bytes_down = 0; }
+
+  FakeDevice device_;
+  std::unique_ptr<Parameter> first_ = make(Shape{100}), frozen_ = make(Shape{200}),
+                             second_ = make(Shape{3, 10}), statistics_ = make(Shape{40});
+  ParameterArena arena_;
+  std::vector<Tensor> history_ = {Tensor(Shape{384})};
+};
+
+TEST_F(ArenaOnADevice, ALayerOnTheCpuMovesItsOwnSegments) {
+  for (int iteration = 0; iteration < 3; ++iteration) {
+    forget();
+    EXPECT_EQ(second_->data.host<float>()[29], 0.5F - 0.25F * static_cast<float>(iteration));
+    float* const gradient = second_->diff.host_mut<float>();
+    std::fill_n(gradient, 30, 0.25F);
+    first_->data.device<float>(device_);
+    first_->diff.device_mut<float>(device_);
+    frozen_->data.device<float>(device_);
+    statistics_->data.device_mut<float>(device_);
+    update();
+    EXPECT_EQ(device_.bytes_down, (iteration == 0 ? 2 : 1) * second_->data.bytes())
+        << "values, and once what the gradient was before";
+    EXPECT_EQ(device_.bytes_up, second_->diff.bytes());
+  }
+  EXPECT_EQ(first_->data.at(99), -1);
+}
+
+TEST_F(ArenaOnADevice, AnUpdateLeavesWhatDoesNotLearnAsItIs) {
+  const uint64_t frozen = frozen_->data.memory()->version();
+  frozen_->data.host<float>();
+  statistics_->data.host<float>();
+  forget();
+  update();
+  EXPECT_EQ(frozen_->data.at(0), 1);
+  EXPECT_EQ(statistics_->data.at(0), 1);
+  EXPECT_EQ(device_.bytes_down + device_.bytes_up, 0U);
+  EXPECT_EQ(frozen_->data.memory()->version(), frozen) << "what is derived from it stays";
+}
+
+TEST_F(ArenaOnADevice, ReadingAllOfItFetchesWhatChanged) {
+  arena_.data().host<float>();
+  forget();
+  update();
+  arena_.data().host<float>();
+  EXPECT_EQ(device_.bytes_down, first_->data.bytes() + second_->data.bytes());
+  EXPECT_EQ(device_.bytes_up, 0U);
+  EXPECT_EQ(arena_.data().at(0), 0);
+  EXPECT_EQ(arena_.data().at(112), 1);
 }
 
 TEST(Arena, SizesThatDoNotFitAreErrors) {

@@ -209,12 +209,13 @@ layer { name: "c" type: "Convolution" bottom: "x" top: "b"
 }
 
 TEST(Memory, AddingToEachElementKeepsPaddingZero) {
+  const Context context;
   for (Format format :
        {Format::contiguous, Format::channels_last, Format::blocked8, Format::blocked16}) {
     SCOPED_TRACE(to_string(format));
     Tensor tensor(Shape{2, 20, 3, 5}, DType::f32, format);
     tensor.fill(1);
-    add_to_each(tensor, 0.5);
+    seed(context, tensor, 0.5, true);
     int64_t padding = 0;
     for (float value : tensor.values<float>()) padding += value == 0;
     EXPECT_EQ(padding, tensor.storage() - tensor.count());

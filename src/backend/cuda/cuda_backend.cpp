@@ -1,6 +1,5 @@
 #include "backend/cuda/cuda_backend.hpp"
 
-#include "backend/cuda/elementwise.hpp"
 #include "crema/error.hpp"
 
 namespace crema {

@@ -151,8 +151,8 @@ inline std::vector<Option> cuda_options(const Layer& layer, Blobs bottom, Blobs 
   const bool has_order = std::any_of(bottom.begin(), bottom.end(),
                                      [](const Blob* blob) { return blob->shape().rank() >= 3; });
   if (any_order && has_order) {
-    options.push_back(uniform_option(bottom, top, layer.dtype(), Format::channels_last,
-                                     Format::channels_last));
+    options.push_back(
+        uniform_option(bottom, top, layer.dtype(), Format::channels_last, Format::channels_last));
   }
   return options;
 }

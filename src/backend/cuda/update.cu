@@ -44,11 +44,11 @@ unsigned blocks_for(const UpdateRuns& runs) {
 
 template <class T, class Rule>
 void launch_update(CudaBackend& backend, const UpdateRuns& runs, const Rule& rule,
-                   const UpdateSettings& settings, const UpdateStep& step, const Tensor& gradients,
-                   Tensor& parameters, std::span<Tensor> histories, int* failed) {
-  const T* g = gradients.device<T>(backend);
-  T* w = parameters.device_mut<T>(backend);
-  with_histories<Rule>([&](size_t number) { return histories[number].device_mut<T>(backend); },
+                   const UpdateSettings& settings, const UpdateStep& step,
+                   const UpdateArrays& arrays, int* failed) {
+  const T* g = static_cast<const T*>(arrays.gradients);
+  T* w = static_cast<T*>(arrays.parameters);
+  with_histories<Rule>([&](size_t number) { return static_cast<T*>(arrays.histories[number]); },
                        [&](auto*... history) {
                          const auto kernel =
                              settings.regularization == Regularization::l2
@@ -71,17 +71,16 @@ Result fetch(CudaBackend& backend, const Result* from) {
 }  // namespace
 
 bool device_update(DeviceBackend& device, const UpdateRuns& runs, const AnyUpdateRule& any,
-                   const UpdateSettings& settings, const UpdateStep& step, const Tensor& gradients,
-                   Tensor& parameters, std::span<Tensor> histories) {
+                   const UpdateSettings& settings, const UpdateStep& step,
+                   const UpdateArrays& arrays) {
   if (runs.chunks == 0) return true;
   CudaBackend& backend = cuda(device);
   auto* failed = static_cast<int*>(backend.scratch(sizeof(int)));
   backend.fill_zero(failed, sizeof(int));
   std::visit(
       [&](const auto& rule) {
-        dispatch_float(parameters.dtype(), [&](auto zero) {
-          launch_update<decltype(zero)>(backend, runs, rule, settings, step, gradients, parameters,
-                                        histories, failed);
+        dispatch_float(arrays.dtype, [&](auto zero) {
+          launch_update<decltype(zero)>(backend, runs, rule, settings, step, arrays, failed);
         });
       },
       any);
@@ -89,12 +88,12 @@ bool device_update(DeviceBackend& device, const UpdateRuns& runs, const AnyUpdat
   return fetch(backend, failed) == 0;
 }
 
-double device_squares(DeviceBackend& device, const UpdateRuns& runs, const Tensor& values) {
+double device_squares(DeviceBackend& device, const UpdateRuns& runs, const UpdateArrays& arrays) {
   if (runs.chunks == 0) return 0;
   CudaBackend& backend = cuda(device);
-  return dispatch_float(values.dtype(), [&](auto zero) {
+  return dispatch_float(arrays.dtype, [&](auto zero) {
     using T = decltype(zero);
-    const T* from = values.device<T>(backend);
+    const T* from = static_cast<const T*>(arrays.gradients);
     const auto chunks = static_cast<size_t>(runs.chunks);
     auto* of_chunk = static_cast<double*>(backend.scratch((chunks + 1) * sizeof(double)));
     double* sum = of_chunk + chunks;

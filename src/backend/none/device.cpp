@@ -16,6 +16,8 @@ std::unique_ptr<DeviceBackend> make_cuda_backend(int index) {
   throw Error("cannot use CUDA device ", index, ": ", kWhy);
 }
 
+void register_device_engines(Registry&) {}
+
 std::vector<DeviceInfo> cuda_devices(std::string& why) {
   why = kWhy;
   return {};

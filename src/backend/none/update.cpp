@@ -9,10 +9,10 @@ namespace {
 }  // namespace
 
 bool device_update(DeviceBackend&, const UpdateRuns&, const AnyUpdateRule&, const UpdateSettings&,
-                   const UpdateStep&, const Tensor&, Tensor&, std::span<Tensor>) {
+                   const UpdateStep&, const UpdateArrays&) {
   refuse();
 }
 
-double device_squares(DeviceBackend&, const UpdateRuns&, const Tensor&) { refuse(); }
+double device_squares(DeviceBackend&, const UpdateRuns&, const UpdateArrays&) { refuse(); }
 
 }  // namespace crema
