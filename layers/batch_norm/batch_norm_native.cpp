@@ -14,20 +14,16 @@ const float* values_of(const Parameter* parameter) {
 
 }  // namespace
 
-std::vector<Option> BatchNormNative::options(Layer& layer, Blobs bottom, Blobs top,
-                                                   std::string& why) {
-  if (layer.dtype() != DType::f32) {
-    why = concat("it computes in f32, not in ", to_string(layer.dtype()));
-    return {};
-  }
-  return same_format_options(bottom, top, layer.dtype(), true);
+std::vector<Option> BatchNormNative::layouts(const BatchNormLayer&, Blobs bottom, Blobs top,
+                                             std::string&) {
+  return same_format_options(bottom, top, DType::f32, true);
 }
 
-void BatchNormNative::prepare(Layer& layer, const Option&, Blobs bottom, Blobs) {
+void BatchNormNative::plan(BatchNormLayer& norm, Blobs bottom, Blobs) {
   const Tensor& x = bottom[0]->data;
   const ChannelLayout layout = x.shape().rank() == 1 ? ChannelLayout::of(1, 1, x.count())
                                                      : ChannelLayout::of(x.shape(), x.format());
-  split_ = ChannelSplit(layout, layer.context().threads());
+  split_ = ChannelSplit(layout, norm.context().threads());
   scratch_.resize(split_);
   const auto channels = static_cast<size_t>(layout.padded_channels());
   for (auto* values : {&gain_, &shift_, &centre_, &slope_, &offset_}) values->assign(channels, 0);
@@ -48,8 +44,7 @@ ChannelAffine BatchNormNative::affine(const BatchNormLayer& norm) const {
   return {gain_.data(), centre_.data(), shift_.data(), norm.ending().relu};
 }
 
-void BatchNormNative::forward(Layer& layer, Blobs bottom, Blobs top) {
-  auto& norm = static_cast<BatchNormLayer&>(layer);
+void BatchNormNative::run_forward(BatchNormLayer& norm, Blobs bottom, Blobs top) {
   if (norm.is_empty()) return;
   const ChannelLayout& layout = split_.layout();
   const float* x = bottom[0]->data.host<float>();
@@ -88,9 +83,8 @@ void BatchNormNative::forward(Layer& layer, Blobs bottom, Blobs top) {
 
 // Sums are of d = dL/dy where ReLU let it through, and of d * (x - mean). With k = 1 / deviation,
 // dx = scale * k * (d - mean(d)) - (x - mean) * scale * k^3 * mean(d * (x - mean)).
-void BatchNormNative::backward(Layer& layer, Blobs top, const std::vector<bool>& propagate,
-                               Blobs bottom) {
-  auto& norm = static_cast<BatchNormLayer&>(layer);
+void BatchNormNative::run_backward(BatchNormLayer& norm, Blobs top,
+                                   const std::vector<bool>& propagate, Blobs bottom) {
   const BatchNormLayer::Ending tail = norm.ending();
   const ChannelLayout& layout = split_.layout();
   const float* dy = top[0]->diff.host<float>();

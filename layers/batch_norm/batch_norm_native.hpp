@@ -6,20 +6,22 @@
 #include <array>
 
 #include "backend/cpu/channelwise.hpp"
-#include "crema/layer.hpp"
+#include "kit/native_engine.hpp"
+#include "layers/batch_norm/batch_norm.hpp"
 
 namespace crema {
 
-class BatchNormLayer;
-
-class BatchNormNative : public Engine {
+class BatchNormNative : public NativeEngine<BatchNormLayer> {
  public:
-  std::vector<Option> options(Layer& layer, Blobs bottom, Blobs top,
-                                    std::string& why) override;
-  void prepare(Layer& layer, const Option&, Blobs bottom, Blobs top) override;
-  void forward(Layer& layer, Blobs bottom, Blobs top) override;
-  void backward(Layer& layer, Blobs top, const std::vector<bool>& propagate, Blobs bottom) override;
   size_t extra_bytes() const override;
+
+ protected:
+  std::vector<Option> layouts(const BatchNormLayer& layer, Blobs bottom, Blobs top,
+                              std::string& why) override;
+  void plan(BatchNormLayer& layer, Blobs bottom, Blobs top) override;
+  void run_forward(BatchNormLayer& layer, Blobs bottom, Blobs top) override;
+  void run_backward(BatchNormLayer& layer, Blobs top, const std::vector<bool>& propagate,
+                    Blobs bottom) override;
 
  private:
   /// Sets gain, centre and shift of channel c.

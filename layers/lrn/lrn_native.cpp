@@ -14,19 +14,15 @@ constexpr int64_t kPartElements = 16384;
 
 }  // namespace
 
-std::vector<Option> LRNNative::options(Layer& layer, Blobs bottom, Blobs top, std::string& why) {
-  if (layer.dtype() != DType::f32) {
-    why = concat("it computes in f32, not in ", to_string(layer.dtype()));
-    return {};
-  }
-  const auto& settings = static_cast<const LRNLayer&>(layer).settings();
-  if (!settings.across_channels) return {uniform_option(bottom, top, layer.dtype())};
+std::vector<Option> LRNNative::layouts(const LRNLayer& lrn, Blobs bottom, Blobs top, std::string&) {
+  const auto& settings = lrn.settings();
+  if (!settings.across_channels) return {uniform_option(bottom, top, DType::f32)};
   // Without k, padding becomes 0 * infinity.
-  return same_format_options(bottom, top, layer.dtype(), settings.k > 0);
+  return same_format_options(bottom, top, DType::f32, settings.k > 0);
 }
 
-void LRNNative::prepare(Layer& layer, const Option&, Blobs bottom, Blobs) {
-  const LRNSettings& settings = static_cast<const LRNLayer&>(layer).settings();
+void LRNNative::plan(LRNLayer& lrn, Blobs bottom, Blobs) {
+  const LRNSettings& settings = lrn.settings();
   const Tensor& x = bottom[0]->data;
   coefficients_ = {settings.reach, static_cast<float>(settings.weight),
                    static_cast<float>(settings.beta), static_cast<float>(settings.k)};
@@ -71,7 +67,7 @@ void LRNNative::each_part(const Body& body) const {
   });
 }
 
-void LRNNative::forward(Layer&, Blobs bottom, Blobs top) {
+void LRNNative::run_forward(LRNLayer&, Blobs bottom, Blobs top) {
   const float* x = bottom[0]->data.host<float>();
   float* y = top[0]->data.host_overwrite<float>();
   each_part([&](int64_t at, int64_t begin, int64_t end) {
@@ -85,7 +81,8 @@ void LRNNative::forward(Layer&, Blobs bottom, Blobs top) {
   });
 }
 
-void LRNNative::backward(Layer&, Blobs top, const std::vector<bool>& propagate, Blobs bottom) {
+void LRNNative::run_backward(LRNLayer&, Blobs top, const std::vector<bool>& propagate,
+                             Blobs bottom) {
   if (!propagate[0]) return;
   const float* x = bottom[0]->data.host<float>();
   const float* dy = top[0]->diff.host<float>();

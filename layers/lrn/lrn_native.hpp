@@ -2,18 +2,20 @@
 // a channel.
 #pragma once
 
-#include "crema/layer.hpp"
+#include "kit/native_engine.hpp"
+#include "layers/lrn/lrn.hpp"
 #include "layers/lrn/lrn_kernels.hpp"
 
 namespace crema {
 
-class LRNNative : public Engine {
- public:
-  std::vector<Option> options(Layer& layer, Blobs bottom, Blobs top,
-                                    std::string& why) override;
-  void prepare(Layer& layer, const Option&, Blobs bottom, Blobs top) override;
-  void forward(Layer& layer, Blobs bottom, Blobs top) override;
-  void backward(Layer& layer, Blobs top, const std::vector<bool>& propagate, Blobs bottom) override;
+class LRNNative : public NativeEngine<LRNLayer> {
+ protected:
+  std::vector<Option> layouts(const LRNLayer& layer, Blobs bottom, Blobs top,
+                              std::string& why) override;
+  void plan(LRNLayer& layer, Blobs bottom, Blobs top) override;
+  void run_forward(LRNLayer& layer, Blobs bottom, Blobs top) override;
+  void run_backward(LRNLayer& layer, Blobs top, const std::vector<bool>& propagate,
+                    Blobs bottom) override;
 
  private:
   enum class Memory : uint8_t { planes, rows, pixels };

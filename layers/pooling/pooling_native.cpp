@@ -25,25 +25,21 @@ template <class Choice>
 
 }  // namespace
 
-std::vector<Option> PoolingNative::options(Layer& layer, Blobs bottom, Blobs top,
-                                                 std::string& why) {
-  const auto& pooling = static_cast<const PoolingLayer&>(layer);
-  if (layer.dtype() != DType::f32) {
-    why = concat("it computes in f32, not in ", to_string(layer.dtype()));
-  } else if (pooling.method() == PoolingLayer::Method::stochastic) {
+std::vector<Option> PoolingNative::layouts(const PoolingLayer& pooling, Blobs bottom, Blobs top,
+                                           std::string& why) {
+  if (pooling.method() == PoolingLayer::Method::stochastic) {
     why = "it has no stochastic pooling";
   } else if (top.size() > 1) {
     why = "it has no second top";
   } else if (pooling.windows().y.has_empty() || pooling.windows().x.has_empty()) {
     why = "it has no windows behind the image";
   } else {
-    return same_format_options(bottom, top, layer.dtype(), true);
+    return same_format_options(bottom, top, DType::f32, true);
   }
   return {};
 }
 
-void PoolingNative::prepare(Layer& layer, const Option&, Blobs bottom, Blobs top) {
-  const auto& pooling = static_cast<const PoolingLayer&>(layer);
+void PoolingNative::plan(PoolingLayer& pooling, Blobs bottom, Blobs top) {
   const Tensor& in = bottom[0]->data;
   maximum_ = pooling.method() == PoolingLayer::Method::maximum;
   rectifies_ = pooling.rectifies();
@@ -57,7 +53,7 @@ void PoolingNative::prepare(Layer& layer, const Option&, Blobs bottom, Blobs top
   }
   const PoolingWindows& windows = pooling.windows();
   plan_ = PoolingPlan(windows.y, windows.x, of_pixel, windows.counts_padding);
-  if (!maximum_ || !layer.trains()) {
+  if (!maximum_ || !pooling.trains()) {
     choice_ = Tensor();
     return;
   }
@@ -108,7 +104,7 @@ void PoolingNative::backward_maximum(const float* dy, float* dx) const {
   });
 }
 
-void PoolingNative::forward(Layer&, Blobs bottom, Blobs top) {
+void PoolingNative::run_forward(PoolingLayer&, Blobs bottom, Blobs top) {
   const float* in = bottom[0]->data.host<float>();
   float* out = top[0]->data.host_overwrite<float>();
   if (maximum_) {
@@ -123,7 +119,8 @@ void PoolingNative::forward(Layer&, Blobs bottom, Blobs top) {
   });
 }
 
-void PoolingNative::backward(Layer&, Blobs top, const std::vector<bool>& propagate, Blobs bottom) {
+void PoolingNative::run_backward(PoolingLayer&, Blobs top, const std::vector<bool>& propagate,
+                                 Blobs bottom) {
   if (!propagate[0]) return;
   const float* dy = top[0]->diff.host<float>();
   float* dx = bottom[0]->diff.host_overwrite<float>();

@@ -2,19 +2,23 @@
 // choices are remembered as one byte an output where windows have no more than 255 cells.
 #pragma once
 
-#include "crema/layer.hpp"
+#include "kit/native_engine.hpp"
+#include "layers/pooling/pooling.hpp"
 #include "layers/pooling/pooling_kernels.hpp"
 
 namespace crema {
 
-class PoolingNative : public Engine {
+class PoolingNative : public NativeEngine<PoolingLayer> {
  public:
-  std::vector<Option> options(Layer& layer, Blobs bottom, Blobs top,
-                                    std::string& why) override;
-  void prepare(Layer& layer, const Option&, Blobs bottom, Blobs top) override;
-  void forward(Layer& layer, Blobs bottom, Blobs top) override;
-  void backward(Layer& layer, Blobs top, const std::vector<bool>& propagate, Blobs bottom) override;
   size_t extra_bytes() const override;
+
+ protected:
+  std::vector<Option> layouts(const PoolingLayer& layer, Blobs bottom, Blobs top,
+                              std::string& why) override;
+  void plan(PoolingLayer& layer, Blobs bottom, Blobs top) override;
+  void run_forward(PoolingLayer& layer, Blobs bottom, Blobs top) override;
+  void run_backward(PoolingLayer& layer, Blobs top, const std::vector<bool>& propagate,
+                    Blobs bottom) override;
 
  private:
   /// Runs body(image, row) for each row of each image of pixels, or body(plane, 0) for each plane.

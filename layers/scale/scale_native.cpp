@@ -25,22 +25,16 @@ void in_cached_parts(const ChannelLayout& layout, const ChannelPiece& piece, con
 
 }  // namespace
 
-std::vector<Option> ScaleNative::options(Layer& layer, Blobs bottom, Blobs top,
-                                               std::string& why) {
-  if (layer.dtype() != DType::f32) {
-    why = concat("it computes in f32, not in ", to_string(layer.dtype()));
-    return {};
-  }
-  const auto& scale = static_cast<const ScaleLayer&>(layer);
+std::vector<Option> ScaleNative::layouts(const ScaleLayer& scale, Blobs bottom, Blobs top,
+                                         std::string&) {
   // A second bottom of rank 3 and up would have to share the first one's format.
   const bool any_format =
       scale.fits_any_format() && (bottom.size() == 1 || bottom[1]->shape().rank() < 3);
-  if (!any_format) return {uniform_option(bottom, top, layer.dtype())};
-  return same_format_options(bottom, top, layer.dtype(), true);
+  if (!any_format) return {uniform_option(bottom, top, DType::f32)};
+  return same_format_options(bottom, top, DType::f32, true);
 }
 
-void ScaleNative::prepare(Layer& layer, const Option&, Blobs bottom, Blobs) {
-  const auto& scale = static_cast<const ScaleLayer&>(layer);
+void ScaleNative::plan(ScaleLayer& scale, Blobs bottom, Blobs) {
   const Tensor& x = bottom[0]->data;
   one_for_all_ = false;
   ChannelLayout layout = ChannelLayout::of(scale.outer(), scale.dim(), scale.inner());
@@ -48,7 +42,7 @@ void ScaleNative::prepare(Layer& layer, const Option&, Blobs bottom, Blobs) {
     layout = ChannelLayout::of(x.shape(), x.format());
     one_for_all_ = scale.dim() == 1 && layout.channels != 1;
   }
-  split_ = ChannelSplit(layout, layer.context().threads());
+  split_ = ChannelSplit(layout, scale.context().threads());
   scratch_.resize(split_);
   const bool copies = one_for_all_ || layout.block > 1;
   scale_.assign(copies ? static_cast<size_t>(layout.padded_channels()) : 0, 0.0F);
@@ -63,8 +57,7 @@ const float* ScaleNative::coefficients(const Tensor& values, std::vector<float>&
   return room.data();
 }
 
-void ScaleNative::forward(Layer& layer, Blobs bottom, Blobs top) {
-  const auto& scale = static_cast<const ScaleLayer&>(layer);
+void ScaleNative::run_forward(ScaleLayer& scale, Blobs bottom, Blobs top) {
   const float* a = coefficients(scale.scale_data(bottom), scale_);
   const float* b = scale.bias() ? coefficients(scale.bias()->data, bias_) : nullptr;
   const float* x = bottom[0]->data.host<float>();
@@ -74,9 +67,8 @@ void ScaleNative::forward(Layer& layer, Blobs bottom, Blobs top) {
   });
 }
 
-void ScaleNative::backward(Layer& layer, Blobs top, const std::vector<bool>& propagate,
-                           Blobs bottom) {
-  const auto& scale = static_cast<const ScaleLayer&>(layer);
+void ScaleNative::run_backward(ScaleLayer& scale, Blobs top, const std::vector<bool>& propagate,
+                               Blobs bottom) {
   const bool scale_gradient = scale.scale() ? scale.wants_scale_gradient() : propagate[1];
   const ChannelLayout& layout = split_.layout();
   const float* dy = top[0]->diff.host<float>();

@@ -3,18 +3,22 @@
 #pragma once
 
 #include "backend/cpu/channelwise.hpp"
-#include "crema/layer.hpp"
+#include "kit/native_engine.hpp"
+#include "layers/scale/scale.hpp"
 
 namespace crema {
 
-class ScaleNative : public Engine {
+class ScaleNative : public NativeEngine<ScaleLayer> {
  public:
-  std::vector<Option> options(Layer& layer, Blobs bottom, Blobs top,
-                                    std::string& why) override;
-  void prepare(Layer& layer, const Option&, Blobs bottom, Blobs top) override;
-  void forward(Layer& layer, Blobs bottom, Blobs top) override;
-  void backward(Layer& layer, Blobs top, const std::vector<bool>& propagate, Blobs bottom) override;
   size_t extra_bytes() const override;
+
+ protected:
+  std::vector<Option> layouts(const ScaleLayer& layer, Blobs bottom, Blobs top,
+                              std::string& why) override;
+  void plan(ScaleLayer& layer, Blobs bottom, Blobs top) override;
+  void run_forward(ScaleLayer& layer, Blobs bottom, Blobs top) override;
+  void run_backward(ScaleLayer& layer, Blobs top, const std::vector<bool>& propagate,
+                    Blobs bottom) override;
 
  private:
   /// The tensor's own values where they can serve as coefficients, else a copy of them in `room`.

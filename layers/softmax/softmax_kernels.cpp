@@ -58,9 +58,9 @@ void row_gradient(int64_t classes, const float* dy, const float* y, float* dx) {
 // --- Neighbouring positions, one a lane ----------------------------------------------------------
 
 template <class Lanes>
-HWY_INLINE void columns(Lanes lanes, const SoftmaxShape& s, const float* x, float* y,
+HWY_INLINE void columns(Lanes lanes, const AxisSplit& s, const float* x, float* y,
                         double* log_sum) {
-  const int64_t end = s.classes * s.inner;
+  const int64_t end = s.size * s.inner;
   V largest = load(kFloats, lanes, x);
   for (int64_t i = s.inner; i < end; i += s.inner) {
     largest = hn::Max(largest, load(kFloats, lanes, x + i));
@@ -91,9 +91,9 @@ HWY_INLINE void columns(Lanes lanes, const SoftmaxShape& s, const float* x, floa
 }
 
 template <class Lanes>
-HWY_INLINE void columns_gradient(Lanes lanes, const SoftmaxShape& s, const float* dy,
-                                 const float* y, float* dx) {
-  const int64_t end = s.classes * s.inner;
+HWY_INLINE void columns_gradient(Lanes lanes, const AxisSplit& s, const float* dy, const float* y,
+                                 float* dx) {
+  const int64_t end = s.size * s.inner;
   WideLanes<D> products;
   for (int64_t i = 0; i < end; i += s.inner) {
     products.add_product(WideLanes<D>(load(kFloats, lanes, dy + i)),
@@ -109,7 +109,7 @@ HWY_INLINE void columns_gradient(Lanes lanes, const SoftmaxShape& s, const float
 /// Calls body(offset of the first value, its number from `begin`, lanes) for vectors of positions,
 /// none of which goes beyond its row.
 template <class Body>
-HWY_INLINE void each_columns(const SoftmaxShape& s, int64_t begin, int64_t end, const Body& body) {
+HWY_INLINE void each_columns(const AxisSplit& s, int64_t begin, int64_t end, const Body& body) {
   for (int64_t p = begin; p < end;) {
     const int64_t count = std::min(s.inner - p % s.inner, end - p), at = s.at(p);
     each_vector(kFloats, count, [&](int64_t i, auto lanes) CREMA_LANES_LAMBDA {
@@ -119,12 +119,12 @@ HWY_INLINE void each_columns(const SoftmaxShape& s, int64_t begin, int64_t end, 
   }
 }
 
-void forward(const SoftmaxShape& s, int64_t begin, int64_t end, const float* x, float* y,
+void forward(const AxisSplit& s, int64_t begin, int64_t end, const float* x, float* y,
              double* log_sum) {
   if (s.inner == 1) {
     for (int64_t p = begin; p < end; ++p) {
-      const int64_t at = p * s.classes;
-      row(s.classes, x + at, y ? y + at : nullptr, log_sum ? log_sum + p - begin : nullptr);
+      const int64_t at = p * s.size;
+      row(s.size, x + at, y ? y + at : nullptr, log_sum ? log_sum + p - begin : nullptr);
     }
     return;
   }
@@ -133,11 +133,11 @@ void forward(const SoftmaxShape& s, int64_t begin, int64_t end, const float* x, 
   });
 }
 
-void backward(const SoftmaxShape& s, int64_t begin, int64_t end, const float* dy, const float* y,
+void backward(const AxisSplit& s, int64_t begin, int64_t end, const float* dy, const float* y,
               float* dx) {
   if (s.inner == 1) {
-    for (int64_t at = begin * s.classes; at < end * s.classes; at += s.classes) {
-      row_gradient(s.classes, dy + at, y + at, dx + at);
+    for (int64_t at = begin * s.size; at < end * s.size; at += s.size) {
+      row_gradient(s.size, dy + at, y + at, dx + at);
     }
     return;
   }
@@ -159,30 +159,30 @@ HWY_EXPORT(backward);
 
 }  // namespace
 
-void softmax_positions(const SoftmaxShape& shape, int64_t begin, int64_t end, const float* x,
-                       float* y, double* log_sum) {
+void softmax_positions(const AxisSplit& shape, int64_t begin, int64_t end, const float* x, float* y,
+                       double* log_sum) {
   HWY_DYNAMIC_DISPATCH(forward)(shape, begin, end, x, y, log_sum);
 }
 
-void softmax_positions(const SoftmaxShape& shape, int64_t begin, int64_t end, const double* x,
+void softmax_positions(const AxisSplit& shape, int64_t begin, int64_t end, const double* x,
                        double* y, double* log_sum) {
   for (int64_t p = begin; p < end; ++p) {
     const int64_t at = shape.at(p);
-    const double sum = softmax_forward(x + at, y ? y + at : nullptr, shape.classes, shape.inner);
+    const double sum = softmax_forward(x + at, y ? y + at : nullptr, shape.size, shape.inner);
     if (log_sum) log_sum[p - begin] = sum;
   }
 }
 
-void softmax_positions_gradient(const SoftmaxShape& shape, int64_t begin, int64_t end,
-                                const float* dy, const float* y, float* dx) {
+void softmax_positions_gradient(const AxisSplit& shape, int64_t begin, int64_t end, const float* dy,
+                                const float* y, float* dx) {
   HWY_DYNAMIC_DISPATCH(backward)(shape, begin, end, dy, y, dx);
 }
 
-void softmax_positions_gradient(const SoftmaxShape& shape, int64_t begin, int64_t end,
+void softmax_positions_gradient(const AxisSplit& shape, int64_t begin, int64_t end,
                                 const double* dy, const double* y, double* dx) {
   for (int64_t p = begin; p < end; ++p) {
     const int64_t at = shape.at(p);
-    softmax_backward(dy + at, y + at, dx + at, shape.classes, shape.inner);
+    softmax_backward(dy + at, y + at, dx + at, shape.size, shape.inner);
   }
 }
 

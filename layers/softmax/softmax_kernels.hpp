@@ -3,29 +3,22 @@
 
 #include <cstdint>
 
+#include "core/axis_split.hpp"
+
 namespace crema {
 
-/// Values seen as (outer, classes, inner): positions are outer * inner.
-struct SoftmaxShape {
-  int64_t classes = 1, inner = 1;
-
-  /// The first value of a position; the others lie `inner` apart.
-  int64_t at(int64_t position) const {
-    return position / inner * classes * inner + position % inner;
-  }
-};
-
-/// Of positions [begin, end). y may be x, or null where it is not wanted; log_sum, the logarithm of
-/// the sum of exponentials of each of these positions, may be null.
-void softmax_positions(const SoftmaxShape& shape, int64_t begin, int64_t end, const float* x,
-                       float* y, double* log_sum);
-void softmax_positions(const SoftmaxShape& shape, int64_t begin, int64_t end, const double* x,
+/// Of positions [begin, end) of the split around the axis of classes. y may be x, or null where it
+/// is not wanted; log_sum, the logarithm of the sum of exponentials of each of these positions, may
+/// be null.
+void softmax_positions(const AxisSplit& shape, int64_t begin, int64_t end, const float* x, float* y,
+                       double* log_sum);
+void softmax_positions(const AxisSplit& shape, int64_t begin, int64_t end, const double* x,
                        double* y, double* log_sum);
 
 /// dx may be dy.
-void softmax_positions_gradient(const SoftmaxShape& shape, int64_t begin, int64_t end,
-                                const float* dy, const float* y, float* dx);
-void softmax_positions_gradient(const SoftmaxShape& shape, int64_t begin, int64_t end,
+void softmax_positions_gradient(const AxisSplit& shape, int64_t begin, int64_t end, const float* dy,
+                                const float* y, float* dx);
+void softmax_positions_gradient(const AxisSplit& shape, int64_t begin, int64_t end,
                                 const double* dy, const double* y, double* dx);
 
 }  // namespace crema

@@ -2,6 +2,9 @@
 // CUDA kernels run. The CPU has loops of its own, core/convert.cpp, which give the same to the bit.
 #pragma once
 
+#include <span>
+
+#include "backend/device.hpp"
 #include "backend/functor.hpp"
 #include "core/convert_value.hpp"
 #include "crema/tensor.hpp"
@@ -74,6 +77,27 @@ struct FillElement {
     } else {
       y[i] = convert_value<T>(adds ? convert_value<Wide<T>>(y[i]) + value : value);
     }
+  }
+};
+
+/// Body for elements of memory: the sum of all terms, rounded to T once.
+template <class T>
+struct SumElement {
+  const T* terms[DeviceBackend::kMostTerms];
+  size_t count;
+  T* sum;
+
+  SumElement(std::span<const void* const> arrays, void* to)
+      : count(arrays.size()), sum(static_cast<T*>(to)) {
+    require(count >= 1 && count <= DeviceBackend::kMostTerms, "a device adds up 1 to ",
+            DeviceBackend::kMostTerms, " tensors at once, not ", count);
+    for (size_t k = 0; k < count; ++k) terms[k] = static_cast<const T*>(arrays[k]);
+  }
+
+  CREMA_FUNCTOR void operator()(int64_t i) const {
+    Wide<T> total = convert_value<Wide<T>>(terms[0][i]);
+    for (size_t k = 1; k < count; ++k) total += convert_value<Wide<T>>(terms[k][i]);
+    sum[i] = convert_value<T>(total);
   }
 };
 

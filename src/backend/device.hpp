@@ -13,14 +13,14 @@
 
 namespace crema {
 
-class Registry;
-
 /// Rows of bytes, whose starts are `from_stride` and `to_stride` bytes apart.
 struct RowCopy {
   int64_t rows = 0;
   int64_t bytes = 0;  // of a row
   int64_t from_stride = 0, to_stride = 0;
 };
+
+class Registry;
 
 /// All calls run in one stream, in order. Errors of the device are thrown as Error.
 class DeviceBackend {
@@ -35,10 +35,10 @@ class DeviceBackend {
   /// Within the device; the two do not overlap.
   virtual void copy(void* to, const void* from, size_t bytes) = 0;
   virtual void copy_rows(const RowCopy& copy, const void* from, void* to) = 0;
-  /// sum = the terms, added up in their order: f32, f64, or bf16, which is added in f32. `sum` may
-  /// be a term.
+  /// sum = the terms, added up in their order: `count` elements of a floating point
+  /// type, rounded once. `sum` may be a term.
   static constexpr size_t kMostTerms = 8;
-  virtual void add(int64_t count, DType dtype, std::span<const void* const> terms, void* sum) = 0;
+  virtual void add(DType dtype, int64_t count, std::span<const void* const> terms, void* sum) = 0;
   /// Sets every element of a tensor of a floating point type, or adds to each. Padding stays zero.
   virtual void fill(const Shape& shape, const Layout& layout, double value, bool adds, void* y) = 0;
   virtual void fill_zero(void* device, size_t bytes) = 0;

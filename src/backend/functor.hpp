@@ -1,6 +1,6 @@
-// Functions that the CPU and, when nvcc compiles the file, CUDA kernels both run: the only place
-// that asks which compiler it is. What functors call on numbers: abs, sqrt, exp, expm1, log, log1p,
-// tanh and select; backend/cpu/value-inl.hpp has the same for vectors.
+// Functions that the CPU and, when nvcc compiles the file, CUDA kernels both run. Beside this file
+// only kit/passes.hpp and its like ask which compiler it is. What functors call on numbers: abs,
+// sqrt, exp, expm1, log, log1p, tanh and select; backend/cpu/value-inl.hpp has them for vectors.
 #pragma once
 
 #include <cmath>

@@ -11,9 +11,9 @@
 namespace crema {
 namespace {
 
-constexpr int64_t kGrain = 16384;      // elements that a thread should have at least
+constexpr int64_t kGrain = 16384;  // elements that a thread should have at least
 constexpr int64_t kGrainBytes = 65536;
-constexpr int64_t kBlock = 2048;       // elements of a sum that stay in the cache
+constexpr int64_t kBlock = 2048;  // elements of a sum that stay in the cache
 
 template <class T>
 [[gnu::always_inline]] inline void sum_of_two(const T* a, const T* b, T* y, int64_t n) {
@@ -64,7 +64,7 @@ void add_terms(const Side& side, std::span<const Tensor* const> tensors, Tensor&
   T* const y = is_term ? side.change<T>(sum) : side.overwrite<T>(sum);
   const std::span<const void* const> all(terms, tensors.size());
   if (DeviceBackend* device = side.device()) {
-    return device->add(sum.storage(), sum.dtype(), all, y);
+    return device->add(sum.dtype(), sum.storage(), all, y);
   }
   parallel_for(sum.storage(), kGrain, [&](int64_t begin, int64_t end) {
     for (int64_t at = begin; at < end; at += kBlock) {

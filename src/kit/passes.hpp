@@ -94,7 +94,8 @@ void sum(const Side& side, int64_t count, int64_t grain, const Term& term, doubl
       partial[static_cast<size_t>(c)] = part;
     }
   });
-  *result = static_cast<T>(factor * std::accumulate(partial.begin(), partial.begin() + chunks, 0.0));
+  *result =
+      static_cast<T>(factor * std::accumulate(partial.begin(), partial.begin() + chunks, 0.0));
 }
 
 }  // namespace crema

@@ -11,8 +11,8 @@
 
 #include "backend/cpu/highway.hpp"
 #include "backend/cpu/value-inl.hpp"
-#include "kit/pointwise.hpp"
 #include "crema/registry.hpp"
+#include "kit/pointwise.hpp"
 #include "proto/layer.pb.h"
 
 #ifndef CREMA_POINTWISE_ROOM

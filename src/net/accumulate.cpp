@@ -4,7 +4,6 @@
 #include <array>
 
 #include "backend/conversion_math.hpp"
-#include "backend/device.hpp"
 #include "backend/parallel.hpp"
 #include "core/dispatch.hpp"
 #include "core/move.hpp"

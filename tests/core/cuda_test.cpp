@@ -68,7 +68,7 @@ TEST_F(Cuda, MemoryGoesThereAndBack) {
   Tensor source = counting(100003), target(Shape{100003});
   const float* there = source.device<float>(backend());
   const void* const terms[] = {there, there};
-  backend().add(100003, DType::f32, terms, target.device_mut<float>(backend()));
+  backend().add(DType::f32, 100003, terms, target.device_mut<float>(backend()));
   backend().synchronize();
   EXPECT_EQ(target.at(0), 2);
   EXPECT_EQ(target.at(100002), 200006);

@@ -43,11 +43,13 @@ class FakeDevice : public DeviceBackend {
     }
     ++launched;
   }
-  void add(int64_t count, DType dtype, std::span<const void* const> terms, void* sum) override {
-    if (dtype == DType::f32) add_as<float, float>(count, terms, sum);
-    if (dtype == DType::f64) add_as<double, double>(count, terms, sum);
-    if (dtype == DType::bf16) add_as<bfloat16, float>(count, terms, sum);
+  void add(DType dtype, int64_t count, std::span<const void* const> terms, void* to) override {
     ++launched;
+    dispatch_any_float(dtype, [&](auto zero) {
+      using T = decltype(zero);
+      const SumElement<T> sum(terms, to);
+      for (int64_t i = 0; i < count; ++i) sum(i);
+    });
   }
   void fill(const Shape& shape, const Layout& layout, double value, bool adds, void* y) override {
     dispatch_any_float(layout.dtype, [&](auto zero) {
@@ -68,15 +70,6 @@ class FakeDevice : public DeviceBackend {
   int launched = 0;  // copies and sums within the device
 
  private:
-  template <class T, class Sum>
-  static void add_as(int64_t count, std::span<const void* const> terms, void* to) {
-    for (int64_t i = 0; i < count; ++i) {
-      Sum sum = 0;
-      for (const void* term : terms) sum += static_cast<Sum>(static_cast<const T*>(term)[i]);
-      static_cast<T*>(to)[i] = static_cast<T>(sum);
-    }
-  }
-
   std::map<void*, std::unique_ptr<std::vector<char>>> memories_;
 };
 

@@ -44,8 +44,8 @@ class Move : public testing::TestWithParam<bool> {
 INSTANTIATE_TEST_SUITE_P(Sides, Move, testing::Bool());
 
 TEST_P(Move, CopiesAnyType) {
-  for (DType dtype : {DType::f32, DType::f64, DType::bf16, DType::f16, DType::u8, DType::i32,
-                      DType::i64}) {
+  for (DType dtype :
+       {DType::f32, DType::f64, DType::bf16, DType::f16, DType::u8, DType::i32, DType::i64}) {
     Tensor from = numbered({3, 70001}, dtype, 7), to(Shape{70001, 3}, dtype);
     settle({&from});
     copy(side(), from, to);
@@ -127,8 +127,7 @@ TEST_P(Move, RowsOfPartsLieSideBySideInEveryFormat) {
           const bool in_first = at < a[axis];
           const Tensor& part = in_first ? first : second;
           const int64_t in_part = in_first ? at : at - a[axis];
-          ASSERT_EQ(whole.at(i),
-                    part.at((outer * part.shape()[axis] + in_part) * inner + rest))
+          ASSERT_EQ(whole.at(i), part.at((outer * part.shape()[axis] + in_part) * inner + rest))
               << to_string(format) << ", axis " << axis << ", element " << i;
         }
       }

@@ -60,9 +60,8 @@ void check_device(const LayerCase& c) {
 
 TEST(TwoSided, RoomsThatMoveDataRunOnADeviceWithoutItsCode) {
   check_device({.layer = R"(layer { type: "Flatten" })", .bottoms = {uniform({2, 3, 4})}});
-  check_device({.layer = R"(layer { type: "Split" })",
-                .bottoms = {uniform({2, 16, 3, 4})},
-                .tops = 4});
+  check_device(
+      {.layer = R"(layer { type: "Split" })", .bottoms = {uniform({2, 16, 3, 4})}, .tops = 4});
   check_device({.layer = R"(layer { type: "Silence" })",
                 .bottoms = {uniform({2, 16, 3, 4}), uniform({5})},
                 .tops = 0});

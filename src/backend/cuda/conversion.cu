@@ -53,6 +53,13 @@ void register_device_engines(Registry& registry) {
   registry.add_engine<ConversionCuda>("Conversion", "cuda", DeviceType::cuda);
 }
 
+void CudaBackend::add(DType dtype, int64_t count, std::span<const void* const> terms, void* sum) {
+  activate();
+  dispatch_any_float(dtype, [&](auto zero) {
+    cuda_for_each(*this, count, SumElement<decltype(zero)>(terms, sum));
+  });
+}
+
 void CudaBackend::fill(const Shape& shape, const Layout& layout, double value, bool adds, void* y) {
   activate();
   dispatch_any_float(layout.dtype, [&](auto zero) {

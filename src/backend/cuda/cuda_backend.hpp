@@ -36,7 +36,7 @@ class CudaBackend : public DeviceBackend {
   void copy_to_host(void* host, const void* device, size_t bytes) override;
   void copy(void* to, const void* from, size_t bytes) override;
   void copy_rows(const RowCopy& copy, const void* from, void* to) override;
-  void add(int64_t count, DType dtype, std::span<const void* const> terms, void* sum) override;
+  void add(DType dtype, int64_t count, std::span<const void* const> terms, void* sum) override;
   void fill(const Shape& shape, const Layout& layout, double value, bool adds, void* y) override;
   void fill_zero(void* device, size_t bytes) override;
   void synchronize() override;

@@ -1,6 +1,5 @@
-// Moving data on the device: what core/move.hpp asks of the backend.
+// Rows of bytes on the device.
 #include "backend/cuda/kernels.cuh"
-#include "core/half.hpp"
 
 namespace crema {
 namespace {
@@ -15,37 +14,6 @@ struct CopyRows {
     to[i / row * to_stride + i % row] = from[i / row * from_stride + i % row];
   }
 };
-
-__device__ inline float number(bfloat16 value) { return bfloat16_value(value.bits); }
-template <class T>
-__device__ T number(T value) {
-  return value;
-}
-
-__device__ inline void store(float sum, bfloat16& to) { to.bits = bfloat16_bits(sum); }
-template <class T>
-__device__ void store(T sum, T& to) {
-  to = sum;
-}
-
-template <class T>
-struct AddTerms {
-  const T* terms[DeviceBackend::kMostTerms];
-  int count;
-  T* sum;
-  __device__ void operator()(int64_t i) const {
-    auto total = number(terms[0][i]);
-    for (int k = 1; k < count; ++k) total += number(terms[k][i]);
-    store(total, sum[i]);
-  }
-};
-
-template <class T>
-void add_as(CudaBackend& backend, int64_t count, std::span<const void* const> terms, void* sum) {
-  AddTerms<T> body{{}, static_cast<int>(terms.size()), static_cast<T*>(sum)};
-  for (size_t k = 0; k < terms.size(); ++k) body.terms[k] = static_cast<const T*>(terms[k]);
-  cuda_for_each(backend, count, body);
-}
 
 }  // namespace
 
@@ -65,19 +33,8 @@ void CudaBackend::copy_rows(const RowCopy& copy, const void* from, void* to) {
     return true;
   };
   // The widest unit in which all is whole.
-  static_cast<void>(copy_as(int4{}) || copy_as(int2{}) || copy_as(int32_t{}) || copy_as(int16_t{}) ||
-                    copy_as(int8_t{}));
-}
-
-void CudaBackend::add(int64_t count, DType dtype, std::span<const void* const> terms, void* sum) {
-  require(!terms.empty() && terms.size() <= kMostTerms, "cannot add ", terms.size(),
-          " arrays at once on the device; give 1 to ", kMostTerms);
-  activate();
-  if (dtype == DType::f32) return add_as<float>(*this, count, terms, sum);
-  if (dtype == DType::f64) return add_as<double>(*this, count, terms, sum);
-  require(dtype == DType::bf16, "cannot add elements of ", to_string(dtype),
-          " on the device; use f32, f64 or bf16");
-  add_as<bfloat16>(*this, count, terms, sum);
+  static_cast<void>(copy_as(int4{}) || copy_as(int2{}) || copy_as(int32_t{}) ||
+                    copy_as(int16_t{}) || copy_as(int8_t{}));
 }
 
 }  // namespace crema
