@@ -14,7 +14,8 @@
 //   memory.cpp    plans which tensors share memory
 //   summary.cpp   describes the result for the user
 //
-// net.cpp calls the passes and runs the actions. accumulate.cpp adds gradients.
+// net.cpp calls the passes up to fusion. program.cpp calls those that depend on shapes, and keeps
+// programs of other shapes. execute.cpp runs an action; accumulate.cpp adds gradients.
 //
 // Values are in single-assignment form: a layer that runs in place in the prototxt makes a new
 // value (version) of the same name. Only memory.cpp decides whether two values share memory. It
@@ -284,5 +285,12 @@ void describe_steps(Plan& plan);
 
 /// Sets the program for the present shapes: one that was kept, or a new one.
 void take_program(Plan& plan);
+/// Removes the program and the conversions.
+void clear_program(Plan& plan);
+
+/// Runs one action of the program. Errors name the node.
+void run_action(Plan& plan, const Action& action);
+/// The weighted losses among a node's tops.
+double losses_of(const Plan& plan, const Node& node);
 
 }  // namespace crema

@@ -1,0 +1,160 @@
+// Running one action of a program.
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "core/dispatch.hpp"
+#include "data/data_source.hpp"
+#include "net/accumulate.hpp"
+#include "net/plan.hpp"
+
+namespace crema {
+namespace {
+
+double weighted_sum(const Value& value) {
+  double sum = 0;
+  dispatch_float(value.blob.data.dtype(), [&](auto zero) {
+    for (const auto x : value.blob.data.values<decltype(zero)>()) sum += static_cast<double>(x);
+  });
+  return sum * static_cast<double>(value.loss_weight);
+}
+
+/// The key of sample `index` of the batch in the data source of the node's labels. The labels are
+/// always bottom 1. "" if no source or several sources make them.
+std::string record_key(const Plan& plan, const Node& node, int64_t index) {
+  if (node.bottoms.size() < 2) return {};
+  const int64_t samples = plan.value(node.bottoms[1]).blob.shape().dim_or_1(0);
+  std::set<NodeId> met;
+  std::vector<ValueId> above = {node.bottoms[1]};
+  std::set<const DataSource*> sources;
+  while (!above.empty()) {
+    const Value& value = plan.value(above.back());
+    above.pop_back();
+    // A layer that splits or joins batches changes the indices of the samples.
+    if (value.blob.shape().dim_or_1(0) != samples) return {};
+    if (!met.insert(value.producer).second) continue;
+    const Node& producer = plan.node(value.producer);
+    const auto* source = dynamic_cast<const DataSource*>(producer.layer.get());
+    if (source != nullptr) sources.insert(source);
+    above.insert(above.end(), producer.bottoms.begin(), producer.bottoms.end());
+  }
+  return sources.size() == 1 ? (*sources.begin())->record_key(index) : std::string();
+}
+
+/// Reshapes and prepares a node whose bottoms have shapes that are known during forward only.
+void follow_shapes(const Plan& plan, Node& node) {
+  for (size_t i = 0; i < node.edges.size(); ++i) {
+    if (node.edges[i]) node.edges[i]->reshape(plan.value(node.reads[i]).blob.shape());
+  }
+  const auto same = [&] {
+    return std::equal(node.bottom_blobs.begin(), node.bottom_blobs.end(), node.prepared_for.begin(),
+                      node.prepared_for.end(),
+                      [](const Blob* blob, const Shape& shape) { return blob->shape() == shape; });
+  };
+  if (same()) return;
+  node.prepared_for.clear();
+  for (const Blob* blob : node.bottom_blobs) node.prepared_for.push_back(blob->shape());
+  node.layer->reshape(node.bottom_blobs, node.top_blobs);
+  node.layer->prepare(node.option, node.bottom_blobs, node.top_blobs);
+}
+
+[[noreturn]] void refuse_shape(const Node& node, const Value& value) {
+  const Shape& shape = value.blob.shape();
+  if (node.layer->top_shapes() == TopShapes::fixed && !node.follows_values) {
+    throw Error("changed the shape of its top '", value.name, "' in forward from ",
+                value.planned.str(), " to ", shape.str(),
+                ", which only layers whose top_shapes() are from_values may");
+  }
+  throw Error("made a top '", value.name, "' of ", shape.str(), ", which exceeds its bound ",
+              value.planned.str());
+}
+
+/// Error unless the tops have the shapes that memory was planned for, or fit if they may be
+/// smaller.
+void check_shapes(const Plan& plan, const Node& node) {
+  const bool may_shrink = node.follows_values || node.layer->top_shapes() == TopShapes::from_values;
+  for (size_t t = 0; t < node.makes.size(); ++t) {
+    const Value& value = plan.value(node.makes[t]);
+    const Blob& blob = *node.top_blobs[t];
+    if (blob.shape() == value.planned) continue;
+    const bool fits = storage_count(blob.shape(), blob.data.format()) <=
+                      storage_count(value.planned, blob.data.format());
+    if (!may_shrink || !fits) refuse_shape(node, value);
+  }
+}
+
+void run_forward(Plan& plan, const Action& action) {
+  Node& node = plan.node(action.node);
+  in_node(node, [&] {
+    if (node.follows_values) follow_shapes(plan, node);
+    try {
+      node.layer->forward(action.bottoms, action.tops);
+    } catch (Error& error) {
+      if (error.sample() >= 0) error.in_record(record_key(plan, node, error.sample()));
+      throw;
+    }
+    if (!action.again) check_shapes(plan, node);
+  });
+}
+
+void seed_top(const Context& context, Value& value) {
+  switch (value.seed) {
+    case Seed::none:
+      break;
+    case Seed::zero:
+      value.blob.diff.fill(0);
+      break;
+    case Seed::weight:
+      seed(context, value.blob.diff, value.loss_weight, false);
+      break;
+    case Seed::add_weight:
+      seed(context, value.blob.diff, value.loss_weight, true);
+      break;
+  }
+}
+
+/// Sets RunState::recomputing during its life.
+class RecomputingScope {
+ public:
+  explicit RecomputingScope(RunState& run) : run_(run) { run_.recomputing = true; }
+  ~RecomputingScope() { run_.recomputing = false; }
+  RecomputingScope(const RecomputingScope&) = delete;
+  RecomputingScope& operator=(const RecomputingScope&) = delete;
+
+ private:
+  RunState& run_;
+};
+
+}  // namespace
+
+void run_action(Plan& plan, const Action& action) {
+  Node& node = plan.node(action.node);
+  switch (action.kind) {
+    case Action::Kind::forward: {
+      if (!action.again) return run_forward(plan, action);
+      const RecomputingScope again(*plan.run);
+      return run_forward(plan, action);
+    }
+    case Action::Kind::seed:
+      for (const ValueId top : node.makes) seed_top(*plan.context, plan.value(top));
+      return;
+    case Action::Kind::backward:
+      return in_node(node,
+                     [&] { node.layer->backward(action.tops, node.propagate, action.bottoms); });
+    case Action::Kind::sum:
+      return accumulate(*plan.context, action.parts, action.into->diff);
+    case Action::Kind::complete:
+      if (plan.on_gradient) plan.on_gradient(action.segment);
+      return;
+  }
+}
+
+double losses_of(const Plan& plan, const Node& node) {
+  double loss = 0;
+  for (const ValueId top : node.makes) {
+    if (plan.value(top).loss_weight != 0) loss += weighted_sum(plan.value(top));
+  }
+  return loss;
+}
+
+}  // namespace crema
