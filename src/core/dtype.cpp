@@ -67,14 +67,16 @@ int64_t block_of(Format format) {
 
 int64_t storage_count(const Shape& shape, Format format) {
   if (format == Format::contiguous) return shape.count();
-  require(shape.rank() >= 3, "format ", to_string(format), " needs a shape of rank 3 or more, not ",
-          shape.str(), "; use contiguous");
+  if (shape.rank() < 3) {
+    throw Error("format ", to_string(format), " needs a shape of rank 3 or more, not ", shape.str(),
+                "; use contiguous");
+  }
   const int64_t block = block_of(format);
   const int64_t channels = shape[1];
   if (channels % block == 0) return shape.count();
-  Shape padded = shape;
-  padded.set(1, checked_multiply(channels / block + 1, block, "padded channels"));
-  return padded.count();
+  const int64_t padded = checked_multiply(channels / block + 1, block, "padded channels");
+  const int64_t images = checked_multiply(shape[0], padded, "elements with padding");
+  return checked_multiply(images, shape.count(2), "elements with padding");
 }
 
 bfloat16::bfloat16(float value) : bits(bfloat16_bits(value)) {}

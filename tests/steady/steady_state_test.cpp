@@ -8,11 +8,14 @@
 #include <omp.h>
 #include <pthread.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <cstdlib>
 #include <string>
 
+#include "backend/cpu/simd.hpp"
 #include "backend/parallel.hpp"
 #include "crema/solver.hpp"
 #include "model/text_format.hpp"
@@ -184,7 +187,8 @@ constexpr int kCounted = 10;
 
 TEST(SteadyState, TrainingLeNetTakesNoMemoryAndNoLock) {
   if (!CREMA_CAN_COUNT) GTEST_SKIP() << "the sanitizer has malloc and locks of its own";
-  for (const char* engine : {"", "reference"}) {
+  for (const std::string engine : {"", "direct", "reference"}) {
+    if (engine == "direct" && simd_level() < SimdLevel::avx2) continue;
     Context context({.threads = 2, .engine = engine});
     Solver solver(lenet(R"(
   layer { name: "data" type: "Input" top: "data" top: "label"
