@@ -37,6 +37,7 @@
 
 #include "backend/functor.hpp"
 #include "core/dispatch.hpp"
+#include "crema/scratch_plan.hpp"
 #include "crema/layer.hpp"
 
 namespace crema {
@@ -157,9 +158,8 @@ class PassEngine : public Engine {
     if constexpr (KeepsBytes<Passes>) return passes_.extra_bytes();
     return 0;
   }
-  size_t scratch_bytes() const override {
-    if constexpr (UsesScratch<Passes>) return passes_.scratch_bytes();
-    return 0;
+  void plan_scratch(ScratchPlan& plan) const override {
+    if constexpr (UsesScratch<Passes>) plan.need(kDeviceScratch, passes_.scratch_bytes());
   }
 
  private:

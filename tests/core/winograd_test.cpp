@@ -99,17 +99,24 @@ TEST_P(WinogradTest, EqualsTheDirectSum) {
   Winograd winograd(p, true);
   Tensor y(y_shape, DType::f32, dyb.format()), dx(x_shape, DType::f32, xb.format());
   std::vector<float> kept = w;
-  winograd.forward(xb.host<float>(), kept.data(), 1, bias.data(), false, 0,
+  winograd.forward(xb.host<float>(), kept.data(), 1, bias.data(), false, false, 0,
                    y.host_overwrite<float>());
   expect_near("y", y.contiguous().values<float>(), direct.y);
 
   // Kept weights are used again for the same version, and the ReLU acts after the bias.
   std::fill(kept.begin(), kept.end(), 0.0F);
-  winograd.forward(xb.host<float>(), kept.data(), 1, bias.data(), true, 0.5F,
+  winograd.forward(xb.host<float>(), kept.data(), 1, bias.data(), false, true, 0.5F,
                    y.host_overwrite<float>());
   std::vector<double> relu = direct.y;
   for (double& value : relu) value = value > 0 ? value : 0.5 * value;
   expect_near("relu", y.contiguous().values<float>(), relu);
+
+  // What y holds is added before the ReLU.
+  winograd.forward(xb.host<float>(), kept.data(), 1, bias.data(), true, false, 0,
+                   y.host_mut<float>());
+  std::vector<double> added = direct.y;
+  for (size_t i = 0; i < added.size(); ++i) added[i] += relu[i];
+  expect_near("added", y.contiguous().values<float>(), added);
 
   winograd.backward_data(dyb.host<float>(), w.data(), 1, dx.host_overwrite<float>());
   expect_near("dx", dx.contiguous().values<float>(), direct.dx);
@@ -131,7 +138,7 @@ TEST_P(WinogradTest, KeepsThePaddingOfBlocksZero) {
   const auto w = random_values(p.k * p.c * 9, 2), bias = random_values(p.k, 3);
   const Tensor x = blocked(random_values(p.n * p.c * p.h * p.w, 1), {p.n, p.c, p.h, p.w});
   Tensor y(y_shape, DType::f32, x.format());
-  Winograd(p, false).forward(x.host<float>(), w.data(), 1, bias.data(), false, 0,
+  Winograd(p, false).forward(x.host<float>(), w.data(), 1, bias.data(), false, false, 0,
                              y.host_overwrite<float>());
   const int64_t b = block_of(y.format()), plane = p.out_h() * p.out_w();
   const auto values = y.values<float>();
