@@ -26,9 +26,8 @@ DEFINE_int32(threads, 0, "CPU threads. 0: OMP_NUM_THREADS, or all cores.");
 DEFINE_string(engine, "",
               "Force an engine on all layers that have it, such as reference or onednn.");
 DEFINE_bool(tune, true, "Measure the engines of each problem once, and use the fastest.");
-DEFINE_string(
-    tuning_file, "",
-    "The file of measured times. Default: crema/tuning in $XDG_CACHE_HOME or ~/.cache.");
+DEFINE_string(tuning_file, "",
+              "The file of measured times. Default: crema/tuning in $XDG_CACHE_HOME or ~/.cache.");
 DEFINE_int64(
     seed, -1,
     "Seed of all random numbers. Default: the solver's random_seed, or 1701; a continued run "

@@ -154,7 +154,7 @@ class Solver {
   std::unique_ptr<UpdateRule> rule_;
   std::unique_ptr<SmoothedLoss> smoothed_;
   std::optional<uint64_t> asked_seed_;
-  RunState run_;         // of all nets of the solver
+  RunState run_;        // of all nets of the solver
   std::string prefix_;  // of snapshots
   std::unique_ptr<Net> net_;
   std::vector<std::unique_ptr<Net>> test_nets_;

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "backend/cpu/simd.hpp"
-#include "kit/pointwise.hpp"
 #include "crema/random.hpp"
 #include "crema/registry.hpp"
+#include "kit/pointwise.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {

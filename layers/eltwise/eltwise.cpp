@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "backend/cpu/simd.hpp"
-#include "kit/pointwise.hpp"
 #include "crema/registry.hpp"
+#include "kit/pointwise.hpp"
 #include "layers/eltwise/eltwise_maximum.hpp"
 #include "layers/relu/relu.hpp"
 #include "proto/layer.pb.h"

@@ -4,8 +4,8 @@
 
 #include "backend/cpu/blas.hpp"
 #include "backend/cpu/simd.hpp"
-#include "kit/pointwise.hpp"
 #include "crema/registry.hpp"
+#include "kit/pointwise.hpp"
 #include "layers/inner_product/inner_product_native.hpp"
 #include "layers/relu/relu.hpp"
 #include "proto/layer.pb.h"

@@ -9,8 +9,7 @@ namespace crema {
 
 class InnerProductNative : public Engine {
  public:
-  std::vector<Option> options(Layer& layer, Blobs bottom, Blobs top,
-                                    std::string& why) override;
+  std::vector<Option> options(Layer& layer, Blobs bottom, Blobs top, std::string& why) override;
   void prepare(Layer& layer, const Option&, Blobs bottom, Blobs top) override;
   void resume(Layer& layer, Blobs bottom, Blobs top) override;
   void forward(Layer& layer, Blobs bottom, Blobs top) override;

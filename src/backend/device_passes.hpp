@@ -37,8 +37,8 @@
 
 #include "backend/functor.hpp"
 #include "core/dispatch.hpp"
-#include "crema/scratch_plan.hpp"
 #include "crema/layer.hpp"
+#include "crema/scratch_plan.hpp"
 
 namespace crema {
 

@@ -99,9 +99,7 @@ Memory::~Memory() {
   if (device_ != nullptr) backend_->release(device_);
 }
 
-uint64_t Memory::version() {
-  return exposed_ || writers_ > 0 ? ++version_ : version_.load();
-}
+uint64_t Memory::version() { return exposed_ || writers_ > 0 ? ++version_ : version_.load(); }
 
 void Memory::end_writing() {
   --writers_;

@@ -31,9 +31,8 @@ void ParameterArena::build(std::vector<Segment> owners, DType dtype, bool with_g
     Parameter& parameter = *segment.parameter;
     const auto place = [&](const Tensor& arena) {
       Tensor piece(parameter.shape(), dtype);
-      piece.bind(Memory::segment(arena.memory(),
-                                 static_cast<size_t>(segment.offset) * size_of(dtype),
-                                 piece.bytes()));
+      piece.bind(Memory::segment(
+          arena.memory(), static_cast<size_t>(segment.offset) * size_of(dtype), piece.bytes()));
       return piece;
     };
     Tensor values = place(data_);

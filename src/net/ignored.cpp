@@ -37,7 +37,8 @@ std::vector<std::string> ignored_fields(const Message& message, const Ignored& i
   message.GetReflection()->ListFields(message, &fields);
   std::vector<std::string> names;
   for (const auto* field : fields) {
-    if (ignored(field->number()) && differs_from_default(message, field)) names.emplace_back(field->name());
+    if (ignored(field->number()) && differs_from_default(message, field))
+      names.emplace_back(field->name());
   }
   return names;
 }

@@ -125,19 +125,20 @@ class Scheduler {
                   .tops = node.top_blobs};
     for (size_t i = 0; i < node.reads.size(); ++i) {
       if (!reads.bottom_data[i]) continue;
-      if (Blob* made = compute_again(node.reads[i])) action.bottoms[i] = with_diff_of(made, action.bottoms[i]);
+      if (Blob* made = compute_again(node.reads[i]))
+        action.bottoms[i] = with_diff_of(made, action.bottoms[i]);
     }
     // State in the layer itself (such as dropout's mask) is kept; only its tops are dropped.
     for (size_t t = 0; t < node.makes.size(); ++t) {
       if (!reads.top_data[t]) continue;
-      if (Blob* made = compute_again(node.makes[t])) action.tops[t] = with_diff_of(made, action.tops[t]);
+      if (Blob* made = compute_again(node.makes[t]))
+        action.tops[t] = with_diff_of(made, action.tops[t]);
     }
     const bool seeds = std::any_of(node.makes.begin(), node.makes.end(), [&](ValueId top) {
       return plan_.value(top).seed != Seed::none;
     });
     if (seeds) {
-      program_.backward.push_back(
-          {.kind = Action::Kind::seed, .node = id, .tops = node.top_blobs});
+      program_.backward.push_back({.kind = Action::Kind::seed, .node = id, .tops = node.top_blobs});
     }
     program_.backward.push_back(std::move(action));
     for (size_t i = 0; i < node.reads.size(); ++i) {
@@ -146,8 +147,7 @@ class Scheduler {
     const auto complete = completes_.find(id);
     if (complete == completes_.end()) return;
     for (const size_t segment : complete->second) {
-      program_.backward.push_back(
-          {.kind = Action::Kind::complete, .node = id, .segment = segment});
+      program_.backward.push_back({.kind = Action::Kind::complete, .node = id, .segment = segment});
     }
   }
 
@@ -159,7 +159,8 @@ class Scheduler {
     const auto& readers = plan_.value(value).readers;
     const bool last = std::none_of(readers.begin(), readers.end(), [&](const Use& use) {
       const Node& reader = plan_.node(use.node);
-      const bool comes = position(use.node) < position(id) || (use.node == id && is_later(id, use, part));
+      const bool comes =
+          position(use.node) < position(id) || (use.node == id && is_later(id, use, part));
       return comes && reader.needs_backward && reader.propagate[use.bottom];
     });
     if (parts.size() < Action::kMostParts && !last) return;
@@ -221,9 +222,7 @@ class Scheduler {
   bool is_dropped(const Value& value) const {
     const Node& maker = plan_.node(value.maker);
     // A conversion is computed again if the layer that it converts is.
-    const bool asked = maker.is_conversion
-                           ? plan_.node(value.producer).recompute
-                           : maker.recompute;
+    const bool asked = maker.is_conversion ? plan_.node(value.producer).recompute : maker.recompute;
     return asked && !value.reserved && !maker.layer->is_source() && !maker.follows_values;
   }
 

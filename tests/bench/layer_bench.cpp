@@ -52,7 +52,8 @@ std::vector<Problem> problems() {
   for (const std::string operation : {"SUM", "PROD", "MAX"}) {
     const std::string layer =
         concat("type: 'Eltwise' eltwise_param { operation: ", operation, " }");
-    add(concat("Eltwise ", operation), layer, {8, 256, 28, 28}, 2, operation == "SUM" ? std::vector{relu} : std::vector<std::string>());
+    add(concat("Eltwise ", operation), layer, {8, 256, 28, 28}, 2,
+        operation == "SUM" ? std::vector{relu} : std::vector<std::string>());
   }
   return all;
 }

@@ -261,9 +261,9 @@ TEST(DeviceFill, SetsOrAddsAndKeepsPaddingZero) {
 TEST(DeviceSum, RoundsOnce) {
   // In bf16, 1 + 1/256 is 1: one after the other, the small ones would be lost.
   const bfloat16 small(1.0F / 256);
-  const void* const parts[] = {&small, &small, &small};
   bfloat16 sum(1.0F);
-  FakeDevice().add(DType::bf16, 1, parts, &sum);
+  const void* const terms[] = {&sum, &small, &small, &small};
+  FakeDevice().add(DType::bf16, 1, terms, &sum);
   EXPECT_EQ(static_cast<float>(sum), 1.015625F);
 }
 

@@ -120,11 +120,11 @@ layer { name: "t" type: "Fourier" bottom: "c" top: "d" include { phase: TEST } }
     }
     return "";
   };
-  const std::string list =
-      concat(path, ":4:1: 2 layer types of the net are unknown:\n  ", path,
-             ":4:1: layer 'nn' (Wavelet): there is no layer type 'Wavelet'; if a plug-in brings it, "
-             "load that with --plugin=FILE or crema::load_plugin() (2 such layers)\n  ",
-             path, ":5:1: layer 'r' (Relu): there is no layer type 'Relu'; did you mean 'ReLU'?");
+  const std::string list = concat(
+      path, ":4:1: 2 layer types of the net are unknown:\n  ", path,
+      ":4:1: layer 'nn' (Wavelet): there is no layer type 'Wavelet'; if a plug-in brings it, "
+      "load that with --plugin=FILE or crema::load_plugin() (2 such layers)\n  ",
+      path, ":5:1: layer 'r' (Relu): there is no layer type 'Relu'; did you mean 'ReLU'?");
   EXPECT_EQ(message({}), list);
   EXPECT_THAT(message({.phase = Phase::test}), ::testing::HasSubstr("3 layer types"));
   EXPECT_THAT(message({.phase = Phase::test}), ::testing::HasSubstr(path + ":7:1: layer 't'"));

@@ -154,8 +154,8 @@ void LayerRun::make_tail(const LayerCase& layer_case) {
     require(step.has_value(), "is no tail step: ", text);
     wanted_.tail.push_back(*step);
   }
-  require(layer_->accepts(wanted_.tail), "the layer does not accept this tail: ",
-          layer_case.tail.back());
+  require(layer_->accepts(wanted_.tail),
+          "the layer does not accept this tail: ", layer_case.tail.back());
 }
 
 void LayerRun::make_layer(const LayerCase& layer_case) {
