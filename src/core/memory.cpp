@@ -99,7 +99,11 @@ Memory::~Memory() {
   if (device_ != nullptr) backend_->release(device_);
 }
 
-uint64_t Memory::version() { return exposed_ || writers_ > 0 ? ++version_ : version_.load(); }
+uint64_t Memory::version() {
+  const auto is_open = [](const Memory& memory) { return memory.exposed_ || memory.writers_ > 0; };
+  const bool open = is_open(*this) || (is_segment_ && is_open(*parent_));
+  return open ? ++version_ : version_.load();
+}
 
 void Memory::end_writing() {
   --writers_;

@@ -66,6 +66,13 @@ bool append(Plan& plan, NodeId id, const Use& use) {
   } else if (use.bottom != 0 || reader.bottoms.size() != 1) {
     return false;
   }
+  // As one node they run backward together: the parameters of a layer that runs none would learn.
+  const auto learns = [](const auto& parameter) { return parameter->needs_gradient; };
+  const auto& params = node.layer->params();
+  if (reader.needs_backward && !node.needs_backward &&
+      std::any_of(params.begin(), params.end(), learns)) {
+    return false;
+  }
   Tail tail = node.tail;
   tail.push_back(*step);
   if (!node.layer->accepts(tail)) return false;

@@ -248,9 +248,14 @@ void build_graph(Plan& plan, NetParameter& net, const std::vector<Position>& pos
 void infer_shapes(Plan& plan) {
   for (const NodeId id : plan.layer_nodes()) {
     Node& node = plan.node(id);
-    // The caller sets the shapes of inputs, and fetch() those of batches.
+    if (!node.scheduled()) continue;
+    // The caller sets the shapes of inputs, mostly of their data alone, and fetch() those of
+    // batches.
     const bool given = !node.tops.empty() && plan.value(node.tops[0]).is_input;
-    if (given || !node.scheduled() || node.layer->top_shapes() == TopShapes::per_batch) continue;
+    if (given || node.layer->top_shapes() == TopShapes::per_batch) {
+      for (Blob* top : node.top_blobs) top->diff.reshape(top->data.shape());
+      continue;
+    }
     in_node(node, [&] { node.layer->reshape(node.bottom_blobs, node.top_blobs); });
   }
 }

@@ -91,10 +91,16 @@ void check_current(const Plan& plan, const char* what) {
               "' changed their shapes since the last one");
 }
 
-/// Error unless a forward pass has completed with the present program.
+/// Error unless the net has a backward pass, and a forward pass has completed with the present
+/// program.
 void check_ran(const Plan& plan, const char* what) {
+  if (!plan.trains) {
+    throw Error("net '", plan.name,
+                "' was built without backward; build it with phase train, or "
+                "NetOptions::Backward::yes");
+  }
   check_current(plan, what);
-  if (plan.ran) return;
+  if (plan.ran()) return;
   throw Error(what, " needs a forward pass before it: net '", plan.name,
               "' has not run to its end in its present shapes");
 }
@@ -117,15 +123,15 @@ ValueId input_of(const Plan& plan, const std::string& name) {
 
 /// Calls fetch of the sources. A batch that a failed forward pass did not use is used again.
 void fetch(Plan& plan) {
-  if (plan.batches.empty() || plan.fetched) return;
+  if (plan.batches.empty()) return;
   for (const NodeId id : plan.layer_nodes()) {
     Node& node = plan.node(id);
-    if (node.layer->top_shapes() != TopShapes::per_batch) continue;
+    if (node.layer->top_shapes() != TopShapes::per_batch || node.fetched) continue;
     std::vector<Blob*> tops;
     for (const ValueId top : node.tops) tops.push_back(&plan.value(top).blob);
     in_node(node, [&] { node.layer->fetch(tops); });
+    node.fetched = true;
   }
-  plan.fetched = true;
 }
 
 /// Sets the tops of TopShapes::from_values back to their bounds.
@@ -140,10 +146,10 @@ void restore_bounds(Plan& plan) {
 /// Before a forward pass over all layers: fetches batches, takes a program for the shapes, and
 /// increments the iteration.
 void begin_pass(Plan& plan) {
+  plan.done = 0;
   fetch(plan);
   if (!plan.current()) take_program(plan);
   if (plan.own_run && std::exchange(plan.advances, true)) ++plan.own_run->iteration;
-  plan.ran = false;
   restore_bounds(plan);
 }
 
@@ -172,8 +178,13 @@ std::pair<size_t, size_t> steps_of_layer(const Plan& plan, size_t layer) {
 double forward_steps(Plan& plan, size_t first, size_t last) {
   double loss = 0;
   for (size_t k = first; k <= last; ++k) {
+    // A step that throws is not done, nor are those behind it.
+    const size_t done = std::exchange(plan.done, std::min(plan.done, k));
     run_action(plan, plan.program->forward[plan.program->forward_of[k]]);
-    loss += losses_of(plan, plan.node(plan.program->order[k]));
+    Node& node = plan.node(plan.program->order[k]);
+    node.fetched = false;
+    loss += losses_of(plan, node);
+    plan.done = done == k ? k + 1 : done;
   }
   return loss;
 }
@@ -287,34 +298,24 @@ double Net::forward() {
   const ThreadScope threads(plan.context->threads());
   begin_pass(plan);
   const double loss = forward_steps(plan, 0, plan.program->order.size() - 1);
-  plan.fetched = false;
-  plan.ran = true;
   return loss;
 }
 
 double Net::forward(size_t first, size_t last) {
   Plan& plan = *plan_;
   const ThreadScope threads(plan.context->threads());
+  fetch(plan);
   if (!plan.current()) take_program(plan);
   const size_t begin = steps_of_layer(plan, first).first;
   const size_t end = steps_of_layer(plan, last).second;
   if (begin > end) {
     throw Error("forward goes from a layer to a later one, not from ", first, " to ", last);
   }
-  const bool all = begin == 0 && end + 1 == plan.program->order.size();
-  plan.ran = plan.ran && !all;
-  const double loss = forward_steps(plan, begin, end);
-  plan.ran = plan.ran || all;
-  return loss;
+  return forward_steps(plan, begin, end);
 }
 
 void Net::backward() {
   Plan& plan = *plan_;
-  if (!plan.trains) {
-    throw Error("net '", plan.name,
-                "' was built without backward; build it with phase train, or "
-                "NetOptions::Backward::yes");
-  }
   check_ran(plan, "backward");
   const ThreadScope threads(plan.context->threads());
   for (const Action& action : plan.program->backward) run_action(plan, action);
@@ -360,7 +361,6 @@ void Net::forward_step(size_t step) {
   check_current(*plan_, "a step");
   const ThreadScope threads(plan_->context->threads());
   forward_steps(*plan_, checked_step(*plan_, step), step);
-  plan_->ran = true;
 }
 
 void Net::backward_step(size_t step) {

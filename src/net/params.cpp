@@ -84,6 +84,11 @@ void share_with_net(Plan& plan) {
   require(plan.context == other.context || !(plan.context->on_gpu() || other.context->on_gpu()),
           "net '", plan.name, "' cannot share the parameters of net '", other.name,
           "', which lie in the memory of another context's device; make both with one context");
+  if (plan.trains && !other.trains) {
+    throw Error("net '", plan.name, "' trains, but net '", other.name,
+                "', whose parameters it shares, was built without backward and has no gradients; "
+                "build that one with NetOptions::Backward::yes");
+  }
   const auto theirs = other.nodes_with_params();
   std::vector<std::string> known;
   for (const auto& [name, nodes] : theirs) known.push_back(name);
@@ -126,10 +131,13 @@ void fill(const Plan& plan, const NetParameter& message, const std::set<std::str
     const LayerParameter* const carried = layers[id.index()];
     const bool is_given = (carried != nullptr && carried->blobs_size() != 0) ||
                           loaded.count(plan.node(id).layer->name()) != 0;
-    if (!is_given) continue;
-    for (const auto& parameter : plan.node(id).layer->params()) {
-      given.insert(parameter->storage().get());
-    }
+    const auto& params = plan.node(id).layer->params();
+    // load_own_blobs() leaves layers alone that use another net's parameters.
+    const bool mine = std::all_of(params.begin(), params.end(), [&](const auto& parameter) {
+      return own.count(parameter->storage().get()) != 0;
+    });
+    if (!is_given || !mine) continue;
+    for (const auto& parameter : params) given.insert(parameter->storage().get());
   }
   for (const NodeId id : plan.layer_nodes()) {
     const Node& node = plan.node(id);

@@ -95,6 +95,7 @@ struct Node {
   /// diffs to the diff of the value.
   std::vector<Blob*> bottom_blobs, top_blobs;
   std::vector<std::unique_ptr<Blob>> edges;  // one entry a bottom; null: no edge
+  bool fetched = false;  // of a source: its batch waits for a forward pass
   std::vector<Shape> prepared_for;  // if follows_values: the bottoms' shapes at the last prepare
 
   bool scheduled() const { return !fused_into.valid(); }
@@ -198,8 +199,7 @@ struct Plan {
 
   std::optional<Program> program;  // none if making it threw
   std::list<Program> kept;         // for other shapes; the last used first
-  bool fetched = false;            // sources have a batch for the next forward pass
-  bool ran = false;                // the present program has completed a forward pass
+  size_t done = 0;  // steps of the program, from the first on, that ran since the pass began
 
   size_t layer_count = 0;  // number of nodes that are layers; conversions follow
   size_t value_count = 0;  // number of values of the graph; converted values follow
@@ -217,6 +217,8 @@ struct Plan {
   std::vector<Shape> outer_shapes() const;
   /// Whether the program was made for the present shapes.
   bool current() const;
+  /// Whether a forward pass of the program has run to its end.
+  bool ran() const { return program && done == program->order.size(); }
   /// Whether the caller may read the value and its diff after a pass.
   bool shows(const Value& value) const;
   /// Whether the value is a top of a layer, and not made by a conversion.

@@ -22,6 +22,11 @@ void put_aside(Plan& plan) {
                              std::move(node.top_blobs), std::move(node.edges)});
   }
   program.values.clear();
+  // Pieces would keep the arena of this program alive beside that of the next one.
+  for (const Buffer& buffer : program.buffers) {
+    if (buffer.reserved) continue;
+    for (Tensor* tensor : buffer.tensors) tensor->unbind();
+  }
   for (const ValueId id : plan.graph_values()) {
     const Value& value = plan.value(id);
     program.values.push_back({{value.blob.data.dtype(), value.blob.data.format()},
@@ -75,6 +80,8 @@ void take_up(Plan& plan, std::list<Program>::iterator kept) {
     node.bottom_blobs = std::move(then.bottom_blobs);
     node.top_blobs = std::move(then.top_blobs);
     node.edges = std::move(then.edges);
+    // Shapes are bounds again: what follows values is prepared anew.
+    node.prepared_for.clear();
     node.layer->resume(std::move(then.prepared), node.bottom_blobs, node.top_blobs);
   }
   plan.program->nodes.clear();
@@ -126,7 +133,7 @@ size_t engine_bytes(const Plan& plan) {
 
 void clear_program(Plan& plan) {
   plan.program.reset();
-  plan.ran = false;
+  plan.done = 0;
   plan.nodes.resize(plan.layer_count);
   plan.values.resize(plan.value_count);
   for (const NodeId id : plan.layer_nodes()) {
@@ -166,9 +173,9 @@ void take_program(Plan& plan) {
   infer_shapes(plan);
   const auto known = std::find_if(plan.kept.begin(), plan.kept.end(),
                                   [&](const Program& program) { return program.shapes == shapes; });
-  if (known != plan.kept.end()) return take_up(plan, known);
-  plan.program.emplace();
   try {
+    if (known != plan.kept.end()) return take_up(plan, known);
+    plan.program.emplace();
     plan.program->shapes = std::move(shapes);
     choose_layouts(plan);
     prepare_layers(plan);

@@ -216,6 +216,11 @@ TEST(Arena, SegmentsHaveVersionsOfTheirOwn) {
   arena.data().writing<float>()[16] = 2;
   EXPECT_NE(b->data.memory()->version(), b_before);
   EXPECT_EQ(b->data.at(0), 2);
+  // A pointer into the arena may write any segment at any time.
+  arena.data().host_mut<float>();
+  EXPECT_NE(b->data.memory()->version(), b->data.memory()->version());
+  arena.data().seal();
+  EXPECT_EQ(b->data.memory()->version(), b->data.memory()->version());
 }
 
 TEST(Arena, ClearingIsLazyUntilSettled) {

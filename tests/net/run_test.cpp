@@ -106,6 +106,55 @@ layer { name: "loss" type: "SoftmaxWithLoss" bottom: "y" bottom: "label" top: "l
   net.backward();
 }
 
+TEST(Run, StepsDoNotMakeAFailedPassWhole) {
+  Context context;
+  Net net(net_param(R"(
+layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 2 dim: 4 } } }
+layer { name: "label" type: "Input" top: "label" input_param { shape { dim: 2 } } }
+layer { name: "ip" type: "InnerProduct" bottom: "x" top: "y" inner_product_param { num_output: 3 } }
+layer { name: "loss" type: "SoftmaxWithLoss" bottom: "y" bottom: "label" top: "loss" })"),
+          context);
+  fill_inputs(net);
+  net.input("label").fill(7);
+  expect_error([&] { net.forward(); }, {"label 7"});
+  net.forward_step(0);
+  expect_error([&] { net.backward(); }, {"forward pass before it"});
+  net.input("label").fill(1);
+  net.forward(0, 2);
+  expect_error([&] { net.backward(); }, {"forward pass before it"});
+  net.forward(3, 3);
+  net.backward();
+  Net inference(net_param(kDropout), context, {.phase = Phase::test});
+  inference.forward();
+  expect_error([&] { inference.backward(1, 0); }, {"without backward"});
+}
+
+// What is fused runs backward together.
+TEST(Tails, AFusedLayerDoesNotLearnBehindPropagateDown) {
+  Context context;
+  const NetParameter param = net_param(R"(
+layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 2 dim: 5 dim: 6 dim: 6 } } }
+layer { name: "a" type: "Convolution" bottom: "x" top: "a"
+        convolution_param { num_output: 5 kernel_size: 1 weight_filler { type: "xavier" } } }
+layer { name: "b" type: "Convolution" bottom: "a" top: "b" propagate_down: false
+        convolution_param { num_output: 5 kernel_size: 1 weight_filler { type: "xavier" } } }
+layer { name: "sum" type: "Eltwise" bottom: "a" bottom: "b" top: "s"
+        propagate_down: true propagate_down: false }
+layer { name: "ip" type: "InnerProduct" bottom: "s" top: "y"
+        inner_product_param { num_output: 3 weight_filler { type: "xavier" } } }
+layer { name: "label" type: "Input" top: "label" input_param { shape { dim: 2 } } }
+layer { name: "loss" type: "SoftmaxWithLoss" bottom: "y" bottom: "label" top: "loss" })");
+  Net fused(param, context), plain(param, context, {.fuse = false});
+  for (Net* net : {&fused, &plain}) {
+    fill_inputs(*net);
+    net->forward();
+    net->clear_gradients();
+    net->backward();
+  }
+  const std::vector<double> expected = gradients_of(plain), actual = gradients_of(fused);
+  for (size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(actual[i], expected[i], 1e-5) << i;
+}
+
 /// Keeps the first rows of its bottom: as many as its first value says.
 class FirstRows : public Layer {
  public:
@@ -155,6 +204,21 @@ TEST_F(LateShapes, ReadersFollow) {
     EXPECT_EQ(whole.blob("y").shape(), z.shape());
     for (int64_t i = 0; i < z.count(); ++i) {
       EXPECT_NEAR(z.at(i), std::tanh(whole.blob("y").data.at(i)), 1e-6);
+    }
+  }
+}
+
+// A program that was put aside went on as if its layers were still prepared for the other's rows.
+TEST_F(LateShapes, ReadersFollowInProgramsThatWereKept) {
+  Context context;
+  Net several(net(), context, {.phase = Phase::test});
+  for (const int64_t bound : {11, 5, 11, 5}) {
+    for (const int64_t rows : {int64_t{2}, bound}) {
+      several.reshape_input("x", {bound, 4});
+      fill_inputs(several);
+      several.input("x").host_mut<float>()[0] = static_cast<float>(rows);
+      several.forward();
+      EXPECT_EQ(several.output("z").shape(), (Shape{rows, 3})) << bound;
     }
   }
 }
