@@ -60,7 +60,7 @@ foreach(area IN ITEMS ${crema_unit_areas} tools)
   crema_test_program(test_${area} ${sources})
   target_link_libraries(test_${area} PRIVATE GTest::gtest_main)
   # Half the time to compile. What a test measures or repeats often is in the library.
-  target_compile_options(test_${area} PRIVATE -O1)
+  target_compile_options(test_${area} PRIVATE "$<$<NOT:$<CONFIG:Debug>>:-O1>")
   set(label "${area}")
   if(area IN_LIST crema_unit_areas)
     set(label unit)
@@ -88,7 +88,7 @@ endif()
 file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/golden/*.cpp")
 if(sources)
   crema_test_program(golden_runner ${sources})
-  target_compile_options(golden_runner PRIVATE -O1)
+  target_compile_options(golden_runner PRIVATE "$<$<NOT:$<CONFIG:Debug>>:-O1>")
   # golden.<kind>.<variant>: the cases of a kind have to pass, but for those that an engine for special
   # problems has to refuse.
   function(crema_golden_test variant)

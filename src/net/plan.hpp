@@ -95,7 +95,7 @@ struct Node {
   /// diffs to the diff of the value.
   std::vector<Blob*> bottom_blobs, top_blobs;
   std::vector<std::unique_ptr<Blob>> edges;  // one entry a bottom; null: no edge
-  bool fetched = false;  // of a source: its batch waits for a forward pass
+  bool fetched = false;                      // of a source: its batch waits for a forward pass
   std::vector<Shape> prepared_for;  // if follows_values: the bottoms' shapes at the last prepare
 
   bool scheduled() const { return !fused_into.valid(); }

@@ -175,7 +175,7 @@ TEST(LoaderThreads, CountTheCoresOfTheProcess) {
 TEST(PrintableKey, EscapesAndShortens) {
   EXPECT_EQ(printable_key("00000001_my cat.jpg"), "00000001_my cat.jpg");
   EXPECT_EQ(printable_key(std::string("\0\x1f\x7f", 3)), "\\x00\\x1f\\x7f");
-  EXPECT_EQ(printable_key(std::string(200, 'k')), std::string(100, 'k') + "...");
+  EXPECT_EQ(printable_key(std::string(200, 'k')), std::string(100, 'k').append("..."));
 }
 
 /// 0xff begins a marker.
