@@ -7,6 +7,7 @@
 #include "backend/device.hpp"
 #include "backend/functor.hpp"
 #include "core/convert_value.hpp"
+#include "core/dispatch.hpp"
 #include "crema/tensor.hpp"
 
 namespace crema {
@@ -103,23 +104,6 @@ struct SumElement {
 
 inline bool is_float(DType dtype) {
   return dtype == DType::f32 || dtype == DType::f64 || dtype == DType::bf16 || dtype == DType::f16;
-}
-
-/// Calls body with a value of the element type, which is a floating point one.
-template <class Body>
-decltype(auto) dispatch_any_float(DType dtype, const Body& body) {
-  switch (dtype) {
-    case DType::f32:
-      return body(float{});
-    case DType::f64:
-      return body(double{});
-    case DType::bf16:
-      return body(bfloat16{});
-    case DType::f16:
-      return body(float16{});
-    default:
-      throw Error("sums and conversions are of f32, f64, bf16 and f16, not of ", to_string(dtype));
-  }
 }
 
 }  // namespace crema

@@ -15,6 +15,7 @@
 #include "backend/cpu/simd.hpp"
 #include "backend/parallel.hpp"
 #include "core/convert_value.hpp"
+#include "core/dispatch.hpp"
 #include "core/transpose.hpp"
 
 namespace crema {
@@ -37,28 +38,6 @@ template <class To, class From>
   }
 }
 
-/// Calls body with a value of the element type.
-template <class Body>
-decltype(auto) dispatch(DType dtype, const Body& body) {
-  switch (dtype) {
-    case DType::f32:
-      return body(float{});
-    case DType::f64:
-      return body(double{});
-    case DType::bf16:
-      return body(bfloat16{});
-    case DType::f16:
-      return body(float16{});
-    case DType::u8:
-      return body(uint8_t{});
-    case DType::i32:
-      return body(int32_t{});
-    case DType::i64:
-      return body(int64_t{});
-  }
-  throw Error("element type ", static_cast<int>(dtype), " does not exist");
-}
-
 /// A matrix of elements; rows lie `stride` elements apart.
 struct Rows {
   DType dtype;
@@ -67,8 +46,8 @@ struct Rows {
 };
 
 void convert_rows(int64_t rows, int64_t columns, const Rows& from, const Rows& to) {
-  dispatch(from.dtype, [&](auto from_zero) {
-    dispatch(to.dtype, [&](auto to_zero) {
+  dispatch_any(from.dtype, [&](auto from_zero) {
+    dispatch_any(to.dtype, [&](auto to_zero) {
       using From = decltype(from_zero);
       using To = decltype(to_zero);
       const From* source = static_cast<const From*>(from.data);
@@ -252,7 +231,7 @@ void convert(const Shape& shape, DType from_dtype, Format from_format, const voi
 
 void fill_elements(const Shape& shape, DType dtype, Format format, double value, void* to) {
   const Order layout(shape, format);
-  dispatch(dtype, [&](auto zero) {
+  dispatch_any(dtype, [&](auto zero) {
     using T = decltype(zero);
     T* const data = static_cast<T*>(to);
     const T element = convert_value<T>(value);
@@ -283,7 +262,7 @@ int64_t memory_index(const Shape& shape, Format format, int64_t index) {
 }
 
 double element_as_double(DType dtype, const void* data, int64_t index) {
-  return dispatch(dtype, [&](auto zero) {
+  return dispatch_any(dtype, [&](auto zero) {
     using T = decltype(zero);
     return convert_value<double>(static_cast<const T*>(data)[index]);
   });

@@ -11,6 +11,7 @@
 
 #include "backend/conversion_math.hpp"
 #include "backend/cpu/simd.hpp"
+#include "core/dispatch.hpp"
 #include "core/fake_device.hpp"
 #include "crema/tensor.hpp"
 
@@ -43,30 +44,10 @@ T element(double value) {
   }
 }
 
-template <class Body>
-void with_type(DType dtype, const Body& body) {
-  switch (dtype) {
-    case DType::f32:
-      return body(float{});
-    case DType::f64:
-      return body(double{});
-    case DType::bf16:
-      return body(bfloat16{});
-    case DType::f16:
-      return body(float16{});
-    case DType::u8:
-      return body(uint8_t{});
-    case DType::i32:
-      return body(int32_t{});
-    case DType::i64:
-      return body(int64_t{});
-  }
-}
-
 Tensor filled(const Shape& shape, DType dtype, Format format) {
   Tensor tensor(shape, dtype, format);
   const int64_t channels = shape[1], places = shape.count(2);
-  with_type(dtype, [&](auto zero) {
+  dispatch_any(dtype, [&](auto zero) {
     using T = decltype(zero);
     T* data = tensor.host_mut<T>();
     for (int64_t i = 0; i < tensor.count(); ++i) {
