@@ -2,7 +2,7 @@
 #include "core/dispatch.hpp"
 #include "kit/passes.hpp"
 #include "kit/two_sided.hpp"
-#include "layers/softmax/softmax_on.hpp"
+#include "layers/softmax/softmax_passes.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
@@ -33,7 +33,8 @@ class SoftmaxLayer : public TwoSidedLayer {
     dispatch_float(dtype(), [&](auto zero) {
       using T = decltype(zero);
       const T* x = side.read<T>(bottom[0]->data);
-      softmax_on<T>(side, split_, kGrain, x, side.overwrite<T>(top[0]->data), nullptr);
+      for_each_position(side, split_, kGrain,
+                        SoftmaxForward<T>{split_, x, side.overwrite<T>(top[0]->data), nullptr});
     });
   }
 
@@ -41,7 +42,8 @@ class SoftmaxLayer : public TwoSidedLayer {
     dispatch_float(dtype(), [&](auto zero) {
       using T = decltype(zero);
       const T *dy = side.read<T>(top[0]->diff), *y = side.read<T>(top[0]->data);
-      softmax_gradient_on(side, split_, kGrain, dy, y, side.overwrite<T>(bottom[0]->diff));
+      for_each_position(side, split_, kGrain,
+                        SoftmaxBackward<T>{split_, dy, y, side.overwrite<T>(bottom[0]->diff)});
     });
   }
 

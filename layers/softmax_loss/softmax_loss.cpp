@@ -3,7 +3,7 @@
 #include "core/move.hpp"
 #include "kit/labels.hpp"
 #include "kit/passes.hpp"
-#include "layers/softmax/softmax_on.hpp"
+#include "layers/softmax/softmax_passes.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
@@ -85,7 +85,9 @@ class SoftmaxLossLayer : public LabelLoss {
     dispatch_float(dtype(), [&](auto zero) {
       using T = decltype(zero);
       const T* x = side.read<T>(bottom[0]->data);
-      softmax_on(side, scores(), kGrain, x, kept ? side.overwrite<T>(*kept) : nullptr, log_sum);
+      for_each_position(
+          side, scores(), kGrain,
+          SoftmaxForward<T>{scores(), x, kept ? side.overwrite<T>(*kept) : nullptr, log_sum});
       sum(side, scores().positions(), kGrain,
           PositionLoss<T>{scores(), smoothing_, x, log_sum, labels}, 1 / divisor(),
           side.overwrite<T>(top[0]->data));

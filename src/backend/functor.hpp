@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cmath>
+#include <cstdint>
 
 #ifdef __CUDACC__
 #define CREMA_FUNCTOR __host__ __device__ inline
@@ -15,6 +16,22 @@ namespace crema {
 
 using std::exp;
 using std::tanh;
+
+/// Who runs a pass over the values of one position: a single thread, or a warp whose lanes share
+/// them (WarpLanes, backend/cuda/kernels.cuh). Lane `first` of `count` takes the values first,
+/// first + count, ...; sum and max combine one value of each lane, and all lanes get the result.
+struct OneLane {
+  static constexpr int64_t count = 1;
+  static constexpr int64_t first = 0;
+  template <class T>
+  CREMA_FUNCTOR T sum(T value) const {
+    return value;
+  }
+  template <class T>
+  CREMA_FUNCTOR T max(T value) const {
+    return value;
+  }
+};
 
 template <class T>
 CREMA_FUNCTOR T select(bool condition, T yes, T no) {

@@ -50,6 +50,14 @@ struct ByElement {
   }
 };
 
+template <class Body>
+__global__ void warp_kernel(int64_t count, Body body) {
+  const int64_t stride = int64_t{blockDim.x} * gridDim.x / kWarp;
+  const int64_t first = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / kWarp;
+  const WarpLanes lanes{threadIdx.x % kWarp};
+  for (int64_t i = first; i < count; i += stride) body(i, lanes);
+}
+
 }  // namespace passes_detail
 #endif
 
@@ -71,6 +79,28 @@ void for_each(const Side& side, const AxisSplit& split, int64_t grain, const Bod
       for (int64_t j = 0; j < split.inner; ++j) body(row * split.inner + j, c, first + j);
     }
   });
+}
+
+/// Runs a body over all positions of the split: body.on_host(begin, end) for parts of them on the
+/// host; on the device body(i, lanes) for each, where `lanes` are a OneLane or a WarpLanes.
+template <class Body>
+void for_each_position(const Side& side, const AxisSplit& split, int64_t grain, const Body& body) {
+  const int64_t positions = split.positions();
+#ifdef __CUDACC__
+  if (side.device() != nullptr) {
+    CudaBackend& backend = cuda(*side.device());
+    // Neighbouring threads read neighbouring elements when each takes a position; where few
+    // positions lie side by side, a warp shares one.
+    if (positions == 0 || split.inner >= kWarp) return cuda_for_each(backend, positions, body);
+    passes_detail::
+        warp_kernel<<<blocks_for(backend, positions * kWarp), kBlockThreads, 0, backend.stream()>>>(
+            positions, body);
+    return cuda_check(cudaGetLastError(), "launching a pass over positions");
+  }
+#endif
+  static_cast<void>(side);
+  parallel_for(positions, grain / split.size + 1,
+               [=](int64_t begin, int64_t end) { body.on_host(begin, end); });
 }
 
 /// *result = factor * the sum of term(i) over [0, count), computed in double. The order of the

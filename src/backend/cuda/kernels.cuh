@@ -46,6 +46,38 @@ __device__ T warp_sum(T value) {
   return value;
 }
 
+template <class T>
+__device__ T warp_max(T value) {
+  for (int offset = kWarp / 2; offset > 0; offset /= 2) {
+    const T other = __shfl_xor_sync(0xffffffffu, value, offset);
+    if (other > value) value = other;
+  }
+  return value;
+}
+
+/// A warp that shares the values of one position: see OneLane. Functors that take either are
+/// compiled for the host too, which never runs them with this one.
+struct WarpLanes {
+  static constexpr int64_t count = kWarp;
+  int64_t first;
+  template <class T>
+  CREMA_FUNCTOR T sum(T value) const {
+#ifdef __CUDA_ARCH__
+    return warp_sum(value);
+#else
+    return value;
+#endif
+  }
+  template <class T>
+  CREMA_FUNCTOR T max(T value) const {
+#ifdef __CUDA_ARCH__
+    return warp_max(value);
+#else
+    return value;
+#endif
+  }
+};
+
 /// The sum over the block of kBlockThreads threads, in thread 0. In the same order every time.
 inline __device__ double block_sum(double value) {
   __shared__ double of_warp[kBlockThreads / kWarp];
