@@ -20,38 +20,75 @@ namespace crema::HWY_NAMESPACE {
 template <class D>
 struct Value {
   using T = hn::TFromD<D>;
-  using Mask = hn::Mask<D>;
   hn::Vec<D> raw;
 
   HWY_INLINE explicit Value(hn::Vec<D> lanes) : raw(lanes) {}
   template <class S>
   requires std::is_arithmetic_v<S> HWY_INLINE explicit Value(S number)
       : raw(hn::Set(D(), static_cast<T>(number))) {}
-
-  friend HWY_INLINE Value operator+(Value a, Value b) { return Value(hn::Add(a.raw, b.raw)); }
-  friend HWY_INLINE Value operator-(Value a, Value b) { return Value(hn::Sub(a.raw, b.raw)); }
-  friend HWY_INLINE Value operator*(Value a, Value b) { return Value(hn::Mul(a.raw, b.raw)); }
-  friend HWY_INLINE Value operator/(Value a, Value b) { return Value(hn::Div(a.raw, b.raw)); }
-  friend HWY_INLINE Value operator-(Value a) { return Value(hn::Neg(a.raw)); }
-  friend HWY_INLINE Mask operator<(Value a, Value b) { return hn::Lt(a.raw, b.raw); }
-  friend HWY_INLINE Mask operator<=(Value a, Value b) { return hn::Le(a.raw, b.raw); }
-  friend HWY_INLINE Mask operator>(Value a, Value b) { return hn::Gt(a.raw, b.raw); }
-  friend HWY_INLINE Mask operator>=(Value a, Value b) { return hn::Ge(a.raw, b.raw); }
-
-  friend HWY_INLINE Value select(Mask mask, Value yes, Value no) {
-    return Value(hn::IfThenElse(mask, yes.raw, no.raw));
-  }
-  // Highway's functions have a range each, and lose NaN.
-  friend HWY_INLINE Value exp(Value x) {
-    const Value limit(sizeof(T) == 4 ? 88.72283 : 709.7827);  // beyond it, infinity
-    const Value y(hn::Exp(D(), hn::Min(x.raw, limit.raw)));
-    return keep_nan(x, select(x > limit, Value(hn::Inf(D())), y));
-  }
-  friend HWY_INLINE Value tanh(Value x) { return keep_nan(x, Value(hn::Tanh(D(), x.raw))); }
-
- private:
-  static HWY_INLINE Value keep_nan(Value x, Value y) { return select(hn::IsNaN(x.raw), x, y); }
 };
+
+// No friends of the class: GCC 12 compiles a friend of a class template for the baseline
+// processor, wherever the template stands. Unless it is inlined, its callers then pass vectors
+// in another way than it takes them.
+
+template <class D>
+HWY_INLINE Value<D> operator+(Value<D> a, Value<D> b) {
+  return Value<D>(hn::Add(a.raw, b.raw));
+}
+template <class D>
+HWY_INLINE Value<D> operator-(Value<D> a, Value<D> b) {
+  return Value<D>(hn::Sub(a.raw, b.raw));
+}
+template <class D>
+HWY_INLINE Value<D> operator*(Value<D> a, Value<D> b) {
+  return Value<D>(hn::Mul(a.raw, b.raw));
+}
+template <class D>
+HWY_INLINE Value<D> operator/(Value<D> a, Value<D> b) {
+  return Value<D>(hn::Div(a.raw, b.raw));
+}
+template <class D>
+HWY_INLINE Value<D> operator-(Value<D> a) {
+  return Value<D>(hn::Neg(a.raw));
+}
+template <class D>
+HWY_INLINE hn::Mask<D> operator<(Value<D> a, Value<D> b) {
+  return hn::Lt(a.raw, b.raw);
+}
+template <class D>
+HWY_INLINE hn::Mask<D> operator<=(Value<D> a, Value<D> b) {
+  return hn::Le(a.raw, b.raw);
+}
+template <class D>
+HWY_INLINE hn::Mask<D> operator>(Value<D> a, Value<D> b) {
+  return hn::Gt(a.raw, b.raw);
+}
+template <class D>
+HWY_INLINE hn::Mask<D> operator>=(Value<D> a, Value<D> b) {
+  return hn::Ge(a.raw, b.raw);
+}
+
+template <class D>
+HWY_INLINE Value<D> select(hn::Mask<D> mask, Value<D> yes, Value<D> no) {
+  return Value<D>(hn::IfThenElse(mask, yes.raw, no.raw));
+}
+
+// Highway's functions have a range each, and lose NaN.
+template <class D>
+HWY_INLINE Value<D> keep_nan(Value<D> x, Value<D> y) {
+  return select(hn::IsNaN(x.raw), x, y);
+}
+template <class D>
+HWY_INLINE Value<D> exp(Value<D> x) {
+  const Value<D> limit(sizeof(hn::TFromD<D>) == 4 ? 88.72283 : 709.7827);  // beyond it, infinity
+  const Value<D> y(hn::Exp(D(), hn::Min(x.raw, limit.raw)));
+  return keep_nan(x, select(x > limit, Value<D>(hn::Inf(D())), y));
+}
+template <class D>
+HWY_INLINE Value<D> tanh(Value<D> x) {
+  return keep_nan(x, Value<D>(hn::Tanh(D(), x.raw)));
+}
 
 }  // namespace crema::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
