@@ -152,6 +152,8 @@ enum class InPlace : uint8_t {
   never,
   overwrite,  // the layer may write the top over the bottom
   alias,      // top and bottom have the same values; only the shape differs
+  parts,  // the values of all bottoms, one behind the other in memory, are those of the one top;
+          // or those of all tops are those of the one bottom
 };
 
 /// What determines the shapes of a layer's tops.

@@ -2,9 +2,10 @@
 //
 // Time is the index of an action, over the forward pass and then the backward pass. Each tensor
 // (the data of a value, its diff, or the diff of an edge) needs a buffer. The life of a buffer goes
-// from the first action that uses it to the last. Buffers of layers that run in place are merged.
-// Reserved buffers have their own memory. All others are pieces of one arena: in the order of their
-// size, largest first, each gets the lowest offset that is free during its life.
+// from the first action that uses it to the last. Buffers of layers that run in place are merged;
+// those of the parts of a tensor become pieces of its buffer. Reserved buffers have their own
+// memory. All others are pieces of one arena: in the order of their size, largest first, each gets
+// the lowest offset that is free during its life.
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -17,6 +18,7 @@ namespace crema {
 namespace {
 
 constexpr size_t kAlignment = 256;
+constexpr size_t kTensorAlignment = 64;
 
 size_t round_up(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
@@ -78,14 +80,14 @@ class Planner {
     buffer.bytes = tensor->bytes();
     buffer.reserved = reserved;
     buffer.first = std::numeric_limits<int>::max();
-    buffer.tensors = {tensor};
+    buffer.tensors = {{tensor}};
     buffers_.push_back(std::move(buffer));
-    parent_.push_back(static_cast<int>(parent_.size()));
+    inside_.push_back({static_cast<int>(inside_.size())});
     return of_[tensor] = static_cast<int>(buffers_.size()) - 1;
   }
 
   void join(Tensor* tensor, int buffer) {
-    buffers_[static_cast<size_t>(buffer)].tensors.push_back(tensor);
+    buffers_[static_cast<size_t>(buffer)].tensors.push_back({tensor});
     of_[tensor] = buffer;
   }
 
@@ -128,26 +130,67 @@ class Planner {
     }
   }
 
-  int find(int b) const {
-    while (parent_[static_cast<size_t>(b)] != b) b = parent_[static_cast<size_t>(b)];
-    return b;
+  /// Where a tensor lies after merging: a buffer, and an offset in it in bytes.
+  struct Place {
+    int buffer = -1;  // -1: the tensor needs no memory
+    size_t offset = 0;
+  };
+
+  Place find(int b) const {
+    Place place{b};
+    for (Place next = inside_[static_cast<size_t>(b)]; next.buffer != place.buffer;
+         next = inside_[static_cast<size_t>(place.buffer)]) {
+      place = {next.buffer, place.offset + next.offset};
+    }
+    return place;
   }
-  int find(const Tensor& tensor) const {
+  Place find(const Tensor& tensor) const {
     const auto found = of_.find(&tensor);
-    return found == of_.end() ? -1 : find(found->second);
+    return found == of_.end() ? Place() : find(found->second);
   }
   Living& at(int b) { return buffers_[static_cast<size_t>(b)]; }
+  Living& at(const Place& place) { return at(place.buffer); }
+  /// Whether the tensor has a buffer that is not larger than the tensor.
+  bool fills(const Tensor& tensor, const Place& place) {
+    return place.buffer >= 0 && at(place).bytes == tensor.bytes();
+  }
 
-  void merge(int a, int b) {
-    if (a == b) return;
-    Living& into = at(a);
+  /// Moves all tensors of buffer b to a place in another buffer.
+  void merge(const Place& place, int b) {
+    Living& into = at(place);
     Living& from = at(b);
-    parent_[static_cast<size_t>(b)] = a;
+    inside_[static_cast<size_t>(b)] = place;
     into.first = std::min(into.first, from.first);
     into.last = std::max(into.last, from.last);
     into.reserved = into.reserved || from.reserved;
-    into.tensors.insert(into.tensors.end(), from.tensors.begin(), from.tensors.end());
+    for (const Buffer::Resident& resident : from.tensors) {
+      into.tensors.push_back({resident.tensor, place.offset + resident.offset});
+    }
     from.tensors.clear();
+  }
+
+  /// Moves the buffers of the parts into that of the whole, one behind the other. Does nothing if
+  /// one of them cannot move. `movable` tells whether a part may, by its buffer.
+  template <class Movable>
+  void merge_parts(const Tensor& whole, const std::vector<const Tensor*>& parts,
+                   const Movable& movable) {
+    const Place place = find(whole);
+    if (place.buffer < 0) return;
+    std::set<int> buffers = {place.buffer};
+    std::vector<Place> places;
+    size_t offset = place.offset;
+    for (const Tensor* part : parts) {
+      const Place own = find(*part);
+      // Kernels and libraries are faster on memory that is aligned.
+      if (!fills(*part, own) || !buffers.insert(own.buffer).second || at(own).reserved ||
+          offset % kTensorAlignment != 0 || !movable(at(own))) {
+        return;
+      }
+      places.push_back({place.buffer, offset});
+      offset += part->bytes();
+    }
+    if (offset != place.offset + whole.bytes()) return;
+    for (size_t k = 0; k < parts.size(); ++k) merge(places[k], find(*parts[k]).buffer);
   }
 
   void pass_through() {
@@ -174,22 +217,32 @@ class Planner {
     if (node.is_conversion || action.bottoms.empty() || node.follows_values) return;
     const InPlace kind = node.layer->in_place();
     if (kind == InPlace::never) return;
+    if (kind == InPlace::parts) {
+      const bool joins = action.tops.size() == 1;
+      const Blob& whole = joins ? *action.tops[0] : *action.bottoms[0];
+      std::vector<const Tensor*> parts;
+      for (const Blob* part : joins ? action.bottoms : action.tops) parts.push_back(&part->data);
+      return merge_parts(whole.data, parts, [](const Living&) { return true; });
+    }
     const size_t in_place = node.layer->in_place_bottom();
     const Blob& source = *action.bottoms[in_place];
     // What a layer adds may be what it computes from, too.
     for (size_t i = 0; i < in_place; ++i) {
-      if (find(action.bottoms[i]->data) == find(source.data)) return;
+      if (find(action.bottoms[i]->data).buffer == find(source.data).buffer) return;
     }
     for (size_t t = 0; t < action.tops.size(); ++t) {
-      const int bottom = find(source.data), top = find(action.tops[t]->data);
-      if (bottom == top || at(top).bytes != at(bottom).bytes) continue;
+      const Tensor& data = action.tops[t]->data;
+      const Place bottom = find(source.data), top = find(data);
+      if (bottom.buffer == top.buffer || !fills(data, top) || data.bytes() != source.data.bytes()) {
+        continue;
+      }
       if (kind == InPlace::alias) {
-        merge(bottom, top);
+        merge(bottom, top.buffer);
         continue;
       }
       if (t > 0) continue;
       if (!at(bottom).reserved && !at(top).reserved && at(bottom).last <= time) {
-        merge(bottom, top);
+        merge(bottom, top.buffer);
       } else if (!action.again && asked_in_place(node) && !plan_.options.keep_all &&
                  !at(top).reserved) {
         repaired_.push_back(&node);
@@ -203,20 +256,41 @@ class Planner {
 
   void pass_diff(const Action& action, int time) {
     const Node& node = plan_.node(action.node);
-    if (node.is_conversion || action.bottoms.empty() || action.tops.size() != 1) return;
+    if (node.is_conversion || action.bottoms.empty()) return;
+    const InPlace kind = node.layer->in_place();
+    // This action must be the first use of a bottom's diff: a part of the gradient that another
+    // reader wrote there would be overwritten. It must be the last use of a top's diff.
+    const auto begins = [&](const Living& bottom) {
+      return !bottom.reserved && bottom.first == time;
+    };
+    const auto ends = [&](const Living& top) { return !top.reserved && top.last <= time; };
+    if (kind == InPlace::parts) return pass_diff_parts(action, begins, ends);
     const size_t source = node.layer->in_place_bottom();
-    if (node.layer->in_place() == InPlace::never || !node.propagate[source]) return;
-    const int top = find(action.tops[0]->diff), bottom = find(action.bottoms[source]->diff);
-    if (top < 0 || bottom < 0 || top == bottom) return;
-    const Living& from = at(top);
-    const Living& into = at(bottom);
-    // This action must be the first use of the bottom's diff: a part of the gradient that another
-    // reader wrote there would be overwritten.
-    if (from.reserved || into.reserved || from.bytes != into.bytes || into.first != time ||
-        from.last > time) {
+    if (kind == InPlace::never || action.tops.size() != 1 || !node.propagate[source]) return;
+    const Tensor &dy = action.tops[0]->diff, &dx = action.bottoms[source]->diff;
+    const Place top = find(dy), bottom = find(dx);
+    if (top.buffer < 0 || !fills(dx, bottom) || top.buffer == bottom.buffer ||
+        dx.bytes() != dy.bytes() || !begins(at(bottom)) || !ends(at(top))) {
       return;
     }
-    merge(bottom, top);
+    merge(top, bottom.buffer);
+  }
+
+  template <class Begins, class Ends>
+  void pass_diff_parts(const Action& action, const Begins& begins, const Ends& ends) {
+    const std::vector<bool>& propagate = plan_.node(action.node).propagate;
+    if (std::find(propagate.begin(), propagate.end(), false) != propagate.end()) return;
+    const bool joins = action.tops.size() == 1;
+    const Tensor& whole = joins ? action.tops[0]->diff : action.bottoms[0]->diff;
+    const Place place = find(whole);
+    if (place.buffer < 0 || !(joins ? ends(at(place)) : begins(at(place)))) return;
+    std::vector<const Tensor*> parts;
+    for (const Blob* part : joins ? action.bottoms : action.tops) parts.push_back(&part->diff);
+    if (joins) {
+      merge_parts(whole, parts, begins);
+    } else {
+      merge_parts(whole, parts, ends);
+    }
   }
 
   void place() {
@@ -226,7 +300,7 @@ class Planner {
     std::vector<int> movable;
     for (size_t b = 0; b < buffers_.size(); ++b) {
       memory.activations_unshared += buffers_[b].bytes;
-      if (find(static_cast<int>(b)) != static_cast<int>(b)) continue;
+      if (find(static_cast<int>(b)).buffer != static_cast<int>(b)) continue;
       if (buffers_[b].reserved) {
         memory.reserved += buffers_[b].bytes;
         program_.buffers.push_back(buffers_[b]);
@@ -262,10 +336,16 @@ class Planner {
   Program& program_;
   int end_ = 0;
   std::vector<Living> buffers_;
-  std::vector<int> parent_;
+  std::vector<Place> inside_;  // where each buffer was merged into; itself if it was not
   std::map<const Tensor*, int> of_;
   std::vector<const Node*> repaired_;  // in place in the prototxt, but with separate memory here
 };
+
+void bind_tensors(const Buffer& buffer, const std::shared_ptr<Memory>& memory) {
+  for (const Buffer::Resident& resident : buffer.tensors) {
+    resident.tensor->bind(memory, resident.offset);
+  }
+}
 
 }  // namespace
 
@@ -297,16 +377,15 @@ void bind_memory(Plan& plan) {
       // A reserved buffer keeps its memory when the program changes, if it is large enough: the
       // caller may have written an input already. A piece of the arena is not kept. Nor is memory
       // that another buffer of this program has taken: two tensors may have shared it before.
-      std::shared_ptr<Memory> memory = buffer.tensors.front()->memory();
+      std::shared_ptr<Memory> memory = buffer.tensors.front().tensor->memory();
       if (!memory || memory->is_piece() || memory->bytes() < buffer.bytes ||
           !taken.insert(memory.get()).second) {
         memory = std::make_shared<Memory>(buffer.bytes);
       }
-      for (Tensor* tensor : buffer.tensors) tensor->bind(memory);
+      bind_tensors(buffer, memory);
     } else if (buffer.bytes > 0) {
-      const auto piece =
-          std::make_shared<Memory>(plan.activation_arena, buffer.offset, buffer.bytes);
-      for (Tensor* tensor : buffer.tensors) tensor->bind(piece);
+      bind_tensors(buffer,
+                   std::make_shared<Memory>(plan.activation_arena, buffer.offset, buffer.bytes));
     }
   }
 }

@@ -128,7 +128,11 @@ struct Buffer {
   size_t bytes = 0;
   bool reserved = false;  // has its own memory, which is valid after the pass
   size_t offset = 0;      // if not reserved: in bytes, in the activation arena
-  std::vector<Tensor*> tensors;
+  struct Resident {
+    Tensor* tensor;
+    size_t offset = 0;  // in bytes, in the buffer
+  };
+  std::vector<Resident> tensors;
 };
 
 /// Everything that depends on the shapes of inputs and sources.

@@ -25,7 +25,7 @@ void put_aside(Plan& plan) {
   // Pieces would keep the arena of this program alive beside that of the next one.
   for (const Buffer& buffer : program.buffers) {
     if (buffer.reserved) continue;
-    for (Tensor* tensor : buffer.tensors) tensor->unbind();
+    for (const Buffer::Resident& resident : buffer.tensors) resident.tensor->unbind();
   }
   for (const ValueId id : plan.graph_values()) {
     const Value& value = plan.value(id);

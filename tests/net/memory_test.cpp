@@ -4,6 +4,7 @@
 #include <malloc.h>
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 
 #include "backend/tuner.hpp"
@@ -132,6 +133,89 @@ TEST(Memory, ABlobThatOthersOverwriteIsRefused) {
     EXPECT_EQ(other->output("pool").count(), 12 * 9 * 9);
   }
   EXPECT_EQ(values_of(net.output("ip")).size(), values_of(kept.output("ip")).size());
+}
+
+// Branches cut by Slice and joined by Concat, with layers in place on the parts and on the whole.
+std::string branches(int64_t samples, int axis, int64_t channels) {
+  return concat(R"(
+force_backward: true
+layer { name: "x" type: "Input" top: "x" input_param { shape { dim: )",
+                samples, " dim: ", channels, R"( dim: 4 dim: 4 } } }
+layer { name: "first" type: "Convolution" bottom: "x" top: "first"
+        convolution_param { num_output: 32 kernel_size: 1 weight_filler { type: "msra" } } }
+layer { name: "cut" type: "Slice" bottom: "first" top: "a" top: "b" slice_param { axis: )",
+                axis, R"( } }
+layer { name: "on_a" type: "Sigmoid" bottom: "a" top: "a" }
+layer { name: "conv" type: "Convolution" bottom: "b" top: "c"
+        convolution_param { num_output: )",
+                axis == 1 ? 16 : 32, R"( kernel_size: 1 weight_filler { type: "msra" } } }
+layer { name: "on_c" type: "TanH" bottom: "c" top: "c" }
+layer { name: "joined" type: "Concat" bottom: "a" bottom: "c" bottom: "b" top: "joined"
+        concat_param { axis: )",
+                axis, R"( } }
+layer { name: "on_joined" type: "Sigmoid" bottom: "joined" top: "joined" }
+layer { name: "ip" type: "InnerProduct" bottom: "joined" top: "ip" loss_weight: 1
+        inner_product_param { num_output: 3 weight_filler { type: "xavier" } } })");
+}
+
+TEST(Memory, PartsOfATensorAreViewsOfIt) {
+  for (const auto& [samples, axis] : {std::pair{1, 1}, {4, 0}, {2, 1}}) {
+    for (const DType dtype : {DType::f64, DType::f32}) {
+      SCOPED_TRACE(concat(samples, " samples, axis ", axis, ", ", to_string(dtype)));
+      Context context({.tune = false});
+      const NetParameter param = net_param(branches(samples, axis, 8));
+      Net planned(param, context, {.dtype = dtype, .fuse = false});
+      Net plain(param, context, {.dtype = dtype, .keep_all = true});
+      for (Net* net : {&planned, &plain}) {
+        fill_inputs(*net);
+        net->clear_gradients();
+        net->forward();
+        net->backward();
+      }
+      EXPECT_EQ(values_of(planned.output("ip")), values_of(plain.output("ip")));
+      EXPECT_EQ(test::gradients_of(planned), test::gradients_of(plain));
+      EXPECT_EQ(values_of(planned.blob("x").diff), values_of(plain.blob("x").diff));
+      const NetGraph graph = planned.graph();
+      for (size_t step = 0; step < graph.nodes.size(); ++step) {
+        if (graph.nodes[step].type != "Slice") continue;
+        const Blobs parts = planned.step_tops(step);
+        const bool views = parts[0]->data.memory() == parts[1]->data.memory();
+        EXPECT_EQ(views, samples == 1 || axis == 0);
+        EXPECT_FALSE(parts[0]->data.same_memory(parts[1]->data));
+      }
+    }
+  }
+}
+
+// The parts of a concatenation in a net for inference are planned as pieces of its memory; bottoms
+// that occur twice, and inputs, are copied.
+TEST(Memory, OnlyPartsThatMayMoveAreViews) {
+  Context context;
+  Net net(net_param(R"(
+layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 1 dim: 16 dim: 4 dim: 4 } } }
+layer { name: "a" type: "Sigmoid" bottom: "x" top: "a" }
+layer { name: "b" type: "TanH" bottom: "x" top: "b" }
+layer { name: "ab" type: "Concat" bottom: "a" bottom: "b" top: "ab" }
+layer { name: "twice" type: "Concat" bottom: "a" bottom: "a" top: "twice" }
+layer { name: "with_x" type: "Concat" bottom: "x" bottom: "ab" top: "with_x" })"),
+          context, {.phase = Phase::test});
+  fill_inputs(net);
+  for (int pass = 0; pass < 2; ++pass) {
+    net.forward();
+    const std::vector<double> x = values_of(net.output("x")),
+                              twice = values_of(net.output("twice")),
+                              all = values_of(net.output("with_x"));
+    ASSERT_EQ(all.size(), 3 * x.size());
+    for (size_t i = 0; i < x.size(); ++i) {
+      const double a = 1 / (1 + std::exp(-x[i]));
+      EXPECT_EQ(all[i], x[i]);
+      EXPECT_NEAR(all[x.size() + i], a, 1e-6);
+      EXPECT_NEAR(all[2 * x.size() + i], std::tanh(x[i]), 1e-6);
+      EXPECT_NEAR(twice[i], a, 1e-6);
+      EXPECT_NEAR(twice[x.size() + i], a, 1e-6);
+    }
+  }
+  EXPECT_LT(net.memory().activations, net.memory().activations_unshared);
 }
 
 TEST(Memory, AnInPlaceNameWhoseLastValueWasFusedIsRefused) {

@@ -467,7 +467,9 @@ void compare_runs(LayerRun& run, LayerRun& truth, const Tolerance& tolerance) {
 bool may_run_in_place(LayerRun& run) {
   const InPlace in_place = run.layer().in_place();
   const Tensor &bottom = run.bottom_blob(0).data, &top = run.top_blob(0).data;
-  if (in_place == InPlace::never || bottom.bytes() != top.bytes()) return false;
+  if (in_place == InPlace::never || in_place == InPlace::parts || bottom.bytes() != top.bytes()) {
+    return false;
+  }
   return in_place == InPlace::alias || !run.layer().backward_reads().bottom_data[0];
 }
 
