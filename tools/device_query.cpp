@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "backend/cpu/blas.hpp"
-#include "backend/device.hpp"
+#include "core/device.hpp"
 #include "tools/command.hpp"
 #include "tools/flags.hpp"
 #include "tools/peak.hpp"

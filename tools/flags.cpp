@@ -5,9 +5,9 @@
 #include <charconv>
 #include <cstdlib>
 
-#include "backend/device.hpp"
-#include "backend/tuning_file.hpp"
+#include "core/device.hpp"
 #include "core/split_list.hpp"
+#include "core/tuner.hpp"
 #include "crema/error.hpp"
 #include "crema/plugin.hpp"
 #include "tools/text.hpp"

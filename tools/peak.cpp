@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <chrono>
 
-#include "backend/cpu/simd.hpp"
 #include "backend/cpu/vec.hpp"
+#include "core/simd.hpp"
 
 namespace crema::tools {
 namespace {

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <map>
 
-#include "backend/device.hpp"
+#include "core/device.hpp"
 #include "core/split_list.hpp"
 #include "tools/command.hpp"
 #include "tools/flags.hpp"

@@ -4,10 +4,10 @@
 //
 //   constructor   reads the message; throws an Error for wrong settings
 //   setup         once, when the shapes of the bottoms are known: checks them, declares parameters
-//   reshape       at the start, and when the shape of a bottom changes: sets the shapes of the tops
-//   options       lists the layouts in which the layer can run, with the engine and the seconds
-//   prepare       takes one option and makes primitives and scratch memory for it
-//   forward, backward
+//   reshape       sets the shapes of the tops; called any number of times, also with the same
+//   shapes options       lists the layouts in which the layer can run, with the engine and the
+//   seconds prepare       takes one option and makes primitives and scratch memory for it forward,
+//   backward
 //
 // Every layer implements forward_cpu and backward_cpu for f32 and f64 and contiguous memory. This
 // implementation is called the reference. Engines (oneDNN, cuDNN, CUDA kernels) are tried before
@@ -103,6 +103,7 @@ class Parameter {
   /// The gradient. Sets its memory to zero if it was cleared.
   Tensor& gradient();
   void clear_gradient() { storage_->cleared_ = true; }
+  bool is_cleared() const { return storage_->cleared_; }
 
   /// Makes data and diff views of `storage`. Error if the number of values differs.
   void attach(std::shared_ptr<ParameterStorage> storage);
@@ -234,7 +235,8 @@ class Engine {
   /// them; `why` is then set to the reason.
   virtual std::vector<Option> options(Layer& layer, Blobs bottom, Blobs top, std::string& why) = 0;
   /// Makes primitives and scratch memory for an option that options() returned. The bottoms and
-  /// tops have the layouts of that option.
+  /// tops have the layouts of that option. Behind a layer whose tops are TopShapes::from_values,
+  /// the option is that of the bounds, and the shapes are smaller ones.
   virtual void prepare(Layer& layer, const Option& option, Blobs bottom, Blobs top) = 0;
   /// Called when the layer returns to the shapes of the last prepare(), after it ran other shapes.
   /// Members of the layer that prepare() had set must be set again; the engine's own members are
@@ -300,7 +302,8 @@ class Layer {
 
   virtual TopShapes top_shapes() const { return TopShapes::fixed; }
   /// For TopShapes::per_batch: loads the next batch and sets the shapes of the tops. The next
-  /// forward writes that batch.
+  /// forward writes that batch. If the batch of the last call was not written yet, because the pass
+  /// failed before, that batch is the next one.
   virtual void fetch(Blobs /*top*/) {}
 
   /// All options for the present shapes, best engine first. The message (`engine:`) or the context

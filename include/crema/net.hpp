@@ -17,7 +17,8 @@
 //
 // Threads: one thread at a time may use a net. On the CPU, several nets may run at the same time in
 // different threads. Nets that share parameters (NetOptions::share_params_with) may run forward at
-// the same time, but not backward. On CUDA, one thread at a time may use the nets of a context.
+// the same time, but not backward, and not if a layer changes parameters in forward, as BatchNorm
+// does in the TRAIN phase. On CUDA, one thread at a time may use the nets of a context.
 #pragma once
 
 #include <functional>
@@ -182,10 +183,13 @@ class Net {
 
   /// Sets the shape of an input for the next reshape() or forward().
   void reshape_input(const std::string& name, const Shape& shape);
-  /// Computes all shapes from the shapes of the inputs, and plans for them. forward() does this by
-  /// itself. The plans of the last few sets of shapes are kept, so that a return to one of them is
-  /// cheap. Memory only grows.
+  /// Computes all shapes from the shapes of the inputs, and plans for them if they changed.
+  /// forward() does this by itself. The plans of the last few sets of shapes are kept, so that a
+  /// return to one of them is cheap. Memory only grows.
   void reshape();
+  /// Drops all plans and plans for the present shapes again, as after the tuner of the context got
+  /// other choices.
+  void replan();
 
   /// Seed, iteration and pass of the next forward pass; its random numbers are functions of them. A
   /// net with an own run state increments `iteration` before each forward pass but the first. After
@@ -199,14 +203,16 @@ class Net {
   /// weighted sum of the losses among these layers.
   double forward(size_t first, size_t last);
   /// Adds to the gradients of the parameters; clear_gradients() starts a new sum. Error if the net
-  /// was built without backward, if the last forward threw, or if shapes changed after it.
+  /// was built without backward, if the last forward threw, if shapes changed after it, or if
+  /// backward ran after it: gradients overwrite activations, except with NetOptions::keep_all.
   void backward();
   /// The same for the layers from index `first` down to index `last`, both included.
   void backward(size_t first, size_t last);
   /// Sets a function that backward() calls when the gradient of a segment is complete. Its argument
   /// is the index of the segment in params().segments().
   void on_gradient(std::function<void(size_t segment)> hook);
-  /// Sets the gradients of all parameters to zero, those shared with another net included.
+  /// Sets the gradients of all parameters to zero, those shared with another net included. Their
+  /// memory is cleared later, see Parameter.
   void clear_gradients();
 
   /// The layers of the prototxt that are in this net. If a name occurs again, "#2" is appended to
@@ -218,7 +224,9 @@ class Net {
   /// The steps of forward(), in order, without layers that were fused into others. Empty after a
   /// reshape() that threw.
   const std::vector<NetStep>& steps() const;
-  /// Runs one step; for timing. backward_step needs NetStep::backward.
+  /// Runs one step; for timing. Step 0 begins a pass: sources load their batches, and if these have
+  /// new shapes, the net plans again, so that steps() changes. backward_step needs
+  /// NetStep::backward.
   void forward_step(size_t step);
   void backward_step(size_t step);
   /// The tops of a step. Later steps may overwrite them.

@@ -25,7 +25,7 @@
 
 namespace crema {
 
-class DeviceBackend;  // src/backend/device.hpp
+class DeviceBackend;  // src/core/device.hpp
 
 /// A piece of memory with a host copy, a device copy or both. Each is allocated at its first
 /// access.

@@ -2,8 +2,8 @@
 
 #include <cmath>
 
-#include "backend/parallel.hpp"
 #include "core/dispatch.hpp"
+#include "core/parallel.hpp"
 #include "crema/registry.hpp"
 #include "layers/batch_norm/batch_norm_native.hpp"
 #include "proto/layer.pb.h"

@@ -7,8 +7,8 @@
 #include <cstdlib>
 #include <limits>
 
-#include "backend/cpu/simd.hpp"
-#include "backend/tuner.hpp"
+#include "core/simd.hpp"
+#include "core/tuner.hpp"
 #include "layers/convolution/convolution.hpp"
 #include "layers/convolution/gathered.hpp"
 #include "proto/layer.pb.h"
@@ -215,7 +215,7 @@ std::vector<ConvolutionEngine::Candidate> ConvolutionEngine::candidates(
   return found;
 }
 
-std::string ConvolutionEngine::Candidate::timed() const {
+std::string ConvolutionEngine::Candidate::key() const {
   return concat(str(), " @", library->revision(), gathered ? concat("+", kGatheredRevision) : "");
 }
 
@@ -236,9 +236,8 @@ std::optional<ConvolutionEngine::Choice> ConvolutionEngine::like(
   std::optional<Choice> nearest;
   double distance = kAlike;
   for (const Tuner::Time& time : context.tuner().measured(family)) {
-    const auto candidate = std::find_if(found.begin(), found.end(), [&](const Candidate& c) {
-      return c.timed() == time.candidate;
-    });
+    const auto candidate = std::find_if(
+        found.begin(), found.end(), [&](const Candidate& c) { return c.key() == time.candidate; });
     if (candidate == found.end()) continue;
     if (time.problem == key) return std::nullopt;
     const double ratio = pixels / pixels_of(time.problem.substr(family.size()));
@@ -264,13 +263,13 @@ std::unique_ptr<ConvolutionEngine::Choice> ConvolutionEngine::choose(
       if (!primitive) primitive = candidate.make(problem, pass);
       trial.run(*primitive, pass);
     };
-    return context.tuner().seconds(key, candidate.timed(), measure, best);
+    return context.tuner().seconds(key, candidate.key(), measure, best);
   };
   const auto alike = like(context, problem, pass, found);
-  std::string decided;
-  if (context.tuner().decided(key, decided)) {
+  std::string chosen;
+  if (context.tuner().chosen(key, chosen)) {
     const auto candidate = std::find_if(found.begin(), found.end(),
-                                        [&](const Candidate& c) { return c.str() == decided; });
+                                        [&](const Candidate& c) { return c.key() == chosen; });
     if (candidate != found.end()) {
       const double taken = alike ? alike->seconds : seconds(*candidate, beat);
       return std::make_unique<Choice>(Choice{*candidate, taken});
@@ -321,7 +320,7 @@ std::vector<Option> ConvolutionEngine::options(Layer& layer, Blobs bottom, Blobs
         double& known = fastest[static_cast<size_t>(pass)];
         known = std::min(known, choice->seconds);
         option.seconds += choice->seconds * static_cast<double>(top.size());
-        option.choice.push_back(choice->candidate.str());
+        option.choice.push_back(choice->candidate.key());
         measured += 1;
         hopeless = best > 0 && option.seconds > kHopeless * best;
       } else {
@@ -346,7 +345,7 @@ std::unique_ptr<ConvolutionPrimitive> ConvolutionEngine::take(ConvolutionLayer& 
   std::string why;
   std::optional<Candidate> taken;
   for (Candidate& candidate : candidates(problem, pass, why)) {
-    if (!choice.empty() && candidate.str() == choice) taken = std::move(candidate);
+    if (!choice.empty() && candidate.key() == choice) taken = std::move(candidate);
   }
   if (!taken) {
     Trial trial(problem);
@@ -356,7 +355,7 @@ std::unique_ptr<ConvolutionPrimitive> ConvolutionEngine::take(ConvolutionLayer& 
             to_string(pass), ": ", why);
     taken = best->candidate;
   }
-  layer.context().tuner().decide(question(pass) + problem.key(), taken->str());
+  layer.context().tuner().choose(question(pass) + problem.key(), taken->key());
   detail_ += concat(detail_.empty() ? "" : ", ", to_string(pass), " ", taken->str());
   return taken->make(problem, pass);
 }

@@ -51,8 +51,8 @@ class ConvolutionEngine : public Engine {
     std::string str() const {
       return library->name() + (gathered ? " gathered " : " ") + implementation;
     }
-    /// What its measured times are kept under: str(), and the revisions of what computes it.
-    std::string timed() const;
+    /// Its name in the tuner: str(), and the revisions of the code that computes it.
+    std::string key() const;
     std::unique_ptr<ConvolutionPrimitive> make(const ConvolutionProblem& problem,
                                                ConvolutionPass pass) const;
   };
@@ -78,7 +78,7 @@ class ConvolutionEngine : public Engine {
   std::unique_ptr<Choice> choose(ConvolutionLayer& layer, const ConvolutionProblem& problem,
                                  ConvolutionPass pass, Trial& trial, double beat,
                                  std::string& why) const;
-  /// Makes the primitive of a pass. `choice`: the name of a candidate in Option::choice, or "" if
+  /// Makes the primitive of a pass. `choice`: the key of a candidate in Option::choice, or "" if
   /// the pass was not measured for that option.
   std::unique_ptr<ConvolutionPrimitive> take(ConvolutionLayer& layer,
                                              const ConvolutionProblem& problem,

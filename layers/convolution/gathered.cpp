@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "backend/parallel.hpp"
+#include "core/parallel.hpp"
 #include "crema/tensor.hpp"
 
 namespace crema {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "backend/parallel.hpp"
+#include "core/parallel.hpp"
 
 namespace crema {
 namespace {

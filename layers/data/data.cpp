@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "backend/parallel.hpp"
 #include "core/dispatch.hpp"
+#include "core/parallel.hpp"
 #include "crema/random.hpp"
 #include "crema/registry.hpp"
 #include "data/unsupported.hpp"
@@ -113,6 +113,11 @@ void DataLayer::set_cursor(const RecordCursor& cursor) {
   make_sampler().seek(cursor);
   stop();
   first_ = cursor;
+}
+
+void DataLayer::restart() {
+  stop();
+  first_.reset();
 }
 
 void DataLayer::start(Blobs top) {

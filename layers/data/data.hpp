@@ -30,6 +30,7 @@ class DataLayer : public Layer, public DataSource {
 
   RecordCursor cursor() const override;
   void set_cursor(const RecordCursor& cursor) override;
+  void restart() override;
   int64_t records_per_batch() const override { return batch_size_; }
   double take_wait_seconds() override;
   std::string record_key(int64_t index) const override;

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "backend/philox.hpp"
+#include "core/philox.hpp"
 
 namespace crema {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "backend/cpu/simd.hpp"
+#include "core/simd.hpp"
 #include "crema/registry.hpp"
 #include "kit/pointwise.hpp"
 #include "layers/eltwise/eltwise_maximum.hpp"

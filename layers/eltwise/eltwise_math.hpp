@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "backend/functor.hpp"
+#include "core/functor.hpp"
 
 namespace crema {
 

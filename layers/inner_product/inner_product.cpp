@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "backend/cpu/blas.hpp"
-#include "backend/cpu/simd.hpp"
+#include "core/simd.hpp"
 #include "crema/registry.hpp"
 #include "kit/pointwise.hpp"
 #include "layers/inner_product/inner_product_native.hpp"

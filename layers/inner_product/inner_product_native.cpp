@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "backend/cpu/simd.hpp"
+#include "core/simd.hpp"
 #include "layers/inner_product/inner_product.hpp"
 #include "proto/layer.pb.h"
 

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <vector>
 
-#include "backend/parallel.hpp"
 #include "core/dispatch.hpp"
+#include "core/parallel.hpp"
 #include "crema/registry.hpp"
 #include "layers/lrn/lrn_native.hpp"
 #include "proto/layer.pb.h"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "backend/parallel.hpp"
+#include "core/parallel.hpp"
 #include "kit/pointwise.hpp"
 #include "layers/lrn/lrn.hpp"
 

@@ -3,8 +3,8 @@
 #include <limits>
 #include <optional>
 
-#include "backend/parallel.hpp"
 #include "core/dispatch.hpp"
+#include "core/parallel.hpp"
 #include "crema/random.hpp"
 #include "crema/registry.hpp"
 #include "layers/pooling/pooling_native.hpp"

@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "backend/functor.hpp"
-#include "backend/philox.hpp"
+#include "core/functor.hpp"
+#include "core/philox.hpp"
 #include "layers/pooling/pooling_axis.hpp"
 
 namespace crema {

@@ -1,7 +1,7 @@
 #include "layers/pooling/pooling_native.hpp"
 
-#include "backend/cpu/simd.hpp"
-#include "backend/parallel.hpp"
+#include "core/parallel.hpp"
+#include "core/simd.hpp"
 #include "kit/pointwise.hpp"
 #include "layers/pooling/pooling.hpp"
 

@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "backend/functor.hpp"
+#include "core/functor.hpp"
 #include "crema/layer.hpp"
 
 namespace crema {

@@ -1,7 +1,7 @@
 #include "layers/scale/scale.hpp"
 
-#include "backend/parallel.hpp"
 #include "core/dispatch.hpp"
+#include "core/parallel.hpp"
 #include "crema/registry.hpp"
 #include "layers/scale/scale_native.hpp"
 #include "proto/layer.pb.h"

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "backend/functor.hpp"
+#include "core/functor.hpp"
 
 namespace crema {
 

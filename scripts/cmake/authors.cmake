@@ -7,10 +7,10 @@ set(crema_kit_headers
   backend/cpu/lanes-inl.hpp
   backend/cpu/math_lanes-inl.hpp
   backend/cpu/value-inl.hpp
-  backend/device.hpp
-  backend/functor.hpp
-  backend/parallel.hpp
-  backend/philox.hpp
+  core/device.hpp
+  core/functor.hpp
+  core/parallel.hpp
+  core/philox.hpp
   core/axis_split.hpp
   core/checked.hpp
   core/dispatch.hpp

@@ -4,10 +4,10 @@
 
 #include <span>
 
-#include "backend/device.hpp"
-#include "backend/functor.hpp"
 #include "core/convert_value.hpp"
+#include "core/device.hpp"
 #include "core/dispatch.hpp"
+#include "core/functor.hpp"
 #include "crema/tensor.hpp"
 
 namespace crema {

@@ -35,8 +35,8 @@
 #include <string>
 #include <vector>
 
-#include "backend/functor.hpp"
 #include "core/dispatch.hpp"
+#include "core/functor.hpp"
 #include "crema/layer.hpp"
 #include "crema/scratch_plan.hpp"
 

@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "backend/device.hpp"
 #include "backend/update_math.hpp"
+#include "core/device.hpp"
 #include "crema/tensor.hpp"
 
 namespace crema {

@@ -16,7 +16,7 @@
 #include <utility>
 #include <variant>
 
-#include "backend/functor.hpp"
+#include "core/functor.hpp"
 
 namespace crema {
 

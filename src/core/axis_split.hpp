@@ -2,7 +2,7 @@
 // with an `axis` compute in this form.
 #pragma once
 
-#include "backend/functor.hpp"
+#include "core/functor.hpp"
 #include "crema/shape.hpp"
 
 namespace crema {

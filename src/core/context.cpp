@@ -3,9 +3,8 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "backend/device.hpp"
-#include "backend/tuner.hpp"
-#include "backend/tuning_file.hpp"
+#include "core/device.hpp"
+#include "core/tuner.hpp"
 #include "core/usable_cores.hpp"
 #include "crema/error.hpp"
 

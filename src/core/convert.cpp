@@ -12,10 +12,10 @@
 #include <limits>
 #include <type_traits>
 
-#include "backend/cpu/simd.hpp"
-#include "backend/parallel.hpp"
 #include "core/convert_value.hpp"
 #include "core/dispatch.hpp"
+#include "core/parallel.hpp"
+#include "core/simd.hpp"
 #include "core/transpose.hpp"
 
 namespace crema {

@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "backend/parallel.hpp"
 #include "core/dispatch.hpp"
+#include "core/parallel.hpp"
 #include "crema/random.hpp"
 #include "proto/common.pb.h"
 

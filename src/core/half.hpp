@@ -1,12 +1,12 @@
 // Conversion between f32 and the bits of the 16-bit floating point types, for the CPU and CUDA.
-// Inlined so that loops of it are compiled for the processor's vectors (backend/cpu/simd.hpp).
+// Inlined so that loops of it are compiled for the processor's vectors (core/simd.hpp).
 // Selects in place of branches, for the same reason.
 #pragma once
 
 #include <bit>
 #include <cstdint>
 
-#include "backend/functor.hpp"
+#include "core/functor.hpp"
 
 namespace crema {
 

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "backend/device.hpp"
+#include "core/device.hpp"
 #include "crema/tensor.hpp"
 
 namespace crema {

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cstring>
 
-#include "backend/cpu/simd.hpp"
-#include "backend/parallel.hpp"
 #include "core/dispatch.hpp"
 #include "core/half.hpp"
+#include "core/parallel.hpp"
+#include "core/simd.hpp"
 
 namespace crema {
 namespace {

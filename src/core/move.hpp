@@ -6,7 +6,7 @@
 
 #include <span>
 
-#include "backend/device.hpp"
+#include "core/device.hpp"
 #include "core/side.hpp"
 
 namespace crema {

@@ -4,8 +4,8 @@
 #include <limits>
 #include <numbers>
 
-#include "backend/cpu/simd.hpp"
-#include "backend/philox.hpp"
+#include "core/philox.hpp"
+#include "core/simd.hpp"
 #include "crema/error.hpp"
 
 namespace crema {

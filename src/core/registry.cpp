@@ -2,7 +2,7 @@
 
 #include <set>
 
-#include "backend/device.hpp"
+#include "core/device.hpp"
 #include "core/unknown_type.hpp"
 #include "proto/layer.pb.h"
 

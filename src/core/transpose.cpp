@@ -5,7 +5,7 @@
 
 #include <cstring>
 
-#include "backend/cpu/simd.hpp"
+#include "core/simd.hpp"
 
 namespace crema {
 namespace {

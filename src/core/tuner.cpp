@@ -1,4 +1,4 @@
-#include "backend/tuner.hpp"
+#include "core/tuner.hpp"
 
 #include <unistd.h>
 
@@ -11,9 +11,8 @@
 #include <iomanip>
 #include <limits>
 
-#include "backend/cpu/gemm_library.hpp"
-#include "backend/cpu/simd.hpp"
-#include "backend/tuning_file.hpp"
+#include "core/device.hpp"
+#include "core/simd.hpp"
 #include "crema/error.hpp"
 
 namespace crema {
@@ -57,7 +56,7 @@ constexpr std::string_view kFileMark = "crema tuning ";
 /// What the times depend on beside the problem.
 std::string file_header() {
   return concat(kFileMark, "2:", processor_name(), ", ", to_string(simd_level()), ", ",
-                onednn_gemm_name());
+                cpu_library());
 }
 
 }  // namespace
@@ -83,26 +82,26 @@ std::string why_no_tuning_file(const std::string& path) {
 
 double Tuner::seconds(const std::string& problem, const std::string& candidate,
                       const std::function<void()>& measure, double beat) {
-  const std::string key = problem + '|' + candidate;
   {
     const std::lock_guard lock(mutex_);
-    if (const auto known = seconds_.find(key); known != seconds_.end()) return known->second;
+    const auto& known = problems_[problem].seconds;
+    if (const auto found = known.find(candidate); found != known.end()) return found->second;
   }
   const double measured = fastest(measure, beat);
-  // Another thread may have measured the same meanwhile: all go by what was noted first.
+  // Another thread may have measured the same pair: all use the first result.
   const std::lock_guard lock(mutex_);
   news_ = true;
-  return seconds_.emplace(key, measured).first->second;
+  return problems_[problem].seconds.emplace(candidate, measured).first->second;
 }
 
 std::vector<Tuner::Time> Tuner::measured(const std::string& prefix) const {
   std::vector<Time> found;
   const std::lock_guard lock(mutex_);
-  for (auto at = seconds_.lower_bound(prefix); at != seconds_.end(); ++at) {
-    const auto& [key, seconds] = *at;
-    if (!key.starts_with(prefix)) break;
-    const size_t end = key.find('|', prefix.size());
-    found.push_back({key.substr(0, end), key.substr(end + 1), seconds});
+  for (auto at = problems_.lower_bound(prefix); at != problems_.end(); ++at) {
+    if (!at->first.starts_with(prefix)) break;
+    for (const auto& [candidate, seconds] : at->second.seconds) {
+      found.push_back({at->first, candidate, seconds});
+    }
   }
   return found;
 }
@@ -113,12 +112,15 @@ void Tuner::load(const std::string& path) {
   if (!std::getline(file, line) || line != file_header()) return;
   const std::lock_guard lock(mutex_);
   while (std::getline(file, line)) {
-    // "seconds<TAB>problem|candidate"; a line that was cut short is left out.
-    const size_t tab = line.find('\t');
+    // "seconds<TAB>problem|candidate"; an incomplete line is skipped.
+    const size_t tab = line.find('\t'), bar = line.find('|');
     char* end = nullptr;
     const double seconds = std::strtod(line.c_str(), &end);
-    if (tab == std::string::npos || end != line.c_str() + tab || !(seconds > 0)) continue;
-    seconds_.emplace(line.substr(tab + 1), seconds);
+    if (tab == std::string::npos || bar == std::string::npos || end != line.c_str() + tab ||
+        !(seconds > 0)) {
+      continue;
+    }
+    problems_[line.substr(tab + 1, bar - tab - 1)].seconds.emplace(line.substr(bar + 1), seconds);
   }
 }
 
@@ -137,7 +139,11 @@ bool Tuner::save(const std::string& path) {
     std::ofstream file(beside);
     // Seventeen digits give the same double again, and so the same choices.
     file << file_header() << '\n' << std::setprecision(17);
-    for (const auto& [key, seconds] : seconds_) file << seconds << '\t' << key << '\n';
+    for (const auto& [name, problem] : problems_) {
+      for (const auto& [candidate, seconds] : problem.seconds) {
+        file << seconds << '\t' << name << '|' << candidate << '\n';
+      }
+    }
     file.close();
     if (!file) {
       fs::remove(beside, failed);
@@ -154,22 +160,34 @@ bool Tuner::has_news() const {
   return news_;
 }
 
-bool Tuner::decided(const std::string& problem, std::string& candidate) const {
+bool Tuner::chosen(const std::string& problem, std::string& candidate) const {
   const std::lock_guard lock(mutex_);
-  const auto known = decisions_.find(problem);
-  if (known == decisions_.end()) return false;
-  candidate = known->second;
+  const auto known = problems_.find(problem);
+  if (known == problems_.end() || known->second.chosen.empty()) return false;
+  candidate = known->second.chosen;
   return true;
 }
 
-void Tuner::decide(const std::string& problem, const std::string& candidate) {
+void Tuner::choose(const std::string& problem, const std::string& candidate) {
   const std::lock_guard lock(mutex_);
-  decisions_[problem] = candidate;
+  Problem& record = problems_[problem];
+  if (!record.chosen.empty()) order_.erase(record.when);
+  record.chosen = candidate;
+  record.when = choices_made_++;
+  order_.emplace(record.when, problem);
+  if (order_.size() <= kMostChoices) return;
+  const auto oldest = order_.begin();
+  const auto forgotten = problems_.find(oldest->second);
+  forgotten->second.chosen.clear();
+  if (forgotten->second.seconds.empty()) problems_.erase(forgotten);
+  order_.erase(oldest);
 }
 
-std::map<std::string, std::string> Tuner::decisions() const {
+std::map<std::string, std::string> Tuner::choices() const {
   const std::lock_guard lock(mutex_);
-  return decisions_;
+  std::map<std::string, std::string> all;
+  for (const auto& [when, problem] : order_) all.emplace(problem, problems_.at(problem).chosen);
+  return all;
 }
 
 }  // namespace crema

@@ -24,6 +24,8 @@ class DataSource {
   /// Makes the next batch begin at this position, with the present seed of the run. Error if the
   /// source has no such record.
   virtual void set_cursor(const RecordCursor& cursor) = 0;
+  /// Makes the next batch begin where that of a new run begins.
+  virtual void restart() = 0;
   /// Number of records in a batch.
   virtual int64_t records_per_batch() const = 0;
   /// Seconds that forward has waited for data since the last call.

@@ -19,9 +19,22 @@ RowCopy rows_of(const Tensor& part, const Tensor& whole, int axis) {
   return {.rows = rows, .bytes = bytes, .from_stride = bytes, .to_stride = bytes_of_row(whole)};
 }
 
+/// Whether the parts are pieces of the whole, one behind the other.
+bool lie_in(const Tensor& whole, Blobs parts, Tensor Blob::*tensor) {
+  size_t offset = whole.offset();
+  for (const Blob* part : parts) {
+    const Tensor& piece = part->*tensor;
+    if (!whole.has_memory() || piece.memory() != whole.memory() || piece.offset() != offset) {
+      return false;
+    }
+    offset += piece.bytes();
+  }
+  return true;
+}
+
 /// Copies the parts to the whole. Does nothing if they are pieces of it.
 void join(const Side& side, Blobs parts, Tensor Blob::*tensor, Tensor& whole, int axis) {
-  if (whole.same_memory(parts[0]->*tensor)) return;
+  if (lie_in(whole, parts, tensor)) return;
   std::byte* to = side.overwrite_bytes(whole);
   for (const Blob* part : parts) {
     const RowCopy rows = rows_of(part->*tensor, whole, axis);
@@ -33,7 +46,7 @@ void join(const Side& side, Blobs parts, Tensor Blob::*tensor, Tensor& whole, in
 /// Copies the whole to those parts that are wanted. Does nothing if they are pieces of it.
 void cut(const Side& side, const Tensor& whole, Blobs parts, Tensor Blob::*tensor, int axis,
          const std::vector<bool>& wanted) {
-  if (whole.same_memory(parts[0]->*tensor)) return;
+  if (lie_in(whole, parts, tensor)) return;
   const std::byte* from = side.read_bytes(whole);
   for (size_t k = 0; k < parts.size(); ++k) {
     RowCopy rows = rows_of(parts[k]->*tensor, whole, axis);

@@ -3,7 +3,7 @@
 // one with nvcc.
 //
 // The argument of a functor is an index. Its operator() is declared CREMA_FUNCTOR
-// (backend/functor.hpp), and its pointers are those of the side. `grain` is the smallest number of
+// (core/functor.hpp), and its pointers are those of the side. `grain` is the smallest number of
 // indices for which a further thread is worthwhile.
 #pragma once
 
@@ -11,9 +11,9 @@
 #include <array>
 #include <numeric>
 
-#include "backend/functor.hpp"
-#include "backend/parallel.hpp"
 #include "core/axis_split.hpp"
+#include "core/functor.hpp"
+#include "core/parallel.hpp"
 #include "core/side.hpp"
 
 #ifdef __CUDACC__

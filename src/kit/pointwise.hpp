@@ -20,15 +20,15 @@
 //   };
 //
 // The file has no include guard and no namespace, because it is included once for each kind of V.
-// V(number) makes a V from a number; backend/functor.hpp lists the other functions. Use `if` for
+// V(number) makes a V from a number; core/functor.hpp lists the other functions. Use `if` for
 // conditions on members of Math, and select(condition, yes, no) for conditions on a V.
 #pragma once
 
 #include <optional>
 
-#include "backend/functor.hpp"
-#include "backend/parallel.hpp"
 #include "core/dispatch.hpp"
+#include "core/functor.hpp"
+#include "core/parallel.hpp"
 #include "crema/layer.hpp"
 
 namespace crema {

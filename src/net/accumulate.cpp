@@ -4,9 +4,9 @@
 #include <array>
 
 #include "backend/conversion_math.hpp"
-#include "backend/parallel.hpp"
 #include "core/dispatch.hpp"
 #include "core/move.hpp"
+#include "core/parallel.hpp"
 #include "net/plan.hpp"
 
 namespace crema {
@@ -16,11 +16,20 @@ constexpr int64_t kGrain = 16384;
 
 }  // namespace
 
-void accumulate(const Context& context, std::span<Blob* const> from, Tensor& into) {
-  std::array<const Tensor*, Action::kMostParts + 1> terms = {&into};
-  std::transform(from.begin(), from.end(), terms.begin() + 1,
-                 [](const Blob* blob) { return &blob->diff; });
-  add(context.on_gpu() ? Side(context.backend()) : Side(), {terms.data(), from.size() + 1}, into);
+void accumulate(const Context& context, std::span<Blob* const> parts, Tensor& into) {
+  const Side side = context.on_gpu() ? Side(context.backend()) : Side();
+  // No list is allocated: this runs in each pass. Longer ones occur with keep_all only.
+  std::array<const Tensor*, Action::kMostParts + 1> terms;
+  size_t count = 0;
+  for (const Blob* part : parts) {
+    if (count == terms.size()) {
+      add(side, terms, into);
+      terms[0] = &into;
+      count = 1;
+    }
+    terms[count++] = &part->diff;
+  }
+  add(side, {terms.data(), count}, into);
 }
 
 void seed(const Context& context, Tensor& diff, double value, bool adds) {

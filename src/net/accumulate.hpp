@@ -9,10 +9,9 @@
 
 namespace crema {
 
-/// into += the diffs of the blobs in `from`, in their order, on the context's device. There are at
-/// most Action::kMostParts blobs. All tensors have the same shape, type (f32, f64 or bf16) and
-/// format. A sum of bf16 is computed in f32 and rounded once.
-void accumulate(const Context& context, std::span<Blob* const> from, Tensor& into);
+/// into = the sum of the diffs of the parts, in their order, on the context's device. `into` may be
+/// the diff of the first part. All tensors have the same shape, type (f32, f64 or bf16) and format.
+void accumulate(const Context& context, std::span<Blob* const> parts, Tensor& into);
 /// Sets every element of a diff to `value`, the weight of a loss, or adds it if `adds`. Runs on the
 /// context's device; for a diff of one element, which losses read, on the host. Padding stays zero.
 void seed(const Context& context, Tensor& diff, double value, bool adds);

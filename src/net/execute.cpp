@@ -41,6 +41,14 @@ std::string record_key(const Plan& plan, const Node& node, int64_t index) {
   return sources.size() == 1 ? (*sources.begin())->record_key(index) : std::string();
 }
 
+/// Whether the node has no element to read and none to write: all engines may refuse such a
+/// problem.
+bool is_empty(const Node& node) {
+  const auto empty = [](const Blob* blob) { return blob->shape().count() == 0; };
+  return node.follows_values && !node.top_blobs.empty() && empty(node.bottom_blobs.front()) &&
+         std::all_of(node.top_blobs.begin(), node.top_blobs.end(), empty);
+}
+
 /// Reshapes and prepares a node whose bottoms have shapes that are known during forward only.
 void follow_shapes(const Plan& plan, Node& node) {
   for (size_t i = 0; i < node.edges.size(); ++i) {
@@ -52,10 +60,11 @@ void follow_shapes(const Plan& plan, Node& node) {
                       [](const Blob* blob, const Shape& shape) { return blob->shape() == shape; });
   };
   if (same()) return;
+  // If the layer refuses the shapes, the next pass asks it again.
   node.prepared_for.clear();
-  for (const Blob* blob : node.bottom_blobs) node.prepared_for.push_back(blob->shape());
   node.layer->reshape(node.bottom_blobs, node.top_blobs);
-  node.layer->prepare(node.option, node.bottom_blobs, node.top_blobs);
+  if (!is_empty(node)) node.layer->prepare(node.option, node.bottom_blobs, node.top_blobs);
+  for (const Blob* blob : node.bottom_blobs) node.prepared_for.push_back(blob->shape());
 }
 
 [[noreturn]] void refuse_shape(const Node& node, const Value& value) {
@@ -88,7 +97,7 @@ void run_forward(Plan& plan, const Action& action) {
   in_node(node, [&] {
     if (node.follows_values) follow_shapes(plan, node);
     try {
-      node.layer->forward(action.bottoms, action.tops);
+      if (!is_empty(node)) node.layer->forward(action.bottoms, action.tops);
     } catch (Error& error) {
       if (error.sample() >= 0) error.in_record(record_key(plan, node, error.sample()));
       throw;
@@ -139,6 +148,7 @@ void run_action(Plan& plan, const Action& action) {
       for (const ValueId top : node.makes) seed_top(*plan.context, plan.value(top));
       return;
     case Action::Kind::backward:
+      if (is_empty(node)) return;
       return in_node(node,
                      [&] { node.layer->backward(action.tops, node.propagate, action.bottoms); });
     case Action::Kind::sum:

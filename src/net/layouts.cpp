@@ -18,7 +18,7 @@
 #include <limits>
 #include <sstream>
 
-#include "backend/tuner.hpp"
+#include "core/tuner.hpp"
 #include "crema/random.hpp"
 #include "crema/registry.hpp"
 #include "net/conversion.hpp"
@@ -80,13 +80,13 @@ class Chooser {
   /// The index of the option of each layer: the choices of the tuner if it has them, else by
   /// search.
   IdVector<NodeId, int> pick() {
-    const std::string net = choices_.free.empty() ? "" : decision_key();
+    const std::string net = choices_.free.empty() ? "" : choice_key();
     IdVector<NodeId, int> picked = remembered(net);
     if (picked.size() != 0) return picked;
     picked = search();
     for (const NodeId id : choices_.free) {
-      plan_.context->tuner().decide(
-          decision_key(net, id), describe(choices_.options[id][static_cast<size_t>(picked[id])]));
+      plan_.context->tuner().choose(
+          choice_key(net, id), describe(choices_.options[id][static_cast<size_t>(picked[id])]));
     }
     return picked;
   }
@@ -238,7 +238,7 @@ class Chooser {
 
   /// The key of the choices in the tuner. Choices change rounding, so a resumed run must make the
   /// same ones. A choice depends on those of other layers, so the key covers the whole net.
-  std::string decision_key() const {
+  std::string choice_key() const {
     std::ostringstream problems, key;
     problems << to_string(plan_.options.dtype) << ' ' << to_string(plan_.activations) << ' '
              << plan_.trains;
@@ -247,7 +247,7 @@ class Chooser {
     return key.str();
   }
 
-  std::string decision_key(const std::string& net, NodeId id) const {
+  std::string choice_key(const std::string& net, NodeId id) const {
     return concat(net, ", layer ", id.index(), " ", plan_.node(id).layer->name());
   }
 
@@ -269,11 +269,11 @@ class Chooser {
   IdVector<NodeId, int> remembered(const std::string& net) const {
     IdVector<NodeId, int> forced(plan_.layer_count, -1);
     for (const NodeId id : choices_.free) {
-      std::string decision;
-      if (!plan_.context->tuner().decided(decision_key(net, id), decision)) return {};
+      std::string choice;
+      if (!plan_.context->tuner().chosen(choice_key(net, id), choice)) return {};
       const auto& options = choices_.options[id];
       const auto found = std::find_if(options.begin(), options.end(), [&](const Option& option) {
-        return describe(option) == decision;
+        return describe(option) == choice;
       });
       if (found == options.end()) return {};
       forced[id] = static_cast<int>(found - options.begin());
@@ -352,10 +352,11 @@ class Conversions {
       const ValueId made(i);
       const Tensor& data = plan_.value(made).blob.data;
       // The top of a layer before its conversion may be used only if its type is the same (else it
-      // was not rounded) and the net does not train (else its gradient would bypass the value that
-      // the caller can read).
+      // was not rounded), the net does not train (else its gradient would bypass the value that
+      // the caller can read), and the caller cannot write the value and run the reader alone.
       const bool serves = plan_.node(plan_.value(made).maker).is_conversion ||
-                          (layout.dtype == plan_.value(value).blob.data.dtype() && !plan_.trains);
+                          (layout.dtype == plan_.value(value).blob.data.dtype() && !plan_.trains &&
+                           !plan_.options.keep_all);
       const bool fits = data.dtype() == layout.dtype && data.format() == layout.format;
       if (fits && serves && origins_[i - plan_.value_count] == value) return made;
     }

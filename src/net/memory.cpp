@@ -40,7 +40,8 @@ class Planner {
     for (Living& buffer : buffers_) {
       if (buffer.reserved) buffer.last = end_;
     }
-    pass_through();
+    // With keep_all, every tensor has its own memory.
+    if (!plan_.options.keep_all) pass_through();
     place();
   }
 
@@ -243,8 +244,8 @@ class Planner {
       if (t > 0) continue;
       if (!at(bottom).reserved && !at(top).reserved && at(bottom).last <= time) {
         merge(bottom, top.buffer);
-      } else if (!action.again && asked_in_place(node) && !plan_.options.keep_all &&
-                 !at(top).reserved) {
+      } else if (!action.again && asked_in_place(node) && !at(top).reserved &&
+                 fills(source.data, bottom)) {
         repaired_.push_back(&node);
       }
     }
@@ -264,7 +265,10 @@ class Planner {
       return !bottom.reserved && bottom.first == time;
     };
     const auto ends = [&](const Living& top) { return !top.reserved && top.last <= time; };
-    if (kind == InPlace::parts) return pass_diff_parts(action, begins, ends);
+    if (kind == InPlace::parts) {
+      // Parts whose sizes are known during forward only have no fixed places in the whole.
+      return node.follows_values ? void() : pass_diff_parts(action, begins, ends);
+    }
     const size_t source = node.layer->in_place_bottom();
     if (kind == InPlace::never || action.tops.size() != 1 || !node.propagate[source]) return;
     const Tensor &dy = action.tops[0]->diff, &dx = action.bottoms[source]->diff;

@@ -2,15 +2,13 @@
 #include "crema/net.hpp"
 
 #include <algorithm>
+#include <ranges>
 #include <set>
 #include <utility>
 
-#include "backend/parallel.hpp"
-#include "core/dispatch.hpp"
-#include "data/data_source.hpp"
+#include "core/parallel.hpp"
 #include "model/partial_copy.hpp"
 #include "model/text_format.hpp"
-#include "net/accumulate.hpp"
 #include "net/plan.hpp"
 #include "proto/net.pb.h"
 
@@ -102,7 +100,7 @@ void check_ran(const Plan& plan, const char* what) {
   check_current(plan, what);
   if (plan.ran()) return;
   throw Error(what, " needs a forward pass before it: net '", plan.name,
-              "' has not run to its end in its present shapes");
+              "' has not run to its end in its present shapes, or backward ran already");
 }
 
 /// Error unless the program has a step of that index; returns the index.
@@ -121,16 +119,16 @@ ValueId input_of(const Plan& plan, const std::string& name) {
   return plan.inputs[static_cast<size_t>(found - plan.input_names.begin())];
 }
 
-/// Calls fetch of the sources. A batch that a failed forward pass did not use is used again.
-void fetch(Plan& plan) {
+/// Calls fetch of the sources among the layers from index `first` to `last`.
+void fetch(Plan& plan, size_t first, size_t last) {
   if (plan.batches.empty()) return;
   for (const NodeId id : plan.layer_nodes()) {
     Node& node = plan.node(id);
-    if (node.layer->top_shapes() != TopShapes::per_batch || node.fetched) continue;
+    if (node.layer->top_shapes() != TopShapes::per_batch) continue;
+    if (id.index() < first || id.index() > last) continue;
     std::vector<Blob*> tops;
     for (const ValueId top : node.tops) tops.push_back(&plan.value(top).blob);
     in_node(node, [&] { node.layer->fetch(tops); });
-    node.fetched = true;
   }
 }
 
@@ -143,49 +141,65 @@ void restore_bounds(Plan& plan) {
   }
 }
 
-/// Before a forward pass over all layers: fetches batches, takes a program for the shapes, and
-/// increments the iteration.
+/// Before a forward pass over all layers: fetches batches, and takes a program for the shapes.
 void begin_pass(Plan& plan) {
   plan.done = 0;
-  fetch(plan);
+  fetch(plan, 0, plan.layer_count - 1);
   if (!plan.current()) take_program(plan);
-  if (plan.own_run && std::exchange(plan.advances, true)) ++plan.own_run->iteration;
   restore_bounds(plan);
 }
 
-/// The first and the last step of layer `layer` of Net::layers(), or of the layer that it was fused
-/// into: the conversions of its bottoms directly before it, the layer, the conversions of its tops.
-std::pair<size_t, size_t> steps_of_layer(const Plan& plan, size_t layer) {
-  if (layer >= plan.layers.size()) {
+/// The steps of the layers from index `first` to `last` of Net::layers(), in order: of each layer,
+/// or of the layer that it was fused into, with the conversions of its bottoms and of its tops.
+std::set<size_t> steps_of_layers(const Plan& plan, size_t first, size_t last) {
+  for (const size_t layer : {first, last}) {
+    if (layer < plan.layers.size()) continue;
     throw Error("there is no layer ", layer, " in net '", plan.name, "', which has ",
                 plan.layers.size());
   }
-  NodeId id(layer);
-  while (!plan.node(id).scheduled()) id = plan.node(id).fused_into;
   const auto& order = plan.program->order;
-  const auto at = static_cast<size_t>(std::find(order.begin(), order.end(), id) - order.begin());
-  // A conversion of a top makes a value of the graph; a conversion of a bottom does not.
-  const auto converts = [&](size_t step, bool top) {
-    const Node& node = plan.node(order[step]);
-    return node.is_conversion && (node.makes[0].index() < plan.value_count) == top;
+  std::set<size_t> steps;
+  const auto add = [&](NodeId id) {
+    steps.insert(static_cast<size_t>(std::find(order.begin(), order.end(), id) - order.begin()));
   };
-  size_t first = at, last = at;
-  while (first > 0 && converts(first - 1, false)) --first;
-  while (last + 1 < order.size() && converts(last + 1, true)) ++last;
-  return {first, last};
+  for (size_t layer = first; layer <= last; ++layer) {
+    NodeId id(layer);
+    while (!plan.node(id).scheduled()) id = plan.node(id).fused_into;
+    add(id);
+    for (const ValueId bottom : plan.node(id).reads) {
+      if (bottom.index() >= plan.value_count) add(plan.value(bottom).maker);
+    }
+    for (const ValueId top : plan.node(id).tops) {
+      const NodeId maker = plan.value(top).maker;
+      if (plan.node(maker).is_conversion) add(maker);
+    }
+  }
+  return steps;
 }
 
-double forward_steps(Plan& plan, size_t first, size_t last) {
-  double loss = 0;
-  for (size_t k = first; k <= last; ++k) {
-    // A step that throws is not done, nor are those behind it.
-    const size_t done = std::exchange(plan.done, std::min(plan.done, k));
-    run_action(plan, plan.program->forward[plan.program->forward_of[k]]);
-    Node& node = plan.node(plan.program->order[k]);
-    node.fetched = false;
-    loss += losses_of(plan, node);
-    plan.done = done == k ? k + 1 : done;
+/// Runs one step. A step that throws is not done, nor are those behind it.
+void run_step(Plan& plan, size_t step) {
+  const size_t done = std::exchange(plan.done, std::min(plan.done, step));
+  const Node& node = plan.node(plan.program->order[step]);
+  try {
+    run_action(plan, plan.program->forward[plan.program->forward_of[step]]);
+  } catch (...) {
+    // Tops of shapes that memory was not planned for may have left it.
+    const bool left = std::any_of(node.makes.begin(), node.makes.end(), [&](ValueId top) {
+      return plan.value(top).blob.shape() != plan.value(top).planned;
+    });
+    if (left) clear_program(plan);
+    throw;
   }
+  plan.done = done == step ? step + 1 : done;
+}
+
+/// Runs the steps and returns the sum of their losses, each times its weight.
+template <class Steps>
+double forward_steps(Plan& plan, const Steps& steps) {
+  for (const size_t step : steps) run_step(plan, step);
+  double loss = 0;
+  for (const size_t step : steps) loss += losses_of(plan, plan.node(plan.program->order[step]));
   return loss;
 }
 
@@ -283,6 +297,11 @@ void Net::reshape_input(const std::string& name, const Shape& shape) {
 
 void Net::reshape() {
   const ThreadScope threads(plan_->context->threads());
+  if (!plan_->current()) take_program(*plan_);
+}
+
+void Net::replan() {
+  const ThreadScope threads(plan_->context->threads());
   clear_program(*plan_);
   plan_->kept.clear();
   take_program(*plan_);
@@ -297,39 +316,38 @@ double Net::forward() {
   Plan& plan = *plan_;
   const ThreadScope threads(plan.context->threads());
   begin_pass(plan);
-  const double loss = forward_steps(plan, 0, plan.program->order.size() - 1);
-  return loss;
+  if (plan.own_run && std::exchange(plan.advances, true)) ++plan.own_run->iteration;
+  return forward_steps(plan, std::views::iota(size_t{0}, plan.program->order.size()));
 }
 
 double Net::forward(size_t first, size_t last) {
   Plan& plan = *plan_;
   const ThreadScope threads(plan.context->threads());
-  fetch(plan);
-  if (!plan.current()) take_program(plan);
-  const size_t begin = steps_of_layer(plan, first).first;
-  const size_t end = steps_of_layer(plan, last).second;
-  if (begin > end) {
+  if (first > last) {
     throw Error("forward goes from a layer to a later one, not from ", first, " to ", last);
   }
-  return forward_steps(plan, begin, end);
+  fetch(plan, first, last);
+  if (!plan.current()) take_program(plan);
+  return forward_steps(plan, steps_of_layers(plan, first, last));
 }
 
 void Net::backward() {
   Plan& plan = *plan_;
   check_ran(plan, "backward");
   const ThreadScope threads(plan.context->threads());
+  // Gradients overwrite values of the forward pass.
+  if (!plan.options.keep_all) plan.done = 0;
   for (const Action& action : plan.program->backward) run_action(plan, action);
 }
 
 void Net::backward(size_t first, size_t last) {
   Plan& plan = *plan_;
   check_ran(plan, "backward");
-  const size_t begin = steps_of_layer(plan, first).second;
-  const size_t end = steps_of_layer(plan, last).first;
-  if (begin < end) {
+  if (first < last) {
     throw Error("backward goes from a layer to an earlier one, not from ", first, " to ", last);
   }
-  for (size_t k = begin + 1; k-- > end;) backward_step(k);
+  const std::set<size_t> steps = steps_of_layers(plan, last, first);
+  for (auto step = steps.rbegin(); step != steps.rend(); ++step) backward_step(*step);
 }
 
 void Net::on_gradient(std::function<void(size_t)> hook) { plan_->on_gradient = std::move(hook); }
@@ -358,9 +376,10 @@ Layer& Net::layer(const std::string& name) {
 }
 
 void Net::forward_step(size_t step) {
-  check_current(*plan_, "a step");
   const ThreadScope threads(plan_->context->threads());
-  forward_steps(*plan_, checked_step(*plan_, step), step);
+  if (step == 0 && plan_->program) begin_pass(*plan_);
+  check_current(*plan_, "a step");
+  run_step(*plan_, checked_step(*plan_, step));
 }
 
 void Net::backward_step(size_t step) {

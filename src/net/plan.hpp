@@ -95,7 +95,6 @@ struct Node {
   /// diffs to the diff of the value.
   std::vector<Blob*> bottom_blobs, top_blobs;
   std::vector<std::unique_ptr<Blob>> edges;  // one entry a bottom; null: no edge
-  bool fetched = false;                      // of a source: its batch waits for a forward pass
   std::vector<Shape> prepared_for;  // if follows_values: the bottoms' shapes at the last prepare
 
   bool scheduled() const { return !fused_into.valid(); }
@@ -107,19 +106,19 @@ struct Action {
     forward,
     seed,  // Seed of each top of the node
     backward,
-    sum,       // into->diff += the diffs of parts
+    sum,       // into->diff = the sum of the diffs of parts
     complete,  // calls the hook of Net::on_gradient
   };
   Kind kind = Kind::forward;
   NodeId node;
   bool again = false;  // forward: in the backward pass, for dropped values
   std::vector<Blob*> bottoms, tops;
-  std::vector<Blob*> parts;  // sum: at most kMostParts
+  std::vector<Blob*> parts;  // sum; the first may be `into`
   Blob* into = nullptr;      // sum
   size_t segment = 0;        // complete: index into ParameterArena::segments()
 
-  /// The largest number of parts of one sum. A larger number saves passes over the sum, but needs
-  /// memory for more parts.
+  /// The largest number of parts that are added to a diff at once. A larger number saves passes
+  /// over the diff, but needs memory for more parts.
   static constexpr size_t kMostParts = 3;
 };
 
@@ -157,6 +156,7 @@ struct Program {
   std::vector<NetStep> steps;  // one entry for each of order
   MemoryPlan memory;
   size_t arena_bytes = 0;
+  size_t engine_bytes = 0;  // that the engines hold, without scratch memory
 
   /// The state of a node while the program is kept. One entry for each of order.
   struct Kept {

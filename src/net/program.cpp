@@ -10,6 +10,8 @@ namespace {
 /// The number of programs kept for other shapes. Detectors and fully convolutional nets return to a
 /// few shapes. Each program holds memory of its engines.
 constexpr size_t kKeptPrograms = 8;
+/// The engines of kept programs may hold so much memory, or as much as the parameters.
+constexpr size_t kKeptBytes = size_t{16} << 20;
 
 /// Moves the present program, and its state in nodes and values, to Plan::kept.
 void put_aside(Plan& plan) {
@@ -43,13 +45,22 @@ void put_aside(Plan& plan) {
     program.converted.push_back(std::move(plan.values[ValueId(v)]));
   }
   plan.kept.push_front(std::move(program));
-  if (plan.kept.size() > kKeptPrograms) plan.kept.pop_back();
+}
+
+/// Drops the programs that were not used for the longest time: more than kKeptPrograms, and those
+/// whose engines hold more memory than the parameters take, since each may have its own copy of the
+/// weights.
+void limit_kept(Plan& plan) {
+  const size_t most = std::max(kKeptBytes, plan.arena.data().bytes());
+  size_t count = 0, held = 0;
+  for (auto program = plan.kept.begin(); program != plan.kept.end();) {
+    held += program->engine_bytes;
+    program = ++count > kKeptPrograms || held > most ? plan.kept.erase(program) : ++program;
+  }
 }
 
 /// Makes a program that put_aside() kept the present one. The layers have its shapes.
-void take_up(Plan& plan, std::list<Program>::iterator kept) {
-  Program program = std::move(*kept);
-  plan.kept.erase(kept);
+void take_up(Plan& plan, Program program) {
   for (auto& node : program.conversions) plan.nodes.push_back(std::move(node));
   for (auto& value : program.converted) plan.values.push_back(std::move(value));
   program.conversions.clear();
@@ -116,17 +127,17 @@ void prepare_layers(Plan& plan) {
   }
 }
 
-/// Bytes that the engines hold, plus the scratch memory, which they share.
-size_t engine_bytes(const Plan& plan) {
-  size_t held = 0;
+/// Adds up the bytes that the engines hold, and the scratch memory, which they share.
+void count_engine_bytes(Plan& plan) {
+  Program& program = *plan.program;
   ScratchPlan scratch(plan.context->threads());
-  for (const NodeId id : plan.program->order) {
+  for (const NodeId id : program.order) {
     if (const Engine* engine = plan.node(id).layer->engine()) {
-      held += engine->extra_bytes();
+      program.engine_bytes += engine->extra_bytes();
       engine->plan_scratch(scratch);
     }
   }
-  return held + scratch.bytes();
+  program.memory.engines = program.engine_bytes + scratch.bytes();
 }
 
 }  // namespace
@@ -173,8 +184,11 @@ void take_program(Plan& plan) {
   infer_shapes(plan);
   const auto known = std::find_if(plan.kept.begin(), plan.kept.end(),
                                   [&](const Program& program) { return program.shapes == shapes; });
+  std::list<Program> taken;
+  if (known != plan.kept.end()) taken.splice(taken.begin(), plan.kept, known);
+  limit_kept(plan);
   try {
-    if (known != plan.kept.end()) return take_up(plan, known);
+    if (!taken.empty()) return take_up(plan, std::move(taken.front()));
     plan.program.emplace();
     plan.program->shapes = std::move(shapes);
     choose_layouts(plan);
@@ -185,7 +199,7 @@ void take_program(Plan& plan) {
     bind_memory(plan);
     describe_steps(plan);
     plan.program->memory.parameters = plan.arena.data().bytes() + plan.arena.diff().bytes();
-    plan.program->memory.engines = engine_bytes(plan);
+    count_engine_bytes(plan);
   } catch (...) {
     clear_program(plan);
     throw;

@@ -2,7 +2,8 @@
 //
 // If several layers read a value, each of them computes a part of its gradient. The first of them
 // in the order of backward writes the diff of the value. The others write diffs of edges, and sum
-// actions add these to the diff of the value.
+// actions add these to the diff of the value. With NetOptions::keep_all, all of them write diffs of
+// edges, and one sum action writes the diff of the value: parts of backward may then be repeated.
 //
 // The tops of a layer with `recompute` are computed twice. After their last reader in the forward
 // pass, their memory is used for other values. Before the first layer whose backward reads them, a
@@ -68,7 +69,11 @@ class Scheduler {
 
   /// Gives an edge to all readers but the first in the order of backward, and sets the seed.
   void resolve_diff(Value& value) {
-    bool written = false;
+    const auto writes =
+        std::count_if(value.readers.begin(), value.readers.end(), [&](const Use& use) {
+          return plan_.node(use.node).needs_backward && plan_.node(use.node).propagate[use.bottom];
+        });
+    bool written = plan_.options.keep_all && writes > 1;
     for (size_t u = value.readers.size(); u-- > 0;) {
       const Use use = value.readers[u];
       Node& node = plan_.node(use.node);
@@ -81,10 +86,10 @@ class Scheduler {
       }
       written = true;
     }
-    value.has_gradient = written || plan_.node(value.maker).needs_backward;
+    value.has_gradient = writes > 0 || plan_.node(value.maker).needs_backward;
     if (value.loss_weight != 0) {
-      value.seed = written ? Seed::add_weight : Seed::weight;
-    } else if (!written && !value.is_output) {
+      value.seed = writes > 0 ? Seed::add_weight : Seed::weight;
+    } else if (writes == 0 && !value.is_output) {
       value.seed = Seed::zero;
     }
   }
@@ -152,7 +157,7 @@ class Scheduler {
   }
 
   /// Adds a part to the gradient of a value. A sum action follows when there are kMostParts parts,
-  /// or when this part is the last.
+  /// or when this part is the last. With keep_all, it follows the last part only.
   void collect(NodeId id, ValueId value, Blob* part) {
     std::vector<Blob*>& parts = parts_[value];
     parts.push_back(part);
@@ -163,7 +168,9 @@ class Scheduler {
           position(use.node) < position(id) || (use.node == id && is_later(id, use, part));
       return comes && reader.needs_backward && reader.propagate[use.bottom];
     });
-    if (parts.size() < Action::kMostParts && !last) return;
+    if (!last && (plan_.options.keep_all || parts.size() < Action::kMostParts)) return;
+    // The first reader wrote the diff of the value.
+    if (!plan_.options.keep_all) parts.insert(parts.begin(), &plan_.value(value).blob);
     program_.backward.push_back({.kind = Action::Kind::sum,
                                  .node = id,
                                  .parts = std::move(parts),
@@ -223,7 +230,8 @@ class Scheduler {
     const Node& maker = plan_.node(value.maker);
     // A conversion is computed again if the layer that it converts is.
     const bool asked = maker.is_conversion ? plan_.node(value.producer).recompute : maker.recompute;
-    return asked && !value.reserved && !maker.layer->is_source() && !maker.follows_values;
+    return asked && !value.reserved && !maker.layer->is_source() && !maker.follows_values &&
+           maker.layer->top_shapes() != TopShapes::from_values;
   }
 
   /// A view: a blob with the data of one blob and the diff of another.

@@ -240,7 +240,8 @@ void Net::save(NetParameter& out, bool with_diffs) const {
       BlobProto* blob = saved->add_blobs();
       save_values(parameter->data, *blob);
       if (with_diffs && plan_->trains && parameter->learnable) {
-        save_diff(parameter->gradient(), *blob);
+        const Tensor zero(parameter->shape(), parameter->diff.dtype());
+        save_diff(parameter->is_cleared() ? zero : parameter->diff, *blob);
       }
     }
   }

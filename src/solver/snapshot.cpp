@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-#include "backend/tuner.hpp"
+#include "core/tuner.hpp"
 #include "crema/parameter_arena.hpp"
 #include "model/binary_format.hpp"
 #include "model/blob_message.hpp"
@@ -35,26 +35,21 @@ Tensor part_of(const Tensor& array, const ParameterArena::Segment& segment) {
   return part;
 }
 
-void load_segment(const BlobProto& from, const ParameterArena::Segment& segment, Tensor& to) {
-  require(blob_count(from) == segment.count, "the state's history for parameter ", segment.index,
-          " of layer '", segment.layer, "' has ", blob_count(from), " values, the net ",
-          segment.count, "; it belongs to another net");
-  Tensor part = part_of(to, segment);
-  load_values(from, part);
-}
-
-/// Tells which data sources of the run a state does not know, as published ones know none.
-void warn_of_new_sources(const TrainingState& run, const RecordCursors& cursors) {
+/// Restarts the data sources of the run that the state does not have, as published ones have none,
+/// and warns of them.
+void restart_others(const TrainingState& run, const RecordCursors& cursors) {
   std::string names;
-  for_data_sources(run, [&](const std::string& name, const DataSource&) {
-    if (cursors.of.count(name) == 0) names += (names.empty() ? "'" : "', '") + name;
+  for_data_sources(run, [&](const std::string& name, DataSource& source) {
+    if (cursors.of.count(name) != 0) return;
+    source.restart();
+    names += (names.empty() ? "'" : "', '") + name;
   });
   if (names.empty()) return;
   run.train->context().log(
       Severity::warning,
       concat("the state does not say how far the data of ", names,
-             "' were read; they start anew, so that the run sees other batches than without a "
-             "break"));
+             "' were read; they start from the beginning, so that the run sees other batches than "
+             "without a break"));
 }
 
 }  // namespace
@@ -98,7 +93,7 @@ std::string write_snapshot(const std::string& prefix, const TrainingState& run, 
     cursor->set_position(at.position);
   }
   state.set_seed(run.seed);
-  for (const auto& [problem, choice] : run.train->context().tuner().decisions()) {
+  for (const auto& [problem, choice] : run.train->context().tuner().choices()) {
     auto* record = state.add_tuning();
     record->set_problem(problem);
     record->set_choice(choice);
@@ -142,7 +137,7 @@ void read_state(const std::string& path, SolverState& state) {
 
 void restore_tuning(const SolverState& state, Context& context) {
   for (const auto& record : state.tuning()) {
-    context.tuner().decide(record.problem(), record.choice());
+    context.tuner().choose(record.problem(), record.choice());
   }
 }
 
@@ -158,22 +153,38 @@ std::string weights_of(const SolverState& state, const std::string& path) {
       .at({path, 0, 0});
 }
 
-void restore_state(const SolverState& state, TrainingState& run) {
+void check_state(const SolverState& state, const TrainingState& run) {
   const auto& segments = run.train->params().segments();
   const size_t expected = segments.size() * run.history->size();
   require(static_cast<size_t>(state.history_size()) == expected, "the state has ",
           state.history_size(), " history blobs, this solver and net need ", expected,
           "; it belongs to another net or solver type");
   int blob = 0;
+  for (size_t h = 0; h < run.history->size(); ++h) {
+    for (const auto& segment : segments) {
+      const int64_t count = blob_count(state.history(blob++));
+      require(count == segment.count, "the state's history for parameter ", segment.index,
+              " of layer '", segment.layer, "' has ", count, " values, the net ", segment.count,
+              "; it belongs to another net");
+    }
+  }
+}
+
+void restore_state(const SolverState& state, TrainingState& run) {
+  const auto& segments = run.train->params().segments();
+  int blob = 0;
   for (Tensor& history : *run.history) {
-    for (const auto& segment : segments) load_segment(state.history(blob++), segment, history);
+    for (const auto& segment : segments) {
+      Tensor part = part_of(history, segment);
+      load_values(state.history(blob++), part);
+    }
   }
   run.iteration = state.iter();
   RecordCursors cursors;
   for (const auto& cursor : state.data_cursor()) {
     cursors.of[cursor.layer()] = {cursor.epoch(), cursor.position()};
   }
-  warn_of_new_sources(run, cursors);
+  restart_others(run, cursors);
   set_data_cursors(run, cursors);
 }
 

@@ -48,7 +48,10 @@ void read_state(const std::string& path, SolverState& state);
 void restore_tuning(const SolverState& state, Context& context);
 /// Where the state's weights are: beside it, or else as it names them, from the working directory.
 std::string weights_of(const SolverState& state, const std::string& path);
-/// History and data cursors into a run whose nets are built. Error when they do not fit.
+/// Error if the history does not fit the run.
+void check_state(const SolverState& state, const TrainingState& run);
+/// Restores the iteration, the history, which check_state() accepted, and the positions of the data
+/// sources. Error if a source has no record at its position.
 void restore_state(const SolverState& state, TrainingState& run);
 
 }  // namespace crema

@@ -55,15 +55,19 @@ class Solver::TestScope {
   explicit TestScope(Solver& solver) : solver_(solver) {
     solver.before_test_ = std::make_unique<RecordCursors>(data_cursors(solver.training_state()));
   }
-  ~TestScope() { solver_.before_test_.reset(); }
+  ~TestScope() {
+    if (!completed_) set_data_cursors(solver_.training_state(), *solver_.before_test_);
+    solver_.before_test_.reset();
+  }
   TestScope(const TestScope&) = delete;
   TestScope& operator=(const TestScope&) = delete;
 
-  /// Sets the data sources back to these positions.
-  void rewind() { set_data_cursors(solver_.training_state(), *solver_.before_test_); }
+  /// Otherwise the data sources are set back to these positions in the end.
+  void complete() { completed_ = true; }
 
  private:
   Solver& solver_;
+  bool completed_ = false;
 };
 
 Solver::Solver(const SolverParameter& param, Context& context, SolverOptions options)
@@ -161,9 +165,6 @@ void Solver::begin_pass(int pass) {
 
 double Solver::rate() const { return policy_->rate(iteration_); }
 
-// --- Training
-// --------------------------------------------------------------------------------------
-
 bool Solver::solve() {
   require(param_->has_max_iter(), "the solver has no max_iter; add it, or ask for single steps");
   if (param_->max_iter() > iteration_ && !step(param_->max_iter() - iteration_)) return false;
@@ -244,9 +245,6 @@ void Solver::update() {
   if (!rule_->update(arena, history_, step)) throw_not_finite_gradient(*net_, iteration_);
 }
 
-// --- Testing
-// ---------------------------------------------------------------------------------------
-
 bool Solver::test_due() const {
   return param_->test_interval() > 0 && iteration_ % param_->test_interval() == 0;
 }
@@ -265,15 +263,13 @@ bool Solver::run_tests(std::vector<TestReport>& reports) {
     report.iteration = iteration_;
     report.net = static_cast<int>(n);
     for (int batch = 0; batch < test_iterations_[n]; ++batch) {
-      if (asked_to_stop()) {
-        scope.rewind();
-        return false;
-      }
+      if (asked_to_stop()) return false;
       in_test_net(n, [&] { test_batch(report); });
     }
     if (on_test) on_test(report);
     reports.push_back(std::move(report));
   }
+  scope.complete();
   return true;
 }
 
@@ -294,11 +290,8 @@ void Solver::test_batch(TestReport& report) {
   }
 }
 
-// --- Snapshots
-// -------------------------------------------------------------------------------------
-
 bool Solver::takes_snapshots() const {
-  return param_->max_iter() > 0 && (param_->snapshot() > 0 || param_->snapshot_after_train());
+  return param_->snapshot() > 0 || (param_->max_iter() > 0 && param_->snapshot_after_train());
 }
 
 void Solver::snapshot_once(bool needed) {
@@ -337,17 +330,18 @@ void Solver::restore(const std::string& solverstate) {
   SolverState saved;
   read_state(solverstate, saved);
   try {
+    TrainingState state = training_state();
+    check_state(saved, state);
+    const std::string weights = weights_of(saved, solverstate);
+    net_->load_weights(weights, true);
+    context_.log(Severity::info, concat("Weights from ", weights));
     if (saved.has_seed() && !asked_seed_) run_.seed = saved.seed();
     if (saved.tuning_size() != 0) {
       // The nets were planned with other choices: plan again with those of the state.
       restore_tuning(saved, context_);
-      net_->reshape();
-      for (auto& net : test_nets_) net->reshape();
+      net_->replan();
+      for (auto& net : test_nets_) net->replan();
     }
-    const std::string weights = weights_of(saved, solverstate);
-    net_->load_weights(weights, true);
-    context_.log(Severity::info, concat("Weights from ", weights));
-    TrainingState state = training_state();
     restore_state(saved, state);
     iteration_ = last_snapshot_ = state.iteration;
     smoothed_->clear();

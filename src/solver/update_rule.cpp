@@ -7,9 +7,9 @@
 #include <type_traits>
 
 #include "backend/cpu/update.hpp"
-#include "backend/parallel.hpp"
 #include "backend/update.hpp"
 #include "core/dispatch.hpp"
+#include "core/parallel.hpp"
 #include "proto/solver.pb.h"
 
 namespace crema {

@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "backend/cpu/simd.hpp"
+#include "core/simd.hpp"
 #include "crema/registry.hpp"
 #include "layers/convolution/engine.hpp"
 

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "backend/cpu/blas.hpp"
-#include "backend/cpu/simd.hpp"
 #include "backend/cpu/thin_product.hpp"
+#include "core/simd.hpp"
 #include "crema/error.hpp"
 #include "crema/random.hpp"
 

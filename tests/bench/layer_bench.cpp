@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "backend/cpu/simd.hpp"
+#include "core/simd.hpp"
 #include "support/layer_test.hpp"
 
 namespace crema::test {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "backend/cpu/simd.hpp"
+#include "core/simd.hpp"
 #include "crema/random.hpp"
 #include "layers/pooling/pooling_kernels.hpp"
 

@@ -9,8 +9,8 @@
 #include <thread>
 #include <vector>
 
-#include "backend/device.hpp"
-#include "backend/tuner.hpp"
+#include "core/device.hpp"
+#include "core/tuner.hpp"
 #include "support/expect_error.hpp"
 
 namespace crema {
@@ -87,8 +87,8 @@ TEST(Context, KeepsItsOptions) {
   EXPECT_FALSE(context.tune());
   EXPECT_EQ(context.device(), Device{});
   EXPECT_FALSE(context.on_gpu());
-  context.tuner().decide("p", "c");
-  EXPECT_EQ(context.tuner().decisions().size(), 1u);
+  context.tuner().choose("p", "c");
+  EXPECT_EQ(context.tuner().choices().size(), 1u);
 }
 
 TEST(Context, LogsToItsLogger) {

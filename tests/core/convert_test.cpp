@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "backend/conversion_math.hpp"
-#include "backend/cpu/simd.hpp"
 #include "core/dispatch.hpp"
 #include "core/fake_device.hpp"
+#include "core/simd.hpp"
 #include "crema/tensor.hpp"
 
 namespace crema {

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <numeric>
 
-#include "backend/device.hpp"
 #include "backend/host_pass.hpp"
+#include "core/device.hpp"
 #include "crema/registry.hpp"
 #include "crema/solver.hpp"
 #include "layers/batch_norm/batch_norm_passes.hpp"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "backend/conversion_math.hpp"
-#include "backend/device.hpp"
+#include "core/device.hpp"
 
 namespace crema {
 

@@ -1,5 +1,5 @@
 // Loops over threads: what is cut, who runs it, and that no thread ends on the way.
-#include "backend/parallel.hpp"
+#include "core/parallel.hpp"
 
 #include <gtest/gtest.h>
 

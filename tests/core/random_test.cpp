@@ -7,7 +7,7 @@
 #include <set>
 #include <vector>
 
-#include "backend/cpu/simd.hpp"
+#include "core/simd.hpp"
 #include "support/expect_error.hpp"
 
 namespace crema {

@@ -1,7 +1,7 @@
 // The kernels that Highway chooses follow the level that the rest of the library runs at.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "tests/core/simd_test.cpp"
-#include "backend/cpu/simd.hpp"
+#include "core/simd.hpp"
 
 #include <gtest/gtest.h>
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "backend/cpu/simd.hpp"
+#include "core/simd.hpp"
 #include "crema/random.hpp"
 #include "support/expect_error.hpp"
 

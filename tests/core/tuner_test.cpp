@@ -1,4 +1,4 @@
-#include "backend/tuner.hpp"
+#include "core/tuner.hpp"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -8,7 +8,6 @@
 #include <fstream>
 #include <thread>
 
-#include "backend/tuning_file.hpp"
 #include "crema/context.hpp"
 #include "support/expect_error.hpp"
 #include "support/temp_folder.hpp"
@@ -82,14 +81,32 @@ TEST(Tuner, LongProblemsRunAFewTimesOnly) {
 TEST(Tuner, RemembersDecisions) {
   Tuner tuner;
   std::string candidate;
-  EXPECT_FALSE(tuner.decided("p", candidate));
-  tuner.decide("p", "direct");
-  tuner.decide("q", "winograd");
-  EXPECT_TRUE(tuner.decided("p", candidate));
+  EXPECT_FALSE(tuner.chosen("p", candidate));
+  tuner.choose("p", "direct");
+  tuner.choose("q", "winograd");
+  EXPECT_TRUE(tuner.chosen("p", candidate));
   EXPECT_EQ(candidate, "direct");
-  tuner.decide("p", "gemm");
-  EXPECT_EQ(tuner.decisions(),
+  tuner.choose("p", "gemm");
+  EXPECT_EQ(tuner.choices(),
             (std::map<std::string, std::string>{{"p", "gemm"}, {"q", "winograd"}}));
+}
+
+// A net whose input has another size in each batch chooses for each of them.
+TEST(Tuner, KeepsTheLastChoices) {
+  Tuner tuner;
+  const auto name = [](size_t i) { return "problem " + std::to_string(i); };
+  tuner.seconds(name(0), "timed", [] {});
+  for (size_t i = 0; i <= Tuner::kMostChoices; ++i) tuner.choose(name(i), "a");
+  EXPECT_EQ(tuner.choices().size(), Tuner::kMostChoices);
+  std::string candidate;
+  EXPECT_FALSE(tuner.chosen(name(0), candidate));
+  EXPECT_EQ(tuner.measured(name(0)).size(), 1U) << "the time stays";
+  // A choice that is made again is a new one.
+  tuner.choose(name(1), "b");
+  tuner.choose(name(0), "c");
+  EXPECT_TRUE(tuner.chosen(name(1), candidate));
+  EXPECT_EQ(candidate, "b");
+  EXPECT_FALSE(tuner.chosen(name(2), candidate));
 }
 
 TEST(Tuner, AnErrorOfTheProblemPassesThrough) {
@@ -106,12 +123,12 @@ TEST(Tuner, ServesManyThreads) {
   for (int i = 0; i < 4; ++i) {
     threads[i] = std::thread([&, i] {
       seconds[i] = tuner.seconds("p", "c", [] {});
-      tuner.decide(std::to_string(i), "c");
+      tuner.choose(std::to_string(i), "c");
     });
   }
   for (auto& thread : threads) thread.join();
   for (const double s : seconds) EXPECT_EQ(s, seconds[0]);
-  EXPECT_EQ(tuner.decisions().size(), 4u);
+  EXPECT_EQ(tuner.choices().size(), 4u);
 }
 
 TEST(Tuner, TimesComeBackFromTheirFile) {

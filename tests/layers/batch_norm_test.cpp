@@ -7,7 +7,7 @@
 #include <cmath>
 #include <limits>
 
-#include "backend/cpu/simd.hpp"
+#include "core/simd.hpp"
 #include "crema/registry.hpp"
 #include "proto/layer.pb.h"
 #include "support/layer_test.hpp"

@@ -7,8 +7,8 @@
 #include <fstream>
 #include <map>
 
-#include "backend/cpu/simd.hpp"
-#include "backend/tuner.hpp"
+#include "core/simd.hpp"
+#include "core/tuner.hpp"
 #include "crema/registry.hpp"
 #include "layers/convolution/im2col.hpp"
 #include "support/layer_test.hpp"
@@ -377,13 +377,15 @@ TEST(ConvolutionLayer, TakesWhatWasDecided) {
   ASSERT_NE(blocked, options.end());
   LayerRun run(c, {.engine = "tuned", .option = static_cast<int>(blocked - options.begin())});
   Tuner& tuner = run.context().tuner();
-  ASSERT_EQ(tuner.decisions().size(), 3U) << "forward and both backward passes";
+  ASSERT_EQ(tuner.choices().size(), 3U) << "forward and both backward passes";
   for (const std::string& choice :
        {std::string("winograd F(4x4,3x3)"), concat("direct ", to_string(simd_level()))}) {
-    for (const auto& [problem, candidate] : tuner.decisions()) {
+    for (const auto& [problem, candidate] : tuner.choices()) {
       EXPECT_THAT(problem, HasSubstr("1x16>16,k3x3"));
       EXPECT_THAT(problem, HasSubstr(" of 6x6"));
-      tuner.decide(problem, choice);
+      for (const Tuner::Time& time : tuner.measured(problem)) {
+        if (time.candidate.starts_with(choice)) tuner.choose(problem, time.candidate);
+      }
     }
     run.reshape({input});
     const std::string detail = run.layer().engine()->detail();
@@ -411,7 +413,7 @@ TEST(ConvolutionLayer, SimilarSizesAreComputedAlike) {
     EXPECT_FALSE(tuner.has_news()) << shape.str();
     expect_close(run.top(0), truth.top(0), kF32, shape.str());
   }
-  ASSERT_EQ(tuner.decisions().size(), 4U * 3) << "what is computed alike is decided too";
+  ASSERT_EQ(tuner.choices().size(), 4U * 3) << "what is computed alike is decided too";
 
   LayerRun later(c, {.engine = "tuned"});
   Tuner& its_tuner = later.context().tuner();
@@ -419,9 +421,9 @@ TEST(ConvolutionLayer, SimilarSizesAreComputedAlike) {
   ASSERT_TRUE(its_tuner.save(file));
   later.reshape({uniform({1, 16, 14, 15})});
   EXPECT_FALSE(its_tuner.has_news());
-  for (const auto& [problem, candidate] : its_tuner.decisions()) {
+  for (const auto& [problem, candidate] : its_tuner.choices()) {
     if (problem.ends_with("14x15")) {
-      EXPECT_EQ(tuner.decisions().at(problem), candidate) << problem;
+      EXPECT_EQ(tuner.choices().at(problem), candidate) << problem;
     }
   }
 
@@ -492,7 +494,7 @@ TEST(ConvolutionLayer, DecidesForEachAlgorithm) {
     LayerRun run(make(concat("num_output: 16 kernel_size: 3 conv_algorithm: '", algorithm, "'"),
                       {1, 16, 6, 6}),
                  {.engine = "tuned"});
-    return run.context().tuner().decisions();
+    return run.context().tuner().choices();
   };
   const auto any = problems("auto");
   for (const auto& [problem, candidate] : problems("direct")) {

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "backend/parallel.hpp"
-#include "backend/philox.hpp"
+#include "core/parallel.hpp"
+#include "core/philox.hpp"
 #include "crema/random.hpp"
 #include "support/layer_test.hpp"
 

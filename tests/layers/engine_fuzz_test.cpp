@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <iostream>
 
-#include "backend/cpu/simd.hpp"
+#include "core/simd.hpp"
 #include "crema/random.hpp"
 #include "crema/registry.hpp"
 #include "support/layer_test.hpp"

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "backend/cpu/simd.hpp"
+#include "core/simd.hpp"
 #include "layers/convolution/engine.hpp"
 #include "support/layer_test.hpp"
 

@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "backend/cpu/simd.hpp"
+#include "core/simd.hpp"
 #include "support/layer_test.hpp"
 
 namespace crema::test {

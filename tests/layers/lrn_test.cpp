@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "backend/cpu/simd.hpp"
+#include "core/simd.hpp"
 #include "support/layer_test.hpp"
 #include "support/net_test.hpp"
 

@@ -5,7 +5,7 @@
 #include <limits>
 #include <numeric>
 
-#include "backend/cpu/simd.hpp"
+#include "core/simd.hpp"
 #include "support/layer_test.hpp"
 
 namespace crema::test {

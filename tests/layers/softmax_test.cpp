@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "backend/cpu/simd.hpp"
+#include "core/simd.hpp"
 #include "support/layer_test.hpp"
 
 namespace crema::test {

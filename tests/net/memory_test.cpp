@@ -7,7 +7,7 @@
 #include <cmath>
 #include <fstream>
 
-#include "backend/tuner.hpp"
+#include "core/tuner.hpp"
 #include "crema/registry.hpp"
 #include "net/accumulate.hpp"
 #include "proto/layer.pb.h"
@@ -305,7 +305,7 @@ layer { name: "last" type: "Sigmoid" bottom: "t" top: "s" })"),
 }
 
 std::map<std::string, std::string> format_choices(const Context& context) {
-  std::map<std::string, std::string> choices = context.tuner().decisions();
+  std::map<std::string, std::string> choices = context.tuner().choices();
   std::erase_if(choices, [](const auto& entry) { return !entry.first.starts_with("formats of"); });
   return choices;
 }

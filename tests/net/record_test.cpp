@@ -25,6 +25,7 @@ class RecordsLayer : public Layer, public DataSource {
 
   RecordCursor cursor() const override { return {}; }
   void set_cursor(const RecordCursor&) override {}
+  void restart() override {}
   int64_t records_per_batch() const override { return 4; }
   double take_wait_seconds() override { return 0; }
   std::string record_key(int64_t index) const override { return concat(name(), "@", index); }

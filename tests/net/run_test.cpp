@@ -87,14 +87,15 @@ TEST(Run, TheCallersStateCounts) {
   EXPECT_NE(values_of(net.output("y")), first);
 }
 
-TEST(Run, BackwardAfterAFailedForwardIsAnError) {
-  Context context;
-  Net net(net_param(R"(
+const char* const kClassifier = R"(
 layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 2 dim: 4 } } }
 layer { name: "label" type: "Input" top: "label" input_param { shape { dim: 2 } } }
 layer { name: "ip" type: "InnerProduct" bottom: "x" top: "y" inner_product_param { num_output: 3 } }
-layer { name: "loss" type: "SoftmaxWithLoss" bottom: "y" bottom: "label" top: "loss" })"),
-          context);
+layer { name: "loss" type: "SoftmaxWithLoss" bottom: "y" bottom: "label" top: "loss" })";
+
+TEST(Run, BackwardAfterAFailedForwardIsAnError) {
+  Context context;
+  Net net(net_param(kClassifier), context);
   fill_inputs(net);
   net.forward();
   net.backward();
@@ -108,12 +109,7 @@ layer { name: "loss" type: "SoftmaxWithLoss" bottom: "y" bottom: "label" top: "l
 
 TEST(Run, StepsDoNotMakeAFailedPassWhole) {
   Context context;
-  Net net(net_param(R"(
-layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 2 dim: 4 } } }
-layer { name: "label" type: "Input" top: "label" input_param { shape { dim: 2 } } }
-layer { name: "ip" type: "InnerProduct" bottom: "x" top: "y" inner_product_param { num_output: 3 } }
-layer { name: "loss" type: "SoftmaxWithLoss" bottom: "y" bottom: "label" top: "loss" })"),
-          context);
+  Net net(net_param(kClassifier), context);
   fill_inputs(net);
   net.input("label").fill(7);
   expect_error([&] { net.forward(); }, {"label 7"});
@@ -223,6 +219,37 @@ TEST_F(LateShapes, ReadersFollowInProgramsThatWereKept) {
   }
 }
 
+// Detectors find nothing in some images.
+TEST_F(LateShapes, MayBeEmpty) {
+  for (const char* engine : {"", "reference"}) {
+    SCOPED_TRACE(engine);
+    Context context({.engine = engine});
+    Net found(net_param(R"(
+layer { name: "x" type: "Input" top: "x"
+        input_param { shape { dim: 3 dim: 16 dim: 6 dim: 6 } } }
+layer { name: "rows" type: "TestFirstRows" bottom: "x" top: "r" }
+layer { name: "conv" type: "Convolution" bottom: "r" top: "c"
+        convolution_param { num_output: 16 kernel_size: 3 weight_filler { type: "xavier" } } }
+layer { name: "relu" type: "ReLU" bottom: "c" top: "c" }
+layer { name: "pool" type: "Pooling" bottom: "c" top: "p" pooling_param { kernel_size: 2 } }
+layer { name: "ip" type: "InnerProduct" bottom: "p" top: "y"
+        inner_product_param { num_output: 3 weight_filler { type: "xavier" } } })"),
+              context);
+    for (const float rows : {2, 0, 3, 0}) {
+      fill_inputs(found);
+      found.input("x").host_mut<float>()[0] = rows;
+      found.clear_gradients();
+      found.forward();
+      EXPECT_EQ(found.output("y").shape(), (Shape{static_cast<int64_t>(rows), 3}));
+      found.blob("y").diff.fill(1);
+      found.backward();
+      double sum = 0;
+      for (const double value : gradients_of(found)) sum += std::abs(value);
+      EXPECT_EQ(sum == 0, rows == 0) << rows;
+    }
+  }
+}
+
 TEST_F(LateShapes, BeyondTheBoundAreErrors) {
   Context context;
   Net small(net(), context, {.phase = Phase::test});
@@ -253,15 +280,18 @@ class Growing : public Layer {
   TopShapes top_shapes() const override { return TopShapes::per_batch; }
   void reshape(Blobs, Blobs top) override { top[0]->reshape({1, 4}); }
   void fetch(Blobs top) override {
-    top[0]->reshape({batch_ % 3 + 1, 4});
-    ++batch_;
+    if (!fetched_) ++batch_;
+    fetched_ = true;
+    top[0]->reshape({(batch_ - 1) % 3 + 1, 4});
   }
   void forward_cpu(Blobs, Blobs top) override {
     std::fill_n(top[0]->data.host_overwrite<float>(), top[0]->count(), static_cast<float>(batch_));
+    fetched_ = false;
   }
 
  private:
   int64_t batch_ = 0;
+  bool fetched_ = false;
 };
 
 TEST(Run, BatchesGiveTheirShapesBeforeThePass) {
@@ -314,9 +344,10 @@ layer { name: "counted" type: "TestCounted" bottom: "p" top: "c" })");
     EXPECT_EQ(outputs(9), nine);
     EXPECT_EQ(outputs(12), twelve);
   }
+  net.reshape();
   EXPECT_EQ(Counted::plans, 3) << "both shapes were known";
   // As after a snapshot's choices of engines were restored.
-  net.reshape();
+  net.replan();
   EXPECT_EQ(Counted::plans, 4);
   EXPECT_EQ(outputs(12), twelve);
   EXPECT_EQ(outputs(9), nine);

@@ -274,7 +274,7 @@ TEST_F(SnapshotTest, WarnsWhereAStateDoesNotKnowTheData) {
   write_binary_proto_atomically(path, state);
   Solver(param, context).restore(path);
   EXPECT_NE(warnings.find("the data of 'data', 'test0/data'"), std::string::npos) << warnings;
-  EXPECT_NE(warnings.find("start anew"), std::string::npos) << warnings;
+  EXPECT_NE(warnings.find("start from the beginning"), std::string::npos) << warnings;
 }
 
 TEST_F(SnapshotTest, WithoutMaxIterThereIsNothingToSolve) {

@@ -13,7 +13,7 @@
 #include <optional>
 #include <thread>
 
-#include "backend/parallel.hpp"
+#include "core/parallel.hpp"
 #include "crema/parameter_arena.hpp"
 #include "model/binary_format.hpp"
 #include "model/text_format.hpp"

@@ -15,8 +15,8 @@
 #include <cstdlib>
 #include <string>
 
-#include "backend/cpu/simd.hpp"
-#include "backend/parallel.hpp"
+#include "core/parallel.hpp"
+#include "core/simd.hpp"
 #include "crema/solver.hpp"
 #include "model/text_format.hpp"
 #include "proto/solver.pb.h"

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <string>
 
-#include "backend/device.hpp"
+#include "core/device.hpp"
 #include "model/binary_format.hpp"
 #include "proto/solver.pb.h"
 

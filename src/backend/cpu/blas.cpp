@@ -16,15 +16,16 @@
 #include <type_traits>
 
 #include "backend/cpu/gemm_library.hpp"
-#include "backend/cpu/simd.hpp"
-#include "backend/parallel.hpp"
+#include "core/device.hpp"
+#include "core/parallel.hpp"
+#include "core/simd.hpp"
 #include "crema/error.hpp"
 
 namespace crema {
 namespace {
 
 bool onednn_does_gemm() {
-  static const bool choice = !onednn_gemm_name().empty() && simd_level() >= SimdLevel::avx2;
+  static const bool choice = !cpu_library().empty() && simd_level() >= SimdLevel::avx2;
   return choice;
 }
 
@@ -141,7 +142,7 @@ double dot(int64_t n, const T* x, const T* y) {
 }
 
 std::string blas_name() {
-  if (onednn_does_gemm()) return onednn_gemm_name();
+  if (onednn_does_gemm()) return cpu_library();
   // "OpenBLAS 0.3.21 NO_LAPACKE ...": the first two words.
   std::istringstream words(openblas_get_config());
   std::string library, version;

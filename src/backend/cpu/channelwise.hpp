@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "backend/parallel.hpp"
+#include "core/parallel.hpp"
 #include "crema/tensor.hpp"
 
 namespace crema {

@@ -14,8 +14,8 @@
 #include <algorithm>
 
 #include "backend/cpu/direct_plan.hpp"
-#include "backend/cpu/simd.hpp"
-#include "backend/parallel.hpp"
+#include "core/parallel.hpp"
+#include "core/simd.hpp"
 
 namespace crema {
 namespace {

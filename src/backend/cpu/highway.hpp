@@ -32,7 +32,7 @@
 //
 // The sets are what every processor of the architecture has (HWY_SCALAR on x86-64 up to Highway
 // 1.0.3, NEON on ARM), SSE4, AVX2 and AVX-512. simd_level() and Highway choose alike, and SimdLimit
-// (backend/cpu/simd.hpp) holds for both. A build with CREMA_EMULATE_AVX512 has none for AVX-512.
+// (core/simd.hpp) holds for both. A build with CREMA_EMULATE_AVX512 has none for AVX-512.
 //
 // No include guard: highway.h defines its macros anew for each set.
 

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "backend/cpu/simd.hpp"
 #include "backend/cpu/vec.hpp"
-#include "backend/parallel.hpp"
+#include "core/parallel.hpp"
+#include "core/simd.hpp"
 #include "crema/error.hpp"
 
 namespace crema {

@@ -5,9 +5,9 @@
 #include <span>
 #include <type_traits>
 
-#include "backend/parallel.hpp"
 #include "backend/update_math.hpp"
 #include "core/dispatch.hpp"
+#include "core/parallel.hpp"
 #include "crema/tensor.hpp"
 
 namespace crema {

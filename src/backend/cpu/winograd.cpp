@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <vector>
 
-#include "backend/cpu/simd.hpp"
 #include "backend/cpu/winograd_kernels.hpp"
-#include "backend/parallel.hpp"
+#include "core/parallel.hpp"
+#include "core/simd.hpp"
 
 namespace crema {
 namespace {

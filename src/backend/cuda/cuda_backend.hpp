@@ -12,7 +12,7 @@
 #include <cuda_runtime.h>
 #include <cudnn.h>
 
-#include "backend/device.hpp"
+#include "core/device.hpp"
 #include "crema/context.hpp"
 
 namespace crema {

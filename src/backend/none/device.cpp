@@ -1,5 +1,5 @@
 // Stands for the CUDA backend in a build without it.
-#include "backend/device.hpp"
+#include "core/device.hpp"
 
 #include "crema/error.hpp"
 

@@ -1,11 +1,12 @@
 #include <oneapi/dnnl/dnnl.h>
 
 #include "backend/cpu/gemm_library.hpp"
+#include "core/device.hpp"
 #include "crema/error.hpp"
 
 namespace crema {
 
-std::string onednn_gemm_name() {
+std::string cpu_library() {
   const dnnl_version_t& version = *dnnl_version();
   return concat("oneDNN ", version.major, '.', version.minor, '.', version.patch);
 }

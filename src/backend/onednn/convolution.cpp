@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "backend/onednn/onednn.hpp"
-#include "backend/parallel.hpp"
+#include "core/parallel.hpp"
 #include "crema/error.hpp"
 
 namespace crema::onednn {

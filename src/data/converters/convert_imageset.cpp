@@ -9,7 +9,7 @@
 #include <optional>
 #include <utility>
 
-#include "backend/parallel.hpp"
+#include "core/parallel.hpp"
 #include "crema/error.hpp"
 #include "crema/random.hpp"
 #include "data/converters.hpp"

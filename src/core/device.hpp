@@ -62,4 +62,7 @@ void register_device_engines(Registry& registry);
 /// Empty when there is none; `why` then says why.
 std::vector<DeviceInfo> cuda_devices(std::string& why);
 
+/// The library that computes on the CPU beside the BLAS, such as "oneDNN 2.6.3"; "" without one.
+std::string cpu_library();
+
 }  // namespace crema

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "backend/functor.hpp"
+#include "core/functor.hpp"
 
 namespace crema {
 

@@ -1,4 +1,4 @@
-#include "backend/cpu/simd.hpp"
+#include "core/simd.hpp"
 
 #include <hwy/targets.h>
 

@@ -1,7 +1,8 @@
 // Tuner: measured times of candidates for a problem, and the candidates that were chosen.
 //
 // A problem is a text such as "convolution tuned forward 2t ..."; a candidate is the name of an
-// implementation, or the layouts of a layer. Each pair is measured once.
+// implementation, with the revision of its code, or the layouts of a layer. Each pair is measured
+// once.
 //
 // Candidates differ in rounding. Two runs have the same bits only if they choose the same
 // candidates. Snapshots therefore save the choices, and a restored run uses them.
@@ -9,6 +10,7 @@
 // Threads: all methods may be called at the same time.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <limits>
 #include <map>
@@ -17,6 +19,11 @@
 #include <vector>
 
 namespace crema {
+
+/// The reason why the path cannot be a tuner's file, such as "holds no measured times"; "" if it
+/// can. A missing folder is no reason, because save() makes it. Nor is a file that can be read but
+/// not written, because its times count.
+std::string why_no_tuning_file(const std::string& path);
 
 class Tuner {
  public:
@@ -43,17 +50,28 @@ class Tuner {
   /// Whether a time was measured since the last save().
   bool has_news() const;
 
-  /// The candidate that was chosen for `problem`; returns false if none was chosen. Choices are
-  /// independent of the times: a restored run has choices without times.
-  bool decided(const std::string& problem, std::string& candidate) const;
-  void decide(const std::string& problem, const std::string& candidate);
-  std::map<std::string, std::string> decisions() const;
+  /// The candidate that was chosen for `problem`; returns false if none was chosen. A restored run
+  /// has choices without times.
+  bool chosen(const std::string& problem, std::string& candidate) const;
+  /// Keeps the choice. The last kMostChoices choices are kept: a net whose input has another size
+  /// in each batch would otherwise collect them without end.
+  void choose(const std::string& problem, const std::string& candidate);
+  static constexpr size_t kMostChoices = 1 << 14;
+  /// All choices, by problem.
+  std::map<std::string, std::string> choices() const;
 
  private:
+  struct Problem {
+    std::map<std::string, double> seconds;  // by candidate
+    std::string chosen;                     // "": none
+    uint64_t when = 0;                      // of the choice: the number of choices before it
+  };
+
   mutable std::mutex mutex_;
-  std::map<std::string, double> seconds_;  // "problem|candidate"
+  std::map<std::string, Problem> problems_;
+  std::map<uint64_t, std::string> order_;  // problems with a choice, by Problem::when
+  uint64_t choices_made_ = 0;
   bool news_ = false;
-  std::map<std::string, std::string> decisions_;
 };
 
 }  // namespace crema
