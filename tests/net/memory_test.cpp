@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <map>
 
 #include "core/tuner.hpp"
 #include "crema/registry.hpp"
@@ -216,6 +217,37 @@ layer { name: "with_x" type: "Concat" bottom: "x" bottom: "ab" top: "with_x" })"
     }
   }
   EXPECT_LT(net.memory().activations, net.memory().activations_unshared);
+}
+
+TEST(Memory, KeepAllGivesEveryBlobItsOwn) {
+  Context context;
+  Net net(net_param(R"(
+layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 2 dim: 3 dim: 2 dim: 2 } } }
+layer { name: "f" type: "Flatten" bottom: "x" top: "f" }
+layer { name: "s" type: "Split" bottom: "f" top: "a" top: "b" })"),
+          context, {.phase = Phase::test, .keep_all = true});
+  fill_inputs(net);
+  net.forward();
+  for (const char* blob : {"f", "a", "b"}) {
+    EXPECT_NE(net.blob(blob).data.memory(), net.blob("x").data.memory()) << blob;
+    EXPECT_EQ(values_of(net.output(blob)), values_of(net.output("x"))) << blob;
+  }
+}
+
+// More shapes than programs are kept; then the first ones again.
+TEST(Memory, KeptProgramsAreLimited) {
+  Context context({.tune = false});
+  Net net(net_param(text_of(16)), context, {.phase = Phase::test});
+  std::map<int64_t, std::vector<double>> first;
+  for (int round = 0; round < 2; ++round) {
+    for (int64_t side = 16; side < 27; ++side) {
+      net.reshape_input("data", {1, 3, side, 16});
+      fill_inputs(net);
+      net.forward();
+      const std::vector<double> values = values_of(net.output("ip"));
+      EXPECT_EQ(first.emplace(side, values).first->second, values) << side;
+    }
+  }
 }
 
 TEST(Memory, AnInPlaceNameWhoseLastValueWasFusedIsRefused) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 #include "core/half.hpp"
 #include "crema/net.hpp"
@@ -149,126 +150,6 @@ layer { name: "loss" type: "SoftmaxWithLoss" bottom: "y" bottom: "label" top: "l
   }
   const std::vector<double> expected = gradients_of(plain), actual = gradients_of(fused);
   for (size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(actual[i], expected[i], 1e-5) << i;
-}
-
-/// Keeps the first rows of its bottom: as many as its first value says.
-class FirstRows : public Layer {
- public:
-  using Layer::Layer;
-  TopShapes top_shapes() const override { return shapes_; }
-  void reshape(Blobs bottom, Blobs top) override { top[0]->reshape(bottom[0]->shape()); }
-  void forward_cpu(Blobs bottom, Blobs top) override {
-    const auto rows = static_cast<int64_t>(bottom[0]->data.at(0));
-    Shape shape = bottom[0]->shape();
-    shape.set(0, rows);
-    top[0]->reshape(shape);
-    for (int64_t i = 0; i < std::min(shape.count(), bottom[0]->count()); ++i) {
-      top[0]->data.host_mut<float>()[i] = bottom[0]->data.host<float>()[i];
-    }
-  }
-  static inline TopShapes shapes_ = TopShapes::from_values;
-};
-
-class LateShapes : public ::testing::Test {
- protected:
-  static void SetUpTestSuite() {
-    if (!Registry::instance().has("TestFirstRows")) {
-      Registry::instance().add<FirstRows>("TestFirstRows");
-    }
-  }
-  void SetUp() override { FirstRows::shapes_ = TopShapes::from_values; }
-  static NetParameter net() {
-    return net_param(R"(
-layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 11 dim: 4 } } }
-layer { name: "rows" type: "TestFirstRows" bottom: "x" top: "r" }
-layer { name: "ip" type: "InnerProduct" bottom: "r" top: "y"
-        inner_product_param { num_output: 3 weight_filler { type: "xavier" } } }
-layer { name: "tanh" type: "TanH" bottom: "y" top: "z" })");
-  }
-};
-
-TEST_F(LateShapes, ReadersFollow) {
-  Context context;
-  Net whole(net(), context, {.phase = Phase::test, .keep = {"y"}});
-  for (const double rows : {11, 2, 7, 11}) {
-    SCOPED_TRACE(rows);
-    fill_inputs(whole);
-    whole.input("x").host_mut<float>()[0] = static_cast<float>(rows);
-    whole.forward();
-    const Tensor z = whole.output("z");
-    EXPECT_EQ(z.shape(), (Shape{static_cast<int64_t>(rows), 3}));
-    EXPECT_EQ(whole.blob("y").shape(), z.shape());
-    for (int64_t i = 0; i < z.count(); ++i) {
-      EXPECT_NEAR(z.at(i), std::tanh(whole.blob("y").data.at(i)), 1e-6);
-    }
-  }
-}
-
-// A program that was put aside went on as if its layers were still prepared for the other's rows.
-TEST_F(LateShapes, ReadersFollowInProgramsThatWereKept) {
-  Context context;
-  Net several(net(), context, {.phase = Phase::test});
-  for (const int64_t bound : {11, 5, 11, 5}) {
-    for (const int64_t rows : {int64_t{2}, bound}) {
-      several.reshape_input("x", {bound, 4});
-      fill_inputs(several);
-      several.input("x").host_mut<float>()[0] = static_cast<float>(rows);
-      several.forward();
-      EXPECT_EQ(several.output("z").shape(), (Shape{rows, 3})) << bound;
-    }
-  }
-}
-
-// Detectors find nothing in some images.
-TEST_F(LateShapes, MayBeEmpty) {
-  for (const char* engine : {"", "reference"}) {
-    SCOPED_TRACE(engine);
-    Context context({.engine = engine});
-    Net found(net_param(R"(
-layer { name: "x" type: "Input" top: "x"
-        input_param { shape { dim: 3 dim: 16 dim: 6 dim: 6 } } }
-layer { name: "rows" type: "TestFirstRows" bottom: "x" top: "r" }
-layer { name: "conv" type: "Convolution" bottom: "r" top: "c"
-        convolution_param { num_output: 16 kernel_size: 3 weight_filler { type: "xavier" } } }
-layer { name: "relu" type: "ReLU" bottom: "c" top: "c" }
-layer { name: "pool" type: "Pooling" bottom: "c" top: "p" pooling_param { kernel_size: 2 } }
-layer { name: "ip" type: "InnerProduct" bottom: "p" top: "y"
-        inner_product_param { num_output: 3 weight_filler { type: "xavier" } } })"),
-              context);
-    for (const float rows : {2, 0, 3, 0}) {
-      fill_inputs(found);
-      found.input("x").host_mut<float>()[0] = rows;
-      found.clear_gradients();
-      found.forward();
-      EXPECT_EQ(found.output("y").shape(), (Shape{static_cast<int64_t>(rows), 3}));
-      found.blob("y").diff.fill(1);
-      found.backward();
-      double sum = 0;
-      for (const double value : gradients_of(found)) sum += std::abs(value);
-      EXPECT_EQ(sum == 0, rows == 0) << rows;
-    }
-  }
-}
-
-TEST_F(LateShapes, BeyondTheBoundAreErrors) {
-  Context context;
-  Net small(net(), context, {.phase = Phase::test});
-  small.input("x").host_mut<float>()[0] = 12;
-  expect_error([&] { small.forward(); },
-               {"layer 'rows' (TestFirstRows)", "'r'", "12x4", "bound 11x4"});
-  small.input("x").host_mut<float>()[0] = 3;
-  small.forward();
-  EXPECT_EQ(small.output("z").shape(), (Shape{3, 3}));
-}
-
-// Readers went on with the rows that they knew, without a word.
-TEST_F(LateShapes, OfALayerThatDoesNotSaySoAreErrors) {
-  FirstRows::shapes_ = TopShapes::fixed;
-  Context context;
-  Net plain(net(), context, {.phase = Phase::test});
-  plain.input("x").host_mut<float>()[0] = 2;
-  expect_error([&] { plain.forward(); },
-               {"layer 'rows' (TestFirstRows)", "changed the shape", "11x4", "2x4"});
 }
 
 /// A source whose batches have 1, 2, 3, 1, 2, 3, ... rows, of the batch's number.
@@ -443,6 +324,89 @@ TEST(Run, PartsOfANet) {
   EXPECT_EQ(gradients_of(net), gradients);
   expect_error([&] { net.forward(5, 3); }, {"5", "3"});
   expect_error([&] { net.forward(0, 99); }, {"99", "12"});
+}
+
+// The sum of the gradients of several readers was added to the sum of the pass before.
+TEST(Run, PartsOfBackwardBehindSeveralReaders) {
+  Context context;
+  Net net(net_param(R"(
+layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 2 dim: 3 } } }
+layer { name: "label" type: "Input" top: "label" input_param { shape { dim: 2 } } }
+layer { name: "ip" type: "InnerProduct" bottom: "x" top: "v"
+        inner_product_param { num_output: 4 weight_filler { type: "xavier" } } }
+layer { name: "a" type: "TanH" bottom: "v" top: "a" }
+layer { name: "b" type: "Sigmoid" bottom: "v" top: "b" }
+layer { name: "c" type: "ReLU" bottom: "v" top: "c" }
+layer { name: "d" type: "TanH" bottom: "v" top: "d" }
+layer { name: "e" type: "TanH" bottom: "v" top: "e" }
+layer { name: "sum" type: "Eltwise" bottom: "a" bottom: "b" bottom: "c" bottom: "d" bottom: "e" top: "s" }
+layer { name: "loss" type: "SoftmaxWithLoss" bottom: "s" bottom: "label" top: "loss" })"),
+          context, {.fuse = false, .keep_all = true});
+  fill_inputs(net);
+  net.forward();
+  net.clear_gradients();
+  net.backward();
+  const std::vector<double> whole = gradients_of(net);
+  net.clear_gradients();
+  net.backward(3, 0);
+  EXPECT_EQ(gradients_of(net), whole);
+}
+
+// Both convolutions read one conversion, which stands in front of the first of them.
+TEST(Run, PartsOfForwardConvertTheirBottoms) {
+  Context context;
+  Net net(net_param(R"(
+layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 2 dim: 32 dim: 14 dim: 14 } } }
+layer { name: "t" type: "TanH" bottom: "x" top: "t" }
+layer { name: "a" type: "Convolution" bottom: "t" top: "a" convolution_param {
+        num_output: 32 kernel_size: 3 pad: 1 weight_filler { type: "xavier" } } }
+layer { name: "b" type: "Convolution" bottom: "t" top: "b" convolution_param {
+        num_output: 32 kernel_size: 3 pad: 1 weight_filler { type: "xavier" } } }
+layer { name: "c" type: "Convolution" bottom: "a" top: "c" convolution_param {
+        num_output: 32 kernel_size: 3 pad: 1 weight_filler { type: "xavier" } } })"),
+          context, {.phase = Phase::test, .fuse = false, .keep_all = true});
+  fill_inputs(net);
+  net.forward();
+  for (const auto& [blob, layer, top] : {std::tuple{"t", 3, "b"}, {"a", 4, "c"}}) {
+    net.blob(blob).data.fill(0);
+    net.forward(static_cast<size_t>(layer), static_cast<size_t>(layer));
+    for (const double value : values_of(net.output(top))) ASSERT_EQ(value, 0) << top;
+  }
+}
+
+TEST(Run, PartsOfForwardLoadTheBatchesOfTheirSourcesOnly) {
+  if (!Registry::instance().has("TestGrowing")) Registry::instance().add<Growing>("TestGrowing");
+  Context context;
+  Net net(net_param(R"(
+layer { name: "x" type: "TestGrowing" top: "x" }
+layer { name: "y" type: "TanH" bottom: "x" top: "y" })"),
+          context, {.phase = Phase::test, .keep_all = true});
+  net.forward();
+  const std::vector<double> y = values_of(net.output("y"));
+  net.forward(1, 1);
+  EXPECT_EQ(values_of(net.output("y")), y);
+  for (int64_t batch = 2; batch < 5; ++batch) {
+    net.forward_step(0);
+    for (size_t step = 1; step < net.steps().size(); ++step) net.forward_step(step);
+    EXPECT_EQ(net.output("y").shape(), (Shape{(batch - 1) % 3 + 1, 4}));
+    EXPECT_NEAR(net.output("y").at(0), std::tanh(static_cast<double>(batch)), 1e-6);
+  }
+}
+
+// Gradients overwrite activations, so a second backward computed something else.
+TEST(Run, BackwardOnceAForward) {
+  Context context;
+  Net net(chain(false), context), keeps(chain(false), context, {.keep_all = true});
+  for (Net* each : {&net, &keeps}) {
+    fill_inputs(*each);
+    each->forward();
+    each->backward();
+  }
+  expect_error([&] { net.backward(); }, {"needs a forward pass", "backward ran already"});
+  const std::vector<double> once = gradients_of(keeps);
+  keeps.clear_gradients();
+  keeps.backward();
+  EXPECT_EQ(gradients_of(keeps), once);
 }
 
 // A residual block without BatchNorm: the convolution adds the shortcut and rectifies the sum.

@@ -1,0 +1,207 @@
+// Layers whose tops get their shapes in forward, and the layers behind them.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "crema/registry.hpp"
+#include "support/expect_error.hpp"
+#include "support/net_test.hpp"
+
+namespace crema {
+namespace {
+
+using test::fill_inputs;
+using test::gradients_of;
+using test::net_param;
+
+/// Keeps the first rows of its bottom: as many as its first value says.
+class FirstRows : public Layer {
+ public:
+  using Layer::Layer;
+  TopShapes top_shapes() const override { return shapes_; }
+  void reshape(Blobs bottom, Blobs top) override { top[0]->reshape(bottom[0]->shape()); }
+  void forward_cpu(Blobs bottom, Blobs top) override {
+    const auto rows = static_cast<int64_t>(bottom[0]->data.at(0));
+    Shape shape = bottom[0]->shape();
+    shape.set(0, rows);
+    top[0]->reshape(shape);
+    for (int64_t i = 0; i < std::min(shape.count(), bottom[0]->count()); ++i) {
+      top[0]->data.host_mut<float>()[i] = bottom[0]->data.host<float>()[i];
+    }
+  }
+  void backward_cpu(Blobs top, const std::vector<bool>&, Blobs bottom) override {
+    bottom[0]->diff.fill(0);
+    for (int64_t i = 0; i < top[0]->count(); ++i) {
+      bottom[0]->diff.host_mut<float>()[i] = top[0]->diff.host<float>()[i];
+    }
+  }
+  static inline TopShapes shapes_ = TopShapes::from_values;
+};
+
+class LateShapes : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    if (!Registry::instance().has("TestFirstRows")) {
+      Registry::instance().add<FirstRows>("TestFirstRows");
+    }
+  }
+  void SetUp() override { FirstRows::shapes_ = TopShapes::from_values; }
+  static NetParameter net() {
+    return net_param(R"(
+layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 11 dim: 4 } } }
+layer { name: "rows" type: "TestFirstRows" bottom: "x" top: "r" }
+layer { name: "ip" type: "InnerProduct" bottom: "r" top: "y"
+        inner_product_param { num_output: 3 weight_filler { type: "xavier" } } }
+layer { name: "tanh" type: "TanH" bottom: "y" top: "z" })");
+  }
+};
+
+TEST_F(LateShapes, ReadersFollow) {
+  Context context;
+  Net whole(net(), context, {.phase = Phase::test, .keep = {"y"}});
+  for (const double rows : {11, 2, 7, 11}) {
+    SCOPED_TRACE(rows);
+    fill_inputs(whole);
+    whole.input("x").host_mut<float>()[0] = static_cast<float>(rows);
+    whole.forward();
+    const Tensor z = whole.output("z");
+    EXPECT_EQ(z.shape(), (Shape{static_cast<int64_t>(rows), 3}));
+    EXPECT_EQ(whole.blob("y").shape(), z.shape());
+    for (int64_t i = 0; i < z.count(); ++i) {
+      EXPECT_NEAR(z.at(i), std::tanh(whole.blob("y").data.at(i)), 1e-6);
+    }
+  }
+}
+
+// A program that was put aside went on as if its layers were still prepared for the other's rows.
+TEST_F(LateShapes, ReadersFollowInProgramsThatWereKept) {
+  Context context;
+  Net several(net(), context, {.phase = Phase::test});
+  for (const int64_t bound : {11, 5, 11, 5}) {
+    for (const int64_t rows : {int64_t{2}, bound}) {
+      several.reshape_input("x", {bound, 4});
+      fill_inputs(several);
+      several.input("x").host_mut<float>()[0] = static_cast<float>(rows);
+      several.forward();
+      EXPECT_EQ(several.output("z").shape(), (Shape{rows, 3})) << bound;
+    }
+  }
+}
+
+// Detectors find nothing in some images.
+TEST_F(LateShapes, MayBeEmpty) {
+  for (const char* engine : {"", "reference"}) {
+    SCOPED_TRACE(engine);
+    Context context({.engine = engine});
+    Net found(net_param(R"(
+layer { name: "x" type: "Input" top: "x"
+        input_param { shape { dim: 3 dim: 16 dim: 6 dim: 6 } } }
+layer { name: "rows" type: "TestFirstRows" bottom: "x" top: "r" }
+layer { name: "conv" type: "Convolution" bottom: "r" top: "c"
+        convolution_param { num_output: 16 kernel_size: 3 weight_filler { type: "xavier" } } }
+layer { name: "relu" type: "ReLU" bottom: "c" top: "c" }
+layer { name: "pool" type: "Pooling" bottom: "c" top: "p" pooling_param { kernel_size: 2 } }
+layer { name: "ip" type: "InnerProduct" bottom: "p" top: "y" loss_weight: 1
+        inner_product_param { num_output: 3 weight_filler { type: "xavier" } } })"),
+              context);
+    for (const float rows : {2, 0, 3, 0}) {
+      fill_inputs(found);
+      found.input("x").host_mut<float>()[0] = rows;
+      found.clear_gradients();
+      found.forward();
+      EXPECT_EQ(found.output("y").shape(), (Shape{static_cast<int64_t>(rows), 3}));
+      found.backward();
+      double sum = 0;
+      for (const double value : gradients_of(found)) sum += std::abs(value);
+      EXPECT_EQ(sum == 0, rows == 0) << rows;
+    }
+  }
+}
+
+TEST_F(LateShapes, BeyondTheBoundAreErrors) {
+  Context context;
+  Net small(net(), context, {.phase = Phase::test});
+  small.input("x").host_mut<float>()[0] = 12;
+  expect_error([&] { small.forward(); },
+               {"layer 'rows' (TestFirstRows)", "'r'", "12x4", "bound 11x4"});
+  small.input("x").host_mut<float>()[0] = 3;
+  small.forward();
+  EXPECT_EQ(small.output("z").shape(), (Shape{3, 3}));
+}
+
+// Readers went on with the rows that they knew, without a word.
+TEST_F(LateShapes, OfALayerThatDoesNotSaySoAreErrors) {
+  FirstRows::shapes_ = TopShapes::fixed;
+  Context context;
+  Net plain(net(), context, {.phase = Phase::test});
+  plain.input("x").host_mut<float>()[0] = 2;
+  expect_error([&] { plain.forward(); },
+               {"layer 'rows' (TestFirstRows)", "changed the shape", "11x4", "2x4"});
+}
+
+// Gradients equal those of a net in which every blob has its own memory.
+TEST_F(LateShapes, GradientsOfConcatAndOfRecomputedLayers) {
+  const auto gradients = [](const std::string& recompute, bool keep_all) {
+    Context context({.engine = "reference"});
+    Net rows(net_param(concat(R"(
+layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 4 dim: 16 } } }
+layer { name: "ones" type: "Input" top: "ones" input_param { shape { dim: 4 dim: 16 } } }
+layer { name: "scale" type: "Scale" bottom: "x" top: "v"
+        scale_param { filler { type: "constant" value: 1 } } }
+layer { name: "rv" type: "TestFirstRows" bottom: "v" top: "rv" )",
+                              recompute, R"( }
+layer { name: "scale2" type: "Scale" bottom: "x" top: "w"
+        scale_param { filler { type: "constant" value: 1 } } }
+layer { name: "rw" type: "TestFirstRows" bottom: "w" top: "rw" }
+layer { name: "both" type: "Concat" bottom: "rv" bottom: "rw" top: "c" concat_param { axis: 0 } }
+layer { name: "ip" type: "InnerProduct" bottom: "c" top: "y"
+        inner_product_param { num_output: 3 weight_filler { type: "xavier" } } }
+layer { name: "s" type: "Sigmoid" bottom: "y" top: "s" loss_weight: 1 })")),
+             context, {.fuse = false, .keep_all = keep_all});
+    fill_inputs(rows);
+    rows.input("x").host_mut<float>()[0] = 2;
+    rows.forward();
+    EXPECT_EQ(rows.output("s").shape(), (Shape{4, 3}));
+    rows.clear_gradients();
+    rows.backward();
+    return gradients_of(rows);
+  };
+  const std::vector<double> expected = gradients("", true);
+  EXPECT_EQ(gradients("", false), expected);
+  EXPECT_EQ(gradients("recompute: true", false), expected);
+}
+
+/// The identity for all numbers of rows but 3.
+class RefusesThree : public Layer {
+ public:
+  using Layer::Layer;
+  void reshape(Blobs bottom, Blobs top) override {
+    require(bottom[0]->shape()[0] != 3, "has no use for 3 rows");
+    top[0]->reshape(bottom[0]->shape());
+  }
+  void forward_cpu(Blobs bottom, Blobs top) override { top[0]->data.copy_from(bottom[0]->data); }
+};
+
+TEST_F(LateShapes, RefusedShapesAreRefusedAgain) {
+  if (!Registry::instance().has("TestRefusesThree")) {
+    Registry::instance().add<RefusesThree>("TestRefusesThree");
+  }
+  Context context;
+  Net picky(net_param(R"(
+layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 4 dim: 16 } } }
+layer { name: "rows" type: "TestFirstRows" bottom: "x" top: "r" }
+layer { name: "picky" type: "TestRefusesThree" bottom: "r" top: "y" })"),
+            context, {.phase = Phase::test});
+  for (int pass = 0; pass < 2; ++pass) {
+    picky.input("x").host_mut<float>()[0] = 3;
+    expect_error([&] { picky.forward(); }, {"layer 'picky'", "no use for 3 rows"});
+    expect_error([&] { picky.forward(); }, {"layer 'picky'", "no use for 3 rows"});
+    picky.input("x").host_mut<float>()[0] = 2;
+    picky.forward();
+    EXPECT_EQ(picky.output("y").shape(), (Shape{2, 16}));
+  }
+}
+
+}  // namespace
+}  // namespace crema
