@@ -384,6 +384,9 @@ class Layer {
     return trains_ && (i >= wanted_.bottom_diffs.size() || wanted_.bottom_diffs[i]);
   }
 
+  /// Bytes that the layer holds between its passes, beside those of its engine.
+  virtual size_t kept_bytes() const { return 0; }
+
   /// The reference. Public for engines and tests.
   virtual void forward_cpu(Blobs bottom, Blobs top) = 0;
   virtual void backward_cpu(Blobs top, const std::vector<bool>& propagate, Blobs bottom);

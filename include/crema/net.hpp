@@ -135,7 +135,7 @@ struct MemoryPlan {
   size_t activations_unshared = 0;  // the same without sharing of memory between blobs
   size_t reserved = 0;    // the part of activations that is not shared: inputs, outputs, kept blobs
   size_t parameters = 0;  // values, and gradients if the net trains; without those of another net
-  size_t engines = 0;     // memory that engines hold, and scratch memory of all threads
+  size_t engines = 0;     // memory that layers and engines hold, and scratch memory of all threads
 };
 
 class Net {

@@ -132,6 +132,13 @@ size_t ConvolutionLayer::prepare_sums_diffs(Blobs top) {
   return bytes;
 }
 
+size_t ConvolutionLayer::kept_bytes() const {
+  if (engine() != nullptr) return 0;
+  size_t bytes = pointwise_ ? 0 : columns_.bytes();
+  for (const Tensor& tensor : masked_) bytes += tensor.bytes();
+  return bytes;
+}
+
 void ConvolutionLayer::prepare_reference(Blobs, Blobs top) {
   prepare_sums_diffs(top);
   group_columns_ = {.channels = geometry_.channels / geometry_.groups,

@@ -38,6 +38,7 @@ class ConvolutionLayer : public Layer {
   void place_summand(Blobs bottom, Blobs top) const;
   /// The last step of backward: copies the diff of the sums to the summand if it wants one.
   void pass_to_summand(Blobs top, const std::vector<bool>& propagate, Blobs bottom);
+  size_t kept_bytes() const override;
   size_t in_place_bottom() const override;
   Parameter& weights() { return *params()[0]; }
   /// Null if bias_term is false.

@@ -34,6 +34,8 @@ class InnerProductLayer : public Layer {
   /// Slope of the ReLU that ends the layer, if one does.
   std::optional<float> relu_slope() const { return own_relu_ ? own_relu_ : relu_slope_of(tail()); }
 
+  size_t kept_bytes() const override { return engine() == nullptr ? masked_.bytes() : 0; }
+
   // What CPU engines, which compute in float, share with the reference around the products.
   /// Makes room for what enter_backward returns: returns the bytes that this takes.
   size_t prepare_cpu(Blobs top);

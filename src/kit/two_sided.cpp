@@ -17,7 +17,6 @@ class DeviceSide : public Engine {
   }
   void prepare(Layer& layer, const Option&, Blobs bottom, Blobs top) override {
     of(layer).prepare_reference(bottom, top);
-    kept_bytes_ = of(layer).kept_bytes();
   }
   void resume(Layer& layer, Blobs bottom, Blobs top) override {
     of(layer).prepare_reference(bottom, top);
@@ -30,12 +29,9 @@ class DeviceSide : public Engine {
     if (std::find(propagate.begin(), propagate.end(), true) == propagate.end()) return;
     of(layer).run_backward(Side(layer.context().backend()), top, propagate, bottom);
   }
-  size_t extra_bytes() const override { return kept_bytes_; }
 
  private:
   static TwoSidedLayer& of(Layer& layer) { return static_cast<TwoSidedLayer&>(layer); }
-
-  size_t kept_bytes_ = 0;
 };
 
 }  // namespace

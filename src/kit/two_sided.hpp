@@ -34,8 +34,6 @@ class TwoSidedLayer : public Layer {
   std::vector<Option> reference_options(Blobs bottom, Blobs top) const override {
     return Layer::reference_options(bottom, top);
   }
-  /// Bytes that the layer itself holds between its passes.
-  virtual size_t kept_bytes() const { return 0; }
 
   void forward_cpu(Blobs bottom, Blobs top) final { run_forward(Side(), bottom, top); }
   void backward_cpu(Blobs top, const std::vector<bool>& propagate, Blobs bottom) final;

@@ -127,11 +127,13 @@ void prepare_layers(Plan& plan) {
   }
 }
 
-/// Adds up the bytes that the engines hold, and the scratch memory, which they share.
+/// Adds up the bytes that the layers and their engines hold, and the scratch memory, which they
+/// share.
 void count_engine_bytes(Plan& plan) {
   Program& program = *plan.program;
   ScratchPlan scratch(plan.context->threads());
   for (const NodeId id : program.order) {
+    program.engine_bytes += plan.node(id).layer->kept_bytes();
     if (const Engine* engine = plan.node(id).layer->engine()) {
       program.engine_bytes += engine->extra_bytes();
       engine->plan_scratch(scratch);

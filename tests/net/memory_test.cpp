@@ -81,6 +81,19 @@ layer { name: "conv2" type: "Convolution" bottom: "a" top: "b" loss_weight: 1
   }
 }
 
+// The loss keeps the probabilities of all pixels.
+TEST(Memory, OfTheLayersIsCounted) {
+  Context context({.tune = false});
+  const NetParameter param = net_param(R"(
+layer { name: "x" type: "Input" top: "x"
+        input_param { shape { dim: 1 dim: 21 dim: 64 dim: 64 } } }
+layer { name: "label" type: "Input" top: "label" input_param { shape { dim: 1 dim: 64 dim: 64 } } }
+layer { name: "scale" type: "Scale" bottom: "x" top: "s" }
+layer { name: "loss" type: "SoftmaxWithLoss" bottom: "s" bottom: "label" top: "loss" })");
+  Net net(param, context);
+  EXPECT_GE(net.memory().engines, size_t{21 * 64 * 64 * 4 + 64 * 64 * 8});
+}
+
 TEST(Memory, AFailedReshapeLeavesANetThatPlansAgain) {
   for (bool tune : {false, true}) {
     SCOPED_TRACE(tune);
