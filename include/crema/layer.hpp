@@ -51,7 +51,8 @@ class ParameterStorage {
   const Tensor& diff() const { return diff_; }
   /// A tensor computed from the values by `make`, such as a copy in another element type or in the
   /// layout of a library. `form` names it. `make` runs once for each form and version of the
-  /// values; all callers share the result. Several threads may call this at the same time.
+  /// values; all callers share the result, which exists as long as one of them holds it. Several
+  /// threads may call this at the same time.
   std::shared_ptr<const Tensor> derived(const std::string& form,
                                         const std::function<Tensor(const Tensor&)>& make);
 
@@ -59,7 +60,7 @@ class ParameterStorage {
   friend class Parameter;
   struct Derived {
     uint64_t version = 0;
-    std::shared_ptr<const Tensor> tensor;
+    std::weak_ptr<const Tensor> tensor;
   };
   Tensor data_, diff_;
   bool cleared_ = true;

@@ -82,6 +82,11 @@ std::vector<ConvolutionPass> passes_of(ConvolutionLayer& layer, Blobs top) {
   return passes;
 }
 
+ConvolutionWeights weights_of(ConvolutionLayer& layer) {
+  const Parameter& weights = layer.weights();
+  return {weights.data.host<float>(), layer.trains() ? nullptr : weights.storage().get()};
+}
+
 /// The number of pixels of the spatial extents at the end of a problem's key: 6 for "2x3".
 double pixels_of(const std::string& extents) {
   double count = 1;
@@ -155,17 +160,12 @@ class ConvolutionEngine::Trial {
     const float* const bias = problem_.bias ? bias_.host<float>() : nullptr;
     switch (pass) {
       case ConvolutionPass::forward:
-        // In training, the weights are new in each pass.
-        version_ += problem_.training ? 1 : 0;
-        return primitive.forward(source_.host<float>(), weights_.host<float>(), version_, bias,
-                                 target_.host_mut<float>());
+        return primitive.forward(source_.host<float>(), weights(), bias, target_.host_mut<float>());
       case ConvolutionPass::backward_data:
-        version_ += problem_.training ? 1 : 0;
-        return primitive.backward_data(target_.host<float>(), weights_.host<float>(), version_,
-                                       source_.host_mut<float>());
+        return primitive.backward_data(target_.host<float>(), weights(), source_.host_mut<float>());
       case ConvolutionPass::backward_weights:
         return primitive.backward_weights(source_.host<float>(), target_.host<float>(), false,
-                                          weights_.host_mut<float>(), false,
+                                          gradient_.host_mut<float>(), false,
                                           problem_.bias ? bias_.host_mut<float>() : nullptr);
     }
   }
@@ -181,13 +181,20 @@ class ConvolutionEngine::Trial {
     // Large enough for every format.
     fill(source_, storage_count(problem_.source, Format::blocked16));
     fill(target_, storage_count(problem_.target, Format::blocked16));
-    fill(weights_, problem_.weights().count());
+    fill(gradient_, problem_.weights().count());
     fill(bias_, problem_.target[1]);
+    Tensor values;
+    fill(values, problem_.weights().count());
+    storage_ = std::make_unique<ParameterStorage>(values, Tensor());
+  }
+
+  ConvolutionWeights weights() const {
+    return {storage_->data().host<float>(), problem_.training ? nullptr : storage_.get()};
   }
 
   ConvolutionProblem problem_;
-  Tensor source_{Shape{0}}, target_{Shape{0}}, weights_{Shape{0}}, bias_{Shape{0}};
-  uint64_t version_ = 1;
+  Tensor source_{Shape{0}}, target_{Shape{0}}, gradient_{Shape{0}}, bias_{Shape{0}};
+  std::unique_ptr<ParameterStorage> storage_;
 };
 
 std::string ConvolutionEngine::name() const { return library_ ? library_->name() : kTuned; }
@@ -388,13 +395,11 @@ void ConvolutionEngine::resume(Layer& layer, Blobs, Blobs top) {
 
 void ConvolutionEngine::forward(Layer& layer, Blobs bottom, Blobs top) {
   ConvolutionLayer& conv = convolution(layer);
-  const Tensor& weights = conv.weights().data;
-  const float* const w = weights.host<float>();
+  const ConvolutionWeights weights = weights_of(conv);
   const float* const b = conv.bias() ? conv.bias()->data.host<float>() : nullptr;
   conv.place_summand(bottom, top);
   for (size_t i = 0; i < top.size(); ++i) {
-    forward_->forward(bottom[i]->data.host<float>(), w, weights.memory()->version(), b,
-                      top[i]->data.host_mut<float>());
+    forward_->forward(bottom[i]->data.host<float>(), weights, b, top[i]->data.host_mut<float>());
   }
 }
 
@@ -419,12 +424,11 @@ void ConvolutionEngine::backward(Layer& layer, Blobs top, const std::vector<bool
   } else if (want_bias) {
     conv.backward_bias(top);
   }
-  const Tensor& weights = conv.weights().data;
+  const ConvolutionWeights weights = weights_of(conv);
   for (size_t i = 0; i < top.size(); ++i) {
     if (!propagate[i]) continue;
     require(backward_data_ != nullptr, "was prepared for a backward pass without bottom diffs");
-    backward_data_->backward_data(conv.sums_diff(top, i).host<float>(), weights.host<float>(),
-                                  weights.memory()->version(),
+    backward_data_->backward_data(conv.sums_diff(top, i).host<float>(), weights,
                                   bottom[i]->diff.host_overwrite<float>());
   }
   conv.pass_to_summand(top, propagate, bottom);

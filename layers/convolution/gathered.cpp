@@ -113,14 +113,14 @@ class Gathered : public ConvolutionPrimitive {
   Gathered(const ConvolutionProblem& problem, std::unique_ptr<ConvolutionPrimitive> dense)
       : pixels_(problem), dense_(std::move(dense)) {}
 
-  void forward(const float* x, const float* weights, uint64_t version, const float* bias,
+  void forward(const float* x, const ConvolutionWeights& weights, const float* bias,
                float* y) override {
-    dense_->forward(gathered(x), weights, version, bias, y);
+    dense_->forward(gathered(x), weights, bias, y);
   }
 
-  void backward_data(const float* dy, const float* weights, uint64_t version, float* dx) override {
+  void backward_data(const float* dy, const ConvolutionWeights& weights, float* dx) override {
     float* const scratch = gathered_scratch(pixels_.count());
-    dense_->backward_data(dy, weights, version, scratch);
+    dense_->backward_data(dy, weights, scratch);
     pixels_.scatter(scratch, dx);
   }
 

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "backend/derived_weights.hpp"
 #include "crema/error.hpp"
 #include "crema/scratch_plan.hpp"
 #include "crema/shape.hpp"
@@ -33,7 +34,7 @@ struct ConvolutionProblem {
   bool adds = false;
   /// If set, forward applies a ReLU with this slope for negative values to y.
   std::optional<float> relu = std::nullopt;
-  /// The weights change between passes.
+  /// The weights change between passes, and have no storage.
   bool training = true;
 
   /// (O, I / groups, kernel...)
@@ -56,23 +57,21 @@ enum class ConvolutionAlgorithm : uint8_t { any, direct, winograd };
 /// and their gradients have the formats of the problem. Weights are (O, I / groups, kernel...) and
 /// bias is (O), both contiguous.
 ///
-/// Most implementations reorder the weights. If the weights change between passes, as in training,
-/// the reordered copy is in scratch memory that the primitives of a thread share. Otherwise the
-/// primitive keeps the copy and makes it again when `version`, the Memory::version() of the
-/// weights, differs.
+/// Most implementations reorder the weights. If the weights have no storage, because they change
+/// between passes, the reordered copy is in scratch memory that the primitives of a thread share.
 class ConvolutionPrimitive {
  public:
   virtual ~ConvolutionPrimitive() = default;
 
   /// Writes y, or adds to it if the problem `adds`. `bias` is null if the problem has no bias.
-  virtual void forward(const float* x, const float* weights, uint64_t version, const float* bias,
+  virtual void forward(const float* x, const ConvolutionWeights& weights, const float* bias,
                        float* y);
   /// Writes dx.
-  virtual void backward_data(const float* dy, const float* weights, uint64_t version, float* dx);
+  virtual void backward_data(const float* dy, const ConvolutionWeights& weights, float* dx);
   /// Writes dweights and dbias, or adds to them. `dbias` is null if the problem has no bias.
   virtual void backward_weights(const float* x, const float* dy, bool add_weights, float* dweights,
                                 bool add_bias, float* dbias);
-  /// Bytes that the primitive holds.
+  /// Bytes that the primitive holds, with what it derives from the weights.
   virtual size_t kept_bytes() const { return 0; }
   /// Says what memory of threads a pass needs beside that.
   virtual void plan_scratch(ScratchPlan& /*plan*/) const {}

@@ -10,10 +10,12 @@ std::shared_ptr<const Tensor> ParameterStorage::derived(
   static_cast<void>(data_.host_bytes());
   const uint64_t version = data_.memory()->version();
   Derived& known = derived_[form];
-  if (!known.tensor || known.version != version) {
-    known = {version, std::make_shared<const Tensor>(make(data_))};
+  std::shared_ptr<const Tensor> tensor = known.tensor.lock();
+  if (!tensor || known.version != version) {
+    tensor = std::make_shared<const Tensor>(make(data_));
+    known = {version, tensor};
   }
-  return known.tensor;
+  return tensor;
 }
 
 double Parameter::begin_gradient() {

@@ -156,7 +156,6 @@ struct Program {
   std::vector<NetStep> steps;  // one entry for each of order
   MemoryPlan memory;
   size_t arena_bytes = 0;
-  size_t engine_bytes = 0;  // that the engines hold, without scratch memory
 
   /// The state of a node while the program is kept. One entry for each of order.
   struct Kept {

@@ -8,10 +8,8 @@ namespace crema {
 namespace {
 
 /// The number of programs kept for other shapes. Detectors and fully convolutional nets return to a
-/// few shapes. Each program holds memory of its engines.
+/// few shapes. Each program holds memory of its engines, but shares what is derived from weights.
 constexpr size_t kKeptPrograms = 8;
-/// The engines of kept programs may hold so much memory, or as much as the parameters.
-constexpr size_t kKeptBytes = size_t{16} << 20;
 
 /// Moves the present program, and its state in nodes and values, to Plan::kept.
 void put_aside(Plan& plan) {
@@ -45,18 +43,6 @@ void put_aside(Plan& plan) {
     program.converted.push_back(std::move(plan.values[ValueId(v)]));
   }
   plan.kept.push_front(std::move(program));
-}
-
-/// Drops the programs that were not used for the longest time: more than kKeptPrograms, and those
-/// whose engines hold more memory than the parameters take, since each may have its own copy of the
-/// weights.
-void limit_kept(Plan& plan) {
-  const size_t most = std::max(kKeptBytes, plan.arena.data().bytes());
-  size_t count = 0, held = 0;
-  for (auto program = plan.kept.begin(); program != plan.kept.end();) {
-    held += program->engine_bytes;
-    program = ++count > kKeptPrograms || held > most ? plan.kept.erase(program) : ++program;
-  }
 }
 
 /// Makes a program that put_aside() kept the present one. The layers have its shapes.
@@ -127,19 +113,18 @@ void prepare_layers(Plan& plan) {
   }
 }
 
-/// Adds up the bytes that the layers and their engines hold, and the scratch memory, which they
-/// share.
-void count_engine_bytes(Plan& plan) {
-  Program& program = *plan.program;
+/// Bytes that the layers and their engines hold, and the scratch memory, which they share.
+size_t engine_bytes(const Plan& plan) {
+  size_t held = 0;
   ScratchPlan scratch(plan.context->threads());
-  for (const NodeId id : program.order) {
-    program.engine_bytes += plan.node(id).layer->kept_bytes();
+  for (const NodeId id : plan.program->order) {
+    held += plan.node(id).layer->kept_bytes();
     if (const Engine* engine = plan.node(id).layer->engine()) {
-      program.engine_bytes += engine->extra_bytes();
+      held += engine->extra_bytes();
       engine->plan_scratch(scratch);
     }
   }
-  program.memory.engines = program.engine_bytes + scratch.bytes();
+  return held + scratch.bytes();
 }
 
 }  // namespace
@@ -188,7 +173,7 @@ void take_program(Plan& plan) {
                                   [&](const Program& program) { return program.shapes == shapes; });
   std::list<Program> taken;
   if (known != plan.kept.end()) taken.splice(taken.begin(), plan.kept, known);
-  limit_kept(plan);
+  if (plan.kept.size() > kKeptPrograms) plan.kept.pop_back();
   try {
     if (!taken.empty()) return take_up(plan, std::move(taken.front()));
     plan.program.emplace();
@@ -201,7 +186,7 @@ void take_program(Plan& plan) {
     bind_memory(plan);
     describe_steps(plan);
     plan.program->memory.parameters = plan.arena.data().bytes() + plan.arena.diff().bytes();
-    count_engine_bytes(plan);
+    plan.program->memory.engines = engine_bytes(plan);
   } catch (...) {
     clear_program(plan);
     throw;

@@ -192,14 +192,12 @@ class Bench {
     for (Tensor* tensor : {&x, &y, &weights, &bias}) tensor->fill(0.01);
     double best = std::numeric_limits<double>::infinity();
     for (int run = 0; run < arguments_.runs; ++run) {
-      const auto version = static_cast<uint64_t>(run);
       const double start = seconds_now(arguments_.threads);
       if (pass == ConvolutionPass::forward) {
-        primitive.forward(x.host<float>(), weights.host<float>(), version, bias.host<float>(),
+        primitive.forward(x.host<float>(), {weights.host<float>()}, bias.host<float>(),
                           y.host_mut<float>());
       } else if (pass == ConvolutionPass::backward_data) {
-        primitive.backward_data(y.host<float>(), weights.host<float>(), version,
-                                x.host_mut<float>());
+        primitive.backward_data(y.host<float>(), {weights.host<float>()}, x.host_mut<float>());
       } else {
         primitive.backward_weights(x.host<float>(), y.host<float>(), false,
                                    gradient.host_mut<float>(), false, bias.host_mut<float>());

@@ -100,14 +100,13 @@ TEST(Derived, IsMadeOnceForEachVersion) {
   const auto parameter = make(Shape{1}), user = make(Shape{1});
   user->attach(parameter->storage());
   int made = 0;
+  std::shared_ptr<const Tensor> held;
   const auto get = [&](Parameter& of) {
-    return of.storage()
-        ->derived("doubled",
-                  [&](const Tensor& values) {
-                    ++made;
-                    return doubled(values);
-                  })
-        ->at(0);
+    held = of.storage()->derived("doubled", [&](const Tensor& values) {
+      ++made;
+      return doubled(values);
+    });
+    return held->at(0);
   };
   parameter->data.writing<float>()[0] = 3;
   EXPECT_EQ(get(*parameter), 6);
@@ -116,6 +115,9 @@ TEST(Derived, IsMadeOnceForEachVersion) {
   user->data.writing<float>()[0] = 4;
   EXPECT_EQ(get(*parameter), 8);
   EXPECT_EQ(made, 2);
+  held.reset();
+  EXPECT_EQ(get(*user), 8);
+  EXPECT_EQ(made, 3) << "nobody held it";
 }
 
 // The caller may write through a pointer long after asking for it.
@@ -136,8 +138,8 @@ TEST(Derived, IsNotTrustedWhileSomebodyMayWrite) {
     EXPECT_EQ(get(), 12);
   }
   EXPECT_EQ(get(), 12);
-  EXPECT_EQ(parameter->storage()->derived("doubled", doubled),
-            parameter->storage()->derived("doubled", doubled));
+  const auto held = parameter->storage()->derived("doubled", doubled);
+  EXPECT_EQ(parameter->storage()->derived("doubled", doubled), held);
 }
 
 TEST(Arena, LaysSegmentsOnMultiplesOfSixteen) {

@@ -96,30 +96,42 @@ TEST_P(WinogradTest, EqualsTheDirectSum) {
   const Direct direct(p, x, w, bias, dy);
   const Tensor xb = blocked(x, x_shape), dyb = blocked(dy, y_shape);
 
-  Winograd winograd(p, true);
+  Winograd winograd(p);
   Tensor y(y_shape, DType::f32, dyb.format()), dx(x_shape, DType::f32, xb.format());
-  std::vector<float> kept = w;
-  winograd.forward(xb.host<float>(), kept.data(), 1, bias.data(), false, false, 0,
+  Tensor kept(Shape{p.k, p.c, 3, 3});
+  std::copy(w.begin(), w.end(), kept.host_overwrite<float>());
+  kept.seal();
+  ParameterStorage storage(kept, Tensor());
+  const ConvolutionWeights weights{kept.host<float>(), &storage};
+  winograd.forward(xb.host<float>(), weights, bias.data(), false, false, 0,
                    y.host_overwrite<float>());
   expect_near("y", y.contiguous().values<float>(), direct.y);
 
-  // Kept weights are used again for the same version, and the ReLU acts after the bias.
-  std::fill(kept.begin(), kept.end(), 0.0F);
-  winograd.forward(xb.host<float>(), kept.data(), 1, bias.data(), false, true, 0.5F,
+  // Transformed weights are used again, and the ReLU acts after the bias.
+  const std::vector<float> zeros(w.size());
+  const ConvolutionWeights unread{zeros.data(), &storage};
+  winograd.forward(xb.host<float>(), unread, bias.data(), false, true, 0.5F,
                    y.host_overwrite<float>());
   std::vector<double> relu = direct.y;
   for (double& value : relu) value = value > 0 ? value : 0.5 * value;
   expect_near("relu", y.contiguous().values<float>(), relu);
 
   // What y holds is added before the ReLU.
-  winograd.forward(xb.host<float>(), kept.data(), 1, bias.data(), true, false, 0,
-                   y.host_mut<float>());
+  winograd.forward(xb.host<float>(), unread, bias.data(), true, false, 0, y.host_mut<float>());
   std::vector<double> added = direct.y;
   for (size_t i = 0; i < added.size(); ++i) added[i] += relu[i];
   expect_near("added", y.contiguous().values<float>(), added);
 
-  winograd.backward_data(dyb.host<float>(), w.data(), 1, dx.host_overwrite<float>());
-  expect_near("dx", dx.contiguous().values<float>(), direct.dx);
+  for (ParameterStorage* const keeps : {static_cast<ParameterStorage*>(nullptr), &storage}) {
+    winograd.backward_data(dyb.host<float>(), {w.data(), keeps}, dx.host_overwrite<float>());
+    expect_near("dx", dx.contiguous().values<float>(), direct.dx);
+  }
+
+  // The values that the storage has now.
+  kept.fill(0);
+  winograd.forward(xb.host<float>(), weights, nullptr, false, false, 0, y.host_overwrite<float>());
+  const Tensor nothing = y.contiguous();
+  for (const float value : nothing.values<float>()) ASSERT_EQ(value, 0);
 
   std::vector<float> dw(w.size(), NAN), db(bias.size(), NAN);
   winograd.backward_weights(xb.host<float>(), dyb.host<float>(), false, dw.data(), false,
@@ -138,8 +150,8 @@ TEST_P(WinogradTest, KeepsThePaddingOfBlocksZero) {
   const auto w = random_values(p.k * p.c * 9, 2), bias = random_values(p.k, 3);
   const Tensor x = blocked(random_values(p.n * p.c * p.h * p.w, 1), {p.n, p.c, p.h, p.w});
   Tensor y(y_shape, DType::f32, x.format());
-  Winograd(p, false).forward(x.host<float>(), w.data(), 1, bias.data(), false, false, 0,
-                             y.host_overwrite<float>());
+  Winograd(p).forward(x.host<float>(), {w.data()}, bias.data(), false, false, 0,
+                      y.host_overwrite<float>());
   const int64_t b = block_of(y.format()), plane = p.out_h() * p.out_w();
   const auto values = y.values<float>();
   for (int64_t i = 0; i < static_cast<int64_t>(values.size()); ++i) {
@@ -161,8 +173,8 @@ INSTANTIATE_TEST_SUITE_P(Shapes, WinogradTest,
 
 TEST(Winograd, RefusesWhatItCannotDo) {
   if (Winograd::block() == 0) GTEST_SKIP() << "needs a processor with AVX2 and FMA";
-  EXPECT_THROW(Winograd({1, 8, 2, 8, 8, 0, 0}, false), Error);
-  EXPECT_THROW(Winograd({1, 8, 8, 8, 8, 3, 0}, false), Error);
+  EXPECT_THROW(Winograd({1, 8, 2, 8, 8, 0, 0}), Error);
+  EXPECT_THROW(Winograd({1, 8, 8, 8, 8, 3, 0}), Error);
 }
 
 }  // namespace

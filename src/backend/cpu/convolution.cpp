@@ -56,11 +56,11 @@ std::string_view to_string(ConvolutionPass pass) {
   return {};
 }
 
-void ConvolutionPrimitive::forward(const float*, const float*, uint64_t, const float*, float*) {
+void ConvolutionPrimitive::forward(const float*, const ConvolutionWeights&, const float*, float*) {
   wrong_pass(ConvolutionPass::forward);
 }
 
-void ConvolutionPrimitive::backward_data(const float*, const float*, uint64_t, float*) {
+void ConvolutionPrimitive::backward_data(const float*, const ConvolutionWeights&, float*) {
   wrong_pass(ConvolutionPass::backward_data);
 }
 

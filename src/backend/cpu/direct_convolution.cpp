@@ -12,10 +12,12 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <sstream>
 
 #include "backend/cpu/direct_plan.hpp"
 #include "core/parallel.hpp"
 #include "core/simd.hpp"
+#include "crema/random.hpp"
 
 namespace crema {
 namespace {
@@ -106,37 +108,49 @@ void need_bands(ScratchPlan& scratch, const DirectPlan& plan, int64_t partial) {
   need(scratch, kPartial, partial, threads);
 }
 
-/// Weights packed for a pass: kept where they do not change.
+/// Weights packed for a pass.
 class PackedWeights {
  public:
-  PackedWeights(bool keep, int64_t count) : keep_(keep), count_(count) {}
+  /// `form` names what is packed in the same way. `training`: the weights have no storage.
+  PackedWeights(std::string form, int64_t count, bool training)
+      : training_(training),
+        count_(count),
+        derived_(std::move(form), static_cast<size_t>(count) * sizeof(float)) {}
 
   template <class Pack>
-  const float* get(const float* weights, uint64_t version, const Pack& pack) {
-    if (!keep_) {
+  const float* get(const ConvolutionWeights& weights, const Pack& pack) {
+    if (weights.storage == nullptr) {
       float* const packed = direct_scratch(kPacked, count_);
-      pack(packed);
+      pack(weights.values, packed);
       return packed;
     }
-    if (of_ == nullptr) kept_ = Tensor(Shape{count_});
-    if (of_ != weights || version_ != version) pack(kept_.host_overwrite<float>());
-    of_ = weights;
-    version_ = version;
-    return kept_.host<float>();
+    return static_cast<const float*>(derived_.get(
+        *weights.storage, [&](void* to) { pack(weights.values, static_cast<float*>(to)); }));
   }
 
-  size_t bytes() const { return keep_ ? static_cast<size_t>(count_) * sizeof(float) : 0; }
+  size_t bytes() const { return training_ ? 0 : derived_.bytes(); }
   void plan_scratch(ScratchPlan& plan) const {
-    if (!keep_) need(plan, kPacked, count_, 1);
+    if (training_) need(plan, kPacked, count_, 1);
   }
 
  private:
-  bool keep_;
+  bool training_;
   int64_t count_;
-  Tensor kept_{Shape{0}};
-  const float* of_ = nullptr;
-  uint64_t version_ = 0;
+  DerivedWeights derived_;
 };
+
+/// A name of the layout that a pass packs weights in. It depends on the taps, on their runs, and on
+/// the panels that they are cut into.
+std::string packed_form(const char* pass, const DirectPlan& plan,
+                        const std::vector<DirectPanel>& panels) {
+  std::ostringstream form;
+  form << plan.kernels.width << ' ' << plan.target.channels << ' ' << plan.kernel_taps << ' '
+       << plan.run_length;
+  for (const int64_t tap : plan.plain_tap) form << ',' << tap;
+  for (const DirectRun& run : plan.runs) form << ';' << run.first_tap;
+  for (const DirectPanel& panel : panels) form << '|' << panel.offset << ' ' << panel.vectors;
+  return concat("direct ", pass, " ", stream_id(form.str()));
+}
 
 std::vector<int64_t> offsets_of(const std::vector<DirectRun>& runs) {
   std::vector<int64_t> offsets;
@@ -154,13 +168,14 @@ class Forward : public ConvolutionPrimitive {
                   kChunkBytes / (widest(panels_) * kernels.width * 4)),
         adds_(problem.adds),
         relu_(problem.relu),
-        weights_(!problem.training, taps_count() * vectors_ * kernels.width),
+        weights_(packed_form("forward", plan_, panels_), taps_count() * vectors_ * kernels.width,
+                 problem.training),
         bias_(Shape{vectors_ * kernels.width}) {}
 
-  void forward(const float* x, const float* weights, uint64_t version, const float* bias,
+  void forward(const float* x, const ConvolutionWeights& weights, const float* bias,
                float* y) override {
     const float* const packed =
-        weights_.get(weights, version, [&](float* to) { pack(weights, to); });
+        weights_.get(weights, [&](const float* from, float* to) { pack(from, to); });
     if (bias != nullptr) std::copy_n(bias, plan_.target.channels, bias_.host_mut<float>());
     const float* const padded_bias = bias != nullptr ? bias_.host<float>() : nullptr;
     parallel_for(plan_.batch * plan_.target.h, 1, [&](int64_t begin, int64_t end) {
@@ -259,12 +274,13 @@ class BackwardData : public ConvolutionPrimitive {
         outputs_(plan_.target.blocks * plan_.target.unit),
         summands_(block_offsets(), plan_.target.unit,
                   kChunkBytes / (widest(panels_) * kernels.width * 4)),
-        weights_(!problem.training,
-                 static_cast<int64_t>(plan_.runs.size()) * vectors_ * kernels.width * outputs_) {}
+        weights_(packed_form("backward", plan_, panels_),
+                 static_cast<int64_t>(plan_.runs.size()) * vectors_ * kernels.width * outputs_,
+                 problem.training) {}
 
-  void backward_data(const float* dy, const float* weights, uint64_t version, float* dx) override {
+  void backward_data(const float* dy, const ConvolutionWeights& weights, float* dx) override {
     const float* const packed =
-        weights_.get(weights, version, [&](float* to) { pack(weights, to); });
+        weights_.get(weights, [&](const float* from, float* to) { pack(from, to); });
     // What is read of one image is added to all over it: a thread works on whole images.
     parallel_for(plan_.batch, 1, [&](int64_t begin, int64_t end) {
       for (int64_t image = begin; image < end; image += plan_.band_images) {

@@ -83,11 +83,17 @@ int Winograd::block() {
   return kernels ? kernels->block : 0;
 }
 
-Winograd::Winograd(const WinogradProblem& problem, bool keep_weights)
-    : problem_(problem), keep_weights_(keep_weights), kernels_(best_kernels()) {
+Winograd::Winograd(const WinogradProblem& problem) : problem_(problem), kernels_(best_kernels()) {
   require(kernels_ != nullptr, "Winograd convolution needs a processor with AVX2 and FMA");
   require(problem.out_h() > 0 && problem.out_w() > 0 && problem.pad_h <= 2 && problem.pad_w <= 2,
           "Winograd convolution takes 3x3 kernels that fit the input, padded by at most 2");
+  const std::string form = concat("winograd ", kernels_->block, " ", problem.k, "x", problem.c);
+  forward_ = DerivedWeights(form, transformed_bytes());
+  turned_ = DerivedWeights(form + " turned", transformed_bytes());
+}
+
+size_t Winograd::transformed_bytes() const {
+  return static_cast<size_t>(transformed_count()) * sizeof(float);
 }
 
 int64_t Winograd::transformed_count() const {
@@ -96,17 +102,17 @@ int64_t Winograd::transformed_count() const {
          blocks_of(problem_.c, kernels_->block) * b * b;
 }
 
-const float* Winograd::transformed(Weights& kept, const float* w, bool turned, uint64_t version) {
-  if (keep_weights_ && kept.of == w && kept.version == version) return kept.values.host<float>();
+const float* Winograd::transformed(DerivedWeights& kept, const ConvolutionWeights& w, bool turned) {
   const int64_t outputs = turned ? problem_.c : problem_.k;
   const int64_t inputs = turned ? problem_.k : problem_.c;
-  const int64_t out_blocks = blocks_of(outputs, kernels_->block);
-  float* u = at_least(keep_weights_ ? kept.values : thread_scratch().weights, transformed_count());
-  parallel_for(out_blocks, 1, [&](int64_t begin, int64_t end) {
-    kernels_->weights(w, outputs, inputs, turned, begin, end, u);
-  });
-  kept.of = w;
-  kept.version = version;
+  const auto transform = [&](void* to) {
+    parallel_for(blocks_of(outputs, kernels_->block), 1, [&](int64_t begin, int64_t end) {
+      kernels_->weights(w.values, outputs, inputs, turned, begin, end, static_cast<float*>(to));
+    });
+  };
+  if (w.storage != nullptr) return static_cast<const float*>(kept.get(*w.storage, transform));
+  float* const u = at_least(thread_scratch().weights, transformed_count());
+  transform(u);
   return u;
 }
 
@@ -148,21 +154,21 @@ void Winograd::convolve(const Sweep& s) {
   }
 }
 
-void Winograd::forward(const float* x, const float* w, uint64_t version, const float* bias,
-                       bool adds, bool relu, float slope, float* y) {
+void Winograd::forward(const float* x, const ConvolutionWeights& w, const float* bias, bool adds,
+                       bool relu, float slope, float* y) {
   const WinogradProblem& p = problem_;
   if (bias) {
     bias_.resize(static_cast<size_t>(round_up(p.k, kernels_->block)));
     std::copy(bias, bias + p.k, bias_.begin());
   }
-  const float* u = transformed(forward_, w, false, version);
+  const float* u = transformed(forward_, w, false);
   convolve({p.c, p.k, p.h, p.w, p.out_h(), p.out_w(), p.pad_h, p.pad_w, x, u,
             bias ? bias_.data() : nullptr, adds, relu, slope, y});
 }
 
-void Winograd::backward_data(const float* dy, const float* w, uint64_t version, float* dx) {
+void Winograd::backward_data(const float* dy, const ConvolutionWeights& w, float* dx) {
   const WinogradProblem& p = problem_;
-  const float* u = transformed(turned_, w, true, version);
+  const float* u = transformed(turned_, w, true);
   convolve({p.k, p.c, p.out_h(), p.out_w(), p.h, p.w, 2 - p.pad_h, 2 - p.pad_w, dy, u, nullptr,
             false, false, 0, dx});
 }
@@ -225,13 +231,7 @@ void Winograd::backward_weights(const float* x, const float* dy, bool add_weight
   }
 }
 
-size_t Winograd::kept_bytes(bool forward, bool backward_data) const {
-  if (!keep_weights_) return 0;
-  const size_t once = static_cast<size_t>(transformed_count()) * sizeof(float);
-  return once * (static_cast<size_t>(forward) + static_cast<size_t>(backward_data));
-}
-
-void Winograd::plan_scratch(ScratchPlan& plan, ConvolutionPass pass) const {
+void Winograd::plan_scratch(ScratchPlan& plan, ConvolutionPass pass, bool training) const {
   const WinogradProblem& p = problem_;
   const bool data = pass == ConvolutionPass::backward_data;
   const bool weights = pass == ConvolutionPass::backward_weights;
@@ -244,7 +244,7 @@ void Winograd::plan_scratch(ScratchPlan& plan, ConvolutionPass pass) const {
   };
   need("winograd tiles in", block_count * (data ? outputs : inputs));
   need("winograd tiles out", block_count * (data ? inputs : outputs));
-  if (weights || !keep_weights_) need("winograd weights", transformed_count());
+  if (weights || training) need("winograd weights", transformed_count());
 }
 
 }  // namespace crema

@@ -36,43 +36,35 @@ class Winograd {
   /// The widest channel block that this processor has kernels for: 16, 8, or 0 for none.
   static int block();
 
-  /// Error when block() is 0 or the problem is not one (no output, pad above 2). `keep_weights`:
-  /// the transformed weights are kept between passes and made again only when the version given
-  /// with them has moved; otherwise they are made in each pass, in memory that the thread's
-  /// convolutions share.
-  Winograd(const WinogradProblem& problem, bool keep_weights);
+  /// Error when block() is 0 or the problem is not one (no output, pad above 2).
+  explicit Winograd(const WinogradProblem& problem);
 
   /// y (N, K, OH, OW) = x (N, C, H, W) conv w + bias; bias may be null. With `adds`, what y
   /// holds is added. With `relu`, negative results are then multiplied by `slope`.
-  void forward(const float* x, const float* w, uint64_t version, const float* bias, bool adds,
-               bool relu, float slope, float* y);
+  void forward(const float* x, const ConvolutionWeights& w, const float* bias, bool adds, bool relu,
+               float slope, float* y);
   /// dx = gradient of x, overwritten.
-  void backward_data(const float* dy, const float* w, uint64_t version, float* dx);
+  void backward_data(const float* dy, const ConvolutionWeights& w, float* dx);
   /// dw = gradient of w, or added to it; db likewise (null: not wanted).
   void backward_weights(const float* x, const float* dy, bool add_weights, float* dw, bool add_bias,
                         float* db);
 
-  /// Memory of its own for weights that are kept, once the passes given have run.
-  size_t kept_bytes(bool forward, bool backward_data) const;
-  /// Says what memory of the calling thread a pass needs.
-  void plan_scratch(ScratchPlan& plan, ConvolutionPass pass) const;
+  /// Bytes of the transformed weights.
+  size_t transformed_bytes() const;
+  /// Says what memory of the calling thread a pass needs. `training`: the weights have no storage.
+  void plan_scratch(ScratchPlan& plan, ConvolutionPass pass, bool training) const;
 
  private:
-  struct Weights {  // transformed: [36][outputs / b][inputs, padded][b]
-    Tensor values;
-    const float* of = nullptr;  // null: not made yet
-    uint64_t version = 0;
-  };
   struct Sweep;  // one convolution: forward, or backward data seen as one
 
   void convolve(const Sweep& sweep);
   int64_t transformed_count() const;
-  const float* transformed(Weights& kept, const float* w, bool turned, uint64_t version);
+  /// [36][outputs / b][inputs, padded][b]
+  const float* transformed(DerivedWeights& kept, const ConvolutionWeights& w, bool turned);
 
   WinogradProblem problem_;
-  bool keep_weights_;
   const WinogradKernels* kernels_;
-  Weights forward_, turned_;
+  DerivedWeights forward_, turned_;
   std::vector<float> bias_;  // with zeros up to whole blocks
   std::vector<double> bias_sums_;
 };

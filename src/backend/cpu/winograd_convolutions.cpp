@@ -13,32 +13,36 @@ WinogradProblem winograd_problem(const ConvolutionProblem& problem) {
 class Primitive : public ConvolutionPrimitive {
  public:
   Primitive(const ConvolutionProblem& problem, ConvolutionPass pass)
-      : winograd_(winograd_problem(problem), !problem.training),
+      : winograd_(winograd_problem(problem)),
         pass_(pass),
+        training_(problem.training),
         adds_(problem.adds),
         relu_(problem.relu) {}
 
-  void forward(const float* x, const float* weights, uint64_t version, const float* bias,
+  void forward(const float* x, const ConvolutionWeights& weights, const float* bias,
                float* y) override {
-    winograd_.forward(x, weights, version, bias, adds_, relu_.has_value(), relu_.value_or(0), y);
+    winograd_.forward(x, weights, bias, adds_, relu_.has_value(), relu_.value_or(0), y);
   }
-  void backward_data(const float* dy, const float* weights, uint64_t version, float* dx) override {
-    winograd_.backward_data(dy, weights, version, dx);
+  void backward_data(const float* dy, const ConvolutionWeights& weights, float* dx) override {
+    winograd_.backward_data(dy, weights, dx);
   }
   void backward_weights(const float* x, const float* dy, bool add_weights, float* dweights,
                         bool add_bias, float* dbias) override {
     winograd_.backward_weights(x, dy, add_weights, dweights, add_bias, dbias);
   }
   size_t kept_bytes() const override {
-    return winograd_.kept_bytes(pass_ == ConvolutionPass::forward,
-                                pass_ == ConvolutionPass::backward_data);
+    const bool derives = !training_ && pass_ != ConvolutionPass::backward_weights;
+    return derives ? winograd_.transformed_bytes() : 0;
   }
 
-  void plan_scratch(ScratchPlan& plan) const override { winograd_.plan_scratch(plan, pass_); }
+  void plan_scratch(ScratchPlan& plan) const override {
+    winograd_.plan_scratch(plan, pass_, training_);
+  }
 
  private:
   Winograd winograd_;
   ConvolutionPass pass_;
+  bool training_;
   bool adds_;
   std::optional<float> relu_;
 };

@@ -143,36 +143,34 @@ size_t round_up_to_line(size_t bytes) { return (bytes + 63) / 64 * 64; }
 /// Weights in the layout that the implementation wants.
 class OwnWeights {
  public:
-  OwnWeights(const ConvolutionProblem& p, const dnnl::memory::desc& own) : keep_(!p.training) {
+  OwnWeights(const ConvolutionProblem& p, const dnnl::memory::desc& own) : training_(p.training) {
     const dnnl::memory::desc plain = Descs(p).plain_weights();
     if (same_layout(own, plain)) return;
     reorder_ = Reorder(plain, own);
-    bytes_ = own.get_size();
+    derived_ = DerivedWeights(layout_name(own), own.get_size());
   }
 
-  const void* get(const float* weights, uint64_t version) {
-    if (!reorder_) return weights;
-    void* own = keep_ ? kept_.reserve(bytes_) : staging(bytes_);
-    if (!keep_ || kept_of_ != weights || kept_version_ != version) reorder_.run(weights, own);
-    kept_of_ = weights;
-    kept_version_ = version;
-    return own;
+  const void* get(const ConvolutionWeights& weights) {
+    if (!reorder_) return weights.values;
+    if (weights.storage == nullptr) {
+      void* const own = staging(derived_.bytes());
+      reorder_.run(weights.values, own);
+      return own;
+    }
+    return derived_.get(*weights.storage, [&](void* to) { reorder_.run(weights.values, to); });
   }
 
-  size_t kept_bytes() const { return keep_ ? bytes_ : 0; }
+  size_t kept_bytes() const { return training_ ? 0 : derived_.bytes(); }
   void plan_scratch(ScratchPlan& plan) const {
     if (!reorder_) return;
     reorder_.plan_scratch(plan);
-    if (!keep_) plan.need(kStaging, bytes_);
+    if (training_) plan.need(kStaging, derived_.bytes());
   }
 
  private:
-  bool keep_;
-  Reorder reorder_;  // empty: they lie plainly
-  size_t bytes_ = 0;
-  Buffer kept_;
-  const float* kept_of_ = nullptr;
-  uint64_t kept_version_ = 0;
+  bool training_;
+  Reorder reorder_;  // empty: their layout is the plain one
+  DerivedWeights derived_;
 };
 
 class Forward : public ConvolutionPrimitive {
@@ -185,9 +183,9 @@ class Forward : public ConvolutionPrimitive {
     operation_ = Operation(dnnl::convolution_forward(pd), pd, arguments);
   }
 
-  void forward(const float* x, const float* weights, uint64_t version, const float* bias,
+  void forward(const float* x, const ConvolutionWeights& weights, const float* bias,
                float* y) override {
-    const void* own = weights_.get(weights, version);
+    const void* own = weights_.get(weights);
     if (bias != nullptr) {
       operation_.run({x, own, y, bias});
     } else {
@@ -215,8 +213,8 @@ class BackwardData : public ConvolutionPrimitive {
                     {DNNL_ARG_WEIGHTS, pd.weights_desc()},
                     {DNNL_ARG_DIFF_SRC, pd.diff_src_desc()}}) {}
 
-  void backward_data(const float* dy, const float* weights, uint64_t version, float* dx) override {
-    operation_.run({dy, weights_.get(weights, version), dx});
+  void backward_data(const float* dy, const ConvolutionWeights& weights, float* dx) override {
+    operation_.run({dy, weights_.get(weights), dx});
   }
 
   size_t kept_bytes() const override { return weights_.kept_bytes(); }

@@ -2,8 +2,10 @@
 
 #include <limits>
 #include <new>
+#include <sstream>
 
 #include "crema/error.hpp"
+#include "crema/random.hpp"
 
 namespace crema::onednn {
 
@@ -104,6 +106,23 @@ dnnl::memory::desc describe_any(const Shape& shape, DType dtype) {
 }
 
 bool same_layout(const dnnl::memory::desc& a, const dnnl::memory::desc& b) { return a == b; }
+
+std::string layout_name(const dnnl::memory::desc& desc) {
+  std::ostringstream name;
+  name << "onednn " << desc.get_size();
+#if DNNL_VERSION_MAJOR >= 3
+  name << ' ' << static_cast<int>(desc.get_data_type());
+  for (const auto& list :
+       {desc.get_dims(), desc.get_strides(), desc.get_inner_blks(), desc.get_inner_idxs()}) {
+    for (const auto value : list) name << ' ' << value;
+    name << ';';
+  }
+#else
+  // The descriptor is a C structure.
+  name << ' ' << stream_id({reinterpret_cast<const char*>(&desc.data), sizeof(desc.data)});
+#endif
+  return name.str();
+}
 
 dnnl::primitive_attr attributes() {
   dnnl::primitive_attr attr;

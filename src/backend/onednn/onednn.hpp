@@ -63,6 +63,8 @@ dnnl::memory::desc describe_any(const Shape& shape, DType dtype);
 /// The shape in oneDNN's terms.
 dnnl::memory::dims to_dims(const Shape& shape);
 bool same_layout(const dnnl::memory::desc& a, const dnnl::memory::desc& b);
+/// A name that only equal layouts have.
+std::string layout_name(const dnnl::memory::desc& desc);
 
 /// Attributes that every primitive is made with: scratch memory comes from us.
 dnnl::primitive_attr attributes();
