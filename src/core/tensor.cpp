@@ -113,7 +113,7 @@ void* Tensor::host_mut_raw(DType as) {
   return static_cast<char*>(memory_->host_mut()) + offset_;
 }
 
-// Only who covers a whole memory may skip fetching the rest of it.
+// A tensor that covers a part of its memory must not drop the newer copy of the rest.
 void* Tensor::host_overwrite_raw(DType as) {
   check_access(as);
   need_memory();

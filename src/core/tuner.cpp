@@ -18,13 +18,13 @@
 namespace crema {
 namespace {
 
-// The first run pays for cold caches, fresh pages and what `measure` makes on its way; the fastest
-// of a few is what counts. Small problems are repeated until the clock can tell them apart.
+// The first run is slow: caches are cold, pages are new, and `measure` makes its primitive. So the
+// fastest of a few runs counts. Small problems run often enough for the resolution of the clock.
 constexpr int kMinRuns = 3;
 constexpr int kMaxRuns = 20;
 constexpr double kEnoughSeconds = 0.03;
-/// What after its second run of kEnoughSeconds is so many times slower than its best rival has
-/// lost.
+/// A candidate whose runs exceed kEnoughSeconds is not measured further after the second one if it is
+/// slower than the fastest candidate by this factor.
 constexpr double kLost = 1.5;
 
 double fastest(const std::function<void()>& measure, double beat) {
@@ -72,7 +72,7 @@ std::string why_no_tuning_file(const std::string& path) {
     file.read(mark.data(), static_cast<std::streamsize>(mark.size()));
     return file.gcount() == 0 || mark == kFileMark ? "" : "holds no measured times";
   }
-  // Up to the first folder that is there.
+  // The nearest folder above that exists.
   fs::path folder = fs::absolute(path, failed).parent_path();
   while (!fs::exists(folder, failed) && folder.has_relative_path()) folder = folder.parent_path();
   if (!fs::is_directory(folder, failed)) return concat("cannot be below '", folder.string(), "'");

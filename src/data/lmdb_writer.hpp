@@ -1,13 +1,13 @@
-// Writes an LMDB database so that what stands under its name is always whole.
+// Writes an LMDB database. A database that exists under its name is complete at any time.
 //
 //   LmdbWriter writer("train_lmdb");
 //   writer.put("00000000", bytes);
 //   writer.finish();
 //
-// Everything is written in a new folder train_lmdb.tmp.XXXXXX beside the database, synced and
-// renamed by finish(). A database that is overwritten is renamed into that folder first and removed
-// last: a writer that is killed leaves the folder, with the new database as new/ and, at that
-// moment, the old one as old/. Nothing but the files of a database is ever removed here.
+// The records are written to a new folder train_lmdb.tmp.XXXXXX beside the database. finish() syncs
+// it and renames it. If there is a database that is to be overwritten, it is moved into that folder
+// first and removed last: a writer that is killed leaves the folder, with the new database as new/
+// and possibly the old one as old/. Only files of databases are removed.
 #pragma once
 
 #include <lmdb.h>

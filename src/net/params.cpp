@@ -121,7 +121,8 @@ std::vector<ParameterArena::Segment> own_parameters(
   return segments;
 }
 
-/// Draws what nobody gave; `loaded`: layers that files gave theirs.
+/// Runs the fillers of parameters that have no values yet. `loaded`: names of the layers whose
+/// parameters were loaded from files.
 void fill(const Plan& plan, const NetParameter& message, const std::set<std::string>& loaded) {
   std::set<const ParameterStorage*> own;
   for (const auto& segment : plan.arena.segments()) own.insert(segment.parameter->storage().get());
