@@ -6,9 +6,8 @@
 namespace crema {
 
 /// Syncs the names in a folder ("" is the working directory). Failure is not reported: some file
-/// systems cannot sync a folder, and one without the right to read cannot be opened. The files
-/// themselves are synced by those who wrote them, so that the worst is an older file under its name
-/// after a crash of the machine.
+/// systems cannot sync a folder, and one without the right to read cannot be opened. The caller has
+/// synced the files themselves, so after a crash of the machine a name has its old or its new file.
 void sync_folder(const std::filesystem::path& folder) noexcept;
 
 }  // namespace crema

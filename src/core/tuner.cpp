@@ -23,8 +23,8 @@ namespace {
 constexpr int kMinRuns = 3;
 constexpr int kMaxRuns = 20;
 constexpr double kEnoughSeconds = 0.03;
-/// A candidate whose runs exceed kEnoughSeconds is not measured further after the second one if it is
-/// slower than the fastest candidate by this factor.
+/// A candidate whose runs exceed kEnoughSeconds is not measured further after the second one if it
+/// is slower than the fastest candidate by this factor.
 constexpr double kLost = 1.5;
 
 double fastest(const std::function<void()>& measure, double beat) {

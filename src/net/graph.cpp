@@ -173,7 +173,8 @@ void build_graph(Plan& plan, NetParameter& net, const std::vector<Position>& pos
   for (int i = 0; i < net.layer_size(); ++i) {
     if (!net.layer(i).name().empty() && net.layer(i).name() != names[static_cast<size_t>(i)]) {
       plan.note(concat("layer name '", net.layer(i).name(),
-                       "' is used more than once: in weights files, these layers are matched by their order"),
+                       "' is used more than once: in weights files, these layers are matched by "
+                       "their order"),
                 Severity::warning);
     }
     LayerParameter& param = *net.mutable_layer(i);

@@ -25,17 +25,17 @@ struct TrainingState {
   std::vector<Tensor>* history = nullptr;  // each of the arena's size
   Net* train = nullptr;
   std::vector<Net*> tests;
-  /// To save instead of where the data sources stand; null: those.
+  /// The positions to save; null: the present ones of the data sources.
   const RecordCursors* cursors = nullptr;
 };
 
-/// Where the data sources of the run's nets stand.
+/// The positions of the data sources of the run's nets.
 RecordCursors data_cursors(const TrainingState& run);
-/// Makes them stand there again; those that are not named stay.
+/// Sets the data sources to these positions. Sources that are not named keep theirs.
 void set_data_cursors(const TrainingState& run, const RecordCursors& cursors);
 
 /// Writes PREFIX_iter_N.caffemodel, then PREFIX_iter_N.solverstate, and returns the latter's path.
-/// Whichever of the two is there is whole; a state is only ever there with its weights.
+/// Each of the two files is complete if it exists. The state exists only with its weights.
 std::string write_snapshot(const std::string& prefix, const TrainingState& run, bool with_diffs);
 
 /// Removes what runs of this prefix on this machine left that were killed while they wrote a
