@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <limits>
 
 #include "core/simd.hpp"
 #include "core/tuner.hpp"
+#include "kit/tuning.hpp"
 #include "layers/convolution/convolution.hpp"
 #include "layers/convolution/gathered.hpp"
 #include "proto/layer.pb.h"
@@ -23,9 +23,6 @@ constexpr int64_t kFewChannels = 4;
 /// A pair of formats that is slower than the best one by this factor is not measured further; the
 /// seconds of its other passes are estimated.
 constexpr double kHopeless = 2;
-/// A problem whose number of pixels differs from that of a measured problem by at most this factor
-/// takes the same candidate. A fully convolutional net would otherwise measure each size of images.
-constexpr double kAlike = 1.25;
 
 std::vector<std::unique_ptr<ConvolutionLibrary>>& library_list() {
   static std::vector<std::unique_ptr<ConvolutionLibrary>> list;
@@ -85,17 +82,6 @@ std::vector<ConvolutionPass> passes_of(ConvolutionLayer& layer, Blobs top) {
 ConvolutionWeights weights_of(ConvolutionLayer& layer) {
   const Parameter& weights = layer.weights();
   return {weights.data.host<float>(), layer.trains() ? nullptr : weights.storage().get()};
-}
-
-/// The number of pixels of the spatial extents at the end of a problem's key: 6 for "2x3".
-double pixels_of(const std::string& extents) {
-  double count = 1;
-  for (const char* at = extents.c_str(); *at != '\0';) {
-    char* end = nullptr;
-    count *= static_cast<double>(std::strtoll(at, &end, 10));
-    at = *end == 'x' ? end + 1 : "";
-  }
-  return count;
 }
 
 std::vector<std::pair<Format, Format>> format_pairs(int64_t channels) {
@@ -199,12 +185,6 @@ class ConvolutionEngine::Trial {
 
 std::string ConvolutionEngine::name() const { return library_ ? library_->name() : kTuned; }
 
-std::string ConvolutionEngine::question(ConvolutionPass pass) const {
-  constexpr const char* kAlgorithms[] = {"", " direct", " winograd"};  // ConvolutionAlgorithm
-  return concat("convolution ", name(), kAlgorithms[static_cast<size_t>(algorithm_)], " ",
-                to_string(pass), " ", omp_get_max_threads(), "t ");
-}
-
 std::vector<ConvolutionEngine::Candidate> ConvolutionEngine::candidates(
     const ConvolutionProblem& problem, ConvolutionPass pass, std::string& why) const {
   std::vector<Candidate> found;
@@ -233,62 +213,33 @@ std::unique_ptr<ConvolutionPrimitive> ConvolutionEngine::Candidate::make(
                               library->make(*gathered_problem(problem), pass, implementation));
 }
 
-std::optional<ConvolutionEngine::Choice> ConvolutionEngine::like(
-    const Context& context, const ConvolutionProblem& problem, ConvolutionPass pass,
-    const std::vector<Candidate>& found) const {
-  if (!context.tune()) return std::nullopt;
-  const std::string family = question(pass) + problem.family();
-  const std::string key = question(pass) + problem.key();
-  const auto pixels = static_cast<double>(problem.source.count(2));
-  std::optional<Choice> nearest;
-  double distance = kAlike;
-  for (const Tuner::Time& time : context.tuner().measured(family)) {
-    const auto candidate = std::find_if(
-        found.begin(), found.end(), [&](const Candidate& c) { return c.key() == time.candidate; });
-    if (candidate == found.end()) continue;
-    if (time.problem == key) return std::nullopt;
-    const double ratio = pixels / pixels_of(time.problem.substr(family.size()));
-    const double apart = std::max(ratio, 1 / ratio), seconds = time.seconds * ratio;
-    if (apart > distance || (apart == distance && nearest && seconds >= nearest->seconds)) continue;
-    nearest = {*candidate, seconds};
-    distance = apart;
-  }
-  return nearest;
+TunedProblem ConvolutionEngine::tuned(const ConvolutionProblem& problem,
+                                      ConvolutionPass pass) const {
+  constexpr const char* kAlgorithms[] = {"", " direct", " winograd"};  // ConvolutionAlgorithm
+  const std::vector<int64_t> dims = problem.source.dims();
+  return {concat("convolution ", name(), kAlgorithms[static_cast<size_t>(algorithm_)], " ",
+                 to_string(pass), " ", omp_get_max_threads(), "t ", problem.family()),
+          Shape(std::vector<int64_t>(dims.begin() + 2, dims.end()))};
 }
 
-std::unique_ptr<ConvolutionEngine::Choice> ConvolutionEngine::choose(
+std::optional<ConvolutionEngine::Choice> ConvolutionEngine::choose(
     ConvolutionLayer& layer, const ConvolutionProblem& problem, ConvolutionPass pass, Trial& trial,
-    double beat, std::string& why) const {
-  Context& context = layer.context();
+    double time_limit, std::string& why) const {
   const std::vector<Candidate> found = candidates(problem, pass, why);
-  if (found.empty()) return nullptr;
-  const std::string key = question(pass) + problem.key();
-  const auto seconds = [&](const Candidate& candidate, double best) {
-    if (!context.tune()) return 0.0;
-    std::unique_ptr<ConvolutionPrimitive> primitive;
-    const auto measure = [&] {
-      if (!primitive) primitive = candidate.make(problem, pass);
-      trial.run(*primitive, pass);
-    };
-    return context.tuner().seconds(key, candidate.key(), measure, best);
-  };
-  const auto alike = like(context, problem, pass, found);
-  std::string chosen;
-  if (context.tuner().chosen(key, chosen)) {
-    const auto candidate = std::find_if(found.begin(), found.end(),
-                                        [&](const Candidate& c) { return c.key() == chosen; });
-    if (candidate != found.end()) {
-      const double taken = alike ? alike->seconds : seconds(*candidate, beat);
-      return std::make_unique<Choice>(Choice{*candidate, taken});
-    }
+  if (found.empty()) return std::nullopt;
+  std::unique_ptr<ConvolutionPrimitive> primitive;  // of the candidate that is measured
+  const Candidate* made = nullptr;
+  std::vector<TunedCandidate> tuned_candidates;
+  for (const Candidate& candidate : found) {
+    tuned_candidates.push_back({candidate.key(), [&] {
+                                  if (made != &candidate) primitive = candidate.make(problem, pass);
+                                  made = &candidate;
+                                  trial.run(*primitive, pass);
+                                }});
   }
-  if (alike) return std::make_unique<Choice>(*alike);
-  Choice best{found[0], seconds(found[0], beat)};
-  for (size_t i = 1; i < found.size() && context.tune(); ++i) {
-    const double taken = seconds(found[i], std::min(beat, best.seconds));
-    if (taken < best.seconds) best = {found[i], taken};
-  }
-  return std::make_unique<Choice>(best);
+  const TunedChoice choice =
+      choose_candidate(layer.context(), tuned(problem, pass), tuned_candidates, time_limit);
+  return Choice{found[choice.candidate], choice.seconds};
 }
 
 std::vector<Option> ConvolutionEngine::options(Layer& layer, Blobs bottom, Blobs top,
@@ -358,11 +309,11 @@ std::unique_ptr<ConvolutionPrimitive> ConvolutionEngine::take(ConvolutionLayer& 
     Trial trial(problem);
     constexpr double kNoRival = std::numeric_limits<double>::infinity();
     const auto best = choose(layer, problem, pass, trial, kNoRival, why);
-    require(best != nullptr, "engine '", name(), "' cannot compute ", problem.key(), " ",
+    require(best.has_value(), "engine '", name(), "' cannot compute ", problem.key(), " ",
             to_string(pass), ": ", why);
     taken = best->candidate;
   }
-  layer.context().tuner().choose(question(pass) + problem.key(), taken->key());
+  layer.context().tuner().choose(tuned(problem, pass).name(), taken->key());
   detail_ += concat(detail_.empty() ? "" : ", ", to_string(pass), " ", taken->str());
   return taken->make(problem, pass);
 }

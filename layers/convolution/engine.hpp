@@ -12,6 +12,7 @@
 #include "backend/convolution.hpp"
 #include "crema/layer.hpp"
 #include "crema/registry.hpp"
+#include "kit/tuning.hpp"
 
 namespace crema {
 
@@ -63,21 +64,15 @@ class ConvolutionEngine : public Engine {
   class Trial;
 
   std::string name() const;
-  /// The start of the key of a pass in the tuner. The key of the problem follows.
-  std::string question(ConvolutionPass pass) const;
+  /// The problem of a pass, for the tuner.
+  TunedProblem tuned(const ConvolutionProblem& problem, ConvolutionPass pass) const;
   std::vector<Candidate> candidates(const ConvolutionProblem& problem, ConvolutionPass pass,
                                     std::string& why) const;
-  /// The fastest candidate of a measured problem that differs in its spatial extents only, by a
-  /// factor of at most kAlike in pixels. Its seconds are scaled by the pixels. None if there is no
-  /// such problem, or if this problem was measured.
-  std::optional<Choice> like(const Context& context, const ConvolutionProblem& problem,
-                             ConvolutionPass pass, const std::vector<Candidate>& found) const;
-  /// The candidate that the tuner has as chosen; else that of like(); else the fastest, or the
-  /// first without tuning. Null if there is no candidate; `why` is then set to the reason.
-  /// Measuring of candidates much slower than `beat` seconds stops early.
-  std::unique_ptr<Choice> choose(ConvolutionLayer& layer, const ConvolutionProblem& problem,
-                                 ConvolutionPass pass, Trial& trial, double beat,
-                                 std::string& why) const;
+  /// The choice among all candidates (kit/tuning.hpp). None if there is no candidate; `why` is then
+  /// set to the reason.
+  std::optional<Choice> choose(ConvolutionLayer& layer, const ConvolutionProblem& problem,
+                               ConvolutionPass pass, Trial& trial, double time_limit,
+                               std::string& why) const;
   /// Makes the primitive of a pass. `choice`: the key of a candidate in Option::choice, or "" if
   /// the pass was not measured for that option.
   std::unique_ptr<ConvolutionPrimitive> take(ConvolutionLayer& layer,

@@ -134,15 +134,14 @@ TEST(GatheredConvolution, AgreesWithTheDefinition) {
       const Truth truth(p, x, w, b, dy);
       forwards += each_library(p, ConvolutionPass::forward, [&](ConvolutionPrimitive& primitive) {
         Tensor y = sevens(p.target, format);
-        primitive.forward(x.host<float>(), w.host<float>(), 1, b.host<float>(),
-                          y.host_mut<float>());
+        primitive.forward(x.host<float>(), {w.host<float>()}, b.host<float>(), y.host_mut<float>());
         expect_close(values(y), truth.y, kF32, "y");
         EXPECT_TRUE(is_padded_with_zeros(y));
       });
       to_data +=
           each_library(p, ConvolutionPass::backward_data, [&](ConvolutionPrimitive& primitive) {
             Tensor dx = sevens(p.source, format);
-            primitive.backward_data(dy.host<float>(), w.host<float>(), 1, dx.host_mut<float>());
+            primitive.backward_data(dy.host<float>(), {w.host<float>()}, dx.host_mut<float>());
             expect_close(values(dx), truth.dx, kF32, "dx");
             EXPECT_TRUE(is_padded_with_zeros(dx));
           });
