@@ -5,7 +5,6 @@
 #include "core/dispatch.hpp"
 #include "core/parallel.hpp"
 #include "crema/registry.hpp"
-#include "layers/batch_norm/batch_norm_native.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
@@ -274,9 +273,6 @@ void BatchNormLayer::backward_cpu(Blobs top, const std::vector<bool>& propagate,
 
 void register_batch_norm(Registry& registry);
 
-void register_batch_norm(Registry& registry) {
-  registry.add<BatchNormLayer>("BatchNorm");
-  registry.add_engine<BatchNormNative>("BatchNorm", "native", DeviceType::cpu);
-}
+void register_batch_norm(Registry& registry) { registry.add<BatchNormLayer>("BatchNorm"); }
 
 }  // namespace crema

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "kit/pointwise.hpp"
+#include "crema/registry.hpp"
 #include "layers/batch_norm/batch_norm.hpp"
 
 namespace crema {
@@ -134,6 +134,12 @@ void BatchNormNative::run_backward(BatchNormLayer& norm, Blobs top,
 
 size_t BatchNormNative::extra_bytes() const {
   return scratch_.bytes() + 5 * gain_.size() * sizeof(float);
+}
+
+void register_batch_norm_native(Registry& registry);
+
+void register_batch_norm_native(Registry& registry) {
+  registry.add_engine<BatchNormNative>("BatchNorm", "native", DeviceType::cpu);
 }
 
 }  // namespace crema

@@ -3,7 +3,6 @@
 #include "core/dispatch.hpp"
 #include "core/parallel.hpp"
 #include "crema/registry.hpp"
-#include "layers/scale/scale_native.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
@@ -137,9 +136,6 @@ void ScaleLayer::backward_cpu(Blobs top, const std::vector<bool>& propagate, Blo
 
 void register_scale(Registry& registry);
 
-void register_scale(Registry& registry) {
-  registry.add<ScaleLayer>("Scale");
-  registry.add_engine<ScaleNative>("Scale", "native", DeviceType::cpu);
-}
+void register_scale(Registry& registry) { registry.add<ScaleLayer>("Scale"); }
 
 }  // namespace crema

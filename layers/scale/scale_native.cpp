@@ -1,6 +1,6 @@
 #include "layers/scale/scale_native.hpp"
 
-#include "kit/pointwise.hpp"
+#include "crema/registry.hpp"
 #include "layers/scale/scale.hpp"
 
 namespace crema {
@@ -121,6 +121,12 @@ void ScaleNative::run_backward(ScaleLayer& scale, Blobs top, const std::vector<b
 
 size_t ScaleNative::extra_bytes() const {
   return scratch_.bytes() + (scale_.size() + bias_.size()) * sizeof(float);
+}
+
+void register_scale_native(Registry& registry);
+
+void register_scale_native(Registry& registry) {
+  registry.add_engine<ScaleNative>("Scale", "native", DeviceType::cpu);
 }
 
 }  // namespace crema
