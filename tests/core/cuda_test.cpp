@@ -14,7 +14,6 @@
 #include "layers/dropout/dropout_passes.hpp"
 #include "layers/eltwise/eltwise_passes.hpp"
 #include "layers/pooling/pooling_passes.hpp"
-#include "layers/scale/scale_passes.hpp"
 #include "model/text_format.hpp"
 #include "proto/solver.pb.h"
 #include "support/layer_test.hpp"
@@ -497,7 +496,6 @@ const std::vector<std::string>& types_with_passes() {
     engine.operator()<DropoutLayer, dropout_passes::Passes>("Dropout");
     engine.operator()<EltwiseLayer, eltwise_passes::Passes>("Eltwise");
     engine.operator()<PoolingLayer, pooling_passes::Passes>("Pooling");
-    engine.operator()<ScaleLayer, scale_passes::Passes>("Scale");
     return added;
   }();
   return types;
@@ -506,7 +504,7 @@ const std::vector<std::string>& types_with_passes() {
 std::vector<EngineCase> pass_cases() {
   std::vector<EngineCase> cases = engine_cases();
   std::erase_if(cases, [](const EngineCase& c) {
-    constexpr const char* kTypes[] = {"BatchNorm", "Dropout", "Eltwise", "Pooling", "Scale"};
+    constexpr const char* kTypes[] = {"BatchNorm", "Dropout", "Eltwise", "Pooling"};
     return std::none_of(std::begin(kTypes), std::end(kTypes), [&](const char* type) {
       return c.layer.layer.starts_with(concat("layer { type: '", type, "'"));
     });
