@@ -15,6 +15,7 @@ class PassLayer : public Layer {
   PassLayer(const LayerInit& init, std::unique_ptr<Engine> reference)
       : Layer(init), reference_(std::move(reference)) {}
 
+  size_t kept_bytes() const final { return reference_->extra_bytes(); }
   void forward_cpu(Blobs bottom, Blobs top) final { reference_->forward(*this, bottom, top); }
   void backward_cpu(Blobs top, const std::vector<bool>& propagate, Blobs bottom) final {
     reference_->backward(*this, top, propagate, bottom);
