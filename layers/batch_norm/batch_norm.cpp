@@ -1,36 +1,28 @@
 #include "layers/batch_norm/batch_norm.hpp"
 
-#include <cmath>
-
+#include "backend/host_pass.hpp"
 #include "core/dispatch.hpp"
-#include "core/parallel.hpp"
 #include "crema/registry.hpp"
-#include "layers/batch_norm/batch_norm_native.hpp"
+#include "layers/batch_norm/batch_norm_passes.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
 namespace {
 
-// Parameters, in the order of published files.
-constexpr size_t kMean = 0, kVariance = 1, kFactor = 2;
-
 int64_t channels_of(const Shape& shape) { return shape.rank() == 1 ? 1 : shape[1]; }
-
-template <class T>
-T value_or(const Parameter* parameter, int64_t index, T otherwise) {
-  return parameter ? parameter->data.host<T>()[index] : otherwise;
-}
 
 }  // namespace
 
-BatchNormLayer::BatchNormLayer(const LayerInit& init) : Layer(init) {
+BatchNormLayer::BatchNormLayer(const LayerInit& init)
+    : PassLayer(init,
+                std::make_unique<HostPassEngine<BatchNormLayer, batch_norm_passes::Passes>>()) {
   const BatchNormParameter& settings = init.param.batch_norm_param();
   stored_ = settings.has_use_global_stats() ? settings.use_global_stats() : phase() == Phase::test;
   fraction_ = settings.moving_average_fraction();
   epsilon_ = settings.eps();
   require(epsilon_ >= 0, "eps ", epsilon_, " is negative; variances would become so too");
   require(settings.stats_batch_size() == 0, "stats_batch_size ", settings.stats_batch_size(),
-          " is not there: statistics are those of the whole batch; leave it out");
+          " is not supported; remove it: statistics are those of the whole batch");
   own_relu_ = settings.relu();
 }
 
@@ -94,8 +86,6 @@ void BatchNormLayer::reshape(Blobs bottom, Blobs top) {
   require(shape.rank() >= 1 && channels_of(shape) == channels_, "bottom of shape ", shape.str(),
           " does not have the ", channels_, " channels that the layer was made for");
   channel_count_ = channels_ == 0 ? 0 : shape.count() / channels_;
-  const auto channels = static_cast<size_t>(channels_);
-  for (auto* values : {&mean_, &variance_, &inverse_deviation_}) values->assign(channels, 0.0);
   top[0]->reshape(shape);
 }
 
@@ -140,143 +130,8 @@ BackwardReads BatchNormLayer::reference_backward_reads() const {
   return {.bottom_data = reads_x, .top_data = false};
 }
 
-void BatchNormLayer::set_statistics(int64_t c, double mean, double variance) {
-  const auto i = static_cast<size_t>(c);
-  mean_[i] = mean;
-  variance_[i] = variance;
-  inverse_deviation_[i] = 1 / std::sqrt(variance + epsilon_);
-}
-
-void BatchNormLayer::take_stored_statistics() {
-  dispatch_float(dtype(), [&](auto zero) {
-    using T = decltype(zero);
-    const T* mean = params()[kMean]->data.host<T>();
-    const T* variance = params()[kVariance]->data.host<T>();
-    const T factor = params()[kFactor]->data.host<T>()[0];
-    const double scale = factor == 0 ? 0 : 1 / static_cast<double>(factor);
-    for (int64_t c = 0; c < channels_; ++c) set_statistics(c, scale * mean[c], scale * variance[c]);
-  });
-}
-
-void BatchNormLayer::update_stored_statistics() {
-  if (run().recomputing) return;
-  // The stored variance is the unbiased one.
-  const double m = static_cast<double>(channel_count_);
-  const double unbiased = m > 1 ? m / (m - 1) : 1;
-  dispatch_float(dtype(), [&](auto zero) {
-    using T = decltype(zero);
-    T* mean = params()[kMean]->data.host_mut<T>();
-    T* variance = params()[kVariance]->data.host_mut<T>();
-    T* factor = params()[kFactor]->data.host_mut<T>();
-    for (int64_t c = 0; c < channels_; ++c) {
-      const auto i = static_cast<size_t>(c);
-      mean[c] = static_cast<T>(fraction_ * mean[c] + mean_[i]);
-      variance[c] = static_cast<T>(fraction_ * variance[c] + unbiased * variance_[i]);
-    }
-    factor[0] = static_cast<T>(fraction_ * factor[0] + 1);
-  });
-}
-
-template <class T>
-void BatchNormLayer::forward_as(Blobs bottom, Blobs top) {
-  if (is_empty()) return;
-  const Ending ending = this->ending();
-  const T* x = bottom[0]->data.host<T>();  // (outer, channels, inner)
-  T* y = top[0]->data.host_overwrite<T>();
-  const int64_t outer = bottom[0]->shape().rank() == 1 ? 1 : bottom[0]->shape()[0];
-  const int64_t inner = channel_count_ / std::max<int64_t>(outer, 1);
-  const double count = static_cast<double>(channel_count_);
-
-  auto each = [&](int64_t c, const auto& body) {
-    for (int64_t n = 0; n < outer; ++n) {
-      const int64_t row = (n * channels_ + c) * inner;
-      for (int64_t i = row; i < row + inner; ++i) body(i);
-    }
-  };
-  if (stored_) take_stored_statistics();
-  parallel_for(channels_, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t c = begin; c < end; ++c) {
-      if (!stored_) {
-        double sum = 0, squares = 0;
-        each(c, [&](int64_t i) { sum += static_cast<double>(x[i]); });
-        const double batch_mean = sum / count;
-        each(c, [&](int64_t i) {
-          const double deviation = static_cast<double>(x[i]) - batch_mean;
-          squares += deviation * deviation;
-        });
-        set_statistics(c, batch_mean, squares / count);
-      }
-      const T gain = static_cast<T>(inverse_deviation(c)) * value_or<T>(ending.scale, c, T{1});
-      const T offset = value_or<T>(ending.bias, c, T{0});
-      each(c, [&](int64_t i) {
-        const T z = centred(x[i], c) * gain + offset;
-        y[i] = ending.relu && z < T{0} ? T{0} : z;
-      });
-    }
-  });
-  if (!stored_) update_stored_statistics();
-}
-
-// With d = dL/dy where ReLU let it through, xhat = (x - mean) / deviation, and means over the
-// channel: dx = scale / deviation * (d - mean(d) - xhat * mean(d * xhat)).
-template <class T>
-void BatchNormLayer::backward_as(Blobs top, const std::vector<bool>& propagate, Blobs bottom) {
-  const Ending ending = this->ending();
-  const T* dy = top[0]->diff.host<T>();
-  const bool reads_x = reference_backward_reads().bottom_data[0];
-  const T* x = reads_x ? bottom[0]->data.host<T>() : nullptr;
-  T* dx = propagate[0] ? bottom[0]->diff.host_overwrite<T>() : nullptr;
-  T* d_scale = ending.wants_scale_gradient() ? ending.scale->gradient().host_mut<T>() : nullptr;
-  T* d_bias = ending.wants_bias_gradient() ? ending.bias->gradient().host_mut<T>() : nullptr;
-  const int64_t outer = bottom[0]->shape().rank() == 1 ? 1 : bottom[0]->shape()[0];
-  const int64_t inner = channel_count_ / std::max<int64_t>(outer, 1);
-  const double count = static_cast<double>(channel_count_);
-
-  parallel_for(channels_, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t c = begin; c < end; ++c) {
-      const T inverse = static_cast<T>(inverse_deviation(c));
-      const T scale = value_or<T>(ending.scale, c, T{1});
-      const T offset = value_or<T>(ending.bias, c, T{0});
-      auto each = [&](const auto& body) {
-        for (int64_t n = 0; n < outer; ++n) {
-          const int64_t row = (n * channels_ + c) * inner;
-          for (int64_t i = row; i < row + inner; ++i) {
-            const T from_mean = x ? centred(x[i], c) : T{0};
-            const bool passes = !ending.relu || from_mean * (inverse * scale) + offset > 0;
-            body(i, passes ? dy[i] : T{0}, from_mean * inverse);
-          }
-        }
-      };
-      double sum = 0, product = 0;
-      each([&](int64_t, T d, T normal) {
-        sum += static_cast<double>(d);
-        product += static_cast<double>(d) * static_cast<double>(normal);
-      });
-      if (d_scale) d_scale[c] += static_cast<T>(product);
-      if (d_bias) d_bias[c] += static_cast<T>(sum);
-      if (!dx) continue;
-      const T mean_d = stored_ ? T{0} : static_cast<T>(sum / count);
-      const T mean_product = stored_ ? T{0} : static_cast<T>(product / count);
-      each([&](int64_t i, T d, T normal) {
-        dx[i] = scale * inverse * (d - mean_d - normal * mean_product);
-      });
-    }
-  });
-}
-
-void BatchNormLayer::forward_cpu(Blobs bottom, Blobs top) {
-  dispatch_float(dtype(), [&](auto zero) { forward_as<decltype(zero)>(bottom, top); });
-}
-
-void BatchNormLayer::backward_cpu(Blobs top, const std::vector<bool>& propagate, Blobs bottom) {
-  dispatch_float(dtype(), [&](auto zero) { backward_as<decltype(zero)>(top, propagate, bottom); });
-}
-
 void register_batch_norm(Registry& registry);
 
-void register_batch_norm(Registry& registry) {
-  registry.add<BatchNormLayer>("BatchNorm");
-  registry.add_engine<BatchNormNative>("BatchNorm", "native", DeviceType::cpu);
-}
+void register_batch_norm(Registry& registry) { registry.add<BatchNormLayer>("BatchNorm"); }
 
 }  // namespace crema

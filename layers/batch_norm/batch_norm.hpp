@@ -4,11 +4,11 @@
 
 #include <vector>
 
-#include "crema/layer.hpp"
+#include "kit/pass_layer.hpp"
 
 namespace crema {
 
-class BatchNormLayer : public Layer {
+class BatchNormLayer : public PassLayer {
  public:
   /// What follows the normalization in the same pass: y = relu(scale * xhat + bias). Null: 1, 0.
   /// The parameters are the layer's own, or those of a Scale layer behind it.
@@ -33,9 +33,6 @@ class BatchNormLayer : public Layer {
   /// A Scale of one number a channel, then a ReLU.
   bool accepts(const Tail& tail) const override;
 
-  void forward_cpu(Blobs bottom, Blobs top) override;
-  void backward_cpu(Blobs top, const std::vector<bool>& propagate, Blobs bottom) override;
-
   Ending ending() const;
   /// The stored statistics are used, not the batch's.
   bool uses_stored_statistics() const { return stored_; }
@@ -48,31 +45,18 @@ class BatchNormLayer : public Layer {
   /// There is nothing to normalize, nor to take statistics of: the stored ones stay.
   bool is_empty() const { return channel_count_ == 0; }
 
-  // Statistics that the last forward pass used, a channel.
-  double mean(int64_t c) const { return mean_[static_cast<size_t>(c)]; }
-  double inverse_deviation(int64_t c) const { return inverse_deviation_[static_cast<size_t>(c)]; }
-
-  /// Sets them from the batch; threads may set different channels at once.
-  void set_statistics(int64_t c, double mean, double variance);
-  /// Sets all of them from the stored ones.
-  void take_stored_statistics();
-  /// Moves the stored ones towards those of the batch; once a forward pass, when all are set.
-  void update_stored_statistics();
+  // The stored sums of means and of variances, a channel, and the factor that both are divided by.
+  Tensor& stored_means() const { return params()[kMeans]->data; }
+  Tensor& stored_variances() const { return params()[kVariances]->data; }
+  Tensor& stored_factor() const { return params()[kFactor]->data; }
 
  protected:
   BackwardReads reference_backward_reads() const override;
   InPlace reference_in_place() const override { return InPlace::overwrite; }
 
  private:
-  /// x - mean, which rounding the mean to T first would spoil where it is far from 0.
-  template <class T>
-  T centred(T x, int64_t c) const {
-    return static_cast<T>(static_cast<double>(x) - mean(c));
-  }
-  template <class T>
-  void forward_as(Blobs bottom, Blobs top);
-  template <class T>
-  void backward_as(Blobs top, const std::vector<bool>& propagate, Blobs bottom);
+  // Parameters, in the order of published files.
+  static constexpr size_t kMeans = 0, kVariances = 1, kFactor = 2;
 
   bool stored_ = false;
   double fraction_ = 0, epsilon_ = 0;
@@ -80,7 +64,6 @@ class BatchNormLayer : public Layer {
   Parameter* own_bias_ = nullptr;
   bool own_relu_ = false;  // the message sets relu
   int64_t channels_ = 1, channel_count_ = 0;
-  std::vector<double> mean_, variance_, inverse_deviation_;
 };
 
 }  // namespace crema

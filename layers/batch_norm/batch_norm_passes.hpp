@@ -1,4 +1,5 @@
-// BatchNorm as passes over elements, for devices (backend/device_passes.hpp).
+// BatchNorm as passes over elements (backend/device_passes.hpp): the reference, and the engines of
+// devices.
 #pragma once
 
 #include "backend/device_passes.hpp"
@@ -58,7 +59,9 @@ struct StoreVariance {
   T* variance;
   T* factor;
   CREMA_FUNCTOR void operator()(int64_t c, const SumPair& sums) const {
-    const double of_batch = sums.first / count;
+    set(c, sums.first / count);
+  }
+  CREMA_FUNCTOR void set(int64_t c, double of_batch) const {
     statistics.inverse_deviation[c] = 1 / std::sqrt(of_batch + epsilon);
     if (!moves) return;
     const double unbiased = count > 1 ? count / (count - 1) : 1;
@@ -68,10 +71,28 @@ struct StoreVariance {
   }
 };
 
+template <class Pass>
+TakeStored<typename Pass::Element> take_stored(const Pass& pass, const BatchNormLayer& layer,
+                                               const Statistics& statistics) {
+  return {pass.read(layer.stored_means()), pass.read(layer.stored_variances()),
+          pass.read(layer.stored_factor()), layer.epsilon(), statistics};
+}
+template <class Pass>
+StoreVariance<typename Pass::Element> store_variance(const Pass& pass, BatchNormLayer& layer,
+                                                     const Statistics& statistics) {
+  return {static_cast<double>(layer.channel_count()),
+          layer.fraction(),
+          layer.epsilon(),
+          !layer.run().recomputing,
+          statistics,
+          pass.change(layer.stored_means()),
+          pass.change(layer.stored_variances()),
+          pass.change(layer.stored_factor())};
+}
+
 /// y = relu(scale * (x - mean) / deviation + bias); scale and bias may be null.
 template <class T>
 struct Normalize {
-  ChannelView layout;
   Statistics statistics;
   const T* scale;
   const T* bias;
@@ -95,8 +116,8 @@ struct Forward {
   Normalize<T> norm;
   const T* x;
   T* y;
-  CREMA_FUNCTOR void operator()(int64_t i) const {
-    const T z = norm.before_relu(x[i], norm.layout.channel_of(i));
+  CREMA_FUNCTOR void operator()(int64_t i, int64_t c) const {
+    const T z = norm.before_relu(x[i], c);
     y[i] = norm.relu && z < T{0} ? T{0} : z;
   }
 };
@@ -109,7 +130,8 @@ struct Incoming {
   const T* dy;
   const T* x;
   CREMA_FUNCTOR T d(int64_t i, int64_t c) const {
-    return !norm.relu || norm.before_relu(x[i], c) > T{0} ? dy[i] : T{0};
+    const T gradient = dy[i];
+    return !norm.relu || norm.before_relu(x[i], c) > T{0} ? gradient : T{0};
   }
   CREMA_FUNCTOR T normal(int64_t i, int64_t c) const {
     return x ? norm.centred(x[i], c) * norm.inverse(c) : T{0};
@@ -124,30 +146,28 @@ struct Incoming {
 /// The gradients may be null: not wanted.
 template <class T>
 struct StoreGradients {
-  SumPair* sums_of;
+  double count;
+  SumPair* means;
   T* of_bias;
   T* of_scale;
   CREMA_FUNCTOR void operator()(int64_t c, const SumPair& sums) const {
-    sums_of[c] = sums;
+    means[c] = {sums.first / count, sums.second / count};
     if (of_bias) of_bias[c] += static_cast<T>(sums.first);
     if (of_scale) of_scale[c] += static_cast<T>(sums.second);
   }
 };
 
 /// dx = scale / deviation * (d - mean(d) - normal * mean(d * normal)); the means are 0 where the
-/// statistics do not depend on x. `sums` is null then. dx may be dy.
+/// statistics do not depend on x. `means` is null then. dx may be dy.
 template <class T>
 struct DataGradient {
   Incoming<T> in;
-  const SumPair* sums;
-  double count;
+  const SumPair* means;
   T* dx;
-  CREMA_FUNCTOR void operator()(int64_t i) const {
-    const int64_t c = in.norm.layout.channel_of(i);
+  CREMA_FUNCTOR void operator()(int64_t i, int64_t c) const {
     T centred = in.d(i, c);
-    if (sums) {
-      centred -= static_cast<T>(sums[c].first / count) +
-                 in.normal(i, c) * static_cast<T>(sums[c].second / count);
+    if (means) {
+      centred -= static_cast<T>(means[c].first) + in.normal(i, c) * static_cast<T>(means[c].second);
     }
     dx[i] = in.norm.gain(c) * centred;
   }
@@ -163,23 +183,15 @@ class Passes {
     if (layer.is_empty()) return;
     const T* x = pass.read(bottom[0]->data);
     const Normalize<T> norm = normalize(pass, layer);
-    const double count = static_cast<double>(layer.channel_count());
-    Tensor& mean = layer.params()[0]->data;
-    Tensor& variance = layer.params()[1]->data;
-    Tensor& factor = layer.params()[2]->data;
     if (layer.uses_stored_statistics()) {
-      pass.each(layer.channels(),
-                TakeStored<T>{pass.read(mean), pass.read(variance), pass.read(factor),
-                              layer.epsilon(), norm.statistics});
+      pass.each(layer.channels(), take_stored(pass, layer, norm.statistics));
     } else {
+      const double count = static_cast<double>(layer.channel_count());
       pass.channel_sums(layout_, ValueTerm<T>{x}, StoreMean{count, norm.statistics.mean});
-      pass.channel_sums(
-          layout_, SquaredDeviation<T>{x, norm.statistics.mean},
-          StoreVariance<T>{count, layer.fraction(), layer.epsilon(), !layer.run().recomputing,
-                           norm.statistics, pass.change(mean), pass.change(variance),
-                           pass.change(factor)});
+      pass.channel_sums(layout_, SquaredDeviation<T>{x, norm.statistics.mean},
+                        store_variance(pass, layer, norm.statistics));
     }
-    pass.each(layout_.count(), Forward<T>{norm, x, pass.write(top[0]->data)});
+    pass.each(layout_, Forward<T>{norm, x, pass.write(top[0]->data)});
   }
 
   template <class Pass>
@@ -191,21 +203,20 @@ class Passes {
     const T* x = layer.backward_reads().bottom_data ? pass.read(bottom[0]->data) : nullptr;
     const Incoming<T> in{normalize(pass, layer), dy, x};
     // The memory of `channels` pairs.
-    auto* sums = reinterpret_cast<SumPair*>(pass.template change<double>(sums_));
+    auto* means = reinterpret_cast<SumPair*>(pass.template change<double>(means_));
     const bool depends = propagate[0] && !layer.uses_stored_statistics();
     if (depends || tail.wants_scale_gradient() || tail.wants_bias_gradient()) {
       pass.channel_sums(
           layout_, in,
-          StoreGradients<T>{sums, gradient_of(pass, tail.bias, tail.wants_bias_gradient()),
+          StoreGradients<T>{static_cast<double>(layer.channel_count()), means,
+                            gradient_of(pass, tail.bias, tail.wants_bias_gradient()),
                             gradient_of(pass, tail.scale, tail.wants_scale_gradient())});
     }
     if (!propagate[0]) return;
-    pass.each(layout_.count(), DataGradient<T>{in, depends ? sums : nullptr,
-                                               static_cast<double>(layer.channel_count()),
-                                               pass.write(bottom[0]->diff)});
+    pass.each(layout_, DataGradient<T>{in, depends ? means : nullptr, pass.write(bottom[0]->diff)});
   }
 
-  size_t extra_bytes() const { return mean_.bytes() + inverse_deviation_.bytes() + sums_.bytes(); }
+  size_t extra_bytes() const { return mean_.bytes() + inverse_deviation_.bytes() + means_.bytes(); }
 
   void make_room(const BatchNormLayer& layer, Blobs bottom, Blobs /*top*/) {
     const int64_t channels = layer.channels();
@@ -213,15 +224,14 @@ class Passes {
     const int64_t outer = shape.rank() == 1 ? 1 : shape[0];
     layout_ = {outer, channels, layer.channel_count() / std::max<int64_t>(outer, 1)};
     for (Tensor* values : {&mean_, &inverse_deviation_}) values->reshape(Shape{channels});
-    sums_.reshape(Shape{channels, 2});
+    means_.reshape(Shape{channels, 2});
   }
 
  private:
   template <class Pass>
   Normalize<typename Pass::Element> normalize(const Pass& pass, const BatchNormLayer& layer) {
     const BatchNormLayer::Ending tail = layer.ending();
-    return {layout_,
-            {pass.template change<double>(mean_), pass.template change<double>(inverse_deviation_)},
+    return {{pass.template change<double>(mean_), pass.template change<double>(inverse_deviation_)},
             read_parameter(pass, tail.scale),
             read_parameter(pass, tail.bias),
             tail.relu};
@@ -229,7 +239,7 @@ class Passes {
 
   ChannelView layout_;
   Tensor mean_{Shape{0}, DType::f64}, inverse_deviation_{Shape{0}, DType::f64};  // (channels)
-  Tensor sums_{Shape{0}, DType::f64};  // (channels, 2): of d, and of d * normal
+  Tensor means_{Shape{0}, DType::f64};  // (channels, 2): of d, and of d * normal
 };
 
 }  // namespace batch_norm_passes

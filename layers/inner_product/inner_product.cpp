@@ -6,7 +6,6 @@
 #include "core/simd.hpp"
 #include "crema/registry.hpp"
 #include "kit/pointwise.hpp"
-#include "layers/inner_product/inner_product_native.hpp"
 #include "layers/relu/relu.hpp"
 #include "proto/layer.pb.h"
 
@@ -218,9 +217,6 @@ template const float* InnerProductLayer::enter_backward<float>(Blobs);
 
 void register_inner_product(Registry& registry);
 
-void register_inner_product(Registry& registry) {
-  registry.add<InnerProductLayer>("InnerProduct");
-  registry.add_engine<InnerProductNative>("InnerProduct", "native", DeviceType::cpu);
-}
+void register_inner_product(Registry& registry) { registry.add<InnerProductLayer>("InnerProduct"); }
 
 }  // namespace crema

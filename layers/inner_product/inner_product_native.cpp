@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/simd.hpp"
+#include "crema/registry.hpp"
 #include "layers/inner_product/inner_product.hpp"
 #include "proto/layer.pb.h"
 
@@ -88,6 +89,12 @@ void InnerProductNative::backward(Layer& layer, Blobs top, const std::vector<boo
   } else {
     product_.times(dy, w, dx);
   }
+}
+
+void register_inner_product_native(Registry& registry);
+
+void register_inner_product_native(Registry& registry) {
+  registry.add_engine<InnerProductNative>("InnerProduct", "native", DeviceType::cpu);
 }
 
 }  // namespace crema

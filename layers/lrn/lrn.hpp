@@ -1,7 +1,7 @@
 // LRN: divides each value by a power of the sum of squares around it. See README.md.
 #pragma once
 
-#include "crema/layer.hpp"
+#include "kit/pass_layer.hpp"
 
 namespace crema {
 
@@ -14,15 +14,12 @@ struct LRNSettings {
   double k = 1;
 };
 
-class LRNLayer : public Layer {
+class LRNLayer : public PassLayer {
  public:
   explicit LRNLayer(const LayerInit& init);
 
   void reshape(Blobs bottom, Blobs top) override;
   Flops flops(Blobs bottom, Blobs top) const override;
-
-  void forward_cpu(Blobs bottom, Blobs top) override;
-  void backward_cpu(Blobs top, const std::vector<bool>& propagate, Blobs bottom) override;
 
   const LRNSettings& settings() const { return settings_; }
 

@@ -14,10 +14,7 @@ HWY_BEFORE_NAMESPACE();
 namespace crema::HWY_NAMESPACE {
 namespace {
 
-/// Elements of a row that are taken through all channels at once.
-constexpr int64_t kRun = 256;
-/// Pixels whose blocks are read together: neighbours share cache lines.
-constexpr int64_t kPixels = 8;
+constexpr int64_t kRun = kLRNRun, kPixels = kLRNPixels;
 
 using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
@@ -125,7 +122,7 @@ void rows(const LRNCoefficients& k, int64_t channels, int64_t inner, int64_t beg
 
 void rows_gradient(const LRNCoefficients& k, int64_t channels, int64_t inner, int64_t begin,
                    int64_t end, const float* x, const float* dy, float* dx) {
-  float* const ratios = room_of_thread(channels * kRun);  // (channels, kRun)
+  float* const ratios = room_of_thread(lrn_rows_scratch(channels, true));  // (channels, kRun)
   with_norm(k, [&](const auto& norm) CREMA_LANES_LAMBDA {
     for (int64_t at = begin; at < end; at += kRun) {
       const int64_t n = std::min(kRun, end - at);
@@ -194,8 +191,9 @@ void pixels(const LRNCoefficients& k, int64_t blocks, int64_t block, int64_t inn
             int64_t end, const float* x, float* y) {
   const int64_t channels = blocks * block, step = channels + 2 * k.reach;
   const int64_t far = inner * block;
-  float* const rows = room_of_thread(2 * kPixels * step);  // (kPixels, step)
-  float* const results = rows + kPixels * step;            // (kPixels, step)
+  float* const rows =
+      room_of_thread(lrn_pixels_scratch(k.reach, channels, false));  // (kPixels, step)
+  float* const results = rows + kPixels * step;                      // (kPixels, step)
   std::fill_n(rows, kPixels * step, 0.0F);
   with_norm(k, [&](const auto& norm) CREMA_LANES_LAMBDA {
     for (int64_t p = begin; p < end; p += kPixels) {
@@ -218,9 +216,10 @@ void pixels_gradient(const LRNCoefficients& k, int64_t blocks, int64_t block, in
                      int64_t begin, int64_t end, const float* x, const float* dy, float* dx) {
   const int64_t channels = blocks * block, step = channels + 2 * k.reach;
   const int64_t far = inner * block;
-  float* const rows = room_of_thread((2 * kPixels + 1) * step);  // (kPixels, step)
-  float* const d_rows = rows + kPixels * step;                   // (kPixels, step)
-  float* const ratios = d_rows + kPixels * step;                 // (step)
+  float* const rows =
+      room_of_thread(lrn_pixels_scratch(k.reach, channels, true));  // (kPixels, step)
+  float* const d_rows = rows + kPixels * step;                      // (kPixels, step)
+  float* const ratios = d_rows + kPixels * step;                    // (step)
   std::fill_n(rows, (2 * kPixels + 1) * step, 0.0F);
   with_norm(k, [&](const auto& norm) CREMA_LANES_LAMBDA {
     for (int64_t p = begin; p < end; p += kPixels) {
@@ -281,7 +280,7 @@ HWY_INLINE void each_box(int64_t reach, int64_t height, int64_t width, const flo
 }
 
 void plane(const LRNCoefficients& k, int64_t height, int64_t width, const float* x, float* y) {
-  float* const along = room_of_thread(height * width + width + 2 * k.reach);
+  float* const along = room_of_thread(lrn_plane_scratch(k.reach, height, width, false));
   sums_along<true>(k.reach, height, width, x, along + height * width, along);
   with_norm(k, [&](const auto& norm) CREMA_LANES_LAMBDA {
     each_box(k.reach, height, width, along,
@@ -295,7 +294,7 @@ void plane(const LRNCoefficients& k, int64_t height, int64_t width, const float*
 void plane_gradient(const LRNCoefficients& k, int64_t height, int64_t width, const float* x,
                     const float* dy, float* dx) {
   const int64_t n = height * width;
-  float* const along = room_of_thread(2 * n + width + 2 * k.reach);
+  float* const along = room_of_thread(lrn_plane_scratch(k.reach, height, width, true));
   float *const ratios = along + n, *const padded = ratios + n;
   sums_along<true>(k.reach, height, width, x, padded, along);
   with_norm(k, [&](const auto& norm) CREMA_LANES_LAMBDA {

@@ -1,4 +1,5 @@
-// LRN as passes over elements, for devices (backend/device_passes.hpp).
+// LRN as passes over elements (backend/device_passes.hpp): the reference, and the engines of
+// devices.
 #pragma once
 
 #include "backend/device_passes.hpp"
@@ -69,30 +70,34 @@ struct Forward {
   }
 };
 
-/// ratio = dy x scale^(-beta-1), what a place adds to the gradients around it.
+// dx = dy scale^-beta - 2 weight beta x (sum of ratio around)
+
+/// dx = dy scale^-beta, and ratio = dy x scale^(-beta-1), what a place adds to the gradients
+/// around.
 template <class T>
 struct Ratio {
   Scale<T> scale;
   const T* dy;
+  T* dx;
   T* ratio;
   CREMA_FUNCTOR void operator()(int64_t i) const {
     const T s = scale.at(i);
-    ratio[i] = dy[i] * std::pow(s, -scale.beta) * scale.x[i] / s;
+    dx[i] = dy[i] * std::pow(s, -scale.beta);
+    ratio[i] = dx[i] * scale.x[i] / s;
   }
 };
 
-/// dx = dy scale^-beta - 2 weight beta x (sum of ratio around)
 template <class T>
 struct Gradient {
-  Scale<T> scale;
-  const T* dy;
+  Patches patches;
+  T factor;  // 2 weight beta
+  const T* x;
   const T* ratio;
   T* dx;
   CREMA_FUNCTOR void operator()(int64_t i) const {
     T sum = 0;
-    scale.patches.around(i, [&](int64_t j) { sum += ratio[j]; });
-    const T factor = 2 * scale.weight * scale.beta;
-    dx[i] = dy[i] * std::pow(scale.at(i), -scale.beta) - factor * scale.x[i] * sum;
+    patches.around(i, [&](int64_t j) { sum += ratio[j]; });
+    dx[i] -= factor * x[i] * sum;
   }
 };
 
@@ -110,12 +115,15 @@ class Passes {
                 const std::vector<bool>& /*propagate*/, Blobs bottom) {
     using T = typename Pass::Element;
     const Tensor& x = bottom[0]->data;
-    const Scale<T> scale(layer.settings(), x, pass.read(x));
+    const LRNSettings& settings = layer.settings();
+    const Scale<T> scale(settings, x, pass.read(x));
     const T* dy = pass.read(top[0]->diff);
     T* dx = pass.write(bottom[0]->diff);
     auto* ratio = static_cast<T*>(pass.scratch(ratio_bytes_));
-    pass.each(x.count(), Ratio<T>{scale, dy, ratio});
-    pass.each(x.count(), Gradient<T>{scale, dy, ratio, dx});
+    pass.each(x.count(), Ratio<T>{scale, dy, dx, ratio});
+    pass.each(x.count(),
+              Gradient<T>{scale.patches, static_cast<T>(2 * settings.weight * settings.beta),
+                          scale.x, ratio, dx});
   }
 
   size_t scratch_bytes() const { return ratio_bytes_; }

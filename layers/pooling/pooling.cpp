@@ -7,7 +7,6 @@
 #include "core/parallel.hpp"
 #include "crema/random.hpp"
 #include "crema/registry.hpp"
-#include "layers/pooling/pooling_native.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
@@ -196,9 +195,6 @@ void PoolingLayer::backward_cpu(Blobs top, const std::vector<bool>& propagate, B
 
 void register_pooling(Registry& registry);
 
-void register_pooling(Registry& registry) {
-  registry.add<PoolingLayer>("Pooling");
-  registry.add_engine<PoolingNative>("Pooling", "native", DeviceType::cpu);
-}
+void register_pooling(Registry& registry) { registry.add<PoolingLayer>("Pooling"); }
 
 }  // namespace crema

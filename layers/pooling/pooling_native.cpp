@@ -2,6 +2,7 @@
 
 #include "core/parallel.hpp"
 #include "core/simd.hpp"
+#include "crema/registry.hpp"
 #include "kit/pointwise.hpp"
 #include "layers/pooling/pooling.hpp"
 
@@ -136,5 +137,11 @@ void PoolingNative::run_backward(PoolingLayer&, Blobs top, const std::vector<boo
 }
 
 size_t PoolingNative::extra_bytes() const { return choice_.count() > 0 ? choice_.bytes() : 0; }
+
+void register_pooling_native(Registry& registry);
+
+void register_pooling_native(Registry& registry) {
+  registry.add_engine<PoolingNative>("Pooling", "native", DeviceType::cpu);
+}
 
 }  // namespace crema

@@ -1,9 +1,8 @@
 #include "layers/scale/scale.hpp"
 
-#include "core/dispatch.hpp"
-#include "core/parallel.hpp"
+#include "backend/host_pass.hpp"
 #include "crema/registry.hpp"
-#include "layers/scale/scale_native.hpp"
+#include "layers/scale/scale_passes.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
@@ -16,7 +15,8 @@ Shape axes_of(const Shape& shape, int first, int count) {
 
 }  // namespace
 
-ScaleLayer::ScaleLayer(const LayerInit& init) : Layer(init) {
+ScaleLayer::ScaleLayer(const LayerInit& init)
+    : PassLayer(init, std::make_unique<HostPassEngine<ScaleLayer, scale_passes::Passes>>()) {
   require(
       init.param.scale_param().num_axes() >= -1, "num_axes ", init.param.scale_param().num_axes(),
       " is below -1; give the number of axes that the scale covers, or -1 for all from axis on");
@@ -79,67 +79,8 @@ std::optional<TailStep> ScaleLayer::as_tail_step() const {
   return TailStep{.kind = TailStep::Kind::affine, .scale = scale_, .bias = bias_};
 }
 
-template <class T>
-void ScaleLayer::forward_as(Blobs bottom, Blobs top) {
-  const T* x = bottom[0]->data.host<T>();                   // (outer, dim, inner)
-  const T* scale = scale_data(bottom).host<T>();            // (dim)
-  const T* bias = bias_ ? bias_->data.host<T>() : nullptr;  // (dim)
-  T* y = top[0]->data.host_overwrite<T>();
-  parallel_for(outer_ * dim_, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; ++row) {
-      const T a = scale[row % dim_], b = bias ? bias[row % dim_] : T{0};
-      for (int64_t i = row * inner_; i < (row + 1) * inner_; ++i) y[i] = x[i] * a + b;
-    }
-  });
-}
-
-template <class T>
-void ScaleLayer::backward_as(Blobs top, const std::vector<bool>& propagate, Blobs bottom) {
-  const T* dy = top[0]->diff.host<T>();
-  const T* scale = scale_data(bottom).host<T>();
-  const bool scale_gradient = scale_ ? wants_scale_gradient() : propagate[1];
-  const T* x = scale_gradient ? bottom[0]->data.host<T>() : nullptr;
-  T* dx = propagate[0] ? bottom[0]->diff.host_overwrite<T>() : nullptr;
-  T* d_scale = nullptr;
-  if (scale_gradient) {
-    d_scale = scale_ ? scale_->gradient().host_mut<T>() : bottom[1]->diff.host_overwrite<T>();
-  }
-  T* d_bias = wants_bias_gradient() ? bias_->gradient().host_mut<T>() : nullptr;
-  const bool adds = scale_ != nullptr;  // to a parameter's gradient; a bottom's is overwritten
-
-  parallel_for(dim_, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t d = begin; d < end; ++d) {
-      double of_scale = 0, of_bias = 0;
-      const T a = scale[d];
-      for (int64_t n = 0; n < outer_; ++n) {
-        const int64_t row = (n * dim_ + d) * inner_;
-        for (int64_t i = row; i < row + inner_; ++i) {
-          // dx may lie where dy lies, so dy is read first.
-          const T g = dy[i];
-          if (x) of_scale += static_cast<double>(g) * static_cast<double>(x[i]);
-          of_bias += static_cast<double>(g);
-          if (dx) dx[i] = g * a;
-        }
-      }
-      if (d_scale) d_scale[d] = (adds ? d_scale[d] : T{0}) + static_cast<T>(of_scale);
-      if (d_bias) d_bias[d] += static_cast<T>(of_bias);
-    }
-  });
-}
-
-void ScaleLayer::forward_cpu(Blobs bottom, Blobs top) {
-  dispatch_float(dtype(), [&](auto zero) { forward_as<decltype(zero)>(bottom, top); });
-}
-
-void ScaleLayer::backward_cpu(Blobs top, const std::vector<bool>& propagate, Blobs bottom) {
-  dispatch_float(dtype(), [&](auto zero) { backward_as<decltype(zero)>(top, propagate, bottom); });
-}
-
 void register_scale(Registry& registry);
 
-void register_scale(Registry& registry) {
-  registry.add<ScaleLayer>("Scale");
-  registry.add_engine<ScaleNative>("Scale", "native", DeviceType::cpu);
-}
+void register_scale(Registry& registry) { registry.add<ScaleLayer>("Scale"); }
 
 }  // namespace crema

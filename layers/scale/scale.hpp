@@ -2,11 +2,11 @@
 // adds a learned bias of the same shape. See README.md.
 #pragma once
 
-#include "crema/layer.hpp"
+#include "kit/pass_layer.hpp"
 
 namespace crema {
 
-class ScaleLayer : public Layer {
+class ScaleLayer : public PassLayer {
  public:
   explicit ScaleLayer(const LayerInit& init);
 
@@ -15,9 +15,6 @@ class ScaleLayer : public Layer {
   void reshape(Blobs bottom, Blobs top) override;
   Flops flops(Blobs bottom, Blobs top) const override;
   std::optional<TailStep> as_tail_step() const override;
-
-  void forward_cpu(Blobs bottom, Blobs top) override;
-  void backward_cpu(Blobs top, const std::vector<bool>& propagate, Blobs bottom) override;
 
   /// The learned scale; null where the second bottom is the scale.
   Parameter* scale() const { return scale_; }
@@ -42,11 +39,6 @@ class ScaleLayer : public Layer {
   InPlace reference_in_place() const override { return InPlace::overwrite; }
 
  private:
-  template <class T>
-  void forward_as(Blobs bottom, Blobs top);
-  template <class T>
-  void backward_as(Blobs top, const std::vector<bool>& propagate, Blobs bottom);
-
   Parameter* scale_ = nullptr;
   Parameter* bias_ = nullptr;
   int axis_ = 1;

@@ -1,6 +1,10 @@
-#include "layers/scale/scale_native.hpp"
+// The vectorized engine of Scale: f32; every memory format where the scale is one number a channel
+// or one for all, contiguous memory for any other.
+#include <algorithm>
 
-#include "kit/pointwise.hpp"
+#include "backend/cpu/channelwise.hpp"
+#include "crema/registry.hpp"
+#include "kit/native_engine.hpp"
 #include "layers/scale/scale.hpp"
 
 namespace crema {
@@ -23,104 +27,122 @@ void in_cached_parts(const ChannelLayout& layout, const ChannelPiece& piece, con
   }
 }
 
+class ScaleNative : public NativeEngine<ScaleLayer> {
+ public:
+  size_t extra_bytes() const override {
+    return scratch_.bytes() + (scale_.size() + bias_.size()) * sizeof(float);
+  }
+
+ protected:
+  std::vector<Option> layouts(const ScaleLayer& scale, Blobs bottom, Blobs top,
+                              std::string&) override {
+    // A second bottom of rank 3 and up would have to share the first one's format.
+    const bool any_format =
+        scale.fits_any_format() && (bottom.size() == 1 || bottom[1]->shape().rank() < 3);
+    if (!any_format) return {uniform_option(bottom, top, DType::f32)};
+    return same_format_options(bottom, top, DType::f32, true);
+  }
+
+  void plan(ScaleLayer& scale, Blobs bottom, Blobs) override {
+    const Tensor& x = bottom[0]->data;
+    one_for_all_ = false;
+    ChannelLayout layout = ChannelLayout::of(scale.outer(), scale.dim(), scale.inner());
+    if (x.format() != Format::contiguous) {
+      layout = ChannelLayout::of(x.shape(), x.format());
+      one_for_all_ = scale.dim() == 1 && layout.channels != 1;
+    }
+    split_ = ChannelSplit(layout, scale.context().threads());
+    scratch_.resize(split_);
+    const bool copies = one_for_all_ || layout.block > 1;
+    scale_.assign(copies ? static_cast<size_t>(layout.padded_channels()) : 0, 0.0F);
+    bias_.assign(copies && scale.bias() ? scale_.size() : 0, 0.0F);
+  }
+
+  void run_forward(ScaleLayer& scale, Blobs bottom, Blobs top) override {
+    const float* a = coefficients(scale.scale_data(bottom), scale_);
+    const float* b = scale.bias() ? coefficients(scale.bias()->data, bias_) : nullptr;
+    const float* x = bottom[0]->data.host<float>();
+    float* y = top[0]->data.host_overwrite<float>();
+    channel_apply(split_, [&](const ChannelPiece& piece) {
+      channel_affine(split_.layout(), piece, x, {.scale = a, .shift = b}, y);
+    });
+  }
+
+  void run_backward(ScaleLayer& scale, Blobs top, const std::vector<bool>& propagate,
+                    Blobs bottom) override {
+    const bool scale_gradient = scale.scale() ? scale.wants_scale_gradient() : propagate[1];
+    const ChannelLayout& layout = split_.layout();
+    const float* dy = top[0]->diff.host<float>();
+    // Only the gradient of the scale reads x. Otherwise its memory may be reused; dy is passed.
+    const float* x = scale_gradient ? bottom[0]->data.host<float>() : dy;
+    const ChannelGradient gain{.gain = coefficients(scale.scale_data(bottom), scale_)};
+    float* dx = propagate[0] ? bottom[0]->diff.host_overwrite<float>() : nullptr;
+
+    if (!scale_gradient && !scale.wants_bias_gradient()) {
+      if (!dx) return;
+      channel_apply(split_, [&](const ChannelPiece& piece) {
+        channel_gradient(layout, piece, nullptr, dy, gain, {}, dx);
+      });
+      return;
+    }
+
+    float* d_scale = nullptr;
+    if (scale_gradient) {
+      d_scale = scale.scale() ? scale.scale()->gradient().host_mut<float>()
+                              : bottom[1]->diff.host_overwrite<float>();
+      if (!scale.scale()) std::fill_n(d_scale, scale.dim(), 0.0F);
+    }
+    float* d_bias =
+        scale.wants_bias_gradient() ? scale.bias()->gradient().host_mut<float>() : nullptr;
+    auto reduce = [&](const ChannelPiece& piece, const ChannelSums& sums) {
+      in_cached_parts(layout, piece, [&](const ChannelPiece& part) {
+        channel_gradient_sums(layout, part, x, dy, nullptr, {}, sums);
+        if (dx) channel_gradient(layout, part, nullptr, dy, gain, {}, dx);
+      });
+    };
+    if (one_for_all_) {
+      double of_scale = 0, of_bias = 0;
+      channel_reduce(split_, scratch_, reduce, [](int64_t, int64_t, const ChannelSums&) {});
+      for (int64_t c = 0; c < layout.channels; ++c) {
+        of_bias += scratch_.slice(0).first[c];
+        of_scale += scratch_.slice(0).second[c];
+      }
+      if (d_scale) d_scale[0] += static_cast<float>(of_scale);
+      if (d_bias) d_bias[0] += static_cast<float>(of_bias);
+      return;
+    }
+    channel_reduce(split_, scratch_, reduce,
+                   [&](int64_t begin, int64_t end, const ChannelSums& sums) {
+                     for (int64_t c = begin; c < end; ++c) {
+                       if (d_scale) d_scale[c] += static_cast<float>(sums.second[c]);
+                       if (d_bias) d_bias[c] += static_cast<float>(sums.first[c]);
+                     }
+                   });
+  }
+
+ private:
+  /// The tensor's own values where they can serve as coefficients, else a copy of them in `room`.
+  const float* coefficients(const Tensor& values, std::vector<float>& room) const {
+    const float* from = values.host<float>();
+    if (room.empty()) return from;
+    const auto channels = static_cast<size_t>(split_.layout().channels);
+    for (size_t c = 0; c < channels; ++c) room[c] = one_for_all_ ? from[0] : from[c];
+    return room.data();
+  }
+
+  ChannelSplit split_;
+  ChannelScratch scratch_;
+  // One number for all channels is copied to each of them; blocks are padded with zeros.
+  bool one_for_all_ = false;
+  std::vector<float> scale_, bias_;
+};
+
 }  // namespace
 
-std::vector<Option> ScaleNative::layouts(const ScaleLayer& scale, Blobs bottom, Blobs top,
-                                         std::string&) {
-  // A second bottom of rank 3 and up would have to share the first one's format.
-  const bool any_format =
-      scale.fits_any_format() && (bottom.size() == 1 || bottom[1]->shape().rank() < 3);
-  if (!any_format) return {uniform_option(bottom, top, DType::f32)};
-  return same_format_options(bottom, top, DType::f32, true);
-}
+void register_scale_native(Registry& registry);
 
-void ScaleNative::plan(ScaleLayer& scale, Blobs bottom, Blobs) {
-  const Tensor& x = bottom[0]->data;
-  one_for_all_ = false;
-  ChannelLayout layout = ChannelLayout::of(scale.outer(), scale.dim(), scale.inner());
-  if (x.format() != Format::contiguous) {
-    layout = ChannelLayout::of(x.shape(), x.format());
-    one_for_all_ = scale.dim() == 1 && layout.channels != 1;
-  }
-  split_ = ChannelSplit(layout, scale.context().threads());
-  scratch_.resize(split_);
-  const bool copies = one_for_all_ || layout.block > 1;
-  scale_.assign(copies ? static_cast<size_t>(layout.padded_channels()) : 0, 0.0F);
-  bias_.assign(copies && scale.bias() ? scale_.size() : 0, 0.0F);
-}
-
-const float* ScaleNative::coefficients(const Tensor& values, std::vector<float>& room) const {
-  const float* from = values.host<float>();
-  if (room.empty()) return from;
-  const auto channels = static_cast<size_t>(split_.layout().channels);
-  for (size_t c = 0; c < channels; ++c) room[c] = one_for_all_ ? from[0] : from[c];
-  return room.data();
-}
-
-void ScaleNative::run_forward(ScaleLayer& scale, Blobs bottom, Blobs top) {
-  const float* a = coefficients(scale.scale_data(bottom), scale_);
-  const float* b = scale.bias() ? coefficients(scale.bias()->data, bias_) : nullptr;
-  const float* x = bottom[0]->data.host<float>();
-  float* y = top[0]->data.host_overwrite<float>();
-  channel_apply(split_, [&](const ChannelPiece& piece) {
-    channel_affine(split_.layout(), piece, x, {.scale = a, .shift = b}, y);
-  });
-}
-
-void ScaleNative::run_backward(ScaleLayer& scale, Blobs top, const std::vector<bool>& propagate,
-                               Blobs bottom) {
-  const bool scale_gradient = scale.scale() ? scale.wants_scale_gradient() : propagate[1];
-  const ChannelLayout& layout = split_.layout();
-  const float* dy = top[0]->diff.host<float>();
-  // Only the gradient of the scale reads x. Otherwise its memory may be reused; dy is passed.
-  const float* x = scale_gradient ? bottom[0]->data.host<float>() : dy;
-  const ChannelGradient gain{.gain = coefficients(scale.scale_data(bottom), scale_)};
-  float* dx = propagate[0] ? bottom[0]->diff.host_overwrite<float>() : nullptr;
-
-  if (!scale_gradient && !scale.wants_bias_gradient()) {
-    if (!dx) return;
-    channel_apply(split_, [&](const ChannelPiece& piece) {
-      channel_gradient(layout, piece, nullptr, dy, gain, {}, dx);
-    });
-    return;
-  }
-
-  float* d_scale = nullptr;
-  if (scale_gradient) {
-    d_scale = scale.scale() ? scale.scale()->gradient().host_mut<float>()
-                            : bottom[1]->diff.host_overwrite<float>();
-    if (!scale.scale()) std::fill_n(d_scale, scale.dim(), 0.0F);
-  }
-  float* d_bias =
-      scale.wants_bias_gradient() ? scale.bias()->gradient().host_mut<float>() : nullptr;
-  auto reduce = [&](const ChannelPiece& piece, const ChannelSums& sums) {
-    in_cached_parts(layout, piece, [&](const ChannelPiece& part) {
-      channel_gradient_sums(layout, part, x, dy, nullptr, {}, sums);
-      if (dx) channel_gradient(layout, part, nullptr, dy, gain, {}, dx);
-    });
-  };
-  if (one_for_all_) {
-    double of_scale = 0, of_bias = 0;
-    channel_reduce(split_, scratch_, reduce, [](int64_t, int64_t, const ChannelSums&) {});
-    for (int64_t c = 0; c < layout.channels; ++c) {
-      of_bias += scratch_.slice(0).first[c];
-      of_scale += scratch_.slice(0).second[c];
-    }
-    if (d_scale) d_scale[0] += static_cast<float>(of_scale);
-    if (d_bias) d_bias[0] += static_cast<float>(of_bias);
-    return;
-  }
-  channel_reduce(split_, scratch_, reduce,
-                 [&](int64_t begin, int64_t end, const ChannelSums& sums) {
-                   for (int64_t c = begin; c < end; ++c) {
-                     if (d_scale) d_scale[c] += static_cast<float>(sums.second[c]);
-                     if (d_bias) d_bias[c] += static_cast<float>(sums.first[c]);
-                   }
-                 });
-}
-
-size_t ScaleNative::extra_bytes() const {
-  return scratch_.bytes() + (scale_.size() + bias_.size()) * sizeof(float);
+void register_scale_native(Registry& registry) {
+  registry.add_engine<ScaleNative>("Scale", "native", DeviceType::cpu);
 }
 
 }  // namespace crema

@@ -1,4 +1,5 @@
-// Scale as passes over elements, for devices (backend/device_passes.hpp).
+// Scale as passes over elements (backend/device_passes.hpp): the reference, and the engines of
+// devices.
 #pragma once
 
 #include "backend/device_passes.hpp"
@@ -9,13 +10,11 @@ namespace scale_passes {
 
 template <class T>
 struct Forward {
-  ChannelView layout;
   const T* x;
   const T* scale;
   const T* bias;  // may be null
   T* y;
-  CREMA_FUNCTOR void operator()(int64_t i) const {
-    const int64_t d = layout.channel_of(i);
+  CREMA_FUNCTOR void operator()(int64_t i, int64_t d) const {
     y[i] = x[i] * scale[d] + (bias ? bias[d] : T{0});
   }
 };
@@ -23,11 +22,10 @@ struct Forward {
 /// dx may be dy.
 template <class T>
 struct DataGradient {
-  ChannelView layout;
   const T* dy;
   const T* scale;
   T* dx;
-  CREMA_FUNCTOR void operator()(int64_t i) const { dx[i] = dy[i] * scale[layout.channel_of(i)]; }
+  CREMA_FUNCTOR void operator()(int64_t i, int64_t d) const { dx[i] = dy[i] * scale[d]; }
 };
 
 /// First dy, second dy * x; x may be null.
@@ -58,10 +56,9 @@ class Passes {
   template <class Pass>
   void forward(const Pass& pass, ScaleLayer& layer, Blobs bottom, Blobs top) {
     using T = typename Pass::Element;
-    pass.each(
-        bottom[0]->count(),
-        Forward<T>{layout(layer), pass.read(bottom[0]->data), pass.read(layer.scale_data(bottom)),
-                   read_parameter(pass, layer.bias()), pass.write(top[0]->data)});
+    pass.each(layout(layer),
+              Forward<T>{pass.read(bottom[0]->data), pass.read(layer.scale_data(bottom)),
+                         read_parameter(pass, layer.bias()), pass.write(top[0]->data)});
   }
 
   template <class Pass>
@@ -80,9 +77,8 @@ class Passes {
       pass.channel_sums(layout(layer), Terms<T>{dy, x}, store);
     }
     if (!propagate[0]) return;
-    pass.each(bottom[0]->count(),
-              DataGradient<T>{layout(layer), dy, pass.read(layer.scale_data(bottom)),
-                              pass.write(bottom[0]->diff)});
+    pass.each(layout(layer), DataGradient<T>{dy, pass.read(layer.scale_data(bottom)),
+                                             pass.write(bottom[0]->diff)});
   }
 
  private:

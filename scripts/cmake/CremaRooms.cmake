@@ -45,6 +45,7 @@ endfunction()
 # compiled, and NAMES to the registrations that they define:
 #
 #   relu.cpp               -> register_relu(registry)
+#   relu_native.cpp        -> register_relu_native(registry)
 #   relu_onednn.cpp        -> register_relu_onednn(registry), with oneDNN
 #   *.cu, *_cudnn.cpp      -> register_relu_cuda(registry), with CUDA
 function(crema_room_sources files names room cuda onednn)
@@ -64,8 +65,8 @@ function(crema_room_sources files names room cuda onednn)
         continue()
       endif()
       list(APPEND registered "${room}_cuda")
-    elseif(file STREQUAL "${room}.cpp")
-      list(APPEND registered "${room}")
+    elseif(file MATCHES "^(${room}|${room}_native)\\.cpp$")
+      list(APPEND registered "${CMAKE_MATCH_1}")
     endif()
     list(APPEND compiled "${source}")
   endforeach()

@@ -1,6 +1,5 @@
 // Passes of a layer over its tensors, written once for each device that can run bodies over
-// elements: CUDA (backend/cuda/device_passes.cuh), and the host, where tests run them
-// (backend/host_pass.hpp).
+// elements: CUDA (backend/cuda/device_passes.cuh) and the host (backend/host_pass.hpp).
 //
 // A room's NAME_passes.hpp has a class, of which every engine of a layer has one:
 //
@@ -23,6 +22,8 @@
 //                                                 read and written; tensors of another type U by
 //                                                 read<U>(tensor) and so on
 //   each(count, body)                             body(i) for all i of [0, count), in any order
+//   each(view, body)                              body(place, c) for all places of a ChannelView,
+//                                                 of which c is the channel
 //   sum(count, term, factor, result)              *result = factor * sum of double term(i)
 //   channel_sums(view, term, finish)              finish(c, sum over the channel of SumPair
 //                                                 term(place, c)) for each channel c
@@ -53,6 +54,14 @@ struct ChannelView {
     return (i / inner * channels + c) * inner + i % inner;
   }
   CREMA_FUNCTOR int64_t channel_of(int64_t place) const { return place / inner % channels; }
+};
+
+/// A body over the places of a view as one over indices.
+template <class Body>
+struct ByPlace {
+  ChannelView view;
+  Body body;
+  CREMA_FUNCTOR void operator()(int64_t place) const { body(place, view.channel_of(place)); }
 };
 
 /// Two sums of a channel.

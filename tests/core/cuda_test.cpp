@@ -10,12 +10,9 @@
 #include "core/device.hpp"
 #include "crema/registry.hpp"
 #include "crema/solver.hpp"
-#include "layers/batch_norm/batch_norm_passes.hpp"
 #include "layers/dropout/dropout_passes.hpp"
 #include "layers/eltwise/eltwise_passes.hpp"
-#include "layers/lrn/lrn_passes.hpp"
 #include "layers/pooling/pooling_passes.hpp"
-#include "layers/scale/scale_passes.hpp"
 #include "model/text_format.hpp"
 #include "proto/solver.pb.h"
 #include "support/layer_test.hpp"
@@ -494,12 +491,9 @@ const std::vector<std::string>& types_with_passes() {
     const auto engine = [&]<class L, class Passes>(const char* type) {
       add(type, [] { return std::make_unique<HostPassEngine<L, Passes>>(); });
     };
-    engine.operator()<BatchNormLayer, batch_norm_passes::Passes>("BatchNorm");
     engine.operator()<DropoutLayer, dropout_passes::Passes>("Dropout");
     engine.operator()<EltwiseLayer, eltwise_passes::Passes>("Eltwise");
-    engine.operator()<LRNLayer, lrn_passes::Passes>("LRN");
     engine.operator()<PoolingLayer, pooling_passes::Passes>("Pooling");
-    engine.operator()<ScaleLayer, scale_passes::Passes>("Scale");
     return added;
   }();
   return types;
@@ -508,7 +502,7 @@ const std::vector<std::string>& types_with_passes() {
 std::vector<EngineCase> pass_cases() {
   std::vector<EngineCase> cases = engine_cases();
   std::erase_if(cases, [](const EngineCase& c) {
-    constexpr const char* kTypes[] = {"BatchNorm", "Dropout", "Eltwise", "LRN", "Pooling", "Scale"};
+    constexpr const char* kTypes[] = {"Dropout", "Eltwise", "Pooling"};
     return std::none_of(std::begin(kTypes), std::end(kTypes), [&](const char* type) {
       return c.layer.layer.starts_with(concat("layer { type: '", type, "'"));
     });
@@ -538,30 +532,6 @@ TEST(Passes, OfEltwiseRefuseMoreBottomsThanAKernelTakes) {
                        .bottoms = std::vector<Input>(17, uniform({2, 3}))};
   expect_error([&] { LayerRun(many, {.engine = kPasses}); },
                {"engine 'passes' refuses", "at most 16 bottoms, not 17"});
-}
-
-// The statistics that a forward pass moved are not moved again when the pass is repeated.
-TEST(Passes, OfBatchNormLeaveStatisticsAloneInARepetition) {
-  ASSERT_THAT(types_with_passes(), Not(IsEmpty()));
-  std::vector<double> counted;
-  for (const char* recompute : {"", "recompute: true"}) {
-    Context context;
-    Net net(net_param(concat(R"(
-              layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 4 dim: 3 dim: 5 dim: 5 } } }
-              layer { name: "a" type: "Convolution" bottom: "x" top: "a"
-                      convolution_param { num_output: 2 kernel_size: 1 weight_filler { type: "xavier" } } }
-              layer { name: "norm" type: "BatchNorm" bottom: "a" top: "norm" engine: "passes" )",
-                             recompute, R"( }
-              layer { name: "b" type: "Convolution" bottom: "norm" top: "b"
-                      convolution_param { num_output: 2 kernel_size: 1 weight_filler { type: "xavier" } } }
-              layer { name: "t" type: "Input" top: "t" input_param { shape { dim: 4 dim: 2 dim: 5 dim: 5 } } }
-              layer { name: "loss" type: "EuclideanLoss" bottom: "b" bottom: "t" top: "loss" })")),
-            context);
-    net.forward();
-    net.backward();
-    counted.push_back(net.layer("norm").params()[2]->data.at(0));
-  }
-  EXPECT_THAT(counted, Each(1));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "core/simd.hpp"
+#include "crema/scratch_plan.hpp"
 #include "support/layer_test.hpp"
 #include "support/net_test.hpp"
 
@@ -160,6 +161,18 @@ TEST(LRN, KeepsNothingForBackwardButItsBottom) {
   }
   LayerRun run(drawn("", {2, 5, 3, 4}), {.engine = "native"});
   EXPECT_EQ(run.layer().engine()->extra_bytes(), 0u);
+}
+
+TEST(LRN, PlansTheScratchMemoryOfItsThreads) {
+  const auto planned = [](const std::string& settings, int threads) {
+    LayerRun run(drawn(settings, {2, 5, 3, 4}), {.engine = "native"});
+    ScratchPlan plan(threads);
+    run.layer().engine()->plan_scratch(plan);
+    return plan.bytes() / sizeof(float);
+  };
+  EXPECT_EQ(planned("", 1), 5u * 256);
+  EXPECT_EQ(planned("", 4), 2 * 5u * 256);  // one part an image
+  EXPECT_EQ(planned("norm_region: WITHIN_CHANNEL", 1), 2u * 12 + 4 + 4);
 }
 
 TEST(LRN, FollowsItsBottomsShape) {

@@ -32,6 +32,10 @@ struct CudaPass {
   void each(int64_t count, const Body& body) const {
     cuda_for_each(backend, count, body);
   }
+  template <class Body>
+  void each(const ChannelView& view, const Body& body) const {
+    cuda_for_each(backend, view.count(), ByPlace<Body>{view, body});
+  }
   template <class Term>
   void sum(int64_t count, const Term& term, double factor, T* result) const {
     cuda_sum(backend, count, term, factor, result);
