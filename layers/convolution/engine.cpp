@@ -321,12 +321,15 @@ std::unique_ptr<ConvolutionPrimitive> ConvolutionEngine::take(ConvolutionLayer& 
 void ConvolutionEngine::prepare(Layer& layer, const Option& option, Blobs bottom, Blobs top) {
   ConvolutionLayer& conv = convolution(layer);
   algorithm_ = algorithm_of(layer);
-  const ConvolutionProblem problem =
-      problem_of(conv, bottom, top, bottom[0]->data.format(), top[0]->data.format());
   detail_.clear();
   sums_diff_bytes_ = conv.prepare_sums_diffs(top);
+  forward_.reset();
   backward_data_.reset();
   backward_weights_.reset();
+  // Where shapes follow from values, they may have no elements.
+  if (top[0]->count() == 0) return;
+  const ConvolutionProblem problem =
+      problem_of(conv, bottom, top, bottom[0]->data.format(), top[0]->data.format());
   const std::vector<ConvolutionPass> passes = passes_of(conv, top);
   for (size_t i = 0; i < passes.size(); ++i) {
     const ConvolutionPass pass = passes[i];
@@ -345,6 +348,7 @@ void ConvolutionEngine::resume(Layer& layer, Blobs, Blobs top) {
 }
 
 void ConvolutionEngine::forward(Layer& layer, Blobs bottom, Blobs top) {
+  if (!forward_) return;
   ConvolutionLayer& conv = convolution(layer);
   const ConvolutionWeights weights = weights_of(conv);
   const float* const b = conv.bias() ? conv.bias()->data.host<float>() : nullptr;
@@ -356,6 +360,7 @@ void ConvolutionEngine::forward(Layer& layer, Blobs bottom, Blobs top) {
 
 void ConvolutionEngine::backward(Layer& layer, Blobs top, const std::vector<bool>& propagate,
                                  Blobs bottom) {
+  if (!forward_) return;
   ConvolutionLayer& conv = convolution(layer);
   conv.undo_relu(top);
   const bool want_bias = conv.bias() && conv.bias()->needs_gradient;

@@ -40,6 +40,7 @@ std::vector<Option> InnerProductNative::options(Layer& layer, Blobs bottom, Blob
   const std::string& asked =
       layer.param().engine().empty() ? layer.context().engine() : layer.param().engine();
   if (asked == "native" || pays(of(layer))) return {uniform_option(bottom, top, layer.dtype())};
+  why = "a library's matrix product is faster for this shape";
   return {};
 }
 

@@ -35,7 +35,7 @@ void check_images_only(const PoolingParameter& settings) {
               settings.pad_3d_size() == 0,
           "has settings for volumes (kernel_size_3d, stride_3d, pad_3d), but pools images only");
   require(settings.axis() == 1, "axis ", settings.axis(),
-          " as that of the channels is not there; channels are axis 1");
+          " is not supported as that of the channels; channels are axis 1");
 }
 
 int64_t outputs(const PoolingAxis& axis, bool round_up, bool padded) {

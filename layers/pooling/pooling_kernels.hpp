@@ -33,10 +33,14 @@ struct PoolingPlan {
 
   int64_t inputs() const { return y.size * x.size * channels; }
   int64_t outputs() const { return y.out * x.out * channels; }
+  /// Elements of each row of PoolingRows.
+  int64_t row_width() const;
 };
 
-/// Room for the rows between the input and the output of a plane.
+/// Room for the rows between the input and the output of a plane; each thread keeps its own.
 struct PoolingRows {
+  static constexpr size_t kBytes = 2 * sizeof(float) + 2 * sizeof(int32_t);  // of an element
+
   std::vector<float> values, phase_values;
   std::vector<int32_t> cells, phase_cells;
 };

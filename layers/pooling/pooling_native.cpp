@@ -3,6 +3,7 @@
 #include "core/parallel.hpp"
 #include "core/simd.hpp"
 #include "crema/registry.hpp"
+#include "crema/scratch_plan.hpp"
 #include "kit/pointwise.hpp"
 #include "layers/pooling/pooling.hpp"
 
@@ -137,6 +138,12 @@ void PoolingNative::run_backward(PoolingLayer&, Blobs top, const std::vector<boo
 }
 
 size_t PoolingNative::extra_bytes() const { return choice_.count() > 0 ? choice_.bytes() : 0; }
+
+void PoolingNative::plan_scratch(ScratchPlan& scratch) const {
+  if (!planes_) return;
+  const size_t width = static_cast<size_t>(plan_.row_width()) * PoolingRows::kBytes;
+  scratch.need("pooling rows", width * static_cast<size_t>(scratch.threads()));
+}
 
 void register_pooling_native(Registry& registry);
 

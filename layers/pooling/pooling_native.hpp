@@ -11,6 +11,7 @@ namespace crema {
 class PoolingNative : public NativeEngine<PoolingLayer> {
  public:
   size_t extra_bytes() const override;
+  void plan_scratch(ScratchPlan& scratch) const override;
 
  protected:
   std::vector<Option> layouts(const PoolingLayer& layer, Blobs bottom, Blobs top,

@@ -245,16 +245,36 @@ struct SharesDown {
 };
 
 /// One phase of a row of inputs: each sums the shares of the `windows` windows that hold it.
-struct SharesAlong {
+struct Phase {
   const float* shares;  // of the last window that holds the first input
   int64_t windows;
-  float* phase;
+
+  template <class D>
+  HWY_INLINE hn::Vec<D> sum(D d, int64_t i) const {
+    auto sum = hn::Zero(d);
+    for (int64_t o = 0; o < windows; ++o) sum = hn::Add(sum, hn::LoadU(d, shares + i - o));
+    return sum;
+  }
+};
+
+struct SharesAlong {
+  Phase phase;
+  float* to;
 
   template <class D>
   HWY_INLINE void strip(D d, int64_t i) const {
-    auto sum = hn::Zero(d);
-    for (int64_t o = 0; o < windows; ++o) sum = hn::Add(sum, hn::LoadU(d, shares + i - o));
-    hn::StoreU(sum, d, phase + i);
+    hn::StoreU(phase.sum(d, i), d, to + i);
+  }
+};
+
+/// The inputs of two phases in turn.
+struct SharesAlongBoth {
+  Phase even, odd;
+  float* to;
+
+  template <class D>
+  HWY_INLINE void strip(D d, int64_t i) const {
+    hn::StoreInterleaved2(even.sum(d, i), odd.sum(d, i), d, to + 2 * i);
   }
 };
 
@@ -272,19 +292,26 @@ void average_unpool_plane(const PoolingPlan& plan, PoolingRows& rows, const floa
           SharesDown{dy + oy * x.out, plan.share_y.data() + oy, y.last_cover(iy) - oy, x.out,
                      plan.share_x.data(), shares});
     float* to = dx + iy * x.size;
-    for (int64_t phase = 0; phase < x.stride; ++phase) {
-      // The inputs first, first + stride, ... are cells phase, phase + stride, ... of their
-      // windows.
-      const int64_t first =
-          phase < x.pad % x.stride ? phase + x.stride - x.pad % x.stride : phase - x.pad % x.stride;
-      if (first >= columns) continue;
-      const int64_t count = (columns - first + x.stride - 1) / x.stride;
-      const int64_t windows = phase < x.kernel ? (x.kernel - phase + x.stride - 1) / x.stride : 0;
-      const SharesAlong along{shares + (first + x.pad) / x.stride, windows,
-                              x.stride == 1 ? to : spread};
-      cover(d, count, along);
-      if (x.stride == 1) continue;
-      for (int64_t i = 0; i < count; ++i) to[first + i * x.stride] = spread[i];
+    // The inputs first, first + stride, ... are cells cell, cell + stride, ... of their windows.
+    const auto phase_of = [&](int64_t first) {
+      const int64_t cell = (first + x.pad) % x.stride;
+      const int64_t windows = cell < x.kernel ? (x.kernel - cell + x.stride - 1) / x.stride : 0;
+      return Phase{shares + (first + x.pad) / x.stride, windows};
+    };
+    if (x.stride == 1) {
+      cover(d, columns, SharesAlong{phase_of(0), to});
+    } else if (x.stride == 2) {
+      cover(d, columns / 2, SharesAlongBoth{phase_of(0), phase_of(1), to});
+      if (columns % 2 != 0) {
+        const hn::CappedTag<float, 1> one;
+        hn::StoreU(phase_of(0).sum(one, columns / 2), one, to + columns - 1);
+      }
+    } else {
+      for (int64_t first = 0; first < std::min(x.stride, columns); ++first) {
+        const int64_t count = (columns - first + x.stride - 1) / x.stride;
+        cover(d, count, SharesAlong{phase_of(first), spread});
+        for (int64_t i = 0; i < count; ++i) to[first + i * x.stride] = spread[i];
+      }
     }
     std::fill(to + columns, to + x.size, 0.0F);
   }
@@ -299,13 +326,9 @@ HWY_AFTER_NAMESPACE();
 namespace crema {
 namespace {
 
-/// Each thread keeps its own.
 PoolingRows& rows_of_thread(const PoolingPlan& plan) {
   thread_local PoolingRows rows;
-  const PoolingAxis& x = plan.x;
-  // As wide as the padded input, as the phases, each rounded up, and as shares between their zeros.
-  const int64_t padded = std::max(x.size, (x.out - 1) * x.stride + x.kernel) + x.stride;
-  const auto width = static_cast<size_t>(std::max(padded, x.out + 2 * x.kernel));
+  const auto width = static_cast<size_t>(plan.row_width());
   if (rows.values.size() < width) {
     for (auto* row : {&rows.values, &rows.phase_values}) row->resize(width);
     for (auto* row : {&rows.cells, &rows.phase_cells}) row->resize(width);
@@ -353,6 +376,12 @@ PoolingPlan::PoolingPlan(const PoolingAxis& of_y, const PoolingAxis& of_x, int64
     first_cover.push_back(static_cast<int32_t>(x.first_cover(i)));
     last_cover.push_back(static_cast<int32_t>(x.last_cover(i)));
   }
+}
+
+int64_t PoolingPlan::row_width() const {
+  // As wide as the padded input, as the phases, each rounded up, and as shares between their zeros.
+  const int64_t padded = std::max(x.size, (x.out - 1) * x.stride + x.kernel) + x.stride;
+  return std::max(padded, x.out + 2 * x.kernel);
 }
 
 void max_pool_plane(const PoolingPlan& plan, const float* in, float* out, uint8_t* choice) {

@@ -83,6 +83,10 @@ ${room}_math.hpp nor ${room}.cpp")
     list(APPEND registrations ${names})
   endforeach()
 
+  if(cuda)
+    crema_passes_for_cuda(${sources})
+  endif()
+
   # protoc maps the folder of each file to the plug-in's name: the names of all files in a program differ.
   set(headers "")
   set(all_protos "")

@@ -74,3 +74,18 @@ function(crema_room_sources files names room cuda onednn)
   set(${files} "${compiled}" PARENT_SCOPE)
   set(${names} "${registered}" PARENT_SCOPE)
 endfunction()
+
+# crema_passes_for_cuda(SOURCE...): nvcc compiles those that include kit/passes.hpp, which hold functors that
+# kernels run too.
+function(crema_passes_for_cuda)
+  foreach(source IN LISTS ARGN)
+    cmake_path(ABSOLUTE_PATH source)
+    if(NOT EXISTS "${source}")
+      continue()
+    endif()
+    file(STRINGS "${source}" passes REGEX "^#include \"kit/passes.hpp\"")
+    if(passes)
+      set_source_files_properties("${source}" PROPERTIES LANGUAGE CUDA)
+    endif()
+  endforeach()
+endfunction()

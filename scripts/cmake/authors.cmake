@@ -25,6 +25,7 @@ if(CREMA_HAS_CUDA)
   list(APPEND crema_kit_headers
     backend/cuda/cuda_backend.hpp
     backend/cuda/kernels.cuh
+    backend/device_passes.hpp
     kit/pointwise.cuh)
 endif()
 

@@ -3,8 +3,7 @@
 # from layers/published_types.txt.
 #
 # CremaRooms.cmake says which file of a room defines what. A pointwise room is layers/relu/relu_math.hpp
-# without a relu.cpp (src/kit/pointwise.hpp): both files are written here. A file that includes
-# kit/passes.hpp holds functors that kernels run too: nvcc compiles it, with CUDA.
+# without a relu.cpp (src/kit/pointwise.hpp): both files are written here.
 
 include(CremaRooms)
 
@@ -28,13 +27,7 @@ foreach(room IN LISTS crema_rooms)
   list(APPEND crema_room_files ${files})
   list(APPEND crema_room_names ${names})
   if(CREMA_HAS_CUDA)
-    list(FILTER files INCLUDE REGEX "/layers/[^/]+/[^/]+\\.cpp$")
-    foreach(file IN LISTS files)
-      file(STRINGS "${file}" passes REGEX "^#include \"kit/passes.hpp\"")
-      if(passes)
-        set_source_files_properties("${file}" PROPERTIES LANGUAGE CUDA)
-      endif()
-    endforeach()
+    crema_passes_for_cuda(${files})
   endif()
 endforeach()
 list(REMOVE_DUPLICATES crema_room_names)

@@ -89,11 +89,6 @@ typename Pass::Element* gradient_of(const Pass& pass, Parameter* parameter, bool
   return parameter && wanted ? pass.change(parameter->gradient()) : nullptr;
 }
 
-template <class Passes, class Pass, class L>
-concept GoesBackward = requires(Passes& passes, const Pass& pass, L& layer, Blobs blobs,
-                                const std::vector<bool>& propagate) {
-  passes.backward(pass, layer, blobs, propagate, blobs);
-};
 template <class Passes, class L>
 concept MakesRoom = requires(Passes& passes, const L& layer, Blobs blobs) {
   passes.make_room(layer, blobs, blobs);
@@ -155,12 +150,10 @@ class PassEngine : public Engine {
                 Blobs bottom) override {
     const bool any = std::find(propagate.begin(), propagate.end(), true) != propagate.end();
     if (!any && layer.params().empty()) return;
-    if constexpr (GoesBackward<Passes, Pass<float>, L>) {
-      dispatch_float(layer.dtype(), [&](auto zero) {
-        passes_.backward(Pass<decltype(zero)>(layer.context()), static_cast<L&>(layer), top,
-                         propagate, bottom);
-      });
-    }
+    dispatch_float(layer.dtype(), [&](auto zero) {
+      passes_.backward(Pass<decltype(zero)>(layer.context()), static_cast<L&>(layer), top,
+                       propagate, bottom);
+    });
   }
 
   size_t extra_bytes() const override {

@@ -36,8 +36,7 @@ struct UpdateStep {
   double gradient_scale = 1;  // 1 / iter_size, times what clipping asks for
 };
 
-// --- The rules
-// -------------------------------------------------------------------------------------
+// --- The rules -----------------------------------------------------------------------------------
 
 /// v = momentum * v + rate * g; w -= v.
 struct Sgd {
@@ -58,8 +57,7 @@ struct Sgd {
 /// One of all rules.
 using AnyUpdateRule = std::variant<Sgd>;
 
-// --- What an update goes over
-// ----------------------------------------------------------------------
+// --- What an update goes over --------------------------------------------------------------------
 
 /// Elements that a thread of the CPU, or a block of a device's, takes at a time.
 inline constexpr int64_t kUpdateChunk = 4096;
@@ -102,8 +100,7 @@ struct UpdateRuns {
   }
 };
 
-// --- What the drivers share
-// ------------------------------------------------------------------------
+// --- What the drivers share ----------------------------------------------------------------------
 
 /// The update of one value of a run: what all rules have in common, around the rule. Weights decay
 /// by their value (L2) or by its sign (L1).

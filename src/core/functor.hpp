@@ -14,7 +14,12 @@
 
 namespace crema {
 
+using std::abs;
 using std::exp;
+using std::expm1;
+using std::log;
+using std::log1p;
+using std::sqrt;
 using std::tanh;
 
 /// Who runs a pass over the values of one position: a single thread, or a warp whose lanes share

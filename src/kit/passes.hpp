@@ -25,13 +25,18 @@ namespace crema {
 /// `grain` for bodies of a few operations.
 inline constexpr int64_t kCheapGrain = 16384;
 
+/// Loops on the host cannot follow pointers into the memory of a device.
+inline void require_host(const Side& side) {
+  require(side.device() == nullptr, "runs on the host only; its source was not compiled by nvcc");
+}
+
 /// Calls body(i) for i in [0, count).
 template <class Body>
 void for_each(const Side& side, int64_t count, int64_t grain, const Body& body) {
 #ifdef __CUDACC__
   if (side.device() != nullptr) return cuda_for_each(cuda(*side.device()), count, body);
 #endif
-  static_cast<void>(side);
+  require_host(side);
   parallel_for(count, grain, [=](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) body(i);
   });
@@ -71,7 +76,7 @@ void for_each(const Side& side, const AxisSplit& split, int64_t grain, const Bod
                          passes_detail::ByElement<Body>{split, body});
   }
 #endif
-  static_cast<void>(side);
+  require_host(side);
   if (split.count() == 0) return;
   parallel_for(split.outer * split.size, grain / split.inner + 1, [=](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
@@ -98,7 +103,7 @@ void for_each_position(const Side& side, const AxisSplit& split, int64_t grain, 
     return cuda_check(cudaGetLastError(), "launching a pass over positions");
   }
 #endif
-  static_cast<void>(side);
+  require_host(side);
   parallel_for(positions, grain / split.size + 1,
                [=](int64_t begin, int64_t end) { body.on_host(begin, end); });
 }
@@ -111,7 +116,7 @@ void sum(const Side& side, int64_t count, int64_t grain, const Term& term, doubl
 #ifdef __CUDACC__
   if (side.device() != nullptr) return cuda_sum(cuda(*side.device()), count, term, factor, result);
 #endif
-  static_cast<void>(side);
+  require_host(side);
   constexpr int64_t kMostChunks = 512;
   std::array<double, kMostChunks> partial;
   const int64_t chunk = std::max((count + kMostChunks - 1) / kMostChunks, (grain + 3) / 4);

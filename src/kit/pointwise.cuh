@@ -34,7 +34,7 @@ class PointwiseCuda : public Engine {
 
  public:
   std::vector<Option> options(Layer& layer, Blobs bottom, Blobs top, std::string&) override {
-    return cuda_options(layer, bottom, top, true);
+    return pass_options(layer, bottom, top, true);
   }
 
   void prepare(Layer&, const Option&, Blobs, Blobs) override {}

@@ -24,8 +24,10 @@ struct Problem {
 
 constexpr Problem kProblems[] = {{"MAX 3x3 stride 2, 8x64x112x112", true, 8, 64, 112, 3, 2, 0},
                                  {"MAX 3x3 stride 1, 16x192x28x28", true, 16, 192, 28, 3, 1, 1},
+                                 {"MAX 2x2 stride 2, 8x64x56x56", true, 8, 64, 56, 2, 2, 0},
                                  {"MAX 2x2 stride 2, 64x20x24x24", true, 64, 20, 24, 2, 2, 0},
                                  {"AVE 3x3 stride 2, 64x32x16x16", false, 64, 32, 16, 3, 2, 0},
+                                 {"AVE 3x3 stride 2, 8x64x56x56", false, 8, 64, 56, 3, 2, 0},
                                  {"AVE 7x7, 8x2048x7x7", false, 8, 2048, 7, 7, 1, 0}};
 
 double milliseconds(int rounds, const std::function<void()>& work) {

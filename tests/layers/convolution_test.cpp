@@ -557,5 +557,23 @@ TEST(ConvolutionLayer, RunsEmptyBatches) {
   EXPECT_THAT(run.gradient(1), ::testing::Each(0));
 }
 
+// As in a net, which keeps its engines when shapes follow from values.
+TEST(ConvolutionLayer, EngineRunsNoRows) {
+  LayerRun run(make("num_output: 16 kernel_size: 3", {2, 16, 6, 6}), {.engine = "tuned"});
+  run.forward();
+  run.backward();
+  run.clear_gradients();
+  Blob* const bottom = &run.bottom_blob(0);
+  Blob* const top = &run.top_blob(0);
+  bottom->reshape({0, 16, 6, 6});
+  Layer& layer = run.layer();
+  layer.reshape({&bottom, 1}, {&top, 1});
+  layer.prepare(run.option(), {&bottom, 1}, {&top, 1});
+  layer.forward({&bottom, 1}, {&top, 1});
+  layer.backward({&top, 1}, {true}, {&bottom, 1});
+  EXPECT_THAT(run.gradient(0), ::testing::Each(0));
+  EXPECT_THAT(run.gradient(1), ::testing::Each(0));
+}
+
 }  // namespace
 }  // namespace crema::test

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "core/simd.hpp"
+#include "crema/scratch_plan.hpp"
 #include "support/layer_test.hpp"
 
 namespace crema::test {
@@ -410,6 +411,20 @@ TEST(Pooling, Mistakes) {
   mistake("kernel_size: 3 axis: 2", {"axis 2"});
   mistake("kernel_size: 3", {"images", "2x8"}, {2, 8});
   mistake("kernel_size: 3", {"images", "2x3x0x4"}, {2, 3, 0, 4});
+}
+
+TEST(Pooling, PlansTheRowsOfItsThreads) {
+  const LayerCase c = images("kernel_size: 3 stride: 2", {1, 16, 20, 100});
+  for (int option = 0; option < 2; ++option) {
+    LayerRun run(c, {.engine = "native", .option = option});
+    ScratchPlan plan(3);
+    run.layer().engine()->plan_scratch(plan);
+    if (run.option().bottoms[0].format == Format::contiguous) {
+      EXPECT_GE(plan.bytes(), size_t{3 * 100 * 16});
+    } else {
+      EXPECT_EQ(plan.bytes(), 0U);
+    }
+  }
 }
 
 }  // namespace

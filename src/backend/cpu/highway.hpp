@@ -1,10 +1,11 @@
 // Kernels written with Google Highway: one text, compiled once for each set of vector instructions;
 // the best one that this processor has runs. The file of a kernel looks so:
 //
+//   // The file's own path, for highway.hpp, which compiles the file for each set.
 //   #undef HWY_TARGET_INCLUDE
-//   #define HWY_TARGET_INCLUDE "layers/pooling/pooling_pixels.cpp"  // this file's own path
-//   #include "backend/cpu/highway.hpp"                              // compiles the file for each
-//   set #include ...                                                    // everything else it needs
+//   #define HWY_TARGET_INCLUDE "layers/pooling/pooling_pixels.cpp"
+//   #include "backend/cpu/highway.hpp"
+//   #include ...
 //
 //   HWY_BEFORE_NAMESPACE();
 //   namespace crema {

@@ -74,16 +74,51 @@ HWY_INLINE Value<D> select(hn::Mask<D> mask, Value<D> yes, Value<D> no) {
   return Value<D>(hn::IfThenElse(mask, yes.raw, no.raw));
 }
 
+template <class D>
+HWY_INLINE Value<D> abs(Value<D> x) {
+  return Value<D>(hn::Abs(x.raw));
+}
+template <class D>
+HWY_INLINE Value<D> sqrt(Value<D> x) {
+  return Value<D>(hn::Sqrt(x.raw));
+}
+
 // Highway's functions have a range each, and lose NaN.
 template <class D>
 HWY_INLINE Value<D> keep_nan(Value<D> x, Value<D> y) {
   return select(hn::IsNaN(x.raw), x, y);
 }
+/// The largest argument of exp and expm1 whose result is finite.
+template <class D>
+HWY_INLINE Value<D> exp_limit() {
+  return Value<D>(sizeof(hn::TFromD<D>) == 4 ? 88.72283 : 709.7827);
+}
+/// y = exp(x) or expm1(x), which was computed for no more than exp_limit().
+template <class D>
+HWY_INLINE Value<D> exp_at_ends(Value<D> x, Value<D> y) {
+  return keep_nan(x, select(x > exp_limit<D>(), Value<D>(hn::Inf(D())), y));
+}
 template <class D>
 HWY_INLINE Value<D> exp(Value<D> x) {
-  const Value<D> limit(sizeof(hn::TFromD<D>) == 4 ? 88.72283 : 709.7827);  // beyond it, infinity
-  const Value<D> y(hn::Exp(D(), hn::Min(x.raw, limit.raw)));
-  return keep_nan(x, select(x > limit, Value<D>(hn::Inf(D())), y));
+  return exp_at_ends(x, Value<D>(hn::Exp(D(), hn::Min(x.raw, exp_limit<D>().raw))));
+}
+template <class D>
+HWY_INLINE Value<D> expm1(Value<D> x) {
+  return exp_at_ends(x, Value<D>(hn::Expm1(D(), hn::Min(x.raw, exp_limit<D>().raw))));
+}
+/// y = log(x), which was computed where x is above 0 and finite.
+template <class D>
+HWY_INLINE Value<D> log_at_ends(Value<D> x, Value<D> y) {
+  const Value<D> zero(0), infinity(hn::Inf(D())), nan(hn::NaN(D()));
+  return select(x < infinity, select(x > zero, y, select(x < zero, nan, -infinity)), x);
+}
+template <class D>
+HWY_INLINE Value<D> log(Value<D> x) {
+  return log_at_ends(x, Value<D>(hn::Log(D(), x.raw)));
+}
+template <class D>
+HWY_INLINE Value<D> log1p(Value<D> x) {
+  return log_at_ends(x + Value<D>(1), Value<D>(hn::Log1p(D(), x.raw)));
 }
 template <class D>
 HWY_INLINE Value<D> tanh(Value<D> x) {

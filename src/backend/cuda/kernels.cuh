@@ -149,10 +149,4 @@ void cuda_channel_sums(CudaBackend& backend, const ChannelView& layout, const Te
   cuda_check(cudaGetLastError(), "launching sums of channels");
 }
 
-/// What engines of one kernel offer.
-inline std::vector<Option> cuda_options(const Layer& layer, Blobs bottom, Blobs top,
-                                        bool any_order) {
-  return pass_options(layer, bottom, top, any_order);
-}
-
 }  // namespace crema
