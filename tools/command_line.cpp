@@ -43,6 +43,10 @@ const char* what_it_takes(const std::string& type) {
   return "a text";
 }
 
+bool is_truth(const std::string& word) {
+  return word == "on" || word == "off" || word == "true" || word == "false";
+}
+
 void set_flag(const CommandLine::Flag& flag) {
   const std::string type = type_of(flag.name);
   const bool is_switch = type == "bool";
@@ -129,6 +133,10 @@ CommandLine read_command_line(const std::vector<std::string>& words) {
       flag.value = word.substr(equals + 1);
     } else if (const std::string opposite = negated(flag.name); type.empty() && !opposite.empty()) {
       flag = {opposite, "false"};
+    } else if (type == "bool" && i + 1 < words.size() && is_truth(words[i + 1])) {
+      throw Error(word, " ", words[i + 1],
+                  ": a switch takes its value behind an equals sign; write ", word, "=",
+                  words[i + 1]);
     } else if (!type.empty() && type != "bool" && i + 1 < words.size()) {
       flag.value = words[++i];
     }

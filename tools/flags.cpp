@@ -4,12 +4,15 @@
 
 #include <charconv>
 #include <cstdlib>
+#include <filesystem>
 
 #include "core/device.hpp"
 #include "core/split_list.hpp"
 #include "core/tuner.hpp"
+#include "core/usable_cores.hpp"
 #include "crema/error.hpp"
 #include "crema/plugin.hpp"
+#include "crema/registry.hpp"
 #include "tools/text.hpp"
 
 DEFINE_string(model, "", "The net's prototxt.");
@@ -31,9 +34,11 @@ DEFINE_string(tuning_file, "",
 DEFINE_int64(
     seed, -1,
     "Seed of all random numbers. Default: the solver's random_seed, or 1701; a continued run "
-    "keeps its seed.");
+    "keeps its seed. Of convert-imageset: seed of --shuffle. Default: 1701.");
 DEFINE_bool(fuse, true, "Fuse layers, with the same results.");
-DEFINE_string(phase, "", "TRAIN or TEST: which layers of the net to use.");
+DEFINE_string(
+    phase, "",
+    "TRAIN or TEST: which layers of the net to use. Default: TEST for `crema test`, else TRAIN.");
 DEFINE_int32(level, 0, "Level of the net, for its include and exclude rules.");
 DEFINE_string(stage, "", "Stages of the net, separated by commas, for its rules.");
 
@@ -66,14 +71,24 @@ std::string default_tuning_file() {
   return home && *home ? std::string(home) + "/.cache/crema/tuning" : "";
 }
 
-/// The path of the tuning file; "" if it cannot be used. That is an Error only if the flag is set.
+/// The path of the tuning file; "" if it cannot be used, which is an Error if the flag is set. Only
+/// the folder of the default file is made.
 std::string tuning_file() {
   const std::string path = FLAGS_tuning_file.empty() ? default_tuning_file() : FLAGS_tuning_file;
   if (path.empty()) return "";
   const std::string why = why_no_tuning_file(path);
-  require(why.empty() || FLAGS_tuning_file.empty(), "--tuning_file=", path, " ", why,
-          "; name another file, or a new one");
-  return why.empty() ? path : "";
+  if (FLAGS_tuning_file.empty()) {
+    if (!why.empty() && FLAGS_tune) {
+      LOG(WARNING) << "measured times are not kept: the tuning file " << path << " " << why
+                   << "; name another one with --tuning_file=FILE";
+    }
+    return why.empty() ? path : "";
+  }
+  require(why.empty(), "--tuning_file=", path, " ", why, "; name another file, or a new one");
+  const auto folder = std::filesystem::path(path).parent_path();
+  require(folder.empty() || std::filesystem::is_directory(folder), "--tuning_file=", path,
+          ": there is no folder '", folder.string(), "'; make it, or name another file");
+  return path;
 }
 
 /// What NetOptions and SolverOptions have in common.
@@ -92,6 +107,16 @@ int device_to_use() {
   require(devices <= 1, "--gpu all: there are ", devices,
           " devices, and several at once are not supported yet; give one index such as 0");
   return 0;
+}
+
+/// Error unless some layer has the engine, before a net is built.
+void check_engine(DeviceType device) {
+  if (FLAGS_engine.empty()) return;
+  try {
+    Registry::instance().require_engine(FLAGS_engine, device);
+  } catch (const Error& error) {
+    throw Error("--engine=", FLAGS_engine, ": ", error.message());
+  }
 }
 
 }  // namespace
@@ -124,6 +149,11 @@ std::optional<uint64_t> seed_flag() {
 ContextOptions context_options(bool solver_wants_gpu, int solver_device) {
   ContextOptions options;
   options.threads = FLAGS_threads;
+  if (FLAGS_threads > usable_cores()) {
+    LOG(WARNING) << "--threads=" << FLAGS_threads << ": this process may use " << usable_cores()
+                 << (usable_cores() == 1 ? " core" : " cores")
+                 << "; more threads than cores make it slower";
+  }
   options.engine = FLAGS_engine;
   options.tune = FLAGS_tune;
   options.tuning_file = tuning_file();
@@ -140,6 +170,7 @@ ContextOptions context_options(bool solver_wants_gpu, int solver_device) {
       options.device = {DeviceType::cuda, solver_device};
     }
   }
+  check_engine(options.device.type);
   return options;
 }
 

@@ -91,7 +91,7 @@ const Command kSummary = {
     "summary",
     {},
     "shows a net's layers, shapes, cost and plan",
-    "  crema summary --model=train_val.prototxt [--phase=TEST]\n"
+    "  crema summary --model train_val.prototxt [--phase TEST]\n"
     "\n"
     "A line a layer, or conversion between layouts: its tops' shapes, parameters, GFLOP forward,\n"
     "bytes of its tops, memory format and engine; then what was fused, totals, memory and notes.",

@@ -111,7 +111,7 @@ const Command kTest = {
     "test",
     {},
     "scores trained weights on a net's test data",
-    "  crema test --model=train_val.prototxt --weights=net.caffemodel --iterations=100\n"
+    "  crema test --model train_val.prototxt --weights net.caffemodel --iterations 100\n"
     "\n"
     "Runs the net in phase TEST and logs each output of each batch, then their means; of outputs "
     "of\n"

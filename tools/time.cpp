@@ -227,7 +227,7 @@ const Command kTime = {
     "time",
     {},
     "times each layer of a net",
-    "  crema time --model=train_val.prototxt [--iterations=50] [--phase=TEST] [--peak] [--json]\n"
+    "  crema time --model train_val.prototxt [--iterations 50] [--phase TEST] [--peak] [--json]\n"
     "\n"
     "Runs forward and backward (in phase TEST forward alone) and prints the median of each layer,\n"
     "its GFLOP/s and engine, the share of each type of layer, and totals. The net's GFLOP, here "

@@ -163,6 +163,11 @@ int train(const std::vector<std::string>& arguments) {
   if (!FLAGS_weights.empty()) options.weights = split_list(FLAGS_weights);
   if (!FLAGS_snapshot.empty()) options.weights.emplace();  // a snapshot has its own
   options.strict_weights = FLAGS_strict;
+  if (!FLAGS_snapshot.empty() && options.seed) {
+    LOG(WARNING) << "--seed=" << *options.seed
+                 << " replaces the seed of the snapshot: the run goes on with other random numbers "
+                    "than without a break";
+  }
   LOG(INFO) << "Making the nets"
             << (FLAGS_tune ? "; what was never timed on this machine is timed first" : "");
   Solver solver(param, source, context, options);
@@ -174,6 +179,10 @@ int train(const std::vector<std::string>& arguments) {
   if (!FLAGS_snapshot.empty()) {
     LOG(INFO) << "Resuming from " << FLAGS_snapshot;
     solver.restore(FLAGS_snapshot);
+    if (solver.iteration() >= param.max_iter()) {
+      LOG(WARNING) << "the snapshot is at iteration " << solver.iteration() << ", max_iter is "
+                   << param.max_iter() << ": nothing to train; raise max_iter";
+    }
   }
   const MemoryPlan memory = solver.net().memory();
   LOG(INFO) << "Solving " << solver.net().name() << " on " << context.threads()
@@ -198,8 +207,8 @@ const Command kTrain = {
     "train",
     {},
     "trains a net, or continues training",
-    "  crema train --solver=solver.prototxt [--weights=net.caffemodel | "
-    "--snapshot=run.solverstate]\n"
+    "  crema train --solver solver.prototxt [--weights net.caffemodel | "
+    "--snapshot run.solverstate]\n"
     "\n"
     "Paths inside prototxt files are relative to the working directory. On a terminal one line "
     "shows\n"

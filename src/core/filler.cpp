@@ -34,7 +34,9 @@ Filler::Type type_of(const std::string& name) {
     names.emplace_back(known.name);
     list += (list.empty() ? "" : ", ") + names.back();
   }
-  throw Error("there is no filler '", name, "'", did_you_mean(name, names), "; fillers are ", list);
+  const std::string hint = did_you_mean(name, names);
+  throw Error("there is no filler '", name, "'", hint, hint.empty() ? "; " : " ", "fillers are ",
+              list);
 }
 
 // Numbers are drawn in blocks of this many elements, each block a sequence of its own: any thread

@@ -77,8 +77,9 @@ void Registry::require_engine(const std::string& name, DeviceType device) const 
   const std::vector<std::string> names(known.begin(), known.end());
   std::string list;
   for (const std::string& each : names) list += concat(list.empty() ? "'" : ", '", each, "'");
-  throw Error("no layer has an engine '", name, "' on this device", did_you_mean(name, names),
-              "; there are ", list);
+  const std::string hint = did_you_mean(name, names);
+  throw Error("no layer has an engine '", name, "' on this device", hint, hint.empty() ? "; " : " ",
+              "there are ", list);
 }
 
 std::vector<std::string> Registry::types() const {

@@ -24,7 +24,8 @@ std::shared_ptr<RecordSource> open_database(const DatabaseOptions& options) {
                 missing ? "does not exist" : "cannot be reached: " + code.message(),
                 folder.is_relative()
                     ? "; the path is relative to '" + fs::current_path(code).string() + "'"
-                    : "");
+                    : "",
+                missing ? "; make it with crema convert-imageset or crema convert-mnist" : "");
   }
   if (!fs::is_directory(status)) {
     require(folder.filename() == "data.mdb", "data source '", options.path,

@@ -76,6 +76,17 @@ std::string advice_for_other_file(const Descriptor& root, const std::string& nam
   return "";
 }
 
+// "; it has the fields a, b" of a message with few of them.
+std::string list_of_fields(const Descriptor& type) {
+  constexpr int kMost = 8;
+  if (type.field_count() == 0 || type.field_count() > kMost) return "";
+  std::string text;
+  for (int i = 0; i < type.field_count(); ++i) {
+    text += (i == 0 ? "" : ", ") + type.field(i)->name();
+  }
+  return (type.field_count() == 1 ? "; it has the field " : "; it has the fields ") + text;
+}
+
 }  // namespace
 
 std::string message_name(const Descriptor& type) {
@@ -124,7 +135,24 @@ std::string advice_for_unknown(const std::vector<const Message*>& around, const 
   }
   std::vector<std::string> names;
   for (int i = 0; i < type.field_count(); ++i) names.push_back(type.field(i)->name());
-  return did_you_mean(name, names);
+  advice = did_you_mean(name, names);
+  return advice.empty() ? list_of_fields(type) : advice;
+}
+
+std::string nearest_extension(const Descriptor& type, const std::string& name) {
+  std::vector<const FieldDescriptor*> extensions;
+  type.file()->pool()->FindAllExtensions(&type, &extensions);
+  std::vector<std::string> full_names, last_words;
+  for (const FieldDescriptor* extension : extensions) {
+    full_names.push_back(extension->full_name());
+    last_words.push_back(extension->name());
+  }
+  const std::string near = nearest_name(name, full_names);
+  if (!near.empty()) return near;
+  const std::string word = nearest_name(name.substr(name.rfind('.') + 1), last_words);
+  const auto found = std::find(last_words.begin(), last_words.end(), word);
+  return found == last_words.end() ? ""
+                                   : full_names[static_cast<size_t>(found - last_words.begin())];
 }
 
 std::string advice_for_enum(const Descriptor& message, const FieldDescriptor& field,

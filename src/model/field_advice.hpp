@@ -21,6 +21,10 @@ std::string text_of(const google::protobuf::Message& message, const std::string&
 std::string advice_for_unknown(const std::vector<const google::protobuf::Message*>& around,
                                const std::string& name, const std::string& value);
 
+/// The extension of the message that a plug-in declares and whose name is nearest, whole or without
+/// its package; "" if none is near.
+std::string nearest_extension(const google::protobuf::Descriptor& type, const std::string& name);
+
 /// For a value, as it stands in the text, that the field's enum does not have: the values it has.
 std::string advice_for_enum(const google::protobuf::Descriptor& message,
                             const google::protobuf::FieldDescriptor& field,

@@ -186,8 +186,12 @@ Error Diagnosis::unknown_field() {
   const Scope& in = scopes_.back();
   const std::string type = message_name(in.type());
   if (is(in.name_begin, "[")) {
+    const std::string near = nearest_extension(in.type(), in.name);
     return at(in.name_begin, "nothing brings [", in.name, "] to ", type,
-              "; load the plug-in that declares it, with --plugin=FILE or crema::load_plugin()");
+              near.empty() ? "" : concat("; did you mean [", near, "]?"),
+              near.empty() ? "; load the plug-in that declares it, with --plugin=FILE or "
+                             "crema::load_plugin()"
+                           : "");
   }
   std::string value;  // may go into the advice
   if (is(token_, ":") && tokens_.Next() && token_.type != Tokenizer::TYPE_SYMBOL) {

@@ -82,8 +82,8 @@ void connect(Plan& plan, Node& node, NodeId id, const LayerParameter& param) {
 void set_loss_weights(Plan& plan, Node& node, const LayerParameter& param) {
   if (param.loss_weight_size() != 0 &&
       static_cast<size_t>(param.loss_weight_size()) != node.tops.size()) {
-    throw Error("has ", node.tops.size(), " tops but ", param.loss_weight_size(),
-                " loss_weight; give one a top, or none");
+    throw Error("has ", node.tops.size(), node.tops.size() == 1 ? " top but " : " tops but ",
+                param.loss_weight_size(), " loss_weight; give one a top, or none");
   }
   for (size_t i = 0; i < node.tops.size(); ++i) {
     const int top = static_cast<int>(i);
@@ -187,8 +187,8 @@ void build_graph(Plan& plan, NetParameter& net, const std::vector<Position>& pos
     try {
       require(
           param.propagate_down_size() == 0 || param.propagate_down_size() == param.bottom_size(),
-          "has ", param.bottom_size(), " bottoms but ", param.propagate_down_size(),
-          " propagate_down; give one a bottom, or none");
+          "has ", param.bottom_size(), param.bottom_size() == 1 ? " bottom but " : " bottoms but ",
+          param.propagate_down_size(), " propagate_down; give one a bottom, or none");
       node.layer = Registry::instance().make({.param = param,
                                               .context = *plan.context,
                                               .run = *plan.run,

@@ -1,11 +1,17 @@
-// Warns of settings of forks that have no effect here.
+// Warns of settings that have no effect here: those of forks, and those of other layer types.
 #include <algorithm>
+#include <cctype>
+#include <string_view>
 
 #include "model/set_field.hpp"
 #include "net/plan.hpp"
 #include "proto/net.pb.h"
 
 namespace crema {
+
+/// Whether published files may name the type; see scripts/cmake/rooms.cmake.
+bool is_published_type(const std::string& type);
+
 namespace {
 
 using google::protobuf::FieldDescriptor;
@@ -16,7 +22,8 @@ constexpr int kNetFields[] = {
     NetParameter::kNameFieldNumber,       NetParameter::kInputFieldNumber,
     NetParameter::kInputShapeFieldNumber, NetParameter::kInputDimFieldNumber,
     NetParameter::kStateFieldNumber,      NetParameter::kForceBackwardFieldNumber,
-    NetParameter::kLayerFieldNumber,      NetParameter::kLayersFieldNumber};
+    NetParameter::kLayerFieldNumber,      NetParameter::kLayersFieldNumber,
+    NetParameter::kPrecisionFieldNumber};
 
 /// The fields of a layer that have no effect.
 constexpr int kIgnoredLayerFields[] = {LayerParameter::kForwardTypeFieldNumber,
@@ -47,6 +54,76 @@ bool contains(std::span<const int> numbers, int number) {
   return std::find(numbers.begin(), numbers.end(), number) != numbers.end();
 }
 
+/// "imagedata" of ImageData and of image_data.
+std::string letters(std::string_view name) {
+  std::string text;
+  for (const char c : name) {
+    if (c != '_') text += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  }
+  return text;
+}
+
+/// Settings that published types read without having their name.
+constexpr std::pair<std::string_view, std::string_view> kBorrowed[] = {
+    {"AnnotatedData", "data_param"},
+    {"Deconvolution", "convolution_param"},
+    {"DetectNetTransformation", "detectnet_augmentation_param"},
+    {"DetectNetTransformation", "detectnet_groundtruth_param"},
+    {"DetectNetTransformation", "transform_param"},
+    {"Im2col", "convolution_param"},
+    {"InfogainLoss", "softmax_param"},
+    {"LSTM", "recurrent_param"},
+    {"Normalize", "norm_param"},
+    {"RNN", "recurrent_param"},
+    {"SigmoidCrossEntropyLoss", "sigmoid_param"},
+    {"SoftmaxWithLoss", "softmax_param"},
+    {"VideoData", "data_param"},
+};
+
+/// Whether layers of a published type read the settings.
+bool reads_settings(std::string_view type, std::string_view settings) {
+  if (letters(type) + "param" == letters(settings)) return true;
+  if (settings == "loss_param") return type.ends_with("Loss");
+  if (settings == "transform_param" && type.ends_with("Data")) return true;
+  return std::find(std::begin(kBorrowed), std::end(kBorrowed), std::pair(type, settings)) !=
+         std::end(kBorrowed);
+}
+
+/// The settings of other types that the layer has. Layers of plug-ins read what they like.
+std::vector<std::string> settings_of_others(const LayerParameter& layer) {
+  std::vector<const FieldDescriptor*> fields;
+  if (is_published_type(layer.type())) layer.GetReflection()->ListFields(layer, &fields);
+  std::vector<std::string> names;
+  for (const auto* field : fields) {
+    const bool settings = field->message_type() != nullptr && !field->is_repeated() &&
+                          !field->is_extension() && !contains(kIgnoredLayerFields, field->number());
+    if (settings && !reads_settings(layer.type(), field->name())) names.push_back(field->name());
+  }
+  return names;
+}
+
+/// "layer 'a'" or "layer 'a' and 2 more".
+std::string some_layers(const std::vector<std::string>& names) {
+  const size_t more = names.size() - 1;
+  return concat("layer '", names[0], "'", more ? concat(" and ", more, " more") : "");
+}
+
+void note_settings_of_others(Plan& plan, const NetParameter& net) {
+  // type and settings -> layers that have them
+  std::map<std::pair<std::string, std::string>, std::vector<std::string>> found;
+  for (const auto& layer : net.layer()) {
+    for (const auto& settings : settings_of_others(layer)) {
+      found[{layer.type(), settings}].push_back(layer.name());
+    }
+  }
+  for (const auto& [key, names] : found) {
+    const auto& [type, settings] = key;
+    plan.note(concat(settings, " (", some_layers(names), ") has no effect on layers of type ", type,
+                     "; remove it, or correct the type"),
+              Severity::warning);
+  }
+}
+
 }  // namespace
 
 void note_ignored_fields(Plan& plan, const NetParameter& net) {
@@ -64,12 +141,12 @@ void note_ignored_fields(Plan& plan, const NetParameter& net) {
     }
   }
   for (const auto& [field, names] : layers) {
-    const size_t more = names.size() - 1;
-    add(concat(field, " (layer '", names[0], "'", more ? concat(" and ", more, " more") : "", ")"));
+    add(concat(field, " (", some_layers(names), ")"));
   }
   if (!list.empty()) {
     plan.note("settings of the net that have no effect: " + list, Severity::warning);
   }
+  note_settings_of_others(plan, net);
 }
 
 }  // namespace crema

@@ -1,5 +1,6 @@
 // Parameters: shares them by name and with another net, makes the arena, and sets initial values.
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "crema/random.hpp"
@@ -14,6 +15,14 @@ struct Named {
   std::string layer;
   bool has_lr, has_decay;
 };
+
+/// Error unless a solver can use the multipliers.
+void check_multipliers(const ParamSpec& spec, size_t index) {
+  require(std::isfinite(spec.lr_mult()), "has lr_mult ", spec.lr_mult(), " for parameter ", index,
+          "; give a finite number");
+  require(std::isfinite(spec.decay_mult()) && spec.decay_mult() >= 0, "has decay_mult ",
+          spec.decay_mult(), " for parameter ", index, "; give a finite number from 0 on");
+}
 
 /// Makes `parameter` share the storage of the first parameter of that name. Either of them may set
 /// a multiplier. Error if both set different ones.
@@ -167,6 +176,7 @@ void place_params(Plan& plan, const NetParameter& message) {
               param.param_size(), " param {} but only ", layer.params().size(), " parameters");
       for (size_t i = 0; i < static_cast<size_t>(param.param_size()); ++i) {
         const ParamSpec& spec = param.param(static_cast<int>(i));
+        check_multipliers(spec, i);
         if (spec.name().empty()) continue;
         Parameter& parameter = *layer.params()[i];
         const auto found = named.find(spec.name());

@@ -135,15 +135,40 @@ void load_own_blobs(Plan& plan, const NetParameter& given) {
   }
 }
 
-std::string LoadReport::str() const {
+namespace {
+
+std::string counts(const LoadReport& report) {
   auto list = [](const std::vector<std::string>& names) {
     std::string text;
     for (const auto& name : names) text += (text.empty() ? " (" : ", ") + name;
     return names.empty() ? text : text + ")";
   };
-  return concat("weights: ", loaded.size(), " layers loaded, ", missing.size(), " missing",
-                list(missing), ", ", unused.size(), " unused", list(unused));
+  return concat(report.loaded.size(), report.loaded.size() == 1 ? " layer" : " layers", " loaded, ",
+                report.missing.size(), " missing", list(report.missing), ", ", report.unused.size(),
+                " unused", list(report.unused));
 }
+
+/// Fine-tuning may miss layers. Missing all of them is a wrong file or a wrong net.
+void warn_if_none_loaded(const Plan& plan, const LoadReport& report, const std::string& source) {
+  if (!report.loaded.empty() || report.missing.empty()) return;
+  plan.context->log(
+      Severity::warning,
+      concat(source, ": no weights were loaded; the net has layer '", report.missing[0], "', ",
+             report.unused.empty() ? "the file has no layer with weights"
+                                   : concat("the file has layer '", report.unused[0], "'"),
+             "; give the layers of the net the names of the file, or take another file (--strict ",
+             "or NetOptions::strict makes this an error)"));
+}
+
+std::string joined(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+}  // namespace
+
+std::string LoadReport::str() const { return "weights: " + counts(*this); }
 
 LoadReport load_weights(Plan& plan, const NetParameter& weights, bool strict) {
   const auto targets = plan.nodes_with_params();
@@ -188,7 +213,9 @@ LoadReport load_weights(Plan& plan, const NetParameter& weights, bool strict) {
 }
 
 LoadReport Net::load_weights(const NetParameter& weights, bool strict) {
-  return crema::load_weights(*plan_, weights, strict);
+  LoadReport report = crema::load_weights(*plan_, weights, strict);
+  warn_if_none_loaded(*plan_, report, "weights");
+  return report;
 }
 
 LoadReport load_weights(Plan& plan, const std::string& path, bool strict) {
@@ -198,7 +225,9 @@ LoadReport load_weights(Plan& plan, const std::string& path, bool strict) {
     throw Error("the weights are in the V1 format, which is not read yet").at({path, 0, 0});
   }
   try {
-    return load_weights(plan, weights, strict);
+    LoadReport report = load_weights(plan, weights, strict);
+    warn_if_none_loaded(plan, report, path);
+    return report;
   } catch (Error& error) {
     error.at({path, 0, 0});
     throw;
@@ -219,11 +248,21 @@ std::set<std::string> load_weight_files(Plan& plan) {
     unused.insert(report.unused.begin(), report.unused.end());
   }
   std::erase_if(missing, [&](const std::string& layer) { return loaded.count(layer) != 0; });
+  const LoadReport all{{loaded.begin(), loaded.end()},
+                       {missing.begin(), missing.end()},
+                       {unused.begin(), unused.end()}};
+  const std::vector<std::string>& files = plan.options.weights;
+  if (files.size() > 1) plan.context->log(Severity::info, concat("together: ", counts(all)));
   if (plan.options.strict && !(missing.empty() && unused.empty())) {
-    const LoadReport all{{loaded.begin(), loaded.end()},
-                         {missing.begin(), missing.end()},
-                         {unused.begin(), unused.end()}};
-    throw Error("the weights do not fit the net exactly (strict): ", all.str());
+    throw Error("the weights of ", joined(files),
+                " do not fit the net exactly (strict): ", counts(all));
+  }
+  // A net in phase TEST is not going to learn what is missing.
+  if (plan.options.phase == Phase::test && !loaded.empty() && !missing.empty()) {
+    plan.context->log(
+        Severity::warning,
+        concat(joined(files), ": no weights for ", missing.size() == 1 ? "layer " : "layers ",
+               joined(all.missing), "; they keep the values of their fillers"));
   }
   return loaded;
 }

@@ -4,10 +4,11 @@
 #include <cmath>
 
 #include "proto/solver.pb.h"
+#include "solver/settings.hpp"
 
 namespace crema {
 
-RatePolicy::RatePolicy(const SolverParameter& param)
+RatePolicy::RatePolicy(const SolverParameter& param, const SourceMap& source)
     : base_(param.base_lr()),
       gamma_(param.gamma()),
       power_(param.power()),
@@ -21,12 +22,15 @@ RatePolicy::RatePolicy(const SolverParameter& param)
   if (found == names.end()) {
     std::string list;
     for (const auto& known : names) list += (list.empty() ? "" : ", ") + known;
-    throw Error("lr_policy '", name, "' is unknown", did_you_mean(name, names), "; policies are ",
-                list);
+    const std::string hint = did_you_mean(name, names);
+    throw Error("lr_policy '", name, "' is unknown", hint, hint.empty() ? "; " : " ",
+                "policies are ", list)
+        .at(source.position("lr_policy"));
   }
   kind_ = static_cast<Kind>(found - names.begin());
   auto need = [&](bool given, const char* field) {
-    require(given, "lr_policy '", name, "' needs ", field, "; add it to the solver");
+    require_at(source, "lr_policy", given, "lr_policy '", name, "' needs ", field,
+               "; add it to the solver");
   };
   require(param.has_base_lr(), "the solver needs base_lr, the learning rate to start with");
   switch (kind_) {
@@ -46,7 +50,8 @@ RatePolicy::RatePolicy(const SolverParameter& param)
     case Kind::multistep:
       need(param.has_gamma(), "gamma");
       need(!steps_.empty(), "at least one stepvalue");
-      require(std::is_sorted(steps_.begin(), steps_.end()), "the stepvalue entries must ascend");
+      require_at(source, "stepvalue", std::is_sorted(steps_.begin(), steps_.end()),
+                 "the stepvalue entries must ascend");
       break;
     case Kind::poly:
       need(param.has_power(), "power");

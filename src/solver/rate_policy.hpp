@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "crema/error.hpp"
+#include "model/source_map.hpp"
 
 namespace crema {
 
@@ -14,7 +14,7 @@ class SolverParameter;
 class RatePolicy {
  public:
   /// Error for an unknown policy (with the nearest name), or one that lacks a setting it needs.
-  explicit RatePolicy(const SolverParameter& param);
+  explicit RatePolicy(const SolverParameter& param, const SourceMap& source = {});
 
   double rate(int iteration) const;
   /// How often "step" or "multistep" has lowered the rate by then; 0 for the others.

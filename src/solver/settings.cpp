@@ -22,6 +22,10 @@ std::string locate(const std::string& file, const std::string& solver_file) {
   return fs::exists(beside) ? beside.string() : file;
 }
 
+std::string counted(int count, const char* what) {
+  return concat(count, " ", what, count == 1 ? "" : "s");
+}
+
 NetOptions net_options(const SolverOptions& options, Phase phase, const NetState* state) {
   NetOptions result;
   result.phase = phase;
@@ -39,7 +43,7 @@ NetOptions net_options(const SolverOptions& options, Phase phase, const NetState
 }  // namespace
 
 SolverNets resolve_nets(const SolverParameter& param, const SolverOptions& options,
-                        const std::string& solver_file) {
+                        const SourceMap& source) {
   SolverNets nets;
   const int given =
       param.has_net() + param.has_net_param() + param.has_train_net() + param.has_train_net_param();
@@ -47,7 +51,7 @@ SolverNets resolve_nets(const SolverParameter& param, const SolverOptions& optio
   require(given == 1, "the solver names ", given,
           " training nets; keep one of net, net_param, train_net, train_net_param");
   auto from_file = [&](const std::string& file, const NetOptions& net) {
-    return NetSource{locate(file, solver_file), nullptr, "", net};
+    return NetSource{locate(file, source.file()), nullptr, "", net};
   };
   const NetOptions train =
       net_options(options, Phase::train, param.has_train_state() ? &param.train_state() : nullptr);
@@ -61,16 +65,11 @@ SolverNets resolve_nets(const SolverParameter& param, const SolverOptions& optio
   const int own = param.test_net_param_size() + param.test_net_size();
   const int total = param.test_iter_size();
   const bool generic = param.has_net() || param.has_net_param();
-  if (generic) {
-    require(total >= own, "the solver has ", own, " test nets but ", total,
-            " test_iter; give one a net");
-  } else {
-    require(total == own, "the solver has ", own, " test nets but ", total,
-            " test_iter; give one a net");
-  }
-  require(param.test_state_size() == 0 || param.test_state_size() == total, "the solver has ",
-          total, " test nets but ", param.test_state_size(),
-          " test_state; give one a net, or none");
+  require_at(source, "test_iter", generic ? total >= own : total == own, "the solver has ",
+             counted(own, "test net"), " but ", total, " test_iter; give one a net");
+  require_at(source, "test_state", param.test_state_size() == 0 || param.test_state_size() == total,
+             "the solver has ", counted(total, "test net"), " but ", param.test_state_size(),
+             " test_state; give one a net, or none");
   for (int i = 0; i < total; ++i) {
     const NetOptions net =
         net_options(options, Phase::test, param.test_state_size() ? &param.test_state(i) : nullptr);
@@ -83,12 +82,12 @@ SolverNets resolve_nets(const SolverParameter& param, const SolverOptions& optio
       nets.tests.push_back(nets.train);
       nets.tests.back().options = net;
     }
-    require(param.test_iter(i) > 0, "test_iter ", param.test_iter(i),
-            " tests nothing; give the number of batches of a test");
+    require_at(source, concat("test_iter[", i, "]"), param.test_iter(i) > 0, "test_iter ",
+               param.test_iter(i), " tests nothing; give the number of batches of a test");
     nets.test_iterations.push_back(param.test_iter(i));
   }
-  require(total == 0 || param.test_interval() > 0,
-          "the solver has test nets but no test_interval; add it, or remove test_iter");
+  require_at(source, "test_iter", total == 0 || param.test_interval() > 0,
+             "the solver has test nets but no test_interval; add it, or remove test_iter");
   return nets;
 }
 
@@ -98,31 +97,41 @@ bool is_of_fork(int field_number) {
   return field_number > kLastPublished && (field_number < kFirstOwn || field_number > kLastOwn);
 }
 
-void check_settings(const SolverParameter& param, std::vector<std::string>& notes) {
+void check_settings(const SolverParameter& param, const SourceMap& source,
+                    std::vector<std::string>& notes) {
   for (const auto& [name, value] :
        {std::pair{"base_lr", param.base_lr()}, std::pair{"gamma", param.gamma()},
         std::pair{"power", param.power()}, std::pair{"momentum", param.momentum()},
         std::pair{"weight_decay", param.weight_decay()},
         std::pair{"clip_gradients", param.clip_gradients()}}) {
-    require(std::isfinite(value), name, " is ", value, "; give a number");
+    require_at(source, name, std::isfinite(value), name, " is ", value, "; give a number");
   }
-  require(param.base_lr() >= 0, "base_lr ", param.base_lr(), " must not be negative");
-  require(param.iter_size() > 0, "iter_size ", param.iter_size(), " must be at least 1");
-  require(param.average_loss() > 0, "average_loss ", param.average_loss(), " must be at least 1");
-  require(param.max_iter() >= 0, "max_iter ", param.max_iter(), " must not be negative");
-  require(param.test_interval() >= 0, "test_interval ", param.test_interval(),
-          " must not be negative");
-  require(param.snapshot() >= 0, "snapshot ", param.snapshot(), " must not be negative");
-  require(param.display() >= 0, "display ", param.display(), " must not be negative");
-  require(param.momentum() >= 0 && param.momentum() < 1, "momentum ", param.momentum(),
-          " must lie in [0, 1)");
-  require(param.weight_decay() >= 0, "weight_decay ", param.weight_decay(),
-          " must not be negative");
-  require(param.random_seed() >= -1, "random_seed ", param.random_seed(),
-          " must be at least 0; leave it out, or give -1, for 1701");
-  require(param.snapshot_format() == SolverParameter::BINARYPROTO,
-          "snapshot_format HDF5 is not available; use BINARYPROTO");
+  for (const auto& [name, value] : {std::pair{"iter_size", param.iter_size()},
+                                    std::pair{"average_loss", param.average_loss()}}) {
+    require_at(source, name, value > 0, name, " ", value, " must be at least 1");
+  }
+  for (const auto& [name, value] :
+       {std::pair{"max_iter", param.max_iter()}, std::pair{"test_interval", param.test_interval()},
+        std::pair{"snapshot", param.snapshot()}, std::pair{"display", param.display()}}) {
+    require_at(source, name, value >= 0, name, " ", value, " must not be negative");
+  }
+  for (const auto& [name, value] :
+       {std::pair{"base_lr", param.base_lr()}, std::pair{"weight_decay", param.weight_decay()}}) {
+    require_at(source, name, value >= 0, name, " ", value, " must not be negative");
+  }
+  require_at(source, "momentum", param.momentum() >= 0 && param.momentum() < 1, "momentum ",
+             param.momentum(), " must lie in [0, 1)");
+  require_at(source, "random_seed", param.random_seed() >= -1, "random_seed ", param.random_seed(),
+             " must be at least 0; leave it out, or give -1, for 1701");
+  require_at(source, "snapshot_format", param.snapshot_format() == SolverParameter::BINARYPROTO,
+             "snapshot_format HDF5 is not available; use BINARYPROTO");
 
+  // As in published solvers this is no error: the run trains without tests.
+  if (param.test_interval() > 0 && param.test_iter_size() == 0) {
+    notes.emplace_back(
+        "the solver's test_interval has no effect without test_iter; add test_iter, the number of "
+        "batches of a test, or remove test_interval");
+  }
   if (param.debug_info()) {
     notes.push_back(
         "the solver's debug_info has no effect: values that are not finite are traced to their "

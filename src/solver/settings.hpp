@@ -2,9 +2,11 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "crema/solver.hpp"
+#include "model/source_map.hpp"
 
 namespace crema {
 
@@ -18,25 +20,33 @@ struct NetSource {
   NetOptions options;                     // phase, level, stages
 };
 
+/// As require(), for a field of the solver: the Error has the field's place.
+template <class... Args>
+void require_at(const SourceMap& source, std::string_view field, bool condition,
+                const Args&... args) {
+  if (!condition) throw Error(args...).at(source.position(field));
+}
+
 struct SolverNets {
   NetSource train;
   std::vector<NetSource> tests;
   std::vector<int> test_iterations;  // batches of each test net
 };
 
-/// Which nets to build, in which states. `solver_file` is where the solver stands ("" when it was
-/// given as a message): a net that is not found from the working directory is looked for beside it.
-/// Error for none, several, or test settings that contradict each other.
+/// Which nets to build, in which states. A net that is not found from the working directory is
+/// looked for beside the solver's file. Error for none, several, or test settings that contradict
+/// each other.
 SolverNets resolve_nets(const SolverParameter& param, const SolverOptions& options,
-                        const std::string& solver_file);
+                        const SourceMap& source);
 
 /// Whether a setting of the solver with that number is a fork's, by the ranges that
 /// proto/common.proto gives.
 bool is_of_fork(int field_number);
 
 /// Checks every number of the solver; Error for what cannot work, and a line in `notes` for each
-/// setting of a fork that has no effect here.
-void check_settings(const SolverParameter& param, std::vector<std::string>& notes);
+/// setting that has no effect here.
+void check_settings(const SolverParameter& param, const SourceMap& source,
+                    std::vector<std::string>& notes);
 
 /// Prefix of snapshot files: snapshot_prefix, or the solver's file name without its ending. A
 /// folder gets the solver's name appended.

@@ -74,6 +74,8 @@ std::string write_snapshot(const std::string& prefix, const TrainingState& run, 
   const std::string weights = stem + ".caffemodel";
   NetParameter net;
   run.train->save(net, with_diffs);
+  std::error_code unknown;
+  const bool replaces = fs::exists(weights, unknown);
   write_binary_proto_atomically(weights, net);
 
   SolverState state;
@@ -99,7 +101,14 @@ std::string write_snapshot(const std::string& prefix, const TrainingState& run, 
     record->set_choice(choice);
   }
   const std::string path = stem + ".solverstate";
-  write_binary_proto_atomically(path, state);
+  try {
+    write_binary_proto_atomically(path, state);
+  } catch (const Error&) {
+    // A half of a snapshot is of no use. The file of an earlier run is gone in any case; the state
+    // of that run still needs weights.
+    if (!replaces) fs::remove(weights, unknown);
+    throw;
+  }
   return path;
 }
 

@@ -34,6 +34,27 @@ std::unique_ptr<Net> build_net(const NetSource& source, const SourceMap& solver,
   return std::make_unique<Net>(source.file, context, source.options);
 }
 
+/// Warns of a net that no iteration changes.
+void warn_if_idle(Net& net) {
+  const std::vector<std::string> blobs = net.blob_names();
+  const auto& segments = net.params().segments();
+  const bool has_loss = std::any_of(blobs.begin(), blobs.end(), [&](const std::string& blob) {
+    return net.loss_weight(blob) != 0;
+  });
+  const bool has_learner = std::any_of(segments.begin(), segments.end(), [](const auto& segment) {
+    return learns(*segment.parameter);
+  });
+  if (!has_loss) {
+    net.context().log(Severity::warning,
+                      "the training net has no loss, so training changes nothing; add a loss "
+                      "layer, or loss_weight to a layer");
+  } else if (!has_learner) {
+    net.context().log(Severity::warning,
+                      "the training net has no parameters that learn, so training changes nothing; "
+                      "check lr_mult of its layers");
+  }
+}
+
 /// Runs `body`. Adds the number of the test net to an Error, because test nets and the training net
 /// are often in the same file.
 template <class Body>
@@ -114,12 +135,12 @@ void Solver::take_settings(const SolverParameter& param, const SourceMap& source
                {SolverParameter::kNetParamFieldNumber, SolverParameter::kTrainNetParamFieldNumber,
                 SolverParameter::kTestNetParamFieldNumber},
                *param_);
-  policy_ = std::make_unique<RatePolicy>(param);
-  rule_ = std::make_unique<UpdateRule>(param, context_);
+  policy_ = std::make_unique<RatePolicy>(param, source);
+  rule_ = std::make_unique<UpdateRule>(param, context_, source);
   smoothed_ = std::make_unique<SmoothedLoss>(param.average_loss());
   asked_seed_ = options.seed;
   std::vector<std::string> notes;
-  check_settings(param, notes);
+  check_settings(param, source, notes);
   for (const auto& note : notes) context_.log(Severity::warning, note);
   prefix_ = snapshot_prefix(param, source.file());
   if (takes_snapshots()) check_snapshot_place(prefix_, 0);
@@ -130,7 +151,7 @@ void Solver::take_settings(const SolverParameter& param, const SourceMap& source
 
 void Solver::build_nets(const SolverParameter& param, const SourceMap& source,
                         const SolverOptions& options) {
-  SolverNets nets = resolve_nets(param, options, source.file());
+  SolverNets nets = resolve_nets(param, options, source);
   nets.train.options.run = &run_;
   nets.train.options.weights = options.weights ? *options.weights : weight_files(param);
   nets.train.options.strict = options.strict_weights;
@@ -144,6 +165,7 @@ void Solver::build_nets(const SolverParameter& param, const SourceMap& source,
                 [&] { test_nets_.push_back(build_net(shared, source, context_)); });
   }
   test_iterations_ = nets.test_iterations;
+  warn_if_idle(*net_);
   for (Layer* layer : net_->layers()) {
     if (auto* data = dynamic_cast<DataSource*>(layer)) sources_.push_back(data);
   }

@@ -11,6 +11,7 @@
 #include "core/dispatch.hpp"
 #include "core/parallel.hpp"
 #include "proto/solver.pb.h"
+#include "solver/settings.hpp"
 
 namespace crema {
 namespace {
@@ -46,9 +47,10 @@ constexpr std::array<RuleKind, sizeof...(Rules)> kinds_of(
 constexpr auto kRules = kinds_of(std::type_identity<AnyUpdateRule>());
 
 /// The published spelling of the type that the deprecated enum means.
-std::string type_name(const SolverParameter& param) {
+std::string type_name(const SolverParameter& param, const SourceMap& source) {
   if (!param.has_solver_type()) return param.type();
-  require(!param.has_type(), "the solver gives both type and the old solver_type; keep type");
+  require_at(source, "solver_type", !param.has_type(),
+             "the solver gives both type and the old solver_type; keep type");
   switch (param.solver_type()) {
     case SolverParameter::SGD:
       return "SGD";
@@ -68,14 +70,15 @@ std::string type_name(const SolverParameter& param) {
   return param.type();
 }
 
-Regularization regularization_of(const SolverParameter& param) {
+Regularization regularization_of(const SolverParameter& param, const SourceMap& source) {
   if (param.regularization_type() == "L2") return Regularization::l2;
   if (param.regularization_type() == "L1") return Regularization::l1;
-  throw Error("regularization_type '", param.regularization_type(), "' is unknown; use L2 or L1");
+  throw Error("regularization_type '", param.regularization_type(), "' is unknown; use L2 or L1")
+      .at(source.position("regularization_type"));
 }
 
-size_t kind_of(const SolverParameter& param) {
-  const std::string type = type_name(param);
+size_t kind_of(const SolverParameter& param, const SourceMap& source) {
+  const std::string type = type_name(param, source);
   std::vector<std::string> names;
   for (size_t kind = 0; kind < kRules.size(); ++kind) {
     if (kRules[kind].name == type) return kind;
@@ -83,17 +86,19 @@ size_t kind_of(const SolverParameter& param) {
   }
   std::string list;
   for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
-  throw Error("solver type '", type, "' is not available", did_you_mean(type, names),
-              "; types are ", list);
+  const std::string hint = did_you_mean(type, names);
+  throw Error("solver type '", type, "' is not available", hint, hint.empty() ? "; " : " ",
+              "types are ", list)
+      .at(source.position(param.has_solver_type() ? "solver_type" : "type"));
 }
 
-UpdateSettings settings_of(const SolverParameter& param) {
+UpdateSettings settings_of(const SolverParameter& param, const SourceMap& source) {
   return {.momentum = param.momentum(),
           .momentum2 = param.momentum2(),
           .rms_decay = param.rms_decay(),
           .delta = param.delta(),
           .weight_decay = param.weight_decay(),
-          .regularization = regularization_of(param)};
+          .regularization = regularization_of(param, source)};
 }
 
 }  // namespace
@@ -129,8 +134,8 @@ UpdateArrays update_arrays(DeviceBackend& backend, const ParameterArena& arena,
   return arrays;
 }
 
-UpdateRule::UpdateRule(const SolverParameter& param, Context& context)
-    : context_(context), settings_(settings_of(param)), kind_(kind_of(param)) {}
+UpdateRule::UpdateRule(const SolverParameter& param, Context& context, const SourceMap& source)
+    : context_(context), settings_(settings_of(param, source)), kind_(kind_of(param, source)) {}
 
 int UpdateRule::history_count() const { return kRules[kind_].histories; }
 

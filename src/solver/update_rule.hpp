@@ -8,6 +8,7 @@
 
 #include "backend/update.hpp"
 #include "crema/parameter_arena.hpp"
+#include "model/source_map.hpp"
 
 namespace crema {
 
@@ -27,7 +28,7 @@ class UpdateRule {
  public:
   /// The rule of the solver's `type` (or of the deprecated solver_type). Error if it is unknown, or
   /// if regularization_type is unknown.
-  UpdateRule(const SolverParameter& param, Context& context);
+  UpdateRule(const SolverParameter& param, Context& context, const SourceMap& source = {});
   UpdateRule(const UpdateRule&) = delete;
   UpdateRule& operator=(const UpdateRule&) = delete;
 

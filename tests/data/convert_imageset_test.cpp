@@ -238,7 +238,7 @@ TEST_F(ConvertImageset, WarnsOfImagesOfSeveralSizes) {
       HasSubstr("2 of 4 images"), HasSubstr("'a.ppm' (" + options_.list + ":1) of 1 x 2 pixels"),
       HasSubstr("'b.ppm' (" + options_.list + ":3) of 1 x 1 pixels"), HasSubstr("--resize_height"),
       HasSubstr("crop_size")));
-  const auto of_encoded = ElementsAre(HasSubstr("does not resize"));
+  const auto of_encoded = ElementsAre(HasSubstr("do not resize"));
   EXPECT_THAT(report_.warnings, told);
   EXPECT_THAT(report_.warnings, testing::Not(of_encoded));
   options_.check_only = true;

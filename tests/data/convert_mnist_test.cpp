@@ -101,6 +101,10 @@ TEST_F(ConvertMnist, DamagedFilesAreErrorsAndLeaveNothing) {
   const std::string zip = zipped(folder_, images_);
   set(zip.substr(0, zip.size() / 2), labels_);
   expect_failure({"images'", "get the file again"});
+  std::string flipped = zip;
+  flipped[zip.size() - 6] ^= 1;  // in the checksum
+  set(flipped, labels_);
+  expect_failure({"images' is damaged (incorrect data check); get the file again"});
   options_.images = folder_ / "missing";
   expect_failure({"cannot open", "missing"});
 }

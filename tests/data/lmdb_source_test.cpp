@@ -197,7 +197,7 @@ TEST(OpenDatabase, SaysWhatIsWrongWithASource) {
   ScratchFolder folder;
   expect_error([] { open_database({.path = ""}); }, {"no path"});
   expect_error([] { open_database({.path = "no/such_lmdb"}); },
-               {"'no/such_lmdb' does not exist", "relative to '"});
+               {"'no/such_lmdb' does not exist", "relative to '", "make it with crema convert-"});
   folder.write("file.txt", "text");
   expect_error([&] { open_database({.path = folder / "file.txt"}); }, {"is a file", "data.mdb"});
   folder.write("images/cat.jpg", "");

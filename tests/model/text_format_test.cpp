@@ -98,6 +98,9 @@ TEST(TextFormatTest, SaysWhereAFieldBelongs) {
             "inside convolution_param { }\n"
             "    layer { type: 'Convolution' num_output: 20 }\n"
             "                                ^");
+  EXPECT_NE(
+      complaint("layer { tile_param { nonsense: 1 } }").find("; it has the fields axis, tiles"),
+      std::string::npos);
   EXPECT_NE(complaint("layer { lr_mult: 1 }").find("it belongs inside param { }"),
             std::string::npos);
   EXPECT_NE(complaint("layer { kernel_size: 1 }")

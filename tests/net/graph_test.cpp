@@ -90,10 +90,10 @@ TEST(Graph, RefusesWrongNumbersOfBlobs) {
   expect_net_error(
       kData +
           R"(layer { name: "r" type: "ReLU" bottom: "data" top: "a" loss_weight: 1 loss_weight: 2 })",
-      {"1 tops", "2 loss_weight"});
+      {"1 top but", "2 loss_weight"});
   expect_net_error(kData + R"(layer { name: "r" type: "ReLU" bottom: "data" top: "a"
                               propagate_down: true propagate_down: true })",
-                   {"1 bottoms", "2 propagate_down"});
+                   {"1 bottom but", "2 propagate_down"});
 }
 
 TEST(Graph, SaysWhichTypeIsUnknown) {
@@ -246,6 +246,22 @@ layer { name: "s" type: "ReLU" bottom: "data" top: "s" forward_type: FLOAT16 })"
   EXPECT_THAT(warnings[0], ::testing::Not(::testing::HasSubstr("backward_type")));
 }
 
+TEST(Graph, SettingsWithEffectAreNotTold) {
+  EXPECT_THAT(warnings_of("precision: BF16" + kData), ::testing::IsEmpty());
+  EXPECT_THAT(warnings_of(kData + R"(
+layer { name: "s" type: "Softmax" bottom: "data" top: "s" softmax_param { axis: 1 } })"),
+              ::testing::IsEmpty());
+}
+
+TEST(Graph, SettingsOfAnotherTypeAreTold) {
+  const auto warnings = warnings_of(kData + R"(
+layer { name: "r" type: "ReLU" bottom: "data" top: "r" relu_param {} concat_param { axis: 2 } }
+layer { name: "s" type: "ReLU" bottom: "data" top: "s" concat_param { axis: 2 } })");
+  EXPECT_THAT(warnings, ElementsAre(::testing::HasSubstr(
+                            "concat_param (layer 'r' and 1 more) has no effect on layers of type "
+                            "ReLU")));
+}
+
 TEST(Graph, ErrorsOfEveryPassNameFileLineAndLayer) {
   TempFolder folder;
   auto expect_at = [&](const std::string& layer, const std::string& line,
@@ -255,6 +271,11 @@ TEST(Graph, ErrorsOfEveryPassNameFileLineAndLayer) {
     expect_error([&] { Net(path, context, {}); }, parts);
     expect_error([&] { Net(path, context, {}); }, {path + line});
   };
+  for (const std::string wrong : {"lr_mult: nan", "lr_mult: inf", "decay_mult: -1"}) {
+    expect_at("layer { name: 'i' type: 'InnerProduct' bottom: 'data' top: 'i' param { " + wrong +
+                  " } inner_product_param { num_output: 1 } }",
+              "", {"layer 'i' (InnerProduct)", wrong.substr(0, wrong.find(':')), "parameter 0"});
+  }
   expect_at(
       "layer { name: 'r' type: 'ReLU' bottom: 'data' top: 'a'\n"
       "include { phase: TRAIN } exclude { phase: TEST } }",

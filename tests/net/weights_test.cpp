@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "crema/parameter_arena.hpp"
+#include "model/binary_format.hpp"
 #include "net/plan.hpp"
 #include "support/expect_error.hpp"
 #include "support/net_test.hpp"
@@ -59,8 +60,49 @@ TEST_F(WeightsTest, SayWhatWasLoadedMissingAndUnused) {
   EXPECT_THAT(report.loaded, ElementsAre("ip1"));
   EXPECT_THAT(report.missing, ElementsAre("ip2_new"));
   EXPECT_THAT(report.unused, ElementsAre("ip2"));
-  EXPECT_EQ(report.str(), "weights: 1 layers loaded, 1 missing (ip2_new), 1 unused (ip2)");
+  EXPECT_EQ(report.str(), "weights: 1 layer loaded, 1 missing (ip2_new), 1 unused (ip2)");
   expect_error([&] { other.load_weights(saved, true); }, {"strict", "ip2_new"});
+}
+
+TEST_F(WeightsTest, ThatDoNotFitTheNetAreWarnedOf) {
+  std::vector<std::string> warnings, infos;
+  Context context({.logger = [&](Severity severity, const std::string& message) {
+    (severity == Severity::warning ? warnings : infos).push_back(message);
+  }});
+  TempFolder folder;
+  const std::string file = folder.path("a.caffemodel"), other = folder.path("b.caffemodel");
+  NetParameter saved;
+  net(net_text(3)).save(saved);
+  write_binary_proto_atomically(file, saved);
+  for (auto& layer : *saved.mutable_layer()) layer.set_name(layer.name() + "_b");
+  write_binary_proto_atomically(other, saved);
+  const auto make = [&](std::vector<std::string> files, Phase phase, const std::string& second) {
+    warnings.clear();
+    infos.clear();
+    Net(net_param(net_text(3, second)), context, {.phase = phase, .weights = std::move(files)});
+  };
+  using ::testing::AllOf;
+  using ::testing::HasSubstr;
+  make({file}, Phase::test, "ip2");
+  EXPECT_THAT(warnings, IsEmpty());
+  // Fine-tuning may miss a layer. A net that only runs needs them all.
+  make({file}, Phase::train, "new");
+  EXPECT_THAT(warnings, IsEmpty());
+  make({file}, Phase::test, "new");
+  EXPECT_THAT(warnings, ElementsAre(AllOf(HasSubstr("a.caffemodel"), HasSubstr("layer new;"))));
+  for (const Phase phase : {Phase::train, Phase::test}) {
+    make({other}, phase, "ip2");
+    EXPECT_THAT(warnings, ElementsAre(AllOf(HasSubstr("b.caffemodel: no weights were loaded"),
+                                            HasSubstr("'ip1'"), HasSubstr("'ip1_b'"),
+                                            HasSubstr("--strict"))));
+  }
+  make({file, file}, Phase::test, "ip2");
+  EXPECT_EQ(infos.back(), "together: 2 layers loaded, 0 missing, 0 unused");
+  expect_error(
+      [&] {
+        Net(net_param(net_text(3)), context, {.weights = {file, other}, .strict = true});
+      },
+      {"a.caffemodel, ", "b.caffemodel do not fit", "strict"});
 }
 
 TEST_F(WeightsTest, RefuseOtherShapes) {

@@ -207,6 +207,20 @@ TEST_F(SnapshotTest, RemovesWhatKilledWritersLeft) {
   EXPECT_TRUE(fs::exists(far));
 }
 
+// Weights without their state are no snapshot.
+TEST_F(SnapshotTest, AStateThatCannotBeWrittenTakesItsWeightsAlong) {
+  Context context;
+  Solver solver(solver_param("lr_policy: 'fixed' max_iter: 1"), context);
+  const std::string weights = prefix() + "_iter_0.caffemodel";
+  fs::create_directories(prefix() + "_iter_0.solverstate/in the way");
+  expect_error([&] { solver.snapshot(); }, {"_iter_0.solverstate"});
+  EXPECT_FALSE(fs::exists(weights));
+  // A file that was there before stays: the state of its run may need it.
+  solver.net().save_weights(weights);
+  expect_error([&] { solver.snapshot(); }, {"_iter_0.solverstate"});
+  EXPECT_TRUE(fs::exists(weights));
+}
+
 // A disk that is full for a minute, or a folder of the network that is away, must not end a run of
 // days.
 TEST_F(SnapshotTest, APeriodicSnapshotThatFailsIsTriedAgainAtTheNextPeriod) {

@@ -393,6 +393,54 @@ TEST_F(SolverTest, RefusesSettingsThatCannotWork) {
          {"no folder", "snapshot_prefix"});
 }
 
+TEST_F(SolverTest, WrongSettingsAreNamedByTheirPlace) {
+  Context context;
+  const std::string file = (folder_ / "wrong.prototxt").string();
+  for (const auto& [wrong, said] : std::map<std::string, std::string>{
+           {"lr_policy: 'fxed'", "lr_policy 'fxed' is unknown; did you mean 'fixed'? policies are"},
+           {"base_lr: nan", "base_lr is nan"},
+           {"momentum: 1.5", "momentum 1.5 must lie"},
+           {"max_iter: -20", "max_iter -20"},
+           {"test_interval: 1 test_iter: 0", "test_iter 0"},
+           {"type: 'SDG'", "solver type 'SDG'"},
+           {"regularization_type: 'L3'", "regularization_type 'L3'"},
+           {"snapshot: -1", "snapshot -1"},
+           {"iter_size: 0", "iter_size 0"}}) {
+    std::string text = "net: 'no such net'\n";
+    if (!wrong.starts_with("base_lr")) text += "base_lr: 1 ";
+    if (!wrong.starts_with("lr_policy")) text += "lr_policy: 'fixed'";
+    std::ofstream(file) << text << "\n  " << wrong << "\n";
+    const bool second = wrong.starts_with("test_interval");
+    expect_error([&] { Solver(file, context); }, {file + (second ? ":3:20: " : ":3:3: ") + said});
+  }
+}
+
+TEST_F(SolverTest, NetsThatCannotLearnAreWarnedOf) {
+  std::vector<std::string> warnings;
+  Context context({.logger = [&](Severity severity, const std::string& message) {
+    if (severity == Severity::warning) warnings.push_back(message);
+  }});
+  const auto warning_of = [&](const std::string& layers, const std::string& more = "") {
+    warnings.clear();
+    Solver(solver_param("net_param { layer { name: 'x' type: 'Input' top: 'x' "
+                        "input_param { shape { dim: 2 dim: 3 } } } " +
+                        layers + "} base_lr: 1 lr_policy: 'fixed' " + more),
+           context);
+    return warnings.size() == 1 ? warnings[0] : std::to_string(warnings.size());
+  };
+  const auto product = [](const std::string& multiplier) {
+    const std::string param = "param { lr_mult: " + multiplier + " } ";
+    return "layer { name: 'ip' type: 'InnerProduct' bottom: 'x' top: 'ip' " + param + param +
+           "inner_product_param { num_output: 3 } } ";
+  };
+  const std::string loss = "layer { name: 'l' type: 'EuclideanLoss' bottom: 'ip' bottom: 'x' } ";
+  EXPECT_EQ(warning_of(product("1") + loss), "0");
+  EXPECT_NE(warning_of(product("1")).find("has no loss"), std::string::npos);
+  EXPECT_NE(warning_of(product("0") + loss).find("no parameters that learn"), std::string::npos);
+  EXPECT_NE(warning_of(product("1") + loss, "test_interval: 5").find("without test_iter"),
+            std::string::npos);
+}
+
 /// kNet with another input in its TEST nets: `shape` is that of the data.
 std::string with_test_input(const std::string& shape) {
   std::string text = kNet;

@@ -78,6 +78,14 @@ TEST_F(CliTest, WrongValuesOfFlagsAreExplained) {
   const std::string time = "time --model=" + net();
   expect_refusal(time + " --fuse=perhaps", {"--fuse", "'perhaps'", "on or off"});
   expect_refusal(time + " --threads=x", {"--threads", "'x'", "whole number"});
+  for (const std::string& model_command : {time, "summary --model=" + net()}) {
+    expect_refusal(model_command + " --engine=refrence",
+                   {"--engine=refrence: no layer has", "did you mean 'reference'? there are"});
+  }
+  expect_refusal(time + " --fuse off", {"write --fuse=off"});
+  const Output threads = run(time + " --iterations=1 --threads=999");
+  EXPECT_EQ(threads.status, 0) << threads.text;
+  EXPECT_EQ(threads.count("--threads=999"), 1) << threads.text;
   expect_refusal(time + " --iterations=2.5", {"--iterations", "'2.5'", "whole number"});
   expect_refusal(time + " --iterations=99999999999", {"--iterations", "32 bits"});
   expect_refusal(time + " --iterations", {"--iterations needs"});
@@ -140,7 +148,7 @@ TEST_F(CliTest, TrainsAndLogsWhatParsersRead) {
   const Output tuned =
       run("train --solver=" + file + " --weights=" + path("s_iter_4.caffemodel") + " --strict");
   EXPECT_EQ(tuned.status, 0) << tuned.text;
-  EXPECT_TRUE(tuned.says("1 layers loaded")) << tuned.text;
+  EXPECT_TRUE(tuned.says("1 layer loaded")) << tuned.text;
 }
 
 // Each file has a part of the net: strictness is about all of them together.
@@ -170,9 +178,10 @@ layer { name: "l" type: "EuclideanLoss" bottom: "b" bottom: "b" top: "l" })");
        {"test --iterations=1 --model=" + model, "train --solver=" + file}) {
     const Output output = run(command + " --strict --weights=" + both);
     EXPECT_EQ(output.status, 0) << output.text;
-    EXPECT_TRUE(output.says("b.caffemodel: weights: 1 layers loaded")) << output.text;
+    EXPECT_TRUE(output.says("b.caffemodel: weights: 1 layer loaded")) << output.text;
+    EXPECT_TRUE(output.says("together: 2 layers loaded, 0 missing")) << output.text;
     expect_refusal(command + " --strict --weights=" + path("a.caffemodel"),
-                   {"strict", "1 missing (b)"});
+                   {"a.caffemodel do not fit", "strict", "1 missing (b)"});
   }
 }
 
@@ -211,6 +220,18 @@ TEST_F(CliTest, SeedWinsOverRandomSeed) {
   EXPECT_EQ(seed_after(" --seed=7"), 7U);
 }
 
+TEST_F(CliTest, ASnapshotWithNothingToTrainIsWarnedOf) {
+  const std::string file = snapshotting_solver("max_iter: 2");
+  ASSERT_EQ(run("train --solver=" + file).status, 0);
+  const std::string resume =
+      "train --solver=" + file + " --snapshot=" + path("s_iter_2.solverstate");
+  const Output done = run(resume);
+  EXPECT_EQ(done.status, 0) << done.text;
+  EXPECT_TRUE(done.says("the snapshot is at iteration 2, max_iter is 2: nothing to train"));
+  EXPECT_FALSE(done.says("replaces the seed")) << done.text;
+  EXPECT_TRUE(run(resume + " --seed=7").says("--seed=7 replaces the seed of the snapshot"));
+}
+
 TEST_F(CliTest, SeedsAreNotNegative) {
   for (const std::string& command :
        {"train --solver=" + solver("max_iter: 1 snapshot_after_train: false"),
@@ -224,12 +245,18 @@ TEST_F(CliTest, AWrongTuningFileIsNamed) {
   const std::string time = "time --iterations=1 --model=" + net() + " --tuning_file=";
   expect_refusal(time + net(), {"--tuning_file=" + net() + " holds no measured times"});
   expect_refusal(time + net() + "/times", {"cannot be below '" + net() + "'"});
-  EXPECT_EQ(run(time + path("new/times")).status, 0);
-  // Where nobody named a file, there is none to complain of.
-  const Output homeless =
-      run("time --iterations=1 --model=" + net(), "XDG_CACHE_HOME=" + net() + " " CREMA_TOOL);
+  EXPECT_EQ(run(time + path("times")).status, 0);
+  // The folders of the usual place are made; those of a named file are more likely misspelt.
+  expect_refusal(time + path("new/times"), {"there is no folder '" + path("new") + "'", "make it"});
+  EXPECT_FALSE(fs::exists(path("new")));
+  const std::string usual = "time --iterations=1 --model=" + net();
+  const Output fresh = run(usual, "XDG_CACHE_HOME=" + path("cache") + " " CREMA_TOOL);
+  EXPECT_EQ(fresh.status, 0) << fresh.text;
+  EXPECT_FALSE(fresh.says("are not kept")) << fresh.text;
+  const Output homeless = run(usual, "XDG_CACHE_HOME=" + net() + " " CREMA_TOOL);
   EXPECT_EQ(homeless.status, 0) << homeless.text;
-  EXPECT_FALSE(homeless.says("tuning file")) << homeless.text;
+  EXPECT_EQ(homeless.count("measured times are not kept"), 1) << homeless.text;
+  EXPECT_TRUE(homeless.says("--tuning_file=FILE")) << homeless.text;
 }
 
 TEST_F(CliTest, TestLossIsShownWhereAsked) {
@@ -304,7 +331,7 @@ TEST_F(CliTest, TestsScoreWeights) {
   const std::string test = "test --model=" + net() + " --weights=" + path("s_iter_1.caffemodel");
   const Output output = run(test + " --iterations=3");
   EXPECT_EQ(output.status, 0) << output.text;
-  for (const char* part : {"1 layers loaded", "Batch 0, loss = 0.6", "Batch 2, loss = 0.6",
+  for (const char* part : {"1 layer loaded", "Batch 0, loss = 0.6", "Batch 2, loss = 0.6",
                            "Loss: 0.6", "loss = 0.6", "(* 1 = 0.6"}) {
     EXPECT_TRUE(output.says(part)) << part << " is not in: " << output.text;
   }

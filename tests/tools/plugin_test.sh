@@ -58,6 +58,15 @@ refused "$crema" summary --model="$work/no_settings.prototxt" -- "there is no la
 sed 's/limit: 2/limit: -2/' "$work/train_val.prototxt" >"$work/wrong.prototxt"
 refused "$crema" summary --plugin="$plugin" --model="$work/wrong.prototxt" -- \
   "layer 'soft1' (Softsign)" "limit is -2"
+refuse_text() {  # text for the settings of the layers, and what has to be said of it
+  sed "s/\[plugin_example.*}$/$1/" "$work/train_val.prototxt" >"$work/wrong.prototxt"
+  refused "$crema" summary --plugin="$plugin" --model="$work/wrong.prototxt" -- "$2"
+}
+for name in softsign_param plugin_example.softsin_param; do
+  refuse_text "[$name] { limit: 2 }" "did you mean [plugin_example.softsign_param]?"
+done
+refuse_text "[plugin_example.softsign_param] { limt: 2 }" "did you mean 'limit'?"
+refuse_text "[plugin_example.softsign_param] { height: 2 }" "it has the field limit"
 
 # Files that are no plug-ins, or not for this Crema.
 refused "${summary[@]}" --plugin=/nowhere/libmine.so -- "there is no plug-in '/nowhere/libmine.so'"

@@ -201,7 +201,7 @@ class Collector {
           concat(sizes_.count, " of ", accepted_, " images differ in size from the first one, ",
                  place_of(first_->listed), " of ", size_of(*first_), "; the first that does is ",
                  place_of(sizes_.first->listed), " of ", size_of(*sizes_.first),
-                 converter_.encoded() ? "; who decodes them does not resize them" : "",
+                 converter_.encoded() ? "; data layers decode them, but do not resize them" : "",
                  ". Give --resize_height and --resize_width, or let the data layer crop all to "
                  "one size: transform_param { crop_size }"));
     }

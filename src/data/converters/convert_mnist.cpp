@@ -57,7 +57,8 @@ class IdxFile {
  private:
   void check_stream(int got) {
     int code = Z_OK;
-    const char* text = gzerror(file_.get(), &code);
+    std::string text = gzerror(file_.get(), &code);
+    if (text.starts_with(path_ + ": ")) text.erase(0, path_.size() + 2);
     // A cut gzip stream reads as far as it goes, and says Z_BUF_ERROR.
     require(got >= 0 && (code == Z_OK || code == Z_STREAM_END), "'", path_, "' is damaged (", text,
             "); get the file again");
