@@ -7,8 +7,8 @@ namespace crema {
 namespace {
 
 constexpr const char* kWhy =
-    "this build of Crema has no CUDA support; run on the CPU, or build with the CUDA toolkit and "
-    "cuDNN installed (cmake -DCREMA_CUDA=ON says what is missing)";
+    "this build of Crema has no CUDA support; run on the CPU, or build with `cmake --preset cuda`, "
+    "which needs the CUDA toolkit and cuDNN";
 
 }  // namespace
 
