@@ -77,6 +77,20 @@ void for_each_position(const Side& side, const AxisSplit& split, int64_t grain, 
                [=](int64_t begin, int64_t end) { body.on_host(begin, end); });
 }
 
+/// The sum of term(i) over [begin, end): eight sums in turn, since each addition to one has to wait
+/// for the last.
+template <class Term>
+double sum_of_piece(int64_t begin, int64_t end, const Term& term) {
+  constexpr int64_t kSums = 8;
+  std::array<double, kSums> sums{};
+  int64_t i = begin;
+  for (; i + kSums <= end; i += kSums) {
+    for (int64_t k = 0; k < kSums; ++k) sums[static_cast<size_t>(k)] += term(i + k);
+  }
+  for (; i < end; ++i) sums[static_cast<size_t>((i - begin) % kSums)] += term(i);
+  return std::accumulate(sums.begin(), sums.end(), 0.0);
+}
+
 /// *result = factor * the sum of term(i) over [0, count), computed in double. The order of the
 /// terms depends on count and grain only, not on the number of threads.
 template <class T, class Term>
@@ -92,10 +106,8 @@ void sum(const Side& side, int64_t count, int64_t grain, const Term& term, doubl
   const int64_t chunks = (count + chunk - 1) / chunk;
   parallel_for(chunks, grain / chunk, [&](int64_t begin, int64_t end) {
     for (int64_t c = begin; c < end; ++c) {
-      const int64_t last = std::min(count, (c + 1) * chunk);
-      double part = 0;
-      for (int64_t i = c * chunk; i < last; ++i) part += term(i);
-      partial[static_cast<size_t>(c)] = part;
+      partial[static_cast<size_t>(c)] =
+          sum_of_piece(c * chunk, std::min(count, (c + 1) * chunk), term);
     }
   });
   *result =
