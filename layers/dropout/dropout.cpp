@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "backend/conversion_math.hpp"
 #include "core/simd.hpp"
 #include "crema/random.hpp"
 #include "crema/registry.hpp"
@@ -11,8 +12,7 @@
 namespace crema {
 namespace {
 
-constexpr int64_t kLanes = 16;      // Philox blocks made at once
-constexpr int64_t kPixelTile = 64;  // pixels of a channels_last tensor that stay in the cache
+constexpr int64_t kLanes = 16;  // Philox blocks made at once
 
 /// Elements [first, first + n) by logical index; they lie `stride` apart from x and y on.
 template <class T>
@@ -47,65 +47,35 @@ template <class T>
 }
 
 template <class T>
-void apply_contiguous(const DropoutMath& math, int64_t count, const T* x, T* y) {
-  parallel_for((count + 3) / 4, kPointwiseGrain / 4, [=](int64_t begin, int64_t end) {
-    const int64_t first = 4 * begin;
-    vectorized<apply_mask<T>>(math, first, std::min(4 * end, count) - first, x + first, y + first,
-                              int64_t{1});
-  });
-}
-
-/// Layout: (N, pixels, C).
-template <class T>
-void apply_channels_last(const DropoutMath& math, const Shape& shape, const T* x, T* y) {
-  const int64_t channels = shape[1], pixels = shape.count(2);
-  const int64_t tiles = (pixels + kPixelTile - 1) / kPixelTile;
-  parallel_for(shape[0] * tiles, 1, [=](int64_t begin, int64_t end) {
-    for (int64_t tile = begin; tile < end; ++tile) {
-      const int64_t n = tile / tiles, pixel = tile % tiles * kPixelTile;
-      const int64_t length = std::min(kPixelTile, pixels - pixel);
-      for (int64_t c = 0; c < channels; ++c) {
-        const int64_t at = (n * pixels + pixel) * channels + c;
-        vectorized<apply_mask<T>>(math, (n * channels + c) * pixels + pixel, length, x + at, y + at,
-                                  channels);
-      }
-    }
-  });
-}
-
-/// Layout: (N, ceil(C / block), pixels, block).
-template <class T>
-void apply_blocked(const DropoutMath& math, const Shape& shape, int64_t block, const T* x, T* y) {
-  const int64_t channels = shape[1], pixels = shape.count(2);
-  const int64_t blocks = (channels + block - 1) / block;
-  parallel_for(shape[0] * blocks, 1, [=](int64_t begin, int64_t end) {
-    for (int64_t b = begin; b < end; ++b) {
-      for (int64_t k = 0; k < block; ++k) {
-        const int64_t at = b * pixels * block + k, c = b % blocks * block + k;
-        if (c < channels) {
-          vectorized<apply_mask<T>>(math, (b / blocks * channels + c) * pixels, pixels, x + at,
-                                    y + at, block);
+void apply(const DropoutMath& math, const Tensor& from, Tensor& to) {
+  if (to.count() == 0) return;
+  const T* x = from.host<T>();
+  T* y = to.host_overwrite<T>();
+  ElementOrder order(to.shape(), to.format());
+  int64_t batch = to.shape().dim_or_1(0);
+  if (order.same_as(ElementOrder(to.shape(), Format::contiguous))) {
+    // Memory has the logical order: a single channel.
+    order.channels = order.block = batch = 1;
+    order.places = to.count();
+  }
+  const int64_t padded = order.blocks() * order.block;
+  const int64_t tile = order.block <= 16 ? 4096 : 64;  // places whose block stays in the cache
+  const int64_t tiles = (order.places + tile - 1) / tile;
+  parallel_for(batch * tiles, kPointwiseGrain / (tile * padded), [=](int64_t begin, int64_t end) {
+    for (int64_t t = begin; t < end; ++t) {
+      const int64_t n = t / tiles, place = t % tiles * tile;
+      const int64_t length = std::min(tile, order.places - place);
+      for (int64_t c = 0; c < padded; ++c) {
+        const int64_t at = order.index(n, c, place);
+        if (c < order.channels) {
+          vectorized<apply_mask<T>>(math, (n * order.channels + c) * order.places + place, length,
+                                    x + at, y + at, order.block);
         } else {
-          for (int64_t pixel = 0; pixel < pixels; ++pixel) y[at + pixel * block] = T{0};
+          for (int64_t i = 0; i < length; ++i) y[at + i * order.block] = T{0};
         }
       }
     }
   });
-}
-
-template <class T>
-void apply(const DropoutMath& math, const Tensor& from, Tensor& to) {
-  const T* x = from.host<T>();
-  T* y = to.host_overwrite<T>();
-  switch (to.format()) {
-    case Format::contiguous:
-      return apply_contiguous(math, to.count(), x, y);
-    case Format::channels_last:
-      return apply_channels_last(math, to.shape(), x, y);
-    case Format::blocked8:
-    case Format::blocked16:
-      return apply_blocked(math, to.shape(), block_of(to.format()), x, y);
-  }
 }
 
 }  // namespace

@@ -1,41 +1,30 @@
 // Dropout as passes over elements, for devices (backend/device_passes.hpp).
 #pragma once
 
+#include "backend/conversion_math.hpp"
 #include "backend/device_passes.hpp"
 #include "layers/dropout/dropout.hpp"
 
 namespace crema {
 namespace dropout_passes {
 
-/// Body for Philox blocks: four elements each.
+/// Body for groups of elements in memory whose words are of one Philox block: four where memory has
+/// the logical order, else one.
 template <class T>
-struct DropContiguous {
+struct Drop {
   DropoutMath math;
-  int64_t count;
+  ElementOrder order, logical_order;
+  int64_t group, count;
   const T* x;
   T* y;
-  CREMA_FUNCTOR void operator()(int64_t block) const {
-    const PhiloxBlock drawn = math.words(static_cast<uint64_t>(block));
-    const uint32_t words[] = {drawn.a, drawn.b, drawn.c, drawn.d};
-    for (int64_t k = 0, i = 4 * block; k < 4 && i < count; ++k, ++i) {
-      y[i] = math.apply(x[i], words[k]);
-    }
-  }
-};
-
-/// Body for elements of (N, pixels, C); a mask goes by the logical index.
-template <class T>
-struct DropChannelsLast {
-  DropoutMath math;
-  int64_t channels, pixels;
-  const T* x;
-  T* y;
-  CREMA_FUNCTOR void operator()(int64_t i) const {
-    const int64_t n = i / (channels * pixels), pixel = i / channels % pixels;
-    const int64_t logical = (n * channels + i % channels) * pixels + pixel;
+  CREMA_FUNCTOR void operator()(int64_t number) const {
+    const int64_t first = group * number;
+    const int64_t logical = group == 1 ? order.index_in(logical_order, first) : first;
     const PhiloxBlock drawn = math.words(static_cast<uint64_t>(logical / 4));
     const uint32_t words[] = {drawn.a, drawn.b, drawn.c, drawn.d};
-    y[i] = math.apply(x[i], words[logical % 4]);
+    for (int64_t k = 0; k < group && first + k < count; ++k) {
+      y[first + k] = math.apply(x[first + k], words[(logical + k) % 4]);
+    }
   }
 };
 
@@ -59,18 +48,15 @@ class Passes {
   template <class Pass>
   static void apply(const Pass& pass, const DropoutLayer& layer, const Tensor& from, Tensor& to) {
     using T = typename Pass::Element;
-    if (!layer.drops() && to.same_memory(from)) return;
+    if (to.count() == 0 || (!layer.drops() && to.same_memory(from))) return;
     const T* x = pass.read(from);
     T* y = pass.write(to);
     const int64_t count = to.count();
-    const Shape& shape = to.shape();
-    if (!layer.drops()) {
-      pass.copy(y, x, to.bytes());
-    } else if (to.format() == Format::contiguous) {
-      pass.each((count + 3) / 4, DropContiguous<T>{layer.mask(), count, x, y});
-    } else {
-      pass.each(count, DropChannelsLast<T>{layer.mask(), shape[1], shape.count(2), x, y});
-    }
+    if (!layer.drops()) return pass.copy(y, x, to.bytes());
+    const ElementOrder order(to.shape(), to.format()), logical(to.shape(), Format::contiguous);
+    const int64_t group = order.same_as(logical) ? 4 : 1;
+    pass.each((count + group - 1) / group,
+              Drop<T>{layer.mask(), order, logical, group, count, x, y});
   }
 };
 

@@ -1,104 +1,193 @@
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "layers/eltwise/eltwise.cpp"
 #include "layers/eltwise/eltwise.hpp"
 
 #include <algorithm>
+#include <cstring>
+#include <type_traits>
 
-#include "core/simd.hpp"
+#include "backend/cpu/highway.hpp"
+#include "backend/cpu/lanes-inl.hpp"
+#include "backend/cpu/value-inl.hpp"
 #include "crema/registry.hpp"
 #include "kit/pointwise.hpp"
-#include "layers/eltwise/eltwise_maximum.hpp"
 #include "layers/relu/relu.hpp"
 #include "proto/layer.pb.h"
 
-namespace crema {
+#ifndef CREMA_LAYERS_ELTWISE
+#define CREMA_LAYERS_ELTWISE
+namespace crema::eltwise_room {
 namespace {
 
-// Bottoms are combined block by block in a buffer on the stack, and a top's block is written when
-// the same block of all bottoms has been read: so the top may lie in any bottom's memory.
-constexpr int64_t kBlock = 512;
-constexpr size_t kMaximumBottoms = 255;
-
-template <class T>
 struct Operands {
-  const void* const* data;    // one a bottom
-  const float* coefficients;  // likewise
-  size_t count;
-
-  const T* x(size_t k) const { return static_cast<const T*>(data[k]); }
-  T coefficient(size_t k) const { return T(coefficients[k]); }
+  const void* const* x;
+  void* const* dx;
+  const float* coefficient;
+  int count;
 };
 
-template <class T>
-[[gnu::always_inline]] inline void sum_blocks(Operands<T> in, ReLUMath relu, T* y, int64_t begin,
-                                              int64_t end) {
-  T sum[kBlock];
-  for (int64_t at = begin; at < end; at += kBlock) {
-    const int64_t n = std::min(kBlock, end - at);
-    const T *a = in.x(0) + at, *b = in.x(1) + at;
-    const T ca = in.coefficient(0), cb = in.coefficient(1);
-#pragma omp simd
-    for (int64_t i = 0; i < n; ++i) sum[i] = ca * a[i] + cb * b[i];
-    for (size_t k = 2; k < in.count; ++k) {
-      const T* x = in.x(k) + at;
-      const T c = in.coefficient(k);
-#pragma omp simd
-      for (int64_t i = 0; i < n; ++i) sum[i] += c * x[i];
-    }
-    T* out = y + at;
-#pragma omp simd
-    for (int64_t i = 0; i < n; ++i) out[i] = relu.forward(sum[i]);
-  }
-}
+/// Operands whose number and pointers the compiler keeps in registers.
+template <int N>
+struct FewOperands {
+  static constexpr int count = N;
+  const void* x[N];
+  void* dx[N];
+  float coefficient[N];
 
-template <class T>
-[[gnu::always_inline]] inline void product_blocks(Operands<T> in, T* y, int64_t begin,
-                                                  int64_t end) {
-  T product[kBlock];
-  for (int64_t at = begin; at < end; at += kBlock) {
-    const int64_t n = std::min(kBlock, end - at);
-    std::copy_n(in.x(0) + at, n, product);
-    for (size_t k = 1; k < in.count; ++k) {
-      const T* x = in.x(k) + at;
-#pragma omp simd
-      for (int64_t i = 0; i < n; ++i) product[i] *= x[i];
-    }
-    std::copy_n(product, n, y + at);
+  explicit FewOperands(const Operands& all) {
+    std::copy_n(all.x, N, x);
+    std::copy_n(all.dx, N, dx);
+    std::copy_n(all.coefficient, N, coefficient);
   }
-}
+};
 
-/// dx = coefficient * dy, dy through the ReLU if y is given.
-template <class T>
-[[gnu::always_inline]] inline void sum_gradient(const T* dy, const T* y, ReLUMath relu,
-                                                T coefficient, T* dx, int64_t n) {
-  if (y) {
-#pragma omp simd
-    for (int64_t i = 0; i < n; ++i) dx[i] = coefficient * relu.backward(dy[i], T{0}, y[i]);
+}  // namespace
+}  // namespace crema::eltwise_room
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace crema::eltwise_room {
+namespace HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+namespace simd = crema::HWY_NAMESPACE;
+using Floats = hn::ScalableTag<float>;
+using Words = hn::Rebind<int32_t, Floats>;
+using Bytes = hn::Rebind<uint8_t, Floats>;
+
+#include "layers/eltwise/eltwise_math.hpp"
+
+/// Elements from i on, as many as `lanes` are.
+template <class Lanes>
+struct Vector {
+  using V = simd::Value<Floats>;
+  int64_t i;
+  Lanes lanes;
+
+  HWY_INLINE V load(const void* from) const {
+    return V(simd::load(Floats(), lanes, static_cast<const float*>(from) + i));
+  }
+  HWY_INLINE void store(V value, void* to) const {
+    simd::store(Floats(), lanes, value.raw, static_cast<float*>(to) + i);
+  }
+  HWY_INLINE V load_byte(const uint8_t* from) const {
+    HWY_ALIGN uint8_t some[hn::MaxLanes(Floats())] = {};
+    const bool all = std::is_same_v<Lanes, simd::AllLanes>;
+    if (!all) std::memcpy(some, from + i, count());
+    const auto bytes = hn::LoadU(Bytes(), all ? from + i : some);
+    return V(hn::ConvertTo(Floats(), hn::PromoteTo(Words(), bytes)));
+  }
+  HWY_INLINE void store_byte(V value, uint8_t* to) const {
+    HWY_ALIGN uint8_t bytes[hn::MaxLanes(Floats())];
+    hn::StoreU(hn::DemoteTo(Bytes(), hn::ConvertTo(Words(), value.raw)), Bytes(), bytes);
+    std::memcpy(to + i, bytes, count());
+  }
+  HWY_INLINE size_t count() const {
+    if constexpr (std::is_same_v<Lanes, simd::FirstLanes>) return static_cast<size_t>(lanes.n);
+    return hn::MaxLanes(Floats());
+  }
+};
+
+/// Calls body(place) for all elements, several at a time.
+template <class T, class Body>
+HWY_INLINE void each_place(int64_t begin, int64_t end, const Body& body) {
+  if constexpr (std::is_same_v<T, float> && HWY_TARGET != HWY_SCALAR) {
+    simd::each_vector(Floats(), end - begin, [&](int64_t i, auto lanes) CREMA_LANES_LAMBDA {
+      body(Vector<decltype(lanes)>{begin + i, lanes});
+    });
   } else {
 #pragma omp simd
-    for (int64_t i = 0; i < n; ++i) dx[i] = coefficient * dy[i];
+    for (int64_t i = begin; i < end; ++i) body(Number<T>{i});
   }
 }
 
-/// dx = dy * product of all bottoms but `self`, or dy * y / x where y is given.
-template <class T>
-[[gnu::always_inline]] inline void product_gradient(Operands<T> in, size_t self, const T* dy,
-                                                    const T* y, T* dx, int64_t at, int64_t n) {
-  T factor[kBlock];
-  const T* own = in.x(self) + at;
-  if (y) {
-#pragma omp simd
-    for (int64_t i = 0; i < n; ++i) factor[i] = y[at + i] / own[i];
-  } else {
-    std::fill_n(factor, n, T{1});
-    for (size_t k = 0; k < in.count; ++k) {
-      if (k == self) continue;
-      const T* x = in.x(k) + at;
-#pragma omp simd
-      for (int64_t i = 0; i < n; ++i) factor[i] *= x[i];
+template <class T, class Of, class In>
+HWY_INLINE void run_on(Of of, In in, EltwiseForward w, int64_t begin, int64_t end) {
+  each_place<T>(begin, end, [&](auto at) CREMA_LANES_LAMBDA { of.run(at, in, w); });
+}
+
+/// A gradient after the other for a block, which stays in the cache. That of bottom 0 last: it may
+/// lie where dy does.
+template <class T, class Of, class In>
+HWY_INLINE void run_on(Of of, In in, EltwiseBackward w, int64_t begin, int64_t end) {
+  constexpr int64_t kBlock = 512;
+  for (; begin < end; begin += kBlock) {
+    for (int k = in.count; k-- > 0;) {
+      if (!in.dx[k]) continue;
+      each_place<T>(begin, std::min(begin + kBlock, end),
+                    [&](auto at) CREMA_LANES_LAMBDA { of.run(at, in, w, k); });
     }
   }
-#pragma omp simd
-  for (int64_t i = 0; i < n; ++i) dx[at + i] = dy[at + i] * factor[i];
 }
+
+template <class T, class W>
+HWY_INLINE void run(EltwiseLayer::Operation operation, const Operands& in, const W& w,
+                    int64_t begin, int64_t end) {
+  with_operation(operation, [&](auto of) CREMA_LANES_LAMBDA {
+    if (in.count == 2) return run_on<T>(of, FewOperands<2>(in), w, begin, end);
+    if (in.count == 3) return run_on<T>(of, FewOperands<3>(in), w, begin, end);
+    run_on<T>(of, in, w, begin, end);
+  });
+}
+
+void forward_f32(EltwiseLayer::Operation operation, const Operands& in, const EltwiseForward& w,
+                 int64_t begin, int64_t end) {
+  run<float>(operation, in, w, begin, end);
+}
+void forward_f64(EltwiseLayer::Operation operation, const Operands& in, const EltwiseForward& w,
+                 int64_t begin, int64_t end) {
+  run<double>(operation, in, w, begin, end);
+}
+void backward_f32(EltwiseLayer::Operation operation, const Operands& in, const EltwiseBackward& w,
+                  int64_t begin, int64_t end) {
+  run<float>(operation, in, w, begin, end);
+}
+void backward_f64(EltwiseLayer::Operation operation, const Operands& in, const EltwiseBackward& w,
+                  int64_t begin, int64_t end) {
+  run<double>(operation, in, w, begin, end);
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace crema::eltwise_room
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace crema {
+namespace eltwise_room {
+namespace {
+
+HWY_EXPORT(forward_f32);
+HWY_EXPORT(forward_f64);
+HWY_EXPORT(backward_f32);
+HWY_EXPORT(backward_f64);
+
+template <class T>
+void forward(EltwiseLayer::Operation operation, const Operands& in, const EltwiseForward& w,
+             int64_t begin, int64_t end, T) {
+  if constexpr (std::is_same_v<T, float>) {
+    HWY_DYNAMIC_DISPATCH(forward_f32)(operation, in, w, begin, end);
+  } else {
+    HWY_DYNAMIC_DISPATCH(forward_f64)(operation, in, w, begin, end);
+  }
+}
+template <class T>
+void backward(EltwiseLayer::Operation operation, const Operands& in, const EltwiseBackward& w,
+              int64_t begin, int64_t end, T) {
+  if constexpr (std::is_same_v<T, float>) {
+    HWY_DYNAMIC_DISPATCH(backward_f32)(operation, in, w, begin, end);
+  } else {
+    HWY_DYNAMIC_DISPATCH(backward_f64)(operation, in, w, begin, end);
+  }
+}
+
+}  // namespace
+}  // namespace eltwise_room
+
+namespace {
+
+constexpr size_t kMaximumBottoms = 255;
 
 }  // namespace
 
@@ -181,70 +270,37 @@ void EltwiseLayer::prepare_reference(Blobs, Blobs top) {
 }
 
 void EltwiseLayer::forward_cpu(Blobs bottom, Blobs top) {
-  dispatch_float(dtype(), [&](auto zero) { forward_as<decltype(zero)>(bottom, top); });
-}
-
-template <class T>
-void EltwiseLayer::forward_as(Blobs bottom, Blobs top) {
-  for (size_t k = 0; k < bottom.size(); ++k) inputs_[k] = bottom[k]->data.host<T>();
-  const Operands<T> in{inputs_.data(), coefficients_.data(), inputs_.size()};
-  T* y = top[0]->data.host_overwrite<T>();
-  uint8_t* which = operation_ == Operation::maximum && trains()
-                       ? maximum_of_.host_overwrite<uint8_t>()
-                       : nullptr;
-  const ReLUMath relu{relu_slope().value_or(1)};
-  parallel_for(top[0]->data.storage(), kPointwiseGrain, [&](int64_t begin, int64_t end) {
-    switch (operation_) {
-      case Operation::sum:
-        vectorized<sum_blocks<T>>(in, relu, y, begin, end);
-        break;
-      case Operation::product:
-        vectorized<product_blocks<T>>(in, y, begin, end);
-        break;
-      case Operation::maximum:
-        eltwise_maximum(in.data, in.count, begin, end, y, which);
-        break;
-    }
+  dispatch_float(dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    for (size_t k = 0; k < bottom.size(); ++k) inputs_[k] = bottom[k]->data.template host<T>();
+    const bool marks = operation_ == Operation::maximum && trains();
+    const eltwise_room::Operands in{inputs_.data(), outputs_.data(), coefficients_.data(),
+                                    static_cast<int>(bottom.size())};
+    const EltwiseForward work{relu_slope().value_or(1), top[0]->data.template host_overwrite<T>(),
+                              marks ? maximum_of_.host_overwrite<uint8_t>() : nullptr};
+    parallel_for(top[0]->data.storage(), kPointwiseGrain, [&](int64_t begin, int64_t end) {
+      eltwise_room::forward(operation_, in, work, begin, end, zero);
+    });
   });
 }
 
 void EltwiseLayer::backward_cpu(Blobs top, const std::vector<bool>& propagate, Blobs bottom) {
-  dispatch_float(dtype(), [&](auto zero) { backward_as<decltype(zero)>(top, propagate, bottom); });
-}
-
-template <class T>
-void EltwiseLayer::backward_as(Blobs top, const std::vector<bool>& propagate, Blobs bottom) {
-  const BackwardReads reads = reference_backward_reads();
-  const T* dy = top[0]->diff.host<T>();
-  const T* y = reads.top_data ? top[0]->data.host<T>() : nullptr;
-  const uint8_t* which = operation_ == Operation::maximum ? maximum_of_.host<uint8_t>() : nullptr;
-  for (size_t k = 0; k < bottom.size(); ++k) {
-    inputs_[k] = reads.bottom_data ? bottom[k]->data.host<T>() : nullptr;
-    outputs_[k] = propagate[k] ? bottom[k]->diff.host_overwrite<T>() : nullptr;
-  }
-  const Operands<T> in{inputs_.data(), coefficients_.data(), inputs_.size()};
-  const ReLUMath relu{relu_slope().value_or(1)};
-  parallel_for(top[0]->diff.storage(), kPointwiseGrain, [&](int64_t begin, int64_t end) {
-    for (int64_t at = begin; at < end; at += kBlock) {
-      const int64_t n = std::min(kBlock, end - at);
-      // Bottom 0 last: its diff may lie where dy does.
-      for (size_t k = bottom.size(); k-- > 0;) {
-        T* dx = static_cast<T*>(outputs_[k]);
-        if (!dx) continue;
-        switch (operation_) {
-          case Operation::sum:
-            vectorized<sum_gradient<T>>(dy + at, y ? y + at : nullptr, relu, in.coefficient(k),
-                                        dx + at, n);
-            break;
-          case Operation::product:
-            vectorized<product_gradient<T>>(in, k, dy, y, dx, at, n);
-            break;
-          case Operation::maximum:
-            eltwise_maximum_gradient(which + at, static_cast<uint8_t>(k), dy + at, dx + at, n);
-            break;
-        }
-      }
+  dispatch_float(dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    const BackwardReads reads = reference_backward_reads();
+    for (size_t k = 0; k < bottom.size(); ++k) {
+      inputs_[k] = reads.bottom_data ? bottom[k]->data.template host<T>() : nullptr;
+      outputs_[k] = propagate[k] ? bottom[k]->diff.template host_overwrite<T>() : nullptr;
     }
+    const eltwise_room::Operands in{inputs_.data(), outputs_.data(), coefficients_.data(),
+                                    static_cast<int>(bottom.size())};
+    const EltwiseBackward work{
+        relu_slope().value_or(1), top[0]->diff.template host<T>(),
+        reads.top_data ? top[0]->data.template host<T>() : nullptr,
+        operation_ == Operation::maximum ? maximum_of_.host<uint8_t>() : nullptr};
+    parallel_for(top[0]->diff.storage(), kPointwiseGrain, [&](int64_t begin, int64_t end) {
+      eltwise_room::backward(operation_, in, work, begin, end, zero);
+    });
   });
 }
 
@@ -253,3 +309,4 @@ void register_eltwise(Registry& registry);
 void register_eltwise(Registry& registry) { registry.add<EltwiseLayer>("Eltwise"); }
 
 }  // namespace crema
+#endif

@@ -7,6 +7,19 @@
 
 namespace crema {
 
+/// What passes work on beside the operands.
+struct EltwiseForward {
+  float slope;  // of the ReLU at the end; 1 without one
+  void* y;
+  uint8_t* which;  // which bottom each element of a maximum came from; may be null
+};
+struct EltwiseBackward {
+  float slope;
+  const void* dy;
+  const void* y;  // null where it is not read
+  const uint8_t* which;
+};
+
 class EltwiseLayer : public Layer {
  public:
   enum class Operation : uint8_t { product, sum, maximum };
@@ -28,12 +41,8 @@ class EltwiseLayer : public Layer {
   Operation operation() const { return operation_; }
   /// Factor of bottom i in a sum.
   float coefficient(size_t i) const { return coefficients_[i]; }
-  bool stable_product() const { return stable_product_; }
   /// The slope of the ReLU that ends the layer, if one does.
   std::optional<float> relu_slope() const { return relu_slope_of(tail()); }
-  /// u8, laid out like the top: which bottom each element of a maximum came from. Where the layer
-  /// trains.
-  Tensor& maximum_of() { return maximum_of_; }
 
  protected:
   BackwardReads reference_backward_reads() const override;
@@ -42,15 +51,11 @@ class EltwiseLayer : public Layer {
   void prepare_reference(Blobs bottom, Blobs top) override;
 
  private:
-  template <class T>
-  void forward_as(Blobs bottom, Blobs top);
-  template <class T>
-  void backward_as(Blobs top, const std::vector<bool>& propagate, Blobs bottom);
-
   Operation operation_ = Operation::sum;
   std::vector<float> coefficients_;  // one a bottom
   bool stable_product_ = true;
-  Tensor maximum_of_;
+  Tensor
+      maximum_of_;  // u8, laid out like the top: which bottom each element of a maximum came from
   // Of one pass; kept so that none allocates.
   std::vector<const void*> inputs_;
   std::vector<void*> outputs_;

@@ -3,117 +3,40 @@
 
 #include "backend/device_passes.hpp"
 #include "layers/eltwise/eltwise.hpp"
-#include "layers/eltwise/eltwise_math.hpp"
-#include "layers/relu/relu.hpp"
 
 namespace crema {
 namespace eltwise_passes {
 
+#include "layers/eltwise/eltwise_math.hpp"
+
 /// Pointers travel to the kernel as arguments, whose room is limited.
 constexpr int kMaximumOperands = 16;
 
-template <class T>
-struct Operands {
-  const T* x[kMaximumOperands];  // one a bottom; null where they are not read
-  T* dx[kMaximumOperands];       // null where no diff is wanted
-  T coefficient[kMaximumOperands];
+struct Operands {                   // one a bottom
+  const void* x[kMaximumOperands];  // null where they are not read
+  void* dx[kMaximumOperands];       // null where no diff is wanted
+  float coefficient[kMaximumOperands];
   int count;
 };
 
-// A thread reads its element of all operands before it writes any, so results may lie in the memory
-// of operands.
-
-template <class T>
-struct Sum {
-  Operands<T> in;
-  ReLUMath relu;
-  T* y;
+/// One element after the other: `Of` is Sum, Product or Maximum, W an EltwiseForward or an
+/// EltwiseBackward.
+template <class T, class Of, class W>
+struct Each {
+  Operands in;
+  W w;
   CREMA_FUNCTOR void operator()(int64_t i) const {
-    T sum = in.coefficient[0] * in.x[0][i];
-    for (int k = 1; k < in.count; ++k) sum += in.coefficient[k] * in.x[k][i];
-    y[i] = relu.forward(sum);
-  }
-};
-
-template <class T>
-struct Product {
-  Operands<T> in;
-  T* y;
-  CREMA_FUNCTOR void operator()(int64_t i) const {
-    T product = in.x[0][i];
-    for (int k = 1; k < in.count; ++k) product *= in.x[k][i];
-    y[i] = product;
-  }
-};
-
-/// `which` may be null.
-template <class T>
-struct Maximum {
-  Operands<T> in;
-  T* y;
-  uint8_t* which;
-  CREMA_FUNCTOR void operator()(int64_t i) const {
-    EltwiseMaximum<T> maximum(in.x[0][i]);
-    for (int k = 1; k < in.count; ++k) maximum.add(in.x[k][i], static_cast<uint8_t>(k));
-    y[i] = maximum.value;
-    if (which) which[i] = maximum.bottom;
-  }
-};
-
-/// y is given where a ReLU was absorbed.
-template <class T>
-struct SumGradient {
-  Operands<T> in;
-  ReLUMath relu;
-  const T* dy;
-  const T* y;
-  CREMA_FUNCTOR void operator()(int64_t i) const {
-    const T g = y ? relu.backward(dy[i], T{0}, y[i]) : dy[i];
-    for (int k = 0; k < in.count; ++k) {
-      if (in.dx[k]) in.dx[k][i] = in.coefficient[k] * g;
-    }
-  }
-};
-
-/// y is given where the quotient y / x is to be taken for the product of the others.
-template <class T>
-struct ProductGradient {
-  Operands<T> in;
-  const T* dy;
-  const T* y;
-  CREMA_FUNCTOR void operator()(int64_t i) const {
-    const T g = dy[i];
-    for (int k = 0; k < in.count; ++k) {
-      if (!in.dx[k]) continue;
-      T factor = 1;
-      if (y) {
-        factor = y[i] / in.x[k][i];
-      } else {
-        for (int j = 0; j < in.count; ++j) {
-          if (j != k) factor *= in.x[j][i];
-        }
+    if constexpr (std::is_same_v<W, EltwiseForward>) {
+      Of::run(Number<T>{i}, in, w);
+    } else {
+      for (int k = in.count; k-- > 0;) {
+        if (in.dx[k]) Of::run(Number<T>{i}, in, w, k);
       }
-      in.dx[k][i] = g * factor;
-    }
-  }
-};
-
-template <class T>
-struct MaximumGradient {
-  Operands<T> in;
-  const T* dy;
-  const uint8_t* which;
-  CREMA_FUNCTOR void operator()(int64_t i) const {
-    const T g = dy[i];
-    for (int k = 0; k < in.count; ++k) {
-      if (in.dx[k]) in.dx[k][i] = which[i] == k ? g : T{0};
     }
   }
 };
 
 class Passes {
-  using Operation = EltwiseLayer::Operation;
-
  public:
   static constexpr bool kAnyOrder = true;
 
@@ -124,63 +47,52 @@ class Passes {
 
   template <class Pass>
   void forward(const Pass& pass, EltwiseLayer& layer, Blobs bottom, Blobs top) {
-    using T = typename Pass::Element;
-    const Operands<T> in = operands(pass, layer, bottom, true);
-    T* y = pass.write(top[0]->data);
-    const int64_t count = top[0]->data.storage();
-    switch (layer.operation()) {
-      case Operation::sum:
-        return pass.each(count, Sum<T>{in, {layer.relu_slope().value_or(1)}, y});
-      case Operation::product:
-        return pass.each(count, Product<T>{in, y});
-      case Operation::maximum:
-        return pass.each(
-            count,
-            Maximum<T>{in, y,
-                       layer.trains() ? pass.template write<uint8_t>(maximum_of_) : nullptr});
-    }
+    const bool marks = layer.operation() == EltwiseLayer::Operation::maximum && layer.trains();
+    run(pass, layer, top[0]->data.storage(), operands(pass, layer, bottom, true),
+        EltwiseForward{layer.relu_slope().value_or(1), pass.write(top[0]->data),
+                       marks ? pass.template write<uint8_t>(maximum_of_) : nullptr});
   }
 
   template <class Pass>
   void backward(const Pass& pass, EltwiseLayer& layer, Blobs top,
                 const std::vector<bool>& propagate, Blobs bottom) {
-    using T = typename Pass::Element;
     const BackwardReads reads = layer.backward_reads();
-    Operands<T> in = operands(pass, layer, bottom, reads.bottom_data);
-    const T* dy = pass.read(top[0]->diff);
-    const T* y = reads.top_data ? pass.read(top[0]->data) : nullptr;
+    Operands in = operands(pass, layer, bottom, reads.bottom_data);
     for (size_t k = 0; k < bottom.size(); ++k) {
       if (propagate[k]) in.dx[k] = pass.write(bottom[k]->diff);
     }
-    const int64_t count = top[0]->diff.storage();
-    switch (layer.operation()) {
-      case Operation::sum:
-        return pass.each(count, SumGradient<T>{in, {layer.relu_slope().value_or(1)}, dy, y});
-      case Operation::product:
-        return pass.each(count, ProductGradient<T>{in, dy, y});
-      case Operation::maximum:
-        return pass.each(count,
-                         MaximumGradient<T>{in, dy, pass.template read<uint8_t>(maximum_of_)});
-    }
+    const bool marks = layer.operation() == EltwiseLayer::Operation::maximum;
+    run(pass, layer, top[0]->diff.storage(), in,
+        EltwiseBackward{layer.relu_slope().value_or(1), pass.read(top[0]->diff),
+                        reads.top_data ? pass.read(top[0]->data) : nullptr,
+                        marks ? pass.template read<uint8_t>(maximum_of_) : nullptr});
   }
 
   size_t extra_bytes() const { return maximum_of_.bytes(); }
 
   void make_room(const EltwiseLayer& layer, Blobs /*bottom*/, Blobs top) {
-    if (layer.operation() != Operation::maximum || !layer.trains()) return;
+    if (layer.operation() != EltwiseLayer::Operation::maximum || !layer.trains()) return;
     maximum_of_.reshape(top[0]->shape());
     maximum_of_.set_layout(DType::u8, top[0]->data.format());
   }
 
  private:
+  template <class Pass, class W>
+  static void run(const Pass& pass, const EltwiseLayer& layer, int64_t count, const Operands& in,
+                  const W& w) {
+    with_operation(layer.operation(), [&](auto of) {
+      pass.each(count, Each<typename Pass::Element, decltype(of), W>{in, w});
+    });
+  }
+
   template <class Pass>
-  static auto operands(const Pass& pass, const EltwiseLayer& layer, Blobs bottom, Which reads_x) {
-    using T = typename Pass::Element;
-    Operands<T> in{};
+  static Operands operands(const Pass& pass, const EltwiseLayer& layer, Blobs bottom,
+                           Which reads_x) {
+    Operands in{};
     in.count = static_cast<int>(bottom.size());
     for (size_t k = 0; k < bottom.size(); ++k) {
       if (reads_x[k]) in.x[k] = pass.read(bottom[k]->data);
-      in.coefficient[k] = static_cast<T>(layer.coefficient(k));
+      in.coefficient[k] = layer.coefficient(k);
     }
     return in;
   }

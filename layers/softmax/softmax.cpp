@@ -20,7 +20,7 @@ class SoftmaxLayer : public TwoSidedLayer {
     const Shape& shape = bottom[0]->shape();
     split_ = AxisSplit(shape, axis_);
     require(split_.size > 0, "axis ", axis_, " of the bottom's shape ", shape.str(),
-            " is empty; there is nothing to share out");
+            " is empty: the axis has no classes");
     top[0]->reshape(shape);
   }
 

@@ -8,7 +8,6 @@
 #include "backend/cpu/highway.hpp"
 #include "backend/cpu/lanes-inl.hpp"
 #include "backend/cpu/math_lanes-inl.hpp"
-#include "layers/softmax/softmax_math.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace crema::HWY_NAMESPACE {
@@ -164,26 +163,9 @@ void softmax_positions(const AxisSplit& shape, int64_t begin, int64_t end, const
   HWY_DYNAMIC_DISPATCH(forward)(shape, begin, end, x, y, log_sum);
 }
 
-void softmax_positions(const AxisSplit& shape, int64_t begin, int64_t end, const double* x,
-                       double* y, double* log_sum) {
-  for (int64_t p = begin; p < end; ++p) {
-    const int64_t at = shape.at(p);
-    const double sum = softmax_forward(x + at, y ? y + at : nullptr, shape.size, shape.inner);
-    if (log_sum) log_sum[p - begin] = sum;
-  }
-}
-
 void softmax_positions_gradient(const AxisSplit& shape, int64_t begin, int64_t end, const float* dy,
                                 const float* y, float* dx) {
   HWY_DYNAMIC_DISPATCH(backward)(shape, begin, end, dy, y, dx);
-}
-
-void softmax_positions_gradient(const AxisSplit& shape, int64_t begin, int64_t end,
-                                const double* dy, const double* y, double* dx) {
-  for (int64_t p = begin; p < end; ++p) {
-    const int64_t at = shape.at(p);
-    softmax_backward(dy + at, y + at, dx + at, shape.size, shape.inner);
-  }
 }
 
 }  // namespace crema

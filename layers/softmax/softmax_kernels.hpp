@@ -1,4 +1,4 @@
-// Softmax of many positions on one thread of the CPU: f32 by Highway, f64 by softmax_math.hpp.
+// Softmax of many positions on one thread of the CPU, in f32.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,9 @@ namespace crema {
 /// be null.
 void softmax_positions(const AxisSplit& shape, int64_t begin, int64_t end, const float* x, float* y,
                        double* log_sum);
-void softmax_positions(const AxisSplit& shape, int64_t begin, int64_t end, const double* x,
-                       double* y, double* log_sum);
 
 /// dx may be dy.
 void softmax_positions_gradient(const AxisSplit& shape, int64_t begin, int64_t end, const float* dy,
                                 const float* y, float* dx);
-void softmax_positions_gradient(const AxisSplit& shape, int64_t begin, int64_t end,
-                                const double* dy, const double* y, double* dx);
 
 }  // namespace crema

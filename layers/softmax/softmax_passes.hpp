@@ -1,6 +1,8 @@
 // Softmax of all positions as passes on either side, for the rooms that have it inside.
 #pragma once
 
+#include <type_traits>
+
 #include "kit/passes.hpp"
 #include "layers/softmax/softmax_kernels.hpp"
 #include "layers/softmax/softmax_math.hpp"
@@ -17,7 +19,11 @@ struct SoftmaxForward {
   double* log_sum;
 
   void on_host(int64_t begin, int64_t end) const {
-    softmax_positions(split, begin, end, x, y, log_sum ? log_sum + begin : nullptr);
+    if constexpr (std::is_same_v<T, float>) {
+      softmax_positions(split, begin, end, x, y, log_sum ? log_sum + begin : nullptr);
+    } else {
+      for (int64_t i = begin; i < end; ++i) (*this)(i);
+    }
   }
   template <class Lanes = OneLane>
   CREMA_FUNCTOR void operator()(int64_t i, const Lanes& lanes = {}) const {
@@ -37,7 +43,11 @@ struct SoftmaxBackward {
   T* dx;
 
   void on_host(int64_t begin, int64_t end) const {
-    softmax_positions_gradient(split, begin, end, dy, y, dx);
+    if constexpr (std::is_same_v<T, float>) {
+      softmax_positions_gradient(split, begin, end, dy, y, dx);
+    } else {
+      for (int64_t i = begin; i < end; ++i) (*this)(i);
+    }
   }
   template <class Lanes = OneLane>
   CREMA_FUNCTOR void operator()(int64_t i, const Lanes& lanes = {}) const {

@@ -38,15 +38,49 @@ struct PositionLoss {
 /// label, and spreads smoothing over all classes evenly.
 template <class T>
 struct ScoreGradient {
+  AxisSplit split;
   T scale, label_target, other_target;
   const T* probability;
   const int32_t* labels;
   T* dx;
 
-  CREMA_FUNCTOR void operator()(int64_t at, int64_t c, int64_t position) const {
-    const int32_t label = labels[position];
-    const T target = c == label ? label_target : other_target;
-    dx[at] = label < 0 ? T{0} : scale * (probability[at] - target);
+  CREMA_FUNCTOR T gradient(int64_t at, int32_t c, int32_t label) const {
+    const T value = scale * (probability[at] - (c == label ? label_target : other_target));
+    return label < 0 ? T{0} : value;
+  }
+
+  void on_host(int64_t begin, int64_t end) const {
+    if (split.inner == 1) {
+      for (int64_t i = begin; i < end; ++i) position(i);
+      return;
+    }
+    for (int64_t i = begin; i < end;) {
+      const int64_t count = std::min(split.inner - i % split.inner, end - i);
+      for (int32_t c = 0; c < split.size; ++c) {
+        const int64_t at = split.at(i) + c * split.inner;
+#pragma omp simd
+        for (int64_t j = 0; j < count; ++j) dx[at + j] = gradient(at + j, c, labels[i + j]);
+      }
+      i += count;
+    }
+  }
+  /// A position whose classes are neighbours, on the host.
+  void position(int64_t i) const {
+    const int64_t begin = i * split.size, end = begin + split.size;
+    if (labels[i] < 0) {
+      std::fill(dx + begin, dx + end, T{0});
+      return;
+    }
+#pragma omp simd
+    for (int64_t at = begin; at < end; ++at) dx[at] = scale * (probability[at] - other_target);
+    dx[begin + labels[i]] = gradient(begin + labels[i], labels[i], labels[i]);
+  }
+  template <class Lanes = OneLane>
+  CREMA_FUNCTOR void operator()(int64_t i, const Lanes& lanes = {}) const {
+    for (int64_t c = lanes.first; c < split.size; c += lanes.count) {
+      const int64_t at = split.at(i) + c * split.inner;
+      dx[at] = gradient(at, static_cast<int32_t>(c), labels[i]);
+    }
   }
 };
 
@@ -100,11 +134,11 @@ class SoftmaxLossLayer : public LabelLoss {
       using T = decltype(zero);
       const double weight = static_cast<double>(top[0]->diff.template host<T>()[0]);
       const double other = smoothing_ / static_cast<double>(scores().size);
-      for_each(side, scores(), 4 * kGrain,
-               ScoreGradient<T>{static_cast<T>(weight / divisor()),
-                                static_cast<T>(1 - smoothing_ + other), static_cast<T>(other),
-                                side.read<T>(probability_), labels(side),
-                                side.overwrite<T>(bottom[0]->diff)});
+      for_each_position(side, scores(), 4 * kGrain,
+                        ScoreGradient<T>{scores(), static_cast<T>(weight / divisor()),
+                                         static_cast<T>(1 - smoothing_ + other),
+                                         static_cast<T>(other), side.read<T>(probability_),
+                                         labels(side), side.overwrite<T>(bottom[0]->diff)});
     });
   }
 

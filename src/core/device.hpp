@@ -45,6 +45,8 @@ class DeviceBackend {
   /// Waits until all work given so far is done; late errors of kernels surface here.
   virtual void synchronize() = 0;
   virtual size_t free_bytes() const = 0;
+  /// Whether its pointers are valid on the host too, as those of the device of the tests.
+  virtual bool host_can_read() const { return false; }
 };
 
 struct DeviceInfo {

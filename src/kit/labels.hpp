@@ -35,7 +35,6 @@ class LossNormalization {
   /// Uses `normalization`; if it is not set, the deprecated `normalize`; if neither is set, VALID.
   explicit LossNormalization(const LayerParameter& param);
 
-  Mode mode() const { return mode_; }
   /// At least 1, so that the loss is 0 if all labels are ignored.
   double divisor(int64_t outer, int64_t inner, int64_t valid) const;
 

@@ -25,9 +25,10 @@ namespace crema {
 /// `grain` for bodies of a few operations.
 inline constexpr int64_t kCheapGrain = 16384;
 
-/// Loops on the host cannot follow pointers into the memory of a device.
+/// Loops on the host cannot follow pointers into the memory of a device, unless it is a test's.
 inline void require_host(const Side& side) {
-  require(side.device() == nullptr, "runs on the host only; its source was not compiled by nvcc");
+  require(side.device() == nullptr || side.device()->host_can_read(),
+          "runs on the host only; its source was not compiled by nvcc");
 }
 
 /// Calls body(i) for i in [0, count).
@@ -46,16 +47,6 @@ void for_each(const Side& side, int64_t count, int64_t grain, const Body& body) 
 namespace passes_detail {
 
 template <class Body>
-struct ByElement {
-  AxisSplit split;
-  Body body;
-  __device__ void operator()(int64_t at) const {
-    const int64_t row = at / split.inner;
-    body(at, row % split.size, row / split.size * split.inner + at % split.inner);
-  }
-};
-
-template <class Body>
 __global__ void warp_kernel(int64_t count, Body body) {
   const int64_t stride = int64_t{blockDim.x} * gridDim.x / kWarp;
   const int64_t first = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / kWarp;
@@ -65,26 +56,6 @@ __global__ void warp_kernel(int64_t count, Body body) {
 
 }  // namespace passes_detail
 #endif
-
-/// Calls body(at, index on the axis, position) for each element of the split; `at` is its index in
-/// memory.
-template <class Body>
-void for_each(const Side& side, const AxisSplit& split, int64_t grain, const Body& body) {
-#ifdef __CUDACC__
-  if (side.device() != nullptr) {
-    return cuda_for_each(cuda(*side.device()), split.count(),
-                         passes_detail::ByElement<Body>{split, body});
-  }
-#endif
-  require_host(side);
-  if (split.count() == 0) return;
-  parallel_for(split.outer * split.size, grain / split.inner + 1, [=](int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; ++row) {
-      const int64_t first = row / split.size * split.inner, c = row % split.size;
-      for (int64_t j = 0; j < split.inner; ++j) body(row * split.inner + j, c, first + j);
-    }
-  });
-}
 
 /// Runs a body over all positions of the split: body.on_host(begin, end) for parts of them on the
 /// host; on the device body(i, lanes) for each, where `lanes` are a OneLane or a WarpLanes.
@@ -104,8 +75,26 @@ void for_each_position(const Side& side, const AxisSplit& split, int64_t grain, 
   }
 #endif
   require_host(side);
+  if (side.device() != nullptr) {
+    for (int64_t i = 0; i < positions; ++i) body(i, OneLane());
+    return;
+  }
   parallel_for(positions, grain / split.size + 1,
                [=](int64_t begin, int64_t end) { body.on_host(begin, end); });
+}
+
+/// The sum of term(i) over [begin, end): eight sums in turn, since each addition to one has to wait
+/// for the last.
+template <class Term>
+double sum_of_piece(int64_t begin, int64_t end, const Term& term) {
+  constexpr int64_t kSums = 8;
+  std::array<double, kSums> sums{};
+  int64_t i = begin;
+  for (; i + kSums <= end; i += kSums) {
+    for (int64_t k = 0; k < kSums; ++k) sums[static_cast<size_t>(k)] += term(i + k);
+  }
+  for (; i < end; ++i) sums[static_cast<size_t>((i - begin) % kSums)] += term(i);
+  return std::accumulate(sums.begin(), sums.end(), 0.0);
 }
 
 /// *result = factor * the sum of term(i) over [0, count), computed in double. The order of the
@@ -123,10 +112,8 @@ void sum(const Side& side, int64_t count, int64_t grain, const Term& term, doubl
   const int64_t chunks = (count + chunk - 1) / chunk;
   parallel_for(chunks, grain / chunk, [&](int64_t begin, int64_t end) {
     for (int64_t c = begin; c < end; ++c) {
-      const int64_t last = std::min(count, (c + 1) * chunk);
-      double part = 0;
-      for (int64_t i = c * chunk; i < last; ++i) part += term(i);
-      partial[static_cast<size_t>(c)] = part;
+      partial[static_cast<size_t>(c)] =
+          sum_of_piece(c * chunk, std::min(count, (c + 1) * chunk), term);
     }
   });
   *result =

@@ -1,5 +1,5 @@
 // Milliseconds of one layer's passes: every engine and format of the rooms that are bound by memory
-// or by one function (BatchNorm, Scale, LRN, Softmax, Eltwise, ...).
+// or by one function (BatchNorm, Scale, LRN, Softmax, losses, Eltwise, ...).
 //   build/release/tests/layer_bench [--threads N] [--runs N] [--simd baseline|sse4|avx2|avx512]
 //   [WORD]...
 //
@@ -28,12 +28,15 @@ struct Problem {
 
 std::vector<Problem> problems() {
   std::vector<Problem> all;
+  auto add_case = [&](const std::string& name, const std::string& layer,
+                      const std::vector<Input>& bottoms,
+                      const std::vector<std::string>& tail = {}) {
+    all.push_back({concat(name, " ", bottoms[0].shape.str()),
+                   {.layer = concat("layer { ", layer, " }"), .bottoms = bottoms, .tail = tail}});
+  };
   auto add = [&](const std::string& name, const std::string& layer, const Shape& shape,
                  size_t bottoms = 1, const std::vector<std::string>& tail = {}) {
-    all.push_back({concat(name, " ", shape.str()),
-                   {.layer = concat("layer { ", layer, " }"),
-                    .bottoms = std::vector<Input>(bottoms, uniform(shape, -2, 2)),
-                    .tail = tail}});
+    add_case(name, layer, std::vector<Input>(bottoms, uniform(shape, -2, 2)), tail);
   };
   const std::string relu = "layer { type: 'ReLU' }";
   const std::string norm = "type: 'BatchNorm' batch_norm_param { scale_bias: true relu: true }";
@@ -48,12 +51,21 @@ std::vector<Problem> problems() {
   add("LRN within", concat("type: 'LRN' lrn_param { alpha: 0.5 ", plane, " }"), {16, 64, 28, 28});
   for (const Shape& shape : {Shape{64, 1000}, Shape{64, 10}, Shape{4, 21, 64, 64}}) {
     add("Softmax", "type: 'Softmax'", shape);
+    std::vector<int64_t> positions = shape.dims();
+    positions[1] = 1;
+    add_case("SoftmaxWithLoss", "type: 'SoftmaxWithLoss'",
+             {uniform(shape, -2, 2), labels(Shape(positions), shape[1])});
   }
+  add("EuclideanLoss", "type: 'EuclideanLoss'", {64, 4096}, 2);
+  add("Dropout", "type: 'Dropout'", {64, 4096});
+  add("Dropout", "type: 'Dropout'", {8, 256, 28, 28});
+  add("Sigmoid", "type: 'Sigmoid'", {8, 256, 28, 28});
   for (const std::string operation : {"SUM", "PROD", "MAX"}) {
     const std::string layer =
         concat("type: 'Eltwise' eltwise_param { operation: ", operation, " }");
     add(concat("Eltwise ", operation), layer, {8, 256, 28, 28}, 2,
         operation == "SUM" ? std::vector{relu} : std::vector<std::string>());
+    add(concat("Eltwise ", operation, " of 3"), layer, {8, 64, 14, 14}, 3);
   }
   return all;
 }
@@ -81,12 +93,12 @@ void measure(const Problem& problem, int runs, bool elapsed) {
     LayerRun run(problem.layer_case, {.engine = "", .option = option});
     options = static_cast<int>(run.options().size());
     run.forward();
-    run.backward();
     std::vector<Blob*> bottoms, tops;
     for (int i = 0; i < run.num_bottoms(); ++i) bottoms.push_back(&run.bottom_blob(i));
     for (int i = 0; i < run.num_tops(); ++i) tops.push_back(&run.top_blob(i));
     const std::vector<bool> propagate(bottoms.size(), true);
     const double forward = median_ms(runs, elapsed, [&] { run.layer().forward(bottoms, tops); });
+    run.backward();  // from now on, what backward does not read is NaN
     const double backward =
         median_ms(runs, elapsed, [&] { run.layer().backward(tops, propagate, bottoms); });
     std::printf("%-28s %-10s %-14s %9.3f %9.3f\n", problem.name.c_str(),

@@ -61,6 +61,7 @@ class FakeDevice : public DeviceBackend {
   }
   void synchronize() override {}
   size_t free_bytes() const override { return 0; }
+  bool host_can_read() const override { return true; }
 
   /// Pieces of device memory that nobody has released yet.
   size_t held() const { return memories_.size(); }

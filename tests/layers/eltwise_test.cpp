@@ -192,6 +192,21 @@ TEST(Eltwise, EveryFormat) {
               testing::UnorderedElementsAre("reference contiguous", "reference channels_last"));
 }
 
+// Few bottoms have code of their own.
+TEST(Eltwise, AnyNumberOfBottomsAtEveryLevel) {
+  for (const SimdLevel level :
+       {SimdLevel::baseline, SimdLevel::sse4, SimdLevel::avx2, SimdLevel::avx512}) {
+    const SimdLimit limit(level);
+    for (const char* settings : {"", "operation: MAX", "operation: PROD"}) {
+      for (size_t bottoms = 2; bottoms <= 5; ++bottoms) {
+        SCOPED_TRACE(concat(to_string(level), " ", settings, " of ", bottoms));
+        check_engines({.layer = eltwise(settings),
+                       .bottoms = std::vector<Input>(bottoms, uniform({1, 4, 7, 39}))});
+      }
+    }
+  }
+}
+
 TEST(Eltwise, MaximumIgnoresCoefficientsAsPublished) {
   LayerRun run(given_pair("operation: MAX coeff: 2 coeff: -1")),
       plain(given_pair("operation: MAX"));

@@ -1,8 +1,14 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
+#include <barrier>
 #include <cmath>
+#include <functional>
+#include <thread>
 
 #include "core/simd.hpp"
+#include "layers/softmax/softmax_passes.hpp"
 #include "support/layer_test.hpp"
 
 namespace crema::test {
@@ -81,6 +87,72 @@ TEST(Softmax, NaNFillsItsPosition) {
   }
 }
 
+/// Lanes of a warp, each a thread; sum and max wait for all of them, as a warp's shuffles do.
+struct Warp {
+  static constexpr int64_t kLanes = 4;
+  std::barrier<> barrier{kLanes};
+  std::array<double, kLanes> values{};
+
+  struct Lane {
+    static constexpr int64_t count = kLanes;
+    int64_t first;
+    Warp* warp;
+    template <class T, class Combine>
+    T combine(T value, const Combine& both) const {
+      warp->values[static_cast<size_t>(first)] = static_cast<double>(value);
+      warp->barrier.arrive_and_wait();
+      double all = warp->values[0];
+      for (size_t lane = 1; lane < kLanes; ++lane) all = both(all, warp->values[lane]);
+      warp->barrier.arrive_and_wait();
+      return static_cast<T>(all);
+    }
+    template <class T>
+    T sum(T value) const {
+      return combine(value, std::plus());
+    }
+    template <class T>
+    T max(T value) const {
+      return combine(value, [](double a, double b) { return std::max(a, b); });
+    }
+  };
+  /// body(i, lane) for all positions, by all lanes.
+  template <class Body>
+  static void run(int64_t positions, const Body& body) {
+    Warp warp;
+    std::vector<std::thread> threads;
+    for (int64_t lane = 0; lane < kLanes; ++lane) {
+      threads.emplace_back([&, lane] {
+        for (int64_t i = 0; i < positions; ++i) body(i, Lane{lane, &warp});
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+};
+
+// What a warp computes together. Fewer classes than lanes leave some idle.
+TEST(Softmax, LanesShareAPosition) {
+  for (const Shape& shape : {Shape{3, 2}, Shape{3, 19}, Shape{2, 5, 3}}) {
+    SCOPED_TRACE(shape.str());
+    LayerRun run({.layer = softmax(), .bottoms = {uniform(shape, -5, 5)}}, {.dtype = DType::f64});
+    run.forward();
+    run.backward();
+    const AxisSplit split(shape, 1);
+    std::vector<double> y(run.top(0).size()), dx(y.size());
+    std::vector<double> log_sum(static_cast<size_t>(split.positions()));
+    Warp::run(split.positions(),
+              SoftmaxForward<double>{split, run.bottom_values(0).data(), y.data(), log_sum.data()});
+    expect_close(y, run.top(0), {1e-12, 0}, "y");
+    for (int64_t i = 0; i < split.positions(); ++i) {
+      const auto at = static_cast<size_t>(split.at(i));
+      EXPECT_NEAR(log_sum[static_cast<size_t>(i)], run.bottom_values(0)[at] - std::log(y[at]),
+                  1e-12);
+    }
+    Warp::run(split.positions(),
+              SoftmaxBackward<double>{split, run.top_diff(0).data(), y.data(), dx.data()});
+    expect_close(dx, run.bottom_diff(0), {1e-12, 0}, "dx");
+  }
+}
+
 TEST(Softmax, Errors) {
   expect_error(
       [] {
@@ -91,7 +163,7 @@ TEST(Softmax, Errors) {
       [] {
         LayerRun run({.layer = softmax(), .bottoms = {uniform({2, 0})}});
       },
-      {"axis 1", "2x0", "empty"});
+      {"axis 1", "2x0", "the axis has no classes"});
 }
 
 }  // namespace

@@ -68,6 +68,10 @@ template <class D>
 HWY_INLINE hn::Mask<D> operator>=(Value<D> a, Value<D> b) {
   return hn::Ge(a.raw, b.raw);
 }
+template <class D>
+HWY_INLINE hn::Mask<D> operator==(Value<D> a, Value<D> b) {
+  return hn::Eq(a.raw, b.raw);
+}
 
 template <class D>
 HWY_INLINE Value<D> select(hn::Mask<D> mask, Value<D> yes, Value<D> no) {
