@@ -12,6 +12,7 @@
 #include <numeric>
 
 #include "core/axis_split.hpp"
+#include "core/device.hpp"
 #include "core/functor.hpp"
 #include "core/parallel.hpp"
 #include "core/side.hpp"
