@@ -14,29 +14,8 @@ decltype(auto) dispatch_float(DType dtype, const Body& body) {
   throw Error("a reference layer computes in f32 or f64, not in ", to_string(dtype));
 }
 
-/// Calls body with a zero of the element type, any of them.
-template <class Body>
-decltype(auto) dispatch_any(DType dtype, const Body& body) {
-  switch (dtype) {
-    case DType::f32:
-      return body(float{});
-    case DType::f64:
-      return body(double{});
-    case DType::bf16:
-      return body(bfloat16{});
-    case DType::f16:
-      return body(float16{});
-    case DType::u8:
-      return body(uint8_t{});
-    case DType::i32:
-      return body(int32_t{});
-    case DType::i64:
-      return body(int64_t{});
-  }
-  throw Error("element type ", static_cast<int>(dtype), " does not exist");
-}
-
-/// As dispatch_any, for floating-point types only: kernels are compiled for no other.
+/// Calls body with a zero of the element type, one of the floating-point types: kernels of sums and
+/// conversions are compiled for these.
 template <class Body>
 decltype(auto) dispatch_any_float(DType dtype, const Body& body) {
   switch (dtype) {
@@ -50,6 +29,21 @@ decltype(auto) dispatch_any_float(DType dtype, const Body& body) {
       return body(float16{});
     default:
       throw Error("sums and conversions are of f32, f64, bf16 and f16, not of ", to_string(dtype));
+  }
+}
+
+/// The same for any element type.
+template <class Body>
+decltype(auto) dispatch_any(DType dtype, const Body& body) {
+  switch (dtype) {
+    case DType::u8:
+      return body(uint8_t{});
+    case DType::i32:
+      return body(int32_t{});
+    case DType::i64:
+      return body(int64_t{});
+    default:
+      return dispatch_any_float(dtype, body);
   }
 }
 
