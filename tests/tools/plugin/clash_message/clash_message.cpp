@@ -1,19 +1,10 @@
 // A layer beside messages that clash.
+#include "../no_op_layer.hpp"
 #include "crema/registry.hpp"
 
 namespace crema {
-namespace {
-
-class Mine : public Layer {
- public:
-  using Layer::Layer;
-  void reshape(Blobs, Blobs) override {}
-  void forward_cpu(Blobs, Blobs) override {}
-};
-
-}  // namespace
 
 void register_clash_message(Registry& registry);
-void register_clash_message(Registry& registry) { registry.add<Mine>("Clash_message"); }
+void register_clash_message(Registry& registry) { registry.add<NoOpLayer>("Clash_message"); }
 
 }  // namespace crema
