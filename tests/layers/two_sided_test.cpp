@@ -87,7 +87,8 @@ TEST(TwoSided, RoomsThatMoveDataRunOnADeviceWithoutItsCode) {
 TEST(TwoSided, BodiesOfDevicesAgreeWithTheHost) {
   std::string why;
   cuda_devices(why);
-  if (why.find("no CUDA support") == std::string::npos) GTEST_SKIP() << "these bodies are kernels";
+  if (why.find("no CUDA support") == std::string::npos)
+    GTEST_SKIP() << "needs a build without CUDA: with it, these bodies run on a device only";
   const auto of = [](const char* type, const char* settings = "") {
     return concat("layer { type: '", type, "' ", settings, " }");
   };

@@ -53,9 +53,9 @@ int64_t resident() {
 // Scratch memory of threads and of engines was left out: a fifth and more of small nets.
 TEST(Memory, IsWhatWasPlanned) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "the sanitizer takes memory of its own";
+  GTEST_SKIP() << "needs a build without sanitizers, which take memory of their own";
 #endif
-  if (resident() == 0) GTEST_SKIP() << "the system does not tell";
+  if (resident() == 0) GTEST_SKIP() << "needs RssAnon in /proc/self/status";
   for (const char* engine : {"direct", "winograd", ""}) {
     Context context({.threads = 2, .engine = engine, .tune = false});
     const int64_t before = resident();

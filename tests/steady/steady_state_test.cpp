@@ -186,7 +186,8 @@ constexpr int kWarm = 3;
 constexpr int kCounted = 10;
 
 TEST(SteadyState, TrainingLeNetTakesNoMemoryAndNoLock) {
-  if (!CREMA_CAN_COUNT) GTEST_SKIP() << "the sanitizer has malloc and locks of its own";
+  if (!CREMA_CAN_COUNT)
+    GTEST_SKIP() << "needs a build without sanitizers, which have malloc and locks of their own";
   for (const std::string engine : {"", "direct", "reference"}) {
     if (engine == "direct" && simd_level() < SimdLevel::avx2) continue;
     Context context({.threads = 2, .engine = engine});
@@ -203,7 +204,8 @@ TEST(SteadyState, TrainingLeNetTakesNoMemoryAndNoLock) {
 }
 
 TEST(SteadyState, TrainingFromADatabaseTakesNoMemory) {
-  if (!CREMA_CAN_COUNT) GTEST_SKIP() << "the sanitizer has malloc and locks of its own";
+  if (!CREMA_CAN_COUNT)
+    GTEST_SKIP() << "needs a build without sanitizers, which have malloc and locks of their own";
   const test::ScratchFolder folder;
   test::write_counting_database(folder / "db", 8, 1, 28, 28);
   Context context({.threads = 2});
@@ -219,7 +221,8 @@ TEST(SteadyState, TrainingFromADatabaseTakesNoMemory) {
 }
 
 TEST(SteadyState, IsCounted) {
-  if (!CREMA_CAN_COUNT) GTEST_SKIP() << "the sanitizer has malloc and locks of its own";
+  if (!CREMA_CAN_COUNT)
+    GTEST_SKIP() << "needs a build without sanitizers, which have malloc and locks of their own";
   const Context context({.threads = 2});
   const Counting counter(context);
   delete[] new volatile char[100];
