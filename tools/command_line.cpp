@@ -50,8 +50,8 @@ bool is_truth(const std::string& word) {
 void set_flag(const CommandLine::Flag& flag) {
   const std::string type = type_of(flag.name);
   const bool is_switch = type == "bool";
-  require(flag.value || is_switch, "--", flag.name, " needs ", what_it_takes(type), ", as in --",
-          flag.name, "=VALUE");
+  if (!flag.value && !is_switch)
+    throw Error("--", flag.name, " needs ", what_it_takes(type), ", as in --", flag.name, "=VALUE");
   std::string value = flag.value.value_or("true");
   if (is_switch && value == "on") value = "true";
   if (is_switch && value == "off") value = "false";
@@ -60,14 +60,14 @@ void set_flag(const CommandLine::Flag& flag) {
   if (flag.name == "plugin" && gflags::GetCommandLineOption("plugin", &before) && !before.empty()) {
     value = before + "," + value;
   }
-  require(!gflags::SetCommandLineOption(flag.name.c_str(), value.c_str()).empty(), "--", flag.name,
-          " cannot be '", value, "'; give ", what_it_takes(type));
+  if (gflags::SetCommandLineOption(flag.name.c_str(), value.c_str()).empty())
+    throw Error("--", flag.name, " cannot be '", value, "'; give ", what_it_takes(type));
 }
 
 /// One flag a line; empty lines and those that begin with # are skipped.
 CommandLine read_flag_file(const std::string& path) {
   std::ifstream file(path);
-  require(file.is_open(), "cannot read --flagfile=", path);
+  if (!file.is_open()) throw Error("cannot read --flagfile=", path);
   std::vector<std::string> words;
   for (std::string line; std::getline(file, line);) {
     const size_t begin = line.find_first_not_of(" \t\r");
@@ -98,7 +98,7 @@ void set_flags(const Command& command, const CommandLine& line,
     // Flag files do not name others: they could go round in circles.
     std::vector<std::string> known_there = known;
     std::erase(known_there, "flagfile");
-    require(flag.value.has_value(), "--flagfile needs a value: --flagfile=FILE");
+    if (!flag.value.has_value()) throw Error("--flagfile needs a value: --flagfile=FILE");
     for (const auto& path : split_list(*flag.value)) {
       set_flags(command, read_flag_file(path), known_there);
     }

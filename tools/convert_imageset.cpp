@@ -25,22 +25,23 @@ void read_resize(ConvertImagesetOptions& options) {
   options.resize_width = FLAGS_resize_width;
   options.resize_height = FLAGS_resize_height;
   if (FLAGS_resize.empty()) return;
-  require(FLAGS_resize_width == 0 && FLAGS_resize_height == 0,
-          "--resize and --resize_width or --resize_height exclude each other");
+  if (FLAGS_resize_width != 0 || FLAGS_resize_height != 0)
+    throw Error("--resize and --resize_width or --resize_height exclude each other");
   int width = 0, height = 0;
   char rest = 0;
-  require(std::sscanf(FLAGS_resize.c_str(), "%dx%d%c", &width, &height, &rest) == 2 && width > 0 &&
-              height > 0,
-          "--resize ", FLAGS_resize, " is not of the form 256x256");
+  if (std::sscanf(FLAGS_resize.c_str(), "%dx%d%c", &width, &height, &rest) != 2 || width <= 0 ||
+      height <= 0)
+    throw Error("--resize ", FLAGS_resize, " is not of the form 256x256");
   options.resize_width = width;
   options.resize_height = height;
 }
 
 int convert_imageset(const std::vector<std::string>& arguments) {
   const size_t wanted = FLAGS_check ? 2 : 3;
-  require(arguments.size() == wanted || arguments.size() == 3,
-          "convert-imageset takes ROOT_FOLDER LIST_FILE OUTPUT (with --check no output); got ",
-          arguments.size(), " arguments");
+  if (arguments.size() != wanted && arguments.size() != 3)
+    throw Error(
+        "convert-imageset takes ROOT_FOLDER LIST_FILE OUTPUT (with --check no output); got ",
+        arguments.size(), " arguments");
   ConvertImagesetOptions options;
   options.root = arguments[0];
   options.list = arguments[1];

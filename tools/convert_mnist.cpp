@@ -38,11 +38,11 @@ int convert_mnist(const std::vector<std::string>& arguments) {
     convert(arguments[0], arguments[1], arguments[2]);
     return 0;
   }
-  require(arguments.size() == 1,
-          "convert-mnist takes one folder, or images, labels and output; got ", arguments.size(),
-          " arguments");
+  if (arguments.size() != 1)
+    throw Error("convert-mnist takes one folder, or images, labels and output; got ",
+                arguments.size(), " arguments");
   const fs::path folder = arguments[0];
-  require(fs::is_directory(folder), "there is no folder '", folder.string(), "'");
+  if (!fs::is_directory(folder)) throw Error("there is no folder '", folder.string(), "'");
   for (const auto& [prefix, output] : {std::pair{"train", "train_lmdb"}, {"t10k", "test_lmdb"}}) {
     const std::string images = find_file(folder, std::string(prefix) + "-images-idx3-ubyte");
     const std::string labels = find_file(folder, std::string(prefix) + "-labels-idx1-ubyte");

@@ -84,10 +84,12 @@ std::string tuning_file() {
     }
     return why.empty() ? path : "";
   }
-  require(why.empty(), "--tuning_file=", path, " ", why, "; name another file, or a new one");
+  if (!why.empty())
+    throw Error("--tuning_file=", path, " ", why, "; name another file, or a new one");
   const auto folder = std::filesystem::path(path).parent_path();
-  require(folder.empty() || std::filesystem::is_directory(folder), "--tuning_file=", path,
-          ": there is no folder '", folder.string(), "'; make it, or name another file");
+  if (!folder.empty() && !std::filesystem::is_directory(folder))
+    throw Error("--tuning_file=", path, ": there is no folder '", folder.string(),
+                "'; make it, or name another file");
   return path;
 }
 
@@ -104,8 +106,9 @@ int device_to_use() {
   if (const auto index = gpu_index()) return *index;
   std::string why;
   const size_t devices = cuda_devices(why).size();
-  require(devices <= 1, "--gpu all: there are ", devices,
-          " devices, and several at once are not supported yet; give one index such as 0");
+  if (devices > 1)
+    throw Error("--gpu all: there are ", devices,
+                " devices, and several at once are not supported yet; give one index such as 0");
   return 0;
 }
 
@@ -135,13 +138,14 @@ std::optional<int> gpu_index() {
   int index = -1;
   const char* end = FLAGS_gpu.data() + FLAGS_gpu.size();
   const auto [last, error] = std::from_chars(FLAGS_gpu.data(), end, index);
-  require(error == std::errc() && last == end && index >= 0, "--gpu ", FLAGS_gpu,
-          ": give one device index such as 0; several devices are not supported yet");
+  if (error != std::errc() || last != end || index < 0)
+    throw Error("--gpu ", FLAGS_gpu,
+                ": give one device index such as 0; several devices are not supported yet");
   return index;
 }
 
 std::optional<uint64_t> seed_flag() {
-  require(FLAGS_seed >= -1, "--seed ", FLAGS_seed, " is negative; give a number from 0 on");
+  if (FLAGS_seed < -1) throw Error("--seed ", FLAGS_seed, " is negative; give a number from 0 on");
   if (FLAGS_seed < 0) return std::nullopt;
   return static_cast<uint64_t>(FLAGS_seed);
 }
@@ -196,13 +200,13 @@ SolverOptions solver_options() {
 }
 
 const std::string& required_flag(const char* name, const std::string& value) {
-  require(!value.empty(), "--", name, " is missing; give it as --", name, "=FILE");
+  if (value.empty()) throw Error("--", name, " is missing; give it as --", name, "=FILE");
   return value;
 }
 
 void exclusive_flags(const char* first, bool has_first, const char* second, bool has_second) {
-  require(!(has_first && has_second), "--", first, " and --", second,
-          " exclude each other; give one of them");
+  if (has_first && has_second)
+    throw Error("--", first, " and --", second, " exclude each other; give one of them");
 }
 
 }  // namespace crema::tools

@@ -99,15 +99,16 @@ int run(int argc, char** argv) {
     std::cout << "crema " << gflags::VersionString() << "\n";
     return 0;
   }
-  require(!arguments.empty(), "there is no command among these words; `crema help` lists them");
+  if (arguments.empty())
+    throw Error("there is no command among these words; `crema help` lists them");
   const Command& command = need_command(arguments[0]);
   arguments.erase(arguments.begin());
   set_flags(command, line);
   google::InitGoogleLogging(argv[0]);
   load_plugins();
   const int status = command.run(arguments);
-  require(std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && std::cout.flush().good(),
-          "standard output cannot be written; is the disk full?");
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0 || !std::cout.flush().good())
+    throw Error("standard output cannot be written; is the disk full?");
   return status;
 }
 

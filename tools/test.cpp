@@ -86,7 +86,7 @@ int test(const std::vector<std::string>& arguments) {
   refuse_arguments(kTest, arguments, "give the net with --model=FILE");
   required_flag("model", FLAGS_model);
   required_flag("weights", FLAGS_weights);
-  require(FLAGS_iterations > 0, "--iterations ", FLAGS_iterations, " must be at least 1");
+  if (FLAGS_iterations <= 0) throw Error("--iterations ", FLAGS_iterations, " must be at least 1");
   Context context(context_options());
   NetOptions options = net_options(Phase::test);
   options.weights = split_list(FLAGS_weights);

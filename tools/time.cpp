@@ -186,7 +186,7 @@ int time(const std::vector<std::string>& arguments) {
     if (FLAGS_model.empty()) return 0;
   }
   required_flag("model", FLAGS_model);
-  require(FLAGS_iterations > 0, "--iterations ", FLAGS_iterations, " must be at least 1");
+  if (FLAGS_iterations <= 0) throw Error("--iterations ", FLAGS_iterations, " must be at least 1");
   Context context(context_options());
   const double before = resident_mb();
   NetOptions options = net_options(Phase::train);

@@ -154,7 +154,7 @@ int train(const std::vector<std::string>& arguments) {
   SolverParameter param;
   SourceMap source;
   read_text_proto(required_flag("solver", FLAGS_solver), param, &source);
-  require(param.has_max_iter(), FLAGS_solver, ": the solver has no max_iter; add it");
+  if (!param.has_max_iter()) throw Error(FLAGS_solver, ": the solver has no max_iter; add it");
   check_signal_effects(FLAGS_sigint_effect, FLAGS_sighup_effect);
 
   const bool wants_gpu = param.has_solver_mode() && param.solver_mode() == SolverParameter::GPU;

@@ -79,13 +79,6 @@ class Error : public std::exception {
   std::string full_;
 };
 
-/// Throws Error(args...) unless the condition holds. The arguments are evaluated in any case: what
-/// runs for each batch or element tests first, and throws in a function of its own.
-template <class... Args>
-void require(bool condition, const Args&... args) {
-  if (!condition) throw Error(args...);
-}
-
 /// The name nearest to `word` among `known` by edit distance, or "" when none is near enough to be
 /// what was meant.
 std::string nearest_name(std::string_view word, const std::vector<std::string>& known);

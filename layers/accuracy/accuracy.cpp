@@ -45,15 +45,16 @@ class AccuracyLayer : public LabelledLayer {
                           ? std::optional<int>(init.param.accuracy_param().ignore_label())
                           : std::nullopt),
         top_k_(init.param.accuracy_param().top_k()) {
-    require(top_k_ > 0, "top_k is 0, so no label could be among the best; use 1 or more");
+    if (top_k_ <= 0) throw Error("top_k is 0, so no label could be among the best; use 1 or more");
   }
 
   bool can_propagate(int) const override { return false; }
 
   void reshape(Blobs bottom, Blobs top) override {
     reshape_scores(bottom);
-    require(top_k_ <= scores().size, "top_k ", top_k_, " exceeds the ", scores().size,
-            " classes of '", bottom[0]->name, "' (", bottom[0]->shape().str(), "); lower it");
+    if (top_k_ > scores().size)
+      throw Error("top_k ", top_k_, " exceeds the ", scores().size, " classes of '",
+                  bottom[0]->name, "' (", bottom[0]->shape().str(), "); lower it");
     top[0]->reshape(Shape{});
     if (top.size() > 1) top[1]->reshape(Shape{scores().size});
     hit_.reshape(Shape{scores().positions()});

@@ -20,14 +20,17 @@ BatchNormLayer::BatchNormLayer(const LayerInit& init)
   stored_ = settings.has_use_global_stats() ? settings.use_global_stats() : phase() == Phase::test;
   fraction_ = settings.moving_average_fraction();
   epsilon_ = settings.eps();
-  require(epsilon_ >= 0, "eps ", epsilon_, " is negative; variances would become so too");
-  require(settings.stats_batch_size() == 0, "stats_batch_size ", settings.stats_batch_size(),
-          " is not supported; remove it: statistics are those of the whole batch");
+  if (!(epsilon_ >= 0))
+    throw Error("eps ", epsilon_, " is negative; variances would become so too");
+  if (settings.stats_batch_size() != 0)
+    throw Error("stats_batch_size ", settings.stats_batch_size(),
+                " is not supported; remove it: statistics are those of the whole batch");
   own_relu_ = settings.relu();
 }
 
 void BatchNormLayer::setup(Blobs bottom, Blobs) {
-  require(bottom[0]->shape().rank() >= 1, "needs a bottom with at least 1 axis, not a scalar");
+  if (bottom[0]->shape().rank() < 1)
+    throw Error("needs a bottom with at least 1 axis, not a scalar");
   channels_ = channels_of(bottom[0]->shape());
   for (const Shape& shape : {Shape{channels_}, Shape{channels_}, Shape{1}}) {
     add_param(shape, Filler::constant(0)).learnable = false;
@@ -73,8 +76,9 @@ bool BatchNormLayer::adopt(std::vector<Tensor>& published) const {
           changes = changes || static_cast<double>(value) != neutral;
         }
       });
-      require(!changes, "the file has a ", i == 0 ? "scale" : "bias",
-              " in this layer, the net has none; say batch_norm_param { scale_bias: true }");
+      if (changes)
+        throw Error("the file has a ", i == 0 ? "scale" : "bias",
+                    " in this layer, the net has none; say batch_norm_param { scale_bias: true }");
     }
   }
   published = std::move(own);
@@ -83,8 +87,9 @@ bool BatchNormLayer::adopt(std::vector<Tensor>& published) const {
 
 void BatchNormLayer::reshape(Blobs bottom, Blobs top) {
   const Shape& shape = bottom[0]->shape();
-  require(shape.rank() >= 1 && channels_of(shape) == channels_, "bottom of shape ", shape.str(),
-          " does not have the ", channels_, " channels that the layer was made for");
+  if (shape.rank() < 1 || channels_of(shape) != channels_)
+    throw Error("bottom of shape ", shape.str(), " does not have the ", channels_,
+                " channels that the layer was made for");
   channel_count_ = channels_ == 0 ? 0 : shape.count() / channels_;
   top[0]->reshape(shape);
 }

@@ -6,8 +6,8 @@ namespace crema {
 namespace {
 
 int axis_in(const ConcatParameter& settings) {
-  require(!settings.has_concat_dim() || !settings.has_axis(),
-          "axis and concat_dim mean the same; keep axis");
+  if (settings.has_concat_dim() && settings.has_axis())
+    throw Error("axis and concat_dim mean the same; keep axis");
   return settings.has_concat_dim() ? static_cast<int>(settings.concat_dim()) : settings.axis();
 }
 
@@ -26,8 +26,10 @@ class ConcatLayer : public PartsLayer {
       const Shape& shape = other->shape();
       bool fits = shape.rank() == joined.rank();
       for (int a = 0; fits && a < shape.rank(); ++a) fits = a == axis || shape[a] == joined[a];
-      require(fits, "bottoms differ in more than axis ", axis, ", along which they are joined: '",
-              bottom[0]->name, "' is ", joined.str(), ", '", other->name, "' is ", shape.str());
+      if (!fits)
+        throw Error("bottoms differ in more than axis ", axis, ", along which they are joined: '",
+                    bottom[0]->name, "' is ", joined.str(), ", '", other->name, "' is ",
+                    shape.str());
       total += shape[axis];
     }
     joined.set(axis, total);

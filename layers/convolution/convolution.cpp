@@ -23,19 +23,21 @@ ConvolutionLayer::ConvolutionLayer(const LayerInit& init)
     : Layer(init), geometry_(init.param.convolution_param()) {
   const ConvolutionParameter& settings = init.param.convolution_param();
   if (settings.relu()) {
-    require(settings.negative_slope() >= 0, "relu with negative_slope ", settings.negative_slope(),
-            " cannot be undone from its result; use a ReLU layer");
+    if (!(settings.negative_slope() >= 0))
+      throw Error("relu with negative_slope ", settings.negative_slope(),
+                  " cannot be undone from its result; use a ReLU layer");
     own_relu_ = settings.negative_slope();
   }
-  require(settings.fusion_type() == ConvolutionParameter::NONE_FUSION,
-          "fusion_type SUM_FUSION is not offered; use an Eltwise layer");
+  if (settings.fusion_type() != ConvolutionParameter::NONE_FUSION)
+    throw Error("fusion_type SUM_FUSION is not offered; use an Eltwise layer");
 }
 
 Arity ConvolutionLayer::arity() const { return {.max_bottoms = -1, .max_tops = -1}; }
 
 void ConvolutionLayer::setup(Blobs bottom, Blobs top) {
-  require(bottom.size() == top.size(), "has ", bottom.size(), " bottoms and ", top.size(),
-          " tops; give each bottom a top");
+  if (bottom.size() != top.size())
+    throw Error("has ", bottom.size(), " bottoms and ", top.size(),
+                " tops; give each bottom a top");
   geometry_.set_up(bottom[0]->shape());
   const ConvolutionParameter& settings = param().convolution_param();
   add_param(geometry_.weights(), Filler(settings.weight_filler()));
@@ -54,9 +56,9 @@ bool ConvolutionLayer::adopt(std::vector<Tensor>& published) const {
 void ConvolutionLayer::reshape(Blobs bottom, Blobs top) {
   geometry_.fit(bottom[0]->shape());
   for (size_t i = 0; i < top.size(); ++i) {
-    require(bottom[i]->shape() == bottom[0]->shape(), "bottoms differ in shape: '", bottom[0]->name,
-            "' is ", bottom[0]->shape().str(), ", '", bottom[i]->name, "' is ",
-            bottom[i]->shape().str());
+    if (bottom[i]->shape() != bottom[0]->shape())
+      throw Error("bottoms differ in shape: '", bottom[0]->name, "' is ", bottom[0]->shape().str(),
+                  ", '", bottom[i]->name, "' is ", bottom[i]->shape().str());
     top[i]->reshape(geometry_.top(bottom[i]->shape()));
   }
 }

@@ -190,8 +190,8 @@ Choice<Pass> choose(cudnnHandle_t dnn, const Problem& problem,
     best = choice;
     best_rank = rank;
   }
-  require(best.has_value(), "cuDNN has no algorithm for the ", Pass::kName,
-          " pass of this convolution");
+  if (!best.has_value())
+    throw Error("cuDNN has no algorithm for the ", Pass::kName, " pass of this convolution");
   return *best;
 }
 

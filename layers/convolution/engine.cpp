@@ -38,8 +38,9 @@ ConvolutionAlgorithm algorithm_of(const Layer& layer) {
     return ConvolutionAlgorithm::any;
   }
   if (settings.conv_algorithm() == "direct") return ConvolutionAlgorithm::direct;
-  require(settings.conv_algorithm() == "winograd", "conv_algorithm '", settings.conv_algorithm(),
-          "' is unknown; use auto, direct or winograd");
+  if (settings.conv_algorithm() != "winograd")
+    throw Error("conv_algorithm '", settings.conv_algorithm(),
+                "' is unknown; use auto, direct or winograd");
   return ConvolutionAlgorithm::winograd;
 }
 
@@ -309,8 +310,9 @@ std::unique_ptr<ConvolutionPrimitive> ConvolutionEngine::take(ConvolutionLayer& 
     Trial trial(problem);
     constexpr double kNoRival = std::numeric_limits<double>::infinity();
     const auto best = choose(layer, problem, pass, trial, kNoRival, why);
-    require(best.has_value(), "engine '", name(), "' cannot compute ", problem.key(), " ",
-            to_string(pass), ": ", why);
+    if (!best.has_value())
+      throw Error("engine '", name(), "' cannot compute ", problem.key(), " ", to_string(pass),
+                  ": ", why);
     taken = best->candidate;
   }
   layer.context().tuner().choose(tuned(problem, pass).name(), taken->key());
@@ -383,7 +385,8 @@ void ConvolutionEngine::backward(Layer& layer, Blobs top, const std::vector<bool
   const ConvolutionWeights weights = weights_of(conv);
   for (size_t i = 0; i < top.size(); ++i) {
     if (!propagate[i]) continue;
-    require(backward_data_ != nullptr, "was prepared for a backward pass without bottom diffs");
+    if (backward_data_ == nullptr)
+      throw Error("was prepared for a backward pass without bottom diffs");
     backward_data_->backward_data(conv.sums_diff(top, i).host<float>(), weights,
                                   bottom[i]->diff.host_overwrite<float>());
   }

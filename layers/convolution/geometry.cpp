@@ -20,10 +20,12 @@ ConvolutionGeometry::ConvolutionGeometry(const ConvolutionParameter& param)
       groups(param.group()),
       bias(param.bias_term()),
       axis(param.axis()) {
-  require(outputs > 0, "num_output is ", outputs, "; set it to the number of output channels");
-  require(groups > 0, "group is 0; use 1 for an ordinary convolution");
-  require(outputs % groups == 0, "num_output ", outputs, " is not a multiple of group ", groups,
-          "; each group makes as many outputs");
+  if (outputs <= 0)
+    throw Error("num_output is ", outputs, "; set it to the number of output channels");
+  if (groups <= 0) throw Error("group is 0; use 1 for an ordinary convolution");
+  if (outputs % groups != 0)
+    throw Error("num_output ", outputs, " is not a multiple of group ", groups,
+                "; each group makes as many outputs");
 
   const auto take = [](const char* name, const auto& list, bool has_h, int64_t h, bool has_w,
                        int64_t w) {
@@ -32,8 +34,9 @@ ConvolutionGeometry::ConvolutionGeometry(const ConvolutionParameter& param)
     given.values = to_vector(list);
     if (!has_h && !has_w) return given;
     const std::string short_name = given.name.substr(0, given.name.find('_'));
-    require(given.values.empty(), name, " and ", short_name, "_h / ", short_name,
-            "_w both given; keep one of them");
+    if (!given.values.empty())
+      throw Error(name, " and ", short_name, "_h / ", short_name,
+                  "_w both given; keep one of them");
     given.values = {h, w};
     given.by_image_axes = true;
     return given;
@@ -47,24 +50,26 @@ ConvolutionGeometry::ConvolutionGeometry(const ConvolutionParameter& param)
       take("pad", param.pad(), param.has_pad_h(), param.pad_h(), param.has_pad_w(), param.pad_w());
   given_dilation_ = take("dilation", param.dilation(), false, 0, false, 0);
   if (given_kernel_.by_image_axes) {
-    require(param.has_kernel_h() && param.has_kernel_w(), "kernel_h and kernel_w go together, ",
-            param.has_kernel_h() ? "kernel_w" : "kernel_h", " is missing");
+    if (!param.has_kernel_h() || !param.has_kernel_w())
+      throw Error("kernel_h and kernel_w go together, ",
+                  param.has_kernel_h() ? "kernel_w" : "kernel_h", " is missing");
   }
 }
 
 std::vector<int64_t> ConvolutionGeometry::per_axis(const Given& given, int64_t otherwise,
                                                    int64_t least) const {
   const auto axes = static_cast<size_t>(rank - axis - 1);
-  require(!given.by_image_axes || axes == 2, given.name.substr(0, given.name.find('_')),
-          "_h and _w are for 2 spatial axes, the bottom has ", axes, "; use ", given.name);
-  require(given.values.size() <= 1 || given.values.size() == axes, given.name, " is given ",
-          given.values.size(), " times for ", axes, " spatial axes; give it once, or ", axes,
-          " times");
+  if (given.by_image_axes && axes != 2)
+    throw Error(given.name.substr(0, given.name.find('_')),
+                "_h and _w are for 2 spatial axes, the bottom has ", axes, "; use ", given.name);
+  if (given.values.size() > 1 && given.values.size() != axes)
+    throw Error(given.name, " is given ", given.values.size(), " times for ", axes,
+                " spatial axes; give it once, or ", axes, " times");
   std::vector<int64_t> values = given.values;
   if (values.empty()) values = {otherwise};
   if (values.size() == 1) values.resize(axes, values[0]);
   for (const int64_t value : values) {
-    require(value >= least, given.name, " is ", value, "; use ", least, " or more");
+    if (value < least) throw Error(given.name, " is ", value, "; use ", least, " or more");
   }
   return values;
 }
@@ -72,23 +77,26 @@ std::vector<int64_t> ConvolutionGeometry::per_axis(const Given& given, int64_t o
 void ConvolutionGeometry::set_up(const Shape& bottom) {
   rank = bottom.rank();
   axis = bottom.canonical_axis(axis);
-  require(!given_kernel_.values.empty() || axis == rank - 1,
-          "kernel_size is not set; set kernel_size, or kernel_h and kernel_w");
+  if (given_kernel_.values.empty() && axis != rank - 1)
+    throw Error("kernel_size is not set; set kernel_size, or kernel_h and kernel_w");
   kernel = per_axis(given_kernel_, 1, 1);
   stride = per_axis(given_stride_, 1, 1);
   pad = per_axis(given_pad_, 0, 0);
   dilation = per_axis(given_dilation_, 1, 1);
   channels = bottom[axis];
-  require(channels > 0, "the bottom, ", bottom.str(), ", has no channels at axis ", axis);
-  require(channels % groups == 0, "the bottom's ", channels,
-          " channels are not a multiple of group ", groups, "; each group sees as many channels");
+  if (channels <= 0) throw Error("the bottom, ", bottom.str(), ", has no channels at axis ", axis);
+  if (channels % groups != 0)
+    throw Error("the bottom's ", channels, " channels are not a multiple of group ", groups,
+                "; each group sees as many channels");
 }
 
 void ConvolutionGeometry::fit(const Shape& bottom) {
-  require(bottom.rank() == rank, "the bottom, ", bottom.str(), ", has ", bottom.rank(),
-          " axes, the weights are for ", rank);
-  require(bottom[axis] == channels, "the bottom, ", bottom.str(), ", has ", bottom[axis],
-          " channels, the weights are for ", channels);
+  if (bottom.rank() != rank)
+    throw Error("the bottom, ", bottom.str(), ", has ", bottom.rank(),
+                " axes, the weights are for ", rank);
+  if (bottom[axis] != channels)
+    throw Error("the bottom, ", bottom.str(), ", has ", bottom[axis],
+                " channels, the weights are for ", channels);
   batch = bottom.count(0, axis);
   input.clear();
   output.clear();
@@ -97,11 +105,12 @@ void ConvolutionGeometry::fit(const Shape& bottom) {
     const int64_t extent = bottom[axis + 1 + i];
     const int64_t padded = extent + 2 * pad[s];
     const int64_t reach = dilation[s] * (kernel[s] - 1) + 1;
-    require(
-        reach <= padded, "kernel ", kernel[s],
-        dilation[s] > 1 ? concat(" with dilation ", dilation[s], " reaches ", reach, " and") : "",
-        " exceeds the padded input ", padded, " along axis ", axis + 1 + i, " of ", bottom.str(),
-        "; reduce kernel_size or add pad");
+    if (reach > padded)
+      throw Error(
+          "kernel ", kernel[s],
+          dilation[s] > 1 ? concat(" with dilation ", dilation[s], " reaches ", reach, " and") : "",
+          " exceeds the padded input ", padded, " along axis ", axis + 1 + i, " of ", bottom.str(),
+          "; reduce kernel_size or add pad");
     input.push_back(extent);
     output.push_back((padded - reach) / stride[s] + 1);
   }

@@ -17,18 +17,20 @@ using P = DataParameter;
 void check_settings(const LayerParameter& layer, const Context& context) {
   const DataParameter& data = layer.data_param();
   const TransformationParameter& transform = layer.transform_param();
-  require(data.batch_size() > 0,
-          "data_param has no batch_size, or 0; set how many records are a batch");
-  require(data.prefetch() > 0,
-          "data_param { prefetch: 0 } leaves nothing to read ahead into; "
-          "set it to 1 or more batches");
-  require(!(transform.force_color() && transform.force_gray()),
-          "transform_param has both force_color and force_gray; keep one of them");
-  require(!(data.force_encoded_color() && transform.force_gray()),
-          "force_encoded_color contradicts force_gray; keep one of them");
+  if (data.batch_size() <= 0)
+    throw Error("data_param has no batch_size, or 0; set how many records are a batch");
+  if (data.prefetch() <= 0)
+    throw Error(
+        "data_param { prefetch: 0 } leaves nothing to read ahead into; "
+        "set it to 1 or more batches");
+  if (transform.force_color() && transform.force_gray())
+    throw Error("transform_param has both force_color and force_gray; keep one of them");
+  if (data.force_encoded_color() && transform.force_gray())
+    throw Error("force_encoded_color contradicts force_gray; keep one of them");
 
   const auto moved = [](bool set, const char* name) {
-    require(!set, "data_param { ", name, " } is an old form; write transform_param { ", name, " }");
+    if (set)
+      throw Error("data_param { ", name, " } is an old form; write transform_param { ", name, " }");
   };
   moved(data.has_scale(), "scale");
   moved(data.has_mean_file(), "mean_file");

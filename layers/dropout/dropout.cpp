@@ -83,8 +83,8 @@ void apply(const DropoutMath& math, const Tensor& from, Tensor& to) {
 DropoutLayer::DropoutLayer(const LayerInit& init) : Layer(init) {
   const DropoutParameter& settings = init.param.dropout_param();
   const double ratio = settings.dropout_ratio();
-  require(ratio >= 0 && ratio < 1, "dropout_ratio ", ratio,
-          " is outside [0, 1); give the share of values to drop");
+  if (!(ratio >= 0 && ratio < 1))
+    throw Error("dropout_ratio ", ratio, " is outside [0, 1); give the share of values to drop");
   if (phase() == Phase::train) {
     math_.threshold = static_cast<uint32_t>(ratio * 0x1p32);
     if (settings.scale_train()) math_.scale = static_cast<float>(1 / (1 - ratio));

@@ -207,18 +207,18 @@ EltwiseLayer::EltwiseLayer(const LayerInit& init) : Layer(init) {
       break;
   }
   stable_product_ = settings.stable_prod_grad();
-  require(settings.coeff_size() == 0 || operation_ != Operation::product,
-          "coeff is for operation SUM, not for PROD; remove it or the operation");
+  if (settings.coeff_size() != 0 && operation_ == Operation::product)
+    throw Error("coeff is for operation SUM, not for PROD; remove it or the operation");
   coefficients_.assign(settings.coeff().begin(), settings.coeff().end());
 }
 
 void EltwiseLayer::setup(Blobs bottom, Blobs) {
-  require(coefficients_.empty() || coefficients_.size() == bottom.size(), "there are ",
-          coefficients_.size(), " coeff for ", bottom.size(),
-          " bottoms; give one for each, or none");
-  require(operation_ != Operation::maximum || bottom.size() <= kMaximumBottoms,
-          "operation MAX takes at most ", kMaximumBottoms, " bottoms, not ", bottom.size(),
-          "; join them in two layers");
+  if (!coefficients_.empty() && coefficients_.size() != bottom.size())
+    throw Error("there are ", coefficients_.size(), " coeff for ", bottom.size(),
+                " bottoms; give one for each, or none");
+  if (operation_ == Operation::maximum && bottom.size() > kMaximumBottoms)
+    throw Error("operation MAX takes at most ", kMaximumBottoms, " bottoms, not ", bottom.size(),
+                "; join them in two layers");
   coefficients_.resize(bottom.size(), 1.0F);
   inputs_.resize(bottom.size());
   outputs_.resize(bottom.size());
@@ -226,9 +226,10 @@ void EltwiseLayer::setup(Blobs bottom, Blobs) {
 
 void EltwiseLayer::reshape(Blobs bottom, Blobs top) {
   for (const Blob* other : bottom.subspan(1)) {
-    require(other->shape() == bottom[0]->shape(), "bottoms have different shapes: '",
-            bottom[0]->name, "' is ", bottom[0]->shape().str(), ", '", other->name, "' is ",
-            other->shape().str(), "; make the layers before give one shape");
+    if (other->shape() != bottom[0]->shape())
+      throw Error("bottoms have different shapes: '", bottom[0]->name, "' is ",
+                  bottom[0]->shape().str(), ", '", other->name, "' is ", other->shape().str(),
+                  "; make the layers before give one shape");
   }
   top[0]->reshape(bottom[0]->shape());
 }

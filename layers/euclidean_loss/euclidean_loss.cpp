@@ -34,9 +34,9 @@ class EuclideanLossLayer : public TwoSidedLayer {
 
   void reshape(Blobs bottom, Blobs top) override {
     const Shape &a = bottom[0]->shape(), &b = bottom[1]->shape();
-    require(a.rank() > 0 && b.rank() > 0 && a[0] == b[0] && a.count() == b.count(), "'",
-            bottom[0]->name, "' (", a.str(), ") and '", bottom[1]->name, "' (", b.str(),
-            ") cannot be compared; give both the same batch size and as many values an item");
+    if (a.rank() <= 0 || b.rank() <= 0 || a[0] != b[0] || a.count() != b.count())
+      throw Error("'", bottom[0]->name, "' (", a.str(), ") and '", bottom[1]->name, "' (", b.str(),
+                  ") cannot be compared; give both the same batch size and as many values an item");
     items_ = std::max<int64_t>(a[0], 1);  // the loss of an empty batch is 0
     top[0]->reshape(Shape{});
   }

@@ -16,8 +16,9 @@ class FlattenLayer : public TwoSidedLayer {
   void reshape(Blobs bottom, Blobs top) override {
     const Shape& shape = bottom[0]->shape();
     const int first = shape.canonical_axis(axis_), last = shape.canonical_axis(end_axis_);
-    require(first <= last, "end_axis ", end_axis_, " lies before axis ", axis_, " in ", shape.str(),
-            "; exchange them");
+    if (first > last)
+      throw Error("end_axis ", end_axis_, " lies before axis ", axis_, " in ", shape.str(),
+                  "; exchange them");
     std::vector<int64_t> dims(shape.dims().begin(), shape.dims().begin() + first);
     dims.push_back(shape.count(first, last + 1));
     dims.insert(dims.end(), shape.dims().begin() + last + 1, shape.dims().end());

@@ -54,20 +54,22 @@ InnerProductLayer::InnerProductLayer(const LayerInit& init) : Layer(init) {
   outputs_ = settings.num_output();
   transposed_ = settings.transpose();
   has_bias_ = settings.bias_term();
-  require(outputs_ > 0,
-          "num_output is missing or 0; say inner_product_param { num_output: N } with N > 0");
+  if (outputs_ <= 0)
+    throw Error("num_output is missing or 0; say inner_product_param { num_output: N } with N > 0");
   if (settings.relu()) {
     own_relu_ = settings.negative_slope();
-    require(*own_relu_ >= 0, "negative_slope ", *own_relu_,
-            " is below 0, which only a ReLU layer of its own can do");
+    if (!(*own_relu_ >= 0))
+      throw Error("negative_slope ", *own_relu_,
+                  " is below 0, which only a ReLU layer of its own can do");
   }
 }
 
 void InnerProductLayer::setup(Blobs bottom, Blobs) {
   const Shape& shape = bottom[0]->shape();
   inputs_ = shape.count(shape.canonical_axis(axis_));
-  require(inputs_ > 0, "the bottom '", bottom[0]->name, "' (", shape.str(),
-          ") has no values behind axis ", axis_, "; there is nothing to multiply");
+  if (inputs_ <= 0)
+    throw Error("the bottom '", bottom[0]->name, "' (", shape.str(), ") has no values behind axis ",
+                axis_, "; there is nothing to multiply");
   const InnerProductParameter& settings = param().inner_product_param();
   add_param(transposed_ ? Shape{inputs_, outputs_} : Shape{outputs_, inputs_},
             Filler(settings.weight_filler()));
@@ -91,10 +93,10 @@ bool InnerProductLayer::adopt(std::vector<Tensor>& published) const {
 void InnerProductLayer::reshape(Blobs bottom, Blobs top) {
   const Shape& shape = bottom[0]->shape();
   const int axis = shape.canonical_axis(axis_);
-  require(shape.count(axis) == inputs_, "the bottom '", bottom[0]->name, "' (", shape.str(),
-          ") has ", shape.count(axis), " values behind axis ", axis_,
-          ", but the weights were made for ", inputs_,
-          "; keep the size of the input, or pool to a fixed size before");
+  if (shape.count(axis) != inputs_)
+    throw Error("the bottom '", bottom[0]->name, "' (", shape.str(), ") has ", shape.count(axis),
+                " values behind axis ", axis_, ", but the weights were made for ", inputs_,
+                "; keep the size of the input, or pool to a fixed size before");
   rows_ = shape.count(0, axis);
   std::vector<int64_t> dims(shape.dims().begin(), shape.dims().begin() + axis);
   dims.push_back(outputs_);

@@ -12,8 +12,9 @@ InputLayer::InputLayer(const LayerInit& init) : Layer(init) {
 }
 
 void InputLayer::setup(Blobs, Blobs top) {
-  require(shapes_.size() <= 1 || shapes_.size() == top.size(), "input_param gives ", shapes_.size(),
-          " shapes for ", top.size(), " tops; give one for all of them, one each, or none");
+  if (shapes_.size() > 1 && shapes_.size() != top.size())
+    throw Error("input_param gives ", shapes_.size(), " shapes for ", top.size(),
+                " tops; give one for all of them, one each, or none");
 }
 
 void InputLayer::reshape(Blobs, Blobs top) {

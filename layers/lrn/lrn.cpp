@@ -11,8 +11,8 @@ LRNLayer::LRNLayer(const LayerInit& init)
     : PassLayer(init, std::make_unique<HostPassEngine<LRNLayer, lrn_passes::Passes>>()) {
   const LRNParameter& s = init.param.lrn_param();
   const int64_t size = s.local_size();
-  require(size % 2 == 1, "local_size ", size,
-          " is even; it has to be odd, so that there is a middle");
+  if (size % 2 != 1)
+    throw Error("local_size ", size, " is even; it has to be odd, so that there is a middle");
   settings_.across_channels = s.norm_region() == LRNParameter::ACROSS_CHANNELS;
   settings_.reach = size / 2;
   settings_.beta = static_cast<double>(s.beta());
@@ -25,9 +25,11 @@ LRNLayer::LRNLayer(const LayerInit& init)
 void LRNLayer::reshape(Blobs bottom, Blobs top) {
   const Shape& shape = bottom[0]->shape();
   if (settings_.across_channels) {
-    require(shape.rank() >= 2, "takes a bottom with channels, (N, C, ...), not ", shape.str());
+    if (shape.rank() < 2)
+      throw Error("takes a bottom with channels, (N, C, ...), not ", shape.str());
   } else {
-    require(shape.rank() == 4, "WITHIN_CHANNEL takes images, (N, C, H, W), not ", shape.str());
+    if (shape.rank() != 4)
+      throw Error("WITHIN_CHANNEL takes images, (N, C, H, W), not ", shape.str());
   }
   top[0]->reshape(shape);
 }

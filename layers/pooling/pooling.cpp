@@ -22,28 +22,31 @@ struct Pair {
 
 Pair pair_of(const char* name, std::optional<uint32_t> both, std::optional<uint32_t> h,
              std::optional<uint32_t> w, int64_t otherwise) {
-  require(!(both && (h || w)), "has both a square ", name, " and ", name, "_h or ", name,
-          "_w; keep one of them");
-  require(h.has_value() == w.has_value(), "has only one of ", name, "_h and ", name,
-          "_w; give both");
+  if (both && (h || w))
+    throw Error("has both a square ", name, " and ", name, "_h or ", name, "_w; keep one of them");
+  if (h.has_value() != w.has_value())
+    throw Error("has only one of ", name, "_h and ", name, "_w; give both");
   if (h) return {*h, *w};
   return {both ? int64_t{*both} : otherwise, both ? int64_t{*both} : otherwise};
 }
 
 void check_images_only(const PoolingParameter& settings) {
-  require(settings.kernel_size_3d_size() == 0 && settings.stride_3d_size() == 0 &&
-              settings.pad_3d_size() == 0,
-          "has settings for volumes (kernel_size_3d, stride_3d, pad_3d), but pools images only");
-  require(settings.axis() == 1, "axis ", settings.axis(),
-          " is not supported as that of the channels; channels are axis 1");
+  if (settings.kernel_size_3d_size() != 0 || settings.stride_3d_size() != 0 ||
+      settings.pad_3d_size() != 0)
+    throw Error(
+        "has settings for volumes (kernel_size_3d, stride_3d, pad_3d), but pools images only");
+  if (settings.axis() != 1)
+    throw Error("axis ", settings.axis(),
+                " is not supported as that of the channels; channels are axis 1");
 }
 
 int64_t outputs(const PoolingAxis& axis, bool round_up, bool padded) {
   const int64_t room = axis.size + 2 * axis.pad - axis.kernel;
   // A window that fits nowhere may still hang over the far border, by less than a stride.
   const int64_t least = round_up ? 1 - axis.stride : 0;
-  require(room >= least, "kernel ", axis.kernel, " exceeds the padded input ",
-          axis.size + 2 * axis.pad, "; reduce kernel_size or add pad");
+  if (room < least)
+    throw Error("kernel ", axis.kernel, " exceeds the padded input ", axis.size + 2 * axis.pad,
+                "; reduce kernel_size or add pad");
   int64_t out = room < 0 ? 1 : (room + (round_up ? axis.stride - 1 : 0)) / axis.stride + 1;
   // The last window has to start inside the input (or the padding before it); as published, only
   // where there is padding.
@@ -74,21 +77,25 @@ PoolingLayer::PoolingLayer(const LayerInit& init) : Layer(init) {
   const Pair pad = pair_of("pad", set(s.has_pad(), s.pad()), set(s.has_pad_h(), s.pad_h()),
                            set(s.has_pad_w(), s.pad_w()), 0);
   if (global_) {
-    require(kernel.h == 0 && kernel.w == 0, "has both global_pooling and a kernel of ", kernel.h,
-            "x", kernel.w, "; global_pooling takes the whole image, leave the kernel out");
-    require(pad.h == 0 && pad.w == 0 && stride.h == 1 && stride.w == 1,
-            "has global_pooling with pad or stride; there is one window, leave them out");
+    if (kernel.h != 0 || kernel.w != 0)
+      throw Error("has both global_pooling and a kernel of ", kernel.h, "x", kernel.w,
+                  "; global_pooling takes the whole image, leave the kernel out");
+    if (pad.h != 0 || pad.w != 0 || stride.h != 1 || stride.w != 1)
+      throw Error("has global_pooling with pad or stride; there is one window, leave them out");
   } else {
-    require(kernel.h > 0 && kernel.w > 0,
-            "has no kernel; give kernel_size, or kernel_h and kernel_w, above 0");
-    require(stride.h > 0 && stride.w > 0, "stride ", stride.h, "x", stride.w, " must be above 0");
+    if (kernel.h <= 0 || kernel.w <= 0)
+      throw Error("has no kernel; give kernel_size, or kernel_h and kernel_w, above 0");
+    if (stride.h <= 0 || stride.w <= 0)
+      throw Error("stride ", stride.h, "x", stride.w, " must be above 0");
     for (const auto& [p, k] : {std::pair{pad.h, kernel.h}, std::pair{pad.w, kernel.w}}) {
-      require(p < k, "pad ", p, " must be smaller than kernel ", k,
-              ", or windows would see padding only");
+      if (p >= k)
+        throw Error("pad ", p, " must be smaller than kernel ", k,
+                    ", or windows would see padding only");
     }
   }
-  require(method_ != Method::stochastic || (pad.h == 0 && pad.w == 0), "pad ", pad.h, "x", pad.w,
-          " with STOCHASTIC is not defined; take MAX or AVE, or leave pad out");
+  if (method_ == Method::stochastic && (pad.h != 0 || pad.w != 0))
+    throw Error("pad ", pad.h, "x", pad.w,
+                " with STOCHASTIC is not defined; take MAX or AVE, or leave pad out");
   windows_.y = {.kernel = kernel.h, .stride = stride.h, .pad = pad.h};
   windows_.x = {.kernel = kernel.w, .stride = stride.w, .pad = pad.w};
 }
@@ -101,14 +108,14 @@ Arity PoolingLayer::arity() const {
 }
 
 void PoolingLayer::setup(Blobs bottom, Blobs) {
-  require(bottom[0]->shape().rank() == 4, "takes images, (N, C, H, W), not a bottom of shape ",
-          bottom[0]->shape().str());
+  if (bottom[0]->shape().rank() != 4)
+    throw Error("takes images, (N, C, H, W), not a bottom of shape ", bottom[0]->shape().str());
 }
 
 void PoolingLayer::reshape(Blobs bottom, Blobs top) {
   const Shape& shape = bottom[0]->shape();
-  require(shape.rank() == 4 && shape.count(1) > 0,
-          "takes images, (N, C, H, W), with C, H and W above 0, not ", shape.str());
+  if (shape.rank() != 4 || shape.count(1) <= 0)
+    throw Error("takes images, (N, C, H, W), with C, H and W above 0, not ", shape.str());
   PoolingAxis &y = windows_.y, &x = windows_.x;
   y.size = shape[2];
   x.size = shape[3];
@@ -119,8 +126,8 @@ void PoolingLayer::reshape(Blobs bottom, Blobs top) {
   const bool padded = y.pad > 0 || x.pad > 0;
   y.out = outputs(y, round_up_, padded);
   x.out = outputs(x, round_up_, padded);
-  require(windows_.plane() <= std::numeric_limits<int32_t>::max(), "an image of ", y.size, "x",
-          x.size, " has more than 2^31 pixels");
+  if (windows_.plane() > std::numeric_limits<int32_t>::max())
+    throw Error("an image of ", y.size, "x", x.size, " has more than 2^31 pixels");
   for (Blob* blob : top) blob->reshape({shape[0], shape[1], y.out, x.out});
 }
 

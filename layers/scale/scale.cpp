@@ -17,9 +17,10 @@ Shape axes_of(const Shape& shape, int first, int count) {
 
 ScaleLayer::ScaleLayer(const LayerInit& init)
     : PassLayer(init, std::make_unique<HostPassEngine<ScaleLayer, scale_passes::Passes>>()) {
-  require(
-      init.param.scale_param().num_axes() >= -1, "num_axes ", init.param.scale_param().num_axes(),
-      " is below -1; give the number of axes that the scale covers, or -1 for all from axis on");
+  if (init.param.scale_param().num_axes() < -1)
+    throw Error(
+        "num_axes ", init.param.scale_param().num_axes(),
+        " is below -1; give the number of axes that the scale covers, or -1 for all from axis on");
 }
 
 void ScaleLayer::setup(Blobs bottom, Blobs) {
@@ -31,9 +32,10 @@ void ScaleLayer::setup(Blobs bottom, Blobs) {
     scale_axes_ = bottom[1]->shape().rank();
   } else {
     scale_axes_ = settings.num_axes() == -1 ? shape.rank() - axis_ : settings.num_axes();
-    require(axis_ + scale_axes_ <= shape.rank(), "axis ", axis_, " and num_axes ", scale_axes_,
-            " reach beyond the ", shape.rank(), " axes of bottom shape ", shape.str(),
-            "; lower one of them, or give num_axes: -1");
+    if (axis_ + scale_axes_ > shape.rank())
+      throw Error("axis ", axis_, " and num_axes ", scale_axes_, " reach beyond the ", shape.rank(),
+                  " axes of bottom shape ", shape.str(),
+                  "; lower one of them, or give num_axes: -1");
     scale_ = &add_param(axes_of(shape, axis_, scale_axes_),
                         settings.has_filler() ? Filler(settings.filler()) : Filler::constant(1));
   }
@@ -47,13 +49,14 @@ void ScaleLayer::setup(Blobs bottom, Blobs) {
 void ScaleLayer::reshape(Blobs bottom, Blobs top) {
   const Shape& shape = bottom[0]->shape();
   const Shape& scale = scale_ ? scale_->shape() : bottom[1]->shape();
-  require(scale.rank() == scale_axes_ && axis_ + scale_axes_ <= shape.rank() &&
-              axes_of(shape, axis_, scale_axes_) == scale,
-          "scale of shape ", scale.str(), " does not fit axes ", axis_, " and on of bottom shape ",
-          shape.str(), "; set axis to where they agree");
-  require(!bias_ || bias_->shape() == scale, "bias of shape ", bias_ ? bias_->shape().str() : "",
-          " does not fit the scale, which has become ", scale.str(),
-          "; the bias cannot be reshaped");
+  if (scale.rank() != scale_axes_ || axis_ + scale_axes_ > shape.rank() ||
+      axes_of(shape, axis_, scale_axes_) != scale)
+    throw Error("scale of shape ", scale.str(), " does not fit axes ", axis_,
+                " and on of bottom shape ", shape.str(), "; set axis to where they agree");
+  if (bias_ && bias_->shape() != scale)
+    throw Error("bias of shape ", bias_->shape().str(),
+                " does not fit the scale, which has become ", scale.str(),
+                "; the bias cannot be reshaped");
   outer_ = shape.count(0, axis_);
   dim_ = scale.count();
   inner_ = shape.count(axis_ + scale_axes_);

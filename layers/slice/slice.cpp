@@ -6,8 +6,8 @@ namespace crema {
 namespace {
 
 int axis_in(const SliceParameter& settings) {
-  require(!settings.has_slice_dim() || !settings.has_axis(),
-          "axis and slice_dim mean the same; keep axis");
+  if (settings.has_slice_dim() && settings.has_axis())
+    throw Error("axis and slice_dim mean the same; keep axis");
   return settings.has_slice_dim() ? static_cast<int>(settings.slice_dim()) : settings.axis();
 }
 
@@ -21,9 +21,10 @@ class SliceLayer : public PartsLayer {
   void setup(Blobs, Blobs top) override {
     const auto tops = static_cast<int>(top.size());
     const int points = param().slice_param().slice_point_size();
-    require(points == 0 || points == tops - 1, points,
-            " values of slice_point cut the bottom into ", points + 1, " parts, but there are ",
-            tops, " tops; give one value less than tops, or none for equal parts");
+    if (points != 0 && points != tops - 1)
+      throw Error(points, " values of slice_point cut the bottom into ", points + 1,
+                  " parts, but there are ", tops,
+                  " tops; give one value less than tops, or none for equal parts");
   }
 
   void reshape(Blobs bottom, Blobs top) override {
@@ -31,17 +32,19 @@ class SliceLayer : public PartsLayer {
     const int axis = axis_of(part);
     const int64_t size = part[axis], tops = static_cast<int64_t>(top.size());
     const auto& points = param().slice_param().slice_point();
-    require(!points.empty() || size % tops == 0, "axis ", axis, " of the bottom, ", part.str(),
-            ", cannot be cut into ", tops, " equal parts; set slice_point");
+    if (points.empty() && size % tops != 0)
+      throw Error("axis ", axis, " of the bottom, ", part.str(), ", cannot be cut into ", tops,
+                  " equal parts; set slice_point");
     int64_t begin = 0;
     for (int64_t k = 0; k < tops; ++k) {
       const bool last = k + 1 == tops;
       const int64_t end = last             ? size
                           : points.empty() ? size / tops * (k + 1)
                                            : int64_t{points[static_cast<int>(k)]};
-      require(points.empty() || begin < end, "part ", k, " of axis ", axis, " goes from ", begin,
-              " to ", end, "; the values of slice_point must ascend and lie between 0 and ", size,
-              ", the size of the axis");
+      if (!points.empty() && begin >= end)
+        throw Error("part ", k, " of axis ", axis, " goes from ", begin, " to ", end,
+                    "; the values of slice_point must ascend and lie between 0 and ", size,
+                    ", the size of the axis");
       part.set(axis, end - begin);
       top[static_cast<size_t>(k)]->reshape(part);
       begin = end;

@@ -19,8 +19,9 @@ class SoftmaxLayer : public TwoSidedLayer {
   void reshape(Blobs bottom, Blobs top) override {
     const Shape& shape = bottom[0]->shape();
     split_ = AxisSplit(shape, axis_);
-    require(split_.size > 0, "axis ", axis_, " of the bottom's shape ", shape.str(),
-            " is empty: the axis has no classes");
+    if (split_.size <= 0)
+      throw Error("axis ", axis_, " of the bottom's shape ", shape.str(),
+                  " is empty: the axis has no classes");
     top[0]->reshape(shape);
   }
 

@@ -89,8 +89,9 @@ class SoftmaxLossLayer : public LabelLoss {
   explicit SoftmaxLossLayer(const LayerInit& init)
       : LabelLoss(init, init.param.softmax_param().axis()),
         smoothing_(init.param.loss_param().label_smoothing()) {
-    require(smoothing_ >= 0 && smoothing_ < 1, "label_smoothing ", smoothing_,
-            " is outside [0, 1); give the share of the target that all classes get");
+    if (!(smoothing_ >= 0 && smoothing_ < 1))
+      throw Error("label_smoothing ", smoothing_,
+                  " is outside [0, 1); give the share of the target that all classes get");
   }
 
   void reshape(Blobs bottom, Blobs top) override {

@@ -90,8 +90,9 @@ struct SumElement {
 
   SumElement(std::span<const void* const> arrays, void* to)
       : count(arrays.size()), sum(static_cast<T*>(to)) {
-    require(count >= 1 && count <= DeviceBackend::kMostTerms, "a device adds up 1 to ",
-            DeviceBackend::kMostTerms, " tensors at once, not ", count);
+    if (count < 1 || count > DeviceBackend::kMostTerms)
+      throw Error("a device adds up 1 to ", DeviceBackend::kMostTerms, " tensors at once, not ",
+                  count);
     for (size_t k = 0; k < count; ++k) terms[k] = static_cast<const T*>(arrays[k]);
   }
 

@@ -19,14 +19,15 @@ int threads_of_environment() {
   if (text == nullptr || *text == '\0') return 0;
   char* end = nullptr;
   const long threads = std::strtol(text, &end, 10);
-  require(end != text && (*end == '\0' || *end == ',') && threads > 0 && threads <= kMaxThreads,
-          "OMP_NUM_THREADS is '", text, "'; use a number from 1 to ", kMaxThreads);
+  if (end == text || (*end != '\0' && *end != ',') || threads <= 0 || threads > kMaxThreads)
+    throw Error("OMP_NUM_THREADS is '", text, "'; use a number from 1 to ", kMaxThreads);
   return static_cast<int>(threads);
 }
 
 int chosen_threads(int wanted) {
-  require(wanted >= 0 && wanted <= kMaxThreads, "a context cannot use ", wanted,
-          " threads; use 1 to ", kMaxThreads, ", or 0 for all cores");
+  if (wanted < 0 || wanted > kMaxThreads)
+    throw Error("a context cannot use ", wanted, " threads; use 1 to ", kMaxThreads,
+                ", or 0 for all cores");
   if (wanted > 0) return wanted;
   const int environment = threads_of_environment();
   return environment > 0 ? environment : usable_cores();
@@ -37,8 +38,8 @@ int chosen_threads(int wanted) {
 Context::Context(ContextOptions options)
     : options_(std::move(options)), tuner_(std::make_unique<Tuner>()) {
   options_.threads = chosen_threads(options_.threads);
-  require(options_.device.index >= 0, "device ", options_.device.index,
-          " does not exist; devices count from 0");
+  if (options_.device.index < 0)
+    throw Error("device ", options_.device.index, " does not exist; devices count from 0");
   if (options_.device.type == DeviceType::cuda) {
     backend_ = make_cuda_backend(options_.device.index);
   }
@@ -68,7 +69,8 @@ void Context::log(Severity severity, const std::string& message) const {
 }
 
 DeviceBackend& Context::backend() const {
-  require(backend_ != nullptr, "a context on the CPU has no device; set ContextOptions::device");
+  if (backend_ == nullptr)
+    throw Error("a context on the CPU has no device; set ContextOptions::device");
   return *backend_;
 }
 

@@ -146,8 +146,9 @@ double norm_of(const Shape& shape, Filler::VarianceNorm norm) {
 double kept_share(int sparse, const Shape& shape) {
   if (sparse < 0) return 1;
   const int64_t outputs = shape.dim_or_1(0);
-  require(sparse <= outputs, "gaussian filler: sparse ", sparse, " exceeds the ", outputs,
-          " outputs of shape ", shape.str(), "; lower it or leave it out");
+  if (sparse > outputs)
+    throw Error("gaussian filler: sparse ", sparse, " exceeds the ", outputs, " outputs of shape ",
+                shape.str(), "; lower it or leave it out");
   return static_cast<double>(sparse) / static_cast<double>(outputs);
 }
 
@@ -173,11 +174,12 @@ Filler::Filler(const FillerParameter& param)
       variance_norm = VarianceNorm::average;
       break;
   }
-  require(sparse >= -1, "filler: sparse ", sparse, " is negative; leave it out for a dense filler");
-  require(sparse == -1 || type == Type::gaussian, "filler '", param.type(),
-          "' cannot be sparse; only gaussian can");
-  require(min <= max, "filler: min ", min, " exceeds max ", max);
-  require(std >= 0, "filler: std ", std, " is negative");
+  if (sparse < -1)
+    throw Error("filler: sparse ", sparse, " is negative; leave it out for a dense filler");
+  if (sparse != -1 && type != Type::gaussian)
+    throw Error("filler '", param.type(), "' cannot be sparse; only gaussian can");
+  if (!(min <= max)) throw Error("filler: min ", min, " exceeds max ", max);
+  if (!(std >= 0)) throw Error("filler: std ", std, " is negative");
 }
 
 Filler Filler::constant(double value) {
@@ -187,13 +189,14 @@ Filler Filler::constant(double value) {
 }
 
 void Filler::fill(Tensor& tensor, uint64_t seed, uint64_t stream) const {
-  require(tensor.format() == Format::contiguous, "fillers fill contiguous tensors, not ",
-          to_string(tensor.format()));
+  if (tensor.format() != Format::contiguous)
+    throw Error("fillers fill contiguous tensors, not ", to_string(tensor.format()));
   const Shape& shape = tensor.shape();
   const int64_t count = shape.count();
   if (type == Type::bilinear) {
-    require(shape.rank() == 4 && shape[2] == shape[3],
-            "bilinear filler: needs a parameter of 4 axes with square kernels, not ", shape.str());
+    if (shape.rank() != 4 || shape[2] != shape[3])
+      throw Error("bilinear filler: needs a parameter of 4 axes with square kernels, not ",
+                  shape.str());
   }
   if (count == 0) return;
   if (type == Type::constant) {

@@ -76,8 +76,9 @@ Memory::Memory(size_t bytes) : bytes_(bytes), version_(first_version()) {}
 
 Memory::Memory(std::shared_ptr<Memory> parent, size_t offset, size_t bytes)
     : bytes_(bytes), version_(first_version()) {
-  require(offset <= parent->bytes() && bytes <= parent->bytes() - offset, "a piece of ", bytes,
-          " bytes at ", offset, " exceeds its memory of ", parent->bytes(), " bytes");
+  if (offset > parent->bytes() || bytes > parent->bytes() - offset)
+    throw Error("a piece of ", bytes, " bytes at ", offset, " exceeds its memory of ",
+                parent->bytes(), " bytes");
   current_ = parent->current_;
   offset_ = parent->offset_ + offset;
   parent_ = parent->parent_ ? parent->parent_ : std::move(parent);
@@ -85,7 +86,7 @@ Memory::Memory(std::shared_ptr<Memory> parent, size_t offset, size_t bytes)
 
 std::shared_ptr<Memory> Memory::segment(const std::shared_ptr<Memory>& parent, size_t offset,
                                         size_t bytes) {
-  require(parent->parent_ == nullptr, "a piece of memory cannot be cut into segments");
+  if (parent->parent_ != nullptr) throw Error("a piece of memory cannot be cut into segments");
   auto made = std::make_shared<Memory>(parent, offset, bytes);
   made->is_segment_ = true;
   parent->segments_.push_back(made.get());
@@ -150,8 +151,8 @@ void* Memory::device_overwrite(DeviceBackend& backend) {
 }
 
 void Memory::zero(size_t offset, size_t bytes) {
-  require(offset <= bytes_ && bytes <= bytes_ - offset, "cannot clear ", bytes, " bytes at ",
-          offset, " of a memory of ", bytes_);
+  if (offset > bytes_ || bytes > bytes_ - offset)
+    throw Error("cannot clear ", bytes, " bytes at ", offset, " of a memory of ", bytes_);
   ++version_;
   if (!segments_.empty()) {
     for (Memory* segment : segments_) {
@@ -185,8 +186,9 @@ void* Memory::device_pointer(DeviceBackend& backend) {
     backend_ = &backend;
     backend.fill_zero(device_, bytes_);
   }
-  require(backend_ == &backend, "memory of ", bytes_,
-          " bytes is in use on another device; give each device its own copy");
+  if (backend_ != &backend)
+    throw Error("memory of ", bytes_,
+                " bytes is in use on another device; give each device its own copy");
   return device_;
 }
 

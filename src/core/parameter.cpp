@@ -34,9 +34,10 @@ Tensor& Parameter::gradient() {
 
 void Parameter::attach(std::shared_ptr<ParameterStorage> storage) {
   const Tensor& values = storage->data();
-  require(values.count() == shape_.count(), "a parameter of shape ", shape_.str(),
-          " cannot share memory with one of ", values.count(), " values (", values.shape().str(),
-          "); make their sizes equal, or give them different names");
+  if (values.count() != shape_.count())
+    throw Error("a parameter of shape ", shape_.str(), " cannot share memory with one of ",
+                values.count(), " values (", values.shape().str(),
+                "); make their sizes equal, or give them different names");
   storage_ = std::move(storage);
   data = storage_->data().view(shape_);
   if (storage_->diff().count() == shape_.count()) {

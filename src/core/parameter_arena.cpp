@@ -11,8 +11,8 @@ constexpr int64_t kSegmentUnit = 16;
 }  // namespace
 
 void ParameterArena::build(std::vector<Segment> owners, DType dtype, bool with_gradients) {
-  require(dtype == DType::f32 || dtype == DType::f64, "parameters are kept in f32 or f64, not in ",
-          to_string(dtype));
+  if (dtype != DType::f32 && dtype != DType::f64)
+    throw Error("parameters are kept in f32 or f64, not in ", to_string(dtype));
   int64_t end = 0;
   for (Segment& segment : owners) {
     segment.offset = end;

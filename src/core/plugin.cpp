@@ -87,8 +87,9 @@ std::optional<Passport> find_passport(const std::string& path) {
 void require_free_name(const std::string& name) {
   const auto* pool = DescriptorPool::generated_pool();
   const google::protobuf::FileDescriptor* file = pool->FindFileContainingSymbol(name);
-  require(file == nullptr, "it declares ", name, ", as ", file ? file->name() : "",
-          " does already; give its .proto file a package of its own");
+  if (file != nullptr)
+    throw Error("it declares ", name, ", as ", file->name(),
+                " does already; give its .proto file a package of its own");
 }
 
 void require_free_number(const FieldDescriptorProto& field, const std::string& package) {
@@ -107,8 +108,9 @@ void require_free_number(const FieldDescriptorProto& field, const std::string& p
 /// Error when a message, field or file of it exists already.
 void require_free(const FileDescriptorProto& file) {
   const auto* pool = DescriptorPool::generated_pool();
-  require(pool->FindFileByName(file.name()) == nullptr, "its file of messages ", file.name(),
-          " is there already; give the plug-in another name");
+  if (pool->FindFileByName(file.name()) != nullptr)
+    throw Error("its file of messages ", file.name(),
+                " is there already; give the plug-in another name");
   const std::string before = file.package().empty() ? "" : file.package() + ".";
   for (const auto& message : file.message_type()) require_free_name(before + message.name());
   for (const auto& type : file.enum_type()) {
@@ -139,8 +141,8 @@ void* open_library(const std::string& path) {
 std::vector<std::string> register_types(void* library) {
   using Register = void (*)(Registry&);
   const auto entry = reinterpret_cast<Register>(dlsym(library, "crema_plugin_register"));
-  require(entry != nullptr,
-          "it has no function crema_plugin_register; build it with crema_add_plugin");
+  if (entry == nullptr)
+    throw Error("it has no function crema_plugin_register; build it with crema_add_plugin");
   Registry& registry = Registry::instance();
   const std::vector<std::string> before = registry.types();
   entry(registry);
@@ -156,9 +158,9 @@ std::string find_file(const std::string& path) {
   namespace fs = std::filesystem;
   std::error_code code;
   const fs::path file = fs::canonical(path, code);
-  require(!code, "there is no plug-in '", path, "': ", code.message());
-  require(fs::is_regular_file(file, code), "plug-in '", path,
-          "' is no file; name the shared library, such as libmine.so");
+  if (code) throw Error("there is no plug-in '", path, "': ", code.message());
+  if (!fs::is_regular_file(file, code))
+    throw Error("plug-in '", path, "' is no file; name the shared library, such as libmine.so");
   return file;
 }
 
@@ -173,14 +175,18 @@ Plugin load_plugin(const std::string& path) {
     if (known.path == plugin.path) return known;
   }
   const std::optional<Passport> passport = find_passport(plugin.path);
-  require(passport.has_value(), "'", path,
-          "' is not a plug-in of Crema; build it with crema_add_plugin of an installed Crema");
-  require(passport->abi == CREMA_PLUGIN_ABI, "plug-in '", path, "' was built against Crema ",
-          passport->abi, ", and this is ", CREMA_PLUGIN_ABI, "; build it again against this one");
+  if (!passport.has_value())
+    throw Error(
+        "'", path,
+        "' is not a plug-in of Crema; build it with crema_add_plugin of an installed Crema");
+  if (passport->abi != CREMA_PLUGIN_ABI)
+    throw Error("plug-in '", path, "' was built against Crema ", passport->abi, ", and this is ",
+                CREMA_PLUGIN_ABI, "; build it again against this one");
   plugin.name = passport->name;
   for (const Plugin& known : loaded) {
-    require(known.name != plugin.name, "plug-in '", path, "': a plug-in of the name '", plugin.name,
-            "' is loaded already, from '", known.path, "'; load one of them");
+    if (known.name == plugin.name)
+      throw Error("plug-in '", path, "': a plug-in of the name '", plugin.name,
+                  "' is loaded already, from '", known.path, "'; load one of them");
   }
   try {
     Registry::instance();  // its rooms come first

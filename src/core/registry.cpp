@@ -22,16 +22,17 @@ Registry& Registry::instance() {
 }
 
 void Registry::add(const std::string& type, LayerFactory factory) {
-  require(!type.empty(), "a layer type needs a name to be registered");
-  require(factories_.emplace(type, std::move(factory)).second, "layer type '", type,
-          "' is registered already; give the new one another name");
+  if (type.empty()) throw Error("a layer type needs a name to be registered");
+  if (!factories_.emplace(type, std::move(factory)).second)
+    throw Error("layer type '", type, "' is registered already; give the new one another name");
 }
 
 void Registry::add_engine(const std::string& type, EngineEntry entry) {
   auto& entries = engines_[type];
   for (const EngineEntry& known : entries) {
-    require(known.name != entry.name || known.device != entry.device, "engine '", entry.name,
-            "' of layer type '", type, "' is registered already; give the new one another name");
+    if (known.name == entry.name && known.device == entry.device)
+      throw Error("engine '", entry.name, "' of layer type '", type,
+                  "' is registered already; give the new one another name");
   }
   entries.push_back(std::move(entry));
 }

@@ -21,14 +21,15 @@ std::string joined(const std::vector<int64_t>& dims, char separator) {
 
 Shape::Shape(std::vector<int64_t> dims) : dims_(std::move(dims)) {
   for (size_t i = 0; i < dims_.size(); ++i) {
-    require(dims_[i] >= 0, "shape ", joined(dims_, 'x'), ": dimension ", i, " is negative");
+    if (dims_[i] < 0) throw Error("shape ", joined(dims_, 'x'), ": dimension ", i, " is negative");
   }
 }
 
 void Shape::set(int axis, int64_t value) {
   const int index = canonical_axis(axis);
-  require(value >= 0, "shape ", str(), ": dimension ", index, " cannot become ", value,
-          "; dimensions are 0 or more");
+  if (value < 0)
+    throw Error("shape ", str(), ": dimension ", index, " cannot become ", value,
+                "; dimensions are 0 or more");
   dims_[index] = value;
 }
 

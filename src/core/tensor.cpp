@@ -36,12 +36,13 @@ void Tensor::set_layout(DType dtype, Format format) {
 }
 
 void Tensor::bind(std::shared_ptr<Memory> memory, size_t offset) {
-  require(memory != nullptr, "a tensor cannot be bound to no memory; use unbind");
-  require(offset <= memory->bytes() && bytes() <= memory->bytes() - offset, "a tensor of ",
-          shape_.str(), " (", bytes(), " bytes) at ", offset, " exceeds its memory of ",
-          memory->bytes(), " bytes");
-  require(offset % size_of(dtype_) == 0, "a tensor of ", to_string(dtype_),
-          " cannot start at byte ", offset, "; use a multiple of ", size_of(dtype_));
+  if (memory == nullptr) throw Error("a tensor cannot be bound to no memory; use unbind");
+  if (offset > memory->bytes() || bytes() > memory->bytes() - offset)
+    throw Error("a tensor of ", shape_.str(), " (", bytes(), " bytes) at ", offset,
+                " exceeds its memory of ", memory->bytes(), " bytes");
+  if (offset % size_of(dtype_) != 0)
+    throw Error("a tensor of ", to_string(dtype_), " cannot start at byte ", offset,
+                "; use a multiple of ", size_of(dtype_));
   memory_ = std::move(memory);
   offset_ = offset;
 }
@@ -52,10 +53,12 @@ void Tensor::unbind() {
 }
 
 Tensor Tensor::view(const Shape& shape) const {
-  require(format_ == Format::contiguous, "a view of a ", to_string(format_), " tensor of shape ",
-          shape_.str(), " as ", shape.str(), " needs contiguous memory; take contiguous() first");
-  require(shape.count() == count(), "a view of shape ", shape.str(), " has ", shape.count(),
-          " elements, but ", shape_.str(), " has ", count());
+  if (format_ != Format::contiguous)
+    throw Error("a view of a ", to_string(format_), " tensor of shape ", shape_.str(), " as ",
+                shape.str(), " needs contiguous memory; take contiguous() first");
+  if (shape.count() != count())
+    throw Error("a view of shape ", shape.str(), " has ", shape.count(), " elements, but ",
+                shape_.str(), " has ", count());
   need_memory();
   Tensor result = *this;
   result.shape_ = shape;
@@ -63,8 +66,9 @@ Tensor Tensor::view(const Shape& shape) const {
 }
 
 void Tensor::copy_from(const Tensor& source) {
-  require(source.shape_ == shape_, "cannot copy a tensor of shape ", source.shape_.str(),
-          " into one of shape ", shape_.str());
+  if (source.shape_ != shape_)
+    throw Error("cannot copy a tensor of shape ", source.shape_.str(), " into one of shape ",
+                shape_.str());
   if (count() == 0) return;
   const bool same_layout = source.dtype_ == dtype_ && source.format_ == format_;
   if (same_layout && same_memory(source)) return;

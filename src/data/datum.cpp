@@ -28,9 +28,9 @@ DatumDecoder::~DatumDecoder() = default;
 Image DatumDecoder::decode(const Record& record) {
   try {
     const int size = static_cast<int>(std::min<size_t>(record.value.size(), INT32_MAX));
-    require(record.value.size() < size_t{INT32_MAX} &&
-                datum_->ParseFromArray(record.value.data(), size),
-            "its ", record.value.size(), " bytes are no Datum");
+    if (record.value.size() >= size_t{INT32_MAX} ||
+        !datum_->ParseFromArray(record.value.data(), size))
+      throw Error("its ", record.value.size(), " bytes are no Datum");
     label_ = datum_->label();
     was_encoded_ = datum_->encoded();
     return image_of_datum();
@@ -43,25 +43,29 @@ Image DatumDecoder::image_of_datum() {
   if (was_encoded_) return codec_.decode(datum_->data(), mode_);
 
   Image image{.channels = datum_->channels(), .height = datum_->height(), .width = datum_->width()};
-  require(image.channels > 0 && image.height > 0 && image.width > 0, "its Datum says ",
-          image.channels, " channels of ", image.height, " x ", image.width,
-          " pixels; all must be positive");
+  if (image.channels <= 0 || image.height <= 0 || image.width <= 0)
+    throw Error("its Datum says ", image.channels, " channels of ", image.height, " x ",
+                image.width, " pixels; all must be positive");
   const auto count = static_cast<size_t>(image.shape().count());
   if (!datum_->data().empty()) {
-    require(datum_->data().size() == count, "its Datum of ", image.shape().str(), " pixels holds ",
-            datum_->data().size(), " bytes instead of ", count);
+    if (datum_->data().size() != count)
+      throw Error("its Datum of ", image.shape().str(), " pixels holds ", datum_->data().size(),
+                  " bytes instead of ", count);
     image.bytes = reinterpret_cast<const uint8_t*>(datum_->data().data());
   } else {
-    require(static_cast<size_t>(datum_->float_data_size()) == count, "its Datum of ",
-            image.shape().str(), " values holds ", datum_->float_data_size(), " of them");
+    if (static_cast<size_t>(datum_->float_data_size()) != count)
+      throw Error("its Datum of ", image.shape().str(), " values holds ", datum_->float_data_size(),
+                  " of them");
     image.floats = datum_->float_data().data();
   }
   const int64_t wanted = mode_ == ColorMode::color  ? 3
                          : mode_ == ColorMode::gray ? 1
                                                     : image.channels;
-  require(image.channels == wanted, mode_ == ColorMode::color ? "force_color" : "force_gray",
-          " works on compressed images only, and this record holds raw pixels in ", image.channels,
-          " channels; leave it out, or write the database with the channels wanted");
+  if (image.channels != wanted)
+    throw Error(mode_ == ColorMode::color ? "force_color" : "force_gray",
+                " works on compressed images only, and this record holds raw pixels in ",
+                image.channels,
+                " channels; leave it out, or write the database with the channels wanted");
   return image;
 }
 

@@ -67,13 +67,16 @@ void DatumLoader::load_one(Batch& batch, size_t index) {
   const Image image = decoder_.decode(record);
   const Shape shape = shape_of(image, record, *loading_.transform);
   const SampleFormat& format = loading_.format;
-  require(shape == format.shape, "record '", printable_key(record.key), "' gives a sample of ",
-          shape.str(), ", the first one ", format.shape.str(),
-          "; write the database with one size (--resize_height, --resize_width) and one number of "
-          "channels, or set crop_size and force_color");
-  require((image.floats != nullptr) == format.floats, "record '", printable_key(record.key),
-          "' holds ", format.floats ? "bytes, the first one floats" : "floats, the first one bytes",
-          "; write the database anew with one kind");
+  if (shape != format.shape)
+    throw Error(
+        "record '", printable_key(record.key), "' gives a sample of ", shape.str(),
+        ", the first one ", format.shape.str(),
+        "; write the database with one size (--resize_height, --resize_width) and one number of "
+        "channels, or set crop_size and force_color");
+  if ((image.floats != nullptr) != format.floats)
+    throw Error("record '", printable_key(record.key), "' holds ",
+                format.floats ? "bytes, the first one floats" : "floats, the first one bytes",
+                "; write the database anew with one kind");
 
   const Transform& transform = *loading_.transform;
   const Placement placement =

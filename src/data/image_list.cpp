@@ -18,15 +18,16 @@ std::string_view trimmed(std::string_view text) {
 
 ListedImage parse_line(std::string_view line) {
   const size_t blank = line.find_last_of(kBlank);
-  require(blank != std::string_view::npos, "'", line,
-          "' has no label; a line is the file's name, a blank and a number");
+  if (blank == std::string_view::npos)
+    throw Error("'", line, "' has no label; a line is the file's name, a blank and a number");
   const std::string_view number = line.substr(blank + 1);
   ListedImage image;
   image.file = trimmed(line.substr(0, blank));
   const char* const end = number.data() + number.size();
   const auto [stopped, code] = std::from_chars(number.data(), end, image.label);
-  require(code == std::errc() && stopped == end, "the label '", number, "' of '", image.file,
-          "' is no whole number of 32 bits; a line is the file's name, a blank and a number");
+  if (code != std::errc() || stopped != end)
+    throw Error("the label '", number, "' of '", image.file,
+                "' is no whole number of 32 bits; a line is the file's name, a blank and a number");
   return image;
 }
 
@@ -34,8 +35,8 @@ ListedImage parse_line(std::string_view line) {
 
 std::vector<ListedImage> read_image_list(const std::string& path) {
   std::ifstream file(path);
-  require(file.good(), "cannot open the list '", path,
-          "'; give a text file with lines 'file label'");
+  if (!file.good())
+    throw Error("cannot open the list '", path, "'; give a text file with lines 'file label'");
   std::vector<ListedImage> images;
   std::string text;
   for (int64_t line = 1; std::getline(file, text); ++line) {
@@ -50,9 +51,9 @@ std::vector<ListedImage> read_image_list(const std::string& path) {
     images.back().line = line;
   }
   // A folder opens, and fails at the first read.
-  require(!file.bad(), "cannot read the list '", path,
-          "'; give a text file with lines 'file label'");
-  require(!images.empty(), "the list '", path, "' is empty; give lines 'file label'");
+  if (file.bad())
+    throw Error("cannot read the list '", path, "'; give a text file with lines 'file label'");
+  if (images.empty()) throw Error("the list '", path, "' is empty; give lines 'file label'");
   return images;
 }
 

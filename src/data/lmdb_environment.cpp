@@ -41,8 +41,8 @@ void LmdbEnvironment::on_assertion(MDB_env* env, const char* text) {
 }
 
 void LmdbEnvironment::check_whole() const {
-  require(!broken_, "LMDB '", folder_,
-          "' is damaged, as was found before; copy or convert it again");
+  if (broken_)
+    throw Error("LMDB '", folder_, "' is damaged, as was found before; copy or convert it again");
 }
 
 void LmdbEnvironment::check(int code, const char* action) const {
@@ -80,8 +80,8 @@ std::shared_ptr<LmdbEnvironment> LmdbEnvironment::open(const std::string& folder
   if (::stat(file.c_str(), &status) != 0) {
     throw Error("LMDB '", folder, "': cannot open data.mdb: ", mdb_strerror(errno));
   }
-  require(status.st_size > 0, "LMDB '", folder,
-          "': data.mdb is an empty file; copy or convert it again");
+  if (status.st_size <= 0)
+    throw Error("LMDB '", folder, "': data.mdb is an empty file; copy or convert it again");
   const OpenEnvironments::Id id{status.st_dev, status.st_ino};
 
   OpenEnvironments& all = open_environments();
@@ -170,10 +170,11 @@ void LmdbEnvironment::read_header() {
   const auto needed = static_cast<uint64_t>(pages.ms_psize) *
                       (pages.ms_branch_pages + pages.ms_leaf_pages + pages.ms_overflow_pages + 2);
   const auto size = static_cast<uint64_t>(status.st_size);
-  require(size >= needed, "LMDB '", folder_, "' is truncated: data.mdb has ", size,
-          " bytes and its records need ", needed, "; copy or convert it again");
-  require(pages.ms_entries > 0, "LMDB '", folder_,
-          "' is empty: it holds no record; convert the data again");
+  if (size < needed)
+    throw Error("LMDB '", folder_, "' is truncated: data.mdb has ", size,
+                " bytes and its records need ", needed, "; copy or convert it again");
+  if (pages.ms_entries <= 0)
+    throw Error("LMDB '", folder_, "' is empty: it holds no record; convert the data again");
   count_ = static_cast<int64_t>(pages.ms_entries);
 
   MDB_txn* transaction = nullptr;

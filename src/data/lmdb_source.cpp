@@ -16,12 +16,15 @@ class LmdbReader final : public RecordReader {
         cursor_(environment) {}
 
   Record read(int64_t index) override {
-    require(index >= 0 && index < environment_->count(), "LMDB '", environment_->folder(),
-            "' has no record ", index, "; it holds ", environment_->count());
+    if (index < 0 || index >= environment_->count())
+      throw Error("LMDB '", environment_->folder(), "' has no record ", index, "; it holds ",
+                  environment_->count());
     Record record;
     const bool there = move_to(index, record);
-    require(there, "LMDB '", environment_->folder(), "' has no record ", index, " any more, of ",
-            environment_->count(), " when it was opened; do not write to it while it is read");
+    if (!there)
+      throw Error("LMDB '", environment_->folder(), "' has no record ", index, " any more, of ",
+                  environment_->count(),
+                  " when it was opened; do not write to it while it is read");
     at_ = index;
     return record;
   }

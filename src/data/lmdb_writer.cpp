@@ -62,14 +62,15 @@ void remove_database(const fs::path& folder) noexcept {
 
 LmdbWriter::LmdbWriter(const std::string& path, bool overwrite)
     : path_(fs::path(path).lexically_normal()), overwrite_(overwrite), map_size_(kFirstMapSize) {
-  require(!path.empty(), "the database to write has no path; name its folder");
+  if (path.empty()) throw Error("the database to write has no path; name its folder");
   if (!path_.has_filename()) path_ = path_.parent_path();  // "train_lmdb/"
   std::error_code code;
   if (fs::is_symlink(path_, code)) {
     const fs::path named = path_;
     path_ = fs::canonical(named, code);
-    require(!code, "cannot write LMDB '", named.string(), "': it is a link to nothing (",
-            code.message(), "); remove it, or choose another name");
+    if (code)
+      throw Error("cannot write LMDB '", named.string(), "': it is a link to nothing (",
+                  code.message(), "); remove it, or choose another name");
   }
   check_target();
   std::string work = path_.string() + ".tmp.XXXXXX";
@@ -102,17 +103,22 @@ void LmdbWriter::check(int code, const char* action) const {
 void LmdbWriter::check_target() const {
   std::error_code code;
   const fs::path parent = parent_of(path_);
-  require(fs::is_directory(parent, code), "cannot write LMDB '", path_.string(), "': the folder '",
-          parent.string(), "' does not exist; make it first");
+  if (!fs::is_directory(parent, code))
+    throw Error("cannot write LMDB '", path_.string(), "': the folder '", parent.string(),
+                "' does not exist; make it first");
   if (!fs::exists(fs::symlink_status(path_, code))) return;
-  require(overwrite_, "'", path_.string(),
-          "' exists already; remove it, choose another name, or ask to overwrite it (--overwrite)");
-  require(holds_only_database(path_), "'", path_.string(),
-          "' is not an LMDB database, and is not overwritten; "
-          "remove it yourself, or choose another name");
-  require(::access(path_.c_str(), W_OK) == 0, "'", path_.string(),
-          "' cannot be overwritten: ", std::generic_category().message(errno),
-          "; choose another name");
+  if (!overwrite_)
+    throw Error(
+        "'", path_.string(),
+        "' exists already; remove it, choose another name, or ask to overwrite it (--overwrite)");
+  if (!holds_only_database(path_))
+    throw Error("'", path_.string(),
+                "' is not an LMDB database, and is not overwritten; "
+                "remove it yourself, or choose another name");
+  if (::access(path_.c_str(), W_OK) != 0)
+    throw Error("'", path_.string(),
+                "' cannot be overwritten: ", std::generic_category().message(errno),
+                "; choose another name");
 }
 
 void LmdbWriter::open_environment() {
@@ -135,8 +141,9 @@ std::string_view LmdbWriter::value_of(const Entry& entry) const {
 }
 
 void LmdbWriter::put(std::string_view key, std::string_view value) {
-  require(!key.empty() && key.size() <= max_key_size(), "writing LMDB '", path_.string(),
-          "': key '", key, "' has ", key.size(), " bytes; 1 to ", max_key_size(), " are possible");
+  if (key.empty() || key.size() > max_key_size())
+    throw Error("writing LMDB '", path_.string(), "': key '", key, "' has ", key.size(),
+                " bytes; 1 to ", max_key_size(), " are possible");
   entries_.push_back({bytes_.size(), key.size(), value.size()});
   bytes_ += key;
   bytes_ += value;
@@ -204,7 +211,8 @@ void LmdbWriter::move_into_place() {
   std::error_code code, back;
   const bool replaces = fs::exists(fs::symlink_status(path_, back));
   if (replaces) fs::rename(path_, old_, code);
-  require(!code, "cannot replace '", path_.string(), "': cannot move it away: ", code.message());
+  if (code)
+    throw Error("cannot replace '", path_.string(), "': cannot move it away: ", code.message());
   fs::rename(fresh_, path_, code);
   if (!code) return;
   back.clear();

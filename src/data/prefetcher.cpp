@@ -10,9 +10,10 @@ namespace crema {
 
 Prefetcher::Prefetcher(const PrefetcherOptions& options, Sampler sampler, MakeLoader make_loader)
     : options_(options), make_loader_(std::move(make_loader)), sampler_(std::move(sampler)) {
-  require(options.batch_size > 0, "batch_size is ", options.batch_size, "; it must be positive");
-  require(options.threads > 0, "threads is ", options.threads, "; it must be positive");
-  require(options.depth > 0, "prefetch is ", options.depth, "; it must be positive");
+  if (options.batch_size <= 0)
+    throw Error("batch_size is ", options.batch_size, "; it must be positive");
+  if (options.threads <= 0) throw Error("threads is ", options.threads, "; it must be positive");
+  if (options.depth <= 0) throw Error("prefetch is ", options.depth, "; it must be positive");
   slots_.resize(static_cast<size_t>(options.depth));
   try {
     for (int i = 0; i < options.threads; ++i) threads_.emplace_back([this] { work(); });

@@ -13,7 +13,7 @@ std::shared_ptr<RecordSource> open_database(const DatabaseOptions& options) {
   const auto log = [&](Severity severity, const std::string& text) {
     if (options.logger) options.logger(severity, text);
   };
-  require(!options.path.empty(), "the data source has no path; name the database's folder");
+  if (options.path.empty()) throw Error("the data source has no path; name the database's folder");
 
   std::error_code code;
   fs::path folder = options.path;
@@ -28,8 +28,9 @@ std::shared_ptr<RecordSource> open_database(const DatabaseOptions& options) {
                 missing ? "; make it with crema convert-imageset or crema convert-mnist" : "");
   }
   if (!fs::is_directory(status)) {
-    require(folder.filename() == "data.mdb", "data source '", options.path,
-            "' is a file; name the folder of an LMDB database, the one that holds data.mdb");
+    if (folder.filename() != "data.mdb")
+      throw Error("data source '", options.path,
+                  "' is a file; name the folder of an LMDB database, the one that holds data.mdb");
     folder = folder.has_parent_path() ? folder.parent_path() : fs::path(".");
     log(Severity::info, concat("data source '", options.path, "' is the file inside a database; ",
                                "opening the folder '", folder.string(), "'"));
@@ -42,11 +43,12 @@ std::shared_ptr<RecordSource> open_database(const DatabaseOptions& options) {
     }
     return open_lmdb(folder.string(), options.lock, options.logger);
   }
-  require(!fs::exists(folder / "CURRENT", code), "data source '", options.path,
-          "' is a LevelDB database",
-          options.kind == DatabaseKind::lmdb ? ", although the backend is LMDB" : "",
-          "; only LMDB is read: write it again from the images with crema convert-imageset or "
-          "crema convert-mnist, which make LMDB");
+  if (fs::exists(folder / "CURRENT", code))
+    throw Error(
+        "data source '", options.path, "' is a LevelDB database",
+        options.kind == DatabaseKind::lmdb ? ", although the backend is LMDB" : "",
+        "; only LMDB is read: write it again from the images with crema convert-imageset or "
+        "crema convert-mnist, which make LMDB");
   throw Error(
       "data source '", options.path,
       "' is no database: the folder has no data.mdb; make one with crema convert-imageset or "

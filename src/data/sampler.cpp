@@ -10,11 +10,13 @@
 namespace crema {
 
 Sampler::Sampler(const SamplerOptions& options) : options_(options) {
-  require(options.count > 0, "a data source without records cannot be sampled");
-  require(options.shards > 0 && options.rank >= 0 && options.rank < options.shards, "shard ",
-          options.rank, " of ", options.shards, " does not exist; shards count from 0");
-  require(!options.shuffle || options.count <= int64_t{1} << 32, "shuffle: true is possible up to ",
-          int64_t{1} << 32, " records; the source has ", options.count);
+  if (options.count <= 0) throw Error("a data source without records cannot be sampled");
+  if (options.shards <= 0 || options.rank < 0 || options.rank >= options.shards)
+    throw Error("shard ", options.rank, " of ", options.shards,
+                " does not exist; shards count from 0");
+  if (options.shuffle && options.count > int64_t{1} << 32)
+    throw Error("shuffle: true is possible up to ", int64_t{1} << 32, " records; the source has ",
+                options.count);
 }
 
 Sample Sampler::next() {
@@ -30,11 +32,13 @@ void Sampler::seek(const RecordCursor& cursor) { next_ = number_of(cursor); }
 
 uint64_t Sampler::number_of(const RecordCursor& cursor) const {
   const auto count = static_cast<uint64_t>(options_.count);
-  require(cursor.position < count, "cannot continue at record ", cursor.position, " of epoch ",
-          cursor.epoch, ": the source has ", count,
-          " records; continue on the database that the run began with");
-  require(cursor.epoch <= std::numeric_limits<uint64_t>::max() / count - 1,
-          "cannot continue in epoch ", cursor.epoch, ": the snapshot's data cursor is damaged");
+  if (cursor.position >= count)
+    throw Error("cannot continue at record ", cursor.position, " of epoch ", cursor.epoch,
+                ": the source has ", count,
+                " records; continue on the database that the run began with");
+  if (cursor.epoch > std::numeric_limits<uint64_t>::max() / count - 1)
+    throw Error("cannot continue in epoch ", cursor.epoch,
+                ": the snapshot's data cursor is damaged");
   return cursor.epoch * count + cursor.position;
 }
 

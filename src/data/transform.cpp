@@ -51,7 +51,7 @@ Shape image_shape(const BlobProto& blob) {
   std::vector<int64_t> dims = blob_shape(blob).dims();
   if (dims.size() == 4 && dims[0] == 1) dims.erase(dims.begin());
   Shape shape(dims);
-  require(shape.rank() == 3, "it holds an array of ", shape.str(), ", and not one image");
+  if (shape.rank() != 3) throw Error("it holds an array of ", shape.str(), ", and not one image");
   return shape;
 }
 
@@ -69,26 +69,30 @@ Transform::Transform(const TransformationParameter& param, Phase phase)
                       P::kMeanFileFieldNumber, P::kMeanValueFieldNumber, P::kForceColorFieldNumber,
                       P::kForceGrayFieldNumber},
                      "transform_param");
-  require(!param.has_mean_file() || mean_values_.empty(),
-          "transform_param has both mean_file and mean_value; keep one of them");
+  if (param.has_mean_file() && !mean_values_.empty())
+    throw Error("transform_param has both mean_file and mean_value; keep one of them");
   if (param.has_mean_file()) read_mean_file(param.mean_file());
 }
 
 void Transform::read_mean_file(const std::string& path) {
   mean_path_ = path;
   std::ifstream file(path, std::ios::binary);
-  require(file.good(), "cannot open mean_file '", path,
-          "'; the path is relative to the folder that "
-          "the program runs in");
+  if (!file.good())
+    throw Error("cannot open mean_file '", path,
+                "'; the path is relative to the folder that "
+                "the program runs in");
   BlobProto blob;
-  require(blob.ParseFromIstream(&file), "mean_file '", path,
-          "' is no BlobProto; give a mean image (as in imagenet_mean.binaryproto), or mean_value, "
-          "a number for each channel");
+  if (!blob.ParseFromIstream(&file))
+    throw Error(
+        "mean_file '", path,
+        "' is no BlobProto; give a mean image (as in imagenet_mean.binaryproto), or mean_value, "
+        "a number for each channel");
   try {
     mean_shape_ = image_shape(blob);
     const int64_t size = blob_count(blob);
-    require(size == mean_shape_.count(), "its shape ", mean_shape_.str(), " needs ",
-            mean_shape_.count(), " values and it holds ", size);
+    if (size != mean_shape_.count())
+      throw Error("its shape ", mean_shape_.str(), " needs ", mean_shape_.count(),
+                  " values and it holds ", size);
     mean_image_.resize(static_cast<size_t>(size));
     copy_values(blob, mean_image_.data());
   } catch (const Error& error) {
@@ -98,15 +102,16 @@ void Transform::read_mean_file(const std::string& path) {
 
 Shape Transform::output_shape(const Image& image) const {
   const auto means = static_cast<int64_t>(mean_values_.size());
-  require(means <= 1 || means == image.channels, "there are ", means, " mean_value for ",
-          image.channels, " channels; give one for all, or one a channel");
-  require(mean_image_.empty() || mean_shape_ == image.shape(), "mean_file '", mean_path_,
-          "' is of ", mean_shape_.str(), " and the record of ", image.shape().str(),
-          "; give the mean image of this database, or mean_value");
+  if (means > 1 && means != image.channels)
+    throw Error("there are ", means, " mean_value for ", image.channels,
+                " channels; give one for all, or one a channel");
+  if (!mean_image_.empty() && mean_shape_ != image.shape())
+    throw Error("mean_file '", mean_path_, "' is of ", mean_shape_.str(), " and the record of ",
+                image.shape().str(), "; give the mean image of this database, or mean_value");
   if (crop_ == 0) return image.shape();
-  require(crop_ <= image.height && crop_ <= image.width, "crop_size ", crop_,
-          " is larger than the record of ", image.height, " x ", image.width,
-          " pixels; make it smaller, or the images larger");
+  if (crop_ > image.height || crop_ > image.width)
+    throw Error("crop_size ", crop_, " is larger than the record of ", image.height, " x ",
+                image.width, " pixels; make it smaller, or the images larger");
   return {image.channels, crop_, crop_};
 }
 

@@ -91,12 +91,14 @@ double LossNormalization::divisor(int64_t outer, int64_t inner, int64_t valid) c
 void LabelledLayer::reshape_scores(Blobs bottom) {
   const Shape &scores = bottom[0]->shape(), &labels = bottom[1]->shape();
   scores_ = AxisSplit(scores, axis_);
-  require(scores_.size > 0, "axis ", axis_, " of '", bottom[0]->name, "' (", scores.str(),
-          ") is empty; it has to hold one score for each class");
-  require(scores_.positions() == labels.count(), "'", bottom[0]->name, "' (", scores.str(),
-          ") has ", scores_.positions(), " positions beside its class axis ",
-          scores.canonical_axis(axis_), ", but '", bottom[1]->name, "' (", labels.str(), ") has ",
-          labels.count(), " labels; give one label for each position");
+  if (scores_.size <= 0)
+    throw Error("axis ", axis_, " of '", bottom[0]->name, "' (", scores.str(),
+                ") is empty; it has to hold one score for each class");
+  if (scores_.positions() != labels.count())
+    throw Error("'", bottom[0]->name, "' (", scores.str(), ") has ", scores_.positions(),
+                " positions beside its class axis ", scores.canonical_axis(axis_), ", but '",
+                bottom[1]->name, "' (", labels.str(), ") has ", labels.count(),
+                " labels; give one label for each position");
 }
 
 const int32_t* LabelledLayer::read_labels(const Side& side, Blobs bottom) {

@@ -28,8 +28,8 @@ inline constexpr int64_t kCheapGrain = 16384;
 
 /// Loops on the host cannot follow pointers into the memory of a device, unless it is a test's.
 inline void require_host(const Side& side) {
-  require(side.device() == nullptr || side.device()->host_can_read(),
-          "runs on the host only; its source was not compiled by nvcc");
+  if (side.device() != nullptr && !side.device()->host_can_read())
+    throw Error("runs on the host only; its source was not compiled by nvcc");
 }
 
 /// Calls body(i) for i in [0, count).

@@ -136,8 +136,9 @@ void read_binary_proto(const std::string& path, Message& out) {
   require_kind(path, wanted);
   struct stat status {};
   ::fstat(file.get(), &status);
-  require(status.st_size <= kMostBytes, "cannot read '", path, "': it has ", status.st_size,
-          " bytes, and a protocol buffer at most ", kMostBytes);
+  if (status.st_size > kMostBytes)
+    throw Error("cannot read '", path, "': it has ", status.st_size,
+                " bytes, and a protocol buffer at most ", kMostBytes);
 
   FileInputStream stream(file.get());
   bool parsed;
@@ -181,8 +182,9 @@ bool remove_abandoned(const std::string& path) {
 
 void write_binary_proto_atomically(const std::string& path, const Message& message) {
   const size_t size = message.ByteSizeLong();
-  require(size <= static_cast<size_t>(kMostBytes), "cannot write '", path, "': it would have ",
-          size, " bytes, and a protocol buffer at most ", kMostBytes);
+  if (size > static_cast<size_t>(kMostBytes))
+    throw Error("cannot write '", path, "': it would have ", size,
+                " bytes, and a protocol buffer at most ", kMostBytes);
 
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
   const std::string beside = concat(path, unfinished_mark(), ::getpid());

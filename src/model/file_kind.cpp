@@ -200,7 +200,7 @@ const Descriptor* guess_message(const std::string& path) {
 }
 
 void require_file(const std::string& path, std::string_view wanted, std::string_view extension) {
-  require(!path.empty(), "no ", wanted, " is named: the path is empty");
+  if (path.empty()) throw Error("no ", wanted, " is named: the path is empty");
   struct stat status;
   if (::stat(path.c_str(), &status) != 0) {
     const int reason = errno;

@@ -27,8 +27,9 @@ void resolve_wanted(Plan& plan) {
       if (param.propagate_down_size() != 0) {
         wanted = param.propagate_down(bottom);
         in_node(node, [&] {
-          require(!wanted || node.layer->can_propagate(bottom), "cannot propagate to bottom ", i,
-                  " ('", param.bottom(bottom), "'); set its propagate_down to false");
+          if (wanted && !node.layer->can_propagate(bottom))
+            throw Error("cannot propagate to bottom ", i, " ('", param.bottom(bottom),
+                        "'); set its propagate_down to false");
         });
       }
       node.propagate[i] = wanted;

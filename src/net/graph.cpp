@@ -185,10 +185,10 @@ void build_graph(Plan& plan, NetParameter& net, const std::vector<Position>& pos
     param.set_name(names[static_cast<size_t>(i)]);
     param.set_phase(plan.options.phase == Phase::test ? TEST : TRAIN);
     try {
-      require(
-          param.propagate_down_size() == 0 || param.propagate_down_size() == param.bottom_size(),
-          "has ", param.bottom_size(), param.bottom_size() == 1 ? " bottom but " : " bottoms but ",
-          param.propagate_down_size(), " propagate_down; give one a bottom, or none");
+      if (param.propagate_down_size() != 0 && param.propagate_down_size() != param.bottom_size())
+        throw Error("has ", param.bottom_size(),
+                    param.bottom_size() == 1 ? " bottom but " : " bottoms but ",
+                    param.propagate_down_size(), " propagate_down; give one a bottom, or none");
       node.layer = Registry::instance().make({.param = param,
                                               .context = *plan.context,
                                               .run = *plan.run,

@@ -189,12 +189,13 @@ class Chooser {
         std::erase_if(distinct, [](const Option& o) { return o.seconds <= 0; });
       }
       in_node(node, [&] {
-        require(!distinct.empty(), "offers no layout to run in");
+        if (distinct.empty()) throw Error("offers no layout to run in");
         for (const Option& option : distinct) {
-          require(option.bottoms.size() == node.bottoms.size() &&
-                      option.tops.size() == node.tops.size(),
-                  "offers layouts for ", option.bottoms.size(), " bottoms and ", option.tops.size(),
-                  " tops, but has ", node.bottoms.size(), " and ", node.tops.size());
+          if (option.bottoms.size() != node.bottoms.size() ||
+              option.tops.size() != node.tops.size())
+            throw Error("offers layouts for ", option.bottoms.size(), " bottoms and ",
+                        option.tops.size(), " tops, but has ", node.bottoms.size(), " and ",
+                        node.tops.size());
         }
       });
       const auto changes = [](const Option& o) {

@@ -33,9 +33,9 @@ NetParameter without_weights(const NetParameter& given) {
 DType activations_of(const NetParameter& net, const NetOptions& options) {
   const bool by_net = net.precision() == NetParameter::BF16 && options.dtype == DType::f32;
   const DType type = options.activations.value_or(by_net ? DType::bf16 : options.dtype);
-  require(type == options.dtype || (type == DType::bf16 && options.dtype == DType::f32),
-          "a net of ", to_string(options.dtype), " cannot have activations of ", to_string(type),
-          "; use bf16 with f32, or the same type");
+  if (type != options.dtype && (type != DType::bf16 || options.dtype != DType::f32))
+    throw Error("a net of ", to_string(options.dtype), " cannot have activations of ",
+                to_string(type), "; use bf16 with f32, or the same type");
   return type;
 }
 

@@ -18,10 +18,11 @@ struct Named {
 
 /// Error unless a solver can use the multipliers.
 void check_multipliers(const ParamSpec& spec, size_t index) {
-  require(std::isfinite(spec.lr_mult()), "has lr_mult ", spec.lr_mult(), " for parameter ", index,
-          "; give a finite number");
-  require(std::isfinite(spec.decay_mult()) && spec.decay_mult() >= 0, "has decay_mult ",
-          spec.decay_mult(), " for parameter ", index, "; give a finite number from 0 on");
+  if (!std::isfinite(spec.lr_mult()))
+    throw Error("has lr_mult ", spec.lr_mult(), " for parameter ", index, "; give a finite number");
+  if (!std::isfinite(spec.decay_mult()) || spec.decay_mult() < 0)
+    throw Error("has decay_mult ", spec.decay_mult(), " for parameter ", index,
+                "; give a finite number from 0 on");
 }
 
 /// Makes `parameter` share the storage of the first parameter of that name. Either of them may set
@@ -29,20 +30,22 @@ void check_multipliers(const ParamSpec& spec, size_t index) {
 void share_by_name(Named& owner, Parameter& parameter, const ParamSpec& spec) {
   const bool permissive = spec.share_mode() == ParamSpec::PERMISSIVE;
   if (permissive) {
-    require(owner.parameter->shape().count() == parameter.shape().count(), "shares parameter '",
-            spec.name(), "' of layer '", owner.layer, "' but has ", parameter.shape().count(),
-            " values (", parameter.shape().str(), ") instead of ", owner.parameter->shape().count(),
-            " (", owner.parameter->shape().str(), ")");
+    if (owner.parameter->shape().count() != parameter.shape().count())
+      throw Error("shares parameter '", spec.name(), "' of layer '", owner.layer, "' but has ",
+                  parameter.shape().count(), " values (", parameter.shape().str(), ") instead of ",
+                  owner.parameter->shape().count(), " (", owner.parameter->shape().str(), ")");
   } else {
-    require(owner.parameter->shape() == parameter.shape(), "shares parameter '", spec.name(),
-            "' of layer '", owner.layer, "' but has shape ", parameter.shape().str(),
-            " instead of ", owner.parameter->shape().str(),
-            "; share_mode: PERMISSIVE compares only the number of values");
+    if (owner.parameter->shape() != parameter.shape())
+      throw Error("shares parameter '", spec.name(), "' of layer '", owner.layer,
+                  "' but has shape ", parameter.shape().str(), " instead of ",
+                  owner.parameter->shape().str(),
+                  "; share_mode: PERMISSIVE compares only the number of values");
   }
   auto merge = [&](bool given, bool& known, float value, float& owned, const char* what) {
     if (!given) return;
-    require(!known || owned == value, "shares parameter '", spec.name(), "' of layer '",
-            owner.layer, "' but gives it ", what, " ", value, " where the owner has ", owned);
+    if (known && owned != value)
+      throw Error("shares parameter '", spec.name(), "' of layer '", owner.layer, "' but gives it ",
+                  what, " ", value, " where the owner has ", owned);
     owned = value;
     known = true;
   };
@@ -57,14 +60,17 @@ void share_by_name(Named& owner, Parameter& parameter, const ParamSpec& spec) {
 void share_with_layer(Layer& layer, Layer& other) {
   auto& theirs = other.params();
   auto& ours = layer.params();
-  require(theirs.size() == ours.size(), "shares the parameters of the other net's layer, but has ",
-          ours.size(), " instead of ", theirs.size());
+  if (theirs.size() != ours.size())
+    throw Error("shares the parameters of the other net's layer, but has ", ours.size(),
+                " instead of ", theirs.size());
   for (size_t i = 0; i < ours.size(); ++i) {
-    require(theirs[i]->shape() == ours[i]->shape(), "shares the other net's parameter ", i,
-            " but has shape ", ours[i]->shape().str(), " instead of ", theirs[i]->shape().str());
-    require(theirs[i]->data.dtype() == ours[i]->data.dtype(), "shares the other net's parameter ",
-            i, ", which is ", to_string(theirs[i]->data.dtype()), ", but computes in ",
-            to_string(ours[i]->data.dtype()));
+    if (theirs[i]->shape() != ours[i]->shape())
+      throw Error("shares the other net's parameter ", i, " but has shape ", ours[i]->shape().str(),
+                  " instead of ", theirs[i]->shape().str());
+    if (theirs[i]->data.dtype() != ours[i]->data.dtype())
+      throw Error("shares the other net's parameter ", i, ", which is ",
+                  to_string(theirs[i]->data.dtype()), ", but computes in ",
+                  to_string(ours[i]->data.dtype()));
     ours[i]->attach(theirs[i]->storage());
     ours[i]->lr_mult = theirs[i]->lr_mult;
     ours[i]->decay_mult = theirs[i]->decay_mult;
@@ -90,9 +96,10 @@ void miss_layer(Plan& plan, const Node& node, const std::vector<std::string>& kn
 /// matched in their order.
 void share_with_net(Plan& plan) {
   Plan& other = Plan::of(*plan.options.share_params_with);
-  require(plan.context == other.context || !(plan.context->on_gpu() || other.context->on_gpu()),
-          "net '", plan.name, "' cannot share the parameters of net '", other.name,
-          "', which lie in the memory of another context's device; make both with one context");
+  if (plan.context != other.context && (plan.context->on_gpu() || other.context->on_gpu()))
+    throw Error(
+        "net '", plan.name, "' cannot share the parameters of net '", other.name,
+        "', which lie in the memory of another context's device; make both with one context");
   if (plan.trains && !other.trains) {
     throw Error("net '", plan.name, "' trains, but net '", other.name,
                 "', whose parameters it shares, was built without backward and has no gradients; "
@@ -172,8 +179,9 @@ void place_params(Plan& plan, const NetParameter& message) {
     Layer& layer = *node.layer;
     const LayerParameter& param = layer.param();
     in_node(node, [&] {
-      require(static_cast<size_t>(param.param_size()) <= layer.params().size(), "has ",
-              param.param_size(), " param {} but only ", layer.params().size(), " parameters");
+      if (static_cast<size_t>(param.param_size()) > layer.params().size())
+        throw Error("has ", param.param_size(), " param {} but only ", layer.params().size(),
+                    " parameters");
       for (size_t i = 0; i < static_cast<size_t>(param.param_size()); ++i) {
         const ParamSpec& spec = param.param(static_cast<int>(i));
         check_multipliers(spec, i);

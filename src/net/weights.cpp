@@ -24,12 +24,14 @@ bool fits(const BlobProto& blob, const Shape& shape) {
 /// Error unless the shape of the values fits the parameter.
 void check_blob(const BlobProto& blob, const Parameter& parameter, int index) {
   const Shape& shape = parameter.shape();
-  require(fits(blob, shape), "cannot load parameter ", index, ": the file has shape ",
-          blob_shape(blob).str(), ", the net ", shape.str(),
-          "; rename the layer to train it anew, or give it the file's shape");
+  if (!fits(blob, shape))
+    throw Error("cannot load parameter ", index, ": the file has shape ", blob_shape(blob).str(),
+                ", the net ", shape.str(),
+                "; rename the layer to train it anew, or give it the file's shape");
   const int64_t given = blob_count(blob);
-  require(given == shape.count(), "cannot load parameter ", index, ": the file holds ", given,
-          " values for shape ", shape.str(), "; the file is damaged");
+  if (given != shape.count())
+    throw Error("cannot load parameter ", index, ": the file holds ", given, " values for shape ",
+                shape.str(), "; the file is damaged");
 }
 
 bool all_fit(const LayerParameter& from, const Layer& layer) {
@@ -46,8 +48,9 @@ class Loading {
   Loading(const LayerParameter& from, Layer& layer) : from_(&from), layer_(&layer) {
     if (!all_fit(from, layer) && adopt()) return;
     const auto& params = layer.params();
-    require(static_cast<size_t>(from.blobs_size()) == params.size(), "there are ",
-            from.blobs_size(), " parameters for it, the net has ", params.size());
+    if (static_cast<size_t>(from.blobs_size()) != params.size())
+      throw Error("there are ", from.blobs_size(), " parameters for it, the net has ",
+                  params.size());
     for (size_t i = 0; i < params.size(); ++i) {
       check_blob(from.blobs(static_cast<int>(i)), *params[i], static_cast<int>(i));
     }
@@ -85,7 +88,7 @@ class Loading {
                                 [](const Tensor& tensor, const auto& parameter) {
                                   return tensor.shape() == parameter->shape();
                                 });
-    require(fit, "adopted published parameters in shapes other than its own");
+    if (!fit) throw Error("adopted published parameters in shapes other than its own");
     adopted_ = std::move(published);
     return true;
   }

@@ -29,10 +29,12 @@ RatePolicy::RatePolicy(const SolverParameter& param, const SourceMap& source)
   }
   kind_ = static_cast<Kind>(found - names.begin());
   auto need = [&](bool given, const char* field) {
-    require_at(source, "lr_policy", given, "lr_policy '", name, "' needs ", field,
-               "; add it to the solver");
+    if (!given)
+      throw Error("lr_policy '", name, "' needs ", field, "; add it to the solver")
+          .at(source.position("lr_policy"));
   };
-  require(param.has_base_lr(), "the solver needs base_lr, the learning rate to start with");
+  if (!param.has_base_lr())
+    throw Error("the solver needs base_lr, the learning rate to start with");
   switch (kind_) {
     case Kind::fixed:
       break;
@@ -50,8 +52,8 @@ RatePolicy::RatePolicy(const SolverParameter& param, const SourceMap& source)
     case Kind::multistep:
       need(param.has_gamma(), "gamma");
       need(!steps_.empty(), "at least one stepvalue");
-      require_at(source, "stepvalue", std::is_sorted(steps_.begin(), steps_.end()),
-                 "the stepvalue entries must ascend");
+      if (!std::is_sorted(steps_.begin(), steps_.end()))
+        throw Error("the stepvalue entries must ascend").at(source.position("stepvalue"));
       break;
     case Kind::poly:
       need(param.has_power(), "power");

@@ -47,9 +47,10 @@ SolverNets resolve_nets(const SolverParameter& param, const SolverOptions& optio
   SolverNets nets;
   const int given =
       param.has_net() + param.has_net_param() + param.has_train_net() + param.has_train_net_param();
-  require(given != 0, "the solver names no net; add net: \"FILE\"");
-  require(given == 1, "the solver names ", given,
-          " training nets; keep one of net, net_param, train_net, train_net_param");
+  if (given == 0) throw Error("the solver names no net; add net: \"FILE\"");
+  if (given != 1)
+    throw Error("the solver names ", given,
+                " training nets; keep one of net, net_param, train_net, train_net_param");
   auto from_file = [&](const std::string& file, const NetOptions& net) {
     return NetSource{locate(file, source.file()), nullptr, "", net};
   };
@@ -65,11 +66,14 @@ SolverNets resolve_nets(const SolverParameter& param, const SolverOptions& optio
   const int own = param.test_net_param_size() + param.test_net_size();
   const int total = param.test_iter_size();
   const bool generic = param.has_net() || param.has_net_param();
-  require_at(source, "test_iter", generic ? total >= own : total == own, "the solver has ",
-             counted(own, "test net"), " but ", total, " test_iter; give one a net");
-  require_at(source, "test_state", param.test_state_size() == 0 || param.test_state_size() == total,
-             "the solver has ", counted(total, "test net"), " but ", param.test_state_size(),
-             " test_state; give one a net, or none");
+  if (!(generic ? total >= own : total == own))
+    throw Error("the solver has ", counted(own, "test net"), " but ", total,
+                " test_iter; give one a net")
+        .at(source.position("test_iter"));
+  if (param.test_state_size() != 0 && param.test_state_size() != total)
+    throw Error("the solver has ", counted(total, "test net"), " but ", param.test_state_size(),
+                " test_state; give one a net, or none")
+        .at(source.position("test_state"));
   for (int i = 0; i < total; ++i) {
     const NetOptions net =
         net_options(options, Phase::test, param.test_state_size() ? &param.test_state(i) : nullptr);
@@ -82,12 +86,15 @@ SolverNets resolve_nets(const SolverParameter& param, const SolverOptions& optio
       nets.tests.push_back(nets.train);
       nets.tests.back().options = net;
     }
-    require_at(source, concat("test_iter[", i, "]"), param.test_iter(i) > 0, "test_iter ",
-               param.test_iter(i), " tests nothing; give the number of batches of a test");
+    if (param.test_iter(i) <= 0)
+      throw Error("test_iter ", param.test_iter(i),
+                  " tests nothing; give the number of batches of a test")
+          .at(source.position(concat("test_iter[", i, "]")));
     nets.test_iterations.push_back(param.test_iter(i));
   }
-  require_at(source, "test_iter", total == 0 || param.test_interval() > 0,
-             "the solver has test nets but no test_interval; add it, or remove test_iter");
+  if (total != 0 && param.test_interval() <= 0)
+    throw Error("the solver has test nets but no test_interval; add it, or remove test_iter")
+        .at(source.position("test_iter"));
   return nets;
 }
 
@@ -104,27 +111,32 @@ void check_settings(const SolverParameter& param, const SourceMap& source,
         std::pair{"power", param.power()}, std::pair{"momentum", param.momentum()},
         std::pair{"weight_decay", param.weight_decay()},
         std::pair{"clip_gradients", param.clip_gradients()}}) {
-    require_at(source, name, std::isfinite(value), name, " is ", value, "; give a number");
+    if (!std::isfinite(value))
+      throw Error(name, " is ", value, "; give a number").at(source.position(name));
   }
   for (const auto& [name, value] : {std::pair{"iter_size", param.iter_size()},
                                     std::pair{"average_loss", param.average_loss()}}) {
-    require_at(source, name, value > 0, name, " ", value, " must be at least 1");
+    if (value <= 0) throw Error(name, " ", value, " must be at least 1").at(source.position(name));
   }
   for (const auto& [name, value] :
        {std::pair{"max_iter", param.max_iter()}, std::pair{"test_interval", param.test_interval()},
         std::pair{"snapshot", param.snapshot()}, std::pair{"display", param.display()}}) {
-    require_at(source, name, value >= 0, name, " ", value, " must not be negative");
+    if (value < 0) throw Error(name, " ", value, " must not be negative").at(source.position(name));
   }
   for (const auto& [name, value] :
        {std::pair{"base_lr", param.base_lr()}, std::pair{"weight_decay", param.weight_decay()}}) {
-    require_at(source, name, value >= 0, name, " ", value, " must not be negative");
+    if (value < 0) throw Error(name, " ", value, " must not be negative").at(source.position(name));
   }
-  require_at(source, "momentum", param.momentum() >= 0 && param.momentum() < 1, "momentum ",
-             param.momentum(), " must lie in [0, 1)");
-  require_at(source, "random_seed", param.random_seed() >= -1, "random_seed ", param.random_seed(),
-             " must be at least 0; leave it out, or give -1, for 1701");
-  require_at(source, "snapshot_format", param.snapshot_format() == SolverParameter::BINARYPROTO,
-             "snapshot_format HDF5 is not available; use BINARYPROTO");
+  if (param.momentum() < 0 || param.momentum() >= 1)
+    throw Error("momentum ", param.momentum(), " must lie in [0, 1)")
+        .at(source.position("momentum"));
+  if (param.random_seed() < -1)
+    throw Error("random_seed ", param.random_seed(),
+                " must be at least 0; leave it out, or give -1, for 1701")
+        .at(source.position("random_seed"));
+  if (param.snapshot_format() != SolverParameter::BINARYPROTO)
+    throw Error("snapshot_format HDF5 is not available; use BINARYPROTO")
+        .at(source.position("snapshot_format"));
 
   // As in published solvers this is no error: the run trains without tests.
   if (param.test_interval() > 0 && param.test_iter_size() == 0) {
@@ -166,24 +178,26 @@ std::vector<std::string> weight_files(const SolverParameter& param) {
 }
 
 void check_snapshot_size(size_t largest) {
-  require(largest < static_cast<size_t>(kMostMessageBytes),
-          "snapshots cannot be written: a file of one would have ", largest / 1000000,
-          " MB, and the published format takes at most ", kMostMessageBytes / 1000000,
-          "; train without them (snapshot: 0 snapshot_after_train: false), or a smaller net");
+  if (largest >= static_cast<size_t>(kMostMessageBytes))
+    throw Error("snapshots cannot be written: a file of one would have ", largest / 1000000,
+                " MB, and the published format takes at most ", kMostMessageBytes / 1000000,
+                "; train without them (snapshot: 0 snapshot_after_train: false), or a smaller net");
 }
 
 void check_snapshot_place(const std::string& prefix, size_t bytes) {
   fs::path folder = fs::path(prefix).parent_path();
   if (folder.empty()) folder = ".";
-  require(fs::is_directory(folder), "snapshots cannot be written: there is no folder '",
-          folder.string(), "'; make it, or change snapshot_prefix");
-  require(access(folder.c_str(), W_OK) == 0, "snapshots cannot be written: no right to write in '",
-          folder.string(), "'; change its permissions or snapshot_prefix");
+  if (!fs::is_directory(folder))
+    throw Error("snapshots cannot be written: there is no folder '", folder.string(),
+                "'; make it, or change snapshot_prefix");
+  if (access(folder.c_str(), W_OK) != 0)
+    throw Error("snapshots cannot be written: no right to write in '", folder.string(),
+                "'; change its permissions or snapshot_prefix");
   std::error_code unknown;
   const fs::space_info space = fs::space(folder, unknown);
-  require(unknown || space.available >= bytes, "snapshots cannot be written: '", folder.string(),
-          "' has ", space.available / 1000000, " MB free, one snapshot takes ", bytes / 1000000,
-          " MB");
+  if (!unknown && space.available < bytes)
+    throw Error("snapshots cannot be written: '", folder.string(), "' has ",
+                space.available / 1000000, " MB free, one snapshot takes ", bytes / 1000000, " MB");
 }
 
 }  // namespace crema

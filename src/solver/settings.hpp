@@ -20,13 +20,6 @@ struct NetSource {
   NetOptions options;                     // phase, level, stages
 };
 
-/// As require(), for a field of the solver: the Error has the field's place.
-template <class... Args>
-void require_at(const SourceMap& source, std::string_view field, bool condition,
-                const Args&... args) {
-  if (!condition) throw Error(args...).at(source.position(field));
-}
-
 struct SolverNets {
   NetSource train;
   std::vector<NetSource> tests;

@@ -165,16 +165,17 @@ std::string weights_of(const SolverState& state, const std::string& path) {
 void check_state(const SolverState& state, const TrainingState& run) {
   const auto& segments = run.train->params().segments();
   const size_t expected = segments.size() * run.history->size();
-  require(static_cast<size_t>(state.history_size()) == expected, "the state has ",
-          state.history_size(), " history blobs, this solver and net need ", expected,
-          "; it belongs to another net or solver type");
+  if (static_cast<size_t>(state.history_size()) != expected)
+    throw Error("the state has ", state.history_size(), " history blobs, this solver and net need ",
+                expected, "; it belongs to another net or solver type");
   int blob = 0;
   for (size_t h = 0; h < run.history->size(); ++h) {
     for (const auto& segment : segments) {
       const int64_t count = blob_count(state.history(blob++));
-      require(count == segment.count, "the state's history for parameter ", segment.index,
-              " of layer '", segment.layer, "' has ", count, " values, the net ", segment.count,
-              "; it belongs to another net");
+      if (count != segment.count)
+        throw Error("the state's history for parameter ", segment.index, " of layer '",
+                    segment.layer, "' has ", count, " values, the net ", segment.count,
+                    "; it belongs to another net");
     }
   }
 }

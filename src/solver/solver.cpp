@@ -188,7 +188,8 @@ void Solver::begin_pass(int pass) {
 double Solver::rate() const { return policy_->rate(iteration_); }
 
 bool Solver::solve() {
-  require(param_->has_max_iter(), "the solver has no max_iter; add it, or ask for single steps");
+  if (!param_->has_max_iter())
+    throw Error("the solver has no max_iter; add it, or ask for single steps");
   if (param_->max_iter() > iteration_ && !step(param_->max_iter() - iteration_)) return false;
   if (param_->max_iter() == 0) return true;
   if (param_->snapshot_after_train()) snapshot_once(true);

@@ -49,8 +49,9 @@ constexpr auto kRules = kinds_of(std::type_identity<AnyUpdateRule>());
 /// The published spelling of the type that the deprecated enum means.
 std::string type_name(const SolverParameter& param, const SourceMap& source) {
   if (!param.has_solver_type()) return param.type();
-  require_at(source, "solver_type", !param.has_type(),
-             "the solver gives both type and the old solver_type; keep type");
+  if (param.has_type())
+    throw Error("the solver gives both type and the old solver_type; keep type")
+        .at(source.position("solver_type"));
   switch (param.solver_type()) {
     case SolverParameter::SGD:
       return "SGD";

@@ -121,8 +121,10 @@ std::vector<Problem> problems_of(const std::string& name) {
                                   : net == "resnet50"  ? resnet50()
                                                        : std::vector<Problem>{};
   if (net != name) std::erase_if(problems, [&](const Problem& p) { return p.name != name; });
-  require(!problems.empty(), "unknown problem '", name,
-          "'; use lenet, alexnet, vgg_a, googlenet or resnet50, or one with /LAYER behind it");
+  if (problems.empty())
+    throw Error(
+        "unknown problem '", name,
+        "'; use lenet, alexnet, vgg_a, googlenet or resnet50, or one with /LAYER behind it");
   return problems;
 }
 
@@ -218,7 +220,7 @@ Arguments parse(int count, char** values) {
       arguments.nets.push_back(word);
       continue;
     }
-    require(i + 1 < count, word, " needs a value");
+    if (i + 1 >= count) throw Error(word, " needs a value");
     const std::string value = values[++i];
     if (word == "--threads") {
       arguments.threads = std::stoi(value);
@@ -232,7 +234,8 @@ Arguments parse(int count, char** values) {
       throw Error("unknown option ", word, "; there are --threads, --runs, --pass, --library");
     }
   }
-  require(!arguments.nets.empty(), "name a net: lenet, alexnet, vgg_a, googlenet or resnet50");
+  if (arguments.nets.empty())
+    throw Error("name a net: lenet, alexnet, vgg_a, googlenet or resnet50");
   return arguments;
 }
 

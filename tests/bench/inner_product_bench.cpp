@@ -109,8 +109,8 @@ int main(int argc, char** argv) {
       return 2;
     }
   }
-  require(threads > 0, "--threads ", threads, " must be at least 1");
-  require(runs > 0, "--runs ", runs, " must be at least 1");
+  if (threads <= 0) throw Error("--threads ", threads, " must be at least 1");
+  if (runs <= 0) throw Error("--runs ", runs, " must be at least 1");
   omp_set_num_threads(threads);
   std::printf("%s, %s, %d threads\n", blas_name().c_str(),
               std::string(to_string(simd_level())).c_str(), threads);

@@ -26,7 +26,7 @@ std::vector<const LayerParameter*> Case::entries(const std::string& type) const 
 }
 
 std::vector<fs::path> find_cases(const fs::path& folder) {
-  require(fs::is_directory(folder), "there is no folder '", folder.string(), "'");
+  if (!fs::is_directory(folder)) throw Error("there is no folder '", folder.string(), "'");
   std::vector<fs::path> cases;
   for (const auto& entry : fs::directory_iterator(folder)) {
     fs::path golden = entry.path();
@@ -74,8 +74,8 @@ std::optional<Snapshot> find_snapshot(const Case& golden) {
 }
 
 void assign(const BlobProto& from, Tensor& to) {
-  require(from.data_size() == to.count(), "the case has ", from.data_size(), " values for ",
-          to.count());
+  if (from.data_size() != to.count())
+    throw Error("the case has ", from.data_size(), " values for ", to.count());
   if (to.dtype() == DType::f64) {
     std::copy(from.data().begin(), from.data().end(), to.host_overwrite<double>());
   } else {

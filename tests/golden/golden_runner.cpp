@@ -38,8 +38,9 @@ struct Counts {
 void load_params(const Case& golden, const std::string& kind, Net& net) {
   for (const LayerParameter* entry : golden.entries(kind)) {
     auto& params = net.layer(entry->name()).params();
-    require(static_cast<int>(params.size()) == entry->blobs_size(), "layer '", entry->name(),
-            "' has ", params.size(), " parameters instead of ", entry->blobs_size());
+    if (static_cast<int>(params.size()) != entry->blobs_size())
+      throw Error("layer '", entry->name(), "' has ", params.size(), " parameters instead of ",
+                  entry->blobs_size());
     for (int i = 0; i < entry->blobs_size(); ++i) {
       assign(entry->blobs(i), params[static_cast<size_t>(i)]->data);
     }
@@ -138,7 +139,7 @@ int iterations_of(const Case& golden) {
   for (const LayerParameter* entry : golden.entries("LossPerIter")) {
     iterations += entry->blobs(0).data_size();
   }
-  require(iterations > 0, "LossPerIter holds no loss");
+  if (iterations <= 0) throw Error("LossPerIter holds no loss");
   return iterations;
 }
 
@@ -148,8 +149,8 @@ void run_resumed(const Case& golden, const SolverParameter& param, Context& cont
   Solver solver(param, context);
   load_inputs(golden, solver.net());
   solver.restore(state);
-  require(solver.iteration() == half, state, " is of iteration ", solver.iteration(),
-          " instead of ", half);
+  if (solver.iteration() != half)
+    throw Error(state, " is of iteration ", solver.iteration(), " instead of ", half);
   solver.step(iterations_of(golden) - half);
   compare_params(golden, "ParamAfter", solver.net(), false, kGradients, result);
 }
@@ -159,8 +160,8 @@ void run_solver_case(const Case& golden, SolverParameter param, Context& context
   const int iterations = iterations_of(golden);
   const std::optional<Snapshot> published = find_snapshot(golden);
   const int half = published ? published->iteration : iterations / 2;
-  require(half < iterations, "the snapshot is of iteration ", half, ", the case ends at ",
-          iterations);
+  if (half >= iterations)
+    throw Error("the snapshot is of iteration ", half, ", the case ends at ", iterations);
   const TempFolder folder;
   param.set_snapshot_prefix(folder.path(golden.name));
 
@@ -270,8 +271,8 @@ constexpr const char* kUsage =
 int number(const std::string& flag, const std::string& value) {
   int parsed = 0;
   const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), parsed);
-  require(error == std::errc() && end == value.data() + value.size(), flag,
-          " takes a whole number, not '", value, "'");
+  if (error != std::errc() || end != value.data() + value.size())
+    throw Error(flag, " takes a whole number, not '", value, "'");
   return parsed;
 }
 
@@ -303,9 +304,9 @@ std::optional<Settings> read_settings(std::vector<std::string> words) {
       words.insert(words.begin(), word.substr(equals + 1));
       word.resize(equals);
     }
-    require(has({"--engine", "--threads", "--gpu", "--only", "--refuses"}, word), "unknown flag ",
-            word, "; usage: ", kUsage);
-    require(!words.empty(), word, " needs a value; usage: ", kUsage);
+    if (!has({"--engine", "--threads", "--gpu", "--only", "--refuses"}, word))
+      throw Error("unknown flag ", word, "; usage: ", kUsage);
+    if (words.empty()) throw Error(word, " needs a value; usage: ", kUsage);
     const std::string value = words.front();
     words.erase(words.begin());
     if (word == "--engine") settings.context.engine = value;
@@ -314,7 +315,7 @@ std::optional<Settings> read_settings(std::vector<std::string> words) {
     if (word == "--only") settings.only = value;
     if (word == "--refuses") settings.refuses = names(value);
   }
-  require(!settings.folders.empty(), "which folder? usage: ", kUsage);
+  if (settings.folders.empty()) throw Error("which folder? usage: ", kUsage);
   return settings;
 }
 
@@ -334,7 +335,7 @@ int run(const std::vector<std::string>& words) {
   }
   std::printf("%d passed, %d failed, %d unsupported-type, %d refused\n", counts.passed,
               counts.failed, counts.unsupported, counts.refused);
-  require(counts.passed + counts.failed > 0, "no case was compared");
+  if (counts.passed + counts.failed <= 0) throw Error("no case was compared");
   return counts.failed ? 1 : 0;
 }
 

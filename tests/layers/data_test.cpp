@@ -25,8 +25,8 @@ class Source {
                   Phase phase = Phase::train, DType dtype = DType::f32, int tops = 2)
       : context_(std::move(options)) {
     LayerParameter param;
-    require(google::protobuf::TextFormat::ParseFromString(settings, &param),
-            "no layer: ", settings);
+    if (!google::protobuf::TextFormat::ParseFromString(settings, &param))
+      throw Error("no layer: ", settings);
     param.set_name("the_data");
     param.set_type("Data");
     param.set_phase(phase == Phase::train ? TRAIN : TEST);

@@ -23,7 +23,8 @@ uint64_t number_from(const char* variable, uint64_t otherwise) {
   const std::string_view digits(text);
   uint64_t number = 0;
   const auto [end, error] = std::from_chars(digits.begin(), digits.end(), number);
-  require(error == std::errc() && end == digits.end(), variable, "=", text, " is no whole number");
+  if (error != std::errc() || end != digits.end())
+    throw Error(variable, "=", text, " is no whole number");
   return number;
 }
 

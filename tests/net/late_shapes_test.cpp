@@ -177,7 +177,7 @@ class RefusesThree : public Layer {
  public:
   using Layer::Layer;
   void reshape(Blobs bottom, Blobs top) override {
-    require(bottom[0]->shape()[0] != 3, "has no use for 3 rows");
+    if (bottom[0]->shape()[0] == 3) throw Error("has no use for 3 rows");
     top[0]->reshape(bottom[0]->shape());
   }
   void forward_cpu(Blobs bottom, Blobs top) override { top[0]->data.copy_from(bottom[0]->data); }

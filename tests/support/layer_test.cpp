@@ -31,9 +31,9 @@ std::vector<double> draw(const Input& input, uint64_t seed, uint64_t stream) {
 
 LayerParameter parse(const LayerCase& layer_case) {
   NetParameter net;
-  require(google::protobuf::TextFormat::ParseFromString(layer_case.layer, &net) &&
-              net.layer_size() == 1,
-          "a LayerCase takes the text of one layer, not: ", layer_case.layer);
+  if (!google::protobuf::TextFormat::ParseFromString(layer_case.layer, &net) ||
+      net.layer_size() != 1)
+    throw Error("a LayerCase takes the text of one layer, not: ", layer_case.layer);
   LayerParameter param = net.layer(0);
   if (!param.has_name()) param.set_name("op");
   if (param.bottom_size() == 0) {
@@ -47,8 +47,8 @@ LayerParameter parse(const LayerCase& layer_case) {
 }
 
 void write(Tensor& tensor, const std::vector<double>& values) {
-  require(int64_t(values.size()) == tensor.count(), values.size(), " values for a tensor of ",
-          tensor.shape().str());
+  if (int64_t(values.size()) != tensor.count())
+    throw Error(values.size(), " values for a tensor of ", tensor.shape().str());
   Tensor source(tensor.shape(), DType::f64);
   std::copy(values.begin(), values.end(), source.host_overwrite<double>());
   tensor.copy_from(source);
@@ -151,11 +151,11 @@ void LayerRun::make_tail(const LayerCase& layer_case) {
     next.layer = text;
     fused_.push_back(std::make_unique<LayerRun>(next, RunOptions{.dtype = run_.dtype}));
     const auto step = fused_.back()->layer().as_tail_step();
-    require(step.has_value(), "is no tail step: ", text);
+    if (!step.has_value()) throw Error("is no tail step: ", text);
     wanted_.tail.push_back(*step);
   }
-  require(layer_->accepts(wanted_.tail),
-          "the layer does not accept this tail: ", layer_case.tail.back());
+  if (!layer_->accepts(wanted_.tail))
+    throw Error("the layer does not accept this tail: ", layer_case.tail.back());
 }
 
 void LayerRun::make_layer(const LayerCase& layer_case) {
@@ -193,8 +193,8 @@ void LayerRun::make_params(const LayerCase& layer_case) {
 }
 
 void LayerRun::take_inputs(const std::vector<Input>& inputs) {
-  require(inputs.size() == bottoms_.size(), inputs.size(), " inputs for ", bottoms_.size(),
-          " bottoms");
+  if (inputs.size() != bottoms_.size())
+    throw Error(inputs.size(), " inputs for ", bottoms_.size(), " bottoms");
   bottom_values_.clear();
   for (size_t i = 0; i < inputs.size(); ++i) {
     bottoms_[i]->reshape(inputs[i].shape);
@@ -204,7 +204,7 @@ void LayerRun::take_inputs(const std::vector<Input>& inputs) {
 }
 
 void LayerRun::reshape(const std::vector<Input>& inputs) {
-  require(next_ == nullptr, "reshape() of an unfused LayerRun is not there");
+  if (next_ != nullptr) throw Error("reshape() of an unfused LayerRun is not there");
   take_inputs(inputs);
   layer_->reshape(bottoms_, tops_);
   shape_and_prepare();
@@ -213,8 +213,8 @@ void LayerRun::reshape(const std::vector<Input>& inputs) {
 void LayerRun::shape_and_prepare() {
   wanted_.top_diffs_stay = run_.keeps_top_diffs;
   options_ = layer_->options(wanted_, bottoms_, tops_);
-  require(!options_.empty() && run_.option < int(options_.size()), "option ", run_.option, " of ",
-          options_.size());
+  if (options_.empty() || run_.option >= int(options_.size()))
+    throw Error("option ", run_.option, " of ", options_.size());
   chosen_ = std::max(run_.option, 0);
   for (int i = 0; run_.option < 0 && i < int(options_.size()); ++i) {
     if (is_contiguous(options_[i])) {
@@ -237,7 +237,7 @@ void LayerRun::shape_and_prepare() {
 void LayerRun::share_memory() {
   for (auto [from, to] : {std::pair{&bottoms_[0]->data, &tops_[0]->data},
                           std::pair{&tops_[0]->diff, &bottoms_[0]->diff}}) {
-    require(from->bytes() == to->bytes(), "in place needs memory of one size");
+    if (from->bytes() != to->bytes()) throw Error("in place needs memory of one size");
     from->bind(std::make_shared<Memory>(from->bytes()));
     to->bind(from->memory());
   }

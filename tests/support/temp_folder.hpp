@@ -17,7 +17,7 @@ class TempFolder {
  public:
   TempFolder() {
     std::string name = (std::filesystem::temp_directory_path() / "crema_test_XXXXXX").string();
-    require(::mkdtemp(name.data()) != nullptr, "cannot make a folder like '", name, "'");
+    if (::mkdtemp(name.data()) == nullptr) throw Error("cannot make a folder like '", name, "'");
     path_ = name;
   }
   ~TempFolder() {

@@ -34,7 +34,8 @@ std::vector<float> read_pgm(const std::string& path, int64_t height, int64_t wid
 }
 
 int run(int argc, char** argv) {
-  crema::require(argc >= 4, "usage: classify deploy.prototxt weights.caffemodel image.pgm...");
+  if (argc < 4)
+    throw crema::Error("usage: classify deploy.prototxt weights.caffemodel image.pgm...");
   crema::Context context;
   crema::Net net(argv[1], context, {.phase = crema::Phase::test});
   net.load_weights(argv[2]);

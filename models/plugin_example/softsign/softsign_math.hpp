@@ -8,7 +8,7 @@ struct Math {
   template <class Parameter>
   static Math of(const Parameter& param) {
     const float limit = param.GetExtension(plugin_example::softsign_param).limit();
-    crema::require(limit > 0, "limit is ", limit, "; it has to be above 0");
+    if (!(limit > 0)) throw crema::Error("limit is ", limit, "; it has to be above 0");
     return {1 / limit};
   }
   CREMA_FUNCTOR bool reads_x() const { return true; }

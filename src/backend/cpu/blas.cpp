@@ -38,9 +38,9 @@ void follow_openmp_threads() {
 }
 
 blasint narrow(int64_t size) {
-  require(size <= std::numeric_limits<blasint>::max(), "a matrix dimension of ", size,
-          " exceeds what OpenBLAS can address (", std::numeric_limits<blasint>::max(),
-          "); use a smaller batch");
+  if (size > std::numeric_limits<blasint>::max())
+    throw Error("a matrix dimension of ", size, " exceeds what OpenBLAS can address (",
+                std::numeric_limits<blasint>::max(), "); use a smaller batch");
   return static_cast<blasint>(size);
 }
 

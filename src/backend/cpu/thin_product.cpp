@@ -398,8 +398,9 @@ struct OuterRows {
 
 ThinProduct::ThinProduct(int64_t batch, int64_t rows, int64_t columns, int threads)
     : batch_(batch), rows_(rows), columns_(columns), threads_(threads) {
-  require(columns > 0, "a product with a matrix of ", rows, " rows and ", columns,
-          " columns has nothing to sum; give it columns");
+  if (columns <= 0)
+    throw Error("a product with a matrix of ", rows, " rows and ", columns,
+                " columns has nothing to sum; give it columns");
   const int64_t padded_rows = round_up<kTileRows>(rows);
   const int64_t transposed = (columns + padded_rows) * round_up<kLine>(batch);
   const int64_t plain = (padded_rows + threads * cached_columns(batch)) * batch;

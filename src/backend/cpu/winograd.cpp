@@ -84,9 +84,9 @@ int Winograd::block() {
 }
 
 Winograd::Winograd(const WinogradProblem& problem) : problem_(problem), kernels_(best_kernels()) {
-  require(kernels_ != nullptr, "Winograd convolution needs a processor with AVX2 and FMA");
-  require(problem.out_h() > 0 && problem.out_w() > 0 && problem.pad_h <= 2 && problem.pad_w <= 2,
-          "Winograd convolution takes 3x3 kernels that fit the input, padded by at most 2");
+  if (kernels_ == nullptr) throw Error("Winograd convolution needs a processor with AVX2 and FMA");
+  if (problem.out_h() <= 0 || problem.out_w() <= 0 || problem.pad_h > 2 || problem.pad_w > 2)
+    throw Error("Winograd convolution takes 3x3 kernels that fit the input, padded by at most 2");
   const std::string form = concat("winograd ", kernels_->block, " ", problem.k, "x", problem.c);
   forward_ = DerivedWeights(form, transformed_bytes());
   turned_ = DerivedWeights(form + " turned", transformed_bytes());

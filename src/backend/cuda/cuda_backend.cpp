@@ -51,9 +51,10 @@ void cuda_check(cudnnStatus_t status, const char* what) {
 CudaBackend::CudaBackend(int index) : index_(index) {
   std::string why;
   const int count = device_count(why);
-  require(count > 0, "cannot use CUDA device ", index, ": ", why, ", or run on the CPU");
-  require(index >= 0 && index < count, "there is no CUDA device ", index, "; this machine has ",
-          count, ", counted from 0");
+  if (count <= 0) throw Error("cannot use CUDA device ", index, ": ", why, ", or run on the CPU");
+  if (index < 0 || index >= count)
+    throw Error("there is no CUDA device ", index, "; this machine has ", count,
+                ", counted from 0");
   activate();
   cuda_check(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, index),
              "cudaDeviceGetAttribute");

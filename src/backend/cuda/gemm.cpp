@@ -10,8 +10,8 @@ namespace crema {
 namespace {
 
 int to_int(int64_t extent) {
-  require(extent <= std::numeric_limits<int>::max(), "cuBLAS takes no matrix with ", extent,
-          " rows or columns; use a smaller batch");
+  if (extent > std::numeric_limits<int>::max())
+    throw Error("cuBLAS takes no matrix with ", extent, " rows or columns; use a smaller batch");
   return static_cast<int>(extent);
 }
 

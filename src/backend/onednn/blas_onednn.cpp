@@ -16,8 +16,9 @@ void onednn_gemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64
                  int64_t ldc) {
   const dnnl_status_t status = dnnl_sgemm(transpose_a ? 'T' : 'N', transpose_b ? 'T' : 'N', m, n, k,
                                           alpha, a, lda, b, ldb, beta, c, ldc);
-  require(status == dnnl_success, "oneDNN's GEMM of ", m, "x", k, " by ", k, "x", n,
-          " failed with status ", static_cast<int>(status));
+  if (status != dnnl_success)
+    throw Error("oneDNN's GEMM of ", m, "x", k, " by ", k, "x", n, " failed with status ",
+                static_cast<int>(status));
 }
 
 }  // namespace crema

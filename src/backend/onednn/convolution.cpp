@@ -346,8 +346,9 @@ std::unique_ptr<ConvolutionPrimitive> Convolutions::make(const ConvolutionProble
     });
     return true;
   });
-  require(made != nullptr, "convolution ", problem.key(), " ", to_string(pass), ": ", version(),
-          " has no implementation '", implementation, "' here", why.empty() ? "" : ": ", why);
+  if (made == nullptr)
+    throw Error("convolution ", problem.key(), " ", to_string(pass), ": ", version(),
+                " has no implementation '", implementation, "' here", why.empty() ? "" : ": ", why);
   return made;
 }
 

@@ -48,8 +48,8 @@ Tag tag_of(int rank, Format format) {
   constexpr Tag kLast[kRanks] = {Tag::acb, Tag::acdb, Tag::acdeb};
   constexpr Tag kBlocked8[kRanks] = {Tag::aBc8b, Tag::aBcd8b, Tag::aBcde8b};
   constexpr Tag kBlocked16[kRanks] = {Tag::aBc16b, Tag::aBcd16b, Tag::aBcde16b};
-  require(rank >= kMinTagged && rank <= kMaxTagged, "oneDNN has no ", to_string(format),
-          " layout for rank ", rank, "; use contiguous");
+  if (rank < kMinTagged || rank > kMaxTagged)
+    throw Error("oneDNN has no ", to_string(format), " layout for rank ", rank, "; use contiguous");
   const int index = rank - kMinTagged;
   if (format == Format::channels_last) return kLast[index];
   return format == Format::blocked8 ? kBlocked8[index] : kBlocked16[index];
@@ -92,8 +92,9 @@ dnnl::memory::dims to_dims(const Shape& shape) { return shape.dims(); }
 
 dnnl::memory::desc describe(const Shape& shape, DType dtype, Format format) {
   if (shape.rank() == 0) return {{1}, data_type(dtype), Tag::a};
-  require(shape.rank() <= kMaxRank, "oneDNN takes up to ", kMaxRank, " axes, not ", shape.rank(),
-          " (", shape.str(), ")");
+  if (shape.rank() > kMaxRank)
+    throw Error("oneDNN takes up to ", kMaxRank, " axes, not ", shape.rank(), " (", shape.str(),
+                ")");
   return {to_dims(shape), data_type(dtype), tag_of(shape.rank(), format)};
 }
 
@@ -171,8 +172,9 @@ Operation::Operation(const dnnl::primitive& primitive, const dnnl::primitive_des
 
 void Operation::run(std::initializer_list<const void*> pointers) {
   const size_t expected = memories_.size() - (scratch_bytes_ > 0 ? 1 : 0);
-  require(pointers.size() == expected, "oneDNN operation ", implementation_, " takes ", expected,
-          " pointers, not ", pointers.size());
+  if (pointers.size() != expected)
+    throw Error("oneDNN operation ", implementation_, " takes ", expected, " pointers, not ",
+                pointers.size());
   try {
     size_t i = 0;
     for (const void* pointer : pointers) memories_[i++].set_data_handle(const_cast<void*>(pointer));

@@ -34,9 +34,9 @@ struct Converted {
 
 std::string read_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  require(file.good(), "cannot open it");
+  if (!file.good()) throw Error("cannot open it");
   std::string bytes{std::istreambuf_iterator<char>(file), {}};
-  require(!file.bad(), "cannot read it");
+  if (file.bad()) throw Error("cannot read it");
   return bytes;
 }
 
@@ -52,10 +52,10 @@ std::string extension_of(const std::string& name) {
 
 /// Error when so many bytes do not fit into a record.
 void check_bytes(int64_t channels, int64_t height, int64_t width) {
-  require(channels * height * width <= kMostBytes, "an image of ", channels, " x ", height, " x ",
-          width,
-          " bytes is too large for a record, which holds 2 GiB; make it smaller (--resize), ",
-          "or keep it compressed (--encoded)");
+  if (channels * height * width > kMostBytes)
+    throw Error("an image of ", channels, " x ", height, " x ", width,
+                " bytes is too large for a record, which holds 2 GiB; make it smaller (--resize), ",
+                "or keep it compressed (--encoded)");
 }
 
 class Converter {
@@ -77,8 +77,8 @@ class Converter {
       datum.set_label(listed.label);
       result.shape =
           encoded_ ? keep_encoded(listed, file, codec, datum) : keep_raw(file, codec, datum);
-      require(options_.check_only || datum.SerializeToString(&result.record),
-              "it cannot be made a record");
+      if (!options_.check_only && !datum.SerializeToString(&result.record))
+        throw Error("it cannot be made a record");
     } catch (const std::exception& error) {
       result.problem = problem(listed, error.what());
     }
@@ -130,7 +130,8 @@ class Converter {
     const std::string own = extension_of(listed.file);
     const std::string type =
         options_.encode_type.empty() ? own : extension_of("." + options_.encode_type);
-    require(!type.empty(), "its name does not say what kind of image it is; give --encode_type");
+    if (type.empty())
+      throw Error("its name does not say what kind of image it is; give --encode_type");
     datum.set_encoded(true);
     if (options_.resize_height == 0 && type == own) {
       if (const auto image = decode_as_stored(file, codec)) {
@@ -186,7 +187,7 @@ class Collector {
           listed, concat("it is of ", converted.shape.str(), ", the first image ",
                          first_->shape.str(), "; resize them to one size"));
     }
-    require(options_.check_only || options_.skip_bad, converted.problem);
+    if (!options_.check_only && !options_.skip_bad) throw Error(converted.problem);
     ++report_.bad;
     if (report_.problems.size() < ConvertReport::kMostProblems) {
       report_.problems.push_back(std::move(converted.problem));
@@ -251,12 +252,12 @@ class Collector {
 };
 
 void check_options(const ConvertImagesetOptions& options) {
-  require(options.backend == "lmdb", "backend '", options.backend,
-          "' cannot be written; use --backend=lmdb");
-  require(options.resize_height >= 0 && options.resize_width >= 0 &&
-              (options.resize_height == 0) == (options.resize_width == 0),
-          "images cannot be resized to ", options.resize_height, " x ", options.resize_width,
-          "; give both --resize_height and --resize_width, or neither");
+  if (options.backend != "lmdb")
+    throw Error("backend '", options.backend, "' cannot be written; use --backend=lmdb");
+  if (options.resize_height < 0 || options.resize_width < 0 ||
+      (options.resize_height == 0) != (options.resize_width == 0))
+    throw Error("images cannot be resized to ", options.resize_height, " x ", options.resize_width,
+                "; give both --resize_height and --resize_width, or neither");
   if (!options.encoded && options.encode_type.empty()) {
     check_bytes(options.gray ? 1 : 3, options.resize_height, options.resize_width);
   }

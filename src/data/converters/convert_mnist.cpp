@@ -23,7 +23,7 @@ class IdxFile {
  public:
   IdxFile(const std::string& path, uint32_t magic) : path_(path) {
     file_.reset(gzopen(path.c_str(), "rb"));
-    require(file_ != nullptr, "cannot open '", path, "': ", std::strerror(errno));
+    if (file_ == nullptr) throw Error("cannot open '", path, "': ", std::strerror(errno));
     const uint32_t found = number();
     if (found != magic) {
       const bool swapped = found == kImages || found == kLabels;
@@ -43,15 +43,15 @@ class IdxFile {
   void read(std::span<uint8_t> bytes) {
     const int got = gzread(file_.get(), bytes.data(), static_cast<unsigned>(bytes.size()));
     check_stream(got);
-    require(got == static_cast<int>(bytes.size()), "'", path_,
-            "' ends before what its header promises; get the file again");
+    if (got != static_cast<int>(bytes.size()))
+      throw Error("'", path_, "' ends before what its header promises; get the file again");
   }
 
   void expect_end() {
     uint8_t more;
     const int got = gzread(file_.get(), &more, 1);
     check_stream(got);
-    require(got == 0, "'", path_, "' holds more than its header says; get the file again");
+    if (got != 0) throw Error("'", path_, "' holds more than its header says; get the file again");
   }
 
  private:
@@ -60,8 +60,8 @@ class IdxFile {
     std::string text = gzerror(file_.get(), &code);
     if (text.starts_with(path_ + ": ")) text.erase(0, path_.size() + 2);
     // A cut gzip stream reads as far as it goes, and says Z_BUF_ERROR.
-    require(got >= 0 && (code == Z_OK || code == Z_STREAM_END), "'", path_, "' is damaged (", text,
-            "); get the file again");
+    if (got < 0 || (code != Z_OK && code != Z_STREAM_END))
+      throw Error("'", path_, "' is damaged (", text, "); get the file again");
   }
 
   struct Close {
@@ -79,12 +79,13 @@ ConvertReport convert_mnist(const ConvertMnistOptions& options) {
   const int64_t count = images.number();
   const int64_t height = images.number(), width = images.number();
   const int64_t label_count = labels.number();
-  require(count > 0, "'", options.images, "' holds no image");
-  require(height > 0 && width > 0 && height <= kLargestSide && width <= kLargestSide, "'",
-          options.images, "' says that images have ", height, " x ", width,
-          " pixels; sides are 1 to ", kLargestSide);
-  require(count == label_count, "'", options.images, "' holds ", count, " images and '",
-          options.labels, "' ", label_count, " labels; take two files that belong together");
+  if (count <= 0) throw Error("'", options.images, "' holds no image");
+  if (height <= 0 || width <= 0 || height > kLargestSide || width > kLargestSide)
+    throw Error("'", options.images, "' says that images have ", height, " x ", width,
+                " pixels; sides are 1 to ", kLargestSide);
+  if (count != label_count)
+    throw Error("'", options.images, "' holds ", count, " images and '", options.labels, "' ",
+                label_count, " labels; take two files that belong together");
 
   LmdbWriter writer(options.output, options.overwrite);
   Datum datum;
@@ -100,8 +101,8 @@ ConvertReport convert_mnist(const ConvertMnistOptions& options) {
     images.read(bytes);
     labels.read({&label, 1});
     datum.set_label(label);
-    require(datum.SerializeToString(&record), "image ", i, " of '", options.images,
-            "' cannot be made a record");
+    if (!datum.SerializeToString(&record))
+      throw Error("image ", i, " of '", options.images, "' cannot be made a record");
     std::array<char, 24> key;
     std::snprintf(key.data(), key.size(), "%08lld", static_cast<long long>(i));
     writer.put(key.data(), record);

@@ -67,9 +67,9 @@ ImageCodec::ImageCodec() : state_(std::make_unique<State>()) {}
 ImageCodec::~ImageCodec() = default;
 
 Image ImageCodec::decode(std::string_view file, ColorMode mode) {
-  require(!file.empty(), "the image file is empty");
-  require(file.size() <= static_cast<size_t>(std::numeric_limits<int>::max()),
-          "the image file has ", file.size(), " bytes, too many for an image");
+  if (file.empty()) throw Error("the image file is empty");
+  if (file.size() > static_cast<size_t>(std::numeric_limits<int>::max()))
+    throw Error("the image file has ", file.size(), " bytes, too many for an image");
   const bool lacks_end = lacks_jpeg_end(file);
   try {
     const int flags = flags_of(mode);
@@ -77,18 +77,20 @@ Image ImageCodec::decode(std::string_view file, ColorMode mode) {
   } catch (const cv::Exception& e) {
     throw Error("the image cannot be decoded: ", e.err);
   }
-  require(!state_->image.empty(), "the image cannot be decoded: ",
-          lacks_end ? "the JPEG file is cut off" : "damaged, or of an unknown format");
-  require(state_->image.depth() == CV_8U,
-          "the image has more than 8 bits a channel; decode it with force_color or force_gray, or "
-          "convert it to 8 bits");
+  if (state_->image.empty())
+    throw Error("the image cannot be decoded: ",
+                lacks_end ? "the JPEG file is cut off" : "damaged, or of an unknown format");
+  if (state_->image.depth() != CV_8U)
+    throw Error(
+        "the image has more than 8 bits a channel; decode it with force_color or force_gray, or "
+        "convert it to 8 bits");
   return state_->view();
 }
 
 Image ImageCodec::resize(int64_t height, int64_t width) {
   constexpr int64_t kMost = std::numeric_limits<int16_t>::max();  // OpenCV's own limit
-  require(height >= 1 && width >= 1 && height <= kMost && width <= kMost,
-          "cannot resize an image to ", height, " x ", width, "; sides are 1 to ", kMost);
+  if (height < 1 || width < 1 || height > kMost || width > kMost)
+    throw Error("cannot resize an image to ", height, " x ", width, "; sides are 1 to ", kMost);
   State& s = *state_;
   const int h = static_cast<int>(height), w = static_cast<int>(width);
   try {
