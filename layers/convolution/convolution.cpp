@@ -4,6 +4,7 @@
 
 #include "backend/cpu/blas.hpp"
 #include "backend/cpu/direct_convolution.hpp"
+#include "backend/cpu/im2col_convolutions.hpp"
 #include "backend/cpu/winograd_convolutions.hpp"
 #include "core/dispatch.hpp"
 #include "core/parallel.hpp"
@@ -330,6 +331,7 @@ void register_convolution(Registry& registry) {
   register_convolution_engines(registry);
   add_convolution_library(registry, std::make_unique<DirectConvolutions>());
   add_convolution_library(registry, std::make_unique<WinogradConvolutions>());
+  add_convolution_library(registry, std::make_unique<Im2colConvolutions>());
 }
 
 }  // namespace crema

@@ -33,6 +33,8 @@ struct PoolingPlan {
 
   int64_t inputs() const { return y.size * x.size * channels; }
   int64_t outputs() const { return y.out * x.out * channels; }
+  /// Windows of 2x2 cells that meet, and leave nothing out.
+  bool pairs() const;
   /// Elements of each row of PoolingRows.
   int64_t row_width() const;
 };

@@ -113,6 +113,56 @@ struct MaxAlong {
   }
 };
 
+/// Windows of 2x2 cells side by side: down the columns and along the row at once.
+template <class Choice, bool Keep>
+struct MaxOfPairs {
+  const float *in, *below;
+  float* out;
+  Choice* choice;
+
+  template <class D>
+  HWY_INLINE void strip(D d, int64_t o) const {
+    const hn::RebindToSigned<D> di;
+    hn::Vec<D> left, right, left_below, right_below;
+    hn::LoadInterleaved2(d, in + 2 * o, left, right);
+    hn::LoadInterleaved2(d, below + 2 * o, left_below, right_below);
+    const auto low_left = wins_over(left_below, left), low_right = wins_over(right_below, right);
+    left = hn::IfThenElse(low_left, left_below, left);
+    right = hn::IfThenElse(low_right, right_below, right);
+    const auto wins = wins_over(right, left);
+    hn::StoreU(hn::IfThenElse(wins, right, left), d, out + o);
+    if constexpr (Keep) {
+      const auto cell = [&](auto below_wins, int32_t above) HWY_ATTR {
+        return hn::IfThenElse(hn::RebindMask(di, below_wins), hn::Set(di, above + 2),
+                              hn::Set(di, above));
+      };
+      store_choice(di,
+                   hn::IfThenElse(hn::RebindMask(di, wins), cell(low_right, 1), cell(low_left, 0)),
+                   choice + o);
+    }
+  }
+};
+
+/// Its gradient.
+template <class Choice>
+struct PairsOfMax {
+  const float* dy;
+  const Choice* choice;
+  float *dx, *below;
+
+  template <class D>
+  HWY_INLINE void strip(D d, int64_t o) const {
+    const hn::RebindToSigned<D> di;
+    const auto gradient = hn::LoadU(d, dy + o);
+    const auto chosen = load_choice(di, choice + o);
+    const auto of_cell = [&](int32_t cell) HWY_ATTR {
+      return hn::IfThenElseZero(hn::RebindMask(d, hn::Eq(chosen, hn::Set(di, cell))), gradient);
+    };
+    hn::StoreInterleaved2(of_cell(0), of_cell(1), d, dx + 2 * o);
+    hn::StoreInterleaved2(of_cell(2), of_cell(3), d, below + 2 * o);
+  }
+};
+
 /// Along the row, for one window at the border. Returns its column and the maximum.
 inline int64_t max_at_border(const PoolingAxis& x, int64_t ox, const float* values, float& best) {
   int64_t column = x.begin(ox);
@@ -137,6 +187,13 @@ void pool_plane_of(const PoolingPlan& plan, PoolingRows& rows, const float* in, 
   int32_t* cells = rows.cells.data();
   for (int64_t oy = 0; oy < y.out; ++oy) {
     const int64_t iy = y.begin(oy);
+    if (plan.pairs()) {
+      const float* const from = in + iy * x.size;
+      cover(d, x.out,
+            MaxOfPairs<Choice, Keep>{from, from + x.size, out + oy * x.out,
+                                     Keep ? choice + oy * x.out : nullptr});
+      continue;
+    }
     const auto first_cell = static_cast<int32_t>((iy - y.start(oy)) * x.kernel);
     cover(d, columns,
           MaxDown<Keep>{in + iy * x.size, y.end(oy) - iy, x.size, first_cell,
@@ -177,6 +234,20 @@ void max_pool_plane_u8(const PoolingPlan& plan, PoolingRows& rows, const float* 
 void max_pool_plane_i32(const PoolingPlan& plan, PoolingRows& rows, const float* in, float* out,
                         int32_t* choice) {
   pool_plane(plan, rows, in, out, choice);
+}
+
+template <class Choice>
+void unpool_pairs(const PoolingPlan& plan, const float* dy, const Choice* choice, float* dx) {
+  const hn::ScalableTag<float> d;
+  const int64_t out = plan.x.out, width = plan.x.size;
+  for (int64_t oy = 0; oy < plan.y.out; ++oy) {
+    float* const to = dx + 2 * oy * width;
+    cover(d, out, PairsOfMax<Choice>{dy + oy * out, choice + oy * out, to, to + width});
+  }
+}
+void max_unpool_pairs_u8(const PoolingPlan& plan, const float* dy, const uint8_t* choice,
+                         float* dx) {
+  unpool_pairs(plan, dy, choice, dx);
 }
 
 struct SumDown {
@@ -338,6 +409,7 @@ PoolingRows& rows_of_thread(const PoolingPlan& plan) {
 
 HWY_EXPORT(max_pool_plane_u8);
 HWY_EXPORT(max_pool_plane_i32);
+HWY_EXPORT(max_unpool_pairs_u8);
 HWY_EXPORT(average_pool_plane);
 HWY_EXPORT(average_unpool_plane);
 
@@ -378,6 +450,13 @@ PoolingPlan::PoolingPlan(const PoolingAxis& of_y, const PoolingAxis& of_x, int64
   }
 }
 
+bool PoolingPlan::pairs() const {
+  const auto halves = [](const PoolingAxis& axis) {
+    return axis.kernel == 2 && axis.stride == 2 && axis.pad == 0 && axis.size == 2 * axis.out;
+  };
+  return halves(y) && halves(x);
+}
+
 int64_t PoolingPlan::row_width() const {
   // As wide as the padded input, as the phases, each rounded up, and as shares between their zeros.
   const int64_t padded = std::max(x.size, (x.out - 1) * x.stride + x.kernel) + x.stride;
@@ -391,6 +470,7 @@ void max_pool_plane(const PoolingPlan& plan, const float* in, float* out, int32_
   HWY_DYNAMIC_DISPATCH(max_pool_plane_i32)(plan, rows_of_thread(plan), in, out, choice);
 }
 void max_unpool_plane(const PoolingPlan& plan, const float* dy, const uint8_t* choice, float* dx) {
+  if (plan.pairs()) return HWY_DYNAMIC_DISPATCH(max_unpool_pairs_u8)(plan, dy, choice, dx);
   scatter_maxima(plan, dy, choice, dx);
 }
 void max_unpool_plane(const PoolingPlan& plan, const float* dy, const int32_t* choice, float* dx) {

@@ -56,7 +56,7 @@ TEST(Memory, IsWhatWasPlanned) {
   GTEST_SKIP() << "needs a build without sanitizers, which take memory of their own";
 #endif
   if (resident() == 0) GTEST_SKIP() << "needs RssAnon in /proc/self/status";
-  for (const char* engine : {"direct", "winograd", ""}) {
+  for (const char* engine : {"direct", "winograd", "im2col", ""}) {
     Context context({.threads = 2, .engine = engine, .tune = false});
     const int64_t before = resident();
     Net net(net_param(R"(

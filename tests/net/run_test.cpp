@@ -433,7 +433,7 @@ force_backward: true)");
       fill_inputs(exact);
       const double loss = exact.forward();
       exact.backward();
-      for (const char* engine : {"", "reference", "onednn", "direct", "winograd"}) {
+      for (const char* engine : {"", "reference", "onednn", "direct", "winograd", "im2col"}) {
         SCOPED_TRACE(engine);
         Context context({.engine = engine});
         NetParameter param = net_param(text);

@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "backend/cpu/convolution_scratch.hpp"
 #include "backend/cpu/direct_plan.hpp"
 #include "core/parallel.hpp"
 #include "core/simd.hpp"
@@ -26,8 +27,6 @@ namespace {
 constexpr int64_t kChunkBytes = 20 << 10;
 /// Gradients of weights are summed by each thread for itself, in at most so much memory.
 constexpr int64_t kMaxSumsBytes = int64_t{64} << 20;
-
-enum Slot : int { kWindow, kPartial, kPacked, kSums };
 
 const DirectKernels* best_kernels() {
   const SimdLevel level = simd_level();
@@ -94,18 +93,13 @@ void sweep(const DirectKernels& kernels, int vectors, int64_t count, DirectTile&
   }
 }
 
-/// Says that each of `threads` threads asks for `count` floats of a slot.
-void need(ScratchPlan& plan, Slot slot, int64_t count, int64_t threads) {
-  constexpr std::string_view kPlaces[] = {"direct window", "direct partial", "direct packed",
-                                          "direct sums"};
-  plan.need(kPlaces[slot], static_cast<size_t>(count * threads) * sizeof(float));
-}
-
 /// Says what bands need: copies of windows where there is padding, and `partial` floats beside.
 void need_bands(ScratchPlan& scratch, const DirectPlan& plan, int64_t partial) {
   const int64_t threads = std::min<int64_t>(scratch.threads(), plan.batch * plan.target.h);
-  if (plan.padded) need(scratch, kWindow, plan.band_images * plan.window.image(), threads);
-  need(scratch, kPartial, partial, threads);
+  if (plan.padded)
+    need_scratch(scratch, ConvolutionScratch::window, plan.band_images * plan.window.image(),
+                 threads);
+  need_scratch(scratch, ConvolutionScratch::partial, partial, threads);
 }
 
 /// Weights packed for a pass.
@@ -120,7 +114,7 @@ class PackedWeights {
   template <class Pack>
   const float* get(const ConvolutionWeights& weights, const Pack& pack) {
     if (weights.storage == nullptr) {
-      float* const packed = direct_scratch(kPacked, count_);
+      float* const packed = convolution_scratch(ConvolutionScratch::packed, count_);
       pack(weights.values, packed);
       return packed;
     }
@@ -130,7 +124,7 @@ class PackedWeights {
 
   size_t bytes() const { return training_ ? 0 : derived_.bytes(); }
   void plan_scratch(ScratchPlan& plan) const {
-    if (training_) need(plan, kPacked, count_, 1);
+    if (training_) need_scratch(plan, ConvolutionScratch::packed, count_, 1);
   }
 
  private:
@@ -221,7 +215,8 @@ class Forward : public ConvolutionPrimitive {
     const bool blocked = plan_.target.blocks > 1 || plan_.target.unit == width;
     const int64_t y_vector = blocked ? plan_.target.block() : width;
     const int64_t tail = plan_.target.channels - (vectors_ - 1) * width;
-    float* const partial = direct_scratch(kPartial, pixels * widest(panels_) * width);
+    float* const partial =
+        convolution_scratch(ConvolutionScratch::partial, pixels * widest(panels_) * width);
     for (const DirectPanel& panel : panels_) {
       const int64_t lanes = panel.vectors * width;
       const bool last_panel = panel.first + panel.vectors == vectors_;
@@ -292,7 +287,8 @@ class BackwardData : public ConvolutionPrimitive {
   size_t kept_bytes() const override { return weights_.bytes(); }
   void plan_scratch(ScratchPlan& plan) const override {
     weights_.plan_scratch(plan);
-    need(plan, kWindow, window_count(), std::min<int64_t>(plan.threads(), plan_.batch));
+    need_scratch(plan, ConvolutionScratch::window, window_count(),
+                 std::min<int64_t>(plan.threads(), plan_.batch));
   }
 
  private:
@@ -333,7 +329,7 @@ class BackwardData : public ConvolutionPrimitive {
 
   void compute(int64_t image, int64_t images, const float* packed, const float* dy,
                float* dx) const {
-    float* const window = direct_scratch(kWindow, window_count());
+    float* const window = convolution_scratch(ConvolutionScratch::window, window_count());
     const int64_t unused = (plan_.band_images - images) * plan_.window.image();
     std::fill_n(window, window_count() - unused, 0.0F);
     plan_.each_band(image * plan_.target.h, (image + images) * plan_.target.h,
@@ -403,7 +399,8 @@ class BackwardWeights : public ConvolutionPrimitive {
   void plan_scratch(ScratchPlan& plan) const override {
     const int64_t width = plan_.kernels.width;
     need_bands(plan, plan_, (plan_.most_pixels() + 1) * vectors_ * width);
-    need(plan, kSums, sums_, std::min<int64_t>(plan.threads(), plan_.batch * plan_.target.h));
+    need_scratch(plan, ConvolutionScratch::sums, sums_,
+                 std::min<int64_t>(plan.threads(), plan_.batch * plan_.target.h));
   }
 
   void backward_weights(const float* x, const float* dy, bool add_weights, float* dweights,
@@ -411,7 +408,7 @@ class BackwardWeights : public ConvolutionPrimitive {
     const int64_t rows = plan_.batch * plan_.target.h;
     const int64_t pieces = std::min<int64_t>(omp_get_max_threads(), rows);
     const int64_t width = plan_.kernels.width, channels = vectors_ * width;
-    float* const sums = direct_scratch(kSums, pieces * sums_);
+    float* const sums = convolution_scratch(ConvolutionScratch::sums, pieces * sums_);
     bias_sums_.assign(static_cast<size_t>(pieces * channels), 0);
     parallel_for(pieces, 1, [&](int64_t begin, int64_t end) {
       for (int64_t piece = begin; piece < end; ++piece) {
@@ -440,7 +437,8 @@ class BackwardWeights : public ConvolutionPrimitive {
   void compute(const DirectBand& band, const float* window, const float* dy, bool first,
                float* sums, double* bias_sums) const {
     const int64_t pixels = plan_.pixels(band), width = plan_.kernels.width;
-    float* const packed = direct_scratch(kPartial, (pixels + 1) * vectors_ * width);
+    float* const packed =
+        convolution_scratch(ConvolutionScratch::partial, (pixels + 1) * vectors_ * width);
     float* const band_sums = packed + pixels * vectors_ * width;
     std::fill_n(band_sums, vectors_ * width, 0.0F);
     pack(band, dy, packed, band_sums);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "backend/cpu/convolution_scratch.hpp"
+
 namespace crema {
 namespace {
 
@@ -38,14 +40,6 @@ std::vector<DirectPanel> direct_panels(const DirectKernels& kernels, int64_t vec
     first += take;
   }
   return panels;
-}
-
-float* direct_scratch(int slot, int64_t count) {
-  constexpr int kSlots = 4;
-  thread_local Tensor scratch[kSlots];
-  Tensor& tensor = scratch[slot];
-  if (tensor.count() < count) tensor = Tensor(Shape{count});
-  return tensor.host_overwrite<float>();
 }
 
 DirectPlan::DirectPlan(const ConvolutionProblem& p, const DirectKernels& used, bool whole_images)
@@ -119,7 +113,7 @@ void DirectPlan::place_pixels() {
 const float* DirectPlan::window_of(const DirectBand& band, const float* x) const {
   const int64_t first_row = band.row * stride_h - pad_h;
   if (!padded) return x + band.image * source.image() + first_row * source.row();
-  float* const to = direct_scratch(0, band_images * window.image());
+  float* const to = convolution_scratch(ConvolutionScratch::window, band_images * window.image());
   const int64_t unit = source.unit, left = std::min(pad_w, window.w);
   const int64_t middle = std::clamp<int64_t>(window.w - left, 0, source.w);
   const int64_t right = window.w - left - middle;

@@ -42,9 +42,6 @@ struct DirectBand {
   int64_t image, images, row, rows;
 };
 
-/// Memory of the calling thread, number `slot` of a few, for `count` floats; not cleared.
-float* direct_scratch(int slot, int64_t count);
-
 class DirectPlan {
  public:
   /// `whole_images`: windows are never parts of an image.

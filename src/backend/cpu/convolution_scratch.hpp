@@ -1,0 +1,23 @@
+// Scratch memory of our convolution kernels: a few places a thread, which all primitives share.
+#pragma once
+
+#include <cstdint>
+
+#include "crema/scratch_plan.hpp"
+
+namespace crema {
+
+enum class ConvolutionScratch : uint8_t {
+  window,   // images with their padding
+  partial,  // what is computed of a window at a time
+  packed,   // an operand in another order
+  sums,     // gradients of weights, one for each thread
+};
+
+/// Memory of the calling thread for `count` floats; not cleared. Valid until the thread asks for
+/// the same place again.
+float* convolution_scratch(ConvolutionScratch place, int64_t count);
+/// Adds to the plan that each of `threads` threads asks for `count` floats of a place.
+void need_scratch(ScratchPlan& plan, ConvolutionScratch place, int64_t count, int64_t threads);
+
+}  // namespace crema

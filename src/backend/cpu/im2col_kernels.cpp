@@ -1,0 +1,278 @@
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backend/cpu/im2col_kernels.cpp"
+#include "backend/cpu/im2col_kernels.hpp"
+
+#include <algorithm>
+
+#include "backend/cpu/highway.hpp"
+#include "backend/cpu/lanes-inl.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace crema::HWY_NAMESPACE {
+namespace {
+
+// The sums of a product stay in registers: 32 of them with AVX-512 and NEON, else 16.
+#if HWY_TARGET == HWY_AVX3 || HWY_ARCH_ARM
+constexpr int kRows = 6, kVectors = 4;
+#else
+constexpr int kRows = 4, kVectors = 3;
+#endif
+
+/// Elements of a row that are added up in f32 before they go to the double.
+constexpr int64_t kFloatRun = 256;
+
+using Wide = hn::ScalableTag<float>;
+
+/// Copies adjacent elements: a vector of a run at a time, of all rows.
+template <class D>
+HWY_INLINE void gather_adjacent(D d, const GatheredRows& rows, const float* image, float* matrix) {
+  const int64_t width = lanes_of(d);
+  for (int64_t s = 0; s < rows.run_count; ++s) {
+    const GatheredRun& run = rows.runs[s];
+    for (int64_t i = 0; i < run.count; i += width) {
+      const float* const from = image + run.from + i;
+      const FirstLanes part{run.count - i};
+      float* to = matrix + run.to + i;
+      if (part.n >= width) {
+        for (int64_t r = 0; r < rows.rows; ++r, to += rows.row) {
+          hn::StoreU(hn::LoadU(d, from + rows.origins[r]), d, to);
+        }
+      } else {
+        for (int64_t r = 0; r < rows.rows; ++r, to += rows.row) {
+          store(d, part, hn::LoadU(d, from + rows.origins[r]), to);
+        }
+      }
+    }
+  }
+}
+
+void gather(const GatheredRows& rows, const float* image, float* matrix) {
+  if (rows.step == 1) {
+    int64_t longest = 0;
+    for (int64_t s = 0; s < rows.run_count; ++s) longest = std::max(longest, rows.runs[s].count);
+    if (longest <= 4) return gather_adjacent(hn::CappedTag<float, 4>(), rows, image, matrix);
+    if (longest <= 8) return gather_adjacent(hn::CappedTag<float, 8>(), rows, image, matrix);
+    return gather_adjacent(Wide(), rows, image, matrix);
+  }
+  const Wide d;
+  const int64_t width = lanes_of(d);
+  for (int64_t r = 0; r < rows.rows; ++r, matrix += rows.row) {
+    const float* const origin = image + rows.origins[r];
+    for (int64_t s = 0; s < rows.run_count; ++s) {
+      const GatheredRun& run = rows.runs[s];
+      const float* const from = origin + run.from;
+      float* const to = matrix + run.to;
+      int64_t i = 0;
+      if (rows.step == 2) {
+        for (; i + width <= run.count; i += width) {
+          hn::Vec<Wide> even, odd;
+          hn::LoadInterleaved2(d, from + 2 * i, even, odd);
+          hn::StoreU(even, d, to + i);
+        }
+      }
+      for (; i < run.count; ++i) to[i] = from[i * rows.step];
+    }
+  }
+}
+
+/// Adds adjacent elements: a vector of a run at a time, of all rows. Rows that follow each other
+/// add to places that overlap; a load of what was just stored in part is slow. So `apart` times,
+/// each of those rows is taken.
+template <class D>
+HWY_INLINE void scatter_adjacent(D d, const GatheredRows& rows, const float* matrix, float* image) {
+  const int64_t width = lanes_of(d), row = rows.row * rows.apart;
+  for (int64_t s = 0; s < rows.run_count; ++s) {
+    const GatheredRun& run = rows.runs[s];
+    for (int64_t i = 0; i < run.count; i += width) {
+      float* const to = image + run.from + i;
+      const FirstLanes part{run.count - i};
+      for (int64_t first = 0; first < rows.apart; ++first) {
+        const float* from = matrix + first * rows.row + run.to + i;
+        if (part.n >= width) {
+          for (int64_t r = first; r < rows.rows; r += rows.apart, from += row) {
+            float* const at = to + rows.origins[r];
+            hn::StoreU(hn::Add(hn::LoadU(d, at), hn::LoadU(d, from)), d, at);
+          }
+        } else {
+          for (int64_t r = first; r < rows.rows; r += rows.apart, from += row) {
+            float* const at = to + rows.origins[r];
+            store(d, part, hn::Add(load(d, part, at), load(d, part, from)), at);
+          }
+        }
+      }
+    }
+  }
+}
+
+void scatter(const GatheredRows& rows, const float* matrix, float* image) {
+  if (rows.step == 1) {
+    int64_t longest = 0;
+    for (int64_t s = 0; s < rows.run_count; ++s) longest = std::max(longest, rows.runs[s].count);
+    if (longest <= 8) return scatter_adjacent(hn::CappedTag<float, 8>(), rows, matrix, image);
+    return scatter_adjacent(Wide(), rows, matrix, image);
+  }
+  for (int64_t r = 0; r < rows.rows; ++r, matrix += rows.row) {
+    float* const origin = image + rows.origins[r];
+    for (int64_t s = 0; s < rows.run_count; ++s) {
+      const GatheredRun& run = rows.runs[s];
+      const float* const from = matrix + run.to;
+      float* const to = origin + run.from;
+      for (int64_t i = 0; i < run.count; ++i) to[i * rows.step] += from[i];
+    }
+  }
+}
+
+/// M rows of N vectors of a product.
+template <int M, int N>
+HWY_INLINE void tile(const PanelProduct& p, const float* a, const float* bias, float* out) {
+  const Wide d;
+  const int64_t width = lanes_of(d), a_row = p.a_row, a_step = p.a_step, b_row = p.b_row;
+  const int64_t out_row = p.out_row;
+  const FirstLanes last{p.lanes - (N - 1) * width};
+  const bool whole = last.n == width;
+  hn::Vec<Wide> sums[M][N];
+#pragma GCC unroll 8
+  for (int m = 0; m < M; ++m) {
+    const auto first = bias != nullptr ? hn::Set(d, bias[m]) : hn::Zero(d);
+#pragma GCC unroll 4
+    for (int n = 0; n < N; ++n) sums[m][n] = first;
+  }
+  const float* b = p.b;
+  for (int64_t i = 0; i < p.length; ++i, a += a_step, b += b_row) {
+    hn::Vec<Wide> factors[N];
+#pragma GCC unroll 4
+    for (int n = 0; n < N; ++n) factors[n] = hn::LoadU(d, b + n * width);
+#pragma GCC unroll 8
+    for (int m = 0; m < M; ++m) {
+      const auto one = hn::Set(d, a[m * a_row]);
+#pragma GCC unroll 4
+      for (int n = 0; n < N; ++n) sums[m][n] = hn::MulAdd(one, factors[n], sums[m][n]);
+    }
+  }
+  if (p.adds) {
+#pragma GCC unroll 8
+    for (int m = 0; m < M; ++m) {
+      const float* const from = out + m * out_row;
+#pragma GCC unroll 4
+      for (int n = 0; n + 1 < N; ++n) {
+        sums[m][n] = hn::Add(sums[m][n], hn::LoadU(d, from + n * width));
+      }
+      const float* const end = from + (N - 1) * width;
+      sums[m][N - 1] = hn::Add(sums[m][N - 1], whole ? hn::LoadU(d, end) : load(d, last, end));
+    }
+  }
+  if (p.relu) {
+    const auto zero = hn::Zero(d), slope = hn::Set(d, p.slope);
+    const bool leaks = p.slope != 0.0F;  // slope 0 is no factor: -inf becomes 0, NaN stays
+#pragma GCC unroll 8
+    for (int m = 0; m < M; ++m) {
+#pragma GCC unroll 4
+      for (int n = 0; n < N; ++n) {
+        const auto v = sums[m][n];
+        sums[m][n] = hn::IfThenElse(hn::Lt(v, zero), leaks ? hn::Mul(v, slope) : zero, v);
+      }
+    }
+  }
+#pragma GCC unroll 8
+  for (int m = 0; m < M; ++m) {
+    float* const to = out + m * out_row;
+#pragma GCC unroll 4
+    for (int n = 0; n + 1 < N; ++n) hn::StoreU(sums[m][n], d, to + n * width);
+    if (whole) {
+      hn::StoreU(sums[m][N - 1], d, to + (N - 1) * width);
+    } else {
+      store(d, last, sums[m][N - 1], to + (N - 1) * width);
+    }
+  }
+}
+
+template <int N, int M>
+HWY_INLINE void last_rows(const PanelProduct& p, int64_t rows, const float* a, const float* bias,
+                          float* out) {
+  if (rows == M) {
+    tile<M, N>(p, a, bias, out);
+  } else if constexpr (M > 1) {
+    last_rows<N, M - 1>(p, rows, a, bias, out);
+  }
+}
+
+template <int N>
+void panel(const PanelProduct& p) {
+  int64_t m = 0;
+  for (; m + kRows <= p.rows; m += kRows) {
+    tile<kRows, N>(p, p.a + m * p.a_row, p.bias ? p.bias + m : nullptr, p.out + m * p.out_row);
+  }
+  last_rows<N, kRows - 1>(p, p.rows - m, p.a + m * p.a_row, p.bias ? p.bias + m : nullptr,
+                          p.out + m * p.out_row);
+}
+
+void multiply(const PanelProduct& p) {
+  const int64_t width = lanes_of(Wide());
+  switch ((p.lanes + width - 1) / width) {
+    case 1:
+      return panel<1>(p);
+    case 2:
+      return panel<2>(p);
+    case 3:
+      return panel<3>(p);
+    default:
+      return panel<kVectors>(p);
+  }
+}
+
+void row_sums(const float* matrix, int64_t rows, int64_t count, int64_t row, double* sums) {
+  const Wide d;
+  const int64_t width = lanes_of(d);
+  for (int64_t r = 0; r < rows; ++r, matrix += row) {
+    for (int64_t begin = 0; begin < count; begin += kFloatRun) {
+      const int64_t end = std::min(begin + kFloatRun, count);
+      auto even = hn::Zero(d), odd = hn::Zero(d);
+      int64_t i = begin;
+      for (; i + 2 * width <= end; i += 2 * width) {
+        even = hn::Add(even, hn::LoadU(d, matrix + i));
+        odd = hn::Add(odd, hn::LoadU(d, matrix + i + width));
+      }
+      float sum = hn::GetLane(hn::SumOfLanes(d, hn::Add(even, odd)));
+      for (; i < end; ++i) sum += matrix[i];
+      sums[r] += static_cast<double>(sum);
+    }
+  }
+}
+
+int64_t vector_width() { return lanes_of(Wide()); }
+int64_t most_lanes() { return kVectors * lanes_of(Wide()); }
+
+}  // namespace
+}  // namespace crema::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace crema {
+namespace {
+HWY_EXPORT(gather);
+HWY_EXPORT(scatter);
+HWY_EXPORT(multiply);
+HWY_EXPORT(row_sums);
+HWY_EXPORT(vector_width);
+HWY_EXPORT(most_lanes);
+}  // namespace
+
+void gather_rows(const GatheredRows& rows, const float* image, float* matrix) {
+  HWY_DYNAMIC_DISPATCH(gather)(rows, image, matrix);
+}
+
+void scatter_rows(const GatheredRows& rows, const float* matrix, float* image) {
+  HWY_DYNAMIC_DISPATCH(scatter)(rows, matrix, image);
+}
+
+void multiply_panel(const PanelProduct& product) { HWY_DYNAMIC_DISPATCH(multiply)(product); }
+
+void add_row_sums(const float* matrix, int64_t rows, int64_t count, int64_t row, double* sums) {
+  HWY_DYNAMIC_DISPATCH(row_sums)(matrix, rows, count, row, sums);
+}
+
+int64_t panel_vector() { return HWY_DYNAMIC_DISPATCH(vector_width)(); }
+int64_t panel_lanes() { return HWY_DYNAMIC_DISPATCH(most_lanes)(); }
+
+}  // namespace crema
+#endif  // HWY_ONCE

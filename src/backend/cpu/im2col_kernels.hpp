@@ -1,0 +1,61 @@
+// The inner loops of our convolution over columns (im2col_convolutions.hpp), in f32 by Highway.
+#pragma once
+
+#include <cstdint>
+
+namespace crema {
+
+/// Elements of an image that become `count` adjacent elements of a row of a matrix.
+struct GatheredRun {
+  int64_t from;  // in the image, from the origin of the row
+  int64_t to;    // in the row
+  int64_t count;
+};
+
+/// Copies runs of elements between an image and the rows of a matrix: element i of a run of row r
+/// is image[origins[r] + run.from + i * step] and matrix[r * row + run.to + i].
+struct GatheredRows {
+  const int64_t* origins;  // one entry a row
+  int64_t rows;
+  const GatheredRun* runs;  // of every row, in ascending order of `to`
+  int64_t run_count;
+  int64_t step;
+  int64_t row;
+  int64_t apart = 1;  // for speed only: rows so far apart add to places that do not overlap
+};
+
+/// What gather_rows() reads behind the last element of a run, and writes behind the last row.
+inline constexpr int64_t kGatherSlack = 64;
+
+/// Writes the matrix. Elements of a row that no run names become undefined.
+void gather_rows(const GatheredRows& rows, const float* image, float* matrix);
+/// Adds the matrix to the image.
+void scatter_rows(const GatheredRows& rows, const float* matrix, float* image);
+
+/// out[m, l] = finish(bias[m] + sum over i of a[m * a_row + i * a_step] * b[i * b_row + l])
+///
+/// for `rows` rows m and the lanes l of a few vectors. The vectors of b are read whole.
+struct PanelProduct {
+  const float* a;
+  int64_t a_row, a_step;
+  const float* b;
+  int64_t b_row;
+  int64_t rows, length, lanes;
+  float* out;
+  int64_t out_row;
+  const float* bias = nullptr;  // null: 0
+  bool adds = false;            // to what is in `out`
+  bool relu = false;            // finish: a ReLU with this slope for negative values
+  float slope = 0;
+};
+
+/// The lanes of a vector, and the most lanes of a PanelProduct.
+int64_t panel_vector();
+int64_t panel_lanes();
+void multiply_panel(const PanelProduct& product);
+
+/// Adds the sum of the first `count` elements of each row of a matrix to `sums`. `row`: the
+/// elements from a row to the next.
+void add_row_sums(const float* matrix, int64_t rows, int64_t count, int64_t row, double* sums);
+
+}  // namespace crema
