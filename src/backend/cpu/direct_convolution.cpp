@@ -28,12 +28,6 @@ constexpr int64_t kChunkBytes = 20 << 10;
 /// Gradients of weights are summed by each thread for itself, in at most so much memory.
 constexpr int64_t kMaxSumsBytes = int64_t{64} << 20;
 
-const DirectKernels* best_kernels() {
-  const SimdLevel level = simd_level();
-  if (level == SimdLevel::avx512) return direct_avx512();
-  return level == SimdLevel::avx2 ? direct_avx2() : nullptr;
-}
-
 /// What is summed over in one go.
 struct Chunk {
   int64_t first_offset, runs, length;  // offsets of its runs; elements of each
@@ -522,9 +516,9 @@ std::vector<std::string> DirectConvolutions::implementations(const ConvolutionPr
                                                              ConvolutionPass pass,
                                                              ConvolutionAlgorithm algorithm,
                                                              std::string& why) const {
-  const DirectKernels* const kernels = best_kernels();
+  const DirectKernels& kernels = direct_kernels();
   const Format target = problem.target_format;
-  if (kernels == nullptr) {
+  if (simd_level() < SimdLevel::avx2) {
     why = "the processor lacks AVX2 and FMA";
   } else if (algorithm == ConvolutionAlgorithm::winograd) {
     why = "Winograd's algorithm is asked for";
@@ -533,10 +527,10 @@ std::vector<std::string> DirectConvolutions::implementations(const ConvolutionPr
   } else if (problem.groups != 1) {
     why = "it takes one group";
   } else if (target == Format::contiguous ||
-             (target != Format::channels_last && block_of(target) != kernels->width)) {
-    why = concat("it makes results channels_last or in blocks of ", kernels->width);
+             (target != Format::channels_last && block_of(target) != kernels.width)) {
+    why = concat("it makes results channels_last or in blocks of ", kernels.width);
   } else if (pass == ConvolutionPass::backward_weights &&
-             BackwardWeights::sums_bytes(problem, *kernels) * omp_get_max_threads() >
+             BackwardWeights::sums_bytes(problem, kernels) * omp_get_max_threads() >
                  kMaxSumsBytes) {
     why = "the sums of its threads would take too much memory";
   } else {
@@ -548,7 +542,7 @@ std::vector<std::string> DirectConvolutions::implementations(const ConvolutionPr
 std::unique_ptr<ConvolutionPrimitive> DirectConvolutions::make(const ConvolutionProblem& problem,
                                                                ConvolutionPass pass,
                                                                const std::string&) const {
-  const DirectKernels& kernels = *best_kernels();
+  const DirectKernels& kernels = direct_kernels();
   switch (pass) {
     case ConvolutionPass::forward:
       return std::make_unique<Forward>(problem, kernels);

@@ -51,8 +51,7 @@ struct DirectKernels {
                int64_t to_step, float* sums);
 };
 
-/// For processors with the instructions, see simd_level(). Null where the target is no x86-64.
-const DirectKernels* direct_avx2();
-const DirectKernels* direct_avx512();
+/// For the instructions that this processor has.
+const DirectKernels& direct_kernels();
 
 }  // namespace crema
