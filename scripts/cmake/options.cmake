@@ -17,9 +17,6 @@ endforeach()
 option(CREMA_OPENCV "Read and resize image files with OpenCV" ON)
 option(CREMA_WERROR "Treat warnings as errors" OFF)
 option(CREMA_CCACHE "Compile through ccache when it is there" ON)
-option(CREMA_EMULATE_AVX512
-  "Run what is written for AVX-512 on AVX2, slowly: for testing it on processors without" OFF)
-mark_as_advanced(CREMA_EMULATE_AVX512)
 set(CREMA_SANITIZE "" CACHE STRING "Sanitizers for all code, as in -fsanitize=: address,undefined")
 
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
@@ -71,11 +68,6 @@ function(crema_flags target)
   target_compile_options(${target} PRIVATE
     "$<$<COMPILE_LANGUAGE:CXX>:${warnings};${arithmetic}>"
     "$<$<COMPILE_LANGUAGE:CUDA>:${cuda_warnings};--expt-relaxed-constexpr;-Xcompiler=-fopenmp,-fno-math-errno,-fno-trapping-math>")
-  if(CREMA_EMULATE_AVX512)
-    # Everything is compiled so, hence how vectors are passed is the same everywhere.
-    target_compile_definitions(${target} PRIVATE CREMA_EMULATE_AVX512)
-    target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:-Wno-psabi>")
-  endif()
   if(CREMA_SANITIZE)
     set(flags -fsanitize=${CREMA_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
     target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${flags}>")

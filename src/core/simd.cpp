@@ -14,11 +14,7 @@ SimdLevel detect() {
 #ifdef __x86_64__
   const int64_t targets = hwy::SupportedTargets();
   if (targets & HWY_AVX2) {
-#ifdef CREMA_EMULATE_AVX512
-    return SimdLevel::avx512;
-#else
     return targets & HWY_AVX3 ? SimdLevel::avx512 : SimdLevel::avx2;
-#endif
   }
   if (targets & HWY_SSE4) return SimdLevel::sse4;
 #endif
@@ -55,11 +51,7 @@ std::string_view to_string(SimdLevel level) {
     case SimdLevel::avx2:
       return "avx2";
     case SimdLevel::avx512:
-#ifdef CREMA_EMULATE_AVX512
-      return "avx512_emulated";
-#else
       return "avx512";
-#endif
   }
   return "unknown";
 }

@@ -25,7 +25,7 @@ enum class SimdLevel : uint8_t { baseline, sse4, avx2, avx512 };
 std::string_view to_string(SimdLevel level);
 
 /// The best level that processor and operating system support, unless a SimdLimit lowers it; as
-/// Highway detects it. A build with CREMA_EMULATE_AVX512 takes AVX2 for AVX-512.
+/// Highway detects it.
 SimdLevel simd_level();
 
 /// Lowers the level of the whole process, kernels of Highway included, while it lives; for tests
@@ -56,18 +56,11 @@ template <auto Kernel, class... Args>
   Kernel(args...);
 }
 
-#ifdef CREMA_EMULATE_AVX512
-template <auto Kernel, class... Args>
-[[gnu::target("avx2,fma,f16c,bmi2")]] void avx512(Args... args) {
-  Kernel(args...);
-}
-#else
 template <auto Kernel, class... Args>
 [[gnu::target("avx512f,avx512bw,avx512dq,avx512vl,fma,f16c,bmi2,prefer-vector-width=512")]] void
 avx512(Args... args) {
   Kernel(args...);
 }
-#endif
 #endif
 
 }  // namespace simd_detail

@@ -9,10 +9,6 @@ if ! grep -q '^CMAKE_BUILD_TYPE:[A-Z]*=Rel' "$cache"; then
   echo 'skipped: only optimised builds vectorize'
   exit 77
 fi
-if grep -q '^CREMA_EMULATE_AVX512:BOOL=ON' "$cache"; then
-  echo 'skipped: CREMA_EMULATE_AVX512 compiles nothing for AVX-512'
-  exit 77
-fi
 if [[ $(uname -m) != x86_64 ]]; then
   echo 'skipped: AVX-512 is of x86-64'
   exit 77

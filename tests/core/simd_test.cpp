@@ -30,9 +30,7 @@ int64_t chosen() { return HWY_DYNAMIC_DISPATCH(target_that_runs)(); }
 /// What Highway's kernels are compiled for at `level`.
 int64_t target_of(SimdLevel level) {
 #ifdef __x86_64__
-#ifndef CREMA_EMULATE_AVX512
   if (level == SimdLevel::avx512) return HWY_AVX3;
-#endif
   if (level >= SimdLevel::avx2) return HWY_AVX2;
   if (level == SimdLevel::sse4) return HWY_SSE4;
 #endif

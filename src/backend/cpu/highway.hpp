@@ -33,7 +33,7 @@
 //
 // The sets are what every processor of the architecture has (HWY_SCALAR on x86-64 up to Highway
 // 1.0.3, NEON on ARM), SSE4, AVX2 and AVX-512. simd_level() and Highway choose alike, and SimdLimit
-// (core/simd.hpp) holds for both. A build with CREMA_EMULATE_AVX512 has none for AVX-512.
+// (core/simd.hpp) holds for both.
 //
 // No include guard: highway.h defines its macros anew for each set.
 
@@ -52,15 +52,10 @@
 #else
 #define CREMA_HWY_SPR 0
 #endif
-#ifdef CREMA_EMULATE_AVX512
-#define CREMA_HWY_AVX512 HWY_AVX3
-#else
-#define CREMA_HWY_AVX512 0
-#endif
 #undef HWY_DISABLED_TARGETS
-#define HWY_DISABLED_TARGETS                                                               \
-  (HWY_SSSE3 | HWY_AVX3_DL | CREMA_HWY_ZEN4 | CREMA_HWY_SPR | CREMA_HWY_AVX512 | HWY_SVE | \
-   HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
+#define HWY_DISABLED_TARGETS                                                                     \
+  (HWY_SSSE3 | HWY_AVX3_DL | CREMA_HWY_ZEN4 | CREMA_HWY_SPR | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | \
+   HWY_SVE2_128)
 #endif  // CREMA_BACKEND_CPU_HIGHWAY_TARGETS
 
 #include <hwy/foreach_target.h>

@@ -17,12 +17,6 @@ constexpr int64_t kBatchBytes = 12 << 20;
 
 int64_t blocks_of(int64_t channels, int block) { return (channels + block - 1) / block; }
 
-const WinogradKernels* best_kernels() {
-  const SimdLevel level = simd_level();
-  if (level == SimdLevel::avx512) return winograd_avx512();
-  return level == SimdLevel::avx2 ? winograd_avx2() : nullptr;
-}
-
 /// Splits all tiles into batches of equal size (but the last), a multiple of `step`.
 struct Batches {
   int64_t tiles, size, count;
@@ -78,13 +72,11 @@ struct Winograd::Sweep {
   float* y;
 };
 
-int Winograd::block() {
-  const WinogradKernels* kernels = best_kernels();
-  return kernels ? kernels->block : 0;
-}
+int Winograd::block() { return simd_level() < SimdLevel::avx2 ? 0 : winograd_kernels().block; }
 
-Winograd::Winograd(const WinogradProblem& problem) : problem_(problem), kernels_(best_kernels()) {
-  if (kernels_ == nullptr) throw Error("Winograd convolution needs a processor with AVX2 and FMA");
+Winograd::Winograd(const WinogradProblem& problem)
+    : problem_(problem), kernels_(&winograd_kernels()) {
+  if (block() == 0) throw Error("Winograd convolution needs a processor with AVX2 and FMA");
   if (problem.out_h() <= 0 || problem.out_w() <= 0 || problem.pad_h > 2 || problem.pad_w > 2)
     throw Error("Winograd convolution takes 3x3 kernels that fit the input, padded by at most 2");
   const std::string form = concat("winograd ", kernels_->block, " ", problem.k, "x", problem.c);

@@ -47,8 +47,7 @@ struct WinogradKernels {
   int row_step;  // multiply computes so many tiles at once
 };
 
-/// For processors with the instructions, see simd_level(). Null where the target is no x86-64.
-const WinogradKernels* winograd_avx2();
-const WinogradKernels* winograd_avx512();
+/// For the instructions that this processor has.
+const WinogradKernels& winograd_kernels();
 
 }  // namespace crema
