@@ -1,11 +1,9 @@
 // crema time: how long each layer of a net takes.
-#include <malloc.h>
 #include <sys/resource.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <fstream>
 #include <map>
 
 #include "core/device.hpp"
@@ -14,6 +12,7 @@
 #include "tools/flags.hpp"
 #include "tools/json.hpp"
 #include "tools/peak.hpp"
+#include "tools/resident.hpp"
 
 DEFINE_bool(json, false, "End with one line of JSON on standard output.");
 DEFINE_bool(peak, false, "Measure the machine's FMA peak too, and show each layer's share of it.");
@@ -98,20 +97,6 @@ double peak_memory_mb() {
   return static_cast<double>(usage.ru_maxrss) / 1024;
 }
 
-/// Memory of the process that is in use now, without that of files, as programs and databases are;
-/// 0 where the system does not tell.
-double resident_mb() {
-#ifdef __GLIBC__
-  malloc_trim(0);  // what was freed does not count
-#endif
-  std::ifstream file("/proc/self/status");
-  for (std::string word; file >> word;) {
-    double kilobytes = 0;
-    if (word == "RssAnon:" && file >> kilobytes) return kilobytes / 1024;
-  }
-  return 0;
-}
-
 double planned_mb(const Net& net) {
   const MemoryPlan memory = net.memory();
   return static_cast<double>(memory.activations + memory.parameters + memory.engines) / (1 << 20);
@@ -188,14 +173,14 @@ int time(const std::vector<std::string>& arguments) {
   required_flag("model", FLAGS_model);
   if (FLAGS_iterations <= 0) throw Error("--iterations ", FLAGS_iterations, " must be at least 1");
   Context context(context_options());
-  const double before = resident_mb();
+  const int64_t before = resident_bytes();
   NetOptions options = net_options(Phase::train);
   options.weights = split_list(FLAGS_weights);
   options.strict = FLAGS_strict;
   Net net(FLAGS_model, context, std::move(options));
   const bool with_backward = net.phase() == Phase::train && !FLAGS_forward_only;
   const Timing timing = measure(net, FLAGS_iterations, with_backward);
-  const double taken = resident_mb() - before;
+  const double taken = static_cast<double>(resident_bytes() - before) / (1 << 20);
 
   const Flops flops = product_flops(net, with_backward);
   const double forward = median(timing.forward_total), backward = median(timing.backward_total);

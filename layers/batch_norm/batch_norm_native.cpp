@@ -86,6 +86,7 @@ class BatchNormNative : public NativeEngine<BatchNormLayer> {
   // dx = scale * k * (d - mean(d)) - (x - mean) * scale * k^3 * mean(d * (x - mean)).
   void run_backward(BatchNormLayer& norm, Blobs top, const std::vector<bool>& propagate,
                     Blobs bottom) override {
+    if (norm.is_empty()) return;
     const BatchNormLayer::Ending tail = norm.ending();
     const ChannelLayout& layout = split_.layout();
     const float* dy = top[0]->diff.host<float>();

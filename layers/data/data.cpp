@@ -99,6 +99,20 @@ Sampler DataLayer::make_sampler() const {
                   .shards = run().world_size});
 }
 
+PrefetcherOptions DataLayer::prefetching() const {
+  const DataParameter& data = param().data_param();
+  return {.batch_size = batch_size_,
+          .threads = loader_threads(data.threads(), loading_.format),
+          .depth = static_cast<int>(std::min(data.prefetch(), 65536u))};
+}
+
+size_t DataLayer::kept_bytes() const {
+  const size_t values = static_cast<size_t>(loading_.format.shape.count());
+  const size_t sample = values * (loading_.format.floats ? sizeof(float) : sizeof(uint8_t)) +
+                        sizeof(Sample) + sizeof(Placement) + sizeof(int32_t);
+  return static_cast<size_t>(prefetching().depth * batch_size_) * sample;
+}
+
 RecordCursor DataLayer::cursor() const {
   const Sampler sampler = make_sampler();
   const uint64_t skip = param().data_param().rand_skip();
@@ -128,12 +142,9 @@ void DataLayer::start(Blobs top) {
   first_ = cursor();
   Sampler sampler = make_sampler();
   sampler.seek(*first_);
-  const DataParameter& data = param().data_param();
-  const PrefetcherOptions options{.batch_size = batch_size_,
-                                  .threads = loader_threads(data.threads(), loading_.format),
-                                  .depth = static_cast<int>(std::min(data.prefetch(), 65536u))};
-  prefetcher_ = std::make_unique<Prefetcher>(
-      options, std::move(sampler), [this] { return std::make_unique<DatumLoader>(loading_); });
+  prefetcher_ = std::make_unique<Prefetcher>(prefetching(), std::move(sampler), [this] {
+    return std::make_unique<DatumLoader>(loading_);
+  });
 }
 
 void DataLayer::stop() {

@@ -27,6 +27,8 @@ class DataLayer : public Layer, public DataSource {
   void setup(Blobs bottom, Blobs top) override;
   void reshape(Blobs bottom, Blobs top) override;
   void forward_cpu(Blobs bottom, Blobs top) override;
+  /// Of the batches that are read ahead.
+  size_t kept_bytes() const override;
 
   RecordCursor cursor() const override;
   void set_cursor(const RecordCursor& cursor) override;
@@ -37,6 +39,7 @@ class DataLayer : public Layer, public DataSource {
 
  private:
   Sampler make_sampler() const;
+  PrefetcherOptions prefetching() const;
   void start(Blobs top);
   void stop();
   template <class T>

@@ -72,6 +72,7 @@ foreach(area IN ITEMS ${crema_unit_areas} tools)
     TEST_PREFIX "${area}."
     PROPERTIES LABELS "${label}" TIMEOUT 300)
 endforeach()
+target_sources(test_net PRIVATE "${PROJECT_SOURCE_DIR}/tools/resident.cpp")
 if(TARGET test_tools AND TARGET crema_tool)
   add_dependencies(test_tools crema_tool)
   target_sources(test_tools PRIVATE "${PROJECT_SOURCE_DIR}/tools/signals.cpp")

@@ -194,6 +194,24 @@ TEST(Gradient, OnlyWhatIsNeededRunsBackward) {
             (Names{"a", "r", "b", "loss"}));
 }
 
+// An engine divided by the number of values of a channel.
+TEST(Gradient, OfChannelsWithoutValuesIsZero) {
+  for (const char* engine : {"reference", ""}) {
+    SCOPED_TRACE(engine);
+    Context context({.engine = engine});
+    Net net(net_param(R"(
+force_backward: true
+layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 2 dim: 3 dim: 0 dim: 4 } } }
+layer { name: "norm" type: "BatchNorm" bottom: "x" top: "norm" loss_weight: 1 }
+layer { name: "scale" type: "Scale" bottom: "x" top: "scale" loss_weight: 1 })"),
+            context, {.phase = Phase::train});
+    EXPECT_EQ(net.forward(), 0);
+    net.clear_gradients();
+    net.backward();
+    for (double g : gradients_of(net)) EXPECT_EQ(g, 0);
+  }
+}
+
 TEST(Gradient, LabelsCannotBePropagatedTo) {
   Context context;
   std::string text = three("", "");
