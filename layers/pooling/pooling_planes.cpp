@@ -83,7 +83,8 @@ struct MaxDown {
   }
 };
 
-/// Along the row, for inner windows.
+/// Along the row, for inner windows. Of equal values the first one in the order of the window's
+/// rows is chosen, of several NaN the last one, although the columns come one after the other.
 template <class Choice, bool Keep>
 struct MaxAlong {
   Phases<float> values;
@@ -101,19 +102,23 @@ struct MaxAlong {
     for (int64_t kx = 1; kx < kernel; ++kx) {
       const auto value = hn::LoadU(d, values.run(kx) + o);
       const auto wins = wins_over(value, best);
-      best = hn::IfThenElse(wins, value, best);
       if constexpr (Keep) {
         const auto cell =
             hn::Add(hn::LoadU(di, cells.run(kx) + o), hn::Set(di, static_cast<int32_t>(kx)));
-        chosen = hn::IfThenElse(hn::RebindMask(di, wins), cell, chosen);
+        const auto equal = hn::RebindMask(di, hn::Eq(value, best));
+        const auto both_nan = hn::RebindMask(di, hn::And(hn::IsNaN(value), hn::IsNaN(best)));
+        const auto winner = hn::IfThenElse(hn::RebindMask(di, wins), cell, chosen);
+        chosen = hn::IfThenElse(equal, hn::Min(cell, chosen),
+                                hn::IfThenElse(both_nan, hn::Max(cell, chosen), winner));
       }
+      best = hn::IfThenElse(wins, value, best);
     }
     hn::StoreU(best, d, out + o);
     if constexpr (Keep) store_choice(di, chosen, choice + o);
   }
 };
 
-/// Windows of 2x2 cells side by side: down the columns and along the row at once.
+/// Windows of 2x2 cells side by side: along both rows, then the better of the two.
 template <class Choice, bool Keep>
 struct MaxOfPairs {
   const float *in, *below;
@@ -126,18 +131,17 @@ struct MaxOfPairs {
     hn::Vec<D> left, right, left_below, right_below;
     hn::LoadInterleaved2(d, in + 2 * o, left, right);
     hn::LoadInterleaved2(d, below + 2 * o, left_below, right_below);
-    const auto low_left = wins_over(left_below, left), low_right = wins_over(right_below, right);
-    left = hn::IfThenElse(low_left, left_below, left);
-    right = hn::IfThenElse(low_right, right_below, right);
-    const auto wins = wins_over(right, left);
-    hn::StoreU(hn::IfThenElse(wins, right, left), d, out + o);
+    const auto second = wins_over(right, left), fourth = wins_over(right_below, left_below);
+    const auto above = hn::IfThenElse(second, right, left);
+    const auto under = hn::IfThenElse(fourth, right_below, left_below);
+    const auto wins = wins_over(under, above);
+    hn::StoreU(hn::IfThenElse(wins, under, above), d, out + o);
     if constexpr (Keep) {
-      const auto cell = [&](auto below_wins, int32_t above) HWY_ATTR {
-        return hn::IfThenElse(hn::RebindMask(di, below_wins), hn::Set(di, above + 2),
-                              hn::Set(di, above));
+      const auto cell = [&](auto right_wins, int32_t left_cell) HWY_ATTR {
+        return hn::IfThenElse(hn::RebindMask(di, right_wins), hn::Set(di, left_cell + 1),
+                              hn::Set(di, left_cell));
       };
-      store_choice(di,
-                   hn::IfThenElse(hn::RebindMask(di, wins), cell(low_right, 1), cell(low_left, 0)),
+      store_choice(di, hn::IfThenElse(hn::RebindMask(di, wins), cell(fourth, 2), cell(second, 0)),
                    choice + o);
     }
   }
@@ -163,13 +167,21 @@ struct PairsOfMax {
   }
 };
 
-/// Along the row, for one window at the border. Returns its column and the maximum.
-inline int64_t max_at_border(const PoolingAxis& x, int64_t ox, const float* values, float& best) {
+/// The same for one window at the border. Returns its column and the maximum. `cells` is null if no
+/// choice is wanted.
+inline int64_t max_at_border(const PoolingAxis& x, int64_t ox, const float* values,
+                             const int32_t* cells, float& best) {
   int64_t column = x.begin(ox);
   best = values[column];
   for (int64_t ix = column + 1; ix < x.end(ox); ++ix) {
     const float value = values[ix];
-    if (!(value > best || value != value)) continue;
+    const bool nan = value != value, both_nan = nan && best != best;
+    bool wins = value > best || nan;
+    if (cells != nullptr && (value == best || both_nan)) {
+      const bool earlier = cells[ix] + ix < cells[column] + column;
+      wins = earlier != both_nan;
+    }
+    if (!wins) continue;
     best = value;
     column = ix;
   }
@@ -212,7 +224,7 @@ void pool_plane_of(const PoolingPlan& plan, PoolingRows& rows, const float* in, 
     }
     for (int64_t ox = 0; ox < x.out; ++ox) {
       if (ox >= inner && ox < inner_end) continue;
-      const int64_t column = max_at_border(x, ox, values, to[ox]);
+      const int64_t column = max_at_border(x, ox, values, Keep ? cells : nullptr, to[ox]);
       if constexpr (Keep) kept[ox] = static_cast<Choice>(cells[column] + column - x.start(ox));
     }
   }

@@ -124,7 +124,8 @@ LayerCase pooling(Draw& draw) {
   return {.layer = concat("layer { type: 'Pooling' pooling_param { pool: ", maximum ? "MAX" : "AVE",
                           " round_mode: ", draw.coin() ? "CEIL" : "FLOOR",
                           " avg_include_pad: ", draw.boolean(), settings, " } }"),
-          .bottoms = {uniform(Shape(bottom))},
+          // Few values are equal, or many.
+          .bottoms = {draw.coin() ? uniform(Shape(bottom)) : labels(Shape(bottom), 3)},
           .tail = maximum ? draw.relu_tail() : std::vector<std::string>()};
 }
 
