@@ -68,7 +68,6 @@ class RandomNet {
     return text_.find("propagate_down") == std::string::npos &&
            text_.find("Dropout") == std::string::npos;
   }
-  /// Whether gradients go to one of several values, which engines may choose differently if equal.
 
  private:
   /// Writes a layer that reads values_[bottoms] and makes tops of these sizes. `params`: how many
