@@ -9,35 +9,31 @@
 namespace crema::tools {
 namespace {
 
-std::string shapes(const std::vector<Shape>& list) {
-  std::string text;
-  for (const Shape& shape : list) {
-    if (!text.empty()) text += ' ';
-    text += shape.str();
-  }
-  return text;
-}
-
-void print_row(const LayerSummary& row, int name_width) {
+void print_row(const std::vector<NetValue>& values, const LayerSummary& row, int name_width) {
   if (!row.fused_into.empty()) {
     std::printf("%-*s %-16s in '%s'\n", name_width, row.name.c_str(), row.type.c_str(),
                 row.fused_into.c_str());
     return;
   }
-  const bool falls_back = row.falls_back_to_cpu && !row.bottoms.empty();
+  std::vector<std::string> shapes;
+  double bytes = 0;
+  for (const int top : row.tops) {
+    const NetValue& value = values[static_cast<size_t>(top)];
+    shapes.push_back(value.shape.str());
+    bytes += static_cast<double>(value.bytes);
+  }
   std::printf("%-*s %-16s %-20s %10lld %9.3f %9s %-13s %s%s%s%s\n", name_width, row.name.c_str(),
-              row.type.c_str(), shapes(row.tops).c_str(), static_cast<long long>(row.params),
-              row.flops.forward / 1e9, human_bytes(static_cast<double>(row.top_bytes)).c_str(),
-              row.top_format.c_str(), row.engine.c_str(), falls_back ? " on the CPU" : "",
+              row.type.c_str(), joined(shapes, " ").c_str(), static_cast<long long>(row.params),
+              row.flops.forward / 1e9, human_bytes(bytes).c_str(), row.top_format.c_str(),
+              row.engine.c_str(), row.falls_back_to_cpu ? " on the CPU" : "",
               row.detail.empty() ? "" : " ", row.detail.c_str());
 }
 
-void print_conversion(const NetGraph& graph, const NetGraph::Node& node, int name_width) {
-  const auto& from = graph.values[static_cast<size_t>(node.bottoms[0])];
-  const auto& to = graph.values[static_cast<size_t>(node.tops[0])];
-  std::printf("%-*s %-16s %-20s %10s %9s %9s %-13s from %s\n", name_width, node.name.c_str(),
-              node.type.c_str(), to.shape.str().c_str(), "", "", "", to_string(to.layout).c_str(),
-              to_string(from.layout).c_str());
+void print_conversion(const std::vector<NetValue>& values, const NetStep& step, int name_width) {
+  const NetValue& top = values[static_cast<size_t>(step.tops[0])];
+  std::printf("%-*s %-16s %-20s %10s %9s %9s %-13s from %s\n", name_width, step.name.c_str(),
+              step.type.c_str(), top.shape.str().c_str(), "", "", "", step.top_format.c_str(),
+              step.bottom_format.c_str());
 }
 
 int summary(const std::vector<std::string>& arguments) {
@@ -55,19 +51,19 @@ int summary(const std::vector<std::string>& arguments) {
               "params", "GFLOP", "bytes", "format", "engine");
   double forward = 0, backward = 0;
   int64_t params = 0;
-  const NetGraph graph = net.graph();
-  auto node = graph.nodes.begin();
+  const std::vector<NetValue> values = net.values();
+  auto step = net.steps().begin();
   const auto print_conversions = [&] {
-    for (; node != graph.nodes.end() && node->layer < 0; ++node) {
-      print_conversion(graph, *node, name_width);
+    for (; step != net.steps().end() && step->layer < 0; ++step) {
+      print_conversion(values, *step, name_width);
     }
   };
   for (const auto& row : rows) {
     if (row.fused_into.empty()) {
       print_conversions();
-      ++node;
+      ++step;
     }
-    print_row(row, name_width);
+    print_row(values, row, name_width);
     forward += row.flops.forward;
     backward += row.flops.backward;
     params += row.params;

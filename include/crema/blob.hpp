@@ -24,6 +24,10 @@ struct Blob {
     data.reshape(shape);
     diff.reshape(shape);
   }
+  void set_layout(const Layout& layout) {
+    data.set_layout(layout.dtype, layout.format);
+    diff.set_layout(layout.dtype, layout.format);
+  }
 };
 
 /// The bottoms or tops of a layer, in the order of the prototxt.

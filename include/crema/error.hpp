@@ -37,6 +37,18 @@ std::string concat(const Args&... args) {
   return out.str();
 }
 
+/// The elements of `range` as operator<< writes them, with `separator` between them.
+template <class Range>
+std::string joined(const Range& range, std::string_view separator = ", ") {
+  std::ostringstream out;
+  std::string_view between;
+  for (const auto& element : range) {
+    out << between << element;
+    between = separator;
+  }
+  return out.str();
+}
+
 class Error : public std::exception {
  public:
   /// The message starts with the operation, holds the offending value and ends with the way out.
@@ -84,5 +96,9 @@ class Error : public std::exception {
 std::string nearest_name(std::string_view word, const std::vector<std::string>& known);
 /// "; did you mean 'NAME'?" with that name, or "": the end of a message.
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& known);
+/// The same, and then all known names: "; did you mean 'NAME'? types are A, B" or "; types are A,
+/// B", with `are` = "types are".
+std::string did_you_mean(std::string_view word, const std::vector<std::string>& known,
+                         std::string_view are);
 
 }  // namespace crema

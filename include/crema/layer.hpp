@@ -4,10 +4,10 @@
 //
 //   constructor   reads the message; throws an Error for wrong settings
 //   setup         once, when the shapes of the bottoms are known: checks them, declares parameters
-//   reshape       sets the shapes of the tops; called any number of times, also with the same
-//   shapes options       lists the layouts in which the layer can run, with the engine and the
-//   seconds prepare       takes one option and makes primitives and scratch memory for it forward,
-//   backward
+//   reshape       sets the shapes of the tops; called any number of times
+//   options       lists the layouts in which the layer can run, with the engine and the seconds
+//   prepare       takes one option and makes primitives and scratch memory for it
+//   forward, backward
 //
 // Every layer implements forward_cpu and backward_cpu for f32 and f64 and contiguous memory. This
 // implementation is called the reference. Engines (oneDNN, cuDNN, CUDA kernels) are tried before
@@ -215,18 +215,6 @@ struct Option {
 /// rank below 3 are contiguous.
 Option uniform_option(Blobs bottom, Blobs top, DType dtype, Format from = Format::contiguous,
                       Format to = Format::contiguous);
-/// One option for each format, for layers whose tops have the format of their bottoms. Blocked
-/// formats are included if `padding_ok`, or if no bottom or top has padding in its last block.
-std::vector<Option> same_format_options(Blobs bottom, Blobs top, DType dtype, bool padding_ok);
-
-/// Changes the shape of a contiguous tensor to `to` if both differ only in axes of extent 1.
-/// Returns false otherwise.
-bool squeeze(Tensor& tensor, const Shape& to);
-
-/// The negative slope of the ReLU if the tail is exactly one ReLU and its slope is not negative.
-/// The sign of the input then equals the sign of the output, so backward needs only the output.
-std::optional<float> relu_slope_of(const Tail& tail);
-
 /// One implementation of a layer type. An engine object serves one layer.
 class Engine {
  public:

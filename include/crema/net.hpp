@@ -86,10 +86,12 @@ struct LoadReport {
 
 /// One unit of work of a net: a layer, or a conversion between layouts.
 struct NetStep {
-  std::string name;       // of the layer; for a conversion, of the blob
-  std::string type;       // of the layer; for a conversion, "Conversion"
-  int layer = -1;         // index into Net::layers(); -1: a conversion
-  bool backward = false;  // backward() runs it too
+  std::string name;                // of the layer; for a conversion, of the blob
+  std::string type;                // of the layer; for a conversion, "Conversion"
+  int layer = -1;                  // index into Net::layers(); -1: a conversion
+  std::vector<int> bottoms, tops;  // indices into Net::values()
+  bool backward = false;           // backward() runs it too
+  bool falls_back_to_cpu = false;  // the context has a device, but the layer has no code for it
   std::string engine;     // "reference" or the name of a registered engine
   std::string detail;     // Engine::detail(): the kernels chosen for this problem
   /// Layouts of bottom 0 and top 0, such as "bf16 channels_last". f32 is left out. "": no such
@@ -102,31 +104,19 @@ struct NetStep {
 /// name, type, layer, params and fused_into are set.
 struct LayerSummary : NetStep {
   std::string fused_into;  // the layer that computes this layer too, or ""
-  std::vector<Shape> bottoms, tops;
-  int64_t params = 0;    // number of values, without parameters shared with an earlier layer
-  size_t top_bytes = 0;  // of the data of the tops, with the padding of their format
-  bool falls_back_to_cpu = false;
+  int64_t params = 0;      // number of values, without parameters shared with an earlier layer
 };
 
-/// The graph of a net in the order of forward(), with one node for each entry of Net::steps(). The
-/// indices of nodes and values are valid until shapes change.
-struct NetGraph {
-  struct Node {
-    std::string name, type;          // as in NetStep
-    int layer = -1;                  // index into Net::layers(); -1: a conversion
-    std::vector<int> bottoms, tops;  // values
-  };
-  struct Value {
-    std::string name;
-    int version = 0;  // layers in place make a new version, conversions do not
-    Shape shape;
-    Layout layout;
-    int producer = -1;         // node
-    std::vector<int> readers;  // nodes; one entry for each bottom
-    bool kept = false;         // valid until the next pass
-  };
-  std::vector<Node> nodes;
-  std::vector<Value> values;
+/// What steps read and write: the data of a blob in one version and one layout.
+struct NetValue {
+  std::string name;
+  int version = 0;  // layers in place make a new version, conversions do not
+  Shape shape;
+  Layout layout;
+  size_t bytes = 0;          // of the data, with the padding of their format
+  int producer = -1;         // step; -1: none, because the value was fused away
+  std::vector<int> readers;  // steps; one entry for each bottom
+  bool kept = false;         // valid until the next pass
 };
 
 /// Planned memory in bytes. The first pass allocates it.
@@ -248,8 +238,9 @@ class Net {
   /// The same to a .caffemodel.
   void save_weights(const std::string& path) const;
 
-  /// The nodes, the values and their connections. Empty after a reshape() that threw.
-  NetGraph graph() const;
+  /// The graph of the net: what its steps read and write, valid until shapes change. Empty after a
+  /// reshape() that threw.
+  std::vector<NetValue> values() const;
   std::vector<LayerSummary> summary() const;
   MemoryPlan memory() const;
   /// Messages of the passes for the user, such as warnings of settings without effect. They were

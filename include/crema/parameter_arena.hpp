@@ -17,8 +17,8 @@ class ParameterArena {
     Parameter* parameter;  // if several layers share it, that of the first; its multipliers count
     std::string layer;     // name of that layer
     int index;             // index into Layer::params() of that layer
-    int64_t offset;        // in elements; a multiple of 16
-    int64_t count;         // in elements
+    int64_t offset = 0;    // in elements; a multiple of 16
+    int64_t count = 0;     // in elements
   };
 
   const std::vector<Segment>& segments() const { return segments_; }

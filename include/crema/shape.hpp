@@ -38,8 +38,6 @@ class Shape {
 
   /// "64x3x28x28"; "scalar" for rank 0.
   std::string str() const;
-  /// "64 3 28 28 (150528)", as published logs print shapes.
-  std::string published_str() const;
 
   bool operator==(const Shape&) const = default;
 

@@ -128,6 +128,7 @@ class Tensor {
   const Shape& shape() const { return shape_; }
   DType dtype() const { return dtype_; }
   Format format() const { return format_; }
+  Layout layout() const { return {dtype_, format_}; }
   /// Number of elements of the shape, without the padding of blocked formats.
   int64_t count() const { return shape_.count(); }
   /// Number of elements in memory, with padding.
@@ -191,11 +192,6 @@ class Tensor {
   }
   /// Host access without a type, for copies and libraries.
   const void* host_bytes() const { return host_raw(dtype_); }
-  void* host_bytes_mut() {
-    void* const pointer = host_mut_raw(dtype_);
-    memory_->expose();
-    return pointer;
-  }
 
   /// Device access, as host(), host_mut() and host_overwrite().
   template <class T>

@@ -9,8 +9,6 @@
 namespace crema {
 namespace {
 
-constexpr int64_t kGrain = 16384;  // scores that a thread should have at least
-
 /// Whether a position's label is among the top_k of its scores. Equal scores count as better ones,
 /// and NaN is never right; nor is a position that is ignored.
 template <class T>
@@ -68,9 +66,9 @@ class AccuracyLayer : public LabelledLayer {
     dispatch_float(dtype(), [&](auto zero) {
       using T = decltype(zero);
       const T* x = side.read<T>(bottom[0]->data);
-      for_each(side, positions, kGrain / scores().size + 1,
+      for_each(side, positions, kElementGrain / scores().size + 1,
                IsHit<T>{scores(), top_k_, x, labels, hit});
-      sum(side, positions, kGrain, Hit{hit},
+      sum(side, positions, kElementGrain, Hit{hit},
           1 / static_cast<double>(std::max<int64_t>(valid_labels(), 1)),
           side.overwrite<T>(top[0]->data));
       if (top.size() > 1) write_by_class(top[1]->data.template host_overwrite<T>());

@@ -3,6 +3,7 @@
 #include "backend/host_pass.hpp"
 #include "core/dispatch.hpp"
 #include "crema/registry.hpp"
+#include "kit/options.hpp"
 #include "layers/batch_norm/batch_norm_passes.hpp"
 #include "proto/layer.pb.h"
 

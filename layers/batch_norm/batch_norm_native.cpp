@@ -8,6 +8,7 @@
 #include "backend/host_pass.hpp"
 #include "crema/registry.hpp"
 #include "kit/native_engine.hpp"
+#include "kit/options.hpp"
 #include "layers/batch_norm/batch_norm_passes.hpp"
 
 namespace crema {

@@ -9,16 +9,12 @@
 #include "core/dispatch.hpp"
 #include "core/parallel.hpp"
 #include "crema/registry.hpp"
+#include "kit/options.hpp"
 #include "layers/convolution/engine.hpp"
 #include "layers/relu/relu.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
-namespace {
-
-constexpr int64_t kPointwiseGrain = 16384;
-
-}  // namespace
 
 ConvolutionLayer::ConvolutionLayer(const LayerInit& init)
     : Layer(init), geometry_(init.param.convolution_param()) {
@@ -262,7 +258,7 @@ void ConvolutionLayer::forward_cpu(Blobs bottom, Blobs top) {
         forward_image(x + n * image, beta, y + n * outputs * positions);
       }
       if (b == nullptr && !rectify) continue;
-      parallel_for(geometry_.batch * outputs, kPointwiseGrain / positions + 1,
+      parallel_for(geometry_.batch * outputs, kElementGrain / positions + 1,
                    [=](int64_t begin, int64_t end) {
                      for (int64_t row = begin; row < end; ++row) {
                        const T shift = b == nullptr ? T{0} : b[row % outputs];
@@ -286,7 +282,7 @@ void ConvolutionLayer::undo_relu(Blobs top) {
       const T* const y = top[i]->data.template host<T>();
       const T* const dy = top[i]->diff.template host<T>();
       T* const sums = sums_diff(top, i).template host_overwrite<T>();
-      parallel_for(top[i]->data.storage(), kPointwiseGrain, [=](int64_t begin, int64_t end) {
+      parallel_for(top[i]->data.storage(), kElementGrain, [=](int64_t begin, int64_t end) {
         for (int64_t k = begin; k < end; ++k) sums[k] = math.backward(dy[k], T{0}, y[k]);
       });
     }

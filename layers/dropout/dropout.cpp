@@ -6,6 +6,7 @@
 #include "core/simd.hpp"
 #include "crema/random.hpp"
 #include "crema/registry.hpp"
+#include "kit/options.hpp"
 #include "kit/pointwise.hpp"
 #include "proto/layer.pb.h"
 
@@ -61,7 +62,7 @@ void apply(const DropoutMath& math, const Tensor& from, Tensor& to) {
   const int64_t padded = order.blocks() * order.block;
   const int64_t tile = order.block <= 16 ? 4096 : 64;  // places whose block stays in the cache
   const int64_t tiles = (order.places + tile - 1) / tile;
-  parallel_for(batch * tiles, kPointwiseGrain / (tile * padded), [=](int64_t begin, int64_t end) {
+  parallel_for(batch * tiles, kElementGrain / (tile * padded), [=](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) {
       const int64_t n = t / tiles, place = t % tiles * tile;
       const int64_t length = std::min(tile, order.places - place);

@@ -10,6 +10,7 @@
 #include "backend/cpu/lanes-inl.hpp"
 #include "backend/cpu/value-inl.hpp"
 #include "crema/registry.hpp"
+#include "kit/options.hpp"
 #include "kit/pointwise.hpp"
 #include "layers/relu/relu.hpp"
 #include "proto/layer.pb.h"
@@ -281,7 +282,7 @@ void EltwiseLayer::forward_cpu(Blobs bottom, Blobs top) {
                                     static_cast<int>(bottom.size())};
     const EltwiseForward work{relu_slope().value_or(1), top[0]->data.template host_overwrite<T>(),
                               marks ? maximum_of_.host_overwrite<uint8_t>() : nullptr};
-    parallel_for(top[0]->data.storage(), kPointwiseGrain, [&](int64_t begin, int64_t end) {
+    parallel_for(top[0]->data.storage(), kElementGrain, [&](int64_t begin, int64_t end) {
       eltwise_room::forward(operation_, in, work, begin, end, zero);
     });
   });
@@ -301,7 +302,7 @@ void EltwiseLayer::backward_cpu(Blobs top, const std::vector<bool>& propagate, B
         relu_slope().value_or(1), top[0]->diff.template host<T>(),
         reads.top_data ? top[0]->data.template host<T>() : nullptr,
         operation_ == Operation::maximum ? maximum_of_.host<uint8_t>() : nullptr};
-    parallel_for(top[0]->diff.storage(), kPointwiseGrain, [&](int64_t begin, int64_t end) {
+    parallel_for(top[0]->diff.storage(), kElementGrain, [&](int64_t begin, int64_t end) {
       eltwise_room::backward(operation_, in, work, begin, end, zero);
     });
   });

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "crema/layer.hpp"
+#include "kit/options.hpp"
 
 namespace crema {
 

@@ -49,7 +49,7 @@ class EuclideanLossLayer : public TwoSidedLayer {
   void run_forward(const Side& side, Blobs bottom, Blobs top) override {
     dispatch_float(dtype(), [&](auto zero) {
       using T = decltype(zero);
-      sum(side, bottom[0]->count(), kCheapGrain,
+      sum(side, bottom[0]->count(), kElementGrain,
           SquaredDistance<T>{side.read<T>(bottom[0]->data), side.read<T>(bottom[1]->data)},
           0.5 / static_cast<double>(items_), side.overwrite<T>(top[0]->data));
     });
@@ -64,7 +64,7 @@ class EuclideanLossLayer : public TwoSidedLayer {
       for (size_t k = 0; k < 2; ++k) {
         if (!propagate[k]) continue;
         T* dx = side.overwrite<T>(bottom[k]->diff);
-        for_each(side, bottom[0]->count(), kCheapGrain,
+        for_each(side, bottom[0]->count(), kElementGrain,
                  DistanceGradient<T>{k == 0 ? scale : -scale, a, b, dx});
       }
     });

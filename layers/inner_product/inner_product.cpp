@@ -5,6 +5,7 @@
 #include "backend/cpu/blas.hpp"
 #include "core/simd.hpp"
 #include "crema/registry.hpp"
+#include "kit/options.hpp"
 #include "kit/pointwise.hpp"
 #include "layers/relu/relu.hpp"
 #include "proto/layer.pb.h"
@@ -149,7 +150,7 @@ void InnerProductLayer::finish_forward(T* y) {
   if (!has_bias_ && !relu_slope()) return;
   const T* bias = has_bias_ ? params()[1]->data.host<T>() : nullptr;
   const ReLUMath relu{relu_slope().value_or(1)};
-  parallel_for(rows_, kPointwiseGrain / outputs_ + 1, [=, this](int64_t begin, int64_t end) {
+  parallel_for(rows_, kElementGrain / outputs_ + 1, [=, this](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       vectorized<finish_row<T>>(bias, relu, y + row * outputs_, outputs_);
     }
@@ -176,7 +177,7 @@ const T* InnerProductLayer::enter_backward(Blobs top) {
   }
   const ReLUMath relu{relu_slope().value_or(1)};
   const int64_t groups = (outputs_ + kColumns - 1) / kColumns;
-  parallel_for(groups, kPointwiseGrain / (kColumns * std::max<int64_t>(rows_, 1)) + 1,
+  parallel_for(groups, kElementGrain / (kColumns * std::max<int64_t>(rows_, 1)) + 1,
                [=, this](int64_t first, int64_t last) {
                  for (int64_t group = first; group < last; ++group) {
                    const int64_t at = group * kColumns;

@@ -6,6 +6,7 @@
 #include "crema/registry.hpp"
 #include "crema/scratch_plan.hpp"
 #include "kit/native_engine.hpp"
+#include "kit/options.hpp"
 #include "layers/lrn/lrn.hpp"
 #include "layers/lrn/lrn_kernels.hpp"
 

@@ -7,6 +7,7 @@
 #include "core/parallel.hpp"
 #include "crema/random.hpp"
 #include "crema/registry.hpp"
+#include "kit/options.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {

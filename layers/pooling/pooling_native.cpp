@@ -4,6 +4,7 @@
 #include "core/simd.hpp"
 #include "crema/registry.hpp"
 #include "crema/scratch_plan.hpp"
+#include "kit/options.hpp"
 #include "kit/pointwise.hpp"
 #include "layers/pooling/pooling.hpp"
 

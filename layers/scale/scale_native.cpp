@@ -5,6 +5,7 @@
 #include "backend/cpu/channelwise.hpp"
 #include "crema/registry.hpp"
 #include "kit/native_engine.hpp"
+#include "kit/options.hpp"
 #include "layers/scale/scale.hpp"
 
 namespace crema {

@@ -17,6 +17,7 @@ set(crema_kit_headers
   core/half.hpp
   core/move.hpp
   core/side.hpp
+  kit/options.hpp
   kit/passes.hpp
   kit/pointwise.hpp
   kit/pointwise_room-inl.hpp

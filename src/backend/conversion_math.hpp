@@ -64,21 +64,14 @@ struct ConvertElement {
 template <class T>
 using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
-/// Body for elements of memory: y = value, or y += value. Padding stays zero.
+/// Body for elements of memory: y = value, or y += value.
 template <class T>
 struct FillElement {
-  ElementOrder order;
-  Wide<T> value;
+  T value;
   bool adds;
   T* y;
 
-  CREMA_FUNCTOR void operator()(int64_t i) const {
-    if (order.channel_of(i) >= order.channels) {
-      y[i] = T{};
-    } else {
-      y[i] = convert_value<T>(adds ? convert_value<Wide<T>>(y[i]) + value : value);
-    }
-  }
+  CREMA_FUNCTOR void operator()(int64_t i) const { y[i] = adds ? y[i] + value : value; }
 };
 
 /// Body for elements of memory: the sum of all terms, rounded to T once.

@@ -39,8 +39,8 @@ class DeviceBackend {
   /// type, rounded once. `sum` may be a term.
   static constexpr size_t kMostTerms = 8;
   virtual void add(DType dtype, int64_t count, std::span<const void* const> terms, void* sum) = 0;
-  /// Sets every element of a tensor of a floating point type, or adds to each. Padding stays zero.
-  virtual void fill(const Shape& shape, const Layout& layout, double value, bool adds, void* y) = 0;
+  /// Sets `count` elements, f32 or f64, to `value`, or adds it to each.
+  virtual void fill(DType dtype, int64_t count, double value, bool adds, void* y) = 0;
   virtual void fill_zero(void* device, size_t bytes) = 0;
   /// Waits until all work given so far is done; late errors of kernels surface here.
   virtual void synchronize() = 0;

@@ -122,4 +122,10 @@ std::string did_you_mean(std::string_view word, const std::vector<std::string>& 
   return nearest.empty() ? std::string() : concat("; did you mean '", nearest, "'?");
 }
 
+std::string did_you_mean(std::string_view word, const std::vector<std::string>& known,
+                         std::string_view are) {
+  const std::string hint = did_you_mean(word, known);
+  return concat(hint, hint.empty() ? "; " : " ", are, " ", joined(known));
+}
+
 }  // namespace crema

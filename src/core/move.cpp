@@ -11,8 +11,7 @@
 namespace crema {
 namespace {
 
-constexpr int64_t kGrain = 16384;  // elements that a thread should have at least
-constexpr int64_t kGrainBytes = 65536;
+constexpr int64_t kByteGrain = 65536;
 constexpr int64_t kBlock = 2048;  // elements of a sum that stay in the cache
 
 template <class T>
@@ -66,7 +65,7 @@ void add_terms(const Side& side, std::span<const Tensor* const> tensors, Tensor&
   if (DeviceBackend* device = side.device()) {
     return device->add(sum.dtype(), sum.storage(), all, y);
   }
-  parallel_for(sum.storage(), kGrain, [&](int64_t begin, int64_t end) {
+  parallel_for(sum.storage(), kElementGrain, [&](int64_t begin, int64_t end) {
     for (int64_t at = begin; at < end; at += kBlock) {
       add_block<T>(all, y, at, std::min(kBlock, end - at));
     }
@@ -82,7 +81,7 @@ void copy(const Side& side, const Tensor& from, Tensor& to) {
   if (DeviceBackend* device = side.device()) {
     return device->copy(target, source, to.bytes());
   }
-  parallel_for(static_cast<int64_t>(to.bytes()), kGrainBytes, [=](int64_t begin, int64_t end) {
+  parallel_for(static_cast<int64_t>(to.bytes()), kByteGrain, [=](int64_t begin, int64_t end) {
     std::memcpy(target + begin, source + begin, static_cast<size_t>(end - begin));
   });
 }
@@ -108,8 +107,23 @@ void fill_zero(const Side& side, Tensor& to) {
   if (to.bytes() == 0) return;
   std::byte* const target = side.overwrite_bytes(to);
   if (DeviceBackend* device = side.device()) return device->fill_zero(target, to.bytes());
-  parallel_for(static_cast<int64_t>(to.bytes()), kGrainBytes, [=](int64_t begin, int64_t end) {
+  parallel_for(static_cast<int64_t>(to.bytes()), kByteGrain, [=](int64_t begin, int64_t end) {
     std::memset(target + begin, 0, static_cast<size_t>(end - begin));
+  });
+}
+
+void fill(const Side& side, Tensor& to, double value, bool adds) {
+  if (to.count() == 0) return;
+  dispatch_float(to.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    T* const y = adds ? side.change<T>(to) : side.overwrite<T>(to);
+    if (DeviceBackend* device = side.device()) {
+      return device->fill(to.dtype(), to.count(), value, adds, y);
+    }
+    const T one = static_cast<T>(value);
+    parallel_for(to.count(), kElementGrain, [=](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) y[i] = adds ? y[i] + one : one;
+    });
   });
 }
 
@@ -117,8 +131,8 @@ void copy_rows(const Side& side, const RowCopy& copy, const std::byte* from, std
   if (copy.rows == 0 || copy.bytes == 0) return;
   if (DeviceBackend* device = side.device()) return device->copy_rows(copy, from, to);
   // Long rows are shared out among threads too.
-  const int64_t parts = std::max<int64_t>(copy.bytes / kGrainBytes, 1);
-  const int64_t grain = kGrainBytes / std::max<int64_t>(copy.bytes / parts, 1) + 1;
+  const int64_t parts = std::max<int64_t>(copy.bytes / kByteGrain, 1);
+  const int64_t grain = kByteGrain / std::max<int64_t>(copy.bytes / parts, 1) + 1;
   parallel_for(copy.rows * parts, grain, [=](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t row = i / parts, first = copy.bytes * (i % parts) / parts;

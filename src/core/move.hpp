@@ -22,6 +22,9 @@ void add(const Side& side, std::span<const Tensor* const> terms, Tensor& sum);
 
 void fill_zero(const Side& side, Tensor& to);
 
+/// Sets every element of a contiguous tensor of f32 or f64 to `value`, or adds it to each.
+void fill(const Side& side, Tensor& to, double value, bool adds);
+
 /// The pointers are in the memory of the side.
 void copy_rows(const Side& side, const RowCopy& copy, const std::byte* from, std::byte* to);
 

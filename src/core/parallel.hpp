@@ -30,6 +30,9 @@ class ThreadScope {
   int before_;
 };
 
+/// `grain` of parallel_for() for elements of a few operations each.
+inline constexpr int64_t kElementGrain = 16384;
+
 /// Runs body(begin, end) on consecutive pieces of [0, count), at least `grain` indices a piece. The
 /// pieces depend only on count, grain and the size of the team, so that sums over them are
 /// reproducible. A single piece runs on the calling thread. An exception of any piece is thrown

@@ -6,22 +6,10 @@
 #include "crema/error.hpp"
 
 namespace crema {
-namespace {
-
-std::string joined(const std::vector<int64_t>& dims, char separator) {
-  std::string text;
-  for (size_t i = 0; i < dims.size(); ++i) {
-    if (i > 0) text += separator;
-    text += std::to_string(dims[i]);
-  }
-  return text;
-}
-
-}  // namespace
 
 Shape::Shape(std::vector<int64_t> dims) : dims_(std::move(dims)) {
   for (size_t i = 0; i < dims_.size(); ++i) {
-    if (dims_[i] < 0) throw Error("shape ", joined(dims_, 'x'), ": dimension ", i, " is negative");
+    if (dims_[i] < 0) throw Error("shape ", joined(dims_, "x"), ": dimension ", i, " is negative");
   }
 }
 
@@ -59,10 +47,6 @@ void Shape::refuse_axes(int first, int last) const {
   throw Error("shape ", str(), ": no axes [", first, ", ", last, "); its rank is ", rank());
 }
 
-std::string Shape::str() const { return rank() == 0 ? "scalar" : joined(dims_, 'x'); }
-
-std::string Shape::published_str() const {
-  return rank() == 0 ? "(1)" : concat(joined(dims_, ' '), " (", count(), ")");
-}
+std::string Shape::str() const { return rank() == 0 ? "scalar" : joined(dims_, "x"); }
 
 }  // namespace crema

@@ -23,9 +23,6 @@
 
 namespace crema {
 
-/// `grain` for bodies of a few operations.
-inline constexpr int64_t kCheapGrain = 16384;
-
 /// Loops on the host cannot follow pointers into the memory of a device, unless it is a test's.
 inline void require_host(const Side& side) {
   if (side.device() != nullptr && !side.device()->host_can_read())

@@ -30,11 +30,9 @@
 #include "core/functor.hpp"
 #include "core/parallel.hpp"
 #include "crema/layer.hpp"
+#include "kit/options.hpp"
 
 namespace crema {
-
-/// Elements that a piece of a pointwise loop should have at least to be worth a thread.
-inline constexpr int64_t kPointwiseGrain = 16384;
 
 /// Math with the settings of the layer.
 template <class Math>
@@ -74,7 +72,7 @@ class PointwiseLayer : public Layer {
       using T = decltype(zero);
       const T* x = bottom[0]->data.template host<T>();
       T* y = top[0]->data.template host_overwrite<T>();
-      parallel_for(bottom[0]->data.storage(), kPointwiseGrain,
+      parallel_for(bottom[0]->data.storage(), kElementGrain,
                    [=, this](int64_t begin, int64_t end) {
                      run_forward(x + begin, y + begin, end - begin);
                    });
@@ -90,7 +88,7 @@ class PointwiseLayer : public Layer {
       const T* x = math_.reads_x() ? bottom[0]->data.template host<T>() : dy;
       const T* y = math_.reads_y() ? top[0]->data.template host<T>() : dy;
       T* dx = bottom[0]->diff.template host_overwrite<T>();
-      parallel_for(bottom[0]->diff.storage(), kPointwiseGrain,
+      parallel_for(bottom[0]->diff.storage(), kElementGrain,
                    [=, this](int64_t begin, int64_t end) {
                      run_backward(dy + begin, x + begin, y + begin, dx + begin, end - begin);
                    });

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "kit/options.hpp"
+
 namespace crema {
 namespace {
 

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "core/dispatch.hpp"
+#include "core/move.hpp"
 #include "data/data_source.hpp"
-#include "net/accumulate.hpp"
 #include "net/plan.hpp"
 
 namespace crema {
@@ -51,8 +51,8 @@ bool is_empty(const Node& node) {
 
 /// Reshapes and prepares a node whose bottoms have shapes that are known during forward only.
 void follow_shapes(const Plan& plan, Node& node) {
-  for (size_t i = 0; i < node.edges.size(); ++i) {
-    if (node.edges[i]) node.edges[i]->reshape(plan.value(node.reads[i]).blob.shape());
+  for (size_t i = 0; i < node.reads.size(); ++i) {  // edges
+    node.bottom_blobs[i]->reshape(plan.value(node.reads[i]).blob.shape());
   }
   const auto same = [&] {
     return std::equal(node.bottom_blobs.begin(), node.bottom_blobs.end(), node.prepared_for.begin(),
@@ -106,22 +106,6 @@ void run_forward(Plan& plan, const Action& action) {
   });
 }
 
-void seed_top(const Context& context, Value& value) {
-  switch (value.seed) {
-    case Seed::none:
-      break;
-    case Seed::zero:
-      value.blob.diff.fill(0);
-      break;
-    case Seed::weight:
-      seed(context, value.blob.diff, value.loss_weight, false);
-      break;
-    case Seed::add_weight:
-      seed(context, value.blob.diff, value.loss_weight, true);
-      break;
-  }
-}
-
 /// Sets RunState::recomputing during its life.
 class RecomputingScope {
  public:
@@ -138,6 +122,7 @@ class RecomputingScope {
 
 void run_action(Plan& plan, const Action& action) {
   Node& node = plan.node(action.node);
+  const Side side = plan.context->on_gpu() ? Side(plan.context->backend()) : Side();
   switch (action.kind) {
     case Action::Kind::forward: {
       if (!action.again) return run_forward(plan, action);
@@ -145,14 +130,16 @@ void run_action(Plan& plan, const Action& action) {
       return run_forward(plan, action);
     }
     case Action::Kind::seed:
-      for (const ValueId top : node.makes) seed_top(*plan.context, plan.value(top));
-      return;
+      if (action.weight == 0) return action.into->fill(0);
+      // Losses read a diff of one element on the host.
+      return fill(action.into->count() > 1 ? side : Side(), *action.into, action.weight,
+                  action.adds);
     case Action::Kind::backward:
       if (is_empty(node)) return;
       return in_node(node,
                      [&] { node.layer->backward(action.tops, node.propagate, action.bottoms); });
     case Action::Kind::sum:
-      return accumulate(*plan.context, action.parts, action.into->diff);
+      return add(side, action.parts, *action.into);
     case Action::Kind::complete:
       if (plan.on_gradient) plan.on_gradient(action.segment);
       return;

@@ -17,8 +17,7 @@ ValueId add_value(Plan& plan, const std::string& name, NodeId producer) {
   value->version = static_cast<int>(versions.size());
   value->producer = producer;
   value->blob.name = name;
-  value->blob.data.set_layout(plan.options.dtype, Format::contiguous);
-  value->blob.diff.set_layout(plan.options.dtype, Format::contiguous);
+  value->blob.set_layout({plan.options.dtype});
   versions.push_back(plan.values.next());
   return plan.values.push_back(std::move(value));
 }
@@ -152,6 +151,11 @@ std::map<std::string, std::vector<Node*>> Plan::nodes_with_params() {
   return found;
 }
 
+bool Plan::has_late_shape(const Value& value) const {
+  const Node& producer = node(value.producer);
+  return producer.follows_values || producer.layer->top_shapes() == TopShapes::from_values;
+}
+
 void Plan::note(const std::string& text, Severity severity) {
   if (std::find(notes.begin(), notes.end(), text) != notes.end()) return;
   notes.push_back(text);
@@ -201,8 +205,8 @@ void build_graph(Plan& plan, NetParameter& net, const std::vector<Position>& pos
       check_arity(*node.layer, node.bottoms.size(), node.tops.size());
       set_loss_weights(plan, node, param);
 
-      for (ValueId value : node.bottoms) node.bottom_blobs.push_back(&plan.value(value).blob);
-      for (ValueId value : node.tops) node.top_blobs.push_back(&plan.value(value).blob);
+      node.bottom_blobs = plan.blobs(node.bottoms);
+      node.top_blobs = plan.blobs(node.tops);
       node.layer->setup(node.bottom_blobs, node.top_blobs);
       node.layer->reshape(node.bottom_blobs, node.top_blobs);
     } catch (Error& error) {
@@ -217,14 +221,12 @@ void build_graph(Plan& plan, NetParameter& net, const std::vector<Position>& pos
         plan.input_names.push_back(plan.value(value).name);
       }
     }
-    if (node.layer->top_shapes() == TopShapes::per_batch) {
-      plan.batches.insert(plan.batches.end(), node.tops.begin(), node.tops.end());
+    if (param.type() == "Input" || node.layer->top_shapes() == TopShapes::per_batch) {
+      plan.outer.insert(plan.outer.end(), node.tops.begin(), node.tops.end());
     }
-    for (ValueId bottom : node.bottoms) {
-      const Node& maker = plan.node(plan.value(bottom).producer);
-      node.follows_values = node.follows_values || maker.follows_values ||
-                            maker.layer->top_shapes() == TopShapes::from_values;
-    }
+    node.follows_values =
+        std::any_of(node.bottoms.begin(), node.bottoms.end(),
+                    [&](ValueId bottom) { return plan.has_late_shape(plan.value(bottom)); });
   }
   plan.layer_count = plan.nodes.size();
   plan.value_count = plan.values.size();

@@ -21,7 +21,6 @@
 #include "core/tuner.hpp"
 #include "crema/random.hpp"
 #include "crema/registry.hpp"
-#include "net/conversion.hpp"
 #include "net/plan.hpp"
 #include "proto/layer.pb.h"
 
@@ -30,11 +29,6 @@ namespace {
 
 /// Bytes a second that a conversion reads and writes. Only the order of magnitude matters.
 constexpr double kConversionRate = 12e9;
-
-struct Choices {
-  IdVector<NodeId, std::vector<Option>> options;  // empty for a node that was fused into another
-  std::vector<NodeId> free;                       // nodes whose options the search tries
-};
 
 /// The type that a value must have, and whether it must be contiguous.
 struct Demand {
@@ -59,6 +53,7 @@ Layout settle(const Demand& demand, const Layout& made) {
   return {demand.dtype, demand.contiguous ? Format::contiguous : made.format};
 }
 
+/// Whether type and format are the same. The layouts of options have the device of their engine.
 bool same(const Layout& a, const Layout& b) { return a.dtype == b.dtype && a.format == b.format; }
 
 bool same_layouts(const std::vector<Layout>& a, const std::vector<Layout>& b) {
@@ -74,19 +69,19 @@ class Chooser {
     collect();
   }
 
-  const Choices& choices() const { return choices_; }
+  const std::vector<Option>& options(NodeId id) const { return options_[id]; }
   const Demand& demand(ValueId id) const { return demands_[id]; }
 
   /// The index of the option of each layer: the choices of the tuner if it has them, else by
   /// search.
   IdVector<NodeId, int> pick() {
-    const std::string net = choices_.free.empty() ? "" : choice_key();
+    const std::string net = free_.empty() ? "" : choice_key();
     IdVector<NodeId, int> picked = remembered(net);
     if (picked.size() != 0) return picked;
     picked = search();
-    for (const NodeId id : choices_.free) {
+    for (const NodeId id : free_) {
       plan_.context->tuner().choose(
-          choice_key(net, id), describe(choices_.options[id][static_cast<size_t>(picked[id])]));
+          choice_key(net, id), describe(options_[id][static_cast<size_t>(picked[id])]));
     }
     return picked;
   }
@@ -106,7 +101,7 @@ class Chooser {
     IdVector<ValueId, std::vector<Layout>> converted(plan_.value_count, {});
     double total = 0;
     for (const NodeId id : plan_.layer_nodes()) {
-      const auto& options = choices_.options[id];
+      const auto& options = options_[id];
       if (options.empty()) continue;
       const Node& node = plan_.node(id);
       const auto is_there = [&](ValueId bottom, const Layout& wanted) {
@@ -159,7 +154,7 @@ class Chooser {
   }
 
   void collect() {
-    choices_.options.resize(plan_.layer_count);
+    options_.resize(plan_.layer_count);
     for (const NodeId id : plan_.layer_nodes()) {
       Node& node = plan_.node(id);
       if (!node.scheduled()) continue;
@@ -169,7 +164,7 @@ class Chooser {
                                         [&](ValueId top) { return plan_.shows(plan_.value(top)); }),
           .tail = node.tail};
       // Of several options with the same layouts, keep the fastest one if measured, else the first.
-      std::vector<Option>& distinct = choices_.options[id];
+      std::vector<Option>& distinct = options_[id];
       for (Option& option : in_node(node, [&] {
              return node.layer->options(wanted, node.bottom_blobs, node.top_blobs);
            })) {
@@ -203,7 +198,7 @@ class Chooser {
                (!o.bottoms.empty() && !o.tops.empty() && o.bottoms[0].format != o.tops[0].format);
       };
       if (distinct.size() > 1 && std::any_of(distinct.begin(), distinct.end(), changes)) {
-        choices_.free.push_back(id);
+        free_.push_back(id);
       }
     }
   }
@@ -255,12 +250,9 @@ class Chooser {
   /// An option as a text that is valid in another build too, which may have other engines.
   static std::string describe(const Option& option) {
     const auto list = [](const std::vector<Layout>& layouts) {
-      std::string text;
-      for (const Layout& layout : layouts) {
-        if (!text.empty()) text += ',';
-        text += to_string(layout);
-      }
-      return text;
+      std::vector<std::string> texts;
+      for (const Layout& layout : layouts) texts.push_back(to_string(layout));
+      return joined(texts, ",");
     };
     return concat(list(option.bottoms), ">", list(option.tops), "@",
                   option.engine != nullptr ? option.engine->name : "reference");
@@ -269,10 +261,10 @@ class Chooser {
   /// The options that the tuner has for all free nodes; empty if one is missing.
   IdVector<NodeId, int> remembered(const std::string& net) const {
     IdVector<NodeId, int> forced(plan_.layer_count, -1);
-    for (const NodeId id : choices_.free) {
+    for (const NodeId id : free_) {
       std::string choice;
       if (!plan_.context->tuner().chosen(choice_key(net, id), choice)) return {};
-      const auto& options = choices_.options[id];
+      const auto& options = options_[id];
       const auto found = std::find_if(options.begin(), options.end(), [&](const Option& option) {
         return describe(option) == choice;
       });
@@ -290,8 +282,8 @@ class Chooser {
     for (Format uniform :
          {Format::blocked16, Format::blocked8, Format::channels_last, Format::contiguous}) {
       IdVector<NodeId, int> forced(plan_.layer_count, -1);
-      for (const NodeId id : choices_.free) {
-        const auto& options = choices_.options[id];
+      for (const NodeId id : free_) {
+        const auto& options = options_[id];
         int& choice = forced[id];
         for (size_t i = 0; i < options.size(); ++i) {
           if (options[i].tops.empty() || options[i].tops[0].format != uniform) continue;
@@ -307,12 +299,12 @@ class Chooser {
       }
     }
     IdVector<NodeId, int> forced(plan_.layer_count, -1);
-    for (const NodeId id : choices_.free) forced[id] = best[id];
+    for (const NodeId id : free_) forced[id] = best[id];
     for (bool better = true; better;) {
       better = false;
-      for (const NodeId id : choices_.free) {
+      for (const NodeId id : free_) {
         int keep = forced[id];
-        for (size_t i = 0; i < choices_.options[id].size(); ++i) {
+        for (size_t i = 0; i < options_[id].size(); ++i) {
           forced[id] = static_cast<int>(i);
           const double seconds = evaluate(forced, picked);
           if (seconds < best_seconds * (1 - 1e-6)) {
@@ -330,16 +322,27 @@ class Chooser {
 
   Plan& plan_;
   IdVector<ValueId, Demand> demands_;
-  Choices choices_;
+  IdVector<NodeId, std::vector<Option>> options_;  // empty for a node that was fused into another
+  std::vector<NodeId> free_;                       // nodes whose options the search tries
 };
 
-void set_layout(Value& value, const Layout& layout) {
-  for (Tensor* tensor : {&value.blob.data, &value.blob.diff}) {
-    if (tensor->dtype() != layout.dtype || tensor->format() != layout.format) {
-      tensor->set_layout(layout.dtype, layout.format);
-    }
+/// A layer that copies its bottom to the layout of its top, and in backward the diff of the top to
+/// the layout of the bottom.
+class Conversion : public Layer {
+ public:
+  using Layer::Layer;
+  void reshape(Blobs bottom, Blobs top) override { top[0]->reshape(bottom[0]->shape()); }
+  void forward_cpu(Blobs bottom, Blobs top) override { top[0]->data.copy_from(bottom[0]->data); }
+  void backward_cpu(Blobs top, const std::vector<bool>& propagate, Blobs bottom) override {
+    if (propagate[0]) bottom[0]->diff.copy_from(top[0]->diff);
   }
-}
+
+ protected:
+  std::vector<Option> reference_options(Blobs bottom, Blobs top) const override {
+    return {{.bottoms = {bottom[0]->data.layout()}, .tops = {top[0]->data.layout()}}};
+  }
+  BackwardReads reference_backward_reads() const override { return {false, false}; }
+};
 
 /// Adds conversion nodes and the values that they make or read.
 class Conversions {
@@ -351,14 +354,13 @@ class Conversions {
   ValueId converted(ValueId value, const Layout& layout) {
     for (size_t i = plan_.value_count; i < plan_.values.size(); ++i) {
       const ValueId made(i);
-      const Tensor& data = plan_.value(made).blob.data;
       // The top of a layer before its conversion may be used only if its type is the same (else it
       // was not rounded), the net does not train (else its gradient would bypass the value that
       // the caller can read), and the caller cannot write the value and run the reader alone.
       const bool serves = plan_.node(plan_.value(made).maker).is_conversion ||
                           (layout.dtype == plan_.value(value).blob.data.dtype() && !plan_.trains &&
                            !plan_.options.keep_all);
-      const bool fits = data.dtype() == layout.dtype && data.format() == layout.format;
+      const bool fits = same(plan_.value(made).blob.data.layout(), layout);
       if (fits && serves && origins_[i - plan_.value_count] == value) return made;
     }
     const ValueId made = add_value(value, layout);
@@ -367,8 +369,21 @@ class Conversions {
     return made;
   }
 
-  /// A new value for a layer that writes `value` in `layout`. run_behind() converts it.
-  ValueId raw(ValueId value, const Layout& layout) { return add_value(value, layout); }
+  /// A new value for `origin` in `layout`. If a layer writes it, run_behind() makes the origin of
+  /// it.
+  ValueId add_value(ValueId origin, const Layout& layout) {
+    const Value& value = plan_.value(origin);
+    auto copy = std::make_unique<Value>();
+    copy->name = value.name;
+    copy->version = value.version;
+    copy->producer = value.producer;
+    copy->blob.name = value.name;
+    copy->blob.reshape(value.blob.shape());
+    copy->blob.set_layout(layout);
+    origins_.push_back(origin);
+    return plan_.values.push_back(std::move(copy));
+  }
+
   void run_behind(ValueId raw, ValueId value) {
     const NodeId id = add_node(raw, value);
     Node& node = plan_.node(id);
@@ -379,26 +394,17 @@ class Conversions {
   }
 
  private:
-  ValueId add_value(ValueId origin, const Layout& layout) {
-    auto copy = std::make_unique<Value>();
-    copy->name = plan_.value(origin).name;
-    copy->version = plan_.value(origin).version;
-    copy->producer = plan_.value(origin).producer;
-    copy->blob.name = copy->name;
-    copy->blob.reshape(plan_.value(origin).blob.shape());
-    set_layout(*copy, layout);
-    origins_.push_back(origin);
-    return plan_.values.push_back(std::move(copy));
-  }
-
   NodeId add_node(ValueId from, ValueId to) {
     auto node = std::make_unique<Node>();
-    node->layer =
-        make_conversion(plan_.value(from).name, *plan_.context, *plan_.run, plan_.options.dtype);
+    LayerParameter param;
+    param.set_name(plan_.value(from).name);
+    param.set_type("Conversion");
+    node->layer = std::make_unique<Conversion>(LayerInit{.param = param,
+                                                         .context = *plan_.context,
+                                                         .run = *plan_.run,
+                                                         .dtype = plan_.options.dtype});
     node->is_conversion = true;
-    node->follows_values =
-        plan_.node(plan_.value(from).producer).follows_values ||
-        plan_.node(plan_.value(from).producer).layer->top_shapes() == TopShapes::from_values;
+    node->follows_values = plan_.has_late_shape(plan_.value(from));
     node->propagate = {false};
     node->reads = {from};
     node->makes = {to};
@@ -416,40 +422,32 @@ void choose_layouts(Plan& plan) {
   const IdVector<NodeId, int> picked = chooser.pick();
   Conversions conversions(plan);
   for (const NodeId id : plan.layer_nodes()) {
-    if (!plan.node(id).scheduled()) continue;
-    plan.node(id).option = chooser.choices().options[id][static_cast<size_t>(picked[id])];
-    const Option& option = plan.node(id).option;
-    plan.node(id).reads.clear();
-    for (size_t i = 0; i < plan.node(id).bottoms.size(); ++i) {
-      ValueId bottom = plan.node(id).bottoms[i];
-      const Tensor& data = plan.value(bottom).blob.data;
-      if (data.dtype() != option.bottoms[i].dtype || data.format() != option.bottoms[i].format) {
-        bottom = conversions.converted(bottom, option.bottoms[i]);
+    Node& node = plan.node(id);
+    if (!node.scheduled()) continue;
+    node.option = chooser.options(id)[static_cast<size_t>(picked[id])];
+    for (size_t i = 0; i < node.bottoms.size(); ++i) {
+      ValueId bottom = node.bottoms[i];
+      const Layout& wanted = node.option.bottoms[i];
+      if (!same(plan.value(bottom).blob.data.layout(), wanted)) {
+        bottom = conversions.converted(bottom, wanted);
         Node& maker = plan.node(plan.value(bottom).maker);
-        if (maker.is_conversion && plan.node(id).propagate[i]) {
+        if (maker.is_conversion && node.propagate[i]) {
           maker.propagate[0] = maker.needs_backward = true;
         }
       }
-      plan.node(id).reads.push_back(bottom);
+      node.reads.push_back(bottom);
     }
     plan.program->order.push_back(id);
-    plan.node(id).makes.clear();
-    for (size_t t = 0; t < plan.node(id).tops.size(); ++t) {
-      const ValueId top = plan.node(id).tops[t];
-      const Layout layout = settle(chooser.demand(top), option.tops[t]);
-      set_layout(plan.value(top), layout);
-      ValueId made = top;
-      if (same(layout, option.tops[t])) {
-        plan.value(top).maker = id;
-      } else {
-        made = conversions.raw(top, option.tops[t]);
-        plan.value(made).maker = id;
-      }
-      plan.node(id).makes.push_back(made);
+    for (size_t t = 0; t < node.tops.size(); ++t) {
+      const ValueId top = node.tops[t];
+      const Layout &written = node.option.tops[t], layout = settle(chooser.demand(top), written);
+      plan.value(top).blob.set_layout(layout);
+      const ValueId made = same(layout, written) ? top : conversions.add_value(top, written);
+      plan.value(made).maker = id;
+      node.makes.push_back(made);
     }
-    for (size_t t = 0; t < plan.node(id).tops.size(); ++t) {
-      const ValueId top = plan.node(id).tops[t], made = plan.node(id).makes[t];
-      if (made != top) conversions.run_behind(made, top);
+    for (size_t t = 0; t < node.tops.size(); ++t) {
+      if (node.makes[t] != node.tops[t]) conversions.run_behind(node.makes[t], node.tops[t]);
     }
   }
 }

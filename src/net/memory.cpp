@@ -46,37 +46,31 @@ class Planner {
   }
 
  private:
-  /// Makes a buffer for each tensor. Edges and views use the buffers of their values.
+  /// Makes a buffer for each tensor. Twins use the buffers of other tensors.
   void add_buffers() {
-    std::map<const Blob*, const Value*> edges;
     for (const auto& value : plan_.values) {
       if (value->fused_away) continue;
       // With keep_all the caller may run parts of the net, so converted values are reserved too.
       const bool reserved = value->reserved || plan_.options.keep_all;
-      const int data = add(&value->blob.data, reserved);
+      add(&value->blob.data, reserved);
       if (plan_.trains && value->has_gradient) add(&value->blob.diff, reserved);
-      for (const Use& use : value->readers) {
-        const auto& edge = plan_.node(use.node).edges[use.bottom];
-        if (!edge) continue;
-        join(&edge->data, data);
-        add(&edge->diff, plan_.options.keep_all);
-      }
     }
-    for (const auto& blob : program_.again) {
-      const bool is_view =
-          std::any_of(program_.views.begin(), program_.views.end(),
-                      [&](const Program::View& view) { return view.blob == blob.get(); });
-      if (!is_view) add(&blob->data, false);
-    }
-    for (const Program::View& view : program_.views) {
-      join(&view.blob->data, of_.at(&view.data->data));
-      if (const auto diff = of_.find(&view.diff->diff); diff != of_.end()) {
-        join(&view.blob->diff, diff->second);
-      }
+    for (Twin& twin : program_.twins) {
+      add_or_join(&twin.blob.data, twin.data);
+      add_or_join(&twin.blob.diff, twin.diff);
     }
   }
 
-  int add(Tensor* tensor, bool reserved) {
+  void add_or_join(Tensor* tensor, const Tensor* owner) {
+    if (owner == nullptr) {
+      add(tensor, plan_.options.keep_all);
+    } else if (const auto known = of_.find(owner); known != of_.end()) {
+      buffers_[static_cast<size_t>(known->second)].tensors.push_back({tensor});
+      of_[tensor] = known->second;
+    }
+  }
+
+  void add(Tensor* tensor, bool reserved) {
     Living buffer;
     buffer.bytes = tensor->bytes();
     buffer.reserved = reserved;
@@ -84,12 +78,7 @@ class Planner {
     buffer.tensors = {{tensor}};
     buffers_.push_back(std::move(buffer));
     inside_.push_back({static_cast<int>(inside_.size())});
-    return of_[tensor] = static_cast<int>(buffers_.size()) - 1;
-  }
-
-  void join(Tensor* tensor, int buffer) {
-    buffers_[static_cast<size_t>(buffer)].tensors.push_back({tensor});
-    of_[tensor] = buffer;
+    of_[tensor] = static_cast<int>(buffers_.size()) - 1;
   }
 
   void use(const Tensor& tensor, int time) {
@@ -107,7 +96,7 @@ class Planner {
         for (const Blob* blob : action.tops) use(blob->data, time);
         break;
       case Action::Kind::seed:
-        for (const Blob* blob : action.tops) use(blob->diff, time);
+        use(*action.into, time);
         break;
       case Action::Kind::backward: {
         const Node& node = plan_.node(action.node);
@@ -123,8 +112,8 @@ class Planner {
         break;
       }
       case Action::Kind::sum:
-        for (const Blob* part : action.parts) use(part->diff, time);
-        use(action.into->diff, time);
+        for (const Tensor* part : action.parts) use(*part, time);
+        use(*action.into, time);
         break;
       case Action::Kind::complete:
         break;

@@ -121,14 +121,11 @@ ValueId input_of(const Plan& plan, const std::string& name) {
 
 /// Calls fetch of the sources among the layers from index `first` to `last`.
 void fetch(Plan& plan, size_t first, size_t last) {
-  if (plan.batches.empty()) return;
   for (const NodeId id : plan.layer_nodes()) {
     Node& node = plan.node(id);
     if (node.layer->top_shapes() != TopShapes::per_batch) continue;
     if (id.index() < first || id.index() > last) continue;
-    std::vector<Blob*> tops;
-    for (const ValueId top : node.tops) tops.push_back(&plan.value(top).blob);
-    in_node(node, [&] { node.layer->fetch(tops); });
+    in_node(node, [&] { node.layer->fetch(plan.blobs(node.tops)); });
   }
 }
 

@@ -28,18 +28,16 @@ void check_multipliers(const ParamSpec& spec, size_t index) {
 /// Makes `parameter` share the storage of the first parameter of that name. Either of them may set
 /// a multiplier. Error if both set different ones.
 void share_by_name(Named& owner, Parameter& parameter, const ParamSpec& spec) {
-  const bool permissive = spec.share_mode() == ParamSpec::PERMISSIVE;
-  if (permissive) {
-    if (owner.parameter->shape().count() != parameter.shape().count())
+  const Shape &ours = parameter.shape(), &theirs = owner.parameter->shape();
+  if (spec.share_mode() == ParamSpec::PERMISSIVE) {
+    if (ours.count() != theirs.count())
       throw Error("shares parameter '", spec.name(), "' of layer '", owner.layer, "' but has ",
-                  parameter.shape().count(), " values (", parameter.shape().str(), ") instead of ",
-                  owner.parameter->shape().count(), " (", owner.parameter->shape().str(), ")");
-  } else {
-    if (owner.parameter->shape() != parameter.shape())
-      throw Error("shares parameter '", spec.name(), "' of layer '", owner.layer,
-                  "' but has shape ", parameter.shape().str(), " instead of ",
-                  owner.parameter->shape().str(),
-                  "; share_mode: PERMISSIVE compares only the number of values");
+                  ours.count(), " values (", ours.str(), ") instead of ", theirs.count(), " (",
+                  theirs.str(), ")");
+  } else if (ours != theirs) {
+    throw Error("shares parameter '", spec.name(), "' of layer '", owner.layer, "' but has shape ",
+                ours.str(), " instead of ", theirs.str(),
+                "; share_mode: PERMISSIVE compares only the number of values");
   }
   auto merge = [&](bool given, bool& known, float value, float& owned, const char* what) {
     if (!given) return;
@@ -52,8 +50,6 @@ void share_by_name(Named& owner, Parameter& parameter, const ParamSpec& spec) {
   merge(spec.has_lr_mult(), owner.has_lr, spec.lr_mult(), owner.parameter->lr_mult, "lr_mult");
   merge(spec.has_decay_mult(), owner.has_decay, spec.decay_mult(), owner.parameter->decay_mult,
         "decay_mult");
-  parameter.lr_mult = owner.parameter->lr_mult;
-  parameter.decay_mult = owner.parameter->decay_mult;
   parameter.attach(owner.parameter->storage());
 }
 
@@ -122,46 +118,21 @@ void share_with_net(Plan& plan) {
   }
 }
 
-/// The parameters of this net: for each storage, the first parameter that uses it.
-std::vector<ParameterArena::Segment> own_parameters(
-    const Plan& plan, const std::map<const ParameterStorage*, Parameter*>& owners) {
-  std::vector<ParameterArena::Segment> segments;
-  for (const auto& node : plan.nodes) {
-    const auto& params = node->layer->params();
-    for (size_t i = 0; i < params.size(); ++i) {
-      if (owners.at(params[i]->storage().get()) != params[i].get()) continue;
-      segments.push_back({params[i].get(), node->layer->name(), static_cast<int>(i), 0,
-                          params[i]->shape().count()});
-    }
+/// Runs the fillers of the net's own parameters, but for those of the layers in `loaded`.
+void fill(const Plan& plan, const std::set<std::string>& loaded) {
+  std::set<const ParameterStorage*> empty;
+  for (const auto& segment : plan.arena.segments()) {
+    empty.insert(segment.parameter->storage().get());
   }
-  return segments;
-}
-
-/// Runs the fillers of parameters that have no values yet. `loaded`: names of the layers whose
-/// parameters were loaded from files.
-void fill(const Plan& plan, const NetParameter& message, const std::set<std::string>& loaded) {
-  std::set<const ParameterStorage*> own;
-  for (const auto& segment : plan.arena.segments()) own.insert(segment.parameter->storage().get());
-  std::set<const ParameterStorage*> given;
-  const std::vector<const LayerParameter*> layers = layers_of_message(plan, message);
-  for (const NodeId id : plan.layer_nodes()) {
-    const LayerParameter* const carried = layers[id.index()];
-    const bool is_given = (carried != nullptr && carried->blobs_size() != 0) ||
-                          loaded.count(plan.node(id).layer->name()) != 0;
-    const auto& params = plan.node(id).layer->params();
-    // load_own_blobs() leaves layers alone that use another net's parameters.
-    const bool mine = std::all_of(params.begin(), params.end(), [&](const auto& parameter) {
-      return own.count(parameter->storage().get()) != 0;
-    });
-    if (!is_given || !mine) continue;
-    for (const auto& parameter : params) given.insert(parameter->storage().get());
+  for (const Layer* layer : plan.layers) {
+    if (loaded.count(layer->name()) == 0) continue;
+    for (const auto& parameter : layer->params()) empty.erase(parameter->storage().get());
   }
   for (const NodeId id : plan.layer_nodes()) {
     const Node& node = plan.node(id);
     const auto& params = node.layer->params();
     for (size_t i = 0; i < params.size(); ++i) {
-      const ParameterStorage* storage = params[i]->storage().get();
-      if (own.erase(storage) == 0 || given.count(storage) != 0) continue;
+      if (empty.erase(params[i]->storage().get()) == 0) continue;
       in_node(node, [&] {
         params[i]->filler().fill(params[i]->data, plan.run->seed,
                                  stream_id(concat(node.layer->name(), "/", i)));
@@ -199,14 +170,20 @@ void place_params(Plan& plan, const NetParameter& message) {
   }
   // Found before the arena is built, because it replaces the storages.
   std::map<const ParameterStorage*, Parameter*> owners;
+  std::vector<ParameterArena::Segment> segments;         // of owners
   std::vector<std::pair<Parameter*, Parameter*>> users;  // and the owner of each
-  for (const auto& node : plan.nodes) {
-    for (const auto& parameter : node->layer->params()) {
-      const auto [owner, first] = owners.try_emplace(parameter->storage().get(), parameter.get());
-      if (!first) users.emplace_back(parameter.get(), owner->second);
+  for (const Layer* layer : plan.layers) {
+    const auto& params = layer->params();
+    for (size_t i = 0; i < params.size(); ++i) {
+      Parameter* const parameter = params[i].get();
+      const auto [owner, first] = owners.try_emplace(parameter->storage().get(), parameter);
+      if (first) {
+        segments.push_back({parameter, layer->name(), static_cast<int>(i)});
+      } else {
+        users.emplace_back(parameter, owner->second);
+      }
     }
   }
-  std::vector<ParameterArena::Segment> segments = own_parameters(plan, owners);
   if (plan.options.share_params_with != nullptr) {
     share_with_net(plan);
     // Parameters that the other net has are not in this arena.
@@ -217,12 +194,10 @@ void place_params(Plan& plan, const NetParameter& message) {
   plan.arena.build(std::move(segments), plan.options.dtype, plan.trains);
   for (const auto& [user, owner] : users) {
     user->attach(owner->storage());
-    // share_by_name may have changed the owner's multipliers after it copied them.
     user->lr_mult = owner->lr_mult;
     user->decay_mult = owner->decay_mult;
   }
-  load_own_blobs(plan, message);
-  fill(plan, message, load_weight_files(plan));
+  fill(plan, load_first_weights(plan, message));
 }
 
 }  // namespace crema

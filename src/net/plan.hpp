@@ -15,7 +15,7 @@
 //   summary.cpp   describes the result for the user
 //
 // net.cpp calls the passes up to fusion. program.cpp calls those that depend on shapes, and keeps
-// programs of other shapes. execute.cpp runs an action; accumulate.cpp adds gradients.
+// programs of other shapes. execute.cpp runs an action.
 //
 // Values are in single-assignment form: a layer that runs in place in the prototxt makes a new
 // value (version) of the same name. Only memory.cpp decides whether two values share memory. It
@@ -42,17 +42,21 @@ namespace crema {
 struct Use {
   NodeId node;
   size_t bottom = 0;
+  bool operator==(const Use&) const = default;
 };
 
-/// What the seed action does to the diff of a top, before backward of the layer that made the top.
-enum class Seed : uint8_t {
-  none,        // nothing: readers or the caller write the diff
-  zero,        // sets it to zero: no reader writes it
-  weight,      // sets every element to the loss weight
-  add_weight,  // adds the loss weight to what the readers wrote
+/// The state of a value in one program.
+struct ValueState {
+  Layout layout;              // of its blob, while the program is kept
+  NodeId maker;               // the producer, or a conversion behind it
+  std::vector<Use> readers;   // by layers and conversions
+  bool has_gradient = false;  // backward computes or reads its diff
+  bool reserved = false;      // valid until the next pass
+  Shape planned;  // the shape before forward; for TopShapes::from_values, the bound
 };
 
-struct Value {
+/// A value, with its state in the present program.
+struct Value : ValueState {
   std::string name;
   int version = 0;
   NodeId producer;        // the layer with this top
@@ -63,18 +67,22 @@ struct Value {
   bool keep = false;        // NetOptions::keep names it
   bool fused_away = false;  // never computed: its producer and its reader were fused
   Blob blob;
-
-  // Set by the present Program.
-  NodeId maker;               // the producer, or a conversion behind it
-  std::vector<Use> readers;   // by layers and conversions
-  bool has_gradient = false;  // backward computes or reads its diff
-  bool reserved = false;      // valid until the next pass
-  Seed seed = Seed::none;
-  Shape planned;  // the shape before forward; for TopShapes::from_values, the bound
 };
 
-/// A layer, or a conversion between two layouts.
-struct Node {
+/// The state of a node in one program.
+struct NodeState {
+  Option option;
+  std::vector<ValueId> reads, makes;  // bottoms and tops in the layouts of the option
+  /// The blobs that the layer gets. If several nodes write the diff of a bottom, all but one of
+  /// them get an edge: a twin with the data of the value and an own diff. A sum action adds these
+  /// diffs to the diff of the value.
+  std::vector<Blob*> bottom_blobs, top_blobs;
+  std::vector<Shape> prepared_for;  // if follows_values: the bottoms' shapes at the last prepare
+  Layer::Prepared prepared;         // of the layer, while the program is kept
+};
+
+/// A layer, or a conversion between two layouts, with its state in the present program.
+struct Node : NodeState {
   Position position;
   std::string name;  // as in the prototxt; Layer::name() has "#2" appended if the name occurs again
   std::unique_ptr<Layer> layer;
@@ -87,16 +95,6 @@ struct Node {
   bool recompute = false;       // its tops are dropped after forward and computed again
   bool follows_values = false;  // the shapes of its bottoms are known during forward only
 
-  // Set by the present Program.
-  Option option;
-  std::vector<ValueId> reads, makes;  // bottoms and tops in the layouts of the option
-  /// The blobs that the layer gets. If several nodes write the diff of a bottom, all but one of
-  /// them get an edge: a blob with the data of the value and an own diff. A sum action adds these
-  /// diffs to the diff of the value.
-  std::vector<Blob*> bottom_blobs, top_blobs;
-  std::vector<std::unique_ptr<Blob>> edges;  // one entry a bottom; null: no edge
-  std::vector<Shape> prepared_for;  // if follows_values: the bottoms' shapes at the last prepare
-
   bool scheduled() const { return !fused_into.valid(); }
 };
 
@@ -104,22 +102,31 @@ struct Node {
 struct Action {
   enum class Kind : uint8_t {
     forward,
-    seed,  // Seed of each top of the node
+    seed,  // sets every element of `into` to `weight`, or adds it
     backward,
-    sum,       // into->diff = the sum of the diffs of parts
+    sum,       // into = the sum of parts
     complete,  // calls the hook of Net::on_gradient
   };
   Kind kind = Kind::forward;
   NodeId node;
   bool again = false;  // forward: in the backward pass, for dropped values
   std::vector<Blob*> bottoms, tops;
-  std::vector<Blob*> parts;  // sum; the first may be `into`
-  Blob* into = nullptr;      // sum
-  size_t segment = 0;        // complete: index into ParameterArena::segments()
+  std::vector<const Tensor*> parts;  // sum: diffs; the first may be `into`
+  Tensor* into = nullptr;            // seed and sum: a diff
+  double weight = 0;                 // seed: of the loss; 0 for a diff that no reader writes
+  bool adds = false;                 // seed
+  size_t segment = 0;                // complete: index into ParameterArena::segments()
 
   /// The largest number of parts that are added to a diff at once. A larger number saves passes
   /// over the diff, but needs memory for more parts.
   static constexpr size_t kMostParts = 3;
+};
+
+/// A blob that shares memory with others: an edge, or a value that is computed again.
+struct Twin {
+  Blob blob;
+  const Tensor* data = nullptr;  // whose memory its data has; null: its own
+  const Tensor* diff = nullptr;  // likewise
 };
 
 /// A piece of memory that one or several tensors use.
@@ -136,17 +143,8 @@ struct Buffer {
 
 /// Everything that depends on the shapes of inputs and sources.
 struct Program {
-  std::vector<Shape> shapes;                       // of inputs and batches
-  std::vector<std::unique_ptr<Node>> conversions;  // while the program is kept; else in Plan::nodes
-  std::vector<std::unique_ptr<Value>> converted;   // likewise in Plan::values
-  std::vector<std::unique_ptr<Blob>> again;  // blobs of values that are computed again, and views
-  /// A blob with the data of one blob and the diff of another.
-  struct View {
-    Blob* blob;
-    Blob* data;
-    Blob* diff;
-  };
-  std::vector<View> views;
+  std::vector<Shape> shapes;              // of Plan::outer
+  std::list<Twin> twins;
   std::vector<NodeId> order;              // nodes to run
   std::vector<Action> forward, backward;  // in order
   std::vector<size_t> forward_of;         // one entry for each of order: its action in `forward`
@@ -157,24 +155,11 @@ struct Program {
   MemoryPlan memory;
   size_t arena_bytes = 0;
 
-  /// The state of a node while the program is kept. One entry for each of order.
-  struct Kept {
-    Layer::Prepared prepared;
-    Option option;
-    std::vector<ValueId> reads, makes;
-    std::vector<Blob*> bottom_blobs, top_blobs;
-    std::vector<std::unique_ptr<Blob>> edges;
-  };
-  std::vector<Kept> nodes;
-  /// The state of a value while the program is kept. One entry for each value of the graph.
-  struct KeptValue {
-    Layout layout;
-    NodeId maker;
-    std::vector<Use> readers;
-    bool has_gradient = false, reserved = false;
-    Seed seed = Seed::none;
-  };
-  std::vector<KeptValue> values;
+  // While the program is kept; else in the plan.
+  std::vector<std::unique_ptr<Node>> conversions;
+  std::vector<std::unique_ptr<Value>> converted;
+  std::vector<NodeState> nodes;    // one entry for each of order
+  std::vector<ValueState> values;  // one entry for each value of the graph
 };
 
 struct Plan {
@@ -194,7 +179,7 @@ struct Plan {
   std::vector<Layer*> layers;                            // of the prototxt, in its order
   std::map<std::string, std::vector<ValueId>> versions;  // by name
   std::vector<ValueId> inputs;                           // values that the caller fills
-  std::vector<ValueId> batches;                          // tops of TopShapes::per_batch
+  std::vector<ValueId> outer;  // inputs and tops of TopShapes::per_batch; all shapes follow theirs
   std::vector<std::string> input_names, output_names;
   ParameterArena arena;
   std::vector<std::string> notes;
@@ -212,18 +197,19 @@ struct Plan {
   const Value& value(ValueId id) const { return *values[id]; }
   Node& node(NodeId id) { return *nodes[id]; }
   const Node& node(NodeId id) const { return *nodes[id]; }
+  std::vector<Blob*> blobs(const std::vector<ValueId>& ids);
   IdRange<NodeId> layer_nodes() const { return IdRange<NodeId>(layer_count); }
   IdRange<ValueId> graph_values() const { return IdRange<ValueId>(value_count); }
   /// The layers with parameters, by their name in the prototxt; layers of one name in their order.
   std::map<std::string, std::vector<Node*>> nodes_with_params();
-  /// The shapes of inputs and batches. A program holds for one set of them.
-  std::vector<Shape> outer_shapes() const;
-  /// Whether the program was made for the present shapes.
+  /// Whether the program was made for the present shapes of `outer`.
   bool current() const;
   /// Whether a forward pass of the program has run to its end.
   bool ran() const { return program && done == program->order.size(); }
   /// Whether the caller may read the value and its diff after a pass.
   bool shows(const Value& value) const;
+  /// Whether the shape of the value is known during forward only.
+  bool has_late_shape(const Value& value) const;
   /// Whether the value is a top of a layer, and not made by a conversion.
   bool is_of_graph(const Value& value) const;
   /// Adds a message to `notes` and logs it, unless it is there already.
@@ -260,17 +246,9 @@ void build_graph(Plan& plan, NetParameter& net, const std::vector<Position>& pos
 /// Gives each parameter a storage and its values: those of NetOptions::weights; else those in the
 /// layers of `given`, the message of the net; else those of its filler.
 void place_params(Plan& plan, const NetParameter& given);
-/// For each node, the layer of the message that it was made from; null for a layer that upgrade_net
-/// added.
-std::vector<const LayerParameter*> layers_of_message(const Plan& plan, const NetParameter& given);
-/// Copies the weights in the layers of the message.
-void load_own_blobs(Plan& plan, const NetParameter& given);
-/// As Net::load_weights().
-LoadReport load_weights(Plan& plan, const NetParameter& weights, bool strict);
-LoadReport load_weights(Plan& plan, const std::string& path, bool strict);
-/// Loads the files of NetOptions::weights and logs the report of each. Returns the names of the
-/// layers whose weights were loaded.
-std::set<std::string> load_weight_files(Plan& plan);
+/// Copies the weights in the layers of the message, then those of the files of NetOptions::weights,
+/// and logs the report of each file. Returns the names of the layers whose weights were loaded.
+std::set<std::string> load_first_weights(Plan& plan, const NetParameter& given);
 /// Sets needs_backward and propagate of each node, and needs_gradient of each parameter.
 void resolve_gradients(Plan& plan);
 /// Sets tail and fused_into of the nodes.

@@ -11,30 +11,22 @@ namespace {
 /// few shapes. Each program holds memory of its engines, but shares what is derived from weights.
 constexpr size_t kKeptPrograms = 8;
 
-/// Moves the present program, and its state in nodes and values, to Plan::kept.
+/// Moves the present program, with its states of nodes and values, to Plan::kept.
 void put_aside(Plan& plan) {
   Program& program = *plan.program;
-  program.nodes.clear();
   for (const NodeId id : program.order) {
     Node& node = plan.node(id);
-    program.nodes.push_back({node.layer->suspend(), std::move(node.option), std::move(node.reads),
-                             std::move(node.makes), std::move(node.bottom_blobs),
-                             std::move(node.top_blobs), std::move(node.edges)});
+    node.prepared = node.layer->suspend();
+    program.nodes.push_back(std::exchange<NodeState>(node, {}));
   }
-  program.values.clear();
+  for (const ValueId id : plan.graph_values()) {
+    plan.value(id).layout = plan.value(id).blob.data.layout();
+    program.values.push_back(plan.value(id));
+  }
   // Pieces would keep the arena of this program alive beside that of the next one.
   for (const Buffer& buffer : program.buffers) {
     if (buffer.reserved) continue;
     for (const Buffer::Resident& resident : buffer.tensors) resident.tensor->unbind();
-  }
-  for (const ValueId id : plan.graph_values()) {
-    const Value& value = plan.value(id);
-    program.values.push_back({{value.blob.data.dtype(), value.blob.data.format()},
-                              value.maker,
-                              value.readers,
-                              value.has_gradient,
-                              value.reserved,
-                              value.seed});
   }
   for (size_t n = plan.layer_count; n < plan.nodes.size(); ++n) {
     program.conversions.push_back(std::move(plan.nodes[NodeId(n)]));
@@ -46,62 +38,40 @@ void put_aside(Plan& plan) {
 }
 
 /// Makes a program that put_aside() kept the present one. The layers have its shapes.
-void take_up(Plan& plan, Program program) {
-  for (auto& node : program.conversions) plan.nodes.push_back(std::move(node));
-  for (auto& value : program.converted) plan.values.push_back(std::move(value));
-  program.conversions.clear();
-  program.converted.clear();
+void take_up(Plan& plan, Program taken) {
+  Program& program = plan.program.emplace(std::move(taken));
+  for (auto& node : std::exchange(program.conversions, {})) plan.nodes.push_back(std::move(node));
+  for (auto& value : std::exchange(program.converted, {})) plan.values.push_back(std::move(value));
   for (const ValueId id : plan.graph_values()) {
     Value& value = plan.value(id);
-    const Program::KeptValue& then = program.values[id.index()];
-    for (Tensor* tensor : {&value.blob.data, &value.blob.diff}) {
-      if (tensor->dtype() != then.layout.dtype || tensor->format() != then.layout.format) {
-        tensor->set_layout(then.layout.dtype, then.layout.format);
-      }
-    }
-    value.maker = then.maker;
-    value.readers = then.readers;
-    value.has_gradient = then.has_gradient;
-    value.reserved = then.reserved;
-    value.seed = then.seed;
-    value.planned = value.blob.shape();
+    static_cast<ValueState&>(value) = std::move(program.values[id.index()]);
+    value.blob.set_layout(value.layout);
   }
-  plan.program = std::move(program);
+  program.values.clear();
   bind_memory(plan);
-  for (size_t k = 0; k < plan.program->order.size(); ++k) {
-    Node& node = plan.node(plan.program->order[k]);
-    Program::Kept& then = plan.program->nodes[k];
-    node.option = std::move(then.option);
-    node.reads = std::move(then.reads);
-    node.makes = std::move(then.makes);
-    node.bottom_blobs = std::move(then.bottom_blobs);
-    node.top_blobs = std::move(then.top_blobs);
-    node.edges = std::move(then.edges);
+  for (size_t k = 0; k < program.order.size(); ++k) {
+    Node& node = plan.node(program.order[k]);
+    static_cast<NodeState&>(node) = std::move(program.nodes[k]);
     // Shapes are bounds again: what follows values is prepared anew.
     node.prepared_for.clear();
-    node.layer->resume(std::move(then.prepared), node.bottom_blobs, node.top_blobs);
+    node.layer->resume(std::move(node.prepared), node.bottom_blobs, node.top_blobs);
   }
-  plan.program->nodes.clear();
+  program.nodes.clear();
 }
 
 void prepare_layers(Plan& plan) {
   int computing = 0, on_cpu = 0;
   for (const NodeId id : plan.program->order) {
     Node& node = plan.node(id);
+    node.bottom_blobs = plan.blobs(node.reads);
+    node.top_blobs = plan.blobs(node.makes);
     if (node.is_conversion) {
-      for (const ValueId value : node.reads) node.bottom_blobs.push_back(&plan.value(value).blob);
-      for (const ValueId value : node.makes) node.top_blobs.push_back(&plan.value(value).blob);
       node.option = node.layer->options({}, node.bottom_blobs, node.top_blobs).front();
-      node.layer->prepare(node.option, node.bottom_blobs, node.top_blobs);
-      continue;
     }
-    std::vector<Blob*> bottoms, tops;
-    for (const ValueId value : node.reads) bottoms.push_back(&plan.value(value).blob);
-    for (const ValueId value : node.makes) tops.push_back(&plan.value(value).blob);
-    in_node(node, [&] { node.layer->prepare(node.option, bottoms, tops); });
-    node.prepared_for.clear();
-    for (const Blob* blob : bottoms) node.prepared_for.push_back(blob->shape());
-    if (node.bottoms.empty()) continue;  // data sources always run on the host
+    in_node(node, [&] { node.layer->prepare(node.option, node.bottom_blobs, node.top_blobs); });
+    for (const Blob* blob : node.bottom_blobs) node.prepared_for.push_back(blob->shape());
+    // Data sources always run on the host.
+    if (node.is_conversion || node.bottoms.empty()) continue;
     ++computing;
     if (!node.layer->falls_back_to_cpu()) continue;
     ++on_cpu;
@@ -136,35 +106,28 @@ void clear_program(Plan& plan) {
   plan.values.resize(plan.value_count);
   for (const NodeId id : plan.layer_nodes()) {
     Node& node = plan.node(id);
-    node.edges.clear();
-    node.bottom_blobs.clear();
-    node.top_blobs.clear();
-    for (const ValueId value : node.bottoms) node.bottom_blobs.push_back(&plan.value(value).blob);
-    for (const ValueId value : node.tops) node.top_blobs.push_back(&plan.value(value).blob);
+    static_cast<NodeState&>(node) = {};
+    node.bottom_blobs = plan.blobs(node.bottoms);
+    node.top_blobs = plan.blobs(node.tops);
   }
-}
-
-std::vector<Shape> Plan::outer_shapes() const {
-  std::vector<Shape> shapes;
-  for (const auto* ids : {&inputs, &batches}) {
-    for (const ValueId id : *ids) shapes.push_back(value(id).blob.shape());
-  }
-  return shapes;
 }
 
 bool Plan::current() const {
-  if (!program) return false;
-  size_t i = 0;
-  for (const auto* ids : {&inputs, &batches}) {
-    for (const ValueId id : *ids) {
-      if (value(id).blob.shape() != program->shapes[i++]) return false;
-    }
-  }
-  return true;
+  return program && std::equal(outer.begin(), outer.end(), program->shapes.begin(),
+                               [&](ValueId id, const Shape& shape) {
+                                 return value(id).blob.shape() == shape;
+                               });
+}
+
+std::vector<Blob*> Plan::blobs(const std::vector<ValueId>& ids) {
+  std::vector<Blob*> found;
+  for (const ValueId id : ids) found.push_back(&value(id).blob);
+  return found;
 }
 
 void take_program(Plan& plan) {
-  std::vector<Shape> shapes = plan.outer_shapes();
+  std::vector<Shape> shapes;
+  for (const ValueId id : plan.outer) shapes.push_back(plan.value(id).blob.shape());
   if (plan.program) put_aside(plan);
   clear_program(plan);
   // If this throws, there is no program, and the next pass calls take_program again.

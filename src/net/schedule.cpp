@@ -8,8 +8,8 @@
 // The tops of a layer with `recompute` are computed twice. After their last reader in the forward
 // pass, their memory is used for other values. Before the first layer whose backward reads them, a
 // second forward action writes them again, to other blobs.
-#include <algorithm>
 #include <set>
+#include <utility>
 
 #include "net/plan.hpp"
 
@@ -42,56 +42,46 @@ class Scheduler {
   }
 
  private:
-  /// Sets the readers of each value, and the blobs of each node.
+  /// Sets the readers of each value, and what depends on them.
   void connect() {
     for (const auto& value : plan_.values) value->readers.clear();
     for (const NodeId id : program_.order) {
-      Node& node = plan_.node(id);
-      node.bottom_blobs.clear();
-      node.top_blobs.clear();
-      node.edges.clear();
-      node.edges.resize(node.reads.size());
-      for (size_t i = 0; i < node.reads.size(); ++i) {
-        plan_.value(node.reads[i]).readers.push_back({id, i});
-        node.bottom_blobs.push_back(&plan_.value(node.reads[i]).blob);
-      }
-      for (const ValueId top : node.makes) node.top_blobs.push_back(&plan_.value(top).blob);
+      const std::vector<ValueId>& reads = plan_.node(id).reads;
+      for (size_t i = 0; i < reads.size(); ++i) plan_.value(reads[i]).readers.push_back({id, i});
     }
-    for (const auto& value : plan_.values) {
-      value->has_gradient = false;
-      value->seed = Seed::none;
-      if (value->fused_away) continue;
-      value->reserved = plan_.shows(*value);
-      value->planned = value->blob.shape();
-      resolve_diff(*value);
+    for (size_t v = 0; v < plan_.values.size(); ++v) {
+      Value& value = plan_.value(ValueId(v));
+      last_writers_.push_back({});
+      value.has_gradient = false;
+      if (value.fused_away) continue;
+      value.reserved = plan_.shows(value);
+      value.planned = value.blob.shape();
+      add_edges(ValueId(v));
+      value.has_gradient =
+          last_writers_[ValueId(v)].node.valid() || plan_.node(value.maker).needs_backward;
     }
   }
 
-  /// Gives an edge to all readers but the first in the order of backward, and sets the seed.
-  void resolve_diff(Value& value) {
-    const auto writes =
-        std::count_if(value.readers.begin(), value.readers.end(), [&](const Use& use) {
-          return plan_.node(use.node).needs_backward && plan_.node(use.node).propagate[use.bottom];
-        });
-    bool written = plan_.options.keep_all && writes > 1;
-    for (size_t u = value.readers.size(); u-- > 0;) {
-      const Use use = value.readers[u];
-      Node& node = plan_.node(use.node);
-      if (!node.needs_backward || !node.propagate[use.bottom]) continue;
-      if (written) {
-        node.edges[use.bottom] = std::make_unique<Blob>(value.blob);
-        node.edges[use.bottom]->data.unbind();
-        node.edges[use.bottom]->diff.unbind();
-        node.bottom_blobs[use.bottom] = node.edges[use.bottom].get();
-      }
-      written = true;
+  /// Gives an edge to all readers but the first in the order of backward.
+  void add_edges(ValueId id) {
+    Value& value = plan_.value(id);
+    std::vector<Use> writers;
+    for (const Use& use : value.readers) {
+      const Node& node = plan_.node(use.node);
+      if (node.needs_backward && node.propagate[use.bottom]) writers.push_back(use);
     }
-    value.has_gradient = writes > 0 || plan_.node(value.maker).needs_backward;
-    if (value.loss_weight != 0) {
-      value.seed = writes > 0 ? Seed::add_weight : Seed::weight;
-    } else if (writes == 0 && !value.is_output) {
-      value.seed = Seed::zero;
+    if (writers.empty()) return;
+    last_writers_[id] = writers.front();
+    if (!plan_.options.keep_all || writers.size() == 1) writers.pop_back();
+    for (const Use& use : writers) {
+      plan_.node(use.node).bottom_blobs[use.bottom] = add_twin({value.blob, &value.blob.data});
     }
+  }
+
+  Blob* add_twin(Twin twin) {
+    twin.blob.data.unbind();
+    twin.blob.diff.unbind();
+    return &program_.twins.emplace_back(std::move(twin)).blob;
   }
 
   /// Finds, for each segment of the arena, the node whose backward is the last that adds to it.
@@ -129,25 +119,24 @@ class Scheduler {
                   .bottoms = node.bottom_blobs,
                   .tops = node.top_blobs};
     for (size_t i = 0; i < node.reads.size(); ++i) {
-      if (!reads.bottom_data[i]) continue;
-      if (Blob* made = compute_again(node.reads[i]))
-        action.bottoms[i] = with_diff_of(made, action.bottoms[i]);
+      Blob* const made = reads.bottom_data[i] ? compute_again(node.reads[i]) : nullptr;
+      if (made == nullptr) continue;
+      const Blob& own = *action.bottoms[i];
+      action.bottoms[i] = is_edge(node, i) ? add_twin({own, &made->data, &own.diff}) : made;
     }
     // State in the layer itself (such as dropout's mask) is kept; only its tops are dropped.
     for (size_t t = 0; t < node.makes.size(); ++t) {
-      if (!reads.top_data[t]) continue;
-      if (Blob* made = compute_again(node.makes[t]))
-        action.tops[t] = with_diff_of(made, action.tops[t]);
+      Blob* const made = reads.top_data[t] ? compute_again(node.makes[t]) : nullptr;
+      if (made != nullptr) action.tops[t] = made;
     }
-    const bool seeds = std::any_of(node.makes.begin(), node.makes.end(), [&](ValueId top) {
-      return plan_.value(top).seed != Seed::none;
-    });
-    if (seeds) {
-      program_.backward.push_back({.kind = Action::Kind::seed, .node = id, .tops = node.top_blobs});
+    for (const ValueId top : node.makes) {
+      const Value& value = plan_.value(top);
+      if (last_writers_[top].node.valid() || (value.is_output && value.loss_weight == 0)) continue;
+      add_seed(id, top);
     }
     program_.backward.push_back(std::move(action));
-    for (size_t i = 0; i < node.reads.size(); ++i) {
-      if (node.propagate[i] && node.edges[i]) collect(id, node.reads[i], node.edges[i].get());
+    for (size_t i = node.reads.size(); i-- > 0;) {
+      if (node.propagate[i]) collect(id, i);
     }
     const auto complete = completes_.find(id);
     if (complete == completes_.end()) return;
@@ -156,71 +145,62 @@ class Scheduler {
     }
   }
 
-  /// Adds a part to the gradient of a value. A sum action follows when there are kMostParts parts,
-  /// or when this part is the last. With keep_all, it follows the last part only.
-  void collect(NodeId id, ValueId value, Blob* part) {
-    std::vector<Blob*>& parts = parts_[value];
-    parts.push_back(part);
-    const auto& readers = plan_.value(value).readers;
-    const bool last = std::none_of(readers.begin(), readers.end(), [&](const Use& use) {
-      const Node& reader = plan_.node(use.node);
-      const bool comes =
-          position(use.node) < position(id) || (use.node == id && is_later(id, use, part));
-      return comes && reader.needs_backward && reader.propagate[use.bottom];
-    });
-    if (!last && (plan_.options.keep_all || parts.size() < Action::kMostParts)) return;
-    // The first reader wrote the diff of the value.
-    if (!plan_.options.keep_all) parts.insert(parts.begin(), &plan_.value(value).blob);
-    program_.backward.push_back({.kind = Action::Kind::sum,
+  void add_seed(NodeId id, ValueId top) {
+    Value& value = plan_.value(top);
+    program_.backward.push_back({.kind = Action::Kind::seed,
                                  .node = id,
-                                 .parts = std::move(parts),
-                                 .into = &plan_.value(value).blob});
-    parts.clear();
+                                 .into = &value.blob.diff,
+                                 .weight = value.loss_weight,
+                                 .adds = last_writers_[top].node.valid()});
   }
 
-  /// Whether the node reads the value at a later bottom too, whose part has not been collected.
-  bool is_later(NodeId id, const Use& use, const Blob* part) const {
+  bool is_edge(const Node& node, size_t bottom) const {
+    return node.bottom_blobs[bottom] != &plan_.value(node.reads[bottom]).blob;
+  }
+
+  /// Behind backward of a node that wrote the diff of a bottom, or its edge: adds the edge to the
+  /// gradient of the value. A sum action follows when there are kMostParts parts, or when this part
+  /// is the last. With keep_all, it follows the last part only. The loss weight of the value is
+  /// added behind the last part, so that parts of backward may be repeated.
+  void collect(NodeId id, size_t bottom) {
     const Node& node = plan_.node(id);
-    size_t at = 0;
-    while (node.edges[at].get() != part) ++at;
-    return use.bottom > at && node.edges[use.bottom] != nullptr;
-  }
-
-  size_t position(NodeId id) const {
-    if (positions_.size() == 0) {
-      positions_.assign(plan_.nodes.size(), 0);
-      for (size_t k = 0; k < program_.order.size(); ++k) positions_[program_.order[k]] = k;
-    }
-    return positions_[id];
-  }
-
-  /// Adds the actions that compute a dropped value again, and returns its blob. Null if the value
-  /// is not dropped.
-  Blob* compute_again(ValueId id) {
-    const Value& value = plan_.value(id);
-    const NodeId maker = value.maker;
-    if (!is_dropped(value)) return nullptr;
-    if (const auto known = again_.find(id); known != again_.end()) return known->second;
-    const Node& node = plan_.node(maker);
-    Action action{.kind = Action::Kind::forward,
-                  .node = maker,
-                  .again = true,
-                  .bottoms = node.bottom_blobs,
-                  .tops = {}};
-    for (size_t i = 0; i < node.reads.size(); ++i) {
-      if (Blob* made = compute_again(node.reads[i])) {
-        action.bottoms[i] = made;
-      } else {
-        action.bottoms[i] = &plan_.value(node.reads[i]).blob;
+    const ValueId read = node.reads[bottom];
+    Tensor& gradient = plan_.value(read).blob.diff;
+    const bool last = last_writers_[read] == Use{id, bottom};
+    if (is_edge(node, bottom)) {
+      std::vector<const Tensor*>& parts = parts_[read];
+      parts.push_back(&node.bottom_blobs[bottom]->diff);
+      if (last || (!plan_.options.keep_all && parts.size() >= Action::kMostParts)) {
+        // The first reader wrote the diff of the value.
+        if (!plan_.options.keep_all) parts.insert(parts.begin(), &gradient);
+        program_.backward.push_back({.kind = Action::Kind::sum,
+                                     .node = id,
+                                     .parts = std::exchange(parts, {}),
+                                     .into = &gradient});
       }
     }
+    if (last && plan_.value(read).loss_weight != 0) add_seed(id, read);
+  }
+
+  /// Adds the actions that compute a dropped value again, and returns a blob of it with the diff of
+  /// the value. Null if the value is not dropped.
+  Blob* compute_again(ValueId id) {
+    const Value& value = plan_.value(id);
+    if (!is_dropped(value)) return nullptr;
+    if (const auto known = again_.find(id); known != again_.end()) return known->second;
+    const Node& node = plan_.node(value.maker);
+    Action action{.kind = Action::Kind::forward,
+                  .node = value.maker,
+                  .again = true,
+                  .bottoms = plan_.blobs(node.reads),
+                  .tops = {}};
+    for (size_t i = 0; i < node.reads.size(); ++i) {
+      if (Blob* made = compute_again(node.reads[i])) action.bottoms[i] = made;
+    }
     for (const ValueId top : node.makes) {
-      auto blob = std::make_unique<Blob>(plan_.value(top).blob);
-      blob->data.unbind();
-      blob->diff.unbind();
-      again_[top] = blob.get();
-      action.tops.push_back(blob.get());
-      program_.again.push_back(std::move(blob));
+      const Blob& blob = plan_.value(top).blob;
+      again_[top] = add_twin({blob, nullptr, &blob.diff});
+      action.tops.push_back(again_[top]);
     }
     program_.backward.push_back(std::move(action));
     return again_.at(id);
@@ -230,26 +210,16 @@ class Scheduler {
     const Node& maker = plan_.node(value.maker);
     // A conversion is computed again if the layer that it converts is.
     const bool asked = maker.is_conversion ? plan_.node(value.producer).recompute : maker.recompute;
-    return asked && !value.reserved && !maker.layer->is_source() && !maker.follows_values &&
-           maker.layer->top_shapes() != TopShapes::from_values;
-  }
-
-  /// A view: a blob with the data of one blob and the diff of another.
-  Blob* with_diff_of(Blob* data, Blob* diff) {
-    auto blob = std::make_unique<Blob>(data->name);
-    blob->data = data->data;
-    blob->diff = diff->diff;
-    program_.views.push_back({blob.get(), data, diff});
-    program_.again.push_back(std::move(blob));
-    return program_.again.back().get();
+    return asked && !value.reserved && !maker.layer->is_source() && !plan_.has_late_shape(value);
   }
 
   Plan& plan_;
   Program& program_;
   std::map<NodeId, std::vector<size_t>> completes_;
-  std::map<ValueId, std::vector<Blob*>> parts_;
+  /// The bottom whose backward is the last to write a part of the diff; invalid if there is none.
+  IdVector<ValueId, Use> last_writers_;
+  std::map<ValueId, std::vector<const Tensor*>> parts_;
   std::map<ValueId, Blob*> again_;
-  mutable IdVector<NodeId, size_t> positions_;
 };
 
 }  // namespace

@@ -1,5 +1,4 @@
-// Describes a planned net for the user: its steps, its layers and its graph.
-#include <map>
+// Describes a planned net for the user: its steps, its values and its layers.
 #include <set>
 
 #include "net/plan.hpp"
@@ -7,66 +6,61 @@
 namespace crema {
 
 void describe_steps(Plan& plan) {
-  const auto layout_of = [](const Blob& blob) {
-    return to_string(Layout{blob.data.dtype(), blob.data.format()});
+  const auto indices = [](const std::vector<ValueId>& ids) {
+    std::vector<int> all;
+    for (const ValueId id : ids) all.push_back(static_cast<int>(id.index()));
+    return all;
+  };
+  const auto format_of = [](const std::vector<Blob*>& blobs) {
+    return blobs.empty() ? std::string() : to_string(blobs[0]->data.layout());
   };
   for (const NodeId id : plan.program->order) {
     const Node& node = plan.node(id);
     const Layer& layer = *node.layer;
-    NetStep step;
+    NetStep& step = plan.program->steps.emplace_back();
     step.name = layer.name();
     step.type = layer.type();
     step.layer = node.is_conversion ? -1 : static_cast<int>(id.index());
+    step.bottoms = indices(node.reads);
+    step.tops = indices(node.makes);
     step.backward = node.needs_backward;
+    // Data sources always run on the host.
+    step.falls_back_to_cpu = layer.falls_back_to_cpu() && !node.reads.empty();
     step.engine = layer.engine_name();
     if (layer.engine() != nullptr) step.detail = layer.engine()->detail();
-    if (!node.bottom_blobs.empty()) step.bottom_format = layout_of(*node.bottom_blobs[0]);
-    if (!node.top_blobs.empty()) step.top_format = layout_of(*node.top_blobs[0]);
+    step.bottom_format = format_of(node.bottom_blobs);
+    step.top_format = format_of(node.top_blobs);
     step.flops = layer.flops(node.bottom_blobs, node.top_blobs);
     if (!node.needs_backward) step.flops.backward = 0;
-    plan.program->steps.push_back(std::move(step));
   }
 }
 
-NetGraph Net::graph() const {
-  NetGraph graph;
-  if (!plan_->program) return graph;
-  const auto number = [](auto id) { return static_cast<int>(id.index()); };
-  std::map<ValueId, int> values;
-  const auto value_of = [&](ValueId id) {
-    const auto [known, is_new] = values.emplace(id, static_cast<int>(graph.values.size()));
-    if (is_new) {
-      const Value& value = plan_->value(id);
-      graph.values.push_back({.name = value.name,
-                              .version = value.version,
-                              .shape = value.blob.shape(),
-                              .layout = {value.blob.data.dtype(), value.blob.data.format()},
-                              .kept = value.reserved || plan_->options.keep_all});
-    }
-    return known->second;
-  };
-  for (const ValueId id : plan_->inputs) value_of(id);
-  for (const NodeId id : plan_->program->order) {
-    const Node& node = plan_->node(id);
-    const auto index = static_cast<int>(graph.nodes.size());
-    NetGraph::Node& added = graph.nodes.emplace_back();
-    added.name = node.layer->name();
-    added.type = node.layer->type();
-    added.layer = node.is_conversion ? -1 : number(id);
-    for (const ValueId value : node.reads) {
-      added.bottoms.push_back(value_of(value));
-      graph.values[static_cast<size_t>(added.bottoms.back())].readers.push_back(index);
-    }
-    for (const ValueId value : node.makes) {
-      added.tops.push_back(value_of(value));
-      graph.values[static_cast<size_t>(added.tops.back())].producer = index;
-    }
+std::vector<NetValue> Net::values() const {
+  std::vector<NetValue> values;
+  if (!plan_->program) return values;
+  for (const auto& value : plan_->values) {
+    values.push_back({.name = value->name,
+                      .version = value->version,
+                      .shape = value->blob.shape(),
+                      .layout = value->blob.data.layout(),
+                      .bytes = value->blob.data.bytes(),
+                      .kept = value->reserved || plan_->options.keep_all});
   }
-  return graph;
+  for (size_t s = 0; s < steps().size(); ++s) {
+    const auto step = static_cast<int>(s);
+    for (const int bottom : steps()[s].bottoms) {
+      values[static_cast<size_t>(bottom)].readers.push_back(step);
+    }
+    for (const int top : steps()[s].tops) values[static_cast<size_t>(top)].producer = step;
+  }
+  return values;
 }
 
 std::vector<LayerSummary> Net::summary() const {
   std::vector<LayerSummary> rows(plan_->layer_count);
+  for (const NetStep& step : steps()) {
+    if (step.layer >= 0) static_cast<NetStep&>(rows[static_cast<size_t>(step.layer)]) = step;
+  }
   std::set<const ParameterStorage*> counted;
   for (const NodeId id : plan_->layer_nodes()) {
     const Node& node = plan_->node(id);
@@ -79,19 +73,6 @@ std::vector<LayerSummary> Net::summary() const {
       if (counted.insert(parameter->storage().get()).second) {
         row.params += parameter->shape().count();
       }
-    }
-  }
-  for (const NetStep& step : steps()) {
-    if (step.layer < 0) continue;
-    const auto layer = static_cast<size_t>(step.layer);
-    const Node& node = plan_->node(NodeId(layer));
-    LayerSummary& row = rows[layer];
-    static_cast<NetStep&>(row) = step;
-    row.falls_back_to_cpu = node.layer->falls_back_to_cpu();
-    for (const Blob* blob : node.bottom_blobs) row.bottoms.push_back(blob->shape());
-    for (const Blob* blob : node.top_blobs) {
-      row.tops.push_back(blob->shape());
-      row.top_bytes += blob->data.bytes();
     }
   }
   return rows;

@@ -108,72 +108,43 @@ std::map<std::string, std::vector<const LayerParameter*>> layers_with_blobs(
   return found;
 }
 
-}  // namespace
-
-std::vector<const LayerParameter*> layers_of_message(const Plan& plan, const NetParameter& given) {
-  // Upgrading adds layers at the front only, so the nodes match the message from the end.
+/// Copies the weights in the layers of the net's own message. Returns the names of the layers that
+/// have some. Parameters of the net that this one shares keep their values.
+std::set<std::string> load_own_blobs(Plan& plan, const NetParameter& given) {
+  std::set<const ParameterStorage*> own;
+  for (const auto& segment : plan.arena.segments()) own.insert(segment.parameter->storage().get());
   std::vector<const LayerParameter*> layers;
   for (const LayerParameter& layer : given.layer()) {
     if (in_state(layer, plan.options)) layers.push_back(&layer);
   }
-  layers.insert(layers.begin(), plan.layers.size() - layers.size(), nullptr);
-  return layers;
-}
-
-void load_own_blobs(Plan& plan, const NetParameter& given) {
-  std::set<const ParameterStorage*> own;
-  for (const auto& segment : plan.arena.segments()) own.insert(segment.parameter->storage().get());
-  const std::vector<const LayerParameter*> layers = layers_of_message(plan, given);
-  for (const NodeId id : plan.layer_nodes()) {
-    if (layers[id.index()] == nullptr) continue;
-    const LayerParameter& from = *layers[id.index()];
-    const Node& node = plan.node(id);
+  std::set<std::string> loaded;
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const LayerParameter& from = *layers[i];
+    // Upgrading adds layers at the front only, so the nodes match the message from the end.
+    const Node& node = plan.node(NodeId(plan.layer_count - layers.size() + i));
     const auto& params = node.layer->params();
-    // Parameters of the net that this one shares keep their values.
     const bool mine = std::all_of(params.begin(), params.end(), [&](const auto& parameter) {
       return own.count(parameter->storage().get()) != 0;
     });
     if (from.blobs_size() == 0 || !mine) continue;
     in_node(node, [&] { Loading(from, *node.layer).copy(); });
+    loaded.insert(node.layer->name());
   }
+  return loaded;
 }
 
-namespace {
-
 std::string counts(const LoadReport& report) {
-  auto list = [](const std::vector<std::string>& names) {
-    std::string text;
-    for (const auto& name : names) text += (text.empty() ? " (" : ", ") + name;
-    return names.empty() ? text : text + ")";
+  const auto list = [](const std::vector<std::string>& names) {
+    return names.empty() ? "" : concat(" (", joined(names), ")");
   };
   return concat(report.loaded.size(), report.loaded.size() == 1 ? " layer" : " layers", " loaded, ",
                 report.missing.size(), " missing", list(report.missing), ", ", report.unused.size(),
                 " unused", list(report.unused));
 }
 
-/// Fine-tuning may miss layers. Missing all of them is a wrong file or a wrong net.
-void warn_if_none_loaded(const Plan& plan, const LoadReport& report, const std::string& source) {
-  if (!report.loaded.empty() || report.missing.empty()) return;
-  plan.context->log(
-      Severity::warning,
-      concat(source, ": no weights were loaded; the net has layer '", report.missing[0], "', ",
-             report.unused.empty() ? "the file has no layer with weights"
-                                   : concat("the file has layer '", report.unused[0], "'"),
-             "; give the layers of the net the names of the file, or take another file (--strict ",
-             "or NetOptions::strict makes this an error)"));
-}
-
-std::string joined(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-  return text;
-}
-
-}  // namespace
-
-std::string LoadReport::str() const { return "weights: " + counts(*this); }
-
-LoadReport load_weights(Plan& plan, const NetParameter& weights, bool strict) {
+/// As Net::load_weights(). `source` names the weights in a warning.
+LoadReport load_weights(Plan& plan, const NetParameter& weights, bool strict,
+                        const std::string& source) {
   const auto targets = plan.nodes_with_params();
   const auto sources = layers_with_blobs(weights);
   LoadReport report;
@@ -203,21 +174,25 @@ LoadReport load_weights(Plan& plan, const NetParameter& weights, bool strict) {
     });
     (loaded ? report.loaded : report.missing).push_back(layer->name());
   }
-  for (const auto& source : weights.layer()) {
-    if (source.blobs_size() != 0 && targets.count(source.name()) == 0) {
-      report.unused.push_back(source.name());
+  for (const auto& layer : weights.layer()) {
+    if (layer.blobs_size() != 0 && targets.count(layer.name()) == 0) {
+      report.unused.push_back(layer.name());
     }
   }
   if (strict && !(report.missing.empty() && report.unused.empty())) {
     throw Error("the weights do not fit the net exactly (strict): ", report.str());
   }
   for (const Loading& loading : loadings) loading.copy();
-  return report;
-}
-
-LoadReport Net::load_weights(const NetParameter& weights, bool strict) {
-  LoadReport report = crema::load_weights(*plan_, weights, strict);
-  warn_if_none_loaded(*plan_, report, "weights");
+  // Fine-tuning may miss layers. Missing all of them is a wrong file or a wrong net.
+  if (report.loaded.empty() && !report.missing.empty()) {
+    plan.context->log(
+        Severity::warning,
+        concat(source, ": no weights were loaded; the net has layer '", report.missing[0], "', ",
+               report.unused.empty() ? "the file has no layer with weights"
+                                     : concat("the file has layer '", report.unused[0], "'"),
+               "; give the layers of the net the names of the file, or take another file (--strict ",
+               "or NetOptions::strict makes this an error)"));
+  }
   return report;
 }
 
@@ -228,21 +203,27 @@ LoadReport load_weights(Plan& plan, const std::string& path, bool strict) {
     throw Error("the weights are in the V1 format, which is not read yet").at({path, 0, 0});
   }
   try {
-    LoadReport report = load_weights(plan, weights, strict);
-    warn_if_none_loaded(plan, report, path);
-    return report;
+    return load_weights(plan, weights, strict, path);
   } catch (Error& error) {
     error.at({path, 0, 0});
     throw;
   }
 }
 
+}  // namespace
+
+std::string LoadReport::str() const { return "weights: " + counts(*this); }
+
+LoadReport Net::load_weights(const NetParameter& weights, bool strict) {
+  return crema::load_weights(*plan_, weights, strict, "weights");
+}
+
 LoadReport Net::load_weights(const std::string& path, bool strict) {
   return crema::load_weights(*plan_, path, strict);
 }
 
-std::set<std::string> load_weight_files(Plan& plan) {
-  std::set<std::string> loaded, missing, unused;
+std::set<std::string> load_first_weights(Plan& plan, const NetParameter& given) {
+  std::set<std::string> carried = load_own_blobs(plan, given), loaded, missing, unused;
   for (const std::string& file : plan.options.weights) {
     const LoadReport report = load_weights(plan, file, false);
     plan.context->log(Severity::info, concat(file, ": ", report.str()));
@@ -254,20 +235,22 @@ std::set<std::string> load_weight_files(Plan& plan) {
   const LoadReport all{{loaded.begin(), loaded.end()},
                        {missing.begin(), missing.end()},
                        {unused.begin(), unused.end()}};
-  const std::vector<std::string>& files = plan.options.weights;
-  if (files.size() > 1) plan.context->log(Severity::info, concat("together: ", counts(all)));
+  const std::string files = joined(plan.options.weights);
+  if (plan.options.weights.size() > 1) {
+    plan.context->log(Severity::info, concat("together: ", counts(all)));
+  }
   if (plan.options.strict && !(missing.empty() && unused.empty())) {
-    throw Error("the weights of ", joined(files),
-                " do not fit the net exactly (strict): ", counts(all));
+    throw Error("the weights of ", files, " do not fit the net exactly (strict): ", counts(all));
   }
   // A net in phase TEST is not going to learn what is missing.
   if (plan.options.phase == Phase::test && !loaded.empty() && !missing.empty()) {
     plan.context->log(
         Severity::warning,
-        concat(joined(files), ": no weights for ", missing.size() == 1 ? "layer " : "layers ",
-               joined(all.missing), "; they keep the values of their fillers"));
+        concat(files, ": no weights for ", missing.size() == 1 ? "layer " : "layers ",
+               joined(missing), "; they keep the values of their fillers"));
   }
-  return loaded;
+  carried.merge(loaded);
+  return carried;
 }
 
 void Net::save(NetParameter& out, bool with_diffs) const {

@@ -12,6 +12,7 @@
 #include "backend/conversion_math.hpp"
 #include "core/dispatch.hpp"
 #include "core/fake_device.hpp"
+#include "core/move.hpp"
 #include "core/simd.hpp"
 #include "crema/tensor.hpp"
 
@@ -73,8 +74,10 @@ void check_conversion(const Shape& shape, DType from_type, Format from, DType to
   SCOPED_TRACE(concat(shape.str(), ": ", to_string(from_type), ' ', to_string(from), " to ",
                       to_string(to_type), ' ', to_string(to)));
   Tensor target(shape, to_type, to);
-  auto* bytes = static_cast<uint8_t*>(target.host_bytes_mut());
-  std::fill_n(bytes, target.bytes(), uint8_t{0xff});
+  dispatch_any(to_type, [&](auto zero) {
+    auto* bytes = reinterpret_cast<uint8_t*>(target.host_mut<decltype(zero)>());
+    std::fill_n(bytes, target.bytes(), uint8_t{0xff});
+  });
   target.copy_from(filled(shape, from_type, from));
   expect_filled(target);
 }
@@ -220,21 +223,14 @@ TEST(DeviceConversion, GivesWhatTheHostGives) {
   }
 }
 
-TEST(DeviceFill, SetsOrAddsAndKeepsPaddingZero) {
+TEST(Fill, SetsOrAddsOnEitherSide) {
   FakeDevice device;
-  for (const Format format : kFormats) {
-    for (const DType dtype : {DType::f32, DType::f64, DType::bf16, DType::f16}) {
-      SCOPED_TRACE(to_string(Layout{dtype, format}));
-      Tensor filled(Shape{2, 19, 3, 5}, dtype, format),
-          expected = Tensor(filled.shape(), dtype, format);
-      dispatch_any_float(dtype, [&](auto zero) {
-        using T = decltype(zero);
-        T* const y = filled.device_overwrite<T>(device);
-        device.fill(filled.shape(), {dtype, format}, 0.75, false, y);
-        device.fill(filled.shape(), {dtype, format}, -2, true, y);
-        expected.fill(-1.25);
-        EXPECT_EQ(std::memcmp(filled.host<T>(), expected.host<T>(), expected.bytes()), 0);
-      });
+  for (const Side side : {Side(), Side(device)}) {
+    for (const DType dtype : {DType::f32, DType::f64}) {
+      Tensor filled(Shape{2, 19, 3, 5}, dtype);
+      fill(side, filled, 0.75, false);
+      fill(side, filled, -2, true);
+      for (int64_t i = 0; i < filled.count(); ++i) EXPECT_EQ(filled.at(i), -1.25);
     }
   }
 }

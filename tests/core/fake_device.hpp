@@ -51,12 +51,11 @@ class FakeDevice : public DeviceBackend {
       for (int64_t i = 0; i < count; ++i) sum(i);
     });
   }
-  void fill(const Shape& shape, const Layout& layout, double value, bool adds, void* y) override {
-    dispatch_any_float(layout.dtype, [&](auto zero) {
+  void fill(DType dtype, int64_t count, double value, bool adds, void* y) override {
+    dispatch_float(dtype, [&](auto zero) {
       using T = decltype(zero);
-      const FillElement<T> body{ElementOrder(shape, layout.format), static_cast<Wide<T>>(value),
-                                adds, static_cast<T*>(y)};
-      for (int64_t i = 0; i < storage_count(shape, layout.format); ++i) body(i);
+      const FillElement<T> body{static_cast<T>(value), adds, static_cast<T*>(y)};
+      for (int64_t i = 0; i < count; ++i) body(i);
     });
   }
   void synchronize() override {}

@@ -26,7 +26,6 @@ TEST(Shape, RankZeroIsAScalar) {
   EXPECT_EQ(shape.rank(), 0);
   EXPECT_EQ(shape.count(), 1);
   EXPECT_EQ(shape.str(), "scalar");
-  EXPECT_EQ(shape.published_str(), "(1)");
   expect_error([&] { shape[0]; }, {"axis 0", "scalar"});
 }
 
@@ -75,7 +74,6 @@ TEST(Shape, RefusesRangesOutsideItsAxes) {
 TEST(Shape, Prints) {
   const Shape shape{64, 3, 28, 28};
   EXPECT_EQ(shape.str(), "64x3x28x28");
-  EXPECT_EQ(shape.published_str(), "64 3 28 28 (150528)");
 }
 
 }  // namespace

@@ -334,19 +334,16 @@ layer { name: "conv" type: "Convolution" bottom: "x" top: "y"
 layer { name: "relu" type: "ReLU" bottom: "y" top: "y" }
 layer { name: "pool" type: "Pooling" bottom: "y" top: "z" pooling_param { kernel_size: 2 } })"),
           context, {});
-  const NetGraph graph = net.graph();
-  ASSERT_EQ(graph.nodes.size(), net.steps().size());
+  const std::vector<NetValue> values = net.values();
   std::vector<std::string> layers;
-  for (size_t n = 0; n < graph.nodes.size(); ++n) {
-    const NetGraph::Node& node = graph.nodes[n];
-    EXPECT_EQ(node.name, net.steps()[n].name);
-    EXPECT_EQ(node.layer, net.steps()[n].layer);
-    if (node.layer >= 0) layers.push_back(node.type);
-    for (const int top : node.tops) {
-      EXPECT_EQ(graph.values.at(static_cast<size_t>(top)).producer, static_cast<int>(n));
+  for (size_t n = 0; n < net.steps().size(); ++n) {
+    const NetStep& step = net.steps()[n];
+    if (step.layer >= 0) layers.push_back(step.type);
+    for (const int top : step.tops) {
+      EXPECT_EQ(values.at(static_cast<size_t>(top)).producer, static_cast<int>(n));
     }
-    for (const int bottom : node.bottoms) {
-      const NetGraph::Value& value = graph.values.at(static_cast<size_t>(bottom));
+    for (const int bottom : step.bottoms) {
+      const NetValue& value = values.at(static_cast<size_t>(bottom));
       EXPECT_EQ(std::count(value.readers.begin(), value.readers.end(), static_cast<int>(n)), 1);
       EXPECT_LT(value.producer, static_cast<int>(n)) << "values are made before they are read";
     }
@@ -354,7 +351,7 @@ layer { name: "pool" type: "Pooling" bottom: "y" top: "z" pooling_param { kernel
   EXPECT_THAT(layers, ElementsAre("Input", "Convolution", "Pooling")) << "ReLU was fused";
   // What the caller sees is contiguous, and there once, whatever layouts lie between.
   int kept = 0;
-  for (const NetGraph::Value& value : graph.values) {
+  for (const NetValue& value : values) {
     if (!value.kept) continue;
     ++kept;
     EXPECT_EQ(value.layout.format, Format::contiguous) << value.name;

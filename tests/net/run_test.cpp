@@ -352,6 +352,34 @@ layer { name: "loss" type: "SoftmaxWithLoss" bottom: "s" bottom: "label" top: "l
   EXPECT_EQ(gradients_of(net), whole);
 }
 
+// The loss weight of a blob that layers read was added again by each part that began at its layer.
+TEST(Run, PartsOfBackwardAddALossWeightOnce) {
+  Context context;
+  for (const bool second_reader : {false, true}) {
+    Net net(net_param(concat(R"(
+layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 2 dim: 3 } } }
+layer { name: "ip" type: "InnerProduct" bottom: "x" top: "v" loss_weight: 0.5
+        inner_product_param { num_output: 4 weight_filler { type: "xavier" } } }
+layer { name: "a" type: "TanH" bottom: "v" top: "a" loss_weight: 2 })",
+                             second_reader ? R"(
+layer { name: "b" type: "Sigmoid" bottom: "v" top: "b" loss_weight: 3 })"
+                                           : "")),
+            context, {.fuse = false, .keep_all = true});
+    fill_inputs(net);
+    net.forward();
+    net.clear_gradients();
+    net.backward();
+    const std::vector<double> whole = gradients_of(net);
+    net.clear_gradients();
+    net.backward(1, 0);
+    EXPECT_EQ(gradients_of(net), whole);
+    net.clear_gradients();
+    net.backward(net.layers().size() - 1, 2);
+    net.backward(1, 0);
+    EXPECT_EQ(gradients_of(net), whole);
+  }
+}
+
 // Both convolutions read one conversion, which stands in front of the first of them.
 TEST(Run, PartsOfForwardConvertTheirBottoms) {
   Context context;

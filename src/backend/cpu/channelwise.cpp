@@ -9,6 +9,7 @@
 
 #include "backend/cpu/highway.hpp"
 #include "backend/cpu/lanes-inl.hpp"
+#include "core/parallel.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace crema::HWY_NAMESPACE {
@@ -395,8 +396,6 @@ HWY_EXPORT(gradient);
 
 /// Channels of a group in channels_last memory are a multiple of this: the widest strip.
 constexpr int64_t kWidestStrip = 16;
-/// Elements that are worth a thread.
-constexpr int64_t kThreadElements = 16384;
 
 }  // namespace
 
@@ -421,7 +420,7 @@ ChannelLayout ChannelLayout::of(int64_t outer, int64_t channels, int64_t inner) 
 
 ChannelSplit::ChannelSplit(const ChannelLayout& layout, int threads) : layout_(layout) {
   const int64_t elements = layout.outer * layout.padded_channels() * layout.inner;
-  const int64_t wanted = std::clamp<int64_t>(elements / kThreadElements, 1, threads);
+  const int64_t wanted = std::clamp<int64_t>(elements / kElementGrain, 1, threads);
   group_channels_ = layout.block;
   if (layout.order == ChannelLayout::Order::pixels) {
     // Neighbouring channels share cache lines: groups are as wide as they can be.

@@ -21,7 +21,7 @@ void convert_on_device(CudaBackend& backend, const Tensor& source, Tensor& targe
   });
 }
 
-/// Of the layer that src/net/conversion.hpp makes.
+/// Of the layer Conversion in src/net/layouts.cpp.
 class ConversionCuda : public Engine {
  public:
   std::vector<Option> options(Layer&, Blobs bottom, Blobs top, std::string& why) override {
@@ -60,13 +60,11 @@ void CudaBackend::add(DType dtype, int64_t count, std::span<const void* const> t
   });
 }
 
-void CudaBackend::fill(const Shape& shape, const Layout& layout, double value, bool adds, void* y) {
+void CudaBackend::fill(DType dtype, int64_t count, double value, bool adds, void* y) {
   activate();
-  dispatch_any_float(layout.dtype, [&](auto zero) {
+  dispatch_float(dtype, [&](auto zero) {
     using T = decltype(zero);
-    cuda_for_each(*this, storage_count(shape, layout.format),
-                  FillElement<T>{ElementOrder(shape, layout.format), static_cast<Wide<T>>(value),
-                                 adds, static_cast<T*>(y)});
+    cuda_for_each(*this, count, FillElement<T>{static_cast<T>(value), adds, static_cast<T*>(y)});
   });
 }
 

@@ -18,7 +18,6 @@ using BackwardDataDesc = dnnl::convolution_backward_data::primitive_desc;
 using BackwardWeightsDesc = dnnl::convolution_backward_weights::primitive_desc;
 
 constexpr std::string_view kWinograd = "winograd ";
-constexpr int64_t kAddGrain = 16384;
 
 /// The problem in oneDNN's terms.
 struct Descs {
@@ -276,7 +275,7 @@ class BackwardWeights : public ConvolutionPrimitive {
   size_t staged_bytes() const { return own_bytes_ + static_cast<size_t>(outputs_) * sizeof(float); }
 
   static void add(const float* from, float* to, int64_t count) {
-    parallel_for(count, kAddGrain, [=](int64_t begin, int64_t end) {
+    parallel_for(count, kElementGrain, [=](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) to[i] += from[i];
     });
   }
