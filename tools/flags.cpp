@@ -127,9 +127,7 @@ void check_engine(DeviceType device) {
 void load_plugins() {
   for (const std::string& path : split_list(FLAGS_plugin)) {
     const Plugin plugin = load_plugin(path);
-    std::string types;
-    for (const std::string& type : plugin.types) types += (types.empty() ? "" : ", ") + type;
-    LOG(INFO) << "Plug-in " << plugin.name << " brings " << types;
+    LOG(INFO) << "Plug-in " << plugin.name << " brings " << joined(plugin.types);
   }
 }
 

@@ -28,15 +28,11 @@ constexpr TypeName kTypes[] = {
 
 Filler::Type type_of(const std::string& name) {
   std::vector<std::string> names;
-  std::string list;
   for (const TypeName& known : kTypes) {
     if (known.name == name) return known.type;
     names.emplace_back(known.name);
-    list += (list.empty() ? "" : ", ") + names.back();
   }
-  const std::string hint = did_you_mean(name, names);
-  throw Error("there is no filler '", name, "'", hint, hint.empty() ? "; " : " ", "fillers are ",
-              list);
+  throw Error("there is no filler '", name, "'", did_you_mean(name, names, "fillers are"));
 }
 
 // Numbers are drawn in blocks of this many elements, each block a sequence of its own: any thread

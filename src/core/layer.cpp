@@ -74,17 +74,15 @@ std::vector<Option> Layer::reference_options(Blobs bottom, Blobs top) const {
 }
 
 std::string Layer::forced_engine(const std::vector<const EngineEntry*>& engines) const {
+  std::vector<std::string> names = {kReference};
+  for (const EngineEntry* entry : engines) names.push_back(entry->name);
   const auto has = [&](const std::string& name) {
-    return name.empty() || name == kReference ||
-           std::any_of(engines.begin(), engines.end(),
-                       [&](const EngineEntry* entry) { return entry->name == name; });
+    return name.empty() || std::find(names.begin(), names.end(), name) != names.end();
   };
   if (!param_->engine().empty()) {
     if (has(param_->engine())) return param_->engine();
-    std::string list = concat("'", kReference, "'");
-    for (const EngineEntry* entry : engines) list += concat(", '", entry->name, "'");
     throw Error("there is no engine '", param_->engine(), "' for ", type_,
-                " on this device; there are ", list);
+                " on this device; there are '", joined(names, "', '"), "'");
   }
   if (has(context_.engine())) return context_.engine();
   // Other layers may have it.

@@ -76,11 +76,9 @@ void Registry::require_engine(const std::string& name, DeviceType device) const 
   }
   if (known.count(name) > 0) return;
   const std::vector<std::string> names(known.begin(), known.end());
-  std::string list;
-  for (const std::string& each : names) list += concat(list.empty() ? "'" : ", '", each, "'");
   const std::string hint = did_you_mean(name, names);
   throw Error("no layer has an engine '", name, "' on this device", hint, hint.empty() ? "; " : " ",
-              "there are ", list);
+              "there are '", joined(names, "', '"), "'");
 }
 
 std::vector<std::string> Registry::types() const {

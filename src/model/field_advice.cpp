@@ -80,11 +80,9 @@ std::string advice_for_other_file(const Descriptor& root, const std::string& nam
 std::string list_of_fields(const Descriptor& type) {
   constexpr int kMost = 8;
   if (type.field_count() == 0 || type.field_count() > kMost) return "";
-  std::string text;
-  for (int i = 0; i < type.field_count(); ++i) {
-    text += (i == 0 ? "" : ", ") + type.field(i)->name();
-  }
-  return (type.field_count() == 1 ? "; it has the field " : "; it has the fields ") + text;
+  std::vector<std::string> names;
+  for (int i = 0; i < type.field_count(); ++i) names.push_back(type.field(i)->name());
+  return concat("; it has the field", names.size() == 1 ? " " : "s ", joined(names));
 }
 
 }  // namespace

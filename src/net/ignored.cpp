@@ -127,12 +127,8 @@ void note_settings_of_others(Plan& plan, const NetParameter& net) {
 }  // namespace
 
 void note_ignored_fields(Plan& plan, const NetParameter& net) {
-  std::string list;
-  auto add = [&](const std::string& entry) { list += (list.empty() ? "" : ", ") + entry; };
-  for (const auto& name :
-       ignored_fields(net, [](int number) { return !contains(kNetFields, number); })) {
-    add(name);
-  }
+  std::vector<std::string> ignored =
+      ignored_fields(net, [](int number) { return !contains(kNetFields, number); });
   std::map<std::string, std::vector<std::string>> layers;  // field -> layers that set it
   for (const auto& layer : net.layer()) {
     for (const auto& field :
@@ -141,10 +137,10 @@ void note_ignored_fields(Plan& plan, const NetParameter& net) {
     }
   }
   for (const auto& [field, names] : layers) {
-    add(concat(field, " (", some_layers(names), ")"));
+    ignored.push_back(concat(field, " (", some_layers(names), ")"));
   }
-  if (!list.empty()) {
-    plan.note("settings of the net that have no effect: " + list, Severity::warning);
+  if (!ignored.empty()) {
+    plan.note("settings of the net that have no effect: " + joined(ignored), Severity::warning);
   }
   note_settings_of_others(plan, net);
 }

@@ -19,14 +19,9 @@ RatePolicy::RatePolicy(const SolverParameter& param, const SourceMap& source)
   const std::vector<std::string> names = {"fixed",     "step", "exp",    "inv",
                                           "multistep", "poly", "sigmoid"};
   const auto found = std::find(names.begin(), names.end(), name);
-  if (found == names.end()) {
-    std::string list;
-    for (const auto& known : names) list += (list.empty() ? "" : ", ") + known;
-    const std::string hint = did_you_mean(name, names);
-    throw Error("lr_policy '", name, "' is unknown", hint, hint.empty() ? "; " : " ",
-                "policies are ", list)
+  if (found == names.end())
+    throw Error("lr_policy '", name, "' is unknown", did_you_mean(name, names, "policies are"))
         .at(source.position("lr_policy"));
-  }
   kind_ = static_cast<Kind>(found - names.begin());
   auto need = [&](bool given, const char* field) {
     if (!given)

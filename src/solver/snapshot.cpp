@@ -38,16 +38,16 @@ Tensor part_of(const Tensor& array, const ParameterArena::Segment& segment) {
 /// Restarts the data sources of the run that the state does not have, as published ones have none,
 /// and warns of them.
 void restart_others(const TrainingState& run, const RecordCursors& cursors) {
-  std::string names;
+  std::vector<std::string> names;
   for_data_sources(run, [&](const std::string& name, DataSource& source) {
     if (cursors.of.count(name) != 0) return;
     source.restart();
-    names += (names.empty() ? "'" : "', '") + name;
+    names.push_back(name);
   });
   if (names.empty()) return;
   run.train->context().log(
       Severity::warning,
-      concat("the state does not say how far the data of ", names,
+      concat("the state does not say how far the data of '", joined(names, "', '"),
              "' were read; they start from the beginning, so that the run sees other batches than "
              "without a break"));
 }

@@ -85,11 +85,7 @@ size_t kind_of(const SolverParameter& param, const SourceMap& source) {
     if (kRules[kind].name == type) return kind;
     names.emplace_back(kRules[kind].name);
   }
-  std::string list;
-  for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
-  const std::string hint = did_you_mean(type, names);
-  throw Error("solver type '", type, "' is not available", hint, hint.empty() ? "; " : " ",
-              "types are ", list)
+  throw Error("solver type '", type, "' is not available", did_you_mean(type, names, "types are"))
       .at(source.position(param.has_solver_type() ? "solver_type" : "type"));
 }
 
