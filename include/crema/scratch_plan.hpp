@@ -1,6 +1,7 @@
 // ScratchPlan: the planned scratch memory of a net, which its engines share.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <map>
 #include <string>
@@ -20,12 +21,8 @@ class ScratchPlan {
   int threads() const { return threads_; }
   /// Adds the need of an engine: `bytes` of a place, for all threads together.
   void need(std::string_view place, size_t bytes) {
-    const auto known = most_.find(place);
-    if (known == most_.end()) {
-      most_.emplace(place, bytes);
-    } else if (known->second < bytes) {
-      known->second = bytes;
-    }
+    size_t& most = most_[std::string(place)];
+    most = std::max(most, bytes);
   }
   /// The sum over all places.
   size_t bytes() const {
@@ -36,7 +33,7 @@ class ScratchPlan {
 
  private:
   int threads_;
-  std::map<std::string, size_t, std::less<>> most_;
+  std::map<std::string, size_t> most_;
 };
 
 }  // namespace crema

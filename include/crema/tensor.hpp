@@ -63,16 +63,17 @@ class Memory {
   void begin_writing() { ++writers_; }
   void end_writing();
 
-  /// Host access for reading; copies from the device if that copy is newer.
-  const void* host();
-  /// Host access for reading and writing.
-  void* host_mut();
-  /// Host access for callers that overwrite all contents: nothing is copied from the device.
-  void* host_overwrite();
-  /// The same on the device.
-  const void* device(DeviceBackend& backend);
-  void* device_mut(DeviceBackend& backend);
-  void* device_overwrite(DeviceBackend& backend);
+  /// What a caller does with the contents. They are copied from the other side if that copy is
+  /// newer, except for a caller that overwrites all of them.
+  enum class Access : uint8_t { read, change, overwrite };
+  /// A pointer to the contents on the device, or on the host if `device` is null.
+  void* access(Access access, DeviceBackend* device = nullptr);
+  const void* host() { return access(Access::read); }
+  void* host_mut() { return access(Access::change); }
+  void* host_overwrite() { return access(Access::overwrite); }
+  const void* device(DeviceBackend& backend) { return access(Access::read, &backend); }
+  void* device_mut(DeviceBackend& backend) { return access(Access::change, &backend); }
+  void* device_overwrite(DeviceBackend& backend) { return access(Access::overwrite, &backend); }
   /// Sets bytes [offset, offset + bytes) to zero, in the current copy; nothing is copied.
   void zero(size_t offset, size_t bytes);
 
@@ -158,27 +159,27 @@ class Tensor {
   /// newer.
   template <class T>
   const T* host() const {
-    return static_cast<const T*>(host_raw(dtype_of<T>()));
+    return values_of<T>(Memory::Access::read);
   }
   /// Host access for reading and writing. The caller may keep the pointer, so data derived from the
   /// values are not cached until seal(). For repeated writes, writing() is faster.
   template <class T>
   T* host_mut() {
-    T* const pointer = static_cast<T*>(host_mut_raw(dtype_of<T>()));
+    T* const pointer = values_of<T>(Memory::Access::change);
     memory_->expose();
     return pointer;
   }
   /// Host access for callers that overwrite every element: nothing is copied from the device.
   template <class T>
   T* host_overwrite() {
-    T* const pointer = static_cast<T*>(host_overwrite_raw(dtype_of<T>()));
+    T* const pointer = values_of<T>(Memory::Access::overwrite);
     memory_->expose();
     return pointer;
   }
   /// As host_mut(), but the pointer is valid only during the life of the returned object.
   template <class T>
   Writing<T> writing() {
-    T* const pointer = static_cast<T*>(host_mut_raw(dtype_of<T>()));
+    T* const pointer = values_of<T>(Memory::Access::change);
     return {memory_, pointer};
   }
   /// Declares that earlier writable pointers are no longer used.
@@ -190,21 +191,26 @@ class Tensor {
   std::span<const T> values() const {
     return {host<T>(), static_cast<size_t>(storage())};
   }
-  /// Host access without a type, for copies and libraries.
-  const void* host_bytes() const { return host_raw(dtype_); }
+  /// Access without a type, for copies and libraries; on the host if `device` is null.
+  const void* read_bytes(DeviceBackend* device = nullptr) const {
+    return bytes_of(Memory::Access::read, device);
+  }
+  void* overwrite_bytes(DeviceBackend* device = nullptr) {
+    return bytes_of(Memory::Access::overwrite, device);
+  }
 
   /// Device access, as host(), host_mut() and host_overwrite().
   template <class T>
   const T* device(DeviceBackend& backend) const {
-    return static_cast<const T*>(device_raw(dtype_of<T>(), backend));
+    return values_of<T>(Memory::Access::read, &backend);
   }
   template <class T>
   T* device_mut(DeviceBackend& backend) {
-    return static_cast<T*>(device_mut_raw(dtype_of<T>(), backend));
+    return values_of<T>(Memory::Access::change, &backend);
   }
   template <class T>
   T* device_overwrite(DeviceBackend& backend) {
-    return static_cast<T*>(device_overwrite_raw(dtype_of<T>(), backend));
+    return values_of<T>(Memory::Access::overwrite, &backend);
   }
 
   /// Copies the values of `source`, of the same shape, and converts type and format. Runs on the
@@ -220,12 +226,13 @@ class Tensor {
   double at(int64_t index) const;
 
  private:
-  const void* host_raw(DType as) const;
-  void* host_mut_raw(DType as);
-  void* host_overwrite_raw(DType as);
-  const void* device_raw(DType as, DeviceBackend& backend) const;
-  void* device_mut_raw(DType as, DeviceBackend& backend);
-  void* device_overwrite_raw(DType as, DeviceBackend& backend);
+  void* bytes_of(Memory::Access access, DeviceBackend* device = nullptr) const;
+  /// The same. Error unless T is the element type.
+  template <class T>
+  T* values_of(Memory::Access access, DeviceBackend* device = nullptr) const {
+    check_access(dtype_of<T>());
+    return static_cast<T*>(bytes_of(access, device));
+  }
   void check_access(DType as) const;
   void need_memory() const;
 

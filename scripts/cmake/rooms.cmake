@@ -44,12 +44,12 @@ set(parameter "[[maybe_unused]] Registry& registry")
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
   "${PROJECT_SOURCE_DIR}/layers/published_types.txt")
 file(STRINGS "${PROJECT_SOURCE_DIR}/layers/published_types.txt" published REGEX "^[^#]")
-list(TRANSFORM published REPLACE "^.+$" "      \"\\0\",\n")
+list(TRANSFORM published REPLACE "^([^ ]+) ?(.*)$" "      {\"\\1\", \"\\2\"},\n")
 list(JOIN published "" published)
 
 file(CONFIGURE OUTPUT "${CREMA_GENERATED_DIR}/rooms.cpp" CONTENT
 "// Written by scripts/cmake/rooms.cmake from the folders under layers/ and layers/published_types.txt.
-#include <set>
+#include <map>
 #include <string>
 
 namespace crema {
@@ -62,12 +62,13 @@ void register_all_rooms(Registry& registry);
 void register_all_rooms(${parameter}) {
 ${calls}}
 
-bool is_published_type(const std::string& type);
+const std::string* published_type(const std::string& name);
 
-bool is_published_type(const std::string& type) {
-  static const std::set<std::string> types = {
+const std::string* published_type(const std::string& name) {
+  static const std::map<std::string, std::string> types = {
 ${published}  };
-  return types.count(type) > 0;
+  const auto found = types.find(name);
+  return found == types.end() ? nullptr : &found->second;
 }
 
 }  // namespace crema

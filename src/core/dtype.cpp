@@ -1,60 +1,37 @@
 // Element types and memory formats: names, sizes, and the 16-bit floating point types.
+#include <iterator>
+
 #include "core/checked.hpp"
 #include "core/half.hpp"
 #include "crema/tensor.hpp"
 
 namespace crema {
+namespace {
 
-size_t size_of(DType dtype) {
-  switch (dtype) {
-    case DType::f64:
-    case DType::i64:
-      return 8;
-    case DType::f32:
-    case DType::i32:
-      return 4;
-    case DType::bf16:
-    case DType::f16:
-      return 2;
-    case DType::u8:
-      return 1;
-  }
-  throw Error("element type ", static_cast<int>(dtype), " does not exist");
+struct TypeInfo {
+  std::string_view name;
+  size_t bytes;
+};
+
+// In the order of the enums.
+constexpr TypeInfo kTypes[] = {{"f32", 4}, {"f64", 8}, {"bf16", 2}, {"f16", 2},
+                               {"u8", 1},  {"i32", 4}, {"i64", 8}};
+constexpr std::string_view kFormats[] = {"contiguous", "channels_last", "blocked8", "blocked16"};
+
+template <class Table, class Enum>
+const auto& entry(const Table& table, Enum value, const char* what) {
+  const auto index = static_cast<size_t>(value);
+  if (index >= std::size(table)) throw Error(what, " ", index, " does not exist");
+  return table[index];
 }
 
-std::string_view to_string(DType dtype) {
-  switch (dtype) {
-    case DType::f32:
-      return "f32";
-    case DType::f64:
-      return "f64";
-    case DType::bf16:
-      return "bf16";
-    case DType::f16:
-      return "f16";
-    case DType::u8:
-      return "u8";
-    case DType::i32:
-      return "i32";
-    case DType::i64:
-      return "i64";
-  }
-  throw Error("element type ", static_cast<int>(dtype), " does not exist");
-}
+}  // namespace
 
-std::string_view to_string(Format format) {
-  switch (format) {
-    case Format::contiguous:
-      return "contiguous";
-    case Format::channels_last:
-      return "channels_last";
-    case Format::blocked8:
-      return "blocked8";
-    case Format::blocked16:
-      return "blocked16";
-  }
-  throw Error("memory format ", static_cast<int>(format), " does not exist");
-}
+size_t size_of(DType dtype) { return entry(kTypes, dtype, "element type").bytes; }
+
+std::string_view to_string(DType dtype) { return entry(kTypes, dtype, "element type").name; }
+
+std::string_view to_string(Format format) { return entry(kFormats, format, "memory format"); }
 
 std::string to_string(const Layout& layout) {
   const std::string format(to_string(layout.format));

@@ -158,18 +158,8 @@ Filler::Filler(const FillerParameter& param)
       mean(param.mean()),
       std(param.std()),
       sparse(param.sparse()),
-      scale(param.scale()) {
-  switch (param.variance_norm()) {
-    case FillerParameter::FAN_IN:
-      variance_norm = VarianceNorm::fan_in;
-      break;
-    case FillerParameter::FAN_OUT:
-      variance_norm = VarianceNorm::fan_out;
-      break;
-    case FillerParameter::AVERAGE:
-      variance_norm = VarianceNorm::average;
-      break;
-  }
+      scale(param.scale()),
+      variance_norm(static_cast<VarianceNorm>(param.variance_norm())) {
   if (sparse < -1)
     throw Error("filler: sparse ", sparse, " is negative; leave it out for a dense filler");
   if (sparse != -1 && type != Type::gaussian)

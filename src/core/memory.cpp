@@ -118,35 +118,10 @@ void Memory::mark_written(bool on_device) {
   for (Memory* segment : segments_) segment->mark_written(on_device);
 }
 
-const void* Memory::host() {
-  to_host();
-  return host_pointer();
-}
-
-void* Memory::host_mut() {
-  to_host();
-  return host_overwrite();
-}
-
-void* Memory::host_overwrite() {
-  void* const pointer = host_pointer();
-  mark_written(false);
-  return pointer;
-}
-
-const void* Memory::device(DeviceBackend& backend) {
-  to_device(backend);
-  return device_pointer(backend);
-}
-
-void* Memory::device_mut(DeviceBackend& backend) {
-  to_device(backend);
-  return device_overwrite(backend);
-}
-
-void* Memory::device_overwrite(DeviceBackend& backend) {
-  void* const pointer = device_pointer(backend);
-  mark_written(true);
+void* Memory::access(Access access, DeviceBackend* device) {
+  if (access != Access::overwrite) device != nullptr ? to_device(*device) : to_host();
+  void* const pointer = device != nullptr ? device_pointer(*device) : host_pointer();
+  if (access != Access::read) mark_written(device != nullptr);
   return pointer;
 }
 

@@ -7,7 +7,7 @@ std::shared_ptr<const Tensor> ParameterStorage::derived(
     const std::string& form, const std::function<Tensor(const Tensor&)>& make) {
   const std::lock_guard lock(mutex_);
   // Its first access gives a tensor its memory.
-  static_cast<void>(data_.host_bytes());
+  static_cast<void>(data_.read_bytes());
   const uint64_t version = data_.memory()->version();
   Derived& known = derived_[form];
   std::shared_ptr<const Tensor> tensor = known.tensor.lock();

@@ -10,8 +10,8 @@ namespace crema {
 
 /// Calls every room's registration; written by the build, see scripts/cmake/rooms.cmake.
 void register_all_rooms(Registry& registry);
-/// Whether published files may name the type, be it there or not; written by the build as well.
-bool is_published_type(const std::string& type);
+/// Null unless published files may name the type, be it there or not. Written by the build as well.
+const std::string* published_type(const std::string& name);
 
 Registry& Registry::instance() {
   static Registry registry;
@@ -40,7 +40,7 @@ void Registry::add_engine(const std::string& type, EngineEntry entry) {
 Error unknown_type(const LayerParameter& param) {
   const std::string& type = param.type();
   std::string advice =
-      is_published_type(type) ? " yet" : did_you_mean(type, Registry::instance().types());
+      published_type(type) ? " yet" : did_you_mean(type, Registry::instance().types());
   if (!type.empty() && advice.empty()) {
     advice = "; if a plug-in brings it, load that with --plugin=FILE or crema::load_plugin()";
   }

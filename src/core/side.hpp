@@ -31,8 +31,12 @@ class Side {
     return device_ != nullptr ? tensor.device_overwrite<T>(*device_) : tensor.host_overwrite<T>();
   }
   /// The same for a tensor of any type.
-  const std::byte* read_bytes(const Tensor& tensor) const;
-  std::byte* overwrite_bytes(Tensor& tensor) const;
+  const std::byte* read_bytes(const Tensor& tensor) const {
+    return static_cast<const std::byte*>(tensor.read_bytes(device_));
+  }
+  std::byte* overwrite_bytes(Tensor& tensor) const {
+    return static_cast<std::byte*>(tensor.overwrite_bytes(device_));
+  }
 
  private:
   DeviceBackend* device_ = nullptr;

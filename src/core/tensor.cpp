@@ -73,8 +73,8 @@ void Tensor::copy_from(const Tensor& source) {
   const bool same_layout = source.dtype_ == dtype_ && source.format_ == format_;
   if (same_layout && same_memory(source)) return;
   // The source first: where the two share one memory, its contents have to be fetched.
-  const void* from = source.host_bytes();
-  convert(shape_, source.dtype_, source.format_, from, dtype_, format_, host_overwrite_raw(dtype_));
+  const void* from = source.read_bytes();
+  convert(shape_, source.dtype_, source.format_, from, dtype_, format_, overwrite_bytes());
 }
 
 Tensor Tensor::to(DType dtype, Format format) const {
@@ -94,7 +94,7 @@ void Tensor::fill(double value) {
     memory_->zero(offset_, bytes());
     return;
   }
-  fill_elements(shape_, dtype_, format_, value, host_overwrite_raw(dtype_));
+  fill_elements(shape_, dtype_, format_, value, overwrite_bytes());
 }
 
 double Tensor::at(int64_t index) const {
@@ -102,48 +102,15 @@ double Tensor::at(int64_t index) const {
     throw Error("element ", index, " is outside a tensor of shape ", shape_.str(), " with ",
                 count(), " elements");
   }
-  return element_as_double(dtype_, host_bytes(), memory_index(shape_, format_, index));
+  return element_as_double(dtype_, read_bytes(), memory_index(shape_, format_, index));
 }
 
-const void* Tensor::host_raw(DType as) const {
-  check_access(as);
+void* Tensor::bytes_of(Memory::Access access, DeviceBackend* device) const {
   need_memory();
-  return static_cast<const char*>(memory_->host()) + offset_;
-}
-
-void* Tensor::host_mut_raw(DType as) {
-  check_access(as);
-  need_memory();
-  return static_cast<char*>(memory_->host_mut()) + offset_;
-}
-
-// A tensor that covers a part of its memory must not drop the newer copy of the rest.
-void* Tensor::host_overwrite_raw(DType as) {
-  check_access(as);
-  need_memory();
-  const bool all = offset_ == 0 && bytes() == memory_->bytes();
-  return static_cast<char*>(all ? memory_->host_overwrite() : memory_->host_mut()) + offset_;
-}
-
-const void* Tensor::device_raw(DType as, DeviceBackend& backend) const {
-  check_access(as);
-  need_memory();
-  return static_cast<const char*>(memory_->device(backend)) + offset_;
-}
-
-void* Tensor::device_mut_raw(DType as, DeviceBackend& backend) {
-  check_access(as);
-  need_memory();
-  return static_cast<char*>(memory_->device_mut(backend)) + offset_;
-}
-
-void* Tensor::device_overwrite_raw(DType as, DeviceBackend& backend) {
-  check_access(as);
-  need_memory();
-  const bool all = offset_ == 0 && bytes() == memory_->bytes();
-  return static_cast<char*>(all ? memory_->device_overwrite(backend)
-                                : memory_->device_mut(backend)) +
-         offset_;
+  // A tensor that covers a part of its memory must not drop the newer copy of the rest.
+  const bool is_part = offset_ != 0 || bytes() != memory_->bytes();
+  if (access == Memory::Access::overwrite && is_part) access = Memory::Access::change;
+  return static_cast<char*>(memory_->access(access, device)) + offset_;
 }
 
 void Tensor::check_access(DType as) const {

@@ -78,12 +78,15 @@ void connect(Plan& plan, Node& node, NodeId id, const LayerParameter& param) {
   }
 }
 
+/// Error unless a field has one entry for each of the `count` bottoms or tops, or none.
+void check_entries(const char* field, int entries, int count, const char* what) {
+  if (entries == 0 || entries == count) return;
+  throw Error("has ", count, " ", what, count == 1 ? " but " : "s but ", entries, " ", field,
+              "; give one a ", what, ", or none");
+}
+
 void set_loss_weights(Plan& plan, Node& node, const LayerParameter& param) {
-  if (param.loss_weight_size() != 0 &&
-      static_cast<size_t>(param.loss_weight_size()) != node.tops.size()) {
-    throw Error("has ", node.tops.size(), node.tops.size() == 1 ? " top but " : " tops but ",
-                param.loss_weight_size(), " loss_weight; give one a top, or none");
-  }
+  check_entries("loss_weight", param.loss_weight_size(), static_cast<int>(node.tops.size()), "top");
   for (size_t i = 0; i < node.tops.size(); ++i) {
     const int top = static_cast<int>(i);
     plan.value(node.tops[i]).loss_weight =
@@ -125,16 +128,13 @@ void check_types(const NetParameter& net, const std::vector<Position>& positions
 std::vector<std::string> distinct_names(const NetParameter& net) {
   std::set<std::string> taken;
   for (const auto& layer : net.layer()) taken.insert(layer.name());
-  std::set<std::string> met;
   std::map<std::string, int> times;
   std::vector<std::string> names;
   for (const auto& layer : net.layer()) {
     std::string name = layer.name();
-    if (!met.insert(name).second) {
-      int& time = times.try_emplace(name, 1).first->second;
-      do {
-        name = concat(layer.name(), "#", ++time);
-      } while (!taken.insert(name).second);
+    int& time = times[name];
+    if (time++ > 0) {
+      while (!taken.insert(name = concat(layer.name(), "#", time)).second) ++time;
     }
     names.push_back(std::move(name));
   }
@@ -189,10 +189,7 @@ void build_graph(Plan& plan, NetParameter& net, const std::vector<Position>& pos
     param.set_name(names[static_cast<size_t>(i)]);
     param.set_phase(plan.options.phase == Phase::test ? TEST : TRAIN);
     try {
-      if (param.propagate_down_size() != 0 && param.propagate_down_size() != param.bottom_size())
-        throw Error("has ", param.bottom_size(),
-                    param.bottom_size() == 1 ? " bottom but " : " bottoms but ",
-                    param.propagate_down_size(), " propagate_down; give one a bottom, or none");
+      check_entries("propagate_down", param.propagate_down_size(), param.bottom_size(), "bottom");
       node.layer = Registry::instance().make({.param = param,
                                               .context = *plan.context,
                                               .run = *plan.run,

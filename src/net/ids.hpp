@@ -41,7 +41,6 @@ class IdVector {
     return Key(items_.size() - 1);
   }
   void resize(size_t count) { items_.resize(count); }
-  void assign(size_t count, const T& value) { items_.assign(count, value); }
 
   auto begin() { return items_.begin(); }
   auto end() { return items_.end(); }

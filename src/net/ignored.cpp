@@ -9,8 +9,9 @@
 
 namespace crema {
 
-/// Whether published files may name the type; see scripts/cmake/rooms.cmake.
-bool is_published_type(const std::string& type);
+/// The settings of other types that a published type reads, with spaces between them. Null if the
+/// type is not published. Written by the build from layers/published_types.txt.
+const std::string* published_type(const std::string& name);
 
 namespace {
 
@@ -63,41 +64,25 @@ std::string letters(std::string_view name) {
   return text;
 }
 
-/// Settings that published types read without having their name.
-constexpr std::pair<std::string_view, std::string_view> kBorrowed[] = {
-    {"AnnotatedData", "data_param"},
-    {"Deconvolution", "convolution_param"},
-    {"DetectNetTransformation", "detectnet_augmentation_param"},
-    {"DetectNetTransformation", "detectnet_groundtruth_param"},
-    {"DetectNetTransformation", "transform_param"},
-    {"Im2col", "convolution_param"},
-    {"InfogainLoss", "softmax_param"},
-    {"LSTM", "recurrent_param"},
-    {"Normalize", "norm_param"},
-    {"RNN", "recurrent_param"},
-    {"SigmoidCrossEntropyLoss", "sigmoid_param"},
-    {"SoftmaxWithLoss", "softmax_param"},
-    {"VideoData", "data_param"},
-};
-
-/// Whether layers of a published type read the settings.
-bool reads_settings(std::string_view type, std::string_view settings) {
+/// Whether layers of a type read the settings. `others`: of published_type().
+bool reads_settings(std::string_view type, const std::string& others, std::string_view settings) {
   if (letters(type) + "param" == letters(settings)) return true;
   if (settings == "loss_param") return type.ends_with("Loss");
   if (settings == "transform_param" && type.ends_with("Data")) return true;
-  return std::find(std::begin(kBorrowed), std::end(kBorrowed), std::pair(type, settings)) !=
-         std::end(kBorrowed);
+  return concat(" ", others, " ").find(concat(" ", settings, " ")) != std::string::npos;
 }
 
 /// The settings of other types that the layer has. Layers of plug-ins read what they like.
 std::vector<std::string> settings_of_others(const LayerParameter& layer) {
   std::vector<const FieldDescriptor*> fields;
-  if (is_published_type(layer.type())) layer.GetReflection()->ListFields(layer, &fields);
+  const std::string* others = published_type(layer.type());
+  if (others != nullptr) layer.GetReflection()->ListFields(layer, &fields);
   std::vector<std::string> names;
   for (const auto* field : fields) {
     const bool settings = field->message_type() != nullptr && !field->is_repeated() &&
                           !field->is_extension() && !contains(kIgnoredLayerFields, field->number());
-    if (settings && !reads_settings(layer.type(), field->name())) names.push_back(field->name());
+    if (settings && !reads_settings(layer.type(), *others, field->name()))
+      names.push_back(field->name());
   }
   return names;
 }

@@ -159,28 +159,34 @@ class Planner {
     from.tensors.clear();
   }
 
-  /// Moves the buffers of the parts into that of the whole, one behind the other. Does nothing if
-  /// one of them cannot move. `movable` tells whether a part may, by its buffer.
-  template <class Movable>
-  void merge_parts(const Tensor& whole, const std::vector<const Tensor*>& parts,
-                   const Movable& movable) {
+  /// For InPlace::parts: moves the buffers of the parts into that of the whole, one behind the
+  /// other. Does nothing if one of them cannot move. `tensor` is &Blob::data or &Blob::diff;
+  /// `may_hold` and `may_move` tell whether the buffers of the whole and of a part may.
+  template <class MayHold, class MayMove>
+  void merge_parts(const Action& action, Tensor Blob::*tensor, const MayHold& may_hold,
+                   const MayMove& may_move) {
+    const bool joins = action.tops.size() == 1;
+    const Tensor& whole = (joins ? action.tops : action.bottoms)[0]->*tensor;
+    const std::vector<Blob*>& parts = joins ? action.bottoms : action.tops;
     const Place place = find(whole);
-    if (place.buffer < 0) return;
+    if (place.buffer < 0 || !may_hold(at(place))) return;
     std::set<int> buffers = {place.buffer};
     std::vector<Place> places;
     size_t offset = place.offset;
-    for (const Tensor* part : parts) {
-      const Place own = find(*part);
+    for (const Blob* part : parts) {
+      const Place own = find(part->*tensor);
       // Kernels and libraries are faster on memory that is aligned.
-      if (!fills(*part, own) || !buffers.insert(own.buffer).second || at(own).reserved ||
-          offset % kTensorAlignment != 0 || !movable(at(own))) {
+      if (!fills(part->*tensor, own) || !buffers.insert(own.buffer).second || at(own).reserved ||
+          offset % kTensorAlignment != 0 || !may_move(at(own))) {
         return;
       }
       places.push_back({place.buffer, offset});
-      offset += part->bytes();
+      offset += (part->*tensor).bytes();
     }
     if (offset != place.offset + whole.bytes()) return;
-    for (size_t k = 0; k < parts.size(); ++k) merge(places[k], find(*parts[k]).buffer);
+    for (size_t k = 0; k < parts.size(); ++k) {
+      merge(places[k], find(parts[k]->*tensor).buffer);
+    }
   }
 
   void pass_through() {
@@ -208,11 +214,8 @@ class Planner {
     const InPlace kind = node.layer->in_place();
     if (kind == InPlace::never) return;
     if (kind == InPlace::parts) {
-      const bool joins = action.tops.size() == 1;
-      const Blob& whole = joins ? *action.tops[0] : *action.bottoms[0];
-      std::vector<const Tensor*> parts;
-      for (const Blob* part : joins ? action.bottoms : action.tops) parts.push_back(&part->data);
-      return merge_parts(whole.data, parts, [](const Living&) { return true; });
+      const auto any = [](const Living&) { return true; };
+      return merge_parts(action, &Blob::data, any, any);
     }
     const size_t in_place = node.layer->in_place_bottom();
     const Blob& source = *action.bottoms[in_place];
@@ -256,7 +259,11 @@ class Planner {
     const auto ends = [&](const Living& top) { return !top.reserved && top.last <= time; };
     if (kind == InPlace::parts) {
       // Parts whose sizes are known during forward only have no fixed places in the whole.
-      return node.follows_values ? void() : pass_diff_parts(action, begins, ends);
+      const bool all = std::find(node.propagate.begin(), node.propagate.end(), false) ==
+                       node.propagate.end();
+      if (node.follows_values || !all) return;
+      return action.tops.size() == 1 ? merge_parts(action, &Blob::diff, ends, begins)
+                                     : merge_parts(action, &Blob::diff, begins, ends);
     }
     const size_t source = node.layer->in_place_bottom();
     if (kind == InPlace::never || action.tops.size() != 1 || !node.propagate[source]) return;
@@ -267,23 +274,6 @@ class Planner {
       return;
     }
     merge(top, bottom.buffer);
-  }
-
-  template <class Begins, class Ends>
-  void pass_diff_parts(const Action& action, const Begins& begins, const Ends& ends) {
-    const std::vector<bool>& propagate = plan_.node(action.node).propagate;
-    if (std::find(propagate.begin(), propagate.end(), false) != propagate.end()) return;
-    const bool joins = action.tops.size() == 1;
-    const Tensor& whole = joins ? action.tops[0]->diff : action.bottoms[0]->diff;
-    const Place place = find(whole);
-    if (place.buffer < 0 || !(joins ? ends(at(place)) : begins(at(place)))) return;
-    std::vector<const Tensor*> parts;
-    for (const Blob* part : joins ? action.bottoms : action.tops) parts.push_back(&part->diff);
-    if (joins) {
-      merge_parts(whole, parts, begins);
-    } else {
-      merge_parts(whole, parts, ends);
-    }
   }
 
   void place() {
@@ -334,12 +324,6 @@ class Planner {
   std::vector<const Node*> repaired_;  // in place in the prototxt, but with separate memory here
 };
 
-void bind_tensors(const Buffer& buffer, const std::shared_ptr<Memory>& memory) {
-  for (const Buffer::Resident& resident : buffer.tensors) {
-    resident.tensor->bind(memory, resident.offset);
-  }
-}
-
 }  // namespace
 
 bool Plan::shows(const Value& value) const {
@@ -366,19 +350,21 @@ void bind_memory(Plan& plan) {
   }
   std::set<const Memory*> taken;
   for (const Buffer& buffer : program.buffers) {
+    std::shared_ptr<Memory> memory;
     if (buffer.reserved) {
       // A reserved buffer keeps its memory when the program changes, if it is large enough: the
       // caller may have written an input already. A piece of the arena is not kept. Nor is memory
       // that another buffer of this program has taken: two tensors may have shared it before.
-      std::shared_ptr<Memory> memory = buffer.tensors.front().tensor->memory();
+      memory = buffer.tensors.front().tensor->memory();
       if (!memory || memory->is_piece() || memory->bytes() < buffer.bytes ||
           !taken.insert(memory.get()).second) {
         memory = std::make_shared<Memory>(buffer.bytes);
       }
-      bind_tensors(buffer, memory);
     } else if (buffer.bytes > 0) {
-      bind_tensors(buffer,
-                   std::make_shared<Memory>(plan.activation_arena, buffer.offset, buffer.bytes));
+      memory = std::make_shared<Memory>(plan.activation_arena, buffer.offset, buffer.bytes);
+    }
+    for (const Buffer::Resident& resident : buffer.tensors) {
+      if (memory) resident.tensor->bind(memory, resident.offset);
     }
   }
 }

@@ -3,12 +3,12 @@
 // If several layers read a value, each of them computes a part of its gradient. The first of them
 // in the order of backward writes the diff of the value. The others write diffs of edges, and sum
 // actions add these to the diff of the value. With NetOptions::keep_all, all of them write diffs of
-// edges, and one sum action writes the diff of the value: parts of backward may then be repeated.
+// edges, and one sum action writes the diff of the value. Behind the last part, a seed action adds
+// the loss weight of the value. So parts of backward may be repeated with keep_all.
 //
 // The tops of a layer with `recompute` are computed twice. After their last reader in the forward
 // pass, their memory is used for other values. Before the first layer whose backward reads them, a
 // second forward action writes them again, to other blobs.
-#include <set>
 #include <utility>
 
 #include "net/plan.hpp"
@@ -89,13 +89,13 @@ class Scheduler {
     std::map<const ParameterStorage*, size_t> index;
     const auto& segments = plan_.arena.segments();
     for (size_t s = 0; s < segments.size(); ++s) index[segments[s].parameter->storage().get()] = s;
-    std::set<size_t> found;
     for (const NodeId id : program_.order) {  // the first in order is the last in backward
       if (!plan_.node(id).needs_backward) continue;
       for (const Parameter* parameter : parameters_of(id)) {
         const auto segment = index.find(parameter->storage().get());
         if (segment == index.end() || !parameter->needs_gradient) continue;
-        if (found.insert(segment->second).second) completes_[id].push_back(segment->second);
+        completes_[id].push_back(segment->second);
+        index.erase(segment);
       }
     }
   }
@@ -160,8 +160,7 @@ class Scheduler {
 
   /// Behind backward of a node that wrote the diff of a bottom, or its edge: adds the edge to the
   /// gradient of the value. A sum action follows when there are kMostParts parts, or when this part
-  /// is the last. With keep_all, it follows the last part only. The loss weight of the value is
-  /// added behind the last part, so that parts of backward may be repeated.
+  /// is the last. With keep_all, it follows the last part only.
   void collect(NodeId id, size_t bottom) {
     const Node& node = plan_.node(id);
     const ValueId read = node.reads[bottom];

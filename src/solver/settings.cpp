@@ -114,26 +114,21 @@ void check_settings(const SolverParameter& param, const SourceMap& source,
     if (!std::isfinite(value))
       throw Error(name, " is ", value, "; give a number").at(source.position(name));
   }
-  for (const auto& [name, value] : {std::pair{"iter_size", param.iter_size()},
-                                    std::pair{"average_loss", param.average_loss()}}) {
-    if (value <= 0) throw Error(name, " ", value, " must be at least 1").at(source.position(name));
-  }
-  for (const auto& [name, value] :
-       {std::pair{"max_iter", param.max_iter()}, std::pair{"test_interval", param.test_interval()},
-        std::pair{"snapshot", param.snapshot()}, std::pair{"display", param.display()}}) {
-    if (value < 0) throw Error(name, " ", value, " must not be negative").at(source.position(name));
-  }
-  for (const auto& [name, value] :
-       {std::pair{"base_lr", param.base_lr()}, std::pair{"weight_decay", param.weight_decay()}}) {
-    if (value < 0) throw Error(name, " ", value, " must not be negative").at(source.position(name));
-  }
-  if (param.momentum() < 0 || param.momentum() >= 1)
-    throw Error("momentum ", param.momentum(), " must lie in [0, 1)")
-        .at(source.position("momentum"));
-  if (param.random_seed() < -1)
-    throw Error("random_seed ", param.random_seed(),
-                " must be at least 0; leave it out, or give -1, for 1701")
-        .at(source.position("random_seed"));
+  const auto need = [&](bool holds, const char* name, auto value, const char* must) {
+    if (!holds) throw Error(name, " ", value, " must ", must).at(source.position(name));
+  };
+  need(param.iter_size() > 0, "iter_size", param.iter_size(), "be at least 1");
+  need(param.average_loss() > 0, "average_loss", param.average_loss(), "be at least 1");
+  need(param.max_iter() >= 0, "max_iter", param.max_iter(), "not be negative");
+  need(param.test_interval() >= 0, "test_interval", param.test_interval(), "not be negative");
+  need(param.snapshot() >= 0, "snapshot", param.snapshot(), "not be negative");
+  need(param.display() >= 0, "display", param.display(), "not be negative");
+  need(param.base_lr() >= 0, "base_lr", param.base_lr(), "not be negative");
+  need(param.weight_decay() >= 0, "weight_decay", param.weight_decay(), "not be negative");
+  need(param.momentum() >= 0 && param.momentum() < 1, "momentum", param.momentum(),
+       "lie in [0, 1)");
+  need(param.random_seed() >= -1, "random_seed", param.random_seed(),
+       "be at least 0; leave it out, or give -1, for 1701");
   if (param.snapshot_format() != SolverParameter::BINARYPROTO)
     throw Error("snapshot_format HDF5 is not available; use BINARYPROTO")
         .at(source.position("snapshot_format"));

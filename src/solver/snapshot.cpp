@@ -28,7 +28,7 @@ void for_data_sources(const TrainingState& run, const Body& body) {
 
 /// One parameter's part of an array of the arena's size.
 Tensor part_of(const Tensor& array, const ParameterArena::Segment& segment) {
-  array.host_bytes();  // takes the memory where nothing was written yet
+  array.read_bytes();  // takes the memory where nothing was written yet
   Tensor part(segment.parameter->shape(), array.dtype());
   part.bind(array.memory(),
             array.offset() + static_cast<size_t>(segment.offset) * size_of(array.dtype()));

@@ -1,5 +1,7 @@
 #include "solver/update_rule.hpp"
 
+#include <strings.h>
+
 #include <array>
 #include <cmath>
 #include <cstring>
@@ -46,31 +48,6 @@ constexpr std::array<RuleKind, sizeof...(Rules)> kinds_of(
 
 constexpr auto kRules = kinds_of(std::type_identity<AnyUpdateRule>());
 
-/// The published spelling of the type that the deprecated enum means.
-std::string type_name(const SolverParameter& param, const SourceMap& source) {
-  if (!param.has_solver_type()) return param.type();
-  if (param.has_type())
-    throw Error("the solver gives both type and the old solver_type; keep type")
-        .at(source.position("solver_type"));
-  switch (param.solver_type()) {
-    case SolverParameter::SGD:
-      return "SGD";
-    case SolverParameter::NESTEROV:
-      return "Nesterov";
-    case SolverParameter::ADAGRAD:
-      return "AdaGrad";
-    case SolverParameter::RMSPROP:
-      return "RMSProp";
-    case SolverParameter::ADADELTA:
-      return "AdaDelta";
-    case SolverParameter::ADAM:
-      return "Adam";
-    case SolverParameter::SAG:
-      return "SAG";
-  }
-  return param.type();
-}
-
 Regularization regularization_of(const SolverParameter& param, const SourceMap& source) {
   if (param.regularization_type() == "L2") return Regularization::l2;
   if (param.regularization_type() == "L1") return Regularization::l1;
@@ -79,14 +56,21 @@ Regularization regularization_of(const SolverParameter& param, const SourceMap& 
 }
 
 size_t kind_of(const SolverParameter& param, const SourceMap& source) {
-  const std::string type = type_name(param, source);
+  // The deprecated enum has the same names in capitals.
+  const bool is_old = param.has_solver_type();
+  if (is_old && param.has_type())
+    throw Error("the solver gives both type and the old solver_type; keep type")
+        .at(source.position("solver_type"));
+  const std::string& type =
+      is_old ? SolverParameter::SolverType_Name(param.solver_type()) : param.type();
   std::vector<std::string> names;
-  for (size_t kind = 0; kind < kRules.size(); ++kind) {
-    if (kRules[kind].name == type) return kind;
-    names.emplace_back(kRules[kind].name);
+  for (const RuleKind& kind : kRules) {
+    const std::string& name = names.emplace_back(kind.name);
+    if (name == type || (is_old && strcasecmp(name.c_str(), type.c_str()) == 0))
+      return names.size() - 1;
   }
   throw Error("solver type '", type, "' is not available", did_you_mean(type, names, "types are"))
-      .at(source.position(param.has_solver_type() ? "solver_type" : "type"));
+      .at(source.position(is_old ? "solver_type" : "type"));
 }
 
 UpdateSettings settings_of(const SolverParameter& param, const SourceMap& source) {

@@ -62,8 +62,8 @@ Tensor filled(const Shape& shape, DType dtype, Format format) {
 void expect_filled(const Tensor& tensor) {
   const Shape& shape = tensor.shape();
   const Tensor expected = filled(shape, tensor.dtype(), tensor.format());
-  const auto* actual = static_cast<const uint8_t*>(tensor.host_bytes());
-  const auto* wanted = static_cast<const uint8_t*>(expected.host_bytes());
+  const auto* actual = static_cast<const uint8_t*>(tensor.read_bytes());
+  const auto* wanted = static_cast<const uint8_t*>(expected.read_bytes());
   const uint8_t* const differs = std::mismatch(actual, actual + tensor.bytes(), wanted).first;
   ASSERT_EQ(differs - actual, static_cast<ptrdiff_t>(tensor.bytes()))
       << "the byte at that offset differs in " << shape.str();
