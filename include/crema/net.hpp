@@ -92,8 +92,8 @@ struct NetStep {
   std::vector<int> bottoms, tops;  // indices into Net::values()
   bool backward = false;           // backward() runs it too
   bool falls_back_to_cpu = false;  // the context has a device, but the layer has no code for it
-  std::string engine;     // "reference" or the name of a registered engine
-  std::string detail;     // Engine::detail(): the kernels chosen for this problem
+  std::string engine;              // "reference" or the name of a registered engine
+  std::string detail;              // Engine::detail(): the kernels chosen for this problem
   /// Layouts of bottom 0 and top 0, such as "bf16 channels_last". f32 is left out. "": no such
   /// blob.
   std::string bottom_format, top_format;

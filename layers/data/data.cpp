@@ -178,7 +178,8 @@ void DataLayer::give(const Batch& batch, Blobs top) const {
   const Shape& shape = loading_.format.shape;
   const int64_t size = shape.count();
   T* out = top[0]->data.template host_overwrite<T>();  // (N, C, H, W)
-  parallel_for(batch_size_, std::max<int64_t>(1, kElementGrain / size), [&](int64_t begin, int64_t end) {
+  const int64_t grain = std::max<int64_t>(1, kElementGrain / size);
+  parallel_for(batch_size_, grain, [&](int64_t begin, int64_t end) {
     for (int64_t n = begin; n < end; ++n) {
       const Placement& placement = batch.placements[static_cast<size_t>(n)];
       if (loading_.format.floats) {

@@ -72,10 +72,9 @@ class PointwiseLayer : public Layer {
       using T = decltype(zero);
       const T* x = bottom[0]->data.template host<T>();
       T* y = top[0]->data.template host_overwrite<T>();
-      parallel_for(bottom[0]->data.storage(), kElementGrain,
-                   [=, this](int64_t begin, int64_t end) {
-                     run_forward(x + begin, y + begin, end - begin);
-                   });
+      parallel_for(bottom[0]->data.storage(), kElementGrain, [=, this](int64_t begin, int64_t end) {
+        run_forward(x + begin, y + begin, end - begin);
+      });
     });
   }
 
@@ -88,10 +87,9 @@ class PointwiseLayer : public Layer {
       const T* x = math_.reads_x() ? bottom[0]->data.template host<T>() : dy;
       const T* y = math_.reads_y() ? top[0]->data.template host<T>() : dy;
       T* dx = bottom[0]->diff.template host_overwrite<T>();
-      parallel_for(bottom[0]->diff.storage(), kElementGrain,
-                   [=, this](int64_t begin, int64_t end) {
-                     run_backward(dy + begin, x + begin, y + begin, dx + begin, end - begin);
-                   });
+      parallel_for(bottom[0]->diff.storage(), kElementGrain, [=, this](int64_t begin, int64_t end) {
+        run_backward(dy + begin, x + begin, y + begin, dx + begin, end - begin);
+      });
     });
   }
 

@@ -80,8 +80,8 @@ class Chooser {
     if (picked.size() != 0) return picked;
     picked = search();
     for (const NodeId id : free_) {
-      plan_.context->tuner().choose(
-          choice_key(net, id), describe(options_[id][static_cast<size_t>(picked[id])]));
+      plan_.context->tuner().choose(choice_key(net, id),
+                                    describe(options_[id][static_cast<size_t>(picked[id])]));
     }
     return picked;
   }
@@ -377,6 +377,7 @@ class Conversions {
     copy->name = value.name;
     copy->version = value.version;
     copy->producer = value.producer;
+    copy->is_converted = true;
     copy->blob.name = value.name;
     copy->blob.reshape(value.blob.shape());
     copy->blob.set_layout(layout);

@@ -259,8 +259,8 @@ class Planner {
     const auto ends = [&](const Living& top) { return !top.reserved && top.last <= time; };
     if (kind == InPlace::parts) {
       // Parts whose sizes are known during forward only have no fixed places in the whole.
-      const bool all = std::find(node.propagate.begin(), node.propagate.end(), false) ==
-                       node.propagate.end();
+      const bool all =
+          std::find(node.propagate.begin(), node.propagate.end(), false) == node.propagate.end();
       if (node.follows_values || !all) return;
       return action.tops.size() == 1 ? merge_parts(action, &Blob::diff, ends, begins)
                                      : merge_parts(action, &Blob::diff, begins, ends);
@@ -327,17 +327,9 @@ class Planner {
 }  // namespace
 
 bool Plan::shows(const Value& value) const {
-  // Converted values have no name for the caller.
-  if (value.fused_away || !value.producer.valid()) return false;
-  if (options.keep_all && is_of_graph(value)) return true;
-  return value.is_input || value.is_output || value.keep || value.loss_weight != 0 ||
-         (is_of_graph(value) && node(value.producer).layer->is_source());
-}
-
-bool Plan::is_of_graph(const Value& value) const {
-  const auto& tops = node(value.producer).tops;
-  return std::any_of(tops.begin(), tops.end(),
-                     [&](ValueId id) { return values[id].get() == &value; });
+  if (value.fused_away || value.is_converted) return false;
+  return options.keep_all || value.is_input || value.is_output || value.keep ||
+         value.loss_weight != 0 || node(value.producer).layer->is_source();
 }
 
 void plan_memory(Plan& plan) { Planner(plan).run(); }

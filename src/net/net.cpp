@@ -179,7 +179,7 @@ void run_step(Plan& plan, size_t step) {
   const size_t done = std::exchange(plan.done, std::min(plan.done, step));
   const Node& node = plan.node(plan.program->order[step]);
   try {
-    run_action(plan, plan.program->forward[plan.program->forward_of[step]]);
+    run_action(plan, plan.program->forward[step]);
   } catch (...) {
     // Tops of shapes that memory was not planned for may have left it.
     const bool left = std::any_of(node.makes.begin(), node.makes.end(), [&](ValueId top) {

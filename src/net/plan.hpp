@@ -52,7 +52,7 @@ struct ValueState {
   std::vector<Use> readers;   // by layers and conversions
   bool has_gradient = false;  // backward computes or reads its diff
   bool reserved = false;      // valid until the next pass
-  Shape planned;  // the shape before forward; for TopShapes::from_values, the bound
+  Shape planned;              // the shape before forward; for TopShapes::from_values, the bound
 };
 
 /// A value, with its state in the present program.
@@ -62,10 +62,11 @@ struct Value : ValueState {
   NodeId producer;        // the layer with this top
   std::vector<Use> uses;  // by layers, without conversions
   float loss_weight = 0;
-  bool is_input = false;    // the caller fills it
-  bool is_output = false;   // no layer of the prototxt reads it
-  bool keep = false;        // NetOptions::keep names it
-  bool fused_away = false;  // never computed: its producer and its reader were fused
+  bool is_input = false;      // the caller fills it
+  bool is_output = false;     // no layer of the prototxt reads it
+  bool keep = false;          // NetOptions::keep names it
+  bool fused_away = false;    // never computed: its producer and its reader were fused
+  bool is_converted = false;  // of a program, in another layout; has no name for the caller
   Blob blob;
 };
 
@@ -143,11 +144,10 @@ struct Buffer {
 
 /// Everything that depends on the shapes of inputs and sources.
 struct Program {
-  std::vector<Shape> shapes;              // of Plan::outer
+  std::vector<Shape> shapes;  // of Plan::outer
   std::list<Twin> twins;
   std::vector<NodeId> order;              // nodes to run
-  std::vector<Action> forward, backward;  // in order
-  std::vector<size_t> forward_of;         // one entry for each of order: its action in `forward`
+  std::vector<Action> forward, backward;  // in order; one of `forward` for each of order
   /// One entry for each of order: its actions in `backward`, [first, second).
   std::vector<std::pair<size_t, size_t>> backward_of;
   std::vector<Buffer> buffers;
@@ -210,8 +210,6 @@ struct Plan {
   bool shows(const Value& value) const;
   /// Whether the shape of the value is known during forward only.
   bool has_late_shape(const Value& value) const;
-  /// Whether the value is a top of a layer, and not made by a conversion.
-  bool is_of_graph(const Value& value) const;
   /// Adds a message to `notes` and logs it, unless it is there already.
   void note(const std::string& text, Severity severity = Severity::info);
 };

@@ -23,7 +23,6 @@ class Scheduler {
   void run() {
     connect();
     for (const NodeId id : program_.order) {
-      program_.forward_of.push_back(program_.forward.size());
       const Node& node = plan_.node(id);
       program_.forward.push_back({.kind = Action::Kind::forward,
                                   .node = id,

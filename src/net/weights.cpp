@@ -187,11 +187,12 @@ LoadReport load_weights(Plan& plan, const NetParameter& weights, bool strict,
   if (report.loaded.empty() && !report.missing.empty()) {
     plan.context->log(
         Severity::warning,
-        concat(source, ": no weights were loaded; the net has layer '", report.missing[0], "', ",
-               report.unused.empty() ? "the file has no layer with weights"
-                                     : concat("the file has layer '", report.unused[0], "'"),
-               "; give the layers of the net the names of the file, or take another file (--strict ",
-               "or NetOptions::strict makes this an error)"));
+        concat(
+            source, ": no weights were loaded; the net has layer '", report.missing[0], "', ",
+            report.unused.empty() ? "the file has no layer with weights"
+                                  : concat("the file has layer '", report.unused[0], "'"),
+            "; give the layers of the net the names of the file, or take another file (--strict ",
+            "or NetOptions::strict makes this an error)"));
   }
   return report;
 }
@@ -244,10 +245,9 @@ std::set<std::string> load_first_weights(Plan& plan, const NetParameter& given) 
   }
   // A net in phase TEST is not going to learn what is missing.
   if (plan.options.phase == Phase::test && !loaded.empty() && !missing.empty()) {
-    plan.context->log(
-        Severity::warning,
-        concat(files, ": no weights for ", missing.size() == 1 ? "layer " : "layers ",
-               joined(missing), "; they keep the values of their fillers"));
+    plan.context->log(Severity::warning,
+                      concat(files, ": no weights for ", missing.size() == 1 ? "layer " : "layers ",
+                             joined(missing), "; they keep the values of their fillers"));
   }
   carried.merge(loaded);
   return carried;
