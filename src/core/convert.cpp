@@ -189,8 +189,7 @@ class Mover {
   bool places_first_;
 };
 
-}  // namespace
-
+/// Converts `count` elements side by side.
 void convert_elements(int64_t count, DType from_dtype, const void* from, DType to_dtype, void* to) {
   const auto from_size = static_cast<int64_t>(size_of(from_dtype));
   const auto to_size = static_cast<int64_t>(size_of(to_dtype));
@@ -205,6 +204,8 @@ void convert_elements(int64_t count, DType from_dtype, const void* from, DType t
     }
   });
 }
+
+}  // namespace
 
 void convert(const Shape& shape, DType from_dtype, Format from_format, const void* from,
              DType to_dtype, Format to_format, void* to) {

@@ -11,9 +11,6 @@ namespace crema {
 void convert(const Shape& shape, DType from_dtype, Format from_format, const void* from,
              DType to_dtype, Format to_format, void* to);
 
-/// The same for `count` elements side by side.
-void convert_elements(int64_t count, DType from_dtype, const void* from, DType to_dtype, void* to);
-
 /// Sets all elements to `value`, padding to zero.
 void fill_elements(const Shape& shape, DType dtype, Format format, double value, void* to);
 

@@ -43,17 +43,8 @@ std::atomic<SimdLevel>& current() {
 }  // namespace
 
 std::string_view to_string(SimdLevel level) {
-  switch (level) {
-    case SimdLevel::baseline:
-      return "baseline";
-    case SimdLevel::sse4:
-      return "sse4";
-    case SimdLevel::avx2:
-      return "avx2";
-    case SimdLevel::avx512:
-      return "avx512";
-  }
-  return "unknown";
+  constexpr std::string_view kNames[] = {"baseline", "sse4", "avx2", "avx512"};
+  return kNames[static_cast<size_t>(level)];
 }
 
 SimdLevel simd_level() { return current().load(std::memory_order_relaxed); }

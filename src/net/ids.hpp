@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <ranges>
 #include <vector>
 
 namespace crema {
@@ -26,47 +27,29 @@ using NodeId = Id<struct NodeTag>;
 using ValueId = Id<struct ValueTag>;
 
 template <class Key, class T>
-class IdVector {
+class IdVector : public std::vector<T> {
  public:
-  IdVector() = default;
-  IdVector(size_t count, const T& value) : items_(count, value) {}
+  using std::vector<T>::vector;
 
-  typename std::vector<T>::reference operator[](Key id) { return items_[id.index()]; }
-  typename std::vector<T>::const_reference operator[](Key id) const { return items_[id.index()]; }
-  size_t size() const { return items_.size(); }
-  /// The index of the element that the next push_back() adds.
-  Key next() const { return Key(items_.size()); }
-  Key push_back(T item) {
-    items_.push_back(std::move(item));
-    return Key(items_.size() - 1);
+  typename std::vector<T>::reference operator[](Key id) {
+    return std::vector<T>::operator[](id.index());
   }
-  void resize(size_t count) { items_.resize(count); }
-
-  auto begin() { return items_.begin(); }
-  auto end() { return items_.end(); }
-  auto begin() const { return items_.begin(); }
-  auto end() const { return items_.end(); }
-
- private:
-  std::vector<T> items_;
+  typename std::vector<T>::const_reference operator[](Key id) const {
+    return std::vector<T>::operator[](id.index());
+  }
+  /// The index of the element that the next push_back() adds.
+  Key next() const { return Key(this->size()); }
+  Key push_back(T item) {
+    std::vector<T>::push_back(std::move(item));
+    return Key(this->size() - 1);
+  }
 };
 
 /// The indices from 0 to `count` - 1, for loops.
 template <class Key>
-class IdRange {
- public:
-  explicit IdRange(size_t count) : count_(count) {}
-  struct Iterator {
-    size_t at;
-    Key operator*() const { return Key(at); }
-    void operator++() { ++at; }
-    bool operator!=(const Iterator& other) const { return at != other.at; }
-  };
-  Iterator begin() const { return {0}; }
-  Iterator end() const { return {count_}; }
-
- private:
-  size_t count_;
-};
+auto id_range(size_t count) {
+  return std::views::iota(size_t{0}, count) |
+         std::views::transform([](size_t index) { return Key(index); });
+}
 
 }  // namespace crema

@@ -96,9 +96,9 @@ class Chooser {
   /// Sets `picked` to an option index for each node and returns the seconds of the assignment.
   /// forced[n] is the option of a free node; -1: the cheapest one in the order of the net.
   double evaluate(const IdVector<NodeId, int>& forced, IdVector<NodeId, int>& picked) const {
-    IdVector<ValueId, Layout> layouts(plan_.value_count, Layout{});
+    IdVector<ValueId, Layout> layouts(plan_.value_count);
     // All readers that need a value in the same layout share one conversion.
-    IdVector<ValueId, std::vector<Layout>> converted(plan_.value_count, {});
+    IdVector<ValueId, std::vector<Layout>> converted(plan_.value_count);
     double total = 0;
     for (const NodeId id : plan_.layer_nodes()) {
       const auto& options = options_[id];

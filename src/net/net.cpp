@@ -112,11 +112,13 @@ size_t checked_step(const Plan& plan, size_t step) {
   return step;
 }
 
-/// The value of input `name`; invalid if there is no such input.
-ValueId input_of(const Plan& plan, const std::string& name) {
+Value& input_of(Plan& plan, const std::string& name) {
   const auto found = std::find(plan.input_names.begin(), plan.input_names.end(), name);
-  if (found == plan.input_names.end()) return {};
-  return plan.inputs[static_cast<size_t>(found - plan.input_names.begin())];
+  if (found == plan.input_names.end()) {
+    throw Error("net '", plan.name, "' has no input '", name, "'",
+                did_you_mean(name, plan.input_names));
+  }
+  return plan.value(plan.inputs[static_cast<size_t>(found - plan.input_names.begin())]);
 }
 
 /// Calls fetch of the sources among the layers from index `first` to `last`.
@@ -273,14 +275,7 @@ bool Net::has_diff(const Blob& blob) const {
 const std::vector<std::string>& Net::inputs() const { return plan_->input_names; }
 const std::vector<std::string>& Net::outputs() const { return plan_->output_names; }
 
-Tensor& Net::input(const std::string& name) {
-  const ValueId id = input_of(*plan_, name);
-  if (!id.valid()) {
-    throw Error("net '", plan_->name, "' has no input '", name, "'",
-                did_you_mean(name, plan_->input_names));
-  }
-  return plan_->value(id).blob.data;
-}
+Tensor& Net::input(const std::string& name) { return input_of(*plan_, name).blob.data; }
 
 Tensor Net::output(const std::string& name) {
   const ThreadScope threads(plan_->context->threads());
@@ -288,8 +283,7 @@ Tensor Net::output(const std::string& name) {
 }
 
 void Net::reshape_input(const std::string& name, const Shape& shape) {
-  input(name);
-  plan_->value(input_of(*plan_, name)).blob.reshape(shape);
+  input_of(*plan_, name).blob.reshape(shape);
 }
 
 void Net::reshape() {

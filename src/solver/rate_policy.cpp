@@ -30,35 +30,15 @@ RatePolicy::RatePolicy(const SolverParameter& param, const SourceMap& source)
   };
   if (!param.has_base_lr())
     throw Error("the solver needs base_lr, the learning rate to start with");
-  switch (kind_) {
-    case Kind::fixed:
-      break;
-    case Kind::step:
-      need(param.has_gamma(), "gamma");
-      need(param.stepsize() > 0, "a positive stepsize");
-      break;
-    case Kind::exp:
-      need(param.has_gamma(), "gamma");
-      break;
-    case Kind::inv:
-      need(param.has_gamma(), "gamma");
-      need(param.has_power(), "power");
-      break;
-    case Kind::multistep:
-      need(param.has_gamma(), "gamma");
-      need(!steps_.empty(), "at least one stepvalue");
-      if (!std::is_sorted(steps_.begin(), steps_.end()))
-        throw Error("the stepvalue entries must ascend").at(source.position("stepvalue"));
-      break;
-    case Kind::poly:
-      need(param.has_power(), "power");
-      need(param.max_iter() > 0, "a positive max_iter");
-      break;
-    case Kind::sigmoid:
-      need(param.has_gamma(), "gamma");
-      need(param.stepsize() > 0, "a positive stepsize");
-      break;
-  }
+  const auto is = [&](auto... kinds) { return ((kind_ == kinds) || ...); };
+  if (!is(Kind::fixed, Kind::poly)) need(param.has_gamma(), "gamma");
+  if (is(Kind::step, Kind::sigmoid)) need(param.stepsize() > 0, "a positive stepsize");
+  if (is(Kind::inv, Kind::poly)) need(param.has_power(), "power");
+  if (is(Kind::poly)) need(param.max_iter() > 0, "a positive max_iter");
+  if (!is(Kind::multistep)) return;
+  need(!steps_.empty(), "at least one stepvalue");
+  if (!std::is_sorted(steps_.begin(), steps_.end()))
+    throw Error("the stepvalue entries must ascend").at(source.position("stepvalue"));
 }
 
 double RatePolicy::rate(int iteration) const {

@@ -92,9 +92,7 @@ class Solver::TestScope {
 };
 
 Solver::Solver(const SolverParameter& param, Context& context, SolverOptions options)
-    : context_(context) {
-  build(param, SourceMap(), options);
-}
+    : Solver(param, SourceMap(), context, std::move(options)) {}
 
 Solver::Solver(const SolverParameter& param, const SourceMap& source, Context& context,
                SolverOptions options)
