@@ -111,6 +111,7 @@ LayerRun::LayerRun(const LayerCase& layer_case, const RunOptions& options)
   ContextOptions context;
   context.device.type = options.device;
   context.engine = options.engine;
+  context.tuning_file = options.tuning_file;
   context.seed = layer_case.seed;
   state_.seed = layer_case.seed;
   context_ = std::make_unique<Context>(std::move(context));

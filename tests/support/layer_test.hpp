@@ -58,6 +58,7 @@ struct RunOptions {
   DType dtype = DType::f32;
   /// Engine to force, "" for the layer's own choice among its options.
   std::string engine = "reference";
+  std::string tuning_file = {};
   DeviceType device = DeviceType::cpu;
   /// Which of the layer's options; -1 for the first that is contiguous on both sides, or else the
   /// first.
