@@ -103,8 +103,6 @@ class AccuracyLayer : public LabelledLayer {
 
 }  // namespace
 
-void register_accuracy(Registry& registry);
-
 void register_accuracy(Registry& registry) { add_two_sided<AccuracyLayer>(registry, "Accuracy"); }
 
 }  // namespace crema

@@ -1,22 +1,22 @@
 #include "layers/batch_norm/batch_norm.hpp"
 
-#include "backend/host_pass.hpp"
 #include "core/dispatch.hpp"
-#include "crema/registry.hpp"
 #include "kit/options.hpp"
-#include "layers/batch_norm/batch_norm_passes.hpp"
+#include "kit/passes.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
 namespace {
 
+using namespace batch_norm;
+
+constexpr int64_t kGrain = 4096;  // elements that a thread should have at least
+
 int64_t channels_of(const Shape& shape) { return shape.rank() == 1 ? 1 : shape[1]; }
 
 }  // namespace
 
-BatchNormLayer::BatchNormLayer(const LayerInit& init)
-    : PassLayer(init,
-                std::make_unique<HostPassEngine<BatchNormLayer, batch_norm_passes::Passes>>()) {
+BatchNormLayer::BatchNormLayer(const LayerInit& init) : TwoSidedLayer(init) {
   const BatchNormParameter& settings = init.param.batch_norm_param();
   stored_ = settings.has_use_global_stats() ? settings.use_global_stats() : phase() == Phase::test;
   fraction_ = settings.moving_average_fraction();
@@ -132,12 +132,70 @@ BatchNormLayer::Ending BatchNormLayer::ending() const {
 BackwardReads BatchNormLayer::reference_backward_reads() const {
   // With stored statistics the layer is linear. The sign that ReLU saw is computed again.
   const Ending ending = this->ending();
-  const bool reads_x = !stored_ || ending.relu || ending.wants_scale_gradient();
+  const bool reads_x = !stored_ || ending.relu || (ending.scale && ending.scale->needs_gradient);
   return {.bottom_data = reads_x, .top_data = false};
 }
 
-void register_batch_norm(Registry& registry);
+void BatchNormLayer::prepare_reference(Blobs bottom, Blobs) {
+  const Shape& shape = bottom[0]->shape();
+  const int64_t outer = shape.rank() == 1 ? 1 : shape[0];
+  view_ = {outer, channels_, channel_count_ / std::max<int64_t>(outer, 1)};
+  for (Tensor* values : {&mean_, &inverse_deviation_}) values->reshape(Shape{channels_});
+  means_.reshape(Shape{channels_, 2});
+}
 
-void register_batch_norm(Registry& registry) { registry.add<BatchNormLayer>("BatchNorm"); }
+template <class T>
+Normalize<T> BatchNormLayer::normalize(const Side& side) {
+  const Ending end = ending();
+  return {{side.change<double>(mean_), side.change<double>(inverse_deviation_)},
+          read_parameter<T>(side, end.scale),
+          read_parameter<T>(side, end.bias),
+          end.relu};
+}
+
+void BatchNormLayer::run_forward(const Side& side, Blobs bottom, Blobs top) {
+  if (is_empty()) return;
+  dispatch_float(dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    const T* x = side.read<T>(bottom[0]->data);
+    const Normalize<T> norm = normalize<T>(side);
+    if (stored_) {
+      for_each(side, channels_, kGrain, take_stored<T>(side, norm.statistics));
+    } else {
+      const double count = static_cast<double>(channel_count_);
+      channel_sums(side, view_, kGrain, ValueTerm<T>{x}, StoreMean{count, norm.statistics.mean});
+      channel_sums(side, view_, kGrain, SquaredDeviation<T>{x, norm.statistics.mean},
+                   store_variance<T>(side, norm.statistics));
+    }
+    for_each(side, view_, kGrain, Forward<T>{norm, x, side.overwrite<T>(top[0]->data)});
+  });
+}
+
+void BatchNormLayer::run_backward(const Side& side, Blobs top, const std::vector<bool>& propagate,
+                                  Blobs bottom) {
+  dispatch_float(dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    const T* dy = side.read<T>(top[0]->diff);
+    const T* x = reference_backward_reads().bottom_data ? side.read<T>(bottom[0]->data) : nullptr;
+    const Incoming<T> in{normalize<T>(side), dy, x};
+    // The memory of `channels` pairs.
+    auto* means = reinterpret_cast<SumPair*>(side.change<double>(means_));
+    const bool depends = propagate[0] && !stored_;
+    T* const of_bias = gradient_of<T>(side, ending().bias);
+    T* const of_scale = gradient_of<T>(side, ending().scale);
+    if (depends || of_bias || of_scale) {
+      channel_sums(
+          side, view_, kGrain, in,
+          StoreGradients<T>{static_cast<double>(channel_count_), means, of_bias, of_scale});
+    }
+    if (!propagate[0]) return;
+    for_each(side, view_, kGrain,
+             DataGradient<T>{in, depends ? means : nullptr, side.overwrite<T>(bottom[0]->diff)});
+  });
+}
+
+void register_batch_norm(Registry& registry) {
+  add_two_sided<BatchNormLayer>(registry, "BatchNorm");
+}
 
 }  // namespace crema

@@ -4,11 +4,12 @@
 
 #include <vector>
 
-#include "kit/pass_layer.hpp"
+#include "kit/two_sided.hpp"
+#include "layers/batch_norm/batch_norm_math.hpp"
 
 namespace crema {
 
-class BatchNormLayer : public PassLayer {
+class BatchNormLayer : public TwoSidedLayer {
  public:
   /// What follows the normalization in the same pass: y = relu(scale * xhat + bias). Null: 1, 0.
   /// The parameters are the layer's own, or those of a Scale layer behind it.
@@ -16,9 +17,6 @@ class BatchNormLayer : public PassLayer {
     Parameter* scale = nullptr;
     Parameter* bias = nullptr;
     bool relu = false;
-
-    bool wants_scale_gradient() const { return scale && scale->needs_gradient; }
-    bool wants_bias_gradient() const { return bias && bias->needs_gradient; }
   };
 
   explicit BatchNormLayer(const LayerInit& init);
@@ -36,25 +34,49 @@ class BatchNormLayer : public PassLayer {
   Ending ending() const;
   /// The stored statistics are used, not the batch's.
   bool uses_stored_statistics() const { return stored_; }
-  /// moving_average_fraction and eps.
-  double fraction() const { return fraction_; }
-  double epsilon() const { return epsilon_; }
   int64_t channels() const { return channels_; }
   /// Values of one channel.
   int64_t channel_count() const { return channel_count_; }
   /// There is nothing to normalize, nor to take statistics of: the stored ones stay.
   bool is_empty() const { return channel_count_ == 0; }
 
-  // The stored sums of means and of variances, a channel, and the factor that both are divided by.
-  Tensor& stored_means() const { return params()[kMeans]->data; }
-  Tensor& stored_variances() const { return params()[kVariances]->data; }
-  Tensor& stored_factor() const { return params()[kFactor]->data; }
+  /// Bodies for channels: they take the statistics that are stored, or store those of the batch.
+  template <class T>
+  batch_norm::TakeStored<T> take_stored(const Side& side, const batch_norm::Statistics& to) const {
+    return {side.read<T>(params()[kMeans]->data), side.read<T>(params()[kVariances]->data),
+            side.read<T>(params()[kFactor]->data), epsilon_, to};
+  }
+  template <class T>
+  batch_norm::StoreVariance<T> store_variance(const Side& side,
+                                              const batch_norm::Statistics& of_batch) {
+    return {static_cast<double>(channel_count_),
+            fraction_,
+            epsilon_,
+            !run().recomputing,
+            of_batch,
+            side.change<T>(params()[kMeans]->data),
+            side.change<T>(params()[kVariances]->data),
+            side.change<T>(params()[kFactor]->data)};
+  }
+
+  /// A training step reads x three times and writes y once forward; backward reads x and dy twice
+  /// and writes dx once.
+  void run_forward(const Side& side, Blobs bottom, Blobs top) override;
+  void run_backward(const Side& side, Blobs top, const std::vector<bool>& propagate,
+                    Blobs bottom) override;
+  void prepare_reference(Blobs bottom, Blobs top) override;
+  size_t kept_bytes() const override {
+    return mean_.bytes() + inverse_deviation_.bytes() + means_.bytes();
+  }
 
  protected:
   BackwardReads reference_backward_reads() const override;
   InPlace reference_in_place() const override { return InPlace::overwrite; }
 
  private:
+  template <class T>
+  batch_norm::Normalize<T> normalize(const Side& side);
+
   // Parameters, in the order of published files.
   static constexpr size_t kMeans = 0, kVariances = 1, kFactor = 2;
 
@@ -64,6 +86,10 @@ class BatchNormLayer : public PassLayer {
   Parameter* own_bias_ = nullptr;
   bool own_relu_ = false;  // the message sets relu
   int64_t channels_ = 1, channel_count_ = 0;
+  // Of the reference and of devices.
+  ChannelView view_;
+  Tensor mean_{Shape{0}, DType::f64}, inverse_deviation_{Shape{0}, DType::f64};  // (channels)
+  Tensor means_{Shape{0}, DType::f64};  // (channels, 2): of d, and of d * normal
 };
 
 }  // namespace crema

@@ -5,18 +5,12 @@
 #include <vector>
 
 #include "backend/cpu/channelwise.hpp"
-#include "backend/host_pass.hpp"
-#include "crema/registry.hpp"
 #include "kit/native_engine.hpp"
 #include "kit/options.hpp"
-#include "layers/batch_norm/batch_norm_passes.hpp"
+#include "layers/batch_norm/batch_norm.hpp"
 
 namespace crema {
 namespace {
-
-const float* values_of(const Parameter* parameter) {
-  return parameter ? parameter->data.host<float>() : nullptr;
-}
 
 class BatchNormNative : public NativeEngine<BatchNormLayer> {
  public:
@@ -46,15 +40,14 @@ class BatchNormNative : public NativeEngine<BatchNormLayer> {
     const ChannelLayout& layout = split_.layout();
     const float* x = bottom[0]->data.host<float>();
     float* y = top[0]->data.host_overwrite<float>();
-    const float* scale = values_of(norm.ending().scale);
-    const float* bias = values_of(norm.ending().bias);
-    const HostPass<float> pass(norm.context());
+    const float* scale = read_parameter<float>(Side(), norm.ending().scale);
+    const float* bias = read_parameter<float>(Side(), norm.ending().bias);
     auto apply = [&](const ChannelPiece& piece) {
       channel_affine(layout, piece, x, affine(norm), y);
     };
 
     if (norm.uses_stored_statistics()) {
-      const auto take = take_stored(pass, norm, statistics());
+      const auto take = norm.take_stored<float>(Side(), statistics());
       for (int64_t c = 0; c < norm.channels(); ++c) {
         take(c);
         set_affine(scale, bias, c);
@@ -63,7 +56,7 @@ class BatchNormNative : public NativeEngine<BatchNormLayer> {
       return;
     }
     const double count = static_cast<double>(norm.channel_count());
-    const auto store = store_variance(pass, norm, statistics());
+    const auto store = norm.store_variance<float>(Side(), statistics());
     channel_origins(layout, x, centre_.data());
     channel_passes(
         split_, scratch_,
@@ -95,9 +88,8 @@ class BatchNormNative : public NativeEngine<BatchNormLayer> {
     // If backward does not read x, its memory may be reused; dy is passed instead.
     const float* x = reads_x ? bottom[0]->data.host<float>() : dy;
     float* dx = propagate[0] ? bottom[0]->diff.host_overwrite<float>() : nullptr;
-    float* d_scale =
-        tail.wants_scale_gradient() ? tail.scale->gradient().host_mut<float>() : nullptr;
-    float* d_bias = tail.wants_bias_gradient() ? tail.bias->gradient().host_mut<float>() : nullptr;
+    float* d_scale = gradient_of<float>(Side(), tail.scale);
+    float* d_bias = gradient_of<float>(Side(), tail.bias);
 
     const ChannelAffine forward = affine(norm);
     ChannelGradient gradient{.gain = gain_.data()};
@@ -137,7 +129,7 @@ class BatchNormNative : public NativeEngine<BatchNormLayer> {
   }
 
  private:
-  batch_norm_passes::Statistics statistics() { return {mean_.data(), inverse_deviation_.data()}; }
+  batch_norm::Statistics statistics() { return {mean_.data(), inverse_deviation_.data()}; }
   /// Sets gain, centre and shift of channel c.
   void set_affine(const float* scale, const float* bias, int64_t c) {
     const auto i = static_cast<size_t>(c);
@@ -161,8 +153,6 @@ class BatchNormNative : public NativeEngine<BatchNormLayer> {
 };
 
 }  // namespace
-
-void register_batch_norm_native(Registry& registry);
 
 void register_batch_norm_native(Registry& registry) {
   registry.add_engine<BatchNormNative>("BatchNorm", "native", DeviceType::cpu);

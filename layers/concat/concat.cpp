@@ -39,8 +39,6 @@ class ConcatLayer : public PartsLayer {
 
 }  // namespace
 
-void register_concat(Registry& registry);
-
 void register_concat(Registry& registry) { add_two_sided<ConcatLayer>(registry, "Concat"); }
 
 }  // namespace crema

@@ -6,12 +6,12 @@
 #include "backend/cpu/direct_convolution.hpp"
 #include "backend/cpu/im2col_convolutions.hpp"
 #include "backend/cpu/winograd_convolutions.hpp"
+#include "backend/relu.hpp"
 #include "core/dispatch.hpp"
 #include "core/parallel.hpp"
 #include "crema/registry.hpp"
 #include "kit/options.hpp"
 #include "layers/convolution/engine.hpp"
-#include "layers/relu/relu.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {

@@ -194,8 +194,6 @@ void DataLayer::give(const Batch& batch, Blobs top) const {
   }
 }
 
-void register_data(Registry& registry);
-
 void register_data(Registry& registry) { registry.add<DataLayer>("Data"); }
 
 }  // namespace crema

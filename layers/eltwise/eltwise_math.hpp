@@ -1,12 +1,12 @@
 // Eltwise at one place, written once for numbers (CUDA, f64) and for vectors (f32 on the CPU).
 //
 // `at` loads and stores the elements that are computed at once: Number<T>, or the vectors of
-// eltwise.cpp. `in` has the operands, one a bottom: x, dx (null where no diff is wanted),
+// eltwise_kernels.cpp. `in` has the operands, one a bottom: x, dx (null where no diff is wanted),
 // coefficient, and their count. The elements of a place are read before any of the same memory is
 // written, so results may lie in the memory of operands.
 //
 // The file has no include guard and no namespace, because it is included once for each kind.
-#include "layers/relu/relu_math.hpp"
+#include "backend/relu_math.hpp"
 
 /// One element of type T.
 template <class T>
@@ -35,7 +35,7 @@ struct Sum {
     using V = typename At::V;
     V sum = V(in.coefficient[0]) * at.load(in.x[0]);
     for (int k = 1; k < in.count; ++k) sum = sum + V(in.coefficient[k]) * at.load(in.x[k]);
-    at.store(Math{w.slope}.forward(sum), w.y);
+    at.store(ReLUMath{w.slope}.forward(sum), w.y);
   }
   /// y is given where a ReLU was absorbed.
   template <class At, class In>
@@ -43,7 +43,7 @@ struct Sum {
                                                        const EltwiseBackward& w, int k) {
     using V = typename At::V;
     V g = at.load(w.dy);
-    if (w.y) g = Math{w.slope}.backward(g, V(0), at.load(w.y));
+    if (w.y) g = ReLUMath{w.slope}.backward(g, V(0), at.load(w.y));
     at.store(V(in.coefficient[k]) * g, in.dx[k]);
   }
 };
@@ -101,14 +101,13 @@ struct Maximum {
 
 /// call(Sum()), or the like.
 template <class Call>
-[[gnu::always_inline]] inline void with_operation(EltwiseLayer::Operation operation,
-                                                  const Call& call) {
+[[gnu::always_inline]] inline void with_operation(EltwiseOperation operation, const Call& call) {
   switch (operation) {
-    case EltwiseLayer::Operation::sum:
+    case EltwiseOperation::sum:
       return call(Sum());
-    case EltwiseLayer::Operation::product:
+    case EltwiseOperation::product:
       return call(Product());
-    case EltwiseLayer::Operation::maximum:
+    case EltwiseOperation::maximum:
       return call(Maximum());
   }
 }

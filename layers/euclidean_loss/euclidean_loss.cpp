@@ -79,8 +79,6 @@ class EuclideanLossLayer : public TwoSidedLayer {
 
 }  // namespace
 
-void register_euclidean_loss(Registry& registry);
-
 void register_euclidean_loss(Registry& registry) {
   add_two_sided<EuclideanLossLayer>(registry, "EuclideanLoss");
 }

@@ -47,8 +47,6 @@ class FlattenLayer : public TwoSidedLayer {
 
 }  // namespace
 
-void register_flatten(Registry& registry);
-
 void register_flatten(Registry& registry) { add_two_sided<FlattenLayer>(registry, "Flatten"); }
 
 }  // namespace crema

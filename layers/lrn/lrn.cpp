@@ -1,14 +1,110 @@
 #include "layers/lrn/lrn.hpp"
 
-#include "backend/host_pass.hpp"
-#include "crema/registry.hpp"
-#include "layers/lrn/lrn_passes.hpp"
+#include "core/dispatch.hpp"
+#include "kit/passes.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
+namespace {
 
-LRNLayer::LRNLayer(const LayerInit& init)
-    : PassLayer(init, std::make_unique<HostPassEngine<LRNLayer, lrn_passes::Passes>>()) {
+constexpr int64_t kGrain = 4096;  // elements that a thread should have at least
+
+/// Lines of channels, or planes of one channel, that normalize by themselves.
+struct Patches {
+  int64_t height = 1, width = 1;  // of one patch
+  int64_t step = 1;               // elements between neighbours along x
+  int64_t reach_y = 0, reach_x = 0;
+
+  Patches(const LRNSettings& settings, const Shape& shape) {
+    reach_x = settings.reach;
+    if (settings.across_channels) {
+      width = shape[1];
+      step = shape.count(2);
+    } else {
+      reach_y = settings.reach;
+      height = shape[2];
+      width = shape[3];
+    }
+  }
+
+  /// Calls body with the places of all neighbours of place i, itself included.
+  template <class Body>
+  CREMA_FUNCTOR void around(int64_t i, const Body& body) const {
+    const int64_t u = i / step % width, v = i / (step * width) % height;
+    const int64_t low_u = u < reach_x ? -u : -reach_x, low_v = v < reach_y ? -v : -reach_y;
+    const int64_t room_u = width - 1 - u, room_v = height - 1 - v;
+    const int64_t high_u = room_u < reach_x ? room_u : reach_x;
+    const int64_t high_v = room_v < reach_y ? room_v : reach_y;
+    for (int64_t dv = low_v; dv <= high_v; ++dv) {
+      for (int64_t du = low_u; du <= high_u; ++du) body(i + (dv * width + du) * step);
+    }
+  }
+};
+
+/// scale = k + weight * (sum of x^2 around).
+template <class T>
+struct Scale {
+  Patches patches;
+  T k, weight, beta;
+  const T* x;
+
+  Scale(const LRNSettings& settings, const Tensor& bottom, const T* values)
+      : patches(settings, bottom.shape()),
+        k(static_cast<T>(settings.k)),
+        weight(static_cast<T>(settings.weight)),
+        beta(static_cast<T>(settings.beta)),
+        x(values) {}
+
+  CREMA_FUNCTOR T at(int64_t i) const {
+    T sum = 0;
+    patches.around(i, [&](int64_t j) { sum += x[j] * x[j]; });
+    return k + weight * sum;
+  }
+};
+
+template <class T>
+struct Forward {
+  Scale<T> scale;
+  T* y;
+  CREMA_FUNCTOR void operator()(int64_t i) const {
+    y[i] = scale.x[i] * std::pow(scale.at(i), -scale.beta);
+  }
+};
+
+// dx = dy scale^-beta - 2 weight beta x (sum of ratio around)
+
+/// dx = dy scale^-beta, and ratio = dy x scale^(-beta-1), what a place adds to the gradients
+/// around.
+template <class T>
+struct Ratio {
+  Scale<T> scale;
+  const T* dy;
+  T* dx;
+  T* ratio;
+  CREMA_FUNCTOR void operator()(int64_t i) const {
+    const T s = scale.at(i);
+    dx[i] = dy[i] * std::pow(s, -scale.beta);
+    ratio[i] = dx[i] * scale.x[i] / s;
+  }
+};
+
+template <class T>
+struct Gradient {
+  Patches patches;
+  T factor;  // 2 weight beta
+  const T* x;
+  const T* ratio;
+  T* dx;
+  CREMA_FUNCTOR void operator()(int64_t i) const {
+    T sum = 0;
+    patches.around(i, [&](int64_t j) { sum += ratio[j]; });
+    dx[i] -= factor * x[i] * sum;
+  }
+};
+
+}  // namespace
+
+LRNLayer::LRNLayer(const LayerInit& init) : TwoSidedLayer(init) {
   const LRNParameter& s = init.param.lrn_param();
   const int64_t size = s.local_size();
   if (size % 2 != 1)
@@ -41,8 +137,30 @@ Flops LRNLayer::flops(Blobs bottom, Blobs) const {
   return {n * (2 * cells + 4), n * (3 * cells + 9)};
 }
 
-void register_lrn(Registry& registry);
+void LRNLayer::run_forward(const Side& side, Blobs bottom, Blobs top) {
+  dispatch_float(dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    const Tensor& x = bottom[0]->data;
+    for_each(side, x.count(), kGrain,
+             Forward<T>{{settings_, x, side.read<T>(x)}, side.overwrite<T>(top[0]->data)});
+  });
+}
 
-void register_lrn(Registry& registry) { registry.add<LRNLayer>("LRN"); }
+void LRNLayer::run_backward(const Side& side, Blobs top, const std::vector<bool>&, Blobs bottom) {
+  dispatch_float(dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    const Tensor& x = bottom[0]->data;
+    const Scale<T> scale(settings_, x, side.read<T>(x));
+    const T* dy = side.read<T>(top[0]->diff);
+    T* dx = side.overwrite<T>(bottom[0]->diff);
+    const PassScratch<T> ratio(side, x.count());
+    for_each(side, x.count(), kGrain, Ratio<T>{scale, dy, dx, ratio.data()});
+    for_each(side, x.count(), kGrain,
+             Gradient<T>{scale.patches, static_cast<T>(2 * settings_.weight * settings_.beta),
+                         scale.x, ratio.data(), dx});
+  });
+}
+
+void register_lrn(Registry& registry) { add_two_sided<LRNLayer>(registry, "LRN"); }
 
 }  // namespace crema

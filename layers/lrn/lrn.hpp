@@ -1,7 +1,7 @@
 // LRN: divides each value by a power of the sum of squares around it. See README.md.
 #pragma once
 
-#include "kit/pass_layer.hpp"
+#include "kit/two_sided.hpp"
 
 namespace crema {
 
@@ -14,7 +14,7 @@ struct LRNSettings {
   double k = 1;
 };
 
-class LRNLayer : public PassLayer {
+class LRNLayer : public TwoSidedLayer {
  public:
   explicit LRNLayer(const LayerInit& init);
 
@@ -22,6 +22,15 @@ class LRNLayer : public PassLayer {
   Flops flops(Blobs bottom, Blobs top) const override;
 
   const LRNSettings& settings() const { return settings_; }
+
+  void run_forward(const Side& side, Blobs bottom, Blobs top) override;
+  void run_backward(const Side& side, Blobs top, const std::vector<bool>& propagate,
+                    Blobs bottom) override;
+  void prepare_reference(Blobs bottom, Blobs) override {
+    scratch_bytes_ = trains() ? bottom[0]->diff.bytes() : 0;
+  }
+  /// What each place adds to the gradients around it.
+  size_t scratch_bytes() const override { return scratch_bytes_; }
 
  protected:
   /// The scale is computed again from x, which is cheaper than to keep it.
@@ -31,6 +40,7 @@ class LRNLayer : public PassLayer {
 
  private:
   LRNSettings settings_;
+  size_t scratch_bytes_ = 0;
 };
 
 }  // namespace crema

@@ -4,10 +4,9 @@
 #include <optional>
 
 #include "core/dispatch.hpp"
-#include "core/parallel.hpp"
 #include "crema/random.hpp"
-#include "crema/registry.hpp"
 #include "kit/options.hpp"
+#include "kit/passes.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
@@ -57,7 +56,7 @@ int64_t outputs(const PoolingAxis& axis, bool round_up, bool padded) {
 
 }  // namespace
 
-PoolingLayer::PoolingLayer(const LayerInit& init) : Layer(init) {
+PoolingLayer::PoolingLayer(const LayerInit& init) : TwoSidedLayer(init) {
   const PoolingParameter& s = init.param.pooling_param();
   check_images_only(s);
   auto set = [](bool has, uint32_t value) { return has ? std::optional(value) : std::nullopt; };
@@ -154,7 +153,7 @@ BackwardReads PoolingLayer::reference_backward_reads() const {
 }
 
 void PoolingLayer::prepare_reference(Blobs, Blobs top) {
-  choice_.resize(remembers_choice() && trains() ? static_cast<size_t>(top[0]->count()) : 0);
+  choice_.reshape(remembers_choice() && trains() ? top[0]->shape() : Shape{0});
 }
 
 PoolingChance PoolingLayer::chance() const {
@@ -165,44 +164,30 @@ PoolingChance PoolingLayer::chance() const {
   return chance;
 }
 
-template <class T>
-void PoolingLayer::forward_as(Blobs bottom, Blobs top) {
-  const PoolingForward<T> body{windows_,
-                               method_,
-                               rectifies(),
-                               samples(),
-                               chance(),
-                               bottom[0]->data.host<T>(),
-                               top[0]->data.host_overwrite<T>(),
-                               choice_.empty() ? nullptr : choice_.data(),
-                               top.size() > 1 ? top[1]->data.host_overwrite<T>() : nullptr};
-  parallel_for(top[0]->count(), kGrain, [=](int64_t begin, int64_t end) {
-    for (int64_t o = begin; o < end; ++o) body(o);
+void PoolingLayer::run_forward(const Side& side, Blobs bottom, Blobs top) {
+  dispatch_float(dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    const T* in = side.read<T>(bottom[0]->data);
+    int32_t* choice = choice_.count() > 0 ? side.overwrite<int32_t>(choice_) : nullptr;
+    T* mask = top.size() > 1 ? side.overwrite<T>(top[1]->data) : nullptr;
+    for_each(side, top[0]->count(), kGrain,
+             PoolingForward<T>{windows_, method_, rectifies(), samples(), chance(), in,
+                               side.overwrite<T>(top[0]->data), choice, mask});
   });
 }
 
-template <class T>
-void PoolingLayer::backward_as(Blobs top, Blobs bottom) {
-  const PoolingBackward<T> body{
-      windows_, top[0]->diff.host<T>(),
-      reference_backward_reads().bottom_data ? bottom[0]->data.host<T>() : nullptr,
-      remembers_choice() ? choice_.data() : nullptr, bottom[0]->diff.host_overwrite<T>()};
-  parallel_for(bottom[0]->count(), kGrain, [=](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) body(i);
+void PoolingLayer::run_backward(const Side& side, Blobs top, const std::vector<bool>&,
+                                Blobs bottom) {
+  dispatch_float(dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    const T* dy = side.read<T>(top[0]->diff);
+    const T* in = reference_backward_reads().bottom_data ? side.read<T>(bottom[0]->data) : nullptr;
+    const int32_t* choice = remembers_choice() ? side.read<int32_t>(choice_) : nullptr;
+    for_each(side, bottom[0]->count(), kGrain,
+             PoolingBackward<T>{windows_, dy, in, choice, side.overwrite<T>(bottom[0]->diff)});
   });
 }
 
-void PoolingLayer::forward_cpu(Blobs bottom, Blobs top) {
-  dispatch_float(dtype(), [&](auto zero) { forward_as<decltype(zero)>(bottom, top); });
-}
-
-void PoolingLayer::backward_cpu(Blobs top, const std::vector<bool>& propagate, Blobs bottom) {
-  if (!propagate[0]) return;
-  dispatch_float(dtype(), [&](auto zero) { backward_as<decltype(zero)>(top, bottom); });
-}
-
-void register_pooling(Registry& registry);
-
-void register_pooling(Registry& registry) { registry.add<PoolingLayer>("Pooling"); }
+void register_pooling(Registry& registry) { add_two_sided<PoolingLayer>(registry, "Pooling"); }
 
 }  // namespace crema

@@ -4,12 +4,12 @@
 #include <cstdint>
 #include <vector>
 
-#include "crema/layer.hpp"
+#include "kit/two_sided.hpp"
 #include "layers/pooling/pooling_math.hpp"
 
 namespace crema {
 
-class PoolingLayer : public Layer {
+class PoolingLayer : public TwoSidedLayer {
  public:
   using Method = PoolingMethod;
 
@@ -24,8 +24,12 @@ class PoolingLayer : public Layer {
   bool accepts(const Tail& tail) const override;
   bool is_exact_top(int top) const override { return top > 0; }
 
-  void forward_cpu(Blobs bottom, Blobs top) override;
-  void backward_cpu(Blobs top, const std::vector<bool>& propagate, Blobs bottom) override;
+  /// Own kernels on CUDA, since cuDNN's windows end differently: published ones are rounded up.
+  void run_forward(const Side& side, Blobs bottom, Blobs top) override;
+  void run_backward(const Side& side, Blobs top, const std::vector<bool>& propagate,
+                    Blobs bottom) override;
+  void prepare_reference(Blobs bottom, Blobs top) override;
+  size_t kept_bytes() const override { return choice_.bytes(); }
 
   Method method() const { return method_; }
   const PoolingWindows& windows() const { return windows_; }
@@ -40,18 +44,12 @@ class PoolingLayer : public Layer {
 
  protected:
   BackwardReads reference_backward_reads() const override;
-  void prepare_reference(Blobs bottom, Blobs top) override;
 
  private:
-  template <class T>
-  void forward_as(Blobs bottom, Blobs top);
-  template <class T>
-  void backward_as(Blobs top, Blobs bottom);
-
   Method method_ = Method::maximum;
   bool global_ = false, round_up_ = true;
   PoolingWindows windows_;
-  std::vector<int32_t> choice_;  // within the plane, an output: (N, C, out_h, out_w)
+  Tensor choice_{Shape{0}, DType::i32};  // (N, C, out_h, out_w): a place within the plane
   uint64_t stream_ = 0;
 };
 

@@ -3,8 +3,7 @@
 //   planes   (H, W): one channel of a contiguous tensor
 //   pixels   (H, W, channels): a channels_last image, or one block of channels of a blocked one
 //
-// The choice of a maximum is its cell in the window, ky * kernel_w + kx, as uint8_t or int32_t, or
-// kNone.
+// The choice of a maximum is its cell in the window, ky * kernel_w + kx, or kNone.
 #pragma once
 
 #include <cstdint>
@@ -47,24 +46,29 @@ struct PoolingRows {
   std::vector<int32_t> cells, phase_cells;
 };
 
-/// One plane. `choice` may be null.
-void max_pool_plane(const PoolingPlan& plan, const float* in, float* out, uint8_t* choice);
-void max_pool_plane(const PoolingPlan& plan, const float* in, float* out, int32_t* choice);
-void max_unpool_plane(const PoolingPlan& plan, const float* dy, const uint8_t* choice, float* dx);
-void max_unpool_plane(const PoolingPlan& plan, const float* dy, const int32_t* choice, float* dx);
+/// Choices of outputs, as bytes or as words. None are kept if both are null.
+struct PoolingChoices {
+  uint8_t* bytes = nullptr;
+  int32_t* words = nullptr;
+
+  PoolingChoices from(int64_t output) const {
+    return {bytes ? bytes + output : nullptr, words ? words + output : nullptr};
+  }
+};
+
+/// One plane.
+void max_pool_plane(const PoolingPlan& plan, const float* in, float* out, PoolingChoices choices);
+void max_unpool_plane(const PoolingPlan& plan, const float* dy, PoolingChoices choices, float* dx);
 void average_pool_plane(const PoolingPlan& plan, const float* in, float* out);
 void average_unpool_plane(const PoolingPlan& plan, const float* dy, float* dx);
 
-/// One row of outputs of an image of pixels; `in`, `out` and `choice` start where the image starts.
+/// One row of outputs of an image of pixels; `in`, `out` and `choices` start where the image
+/// starts.
 void max_pool_row(const PoolingPlan& plan, int64_t oy, const float* in, float* out,
-                  uint8_t* choice);
-void max_pool_row(const PoolingPlan& plan, int64_t oy, const float* in, float* out,
-                  int32_t* choice);
+                  PoolingChoices choices);
 void average_pool_row(const PoolingPlan& plan, int64_t oy, const float* in, float* out);
 /// One row of inputs; each collects from the windows that hold it.
-void max_unpool_row(const PoolingPlan& plan, int64_t iy, const float* dy, const uint8_t* choice,
-                    float* dx);
-void max_unpool_row(const PoolingPlan& plan, int64_t iy, const float* dy, const int32_t* choice,
+void max_unpool_row(const PoolingPlan& plan, int64_t iy, const float* dy, PoolingChoices choices,
                     float* dx);
 void average_unpool_row(const PoolingPlan& plan, int64_t iy, const float* dy, float* dx);
 

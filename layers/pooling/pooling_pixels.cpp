@@ -101,22 +101,11 @@ void pool_row_of(const PoolingPlan& plan, int64_t oy, const float* in, float* ou
   });
 }
 
-template <class Choice>
-HWY_INLINE void pool_row(const PoolingPlan& plan, int64_t oy, const float* in, float* out,
-                         Choice* choice) {
-  if (choice) {
-    pool_row_of<Choice, true>(plan, oy, in, out, choice);
-  } else {
-    pool_row_of<Choice, false>(plan, oy, in, out, choice);
-  }
-}
-void max_pool_row_u8(const PoolingPlan& plan, int64_t oy, const float* in, float* out,
-                     uint8_t* choice) {
-  pool_row(plan, oy, in, out, choice);
-}
-void max_pool_row_i32(const PoolingPlan& plan, int64_t oy, const float* in, float* out,
-                      int32_t* choice) {
-  pool_row(plan, oy, in, out, choice);
+void max_pool_row(const PoolingPlan& plan, int64_t oy, const float* in, float* out,
+                  PoolingChoices choices) {
+  if (choices.words) return pool_row_of<int32_t, true>(plan, oy, in, out, choices.words);
+  if (choices.bytes) return pool_row_of<uint8_t, true>(plan, oy, in, out, choices.bytes);
+  pool_row_of<uint8_t, false>(plan, oy, in, out, nullptr);
 }
 
 template <int64_t Count>
@@ -240,13 +229,10 @@ HWY_INLINE void unpool_row(const PoolingPlan& plan, int64_t iy, const float* dy,
               dx + (iy * x.size + ix) * channels});
   });
 }
-void max_unpool_row_u8(const PoolingPlan& plan, int64_t iy, const float* dy, const uint8_t* choice,
-                       float* dx) {
-  unpool_row(plan, iy, dy, choice, dx);
-}
-void max_unpool_row_i32(const PoolingPlan& plan, int64_t iy, const float* dy, const int32_t* choice,
-                        float* dx) {
-  unpool_row(plan, iy, dy, choice, dx);
+void max_unpool_row(const PoolingPlan& plan, int64_t iy, const float* dy, PoolingChoices choices,
+                    float* dx) {
+  if (choices.words) return unpool_row(plan, iy, dy, choices.words, dx);
+  unpool_row(plan, iy, dy, choices.bytes, dx);
 }
 
 template <int64_t Count>
@@ -297,28 +283,18 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace crema {
 
-HWY_EXPORT(max_pool_row_u8);
-HWY_EXPORT(max_pool_row_i32);
-HWY_EXPORT(max_unpool_row_u8);
-HWY_EXPORT(max_unpool_row_i32);
+HWY_EXPORT(max_pool_row);
+HWY_EXPORT(max_unpool_row);
 HWY_EXPORT(average_pool_row);
 HWY_EXPORT(average_unpool_row);
 
 void max_pool_row(const PoolingPlan& plan, int64_t oy, const float* in, float* out,
-                  uint8_t* choice) {
-  HWY_DYNAMIC_DISPATCH(max_pool_row_u8)(plan, oy, in, out, choice);
+                  PoolingChoices choices) {
+  HWY_DYNAMIC_DISPATCH(max_pool_row)(plan, oy, in, out, choices);
 }
-void max_pool_row(const PoolingPlan& plan, int64_t oy, const float* in, float* out,
-                  int32_t* choice) {
-  HWY_DYNAMIC_DISPATCH(max_pool_row_i32)(plan, oy, in, out, choice);
-}
-void max_unpool_row(const PoolingPlan& plan, int64_t iy, const float* dy, const uint8_t* choice,
+void max_unpool_row(const PoolingPlan& plan, int64_t iy, const float* dy, PoolingChoices choices,
                     float* dx) {
-  HWY_DYNAMIC_DISPATCH(max_unpool_row_u8)(plan, iy, dy, choice, dx);
-}
-void max_unpool_row(const PoolingPlan& plan, int64_t iy, const float* dy, const int32_t* choice,
-                    float* dx) {
-  HWY_DYNAMIC_DISPATCH(max_unpool_row_i32)(plan, iy, dy, choice, dx);
+  HWY_DYNAMIC_DISPATCH(max_unpool_row)(plan, iy, dy, choices, dx);
 }
 void average_pool_row(const PoolingPlan& plan, int64_t oy, const float* in, float* out) {
   HWY_DYNAMIC_DISPATCH(average_pool_row)(plan, oy, in, out);

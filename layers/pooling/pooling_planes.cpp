@@ -230,36 +230,20 @@ void pool_plane_of(const PoolingPlan& plan, PoolingRows& rows, const float* in, 
   }
 }
 
-template <class Choice>
-HWY_INLINE void pool_plane(const PoolingPlan& plan, PoolingRows& rows, const float* in, float* out,
-                           Choice* choice) {
-  if (choice) {
-    pool_plane_of<Choice, true>(plan, rows, in, out, choice);
-  } else {
-    pool_plane_of<Choice, false>(plan, rows, in, out, choice);
-  }
-}
-void max_pool_plane_u8(const PoolingPlan& plan, PoolingRows& rows, const float* in, float* out,
-                       uint8_t* choice) {
-  pool_plane(plan, rows, in, out, choice);
-}
-void max_pool_plane_i32(const PoolingPlan& plan, PoolingRows& rows, const float* in, float* out,
-                        int32_t* choice) {
-  pool_plane(plan, rows, in, out, choice);
+void max_pool_plane(const PoolingPlan& plan, PoolingRows& rows, const float* in, float* out,
+                    PoolingChoices choices) {
+  if (choices.words) return pool_plane_of<int32_t, true>(plan, rows, in, out, choices.words);
+  if (choices.bytes) return pool_plane_of<uint8_t, true>(plan, rows, in, out, choices.bytes);
+  pool_plane_of<uint8_t, false>(plan, rows, in, out, nullptr);
 }
 
-template <class Choice>
-void unpool_pairs(const PoolingPlan& plan, const float* dy, const Choice* choice, float* dx) {
+void max_unpool_pairs(const PoolingPlan& plan, const float* dy, const uint8_t* choice, float* dx) {
   const hn::ScalableTag<float> d;
   const int64_t out = plan.x.out, width = plan.x.size;
   for (int64_t oy = 0; oy < plan.y.out; ++oy) {
     float* const to = dx + 2 * oy * width;
-    cover(d, out, PairsOfMax<Choice>{dy + oy * out, choice + oy * out, to, to + width});
+    cover(d, out, PairsOfMax<uint8_t>{dy + oy * out, choice + oy * out, to, to + width});
   }
-}
-void max_unpool_pairs_u8(const PoolingPlan& plan, const float* dy, const uint8_t* choice,
-                         float* dx) {
-  unpool_pairs(plan, dy, choice, dx);
 }
 
 struct SumDown {
@@ -419,9 +403,8 @@ PoolingRows& rows_of_thread(const PoolingPlan& plan) {
   return rows;
 }
 
-HWY_EXPORT(max_pool_plane_u8);
-HWY_EXPORT(max_pool_plane_i32);
-HWY_EXPORT(max_unpool_pairs_u8);
+HWY_EXPORT(max_pool_plane);
+HWY_EXPORT(max_unpool_pairs);
 HWY_EXPORT(average_pool_plane);
 HWY_EXPORT(average_unpool_plane);
 
@@ -475,20 +458,14 @@ int64_t PoolingPlan::row_width() const {
   return std::max(padded, x.out + 2 * x.kernel);
 }
 
-void max_pool_plane(const PoolingPlan& plan, const float* in, float* out, uint8_t* choice) {
-  HWY_DYNAMIC_DISPATCH(max_pool_plane_u8)(plan, rows_of_thread(plan), in, out, choice);
+void max_pool_plane(const PoolingPlan& plan, const float* in, float* out, PoolingChoices choices) {
+  HWY_DYNAMIC_DISPATCH(max_pool_plane)(plan, rows_of_thread(plan), in, out, choices);
 }
-void max_pool_plane(const PoolingPlan& plan, const float* in, float* out, int32_t* choice) {
-  HWY_DYNAMIC_DISPATCH(max_pool_plane_i32)(plan, rows_of_thread(plan), in, out, choice);
+void max_unpool_plane(const PoolingPlan& plan, const float* dy, PoolingChoices choices, float* dx) {
+  if (choices.words) return scatter_maxima(plan, dy, choices.words, dx);
+  if (plan.pairs()) return HWY_DYNAMIC_DISPATCH(max_unpool_pairs)(plan, dy, choices.bytes, dx);
+  scatter_maxima(plan, dy, choices.bytes, dx);
 }
-void max_unpool_plane(const PoolingPlan& plan, const float* dy, const uint8_t* choice, float* dx) {
-  if (plan.pairs()) return HWY_DYNAMIC_DISPATCH(max_unpool_pairs_u8)(plan, dy, choice, dx);
-  scatter_maxima(plan, dy, choice, dx);
-}
-void max_unpool_plane(const PoolingPlan& plan, const float* dy, const int32_t* choice, float* dx) {
-  scatter_maxima(plan, dy, choice, dx);
-}
-
 void average_pool_plane(const PoolingPlan& plan, const float* in, float* out) {
   HWY_DYNAMIC_DISPATCH(average_pool_plane)(plan, rows_of_thread(plan), in, out);
 }

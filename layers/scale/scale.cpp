@@ -1,12 +1,56 @@
 #include "layers/scale/scale.hpp"
 
-#include "backend/host_pass.hpp"
-#include "crema/registry.hpp"
-#include "layers/scale/scale_passes.hpp"
+#include "core/dispatch.hpp"
+#include "kit/passes.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
 namespace {
+
+constexpr int64_t kGrain = 4096;  // elements that a thread should have at least
+
+template <class T>
+struct Forward {
+  const T* x;
+  const T* scale;
+  const T* bias;  // may be null
+  T* y;
+  CREMA_FUNCTOR void operator()(int64_t i, int64_t d) const {
+    y[i] = x[i] * scale[d] + (bias ? bias[d] : T{0});
+  }
+};
+
+/// dx may be dy.
+template <class T>
+struct DataGradient {
+  const T* dy;
+  const T* scale;
+  T* dx;
+  CREMA_FUNCTOR void operator()(int64_t i, int64_t d) const { dx[i] = dy[i] * scale[d]; }
+};
+
+/// First dy, second dy * x; x may be null.
+template <class T>
+struct Terms {
+  const T* dy;
+  const T* x;
+  CREMA_FUNCTOR SumPair operator()(int64_t place, int64_t /*channel*/) const {
+    const double g = static_cast<double>(dy[place]);
+    return {g, x ? g * static_cast<double>(x[place]) : 0};
+  }
+};
+
+/// Null: not wanted. A parameter's gradient is added to, that of a bottom overwritten.
+template <class T>
+struct StoreGradients {
+  T* of_bias;
+  T* of_scale;
+  bool adds;
+  CREMA_FUNCTOR void operator()(int64_t d, const SumPair& sums) const {
+    if (of_bias) of_bias[d] += static_cast<T>(sums.first);
+    if (of_scale) of_scale[d] = (adds ? of_scale[d] : T{0}) + static_cast<T>(sums.second);
+  }
+};
 
 Shape axes_of(const Shape& shape, int first, int count) {
   return Shape(
@@ -15,8 +59,7 @@ Shape axes_of(const Shape& shape, int first, int count) {
 
 }  // namespace
 
-ScaleLayer::ScaleLayer(const LayerInit& init)
-    : PassLayer(init, std::make_unique<HostPassEngine<ScaleLayer, scale_passes::Passes>>()) {
+ScaleLayer::ScaleLayer(const LayerInit& init) : TwoSidedLayer(init) {
   if (init.param.scale_param().num_axes() < -1)
     throw Error(
         "num_axes ", init.param.scale_param().num_axes(),
@@ -57,9 +100,7 @@ void ScaleLayer::reshape(Blobs bottom, Blobs top) {
     throw Error("bias of shape ", bias_->shape().str(),
                 " does not fit the scale, which has become ", scale.str(),
                 "; the bias cannot be reshaped");
-  outer_ = shape.count(0, axis_);
-  dim_ = scale.count();
-  inner_ = shape.count(axis_ + scale_axes_);
+  view_ = {shape.count(0, axis_), scale.count(), shape.count(axis_ + scale_axes_)};
   top[0]->reshape(shape);
 }
 
@@ -82,8 +123,35 @@ std::optional<TailStep> ScaleLayer::as_tail_step() const {
   return TailStep{.kind = TailStep::Kind::affine, .scale = scale_, .bias = bias_};
 }
 
-void register_scale(Registry& registry);
+void ScaleLayer::run_forward(const Side& side, Blobs bottom, Blobs top) {
+  dispatch_float(dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    const T *x = side.read<T>(bottom[0]->data), *scale = side.read<T>(scale_data(bottom));
+    for_each(side, view_, kGrain,
+             Forward<T>{x, scale, read_parameter<T>(side, bias_), side.overwrite<T>(top[0]->data)});
+  });
+}
 
-void register_scale(Registry& registry) { registry.add<ScaleLayer>("Scale"); }
+void ScaleLayer::run_backward(const Side& side, Blobs top, const std::vector<bool>& propagate,
+                              Blobs bottom) {
+  dispatch_float(dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    const T* dy = side.read<T>(top[0]->diff);
+    // Sums first: dx may overwrite dy.
+    StoreGradients<T> store{gradient_of<T>(side, bias_), gradient_of<T>(side, scale_),
+                            scale_ != nullptr};
+    if (!scale_ && propagate[1]) store.of_scale = side.overwrite<T>(bottom[1]->diff);
+    if (store.of_scale || store.of_bias) {
+      const T* x = store.of_scale ? side.read<T>(bottom[0]->data) : nullptr;
+      channel_sums(side, view_, kGrain, Terms<T>{dy, x}, store);
+    }
+    if (!propagate[0]) return;
+    for_each(
+        side, view_, kGrain,
+        DataGradient<T>{dy, side.read<T>(scale_data(bottom)), side.overwrite<T>(bottom[0]->diff)});
+  });
+}
+
+void register_scale(Registry& registry) { add_two_sided<ScaleLayer>(registry, "Scale"); }
 
 }  // namespace crema

@@ -2,11 +2,12 @@
 // adds a learned bias of the same shape. See README.md.
 #pragma once
 
-#include "kit/pass_layer.hpp"
+#include "backend/channel_view.hpp"
+#include "kit/two_sided.hpp"
 
 namespace crema {
 
-class ScaleLayer : public PassLayer {
+class ScaleLayer : public TwoSidedLayer {
  public:
   explicit ScaleLayer(const LayerInit& init);
 
@@ -23,16 +24,18 @@ class ScaleLayer : public PassLayer {
   /// A learned scale, one number a channel (axis 1).
   bool is_learned_per_channel() const { return scale_ && axis_ == 1 && scale_axes_ == 1; }
   /// One number a channel, or one for all.
-  bool fits_any_format() const { return (axis_ == 1 && scale_axes_ == 1) || dim_ == 1; }
+  bool fits_any_format() const { return (axis_ == 1 && scale_axes_ == 1) || view_.channels == 1; }
   bool wants_scale_gradient() const { return scale_ && scale_->needs_gradient; }
   bool wants_bias_gradient() const { return bias_ && bias_->needs_gradient; }
-  /// The values that forward multiplies by: (dim()).
+  /// The values that forward multiplies by: (view().channels).
   const Tensor& scale_data(Blobs bottom) const { return scale_ ? scale_->data : bottom[1]->data; }
 
-  // The first bottom as (outer, dim, inner), of which the scale covers dim.
-  int64_t outer() const { return outer_; }
-  int64_t dim() const { return dim_; }
-  int64_t inner() const { return inner_; }
+  /// The first bottom; the scale covers its channels.
+  const ChannelView& view() const { return view_; }
+
+  void run_forward(const Side& side, Blobs bottom, Blobs top) override;
+  void run_backward(const Side& side, Blobs top, const std::vector<bool>& propagate,
+                    Blobs bottom) override;
 
  protected:
   BackwardReads reference_backward_reads() const override;
@@ -43,7 +46,7 @@ class ScaleLayer : public PassLayer {
   Parameter* bias_ = nullptr;
   int axis_ = 1;
   int scale_axes_ = 1;
-  int64_t outer_ = 1, dim_ = 1, inner_ = 1;
+  ChannelView view_;
 };
 
 }  // namespace crema

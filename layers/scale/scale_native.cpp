@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "backend/cpu/channelwise.hpp"
-#include "crema/registry.hpp"
 #include "kit/native_engine.hpp"
 #include "kit/options.hpp"
 #include "layers/scale/scale.hpp"
@@ -46,11 +45,12 @@ class ScaleNative : public NativeEngine<ScaleLayer> {
 
   void plan(ScaleLayer& scale, Blobs bottom, Blobs) override {
     const Tensor& x = bottom[0]->data;
+    const ChannelView& view = scale.view();
     one_for_all_ = false;
-    ChannelLayout layout = ChannelLayout::of(scale.outer(), scale.dim(), scale.inner());
+    ChannelLayout layout = ChannelLayout::of(view.outer, view.channels, view.inner);
     if (x.format() != Format::contiguous) {
       layout = ChannelLayout::of(x.shape(), x.format());
-      one_for_all_ = scale.dim() == 1 && layout.channels != 1;
+      one_for_all_ = view.channels == 1 && layout.channels != 1;
     }
     split_ = ChannelSplit(layout, scale.context().threads());
     scratch_.resize(split_);
@@ -87,14 +87,12 @@ class ScaleNative : public NativeEngine<ScaleLayer> {
       return;
     }
 
-    float* d_scale = nullptr;
-    if (scale_gradient) {
-      d_scale = scale.scale() ? scale.scale()->gradient().host_mut<float>()
-                              : bottom[1]->diff.host_overwrite<float>();
-      if (!scale.scale()) std::fill_n(d_scale, scale.dim(), 0.0F);
+    float* d_scale = gradient_of<float>(Side(), scale.scale());
+    if (!scale.scale() && scale_gradient) {
+      d_scale = bottom[1]->diff.host_overwrite<float>();
+      std::fill_n(d_scale, scale.view().channels, 0.0F);
     }
-    float* d_bias =
-        scale.wants_bias_gradient() ? scale.bias()->gradient().host_mut<float>() : nullptr;
+    float* d_bias = gradient_of<float>(Side(), scale.bias());
     auto reduce = [&](const ChannelPiece& piece, const ChannelSums& sums) {
       in_cached_parts(layout, piece, [&](const ChannelPiece& part) {
         channel_gradient_sums(layout, part, x, dy, nullptr, {}, sums);
@@ -139,8 +137,6 @@ class ScaleNative : public NativeEngine<ScaleLayer> {
 };
 
 }  // namespace
-
-void register_scale_native(Registry& registry);
 
 void register_scale_native(Registry& registry) {
   registry.add_engine<ScaleNative>("Scale", "native", DeviceType::cpu);

@@ -32,8 +32,6 @@ class SilenceLayer : public TwoSidedLayer {
 
 }  // namespace
 
-void register_silence(Registry& registry);
-
 void register_silence(Registry& registry) { add_two_sided<SilenceLayer>(registry, "Silence"); }
 
 }  // namespace crema

@@ -54,8 +54,6 @@ class SliceLayer : public PartsLayer {
 
 }  // namespace
 
-void register_slice(Registry& registry);
-
 void register_slice(Registry& registry) { add_two_sided<SliceLayer>(registry, "Slice"); }
 
 }  // namespace crema

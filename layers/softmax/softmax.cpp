@@ -59,8 +59,6 @@ class SoftmaxLayer : public TwoSidedLayer {
 
 }  // namespace
 
-void register_softmax(Registry& registry);
-
 void register_softmax(Registry& registry) { add_two_sided<SoftmaxLayer>(registry, "Softmax"); }
 
 }  // namespace crema

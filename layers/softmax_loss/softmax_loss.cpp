@@ -155,8 +155,6 @@ class SoftmaxLossLayer : public LabelLoss {
 
 }  // namespace
 
-void register_softmax_loss(Registry& registry);
-
 void register_softmax_loss(Registry& registry) {
   add_two_sided<SoftmaxLossLayer>(registry, "SoftmaxWithLoss");
 }

@@ -45,8 +45,6 @@ class SplitLayer : public TwoSidedLayer {
 
 }  // namespace
 
-void register_split(Registry& registry);
-
 void register_split(Registry& registry) { add_two_sided<SplitLayer>(registry, "Split"); }
 
 }  // namespace crema

@@ -1,10 +1,11 @@
 # How a room's files become sources and registrations, for the rooms of the tree and for those of plug-ins.
 
-# crema_pointwise_room(ROOM MATH FILE CUDA MESSAGES): writes FILE.cpp and, with CUDA, FILE.cu: layer,
-# registration, loops and kernels of a pointwise room (kit/pointwise.hpp). MATH is the path of its
-# NAME_math.hpp, MESSAGES a header that this one needs, or "".
+# crema_pointwise_room(TO ROOM MATH FILE CUDA MESSAGES): writes FILE.cpp and, with CUDA, FILE.cu: layer,
+# registration, loops and kernels of a pointwise room (kit/pointwise.hpp), and adds them to the list TO.
+# MATH is the path of its NAME_math.hpp, MESSAGES a header that this one needs, or "".
 
-function(crema_pointwise_room room math file cuda messages)
+function(crema_pointwise_room to room math file cuda messages)
+  set(written "${file}.cpp")
   set(defines "// Written by scripts/cmake/CremaRooms.cmake from ${math}.
 #define CREMA_ROOM ${room}_room
 #define CREMA_MATH \"${math}\"
@@ -18,12 +19,12 @@ function(crema_pointwise_room room math file cuda messages)
 
 #if HWY_ONCE
 namespace crema {
-void register_${room}(Registry& registry);
 void register_${room}(Registry& registry) { registry.add<${room}_room::Room>(${room}_room::Math::type); }
 }  // namespace crema
 #endif
 " @ONLY)
   if(cuda)
+    list(APPEND written "${file}.cu")
     file(CONFIGURE OUTPUT "${file}.cu" CONTENT "${defines}#include \"kit/pointwise.cuh\"
 #include \"crema/registry.hpp\"
 
@@ -31,7 +32,6 @@ namespace crema {
 namespace ${room}_room {
 #include CREMA_MATH
 }  // namespace ${room}_room
-void register_${room}_cuda(Registry& registry);
 void register_${room}_cuda(Registry& registry) {
   registry.add_engine<PointwiseCuda<PointwiseLayer<${room}_room::Math>>>(
       ${room}_room::Math::type, \"cuda\", DeviceType::cuda);
@@ -39,6 +39,7 @@ void register_${room}_cuda(Registry& registry) {
 }  // namespace crema
 " @ONLY)
   endif()
+  set(${to} ${${to}} ${written} PARENT_SCOPE)
 endfunction()
 
 # crema_room_sources(FILES NAMES ROOM CUDA ONEDNN SOURCE...): sets FILES to the sources of a room that are
@@ -53,21 +54,23 @@ function(crema_room_sources files names room cuda onednn)
   set(registered "")
   foreach(source IN LISTS ARGN)
     cmake_path(GET source FILENAME file)
+    set(wanted ON)
+    set(name "")
     if(file MATCHES "_onednn\\.cpp$")
-      if(NOT onednn)
-        continue()
-      endif()
+      set(wanted ${onednn})
       if(file STREQUAL "${room}_onednn.cpp")
-        list(APPEND registered "${room}_onednn")
+        set(name "${room}_onednn")
       endif()
     elseif(file MATCHES "(_cudnn\\.cpp|\\.cu)$")
-      if(NOT cuda)
-        continue()
-      endif()
-      list(APPEND registered "${room}_cuda")
+      set(wanted ${cuda})
+      set(name "${room}_cuda")
     elseif(file MATCHES "^(${room}|${room}_native)\\.cpp$")
-      list(APPEND registered "${CMAKE_MATCH_1}")
+      set(name "${CMAKE_MATCH_1}")
     endif()
+    if(NOT wanted)
+      continue()
+    endif()
+    list(APPEND registered ${name})
     list(APPEND compiled "${source}")
   endforeach()
   list(REMOVE_DUPLICATES registered)

@@ -3,10 +3,13 @@
 # include folder of plug-ins alone, so that a room's text is the same inside the tree and outside.
 
 set(crema_kit_headers
+  backend/channel_view.hpp
   backend/cpu/highway.hpp
   backend/cpu/lanes-inl.hpp
   backend/cpu/math_lanes-inl.hpp
   backend/cpu/value-inl.hpp
+  backend/relu.hpp
+  backend/relu_math.hpp
   core/device.hpp
   core/functor.hpp
   core/parallel.hpp
@@ -26,7 +29,6 @@ if(CREMA_HAS_CUDA)
   list(APPEND crema_kit_headers
     backend/cuda/cuda_backend.hpp
     backend/cuda/kernels.cuh
-    backend/device_passes.hpp
     kit/pointwise.cuh)
 endif()
 

@@ -10,7 +10,9 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
+#include <vector>
 
+#include "backend/channel_view.hpp"
 #include "core/axis_split.hpp"
 #include "core/device.hpp"
 #include "core/functor.hpp"
@@ -40,6 +42,101 @@ void for_each(const Side& side, int64_t count, int64_t grain, const Body& body) 
     for (int64_t i = begin; i < end; ++i) body(i);
   });
 }
+
+/// Calls body(place, c) for all places of the view, c being the channel.
+template <class Body>
+void for_each(const Side& side, const ChannelView& view, int64_t grain, const Body& body) {
+#ifdef __CUDACC__
+  if (side.device() != nullptr) {
+    return cuda_for_each(cuda(*side.device()), view.count(), ByPlace<Body>{view, body});
+  }
+#endif
+  require_host(side);
+  const int64_t channels = view.channels, inner = view.inner;
+  if (inner == 1) {
+    return parallel_for(view.outer, grain / std::max<int64_t>(channels, 1) + 1,
+                        [=](int64_t begin, int64_t end) {
+                          const Body run = body;  // a copy, which no store seems to change
+                          for (int64_t n = begin; n < end; ++n) {
+#pragma omp simd
+                            for (int64_t c = 0; c < channels; ++c) run(n * channels + c, c);
+                          }
+                        });
+  }
+  parallel_for(view.outer * channels, grain / std::max<int64_t>(inner, 1) + 1,
+               [=](int64_t begin, int64_t end) {
+                 for (int64_t row = begin; row < end; ++row) {
+                   const int64_t c = row % channels;
+                   for (int64_t i = row * inner; i < (row + 1) * inner; ++i) body(i, c);
+                 }
+               });
+}
+
+/// For each channel c of the view: finish(c, the sum of the SumPairs term(place, c) over its
+/// places). On the host, the order of the terms is that of memory.
+template <class Term, class Finish>
+void channel_sums(const Side& side, const ChannelView& view, int64_t grain, const Term& term,
+                  const Finish& finish) {
+#ifdef __CUDACC__
+  if (side.device() != nullptr) {
+    return cuda_channel_sums(cuda(*side.device()), view, term, finish);
+  }
+#endif
+  require_host(side);
+  const int64_t outer = view.outer, channels = view.channels, inner = view.inner;
+  if (inner == 1) {
+    // A row at a time: neighbours in memory are of neighbouring channels.
+    constexpr int64_t kTogether = 128;
+    return parallel_for(
+        channels, grain / std::max<int64_t>(outer, 1) + 1, [=](int64_t begin, int64_t end) {
+          for (; begin < end; begin += kTogether) {
+            const int64_t count = std::min(kTogether, end - begin);
+            std::array<SumPair, kTogether> sums{};
+            for (int64_t n = 0; n < outer; ++n) {
+              for (int64_t k = 0; k < count; ++k) {
+                sums[static_cast<size_t>(k)] += term(n * channels + begin + k, begin + k);
+              }
+            }
+            for (int64_t k = 0; k < count; ++k) {
+              finish(begin + k, sums[static_cast<size_t>(k)]);
+            }
+          }
+        });
+  }
+  parallel_for(channels, grain / std::max<int64_t>(view.each(), 1) + 1,
+               [=](int64_t begin, int64_t end) {
+                 for (int64_t c = begin; c < end; ++c) {
+                   SumPair sums;
+                   for (int64_t n = 0; n < outer; ++n) {
+                     const int64_t first = (n * channels + c) * inner;
+                     for (int64_t i = first; i < first + inner; ++i) sums += term(i, c);
+                   }
+                   finish(c, sums);
+                 }
+               });
+}
+
+/// Memory of the side for `count` values, during one pass of a layer.
+template <class T>
+class PassScratch {
+ public:
+  PassScratch(const Side& side, int64_t count) {
+#ifdef __CUDACC__
+    if (side.device() != nullptr) {
+      data_ = static_cast<T*>(cuda(*side.device()).scratch(static_cast<size_t>(count) * sizeof(T)));
+      return;
+    }
+#endif
+    require_host(side);
+    on_host_.resize(static_cast<size_t>(count));
+    data_ = on_host_.data();
+  }
+  T* data() const { return data_; }
+
+ private:
+  std::vector<T> on_host_;
+  T* data_ = nullptr;
+};
 
 #ifdef __CUDACC__
 namespace passes_detail {

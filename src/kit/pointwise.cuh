@@ -2,7 +2,9 @@
 #pragma once
 
 #include "backend/cuda/kernels.cuh"
+#include "kit/options.hpp"
 #include "kit/pointwise.hpp"
+#include "kit/two_sided.hpp"
 
 namespace crema {
 
@@ -34,7 +36,7 @@ class PointwiseCuda : public Engine {
 
  public:
   std::vector<Option> options(Layer& layer, Blobs bottom, Blobs top, std::string&) override {
-    return pass_options(layer, bottom, top, true);
+    return without_blocks(same_format_options(bottom, top, layer.dtype(), true));
   }
 
   void prepare(Layer&, const Option&, Blobs, Blobs) override {}

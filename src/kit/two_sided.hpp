@@ -25,9 +25,13 @@ class TwoSidedLayer : public Layer {
   using Layer::Layer;
 
   virtual void run_forward(const Side& side, Blobs bottom, Blobs top) = 0;
-  /// Called only if the diff of a bottom is needed.
+  /// Called only if the diff of a bottom is needed, or the layer has parameters.
   virtual void run_backward(const Side& side, Blobs top, const std::vector<bool>& propagate,
                             Blobs bottom);
+  /// Why a device cannot run these bottoms; "" if it can.
+  virtual std::string device_refusal(Blobs /*bottom*/) const { return {}; }
+  /// Bytes of PassScratch (kit/passes.hpp) that a pass takes.
+  virtual size_t scratch_bytes() const { return 0; }
   /// Allocates memory for both passes, when the layouts are set.
   void prepare_reference(Blobs /*bottom*/, Blobs /*top*/) override {}
   /// Default: contiguous, of dtype(). The engine of a device has those that are not blocked.
@@ -42,6 +46,24 @@ class TwoSidedLayer : public Layer {
 /// Options for layers that only move elements, in the type of the activations and in dtype(): those
 /// of same_format_options() if `any_format`, else contiguous.
 std::vector<Option> moving_options(const Layer& layer, Blobs bottom, Blobs top, bool any_format);
+
+/// Those of `options` whose formats are not blocked: what kernels of devices take.
+std::vector<Option> without_blocks(std::vector<Option> options);
+
+/// Whether the diff of any bottom is needed.
+bool any_of(const std::vector<bool>& propagate);
+
+/// The values of a parameter in the memory of the side; null without one.
+template <class T>
+const T* read_parameter(const Side& side, const Parameter* parameter) {
+  return parameter != nullptr ? side.read<T>(parameter->data) : nullptr;
+}
+/// Memory that a gradient is added to; null if it is not wanted.
+template <class T>
+T* gradient_of(const Side& side, Parameter* parameter) {
+  const bool wanted = parameter != nullptr && parameter->needs_gradient;
+  return wanted ? side.change<T>(parameter->gradient()) : nullptr;
+}
 
 /// Registers the engine "cuda" for a type of TwoSidedLayer.
 void add_device_side(Registry& registry, const std::string& type);

@@ -56,6 +56,16 @@ std::vector<Problem> problems() {
     add_case("SoftmaxWithLoss", "type: 'SoftmaxWithLoss'",
              {uniform(shape, -2, 2), labels(Shape(positions), shape[1])});
   }
+  const std::string xavier = "weight_filler { type: 'xavier' }";
+  for (const char* outputs : {"1000", "100"}) {
+    add(concat("InnerProduct ", outputs),
+        concat("type: 'InnerProduct' inner_product_param { num_output: ", outputs, " ", xavier,
+               " }"),
+        {64, 512}, 1, {relu});
+  }
+  add("Pooling MAX", "type: 'Pooling' pooling_param { kernel_size: 3 stride: 2 }", {4, 64, 56, 56});
+  add("Pooling AVE", "type: 'Pooling' pooling_param { pool: AVE kernel_size: 3 stride: 2 }",
+      {4, 64, 56, 56});
   add("EuclideanLoss", "type: 'EuclideanLoss'", {64, 4096}, 2);
   add("Dropout", "type: 'Dropout'", {64, 4096});
   add("Dropout", "type: 'Dropout'", {8, 256, 28, 28});

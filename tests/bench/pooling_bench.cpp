@@ -63,7 +63,7 @@ Times measure(const Problem& p, int64_t of_pixel, int rounds) {
   };
   auto forward = [&](bool keep) {
     each([&](int64_t in, int64_t out) {
-      uint8_t* chosen = keep ? &choice[out] : nullptr;
+      const PoolingChoices chosen{keep ? &choice[out] : nullptr};
       if (of_pixel == 0) {
         if (p.maximum) return max_pool_plane(plan, &x[in], &y[out], chosen);
         return average_pool_plane(plan, &x[in], &y[out]);
@@ -80,12 +80,12 @@ Times measure(const Problem& p, int64_t of_pixel, int rounds) {
   auto backward = [&] {
     each([&](int64_t in, int64_t out) {
       if (of_pixel == 0) {
-        if (p.maximum) return max_unpool_plane(plan, &dy[out], &choice[out], &dx[in]);
+        if (p.maximum) return max_unpool_plane(plan, &dy[out], {&choice[out]}, &dx[in]);
         return average_unpool_plane(plan, &dy[out], &dx[in]);
       }
       for (int64_t row = 0; row < axis.size; ++row) {
         if (p.maximum) {
-          max_unpool_row(plan, row, &dy[out], &choice[out], &dx[in]);
+          max_unpool_row(plan, row, &dy[out], {&choice[out]}, &dx[in]);
         } else {
           average_unpool_row(plan, row, &dy[out], &dx[in]);
         }

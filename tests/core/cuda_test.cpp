@@ -6,13 +6,8 @@
 #include <cmath>
 #include <numeric>
 
-#include "backend/host_pass.hpp"
 #include "core/device.hpp"
-#include "crema/registry.hpp"
 #include "crema/solver.hpp"
-#include "layers/dropout/dropout_passes.hpp"
-#include "layers/eltwise/eltwise_passes.hpp"
-#include "layers/pooling/pooling_passes.hpp"
 #include "model/text_format.hpp"
 #include "proto/solver.pb.h"
 #include "support/layer_test.hpp"
@@ -24,8 +19,6 @@ namespace {
 using testing::Contains;
 using testing::Each;
 using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::Not;
 
 TEST(CudaDevices, AreThereOrTheReasonIs) {
   std::string why;
@@ -477,62 +470,6 @@ TEST_P(CudaEngine, AgreesWithTheReference) {
 
 INSTANTIATE_TEST_SUITE_P(Rooms, CudaEngine, testing::ValuesIn(engine_cases()),
                          [](const auto& one) { return std::string(one.param.name); });
-
-constexpr const char* kPasses = "passes";
-
-/// Engine "passes" of the CPU: what CUDA's kernels compute, one element after the other.
-const std::vector<std::string>& types_with_passes() {
-  static const std::vector<std::string> types = [] {
-    std::vector<std::string> added;
-    const auto add = [&](const std::string& type, EngineFactory make) {
-      Registry::instance().add_engine(type, {kPasses, DeviceType::cpu, std::move(make)});
-      added.push_back(type);
-    };
-    const auto engine = [&]<class L, class Passes>(const char* type) {
-      add(type, [] { return std::make_unique<HostPassEngine<L, Passes>>(); });
-    };
-    engine.operator()<DropoutLayer, dropout_passes::Passes>("Dropout");
-    engine.operator()<EltwiseLayer, eltwise_passes::Passes>("Eltwise");
-    engine.operator()<PoolingLayer, pooling_passes::Passes>("Pooling");
-    return added;
-  }();
-  return types;
-}
-
-std::vector<EngineCase> pass_cases() {
-  std::vector<EngineCase> cases = engine_cases();
-  std::erase_if(cases, [](const EngineCase& c) {
-    constexpr const char* kTypes[] = {"Dropout", "Eltwise", "Pooling"};
-    return std::none_of(std::begin(kTypes), std::end(kTypes), [&](const char* type) {
-      return c.layer.layer.starts_with(concat("layer { type: '", type, "'"));
-    });
-  });
-  return cases;
-}
-
-class PassesOnTheHost : public testing::TestWithParam<EngineCase> {};
-
-TEST_P(PassesOnTheHost, AgreeWithTheReference) {
-  ASSERT_THAT(types_with_passes(), Not(IsEmpty()));
-  const LayerCase& c = GetParam().layer;
-  // The vector engine of Pooling has neither a mask nor chance.
-  const bool special = c.layer.find("Pooling") != std::string::npos &&
-                       (c.tops > 1 || c.layer.find("STOCHASTIC") != std::string::npos);
-  const std::vector<std::string> refusing(special ? 1 : 0, "native");
-  const std::vector<std::string> ran = check_engines(c, GetParam().tolerance, refusing);
-  EXPECT_THAT(ran, Contains(concat(kPasses, " contiguous")));
-}
-
-INSTANTIATE_TEST_SUITE_P(Rooms, PassesOnTheHost, testing::ValuesIn(pass_cases()),
-                         [](const auto& one) { return std::string(one.param.name); });
-
-TEST(Passes, OfEltwiseRefuseMoreBottomsThanAKernelTakes) {
-  ASSERT_THAT(types_with_passes(), Not(IsEmpty()));
-  const LayerCase many{.layer = "layer { type: 'Eltwise' }",
-                       .bottoms = std::vector<Input>(17, uniform({2, 3}))};
-  expect_error([&] { LayerRun(many, {.engine = kPasses}); },
-               {"engine 'passes' refuses", "at most 16 bottoms, not 17"});
-}
 
 }  // namespace
 }  // namespace crema::test

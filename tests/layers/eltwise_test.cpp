@@ -136,11 +136,7 @@ TEST(Eltwise, ProductReadsOneFactorForTheGradientOfOne) {
         given_pair(concat("operation: PROD stable_prod_grad: ", stable ? "true" : "false"));
     for (const size_t wanted : {size_t{0}, size_t{1}}) {
       LayerRun run(c);
-      std::vector<bool> propagate(2, false);
-      propagate[wanted] = true;
-      std::vector<Blob*> bottoms = {&run.bottom_blob(0), &run.bottom_blob(1)};
-      std::vector<Blob*> tops = {&run.top_blob(0)};
-      run.layer().options({.bottom_diffs = propagate}, bottoms, tops);
+      const std::vector<bool> propagate = run.want_only(wanted);
       const BackwardReads reads = run.layer().backward_reads();
       EXPECT_EQ(reads.bottom_data[wanted], !stable);
       EXPECT_EQ(reads.bottom_data[1 - wanted], stable);

@@ -132,7 +132,8 @@ TEST(InnerProduct, AppliesAReLUBehindIt) {
 TEST(InnerProduct, NativeEngineCountsTheMemoryOfTheReLU) {
   LayerCase c = random_case({3, 20}, "num_output: 150");
   const auto bytes = [&](const RunOptions& options) {
-    return LayerRun(c, options).layer().engine()->extra_bytes();
+    LayerRun run(c, options);
+    return run.layer().engine()->extra_bytes() + run.layer().kept_bytes();
   };
   const size_t plain = bytes({.engine = "native"});
   c.tail = {"layer { type: 'ReLU' }"};

@@ -119,11 +119,7 @@ TEST(Scale, WithTwoBottomsReadsOneForTheGradientOfTheOther) {
   for (const char* engine : {"reference", "native"}) {
     for (const size_t wanted : {size_t{0}, size_t{1}}) {
       LayerRun run(c, {.engine = engine}), both(c, {.engine = engine});
-      std::vector<bool> propagate(2, false);
-      propagate[wanted] = true;
-      std::vector<Blob*> bottoms = {&run.bottom_blob(0), &run.bottom_blob(1)};
-      std::vector<Blob*> tops = {&run.top_blob(0)};
-      run.layer().options({.bottom_diffs = propagate}, bottoms, tops);
+      const std::vector<bool> propagate = run.want_only(wanted);
       const BackwardReads reads = run.layer().backward_reads();
       EXPECT_FALSE(reads.bottom_data[wanted]);
       EXPECT_TRUE(reads.bottom_data[1 - wanted]);

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <omp.h>
 
 #include <algorithm>
 
@@ -28,6 +29,7 @@ void check_device(const LayerCase& c, const Tolerance& tolerance = {0, 0},
   for (int option = 0; option < static_cast<int>(first.options().size()); ++option) {
     FakeDevice device;  // outlives what the layer holds there
     LayerRun run(c, {.dtype = dtype, .option = option});
+    if (block_of(run.option().bottoms[0].format) > 1) continue;
     run.forward();
     const Side side(device);
     std::vector<Blob*> bottoms, tops;
@@ -58,12 +60,18 @@ void check_device(const LayerCase& c, const Tolerance& tolerance = {0, 0},
       expected[i] = values_of(diff);
       diff = Tensor(diff.shape(), diff.dtype(), diff.format());
     }
+    std::vector<std::vector<double>> gradients;
+    for (int i = 0; i < run.num_params(); ++i) gradients.push_back(run.gradient(i));
     const int downloads = device.downloads;
     layer.run_backward(side, tops, propagate, bottoms);
     EXPECT_EQ(device.downloads, downloads);
     for (size_t i = 0; i < bottoms.size(); ++i) {
       if (!propagate[i]) continue;
       expect_close(values_of(bottoms[i]->diff), expected[i], tolerance, concat("bottom ", i));
+    }
+    for (int i = 0; i < run.num_params(); ++i) {
+      for (double& value : gradients[i]) value *= 2;  // of both passes
+      expect_close(run.gradient(i), gradients[i], tolerance, concat("gradient ", i));
     }
     for (Blob* blob : bottoms) blob->data = blob->diff = Tensor();
     for (Blob* blob : tops) blob->data = blob->diff = Tensor();
@@ -107,7 +115,83 @@ TEST(TwoSided, BodiesOfDevicesAgreeWithTheHost) {
       check({.layer = of("EuclideanLoss"), .bottoms = {x, x}});
     }
     check({.layer = of("EuclideanLoss"), .bottoms = {uniform({9, 1000}), uniform({9, 1000})}});
+
+    check({.layer = of("Dropout"), .bottoms = {images}});
+    check({.layer = of("Dropout"), .bottoms = {images}, .phase = Phase::test});
+    const Input positive = uniform({2, 6, 7, 9}, 1, 2);
+    const std::string relu = of("ReLU");
+    check({.layer = of("Eltwise", "eltwise_param { coeff: 2 coeff: -1 coeff: 0.5 }"),
+           .bottoms = {images, images, images}});
+    check({.layer = of("Eltwise"), .bottoms = {images, images}, .tail = {relu}});
+    check({.layer = of("Eltwise", "eltwise_param { operation: PROD }"),
+           .bottoms = {images, images, images, images}});
+    check({.layer = of("Eltwise", "eltwise_param { operation: PROD stable_prod_grad: false }"),
+           .bottoms = {positive, positive}});
+    check(
+        {.layer = of("Eltwise", "eltwise_param { operation: MAX }"), .bottoms = {images, images}});
+
+    const auto pool = [&](const char* windows) {
+      return of("Pooling", concat("pooling_param { ", windows, " }").c_str());
+    };
+    check({.layer = pool("kernel_size: 3 stride: 2 pad: 1"), .bottoms = {images}, .tops = 2});
+    check({.layer = pool("pool: AVE kernel_size: 3 stride: 2 pad: 1"), .bottoms = {images}});
+    check({.layer = pool("pool: STOCHASTIC kernel_size: 3 stride: 2"), .bottoms = {positive}});
+    check({.layer = pool("pool: STOCHASTIC kernel_size: 3 stride: 2"),
+           .bottoms = {positive},
+           .phase = Phase::test});
+
+    check({.layer = of("BatchNorm", "batch_norm_param { scale_bias: true relu: true }"),
+           .bottoms = {images}});
+    check({.layer = of("BatchNorm"), .bottoms = {rows}});
+    check({.layer = of("Scale", "scale_param { bias_term: true }"), .bottoms = {images}});
+    check({.layer = of("Scale", "scale_param { axis: 0 }"), .bottoms = {images, uniform({2, 6})}});
+    check({.layer = of("LRN", "lrn_param { alpha: 2 }"), .bottoms = {images}});
+    check({.layer = of("LRN", "lrn_param { norm_region: WITHIN_CHANNEL alpha: 2 }"),
+           .bottoms = {images}});
+    for (const char* more : {"", "transpose: true", "bias_term: false"}) {
+      const std::string inner = concat(
+          "inner_product_param { num_output: 37 weight_filler { type: 'xavier' } ", more, " }");
+      check({.layer = of("InnerProduct", inner.c_str()), .bottoms = {images}, .tail = {relu}});
+    }
   }
+}
+
+/// Top, diff of the bottom, parameters and their gradients of the reference.
+std::vector<std::vector<double>> results(const LayerCase& c, int threads) {
+  const int before = omp_get_max_threads();
+  omp_set_num_threads(threads);
+  LayerRun run(c);
+  run.forward();
+  run.backward();
+  std::vector<std::vector<double>> all = {run.top(0), run.bottom_diff(0)};
+  for (int i = 0; i < run.num_params(); ++i) {
+    all.push_back(run.param(i));
+    all.push_back(run.gradient(i));
+  }
+  omp_set_num_threads(before);
+  return all;
+}
+
+TEST(TwoSided, ThreadsDoNotChangeTheReference) {
+  for (const char* layer :
+       {"type: 'BatchNorm' batch_norm_param { scale_bias: true relu: true }",
+        "type: 'Scale' scale_param { bias_term: true }", "type: 'LRN' lrn_param { alpha: 0.5 }"}) {
+    SCOPED_TRACE(layer);
+    const LayerCase c{.layer = concat("layer { ", layer, " }"),
+                      .bottoms = {uniform({3, 7, 31, 33}, -2, 3)}};
+    const auto of_one = results(c, 1);
+    EXPECT_EQ(results(c, 2), of_one);
+    EXPECT_EQ(results(c, 5), of_one);
+  }
+}
+
+TEST(TwoSided, EltwiseRefusesMoreBottomsThanAKernelTakes) {
+  LayerRun run(
+      {.layer = "layer { type: 'Eltwise' }", .bottoms = std::vector<Input>(17, uniform({2, 3}))});
+  std::vector<Blob*> bottoms;
+  for (int i = 0; i < run.num_bottoms(); ++i) bottoms.push_back(&run.bottom_blob(i));
+  EXPECT_THAT(dynamic_cast<TwoSidedLayer&>(run.layer()).device_refusal(bottoms),
+              testing::HasSubstr("at most 16 bottoms, not 17"));
 }
 
 TEST(TwoSided, RoomsThatMoveDataTakeBf16AsItIs) {

@@ -331,6 +331,13 @@ void LayerRun::backward(const std::vector<bool>& propagate) {
 
 void LayerRun::clear_gradients() { arena_.clear_gradients(); }
 
+std::vector<bool> LayerRun::want_only(size_t i) {
+  std::vector<bool> wanted(bottoms_.size(), false);
+  wanted[i] = true;
+  layer_->options({.bottom_diffs = wanted}, bottoms_, tops_);
+  return wanted;
+}
+
 std::vector<double> LayerRun::bottom_diff(int i) const { return values_of(bottoms_[i]->diff); }
 
 std::vector<double> LayerRun::param(int i) const { return values_of(layer_->params()[i]->data); }

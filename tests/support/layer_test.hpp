@@ -101,6 +101,8 @@ class LayerRun {
   void reshape(const std::vector<Input>& inputs);
   /// Writes bottoms and parameters anew, then runs.
   void forward();
+  /// Tells the layer that the diff of bottom i alone is needed. Returns these flags for backward().
+  std::vector<bool> want_only(size_t i);
   /// The diffs that backward starts from; without it they are drawn from [-1, 1), or, where some
   /// top has a loss weight, are these weights.
   void set_top_diff(int i, std::vector<double> values) { top_diffs_[i] = std::move(values); }

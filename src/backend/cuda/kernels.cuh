@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "backend/channel_view.hpp"
 #include "backend/cuda/cuda_backend.hpp"
-#include "backend/device_passes.hpp"
 #include "crema/layer.hpp"
 
 namespace crema {
@@ -127,9 +127,7 @@ __global__ void channel_sums_kernel(ChannelView layout, Term term, Finish finish
   for (int64_t c = blockIdx.x; c < layout.channels; c += gridDim.x) {
     SumPair sums;
     for (int64_t i = threadIdx.x; i < layout.each(); i += kBlockThreads) {
-      const SumPair added = term(layout.at(c, i), c);
-      sums.first += added.first;
-      sums.second += added.second;
+      sums += term(layout.at(c, i), c);
     }
     sums.first = block_sum(sums.first);
     sums.second = block_sum(sums.second);

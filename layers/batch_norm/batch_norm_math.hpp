@@ -1,12 +1,9 @@
-// BatchNorm as passes over elements (backend/device_passes.hpp): the reference, and the engines of
-// devices.
+// The mathematics of BatchNorm: functors over channels and over elements of a ChannelView.
 #pragma once
 
-#include "backend/device_passes.hpp"
-#include "layers/batch_norm/batch_norm.hpp"
+#include "backend/channel_view.hpp"
 
-namespace crema {
-namespace batch_norm_passes {
+namespace crema::batch_norm {
 
 /// What a forward pass normalized with, one a channel.
 struct Statistics {
@@ -70,25 +67,6 @@ struct StoreVariance {
     if (c == 0) factor[0] = static_cast<T>(fraction * static_cast<double>(factor[0]) + 1);
   }
 };
-
-template <class Pass>
-TakeStored<typename Pass::Element> take_stored(const Pass& pass, const BatchNormLayer& layer,
-                                               const Statistics& statistics) {
-  return {pass.read(layer.stored_means()), pass.read(layer.stored_variances()),
-          pass.read(layer.stored_factor()), layer.epsilon(), statistics};
-}
-template <class Pass>
-StoreVariance<typename Pass::Element> store_variance(const Pass& pass, BatchNormLayer& layer,
-                                                     const Statistics& statistics) {
-  return {static_cast<double>(layer.channel_count()),
-          layer.fraction(),
-          layer.epsilon(),
-          !layer.run().recomputing,
-          statistics,
-          pass.change(layer.stored_means()),
-          pass.change(layer.stored_variances()),
-          pass.change(layer.stored_factor())};
-}
 
 /// y = relu(scale * (x - mean) / deviation + bias); scale and bias may be null.
 template <class T>
@@ -173,74 +151,4 @@ struct DataGradient {
   }
 };
 
-/// A training step reads x three times and writes y once forward; backward reads x and dy twice and
-/// writes dx once.
-class Passes {
- public:
-  template <class Pass>
-  void forward(const Pass& pass, BatchNormLayer& layer, Blobs bottom, Blobs top) {
-    using T = typename Pass::Element;
-    if (layer.is_empty()) return;
-    const T* x = pass.read(bottom[0]->data);
-    const Normalize<T> norm = normalize(pass, layer);
-    if (layer.uses_stored_statistics()) {
-      pass.each(layer.channels(), take_stored(pass, layer, norm.statistics));
-    } else {
-      const double count = static_cast<double>(layer.channel_count());
-      pass.channel_sums(layout_, ValueTerm<T>{x}, StoreMean{count, norm.statistics.mean});
-      pass.channel_sums(layout_, SquaredDeviation<T>{x, norm.statistics.mean},
-                        store_variance(pass, layer, norm.statistics));
-    }
-    pass.each(layout_, Forward<T>{norm, x, pass.write(top[0]->data)});
-  }
-
-  template <class Pass>
-  void backward(const Pass& pass, BatchNormLayer& layer, Blobs top,
-                const std::vector<bool>& propagate, Blobs bottom) {
-    using T = typename Pass::Element;
-    const BatchNormLayer::Ending tail = layer.ending();
-    const T* dy = pass.read(top[0]->diff);
-    const T* x = layer.backward_reads().bottom_data ? pass.read(bottom[0]->data) : nullptr;
-    const Incoming<T> in{normalize(pass, layer), dy, x};
-    // The memory of `channels` pairs.
-    auto* means = reinterpret_cast<SumPair*>(pass.template change<double>(means_));
-    const bool depends = propagate[0] && !layer.uses_stored_statistics();
-    if (depends || tail.wants_scale_gradient() || tail.wants_bias_gradient()) {
-      pass.channel_sums(
-          layout_, in,
-          StoreGradients<T>{static_cast<double>(layer.channel_count()), means,
-                            gradient_of(pass, tail.bias, tail.wants_bias_gradient()),
-                            gradient_of(pass, tail.scale, tail.wants_scale_gradient())});
-    }
-    if (!propagate[0]) return;
-    pass.each(layout_, DataGradient<T>{in, depends ? means : nullptr, pass.write(bottom[0]->diff)});
-  }
-
-  size_t extra_bytes() const { return mean_.bytes() + inverse_deviation_.bytes() + means_.bytes(); }
-
-  void make_room(const BatchNormLayer& layer, Blobs bottom, Blobs /*top*/) {
-    const int64_t channels = layer.channels();
-    const Shape& shape = bottom[0]->shape();
-    const int64_t outer = shape.rank() == 1 ? 1 : shape[0];
-    layout_ = {outer, channels, layer.channel_count() / std::max<int64_t>(outer, 1)};
-    for (Tensor* values : {&mean_, &inverse_deviation_}) values->reshape(Shape{channels});
-    means_.reshape(Shape{channels, 2});
-  }
-
- private:
-  template <class Pass>
-  Normalize<typename Pass::Element> normalize(const Pass& pass, const BatchNormLayer& layer) {
-    const BatchNormLayer::Ending tail = layer.ending();
-    return {{pass.template change<double>(mean_), pass.template change<double>(inverse_deviation_)},
-            read_parameter(pass, tail.scale),
-            read_parameter(pass, tail.bias),
-            tail.relu};
-  }
-
-  ChannelView layout_;
-  Tensor mean_{Shape{0}, DType::f64}, inverse_deviation_{Shape{0}, DType::f64};  // (channels)
-  Tensor means_{Shape{0}, DType::f64};  // (channels, 2): of d, and of d * normal
-};
-
-}  // namespace batch_norm_passes
-}  // namespace crema
+}  // namespace crema::batch_norm
