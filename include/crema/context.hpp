@@ -45,10 +45,11 @@ struct ContextOptions {
   /// A file that keeps measured times between processes. A later process does not measure again.
   /// Two processes that start with the same file and measure nothing new make the same choices, so
   /// their results have the same bits. A size that was not measured takes the choice of the nearest
-  /// measured size, if one is near. So times that were added to the file since may change choices;
-  /// only a restored snapshot makes those of its run. Empty: times are kept in the context only. A
-  /// tuning file of another processor or library version is replaced. A file with other contents is
-  /// not changed, and a warning is logged. A file that cannot be written is only read.
+  /// measured size, if one is near. A later process may make other choices if times were added to
+  /// the file in between. A run that restores a snapshot makes the choices of that snapshot. Empty:
+  /// times are kept in the context only. A tuning file of another processor or library version is
+  /// replaced. A file with other contents is not changed, and a warning is logged. A file that
+  /// cannot be written is only read.
   std::string tuning_file = {};
   /// Default: messages are discarded.
   Logger logger = {};

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <exception>
+#include <locale>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -33,6 +34,7 @@ struct Position {
 template <class... Args>
 std::string concat(const Args&... args) {
   std::ostringstream out;
+  out.imbue(std::locale::classic());  // numbers without the separators of the user's language
   (out << ... << args);
   return out.str();
 }
@@ -41,6 +43,7 @@ std::string concat(const Args&... args) {
 template <class Range>
 std::string joined(const Range& range, std::string_view separator = ", ") {
   std::ostringstream out;
+  out.imbue(std::locale::classic());
   std::string_view between;
   for (const auto& element : range) {
     out << between << element;
@@ -96,8 +99,8 @@ class Error : public std::exception {
 std::string nearest_name(std::string_view word, const std::vector<std::string>& known);
 /// "; did you mean 'NAME'?" with that name, or "": the end of a message.
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& known);
-/// The same, and then all known names: "; did you mean 'NAME'? types are A, B" or "; types are A,
-/// B", with `are` = "types are".
+/// The same, followed by `are` and all known names, as in "; did you mean 'NAME'? types are A, B",
+/// or in "; types are A, B" when no name is near.
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& known,
                          std::string_view are);
 

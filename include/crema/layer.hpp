@@ -215,6 +215,7 @@ struct Option {
 /// rank below 3 are contiguous.
 Option uniform_option(Blobs bottom, Blobs top, DType dtype, Format from = Format::contiguous,
                       Format to = Format::contiguous);
+
 /// One implementation of a layer type. An engine object serves one layer.
 class Engine {
  public:

@@ -91,7 +91,8 @@ struct NetStep {
   int layer = -1;                  // index into Net::layers(); -1: a conversion
   std::vector<int> bottoms, tops;  // indices into Net::values()
   bool backward = false;           // backward() runs it too
-  bool falls_back_to_cpu = false;  // the context has a device, but the layer has no code for it
+  bool falls_back_to_cpu = false;  // the context has a device, but the layer has no code for it;
+                                   // false for data sources, which always run on the host
   std::string engine;              // "reference" or the name of a registered engine
   std::string detail;              // Engine::detail(): the kernels chosen for this problem
   /// Layouts of bottom 0 and top 0, such as "bf16 channels_last". f32 is left out. "": no such
@@ -107,14 +108,15 @@ struct LayerSummary : NetStep {
   int64_t params = 0;      // number of values, without parameters shared with an earlier layer
 };
 
-/// What steps read and write: the data of a blob in one version and one layout.
+/// What steps read and write: the data of a blob in one version and one layout. A value that was
+/// fused away has no producer, no readers and no memory.
 struct NetValue {
   std::string name;
   int version = 0;  // layers in place make a new version, conversions do not
   Shape shape;
   Layout layout;
-  size_t bytes = 0;          // of the data, with the padding of their format
-  int producer = -1;         // step; -1: none, because the value was fused away
+  size_t bytes = 0;          // of the data, with the padding of its format
+  int producer = -1;         // step; -1: none
   std::vector<int> readers;  // steps; one entry for each bottom
   bool kept = false;         // valid until the next pass
 };
@@ -196,7 +198,8 @@ class Net {
   /// was built without backward, if the last forward threw, if shapes changed after it, or if
   /// backward ran after it: gradients overwrite activations, except with NetOptions::keep_all.
   void backward();
-  /// The same for the layers from index `first` down to index `last`, both included.
+  /// The same for the layers from index `first` down to index `last`, both included. The diffs of
+  /// blobs that layers behind `first` read are taken as they are, with their loss weights.
   void backward(size_t first, size_t last);
   /// Sets a function that backward() calls when the gradient of a segment is complete. Its argument
   /// is the index of the segment in params().segments().

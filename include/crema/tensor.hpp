@@ -192,6 +192,8 @@ class Tensor {
     return {host<T>(), static_cast<size_t>(storage())};
   }
   /// Access without a type, for copies and libraries; on the host if `device` is null.
+  /// A caller of overwrite_bytes() overwrites all bytes at once. It must not keep the pointer: data
+  /// derived from the values do not follow later writes.
   const void* read_bytes(DeviceBackend* device = nullptr) const {
     return bytes_of(Memory::Access::read, device);
   }

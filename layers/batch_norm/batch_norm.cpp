@@ -10,8 +10,6 @@ namespace {
 
 using namespace batch_norm;
 
-constexpr int64_t kGrain = 4096;  // elements that a thread should have at least
-
 int64_t channels_of(const Shape& shape) { return shape.rank() == 1 ? 1 : shape[1]; }
 
 }  // namespace
@@ -160,14 +158,15 @@ void BatchNormLayer::run_forward(const Side& side, Blobs bottom, Blobs top) {
     const T* x = side.read<T>(bottom[0]->data);
     const Normalize<T> norm = normalize<T>(side);
     if (stored_) {
-      for_each(side, channels_, kGrain, take_stored<T>(side, norm.statistics));
+      for_each(side, channels_, kPassGrain, take_stored<T>(side, norm.statistics));
     } else {
       const double count = static_cast<double>(channel_count_);
-      channel_sums(side, view_, kGrain, ValueTerm<T>{x}, StoreMean{count, norm.statistics.mean});
-      channel_sums(side, view_, kGrain, SquaredDeviation<T>{x, norm.statistics.mean},
+      channel_sums(side, view_, kPassGrain, ValueTerm<T>{x},
+                   StoreMean{count, norm.statistics.mean});
+      channel_sums(side, view_, kPassGrain, SquaredDeviation<T>{x, norm.statistics.mean},
                    store_variance<T>(side, norm.statistics));
     }
-    for_each(side, view_, kGrain, Forward<T>{norm, x, side.overwrite<T>(top[0]->data)});
+    for_each(side, view_, kPassGrain, Forward<T>{norm, x, side.overwrite<T>(top[0]->data)});
   });
 }
 
@@ -185,11 +184,11 @@ void BatchNormLayer::run_backward(const Side& side, Blobs top, const std::vector
     T* const of_scale = gradient_of<T>(side, ending().scale);
     if (depends || of_bias || of_scale) {
       channel_sums(
-          side, view_, kGrain, in,
+          side, view_, kPassGrain, in,
           StoreGradients<T>{static_cast<double>(channel_count_), means, of_bias, of_scale});
     }
     if (!propagate[0]) return;
-    for_each(side, view_, kGrain,
+    for_each(side, view_, kPassGrain,
              DataGradient<T>{in, depends ? means : nullptr, side.overwrite<T>(bottom[0]->diff)});
   });
 }

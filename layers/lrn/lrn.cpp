@@ -7,8 +7,6 @@
 namespace crema {
 namespace {
 
-constexpr int64_t kGrain = 4096;  // elements that a thread should have at least
-
 /// Lines of channels, or planes of one channel, that normalize by themselves.
 struct Patches {
   int64_t height = 1, width = 1;  // of one patch
@@ -141,7 +139,7 @@ void LRNLayer::run_forward(const Side& side, Blobs bottom, Blobs top) {
   dispatch_float(dtype(), [&](auto zero) {
     using T = decltype(zero);
     const Tensor& x = bottom[0]->data;
-    for_each(side, x.count(), kGrain,
+    for_each(side, x.count(), kPassGrain,
              Forward<T>{{settings_, x, side.read<T>(x)}, side.overwrite<T>(top[0]->data)});
   });
 }
@@ -154,8 +152,8 @@ void LRNLayer::run_backward(const Side& side, Blobs top, const std::vector<bool>
     const T* dy = side.read<T>(top[0]->diff);
     T* dx = side.overwrite<T>(bottom[0]->diff);
     const PassScratch<T> ratio(side, x.count());
-    for_each(side, x.count(), kGrain, Ratio<T>{scale, dy, dx, ratio.data()});
-    for_each(side, x.count(), kGrain,
+    for_each(side, x.count(), kPassGrain, Ratio<T>{scale, dy, dx, ratio.data()});
+    for_each(side, x.count(), kPassGrain,
              Gradient<T>{scale.patches, static_cast<T>(2 * settings_.weight * settings_.beta),
                          scale.x, ratio.data(), dx});
   });

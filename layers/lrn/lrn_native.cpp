@@ -227,7 +227,7 @@ HWY_INLINE void copy_pixels(int64_t blocks, int64_t block, int64_t pixels, const
       }
     }
   };
-  // A store of some lanes keeps what reads them next waiting.
+  // A load that follows a masked store of the same bytes is slow.
   if (block == 8) {
     copy(hn::CappedTag<float, 8>());
   } else {

@@ -13,7 +13,7 @@ HWY_BEFORE_NAMESPACE();
 namespace crema::HWY_NAMESPACE {
 
 /// Where `value` takes the place of `best`, which comes before it: the first of equal values stays,
-/// NaN wins and stays.
+/// NaN wins over every value before it, over NaN too.
 template <class V>
 HWY_INLINE auto wins_over(V value, V best) {
   return hn::Or(hn::Gt(value, best), hn::IsNaN(value));

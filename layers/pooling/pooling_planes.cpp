@@ -147,7 +147,7 @@ struct MaxOfPairs {
   }
 };
 
-/// Its gradient.
+/// The gradient of MaxOfPairs.
 template <class Choice>
 struct PairsOfMax {
   const float* dy;
@@ -167,8 +167,8 @@ struct PairsOfMax {
   }
 };
 
-/// The same for one window at the border. Returns its column and the maximum. `cells` is null if no
-/// choice is wanted.
+/// The maximum of one window at the border, of the values of MaxDown, as MaxAlong chooses it.
+/// Returns its column. `cells` is null if no choice is wanted.
 inline int64_t max_at_border(const PoolingAxis& x, int64_t ox, const float* values,
                              const int32_t* cells, float& best) {
   int64_t column = x.begin(ox);

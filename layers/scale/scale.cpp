@@ -7,8 +7,6 @@
 namespace crema {
 namespace {
 
-constexpr int64_t kGrain = 4096;  // elements that a thread should have at least
-
 template <class T>
 struct Forward {
   const T* x;
@@ -127,7 +125,7 @@ void ScaleLayer::run_forward(const Side& side, Blobs bottom, Blobs top) {
   dispatch_float(dtype(), [&](auto zero) {
     using T = decltype(zero);
     const T *x = side.read<T>(bottom[0]->data), *scale = side.read<T>(scale_data(bottom));
-    for_each(side, view_, kGrain,
+    for_each(side, view_, kPassGrain,
              Forward<T>{x, scale, read_parameter<T>(side, bias_), side.overwrite<T>(top[0]->data)});
   });
 }
@@ -143,11 +141,11 @@ void ScaleLayer::run_backward(const Side& side, Blobs top, const std::vector<boo
     if (!scale_ && propagate[1]) store.of_scale = side.overwrite<T>(bottom[1]->diff);
     if (store.of_scale || store.of_bias) {
       const T* x = store.of_scale ? side.read<T>(bottom[0]->data) : nullptr;
-      channel_sums(side, view_, kGrain, Terms<T>{dy, x}, store);
+      channel_sums(side, view_, kPassGrain, Terms<T>{dy, x}, store);
     }
     if (!propagate[0]) return;
     for_each(
-        side, view_, kGrain,
+        side, view_, kPassGrain,
         DataGradient<T>{dy, side.read<T>(scale_data(bottom)), side.overwrite<T>(bottom[0]->diff)});
   });
 }

@@ -160,6 +160,10 @@ Filler::Filler(const FillerParameter& param)
       sparse(param.sparse()),
       scale(param.scale()),
       variance_norm(static_cast<VarianceNorm>(param.variance_norm())) {
+  // VarianceNorm counts as the message does.
+  static_assert(FillerParameter::FAN_IN == static_cast<int>(VarianceNorm::fan_in) &&
+                FillerParameter::FAN_OUT == static_cast<int>(VarianceNorm::fan_out) &&
+                FillerParameter::AVERAGE == static_cast<int>(VarianceNorm::average));
   if (sparse < -1)
     throw Error("filler: sparse ", sparse, " is negative; leave it out for a dense filler");
   if (sparse != -1 && type != Type::gaussian)

@@ -118,10 +118,16 @@ void Memory::mark_written(bool on_device) {
   for (Memory* segment : segments_) segment->mark_written(on_device);
 }
 
-void* Memory::access(Access access, DeviceBackend* device) {
-  if (access != Access::overwrite) device != nullptr ? to_device(*device) : to_host();
+void* Memory::access(Access how, DeviceBackend* device) {
+  if (how != Access::overwrite) {
+    if (device != nullptr) {
+      to_device(*device);
+    } else {
+      to_host();
+    }
+  }
   void* const pointer = device != nullptr ? device_pointer(*device) : host_pointer();
-  if (access != Access::read) mark_written(device != nullptr);
+  if (how != Access::read) mark_written(device != nullptr);
   return pointer;
 }
 

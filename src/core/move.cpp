@@ -113,6 +113,8 @@ void fill_zero(const Side& side, Tensor& to) {
 }
 
 void fill(const Side& side, Tensor& to, double value, bool adds) {
+  if (to.format() != Format::contiguous)
+    throw Error("fill() takes contiguous tensors, not ", to_string(to.format()));
   if (to.count() == 0) return;
   dispatch_float(to.dtype(), [&](auto zero) {
     using T = decltype(zero);

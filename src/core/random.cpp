@@ -113,7 +113,7 @@ double Random::gaussian() {
 }
 
 uint64_t Random::below(uint64_t n) {
-  if (n <= 0) throw Error("a random integer below 0 does not exist");
+  if (n == 0) throw Error("a random integer below 0 does not exist");
   // The upper half of a 64x64-bit product (Lemire 2019); the lowest products, which would favour
   // some results, are drawn again.
   __extension__ using Wide = unsigned __int128;

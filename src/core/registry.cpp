@@ -10,7 +10,8 @@ namespace crema {
 
 /// Calls every room's registration; written by the build, see scripts/cmake/rooms.cmake.
 void register_all_rooms(Registry& registry);
-/// Null unless published files may name the type, be it there or not. Written by the build as well.
+/// The settings of other types that a published type reads, see net/ignored.cpp. Null if the type
+/// is not published. Written by the build as well.
 const std::string* published_type(const std::string& name);
 
 Registry& Registry::instance() {

@@ -44,6 +44,7 @@ std::atomic<SimdLevel>& current() {
 
 std::string_view to_string(SimdLevel level) {
   constexpr std::string_view kNames[] = {"baseline", "sse4", "avx2", "avx512"};
+  static_assert(std::size(kNames) == static_cast<size_t>(SimdLevel::avx512) + 1);
   return kNames[static_cast<size_t>(level)];
 }
 

@@ -173,7 +173,7 @@ void LmdbEnvironment::read_header() {
   if (size < needed)
     throw Error("LMDB '", folder_, "' is truncated: data.mdb has ", size,
                 " bytes and its records need ", needed, "; copy or convert it again");
-  if (pages.ms_entries <= 0)
+  if (pages.ms_entries == 0)
     throw Error("LMDB '", folder_, "' is empty: it holds no record; convert the data again");
   count_ = static_cast<int64_t>(pages.ms_entries);
 

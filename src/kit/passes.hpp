@@ -2,9 +2,9 @@
 // compiles the file, as a kernel. rooms.cmake compiles the files under layers/ that include this
 // one with nvcc.
 //
-// The argument of a functor is an index. Its operator() is declared CREMA_FUNCTOR
-// (core/functor.hpp), and its pointers are those of the side. `grain` is the smallest number of
-// indices for which a further thread is worthwhile.
+// The operator() of a functor is declared CREMA_FUNCTOR (core/functor.hpp), and its pointers are
+// those of the side. Each function says what its functors are called with. `grain` is the smallest
+// number of indices for which a further thread is worthwhile.
 #pragma once
 
 #include <algorithm>
@@ -24,6 +24,10 @@
 #endif
 
 namespace crema {
+
+/// A `grain` for bodies with some ten operations an element: less than kElementGrain, which is for
+/// one.
+inline constexpr int64_t kPassGrain = 4096;
 
 /// Loops on the host cannot follow pointers into the memory of a device, unless it is a test's.
 inline void require_host(const Side& side) {
@@ -52,18 +56,29 @@ void for_each(const Side& side, const ChannelView& view, int64_t grain, const Bo
   }
 #endif
   require_host(side);
-  const int64_t channels = view.channels, inner = view.inner;
-  if (inner == 1) {
-    return parallel_for(view.outer, grain / std::max<int64_t>(channels, 1) + 1,
+  const int64_t outer = view.outer, channels = view.channels, inner = view.inner;
+  if (inner == 1 && outer < omp_get_max_threads()) {
+    return parallel_for(channels, grain / std::max<int64_t>(outer, 1) + 1,
                         [=](int64_t begin, int64_t end) {
-                          const Body run = body;  // a copy, which no store seems to change
+                          const Body run = body;  // see below
+                          for (int64_t n = 0; n < outer; ++n) {
+#pragma omp simd
+                            for (int64_t c = begin; c < end; ++c) run(n * channels + c, c);
+                          }
+                        });
+  }
+  if (inner == 1) {
+    return parallel_for(outer, grain / std::max<int64_t>(channels, 1) + 1,
+                        [=](int64_t begin, int64_t end) {
+                          // On the stack: stores of the body cannot change its pointers.
+                          const Body run = body;
                           for (int64_t n = begin; n < end; ++n) {
 #pragma omp simd
                             for (int64_t c = 0; c < channels; ++c) run(n * channels + c, c);
                           }
                         });
   }
-  parallel_for(view.outer * channels, grain / std::max<int64_t>(inner, 1) + 1,
+  parallel_for(outer * channels, grain / std::max<int64_t>(inner, 1) + 1,
                [=](int64_t begin, int64_t end) {
                  for (int64_t row = begin; row < end; ++row) {
                    const int64_t c = row % channels;
@@ -116,7 +131,8 @@ void channel_sums(const Side& side, const ChannelView& view, int64_t grain, cons
                });
 }
 
-/// Memory of the side for `count` values, during one pass of a layer.
+/// Memory of the side for `count` values. One at a time: on a device, a second one or a sum uses
+/// the same memory.
 template <class T>
 class PassScratch {
  public:

@@ -51,7 +51,8 @@ bool is_empty(const Node& node) {
 
 /// Reshapes and prepares a node whose bottoms have shapes that are known during forward only.
 void follow_shapes(const Plan& plan, Node& node) {
-  for (size_t i = 0; i < node.reads.size(); ++i) {  // edges
+  // Edges are blobs of their own, which do not follow the value. Other bottoms stay as they are.
+  for (size_t i = 0; i < node.reads.size(); ++i) {
     node.bottom_blobs[i]->reshape(plan.value(node.reads[i]).blob.shape());
   }
   const auto same = [&] {

@@ -369,8 +369,8 @@ class Conversions {
     return made;
   }
 
-  /// A new value for `origin` in `layout`. If a layer writes it, run_behind() makes the origin of
-  /// it.
+  /// A new value for `origin` in `layout`. A layer may write it in place of `origin`; run_behind()
+  /// then adds the conversion to `origin`.
   ValueId add_value(ValueId origin, const Layout& layout) {
     const Value& value = plan_.value(origin);
     auto copy = std::make_unique<Value>();

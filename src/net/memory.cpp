@@ -161,7 +161,8 @@ class Planner {
 
   /// For InPlace::parts: moves the buffers of the parts into that of the whole, one behind the
   /// other. Does nothing if one of them cannot move. `tensor` is &Blob::data or &Blob::diff;
-  /// `may_hold` and `may_move` tell whether the buffers of the whole and of a part may.
+  /// `may_hold(buffer)` tells whether the whole may take in parts, `may_move(buffer)` whether a
+  /// part may leave its own buffer.
   template <class MayHold, class MayMove>
   void merge_parts(const Action& action, Tensor Blob::*tensor, const MayHold& may_hold,
                    const MayMove& may_move) {

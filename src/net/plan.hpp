@@ -126,8 +126,10 @@ struct Action {
 /// A blob that shares memory with others: an edge, or a value that is computed again.
 struct Twin {
   Blob blob;
-  const Tensor* data = nullptr;  // whose memory its data has; null: its own
-  const Tensor* diff = nullptr;  // likewise
+  // Whose memory its data and its diff have. Null: memory of their own. An owner without memory:
+  // none.
+  const Tensor* data = nullptr;
+  const Tensor* diff = nullptr;
 };
 
 /// A piece of memory that one or several tensors use.
@@ -155,7 +157,7 @@ struct Program {
   MemoryPlan memory;
   size_t arena_bytes = 0;
 
-  // While the program is kept; else in the plan.
+  // These four are filled only while the program is kept.
   std::vector<std::unique_ptr<Node>> conversions;
   std::vector<std::unique_ptr<Value>> converted;
   std::vector<NodeState> nodes;    // one entry for each of order

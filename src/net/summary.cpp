@@ -43,7 +43,7 @@ std::vector<NetValue> Net::values() const {
                       .version = value->version,
                       .shape = value->blob.shape(),
                       .layout = value->blob.data.layout(),
-                      .bytes = value->blob.data.bytes(),
+                      .bytes = value->fused_away ? 0 : value->blob.data.bytes(),
                       .kept = value->reserved || plan_->options.keep_all});
   }
   for (size_t s = 0; s < steps().size(); ++s) {

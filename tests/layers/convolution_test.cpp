@@ -181,7 +181,7 @@ INSTANTIATE_TEST_SUITE_P(Larger, ConvolutionEngines, ::testing::ValuesIn(kLarger
 TEST(ConvolutionLayer, EnginesOnLesserProcessors) {
   const LayerCase odd = make("num_output: 19 kernel_size: 3 pad: 1", {2, 21, 9, 10});
   const LayerCase image = make("num_output: 20 kernel_size: 5 stride: 2", {2, 3, 17, 18});
-  for (const SimdLevel level : {SimdLevel::baseline, SimdLevel::avx2}) {
+  for (const SimdLevel level : {SimdLevel::baseline, SimdLevel::sse4, SimdLevel::avx2}) {
     SCOPED_TRACE(to_string(level));
     SimdLimit limit(level);
     for (const LayerCase& c : {odd, image}) check_engines(c, kF32, refusing(c, true));

@@ -12,38 +12,18 @@
 #include "core/simd.hpp"
 #include "crema/random.hpp"
 #include "crema/registry.hpp"
+#include "support/draw.hpp"
 #include "support/layer_test.hpp"
 
 namespace crema::test {
 namespace {
 
-uint64_t number_from(const char* variable, uint64_t otherwise) {
-  const char* text = std::getenv(variable);
-  if (!text) return otherwise;
-  const std::string_view digits(text);
-  uint64_t number = 0;
-  const auto [end, error] = std::from_chars(digits.begin(), digits.end(), number);
-  if (error != std::errc() || end != digits.end())
-    throw Error(variable, "=", text, " is no whole number");
-  return number;
-}
-
-/// Draws what problems are made of.
-class Draw {
+/// Draws what the problems of layers are made of.
+class LayerDraw : public Draw {
  public:
-  Draw(uint64_t seed, uint64_t stream) : random_(seed, stream) {}
+  using Draw::Draw;
 
-  /// A whole number from low to high, both included.
-  int64_t between(int64_t low, int64_t high) {
-    return low + static_cast<int64_t>(random_.below(static_cast<uint64_t>(high - low + 1)));
-  }
-  template <class T>
-  T one_of(std::initializer_list<T> choices) {
-    return choices.begin()[between(0, static_cast<int64_t>(choices.size()) - 1)];
-  }
-  bool coin() { return between(0, 1) == 1; }
-  const char* boolean() { return coin() ? "true" : "false"; }
-  double number(double low, double high) { return random_.uniform(low, high); }
+  bool coin() { return one_in(2); }
   /// Full and broken blocks of channels, and too few for any.
   int64_t channels() { return coin() ? one_of<int64_t>({1, 3, 8, 16, 24, 32}) : between(1, 37); }
   /// Of images: seldom none.
@@ -70,12 +50,9 @@ class Draw {
     if (rank > 1 && between(0, 9) == 0) sizes[0] = 0;
     return Shape(sizes);
   }
-
- private:
-  Random random_;
 };
 
-LayerCase convolution(Draw& draw) {
+LayerCase convolution(LayerDraw& draw) {
   const int64_t axes = draw.one_of<int64_t>({2, 2, 2, 2, 1, 3});
   const bool depthwise = draw.between(0, 4) == 0;
   const int64_t groups = depthwise ? draw.channels() : draw.one_of<int64_t>({1, 1, 1, 2, 3});
@@ -106,7 +83,7 @@ LayerCase convolution(Draw& draw) {
       .tail = draw.relu_tail()};
 }
 
-LayerCase pooling(Draw& draw) {
+LayerCase pooling(LayerDraw& draw) {
   std::vector<int64_t> bottom = {draw.batch(3), draw.channels()};
   std::string settings;
   if (draw.between(0, 5) == 0) {
@@ -129,7 +106,7 @@ LayerCase pooling(Draw& draw) {
           .tail = maximum ? draw.relu_tail() : std::vector<std::string>()};
 }
 
-LayerCase inner_product(Draw& draw) {
+LayerCase inner_product(LayerDraw& draw) {
   const Shape bottom = draw.batch_shape(draw.between(1, 4), 3000);
   const int64_t rank = bottom.rank();
   const int64_t axis = draw.between(bottom[0] == 0 ? 1 : 0, rank - 1);
@@ -142,7 +119,7 @@ LayerCase inner_product(Draw& draw) {
           .tail = draw.relu_tail()};
 }
 
-LayerCase lrn(Draw& draw) {
+LayerCase lrn(LayerDraw& draw) {
   const bool across = draw.coin();
   return {
       .layer = concat("layer { type: 'LRN' lrn_param { local_size: ", 2 * draw.between(0, 4) + 1,
@@ -152,7 +129,7 @@ LayerCase lrn(Draw& draw) {
       .bottoms = {uniform(draw.batch_shape(across ? draw.between(2, 5) : 4, 6000), -2, 2)}};
 }
 
-LayerCase softmax(Draw& draw) {
+LayerCase softmax(LayerDraw& draw) {
   const Shape bottom = draw.batch_shape(draw.between(1, 4), 6000);
   const int64_t axis = draw.between(bottom[0] == 0 ? 1 : 0, bottom.rank() - 1);
   return {.layer = concat("layer { type: 'Softmax' softmax_param { axis: ",
@@ -160,7 +137,7 @@ LayerCase softmax(Draw& draw) {
           .bottoms = {uniform(bottom, -5, 5)}};
 }
 
-LayerCase scale(Draw& draw) {
+LayerCase scale(LayerDraw& draw) {
   const Shape bottom = draw.batch_shape(draw.between(1, 4), 6000);
   const int64_t axis = draw.between(bottom[0] == 0 ? 1 : 0, bottom.rank() - 1);
   const int64_t covered = draw.between(0, bottom.rank() - axis);
@@ -178,7 +155,7 @@ LayerCase scale(Draw& draw) {
   return result;
 }
 
-LayerCase batch_norm(Draw& draw) {
+LayerCase batch_norm(LayerDraw& draw) {
   // Enough values a channel that none of them has next to no variance.
   std::vector<int64_t> bottom = {draw.between(8, 12), draw.channels()};
   const int64_t spatial = draw.between(0, 3);
@@ -203,7 +180,7 @@ LayerCase batch_norm(Draw& draw) {
   return result;
 }
 
-LayerCase eltwise(Draw& draw) {
+LayerCase eltwise(LayerDraw& draw) {
   const auto count = static_cast<size_t>(draw.between(2, 4));
   const std::string operation = draw.one_of({"SUM", "PROD", "MAX"});
   std::string settings = concat("operation: ", operation);
@@ -216,20 +193,20 @@ LayerCase eltwise(Draw& draw) {
   return result;
 }
 
-LayerCase dropout(Draw& draw) {
+LayerCase dropout(LayerDraw& draw) {
   return {.layer = concat("layer { type: 'Dropout' dropout_param { dropout_ratio: ",
                           draw.number(0.1, 0.9), " } }"),
           .bottoms = {uniform(draw.batch_shape(draw.between(2, 5), 6000))}};
 }
 
-LayerCase relu(Draw& draw) {
+LayerCase relu(LayerDraw& draw) {
   return {.layer = concat("layer { type: 'ReLU' relu_param { negative_slope: ",
                           draw.one_of({0.0, 0.1, -0.5}), " } }"),
           .bottoms = {uniform(draw.batch_shape(draw.between(2, 5), 6000))}};
 }
 
 /// Extents of so many parts of an axis, and the shape of each.
-std::vector<Shape> parts(Draw& draw, int64_t axis, size_t count) {
+std::vector<Shape> parts(LayerDraw& draw, int64_t axis, size_t count) {
   const Shape first = draw.batch_shape(draw.between(std::max<int64_t>(2, axis + 1), 5), 3000);
   std::vector<Shape> shapes;
   for (size_t i = 0; i < count; ++i) {
@@ -242,7 +219,7 @@ std::vector<Shape> parts(Draw& draw, int64_t axis, size_t count) {
   return shapes;
 }
 
-LayerCase concatenation(Draw& draw) {
+LayerCase concatenation(LayerDraw& draw) {
   const int64_t axis = draw.one_of<int64_t>({0, 1, 1, 1, 2});
   LayerCase result{.layer = concat("layer { type: 'Concat' concat_param { axis: ", axis, " } }")};
   for (const Shape& shape : parts(draw, axis, static_cast<size_t>(draw.between(1, 4)))) {
@@ -251,7 +228,7 @@ LayerCase concatenation(Draw& draw) {
   return result;
 }
 
-LayerCase slice(Draw& draw) {
+LayerCase slice(LayerDraw& draw) {
   const int64_t axis = draw.one_of<int64_t>({1, 1, 1, 2});
   const std::vector<Shape> shapes = parts(draw, axis, static_cast<size_t>(draw.between(1, 4)));
   std::vector<int64_t> whole;
@@ -267,7 +244,7 @@ LayerCase slice(Draw& draw) {
           .tops = static_cast<int>(shapes.size())};
 }
 
-LayerCase softmax_loss(Draw& draw) {
+LayerCase softmax_loss(LayerDraw& draw) {
   const Shape scores = draw.batch_shape(draw.between(2, 4), 6000);
   std::vector<int64_t> places;
   for (int k = 0; k < scores.rank(); ++k) {
@@ -281,7 +258,7 @@ LayerCase softmax_loss(Draw& draw) {
 
 struct Kind {
   const char* type;
-  LayerCase (*draw)(Draw& draw);
+  LayerCase (*draw)(LayerDraw& draw);
   Tolerance tolerance;
   uint64_t problems = 30;
 };
@@ -311,11 +288,12 @@ TEST_P(EngineFuzz, AgreesWithTheReference) {
   std::cout << problems << " problems of " << kind.type << ", seed " << seed << "\n";
   size_t ran = 0;
   for (uint64_t i = 0; i < problems; ++i) {
-    Draw draw(seed, i);
+    LayerDraw draw(seed, i);
     const LayerCase layer_case = kind.draw(draw);
     std::string bottoms;
     for (const Input& input : layer_case.bottoms) bottoms += " " + input.shape.str();
-    const auto level = draw.one_of({SimdLevel::baseline, SimdLevel::avx2, simd_level()});
+    const auto level =
+        draw.one_of({SimdLevel::baseline, SimdLevel::sse4, SimdLevel::avx2, simd_level()});
     SCOPED_TRACE(concat("CREMA_FUZZ_SEED=", seed, ", problem ", i, ", bottoms", bottoms, ", ",
                         to_string(level)));
     const SimdLimit limit(std::min(level, simd_level()));

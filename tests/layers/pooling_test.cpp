@@ -95,6 +95,36 @@ TEST(Pooling, MaximumAndItsMask) {
   EXPECT_THAT(run.bottom_diff(0), ElementsAre(0, 0, 0, 2, 1, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 4));
 }
 
+// Windows of 2x2 cells have kernels of their own.
+TEST(Pooling, TwoByTwoWindowsAtEveryLevel) {
+  const double nan = std::nan("");
+  std::vector<double> values;
+  for (int i = 0; i < 6 * 44; ++i) values.push_back(i * 7 % 5);  // often equal
+  for (const int place : {0, 2 * 44 + 3, 45, 44 + 3, 44 + 4, 5}) values[place] = nan;
+  const LayerCase c{.layer = pooling("kernel_size: 2 stride: 2"),
+                    .bottoms = {given({1, 1, 6, 44}, values)}};
+  const auto results = [&](const char* engine) {
+    LayerRun run(c, {.engine = engine});
+    run.forward();
+    std::vector<double> diff(3 * 22);
+    std::iota(diff.begin(), diff.end(), 1);
+    run.set_top_diff(0, diff);
+    run.backward();
+    return std::pair(run.top(0), run.bottom_diff(0));
+  };
+  const auto [top, diff] = results("reference");
+  for (const SimdLevel level :
+       {SimdLevel::baseline, SimdLevel::sse4, SimdLevel::avx2, simd_level()}) {
+    const SimdLimit limit(std::min(level, simd_level()));
+    const auto [native_top, native_diff] = results("native");
+    EXPECT_EQ(native_diff, diff) << to_string(level);
+    for (size_t i = 0; i < top.size(); ++i) {
+      EXPECT_TRUE(native_top[i] == top[i] || (std::isnan(native_top[i]) && std::isnan(top[i])))
+          << i;
+    }
+  }
+}
+
 TEST(Pooling, OverlappingWindowsAddTheirGradients) {
   LayerCase c{.layer = pooling("kernel_h: 1 kernel_w: 3 stride: 1"),
               .bottoms = {given({1, 1, 1, 5}, {0, 1, 5, 2, 1})}};

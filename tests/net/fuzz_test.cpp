@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 
 #include "crema/parameter_arena.hpp"
 #include "support/draw.hpp"
@@ -88,6 +89,7 @@ class RandomNet {
       if (name.empty()) values_.push_back({top, tops[t]});
     }
     const bool freezes = draw_.one_in(3);
+    if (name.empty() && draw_.one_in(6)) text += " recompute: true";
     for (int p = 0; p < params; ++p) {
       text += concat(" param { lr_mult: ", freezes && !draw_.one_in(4) ? 0 : 1, " }");
     }
@@ -284,8 +286,10 @@ void expect_near(const Results& actual, const Results& expected, double toleranc
   EXPECT_EQ(actual.size(), expected.size());
 }
 
-/// The net with other sizes of all batches, and then with those it was built with.
-void reshape_there_and_back(Net& net) {
+/// The results of the net with other sizes of all batches; none if they do not fit. Then the net
+/// has those again that it was built with.
+std::optional<Results> results_of_other_sizes(Net& net) {
+  std::optional<Results> results;
   std::map<std::string, Shape> shapes;
   for (const std::string& name : net.inputs()) {
     const Shape shape = shapes[name] = net.input(name).shape();
@@ -293,11 +297,12 @@ void reshape_there_and_back(Net& net) {
   }
   try {
     net.reshape();
-    run(net);
+    results = run(net);
   } catch (const Error&) {
     // Parameters over the batch do not fit to another one, nor may two inputs joined by axis 0.
   }
   for (const auto& [name, shape] : shapes) net.reshape_input(name, shape);
+  return results;
 }
 
 void check(const RandomNet& random, bool numerically) {
@@ -315,7 +320,10 @@ void check(const RandomNet& random, bool numerically) {
     expect_near(run(net), expected, 1e-9);
     expect_near(run(net), expected, 1e-9);
     SCOPED_TRACE("reshaped");
-    reshape_there_and_back(net);
+    Net also_plain(param, plain_context, kept);
+    const auto others = results_of_other_sizes(net), truth = results_of_other_sizes(also_plain);
+    ASSERT_EQ(others.has_value(), truth.has_value());
+    if (truth) expect_near(*others, *truth, 1e-9);
     expect_near(run(net), expected, 1e-9);
   }
   {

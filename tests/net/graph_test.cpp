@@ -251,6 +251,14 @@ TEST(Graph, SettingsWithEffectAreNotTold) {
   EXPECT_THAT(warnings_of(kData + R"(
 layer { name: "s" type: "Softmax" bottom: "data" top: "s" softmax_param { axis: 1 } })"),
               ::testing::IsEmpty());
+  // Settings of another type that the type reads.
+  EXPECT_THAT(warnings_of(kData + R"(
+layer { name: "label" type: "Input" top: "label" input_param { shape { dim: 2 } } }
+layer { name: "i" type: "InnerProduct" bottom: "data" top: "i"
+        inner_product_param { num_output: 2 } }
+layer { name: "s" type: "SoftmaxWithLoss" bottom: "i" bottom: "label" top: "s"
+        softmax_param { axis: 1 } })"),
+              ::testing::IsEmpty());
 }
 
 TEST(Graph, SettingsOfAnotherTypeAreTold) {

@@ -119,6 +119,46 @@ layer { name: "ip" type: "InnerProduct" bottom: "p" top: "y" loss_weight: 1
   }
 }
 
+// The gradients of two readers of a late value are added up in memory of their own.
+TEST_F(LateShapes, GradientsOfSeveralReadersFollow) {
+  const std::string readers = R"(
+layer { name: "a" type: "InnerProduct" bottom: "r" top: "y"
+        inner_product_param { num_output: 3 weight_filler { type: "xavier" } } }
+layer { name: "b" type: "InnerProduct" bottom: "r" top: "z"
+        inner_product_param { num_output: 2 weight_filler { type: "xavier" } } }
+layer { name: "loss_y" type: "TanH" bottom: "y" top: "ly" loss_weight: 1 }
+layer { name: "loss_z" type: "TanH" bottom: "z" top: "lz" loss_weight: 1 })";
+  Context context;
+  Net late(net_param("force_backward: true "
+                     R"(
+layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 11 dim: 4 } } }
+layer { name: "rows" type: "TestFirstRows" bottom: "x" top: "r" })" +
+                     readers),
+           context);
+  for (const int64_t rows : {2, 7, 11, 3}) {
+    SCOPED_TRACE(rows);
+    Net direct(net_param(concat("force_backward: true layer { name: 'r' type: 'Input' top: 'r' "
+                                "input_param { shape { dim: ",
+                                rows, " dim: 4 } } }", readers)),
+               context);
+    fill_inputs(late);
+    late.input("x").host_mut<float>()[0] = static_cast<float>(rows);
+    std::copy_n(late.input("x").host<float>(), rows * 4, direct.input("r").host_mut<float>());
+    for (Net* each : {&late, &direct}) {
+      each->clear_gradients();
+      each->forward();
+      each->backward();
+    }
+    const auto expected = gradients_of(direct), actual = gradients_of(late);
+    ASSERT_EQ(actual.size(), expected.size());
+    for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(actual[i], expected[i], 1e-5);
+    const Tensor& dx = late.blob("x").diff;
+    for (int64_t i = 0; i < dx.count(); ++i) {
+      EXPECT_NEAR(dx.at(i), i < rows * 4 ? direct.blob("r").diff.at(i) : 0, 1e-5) << i;
+    }
+  }
+}
+
 TEST_F(LateShapes, BeyondTheBoundAreErrors) {
   Context context;
   Net small(net(), context, {.phase = Phase::test});

@@ -36,7 +36,7 @@ class Draw {
   T one_of(std::initializer_list<T> choices) {
     return choices.begin()[between(0, static_cast<int64_t>(choices.size()) - 1)];
   }
-  /// Whether something happens that does so once in `times`.
+  /// True with probability 1 / `times`.
   bool one_in(int64_t times) { return between(1, times) == 1; }
   const char* boolean() { return one_in(2) ? "true" : "false"; }
   double number(double low, double high) { return random_.uniform(low, high); }

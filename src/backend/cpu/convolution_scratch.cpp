@@ -20,8 +20,8 @@ float* convolution_scratch(ConvolutionScratch place, int64_t count) {
 }
 
 void need_scratch(ScratchPlan& plan, ConvolutionScratch place, int64_t count, int64_t threads) {
-  plan.need(kPlaces[static_cast<size_t>(place)],
-            static_cast<size_t>(count * threads) * sizeof(float));
+  plan.need(kPlaces[static_cast<size_t>(place)], static_cast<size_t>(count) * sizeof(float),
+            threads);
 }
 
 }  // namespace crema

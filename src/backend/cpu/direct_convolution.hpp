@@ -12,7 +12,7 @@ namespace crema {
 class DirectConvolutions : public ConvolutionLibrary {
  public:
   std::string name() const override { return "direct"; }
-  /// To be counted up by whoever changes the kernels or how they are led.
+  /// To be counted up with each change of the kernels or of how they are called.
   std::string revision() const override { return "2"; }
   std::vector<std::string> implementations(const ConvolutionProblem& problem, ConvolutionPass pass,
                                            ConvolutionAlgorithm algorithm,

@@ -1,13 +1,13 @@
 // The three passes of one image and group as products, with the taps of the kernels (channels *
 // kernel...) and the output pixels:
 //
-//                     rows     columns  summed over  what is gathered
-//   forward           outputs  pixels   taps         the columns: a row a tap
-//   backward data     taps     pixels   outputs      the result, which is added to the image
-//   backward weights  outputs  taps     pixels       the columns: a row a pixel
+//                     rows     columns  summed over  gathered matrix
+//   forward           outputs  pixels   taps         right factor: a row a tap
+//   backward data     taps     pixels   outputs      result, which is added to the image
+//   backward weights  outputs  taps     pixels       right factor: a row a pixel
 //
-// The columns are cut into panels of a few vectors, what is gathered into chunks of rows that stay
-// in the first-level cache.
+// The columns of a product are cut into panels of a few vectors. The rows of the gathered matrix
+// are cut into chunks that stay in the first-level cache.
 #include "backend/cpu/im2col_convolutions.hpp"
 
 #include <omp.h>
@@ -24,8 +24,10 @@ namespace {
 
 /// The gathered rows that are multiplied at a time.
 constexpr int64_t kChunkBytes = 24 << 10;
-/// The most memory for the gradients of weights that each thread sums for itself.
+/// The most memory for the gradients of weights that each thread sums for itself, in all.
 constexpr int64_t kMaxSumsBytes = int64_t{64} << 20;
+/// The most memory for the padded image of a thread.
+constexpr int64_t kMaxPaddedBytes = int64_t{16} << 20;
 
 int64_t round_up(int64_t count, int64_t unit) { return (count + unit - 1) / unit * unit; }
 
@@ -40,9 +42,10 @@ struct Panel {
 
 /// Cuts columns into panels of about the same number of vectors. origins: the place in the image of
 /// each column; `adjacent` columns of a row of the image follow each other.
-std::vector<Panel> make_panels(const std::vector<int64_t>& origins, int64_t adjacent) {
+std::vector<Panel> make_panels(const Im2colKernels& kernels, const std::vector<int64_t>& origins,
+                               int64_t adjacent) {
   const auto count = static_cast<int64_t>(origins.size());
-  const int64_t width = panel_vector(), most = panel_lanes() / width;
+  const int64_t width = kernels.width, most = kernels.lanes / width;
   const int64_t vectors = (count + width - 1) / width, panels = (vectors + most - 1) / most;
   std::vector<Panel> made;
   for (int64_t p = 0; p < panels; ++p) {
@@ -65,14 +68,26 @@ int64_t widest(const std::vector<Panel>& panels) {
   return row;
 }
 
-/// Calls body(begin, end) for chunks of gathered rows [first, last) of the panel.
+size_t bytes_of(const std::vector<Panel>& panels) {
+  size_t bytes = 0;
+  for (const Panel& panel : panels) bytes += panel.runs.size() * sizeof(GatheredRun);
+  return bytes;
+}
+
+/// Calls body(begin, end) for chunks of the gathered rows [first, last) of the panel. A chunk has
+/// whole units of rows.
 template <class Body>
-void each_chunk(const Panel& panel, int64_t first, int64_t last, const Body& body) {
-  const int64_t most = std::max<int64_t>(1, kChunkBytes / (panel.row * 4)), rows = last - first;
-  const int64_t chunks = (rows + most - 1) / most;
+void each_chunk(const Panel& panel, int64_t first, int64_t last, int64_t unit, const Body& body) {
+  const int64_t most = std::max<int64_t>(1, kChunkBytes / (panel.row * unit * 4));
+  const int64_t units = (last - first) / unit, chunks = (units + most - 1) / most;
   for (int64_t c = 0; c < chunks; ++c) {
-    body(first + rows * c / chunks, first + rows * (c + 1) / chunks);
+    body(first + units * c / chunks * unit, first + units * (c + 1) / chunks * unit);
   }
+}
+
+/// The most elements of a chunk.
+int64_t chunk_count(const std::vector<Panel>& panels, int64_t unit) {
+  return std::max(kChunkBytes / 4, widest(panels) * unit);
 }
 
 /// Where the elements of the images of a problem lie: of one group, with padding.
@@ -154,6 +169,9 @@ class Geometry {
   }
 
   int64_t plane() const { return plane_; }
+  size_t bytes() const {
+    return (pixel_at.size() + tap_at.size() + rows_.size()) * sizeof(int64_t);
+  }
 
   int64_t images, groups;                  // images: one for each group of each sample
   int64_t channels, outputs;               // of a group
@@ -167,11 +185,20 @@ class Geometry {
   std::vector<int64_t> rows_;  // the place of each row of a channel in the padded plane
 };
 
+int64_t padded_bytes(const ConvolutionProblem& p) {
+  int64_t bytes = p.source[1] / p.groups * static_cast<int64_t>(sizeof(float));
+  for (size_t a = 0; a < p.pad.size(); ++a) {
+    bytes *= p.source[static_cast<int>(a) + 2] + 2 * p.pad[a];
+  }
+  return bytes;
+}
+
 class Forward : public ConvolutionPrimitive {
  public:
   explicit Forward(const ConvolutionProblem& problem)
       : g_(problem),
-        panels_(make_panels(g_.pixel_at, problem.target[-1])),
+        kernels_(im2col_kernels()),
+        panels_(make_panels(kernels_, g_.pixel_at, problem.target[-1])),
         adds_(problem.adds),
         relu_(problem.relu) {}
 
@@ -180,54 +207,55 @@ class Forward : public ConvolutionPrimitive {
     const auto panels = static_cast<int64_t>(panels_.size());
     parallel_for(g_.images * panels, 1, [&](int64_t begin, int64_t end) {
       float* const padded = convolution_scratch(ConvolutionScratch::window, g_.padded());
-      float* const columns = convolution_scratch(ConvolutionScratch::partial, columns_count());
+      float* const gathered =
+          convolution_scratch(ConvolutionScratch::partial, chunk_count(panels_, 1));
       int64_t known = -1;
       for (int64_t i = begin; i < end; ++i) {
         const int64_t image = i / panels, group = image % g_.groups;
         if (image != known) g_.pad(x + image * g_.source(), padded);
         known = image;
-        compute(panels_[static_cast<size_t>(i % panels)], padded, columns,
+        compute(panels_[static_cast<size_t>(i % panels)], padded, gathered,
                 weights.values + group * g_.weights(), bias ? bias + group * g_.outputs : nullptr,
                 y + image * g_.target());
       }
     });
   }
 
+  size_t kept_bytes() const override { return g_.bytes() + bytes_of(panels_); }
   void plan_scratch(ScratchPlan& plan) const override {
     const int64_t threads =
         std::min<int64_t>(plan.threads(), g_.images * static_cast<int64_t>(panels_.size()));
     need_scratch(plan, ConvolutionScratch::window, g_.padded(), threads);
-    need_scratch(plan, ConvolutionScratch::partial, columns_count(), threads);
+    need_scratch(plan, ConvolutionScratch::partial, chunk_count(panels_, 1), threads);
   }
 
  private:
-  int64_t columns_count() const { return kChunkBytes / 4 + widest(panels_) + kGatherSlack; }
-
-  void compute(const Panel& panel, const float* padded, float* columns, const float* weights,
+  void compute(const Panel& panel, const float* padded, float* gathered, const float* weights,
                const float* bias, float* y) const {
-    each_chunk(panel, 0, g_.taps(), [&](int64_t begin, int64_t end) {
-      gather_rows({g_.tap_at.data() + begin, end - begin, panel.runs.data(),
-                   static_cast<int64_t>(panel.runs.size()), g_.stride, panel.row},
-                  padded, columns);
+    each_chunk(panel, 0, g_.taps(), 1, [&](int64_t begin, int64_t end) {
+      kernels_.gather({g_.tap_at.data() + begin, end - begin, panel.runs.data(),
+                       static_cast<int64_t>(panel.runs.size()), g_.stride, panel.row},
+                      padded, gathered);
       const bool first = begin == 0, last = end == g_.taps();
-      multiply_panel({.a = weights + begin,
-                      .a_row = g_.taps(),
-                      .a_step = 1,
-                      .b = columns,
-                      .b_row = panel.row,
-                      .rows = g_.outputs,
-                      .length = end - begin,
-                      .lanes = panel.lanes(),
-                      .out = y + panel.begin,
-                      .out_row = g_.pixels(),
-                      .bias = first ? bias : nullptr,
-                      .adds = !first || adds_,
-                      .relu = last && relu_.has_value(),
-                      .slope = relu_.value_or(0)});
+      kernels_.multiply({.a = weights + begin,
+                         .a_row = g_.taps(),
+                         .a_step = 1,
+                         .b = gathered,
+                         .b_row = panel.row,
+                         .rows = g_.outputs,
+                         .length = end - begin,
+                         .lanes = panel.lanes(),
+                         .out = y + panel.begin,
+                         .out_row = g_.pixels(),
+                         .bias = first ? bias : nullptr,
+                         .adds = !first || adds_,
+                         .relu = last && relu_.has_value(),
+                         .slope = relu_.value_or(0)});
     });
   }
 
   Geometry g_;
+  const Im2colKernels& kernels_;
   std::vector<Panel> panels_;
   bool adds_;
   std::optional<float> relu_;
@@ -236,7 +264,9 @@ class Forward : public ConvolutionPrimitive {
 class BackwardData : public ConvolutionPrimitive {
  public:
   explicit BackwardData(const ConvolutionProblem& problem)
-      : g_(problem), panels_(make_panels(g_.pixel_at, problem.target[-1])) {}
+      : g_(problem),
+        kernels_(im2col_kernels()),
+        panels_(make_panels(kernels_, g_.pixel_at, problem.target[-1])) {}
 
   void backward_data(const float* dy, const ConvolutionWeights& weights, float* dx) override {
     // Of few images, each thread takes some of the channels.
@@ -251,55 +281,59 @@ class BackwardData : public ConvolutionPrimitive {
     });
   }
 
+  size_t kept_bytes() const override { return g_.bytes() + bytes_of(panels_); }
   void plan_scratch(ScratchPlan& plan) const override {
     const int64_t threads =
         std::min<int64_t>(plan.threads(), g_.images * parts_for(plan.threads()));
     need_scratch(plan, ConvolutionScratch::window, g_.padded(), threads);
-    need_scratch(plan, ConvolutionScratch::partial, columns_count(), threads);
+    need_scratch(plan, ConvolutionScratch::partial, chunk_count(panels_, kernel()), threads);
     need_scratch(plan, ConvolutionScratch::packed, packed_count(), threads);
   }
 
  private:
+  /// Taps of a channel. The chunks have whole channels: then the order of the sums that make an
+  /// element does not depend on the number of threads.
+  int64_t kernel() const { return g_.taps() / g_.channels; }
   int64_t parts_for(int64_t threads) const {
     return std::min(g_.channels, (threads + g_.images - 1) / g_.images);
   }
-  int64_t columns_count() const { return kChunkBytes / 4 + widest(panels_); }
   int64_t packed_count() const { return g_.outputs * widest(panels_); }
 
   void compute(int64_t channel_begin, int64_t channel_end, const float* weights, const float* dy,
                float* dx) const {
     float* const padded = convolution_scratch(ConvolutionScratch::window, g_.padded());
-    float* const columns = convolution_scratch(ConvolutionScratch::partial, columns_count());
+    float* const gathered =
+        convolution_scratch(ConvolutionScratch::partial, chunk_count(panels_, kernel()));
     float* const packed = convolution_scratch(ConvolutionScratch::packed, packed_count());
-    const int64_t kernel = g_.taps() / g_.channels;
     std::fill(padded + channel_begin * g_.plane(), padded + channel_end * g_.plane(), 0.0F);
     for (const Panel& panel : panels_) {
       // The product reads whole vectors, and dy may end within one.
       for (int64_t o = 0; o < g_.outputs; ++o) {
         std::copy_n(dy + o * g_.pixels() + panel.begin, panel.lanes(), packed + o * panel.row);
       }
-      each_chunk(
-          panel, channel_begin * kernel, channel_end * kernel, [&](int64_t begin, int64_t end) {
-            multiply_panel({.a = weights + begin,
-                            .a_row = 1,
-                            .a_step = g_.taps(),
-                            .b = packed,
-                            .b_row = panel.row,
-                            .rows = end - begin,
-                            .length = g_.outputs,
-                            .lanes = panel.row,
-                            .out = columns,
-                            .out_row = panel.row});
-            scatter_rows(
-                {g_.tap_at.data() + begin, end - begin, panel.runs.data(),
-                 static_cast<int64_t>(panel.runs.size()), g_.stride, panel.row, g_.kernel_width},
-                columns, padded);
-          });
+      each_chunk(panel, channel_begin * kernel(), channel_end * kernel(), kernel(),
+                 [&](int64_t begin, int64_t end) {
+                   kernels_.multiply({.a = weights + begin,
+                                      .a_row = 1,
+                                      .a_step = g_.taps(),
+                                      .b = packed,
+                                      .b_row = panel.row,
+                                      .rows = end - begin,
+                                      .length = g_.outputs,
+                                      .lanes = panel.row,
+                                      .out = gathered,
+                                      .out_row = panel.row});
+                   kernels_.scatter({g_.tap_at.data() + begin, end - begin, panel.runs.data(),
+                                     static_cast<int64_t>(panel.runs.size()), g_.stride, panel.row,
+                                     g_.kernel_width},
+                                    gathered, padded);
+                 });
     }
     g_.unpad(channel_begin, channel_end, padded, dx);
   }
 
   Geometry g_;
+  const Im2colKernels& kernels_;
   std::vector<Panel> panels_;
 };
 
@@ -307,20 +341,22 @@ class BackwardWeights : public ConvolutionPrimitive {
  public:
   explicit BackwardWeights(const ConvolutionProblem& problem)
       : g_(problem),
-        panels_(make_panels(g_.tap_at, problem.kernel.back())),
-        row_(round_up(g_.taps(), panel_vector())),
+        kernels_(im2col_kernels()),
+        panels_(make_panels(kernels_, g_.tap_at, problem.kernel.back())),
+        row_(round_up(g_.taps(), kernels_.width)),
         sums_(g_.groups * g_.outputs * row_) {}
 
   /// Bytes of the sums of one thread.
   static int64_t sums_bytes(const ConvolutionProblem& problem) {
-    return problem.target[1] * round_up(problem.weights().count(1), panel_vector()) *
+    return problem.target[1] * round_up(problem.weights().count(1), im2col_kernels().width) *
            static_cast<int64_t>(sizeof(float));
   }
 
+  size_t kept_bytes() const override { return g_.bytes() + bytes_of(panels_); }
   void plan_scratch(ScratchPlan& plan) const override {
     const int64_t pieces = pieces_for(plan.threads());
     need_scratch(plan, ConvolutionScratch::window, g_.padded(), pieces);
-    need_scratch(plan, ConvolutionScratch::partial, columns_count(), pieces);
+    need_scratch(plan, ConvolutionScratch::partial, chunk_count(panels_, 1), pieces);
     need_scratch(plan, ConvolutionScratch::sums, sums_ * pieces, 1);
   }
 
@@ -353,13 +389,13 @@ class BackwardWeights : public ConvolutionPrimitive {
  private:
   int64_t samples() const { return g_.images / g_.groups; }
   int64_t pieces_for(int64_t threads) const { return std::min(threads, samples() * g_.pixels()); }
-  int64_t columns_count() const { return kChunkBytes / 4 + widest(panels_) + kGatherSlack; }
 
   /// Sets sums (group, output, tap) to those over pixels [begin, end).
   void compute(int64_t begin, int64_t end, const float* x, const float* dy, float* sums,
                double* bias_sums) const {
     float* const padded = convolution_scratch(ConvolutionScratch::window, g_.padded());
-    float* const columns = convolution_scratch(ConvolutionScratch::partial, columns_count());
+    float* const gathered =
+        convolution_scratch(ConvolutionScratch::partial, chunk_count(panels_, 1));
     for (int64_t group = 0; group < g_.groups; ++group) {
       for (int64_t at = begin; at < end;) {
         const int64_t image = at / g_.pixels() * g_.groups + group;
@@ -367,12 +403,12 @@ class BackwardWeights : public ConvolutionPrimitive {
         g_.pad(x + image * g_.source(), padded);
         const float* const of_image = dy + image * g_.target();
         for (const Panel& panel : panels_) {
-          add_products(panel, first, last, at == begin, padded, columns, of_image,
+          add_products(panel, first, last, at == begin, padded, gathered, of_image,
                        sums + group * g_.outputs * row_);
         }
         if (bias_sums != nullptr) {
-          add_row_sums(of_image + first, g_.outputs, last - first, g_.pixels(),
-                       bias_sums + group * g_.outputs);
+          kernels_.add_row_sums(of_image + first, g_.outputs, last - first, g_.pixels(),
+                                bias_sums + group * g_.outputs);
         }
         at += last - first;
       }
@@ -380,22 +416,22 @@ class BackwardWeights : public ConvolutionPrimitive {
   }
 
   void add_products(const Panel& panel, int64_t first, int64_t last, bool set, const float* padded,
-                    float* columns, const float* dy, float* sums) const {
-    each_chunk(panel, first, last, [&](int64_t begin, int64_t end) {
-      gather_rows({g_.pixel_at.data() + begin, end - begin, panel.runs.data(),
-                   static_cast<int64_t>(panel.runs.size()), g_.dilation, panel.row},
-                  padded, columns);
-      multiply_panel({.a = dy + begin,
-                      .a_row = g_.pixels(),
-                      .a_step = 1,
-                      .b = columns,
-                      .b_row = panel.row,
-                      .rows = g_.outputs,
-                      .length = end - begin,
-                      .lanes = panel.row,
-                      .out = sums + panel.begin,
-                      .out_row = row_,
-                      .adds = !set || begin != first});
+                    float* gathered, const float* dy, float* sums) const {
+    each_chunk(panel, first, last, 1, [&](int64_t begin, int64_t end) {
+      kernels_.gather({g_.pixel_at.data() + begin, end - begin, panel.runs.data(),
+                       static_cast<int64_t>(panel.runs.size()), g_.dilation, panel.row},
+                      padded, gathered);
+      kernels_.multiply({.a = dy + begin,
+                         .a_row = g_.pixels(),
+                         .a_step = 1,
+                         .b = gathered,
+                         .b_row = panel.row,
+                         .rows = g_.outputs,
+                         .length = end - begin,
+                         .lanes = panel.row,
+                         .out = sums + panel.begin,
+                         .out_row = row_,
+                         .adds = !set || begin != first});
     });
   }
 
@@ -408,6 +444,7 @@ class BackwardWeights : public ConvolutionPrimitive {
   }
 
   Geometry g_;
+  const Im2colKernels& kernels_;
   std::vector<Panel> panels_;
   int64_t row_;                    // of the sums, in whole vectors
   int64_t sums_;                   // elements of the sums of a piece
@@ -425,6 +462,8 @@ std::vector<std::string> Im2colConvolutions::implementations(const ConvolutionPr
   } else if (problem.source_format != Format::contiguous ||
              problem.target_format != Format::contiguous) {
     why = "it takes and makes contiguous images";
+  } else if (padded_bytes(problem) > kMaxPaddedBytes) {
+    why = "the padded images of its threads would take too much memory";
   } else if (pass == ConvolutionPass::backward_weights &&
              BackwardWeights::sums_bytes(problem) * omp_get_max_threads() > kMaxSumsBytes) {
     why = "the sums of its threads would take too much memory";

@@ -86,7 +86,7 @@ HWY_INLINE void scatter_adjacent(D d, const GatheredRows& rows, const float* mat
     for (int64_t i = 0; i < run.count; i += width) {
       float* const to = image + run.from + i;
       const FirstLanes part{run.count - i};
-      for (int64_t first = 0; first < rows.apart; ++first) {
+      for (int64_t first = 0; first < std::min(rows.apart, rows.rows); ++first) {
         const float* from = matrix + first * rows.row + run.to + i;
         if (part.n >= width) {
           for (int64_t r = first; r < rows.rows; r += rows.apart, from += row) {
@@ -239,8 +239,10 @@ void row_sums(const float* matrix, int64_t rows, int64_t count, int64_t row, dou
   }
 }
 
-int64_t vector_width() { return lanes_of(Wide()); }
-int64_t most_lanes() { return kVectors * lanes_of(Wide()); }
+constexpr int64_t kWidth = hn::MaxLanes(Wide());
+constexpr Im2colKernels kKernels = {kWidth, kVectors* kWidth, gather, scatter, multiply, row_sums};
+
+const Im2colKernels* table() { return &kKernels; }
 
 }  // namespace
 }  // namespace crema::HWY_NAMESPACE
@@ -249,30 +251,10 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace crema {
 namespace {
-HWY_EXPORT(gather);
-HWY_EXPORT(scatter);
-HWY_EXPORT(multiply);
-HWY_EXPORT(row_sums);
-HWY_EXPORT(vector_width);
-HWY_EXPORT(most_lanes);
+HWY_EXPORT(table);
 }  // namespace
 
-void gather_rows(const GatheredRows& rows, const float* image, float* matrix) {
-  HWY_DYNAMIC_DISPATCH(gather)(rows, image, matrix);
-}
-
-void scatter_rows(const GatheredRows& rows, const float* matrix, float* image) {
-  HWY_DYNAMIC_DISPATCH(scatter)(rows, matrix, image);
-}
-
-void multiply_panel(const PanelProduct& product) { HWY_DYNAMIC_DISPATCH(multiply)(product); }
-
-void add_row_sums(const float* matrix, int64_t rows, int64_t count, int64_t row, double* sums) {
-  HWY_DYNAMIC_DISPATCH(row_sums)(matrix, rows, count, row, sums);
-}
-
-int64_t panel_vector() { return HWY_DYNAMIC_DISPATCH(vector_width)(); }
-int64_t panel_lanes() { return HWY_DYNAMIC_DISPATCH(most_lanes)(); }
+const Im2colKernels& im2col_kernels() { return *HWY_DYNAMIC_DISPATCH(table)(); }
 
 }  // namespace crema
 #endif  // HWY_ONCE

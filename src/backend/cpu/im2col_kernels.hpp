@@ -21,16 +21,11 @@ struct GatheredRows {
   int64_t run_count;
   int64_t step;
   int64_t row;
-  int64_t apart = 1;  // for speed only: rows so far apart add to places that do not overlap
+  int64_t apart = 1;  // rows r and r + apart add to different places; only speed depends on it
 };
 
-/// What gather_rows() reads behind the last element of a run, and writes behind the last row.
+/// Elements behind the last one of a run that gathering may read.
 inline constexpr int64_t kGatherSlack = 64;
-
-/// Writes the matrix. Elements of a row that no run names become undefined.
-void gather_rows(const GatheredRows& rows, const float* image, float* matrix);
-/// Adds the matrix to the image.
-void scatter_rows(const GatheredRows& rows, const float* matrix, float* image);
 
 /// out[m, l] = finish(bias[m] + sum over i of a[m * a_row + i * a_step] * b[i * b_row + l])
 ///
@@ -49,13 +44,20 @@ struct PanelProduct {
   float slope = 0;
 };
 
-/// The lanes of a vector, and the most lanes of a PanelProduct.
-int64_t panel_vector();
-int64_t panel_lanes();
-void multiply_panel(const PanelProduct& product);
+struct Im2colKernels {
+  int64_t width;  // lanes of a vector
+  int64_t lanes;  // the most lanes of a PanelProduct
+  /// Writes the elements of the matrix that runs name.
+  void (*gather)(const GatheredRows& rows, const float* image, float* matrix);
+  /// Adds the matrix to the image.
+  void (*scatter)(const GatheredRows& rows, const float* matrix, float* image);
+  void (*multiply)(const PanelProduct& product);
+  /// Adds the sum of the first `count` elements of each row of a matrix to `sums`. `row`: the
+  /// elements from a row to the next.
+  void (*add_row_sums)(const float* matrix, int64_t rows, int64_t count, int64_t row, double* sums);
+};
 
-/// Adds the sum of the first `count` elements of each row of a matrix to `sums`. `row`: the
-/// elements from a row to the next.
-void add_row_sums(const float* matrix, int64_t rows, int64_t count, int64_t row, double* sums);
+/// For the instructions that this processor has.
+const Im2colKernels& im2col_kernels();
 
 }  // namespace crema

@@ -10,7 +10,7 @@ namespace crema {
 class WinogradConvolutions : public ConvolutionLibrary {
  public:
   std::string name() const override { return "winograd"; }
-  /// To be counted up by whoever changes the kernels or how they are led.
+  /// To be counted up with each change of the kernels or of how they are called.
   std::string revision() const override { return "2"; }
   std::vector<std::string> implementations(const ConvolutionProblem& problem, ConvolutionPass pass,
                                            ConvolutionAlgorithm algorithm,

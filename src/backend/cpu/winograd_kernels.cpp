@@ -16,9 +16,9 @@ constexpr int kBlock = hn::MaxLanes(Floats());
 constexpr int kRows = kBlock == 16 ? 8 : 4;
 
 HWY_INLINE V zero() { return hn::Zero(Floats()); }
-HWY_INLINE V k(float value) { return hn::Set(Floats(), value); }
+HWY_INLINE V all(float value) { return hn::Set(Floats(), value); }
 /// v + factor * x
-HWY_INLINE V plus(V v, float factor, V x) { return hn::MulAdd(k(factor), x, v); }
+HWY_INLINE V plus(V v, float factor, V x) { return hn::MulAdd(all(factor), x, v); }
 HWY_INLINE V load(const float* p) { return hn::LoadU(Floats(), p); }
 HWY_INLINE void store(float* p, V v) { hn::StoreU(v, Floats(), p); }
 
@@ -26,7 +26,7 @@ HWY_INLINE void store(float* p, V v) { hn::StoreU(v, Floats(), p); }
 HWY_INLINE void input_line(const V* d, V* out, int s) {
   const V d0 = d[0], d1 = d[s], d2 = d[2 * s], d3 = d[3 * s], d4 = d[4 * s], d5 = d[5 * s];
   const V even = plus(d4, -4, d2), odd = plus(d3, -4, d1);
-  const V even2 = d4 - d2, odd2 = k(2.0F) * (d3 - d1);
+  const V even2 = d4 - d2, odd2 = all(2.0F) * (d3 - d1);
   out[0] = plus(plus(d4, -5, d2), 4, d0);
   out[s] = even + odd;
   out[2 * s] = even - odd;
@@ -49,7 +49,7 @@ HWY_INLINE void gradient_line(const V* y, V* out, int s, int t) {
   out[0] = y0;
   out[t] = (y0 + y2) + (y1 + y3);
   out[2 * t] = (y0 + y2) - (y1 + y3);
-  const V even = plus(y0, 4, y2), odd = plus(k(2.0F) * y1, 8, y3);
+  const V even = plus(y0, 4, y2), odd = plus(all(2.0F) * y1, 8, y3);
   out[3 * t] = even + odd;
   out[4 * t] = even - odd;
   out[5 * t] = y3;
@@ -57,9 +57,9 @@ HWY_INLINE void gradient_line(const V* y, V* out, int s, int t) {
 
 HWY_INLINE void weights_line(const V* g, V* out, int s, int t) {
   const V g0 = g[0], g1 = g[s], g2 = g[2 * s];
-  const V even = (g0 + g2) * k(-1.0F / 6), odd = g1 * k(-1.0F / 6);
-  const V even2 = plus(g0 * k(1.0F / 24), 1.0F / 6, g2), odd2 = g1 * k(1.0F / 12);
-  out[0] = g0 * k(0.25F);
+  const V even = (g0 + g2) * all(-1.0F / 6), odd = g1 * all(-1.0F / 6);
+  const V even2 = plus(g0 * all(1.0F / 24), 1.0F / 6, g2), odd2 = g1 * all(1.0F / 12);
+  out[0] = g0 * all(0.25F);
   out[t] = even + odd;
   out[2 * t] = even - odd;
   out[3 * t] = even2 + odd2;
@@ -70,8 +70,8 @@ HWY_INLINE void weights_line(const V* g, V* out, int s, int t) {
 HWY_INLINE void weights_gradient_line(const V* u, V* out, int s, int t) {
   const V sum12 = u[s] + u[2 * s], difference12 = u[2 * s] - u[s];
   const V sum34 = u[3 * s] + u[4 * s], difference34 = u[3 * s] - u[4 * s];
-  out[0] = plus(plus(k(0.25F) * u[0], -1.0F / 6, sum12), 1.0F / 24, sum34);
-  out[t] = plus(difference12 * k(1.0F / 6), 1.0F / 12, difference34);
+  out[0] = plus(plus(all(0.25F) * u[0], -1.0F / 6, sum12), 1.0F / 24, sum34);
+  out[t] = plus(difference12 * all(1.0F / 6), 1.0F / 12, difference34);
   out[2 * t] = plus(u[5 * s], 1.0F / 6, sum34 - sum12);
 }
 
@@ -138,7 +138,7 @@ void output(const WinogradTiles& t, const float* m, const float* bias, bool adds
           if (adds) value += load(line + j * kBlock);
           if (relu) {
             // Slope 0 is no factor: -inf becomes 0, NaN stays.
-            const V low = slope != 0.0F ? value * k(slope) : zero();
+            const V low = slope != 0.0F ? value * all(slope) : zero();
             value = hn::IfThenElse(hn::Lt(value, zero()), low, value);
           }
           store(line + j * kBlock, value);
@@ -241,7 +241,7 @@ HWY_INLINE void multiply_rows(int64_t outer, const float* a, int64_t row, int64_
       for (int p = 0; p < P; ++p) factor[p] = load(b + p * b_block + i * kBlock);
 #pragma GCC unroll 8
       for (int r = 0; r < kRows; ++r) {
-        const V one = k(a[r * row + i * step]);
+        const V one = all(a[r * row + i * step]);
 #pragma GCC unroll 3
         for (int p = 0; p < P; ++p) sum[r][p] = hn::MulAdd(one, factor[p], sum[r][p]);
       }

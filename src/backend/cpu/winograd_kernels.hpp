@@ -8,8 +8,8 @@
 
 namespace crema {
 
-/// A plane of tiles over an image of h x w (h_tiles x w_tiles tiles an image). origin: the tile's
-/// first row is 4 * row - pad.
+/// A plane of tiles over an image of h x w (h_tiles x w_tiles tiles an image). The first row of a
+/// tile in the image is 4 * row - pad.
 struct WinogradTiles {
   int64_t blocks;  // channel blocks of the activations
   int64_t h, w;    // of the activations
