@@ -151,11 +151,11 @@ void LRNLayer::run_backward(const Side& side, Blobs top, const std::vector<bool>
     const Scale<T> scale(settings_, x, side.read<T>(x));
     const T* dy = side.read<T>(top[0]->diff);
     T* dx = side.overwrite<T>(bottom[0]->diff);
-    const PassScratch<T> ratio(side, x.count());
-    for_each(side, x.count(), kPassGrain, Ratio<T>{scale, dy, dx, ratio.data()});
+    T* const ratio = pass_scratch<T>(side, x.count(), ratio_);
+    for_each(side, x.count(), kPassGrain, Ratio<T>{scale, dy, dx, ratio});
     for_each(side, x.count(), kPassGrain,
              Gradient<T>{scale.patches, static_cast<T>(2 * settings_.weight * settings_.beta),
-                         scale.x, ratio.data(), dx});
+                         scale.x, ratio, dx});
   });
 }
 

@@ -31,6 +31,7 @@ class LRNLayer : public TwoSidedLayer {
   }
   /// What each place adds to the gradients around it.
   size_t scratch_bytes() const override { return scratch_bytes_; }
+  size_t kept_bytes() const override { return engine() == nullptr ? scratch_bytes_ : 0; }
 
  protected:
   /// The scale is computed again from x, which is cheaper than to keep it.
@@ -41,6 +42,7 @@ class LRNLayer : public TwoSidedLayer {
  private:
   LRNSettings settings_;
   size_t scratch_bytes_ = 0;
+  Tensor ratio_{Shape{0}};  // scratch memory of the reference
 };
 
 }  // namespace crema

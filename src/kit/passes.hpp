@@ -131,28 +131,21 @@ void channel_sums(const Side& side, const ChannelView& view, int64_t grain, cons
                });
 }
 
-/// Memory of the side for `count` values. One at a time: on a device, a second one or a sum uses
-/// the same memory.
+/// Memory of the side for `count` values, not cleared: on the host that of `on_host`, which grows
+/// as needed. One at a time: on a device, a second one or a sum uses the same memory.
 template <class T>
-class PassScratch {
- public:
-  PassScratch(const Side& side, int64_t count) {
+T* pass_scratch(const Side& side, int64_t count, Tensor& on_host) {
 #ifdef __CUDACC__
-    if (side.device() != nullptr) {
-      data_ = static_cast<T*>(cuda(*side.device()).scratch(static_cast<size_t>(count) * sizeof(T)));
-      return;
-    }
-#endif
-    require_host(side);
-    on_host_.resize(static_cast<size_t>(count));
-    data_ = on_host_.data();
+  if (side.device() != nullptr) {
+    return static_cast<T*>(cuda(*side.device()).scratch(static_cast<size_t>(count) * sizeof(T)));
   }
-  T* data() const { return data_; }
-
- private:
-  std::vector<T> on_host_;
-  T* data_ = nullptr;
-};
+#endif
+  require_host(side);
+  if (on_host.dtype() != dtype_of<T>() || on_host.count() < count) {
+    on_host = Tensor(Shape{count}, dtype_of<T>());
+  }
+  return on_host.host_overwrite<T>();
+}
 
 #ifdef __CUDACC__
 namespace passes_detail {

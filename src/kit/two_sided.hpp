@@ -30,7 +30,7 @@ class TwoSidedLayer : public Layer {
                             Blobs bottom);
   /// Why a device cannot run these bottoms; "" if it can.
   virtual std::string device_refusal(Blobs /*bottom*/) const { return {}; }
-  /// Bytes of PassScratch (kit/passes.hpp) that a pass takes.
+  /// Bytes of pass_scratch() (kit/passes.hpp) that a pass takes.
   virtual size_t scratch_bytes() const { return 0; }
   /// Allocates memory for both passes, when the layouts are set.
   void prepare_reference(Blobs /*bottom*/, Blobs /*top*/) override {}

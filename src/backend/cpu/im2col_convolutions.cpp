@@ -459,11 +459,11 @@ std::vector<std::string> Im2colConvolutions::implementations(const ConvolutionPr
                                                              std::string& why) const {
   if (algorithm == ConvolutionAlgorithm::winograd) {
     why = "Winograd's algorithm is asked for";
+  } else if (padded_bytes(problem) > kMaxPaddedBytes) {
+    why = "the padded images of its threads would take too much memory";
   } else if (problem.source_format != Format::contiguous ||
              problem.target_format != Format::contiguous) {
     why = "it takes and makes contiguous images";
-  } else if (padded_bytes(problem) > kMaxPaddedBytes) {
-    why = "the padded images of its threads would take too much memory";
   } else if (pass == ConvolutionPass::backward_weights &&
              BackwardWeights::sums_bytes(problem) * omp_get_max_threads() > kMaxSumsBytes) {
     why = "the sums of its threads would take too much memory";
