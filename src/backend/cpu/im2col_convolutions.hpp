@@ -13,7 +13,7 @@ class Im2colConvolutions : public ConvolutionLibrary {
  public:
   std::string name() const override { return "im2col"; }
   /// To be counted up with each change of the kernels or of how they are called.
-  std::string revision() const override { return "1"; }
+  std::string revision() const override { return "2"; }
   std::vector<std::string> implementations(const ConvolutionProblem& problem, ConvolutionPass pass,
                                            ConvolutionAlgorithm algorithm,
                                            std::string& why) const override;

@@ -23,7 +23,8 @@ constexpr int64_t kFloatRun = 256;
 
 using Wide = hn::ScalableTag<float>;
 
-/// Copies adjacent elements: a vector of a run at a time, of all rows.
+/// Copies adjacent elements: a vector of a run at a time, of all rows. Lanes behind the end of a
+/// run are overwritten by the next run; those of the last run stay within the row.
 template <class D>
 HWY_INLINE void gather_adjacent(D d, const GatheredRows& rows, const float* image, float* matrix) {
   const int64_t width = lanes_of(d);
@@ -33,7 +34,7 @@ HWY_INLINE void gather_adjacent(D d, const GatheredRows& rows, const float* imag
       const float* const from = image + run.from + i;
       const FirstLanes part{run.count - i};
       float* to = matrix + run.to + i;
-      if (part.n >= width) {
+      if (run.to + i + width <= rows.row) {
         for (int64_t r = 0; r < rows.rows; ++r, to += rows.row) {
           hn::StoreU(hn::LoadU(d, from + rows.origins[r]), d, to);
         }
@@ -124,10 +125,11 @@ void scatter(const GatheredRows& rows, const float* matrix, float* image) {
 
 /// M rows of N vectors of a product.
 template <int M, int N>
-HWY_INLINE void tile(const PanelProduct& p, const float* a, const float* bias, float* out) {
+HWY_INLINE void tile(const PanelProduct& p, int64_t row) {
   const Wide d;
-  const int64_t width = lanes_of(d), a_row = p.a_row, a_step = p.a_step, b_row = p.b_row;
-  const int64_t out_row = p.out_row;
+  const int64_t width = lanes_of(d), out_row = p.out_row;
+  const float* const bias = p.bias != nullptr ? p.bias + row : nullptr;
+  float* const out = p.out + row * out_row;
   const FirstLanes last{p.lanes - (N - 1) * width};
   const bool whole = last.n == width;
   hn::Vec<Wide> sums[M][N];
@@ -137,14 +139,19 @@ HWY_INLINE void tile(const PanelProduct& p, const float* a, const float* bias, f
 #pragma GCC unroll 4
     for (int n = 0; n < N; ++n) sums[m][n] = first;
   }
-  const float* b = p.b;
-  for (int64_t i = 0; i < p.length; ++i, a += a_step, b += b_row) {
+  const float* a[M];
+#pragma GCC unroll 8
+  for (int m = 0; m < M; ++m) a[m] = p.a + p.a_rows[row + m];
+  const int64_t *const a_steps = p.a_steps, *const b_steps = p.b_steps;
+  for (int64_t i = 0; i < p.length; ++i) {
+    const int64_t step = a_steps[i];
+    const float* const b = p.b + b_steps[i];
     hn::Vec<Wide> factors[N];
 #pragma GCC unroll 4
     for (int n = 0; n < N; ++n) factors[n] = hn::LoadU(d, b + n * width);
 #pragma GCC unroll 8
     for (int m = 0; m < M; ++m) {
-      const auto one = hn::Set(d, a[m * a_row]);
+      const auto one = hn::Set(d, a[m][step]);
 #pragma GCC unroll 4
       for (int n = 0; n < N; ++n) sums[m][n] = hn::MulAdd(one, factors[n], sums[m][n]);
     }
@@ -187,23 +194,20 @@ HWY_INLINE void tile(const PanelProduct& p, const float* a, const float* bias, f
 }
 
 template <int N, int M>
-HWY_INLINE void last_rows(const PanelProduct& p, int64_t rows, const float* a, const float* bias,
-                          float* out) {
-  if (rows == M) {
-    tile<M, N>(p, a, bias, out);
+HWY_INLINE void rows_of(const PanelProduct& p, int64_t begin, int64_t end) {
+  if (end - begin == M) {
+    tile<M, N>(p, begin);
   } else if constexpr (M > 1) {
-    last_rows<N, M - 1>(p, rows, a, bias, out);
+    rows_of<N, M - 1>(p, begin, end);
   }
 }
 
 template <int N>
 void panel(const PanelProduct& p) {
-  int64_t m = 0;
-  for (; m + kRows <= p.rows; m += kRows) {
-    tile<kRows, N>(p, p.a + m * p.a_row, p.bias ? p.bias + m : nullptr, p.out + m * p.out_row);
+  const int64_t tiles = (p.rows + kRows - 1) / kRows;
+  for (int64_t t = 0; t < tiles; ++t) {
+    rows_of<N, kRows>(p, p.rows * t / tiles, p.rows * (t + 1) / tiles);
   }
-  last_rows<N, kRows - 1>(p, p.rows - m, p.a + m * p.a_row, p.bias ? p.bias + m : nullptr,
-                          p.out + m * p.out_row);
 }
 
 void multiply(const PanelProduct& p) {

@@ -27,14 +27,16 @@ struct GatheredRows {
 /// Elements behind the last one of a run that gathering may read.
 inline constexpr int64_t kGatherSlack = 64;
 
-/// out[m, l] = finish(bias[m] + sum over i of a[m * a_row + i * a_step] * b[i * b_row + l])
+/// out[m * out_row + l] = finish(bias[m] + sum over i of
+///                               a[a_rows[m] + a_steps[i]] * b[b_steps[i] + l])
 ///
-/// for `rows` rows m and the lanes l of a few vectors. The vectors of b are read whole.
+/// for `rows` rows m, `length` steps i and the lanes l of a few vectors. The vectors of b are read
+/// whole.
 struct PanelProduct {
   const float* a;
-  int64_t a_row, a_step;
+  const int64_t *a_rows, *a_steps;
   const float* b;
-  int64_t b_row;
+  const int64_t* b_steps;
   int64_t rows, length, lanes;
   float* out;
   int64_t out_row;
