@@ -148,18 +148,25 @@ class Geometry {
   /// Elements of a padded image of one group.
   int64_t padded() const { return channels * plane_ + kGatherSlack; }
 
-  void pad(const float* x, float* padded) const {
-    if (channels * plane_ == source()) {
-      std::copy_n(x, source(), padded);
-      return;
+  bool pads() const { return channels * plane_ != source(); }
+
+  /// An image with its padding: in x, or copied to `room`, which has padded() elements. Gathering
+  /// reads behind the end of an image, so that the last one is always copied.
+  const float* pad(const float* x, int64_t image, float* room) const {
+    x += image * source();
+    if (!pads()) {
+      if (image + 1 < images && source() >= kGatherSlack) return x;
+      std::copy_n(x, source(), room);
+      return room;
     }
-    std::fill_n(padded, channels * plane_, 0.0F);
+    std::fill_n(room, channels * plane_, 0.0F);
     for (int64_t c = 0; c < channels; ++c) {
       for (const int64_t row : rows_) {
-        std::copy_n(x, width_, padded + c * plane_ + row);
+        std::copy_n(x, width_, room + c * plane_ + row);
         x += width_;
       }
     }
+    return room;
   }
 
   void unpad(int64_t channel_begin, int64_t channel_end, const float* padded, float* dx) const {
@@ -281,13 +288,12 @@ class Forward : public ConvolutionPrimitive {
                float* y) override {
     const auto panels = static_cast<int64_t>(strips_.panels.size());
     parallel_for(g_.images * panels, 1, [&](int64_t begin, int64_t end) {
-      float* const padded = convolution_scratch(ConvolutionScratch::window, g_.padded());
+      float* const room = convolution_scratch(ConvolutionScratch::window, g_.padded());
       float* const gathered = convolution_scratch(ConvolutionScratch::partial, gathered_count());
-      int64_t known = -1;
+      const float* padded = nullptr;
       for (int64_t i = begin; i < end; ++i) {
         const int64_t image = i / panels, group = image % g_.groups;
-        if (image != known) g_.pad(x + image * g_.source(), padded);
-        known = image;
+        if (padded == nullptr || i % panels == 0) padded = g_.pad(x, image, room);
         compute(strips_.panels[static_cast<size_t>(i % panels)], padded, gathered,
                 weights.values + group * g_.weights(), bias ? bias + group * g_.outputs : nullptr,
                 y + image * g_.target());
@@ -374,7 +380,7 @@ class BackwardData : public ConvolutionPrimitive {
   void plan_scratch(ScratchPlan& plan) const override {
     const int64_t threads =
         std::min<int64_t>(plan.threads(), g_.images * parts_for(plan.threads()));
-    need_scratch(plan, ConvolutionScratch::window, g_.padded(), threads);
+    need_scratch(plan, ConvolutionScratch::window, g_.pads() ? g_.padded() : 0, threads);
     need_scratch(plan, ConvolutionScratch::partial, gathered_count(), threads);
     need_scratch(plan, ConvolutionScratch::packed, packed_count(), threads);
   }
@@ -391,23 +397,25 @@ class BackwardData : public ConvolutionPrimitive {
 
   void compute(int64_t channel_begin, int64_t channel_end, const float* weights, const float* dy,
                float* dx) const {
-    float* const padded = convolution_scratch(ConvolutionScratch::window, g_.padded());
+    const bool pads = g_.pads();
+    float* const padded = pads ? convolution_scratch(ConvolutionScratch::window, g_.padded()) : dx;
     float* const gathered = convolution_scratch(ConvolutionScratch::partial, gathered_count());
     float* const packed = convolution_scratch(ConvolutionScratch::packed, packed_count());
     std::fill(padded + channel_begin * g_.plane(), padded + channel_end * g_.plane(), 0.0F);
     for (const PixelStrips::Panel& panel : strips_.panels) {
       const int64_t lanes = panel.end - panel.begin;
       // The product reads whole vectors, and dy may end within one.
-      for (int64_t o = 0; o < g_.outputs; ++o) {
+      const bool packs = lanes != strips_.widest || lanes != g_.pixels();
+      for (int64_t o = 0; packs && o < g_.outputs; ++o) {
         std::copy_n(dy + o * g_.pixels() + panel.begin, lanes, packed + o * strips_.widest);
       }
       each_chunk(channel_begin * unit(), channel_end * unit(), unit(), strips_.stride, kChunkBytes,
                  [&](int64_t begin, int64_t end) {
-                   multiply(begin, end, lanes, weights, packed, gathered);
+                   multiply(begin, end, lanes, weights, packs ? packed : dy, gathered);
                    kernels_.scatter(strips_.gathered(g_, panel, begin, end), gathered, padded);
                  });
     }
-    g_.unpad(channel_begin, channel_end, padded, dx);
+    if (pads) g_.unpad(channel_begin, channel_end, padded, dx);
   }
 
   /// Sets strips [begin, end).
@@ -563,14 +571,12 @@ class BackwardWeights : public ConvolutionPrimitive {
     const int64_t pieces = pieces_for(omp_get_max_threads()), outputs = g_.groups * g_.outputs;
     float* const sums = convolution_scratch(ConvolutionScratch::sums, pieces * sums_);
     bias_sums_.assign(static_cast<size_t>(dbias ? pieces * outputs : 0), 0);
-    // Pieces are ranges of the strips of all samples, numbered through; for the bias, of pixels.
-    const int64_t strips = samples() * strips_.count(), pixels = samples() * g_.pixels();
+    // Pieces are ranges of the strips of all samples, numbered through.
+    const int64_t strips = samples() * strips_.count();
     parallel_for(pieces, 1, [&](int64_t begin, int64_t end) {
       for (int64_t p = begin; p < end; ++p) {
-        compute(strips * p / pieces, strips * (p + 1) / pieces, x, dy, sums + p * sums_);
-        if (dbias == nullptr) continue;
-        sum_gradients(pixels * p / pieces, pixels * (p + 1) / pieces, dy,
-                      bias_sums_.data() + p * outputs);
+        compute(strips * p / pieces, strips * (p + 1) / pieces, x, dy, sums + p * sums_,
+                dbias ? bias_sums_.data() + p * outputs : nullptr);
       }
     });
     parallel_for(outputs, 1, [&](int64_t begin, int64_t end) {
@@ -593,31 +599,29 @@ class BackwardWeights : public ConvolutionPrimitive {
   }
   int64_t gathered_count() const { return chunk_count(1, strips_.stride, strips_.chunk_bytes); }
 
-  /// Calls body(sample, first, last) for the parts of [begin, end), numbers over all samples.
-  template <class Body>
-  static void each_sample(int64_t begin, int64_t end, int64_t of_sample, const Body& body) {
-    for (int64_t at = begin; at < end;) {
-      const int64_t first = at % of_sample, last = std::min(of_sample, first + end - at);
-      body(at / of_sample, first, last);
-      at += last - first;
-    }
-  }
-
-  /// Sets sums (group, output, column) to those over strips [begin, end).
-  void compute(int64_t begin, int64_t end, const float* x, const float* dy, float* sums) const {
-    float* const padded = convolution_scratch(ConvolutionScratch::window, g_.padded());
+  /// Sets sums (group, output, column) to those over strips [begin, end). Adds the gradients of
+  /// the samples whose first strip is among them to bias_sums (group, output).
+  void compute(int64_t begin, int64_t end, const float* x, const float* dy, float* sums,
+               double* bias_sums) const {
+    float* const room = convolution_scratch(ConvolutionScratch::window, g_.padded());
     float* const gathered = convolution_scratch(ConvolutionScratch::partial, gathered_count());
     for (int64_t group = 0; group < g_.groups; ++group) {
-      bool set = true;
-      each_sample(begin, end, strips_.count(), [&](int64_t sample, int64_t first, int64_t last) {
-        const int64_t image = sample * g_.groups + group;
-        g_.pad(x + image * g_.source(), padded);
+      for (int64_t at = begin; at < end;) {
+        const int64_t image = at / strips_.count() * g_.groups + group;
+        const int64_t first = at % strips_.count();
+        const int64_t last = std::min(strips_.count(), first + end - at);
+        const float* const padded = g_.pad(x, image, room);
+        const float* const of_image = dy + image * g_.target();
         for (const TapStrips::Block& block : strips_.blocks) {
-          add_products(block, first, last, set, padded, gathered, dy + image * g_.target(),
+          add_products(block, first, last, at == begin, padded, gathered, of_image,
                        sums + group * g_.outputs * strips_.sums);
         }
-        set = false;
-      });
+        if (bias_sums != nullptr && first == 0) {
+          kernels_.add_row_sums(of_image, g_.outputs, g_.pixels(), g_.pixels(),
+                                bias_sums + group * g_.outputs);
+        }
+        at += last - first;
+      }
     }
   }
 
@@ -646,14 +650,6 @@ class BackwardWeights : public ConvolutionPrimitive {
                                       .adds = !set || begin != first});
                  });
                });
-  }
-
-  /// Adds the gradients of pixels [begin, end) of all outputs.
-  void sum_gradients(int64_t begin, int64_t end, const float* dy, double* sums) const {
-    each_sample(begin, end, g_.pixels(), [&](int64_t sample, int64_t first, int64_t last) {
-      kernels_.add_row_sums(dy + sample * g_.groups * g_.target() + first, g_.groups * g_.outputs,
-                            last - first, g_.pixels(), sums);
-    });
   }
 
   void collect(const float* sums, int64_t pieces, bool add, float* dweights) const {
