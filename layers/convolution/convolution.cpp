@@ -3,9 +3,7 @@
 #include <algorithm>
 
 #include "backend/cpu/blas.hpp"
-#include "backend/cpu/direct_convolution.hpp"
-#include "backend/cpu/im2col_convolutions.hpp"
-#include "backend/cpu/winograd_convolutions.hpp"
+#include "backend/cpu/convolutions.hpp"
 #include "backend/relu.hpp"
 #include "core/dispatch.hpp"
 #include "core/parallel.hpp"
@@ -325,9 +323,9 @@ void register_convolution(Registry& registry);
 void register_convolution(Registry& registry) {
   registry.add<ConvolutionLayer>("Convolution");
   register_convolution_engines(registry);
-  add_convolution_library(registry, std::make_unique<DirectConvolutions>());
-  add_convolution_library(registry, std::make_unique<WinogradConvolutions>());
-  add_convolution_library(registry, std::make_unique<Im2colConvolutions>());
+  add_convolution_library(registry, direct_convolutions());
+  add_convolution_library(registry, winograd_convolutions());
+  add_convolution_library(registry, im2col_convolutions());
 }
 
 }  // namespace crema

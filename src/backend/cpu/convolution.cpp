@@ -1,5 +1,7 @@
 #include "backend/convolution.hpp"
 
+#include "backend/cpu/convolutions.hpp"
+
 namespace crema {
 namespace {
 
@@ -16,7 +18,35 @@ std::string join(const std::vector<int64_t>& values) {
   throw Error("this convolution primitive was not made for the ", to_string(pass), " pass");
 }
 
+class OwnLibrary : public ConvolutionLibrary {
+ public:
+  explicit OwnLibrary(OwnConvolutions own) : own_(std::move(own)) {}
+
+  std::string name() const override { return own_.name; }
+  std::string revision() const override { return own_.revision; }
+  std::vector<std::string> implementations(const ConvolutionProblem& problem, ConvolutionPass pass,
+                                           ConvolutionAlgorithm algorithm,
+                                           std::string& why) const override {
+    std::string refusal = own_.refusal(problem, pass, algorithm);
+    if (refusal.empty()) return {own_.implementation};
+    why = std::move(refusal);
+    return {};
+  }
+  std::unique_ptr<ConvolutionPrimitive> make(const ConvolutionProblem& problem,
+                                             ConvolutionPass pass,
+                                             const std::string&) const override {
+    return own_.make(problem, pass);
+  }
+
+ private:
+  OwnConvolutions own_;
+};
+
 }  // namespace
+
+std::unique_ptr<ConvolutionLibrary> make_library(OwnConvolutions own) {
+  return std::make_unique<OwnLibrary>(std::move(own));
+}
 
 Shape ConvolutionProblem::weights() const {
   std::vector<int64_t> dims = {target[1], source[1] / groups};

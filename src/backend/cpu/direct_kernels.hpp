@@ -5,7 +5,7 @@
 //
 // m: a few rows, each with a base pointer of its own. k: runs of `length` elements that lie `step`
 // apart; run r starts at offsets[r]. n: up to kMaxVectors vectors. What rows, k and n are differs
-// by pass, see direct_convolution.cpp.
+// by pass, see direct_convolutions.cpp.
 #pragma once
 
 #include <stdint.h>

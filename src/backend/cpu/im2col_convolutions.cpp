@@ -13,14 +13,13 @@
 // tap (h, w), one row of pixels later. The rows of such taps are parts of one strip, which is
 // gathered once. Likewise the taps of pixel (h + 1, w) are those of pixel (h, w), one row of the
 // kernel later.
-#include "backend/cpu/im2col_convolutions.hpp"
-
 #include <omp.h>
 
 #include <algorithm>
 #include <span>
 
 #include "backend/cpu/convolution_scratch.hpp"
+#include "backend/cpu/convolutions.hpp"
 #include "backend/cpu/im2col_kernels.hpp"
 #include "core/parallel.hpp"
 #include "core/simd.hpp"
@@ -668,31 +667,24 @@ class BackwardWeights : public ConvolutionPrimitive {
   std::vector<double> bias_sums_;       // (piece, output)
 };
 
-}  // namespace
-
-std::vector<std::string> Im2colConvolutions::implementations(const ConvolutionProblem& problem,
-                                                             ConvolutionPass pass,
-                                                             ConvolutionAlgorithm algorithm,
-                                                             std::string& why) const {
-  if (algorithm == ConvolutionAlgorithm::winograd) {
-    why = "Winograd's algorithm is asked for";
-  } else if (padded_bytes(problem) > kMaxPaddedBytes) {
-    why = "the padded images of its threads would take too much memory";
-  } else if (problem.source_format != Format::contiguous ||
-             problem.target_format != Format::contiguous) {
-    why = "it takes and makes contiguous images";
-  } else if (pass == ConvolutionPass::backward_weights &&
-             BackwardWeights::sums_bytes(problem) * omp_get_max_threads() > kMaxSumsBytes) {
-    why = "the sums of its threads would take too much memory";
-  } else {
-    return {concat(to_string(simd_level()))};
+std::string refusal(const ConvolutionProblem& problem, ConvolutionPass pass,
+                    ConvolutionAlgorithm algorithm) {
+  if (algorithm == ConvolutionAlgorithm::winograd) return "Winograd's algorithm is asked for";
+  if (padded_bytes(problem) > kMaxPaddedBytes) {
+    return "the padded images of its threads would take too much memory";
+  }
+  if (problem.source_format != Format::contiguous || problem.target_format != Format::contiguous) {
+    return "it takes and makes contiguous images";
+  }
+  if (pass == ConvolutionPass::backward_weights &&
+      BackwardWeights::sums_bytes(problem) * omp_get_max_threads() > kMaxSumsBytes) {
+    return "the sums of its threads would take too much memory";
   }
   return {};
 }
 
-std::unique_ptr<ConvolutionPrimitive> Im2colConvolutions::make(const ConvolutionProblem& problem,
-                                                               ConvolutionPass pass,
-                                                               const std::string&) const {
+std::unique_ptr<ConvolutionPrimitive> make(const ConvolutionProblem& problem,
+                                           ConvolutionPass pass) {
   switch (pass) {
     case ConvolutionPass::forward:
       return std::make_unique<Forward>(problem);
@@ -702,6 +694,12 @@ std::unique_ptr<ConvolutionPrimitive> Im2colConvolutions::make(const Convolution
       break;
   }
   return std::make_unique<BackwardWeights>(problem);
+}
+
+}  // namespace
+
+std::unique_ptr<ConvolutionLibrary> im2col_convolutions() {
+  return make_library({"im2col", "2", concat(to_string(simd_level())), refusal, make});
 }
 
 }  // namespace crema

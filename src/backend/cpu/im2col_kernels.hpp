@@ -1,4 +1,4 @@
-// The inner loops of our convolution over columns (im2col_convolutions.hpp), in f32 by Highway.
+// The inner loops of our convolution over columns (im2col_convolutions.cpp), in f32 by Highway.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,4 @@
-#include "backend/cpu/winograd_convolutions.hpp"
-
+#include "backend/cpu/convolutions.hpp"
 #include "backend/cpu/winograd.hpp"
 
 namespace crema {
@@ -47,36 +46,30 @@ class Primitive : public ConvolutionPrimitive {
   std::optional<float> relu_;
 };
 
-}  // namespace
-
-std::vector<std::string> WinogradConvolutions::implementations(const ConvolutionProblem& problem,
-                                                               ConvolutionPass,
-                                                               ConvolutionAlgorithm algorithm,
-                                                               std::string& why) const {
+std::string refusal(const ConvolutionProblem& problem, ConvolutionPass,
+                    ConvolutionAlgorithm algorithm) {
   const std::vector<int64_t> three = {3, 3}, one = {1, 1};
   const int64_t block = Winograd::block();
-  if (block == 0) {
-    why = "the processor lacks AVX2 and FMA";
-  } else if (problem.kernel != three || problem.stride != one || problem.dilation != one) {
-    why = "it takes 3x3 kernels of stride 1 without dilation";
-  } else if (problem.groups != 1) {
-    why = "it takes one group";
-  } else if (problem.pad[0] > 2 || problem.pad[1] > 2) {
-    why = "it takes a pad of at most 2";
-  } else if (block_of(problem.source_format) != block || block_of(problem.target_format) != block) {
-    why = concat("it takes channels in blocks of ", block);
-  } else if (algorithm == ConvolutionAlgorithm::direct) {
-    why = "the direct algorithm is asked for";
-  } else {
-    return {"F(4x4,3x3)"};
+  if (block == 0) return "the processor lacks AVX2 and FMA";
+  if (problem.kernel != three || problem.stride != one || problem.dilation != one) {
+    return "it takes 3x3 kernels of stride 1 without dilation";
   }
+  if (problem.groups != 1) return "it takes one group";
+  if (problem.pad[0] > 2 || problem.pad[1] > 2) return "it takes a pad of at most 2";
+  if (block_of(problem.source_format) != block || block_of(problem.target_format) != block) {
+    return concat("it takes channels in blocks of ", block);
+  }
+  if (algorithm == ConvolutionAlgorithm::direct) return "the direct algorithm is asked for";
   return {};
 }
 
-std::unique_ptr<ConvolutionPrimitive> WinogradConvolutions::make(const ConvolutionProblem& problem,
-                                                                 ConvolutionPass pass,
-                                                                 const std::string&) const {
-  return std::make_unique<Primitive>(problem, pass);
+}  // namespace
+
+std::unique_ptr<ConvolutionLibrary> winograd_convolutions() {
+  return make_library({"winograd", "2", "F(4x4,3x3)", refusal,
+                       [](const ConvolutionProblem& problem, ConvolutionPass pass) {
+                         return std::make_unique<Primitive>(problem, pass);
+                       }});
 }
 
 }  // namespace crema

@@ -7,14 +7,13 @@
 //
 // Rows and what is summed over are addressed by tables (DirectPlan); columns are packed into
 // panels.
-#include "backend/cpu/direct_convolution.hpp"
-
 #include <omp.h>
 
 #include <algorithm>
 #include <sstream>
 
 #include "backend/cpu/convolution_scratch.hpp"
+#include "backend/cpu/convolutions.hpp"
 #include "backend/cpu/direct_plan.hpp"
 #include "core/parallel.hpp"
 #include "core/simd.hpp"
@@ -510,38 +509,27 @@ class BackwardWeights : public ConvolutionPrimitive {
   std::vector<double> bias_sums_;  // [piece][output]
 };
 
-}  // namespace
-
-std::vector<std::string> DirectConvolutions::implementations(const ConvolutionProblem& problem,
-                                                             ConvolutionPass pass,
-                                                             ConvolutionAlgorithm algorithm,
-                                                             std::string& why) const {
+std::string refusal(const ConvolutionProblem& problem, ConvolutionPass pass,
+                    ConvolutionAlgorithm algorithm) {
   const DirectKernels& kernels = direct_kernels();
   const Format target = problem.target_format;
-  if (simd_level() < SimdLevel::avx2) {
-    why = "the processor lacks AVX2 and FMA";
-  } else if (algorithm == ConvolutionAlgorithm::winograd) {
-    why = "Winograd's algorithm is asked for";
-  } else if (problem.kernel.empty() || problem.kernel.size() > 2) {
-    why = "it takes one or two spatial axes";
-  } else if (problem.groups != 1) {
-    why = "it takes one group";
-  } else if (target == Format::contiguous ||
-             (target != Format::channels_last && block_of(target) != kernels.width)) {
-    why = concat("it makes results channels_last or in blocks of ", kernels.width);
-  } else if (pass == ConvolutionPass::backward_weights &&
-             BackwardWeights::sums_bytes(problem, kernels) * omp_get_max_threads() >
-                 kMaxSumsBytes) {
-    why = "the sums of its threads would take too much memory";
-  } else {
-    return {concat(to_string(simd_level()))};
+  if (simd_level() < SimdLevel::avx2) return "the processor lacks AVX2 and FMA";
+  if (algorithm == ConvolutionAlgorithm::winograd) return "Winograd's algorithm is asked for";
+  if (problem.kernel.empty() || problem.kernel.size() > 2)
+    return "it takes one or two spatial axes";
+  if (problem.groups != 1) return "it takes one group";
+  if (target != Format::channels_last && block_of(target) != kernels.width) {
+    return concat("it makes results channels_last or in blocks of ", kernels.width);
+  }
+  if (pass == ConvolutionPass::backward_weights &&
+      BackwardWeights::sums_bytes(problem, kernels) * omp_get_max_threads() > kMaxSumsBytes) {
+    return "the sums of its threads would take too much memory";
   }
   return {};
 }
 
-std::unique_ptr<ConvolutionPrimitive> DirectConvolutions::make(const ConvolutionProblem& problem,
-                                                               ConvolutionPass pass,
-                                                               const std::string&) const {
+std::unique_ptr<ConvolutionPrimitive> make(const ConvolutionProblem& problem,
+                                           ConvolutionPass pass) {
   const DirectKernels& kernels = direct_kernels();
   switch (pass) {
     case ConvolutionPass::forward:
@@ -552,6 +540,12 @@ std::unique_ptr<ConvolutionPrimitive> DirectConvolutions::make(const Convolution
       break;
   }
   return std::make_unique<BackwardWeights>(problem, kernels);
+}
+
+}  // namespace
+
+std::unique_ptr<ConvolutionLibrary> direct_convolutions() {
+  return make_library({"direct", "2", concat(to_string(simd_level())), refusal, make});
 }
 
 }  // namespace crema
