@@ -175,6 +175,11 @@ const Setting kLarger[] = {
     {"strided_pointwise", "num_output: 40 kernel_size: 1 stride: 2", {2, 24, 11, 13}},
     {"grouped", "num_output: 32 kernel_size: 3 pad: 1 group: 2", {2, 32, 9, 9}},
     {"depthwise", "num_output: 40 kernel_size: 3 pad: 1 stride: 2 group: 40", {2, 40, 9, 9}},
+    // For im2col, which gathers once what taps one image row apart share.
+    {"blocks_that_overlap", "num_output: 6 kernel_size: 3 pad: 1", {2, 37, 14, 14}},
+    {"rows_apart", "num_output: 5 kernel_h: 3 kernel_w: 2 dilation: 2 dilation: 1", {2, 3, 20, 9}},
+    {"row_by_row", "num_output: 5 kernel_size: 3 pad: 1 stride: 1 stride: 2", {2, 3, 12, 17}},
+    {"many_pixels", "num_output: 7 kernel_h: 3 kernel_w: 2", {1, 4, 41, 38}},
 };
 INSTANTIATE_TEST_SUITE_P(Larger, ConvolutionEngines, ::testing::ValuesIn(kLarger), name_of);
 
