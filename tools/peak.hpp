@@ -5,8 +5,8 @@
 
 namespace crema::tools {
 
-/// The widest vectors of this processor that matter to kernels: "AVX-512", "AVX2", "SSE2", or
-/// "128-bit vectors" on other processors.
+/// The widest vectors of this processor that matter to kernels: "AVX-512", "AVX2", "SSE4", "SSE2",
+/// or "128-bit vectors" on other processors.
 std::string vector_extension();
 
 /// Measured f32 multiply-adds in registers on `threads` threads, in GFLOP/s; takes about 0.3 s.

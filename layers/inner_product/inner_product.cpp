@@ -1,4 +1,8 @@
 // InnerProduct: y = act(W x + b). See README.md.
+#include <omp.h>
+
+#include <algorithm>
+#include <array>
 #include <optional>
 #include <vector>
 
@@ -6,10 +10,11 @@
 #include "backend/relu.hpp"
 #include "core/dispatch.hpp"
 #include "core/simd.hpp"
+#include "core/tuner.hpp"
 #include "kit/gemm.hpp"
-#include "kit/native_engine.hpp"
 #include "kit/options.hpp"
 #include "kit/passes.hpp"
+#include "kit/tuning.hpp"
 #include "kit/two_sided.hpp"
 #include "proto/layer.pb.h"
 
@@ -19,7 +24,7 @@ namespace {
 /// The products of ThinProduct (backend/cpu/thin_product.hpp) by the library of the side.
 template <class T>
 struct LibraryProduct {
-  const Side& side;
+  Side side;
   int64_t batch, rows, columns;
 
   void times_transposed(const T* a, const T* matrix, T* out) const {
@@ -109,6 +114,7 @@ class InnerProductLayer : public TwoSidedLayer {
   int64_t batch() const { return batch_; }
   int64_t inputs() const { return inputs_; }
   int64_t outputs() const { return outputs_; }
+  bool transposed() const { return transposed_; }
   int64_t weight_rows() const { return transposed_ ? inputs_ : outputs_; }
   int64_t weight_columns() const { return transposed_ ? outputs_ : inputs_; }
 
@@ -192,59 +198,198 @@ class InnerProductLayer : public TwoSidedLayer {
       masked_;  // (batch, outputs): dy through the ReLU; the top's own diff is not ours to change
 };
 
-// Where it is faster than the GEMM of libraries, by measurement (README.md): one row is a GEMV;
-// many rows, or weights that a cache holds, make up for what packing costs. Threads share the rows
-// of the stored weights, or for one of the products blocks of 32 columns, so both sides have to be
-// long. How many threads there are does not count: two were measured, and with kMinSide columns
-// more than 8 find nothing to do in that product.
-constexpr int64_t kMinRows = 2, kMaxRows = 64;
-constexpr int64_t kMinWeights = 1'000'000;
-constexpr int64_t kMinSide = 256;
+// --- The engines: each of the three products by the library or by ThinProduct ---
 
-/// The engine for small batches and big weights: f32, contiguous. Each product reads or writes the
-/// weights once, where they lie.
-class InnerProductNative : public NativeEngine<InnerProductLayer> {
+/// The products, named for the matrix as it is stored.
+enum class Kind : uint8_t { times_transposed, times, outer };
+constexpr size_t kKinds = 3;
+constexpr const char* kKindNames[kKinds] = {"times-transposed", "times", "outer"};
+constexpr const char* kPassNames[kKinds] = {"forward", "backward-data", "backward-weights"};
+
+/// Multiply-adds of a product that is worth measuring: a library computes it in about 10 us.
+constexpr int64_t kLeastMeasured = 1 << 20;
+/// Floats of the matrix that is measured, at most. A part of its rows takes its share of the time.
+constexpr int64_t kMostMeasured = 1 << 25;
+
+struct Products {
+  LibraryProduct<float> library;
+  ThinProduct thin;
+  std::array<bool, kKinds> by_thin = {};
+
+  bool thin_does(Kind kind) const { return by_thin[static_cast<size_t>(kind)]; }
+  void times_transposed(const float* a, const float* matrix, float* out) {
+    thin_does(Kind::times_transposed) ? thin.times_transposed(a, matrix, out)
+                                      : library.times_transposed(a, matrix, out);
+  }
+  void times(const float* a, const float* matrix, float* out) {
+    thin_does(Kind::times) ? thin.times(a, matrix, out) : library.times(a, matrix, out);
+  }
+  void outer(const float* a, const float* b, float beta, float* matrix) {
+    thin_does(Kind::outer) ? thin.outer(a, b, beta, matrix) : library.outer(a, b, beta, matrix);
+  }
+};
+
+/// Matrices for measuring, allocated at the first measurement.
+class Trial {
  public:
-  void resume(Layer& layer, Blobs bottom, Blobs top) override {
-    of(layer).prepare_reference(bottom, top);
-  }
-  size_t extra_bytes() const override { return product_.bytes(); }
+  Trial(int64_t batch, int64_t rows, int64_t columns)
+      : batch_(batch),
+        rows_(std::min(rows, std::max<int64_t>(kMostMeasured / columns, 1))),
+        columns_(columns) {}
 
- protected:
-  std::vector<Option> layouts(const InnerProductLayer& layer, Blobs bottom, Blobs top,
-                              std::string& why) override {
-    const int64_t batch = layer.batch(), inputs = layer.inputs(), outputs = layer.outputs();
-    const bool pays = simd_level() >= SimdLevel::avx2 && batch >= kMinRows && batch <= kMaxRows &&
-                      inputs * outputs >= kMinWeights && std::min(inputs, outputs) >= kMinSide;
-    // If the engine is selected by name, it runs every shape.
-    const std::string& asked =
-        layer.param().engine().empty() ? layer.context().engine() : layer.param().engine();
-    if (asked == "native" || pays) return {uniform_option(bottom, top, DType::f32)};
-    why = "a library's matrix product is faster for this shape";
-    return {};
+  /// Of all that `rows` rows would take.
+  double share(int64_t rows) const {
+    return static_cast<double>(rows_) / static_cast<double>(rows);
   }
-  void plan(InnerProductLayer& layer, Blobs bottom, Blobs top) override {
-    layer.prepare_reference(bottom, top);
-    product_ = ThinProduct(layer.batch(), layer.weight_rows(), layer.weight_columns(),
-                           layer.context().threads());
-  }
-  void run_forward(InnerProductLayer& layer, Blobs bottom, Blobs top) override {
-    layer.forward_by<float>(Side(), product_, bottom, top);
-  }
-  void run_backward(InnerProductLayer& layer, Blobs top, const std::vector<bool>& propagate,
-                    Blobs bottom) override {
-    layer.backward_by<float>(Side(), product_, top, propagate, bottom);
+  void run(Kind kind, bool by_thin) {
+    if (!matrix_.has_memory()) allocate();
+    products_.by_thin.fill(by_thin);
+    float* const rows = of_rows_.host_mut<float>();
+    float* const columns = of_columns_.host_mut<float>();
+    float* const matrix = matrix_.host_mut<float>();
+    if (kind == Kind::times_transposed) products_.times_transposed(columns, matrix, rows);
+    if (kind == Kind::times) products_.times(rows, matrix, columns);
+    if (kind == Kind::outer) products_.outer(rows, columns, 0, matrix);
   }
 
  private:
-  ThinProduct product_;  // of the batch and the weights, as they are stored
+  void allocate() {
+    for (auto [tensor, count] : {std::pair{&of_rows_, batch_ * rows_},
+                                 {&of_columns_, batch_ * columns_},
+                                 {&matrix_, rows_ * columns_}}) {
+      *tensor = Tensor(Shape{count});
+      tensor->fill(1e-3);  // zeros and denormals may have other times
+    }
+    products_.thin = ThinProduct(batch_, rows_, columns_, omp_get_max_threads());
+  }
+
+  int64_t batch_, rows_, columns_;
+  Tensor of_rows_{Shape{0}}, of_columns_{Shape{0}}, matrix_{Shape{0}};
+  Products products_{{Side(), batch_, rows_, columns_}, {}};
+};
+
+/// f32, contiguous. "tuned" takes the faster of the two for each product, "native" ThinProduct.
+class InnerProductEngine : public Engine {
+ public:
+  explicit InnerProductEngine(bool tuned) : tuned_(tuned) {}
+
+  std::vector<Option> options(Layer& layer, Blobs bottom, Blobs top, std::string& why) override {
+    if (layer.dtype() != DType::f32) {
+      why = concat("it computes in f32, not in ", to_string(layer.dtype()));
+      return {};
+    }
+    const std::string& forced =
+        layer.param().engine().empty() ? layer.context().engine() : layer.param().engine();
+    if (!tuned_ && forced != name()) {
+      why = "it serves only where engine 'native' is asked for";
+      return {};
+    }
+    const InnerProductLayer& ip = of(layer);
+    if (forced != name() && ip.batch() * ip.inputs() * ip.outputs() < kLeastMeasured) {
+      why = "the product is too small to measure";
+      return {};
+    }
+    Option option = uniform_option(bottom, top, DType::f32);
+    if (tuned_ && ip.batch() > 0) {
+      Trial trial(ip.batch(), ip.weight_rows(), ip.weight_columns());
+      for (const size_t pass : passes_of(ip)) choose(ip, pass, trial, option);
+    }
+    return {option};
+  }
+
+  void prepare(Layer& layer, const Option& option, Blobs bottom, Blobs top) override {
+    InnerProductLayer& ip = of(layer);
+    ip.prepare_reference(bottom, top);
+    const int64_t batch = ip.batch(), rows = ip.weight_rows(), columns = ip.weight_columns();
+    products_ = Products{{Side(), batch, rows, columns}, {}};
+    products_->by_thin.fill(!tuned_);
+    detail_.clear();
+    const std::vector<size_t> passes = passes_of(ip);
+    for (size_t i = 0; i < std::min(passes.size(), option.choice.size()); ++i) {
+      const std::string& key = option.choice[i];
+      const Kind kind = kind_of(ip, passes[i]);
+      products_->by_thin[static_cast<size_t>(kind)] = key == candidate(true);
+      layer.context().tuner().choose(problem(ip, kind).name(), key);
+      detail_ +=
+          concat(i > 0 ? ", " : "", kPassNames[passes[i]], " ", key.substr(0, key.find(" @")));
+    }
+    const auto& by_thin = products_->by_thin;
+    if (std::find(by_thin.begin(), by_thin.end(), true) != by_thin.end()) {
+      products_->thin = ThinProduct(batch, rows, columns, layer.context().threads());
+    }
+  }
+  void resume(Layer& layer, Blobs bottom, Blobs top) override {
+    of(layer).prepare_reference(bottom, top);
+  }
+  void forward(Layer& layer, Blobs bottom, Blobs top) override {
+    of(layer).forward_by<float>(Side(), *products_, bottom, top);
+  }
+  void backward(Layer& layer, Blobs top, const std::vector<bool>& propagate,
+                Blobs bottom) override {
+    of(layer).backward_by<float>(Side(), *products_, top, propagate, bottom);
+  }
+  size_t extra_bytes() const override { return products_ ? products_->thin.bytes() : 0; }
+  std::string detail() const override { return detail_; }
+
+ private:
+  static InnerProductLayer& of(Layer& layer) { return static_cast<InnerProductLayer&>(layer); }
+  const char* name() const { return tuned_ ? "tuned" : "native"; }
+
+  /// The passes that the net runs, by their indices in kPassNames.
+  static std::vector<size_t> passes_of(const InnerProductLayer& layer) {
+    std::vector<size_t> passes = {0};
+    if (layer.propagates(0)) passes.push_back(1);
+    if (layer.trains() && layer.params()[0]->needs_gradient) passes.push_back(2);
+    return passes;
+  }
+  static Kind kind_of(const InnerProductLayer& layer, size_t pass) {
+    if (pass == 2) return Kind::outer;
+    return (pass == 0) == layer.transposed() ? Kind::times : Kind::times_transposed;
+  }
+  static TunedProblem problem(const InnerProductLayer& layer, Kind kind) {
+    return {
+        concat("inner product ", kKindNames[static_cast<size_t>(kind)], " ", omp_get_max_threads(),
+               "t ", layer.weight_rows(), "x", layer.weight_columns(), " by "),
+        Shape{layer.batch()}};
+  }
+  /// Its name in the tuner.
+  static std::string candidate(bool by_thin) {
+    return by_thin ? concat("thin @", ThinProduct::kRevision) : concat("gemm @", blas_name());
+  }
+
+  /// Without tuning: the GEMM of a library packs the matrix, which pays for many rows of the batch,
+  /// and for a matrix that a cache holds. One row is a GEMV.
+  static bool probably_thin(const InnerProductLayer& layer) {
+    const int64_t inputs = layer.inputs(), outputs = layer.outputs();
+    return simd_level() >= SimdLevel::avx2 && layer.batch() >= 2 && layer.batch() <= 64 &&
+           inputs * outputs >= 1'000'000 && std::min(inputs, outputs) >= 256;
+  }
+  static void choose(const InnerProductLayer& layer, size_t pass, Trial& trial, Option& option) {
+    const Kind kind = kind_of(layer, pass);
+    std::vector<TunedCandidate> candidates;
+    for (const bool by_thin : {probably_thin(layer), !probably_thin(layer)}) {
+      candidates.push_back(
+          {candidate(by_thin), [&trial, kind, by_thin] { trial.run(kind, by_thin); }});
+    }
+    const TunedChoice choice = choose_candidate(layer.context(), problem(layer, kind), candidates);
+    option.choice.push_back(candidates[choice.candidate].key);
+    option.seconds += choice.seconds / trial.share(layer.weight_rows());
+  }
+
+  const bool tuned_;
+  std::optional<Products> products_;  // of the batch and the weights, as they are stored
+  std::string detail_;
 };
 
 }  // namespace
 
 void register_inner_product(Registry& registry) {
   add_two_sided<InnerProductLayer>(registry, "InnerProduct");
-  registry.add_engine<InnerProductNative>("InnerProduct", "native", DeviceType::cpu);
+  for (const bool tuned : {true, false}) {
+    registry.add_engine("InnerProduct", {tuned ? "tuned" : "native", DeviceType::cpu, [tuned] {
+                                           return std::make_unique<InnerProductEngine>(tuned);
+                                         }});
+  }
 }
 
 }  // namespace crema

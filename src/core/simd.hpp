@@ -76,20 +76,4 @@ void vectorized(Args... args) {
   simd_detail::baseline<Kernel, Args...>(args...);
 }
 
-/// As vectorized, for kernels written with vectors (backend/cpu/vec.hpp):
-/// Kernel::run<Width>(args...) where Width floats fill a register.
-template <class Kernel, class... Args>
-void vectorized_by_width(Args... args) {
-#ifdef __x86_64__
-  const SimdLevel level = simd_level();
-  if (level == SimdLevel::avx512) {
-    return simd_detail::avx512<Kernel::template run<16>, Args...>(args...);
-  }
-  if (level == SimdLevel::avx2) {
-    return simd_detail::avx2<Kernel::template run<8>, Args...>(args...);
-  }
-#endif
-  simd_detail::baseline<Kernel::template run<4>, Args...>(args...);
-}
-
 }  // namespace crema

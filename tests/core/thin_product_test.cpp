@@ -20,10 +20,11 @@ struct Sizes {
 };
 
 // Each tile, panel, chunk and line of a cache, with and without a rest.
-const std::vector<Sizes> kSizes = {
-    {2, 1, 1},     {2, 12, 1024}, {3, 6, 31},    {5, 7, 33},     {8, 13, 1025}, {9, 61, 100},
-    {16, 24, 64},  {17, 29, 47},  {25, 11, 130}, {32, 48, 2048}, {33, 35, 77},  {40, 6, 1030},
-    {64, 18, 256}, {65, 97, 65},  {1, 5, 7},     {0, 5, 7},      {100, 3, 700}};
+const std::vector<Sizes> kSizes = {{2, 1, 1},     {2, 12, 1024},  {3, 6, 31},   {5, 7, 33},
+                                   {8, 13, 1025}, {9, 61, 100},   {16, 24, 64}, {17, 29, 47},
+                                   {25, 11, 130}, {32, 48, 2048}, {33, 35, 77}, {40, 6, 1030},
+                                   {64, 18, 256}, {65, 97, 65},   {12, 23, 80}, {48, 15, 2064},
+                                   {1, 5, 7},     {0, 5, 7},      {100, 3, 700}};
 
 std::vector<float> random_floats(int64_t count, uint64_t stream) {
   Random random(7, stream);
@@ -131,7 +132,7 @@ TEST_P(ThinProductTest, DoesNotDependOnThreads) {
   const int before = omp_get_max_threads();
   omp_set_num_threads(1);
   const Results one = run(problem, 1);
-  for (int threads : {2, 3, 7}) {
+  for (int threads : {2, 3, 5, 7}) {
     omp_set_num_threads(threads);
     EXPECT_TRUE(run(problem, threads) == one) << threads << " threads";
     EXPECT_TRUE(run(problem, 1) == one) << threads << " threads, 1 announced";
@@ -158,7 +159,8 @@ TEST(ThinProduct, NeedsColumns) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Levels, ThinProductTest,
-                         testing::Values(SimdLevel::baseline, SimdLevel::avx2, SimdLevel::avx512),
+                         testing::Values(SimdLevel::baseline, SimdLevel::sse4, SimdLevel::avx2,
+                                         SimdLevel::avx512),
                          [](const auto& level) { return std::string(to_string(level.param)); });
 
 }  // namespace

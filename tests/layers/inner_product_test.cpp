@@ -1,8 +1,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <omp.h>
 
 #include "core/simd.hpp"
+#include "core/tuner.hpp"
+#include "crema/net.hpp"
 #include "support/layer_test.hpp"
+#include "support/net_test.hpp"
 
 namespace crema::test {
 namespace {
@@ -86,28 +90,118 @@ TEST(InnerProduct, NativeEngineOfEveryInstructionSet) {
   }
 }
 
-// By itself it is offered where packing the weights would cost most; asked for, always.
-TEST(InnerProduct, NativeEngineIsTheFirstChoiceForSmallBatchesAndBigWeights) {
-  if (simd_level() < SimdLevel::avx2) GTEST_SKIP() << "needs a processor with AVX2";
+TEST(InnerProduct, TunedIsTheFirstChoiceWhereMeasuringPays) {
   const auto engine = [](const Shape& shape, const std::string& settings, RunOptions options = {}) {
     options.engine = "";
     return LayerRun(random_case(shape, settings), options).layer().engine_name();
   };
-  EXPECT_EQ(engine({2, 1024}, "num_output: 1000"), "native");
-  EXPECT_EQ(engine({64, 16, 8, 8}, "num_output: 1000 transpose: true"), "native");
-  EXPECT_EQ(engine({1, 1024}, "num_output: 1000"), "reference");
-  EXPECT_EQ(engine({65, 1024}, "num_output: 1000"), "reference");
-  EXPECT_EQ(engine({2, 1024}, "num_output: 900"), "reference");
-  EXPECT_EQ(engine({2, 100'000}, "num_output: 10"), "reference");
+  EXPECT_EQ(engine({2, 1024}, "num_output: 1000"), "tuned");
+  EXPECT_EQ(engine({64, 16, 8, 8}, "num_output: 100 transpose: true"), "tuned");
+  EXPECT_EQ(engine({2, 300}, "num_output: 100"), "reference") << "too small to measure";
+  EXPECT_EQ(engine({0, 1024}, "num_output: 1000"), "reference");
   EXPECT_EQ(engine({2, 1024}, "num_output: 1000", {.dtype = DType::f64}), "reference");
-  {
-    const SimdLimit narrow(SimdLevel::baseline);
-    EXPECT_EQ(engine({2, 1024}, "num_output: 1000"), "reference");
-  }
   const LayerCase small = random_case({2, 3}, "num_output: 4");
-  EXPECT_EQ(LayerRun(small, {.engine = "native"}).layer().engine_name(), "native");
-  expect_error([&] { LayerRun run(small, {.dtype = DType::f64, .engine = "native"}); },
-               {"native", "f64"});
+  for (const char* name : {"native", "tuned"}) {
+    EXPECT_EQ(LayerRun(small, {.engine = name}).layer().engine_name(), name);
+    expect_error([&] { LayerRun run(small, {.dtype = DType::f64, .engine = name}); },
+                 {name, "f64"});
+  }
+}
+
+TEST(InnerProduct, DecidesByARuleWithoutTuning) {
+  if (simd_level() < SimdLevel::avx2) GTEST_SKIP() << "needs a processor with AVX2";
+  const auto detail = [](int64_t rows, int64_t outputs) {
+    Context context({.engine = "tuned", .tune = false});
+    const Net net(net_param(concat("layer { name: 'x' type: 'Input' top: 'x' ",
+                                   "input_param { shape { dim: ", rows, " dim: 1024 } } } ",
+                                   "layer { name: 'ip' type: 'InnerProduct' bottom: 'x' top: 'y' ",
+                                   "inner_product_param { num_output: ", outputs, " } }")),
+                  context);
+    EXPECT_THAT(context.tuner().measured(""), testing::IsEmpty());
+    return net.summary().back().detail;
+  };
+  EXPECT_THAT(detail(2, 1000), testing::HasSubstr("forward thin"));
+  EXPECT_THAT(detail(64, 1000), testing::HasSubstr("forward thin"));
+  EXPECT_THAT(detail(1, 1000), testing::HasSubstr("forward gemm"));
+  EXPECT_THAT(detail(65, 1000), testing::HasSubstr("forward gemm"));
+  EXPECT_THAT(detail(2, 900), testing::HasSubstr("forward gemm"));
+}
+
+// What a run decided is part of its snapshot: a resumed one must not decide anew. And whatever was
+// decided, the results are those of the reference.
+TEST(InnerProduct, TakesWhatWasDecided) {
+  for (const bool transposed : {false, true}) {
+    const LayerCase c = random_case(
+        {21, 1050}, concat("num_output: 37 transpose: ", transposed ? "true" : "false"));
+    LayerRun run(c, {.engine = "tuned"}), truth(c, {.engine = "reference"});
+    Tuner& tuner = run.context().tuner();
+    const auto choices = tuner.choices();
+    ASSERT_EQ(choices.size(), 3U) << "forward and both backward passes";
+    truth.forward();
+    truth.backward();
+    for (int decided = 0; decided < 8; ++decided) {
+      SCOPED_TRACE(concat(transposed ? "transposed, " : "", "choice ", decided));
+      int bit = 1;
+      for (const auto& [problem, candidate] : choices) {
+        EXPECT_THAT(problem, testing::HasSubstr(transposed ? "1050x37" : "37x1050"));
+        const std::vector<Tuner::Time> times = tuner.measured(problem);
+        ASSERT_EQ(times.size(), 2U);
+        tuner.choose(problem, times[(decided & bit) != 0].candidate);
+        bit *= 2;
+      }
+      const auto wanted = tuner.choices();
+      run.reshape({uniform({21, 1050})});
+      EXPECT_EQ(tuner.choices(), wanted);
+      EXPECT_EQ(run.layer().engine()->extra_bytes() == 0, decided == 0);
+      const std::string detail = run.layer().engine()->detail();
+      for (const char* pass : {"forward ", "backward-data ", "backward-weights "}) {
+        EXPECT_THAT(detail, testing::HasSubstr(concat(pass, decided == 0 ? "gemm" : "")));
+      }
+      run.clear_gradients();
+      run.forward();
+      run.backward();
+      expect_close(run.top(0), truth.top(0), {}, "top");
+      expect_close(run.bottom_diff(0), truth.bottom_diff(0), {}, "bottom diff");
+      expect_close(run.gradient(0), truth.gradient(0), {}, "gradient");
+    }
+  }
+}
+
+TEST(InnerProduct, MeasuringChangesNeitherWeightsNorGradients) {
+  const LayerCase c = random_case({8, 200}, "num_output: 100");
+  LayerRun run(c, {.engine = "tuned"});
+  run.forward();
+  run.backward();
+  const auto weights = run.param(0), gradient = run.gradient(0);
+  const Tuner& tuner = run.context().tuner();
+  const size_t measured = tuner.measured("inner product ").size();
+  run.reshape({uniform({12, 200})});
+  EXPECT_EQ(tuner.measured("inner product ").size(), 2 * measured) << "another batch is measured";
+  EXPECT_EQ(run.param(0), weights);
+  EXPECT_EQ(run.gradient(0), gradient);
+}
+
+TEST(InnerProduct, TunedMeasuresForwardAloneInInference) {
+  LayerRun run(random_case({8, 200}, "num_output: 100"), {.engine = "tuned", .trains = false});
+  EXPECT_EQ(run.context().tuner().choices().size(), 1U);
+  run.forward();
+}
+
+TEST(InnerProduct, NativeEngineDoesNotDependOnThreads) {
+  const int before = omp_get_max_threads();
+  const LayerCase c = random_case({19, 517}, "num_output: 301");
+  std::vector<std::vector<double>> first;
+  for (const int threads : {1, 2, 5}) {
+    omp_set_num_threads(threads);
+    LayerRun run(c, {.engine = "native"});
+    run.forward();
+    run.backward();
+    const std::vector<std::vector<double>> results = {run.top(0), run.bottom_diff(0),
+                                                      run.gradient(0)};
+    if (first.empty()) first = results;
+    EXPECT_EQ(results, first) << threads << " threads";
+  }
+  omp_set_num_threads(before);
 }
 
 TEST(InnerProduct, AppliesAReLUBehindIt) {

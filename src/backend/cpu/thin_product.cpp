@@ -2,397 +2,42 @@
 
 #include <algorithm>
 
-#include "backend/cpu/vec.hpp"
+#include "backend/cpu/thin_kernels.hpp"
 #include "core/parallel.hpp"
-#include "core/simd.hpp"
+#include "core/transpose.hpp"
 #include "crema/error.hpp"
 
 namespace crema {
 namespace {
 
-/// Rows of a tile, which is two vectors wide: its sums, or values, are 12 of 16 registers.
-constexpr int64_t kTileRows = 6;
-/// Floats of a cache line, and lanes of the widest vector.
-constexpr int64_t kLine = 16;
-/// Columns that are dealt out to threads together: whole tiles of two vectors.
-constexpr int64_t kBlockColumns = 2 * kLine;
 /// Columns of the rows that stay in cache while they meet all rows of the matrix. Longer runs along
 /// its rows are no faster.
 constexpr int64_t kChunk = 1024;
-/// Floats of what stays in cache while all rows of the matrix pass by: the second level's size.
+/// Floats of what stays in cache while all rows of the matrix pass by: a part of the second level.
 constexpr int64_t kCachedFloats = 65536;
-
-/// Values to pack that are worth a thread.
-constexpr int64_t kPackGrain = 65536;
-
-int64_t pack_grain(int64_t values) { return kPackGrain / std::max<int64_t>(values, 1) + 1; }
+/// Columns that are dealt out to threads together for packing: a part of a chunk.
+constexpr int64_t kPackedColumns = 64;
+/// Values to pack, and multiply-adds, that are worth a thread.
+constexpr int64_t kPackGrain = 8192, kGrain = 65536;
 
 int64_t blocks_of(int64_t count, int64_t block) { return (count + block - 1) / block; }
+int64_t round_up(int64_t count, int64_t unit) { return blocks_of(count, unit) * unit; }
 
-template <int64_t Unit>
-[[gnu::always_inline]] inline int64_t round_up(int64_t count) {
-  return (count + Unit - 1) / Unit * Unit;
+/// As transpose(), which moves bits.
+void transpose_floats(const float* from, int64_t from_stride, float* to, int64_t to_stride,
+                      int64_t rows, int64_t columns) {
+  transpose(reinterpret_cast<const uint32_t*>(from), from_stride, reinterpret_cast<uint32_t*>(to),
+            to_stride, rows, columns);
 }
 
-/// Columns of a chunk that makes `batch` rows of them fill the cache.
-int64_t cached_columns(int64_t batch) {
-  return round_up<kBlockColumns>(std::max<int64_t>(kCachedFloats / std::max<int64_t>(batch, 1), 1));
+/// Runs body(begin, end) for ranges of [0, count) that are multiples of `unit` but for the last.
+/// An index takes `work` operations, of which `grain` are worth a thread.
+template <class Body>
+void deal_out(int64_t count, int64_t unit, int64_t work, int64_t grain, const Body& body) {
+  parallel_for(
+      blocks_of(count, unit), grain / std::max<int64_t>(unit * work, 1) + 1,
+      [&](int64_t first, int64_t last) { body(first * unit, std::min(last * unit, count)); });
 }
-
-// --- out = a * transposed matrix: lanes are rows of a, values of the matrix are broadcast ---
-
-struct TransposedProduct {
-  int64_t batch, rows, columns;
-  const float* a;
-  const float* matrix;
-  float* out;
-  float* packed;  // for each chunk of columns, for each panel: (column, lane)
-  float* sums;    // (rows and those that fill the last tile, padded batch)
-};
-
-/// Calls op.panel<Vectors>(first lane) for panels of two vectors, the last one of one where the
-/// number of vectors is odd, that cover the batch.
-template <int Width, class Op>
-[[gnu::always_inline]] inline void each_panel(int64_t padded_batch, const Op& op) {
-  int64_t lane = 0;
-  for (; lane + 2 * Width <= padded_batch; lane += 2 * Width) op.template panel<2>(lane);
-  if (lane < padded_batch) op.template panel<1>(lane);
-}
-
-/// Packs chunks [first, last).
-struct PackLanes {
-  template <int Width>
-  struct Chunk {
-    const TransposedProduct* p;
-    int64_t begin, length;
-    float* packed;
-
-    template <int Vectors>
-    [[gnu::always_inline]] inline void panel(int64_t lane) const {
-      constexpr int64_t kLanes = int64_t{Vectors} * Width;
-      const int64_t filled = std::min(kLanes, p->batch - lane);
-      float* const to = packed + lane * length;
-      if (filled < kLanes) std::fill_n(to, length * kLanes, 0.0F);
-      // A line of each row at a time: rows may lie at distances that share a set of the cache.
-      for (int64_t k = 0; k < length; k += kLine) {
-        const int64_t end = std::min(k + kLine, length);
-        for (int64_t n = 0; n < filled; ++n) {
-          const float* const from = p->a + (lane + n) * p->columns + begin;
-          for (int64_t i = k; i < end; ++i) to[i * kLanes + n] = from[i];
-        }
-      }
-    }
-  };
-
-  template <int Width>
-  [[gnu::always_inline]] static inline void run(const TransposedProduct* p, int64_t first,
-                                                int64_t last) {
-    const int64_t padded = round_up<Width>(p->batch);
-    for (int64_t begin = first * kChunk; begin < std::min(last * kChunk, p->columns);
-         begin += kChunk) {
-      const int64_t length = std::min(kChunk, p->columns - begin);
-      each_panel<Width>(padded, Chunk<Width>{p, begin, length, p->packed + begin * padded});
-    }
-  }
-};
-
-/// sum (row, vector) += column k of the tile times row k of the panel.
-template <int Width, int Vectors>
-[[gnu::always_inline]] inline void add_column(const float* const (&rows)[kTileRows],
-                                              const float* panel, int64_t k, int first,
-                                              Vec<float, Width> (&sum)[kTileRows][2]) {
-  Vec<float, Width> factors[Vectors];
-#pragma GCC unroll 2
-  for (int v = 0; v < Vectors; ++v) factors[v] = lanes<Width>(panel + (k * Vectors + v) * Width);
-#pragma GCC unroll 6
-  for (int r = 0; r < kTileRows; ++r) {
-    const Vec<float, Width> one = rows[r][k] - Vec<float, Width>{};
-#pragma GCC unroll 2
-    for (int v = 0; v < Vectors; ++v) sum[r][first + v] += one * factors[v];
-  }
-}
-
-/// sums (row, vectors) = tile (row, length) * panel (length, lane), or += with `add`. Fetches
-/// `ahead`, unless it is null, for later.
-template <int Width, int Vectors>
-[[gnu::always_inline]] inline void dot_tile(const float* tile, int64_t stride, const float* panel,
-                                            int64_t length, bool add, float* sums,
-                                            int64_t sums_stride, const float* ahead) {
-  // A single vector has two sums, of even and of odd columns: more additions are on their way.
-  constexpr int kOdd = 2 - Vectors;
-  Vec<float, Width> sum[kTileRows][2] = {};
-  const float* rows[kTileRows];
-#pragma GCC unroll 6
-  for (int r = 0; r < kTileRows; ++r) rows[r] = tile + r * stride;
-  int64_t k = 0;
-  for (; k + kLine <= length; k += kLine) {
-    if (ahead) {
-#pragma GCC unroll 6
-      for (int r = 0; r < kTileRows; ++r) __builtin_prefetch(ahead + r * stride + k);
-    }
-#pragma GCC unroll 2
-    for (int64_t i = k; i < k + kLine; i += 2) {
-      add_column<Width, Vectors>(rows, panel, i, 0, sum);
-      add_column<Width, Vectors>(rows, panel, i + 1, kOdd, sum);
-    }
-  }
-  for (; k < length; ++k) add_column<Width, Vectors>(rows, panel, k, 0, sum);
-#pragma GCC unroll 6
-  for (int r = 0; r < kTileRows; ++r) {
-    if constexpr (Vectors == 1) sum[r][0] += sum[r][1];
-#pragma GCC unroll 2
-    for (int v = 0; v < Vectors; ++v) {
-      Vec<float, Width>& to = lanes<Width>(sums + r * sums_stride + v * Width);
-      to = add ? to + sum[r][v] : sum[r][v];
-    }
-  }
-}
-
-/// Computes rows [first, last) of the matrix; `first` is a multiple of the tile's.
-struct DotRows {
-  template <int Width>
-  struct Tile {
-    const float* tile;
-    int64_t stride, length;
-    const float* ahead;
-    const float* packed;
-    bool add;
-    float* sums;
-    int64_t padded;
-
-    template <int Vectors>
-    [[gnu::always_inline]] inline void panel(int64_t lane) const {
-      dot_tile<Width, Vectors>(tile, stride, packed + lane * length, length, add, sums + lane,
-                               padded, lane == 0 ? ahead : nullptr);
-    }
-  };
-
-  template <int Width>
-  [[gnu::always_inline]] static inline void run(const TransposedProduct* p, int64_t first,
-                                                int64_t last) {
-    const int64_t padded = round_up<Width>(p->batch);
-    float rest[kTileRows * kChunk];  // a tile of which the matrix has only a part, and zeros
-    for (int64_t begin = 0; begin < p->columns; begin += kChunk) {
-      const int64_t length = std::min(kChunk, p->columns - begin);
-      for (int64_t row = first; row < last; row += kTileRows) {
-        const float* tile = p->matrix + row * p->columns + begin;
-        int64_t stride = p->columns;
-        const float* ahead = row + 2 * kTileRows <= last ? tile + kTileRows * stride : nullptr;
-        const int64_t rows = std::min(kTileRows, last - row);
-        if (rows < kTileRows) {
-          std::fill_n(rest, kTileRows * length, 0.0F);
-          for (int64_t r = 0; r < rows; ++r) {
-            std::copy_n(tile + r * stride, length, rest + r * length);
-          }
-          tile = rest;
-          stride = length;
-        }
-        each_panel<Width>(
-            padded, Tile<Width>{tile, stride, length, ahead, p->packed + begin * padded, begin > 0,
-                                p->sums + row * padded, padded});
-      }
-    }
-    transpose(*p, padded, first, last);
-  }
-
-  /// Rows [first, last) of the sums become columns of the result.
-  [[gnu::always_inline]] static inline void transpose(const TransposedProduct& p, int64_t padded,
-                                                      int64_t first, int64_t last) {
-    for (int64_t row = first; row < last; row += kLine) {
-      const int64_t end = std::min(row + kLine, last);
-      for (int64_t n = 0; n < p.batch; ++n) {
-        float* const to = p.out + n * p.rows;
-        for (int64_t i = row; i < end; ++i) to[i] = p.sums[i * padded + n];
-      }
-    }
-  }
-};
-
-// --- The two others: lanes are columns of the matrix, values of a are broadcast ---
-
-/// packed (tile, batch, row of the tile) = a (batch, rows), for tiles [first, last); 0 for rows
-/// that only fill the last tile.
-void pack_rows(const float* a, int64_t batch, int64_t rows, int64_t first, int64_t last,
-               float* packed) {
-  for (int64_t row = first * kTileRows; row < last * kTileRows; row += kTileRows) {
-    float* to = packed + row * batch;
-    const int64_t count = std::min(kTileRows, rows - row);
-    for (int64_t n = 0; n < batch; ++n, to += kTileRows) {
-      std::copy_n(a + n * rows + row, count, to);
-      std::fill_n(to + count, kTileRows - count, 0.0F);
-    }
-  }
-}
-
-/// Fetches the tile below this one.
-template <int Width>
-[[gnu::always_inline]] inline void fetch_next_tile(const float* tile, int64_t stride) {
-#pragma GCC unroll 6
-  for (int64_t r = kTileRows; r < 2 * kTileRows; ++r) {
-    __builtin_prefetch(tile + r * stride);
-    if constexpr (2 * Width > kLine) __builtin_prefetch(tile + r * stride + kLine);
-  }
-}
-
-struct PlainProduct {
-  int64_t batch, rows, columns;
-  int64_t chunk;
-  const float* packed;  // a, by pack_rows
-  const float* matrix;
-  float* out;
-};
-
-/// sums (batch, two vectors) += packed (batch, row) * tile (row, two vectors)
-template <int Width>
-[[gnu::always_inline]] inline void add_tile(const float* tile, int64_t stride, const float* packed,
-                                            int64_t batch, float* sums) {
-  Vec<float, Width> values[kTileRows][2];
-#pragma GCC unroll 6
-  for (int r = 0; r < kTileRows; ++r) {
-    values[r][0] = lanes<Width>(tile + r * stride);
-    values[r][1] = lanes<Width>(tile + r * stride + Width);
-  }
-  for (int64_t n = 0; n < batch; ++n, packed += kTileRows, sums += 2 * Width) {
-    Vec<float, Width> left = lanes<Width>(sums), right = lanes<Width>(sums + Width);
-#pragma GCC unroll 6
-    for (int r = 0; r < kTileRows; ++r) {
-      const Vec<float, Width> one = packed[r] - Vec<float, Width>{};
-      left += one * values[r][0];
-      right += one * values[r][1];
-    }
-    lanes<Width>(sums) = left;
-    lanes<Width>(sums + Width) = right;
-  }
-}
-
-/// Computes columns [first, last), with `sums` for a chunk of them: (tile, batch, lane).
-struct AddRows {
-  template <int Width>
-  [[gnu::always_inline]] static inline void run(const PlainProduct* p, float* sums, int64_t first,
-                                                int64_t last) {
-    constexpr int64_t kColumns = 2 * Width;
-    float rest[kTileRows * kColumns];  // a tile of which the matrix has only a part, and zeros
-    for (int64_t begin = first; begin < last; begin += p->chunk) {
-      const int64_t end = std::min(begin + p->chunk, last);
-      std::fill_n(sums, round_up<kColumns>(end - begin) * p->batch, 0.0F);
-      for (int64_t row = 0; row < p->rows; row += kTileRows) {
-        const float* packed = p->packed + row * p->batch;
-        const int64_t rows = std::min(kTileRows, p->rows - row);
-        const bool more = row + 2 * kTileRows <= p->rows;
-        for (int64_t column = begin; column < end; column += kColumns) {
-          const float* tile = p->matrix + row * p->columns + column;
-          int64_t stride = p->columns;
-          if (rows < kTileRows || column + kColumns > end) {
-            const int64_t count = std::min(kColumns, end - column);
-            std::fill_n(rest, kTileRows * kColumns, 0.0F);
-            for (int64_t r = 0; r < rows; ++r) {
-              std::copy_n(tile + r * stride, count, rest + r * kColumns);
-            }
-            tile = rest;
-            stride = kColumns;
-          } else if (more) {
-            fetch_next_tile<Width>(tile, stride);
-          }
-          add_tile<Width>(tile, stride, packed, p->batch, sums + (column - begin) * p->batch);
-        }
-      }
-      for (int64_t column = begin; column < end; column += kColumns) {
-        const float* from = sums + (column - begin) * p->batch;
-        const int64_t count = std::min(kColumns, end - column);
-        for (int64_t n = 0; n < p->batch; ++n, from += kColumns) {
-          std::copy_n(from, count, p->out + n * p->columns + column);
-        }
-      }
-    }
-  }
-};
-
-struct OuterProduct {
-  int64_t batch, rows, columns;
-  int64_t chunk;
-  const float* packed_a;  // by pack_rows
-  const float* b;
-  float* packed_b;  // (tile, batch, lane)
-  float beta;
-  float* matrix;
-};
-
-/// Packs columns [first, last) of b.
-struct PackColumns {
-  template <int Width>
-  [[gnu::always_inline]] static inline void run(const OuterProduct* p, int64_t first,
-                                                int64_t last) {
-    constexpr int64_t kColumns = 2 * Width;
-    for (int64_t column = first; column < last; column += kColumns) {
-      const int64_t count = std::min(kColumns, last - column);
-      float* to = p->packed_b + column * p->batch;
-      for (int64_t n = 0; n < p->batch; ++n, to += kColumns) {
-        std::copy_n(p->b + n * p->columns + column, count, to);
-        std::fill_n(to + count, kColumns - count, 0.0F);
-      }
-    }
-  }
-};
-
-/// tile (row, two vectors) = beta * tile + transposed a (batch, row) * b (batch, two vectors).
-/// Stores are ordinary ones: those that bypass the cache took half as long again.
-template <int Width>
-[[gnu::always_inline]] inline void outer_tile(const float* a, const float* b, int64_t batch,
-                                              float beta, float* tile, int64_t stride) {
-  Vec<float, Width> sum[kTileRows][2] = {};
-  for (int64_t n = 0; n < batch; ++n, a += kTileRows, b += 2 * Width) {
-    const Vec<float, Width> left = lanes<Width>(b), right = lanes<Width>(b + Width);
-#pragma GCC unroll 6
-    for (int r = 0; r < kTileRows; ++r) {
-      const Vec<float, Width> one = a[r] - Vec<float, Width>{};
-      sum[r][0] += one * left;
-      sum[r][1] += one * right;
-    }
-  }
-#pragma GCC unroll 6
-  for (int r = 0; r < kTileRows; ++r) {
-#pragma GCC unroll 2
-    for (int v = 0; v < 2; ++v) {
-      Vec<float, Width>& to = lanes<Width>(tile + r * stride + v * Width);
-      to = beta == 0 ? sum[r][v] : sum[r][v] + beta * to;
-    }
-  }
-}
-
-/// Computes rows [first, last) of the matrix; `first` is a multiple of the tile's.
-struct OuterRows {
-  template <int Width>
-  [[gnu::always_inline]] static inline void run(const OuterProduct* p, int64_t first,
-                                                int64_t last) {
-    constexpr int64_t kColumns = 2 * Width;
-    float rest[kTileRows * kColumns];  // a tile of which the matrix has only a part
-    for (int64_t begin = 0; begin < p->columns; begin += p->chunk) {
-      const int64_t end = std::min(begin + p->chunk, p->columns);
-      for (int64_t row = first; row < last; row += kTileRows) {
-        const float* a = p->packed_a + row * p->batch;
-        const int64_t rows = std::min(kTileRows, last - row);
-        const bool more = row + 2 * kTileRows <= last;
-        for (int64_t column = begin; column < end; column += kColumns) {
-          const float* b = p->packed_b + column * p->batch;
-          float* tile = p->matrix + row * p->columns + column;
-          const int64_t count = std::min(kColumns, end - column);
-          if (rows == kTileRows && count == kColumns) {
-            if (more) fetch_next_tile<Width>(tile, p->columns);
-            outer_tile<Width>(a, b, p->batch, p->beta, tile, p->columns);
-            continue;
-          }
-          outer_tile<Width>(a, b, p->batch, 0, rest, kColumns);
-          for (int64_t r = 0; r < rows; ++r) {
-            for (int64_t i = 0; i < count; ++i) {
-              float& to = tile[r * p->columns + i];
-              to = rest[r * kColumns + i] + (p->beta == 0 ? 0 : p->beta * to);
-            }
-          }
-        }
-      }
-    }
-  }
-};
 
 }  // namespace
 
@@ -401,67 +46,92 @@ ThinProduct::ThinProduct(int64_t batch, int64_t rows, int64_t columns, int threa
   if (columns <= 0)
     throw Error("a product with a matrix of ", rows, " rows and ", columns,
                 " columns has nothing to sum; give it columns");
-  const int64_t padded_rows = round_up<kTileRows>(rows);
-  const int64_t transposed = (columns + padded_rows) * round_up<kLine>(batch);
-  const int64_t plain = (padded_rows + threads * cached_columns(batch)) * batch;
-  const int64_t outer = (padded_rows + round_up<kBlockColumns>(columns)) * batch;
+  chunk_ = round_up(std::clamp<int64_t>(kCachedFloats / std::max<int64_t>(batch, 1), 1, columns),
+                    2 * kThinLine);
+  packed_rows_ = round_up(rows, thin_kernels().rows);
+  const int64_t transposed = (columns + packed_rows_) * round_up(batch, kThinLine);
+  const int64_t plain = (packed_rows_ + threads * chunk_) * batch;
+  const int64_t outer = (packed_rows_ + round_up(columns, kThinLine)) * batch;
   scratch_.reshape({std::max({transposed, plain, outer})});
 }
 
 void ThinProduct::times_transposed(const float* a, const float* matrix, float* out) {
-  float* const packed = scratch_.host_overwrite<float>();
-  const TransposedProduct p{batch_, rows_, columns_, a,
-                            matrix, out,   packed,   packed + columns_ * round_up<kLine>(batch_)};
-  parallel_for(
-      blocks_of(columns_, kChunk), pack_grain(kChunk * batch_),
-      [&](int64_t first, int64_t last) { vectorized_by_width<PackLanes>(&p, first, last); });
-  parallel_for(blocks_of(rows_, kTileRows), 1, [&](int64_t first, int64_t last) {
-    vectorized_by_width<DotRows>(&p, first * kTileRows, std::min(last * kTileRows, rows_));
+  const ThinKernels& kernels = thin_kernels();
+  const int64_t lanes = round_up(batch_, kernels.width);
+  float* const packed = scratch_.host_overwrite<float>();  // for each chunk: (panel, column, lane)
+  float* const sums = packed + columns_ * lanes;           // (row, lane)
+  deal_out(columns_, kPackedColumns, batch_, kPackGrain, [&](int64_t first, int64_t last) {
+    for (int64_t c = first; c < last; c += kPackedColumns) {
+      const int64_t chunk = c / kChunk * kChunk, length = std::min(kChunk, columns_ - chunk);
+      const int64_t columns = std::min(kPackedColumns, last - c);
+      for (int64_t lane = 0; lane < batch_; lane += 2 * kernels.width) {
+        const int64_t panel = std::min(2 * kernels.width, lanes - lane);
+        const int64_t there = std::min(panel, batch_ - lane);
+        float* const to = packed + chunk * lanes + lane * length + (c - chunk) * panel;
+        if (there < panel) std::fill_n(to, columns * panel, 0.0F);
+        transpose_floats(a + lane * columns_ + c, columns_, to, panel, there, columns);
+      }
+    }
+  });
+  deal_out(rows_, kernels.rows, batch_ * columns_, kGrain, [&](int64_t first, int64_t last) {
+    for (int64_t begin = 0; begin < columns_; begin += kChunk) {
+      kernels.dots({batch_, last - first, std::min(kChunk, columns_ - begin), columns_},
+                   packed + begin * lanes, matrix + first * columns_ + begin, begin > 0,
+                   sums + first * lanes);
+    }
+    transpose_floats(sums + first * lanes, lanes, out + first, rows_, last - first, batch_);
   });
 }
 
 void ThinProduct::times(const float* a, const float* matrix, float* out) {
-  const int64_t tiles = blocks_of(rows_, kTileRows), chunk = cached_columns(batch_);
+  const ThinKernels& kernels = thin_kernels();
   float* const packed = scratch_.host_overwrite<float>();
-  float* const sums = packed + tiles * kTileRows * batch_;
-  const PlainProduct p{batch_, rows_, columns_, chunk, packed, matrix, out};
-  parallel_for(tiles, pack_grain(kTileRows * batch_), [&](int64_t first, int64_t last) {
-    pack_rows(a, batch_, rows_, first, last, packed);
+  float* const all_sums = packed + packed_rows_ * batch_;
+  deal_out(rows_, kernels.rows, batch_, kPackGrain, [&](int64_t first, int64_t last) {
+    kernels.pack_rows(a + first, rows_, batch_, last - first, packed + first * batch_);
   });
   // As many pieces as there is memory for sums.
-  const int64_t blocks = blocks_of(columns_, kBlockColumns);
-  const int64_t pieces = std::min<int64_t>(threads_, blocks);
-  parallel_for(pieces, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      vectorized_by_width<AddRows>(&p, sums + i * chunk * batch_,
-                                   blocks * i / pieces * kBlockColumns,
-                                   std::min(blocks * (i + 1) / pieces * kBlockColumns, columns_));
+  const int64_t lines = blocks_of(columns_, kThinLine);
+  const int64_t pieces = std::min<int64_t>(threads_, lines);
+  const auto begin_of = [&](int64_t piece) {
+    return std::min(lines * piece / pieces * kThinLine, columns_);
+  };
+  deal_out(pieces, 1, batch_ * rows_ * columns_ / pieces, kGrain, [&](int64_t first, int64_t last) {
+    for (int64_t piece = first; piece < last; ++piece) {
+      float* const sums = all_sums + piece * chunk_ * batch_;
+      const int64_t stop = begin_of(piece + 1);
+      for (int64_t begin = begin_of(piece); begin < stop; begin += chunk_) {
+        const int64_t columns = std::min(chunk_, stop - begin);
+        std::fill_n(sums, round_up(columns, kernels.width) * batch_, 0.0F);
+        kernels.add_rows({batch_, rows_, columns, columns_}, packed, matrix + begin, sums);
+        for (int64_t c = 0; c < columns; c += 2 * kernels.width) {
+          const int64_t count = std::min(2 * kernels.width, columns - c);
+          const int64_t strip = round_up(count, kernels.width);
+          for (int64_t n = 0; n < batch_; ++n) {
+            std::copy_n(sums + c * batch_ + n * strip, count, out + n * columns_ + begin + c);
+          }
+        }
+      }
     }
   });
 }
 
 void ThinProduct::outer(const float* a, const float* b, float beta, float* matrix) {
-  const int64_t tiles = blocks_of(rows_, kTileRows);
-  float* const packed = scratch_.host_overwrite<float>();
-  const OuterProduct p{batch_,
-                       rows_,
-                       columns_,
-                       cached_columns(batch_),
-                       packed,
-                       b,
-                       packed + tiles * kTileRows * batch_,
-                       beta,
-                       matrix};
-  parallel_for(tiles, pack_grain(kTileRows * batch_), [&](int64_t first, int64_t last) {
-    pack_rows(a, batch_, rows_, first, last, packed);
+  const ThinKernels& kernels = thin_kernels();
+  float* const packed_a = scratch_.host_overwrite<float>();
+  float* const packed_b = packed_a + packed_rows_ * batch_;
+  deal_out(rows_, kernels.rows, batch_, kPackGrain, [&](int64_t first, int64_t last) {
+    kernels.pack_rows(a + first, rows_, batch_, last - first, packed_a + first * batch_);
   });
-  parallel_for(blocks_of(columns_, kBlockColumns), pack_grain(kBlockColumns * batch_),
-               [&](int64_t first, int64_t last) {
-                 vectorized_by_width<PackColumns>(&p, first * kBlockColumns,
-                                                  std::min(last * kBlockColumns, columns_));
-               });
-  parallel_for(tiles, 1, [&](int64_t first, int64_t last) {
-    vectorized_by_width<OuterRows>(&p, first * kTileRows, std::min(last * kTileRows, rows_));
+  deal_out(columns_, kPackedColumns, batch_, kPackGrain, [&](int64_t first, int64_t last) {
+    kernels.pack_columns(b + first, columns_, batch_, last - first, packed_b + first * batch_);
+  });
+  deal_out(rows_, kernels.rows, batch_ * columns_, kGrain, [&](int64_t first, int64_t last) {
+    for (int64_t begin = 0; begin < columns_; begin += chunk_) {
+      kernels.outer({batch_, last - first, std::min(chunk_, columns_ - begin), columns_},
+                    packed_a + first * batch_, packed_b + begin * batch_, beta,
+                    matrix + first * columns_ + begin);
+    }
   });
 }
 

@@ -4,8 +4,8 @@
 // its values meets only `batch` others. Here the few rows are packed instead, and the matrix is
 // read (or, for its gradient, written) once, where it lies.
 //
-// Sums are in f32, in an order that depends on the sizes alone: neither on the number of threads
-// nor on time.
+// Sums are in f32, in an order that depends on the sizes and on the processor's vectors, but not on
+// the number of threads.
 #pragma once
 
 #include <cstddef>
@@ -18,6 +18,9 @@ namespace crema {
 /// All matrices are dense and row-major, of f32. One call at a time: they share scratch memory.
 class ThinProduct {
  public:
+  /// Of everything that may change its speed. The tuner does not use times of another revision.
+  static constexpr const char* kRevision = "1";
+
   ThinProduct() = default;
   /// For a matrix (rows, columns) with at least one column, and `batch` rows beside it. times(),
   /// which needs memory for each thread, uses at most `threads` of them; results do not depend on
@@ -37,6 +40,8 @@ class ThinProduct {
 
  private:
   int64_t batch_ = 0, rows_ = 0, columns_ = 0;
+  int64_t packed_rows_ = 0;  // those of whole tiles
+  int64_t chunk_ = 0;        // columns of which all rows of the batch stay in cache
   int threads_ = 1;
   Tensor scratch_;
 };
