@@ -208,8 +208,6 @@ constexpr const char* kPassNames[kKinds] = {"forward", "backward-data", "backwar
 
 /// Multiply-adds of a product that is worth measuring: a library computes it in about 10 us.
 constexpr int64_t kLeastMeasured = 1 << 20;
-/// Floats of the matrix that is measured, at most. A part of its rows takes its share of the time.
-constexpr int64_t kMostMeasured = 1 << 25;
 
 struct Products {
   LibraryProduct<float> library;
@@ -229,42 +227,38 @@ struct Products {
   }
 };
 
-/// Matrices for measuring, allocated at the first measurement.
+/// What is measured reads the weights, and has memory of its own for the rest, allocated at the
+/// first measurement.
 class Trial {
  public:
-  Trial(int64_t batch, int64_t rows, int64_t columns)
-      : batch_(batch),
-        rows_(std::min(rows, std::max<int64_t>(kMostMeasured / columns, 1))),
-        columns_(columns) {}
+  Trial(int64_t batch, const Tensor& weights)
+      : batch_(batch), rows_(weights.shape()[0]), columns_(weights.shape()[1]), weights_(weights) {}
 
-  /// Of all that `rows` rows would take.
-  double share(int64_t rows) const {
-    return static_cast<double>(rows_) / static_cast<double>(rows);
-  }
   void run(Kind kind, bool by_thin) {
-    if (!matrix_.has_memory()) allocate();
+    if (!of_rows_.has_memory()) {
+      need(of_rows_, batch_ * rows_);
+      need(of_columns_, batch_ * columns_);
+      products_.thin = ThinProduct(batch_, rows_, columns_, omp_get_max_threads());
+    }
+    if (kind == Kind::outer && !gradient_.has_memory()) need(gradient_, rows_ * columns_);
     products_.by_thin.fill(by_thin);
     float* const rows = of_rows_.host_mut<float>();
     float* const columns = of_columns_.host_mut<float>();
-    float* const matrix = matrix_.host_mut<float>();
+    const float* const matrix = weights_.host<float>();
     if (kind == Kind::times_transposed) products_.times_transposed(columns, matrix, rows);
     if (kind == Kind::times) products_.times(rows, matrix, columns);
-    if (kind == Kind::outer) products_.outer(rows, columns, 0, matrix);
+    if (kind == Kind::outer) products_.outer(rows, columns, 0, gradient_.host_mut<float>());
   }
 
  private:
-  void allocate() {
-    for (auto [tensor, count] : {std::pair{&of_rows_, batch_ * rows_},
-                                 {&of_columns_, batch_ * columns_},
-                                 {&matrix_, rows_ * columns_}}) {
-      *tensor = Tensor(Shape{count});
-      tensor->fill(1e-3);  // zeros and denormals may have other times
-    }
-    products_.thin = ThinProduct(batch_, rows_, columns_, omp_get_max_threads());
+  static void need(Tensor& tensor, int64_t count) {
+    tensor = Tensor(Shape{count});
+    tensor.fill(1e-3);  // zeros and denormals may have other times
   }
 
   int64_t batch_, rows_, columns_;
-  Tensor of_rows_{Shape{0}}, of_columns_{Shape{0}}, matrix_{Shape{0}};
+  const Tensor& weights_;
+  Tensor of_rows_{Shape{0}}, of_columns_{Shape{0}}, gradient_{Shape{0}};
   Products products_{{Side(), batch_, rows_, columns_}, {}};
 };
 
@@ -291,7 +285,7 @@ class InnerProductEngine : public Engine {
     }
     Option option = uniform_option(bottom, top, DType::f32);
     if (tuned_ && ip.batch() > 0) {
-      Trial trial(ip.batch(), ip.weight_rows(), ip.weight_columns());
+      Trial trial(ip.batch(), ip.params()[0]->data);
       for (const size_t pass : passes_of(ip)) choose(ip, pass, trial, option);
     }
     return {option};
@@ -373,7 +367,7 @@ class InnerProductEngine : public Engine {
     }
     const TunedChoice choice = choose_candidate(layer.context(), problem(layer, kind), candidates);
     option.choice.push_back(candidates[choice.candidate].key);
-    option.seconds += choice.seconds / trial.share(layer.weight_rows());
+    option.seconds += choice.seconds;
   }
 
   const bool tuned_;

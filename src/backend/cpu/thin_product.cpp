@@ -120,13 +120,11 @@ void ThinProduct::outer(const float* a, const float* b, float beta, float* matri
   const ThinKernels& kernels = thin_kernels();
   float* const packed_a = scratch_.host_overwrite<float>();
   float* const packed_b = packed_a + packed_rows_ * batch_;
-  deal_out(rows_, kernels.rows, batch_, kPackGrain, [&](int64_t first, int64_t last) {
-    kernels.pack_rows(a + first, rows_, batch_, last - first, packed_a + first * batch_);
-  });
   deal_out(columns_, kPackedColumns, batch_, kPackGrain, [&](int64_t first, int64_t last) {
     kernels.pack_columns(b + first, columns_, batch_, last - first, packed_b + first * batch_);
   });
   deal_out(rows_, kernels.rows, batch_ * columns_, kGrain, [&](int64_t first, int64_t last) {
+    kernels.pack_rows(a + first, rows_, batch_, last - first, packed_a + first * batch_);
     for (int64_t begin = 0; begin < columns_; begin += chunk_) {
       kernels.outer({batch_, last - first, std::min(chunk_, columns_ - begin), columns_},
                     packed_a + first * batch_, packed_b + begin * batch_, beta,
