@@ -24,8 +24,8 @@ constexpr int64_t kRows = 8;
 constexpr int64_t kRows = 6;
 #endif
 
-/// Locality of prefetches: a tile that is needed later would displace the one in the first level.
-constexpr int kToSecondLevel = 2;
+/// Where prefetches bring what is needed later, by measurement.
+constexpr int kFirstLevel = 3, kSecondLevel = 2;
 
 template <int N>
 using Vectors = std::integral_constant<int, N>;
@@ -68,12 +68,12 @@ void pack_columns(const float* from, int64_t stride, int64_t batch, int64_t colu
 }
 
 /// Fetches the tile below this one.
-template <int N>
+template <int N, int Level>
 HWY_INLINE void fetch_next_tile(const float* tile, int64_t stride) {
 #pragma GCC unroll 8
   for (int r = kRows; r < 2 * kRows; ++r) {
     for (int64_t c = 0; c < N * kWidth; c += kThinLine) {
-      __builtin_prefetch(tile + r * stride + c, 0, kToSecondLevel);
+      __builtin_prefetch(tile + r * stride + c, 0, Level);
     }
   }
 }
@@ -140,7 +140,7 @@ void dots(const ThinPart& p, const float* a, const float* matrix, bool adds, flo
                     if (!fetches) return;
 #pragma GCC unroll 8
                     for (int r = 0; r < kRows; ++r)
-                      __builtin_prefetch(rows[r] + kRows * p.stride + i, 0, kToSecondLevel);
+                      __builtin_prefetch(rows[r] + kRows * p.stride + i, 0, kSecondLevel);
                   },
                   sum);
 #pragma GCC unroll 8
@@ -161,7 +161,7 @@ void add_rows(const ThinPart& p, const float* a, const float* matrix, float* all
       constexpr int N = vectors;
       const Floats d;
       const float* const tile = matrix + c;
-      if (left >= 2 * kRows) fetch_next_tile<N>(tile, p.stride);
+      if (left >= 2 * kRows) fetch_next_tile<N, kFirstLevel>(tile, p.stride);
       V values[kRows][N];
 #pragma GCC unroll 8
       for (int r = 0; r < kRows; ++r) {
@@ -209,7 +209,7 @@ void outer(const ThinPart& p, const float* a, const float* b, float beta, float*
       constexpr int N = vectors;
       const Floats d;
       float* const tile = matrix + c;
-      if (left >= 2 * kRows) fetch_next_tile<N>(tile, p.stride);
+      if (left >= 2 * kRows) fetch_next_tile<N, kSecondLevel>(tile, p.stride);
       V sums[kRows][N];
       multiply<N>([&](int r, int64_t i) CREMA_LANES_LAMBDA { return a[i * kRows + r]; },
                   b + c * p.batch, p.batch, [](int64_t) {}, sums);
