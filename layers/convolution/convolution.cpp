@@ -2,17 +2,57 @@
 
 #include <algorithm>
 
+#include "backend/conversion_math.hpp"
 #include "backend/cpu/blas.hpp"
 #include "backend/cpu/convolutions.hpp"
 #include "backend/relu.hpp"
 #include "core/dispatch.hpp"
-#include "core/parallel.hpp"
 #include "crema/registry.hpp"
 #include "kit/options.hpp"
+#include "kit/passes.hpp"
+#include "kit/two_sided.hpp"
 #include "layers/convolution/engine.hpp"
+#include "layers/convolution/unfold.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
+namespace {
+
+/// As ValueTerm, for the places of a contiguous tensor whose values lie in another order.
+template <class T>
+struct OrderedTerm {
+  ElementOrder order;
+  const T* values;
+  CREMA_FUNCTOR SumPair operator()(int64_t place, int64_t c) const {
+    const int64_t n = place / order.places / order.channels;
+    return {static_cast<double>(values[order.index(n, c, place % order.places)]), 0};
+  }
+};
+
+/// The matrix products of the reference, one for each group of each image:
+/// (outputs, taps) * (taps, positions) = (outputs, positions).
+struct Products {
+  int64_t outputs, taps, positions;  // of a group
+  int64_t images, groups, inputs;    // inputs: elements of a group's image
+
+  explicit Products(const ConvolutionGeometry& g)
+      : outputs(g.outputs / g.groups),
+        taps(g.kernel_count()),
+        positions(g.positions()),
+        images(g.batch),
+        groups(g.groups),
+        inputs(g.channels / g.groups * g.elements()) {}
+
+  /// Calls body(image, offsets of the group's weights, input and output).
+  template <class Body>
+  void each(const Body& body) const {
+    for (int64_t i = 0; i < images * groups; ++i) {
+      body(i / groups, i % groups * outputs * taps, i * inputs, i * outputs * positions);
+    }
+  }
+};
+
+}  // namespace
 
 ConvolutionLayer::ConvolutionLayer(const LayerInit& init)
     : Layer(init), geometry_(init.param.convolution_param()) {
@@ -119,200 +159,126 @@ BackwardReads ConvolutionLayer::reference_backward_reads() const {
   return {.bottom_data = bottoms, .top_data = relu().has_value()};
 }
 
-size_t ConvolutionLayer::prepare_sums_diffs(Blobs top) {
+void ConvolutionLayer::prepare_sums_diffs(Blobs top) {
+  columns_ = Tensor(Shape{0}, dtype());
   masked_.clear();
-  if (!relu() || !trains() || !wanted().top_diffs_stay) return 0;
-  size_t bytes = 0;
-  for (const Blob* blob : top) {
-    bytes += masked_.emplace_back(blob->shape(), dtype(), blob->data.format()).bytes();
-  }
-  return bytes;
+  if (!relu() || !trains() || !wanted().top_diffs_stay) return;
+  for (const Blob* blob : top) masked_.emplace_back(blob->shape(), dtype(), blob->data.format());
 }
 
 size_t ConvolutionLayer::kept_bytes() const {
-  if (engine() != nullptr) return 0;
-  size_t bytes = pointwise_ ? 0 : columns_.bytes();
+  size_t bytes = columns_.bytes();
   for (const Tensor& tensor : masked_) bytes += tensor.bytes();
   return bytes;
 }
 
 void ConvolutionLayer::prepare_reference(Blobs, Blobs top) {
   prepare_sums_diffs(top);
-  group_columns_ = {.channels = geometry_.channels / geometry_.groups,
-                    .input = geometry_.input,
-                    .output = geometry_.output,
-                    .kernel = geometry_.kernel,
-                    .stride = geometry_.stride,
-                    .pad = geometry_.pad,
-                    .dilation = geometry_.dilation};
-  taps_ = group_columns_.rows();
-  positions_ = group_columns_.columns();
-  group_input_ = group_columns_.channels * Shape(geometry_.input).count();
-  pointwise_ = geometry_.is_pointwise();
-  if (pointwise_) return;
-  if (columns_.dtype() != dtype()) columns_.set_layout(dtype(), Format::contiguous);
-  columns_.reshape(Shape{taps_, positions_});
-}
-
-template <class T>
-void ConvolutionLayer::forward_image(const T* x, T beta, T* y) {
-  const int64_t outputs = geometry_.outputs / geometry_.groups;
-  const int64_t taps = taps_, positions = positions_;
-  const T* const w = weights().data.host<T>();
-  for (int64_t g = 0; g < geometry_.groups; ++g) {
-    const T* columns = x + g * group_input_;
-    if (!pointwise_) {
-      T* const gathered = columns_.host_overwrite<T>();
-      im2col(group_columns_, columns, gathered);
-      columns = gathered;
-    }
-    gemm<T>(false, false, outputs, positions, taps, T{1}, w + g * outputs * taps, columns, beta,
-            y + g * outputs * positions);
+  if (!geometry_.is_pointwise()) {
+    columns_.reshape(Shape{geometry_.kernel_count(), geometry_.positions()});
   }
 }
 
-template <class T>
-void ConvolutionLayer::backward_weights(const T* x, const T* dy, T beta, T* dweights) {
-  const int64_t outputs = geometry_.outputs / geometry_.groups;
-  const int64_t taps = taps_, positions = positions_;
-  for (int64_t g = 0; g < geometry_.groups; ++g) {
-    const T* columns = x + g * group_input_;
-    if (!pointwise_) {
-      T* const gathered = columns_.host_overwrite<T>();
-      im2col(group_columns_, columns, gathered);
-      columns = gathered;
-    }
-    gemm<T>(false, true, outputs, taps, positions, T{1}, dy + g * outputs * positions, columns,
-            beta, dweights + g * outputs * taps);
-  }
-}
-
-template <class T>
-void ConvolutionLayer::backward_data(const T* dy, T* dx) {
-  const int64_t outputs = geometry_.outputs / geometry_.groups;
-  const int64_t taps = taps_, positions = positions_;
-  const T* const w = weights().data.host<T>();
-  for (int64_t g = 0; g < geometry_.groups; ++g) {
-    T* const image = dx + g * group_input_;
-    T* const columns = pointwise_ ? image : columns_.host_overwrite<T>();
-    gemm<T>(true, false, taps, positions, outputs, T{1}, w + g * outputs * taps,
-            dy + g * outputs * positions, T{0}, columns);
-    if (!pointwise_) col2im(group_columns_, columns, image);
-  }
-}
-
-void ConvolutionLayer::backward_bias(Blobs top) {
+void ConvolutionLayer::finish(const Side& side, Tensor& y) {
+  if (!bias() && !relu()) return;
   dispatch_float(dtype(), [&](auto zero) {
     using T = decltype(zero);
-    const bool first = bias()->begin_gradient() == 0;
-    const Format format = top[0]->diff.format();
-    const int64_t positions = top[0]->shape().count(geometry_.axis + 1);
-    const int64_t outputs = geometry_.outputs;
-    // The number of adjacent channels, and the number of channels of an image with padding.
-    const int64_t unit = format == Format::channels_last ? outputs : block_of(format);
-    const int64_t padded = (outputs + unit - 1) / unit * unit;
-    T* const dbias = bias()->diff.host_mut<T>();
-    // The first access may copy from a device, so it must not be in the threads.
-    for (size_t i = 0; i < top.size(); ++i) static_cast<void>(sums_diff(top, i).template host<T>());
-    // One thread sums the outputs of a cache line, each in double and in the order of memory.
-    constexpr int64_t kMostTogether = 16;
-    const int64_t together = std::min(unit, kMostTogether);
-    parallel_for((outputs + together - 1) / together, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t o = begin * together; o < std::min(end * together, outputs); o += together) {
-        const int64_t count = std::min(together, outputs - o);
-        double sums[kMostTogether] = {};
-        for (size_t i = 0; i < top.size(); ++i) {
-          const T* const dy = sums_diff(top, i).template host<T>();
-          for (int64_t n = 0; n < geometry_.batch; ++n) {
-            const T* values = dy + (n * padded + o / unit * unit) * positions + o % unit;
-            for (int64_t p = 0; p < positions; ++p, values += unit) {
-              for (int64_t k = 0; k < count; ++k) sums[k] += static_cast<double>(values[k]);
-            }
-          }
-        }
-        for (int64_t k = 0; k < count; ++k) {
-          if (!first) sums[k] += static_cast<double>(dbias[o + k]);
-          dbias[o + k] = static_cast<T>(sums[k]);
-        }
-      }
-    });
+    for_each(side, {geometry_.batch, geometry_.outputs, geometry_.positions()}, kElementGrain,
+             AddBias<T>{read_parameter<T>(side, bias()), {relu().value_or(1)}, side.change<T>(y)});
   });
+}
+
+void ConvolutionLayer::undo_relu(const Side& side, Blobs top) {
+  if (!relu()) return;
+  dispatch_float(dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    for (size_t i = 0; i < top.size(); ++i) {
+      const T *dy = side.read<T>(top[i]->diff), *y = side.read<T>(top[i]->data);
+      for_each(side, top[i]->data.storage(), kElementGrain,
+               UndoReLU<T>{{*relu()}, dy, y, side.overwrite<T>(sums_diff(top, i))});
+    }
+  });
+}
+
+void ConvolutionLayer::backward_bias(const Side& side, Blobs top) {
+  const ChannelView view{geometry_.batch, geometry_.outputs, geometry_.positions()};
+  dispatch_float(dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    for (size_t i = 0; i < top.size(); ++i) {
+      const Tensor& diff = sums_diff(top, i);
+      const T* dy = side.read<T>(diff);
+      const T beta = static_cast<T>(bias()->begin_gradient());
+      const AccumulateSum<T> store{beta, side.change<T>(bias()->diff)};
+      if (diff.format() == Format::contiguous) {
+        channel_sums(side, view, kElementGrain, ValueTerm<T>{dy}, store);
+      } else {
+        const ElementOrder order(diff.shape(), diff.format());
+        channel_sums(side, view, kElementGrain, OrderedTerm<T>{order, dy}, store);
+      }
+    }
+  });
+}
+
+template <class T>
+const T* ConvolutionLayer::columns_of(const T* image) {
+  if (geometry_.is_pointwise()) return image;
+  T* const columns = columns_.host_overwrite<T>();
+  unfold(geometry_, image, columns);
+  return columns;
 }
 
 void ConvolutionLayer::forward_cpu(Blobs bottom, Blobs top) {
   place_summand(bottom, top);
   dispatch_float(dtype(), [&](auto zero) {
     using T = decltype(zero);
-    const int64_t image = bottom[0]->shape().count(geometry_.axis);
-    const int64_t positions = positions_, outputs = geometry_.outputs;
-    const T* const b = geometry_.bias ? bias()->data.template host<T>() : nullptr;
-    const bool rectify = relu().has_value();
-    const ReLUMath math{relu().value_or(0)};
+    const Products p(geometry_);
     const T beta{summand(bottom) != nullptr ? T{1} : T{0}};
+    const T* const w = weights().data.template host<T>();
     for (size_t i = 0; i < top.size(); ++i) {
       const T* const x = bottom[i]->data.template host<T>();
       T* const y = top[i]->data.template host_mut<T>();
-      for (int64_t n = 0; n < geometry_.batch; ++n) {
-        forward_image(x + n * image, beta, y + n * outputs * positions);
-      }
-      if (b == nullptr && !rectify) continue;
-      parallel_for(geometry_.batch * outputs, kElementGrain / positions + 1,
-                   [=](int64_t begin, int64_t end) {
-                     for (int64_t row = begin; row < end; ++row) {
-                       const T shift = b == nullptr ? T{0} : b[row % outputs];
-                       T* const values = y + row * positions;
-                       for (int64_t p = 0; p < positions; ++p) {
-                         const T sum = values[p] + shift;
-                         values[p] = rectify ? math.forward(sum) : sum;
-                       }
-                     }
-                   });
-    }
-  });
-}
-
-void ConvolutionLayer::undo_relu(Blobs top) {
-  if (!relu()) return;
-  dispatch_float(dtype(), [&](auto zero) {
-    using T = decltype(zero);
-    const ReLUMath math{*relu()};
-    for (size_t i = 0; i < top.size(); ++i) {
-      const T* const y = top[i]->data.template host<T>();
-      const T* const dy = top[i]->diff.template host<T>();
-      T* const sums = sums_diff(top, i).template host_overwrite<T>();
-      parallel_for(top[i]->data.storage(), kElementGrain, [=](int64_t begin, int64_t end) {
-        for (int64_t k = begin; k < end; ++k) sums[k] = math.backward(dy[k], T{0}, y[k]);
+      p.each([&](int64_t, int64_t of_w, int64_t of_x, int64_t of_y) {
+        gemm<T>(false, false, p.outputs, p.positions, p.taps, T{1}, w + of_w, columns_of(x + of_x),
+                beta, y + of_y);
       });
+      finish(Side(), top[i]->data);
     }
   });
 }
 
 void ConvolutionLayer::backward_cpu(Blobs top, const std::vector<bool>& propagate, Blobs bottom) {
-  undo_relu(top);
+  undo_relu(Side(), top);
+  if (bias() && bias()->needs_gradient) backward_bias(Side(), top);
   dispatch_float(dtype(), [&](auto zero) {
     using T = decltype(zero);
-    const int64_t image = bottom[0]->shape().count(geometry_.axis);
-    const int64_t result = positions_ * geometry_.outputs;
-    if (geometry_.bias && bias()->needs_gradient) backward_bias(top);
+    const Products p(geometry_);
+    const T* const w = weights().data.template host<T>();
+    T* dw = nullptr;
     T beta{0};
-    T* dweights = nullptr;
     if (weights().needs_gradient) {
       beta = static_cast<T>(weights().begin_gradient());
-      dweights = weights().diff.template host_mut<T>();
+      dw = weights().diff.template host_mut<T>();
       if (beta == T{0} && geometry_.batch == 0) weights().diff.fill(0);
     }
     for (size_t i = 0; i < top.size(); ++i) {
       const T* const dy = sums_diff(top, i).template host<T>();
-      const T* const x = dweights != nullptr ? bottom[i]->data.template host<T>() : nullptr;
-      for (int64_t n = 0; n < geometry_.batch && dweights != nullptr; ++n) {
-        backward_weights<T>(x + n * image, dy + n * result, beta, dweights);
+      if (dw != nullptr) {
+        const T* const x = bottom[i]->data.template host<T>();
+        p.each([&](int64_t image, int64_t of_w, int64_t of_x, int64_t of_y) {
+          gemm<T>(false, true, p.outputs, p.taps, p.positions, T{1}, dy + of_y,
+                  columns_of(x + of_x), image == 0 ? beta : T{1}, dw + of_w);
+        });
         beta = T{1};
       }
       if (!propagate[i]) continue;
       T* const dx = bottom[i]->diff.template host_overwrite<T>();
-      for (int64_t n = 0; n < geometry_.batch; ++n) {
-        backward_data(dy + n * result, dx + n * image);
-      }
+      p.each([&](int64_t, int64_t of_w, int64_t of_x, int64_t of_y) {
+        const bool direct = geometry_.is_pointwise();
+        T* const columns = direct ? dx + of_x : columns_.host_overwrite<T>();
+        gemm<T>(true, false, p.taps, p.positions, p.outputs, T{1}, w + of_w, dy + of_y, T{0},
+                columns);
+        if (!direct) fold(geometry_, columns, dx + of_x);
+      });
     }
   });
   pass_to_summand(top, propagate, bottom);

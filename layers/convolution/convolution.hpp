@@ -4,9 +4,9 @@
 
 #include <optional>
 
+#include "core/side.hpp"
 #include "crema/layer.hpp"
 #include "layers/convolution/geometry.hpp"
-#include "layers/convolution/im2col.hpp"
 
 namespace crema {
 
@@ -43,15 +43,18 @@ class ConvolutionLayer : public Layer {
   Parameter& weights() { return *params()[0]; }
   /// Null if bias_term is false.
   Parameter* bias() { return geometry_.bias ? params()[1].get() : nullptr; }
+  /// The last step of forward: adds the bias to the products y and applies the ReLU. Contiguous.
+  void finish(const Side& side, Tensor& y);
   /// The diff of the sums before the ReLU, for top i. It is the diff of the top, unless there is a
   /// ReLU and the diff of the top must not be overwritten.
   Tensor& sums_diff(Blobs top, size_t i) { return masked_.empty() ? top[i]->diff : masked_[i]; }
-  /// Allocates them. For prepare, when the formats of the tops are set. Returns the bytes.
-  size_t prepare_sums_diffs(Blobs top);
-  /// The first step of backward on the CPU: writes them. Does nothing without a ReLU.
-  void undo_relu(Blobs top);
+  /// Allocates them, and frees the memory of the reference. For prepare and resume, when the
+  /// formats of the tops are set.
+  void prepare_sums_diffs(Blobs top);
+  /// The first step of backward: writes them. Does nothing without a ReLU.
+  void undo_relu(const Side& side, Blobs top);
   /// Adds the gradient of the bias only, after undo_relu(), for tops in any format.
-  void backward_bias(Blobs top);
+  void backward_bias(const Side& side, Blobs top);
 
  protected:
   BackwardReads reference_backward_reads() const override;
@@ -59,21 +62,14 @@ class ConvolutionLayer : public Layer {
   void prepare_reference(Blobs bottom, Blobs top) override;
 
  private:
+  /// The windows of one group of one image as a matrix, (kernel_count, positions).
   template <class T>
-  void forward_image(const T* x, T beta, T* y);
-  template <class T>
-  void backward_weights(const T* x, const T* dy, T beta, T* dweights);
-  template <class T>
-  void backward_data(const T* dy, T* dx);
+  const T* columns_of(const T* image);
 
   ConvolutionGeometry geometry_;
   std::optional<float> own_relu_;  // the slope, if the message sets relu
   std::vector<Tensor> masked_;     // like the tops, if their diffs must not be overwritten
-  // For one group of one image.
-  ColumnGeometry group_columns_;
-  int64_t taps_ = 0, positions_ = 0, group_input_ = 0;
-  bool pointwise_ = false;
-  Tensor columns_;  // (taps, positions)
+  Tensor columns_{Shape{0}};       // of the reference: those of one group, unless it is pointwise
 };
 
 }  // namespace crema

@@ -4,8 +4,9 @@
 #include <limits>
 #include <optional>
 #include <span>
+#include <tuple>
 
-#include "backend/cuda/elementwise.hpp"
+#include "backend/cuda/cuda_backend.hpp"
 #include "core/dispatch.hpp"
 #include "crema/registry.hpp"
 #include "layers/convolution/convolution.hpp"
@@ -96,60 +97,42 @@ class Problem {
 };
 
 // How cuDNN names each pass, suggests algorithms for it, the likely fastest first, and measures the
-// scratch memory of one.
+// scratch memory of one; and the order in which these functions take the operands.
 
 struct ForwardPass {
-  using Algorithm = cudnnConvolutionFwdAlgo_t;
   using Suggestion = cudnnConvolutionFwdAlgoPerf_t;
   static constexpr const char* kName = "forward";
-  static cudnnStatus_t suggest(cudnnHandle_t dnn, const Problem& p, int most, int* count,
-                               Suggestion* list) {
-    return cudnnGetConvolutionForwardAlgorithm_v7(dnn, p.x(), p.w(), p.convolution(), p.y(), most,
-                                                  count, list);
-  }
-  static cudnnStatus_t measure(cudnnHandle_t dnn, const Problem& p, Algorithm algorithm,
-                               size_t* bytes) {
-    return cudnnGetConvolutionForwardWorkspaceSize(dnn, p.x(), p.w(), p.convolution(), p.y(),
-                                                   algorithm, bytes);
+  static constexpr auto kSuggest = cudnnGetConvolutionForwardAlgorithm_v7;
+  static constexpr auto kMeasure = cudnnGetConvolutionForwardWorkspaceSize;
+  static auto operands(const Problem& p) {
+    return std::tuple(p.x(), p.w(), p.convolution(), p.y());
   }
 };
 
 struct DataPass {
-  using Algorithm = cudnnConvolutionBwdDataAlgo_t;
   using Suggestion = cudnnConvolutionBwdDataAlgoPerf_t;
   static constexpr const char* kName = "backward data";
-  static cudnnStatus_t suggest(cudnnHandle_t dnn, const Problem& p, int most, int* count,
-                               Suggestion* list) {
-    return cudnnGetConvolutionBackwardDataAlgorithm_v7(dnn, p.w(), p.y(), p.convolution(), p.x(),
-                                                       most, count, list);
-  }
-  static cudnnStatus_t measure(cudnnHandle_t dnn, const Problem& p, Algorithm algorithm,
-                               size_t* bytes) {
-    return cudnnGetConvolutionBackwardDataWorkspaceSize(dnn, p.w(), p.y(), p.convolution(), p.x(),
-                                                        algorithm, bytes);
+  static constexpr auto kSuggest = cudnnGetConvolutionBackwardDataAlgorithm_v7;
+  static constexpr auto kMeasure = cudnnGetConvolutionBackwardDataWorkspaceSize;
+  static auto operands(const Problem& p) {
+    return std::tuple(p.w(), p.y(), p.convolution(), p.x());
   }
 };
 
 struct WeightsPass {
-  using Algorithm = cudnnConvolutionBwdFilterAlgo_t;
   using Suggestion = cudnnConvolutionBwdFilterAlgoPerf_t;
   static constexpr const char* kName = "backward weights";
-  static cudnnStatus_t suggest(cudnnHandle_t dnn, const Problem& p, int most, int* count,
-                               Suggestion* list) {
-    return cudnnGetConvolutionBackwardFilterAlgorithm_v7(dnn, p.x(), p.y(), p.convolution(), p.w(),
-                                                         most, count, list);
-  }
-  static cudnnStatus_t measure(cudnnHandle_t dnn, const Problem& p, Algorithm algorithm,
-                               size_t* bytes) {
-    return cudnnGetConvolutionBackwardFilterWorkspaceSize(dnn, p.x(), p.y(), p.convolution(), p.w(),
-                                                          algorithm, bytes);
+  static constexpr auto kSuggest = cudnnGetConvolutionBackwardFilterAlgorithm_v7;
+  static constexpr auto kMeasure = cudnnGetConvolutionBackwardFilterWorkspaceSize;
+  static auto operands(const Problem& p) {
+    return std::tuple(p.x(), p.y(), p.convolution(), p.w());
   }
 };
 
 /// What one pass runs, and the scratch memory that it needs.
 template <class Pass>
 struct Choice {
-  typename Pass::Algorithm algorithm{};
+  decltype(Pass::Suggestion::algo) algorithm{};
   size_t workspace = 0;
   bool same_every_time = true;  // it sums in one order
 
@@ -173,16 +156,20 @@ Choice<Pass> choose(cudnnHandle_t dnn, const Problem& problem,
   constexpr int kSuggestions = 16;
   std::array<typename Pass::Suggestion, kSuggestions> found{};
   int count = 0;
-  cuda_check(Pass::suggest(dnn, problem, kSuggestions, &count, found.data()),
-             "choosing a convolution algorithm");
+  const auto operands = Pass::operands(problem);
+  const auto suggest = [&](auto... of) {
+    return Pass::kSuggest(dnn, of..., kSuggestions, &count, found.data());
+  };
+  cuda_check(std::apply(suggest, operands), "choosing a convolution algorithm");
   std::optional<Choice<Pass>> best;
   int best_rank = 0;
   for (const auto& suggestion : std::span(found).first(static_cast<size_t>(count))) {
     Choice<Pass> choice{suggestion.algo, 0, suggestion.determinism == CUDNN_DETERMINISTIC};
     if (suggestion.status != CUDNN_STATUS_SUCCESS) continue;
-    if (Pass::measure(dnn, problem, choice.algorithm, &choice.workspace) != CUDNN_STATUS_SUCCESS) {
-      continue;
-    }
+    const auto measure = [&](auto... of) {
+      return Pass::kMeasure(dnn, of..., choice.algorithm, &choice.workspace);
+    };
+    if (std::apply(measure, operands) != CUDNN_STATUS_SUCCESS) continue;
     if (choice.workspace > kWorkspaceLimit) continue;
     if (std::find(wanted.begin(), wanted.end(), choice.str()) != wanted.end()) return choice;
     const int rank = 2 * (choice.same_every_time ? 0 : 1) + uses_tensor_cores(suggestion.mathType);
@@ -222,7 +209,7 @@ class ConvolutionCudnn : public Engine {
   }
 
   void prepare(Layer& layer, const Option& option, Blobs bottom, Blobs top) override {
-    sums_diff_bytes_ = of(layer).prepare_sums_diffs(top);
+    of(layer).prepare_sums_diffs(top);
     // Where shapes follow from values, they may have no elements.
     problem_.reset();
     if (top[0]->count() == 0) return;
@@ -247,7 +234,6 @@ class ConvolutionCudnn : public Engine {
     });
   }
 
-  size_t extra_bytes() const override { return sums_diff_bytes_; }
   void plan_scratch(ScratchPlan& plan) const override {
     plan.need(kDeviceScratch,
               std::max({forward_ ? forward_->workspace : 0, of_data_ ? of_data_->workspace : 0,
@@ -279,15 +265,11 @@ class ConvolutionCudnn : public Engine {
     }
   }
 
-  static int64_t positions(const ConvolutionGeometry& g) { return Shape(g.output).count(); }
-
   template <class T>
   void forward_as(ConvolutionLayer& layer, Blobs bottom, Blobs top) {
     CudaBackend& backend = cuda(layer.context());
-    const ConvolutionGeometry& g = layer.geometry();
     const Problem& p = *problem_;
     const T* w = layer.weights().data.device<T>(backend);
-    const T* bias = layer.bias() ? layer.bias()->data.device<T>(backend) : nullptr;
     const T one = 1, zero = 0;
     for (size_t i = 0; i < bottom.size(); ++i) {
       const T* x = bottom[i]->data.device<T>(backend);
@@ -297,7 +279,7 @@ class ConvolutionCudnn : public Engine {
                                          forward_->algorithm, workspace, forward_->workspace, &zero,
                                          p.y(), y),
                  "cudnnConvolutionForward");
-      cuda_add_bias(backend, g.batch, g.outputs, positions(g), bias, layer.relu(), y);
+      layer.finish(Side(backend), top[i]->data);
     }
   }
 
@@ -305,24 +287,13 @@ class ConvolutionCudnn : public Engine {
   void backward_as(ConvolutionLayer& layer, Blobs top, const std::vector<bool>& propagate,
                    Blobs bottom) {
     CudaBackend& backend = cuda(layer.context());
-    const ConvolutionGeometry& g = layer.geometry();
     const Problem& p = *problem_;
     Parameter& weights = layer.weights();
-    Parameter* const bias = layer.bias();
     const T one = 1, zero = 0;
+    layer.undo_relu(Side(backend), top);
+    if (layer.bias() && layer.bias()->needs_gradient) layer.backward_bias(Side(backend), top);
     for (size_t i = 0; i < top.size(); ++i) {
-      Tensor& sums_diff = layer.sums_diff(top, i);
-      if (layer.relu()) {
-        const T* from = top[i]->diff.device<T>(backend);
-        cuda_undo_relu(backend, top[i]->count(), *layer.relu(), from,
-                       top[i]->data.device<T>(backend), sums_diff.device_overwrite<T>(backend));
-      }
-      const T* dy = sums_diff.device<T>(backend);
-      if (bias && bias->needs_gradient) {
-        const T beta = static_cast<T>(bias->begin_gradient());
-        cuda_bias_gradient(backend, g.batch, g.outputs, positions(g), dy, beta,
-                           bias->diff.device_mut<T>(backend));
-      }
+      const T* dy = layer.sums_diff(top, i).template device<T>(backend);
       if (weights.needs_gradient) {
         const T beta = static_cast<T>(weights.begin_gradient());
         const T* x = bottom[i]->data.device<T>(backend);
@@ -349,7 +320,6 @@ class ConvolutionCudnn : public Engine {
   std::optional<Choice<ForwardPass>> forward_;
   std::optional<Choice<DataPass>> of_data_;
   std::optional<Choice<WeightsPass>> of_weights_;
-  size_t sums_diff_bytes_ = 0;
 };
 
 }  // namespace

@@ -324,7 +324,7 @@ void ConvolutionEngine::prepare(Layer& layer, const Option& option, Blobs bottom
   ConvolutionLayer& conv = convolution(layer);
   algorithm_ = algorithm_of(layer);
   detail_.clear();
-  sums_diff_bytes_ = conv.prepare_sums_diffs(top);
+  conv.prepare_sums_diffs(top);
   forward_.reset();
   backward_data_.reset();
   backward_weights_.reset();
@@ -364,7 +364,7 @@ void ConvolutionEngine::backward(Layer& layer, Blobs top, const std::vector<bool
                                  Blobs bottom) {
   if (!forward_) return;
   ConvolutionLayer& conv = convolution(layer);
-  conv.undo_relu(top);
+  conv.undo_relu(Side(), top);
   const bool want_bias = conv.bias() && conv.bias()->needs_gradient;
   if (backward_weights_) {
     bool add_weights = conv.weights().begin_gradient() != 0;
@@ -380,7 +380,7 @@ void ConvolutionEngine::backward(Layer& layer, Blobs top, const std::vector<bool
       add_bias = want_bias;
     }
   } else if (want_bias) {
-    conv.backward_bias(top);
+    conv.backward_bias(Side(), top);
   }
   const ConvolutionWeights weights = weights_of(conv);
   for (size_t i = 0; i < top.size(); ++i) {
@@ -394,7 +394,7 @@ void ConvolutionEngine::backward(Layer& layer, Blobs top, const std::vector<bool
 }
 
 size_t ConvolutionEngine::extra_bytes() const {
-  size_t bytes = sums_diff_bytes_;
+  size_t bytes = 0;
   for (const auto* primitive : {&forward_, &backward_data_, &backward_weights_}) {
     if (*primitive) bytes += (*primitive)->kept_bytes();
   }

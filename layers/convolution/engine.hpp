@@ -83,7 +83,6 @@ class ConvolutionEngine : public Engine {
   ConvolutionAlgorithm algorithm_ = ConvolutionAlgorithm::any;
   std::unique_ptr<ConvolutionPrimitive> forward_, backward_data_, backward_weights_;
   std::string detail_;
-  size_t sums_diff_bytes_ = 0;
   Tensor unwanted_bias_;  // (O), for primitives that always write dbias, if the bias needs none
 };
 

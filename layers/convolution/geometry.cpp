@@ -1,12 +1,18 @@
 #include "layers/convolution/geometry.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 
 #include "crema/error.hpp"
 #include "layers/convolution/convolution.pb.h"
 
 namespace crema {
 namespace {
+
+int64_t product(const std::vector<int64_t>& extents) {
+  return std::accumulate(extents.begin(), extents.end(), int64_t{1}, std::multiplies<>());
+}
 
 template <class Repeated>
 std::vector<int64_t> to_vector(const Repeated& values) {
@@ -129,7 +135,9 @@ Shape ConvolutionGeometry::top(const Shape& bottom) const {
   return Shape(std::move(dims));
 }
 
-int64_t ConvolutionGeometry::kernel_count() const { return weights().count(1); }
+int64_t ConvolutionGeometry::taps() const { return product(kernel); }
+int64_t ConvolutionGeometry::elements() const { return product(input); }
+int64_t ConvolutionGeometry::positions() const { return product(output); }
 
 bool ConvolutionGeometry::is_pointwise() const {
   const auto all = [](const std::vector<int64_t>& values, int64_t value) {

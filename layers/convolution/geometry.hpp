@@ -28,9 +28,13 @@ struct ConvolutionGeometry {
   Shape weights() const;
   /// The bottom's shape with channels and extents replaced.
   Shape top(const Shape& bottom) const;
+  /// Elements of one channel's kernel, of its input and of its output.
+  int64_t taps() const;
+  int64_t elements() const;
+  int64_t positions() const;
   /// Elements of one output's kernel: channels / groups * kernel...
-  int64_t kernel_count() const;
-  /// Each input element serves one output position: nothing need be gathered.
+  int64_t kernel_count() const { return channels / groups * taps(); }
+  /// Each input element serves one output position: nothing need be copied.
   bool is_pointwise() const;
 
   int64_t outputs = 0, groups = 1;

@@ -35,8 +35,8 @@ struct AccumulateSum {
   T* sum;
   CREMA_FUNCTOR void operator()(int64_t c, const SumPair& sums) const {
     // 0 * NaN is NaN, so what is to be overwritten is not read.
-    const T before = beta == T{0} ? T{0} : beta * sum[c];
-    sum[c] = before + static_cast<T>(sums.first);
+    const double before = beta == T{0} ? 0 : static_cast<double>(beta * sum[c]);
+    sum[c] = static_cast<T>(before + sums.first);
   }
 };
 

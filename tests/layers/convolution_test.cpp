@@ -10,7 +10,7 @@
 #include "core/simd.hpp"
 #include "core/tuner.hpp"
 #include "crema/registry.hpp"
-#include "layers/convolution/im2col.hpp"
+#include "layers/convolution/unfold.hpp"
 #include "support/layer_test.hpp"
 #include "support/net_test.hpp"
 #include "support/temp_folder.hpp"
