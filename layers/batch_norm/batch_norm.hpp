@@ -65,6 +65,9 @@ class BatchNormLayer : public TwoSidedLayer {
   void run_backward(const Side& side, Blobs top, const std::vector<bool>& propagate,
                     Blobs bottom) override;
   void prepare_reference(Blobs bottom, Blobs top) override;
+  void release_reference() override {
+    mean_ = inverse_deviation_ = means_ = Tensor(Shape{0}, DType::f64);
+  }
   size_t kept_bytes() const override {
     return mean_.bytes() + inverse_deviation_.bytes() + means_.bytes();
   }

@@ -29,6 +29,7 @@ class LRNLayer : public TwoSidedLayer {
   void prepare_reference(Blobs bottom, Blobs) override {
     scratch_bytes_ = trains() ? bottom[0]->diff.bytes() : 0;
   }
+  void release_reference() override { ratio_ = Tensor(Shape{0}); }
   /// What each place adds to the gradients around it.
   size_t scratch_bytes() const override { return scratch_bytes_; }
   size_t kept_bytes() const override { return engine() == nullptr ? scratch_bytes_ : 0; }

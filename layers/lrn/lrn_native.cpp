@@ -111,15 +111,26 @@ struct Norm {
     const V general = hn::Exp(kFloats, hn::Mul(beta, hn::Log(kFloats, inverse)));
     return hn::IfThenElse(ordinary, general, root);
   }
-  HWY_INLINE V forward(V squares, V x) const { return hn::Mul(x, power(inverse_scale(squares))); }
-  /// direct = dy / scale^beta, ratio = direct * x / scale.
-  HWY_INLINE void split(V squares, V x, V dy, V& direct, V& ratio) const {
-    const V inverse = inverse_scale(squares);
-    direct = hn::Mul(dy, power(inverse));
-    ratio = hn::Mul(hn::Mul(direct, x), inverse);
+  /// y = x / scale^beta.
+  template <class Lanes>
+  HWY_INLINE void forward(Lanes lanes, V squares, const float* x, float* y) const {
+    store(kFloats, lanes, hn::Mul(load(kFloats, lanes, x), power(inverse_scale(squares))), y);
   }
-  HWY_INLINE V gradient(V ratios, V x, V direct) const {
-    return hn::NegMulAdd(hn::Mul(ratios, factor), x, direct);
+  /// direct = dy / scale^beta, ratio = direct * x / scale; direct may be dy.
+  template <class Lanes>
+  HWY_INLINE void split(Lanes lanes, V squares, const float* x, const float* dy, float* direct,
+                        float* ratio) const {
+    const V inverse = inverse_scale(squares);
+    const V product = hn::Mul(load(kFloats, lanes, dy), power(inverse));
+    const V own = load(kFloats, lanes, x);
+    store(kFloats, lanes, product, direct);
+    store(kFloats, lanes, hn::Mul(hn::Mul(product, own), inverse), ratio);
+  }
+  /// dx = direct - factor * ratios * x, where dx holds direct before.
+  template <class Lanes>
+  HWY_INLINE void gradient(Lanes lanes, V ratios, const float* x, float* dx) const {
+    const V direct = load(kFloats, lanes, dx), own = load(kFloats, lanes, x);
+    store(kFloats, lanes, hn::NegMulAdd(hn::Mul(ratios, factor), own, direct), dx);
   }
 
   V weight, k, beta, factor;
@@ -158,9 +169,8 @@ HWY_NOINLINE void rows(const Problem& p, int64_t begin, int64_t end, const float
         const int64_t row = c * inner + at;
         each_vector(kFloats, std::min(kRun, end - at),
                     [&](int64_t i, auto lanes) CREMA_LANES_LAMBDA {
-                      const V squares = squares_of(lanes, first + i, span.count, inner);
-                      const V own = load(kFloats, lanes, x + row + i);
-                      store(kFloats, lanes, norm.forward(squares, own), y + row + i);
+                      norm.forward(lanes, squares_of(lanes, first + i, span.count, inner),
+                                   x + row + i, y + row + i);
                     });
       }
     }
@@ -180,12 +190,8 @@ HWY_NOINLINE void rows_gradient(const Problem& p, int64_t begin, int64_t end, co
           const float* const first = x + span.first * inner + at;
           const int64_t row = c * inner + at;
           each_vector(kFloats, n, [&](int64_t i, auto lanes) CREMA_LANES_LAMBDA {
-            V direct, ratio;
-            norm.split(squares_of(lanes, first + i, span.count, inner),
-                       load(kFloats, lanes, x + row + i), load(kFloats, lanes, dy + row + i),
-                       direct, ratio);
-            store(kFloats, lanes, direct, dx + row + i);
-            store(kFloats, lanes, ratio, ratios + c * kRun + i);
+            norm.split(lanes, squares_of(lanes, first + i, span.count, inner), x + row + i,
+                       dy + row + i, dx + row + i, ratios + c * kRun + i);
           });
         }
         // By now the last neighbour of this channel has its ratio.
@@ -195,11 +201,8 @@ HWY_NOINLINE void rows_gradient(const Problem& p, int64_t begin, int64_t end, co
         const float* const first = ratios + span.first * kRun;
         const int64_t row = ready * inner + at;
         each_vector(kFloats, n, [&](int64_t i, auto lanes) CREMA_LANES_LAMBDA {
-          const V direct = load(kFloats, lanes, dx + row + i);
-          const V own = load(kFloats, lanes, x + row + i);
-          store(kFloats, lanes,
-                norm.gradient(sum_of(lanes, first + i, span.count, kRun), own, direct),
-                dx + row + i);
+          norm.gradient(lanes, sum_of(lanes, first + i, span.count, kRun), x + row + i,
+                        dx + row + i);
         });
       }
     }
@@ -248,9 +251,8 @@ HWY_NOINLINE void pixels(const Problem& p, int64_t begin, int64_t end, const flo
       for (int64_t r = 0; r < count; ++r) {
         const float* const row = rows + r * step;
         each_vector(kFloats, channels, [&](int64_t i, auto lanes) CREMA_LANES_LAMBDA {
-          const V squares = squares_of(lanes, row + i, 2 * p.reach + 1, 1);
-          const V own = load(kFloats, lanes, row + p.reach + i);
-          store(kFloats, lanes, norm.forward(squares, own), results + r * step + i);
+          norm.forward(lanes, squares_of(lanes, row + i, 2 * p.reach + 1, 1), row + p.reach + i,
+                       results + r * step + i);
         });
       }
       copy_pixels(blocks, block, count, results, block, step, y + first * block, far, block);
@@ -275,17 +277,12 @@ HWY_NOINLINE void pixels_gradient(const Problem& p, int64_t begin, int64_t end, 
         const float* const row = rows + r * step;
         float* const d = d_rows + r * step;
         each_vector(kFloats, channels, [&](int64_t i, auto lanes) CREMA_LANES_LAMBDA {
-          V direct, ratio;
-          norm.split(squares_of(lanes, row + i, 2 * p.reach + 1, 1),
-                     load(kFloats, lanes, row + p.reach + i), load(kFloats, lanes, d + i), direct,
-                     ratio);
-          store(kFloats, lanes, direct, d + i);
-          store(kFloats, lanes, ratio, ratios + p.reach + i);
+          norm.split(lanes, squares_of(lanes, row + i, 2 * p.reach + 1, 1), row + p.reach + i,
+                     d + i, d + i, ratios + p.reach + i);
         });
         each_vector(kFloats, channels, [&](int64_t i, auto lanes) CREMA_LANES_LAMBDA {
-          const V sums = sum_of(lanes, ratios + i, 2 * p.reach + 1, 1);
-          const V own = load(kFloats, lanes, row + p.reach + i);
-          store(kFloats, lanes, norm.gradient(sums, own, load(kFloats, lanes, d + i)), d + i);
+          norm.gradient(lanes, sum_of(lanes, ratios + i, 2 * p.reach + 1, 1), row + p.reach + i,
+                        d + i);
         });
       }
       copy_pixels(blocks, block, count, d_rows, block, step, dx + first * block, far, block);
@@ -329,8 +326,7 @@ HWY_NOINLINE void plane(const Problem& p, const float* x, float* y) {
   sums_along<true>(p, x, along + p.height * p.width, along);
   with_norm(p, [&](const auto& norm) CREMA_LANES_LAMBDA {
     each_box(p, along, [&](int64_t i, V squares, auto lanes) CREMA_LANES_LAMBDA {
-      const V own = load(kFloats, lanes, x + i);
-      store(kFloats, lanes, norm.forward(squares, own), y + i);
+      norm.forward(lanes, squares, x + i, y + i);
     });
   });
 }
@@ -342,16 +338,11 @@ HWY_NOINLINE void plane_gradient(const Problem& p, const float* x, const float* 
   sums_along<true>(p, x, padded, along);
   with_norm(p, [&](const auto& norm) CREMA_LANES_LAMBDA {
     each_box(p, along, [&](int64_t i, V squares, auto lanes) CREMA_LANES_LAMBDA {
-      V direct, ratio;
-      norm.split(squares, load(kFloats, lanes, x + i), load(kFloats, lanes, dy + i), direct, ratio);
-      store(kFloats, lanes, direct, dx + i);
-      store(kFloats, lanes, ratio, ratios + i);
+      norm.split(lanes, squares, x + i, dy + i, dx + i, ratios + i);
     });
     sums_along<false>(p, ratios, padded, along);
     each_box(p, along, [&](int64_t i, V sums, auto lanes) CREMA_LANES_LAMBDA {
-      const V direct = load(kFloats, lanes, dx + i);
-      const V own = load(kFloats, lanes, x + i);
-      store(kFloats, lanes, norm.gradient(sums, own, direct), dx + i);
+      norm.gradient(lanes, sums, x + i, dx + i);
     });
   });
 }

@@ -29,6 +29,7 @@ class PoolingLayer : public TwoSidedLayer {
   void run_backward(const Side& side, Blobs top, const std::vector<bool>& propagate,
                     Blobs bottom) override;
   void prepare_reference(Blobs bottom, Blobs top) override;
+  void release_reference() override { choice_ = Tensor(Shape{0}, DType::i32); }
   size_t kept_bytes() const override { return choice_.bytes(); }
 
   Method method() const { return method_; }

@@ -10,7 +10,7 @@
 #include <limits>
 #include <vector>
 
-#include "layers/pooling/pooling_axis.hpp"
+#include "layers/pooling/pooling_math.hpp"
 
 namespace crema {
 
@@ -21,6 +21,7 @@ inline constexpr Choice kNone = std::numeric_limits<Choice>::max();
 /// The problem, with what kernels would otherwise compute again and again.
 struct PoolingPlan {
   PoolingAxis y, x;
+  bool maximum = true;   // or the average
   int64_t channels = 1;  // of a pixel
 
   std::vector<int32_t> first_cover, last_cover;  // of x, an input
@@ -28,7 +29,7 @@ struct PoolingPlan {
   std::vector<float> share_y, share_x;
 
   PoolingPlan() = default;
-  PoolingPlan(const PoolingAxis& y, const PoolingAxis& x, int64_t channels, bool counts_padding);
+  PoolingPlan(const PoolingWindows& windows, bool maximum, int64_t channels);
 
   int64_t inputs() const { return y.size * x.size * channels; }
   int64_t outputs() const { return y.out * x.out * channels; }
@@ -56,20 +57,16 @@ struct PoolingChoices {
   }
 };
 
-/// One plane.
-void max_pool_plane(const PoolingPlan& plan, const float* in, float* out, PoolingChoices choices);
-void max_unpool_plane(const PoolingPlan& plan, const float* dy, PoolingChoices choices, float* dx);
-void average_pool_plane(const PoolingPlan& plan, const float* in, float* out);
-void average_unpool_plane(const PoolingPlan& plan, const float* dy, float* dx);
+/// One plane. An average has no choices.
+void pool_plane(const PoolingPlan& plan, const float* in, float* out, PoolingChoices choices);
+void unpool_plane(const PoolingPlan& plan, const float* dy, PoolingChoices choices, float* dx);
 
 /// One row of outputs of an image of pixels; `in`, `out` and `choices` start where the image
 /// starts.
-void max_pool_row(const PoolingPlan& plan, int64_t oy, const float* in, float* out,
-                  PoolingChoices choices);
-void average_pool_row(const PoolingPlan& plan, int64_t oy, const float* in, float* out);
+void pool_row(const PoolingPlan& plan, int64_t oy, const float* in, float* out,
+              PoolingChoices choices);
 /// One row of inputs; each collects from the windows that hold it.
-void max_unpool_row(const PoolingPlan& plan, int64_t iy, const float* dy, PoolingChoices choices,
-                    float* dx);
-void average_unpool_row(const PoolingPlan& plan, int64_t iy, const float* dy, float* dx);
+void unpool_row(const PoolingPlan& plan, int64_t iy, const float* dy, PoolingChoices choices,
+                float* dx);
 
 }  // namespace crema

@@ -27,7 +27,7 @@ template <class Choice>
 
 class PoolingNative : public NativeEngine<PoolingLayer> {
  public:
-  size_t extra_bytes() const override { return choice_.count() > 0 ? choice_.bytes() : 0; }
+  size_t extra_bytes() const override { return choice_.bytes(); }
 
   void plan_scratch(ScratchPlan& scratch) const override {
     if (!planes_) return;
@@ -52,22 +52,16 @@ class PoolingNative : public NativeEngine<PoolingLayer> {
 
   void plan(PoolingLayer& pooling, Blobs bottom, Blobs top) override {
     const Tensor& in = bottom[0]->data;
-    maximum_ = pooling.method() == PoolingLayer::Method::maximum;
+    const bool maximum = pooling.method() == PoolingLayer::Method::maximum;
     rectifies_ = pooling.rectifies();
     planes_ = in.format() == Format::contiguous;
-    const int64_t channels = in.shape()[1], block = block_of(in.format());
-    int64_t of_pixel = planes_ ? 1 : channels;
-    images_ = in.shape()[0] * (planes_ ? channels : 1);
-    if (block > 1) {
-      of_pixel = block;
-      images_ = in.shape()[0] * ((channels + block - 1) / block);
-    }
-    const PoolingWindows& windows = pooling.windows();
-    plan_ = PoolingPlan(windows.y, windows.x, of_pixel, windows.counts_padding);
-    if (!maximum_ || !pooling.trains()) {
-      choice_ = Tensor();
-      return;
-    }
+    const int64_t channels = in.shape()[1];
+    const int64_t of_pixel =
+        in.format() == Format::channels_last ? channels : block_of(in.format());
+    images_ = in.shape()[0] * ((channels + of_pixel - 1) / of_pixel);
+    plan_ = PoolingPlan(pooling.windows(), maximum, of_pixel);
+    choice_ = Tensor(Shape{0});
+    if (!maximum || !pooling.trains()) return;
     const bool fits_byte = plan_.y.kernel * plan_.x.kernel <= kCellsOfByte;
     choice_.set_layout(fits_byte ? DType::u8 : DType::i32, Format::contiguous);
     choice_.reshape({top[0]->data.storage()});
@@ -80,11 +74,8 @@ class PoolingNative : public NativeEngine<PoolingLayer> {
     each_part(plan_.y.out, [&](int64_t image, int64_t row) {
       const float* x = in + image * plan_.inputs();
       float* y = out + image * plan_.outputs();
-      if (!maximum_) {
-        return planes_ ? average_pool_plane(plan_, x, y) : average_pool_row(plan_, row, x, y);
-      }
       const PoolingChoices chosen = all.from(image * plan_.outputs());
-      planes_ ? max_pool_plane(plan_, x, y, chosen) : max_pool_row(plan_, row, x, y, chosen);
+      planes_ ? pool_plane(plan_, x, y, chosen) : pool_row(plan_, row, x, y, chosen);
       if (rectifies_) rectify(row, y, chosen);
     });
   }
@@ -98,13 +89,8 @@ class PoolingNative : public NativeEngine<PoolingLayer> {
     each_part(plan_.y.size, [&](int64_t image, int64_t row) {
       const float* from = dy + image * plan_.outputs();
       float* to = dx + image * plan_.inputs();
-      if (!maximum_) {
-        return planes_ ? average_unpool_plane(plan_, from, to)
-                       : average_unpool_row(plan_, row, from, to);
-      }
       const PoolingChoices chosen = all.from(image * plan_.outputs());
-      planes_ ? max_unpool_plane(plan_, from, chosen, to)
-              : max_unpool_row(plan_, row, from, chosen, to);
+      planes_ ? unpool_plane(plan_, from, chosen, to) : unpool_row(plan_, row, from, chosen, to);
     });
   }
 
@@ -133,10 +119,10 @@ class PoolingNative : public NativeEngine<PoolingLayer> {
   }
 
   PoolingPlan plan_;
-  bool maximum_ = true, rectifies_ = false;
-  bool planes_ = true;  // contiguous; else pixels
-  int64_t images_ = 0;  // planes, or images of pixels
-  Tensor choice_;       // of a maximum, laid out like the top; where the layer trains
+  bool rectifies_ = false;
+  bool planes_ = true;       // contiguous; else pixels
+  int64_t images_ = 0;       // planes, or images of pixels
+  Tensor choice_{Shape{0}};  // of a maximum, laid out like the top; where the layer trains
 };
 
 }  // namespace

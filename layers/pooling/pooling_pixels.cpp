@@ -84,7 +84,8 @@ HWY_INLINE void each_output(const PoolingPlan& plan, const Body& body) {
 }
 
 template <class Choice, bool Keep>
-void pool_row_of(const PoolingPlan& plan, int64_t oy, const float* in, float* out, Choice* choice) {
+void max_pool_row(const PoolingPlan& plan, int64_t oy, const float* in, float* out,
+                  Choice* choice) {
   const PoolingAxis &y = plan.y, &x = plan.x;
   const int64_t iy = y.begin(oy), channels = plan.channels, row_step = x.size * channels;
   each_output(plan, [&](auto count, int64_t ox) HWY_ATTR {
@@ -99,13 +100,6 @@ void pool_row_of(const PoolingPlan& plan, int64_t oy, const float* in, float* ou
               out + to,
               Keep ? choice + to : nullptr});
   });
-}
-
-void max_pool_row(const PoolingPlan& plan, int64_t oy, const float* in, float* out,
-                  PoolingChoices choices) {
-  if (choices.words) return pool_row_of<int32_t, true>(plan, oy, in, out, choices.words);
-  if (choices.bytes) return pool_row_of<uint8_t, true>(plan, oy, in, out, choices.bytes);
-  pool_row_of<uint8_t, false>(plan, oy, in, out, nullptr);
 }
 
 template <int64_t Count>
@@ -148,6 +142,14 @@ void average_pool_row(const PoolingPlan& plan, int64_t oy, const float* in, floa
               plan.share_x.data() + ox,
               out + (oy * x.out + ox) * channels});
   });
+}
+
+void pool_row(const PoolingPlan& plan, int64_t oy, const float* in, float* out,
+              PoolingChoices choices) {
+  if (choices.words) return max_pool_row<int32_t, true>(plan, oy, in, out, choices.words);
+  if (choices.bytes) return max_pool_row<uint8_t, true>(plan, oy, in, out, choices.bytes);
+  if (plan.maximum) return max_pool_row<uint8_t, false>(plan, oy, in, out, nullptr);
+  average_pool_row(plan, oy, in, out);
 }
 
 /// `Count` inputs that lie a stride apart: the windows of each are those of the one before it,
@@ -210,8 +212,8 @@ HWY_INLINE void each_input(const PoolingPlan& plan, const Body& body) {
 }
 
 template <class Choice>
-HWY_INLINE void unpool_row(const PoolingPlan& plan, int64_t iy, const float* dy,
-                           const Choice* choice, float* dx) {
+HWY_INLINE void max_unpool_row(const PoolingPlan& plan, int64_t iy, const float* dy,
+                               const Choice* choice, float* dx) {
   const PoolingAxis &y = plan.y, &x = plan.x;
   const int64_t channels = plan.channels;
   const int64_t oy = y.first_cover(iy), rows = y.last_cover(iy) - oy;
@@ -228,11 +230,6 @@ HWY_INLINE void unpool_row(const PoolingPlan& plan, int64_t iy, const float* dy,
               static_cast<int32_t>(x.stride),
               dx + (iy * x.size + ix) * channels});
   });
-}
-void max_unpool_row(const PoolingPlan& plan, int64_t iy, const float* dy, PoolingChoices choices,
-                    float* dx) {
-  if (choices.words) return unpool_row(plan, iy, dy, choices.words, dx);
-  unpool_row(plan, iy, dy, choices.bytes, dx);
 }
 
 template <int64_t Count>
@@ -275,6 +272,13 @@ void average_unpool_row(const PoolingPlan& plan, int64_t iy, const float* dy, fl
   });
 }
 
+void unpool_row(const PoolingPlan& plan, int64_t iy, const float* dy, PoolingChoices choices,
+                float* dx) {
+  if (choices.words) return max_unpool_row(plan, iy, dy, choices.words, dx);
+  if (choices.bytes) return max_unpool_row(plan, iy, dy, choices.bytes, dx);
+  average_unpool_row(plan, iy, dy, dx);
+}
+
 }  // namespace
 }  // namespace HWY_NAMESPACE
 }  // namespace crema
@@ -283,24 +287,16 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace crema {
 
-HWY_EXPORT(max_pool_row);
-HWY_EXPORT(max_unpool_row);
-HWY_EXPORT(average_pool_row);
-HWY_EXPORT(average_unpool_row);
+HWY_EXPORT(pool_row);
+HWY_EXPORT(unpool_row);
 
-void max_pool_row(const PoolingPlan& plan, int64_t oy, const float* in, float* out,
-                  PoolingChoices choices) {
-  HWY_DYNAMIC_DISPATCH(max_pool_row)(plan, oy, in, out, choices);
+void pool_row(const PoolingPlan& plan, int64_t oy, const float* in, float* out,
+              PoolingChoices choices) {
+  HWY_DYNAMIC_DISPATCH(pool_row)(plan, oy, in, out, choices);
 }
-void max_unpool_row(const PoolingPlan& plan, int64_t iy, const float* dy, PoolingChoices choices,
-                    float* dx) {
-  HWY_DYNAMIC_DISPATCH(max_unpool_row)(plan, iy, dy, choices, dx);
-}
-void average_pool_row(const PoolingPlan& plan, int64_t oy, const float* in, float* out) {
-  HWY_DYNAMIC_DISPATCH(average_pool_row)(plan, oy, in, out);
-}
-void average_unpool_row(const PoolingPlan& plan, int64_t iy, const float* dy, float* dx) {
-  HWY_DYNAMIC_DISPATCH(average_unpool_row)(plan, iy, dy, dx);
+void unpool_row(const PoolingPlan& plan, int64_t iy, const float* dy, PoolingChoices choices,
+                float* dx) {
+  HWY_DYNAMIC_DISPATCH(unpool_row)(plan, iy, dy, choices, dx);
 }
 
 }  // namespace crema

@@ -189,8 +189,8 @@ inline int64_t max_at_border(const PoolingAxis& x, int64_t ox, const float* valu
 }
 
 template <class Choice, bool Keep>
-void pool_plane_of(const PoolingPlan& plan, PoolingRows& rows, const float* in, float* out,
-                   Choice* choice) {
+void max_pool_plane_of(const PoolingPlan& plan, PoolingRows& rows, const float* in, float* out,
+                       Choice* choice) {
   const PoolingAxis &y = plan.y, &x = plan.x;
   const hn::ScalableTag<float> d;
   const int64_t inner = x.first_inner(), inner_end = x.last_inner();
@@ -228,13 +228,6 @@ void pool_plane_of(const PoolingPlan& plan, PoolingRows& rows, const float* in, 
       if constexpr (Keep) kept[ox] = static_cast<Choice>(cells[column] + column - x.start(ox));
     }
   }
-}
-
-void max_pool_plane(const PoolingPlan& plan, PoolingRows& rows, const float* in, float* out,
-                    PoolingChoices choices) {
-  if (choices.words) return pool_plane_of<int32_t, true>(plan, rows, in, out, choices.words);
-  if (choices.bytes) return pool_plane_of<uint8_t, true>(plan, rows, in, out, choices.bytes);
-  pool_plane_of<uint8_t, false>(plan, rows, in, out, nullptr);
 }
 
 void max_unpool_pairs(const PoolingPlan& plan, const float* dy, const uint8_t* choice, float* dx) {
@@ -384,6 +377,13 @@ void average_unpool_plane(const PoolingPlan& plan, PoolingRows& rows, const floa
   }
 }
 
+void max_pool_plane(const PoolingPlan& plan, PoolingRows& rows, const float* in, float* out,
+                    PoolingChoices choices) {
+  if (choices.words) return max_pool_plane_of<int32_t, true>(plan, rows, in, out, choices.words);
+  if (choices.bytes) return max_pool_plane_of<uint8_t, true>(plan, rows, in, out, choices.bytes);
+  max_pool_plane_of<uint8_t, false>(plan, rows, in, out, nullptr);
+}
+
 }  // namespace
 }  // namespace HWY_NAMESPACE
 }  // namespace crema
@@ -404,8 +404,8 @@ PoolingRows& rows_of_thread(const PoolingPlan& plan) {
 }
 
 HWY_EXPORT(max_pool_plane);
-HWY_EXPORT(max_unpool_pairs);
 HWY_EXPORT(average_pool_plane);
+HWY_EXPORT(max_unpool_pairs);
 HWY_EXPORT(average_unpool_plane);
 
 template <class Choice>
@@ -428,12 +428,11 @@ void scatter_maxima(const PoolingPlan& plan, const float* dy, const Choice* choi
 
 }  // namespace
 
-PoolingPlan::PoolingPlan(const PoolingAxis& of_y, const PoolingAxis& of_x, int64_t of_pixel,
-                         bool counts_padding)
-    : y(of_y), x(of_x), channels(of_pixel) {
+PoolingPlan::PoolingPlan(const PoolingWindows& windows, bool of_maximum, int64_t of_pixel)
+    : y(windows.y), x(windows.x), maximum(of_maximum), channels(of_pixel) {
   auto fill = [&](const PoolingAxis& axis, std::vector<float>& shares) {
     for (int64_t o = 0; o < axis.out; ++o) {
-      const int64_t cells = counts_padding ? axis.padded_extent(o) : axis.extent(o);
+      const int64_t cells = windows.counts_padding ? axis.padded_extent(o) : axis.extent(o);
       shares.push_back(1.0F / static_cast<float>(cells));
     }
   };
@@ -458,20 +457,18 @@ int64_t PoolingPlan::row_width() const {
   return std::max(padded, x.out + 2 * x.kernel);
 }
 
-void max_pool_plane(const PoolingPlan& plan, const float* in, float* out, PoolingChoices choices) {
-  HWY_DYNAMIC_DISPATCH(max_pool_plane)(plan, rows_of_thread(plan), in, out, choices);
+void pool_plane(const PoolingPlan& plan, const float* in, float* out, PoolingChoices choices) {
+  PoolingRows& rows = rows_of_thread(plan);
+  if (plan.maximum) return HWY_DYNAMIC_DISPATCH(max_pool_plane)(plan, rows, in, out, choices);
+  HWY_DYNAMIC_DISPATCH(average_pool_plane)(plan, rows, in, out);
 }
-void max_unpool_plane(const PoolingPlan& plan, const float* dy, PoolingChoices choices, float* dx) {
-  if (choices.words) return scatter_maxima(plan, dy, choices.words, dx);
-  if (plan.pairs()) return HWY_DYNAMIC_DISPATCH(max_unpool_pairs)(plan, dy, choices.bytes, dx);
-  scatter_maxima(plan, dy, choices.bytes, dx);
-}
-void average_pool_plane(const PoolingPlan& plan, const float* in, float* out) {
-  HWY_DYNAMIC_DISPATCH(average_pool_plane)(plan, rows_of_thread(plan), in, out);
-}
-
-void average_unpool_plane(const PoolingPlan& plan, const float* dy, float* dx) {
+void unpool_plane(const PoolingPlan& plan, const float* dy, PoolingChoices choices, float* dx) {
   const PoolingAxis &y = plan.y, &x = plan.x;
+  if (choices.words) return scatter_maxima(plan, dy, choices.words, dx);
+  if (plan.maximum && plan.pairs()) {
+    return HWY_DYNAMIC_DISPATCH(max_unpool_pairs)(plan, dy, choices.bytes, dx);
+  }
+  if (plan.maximum) return scatter_maxima(plan, dy, choices.bytes, dx);
   if (plan.outputs() == 1 && y.extent(0) == y.size && x.extent(0) == x.size) {
     std::fill_n(dx, plan.inputs(), dy[0] * (plan.share_y[0] * plan.share_x[0]));
     return;

@@ -5,7 +5,8 @@
 
 namespace crema {
 
-/// An engine that computes layers of type L in f32 on the CPU. It gets the layer as what it is.
+/// An engine that computes layers of type L, a TwoSidedLayer, in f32 on the CPU. It gets the layer
+/// as what it is.
 template <class L>
 class NativeEngine : public Engine {
  public:
@@ -15,7 +16,11 @@ class NativeEngine : public Engine {
     return {};
   }
   void prepare(Layer& layer, const Option&, Blobs bottom, Blobs top) final {
+    of(layer).release_reference();
     plan(of(layer), bottom, top);
+  }
+  void resume(Layer& layer, Blobs /*bottom*/, Blobs /*top*/) override {
+    of(layer).release_reference();
   }
   void forward(Layer& layer, Blobs bottom, Blobs top) final { run_forward(of(layer), bottom, top); }
   void backward(Layer& layer, Blobs top, const std::vector<bool>& propagate, Blobs bottom) final {

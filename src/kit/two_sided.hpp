@@ -34,6 +34,8 @@ class TwoSidedLayer : public Layer {
   virtual size_t scratch_bytes() const { return 0; }
   /// Allocates memory for both passes, when the layouts are set.
   void prepare_reference(Blobs /*bottom*/, Blobs /*top*/) override {}
+  /// Frees that memory: a NativeEngine runs, which has its own.
+  virtual void release_reference() {}
   /// Default: contiguous, of dtype(). The engine of a device has those that are not blocked.
   std::vector<Option> reference_options(Blobs bottom, Blobs top) const override {
     return Layer::reference_options(bottom, top);

@@ -51,7 +51,7 @@ Times measure(const Problem& p, int64_t of_pixel, int rounds) {
   PoolingAxis axis{.size = p.size, .kernel = p.kernel, .stride = p.stride, .pad = p.pad};
   axis.out = (p.size + 2 * p.pad - p.kernel + p.stride - 1) / p.stride + 1;
   if (p.pad > 0 && (axis.out - 1) * p.stride >= p.size + p.pad) --axis.out;
-  const PoolingPlan plan(axis, axis, std::max<int64_t>(of_pixel, 1), true);
+  const PoolingPlan plan({.y = axis, .x = axis}, p.maximum, std::max<int64_t>(of_pixel, 1));
   const int64_t parts = p.images * p.channels / plan.channels;
   std::vector<float> x(static_cast<size_t>(parts * plan.inputs())), dx(x.size());
   std::vector<float> y(static_cast<size_t>(parts * plan.outputs())), dy(y.size(), 1);
@@ -64,31 +64,16 @@ Times measure(const Problem& p, int64_t of_pixel, int rounds) {
   auto forward = [&](bool keep) {
     each([&](int64_t in, int64_t out) {
       const PoolingChoices chosen{keep ? &choice[out] : nullptr};
-      if (of_pixel == 0) {
-        if (p.maximum) return max_pool_plane(plan, &x[in], &y[out], chosen);
-        return average_pool_plane(plan, &x[in], &y[out]);
-      }
-      for (int64_t row = 0; row < axis.out; ++row) {
-        if (p.maximum) {
-          max_pool_row(plan, row, &x[in], &y[out], chosen);
-        } else {
-          average_pool_row(plan, row, &x[in], &y[out]);
-        }
-      }
+      if (of_pixel == 0) return pool_plane(plan, &x[in], &y[out], chosen);
+      for (int64_t row = 0; row < axis.out; ++row) pool_row(plan, row, &x[in], &y[out], chosen);
     });
   };
   auto backward = [&] {
     each([&](int64_t in, int64_t out) {
-      if (of_pixel == 0) {
-        if (p.maximum) return max_unpool_plane(plan, &dy[out], {&choice[out]}, &dx[in]);
-        return average_unpool_plane(plan, &dy[out], &dx[in]);
-      }
+      const PoolingChoices chosen{p.maximum ? &choice[out] : nullptr};
+      if (of_pixel == 0) return unpool_plane(plan, &dy[out], chosen, &dx[in]);
       for (int64_t row = 0; row < axis.size; ++row) {
-        if (p.maximum) {
-          max_unpool_row(plan, row, &dy[out], {&choice[out]}, &dx[in]);
-        } else {
-          average_unpool_row(plan, row, &dy[out], &dx[in]);
-        }
+        unpool_row(plan, row, &dy[out], chosen, &dx[in]);
       }
     });
   };
