@@ -63,8 +63,7 @@ class AccuracyLayer : public LabelledLayer {
     const int32_t* labels = read_labels(side, bottom);
     int32_t* hit = side.overwrite<int32_t>(hit_);
     const int64_t positions = scores().positions();
-    dispatch_float(dtype(), [&](auto zero) {
-      using T = decltype(zero);
+    dispatch_float(dtype(), [&]<class T>(T) {
       const T* x = side.read<T>(bottom[0]->data);
       for_each(side, positions, kElementGrain / scores().size + 1,
                IsHit<T>{scores(), top_k_, x, labels, hit});

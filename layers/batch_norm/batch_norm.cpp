@@ -153,8 +153,7 @@ Normalize<T> BatchNormLayer::normalize(const Side& side) {
 
 void BatchNormLayer::run_forward(const Side& side, Blobs bottom, Blobs top) {
   if (is_empty()) return;
-  dispatch_float(dtype(), [&](auto zero) {
-    using T = decltype(zero);
+  dispatch_float(dtype(), [&]<class T>(T) {
     const T* x = side.read<T>(bottom[0]->data);
     const Normalize<T> norm = normalize<T>(side);
     if (stored_) {
@@ -172,8 +171,7 @@ void BatchNormLayer::run_forward(const Side& side, Blobs bottom, Blobs top) {
 
 void BatchNormLayer::run_backward(const Side& side, Blobs top, const std::vector<bool>& propagate,
                                   Blobs bottom) {
-  dispatch_float(dtype(), [&](auto zero) {
-    using T = decltype(zero);
+  dispatch_float(dtype(), [&]<class T>(T) {
     const T* dy = side.read<T>(top[0]->diff);
     const T* x = reference_backward_reads().bottom_data ? side.read<T>(bottom[0]->data) : nullptr;
     const Incoming<T> in{normalize<T>(side), dy, x};

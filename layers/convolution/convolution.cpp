@@ -181,8 +181,7 @@ void ConvolutionLayer::prepare_reference(Blobs, Blobs top) {
 
 void ConvolutionLayer::finish(const Side& side, Tensor& y) {
   if (!bias() && !relu()) return;
-  dispatch_float(dtype(), [&](auto zero) {
-    using T = decltype(zero);
+  dispatch_float(dtype(), [&]<class T>(T) {
     for_each(side, {geometry_.batch, geometry_.outputs, geometry_.positions()}, kElementGrain,
              AddBias<T>{read_parameter<T>(side, bias()), {relu().value_or(1)}, side.change<T>(y)});
   });
@@ -190,8 +189,7 @@ void ConvolutionLayer::finish(const Side& side, Tensor& y) {
 
 void ConvolutionLayer::undo_relu(const Side& side, Blobs top) {
   if (!relu()) return;
-  dispatch_float(dtype(), [&](auto zero) {
-    using T = decltype(zero);
+  dispatch_float(dtype(), [&]<class T>(T) {
     for (size_t i = 0; i < top.size(); ++i) {
       const T *dy = side.read<T>(top[i]->diff), *y = side.read<T>(top[i]->data);
       for_each(side, top[i]->data.storage(), kElementGrain,
@@ -202,8 +200,7 @@ void ConvolutionLayer::undo_relu(const Side& side, Blobs top) {
 
 void ConvolutionLayer::backward_bias(const Side& side, Blobs top) {
   const ChannelView view{geometry_.batch, geometry_.outputs, geometry_.positions()};
-  dispatch_float(dtype(), [&](auto zero) {
-    using T = decltype(zero);
+  dispatch_float(dtype(), [&]<class T>(T) {
     for (size_t i = 0; i < top.size(); ++i) {
       const Tensor& diff = sums_diff(top, i);
       const T* dy = side.read<T>(diff);
@@ -229,8 +226,7 @@ const T* ConvolutionLayer::columns_of(const T* image) {
 
 void ConvolutionLayer::forward_cpu(Blobs bottom, Blobs top) {
   place_summand(bottom, top);
-  dispatch_float(dtype(), [&](auto zero) {
-    using T = decltype(zero);
+  dispatch_float(dtype(), [&]<class T>(T) {
     const Products p(geometry_);
     const T beta{summand(bottom) != nullptr ? T{1} : T{0}};
     const T* const w = weights().data.template host<T>();
@@ -249,8 +245,7 @@ void ConvolutionLayer::forward_cpu(Blobs bottom, Blobs top) {
 void ConvolutionLayer::backward_cpu(Blobs top, const std::vector<bool>& propagate, Blobs bottom) {
   undo_relu(Side(), top);
   if (bias() && bias()->needs_gradient) backward_bias(Side(), top);
-  dispatch_float(dtype(), [&](auto zero) {
-    using T = decltype(zero);
+  dispatch_float(dtype(), [&]<class T>(T) {
     const Products p(geometry_);
     const T* const w = weights().data.template host<T>();
     T* dw = nullptr;
@@ -283,8 +278,6 @@ void ConvolutionLayer::backward_cpu(Blobs top, const std::vector<bool>& propagat
   });
   pass_to_summand(top, propagate, bottom);
 }
-
-void register_convolution(Registry& registry);
 
 void register_convolution(Registry& registry) {
   registry.add<ConvolutionLayer>("Convolution");

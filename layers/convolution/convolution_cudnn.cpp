@@ -324,8 +324,6 @@ class ConvolutionCudnn : public Engine {
 
 }  // namespace
 
-void register_convolution_cuda(Registry& registry);
-
 void register_convolution_cuda(Registry& registry) {
   registry.add_engine<ConvolutionCudnn>("Convolution", "cudnn", DeviceType::cuda);
 }

@@ -3,8 +3,6 @@
 
 namespace crema {
 
-void register_convolution_onednn(Registry& registry);
-
 void register_convolution_onednn(Registry& registry) {
   add_convolution_library(registry, std::make_unique<onednn::Convolutions>(), true);
 }

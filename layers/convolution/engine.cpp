@@ -6,11 +6,11 @@
 #include <array>
 #include <limits>
 
+#include "backend/cpu/gathered.hpp"
 #include "core/simd.hpp"
 #include "core/tuner.hpp"
 #include "kit/tuning.hpp"
 #include "layers/convolution/convolution.hpp"
-#include "layers/convolution/gathered.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {

@@ -172,8 +172,7 @@ class DropoutLayer : public TwoSidedLayer {
   void apply(const Side& side, const Tensor& from, Tensor& to) const {
     if (!drops()) return copy(side, from, to);
     if (to.count() == 0) return;
-    dispatch_float(dtype(), [&](auto zero) {
-      using T = decltype(zero);
+    dispatch_float(dtype(), [&]<class T>(T) {
       const ElementOrder order(to.shape(), to.format()), logical(to.shape(), Format::contiguous);
       if (side.device() == nullptr) return drop_on_host<T>(math_, order, from, to);
       const int64_t count = to.count(), group = order.same_as(logical) ? 4 : 1;

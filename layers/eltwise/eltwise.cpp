@@ -115,8 +115,7 @@ class EltwiseLayer : public TwoSidedLayer {
 
   void run_forward(const Side& side, Blobs bottom, Blobs top) override {
     const bool marks = operation_ == EltwiseOperation::maximum && trains();
-    dispatch_float(dtype(), [&](auto zero) {
-      using T = decltype(zero);
+    dispatch_float(dtype(), [&]<class T>(T) {
       for (size_t k = 0; k < bottom.size(); ++k) inputs_[k] = side.read<T>(bottom[k]->data);
       run<T>(side, top[0]->data.storage(),
              EltwiseForward{slope(), side.overwrite<T>(top[0]->data),
@@ -128,8 +127,7 @@ class EltwiseLayer : public TwoSidedLayer {
                     Blobs bottom) override {
     const bool marks = operation_ == EltwiseOperation::maximum;
     const BackwardReads reads = reference_backward_reads();
-    dispatch_float(dtype(), [&](auto zero) {
-      using T = decltype(zero);
+    dispatch_float(dtype(), [&]<class T>(T) {
       const T* dy = side.read<T>(top[0]->diff);
       for (size_t k = 0; k < bottom.size(); ++k) {
         inputs_[k] = reads.bottom_data[k] ? side.read<T>(bottom[k]->data) : nullptr;

@@ -47,8 +47,7 @@ class EuclideanLossLayer : public TwoSidedLayer {
   }
 
   void run_forward(const Side& side, Blobs bottom, Blobs top) override {
-    dispatch_float(dtype(), [&](auto zero) {
-      using T = decltype(zero);
+    dispatch_float(dtype(), [&]<class T>(T) {
       sum(side, bottom[0]->count(), kElementGrain,
           SquaredDistance<T>{side.read<T>(bottom[0]->data), side.read<T>(bottom[1]->data)},
           0.5 / static_cast<double>(items_), side.overwrite<T>(top[0]->data));
@@ -57,8 +56,7 @@ class EuclideanLossLayer : public TwoSidedLayer {
 
   void run_backward(const Side& side, Blobs top, const std::vector<bool>& propagate,
                     Blobs bottom) override {
-    dispatch_float(dtype(), [&](auto zero) {
-      using T = decltype(zero);
+    dispatch_float(dtype(), [&]<class T>(T) {
       const T *a = side.read<T>(bottom[0]->data), *b = side.read<T>(bottom[1]->data);
       const T scale = top[0]->diff.template host<T>()[0] / static_cast<T>(items_);
       for (size_t k = 0; k < 2; ++k) {

@@ -136,8 +136,7 @@ Flops LRNLayer::flops(Blobs bottom, Blobs) const {
 }
 
 void LRNLayer::run_forward(const Side& side, Blobs bottom, Blobs top) {
-  dispatch_float(dtype(), [&](auto zero) {
-    using T = decltype(zero);
+  dispatch_float(dtype(), [&]<class T>(T) {
     const Tensor& x = bottom[0]->data;
     for_each(side, x.count(), kPassGrain,
              Forward<T>{{settings_, x, side.read<T>(x)}, side.overwrite<T>(top[0]->data)});
@@ -145,8 +144,7 @@ void LRNLayer::run_forward(const Side& side, Blobs bottom, Blobs top) {
 }
 
 void LRNLayer::run_backward(const Side& side, Blobs top, const std::vector<bool>&, Blobs bottom) {
-  dispatch_float(dtype(), [&](auto zero) {
-    using T = decltype(zero);
+  dispatch_float(dtype(), [&]<class T>(T) {
     const Tensor& x = bottom[0]->data;
     const Scale<T> scale(settings_, x, side.read<T>(x));
     const T* dy = side.read<T>(top[0]->diff);

@@ -430,9 +430,7 @@ class LRNNative : public NativeEngine<LRNLayer> {
     });
   }
 
-  void run_backward(LRNLayer&, Blobs top, const std::vector<bool>& propagate,
-                    Blobs bottom) override {
-    if (!propagate[0]) return;
+  void run_backward(LRNLayer&, Blobs top, const std::vector<bool>&, Blobs bottom) override {
     const float* x = bottom[0]->data.host<float>();
     const float* dy = top[0]->diff.host<float>();
     float* dx = bottom[0]->diff.host_overwrite<float>();

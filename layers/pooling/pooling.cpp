@@ -165,8 +165,7 @@ PoolingChance PoolingLayer::chance() const {
 }
 
 void PoolingLayer::run_forward(const Side& side, Blobs bottom, Blobs top) {
-  dispatch_float(dtype(), [&](auto zero) {
-    using T = decltype(zero);
+  dispatch_float(dtype(), [&]<class T>(T) {
     const T* in = side.read<T>(bottom[0]->data);
     int32_t* choice = choice_.count() > 0 ? side.overwrite<int32_t>(choice_) : nullptr;
     T* mask = top.size() > 1 ? side.overwrite<T>(top[1]->data) : nullptr;
@@ -178,8 +177,7 @@ void PoolingLayer::run_forward(const Side& side, Blobs bottom, Blobs top) {
 
 void PoolingLayer::run_backward(const Side& side, Blobs top, const std::vector<bool>&,
                                 Blobs bottom) {
-  dispatch_float(dtype(), [&](auto zero) {
-    using T = decltype(zero);
+  dispatch_float(dtype(), [&]<class T>(T) {
     const T* dy = side.read<T>(top[0]->diff);
     const T* in = reference_backward_reads().bottom_data ? side.read<T>(bottom[0]->data) : nullptr;
     const int32_t* choice = remembers_choice() ? side.read<int32_t>(choice_) : nullptr;

@@ -80,9 +80,7 @@ class PoolingNative : public NativeEngine<PoolingLayer> {
     });
   }
 
-  void run_backward(PoolingLayer&, Blobs top, const std::vector<bool>& propagate,
-                    Blobs bottom) override {
-    if (!propagate[0]) return;
+  void run_backward(PoolingLayer&, Blobs top, const std::vector<bool>&, Blobs bottom) override {
     const float* dy = top[0]->diff.host<float>();
     float* dx = bottom[0]->diff.host_overwrite<float>();
     const PoolingChoices all = choices();

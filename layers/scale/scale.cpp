@@ -122,8 +122,7 @@ std::optional<TailStep> ScaleLayer::as_tail_step() const {
 }
 
 void ScaleLayer::run_forward(const Side& side, Blobs bottom, Blobs top) {
-  dispatch_float(dtype(), [&](auto zero) {
-    using T = decltype(zero);
+  dispatch_float(dtype(), [&]<class T>(T) {
     const T *x = side.read<T>(bottom[0]->data), *scale = side.read<T>(scale_data(bottom));
     for_each(side, view_, kPassGrain,
              Forward<T>{x, scale, read_parameter<T>(side, bias_), side.overwrite<T>(top[0]->data)});
@@ -132,8 +131,7 @@ void ScaleLayer::run_forward(const Side& side, Blobs bottom, Blobs top) {
 
 void ScaleLayer::run_backward(const Side& side, Blobs top, const std::vector<bool>& propagate,
                               Blobs bottom) {
-  dispatch_float(dtype(), [&](auto zero) {
-    using T = decltype(zero);
+  dispatch_float(dtype(), [&]<class T>(T) {
     const T* dy = side.read<T>(top[0]->diff);
     // Sums first: dx may overwrite dy.
     StoreGradients<T> store{gradient_of<T>(side, bias_), gradient_of<T>(side, scale_),

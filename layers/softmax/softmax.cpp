@@ -31,8 +31,7 @@ class SoftmaxLayer : public TwoSidedLayer {
   }
 
   void run_forward(const Side& side, Blobs bottom, Blobs top) override {
-    dispatch_float(dtype(), [&](auto zero) {
-      using T = decltype(zero);
+    dispatch_float(dtype(), [&]<class T>(T) {
       const T* x = side.read<T>(bottom[0]->data);
       for_each_position(side, split_, kGrain,
                         SoftmaxForward<T>{split_, x, side.overwrite<T>(top[0]->data), nullptr});
@@ -40,8 +39,7 @@ class SoftmaxLayer : public TwoSidedLayer {
   }
 
   void run_backward(const Side& side, Blobs top, const std::vector<bool>&, Blobs bottom) override {
-    dispatch_float(dtype(), [&](auto zero) {
-      using T = decltype(zero);
+    dispatch_float(dtype(), [&]<class T>(T) {
       const T *dy = side.read<T>(top[0]->diff), *y = side.read<T>(top[0]->data);
       for_each_position(side, split_, kGrain,
                         SoftmaxBackward<T>{split_, dy, y, side.overwrite<T>(bottom[0]->diff)});

@@ -117,8 +117,7 @@ class SoftmaxLossLayer : public LabelLoss {
     Tensor* shown = top.size() > 1 ? &top[1]->data : nullptr;
     Tensor* kept = trains() ? &probability_ : shown;
     double* log_sum = side.overwrite<double>(log_sum_);
-    dispatch_float(dtype(), [&](auto zero) {
-      using T = decltype(zero);
+    dispatch_float(dtype(), [&]<class T>(T) {
       const T* x = side.read<T>(bottom[0]->data);
       for_each_position(
           side, scores(), kGrain,
@@ -131,8 +130,7 @@ class SoftmaxLossLayer : public LabelLoss {
   }
 
   void run_backward(const Side& side, Blobs top, const std::vector<bool>&, Blobs bottom) override {
-    dispatch_float(dtype(), [&](auto zero) {
-      using T = decltype(zero);
+    dispatch_float(dtype(), [&]<class T>(T) {
       const double weight = static_cast<double>(top[0]->diff.template host<T>()[0]);
       const double other = smoothing_ / static_cast<double>(scores().size);
       for_each_position(side, scores(), 4 * kGrain,

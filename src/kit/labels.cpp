@@ -23,8 +23,7 @@ void Labels::read(const Tensor& labels, int64_t inner, int64_t classes, std::opt
   classes_.reshape(labels.shape());
   int32_t* out = classes_.host_overwrite<int32_t>();
   valid_ = 0;
-  dispatch_float(labels.dtype(), [&](auto zero) {
-    using T = decltype(zero);
+  dispatch_float(labels.dtype(), [&]<class T>(T) {
     const T* in = labels.host<T>();
     const int64_t count = labels.count();
     for (int64_t i = 0; i < count; ++i) {

@@ -1,7 +1,7 @@
 // NativeEngine: what the project's own CPU engines of a layer type have in common.
 #pragma once
 
-#include "crema/layer.hpp"
+#include "kit/two_sided.hpp"
 
 namespace crema {
 
@@ -24,11 +24,12 @@ class NativeEngine : public Engine {
   }
   void forward(Layer& layer, Blobs bottom, Blobs top) final { run_forward(of(layer), bottom, top); }
   void backward(Layer& layer, Blobs top, const std::vector<bool>& propagate, Blobs bottom) final {
+    if (!any_of(propagate) && layer.params().empty()) return;
     run_backward(of(layer), top, propagate, bottom);
   }
 
  protected:
-  // As the functions of Engine.
+  // As the functions of Engine, and run_backward as that of TwoSidedLayer.
   virtual std::vector<Option> layouts(const L& layer, Blobs bottom, Blobs top,
                                       std::string& why) = 0;
   virtual void plan(L& layer, Blobs bottom, Blobs top) = 0;

@@ -43,8 +43,7 @@ class PointwiseCuda : public Engine {
 
   void forward(Layer& layer, Blobs bottom, Blobs top) override {
     CudaBackend& backend = cuda(layer.context());
-    dispatch_float(layer.dtype(), [&](auto zero) {
-      using T = decltype(zero);
+    dispatch_float(layer.dtype(), [&]<class T>(T) {
       const T* x = bottom[0]->data.template device<T>(backend);
       T* y = top[0]->data.template device_overwrite<T>(backend);
       cuda_for_each(backend, top[0]->data.storage(), PointwiseForward<Math, T>{math(layer), x, y});
@@ -55,8 +54,7 @@ class PointwiseCuda : public Engine {
                 Blobs bottom) override {
     if (!propagate[0]) return;
     CudaBackend& backend = cuda(layer.context());
-    dispatch_float(layer.dtype(), [&](auto zero) {
-      using T = decltype(zero);
+    dispatch_float(layer.dtype(), [&]<class T>(T) {
       const T* dy = top[0]->diff.template device<T>(backend);
       const T* x = math(layer).reads_x() ? bottom[0]->data.template device<T>(backend) : dy;
       const T* y = math(layer).reads_y() ? top[0]->data.template device<T>(backend) : dy;

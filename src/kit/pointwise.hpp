@@ -68,8 +68,7 @@ class PointwiseLayer : public Layer {
   }
 
   void forward_cpu(Blobs bottom, Blobs top) override {
-    dispatch_float(dtype(), [&](auto zero) {
-      using T = decltype(zero);
+    dispatch_float(dtype(), [&]<class T>(T) {
       const T* x = bottom[0]->data.template host<T>();
       T* y = top[0]->data.template host_overwrite<T>();
       parallel_for(bottom[0]->data.storage(), kElementGrain, [=, this](int64_t begin, int64_t end) {
@@ -80,8 +79,7 @@ class PointwiseLayer : public Layer {
 
   void backward_cpu(Blobs top, const std::vector<bool>& propagate, Blobs bottom) override {
     if (!propagate[0]) return;
-    dispatch_float(dtype(), [&](auto zero) {
-      using T = decltype(zero);
+    dispatch_float(dtype(), [&]<class T>(T) {
       const T* dy = top[0]->diff.template host<T>();
       // The memory of values that backward does not read may be reused; dy is passed instead.
       const T* x = math_.reads_x() ? bottom[0]->data.template host<T>() : dy;

@@ -1,4 +1,4 @@
-#include "layers/convolution/gathered.hpp"
+#include "backend/cpu/gathered.hpp"
 
 #include <gtest/gtest.h>
 
