@@ -7,32 +7,50 @@
 namespace crema {
 namespace {
 
-/// Calls visit(first column, first element of the image, step in the image, count) for the runs of
-/// columns at which `tap` of a channel's kernel lies in the image. The other arguments are those of
-/// the axes in front of `axis`. Taps count with the last axis fastest.
+/// The positions [first, last) along an axis at which a tap lies in the image: position p reads
+/// element p * stride + shift.
+struct Reach {
+  int64_t stride, shift, first, last;
+
+  Reach(const ConvolutionGeometry& g, size_t axis, int64_t tap)
+      : stride(g.stride[axis]), shift(tap * g.dilation[axis] - g.pad[axis]) {
+    first = std::clamp<int64_t>((-shift + stride - 1) / stride, 0, g.output[axis]);
+    last = (g.input[axis] - shift + stride - 1) / stride;
+    last = std::clamp<int64_t>(last, first, g.output[axis]);
+  }
+};
+
+/// Calls visit(first column, first element) for the rows along the last axis that `tap` of the
+/// other axes reads. The defaults are those of the first axis.
 template <class Visit>
-void each_run(const ConvolutionGeometry& g, int64_t tap, const Visit& visit, size_t axis = 0,
+void each_row(const ConvolutionGeometry& g, int64_t tap, const Visit& visit, size_t axis = 0,
               int64_t column = 0, int64_t element = 0) {
-  const size_t axes = g.kernel.size();
-  if (axes == 0) return visit(int64_t{0}, int64_t{0}, int64_t{1}, int64_t{1});
-  int64_t taps = 1, columns = 1, elements = 1;  // of one index of this axis
-  for (size_t i = axis + 1; i < axes; ++i) {
+  const size_t last_axis = g.kernel.size() - 1;
+  if (axis == last_axis) return visit(column, element);
+  int64_t taps = 1, columns = g.output.back(), elements = g.input.back();  // of one index
+  for (size_t i = axis + 1; i < last_axis; ++i) {
     taps *= g.kernel[i];
     columns *= g.output[i];
     elements *= g.input[i];
   }
-  const int64_t stride = g.stride[axis], output = g.output[axis];
-  const int64_t shift = tap / taps * g.dilation[axis] - g.pad[axis];
-  // Positions [first, last) read inside of the image along this axis.
-  const int64_t first = std::clamp<int64_t>((-shift + stride - 1) / stride, 0, output);
-  const int64_t last =
-      std::clamp<int64_t>((g.input[axis] - shift + stride - 1) / stride, first, output);
-  if (axis + 1 == axes)
-    return visit(column + first, element + first * stride + shift, stride, last - first);
-  for (int64_t p = first; p < last; ++p) {
-    each_run(g, tap % taps, visit, axis + 1, column + p * columns,
-             element + (p * stride + shift) * elements);
+  const Reach reach(g, axis, tap / taps);
+  for (int64_t p = reach.first; p < reach.last; ++p) {
+    each_row(g, tap % taps, visit, axis + 1, column + p * columns,
+             element + (p * reach.stride + reach.shift) * elements);
   }
+}
+
+/// Calls visit(first column, first element of the image, step in the image, count) for the runs of
+/// columns at which `tap` of a channel's kernel lies in the image. Taps count with the last axis
+/// fastest.
+template <class Visit>
+void each_run(const ConvolutionGeometry& g, int64_t tap, const Visit& visit) {
+  if (g.kernel.empty()) return visit(int64_t{0}, int64_t{0}, int64_t{1}, int64_t{1});
+  const Reach run(g, g.kernel.size() - 1, tap % g.kernel.back());
+  each_row(g, tap / g.kernel.back(), [=](int64_t column, int64_t element) {
+    visit(column + run.first, element + run.first * run.stride + run.shift, run.stride,
+          run.last - run.first);
+  });
 }
 
 }  // namespace
