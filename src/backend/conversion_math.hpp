@@ -4,42 +4,11 @@
 
 #include <span>
 
-#include "core/convert_value.hpp"
+#include "core/convert.hpp"
 #include "core/device.hpp"
 #include "core/dispatch.hpp"
-#include "core/functor.hpp"
-#include "crema/tensor.hpp"
 
 namespace crema {
-
-/// How elements (n, c, place) lie in memory: channels in blocks of `block`, the last one padded.
-/// The contiguous format has blocks of one channel, channels_last one block of all of them.
-struct ElementOrder {
-  int64_t channels = 1, places = 1, block = 1;
-
-  ElementOrder(const Shape& shape, Format format)
-      : channels(shape.dim_or_1(1)), places(shape.rank() > 2 ? shape.count(2) : 1) {
-    block = format == Format::channels_last ? channels : block_of(format);
-  }
-
-  CREMA_FUNCTOR int64_t blocks() const { return (channels + block - 1) / block; }
-  CREMA_FUNCTOR int64_t index(int64_t n, int64_t c, int64_t place) const {
-    return ((n * blocks() + c / block) * places + place) * block + c % block;
-  }
-  /// The channel of element i in memory. At or beyond `channels`: padding.
-  CREMA_FUNCTOR int64_t channel_of(int64_t i) const {
-    return i / (block * places) % blocks() * block + i % block;
-  }
-  /// Where `other` has element i, which is no padding.
-  CREMA_FUNCTOR int64_t index_in(const ElementOrder& other, int64_t i) const {
-    return other.index(i / (block * places * blocks()), channel_of(i), i / block % places);
-  }
-  /// Whether all elements lie in the same places, padding counted.
-  bool same_as(const ElementOrder& other) const {
-    return block == other.block || (places == 1 && blocks() * block == channels &&
-                                    other.blocks() * other.block == channels);
-  }
-};
 
 /// Body for elements of the target's memory; padding becomes zero.
 template <class To, class From>

@@ -2,7 +2,7 @@
 #include <iterator>
 
 #include "core/checked.hpp"
-#include "core/half.hpp"
+#include "core/convert.hpp"
 #include "crema/tensor.hpp"
 
 namespace crema {

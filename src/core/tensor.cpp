@@ -102,7 +102,9 @@ double Tensor::at(int64_t index) const {
     throw Error("element ", index, " is outside a tensor of shape ", shape_.str(), " with ",
                 count(), " elements");
   }
-  return element_as_double(dtype_, read_bytes(), memory_index(shape_, format_, index));
+  const ElementOrder order(shape_, format_);
+  const int64_t place = ElementOrder(shape_, Format::contiguous).index_in(order, index);
+  return element_as_double(dtype_, read_bytes(), place);
 }
 
 void* Tensor::bytes_of(Memory::Access access, DeviceBackend* device) const {
