@@ -16,10 +16,9 @@ set(crema_kit_headers
   core/philox.hpp
   core/axis_split.hpp
   core/checked.hpp
+  core/convert.hpp
   core/dispatch.hpp
-  core/half.hpp
   core/move.hpp
-  core/side.hpp
   kit/options.hpp
   kit/passes.hpp
   kit/pointwise.hpp

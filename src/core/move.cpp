@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/convert.hpp"
 #include "core/dispatch.hpp"
-#include "core/half.hpp"
 #include "core/parallel.hpp"
 #include "core/simd.hpp"
 
@@ -20,19 +20,15 @@ template <class T>
   for (int64_t i = 0; i < n; ++i) y[i] = a[i] + b[i];
 }
 
-[[gnu::always_inline]] inline void widen(const bfloat16* x, float* y, int64_t n) {
+template <class From, class To>
+[[gnu::always_inline]] inline void convert_range(const From* x, To* y, int64_t n) {
 #pragma omp simd
-  for (int64_t i = 0; i < n; ++i) y[i] = bfloat16_value(x[i].bits);
+  for (int64_t i = 0; i < n; ++i) y[i] = convert_value<To>(x[i]);
 }
 
 [[gnu::always_inline]] inline void widen_and_add(const bfloat16* x, float* y, int64_t n) {
 #pragma omp simd
-  for (int64_t i = 0; i < n; ++i) y[i] += bfloat16_value(x[i].bits);
-}
-
-[[gnu::always_inline]] inline void round_range(const float* x, bfloat16* y, int64_t n) {
-#pragma omp simd
-  for (int64_t i = 0; i < n; ++i) y[i].bits = bfloat16_bits(x[i]);
+  for (int64_t i = 0; i < n; ++i) y[i] += convert_value<float>(x[i]);
 }
 
 /// Terms [at, at + n), n at most kBlock.
@@ -49,9 +45,9 @@ template <>
 void add_block<bfloat16>(std::span<const void* const> terms, bfloat16* y, int64_t at, int64_t n) {
   const auto term = [&](size_t k) { return static_cast<const bfloat16*>(terms[k]) + at; };
   float sum[kBlock];
-  vectorized<widen>(term(0), &sum[0], n);
+  vectorized<convert_range<bfloat16, float>>(term(0), &sum[0], n);
   for (size_t k = 1; k < terms.size(); ++k) vectorized<widen_and_add>(term(k), &sum[0], n);
-  vectorized<round_range>(static_cast<const float*>(&sum[0]), y + at, n);
+  vectorized<convert_range<float, bfloat16>>(static_cast<const float*>(&sum[0]), y + at, n);
 }
 
 /// At most DeviceBackend::kMostTerms of them.
@@ -59,7 +55,7 @@ template <class T>
 void add_terms(const Side& side, std::span<const Tensor* const> tensors, Tensor& sum) {
   const void* terms[DeviceBackend::kMostTerms];
   for (size_t k = 0; k < tensors.size(); ++k) terms[k] = side.read<T>(*tensors[k]);
-  const bool is_term = std::find(tensors.begin(), tensors.end(), &sum) != tensors.end();
+  const bool is_term = std::ranges::find(tensors, &sum) != tensors.end();
   T* const y = is_term ? side.change<T>(sum) : side.overwrite<T>(sum);
   const std::span<const void* const> all(terms, tensors.size());
   if (DeviceBackend* device = side.device()) {

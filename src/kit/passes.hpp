@@ -16,8 +16,8 @@
 #include "core/axis_split.hpp"
 #include "core/device.hpp"
 #include "core/functor.hpp"
+#include "core/move.hpp"
 #include "core/parallel.hpp"
-#include "core/side.hpp"
 
 #ifdef __CUDACC__
 #include "backend/cuda/kernels.cuh"

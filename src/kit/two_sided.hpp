@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "core/side.hpp"
+#include "core/move.hpp"
 #include "crema/layer.hpp"
 #include "crema/registry.hpp"
 
