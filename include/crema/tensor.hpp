@@ -68,21 +68,14 @@ class Memory {
   enum class Access : uint8_t { read, change, overwrite };
   /// A pointer to the contents on the device, or on the host if `device` is null.
   void* access(Access access, DeviceBackend* device = nullptr);
-  const void* host() { return access(Access::read); }
-  void* host_mut() { return access(Access::change); }
-  void* host_overwrite() { return access(Access::overwrite); }
-  const void* device(DeviceBackend& backend) { return access(Access::read, &backend); }
-  void* device_mut(DeviceBackend& backend) { return access(Access::change, &backend); }
-  void* device_overwrite(DeviceBackend& backend) { return access(Access::overwrite, &backend); }
   /// Sets bytes [offset, offset + bytes) to zero, in the current copy; nothing is copied.
   void zero(size_t offset, size_t bytes);
 
  private:
-  void* host_pointer();
-  void* device_pointer(DeviceBackend& backend);
-  void to_host();
-  void to_device(DeviceBackend& backend);
-
+  // Null means the host.
+  void* pointer(DeviceBackend* device);
+  /// Copies the contents from the other side if that copy is newer.
+  void fetch(DeviceBackend* device);
   /// Of this memory and its segments.
   void mark_written(bool on_device);
 

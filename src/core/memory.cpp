@@ -119,16 +119,10 @@ void Memory::mark_written(bool on_device) {
 }
 
 void* Memory::access(Access how, DeviceBackend* device) {
-  if (how != Access::overwrite) {
-    if (device != nullptr) {
-      to_device(*device);
-    } else {
-      to_host();
-    }
-  }
-  void* const pointer = device != nullptr ? device_pointer(*device) : host_pointer();
+  if (how != Access::overwrite) fetch(device);
+  void* const contents = pointer(device);
   if (how != Access::read) mark_written(device != nullptr);
-  return pointer;
+  return contents;
 }
 
 void Memory::zero(size_t offset, size_t bytes) {
@@ -145,59 +139,47 @@ void Memory::zero(size_t offset, size_t bytes) {
   }
   if (current_ == Current::neither && !parent_) return;  // zero as it is
   if (current_ == Current::device || current_ == Current::both) {
-    DeviceBackend& backend = *(parent_ ? parent_->backend_ : backend_);
-    backend.fill_zero(advance(device_pointer(backend), offset), bytes);
+    DeviceBackend* const backend = parent_ ? parent_->backend_ : backend_;
+    backend->fill_zero(advance(pointer(backend), offset), bytes);
   }
   if (current_ != Current::device) {
-    std::memset(advance(host_pointer(), offset), 0, bytes);
+    std::memset(advance(pointer(nullptr), offset), 0, bytes);
     if (current_ == Current::neither) current_ = Current::host;
   }
 }
 
-void* Memory::host_pointer() {
-  if (parent_) return advance(parent_->host_pointer(), offset_);
-  if (host_ == nullptr) host_ = allocate_host(bytes_);
-  return host_;
-}
-
-void* Memory::device_pointer(DeviceBackend& backend) {
-  if (parent_) return advance(parent_->device_pointer(backend), offset_);
-  if (device_ == nullptr) {
-    device_ = backend.allocate(bytes_);
-    backend_ = &backend;
-    backend.fill_zero(device_, bytes_);
+void* Memory::pointer(DeviceBackend* device) {
+  if (parent_) return advance(parent_->pointer(device), offset_);
+  if (device == nullptr) {
+    if (host_ == nullptr) host_ = allocate_host(bytes_);
+    return host_;
   }
-  if (backend_ != &backend)
+  if (device_ == nullptr) {
+    device_ = device->allocate(bytes_);
+    backend_ = device;
+    device->fill_zero(device_, bytes_);
+  }
+  if (backend_ != device)
     throw Error("memory of ", bytes_,
                 " bytes is in use on another device; give each device its own copy");
   return device_;
 }
 
-void Memory::to_host() {
+void Memory::fetch(DeviceBackend* device) {
   if (!segments_.empty()) {
-    for (Memory* segment : segments_) segment->to_host();
+    for (Memory* segment : segments_) segment->fetch(device);
     return;
   }
-  if (current_ == Current::neither) {
-    current_ = Current::host;
-  } else if (current_ == Current::device) {
-    DeviceBackend& backend = *(parent_ ? parent_->backend_ : backend_);
-    backend.copy_to_host(host_pointer(), device_pointer(backend), bytes_);
-    current_ = Current::both;
+  const Current wanted = device != nullptr ? Current::device : Current::host;
+  if (current_ == Current::neither) current_ = wanted;
+  if (current_ == wanted || current_ == Current::both) return;
+  if (device != nullptr) {
+    device->copy_to_device(pointer(device), pointer(nullptr), bytes_);
+  } else {
+    DeviceBackend* const backend = parent_ ? parent_->backend_ : backend_;
+    backend->copy_to_host(pointer(nullptr), pointer(backend), bytes_);
   }
-}
-
-void Memory::to_device(DeviceBackend& backend) {
-  if (!segments_.empty()) {
-    for (Memory* segment : segments_) segment->to_device(backend);
-    return;
-  }
-  if (current_ == Current::neither) {
-    current_ = Current::device;
-  } else if (current_ == Current::host) {
-    backend.copy_to_device(device_pointer(backend), host_pointer(), bytes_);
-    current_ = Current::both;
-  }
+  current_ = Current::both;
 }
 
 }  // namespace crema

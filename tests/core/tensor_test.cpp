@@ -146,8 +146,8 @@ TEST(Bind, PlacesTensorsInOneMemory) {
   right.bind(memory, 16);
   left.host_mut<float>()[3] = 4;
   right.host_mut<double>()[1] = 2;
-  EXPECT_EQ(static_cast<const float*>(memory->host())[3], 4);
-  EXPECT_EQ(static_cast<const double*>(memory->host())[3], 2);
+  EXPECT_EQ(static_cast<const float*>(memory->access(Memory::Access::read))[3], 4);
+  EXPECT_EQ(static_cast<const double*>(memory->access(Memory::Access::read))[3], 2);
   EXPECT_FALSE(left.same_memory(right));
   left.unbind();
   EXPECT_EQ(left.at(3), 0);
