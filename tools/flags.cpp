@@ -1,6 +1,7 @@
 #include "tools/flags.hpp"
 
 #include <glog/logging.h>
+#include <omp.h>
 
 #include <charconv>
 #include <cstdlib>
@@ -9,7 +10,6 @@
 #include "core/device.hpp"
 #include "core/split_list.hpp"
 #include "core/tuner.hpp"
-#include "core/usable_cores.hpp"
 #include "crema/error.hpp"
 #include "crema/plugin.hpp"
 #include "crema/registry.hpp"
@@ -151,10 +151,9 @@ std::optional<uint64_t> seed_flag() {
 ContextOptions context_options(bool solver_wants_gpu, int solver_device) {
   ContextOptions options;
   options.threads = FLAGS_threads;
-  if (FLAGS_threads > usable_cores()) {
-    LOG(WARNING) << "--threads=" << FLAGS_threads << ": this process may use " << usable_cores()
-                 << (usable_cores() == 1 ? " core" : " cores")
-                 << "; more threads than cores make it slower";
+  if (const int cores = omp_get_num_procs(); FLAGS_threads > cores) {
+    LOG(WARNING) << "--threads=" << FLAGS_threads << ": this process may use " << cores
+                 << (cores == 1 ? " core" : " cores") << "; more threads than cores make it slower";
   }
   options.engine = FLAGS_engine;
   options.tune = FLAGS_tune;

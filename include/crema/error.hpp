@@ -97,11 +97,10 @@ class Error : public std::exception {
 /// The name nearest to `word` among `known` by edit distance, or "" when none is near enough to be
 /// what was meant.
 std::string nearest_name(std::string_view word, const std::vector<std::string>& known);
-/// "; did you mean 'NAME'?" with that name, or "": the end of a message.
-std::string did_you_mean(std::string_view word, const std::vector<std::string>& known);
-/// The same, followed by `are` and all known names, as in "; did you mean 'NAME'? types are A, B",
-/// or in "; types are A, B" when no name is near.
+/// "; did you mean 'NAME'?" with that name, or "": the end of a message. If `are` is given, it and
+/// all known names follow, as in "; did you mean 'NAME'? types are A, B", or in "; types are A, B"
+/// when no name is near.
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& known,
-                         std::string_view are);
+                         std::string_view are = {});
 
 }  // namespace crema

@@ -287,7 +287,7 @@ class Layer {
   DType activations() const { return activations_; }
 
   virtual Arity arity() const { return {}; }
-  virtual void setup(Blobs bottom, Blobs top);
+  virtual void setup(Blobs /*bottom*/, Blobs /*top*/) {}
   virtual void reshape(Blobs bottom, Blobs top) = 0;
 
   virtual TopShapes top_shapes() const { return TopShapes::fixed; }

@@ -34,8 +34,6 @@ class ParameterArena {
   /// Sets the offsets of `owners`, whose fields parameter, layer and index the caller has set, and
   /// gives each parameter a storage in the arena. dtype is f32 or f64; else an Error.
   void build(std::vector<Segment> owners, DType dtype, bool with_gradients);
-  /// Marks all gradients as cleared. The memory is not written.
-  void clear_gradients();
   /// Sets the memory of cleared gradients to zero, so that diff() can be read in one pass.
   /// Gradients of parameters that need none stay undefined.
   void settle_gradients();

@@ -10,9 +10,6 @@
 
 namespace crema {
 
-/// Ten rounds of Philox on a 128-bit counter under a 64-bit key.
-std::array<uint32_t, 4> philox(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key);
-
 /// A 64-bit name for a stream of numbers (FNV-1a of the text): a layer's name, a blob's.
 uint64_t stream_id(std::string_view name);
 

@@ -42,6 +42,8 @@ class Registry {
 
   /// Error for an unknown type, with the nearest known name.
   std::unique_ptr<Layer> make(const LayerInit& init) const;
+  /// That error for the layer of the message.
+  static Error unknown_type(const LayerParameter& param);
   bool has(const std::string& type) const { return factories_.count(type) != 0; }
   /// Engines of the type on that device, in order.
   std::vector<const EngineEntry*> engines(const std::string& type, DeviceType device) const;
@@ -50,7 +52,7 @@ class Registry {
   std::vector<std::string> types() const;
 
  private:
-  Registry() = default;
+  Registry();
   std::map<std::string, LayerFactory> factories_;
   std::map<std::string, std::deque<EngineEntry>> engines_;  // layers keep pointers to entries
 };

@@ -43,7 +43,6 @@ class Shape {
 
  private:
   [[noreturn]] void refuse_axis(int axis) const;
-  [[noreturn]] void refuse_axes(int first, int last) const;
 
   std::vector<int64_t> dims_;
 };

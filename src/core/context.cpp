@@ -1,11 +1,12 @@
 #include "crema/context.hpp"
 
+#include <omp.h>
+
 #include <cstdlib>
 #include <string_view>
 
 #include "core/device.hpp"
 #include "core/tuner.hpp"
-#include "core/usable_cores.hpp"
 #include "crema/error.hpp"
 
 namespace crema {
@@ -30,7 +31,8 @@ int chosen_threads(int wanted) {
                 ", or 0 for all cores");
   if (wanted > 0) return wanted;
   const int environment = threads_of_environment();
-  return environment > 0 ? environment : usable_cores();
+  // In a container or under taskset these are fewer than the machine's.
+  return environment > 0 ? environment : omp_get_num_procs();
 }
 
 }  // namespace

@@ -117,15 +117,11 @@ std::string nearest_name(std::string_view word, const std::vector<std::string>& 
   return best;
 }
 
-std::string did_you_mean(std::string_view word, const std::vector<std::string>& known) {
-  const std::string nearest = nearest_name(word, known);
-  return nearest.empty() ? std::string() : concat("; did you mean '", nearest, "'?");
-}
-
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& known,
                          std::string_view are) {
-  const std::string hint = did_you_mean(word, known);
-  return concat(hint, hint.empty() ? "; " : " ", are, " ", joined(known));
+  const std::string nearest = nearest_name(word, known);
+  const std::string hint = nearest.empty() ? "" : concat("; did you mean '", nearest, "'?");
+  return are.empty() ? hint : concat(hint, hint.empty() ? "; " : " ", are, " ", joined(known));
 }
 
 }  // namespace crema

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <iterator>
 #include <numbers>
-#include <string_view>
 #include <vector>
 
 #include "core/dispatch.hpp"
@@ -15,24 +14,14 @@
 namespace crema {
 namespace {
 
-struct TypeName {
-  std::string_view name;
-  Filler::Type type;
-};
-
-constexpr TypeName kTypes[] = {
-    {"constant", Filler::Type::constant}, {"uniform", Filler::Type::uniform},
-    {"gaussian", Filler::Type::gaussian}, {"xavier", Filler::Type::xavier},
-    {"msra", Filler::Type::msra},         {"positive_unitball", Filler::Type::positive_unitball},
-    {"bilinear", Filler::Type::bilinear}};
-
 Filler::Type type_of(const std::string& name) {
-  std::vector<std::string> names;
-  for (const TypeName& known : kTypes) {
-    if (known.name == name) return known.type;
-    names.emplace_back(known.name);
-  }
-  throw Error("there is no filler '", name, "'", did_you_mean(name, names, "fillers are"));
+  // In the order of the enum.
+  const std::vector<std::string> names = {"constant", "uniform",           "gaussian", "xavier",
+                                          "msra",     "positive_unitball", "bilinear"};
+  const auto found = std::ranges::find(names, name);
+  if (found == names.end())
+    throw Error("there is no filler '", name, "'", did_you_mean(name, names, "fillers are"));
+  return static_cast<Filler::Type>(found - names.begin());
 }
 
 // Numbers are drawn in blocks of this many elements, each block a sequence of its own: any thread

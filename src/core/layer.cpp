@@ -33,28 +33,15 @@ Option uniform_option(Blobs bottom, Blobs top, DType dtype, Format from, Format 
 Layer::Layer(const LayerInit& init)
     : name_(init.param.name()),
       type_(init.param.type()),
+      param_(std::make_unique<const LayerParameter>(init.param)),
       context_(init.context),
       run_(init.run),
       phase_(init.phase),
       dtype_(init.dtype),
       activations_(init.activations),
-      trains_(init.trains) {
-  const LayerParameter& param = init.param;
-  // Weights that a file carries are for the net to load; another copy here would only cost memory.
-  auto copy = std::make_unique<LayerParameter>();
-  if (param.blobs_size() == 0) {
-    *copy = param;
-  } else {
-    LayerParameter light = param;
-    light.clear_blobs();
-    *copy = std::move(light);
-  }
-  param_ = std::move(copy);
-}
+      trains_(init.trains) {}
 
 Layer::~Layer() = default;
-
-void Layer::setup(Blobs, Blobs) {}
 
 Parameter& Layer::add_param(const Shape& shape, Filler filler) {
   auto parameter = std::make_unique<Parameter>(shape, std::move(filler));
@@ -77,12 +64,12 @@ std::string Layer::forced_engine(const std::vector<const EngineEntry*>& engines)
   std::vector<std::string> names = {kReference};
   for (const EngineEntry* entry : engines) names.push_back(entry->name);
   const auto has = [&](const std::string& name) {
-    return name.empty() || std::find(names.begin(), names.end(), name) != names.end();
+    return name.empty() || std::ranges::find(names, name) != names.end();
   };
   if (!param_->engine().empty()) {
     if (has(param_->engine())) return param_->engine();
-    throw Error("there is no engine '", param_->engine(), "' for ", type_,
-                " on this device; there are '", joined(names, "', '"), "'");
+    throw Error("there is no engine '", param_->engine(), "' for ", type_, " on this device",
+                did_you_mean(param_->engine(), names, "there are"));
   }
   if (has(context_.engine())) return context_.engine();
   // Other layers may have it.

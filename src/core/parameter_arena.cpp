@@ -43,10 +43,6 @@ void ParameterArena::build(std::vector<Segment> owners, DType dtype, bool with_g
   }
 }
 
-void ParameterArena::clear_gradients() {
-  for (const Segment& segment : segments_) segment.parameter->clear_gradient();
-}
-
 void ParameterArena::settle_gradients() {
   if (!diff_.has_memory()) return;
   for (const Segment& segment : segments_) {

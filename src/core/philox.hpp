@@ -1,5 +1,5 @@
-// Philox4x32-10 as crema/random.hpp has it, for loops that draw a number an element on the CPU
-// (vectorized) or on CUDA.
+// Philox4x32-10, the generator of crema/random.hpp, also for loops that draw a number an element on
+// the CPU (vectorized) or on CUDA.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ struct PhiloxBlock {
   uint32_t a, b, c, d;
 };
 
-/// Ten rounds; the same words as philox({a, b, c, d}, {key0, key1}).
+/// Ten rounds under a 64-bit key.
 [[gnu::always_inline]] CREMA_FUNCTOR PhiloxBlock philox_block(PhiloxBlock x, uint32_t key0,
                                                               uint32_t key1) {
   // Written out: a loop in here would keep the caller's from being vectorized.

@@ -13,6 +13,7 @@
 #include <iterator>
 #include <mutex>
 #include <optional>
+#include <sstream>
 #include <string_view>
 
 #include "crema/plugin_abi.hpp"
@@ -60,27 +61,20 @@ std::string from_hex(std::string_view digits) {
   return bytes;
 }
 
-/// The line that begins at `from`, which is moved behind it. Lines end with '\n', the last one with
-/// the text.
-std::string_view take_line(std::string_view text, size_t& from) {
-  const size_t end = std::min(text.find('\n', from), text.size());
-  const std::string_view line = text.substr(from, end - from);
-  from = std::min(end + 1, text.size());
-  return line;
-}
-
 std::optional<Passport> find_passport(const std::string& path) {
   const std::string content = read_file(path);
   const size_t begin = content.find(concat(kPassport, '\n'));
   if (!content.starts_with("\177ELF") || begin == std::string::npos) return std::nullopt;
-  const std::string_view text(content.c_str() + begin);
-  size_t at = kPassport.size() + 1;
+  std::istringstream text(content.c_str() + begin);
+  std::string mark, messages;
   Passport passport;
-  passport.abi = take_line(text, at);
-  passport.name = take_line(text, at);
+  std::getline(text, mark);
+  std::getline(text, passport.abi);
+  std::getline(text, passport.name);
+  std::getline(text, messages);
   // The digits are in the form of this Crema only where the plug-in was built against it.
   if (passport.abi != CREMA_PLUGIN_ABI) return passport;
-  if (!passport.messages.ParseFromString(from_hex(take_line(text, at)))) return std::nullopt;
+  if (!passport.messages.ParseFromString(from_hex(messages))) return std::nullopt;
   return passport;
 }
 

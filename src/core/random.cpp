@@ -42,12 +42,6 @@ uint32_t high(uint64_t x) { return static_cast<uint32_t>(x >> 32); }
 
 }  // namespace
 
-std::array<uint32_t, 4> philox(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key) {
-  const PhiloxBlock x =
-      philox_block({counter[0], counter[1], counter[2], counter[3]}, key[0], key[1]);
-  return {x.a, x.b, x.c, x.d};
-}
-
 uint64_t stream_id(std::string_view name) {
   uint64_t hash = 0xcbf29ce484222325u;
   for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
@@ -64,7 +58,9 @@ Random::Random(uint64_t seed, uint64_t stream, uint64_t step) {
 
 uint32_t Random::next_u32() {
   if (used_ == 4) {
-    block_ = philox(counter_, key_);
+    const PhiloxBlock x =
+        philox_block({counter_[0], counter_[1], counter_[2], counter_[3]}, key_[0], key_[1]);
+    block_ = {x.a, x.b, x.c, x.d};
     if (++counter_[0] == 0) ++counter_[1];
     used_ = 0;
   }

@@ -3,7 +3,6 @@
 #include <set>
 
 #include "core/device.hpp"
-#include "core/unknown_type.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
@@ -14,11 +13,13 @@ void register_all_rooms(Registry& registry);
 /// is not published. Written by the build as well.
 const std::string* published_type(const std::string& name);
 
+Registry::Registry() {
+  register_all_rooms(*this);
+  register_device_engines(*this);
+}
+
 Registry& Registry::instance() {
   static Registry registry;
-  static const bool registered =
-      (register_all_rooms(registry), register_device_engines(registry), true);
-  static_cast<void>(registered);
   return registry;
 }
 
@@ -38,7 +39,7 @@ void Registry::add_engine(const std::string& type, EngineEntry entry) {
   entries.push_back(std::move(entry));
 }
 
-Error unknown_type(const LayerParameter& param) {
+Error Registry::unknown_type(const LayerParameter& param) {
   const std::string& type = param.type();
   std::string advice =
       published_type(type) ? " yet" : did_you_mean(type, Registry::instance().types());
@@ -76,10 +77,8 @@ void Registry::require_engine(const std::string& name, DeviceType device) const 
     }
   }
   if (known.count(name) > 0) return;
-  const std::vector<std::string> names(known.begin(), known.end());
-  const std::string hint = did_you_mean(name, names);
-  throw Error("no layer has an engine '", name, "' on this device", hint, hint.empty() ? "; " : " ",
-              "there are '", joined(names, "', '"), "'");
+  throw Error("no layer has an engine '", name, "' on this device",
+              did_you_mean(name, {known.begin(), known.end()}, "there are"));
 }
 
 std::vector<std::string> Registry::types() const {

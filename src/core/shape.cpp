@@ -22,7 +22,8 @@ void Shape::set(int axis, int64_t value) {
 }
 
 int64_t Shape::count(int first, int last) const {
-  if (first < 0 || first > last || last > rank()) refuse_axes(first, last);
+  if (first < 0 || first > last || last > rank())
+    throw Error("shape ", str(), ": no axes [", first, ", ", last, "); its rank is ", rank());
   const auto begin = dims_.begin() + first;
   const auto end = dims_.begin() + last;
   // A dimension of 0 makes the product 0, however large the others are.
@@ -41,10 +42,6 @@ void Shape::refuse_axis(int axis) const {
   throw Error("axis ", axis, " is outside shape ", str(),
               rank() == 0 ? concat("; a scalar has no axes")
                           : concat("; use ", -rank(), " to ", rank() - 1));
-}
-
-void Shape::refuse_axes(int first, int last) const {
-  throw Error("shape ", str(), ": no axes [", first, ", ", last, "); its rank is ", rank());
 }
 
 std::string Shape::str() const { return rank() == 0 ? "scalar" : joined(dims_, "x"); }

@@ -1,9 +1,10 @@
 #include "data/datum_loader.hpp"
 
+#include <omp.h>
+
 #include <algorithm>
 
 #include "core/dispatch.hpp"
-#include "core/usable_cores.hpp"
 #include "crema/error.hpp"
 
 namespace crema {
@@ -42,7 +43,7 @@ SampleFormat format_of(const Record& record, ColorMode color, const Transform& t
 int loader_threads(uint32_t wanted, const SampleFormat& format) {
   if (wanted > 0) return static_cast<int>(std::min(wanted, 256u));
   // Decoding images is worth several threads; copying raw pixels is not worth two.
-  return format.encoded ? std::min(usable_cores(), 4) : 1;
+  return format.encoded ? std::min(omp_get_num_procs(), 4) : 1;
 }
 
 DatumLoader::DatumLoader(const DatumLoading& loading)

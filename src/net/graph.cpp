@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <set>
 
-#include "core/unknown_type.hpp"
 #include "crema/registry.hpp"
 #include "net/plan.hpp"
 #include "proto/net.pb.h"
@@ -18,8 +17,8 @@ ValueId add_value(Plan& plan, const std::string& name, NodeId producer) {
   value->producer = producer;
   value->blob.name = name;
   value->blob.set_layout({plan.options.dtype});
-  versions.push_back(plan.values.next());
-  return plan.values.push_back(std::move(value));
+  versions.push_back(plan.values.push_back(std::move(value)));
+  return versions.back();
 }
 
 void check_arity(const Layer& layer, size_t bottoms, size_t tops) {
@@ -54,14 +53,10 @@ void connect(Plan& plan, Node& node, NodeId id, const LayerParameter& param) {
     plan.value(value).uses.push_back({id, node.bottoms.size()});
     node.bottoms.push_back(value);
   }
-  std::vector<std::string> seen;
+  std::set<std::string> seen;
   for (const auto& name : param.top()) {
-    const bool in_place =
-        std::find(param.bottom().begin(), param.bottom().end(), name) != param.bottom().end();
-    if (std::find(seen.begin(), seen.end(), name) != seen.end()) {
-      throw Error("names top '", name, "' twice");
-    }
-    seen.push_back(name);
+    const bool in_place = std::ranges::find(param.bottom(), name) != param.bottom().end();
+    if (!seen.insert(name).second) throw Error("names top '", name, "' twice");
     if (!in_place && plan.versions.count(name)) {
       const Value& earlier = plan.value(plan.versions[name].back());
       throw Error("makes top '", name, "', which layer '",
@@ -110,7 +105,7 @@ void check_types(const NetParameter& net, const std::vector<Position>& positions
       ++missing[entry->second].layers;
       continue;
     }
-    missing.push_back({unknown_type(layer).at(positions[static_cast<size_t>(i)])});
+    missing.push_back({Registry::unknown_type(layer).at(positions[static_cast<size_t>(i)])});
   }
   if (missing.empty()) return;
   if (missing.size() == 1) throw Error(missing[0].error);
@@ -157,7 +152,7 @@ bool Plan::has_late_shape(const Value& value) const {
 }
 
 void Plan::note(const std::string& text, Severity severity) {
-  if (std::find(notes.begin(), notes.end(), text) != notes.end()) return;
+  if (std::ranges::find(notes, text) != notes.end()) return;
   notes.push_back(text);
   context->log(severity, concat(options.phase == Phase::test ? "TEST" : "TRAIN", " net: ", text));
 }
@@ -166,8 +161,7 @@ void build_graph(Plan& plan, NetParameter& net, const std::vector<Position>& pos
   if (net.layer_size() == 0) {
     throw Error("the net has no layers in phase ",
                 plan.options.phase == Phase::test ? "TEST" : "TRAIN",
-                "; check include and exclude rules, and that the file is a net and not a solver")
-        .at({plan.file, 0, 0});
+                "; check include and exclude rules, and that the file is a net and not a solver");
   }
   check_types(net, positions);
   plan.name = net.name();
@@ -221,9 +215,8 @@ void build_graph(Plan& plan, NetParameter& net, const std::vector<Position>& pos
     if (param.type() == "Input" || node.layer->top_shapes() == TopShapes::per_batch) {
       plan.outer.insert(plan.outer.end(), node.tops.begin(), node.tops.end());
     }
-    node.follows_values =
-        std::any_of(node.bottoms.begin(), node.bottoms.end(),
-                    [&](ValueId bottom) { return plan.has_late_shape(plan.value(bottom)); });
+    node.follows_values = std::ranges::any_of(
+        node.bottoms, [&](ValueId bottom) { return plan.has_late_shape(plan.value(bottom)); });
   }
   plan.layer_count = plan.nodes.size();
   plan.value_count = plan.values.size();
@@ -238,8 +231,7 @@ void build_graph(Plan& plan, NetParameter& net, const std::vector<Position>& pos
     const auto found = plan.versions.find(name);
     if (found == plan.versions.end()) {
       throw Error("there is no blob '", name, "' to keep",
-                  did_you_mean(name, known_names(plan.versions)))
-          .at({plan.file, 0, 0});
+                  did_you_mean(name, known_names(plan.versions)));
     }
     plan.value(found->second.back()).keep = true;
   }

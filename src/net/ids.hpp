@@ -37,8 +37,6 @@ class IdVector : public std::vector<T> {
   typename std::vector<T>::const_reference operator[](Key id) const {
     return std::vector<T>::operator[](id.index());
   }
-  /// The index of the element that the next push_back() adds.
-  Key next() const { return Key(this->size()); }
   Key push_back(T item) {
     std::vector<T>::push_back(std::move(item));
     return Key(this->size() - 1);

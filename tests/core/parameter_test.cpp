@@ -189,7 +189,7 @@ TEST(Arena, WithoutGradientsTakesNoMemoryForThem) {
   ParameterArena arena;
   arena.build({segment(*a)}, DType::f32, false);
   EXPECT_EQ(arena.diff().count(), 0);
-  arena.clear_gradients();
+  a->clear_gradient();
   arena.settle_gradients();
   EXPECT_FALSE(a->diff.has_memory());
 }
@@ -231,7 +231,8 @@ TEST(Arena, ClearingIsLazyUntilSettled) {
   arena.build({segment(*a), segment(*b)}, DType::f32, true);
   a->gradient().fill(3);
   b->gradient().fill(4);
-  arena.clear_gradients();
+  a->clear_gradient();
+  b->clear_gradient();
   EXPECT_EQ(arena.diff().at(0), 3);  // memory still holds the old values
   EXPECT_EQ(a->begin_gradient(), 0);
   a->diff.fill(5);  // the first writer overwrites
@@ -247,7 +248,8 @@ TEST(Arena, SettlesOnlyWhereAGradientIsNeeded) {
   ParameterArena arena;
   arena.build({segment(*learns), segment(*frozen)}, DType::f32, true);
   arena.diff().fill(7);
-  arena.clear_gradients();
+  learns->clear_gradient();
+  frozen->clear_gradient();
   arena.settle_gradients();
   EXPECT_EQ(arena.diff().at(0), 0);
   EXPECT_EQ(arena.diff().at(16), 7) << "work for nobody";
@@ -278,7 +280,7 @@ class ArenaOnADevice : public testing::Test {
 
   /// What an update of the device does with the arrays.
   void update() {
-    UpdateArrays arrays = update_arrays(device_, arena_, history_);
+    UpdateArrays arrays = update_arrays(device_, arena_, &history_);
     for (const ParameterArena::Segment& piece : arena_.segments()) {
       if (!learns(*piece.parameter)) continue;
       for (int64_t i = piece.offset; i < piece.offset + piece.count; ++i) {

@@ -7,6 +7,7 @@
 #include <set>
 #include <vector>
 
+#include "core/philox.hpp"
 #include "core/simd.hpp"
 #include "support/expect_error.hpp"
 
@@ -14,6 +15,12 @@ namespace crema {
 namespace {
 
 using Words = std::array<uint32_t, 4>;
+
+Words philox(const Words& counter, const std::array<uint32_t, 2>& key) {
+  const PhiloxBlock x =
+      philox_block({counter[0], counter[1], counter[2], counter[3]}, key[0], key[1]);
+  return {x.a, x.b, x.c, x.d};
+}
 
 // The known-answer vectors that the authors of Philox publish with Random123.
 TEST(Philox, KnownAnswers) {

@@ -29,12 +29,6 @@ std::vector<double> forward_at(LayerRun& run, uint64_t iteration, uint64_t pass 
   return run.top(0);
 }
 
-TEST(Philox, BlockEqualsTheReference) {
-  const auto expected = philox({1, 2, 3, 4}, {5, 6});
-  const PhiloxBlock block = philox_block({1, 2, 3, 4}, 5, 6);
-  EXPECT_THAT(expected, testing::ElementsAre(block.a, block.b, block.c, block.d));
-}
-
 TEST(Dropout, DropsTheGivenShareAndScalesTheRest) {
   LayerRun run(ones({100, 1000}), {.dtype = DType::f64});
   const std::vector<double> y = forward_at(run, 0);

@@ -329,7 +329,9 @@ void LayerRun::backward(const std::vector<bool>& propagate) {
   }
 }
 
-void LayerRun::clear_gradients() { arena_.clear_gradients(); }
+void LayerRun::clear_gradients() {
+  for (const auto& segment : arena_.segments()) segment.parameter->clear_gradient();
+}
 
 std::vector<bool> LayerRun::want_only(size_t i) {
   std::vector<bool> wanted(bottoms_.size(), false);
