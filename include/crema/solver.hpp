@@ -14,7 +14,6 @@ namespace crema {
 
 class DataSource;       // src/data/data_source.hpp
 class RatePolicy;       // src/solver/rate_policy.hpp
-class SmoothedLoss;     // src/solver/smoothed_loss.hpp
 class SolverParameter;  // proto/solver.proto
 class SourceMap;        // src/model/source_map.hpp
 class UpdateRule;       // src/solver/update_rule.hpp
@@ -133,11 +132,13 @@ class Solver {
   IterationReport iterate();
   /// Forward and backward of iter_size batches. Returns the mean loss; gradients are summed.
   double run_passes();
+  /// The mean of the losses of the last average_loss iterations, of which `loss` is the last.
+  double smoothed(double loss);
   void update();
 
   bool test_due() const;
   /// As test(). Returns false if stopped.
-  bool run_tests(std::vector<TestReport>& reports);
+  bool run_tests() { return test().size() == test_nets_.size(); }
   /// Runs one batch of the report's net and adds its values to the report.
   void test_batch(TestReport& report);
 
@@ -152,7 +153,6 @@ class Solver {
   Context& context_;
   std::unique_ptr<RatePolicy> policy_;
   std::unique_ptr<UpdateRule> rule_;
-  std::unique_ptr<SmoothedLoss> smoothed_;
   std::optional<uint64_t> asked_seed_;
   RunState run_;        // of all nets of the solver
   std::string prefix_;  // of snapshots
@@ -161,6 +161,8 @@ class Solver {
   std::vector<int> test_iterations_;  // batches of each test net
   std::vector<Tensor> history_;
   std::vector<DataSource*> sources_;            // of net_
+  std::vector<double> losses_;                  // of the last average_loss iterations, in a ring
+  size_t next_loss_ = 0;                        // counts on behind the end of the ring
   std::unique_ptr<RecordCursors> before_test_;  // during a test: positions in the data before it
   int iteration_ = 0;
   int last_snapshot_ = -1;  // its iteration

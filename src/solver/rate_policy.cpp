@@ -18,7 +18,7 @@ RatePolicy::RatePolicy(const SolverParameter& param, const SourceMap& source)
   const std::string& name = param.lr_policy();
   const std::vector<std::string> names = {"fixed",     "step", "exp",    "inv",
                                           "multistep", "poly", "sigmoid"};
-  const auto found = std::find(names.begin(), names.end(), name);
+  const auto found = std::ranges::find(names, name);
   if (found == names.end())
     throw Error("lr_policy '", name, "' is unknown", did_you_mean(name, names, "policies are"))
         .at(source.position("lr_policy"));
@@ -37,7 +37,7 @@ RatePolicy::RatePolicy(const SolverParameter& param, const SourceMap& source)
   if (is(Kind::poly)) need(param.max_iter() > 0, "a positive max_iter");
   if (!is(Kind::multistep)) return;
   need(!steps_.empty(), "at least one stepvalue");
-  if (!std::is_sorted(steps_.begin(), steps_.end()))
+  if (!std::ranges::is_sorted(steps_))
     throw Error("the stepvalue entries must ascend").at(source.position("stepvalue"));
 }
 
@@ -65,8 +65,7 @@ double RatePolicy::rate(int iteration) const {
 int RatePolicy::steps_passed(int iteration) const {
   if (kind_ == Kind::step) return iteration / step_;
   if (kind_ != Kind::multistep) return 0;
-  return static_cast<int>(std::upper_bound(steps_.begin(), steps_.end(), iteration) -
-                          steps_.begin());
+  return static_cast<int>(std::ranges::upper_bound(steps_, iteration) - steps_.begin());
 }
 
 }  // namespace crema

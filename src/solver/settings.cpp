@@ -104,8 +104,7 @@ bool is_of_fork(int field_number) {
   return field_number > kLastPublished && (field_number < kFirstOwn || field_number > kLastOwn);
 }
 
-void check_settings(const SolverParameter& param, const SourceMap& source,
-                    std::vector<std::string>& notes) {
+std::vector<std::string> check_settings(const SolverParameter& param, const SourceMap& source) {
   for (const auto& [name, value] :
        {std::pair{"base_lr", param.base_lr()}, std::pair{"gamma", param.gamma()},
         std::pair{"power", param.power()}, std::pair{"momentum", param.momentum()},
@@ -133,6 +132,7 @@ void check_settings(const SolverParameter& param, const SourceMap& source,
     throw Error("snapshot_format HDF5 is not available; use BINARYPROTO")
         .at(source.position("snapshot_format"));
 
+  std::vector<std::string> notes;
   // As in published solvers this is no error: the run trains without tests.
   if (param.test_interval() > 0 && param.test_iter_size() == 0) {
     notes.emplace_back(
@@ -151,6 +151,7 @@ void check_settings(const SolverParameter& param, const SourceMap& source,
     notes.push_back("the solver's setting '" + std::string(field->name()) +
                     "' belongs to a fork and has no effect");
   }
+  return notes;
 }
 
 std::string snapshot_prefix(const SolverParameter& param, const std::string& solver_file) {
@@ -172,14 +173,12 @@ std::vector<std::string> weight_files(const SolverParameter& param) {
   return files;
 }
 
-void check_snapshot_size(size_t largest) {
+void check_snapshot_place(const std::string& prefix, size_t weights, size_t state) {
+  const size_t largest = std::max(weights, state), bytes = weights + state;
   if (largest >= static_cast<size_t>(kMostMessageBytes))
     throw Error("snapshots cannot be written: a file of one would have ", largest / 1000000,
                 " MB, and the published format takes at most ", kMostMessageBytes / 1000000,
                 "; train without them (snapshot: 0 snapshot_after_train: false), or a smaller net");
-}
-
-void check_snapshot_place(const std::string& prefix, size_t bytes) {
   fs::path folder = fs::path(prefix).parent_path();
   if (folder.empty()) folder = ".";
   if (!fs::is_directory(folder))

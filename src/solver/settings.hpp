@@ -36,10 +36,9 @@ SolverNets resolve_nets(const SolverParameter& param, const SolverOptions& optio
 /// proto/common.proto gives.
 bool is_of_fork(int field_number);
 
-/// Checks every number of the solver; Error for what cannot work, and a line in `notes` for each
-/// setting that has no effect here.
-void check_settings(const SolverParameter& param, const SourceMap& source,
-                    std::vector<std::string>& notes);
+/// Checks every number of the solver; Error for what cannot work. Returns a line for each setting
+/// that has no effect here.
+std::vector<std::string> check_settings(const SolverParameter& param, const SourceMap& source);
 
 /// Prefix of snapshot files: snapshot_prefix, or the solver's file name without its ending. A
 /// folder gets the solver's name appended.
@@ -48,11 +47,8 @@ std::string snapshot_prefix(const SolverParameter& param, const std::string& sol
 /// The files of the solver's `weights`, each entry of which may name several, joined by commas.
 std::vector<std::string> weight_files(const SolverParameter& param);
 
-/// Error when so many bytes do not fit one file.
-void check_snapshot_size(size_t largest);
-
-/// Error when no snapshot of `bytes` could be written under the prefix: no such folder, no right to
-/// write, no space.
-void check_snapshot_place(const std::string& prefix, size_t bytes);
+/// Error when no snapshot with files of these bytes could be written under the prefix: too large
+/// for the format, no such folder, no right to write, no space.
+void check_snapshot_place(const std::string& prefix, size_t weights, size_t state);
 
 }  // namespace crema

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <numeric>
 
 #include "data/data_source.hpp"
 #include "model/partial_copy.hpp"
@@ -13,18 +14,11 @@
 #include "solver/finite.hpp"
 #include "solver/rate_policy.hpp"
 #include "solver/settings.hpp"
-#include "solver/smoothed_loss.hpp"
 #include "solver/snapshot.hpp"
 #include "solver/update_rule.hpp"
 
 namespace crema {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 std::unique_ptr<Net> build_net(const NetSource& source, const SourceMap& solver, Context& context) {
   if (source.inlined) {
@@ -36,14 +30,10 @@ std::unique_ptr<Net> build_net(const NetSource& source, const SourceMap& solver,
 
 /// Warns of a net that no iteration changes.
 void warn_if_idle(Net& net) {
-  const std::vector<std::string> blobs = net.blob_names();
-  const auto& segments = net.params().segments();
-  const bool has_loss = std::any_of(blobs.begin(), blobs.end(), [&](const std::string& blob) {
-    return net.loss_weight(blob) != 0;
-  });
-  const bool has_learner = std::any_of(segments.begin(), segments.end(), [](const auto& segment) {
-    return learns(*segment.parameter);
-  });
+  const bool has_loss = std::ranges::any_of(
+      net.blob_names(), [&](const std::string& blob) { return net.loss_weight(blob) != 0; });
+  const bool has_learner = std::ranges::any_of(
+      net.params().segments(), [](const auto& segment) { return learns(*segment.parameter); });
   if (!has_loss) {
     net.context().log(Severity::warning,
                       "the training net has no loss, so training changes nothing; add a loss "
@@ -135,13 +125,11 @@ void Solver::take_settings(const SolverParameter& param, const SourceMap& source
                *param_);
   policy_ = std::make_unique<RatePolicy>(param, source);
   rule_ = std::make_unique<UpdateRule>(param, context_, source);
-  smoothed_ = std::make_unique<SmoothedLoss>(param.average_loss());
   asked_seed_ = options.seed;
-  std::vector<std::string> notes;
-  check_settings(param, source, notes);
-  for (const auto& note : notes) context_.log(Severity::warning, note);
+  for (const auto& note : check_settings(param, source)) context_.log(Severity::warning, note);
+  losses_.reserve(static_cast<size_t>(param.average_loss()));
   prefix_ = snapshot_prefix(param, source.file());
-  if (takes_snapshots()) check_snapshot_place(prefix_, 0);
+  if (takes_snapshots()) check_snapshot_place(prefix_, 0, 0);
   run_.seed = context_.seed();
   if (param.random_seed() >= 0) run_.seed = static_cast<uint64_t>(param.random_seed());
   if (asked_seed_) run_.seed = *asked_seed_;
@@ -173,8 +161,7 @@ void Solver::prepare_snapshots() {
   if (!takes_snapshots()) return;
   const size_t once = net_->params().data().bytes();
   const size_t weights = once * (param_->snapshot_diff() ? 2 : 1), state = once * history_.size();
-  check_snapshot_size(std::max(weights, state));
-  check_snapshot_place(prefix_, weights + state);
+  check_snapshot_place(prefix_, weights, state);
   remove_unfinished(prefix_);
 }
 
@@ -191,17 +178,15 @@ bool Solver::solve() {
   if (param_->max_iter() > iteration_ && !step(param_->max_iter() - iteration_)) return false;
   if (param_->max_iter() == 0) return true;
   if (param_->snapshot_after_train()) snapshot_once(true);
-  std::vector<TestReport> reports;
-  return !test_due() || run_tests(reports);
+  return !test_due() || run_tests();
 }
 
 bool Solver::step(int iterations) {
   const int stop = iteration_ + iterations;
   while (iteration_ < stop) {
     if (asked_to_stop()) return false;
-    if (test_due() && (iteration_ > 0 || param_->test_initialization())) {
-      std::vector<TestReport> reports;
-      if (!run_tests(reports)) return false;
+    if (test_due() && (iteration_ > 0 || param_->test_initialization()) && !run_tests()) {
+      return false;
     }
     const IterationReport report = iterate();
     if (on_iteration) on_iteration(report);
@@ -220,16 +205,17 @@ bool Solver::asked_to_stop() {
 }
 
 IterationReport Solver::iterate() {
+  using Clock = std::chrono::steady_clock;
   const auto start = Clock::now();
   IterationReport report;
   report.iteration = iteration_;
   report.max_iterations = param_->max_iter();
   report.loss = run_passes();
-  report.smoothed_loss = smoothed_->add(report.loss);
+  report.smoothed_loss = smoothed(report.loss);
   report.rate = rate();
   update();
   ++iteration_;
-  report.seconds = seconds_since(start);
+  report.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   for (DataSource* source : sources_) {
     report.data_wait += source->take_wait_seconds();
     // Several sources provide parts of the same samples, such as images and labels.
@@ -249,6 +235,13 @@ double Solver::run_passes() {
     net_->backward();
   }
   return loss / param_->iter_size();
+}
+
+double Solver::smoothed(double loss) {
+  const auto window = static_cast<size_t>(param_->average_loss());
+  if (losses_.size() < window) losses_.push_back(loss);
+  losses_[next_loss_++ % window] = loss;
+  return std::accumulate(losses_.begin(), losses_.end(), 0.0) / static_cast<double>(losses_.size());
 }
 
 void Solver::update() {
@@ -272,11 +265,6 @@ bool Solver::test_due() const {
 
 std::vector<TestReport> Solver::test() {
   std::vector<TestReport> reports;
-  run_tests(reports);
-  return reports;
-}
-
-bool Solver::run_tests(std::vector<TestReport>& reports) {
   begin_pass(0);
   TestScope scope(*this);
   for (size_t n = 0; n < test_nets_.size(); ++n) {
@@ -284,14 +272,14 @@ bool Solver::run_tests(std::vector<TestReport>& reports) {
     report.iteration = iteration_;
     report.net = static_cast<int>(n);
     for (int batch = 0; batch < test_iterations_[n]; ++batch) {
-      if (asked_to_stop()) return false;
+      if (asked_to_stop()) return reports;
       in_test_net(n, [&] { test_batch(report); });
     }
     if (on_test) on_test(report);
     reports.push_back(std::move(report));
   }
   scope.complete();
-  return true;
+  return reports;
 }
 
 void Solver::test_batch(TestReport& report) {
@@ -365,7 +353,8 @@ void Solver::restore(const std::string& solverstate) {
     }
     restore_state(saved, state);
     iteration_ = last_snapshot_ = state.iteration;
-    smoothed_->clear();
+    losses_.clear();
+    next_loss_ = 0;
   } catch (Error& error) {
     error.at({solverstate, 0, 0});
     throw;

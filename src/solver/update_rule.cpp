@@ -89,28 +89,19 @@ bool learns(const Parameter& parameter) {
          parameter.shape().count() > 0;
 }
 
-UpdateArrays gradient_arrays(DeviceBackend& backend, const ParameterArena& arena) {
+UpdateArrays update_arrays(DeviceBackend& backend, const ParameterArena& arena,
+                           std::vector<Tensor>* history) {
   UpdateArrays arrays{.dtype = arena.dtype()};
   dispatch_float(arena.dtype(), [&](auto zero) {
     using T = decltype(zero);
     for (const ParameterArena::Segment& segment : arena.segments()) {
       if (!learns(*segment.parameter)) continue;
       arrays.gradients = segment.parameter->diff.device<T>(backend) - segment.offset;
-    }
-  });
-  return arrays;
-}
-
-UpdateArrays update_arrays(DeviceBackend& backend, const ParameterArena& arena,
-                           std::vector<Tensor>& history) {
-  UpdateArrays arrays = gradient_arrays(backend, arena);
-  dispatch_float(arena.dtype(), [&](auto zero) {
-    using T = decltype(zero);
-    for (const ParameterArena::Segment& segment : arena.segments()) {
-      if (!learns(*segment.parameter)) continue;
+      if (history == nullptr) continue;
       arrays.parameters = segment.parameter->data.device_mut<T>(backend) - segment.offset;
     }
-    for (Tensor& values : history) arrays.histories.push_back(values.device_mut<T>(backend));
+    if (history == nullptr) return;
+    for (Tensor& values : *history) arrays.histories.push_back(values.device_mut<T>(backend));
   });
   return arrays;
 }
@@ -126,7 +117,7 @@ bool UpdateRule::update(ParameterArena& arena, std::vector<Tensor>& history,
   const AnyUpdateRule any = kRules[kind_].make(settings_, step.iteration);
   if (context_.on_gpu()) {
     return device_update(context_.backend(), runs, any, settings_, step,
-                         update_arrays(context_.backend(), arena, history));
+                         update_arrays(context_.backend(), arena, &history));
   }
   const ThreadScope threads(context_.threads());
   return std::visit(
@@ -157,8 +148,8 @@ UpdateRuns UpdateRule::runs_of(const ParameterArena& arena) {
 double UpdateRule::gradient_norm(ParameterArena& arena) {
   const UpdateRuns runs = runs_of(arena);
   if (context_.on_gpu()) {
-    return std::sqrt(
-        device_squares(context_.backend(), runs, gradient_arrays(context_.backend(), arena)));
+    return std::sqrt(device_squares(context_.backend(), runs,
+                                    update_arrays(context_.backend(), arena, nullptr)));
   }
   const ThreadScope threads(context_.threads());
   dispatch_float(arena.dtype(), [&](auto zero) {

@@ -17,11 +17,10 @@ class SolverParameter;
 /// Whether an update changes the parameter.
 bool learns(const Parameter& parameter);
 /// Copies what an update needs to the device, unless it is current there: gradients and values of
-/// parameters that learn, and the histories. The rest of the arena is not copied.
+/// parameters that learn, and the histories. The rest of the arena is not copied. Without
+/// `history`: gradients only.
 UpdateArrays update_arrays(DeviceBackend& backend, const ParameterArena& arena,
-                           std::vector<Tensor>& history);
-/// The same for functions that only read gradients.
-UpdateArrays gradient_arrays(DeviceBackend& backend, const ParameterArena& arena);
+                           std::vector<Tensor>* history);
 
 /// The update rule of a solver, on the device of its context.
 class UpdateRule {
