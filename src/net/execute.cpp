@@ -46,7 +46,7 @@ std::string record_key(const Plan& plan, const Node& node, int64_t index) {
 bool is_empty(const Node& node) {
   const auto empty = [](const Blob* blob) { return blob->shape().count() == 0; };
   return node.follows_values && !node.top_blobs.empty() && empty(node.bottom_blobs.front()) &&
-         std::all_of(node.top_blobs.begin(), node.top_blobs.end(), empty);
+         std::ranges::all_of(node.top_blobs, empty);
 }
 
 /// Reshapes and prepares a node whose bottoms have shapes that are known during forward only.
@@ -55,12 +55,7 @@ void follow_shapes(const Plan& plan, Node& node) {
   for (size_t i = 0; i < node.reads.size(); ++i) {
     node.bottom_blobs[i]->reshape(plan.value(node.reads[i]).blob.shape());
   }
-  const auto same = [&] {
-    return std::equal(node.bottom_blobs.begin(), node.bottom_blobs.end(), node.prepared_for.begin(),
-                      node.prepared_for.end(),
-                      [](const Blob* blob, const Shape& shape) { return blob->shape() == shape; });
-  };
-  if (same()) return;
+  if (std::ranges::equal(node.bottom_blobs, node.prepared_for, {}, &Blob::shape)) return;
   // If the layer refuses the shapes, the next pass asks it again.
   node.prepared_for.clear();
   node.layer->reshape(node.bottom_blobs, node.top_blobs);
@@ -95,6 +90,8 @@ void check_shapes(const Plan& plan, const Node& node) {
 
 void run_forward(Plan& plan, const Action& action) {
   Node& node = plan.node(action.node);
+  // Written only where it changes: nets in other threads may use the same state.
+  if (plan.run->recomputing != action.again) plan.run->recomputing = action.again;
   in_node(node, [&] {
     if (node.follows_values) follow_shapes(plan, node);
     try {
@@ -107,29 +104,14 @@ void run_forward(Plan& plan, const Action& action) {
   });
 }
 
-/// Sets RunState::recomputing during its life.
-class RecomputingScope {
- public:
-  explicit RecomputingScope(RunState& run) : run_(run) { run_.recomputing = true; }
-  ~RecomputingScope() { run_.recomputing = false; }
-  RecomputingScope(const RecomputingScope&) = delete;
-  RecomputingScope& operator=(const RecomputingScope&) = delete;
-
- private:
-  RunState& run_;
-};
-
 }  // namespace
 
 void run_action(Plan& plan, const Action& action) {
   Node& node = plan.node(action.node);
   const Side side = plan.context->on_gpu() ? Side(plan.context->backend()) : Side();
   switch (action.kind) {
-    case Action::Kind::forward: {
-      if (!action.again) return run_forward(plan, action);
-      const RecomputingScope again(*plan.run);
+    case Action::Kind::forward:
       return run_forward(plan, action);
-    }
     case Action::Kind::seed:
       if (action.weight == 0) return action.into->fill(0);
       // Losses read a diff of one element on the host.

@@ -9,42 +9,26 @@ namespace crema {
 namespace {
 
 bool has_stage(const NetOptions& options, const std::string& stage) {
-  return std::find(options.stages.begin(), options.stages.end(), stage) != options.stages.end();
+  return std::ranges::find(options.stages, stage) != options.stages.end();
 }
 
 bool holds(const NetStateRule& rule, const NetOptions& options) {
   if (rule.has_phase() && (rule.phase() == TEST) != (options.phase == Phase::test)) return false;
   if (rule.has_min_level() && options.level < rule.min_level()) return false;
   if (rule.has_max_level() && options.level > rule.max_level()) return false;
-  for (const auto& stage : rule.stage()) {
-    if (!has_stage(options, stage)) return false;
-  }
-  for (const auto& stage : rule.not_stage()) {
-    if (has_stage(options, stage)) return false;
-  }
-  return true;
+  const auto is_set = [&](const std::string& stage) { return has_stage(options, stage); };
+  return std::ranges::all_of(rule.stage(), is_set) &&
+         std::ranges::none_of(rule.not_stage(), is_set);
 }
 
-}  // namespace
-
-bool in_state(const LayerParameter& layer, const NetOptions& options) {
-  if (layer.include_size() != 0 && layer.exclude_size() != 0) {
-    throw Error("has both include and exclude rules; keep one kind")
-        .in_layer(layer.name(), layer.type());
-  }
-  const auto is_met = [&](const NetStateRule& rule) { return holds(rule, options); };
-  if (layer.include_size() != 0) {
-    return std::any_of(layer.include().begin(), layer.include().end(), is_met);
-  }
-  return std::none_of(layer.exclude().begin(), layer.exclude().end(), is_met);
-}
-
+/// Adds the stages of the net's `state` to the options, and its level if the options have none.
 void merge_state(const NetParameter& net, NetOptions& options) {
   if (options.level == 0) options.level = net.state().level();
   const auto& stages = net.state().stage();
   options.stages.insert(options.stages.end(), stages.begin(), stages.end());
 }
 
+/// Warns of stages in the options that no rule of the net names.
 void note_unknown_stages(Plan& plan, const NetParameter& net) {
   std::set<std::string> named;
   for (const auto& layer : net.layer()) {
@@ -63,12 +47,28 @@ void note_unknown_stages(Plan& plan, const NetParameter& net) {
   }
 }
 
-void filter_net(NetParameter& net, const NetOptions& options, std::vector<Position>& positions) {
+}  // namespace
+
+bool in_state(const LayerParameter& layer, const NetOptions& options) {
+  if (layer.include_size() != 0 && layer.exclude_size() != 0) {
+    throw Error("has both include and exclude rules; keep one kind")
+        .in_layer(layer.name(), layer.type());
+  }
+  const auto is_met = [&](const NetStateRule& rule) { return holds(rule, options); };
+  if (layer.include_size() != 0) {
+    return std::ranges::any_of(layer.include(), is_met);
+  }
+  return std::ranges::none_of(layer.exclude(), is_met);
+}
+
+void filter_net(Plan& plan, NetParameter& net, std::vector<Position>& positions) {
+  merge_state(net, plan.options);
+  note_unknown_stages(plan, net);
   int kept = 0;
   for (int i = 0; i < net.layer_size(); ++i) {
     Position& position = positions[static_cast<size_t>(i)];
     try {
-      if (!in_state(net.layer(i), options)) continue;
+      if (!in_state(net.layer(i), plan.options)) continue;
     } catch (Error& error) {
       error.at(position);
       throw;

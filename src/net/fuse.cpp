@@ -68,9 +68,8 @@ bool append(Plan& plan, NodeId id, const Use& use) {
   }
   // As one node they run backward together: the parameters of a layer that runs none would learn.
   const auto learns = [](const auto& parameter) { return parameter->needs_gradient; };
-  const auto& params = node.layer->params();
   if (reader.needs_backward && !node.needs_backward &&
-      std::any_of(params.begin(), params.end(), learns)) {
+      std::ranges::any_of(node.layer->params(), learns)) {
     return false;
   }
   Tail tail = node.tail;

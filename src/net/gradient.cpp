@@ -1,18 +1,13 @@
 // Finds the nodes that run backward. A node runs backward if a loss depends on its tops, and if it
 // or a layer before it has a parameter that learns. propagate_down and force_backward change the
 // latter.
+#include <algorithm>
+
 #include "net/plan.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
 namespace {
-
-bool has_learning_params(const Layer& layer) {
-  for (const auto& parameter : layer.params()) {
-    if (parameter->learnable && parameter->lr_mult != 0) return true;
-  }
-  return false;
-}
 
 void resolve_wanted(Plan& plan) {
   IdVector<ValueId, bool> value_wants(plan.values.size(), false);
@@ -56,6 +51,12 @@ void resolve_reached(Plan& plan) {
 
 }  // namespace
 
+bool has_learning_params(const Layer& layer) {
+  return std::ranges::any_of(layer.params(), [](const auto& parameter) {
+    return parameter->learnable && parameter->lr_mult != 0;
+  });
+}
+
 void resolve_gradients(Plan& plan) {
   for (const auto& node : plan.nodes) node->propagate.assign(node->bottoms.size(), false);
   if (!plan.trains) return;
@@ -69,8 +70,8 @@ void resolve_gradients(Plan& plan) {
   resolve_reached(plan);
   if (!plan.force_backward) return;
   for (const auto& node : plan.nodes) {
-    bool any = has_learning_params(*node->layer);
-    for (const auto& parameter : node->layer->params()) any = any || parameter->needs_gradient;
+    const auto needs = [](const auto& parameter) { return parameter->needs_gradient; };
+    bool any = std::ranges::any_of(node->layer->params(), needs);
     for (size_t i = 0; i < node->bottoms.size(); ++i) {
       const int bottom = static_cast<int>(i);
       node->propagate[i] = node->propagate[i] || node->layer->allow_force_backward(bottom);

@@ -52,7 +52,7 @@ std::vector<std::string> ignored_fields(const Message& message, const Ignored& i
 }
 
 bool contains(std::span<const int> numbers, int number) {
-  return std::find(numbers.begin(), numbers.end(), number) != numbers.end();
+  return std::ranges::find(numbers, number) != numbers.end();
 }
 
 /// "imagedata" of ImageData and of image_data.

@@ -15,7 +15,9 @@
 // the optimum. It is good in practice, because all layers between two free layers follow the first
 // one.
 #include <algorithm>
+#include <functional>
 #include <limits>
+#include <span>
 #include <sstream>
 
 #include "core/tuner.hpp"
@@ -36,11 +38,11 @@ struct Demand {
   bool contiguous = false;
 };
 
-Demand demand_of(const Plan& plan, const Value& value) {
+Demand demand_of(const Plan& plan, ValueId id) {
+  const Value& value = plan.value(id);
   if (plan.shows(value)) return {plan.options.dtype, true};
   const Node& producer = plan.node(value.producer);
-  const auto top = std::find_if(producer.tops.begin(), producer.tops.end(),
-                                [&](ValueId id) { return &plan.value(id) == &value; });
+  const auto top = std::ranges::find(producer.tops, id);
   bool exact = producer.layer->is_exact_top(static_cast<int>(top - producer.tops.begin()));
   for (const Use& use : value.uses) {
     exact = exact || plan.node(use.node).layer->is_exact_bottom(static_cast<int>(use.bottom));
@@ -57,31 +59,31 @@ Layout settle(const Demand& demand, const Layout& made) {
 bool same(const Layout& a, const Layout& b) { return a.dtype == b.dtype && a.format == b.format; }
 
 bool same_layouts(const std::vector<Layout>& a, const std::vector<Layout>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), same);
+  return std::ranges::equal(a, b, same);
 }
 
 class Chooser {
  public:
+  /// One option for each layer; null: none, or any.
+  using Options = IdVector<NodeId, const Option*>;
+
   explicit Chooser(Plan& plan) : plan_(plan) {
     for (const ValueId id : plan.graph_values()) {
-      demands_.push_back(demand_of(plan, plan.value(id)));
+      demands_.push_back(demand_of(plan, id));
     }
     collect();
   }
 
-  const std::vector<Option>& options(NodeId id) const { return options_[id]; }
   const Demand& demand(ValueId id) const { return demands_[id]; }
 
-  /// The index of the option of each layer: the choices of the tuner if it has them, else by
-  /// search.
-  IdVector<NodeId, int> pick() {
+  /// The option of each layer: the choices of the tuner if it has them, else by search.
+  Options pick() {
     const std::string net = free_.empty() ? "" : choice_key();
-    IdVector<NodeId, int> picked = remembered(net);
-    if (picked.size() != 0) return picked;
+    Options picked = remembered(net);
+    if (!picked.empty()) return picked;
     picked = search();
     for (const NodeId id : free_) {
-      plan_.context->tuner().choose(choice_key(net, id),
-                                    describe(options_[id][static_cast<size_t>(picked[id])]));
+      plan_.context->tuner().choose(choice_key(net, id), describe(*picked[id]));
     }
     return picked;
   }
@@ -93,9 +95,9 @@ class Chooser {
     return bytes * (plan_.trains ? 2 : 1) / kConversionRate;
   }
 
-  /// Sets `picked` to an option index for each node and returns the seconds of the assignment.
-  /// forced[n] is the option of a free node; -1: the cheapest one in the order of the net.
-  double evaluate(const IdVector<NodeId, int>& forced, IdVector<NodeId, int>& picked) const {
+  /// Sets `picked` to an option for each node and returns the seconds of the assignment. Nodes that
+  /// have none in `forced` take the cheapest one, in the order of the net.
+  double evaluate(const Options& forced, Options& picked) const {
     IdVector<ValueId, Layout> layouts(plan_.value_count);
     // All readers that need a value in the same layout share one conversion.
     IdVector<ValueId, std::vector<Layout>> converted(plan_.value_count);
@@ -107,8 +109,7 @@ class Chooser {
       const auto is_there = [&](ValueId bottom, const Layout& wanted) {
         const auto& made = converted[bottom];
         return same(layouts[bottom], wanted) ||
-               std::any_of(made.begin(), made.end(),
-                           [&](const Layout& l) { return same(l, wanted); });
+               std::ranges::any_of(made, [&](const Layout& l) { return same(l, wanted); });
       };
       const auto seconds_of = [&](const Option& option) {
         double seconds = option.seconds;
@@ -124,19 +125,18 @@ class Chooser {
         }
         return seconds;
       };
-      int best = forced[id];
+      const Option* best = forced[id];
       double best_seconds = std::numeric_limits<double>::infinity();
-      if (best >= 0) best_seconds = seconds_of(options[static_cast<size_t>(best)]);
-      for (size_t i = 0; i < options.size() && forced[id] < 0; ++i) {
-        const double seconds = seconds_of(options[i]);
+      for (const Option& other : best ? std::span(best, 1) : std::span<const Option>(options)) {
+        const double seconds = seconds_of(other);
         if (seconds < best_seconds) {
           best_seconds = seconds;
-          best = static_cast<int>(i);
+          best = &other;
         }
       }
       total += best_seconds;
       picked[id] = best;
-      const Option& option = options[static_cast<size_t>(best)];
+      const Option& option = *best;
       for (size_t i = 0; i < node.bottoms.size(); ++i) {
         if (!is_there(node.bottoms[i], option.bottoms[i])) {
           converted[node.bottoms[i]].push_back(option.bottoms[i]);
@@ -160,15 +160,15 @@ class Chooser {
       if (!node.scheduled()) continue;
       const Wanted wanted{
           .bottom_diffs = node.propagate,
-          .top_diffs_stay = std::any_of(node.tops.begin(), node.tops.end(),
-                                        [&](ValueId top) { return plan_.shows(plan_.value(top)); }),
+          .top_diffs_stay = std::ranges::any_of(
+              node.tops, [&](ValueId top) { return plan_.shows(plan_.value(top)); }),
           .tail = node.tail};
       // Of several options with the same layouts, keep the fastest one if measured, else the first.
       std::vector<Option>& distinct = options_[id];
       for (Option& option : in_node(node, [&] {
              return node.layer->options(wanted, node.bottom_blobs, node.top_blobs);
            })) {
-        const auto like = std::find_if(distinct.begin(), distinct.end(), [&](const Option& other) {
+        const auto like = std::ranges::find_if(distinct, [&](const Option& other) {
           return same_layouts(other.bottoms, option.bottoms) &&
                  same_layouts(other.tops, option.tops);
         });
@@ -179,10 +179,9 @@ class Chooser {
         }
       }
       // If some options were measured, remove the others: engines do not measure slow candidates.
-      if (std::any_of(distinct.begin(), distinct.end(),
-                      [](const Option& o) { return o.seconds > 0; })) {
-        std::erase_if(distinct, [](const Option& o) { return o.seconds <= 0; });
-      }
+      const auto is_measured = [](const Option& o) { return o.seconds > 0; };
+      if (std::ranges::any_of(distinct, is_measured))
+        std::erase_if(distinct, std::not_fn(is_measured));
       in_node(node, [&] {
         if (distinct.empty()) throw Error("offers no layout to run in");
         for (const Option& option : distinct) {
@@ -197,7 +196,7 @@ class Chooser {
         return o.seconds > 0 ||
                (!o.bottoms.empty() && !o.tops.empty() && o.bottoms[0].format != o.tops[0].format);
       };
-      if (distinct.size() > 1 && std::any_of(distinct.begin(), distinct.end(), changes)) {
+      if (distinct.size() > 1 && std::ranges::any_of(distinct, changes)) {
         free_.push_back(id);
       }
     }
@@ -259,37 +258,32 @@ class Chooser {
   }
 
   /// The options that the tuner has for all free nodes; empty if one is missing.
-  IdVector<NodeId, int> remembered(const std::string& net) const {
-    IdVector<NodeId, int> forced(plan_.layer_count, -1);
+  Options remembered(const std::string& net) const {
+    Options forced(plan_.layer_count);
     for (const NodeId id : free_) {
       std::string choice;
       if (!plan_.context->tuner().chosen(choice_key(net, id), choice)) return {};
       const auto& options = options_[id];
-      const auto found = std::find_if(options.begin(), options.end(), [&](const Option& option) {
-        return describe(option) == choice;
-      });
+      const auto found = std::ranges::find(options, choice, describe);
       if (found == options.end()) return {};
-      forced[id] = static_cast<int>(found - options.begin());
+      forced[id] = &*found;
     }
-    IdVector<NodeId, int> picked(plan_.layer_count, -1);
+    Options picked(plan_.layer_count);
     evaluate(forced, picked);
     return picked;
   }
 
-  IdVector<NodeId, int> search() const {
-    IdVector<NodeId, int> best(plan_.layer_count, -1), picked = best;
+  Options search() const {
+    Options best(plan_.layer_count), picked = best;
     double best_seconds = std::numeric_limits<double>::infinity();
     for (Format uniform :
          {Format::blocked16, Format::blocked8, Format::channels_last, Format::contiguous}) {
-      IdVector<NodeId, int> forced(plan_.layer_count, -1);
+      Options forced(plan_.layer_count);
       for (const NodeId id : free_) {
-        const auto& options = options_[id];
-        int& choice = forced[id];
-        for (size_t i = 0; i < options.size(); ++i) {
-          if (options[i].tops.empty() || options[i].tops[0].format != uniform) continue;
-          const bool better =
-              choice < 0 || options[i].seconds < options[static_cast<size_t>(choice)].seconds;
-          if (better) choice = static_cast<int>(i);
+        const Option*& choice = forced[id];
+        for (const Option& option : options_[id]) {
+          if (option.tops.empty() || option.tops[0].format != uniform) continue;
+          if (choice == nullptr || option.seconds < choice->seconds) choice = &option;
         }
       }
       const double seconds = evaluate(forced, picked);
@@ -298,19 +292,19 @@ class Chooser {
         best = picked;
       }
     }
-    IdVector<NodeId, int> forced(plan_.layer_count, -1);
+    Options forced(plan_.layer_count);
     for (const NodeId id : free_) forced[id] = best[id];
     for (bool better = true; better;) {
       better = false;
       for (const NodeId id : free_) {
-        int keep = forced[id];
-        for (size_t i = 0; i < options_[id].size(); ++i) {
-          forced[id] = static_cast<int>(i);
+        const Option* keep = forced[id];
+        for (const Option& option : options_[id]) {
+          forced[id] = &option;
           const double seconds = evaluate(forced, picked);
           if (seconds < best_seconds * (1 - 1e-6)) {
             best_seconds = seconds;
             best = picked;
-            keep = forced[id];
+            keep = &option;
             better = true;
           }
         }
@@ -420,12 +414,12 @@ class Conversions {
 
 void choose_layouts(Plan& plan) {
   Chooser chooser(plan);
-  const IdVector<NodeId, int> picked = chooser.pick();
+  const Chooser::Options picked = chooser.pick();
   Conversions conversions(plan);
   for (const NodeId id : plan.layer_nodes()) {
     Node& node = plan.node(id);
     if (!node.scheduled()) continue;
-    node.option = chooser.options(id)[static_cast<size_t>(picked[id])];
+    node.option = *picked[id];
     for (size_t i = 0; i < node.bottoms.size(); ++i) {
       ValueId bottom = node.bottoms[i];
       const Layout& wanted = node.option.bottoms[i];

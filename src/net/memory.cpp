@@ -7,6 +7,7 @@
 // memory. All others are pieces of one arena: in the order of their size, largest first, each gets
 // the lowest offset that is free during its life.
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <map>
 #include <set>
@@ -65,7 +66,7 @@ class Planner {
     if (owner == nullptr) {
       add(tensor, plan_.options.keep_all);
     } else if (const auto known = of_.find(owner); known != of_.end()) {
-      buffers_[static_cast<size_t>(known->second)].tensors.push_back({tensor});
+      at(known->second).tensors.push_back({tensor});
       of_[tensor] = known->second;
     }
   }
@@ -84,7 +85,7 @@ class Planner {
   void use(const Tensor& tensor, int time) {
     const auto found = of_.find(&tensor);
     if (found == of_.end()) return;
-    Living& buffer = buffers_[static_cast<size_t>(found->second)];
+    Living& buffer = at(found->second);
     buffer.first = std::min(buffer.first, time);
     buffer.last = std::max(buffer.last, time);
   }
@@ -260,8 +261,7 @@ class Planner {
     const auto ends = [&](const Living& top) { return !top.reserved && top.last <= time; };
     if (kind == InPlace::parts) {
       // Parts whose sizes are known during forward only have no fixed places in the whole.
-      const bool all =
-          std::find(node.propagate.begin(), node.propagate.end(), false) == node.propagate.end();
+      const bool all = std::ranges::find(node.propagate, false) == node.propagate.end();
       if (node.follows_values || !all) return;
       return action.tops.size() == 1 ? merge_parts(action, &Blob::diff, ends, begins)
                                      : merge_parts(action, &Blob::diff, begins, ends);
@@ -279,8 +279,6 @@ class Planner {
 
   void place() {
     MemoryPlan& memory = program_.memory;
-    memory.activations_unshared = 0;
-    memory.reserved = 0;
     std::vector<int> movable;
     for (size_t b = 0; b < buffers_.size(); ++b) {
       memory.activations_unshared += buffers_[b].bytes;
@@ -292,8 +290,7 @@ class Planner {
         movable.push_back(static_cast<int>(b));
       }
     }
-    std::stable_sort(movable.begin(), movable.end(),
-                     [&](int a, int b) { return at(a).bytes > at(b).bytes; });
+    std::ranges::stable_sort(movable, std::greater(), [&](int b) { return at(b).bytes; });
     std::vector<int> placed;  // by offset
     size_t total = 0;
     for (int b : movable) {
@@ -307,9 +304,8 @@ class Planner {
       }
       buffer.offset = offset;
       total = std::max(total, round_up(offset + buffer.bytes));
-      placed.insert(std::upper_bound(placed.begin(), placed.end(), b,
-                                     [&](int x, int y) { return at(x).offset < at(y).offset; }),
-                    b);
+      const auto offset_of = [&](int other) { return at(other).offset; };
+      placed.insert(std::ranges::upper_bound(placed, offset, {}, offset_of), b);
     }
     for (int b : movable) program_.buffers.push_back(at(b));
     program_.arena_bytes = total;

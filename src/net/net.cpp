@@ -45,7 +45,6 @@ std::unique_ptr<Plan> build(const NetParameter& given, const SourceMap& source, 
   plan->context = &context;
   plan->options = options;
   plan->trains = trains(options);
-  plan->file = source.file();
   plan->activations = activations_of(given, options);
   plan->run = options.run;
   if (plan->run == nullptr) {
@@ -58,9 +57,7 @@ std::unique_ptr<Plan> build(const NetParameter& given, const SourceMap& source, 
   const ThreadScope threads(context.threads());
   std::vector<Position> positions;
   upgrade_net(net, source, positions);
-  merge_state(net, plan->options);
-  note_unknown_stages(*plan, net);
-  filter_net(net, plan->options, positions);
+  filter_net(*plan, net, positions);
   note_ignored_fields(*plan, net);
 
   build_graph(*plan, net, positions);
@@ -69,17 +66,6 @@ std::unique_ptr<Plan> build(const NetParameter& given, const SourceMap& source, 
   fuse_layers(*plan);
   take_program(*plan);
   return plan;
-}
-
-/// The same for a message that was read from a text. An Error without a position gets the file.
-std::unique_ptr<Plan> build_from(const NetParameter& net, const SourceMap& source, Context& context,
-                                 const NetOptions& options) {
-  try {
-    return build(net, source, context, options);
-  } catch (Error& error) {
-    error.at({source.file(), 0, 0});
-    throw;
-  }
 }
 
 /// Error unless the program was made for the present shapes of the inputs.
@@ -113,7 +99,7 @@ size_t checked_step(const Plan& plan, size_t step) {
 }
 
 Value& input_of(Plan& plan, const std::string& name) {
-  const auto found = std::find(plan.input_names.begin(), plan.input_names.end(), name);
+  const auto found = std::ranges::find(plan.input_names, name);
   if (found == plan.input_names.end()) {
     throw Error("net '", plan.name, "' has no input '", name, "'",
                 did_you_mean(name, plan.input_names));
@@ -159,7 +145,7 @@ std::set<size_t> steps_of_layers(const Plan& plan, size_t first, size_t last) {
   const auto& order = plan.program->order;
   std::set<size_t> steps;
   const auto add = [&](NodeId id) {
-    steps.insert(static_cast<size_t>(std::find(order.begin(), order.end(), id) - order.begin()));
+    steps.insert(static_cast<size_t>(std::ranges::find(order, id) - order.begin()));
   };
   for (size_t layer = first; layer <= last; ++layer) {
     NodeId id(layer);
@@ -184,7 +170,7 @@ void run_step(Plan& plan, size_t step) {
     run_action(plan, plan.program->forward[step]);
   } catch (...) {
     // Tops of shapes that memory was not planned for may have left it.
-    const bool left = std::any_of(node.makes.begin(), node.makes.end(), [&](ValueId top) {
+    const bool left = std::ranges::any_of(node.makes, [&](ValueId top) {
       return plan.value(top).blob.shape() != plan.value(top).planned;
     });
     if (left) clear_program(plan);
@@ -205,16 +191,22 @@ double forward_steps(Plan& plan, const Steps& steps) {
 }  // namespace
 
 Net::Net(const NetParameter& param, Context& context, NetOptions options)
-    : plan_(build(param, SourceMap(), context, options)) {}
+    : Net(param, SourceMap(), context, std::move(options)) {}
 
-Net::Net(const NetParameter& param, const SourceMap& source, Context& context, NetOptions options)
-    : plan_(build_from(param, source, context, options)) {}
+Net::Net(const NetParameter& param, const SourceMap& source, Context& context, NetOptions options) {
+  try {
+    plan_ = build(param, source, context, options);
+  } catch (Error& error) {
+    error.at({source.file(), 0, 0});
+    throw;
+  }
+}
 
 Net::Net(const std::string& path, Context& context, NetOptions options) {
   SourceMap source;
   NetParameter param;
   read_text_proto(path, param, &source);
-  plan_ = build_from(param, source, context, options);
+  *this = Net(param, source, context, std::move(options));
 }
 
 Net::~Net() = default;
@@ -352,8 +344,7 @@ void Net::clear_gradients() {
 const std::vector<Layer*>& Net::layers() const { return plan_->layers; }
 
 bool Net::has_layer(const std::string& name) const {
-  return std::any_of(plan_->layers.begin(), plan_->layers.end(),
-                     [&](const Layer* layer) { return layer->name() == name; });
+  return std::ranges::find(plan_->layers, name, &Layer::name) != plan_->layers.end();
 }
 
 Layer& Net::layer(const std::string& name) {

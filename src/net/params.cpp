@@ -29,21 +29,20 @@ void check_multipliers(const ParamSpec& spec, size_t index) {
 /// a multiplier. Error if both set different ones.
 void share_by_name(Named& owner, Parameter& parameter, const ParamSpec& spec) {
   const Shape &ours = parameter.shape(), &theirs = owner.parameter->shape();
+  const std::string shares =
+      concat("shares parameter '", spec.name(), "' of layer '", owner.layer, "' but ");
   if (spec.share_mode() == ParamSpec::PERMISSIVE) {
     if (ours.count() != theirs.count())
-      throw Error("shares parameter '", spec.name(), "' of layer '", owner.layer, "' but has ",
-                  ours.count(), " values (", ours.str(), ") instead of ", theirs.count(), " (",
-                  theirs.str(), ")");
+      throw Error(shares, "has ", ours.count(), " values (", ours.str(), ") instead of ",
+                  theirs.count(), " (", theirs.str(), ")");
   } else if (ours != theirs) {
-    throw Error("shares parameter '", spec.name(), "' of layer '", owner.layer, "' but has shape ",
-                ours.str(), " instead of ", theirs.str(),
+    throw Error(shares, "has shape ", ours.str(), " instead of ", theirs.str(),
                 "; share_mode: PERMISSIVE compares only the number of values");
   }
   auto merge = [&](bool given, bool& known, float value, float& owned, const char* what) {
     if (!given) return;
     if (known && owned != value)
-      throw Error("shares parameter '", spec.name(), "' of layer '", owner.layer, "' but gives it ",
-                  what, " ", value, " where the owner has ", owned);
+      throw Error(shares, "gives it ", what, " ", value, " where the owner has ", owned);
     owned = value;
     known = true;
   };
@@ -77,11 +76,7 @@ void share_with_layer(Layer& layer, Layer& other) {
 void miss_layer(Plan& plan, const Node& node, const std::vector<std::string>& known) {
   const std::string what =
       concat("is not in the net whose parameters this one shares", did_you_mean(node.name, known));
-  const auto learns = [](const auto& parameter) {
-    return parameter->learnable && parameter->lr_mult != 0;
-  };
-  const auto& params = node.layer->params();
-  if (plan.options.share_all && std::any_of(params.begin(), params.end(), learns)) {
+  if (plan.options.share_all && has_learning_params(*node.layer)) {
     throw Error(what, known.empty() ? "" : "; give the layer the name that it has there");
   }
   plan.note(concat("layer '", node.name, "' ", what, "; it keeps parameters of its own"),

@@ -1,21 +1,6 @@
-// Plan: the internal representation of a net, and the passes that build it. The passes in order:
-//
-//   upgrade.cpp   replaces old spellings                     NetParameter -> NetParameter
-//   filter.cpp    removes layers by phase, level, stage      NetParameter -> NetParameter
-//   ignored.cpp   warns of settings without effect
-//   graph.cpp     makes, connects and sets up the layers     NetParameter -> Plan
-//   params.cpp    shares parameters by name, makes the arena, runs fillers
-//   weights.cpp   copies parameters from and to messages
-//   gradient.cpp  finds the nodes that run backward
-//   fuse.cpp      moves layers into the tails of other layers
-//   graph.cpp     infers the shapes
-//   layouts.cpp   chooses the layout of each tensor and adds conversions
-//   schedule.cpp  lists the actions of the forward and the backward pass
-//   memory.cpp    plans which tensors share memory
-//   summary.cpp   describes the result for the user
-//
-// net.cpp calls the passes up to fusion. program.cpp calls those that depend on shapes, and keeps
-// programs of other shapes. execute.cpp runs an action.
+// Plan: the internal representation of a net. The passes that build it are declared below, in their
+// order, each with its file. net.cpp calls those up to fusion. program.cpp calls those that depend
+// on shapes, and keeps programs of other shapes. execute.cpp runs an action.
 //
 // Values are in single-assignment form: a layer that runs in place in the prototxt makes a new
 // value (version) of the same name. Only memory.cpp decides whether two values share memory. It
@@ -172,7 +157,7 @@ struct Plan {
   DType activations = DType::f32;
   bool trains = false;
   bool force_backward = false;
-  std::string name, file;
+  std::string name;
   std::unique_ptr<RunState> own_run;                     // null if NetOptions::run is set
   RunState* run = nullptr;                               // NetOptions::run or own_run
   bool advances = false;                                 // the next pass increments the iteration
@@ -228,50 +213,52 @@ decltype(auto) in_node(const Node& node, const Body& body) {
   }
 }
 
-// The passes.
-/// Sets `positions` to the position of each layer of the upgraded net.
+/// upgrade.cpp: replaces old spellings. Sets `positions` to the position of each layer.
 void upgrade_net(NetParameter& net, const SourceMap& source, std::vector<Position>& positions);
-/// Adds the stages of the net's `state` to the options, and its level if the options have none.
-void merge_state(const NetParameter& net, NetOptions& options);
-/// Warns of stages in the options that no rule of the net names.
-void note_unknown_stages(Plan& plan, const NetParameter& net);
+/// filter.cpp: adds level and stages of the net's `state` to the options, warns of stages that no
+/// rule names, and removes the layers whose rules do not hold, and their positions.
+void filter_net(Plan& plan, NetParameter& net, std::vector<Position>& positions);
 /// Whether the include or exclude rules of the layer hold for the options.
 bool in_state(const LayerParameter& layer, const NetOptions& options);
-/// Removes the layers whose rules do not hold, and their positions.
-void filter_net(NetParameter& net, const NetOptions& options, std::vector<Position>& positions);
-/// Warns of fields that are set but have no effect.
+/// ignored.cpp: warns of fields that are set but have no effect.
 void note_ignored_fields(Plan& plan, const NetParameter& net);
-/// Makes the layers and values, and calls setup and reshape of each layer.
+/// graph.cpp: makes and connects the layers and values, and calls setup and reshape of each layer.
 void build_graph(Plan& plan, NetParameter& net, const std::vector<Position>& positions);
-/// Gives each parameter a storage and its values: those of NetOptions::weights; else those in the
-/// layers of `given`, the message of the net; else those of its filler.
+/// params.cpp: gives each parameter a storage, in the arena or shared by name or with another net,
+/// and its values: those of NetOptions::weights; else those in the layers of `given`, the message
+/// of the net; else those of its filler.
 void place_params(Plan& plan, const NetParameter& given);
-/// Copies the weights in the layers of the message, then those of the files of NetOptions::weights,
-/// and logs the report of each file. Returns the names of the layers whose weights were loaded.
+/// weights.cpp: copies the weights in the layers of the message, then those of the files of
+/// NetOptions::weights, and logs the report of each file. Returns the names of the layers whose
+/// weights were loaded.
 std::set<std::string> load_first_weights(Plan& plan, const NetParameter& given);
-/// Sets needs_backward and propagate of each node, and needs_gradient of each parameter.
+/// gradient.cpp: finds the nodes that run backward. Sets their needs_backward and propagate, and
+/// needs_gradient of each parameter.
 void resolve_gradients(Plan& plan);
-/// Sets tail and fused_into of the nodes.
+/// Whether the layer has a parameter that is learnable and has an lr_mult other than 0.
+bool has_learning_params(const Layer& layer);
+/// fuse.cpp: moves layers into the tails of other layers. Sets tail and fused_into of the nodes.
 void fuse_layers(Plan& plan);
-/// Calls reshape of all layers, with the present shapes of inputs and batches.
+/// graph.cpp: calls reshape of all layers, with the present shapes of inputs and batches.
 void infer_shapes(Plan& plan);
-/// Sets the option of each node, adds conversions, and sets Program::order.
+/// layouts.cpp: chooses the layout of each tensor. Sets the option of each node, adds conversions,
+/// and sets Program::order.
 void choose_layouts(Plan& plan);
-/// Sets the blobs of the nodes, and the actions of the program.
+/// schedule.cpp: sets the blobs of the nodes, and the actions of the program.
 void make_schedule(Plan& plan);
-/// Sets the buffers of the program.
+/// memory.cpp: plans which tensors share memory. Sets the buffers of the program.
 void plan_memory(Plan& plan);
 /// Allocates the buffers and binds their tensors.
 void bind_memory(Plan& plan);
-/// Sets Program::steps.
+/// summary.cpp: sets Program::steps, which describe the result for the user.
 void describe_steps(Plan& plan);
 
-/// Sets the program for the present shapes: one that was kept, or a new one.
+/// program.cpp: sets the program for the present shapes: one that was kept, or a new one.
 void take_program(Plan& plan);
 /// Removes the program and the conversions.
 void clear_program(Plan& plan);
 
-/// Runs one action of the program. Errors name the node.
+/// execute.cpp: runs one action of the program. Errors name the node.
 void run_action(Plan& plan, const Action& action);
 /// The weighted losses among a node's tops.
 double losses_of(const Plan& plan, const Node& node);

@@ -113,10 +113,8 @@ void clear_program(Plan& plan) {
 }
 
 bool Plan::current() const {
-  return program && std::equal(outer.begin(), outer.end(), program->shapes.begin(),
-                               [&](ValueId id, const Shape& shape) {
-                                 return value(id).blob.shape() == shape;
-                               });
+  const auto shape_of = [&](ValueId id) -> const Shape& { return value(id).blob.shape(); };
+  return program && std::ranges::equal(outer, program->shapes, {}, shape_of);
 }
 
 std::vector<Blob*> Plan::blobs(const std::vector<ValueId>& ids) {
@@ -132,8 +130,7 @@ void take_program(Plan& plan) {
   clear_program(plan);
   // If this throws, there is no program, and the next pass calls take_program again.
   infer_shapes(plan);
-  const auto known = std::find_if(plan.kept.begin(), plan.kept.end(),
-                                  [&](const Program& program) { return program.shapes == shapes; });
+  const auto known = std::ranges::find(plan.kept, shapes, &Program::shapes);
   std::list<Program> taken;
   if (known != plan.kept.end()) taken.splice(taken.begin(), plan.kept, known);
   if (plan.kept.size() > kKeptPrograms) plan.kept.pop_back();

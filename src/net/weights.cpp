@@ -34,11 +34,10 @@ void check_blob(const BlobProto& blob, const Parameter& parameter, int index) {
                 shape.str(), "; the file is damaged");
 }
 
+const Shape& shape_of(const std::unique_ptr<Parameter>& parameter) { return parameter->shape(); }
+
 bool all_fit(const LayerParameter& from, const Layer& layer) {
-  const auto& params = layer.params();
-  return std::equal(
-      from.blobs().begin(), from.blobs().end(), params.begin(), params.end(),
-      [](const BlobProto& blob, const auto& parameter) { return fits(blob, parameter->shape()); });
+  return std::ranges::equal(from.blobs(), layer.params(), fits, {}, shape_of);
 }
 
 /// The parameters of a file for one layer, ready to be copied.
@@ -56,7 +55,7 @@ class Loading {
     }
   }
 
-  const Layer& layer() const { return *layer_; }
+  const Layer* layer() const { return layer_; }
 
   void copy() const {
     const auto& params = layer_->params();
@@ -83,12 +82,8 @@ class Loading {
       load_values(blob, published.emplace_back(shape, layer_->dtype()));
     }
     if (!layer_->adopt(published)) return false;
-    const auto& params = layer_->params();
-    const bool fit = std::equal(published.begin(), published.end(), params.begin(), params.end(),
-                                [](const Tensor& tensor, const auto& parameter) {
-                                  return tensor.shape() == parameter->shape();
-                                });
-    if (!fit) throw Error("adopted published parameters in shapes other than its own");
+    if (!std::ranges::equal(published, layer_->params(), {}, &Tensor::shape, shape_of))
+      throw Error("adopted published parameters in shapes other than its own");
     adopted_ = std::move(published);
     return true;
   }
@@ -122,8 +117,7 @@ std::set<std::string> load_own_blobs(Plan& plan, const NetParameter& given) {
     const LayerParameter& from = *layers[i];
     // Upgrading adds layers at the front only, so the nodes match the message from the end.
     const Node& node = plan.node(NodeId(plan.layer_count - layers.size() + i));
-    const auto& params = node.layer->params();
-    const bool mine = std::all_of(params.begin(), params.end(), [&](const auto& parameter) {
+    const bool mine = std::ranges::all_of(node.layer->params(), [&](const auto& parameter) {
       return own.count(parameter->storage().get()) != 0;
     });
     if (from.blobs_size() == 0 || !mine) continue;
@@ -169,10 +163,8 @@ LoadReport load_weights(Plan& plan, const NetParameter& weights, bool strict,
   }
   for (const Layer* layer : plan.layers) {
     if (layer->params().empty()) continue;
-    const bool loaded = std::any_of(loadings.begin(), loadings.end(), [&](const Loading& loading) {
-      return &loading.layer() == layer;
-    });
-    (loaded ? report.loaded : report.missing).push_back(layer->name());
+    const bool missing = std::ranges::find(loadings, layer, &Loading::layer) == loadings.end();
+    (missing ? report.missing : report.loaded).push_back(layer->name());
   }
   for (const auto& layer : weights.layer()) {
     if (layer.blobs_size() != 0 && targets.count(layer.name()) == 0) {
