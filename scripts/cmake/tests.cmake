@@ -21,7 +21,9 @@ add_library(crema_test_base INTERFACE)
 target_link_libraries(crema_test_base INTERFACE crema_internal GTest::gmock GTest::gtest)
 target_compile_definitions(crema_test_base INTERFACE
   CREMA_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
-  CREMA_SHARED_DIR="${CREMA_SHARED_DIR}")
+  CREMA_SHARED_DIR="${CREMA_SHARED_DIR}"
+  CREMA_BUILT_WITH_CUDA=$<BOOL:${CREMA_HAS_CUDA}>
+  CREMA_BUILT_WITH_OPENCV=$<BOOL:${CREMA_OPENCV}>)
 target_include_directories(crema_test_base INTERFACE "${PROJECT_SOURCE_DIR}/tests")
 if(TARGET crema_tool)
   target_compile_definitions(crema_test_base INTERFACE

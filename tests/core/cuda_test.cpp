@@ -11,6 +11,7 @@
 #include "model/text_format.hpp"
 #include "proto/solver.pb.h"
 #include "support/layer_test.hpp"
+#include "support/needs.hpp"
 #include "support/net_test.hpp"
 
 namespace crema::test {
@@ -38,8 +39,8 @@ TEST(CudaDevices, OneThatIsNotThereIsAnError) {
 class Cuda : public testing::Test {
  protected:
   void SetUp() override {
-    std::string why;
-    if (cuda_devices(why).empty()) GTEST_SKIP() << "needs a CUDA device: " << why;
+    const std::string why = test::why_no_device();
+    if (!why.empty()) GTEST_SKIP() << "needs a CUDA device: " << why;
     context_ = std::make_unique<Context>(ContextOptions{.device = {DeviceType::cuda, 0}});
   }
   DeviceBackend& backend() { return context_->backend(); }
@@ -460,8 +461,8 @@ std::vector<EngineCase> engine_cases() {
 class CudaEngine : public testing::TestWithParam<EngineCase> {};
 
 TEST_P(CudaEngine, AgreesWithTheReference) {
-  std::string why;
-  if (cuda_devices(why).empty()) GTEST_SKIP() << "needs a CUDA device: " << why;
+  const std::string why = test::why_no_device();
+  if (!why.empty()) GTEST_SKIP() << "needs a CUDA device: " << why;
   const EngineCase& c = GetParam();
   const std::vector<std::string> ran = check_engines(c.layer, c.tolerance, {}, DeviceType::cuda);
   EXPECT_THAT(ran, Contains(concat(c.engine, " contiguous")));

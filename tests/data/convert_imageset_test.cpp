@@ -8,6 +8,7 @@
 #include "data/converters.hpp"
 #include "support/database.hpp"
 #include "support/expect_error.hpp"
+#include "support/needs.hpp"
 
 namespace crema {
 namespace {
@@ -33,7 +34,7 @@ std::vector<int> bytes_of(const std::string& text) {
 class ConvertImageset : public testing::Test {
  protected:
   void SetUp() override {
-    if (!test::has_image_codec()) GTEST_SKIP() << "needs a build with CREMA_OPENCV=ON";
+    if (!test::kBuiltWithOpenCv) GTEST_SKIP() << "needs a build with CREMA_OPENCV=ON";
     options_.root = folder_ / "images";
     options_.output = folder_ / "db";
   }

@@ -10,6 +10,7 @@
 #include "data/jpeg.hpp"
 #include "support/database.hpp"
 #include "support/expect_error.hpp"
+#include "support/needs.hpp"
 
 namespace crema {
 namespace {
@@ -95,7 +96,7 @@ TEST(DatumDecoder, RawRecordsAreNotRecoloured) {
 }
 
 TEST(DatumDecoder, EncodedImagesDecodeToTheChannelsAskedFor) {
-  if (!test::has_image_codec()) GTEST_SKIP() << "needs a build with CREMA_OPENCV=ON";
+  if (!test::kBuiltWithOpenCv) GTEST_SKIP() << "needs a build with CREMA_OPENCV=ON";
   // One red and one blue pixel; files hold R, G, B and decode to B, G, R.
   const std::string color_png =
       test::encoded(test::ppm(1, 2, std::string("\xff\0\0\0\0\xff", 6)), "png");
@@ -115,7 +116,7 @@ TEST(DatumDecoder, EncodedImagesDecodeToTheChannelsAskedFor) {
 }
 
 TEST(DatumDecoder, DamagedImagesAreErrors) {
-  if (!test::has_image_codec()) GTEST_SKIP() << "needs a build with CREMA_OPENCV=ON";
+  if (!test::kBuiltWithOpenCv) GTEST_SKIP() << "needs a build with CREMA_OPENCV=ON";
   DatumDecoder decoder(ColorMode::as_stored);
   const std::string good = test::encoded(test::pgm(16, 16, std::string(256, 'x')), "jpg");
   ASSERT_NO_THROW(decode(decoder, encoded_datum(good)));
@@ -131,14 +132,14 @@ TEST(DatumDecoder, DamagedImagesAreErrors) {
 }
 
 TEST(DatumDecoder, WithoutOpenCvSaysHowToGetIt) {
-  if (test::has_image_codec()) GTEST_SKIP() << "needs a build with CREMA_OPENCV=OFF";
+  if (test::kBuiltWithOpenCv) GTEST_SKIP() << "needs a build with CREMA_OPENCV=OFF";
   DatumDecoder decoder(ColorMode::as_stored);
   expect_error([&] { decode(decoder, encoded_datum("x")); }, {"CREMA_OPENCV=ON"});
 }
 
 // Cameras and web servers lose the two bytes; the picture is all there.
 TEST(DatumDecoder, JpegsWithoutTheirEndMarkerDecode) {
-  if (!test::has_image_codec()) GTEST_SKIP() << "needs a build with CREMA_OPENCV=ON";
+  if (!test::kBuiltWithOpenCv) GTEST_SKIP() << "needs a build with CREMA_OPENCV=ON";
   std::string pixels;
   for (int i = 0; i < 50 * 40 * 3; ++i) pixels += static_cast<char>(i * i >> 4);
   const std::string whole = test::encoded(test::ppm(50, 40, pixels), "jpg");

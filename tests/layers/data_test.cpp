@@ -10,6 +10,7 @@
 #include "proto/layer.pb.h"
 #include "support/database.hpp"
 #include "support/expect_error.hpp"
+#include "support/needs.hpp"
 
 namespace crema {
 namespace {
@@ -145,7 +146,7 @@ TEST_F(DataLayerTest, FloatRecords) {
 }
 
 TEST_F(DataLayerTest, EncodedRecordsOfSeveralSizesAreCropped) {
-  if (!test::has_image_codec()) GTEST_SKIP() << "needs a build with CREMA_OPENCV=ON";
+  if (!test::kBuiltWithOpenCv) GTEST_SKIP() << "needs a build with CREMA_OPENCV=ON";
   const auto record = [](int side, char value) {
     Datum datum;
     datum.set_encoded(true);

@@ -7,10 +7,10 @@
 
 #include <algorithm>
 
-#include "core/device.hpp"
 #include "core/fake_device.hpp"
 #include "crema/net.hpp"
 #include "support/layer_test.hpp"
+#include "support/needs.hpp"
 #include "support/net_test.hpp"
 
 namespace crema::test {
@@ -93,9 +93,7 @@ TEST(TwoSided, RoomsThatMoveDataRunOnADeviceWithoutItsCode) {
 
 // The bodies that kernels of CUDA run, a position after the other.
 TEST(TwoSided, BodiesOfDevicesAgreeWithTheHost) {
-  std::string why;
-  cuda_devices(why);
-  if (why.find("no CUDA support") == std::string::npos)
+  if (kBuiltWithCuda)
     GTEST_SKIP() << "needs a build without CUDA: with it, these bodies run on a device only";
   const auto of = [](const char* type, const char* settings = "") {
     return concat("layer { type: '", type, "' ", settings, " }");

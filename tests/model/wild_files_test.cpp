@@ -2,6 +2,7 @@
 // repository: the test reads them where CREMA_SHARED_DIR says, with an index of what each is.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <fstream>
 #include <map>
 #include <sstream>
@@ -109,6 +110,7 @@ std::string complaint_about(const std::string& path, google::protobuf::Message& 
 TEST(WildFilesTest, EachIsReadOrRefusedForAKnownReason) {
   const std::filesystem::path folder = test::shared_path("wild");
   if (!std::filesystem::exists(folder / "INDEX.tsv")) {
+    ASSERT_EQ(std::getenv("CREMA_SHARED_DIR"), nullptr) << "there is no INDEX.tsv in " << folder;
     GTEST_SKIP() << "needs the published prototxts in " << folder
                  << "; set CREMA_SHARED_DIR to the folder above";
   }

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <tuple>
 
-#include "core/half.hpp"
+#include "core/convert.hpp"
 #include "crema/net.hpp"
 #include "crema/parameter_arena.hpp"
 #include "crema/registry.hpp"
@@ -22,6 +22,15 @@ using test::gradients_of;
 using test::net_param;
 using test::params_of;
 using test::values_of;
+
+/// The gradients of a forward and a backward pass over all layers.
+std::vector<double> gradients_of_a_pass(Net& net) {
+  fill_inputs(net);
+  net.forward();
+  net.clear_gradients();
+  net.backward();
+  return gradients_of(net);
+}
 
 constexpr const char* kConvolution = R"(
 layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 2 dim: 3 dim: 9 dim: 7 } } }
@@ -142,13 +151,8 @@ layer { name: "ip" type: "InnerProduct" bottom: "s" top: "y"
 layer { name: "label" type: "Input" top: "label" input_param { shape { dim: 2 } } }
 layer { name: "loss" type: "SoftmaxWithLoss" bottom: "y" bottom: "label" top: "loss" })");
   Net fused(param, context), plain(param, context, {.fuse = false});
-  for (Net* net : {&fused, &plain}) {
-    fill_inputs(*net);
-    net->forward();
-    net->clear_gradients();
-    net->backward();
-  }
-  const std::vector<double> expected = gradients_of(plain), actual = gradients_of(fused);
+  const std::vector<double> expected = gradients_of_a_pass(plain);
+  const std::vector<double> actual = gradients_of_a_pass(fused);
   for (size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(actual[i], expected[i], 1e-5) << i;
 }
 
@@ -342,11 +346,7 @@ layer { name: "e" type: "TanH" bottom: "v" top: "e" }
 layer { name: "sum" type: "Eltwise" bottom: "a" bottom: "b" bottom: "c" bottom: "d" bottom: "e" top: "s" }
 layer { name: "loss" type: "SoftmaxWithLoss" bottom: "s" bottom: "label" top: "loss" })"),
           context, {.fuse = false, .keep_all = true});
-  fill_inputs(net);
-  net.forward();
-  net.clear_gradients();
-  net.backward();
-  const std::vector<double> whole = gradients_of(net);
+  const std::vector<double> whole = gradients_of_a_pass(net);
   net.clear_gradients();
   net.backward(3, 0);
   EXPECT_EQ(gradients_of(net), whole);
@@ -365,11 +365,7 @@ layer { name: "a" type: "TanH" bottom: "v" top: "a" loss_weight: 2 })",
 layer { name: "b" type: "Sigmoid" bottom: "v" top: "b" loss_weight: 3 })"
                                            : "")),
             context, {.fuse = false, .keep_all = true});
-    fill_inputs(net);
-    net.forward();
-    net.clear_gradients();
-    net.backward();
-    const std::vector<double> whole = gradients_of(net);
+    const std::vector<double> whole = gradients_of_a_pass(net);
     net.clear_gradients();
     net.backward(1, 0);
     EXPECT_EQ(gradients_of(net), whole);

@@ -84,15 +84,6 @@ std::string pgm(int height, int width, const std::string& pixels) {
   return concat("P5\n", width, " ", height, "\n255\n", pixels);
 }
 
-bool has_image_codec() {
-  try {
-    ImageCodec().decode(pgm(1, 1, "a"), ColorMode::gray);
-    return true;
-  } catch (const Error&) {
-    return false;
-  }
-}
-
 std::string encoded(const std::string& file, const std::string& extension) {
   ImageCodec codec;
   codec.decode(file, ColorMode::as_stored);

@@ -50,8 +50,6 @@ void write_counting_database(const std::string& path, int count, int channels = 
 std::string ppm(int height, int width, const std::string& pixels);
 /// A gray one as a PGM file.
 std::string pgm(int height, int width, const std::string& pixels);
-/// Whether this build can decode images; tests that need it are skipped where not.
-bool has_image_codec();
 /// An image file of another kind with the contents of a PPM or PGM.
 std::string encoded(const std::string& file, const std::string& extension);
 

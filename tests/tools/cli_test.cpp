@@ -6,9 +6,9 @@
 #include <filesystem>
 #include <string>
 
-#include "core/device.hpp"
 #include "model/binary_format.hpp"
 #include "proto/solver.pb.h"
+#include "support/needs.hpp"
 
 namespace crema::test {
 namespace {
@@ -115,10 +115,10 @@ TEST_F(CliTest, MissingAndContradictingFlagsAreExplained) {
 }
 
 TEST_F(CliTest, WorkOnTheCpuMakesNoCudaCall) {
+  if (!kBuiltWithCuda) GTEST_SKIP() << "needs a build with CUDA";
   const std::string program = "LD_LIBRARY_PATH=" CREMA_FAKE_CUDA_DRIVER " " CREMA_TOOL;
   const std::string betrayal = "the fake CUDA driver was called";
   const Output devices = run("device-query", program);
-  if (devices.says("has no CUDA support")) GTEST_SKIP() << "needs a build with CUDA";
   ASSERT_TRUE(devices.says(betrayal)) << devices.text;
   const std::string file = snapshotting_solver("max_iter: 4 test_iter: 1 test_interval: 2");
   for (const std::string& arguments :
@@ -306,8 +306,8 @@ layer { name: "ip" type: "InnerProduct" bottom: "x" top: "ip" inner_product_para
 layer { name: "accuracy" type: "Accuracy" bottom: "ip" bottom: "label" top: "accuracy" engine: "reference" })");
   const std::string time = "time --phase=TEST --iterations=1 --model=" + model;
   EXPECT_FALSE(run(time).says("on the CPU"));
-  std::string why;
-  if (cuda_devices(why).empty()) GTEST_SKIP() << "needs a CUDA device: " << why;
+  const std::string why = why_no_device();
+  if (!why.empty()) GTEST_SKIP() << "needs a CUDA device: " << why;
   const Output output = run(time + " --gpu=0");
   EXPECT_EQ(output.status, 0) << output.text;
   EXPECT_TRUE(output.says("TEST net: layer 'accuracy' (Accuracy) runs on the CPU")) << output.text;

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "support/database.hpp"
+#include "support/needs.hpp"
 #include "tools/cli.hpp"
 
 namespace crema::test {
@@ -38,7 +39,7 @@ Output run_on_terminal(const std::string& arguments) {
 class ConvertCli : public CliTest {
  protected:
   void SetUp() override {
-    if (!has_image_codec()) GTEST_SKIP() << "needs a build with CREMA_OPENCV=ON";
+    if (!kBuiltWithOpenCv) GTEST_SKIP() << "needs a build with CREMA_OPENCV=ON";
     write("a.pgm", pgm(1, 1, "a"));
   }
   /// Arguments that convert a list of this text.

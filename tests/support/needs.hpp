@@ -1,0 +1,28 @@
+// What tests need of the build and of the machine. A test that misses it skips, and says what it
+// is.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include "core/device.hpp"
+
+namespace crema::test {
+
+inline constexpr bool kBuiltWithCuda = CREMA_BUILT_WITH_CUDA;
+inline constexpr bool kBuiltWithOpenCv = CREMA_BUILT_WITH_OPENCV;
+
+/// Why there is no CUDA device; "" if there is one. The test fails if the machine has a device that
+/// the library does not find, unless CUDA_VISIBLE_DEVICES says which devices to use.
+inline std::string why_no_device() {
+  std::string why;
+  if (cuda_devices(why).empty() && kBuiltWithCuda && !std::getenv("CUDA_VISIBLE_DEVICES")) {
+    EXPECT_FALSE(std::filesystem::exists("/dev/nvidiactl")) << why;
+  }
+  return why;
+}
+
+}  // namespace crema::test
