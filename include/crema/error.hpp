@@ -82,6 +82,8 @@ class Error : public std::exception {
   int64_t sample() const { return sample_; }
 
  private:
+  /// Sets a part of the message that is empty.
+  Error& add(std::string& part, std::string_view text);
   void compose();
 
   std::string message_;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include "crema/shape.hpp"
 
@@ -48,33 +49,17 @@ int64_t block_of(Format format);
 int64_t storage_count(const Shape& shape, Format format);
 
 template <class T>
-constexpr DType dtype_of();
-template <>
-constexpr DType dtype_of<float>() {
-  return DType::f32;
-}
-template <>
-constexpr DType dtype_of<double>() {
-  return DType::f64;
-}
-template <>
-constexpr DType dtype_of<bfloat16>() {
-  return DType::bf16;
-}
-template <>
-constexpr DType dtype_of<float16>() {
-  return DType::f16;
-}
-template <>
-constexpr DType dtype_of<uint8_t>() {
-  return DType::u8;
-}
-template <>
-constexpr DType dtype_of<int32_t>() {
-  return DType::i32;
-}
-template <>
-constexpr DType dtype_of<int64_t>() {
+concept ElementType = std::is_same_v<T, float> || std::is_same_v<T, double> ||
+    std::is_same_v<T, bfloat16> || std::is_same_v<T, float16> || std::is_same_v<T, uint8_t> ||
+    std::is_same_v<T, int32_t> || std::is_same_v<T, int64_t>;
+template <ElementType T>
+constexpr DType dtype_of() {
+  if (std::is_same_v<T, float>) return DType::f32;
+  if (std::is_same_v<T, double>) return DType::f64;
+  if (std::is_same_v<T, bfloat16>) return DType::bf16;
+  if (std::is_same_v<T, float16>) return DType::f16;
+  if (std::is_same_v<T, uint8_t>) return DType::u8;
+  if (std::is_same_v<T, int32_t>) return DType::i32;
   return DType::i64;
 }
 

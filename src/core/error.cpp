@@ -59,30 +59,22 @@ Error& Error::at(const Position& position) {
 }
 
 Error& Error::in_layer(std::string_view name, std::string_view type) {
-  if (layer_.empty()) {
-    layer_ = name;
-    layer_type_ = type;
-    compose();
-  }
-  return *this;
+  if (layer_.empty()) layer_type_ = type;
+  return add(layer_, name);
 }
 
-Error& Error::in_net(std::string_view which) {
-  if (net_.empty()) {
-    net_ = which;
-    compose();
-  }
-  return *this;
-}
+Error& Error::in_net(std::string_view which) { return add(net_, which); }
 
 Error& Error::of_sample(int64_t index) {
   if (sample_ < 0) sample_ = index;
   return *this;
 }
 
-Error& Error::in_record(std::string_view key) {
-  if (record_.empty()) {
-    record_ = key;
+Error& Error::in_record(std::string_view key) { return add(record_, key); }
+
+Error& Error::add(std::string& part, std::string_view text) {
+  if (part.empty()) {
+    part = text;
     compose();
   }
   return *this;

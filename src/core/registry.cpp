@@ -1,5 +1,6 @@
 #include "crema/registry.hpp"
 
+#include <ranges>
 #include <set>
 
 #include "core/device.hpp"
@@ -82,9 +83,8 @@ void Registry::require_engine(const std::string& name, DeviceType device) const 
 }
 
 std::vector<std::string> Registry::types() const {
-  std::vector<std::string> result;
-  for (const auto& [type, factory] : factories_) result.push_back(type);
-  return result;
+  const auto names = std::views::keys(factories_);
+  return {names.begin(), names.end()};
 }
 
 }  // namespace crema

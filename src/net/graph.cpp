@@ -1,5 +1,6 @@
 // Makes the layers of a net, connects them by the names of their blobs, and sets them up in order.
 #include <algorithm>
+#include <ranges>
 #include <set>
 
 #include "crema/registry.hpp"
@@ -34,20 +35,15 @@ void check_arity(const Layer& layer, size_t bottoms, size_t tops) {
   check("top", static_cast<int>(tops), arity.min_tops, arity.max_tops);
 }
 
-std::vector<std::string> known_names(const std::map<std::string, std::vector<ValueId>>& versions) {
-  std::vector<std::string> names;
-  for (const auto& entry : versions) names.push_back(entry.first);
-  return names;
-}
-
 /// Finds the values of the bottoms and makes the values of the tops. A top with the name of a
 /// bottom is in place and makes a new version. Error if another top has its name.
 void connect(Plan& plan, Node& node, NodeId id, const LayerParameter& param) {
   for (const auto& name : param.bottom()) {
     const auto found = plan.versions.find(name);
     if (found == plan.versions.end()) {
+      const auto known = std::views::keys(plan.versions);
       throw Error("bottom '", name, "' is not made by any layer before this one",
-                  did_you_mean(name, known_names(plan.versions)));
+                  did_you_mean(name, {known.begin(), known.end()}));
     }
     const ValueId value = found->second.back();
     plan.value(value).uses.push_back({id, node.bottoms.size()});
@@ -230,8 +226,9 @@ void build_graph(Plan& plan, NetParameter& net, const std::vector<Position>& pos
   for (const auto& name : plan.options.keep) {
     const auto found = plan.versions.find(name);
     if (found == plan.versions.end()) {
+      const auto known = std::views::keys(plan.versions);
       throw Error("there is no blob '", name, "' to keep",
-                  did_you_mean(name, known_names(plan.versions)));
+                  did_you_mean(name, {known.begin(), known.end()}));
     }
     plan.value(found->second.back()).keep = true;
   }

@@ -36,16 +36,13 @@ void check_blob(const BlobProto& blob, const Parameter& parameter, int index) {
 
 const Shape& shape_of(const std::unique_ptr<Parameter>& parameter) { return parameter->shape(); }
 
-bool all_fit(const LayerParameter& from, const Layer& layer) {
-  return std::ranges::equal(from.blobs(), layer.params(), fits, {}, shape_of);
-}
-
 /// The parameters of a file for one layer, ready to be copied.
 class Loading {
  public:
   /// Throws unless the layer can take them.
   Loading(const LayerParameter& from, Layer& layer) : from_(&from), layer_(&layer) {
-    if (!all_fit(from, layer) && adopt()) return;
+    const bool fit = std::ranges::equal(from.blobs(), layer.params(), fits, {}, shape_of);
+    if (!fit && adopt()) return;
     const auto& params = layer.params();
     if (static_cast<size_t>(from.blobs_size()) != params.size())
       throw Error("there are ", from.blobs_size(), " parameters for it, the net has ",
