@@ -180,8 +180,24 @@ TEST(TuningFile, SaysWhyThereCanBeNone) {
   EXPECT_EQ(why_no_tuning_file(other + "/times"), "cannot be below '" + other + "'");
 }
 
-TEST(TuningFile, NeedsAFolderThatCanBeWritten) {
-  if (geteuid() == 0) GTEST_SKIP() << "needs a user who is not root";
+/// Gives up the rights of root, if the tests have them.
+class UnprivilegedTuningFile : public testing::Test {
+ protected:
+  void SetUp() override {
+    constexpr uid_t kNobody = 65534;
+    if (was_root_ && setresuid(kNobody, kNobody, 0) != 0)
+      GTEST_SKIP() << "needs a user who is not root, or may become one";
+  }
+  void TearDown() override {
+    if (was_root_) {
+      EXPECT_EQ(setresuid(0, 0, 0), 0);
+    }
+  }
+
+  const bool was_root_ = geteuid() == 0;
+};
+
+TEST_F(UnprivilegedTuningFile, NeedsAFolderThatCanBeWritten) {
   const TempFolder folder;
   const std::string closed = folder.path("closed");
   std::filesystem::create_directory(closed);
@@ -189,8 +205,7 @@ TEST(TuningFile, NeedsAFolderThatCanBeWritten) {
   EXPECT_NE(why_no_tuning_file(closed + "/times").find("no right to write"), std::string::npos);
 }
 
-TEST(TuningFile, OneThatCannotBeWrittenCounts) {
-  if (geteuid() == 0) GTEST_SKIP() << "needs a user who is not root";
+TEST_F(UnprivilegedTuningFile, OneThatCannotBeWrittenCounts) {
   const TempFolder folder;
   const std::string closed = folder.path("closed"), file = closed + "/times";
   std::filesystem::create_directory(closed);
