@@ -1,0 +1,159 @@
+// Tiles of 8 x 8 elements are transposed in registers: pairs of rows are interleaved in units of
+// one, two and four elements. The shuffles are those that AVX2 (and, for 16 bits, SSE2) does within
+// one instruction; what does not fill a tile is copied element by element.
+#include "core/transpose.hpp"
+
+#include <cstring>
+
+#include "core/simd.hpp"
+
+namespace crema {
+namespace {
+
+template <class E, int64_t kLanes>
+struct VectorOf {
+  typedef E Type __attribute__((vector_size(sizeof(E) * kLanes)));
+};
+template <class E, int64_t kLanes>
+using Vector = typename VectorOf<E, kLanes>::Type;
+
+template <class V, class E>
+[[gnu::always_inline]] inline void load(const E* from, V& to) {
+  std::memcpy(&to, from, sizeof(V));
+}
+template <class V, class E>
+[[gnu::always_inline]] inline void store(const V& from, E* to) {
+  std::memcpy(to, &from, sizeof(V));
+}
+
+// 8 x 8 of 32 bits, in registers of 256 bits: units move within halves of 128 bits first.
+[[gnu::always_inline]] inline void transpose_8x8(const uint32_t* from, int64_t from_stride,
+                                                 uint32_t* to, int64_t to_stride) {
+  Vector<uint32_t, 8> a[8], b[8];
+  for (int i = 0; i < 8; ++i) load(from + i * from_stride, a[i]);
+  for (int i = 0; i < 4; ++i) {
+    b[2 * i] = __builtin_shufflevector(a[2 * i], a[2 * i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
+    b[2 * i + 1] = __builtin_shufflevector(a[2 * i], a[2 * i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
+  }
+  for (int i = 0; i < 8; i += 4) {
+    for (int j = 0; j < 2; ++j) {
+      const auto& upper = b[i + j];
+      const auto& lower = b[i + j + 2];
+      a[i + 2 * j] = __builtin_shufflevector(upper, lower, 0, 1, 8, 9, 4, 5, 12, 13);
+      a[i + 2 * j + 1] = __builtin_shufflevector(upper, lower, 2, 3, 10, 11, 6, 7, 14, 15);
+    }
+  }
+  for (int i = 0; i < 4; ++i) {
+    b[i] = __builtin_shufflevector(a[i], a[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+    b[i + 4] = __builtin_shufflevector(a[i], a[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+  }
+  for (int i = 0; i < 8; ++i) store(b[i], to + i * to_stride);
+}
+
+// 8 x 8 of 16 bits, in registers of 128 bits.
+[[gnu::always_inline]] inline void transpose_8x8(const uint16_t* from, int64_t from_stride,
+                                                 uint16_t* to, int64_t to_stride) {
+  Vector<uint16_t, 8> a[8], b[8];
+  for (int i = 0; i < 8; ++i) load(from + i * from_stride, a[i]);
+  for (int i = 0; i < 4; ++i) {
+    b[2 * i] = __builtin_shufflevector(a[i], a[i + 4], 0, 8, 1, 9, 2, 10, 3, 11);
+    b[2 * i + 1] = __builtin_shufflevector(a[i], a[i + 4], 4, 12, 5, 13, 6, 14, 7, 15);
+  }
+  for (int i = 0; i < 4; ++i) {
+    a[2 * i] = __builtin_shufflevector(b[i], b[i + 4], 0, 8, 1, 9, 2, 10, 3, 11);
+    a[2 * i + 1] = __builtin_shufflevector(b[i], b[i + 4], 4, 12, 5, 13, 6, 14, 7, 15);
+  }
+  for (int i = 0; i < 4; ++i) {
+    b[2 * i] = __builtin_shufflevector(a[i], a[i + 4], 0, 8, 1, 9, 2, 10, 3, 11);
+    b[2 * i + 1] = __builtin_shufflevector(a[i], a[i + 4], 4, 12, 5, 13, 6, 14, 7, 15);
+  }
+  for (int i = 0; i < 8; ++i) store(b[i], to + i * to_stride);
+}
+
+// 4 x 4 of 32 bits, in registers of 128 bits: for processors without AVX2.
+[[gnu::always_inline]] inline void transpose_4x4(const uint32_t* from, int64_t from_stride,
+                                                 uint32_t* to, int64_t to_stride) {
+  Vector<uint32_t, 4> a[4], b[4];
+  for (int i = 0; i < 4; ++i) load(from + i * from_stride, a[i]);
+  for (int i = 0; i < 2; ++i) {
+    b[2 * i] = __builtin_shufflevector(a[i], a[i + 2], 0, 4, 1, 5);
+    b[2 * i + 1] = __builtin_shufflevector(a[i], a[i + 2], 2, 6, 3, 7);
+  }
+  for (int i = 0; i < 2; ++i) {
+    a[2 * i] = __builtin_shufflevector(b[i], b[i + 2], 0, 4, 1, 5);
+    a[2 * i + 1] = __builtin_shufflevector(b[i], b[i + 2], 2, 6, 3, 7);
+  }
+  for (int i = 0; i < 4; ++i) store(a[i], to + i * to_stride);
+}
+
+template <class E>
+[[gnu::always_inline]] inline void copy_elements(const E* from, int64_t from_stride, E* to,
+                                                 int64_t to_stride, int64_t rows, int64_t columns) {
+  for (int64_t j = 0; j < columns; ++j) {
+    for (int64_t i = 0; i < rows; ++i) to[j * to_stride + i] = from[i * from_stride + j];
+  }
+}
+
+template <int64_t kTile, class E>
+[[gnu::always_inline]] inline void transpose_tile(const E* from, int64_t from_stride, E* to,
+                                                  int64_t to_stride) {
+  if constexpr (kTile == 8) {
+    transpose_8x8(from, from_stride, to, to_stride);
+  } else {
+    transpose_4x4(from, from_stride, to, to_stride);
+  }
+}
+
+// The narrower side, a block of channels, is walked first: that completes the cache lines which lie
+// across it before they are evicted.
+template <class E, int64_t kTile>
+[[gnu::always_inline]] inline void transpose_tiles(const E* from, int64_t from_stride, E* to,
+                                                   int64_t to_stride, int64_t rows,
+                                                   int64_t columns) {
+  const int64_t whole_rows = rows - rows % kTile;
+  const int64_t whole_columns = columns - columns % kTile;
+  if (rows <= columns) {
+    for (int64_t j = 0; j < whole_columns; j += kTile) {
+      for (int64_t i = 0; i < whole_rows; i += kTile) {
+        transpose_tile<kTile>(from + i * from_stride + j, from_stride, to + j * to_stride + i,
+                              to_stride);
+      }
+    }
+  } else {
+    for (int64_t i = 0; i < whole_rows; i += kTile) {
+      for (int64_t j = 0; j < whole_columns; j += kTile) {
+        transpose_tile<kTile>(from + i * from_stride + j, from_stride, to + j * to_stride + i,
+                              to_stride);
+      }
+    }
+  }
+  copy_elements(from + whole_columns, from_stride, to + whole_columns * to_stride, to_stride,
+                whole_rows, columns - whole_columns);
+  copy_elements(from + whole_rows * from_stride, from_stride, to + whole_rows, to_stride,
+                rows - whole_rows, columns);
+}
+
+}  // namespace
+
+template <class E>
+void transpose(const E* from, int64_t from_stride, E* to, int64_t to_stride, int64_t rows,
+               int64_t columns) {
+  if constexpr (sizeof(E) == 4) {
+    if (simd_level() < SimdLevel::avx2) {
+      transpose_tiles<E, 4>(from, from_stride, to, to_stride, rows, columns);
+    } else {
+      vectorized<transpose_tiles<E, 8>>(from, from_stride, to, to_stride, rows, columns);
+    }
+  } else if constexpr (sizeof(E) == 2) {
+    vectorized<transpose_tiles<E, 8>>(from, from_stride, to, to_stride, rows, columns);
+  } else {
+    copy_elements(from, from_stride, to, to_stride, rows, columns);
+  }
+}
+
+template void transpose<uint8_t>(const uint8_t*, int64_t, uint8_t*, int64_t, int64_t, int64_t);
+template void transpose<uint16_t>(const uint16_t*, int64_t, uint16_t*, int64_t, int64_t, int64_t);
+template void transpose<uint32_t>(const uint32_t*, int64_t, uint32_t*, int64_t, int64_t, int64_t);
+template void transpose<uint64_t>(const uint64_t*, int64_t, uint64_t*, int64_t, int64_t, int64_t);
+
+}  // namespace crema
