@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "core/side.hpp"
+#include "core/move.hpp"
 #include "crema/layer.hpp"
 #include "layers/convolution/geometry.hpp"
 
