@@ -1,6 +1,7 @@
 // Functions that the CPU and, when nvcc compiles the file, CUDA kernels both run. Beside this file
 // only kit/passes.hpp and its like ask which compiler it is. What functors call on numbers: abs,
-// sqrt, exp, expm1, log, log1p, tanh and select; backend/cpu/value-inl.hpp has them for vectors.
+// sqrt, exp, expm1, log, log1p, pow, tanh and select; backend/cpu/value-inl.hpp has them for
+// vectors.
 #pragma once
 
 #include <cmath>
@@ -37,6 +38,11 @@ struct OneLane {
     return value;
   }
 };
+
+template <class T>
+CREMA_FUNCTOR T pow(T x, double exponent) {
+  return std::pow(x, static_cast<T>(exponent));
+}
 
 template <class T>
 CREMA_FUNCTOR T select(bool condition, T yes, T no) {

@@ -15,6 +15,8 @@
 //
 //     // If the layer has settings: sets them as members.
 //     template <class Parameter> static Math of(const Parameter& param);
+//     // If the gradient is of no use: backward to the bottom is then an Error.
+//     static constexpr bool differentiable = false;
 //     // If a layer in front may apply the function as a step of its tail.
 //     std::optional<Activation> activation() const;
 //   };
@@ -58,6 +60,11 @@ class PointwiseLayer : public Layer {
   Flops flops(Blobs bottom, Blobs) const override {
     const double n = static_cast<double>(bottom[0]->count());
     return {n, n};
+  }
+
+  bool can_propagate(int /*bottom*/) const override {
+    if constexpr (requires { Math::differentiable; }) return Math::differentiable;
+    return true;
   }
 
   std::optional<TailStep> as_tail_step() const override {

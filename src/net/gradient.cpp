@@ -9,7 +9,17 @@
 namespace crema {
 namespace {
 
-void resolve_wanted(Plan& plan) {
+void check_propagates(const Node& node, int bottom) {
+  in_node(node, [&] {
+    if (!node.layer->can_propagate(bottom))
+      throw Error("cannot propagate to bottom ", bottom, " ('", node.layer->param().bottom(bottom),
+                  "'), and what learns before it would get no gradient; set its propagate_down to "
+                  "false if this is meant");
+  });
+}
+
+/// Returns the values before which something learns.
+IdVector<ValueId, bool> resolve_wanted(Plan& plan) {
   IdVector<ValueId, bool> value_wants(plan.values.size(), false);
   for (const NodeId id : plan.layer_nodes()) {
     Node& node = plan.node(id);
@@ -21,11 +31,7 @@ void resolve_wanted(Plan& plan) {
       bool wanted = value_wants[node.bottoms[i]] && node.layer->can_propagate(bottom);
       if (param.propagate_down_size() != 0) {
         wanted = param.propagate_down(bottom);
-        in_node(node, [&] {
-          if (wanted && !node.layer->can_propagate(bottom))
-            throw Error("cannot propagate to bottom ", i, " ('", param.bottom(bottom),
-                        "'); set its propagate_down to false");
-        });
+        if (wanted) check_propagates(node, bottom);
       }
       node.propagate[i] = wanted;
       wants = wants || wanted;
@@ -33,6 +39,7 @@ void resolve_wanted(Plan& plan) {
     node.needs_backward = wants;
     for (ValueId top : node.tops) value_wants[top] = wants;
   }
+  return value_wants;
 }
 
 void resolve_reached(Plan& plan) {
@@ -45,6 +52,26 @@ void resolve_reached(Plan& plan) {
     for (size_t i = 0; i < node.bottoms.size(); ++i) {
       node.propagate[i] = node.propagate[i] && node.needs_backward;
       if (node.propagate[i]) reached[node.bottoms[i]] = true;
+    }
+  }
+}
+
+/// Error if a layer cannot pass the gradient of a loss on to what learns before it, and no
+/// propagate_down says that it need not.
+void check_ends(Plan& plan, const IdVector<ValueId, bool>& value_wants) {
+  IdVector<ValueId, bool> has_gradient(plan.values.size(), false);
+  for (size_t n = plan.layer_count; n-- > 0;) {
+    const Node& node = plan.node(NodeId(n));
+    bool any = false;
+    for (ValueId top : node.tops) {
+      any = any || has_gradient[top] || plan.value(top).loss_weight != 0;
+    }
+    const LayerParameter& param = node.layer->param();
+    for (size_t i = 0; any && i < node.bottoms.size(); ++i) {
+      const int bottom = static_cast<int>(i);
+      if (param.propagate_down_size() != 0 && !param.propagate_down(bottom)) continue;
+      if (value_wants[node.bottoms[i]]) check_propagates(node, bottom);
+      if (node.layer->can_propagate(bottom)) has_gradient[node.bottoms[i]] = true;
     }
   }
 }
@@ -66,7 +93,7 @@ void resolve_gradients(Plan& plan) {
           parameter->learnable && (parameter->lr_mult != 0 || plan.force_backward);
     }
   }
-  resolve_wanted(plan);
+  check_ends(plan, resolve_wanted(plan));
   resolve_reached(plan);
   if (!plan.force_backward) return;
   for (const auto& node : plan.nodes) {

@@ -220,6 +220,23 @@ TEST(Gradient, LabelsCannotBePropagatedTo) {
   expect_error([&] { Net(net_param(text), context, {}); }, {"cannot propagate", "label"});
 }
 
+// What learns below a layer without a gradient would stay as it is, without a word.
+TEST(Gradient, ALayerWithoutOneMayNotEndItUnasked) {
+  Context context;
+  const auto text = [](const std::string& ends) {
+    return kImages + R"(
+layer { name: "first" type: "InnerProduct" bottom: "data" top: "first"
+        inner_product_param { num_output: 3 weight_filler { type: "xavier" } } }
+layer { name: "mask" type: "Threshold" bottom: "first" top: "mask" )" +
+           ends + "}" + classifier("mask");
+  };
+  expect_error([&] { Net(net_param(text("")), context, {.phase = Phase::train}); },
+               {"layer 'mask' (Threshold)", "cannot propagate to bottom 0 ('first')",
+                "propagate_down to false"});
+  Net net(net_param(text("propagate_down: false ")), context, {.phase = Phase::train});
+  EXPECT_NO_THROW(net.forward());
+}
+
 TEST(Gradient, ATestNetHasNone) {
   Context context;
   Net net(net_param(three("", "")), context, {.phase = Phase::test});

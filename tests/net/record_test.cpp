@@ -62,8 +62,8 @@ TEST(Record, IsNotGuessedWhereTheLabelsHaveNoSource) {
   const std::string error = error_of(kImages + R"(
 layer { name: "l" type: "Input" top: "l" input_param { shape { dim: 4 } } }
 layer { name: "minus" type: "Concat" bottom: "l" top: "m" concat_param { axis: 0 } }
-layer { name: "bad" type: "Scale" bottom: "m" top: "b" scale_param { axis: 0 num_axes: 0
-        filler { value: 0 } bias_term: true bias_filler { value: -1 } } }
+layer { name: "bad" type: "Scale" bottom: "m" top: "b" param { lr_mult: 0 } param { lr_mult: 0 }
+        scale_param { axis: 0 num_axes: 0 filler { value: 0 } bias_term: true bias_filler { value: -1 } } }
 layer { name: "loss" type: "SoftmaxWithLoss" bottom: "images" bottom: "b" top: "loss" })");
   EXPECT_NE(error.find("label -1"), std::string::npos) << error;
   EXPECT_EQ(error.find("images@"), std::string::npos) << error;

@@ -132,7 +132,7 @@ struct WideLanes {
   /// Rounded to f32.
   HWY_INLINE hn::Vec<D> narrow() const {
 #if HWY_TARGET == HWY_SCALAR
-    return hn::DemoteTo(D(), low);
+    return hn::Set(D(), static_cast<float>(hn::GetLane(low)));  // DemoteTo has no infinity there
 #else
     const hn::Half<D> half;
     return hn::Combine(D(), hn::DemoteTo(half, high), hn::DemoteTo(half, low));

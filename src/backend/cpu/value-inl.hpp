@@ -14,6 +14,10 @@
 
 #include <hwy/contrib/math/math-inl.h>
 
+#include <cmath>
+
+#include "backend/cpu/lanes-inl.hpp"
+
 HWY_BEFORE_NAMESPACE();
 namespace crema::HWY_NAMESPACE {
 
@@ -127,6 +131,25 @@ HWY_INLINE Value<D> log1p(Value<D> x) {
 template <class D>
 HWY_INLINE Value<D> tanh(Value<D> x) {
   return keep_nan(x, Value<D>(hn::Tanh(D(), x.raw)));
+}
+/// In f64: the error of a logarithm in f32 would be multiplied by the exponent.
+template <class D>
+HWY_INLINE Value<D> pow(Value<D> x, double exponent) {
+  if constexpr (sizeof(hn::TFromD<D>) == 8) {
+    const Value<D> size = exp(Value<D>(exponent) * log(abs(x)));
+    if (std::trunc(exponent) != exponent) {
+      const Value<D> nan(hn::NaN(D())), least(hn::Neg(hn::Inf(D())));
+      return select(x < Value<D>(0), select(x > least, nan, size), size);
+    }
+    const bool odd = std::fmod(exponent, 2) != 0;
+    return odd ? Value<D>(hn::CopySign(size.raw, x.raw)) : size;
+  } else {
+    using Wide = Value<typename WideLanes<D>::DD>;
+    WideLanes<D> wide(x.raw);
+    wide.low = pow(Wide(wide.low), exponent).raw;
+    wide.high = pow(Wide(wide.high), exponent).raw;
+    return Value<D>(wide.narrow());
+  }
 }
 
 }  // namespace crema::HWY_NAMESPACE
