@@ -651,11 +651,14 @@ class BackwardWeights : public ConvolutionPrimitive {
                });
   }
 
-  void collect(const float* sums, int64_t pieces, bool add, float* dweights) const {
+  /// Adds the sums of an output over the pieces, whose rows other threads have in their caches.
+  void collect(float* sums, int64_t pieces, bool add, float* dweights) const {
+    for (int64_t p = 1; p < pieces; ++p) {
+      const float* const of_piece = sums + p * sums_;
+      for (int64_t i = 0; i < strips_.sums; ++i) sums[i] += of_piece[i];
+    }
     for (size_t t = 0; t < strips_.column_of.size(); ++t) {
-      float sum = add ? dweights[t] : 0;
-      for (int64_t p = 0; p < pieces; ++p) sum += sums[p * sums_ + strips_.column_of[t]];
-      dweights[t] = sum;
+      dweights[t] = (add ? dweights[t] : 0) + sums[strips_.column_of[t]];
     }
   }
 
