@@ -42,7 +42,7 @@ class Registry {
 
   /// Error for an unknown type, with the nearest known name.
   std::unique_ptr<Layer> make(const LayerInit& init) const;
-  /// That error for the layer of the message.
+  /// The Error of make() for the unknown type of this layer.
   static Error unknown_type(const LayerParameter& param);
   bool has(const std::string& type) const { return factories_.count(type) != 0; }
   /// Engines of the type on that device, in order.

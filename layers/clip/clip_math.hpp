@@ -8,6 +8,8 @@ struct Math {
   template <class Parameter>
   static Math of(const Parameter& param) {
     const auto& settings = param.clip_param();
+    if (!settings.has_min() || !settings.has_max())
+      throw Error("min and max are missing; say clip_param { min: 0 max: 6 }");
     if (!(settings.min() <= settings.max()))
       throw Error("min ", settings.min(), " is above max ", settings.max());
     return {settings.min(), settings.max()};

@@ -160,10 +160,14 @@ BackwardReads ConvolutionLayer::reference_backward_reads() const {
 }
 
 void ConvolutionLayer::prepare_sums_diffs(Blobs top) {
-  columns_ = Tensor(Shape{0}, dtype());
   masked_.clear();
   if (!relu() || !trains() || !wanted().top_diffs_stay) return;
   for (const Blob* blob : top) masked_.emplace_back(blob->shape(), dtype(), blob->data.format());
+}
+
+void ConvolutionLayer::prepare_engine(Blobs top) {
+  columns_ = Tensor(Shape{0}, dtype());
+  prepare_sums_diffs(top);
 }
 
 size_t ConvolutionLayer::kept_bytes() const {
@@ -175,6 +179,7 @@ size_t ConvolutionLayer::kept_bytes() const {
 void ConvolutionLayer::prepare_reference(Blobs, Blobs top) {
   prepare_sums_diffs(top);
   if (!geometry_.is_pointwise()) {
+    columns_.set_layout(dtype(), Format::contiguous);
     columns_.reshape(Shape{geometry_.kernel_count(), geometry_.positions()});
   }
 }
@@ -208,6 +213,9 @@ void ConvolutionLayer::backward_bias(const Side& side, Blobs top) {
       const AccumulateSum<T> store{beta, side.change<T>(bias()->diff)};
       if (diff.format() == Format::contiguous) {
         channel_sums(side, view, kElementGrain, ValueTerm<T>{dy}, store);
+      } else if (diff.format() == Format::channels_last) {
+        const ChannelView places{view.outer * view.inner, view.channels, 1};
+        channel_sums(side, places, kElementGrain, ValueTerm<T>{dy}, store);
       } else {
         const ElementOrder order(diff.shape(), diff.format());
         channel_sums(side, view, kElementGrain, OrderedTerm<T>{order, dy}, store);

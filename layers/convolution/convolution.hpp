@@ -48,9 +48,9 @@ class ConvolutionLayer : public Layer {
   /// The diff of the sums before the ReLU, for top i. It is the diff of the top, unless there is a
   /// ReLU and the diff of the top must not be overwritten.
   Tensor& sums_diff(Blobs top, size_t i) { return masked_.empty() ? top[i]->diff : masked_[i]; }
-  /// Allocates them, and frees the memory of the reference. For prepare and resume, when the
-  /// formats of the tops are set.
-  void prepare_sums_diffs(Blobs top);
+  /// For prepare and resume of engines, when the formats of the tops are set: allocates
+  /// sums_diff(), and frees the memory of the reference.
+  void prepare_engine(Blobs top);
   /// The first step of backward: writes them. Does nothing without a ReLU.
   void undo_relu(const Side& side, Blobs top);
   /// Adds the gradient of the bias only, after undo_relu(), for tops in any format.
@@ -65,6 +65,7 @@ class ConvolutionLayer : public Layer {
   /// The windows of one group of one image as a matrix, (kernel_count, positions).
   template <class T>
   const T* columns_of(const T* image);
+  void prepare_sums_diffs(Blobs top);
 
   ConvolutionGeometry geometry_;
   std::optional<float> own_relu_;  // the slope, if the message sets relu

@@ -209,16 +209,14 @@ class ConvolutionCudnn : public Engine {
   }
 
   void prepare(Layer& layer, const Option& option, Blobs bottom, Blobs top) override {
-    of(layer).prepare_sums_diffs(top);
+    of(layer).prepare_engine(top);
     // Where shapes follow from values, they may have no elements.
     problem_.reset();
     if (top[0]->count() == 0) return;
     choose_all(of(layer), bottom, cuda(layer.context()).dnn(), option.choice);
   }
 
-  void resume(Layer& layer, Blobs /*bottom*/, Blobs top) override {
-    of(layer).prepare_sums_diffs(top);
-  }
+  void resume(Layer& layer, Blobs /*bottom*/, Blobs top) override { of(layer).prepare_engine(top); }
 
   void forward(Layer& layer, Blobs bottom, Blobs top) override {
     if (!problem_) return;

@@ -324,7 +324,7 @@ void ConvolutionEngine::prepare(Layer& layer, const Option& option, Blobs bottom
   ConvolutionLayer& conv = convolution(layer);
   algorithm_ = algorithm_of(layer);
   detail_.clear();
-  conv.prepare_sums_diffs(top);
+  conv.prepare_engine(top);
   forward_.reset();
   backward_data_.reset();
   backward_weights_.reset();
@@ -346,7 +346,7 @@ void ConvolutionEngine::prepare(Layer& layer, const Option& option, Blobs bottom
 }
 
 void ConvolutionEngine::resume(Layer& layer, Blobs, Blobs top) {
-  convolution(layer).prepare_sums_diffs(top);
+  convolution(layer).prepare_engine(top);
 }
 
 void ConvolutionEngine::forward(Layer& layer, Blobs bottom, Blobs top) {

@@ -47,6 +47,7 @@ template <class Visit>
 void each_run(const ConvolutionGeometry& g, int64_t tap, const Visit& visit) {
   if (g.kernel.empty()) return visit(int64_t{0}, int64_t{0}, int64_t{1}, int64_t{1});
   const Reach run(g, g.kernel.size() - 1, tap % g.kernel.back());
+  if (run.first >= run.last) return;
   each_row(g, tap / g.kernel.back(), [=](int64_t column, int64_t element) {
     visit(column + run.first, element + run.first * run.stride + run.shift, run.stride,
           run.last - run.first);

@@ -27,7 +27,8 @@ struct Math {
 
   template <class V>
   CREMA_FUNCTOR V raised(V x, double exponent) const {
-    const V base = V(scale) * x + V(shift);
+    // A constant even where x is infinite.
+    const V base = scale == 0 ? V(shift) : V(scale) * x + V(shift);
     if (exponent == 0) return V(1);
     if (exponent == 1) return base;
     if (exponent == 2) return base * base;

@@ -15,7 +15,7 @@
 //
 //     // If the layer has settings: sets them as members.
 //     template <class Parameter> static Math of(const Parameter& param);
-//     // If the gradient is of no use: backward to the bottom is then an Error.
+//     // If there is no gradient (Layer::can_propagate).
 //     static constexpr bool differentiable = false;
 //     // If a layer in front may apply the function as a step of its tail.
 //     std::optional<Activation> activation() const;
@@ -66,6 +66,7 @@ class PointwiseLayer : public Layer {
     if constexpr (requires { Math::differentiable; }) return Math::differentiable;
     return true;
   }
+  bool is_exact_bottom(int /*bottom*/) const override { return false; }
 
   std::optional<TailStep> as_tail_step() const override {
     if constexpr (requires { math_.activation(); }) {

@@ -1,5 +1,6 @@
 // Running one action of a program.
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -88,10 +89,23 @@ void check_shapes(const Plan& plan, const Node& node) {
   }
 }
 
+/// Sets RunState::recomputing as long as it lives. Other passes do not write it: nets in other
+/// threads may use the same state.
+class Recomputing {
+ public:
+  explicit Recomputing(RunState& run) : run_(run) { run_.recomputing = true; }
+  ~Recomputing() { run_.recomputing = false; }
+  Recomputing(const Recomputing&) = delete;
+  Recomputing& operator=(const Recomputing&) = delete;
+
+ private:
+  RunState& run_;
+};
+
 void run_forward(Plan& plan, const Action& action) {
   Node& node = plan.node(action.node);
-  // Written only where it changes: nets in other threads may use the same state.
-  if (plan.run->recomputing != action.again) plan.run->recomputing = action.again;
+  std::optional<Recomputing> recomputing;
+  if (action.again) recomputing.emplace(*plan.run);
   in_node(node, [&] {
     if (node.follows_values) follow_shapes(plan, node);
     try {

@@ -9,17 +9,7 @@
 namespace crema {
 namespace {
 
-void check_propagates(const Node& node, int bottom) {
-  in_node(node, [&] {
-    if (!node.layer->can_propagate(bottom))
-      throw Error("cannot propagate to bottom ", bottom, " ('", node.layer->param().bottom(bottom),
-                  "'), and what learns before it would get no gradient; set its propagate_down to "
-                  "false if this is meant");
-  });
-}
-
-/// Returns the values before which something learns.
-IdVector<ValueId, bool> resolve_wanted(Plan& plan) {
+void resolve_wanted(Plan& plan) {
   IdVector<ValueId, bool> value_wants(plan.values.size(), false);
   for (const NodeId id : plan.layer_nodes()) {
     Node& node = plan.node(id);
@@ -31,7 +21,11 @@ IdVector<ValueId, bool> resolve_wanted(Plan& plan) {
       bool wanted = value_wants[node.bottoms[i]] && node.layer->can_propagate(bottom);
       if (param.propagate_down_size() != 0) {
         wanted = param.propagate_down(bottom);
-        if (wanted) check_propagates(node, bottom);
+        in_node(node, [&] {
+          if (wanted && !node.layer->can_propagate(bottom))
+            throw Error("cannot propagate to bottom ", i, " ('", param.bottom(bottom),
+                        "'); set its propagate_down to false");
+        });
       }
       node.propagate[i] = wanted;
       wants = wants || wanted;
@@ -39,7 +33,6 @@ IdVector<ValueId, bool> resolve_wanted(Plan& plan) {
     node.needs_backward = wants;
     for (ValueId top : node.tops) value_wants[top] = wants;
   }
-  return value_wants;
 }
 
 void resolve_reached(Plan& plan) {
@@ -56,22 +49,40 @@ void resolve_reached(Plan& plan) {
   }
 }
 
-/// Error if a layer cannot pass the gradient of a loss on to what learns before it, and no
-/// propagate_down says that it need not.
-void check_ends(Plan& plan, const IdVector<ValueId, bool>& value_wants) {
+/// Error if a layer learns, but all paths from it to a loss end at bottoms to which the gradient
+/// cannot propagate. A propagate_down of false says that this is meant.
+void check_ends(const Plan& plan) {
+  struct End {
+    const Node* node = nullptr;
+    int bottom = 0;
+  };
   IdVector<ValueId, bool> has_gradient(plan.values.size(), false);
+  IdVector<ValueId, End> ends(plan.values.size(), End{});
   for (size_t n = plan.layer_count; n-- > 0;) {
     const Node& node = plan.node(NodeId(n));
-    bool any = false;
-    for (ValueId top : node.tops) {
-      any = any || has_gradient[top] || plan.value(top).loss_weight != 0;
-    }
     const LayerParameter& param = node.layer->param();
-    for (size_t i = 0; any && i < node.bottoms.size(); ++i) {
+    bool any = false;
+    End end;
+    for (const ValueId top : node.tops) {
+      any = any || has_gradient[top] || plan.value(top).loss_weight != 0;
+      if (ends[top].node != nullptr) end = ends[top];
+    }
+    if (!any && end.node != nullptr && has_learning_params(*node.layer)) {
+      in_node(*end.node, [&] {
+        throw Error("cannot propagate to bottom ", end.bottom, " ('",
+                    end.node->layer->param().bottom(end.bottom), "'), so layer '", param.name(),
+                    "' (", param.type(),
+                    "), which learns, gets no gradient; set propagate_down to "
+                    "false if this is meant");
+      });
+    }
+    for (size_t i = 0; i < node.bottoms.size(); ++i) {
       const int bottom = static_cast<int>(i);
       if (param.propagate_down_size() != 0 && !param.propagate_down(bottom)) continue;
-      if (value_wants[node.bottoms[i]]) check_propagates(node, bottom);
-      if (node.layer->can_propagate(bottom)) has_gradient[node.bottoms[i]] = true;
+      const bool passes = node.layer->can_propagate(bottom);
+      if (any && passes) has_gradient[node.bottoms[i]] = true;
+      if (any && !passes) ends[node.bottoms[i]] = {&node, bottom};
+      if (!any && end.node != nullptr) ends[node.bottoms[i]] = end;
     }
   }
 }
@@ -93,7 +104,8 @@ void resolve_gradients(Plan& plan) {
           parameter->learnable && (parameter->lr_mult != 0 || plan.force_backward);
     }
   }
-  check_ends(plan, resolve_wanted(plan));
+  resolve_wanted(plan);
+  check_ends(plan);
   resolve_reached(plan);
   if (!plan.force_backward) return;
   for (const auto& node : plan.nodes) {

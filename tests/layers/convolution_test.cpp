@@ -117,7 +117,8 @@ std::vector<std::string> refusing(const LayerCase& layer_case, bool fast) {
     if (fast && special) {
       try {
         LayerRun(layer_case, {.engine = entry->name});
-      } catch (const Error&) {
+      } catch (const Error& error) {
+        EXPECT_THAT(error.what(), HasSubstr("refuses")) << entry->name;
         refuses = true;
       }
     }

@@ -151,7 +151,13 @@ TEST(Pointwise, ValuesAndDerivativesInF64) {
     for (const auto& [low, high] : room.ranges) {
       std::vector<double> x, expected, derivatives;
       for (int i = 0; i <= 20; ++i) x.push_back(low + (high - low) * i / 20);
-      LayerRun run({.layer = room.layer, .bottoms = {given({21}, x)}}, {.dtype = DType::f64});
+      // Where exponentials are 0 or nearly infinite.
+      for (const double far : {6, 100, 200}) {
+        if (high > 0) x.push_back(far);
+        if (low < 0) x.push_back(-far);
+      }
+      const auto count = static_cast<int64_t>(x.size());
+      LayerRun run({.layer = room.layer, .bottoms = {given({count}, x)}}, {.dtype = DType::f64});
       run.forward();
       for (const double value : x) expected.push_back(room.value(value));
       expect_close(run.top(0), expected, {1e-13, 1e-13}, "top");
@@ -240,7 +246,7 @@ TEST(Pointwise, EveryEngineAndFormat) {
   for (const Room& room : rooms()) {
     SCOPED_TRACE(room.layer);
     if (!room.derivative) continue;
-    const auto& [low, high] = room.ranges[0];
+    const double low = 2 * room.ranges[0].first, high = 2 * room.ranges[0].second;
     const auto whole =
         check_engines({.layer = room.layer, .bottoms = {uniform({2, 32, 3, 5}, low, high)}});
     EXPECT_THAT(whole, IsSupersetOf({"reference contiguous", "reference channels_last",
@@ -270,6 +276,7 @@ TEST(Pointwise, SettingsOutOfRange) {
   refuses("layer { type: 'Exp' exp_param { base: -2 } }", "base -2 is not above 0");
   refuses("layer { type: 'Log' log_param { base: 1 } }", "base 1 is not above 0 and other than 1");
   refuses("layer { type: 'Log' log_param { base: -3 } }", "base -3");
+  refuses("layer { type: 'Clip' }", "min and max are missing");
   refuses("layer { type: 'Clip' clip_param { min: 2 max: 1 } }", "min 2 is above max 1");
   refuses("layer { type: 'Clip' clip_param { min: nan max: 1 } }", "min nan");
 }

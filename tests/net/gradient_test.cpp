@@ -235,6 +235,14 @@ layer { name: "mask" type: "Threshold" bottom: "first" top: "mask" )" +
                 "propagate_down to false"});
   Net net(net_param(text("propagate_down: false ")), context, {.phase = Phase::train});
   EXPECT_NO_THROW(net.forward());
+  // What learns has another path to the loss.
+  std::string gated = text("");
+  gated.insert(gated.rfind("layer {", gated.rfind("type: \"InnerProduct\"")),
+               "layer { name: 'gate' type: 'Eltwise' bottom: 'first' bottom: 'mask' top: 'gate' "
+               "eltwise_param { operation: PROD } }\n");
+  const std::string reads = "bottom: \"mask\"";
+  gated.replace(gated.rfind(reads), reads.size(), "bottom: \"gate\"");
+  EXPECT_NO_THROW(Net(net_param(gated), context, {.phase = Phase::train}));
 }
 
 TEST(Gradient, ATestNetHasNone) {

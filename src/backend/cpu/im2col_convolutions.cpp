@@ -81,9 +81,12 @@ void each_chunk(int64_t first, int64_t last, int64_t unit, int64_t stride, int64
   }
 }
 
-/// The most elements of a chunk, and those behind it that the vectors of a panel may read.
+/// Elements behind a chunk that the vectors of a panel may read.
+constexpr int64_t kPanelSlack = 64;
+
+/// The most elements of a chunk, and the slack.
 int64_t chunk_count(int64_t unit, int64_t stride, int64_t bytes) {
-  return std::max(bytes / 4, stride * unit) + kGatherSlack;
+  return std::max(bytes / 4, stride * unit) + kPanelSlack;
 }
 
 /// Where the elements of the images of a problem lie: of one group, with padding.
@@ -453,7 +456,8 @@ struct TapStrips {
   };
 
   TapStrips(const Geometry& g, const Im2colKernels& kernels) {
-    // A panel reads the gradients of a pixel for a few outputs at a time.
+    // A tile of a panel reads the gradients of some outputs column by column. Those of so many
+    // pixels stay in the first-level cache, where the next column finds them.
     constexpr int64_t kMostPixels = 1000;
     const int64_t height = g.pixels() / g.out_width;
     if (g.moving_rows > 1 && g.row_dilation == 1 && height > 1 && g.pixels() <= kMostPixels) {
@@ -556,7 +560,8 @@ class BackwardWeights : public ConvolutionPrimitive {
   }
 
   size_t kept_bytes() const override {
-    return g_.bytes() + strips_.bytes() + bytes_of(gradient_rows_);
+    return g_.bytes() + strips_.bytes() + bytes_of(gradient_rows_) +
+           bias_sums_.capacity() * sizeof(double);
   }
   void plan_scratch(ScratchPlan& plan) const override {
     const int64_t pieces = pieces_for(plan.threads());
@@ -616,8 +621,7 @@ class BackwardWeights : public ConvolutionPrimitive {
                        sums + group * g_.outputs * strips_.sums);
         }
         if (bias_sums != nullptr && first == 0) {
-          kernels_.add_row_sums(of_image, g_.outputs, g_.pixels(), g_.pixels(),
-                                bias_sums + group * g_.outputs);
+          kernels_.add_row_sums(of_image, g_.outputs, g_.pixels(), bias_sums + group * g_.outputs);
         }
         at += last - first;
       }
@@ -651,7 +655,8 @@ class BackwardWeights : public ConvolutionPrimitive {
                });
   }
 
-  /// Adds the sums of an output over the pieces, whose rows other threads have in their caches.
+  /// Adds the sums of an output over the pieces. They are read in the order of memory, since they
+  /// come from the caches of other threads.
   void collect(float* sums, int64_t pieces, bool add, float* dweights) const {
     for (int64_t p = 1; p < pieces; ++p) {
       const float* const of_piece = sums + p * sums_;
@@ -673,6 +678,7 @@ class BackwardWeights : public ConvolutionPrimitive {
 std::string refusal(const ConvolutionProblem& problem, ConvolutionPass pass,
                     ConvolutionAlgorithm algorithm) {
   if (algorithm == ConvolutionAlgorithm::winograd) return "Winograd's algorithm is asked for";
+  if (problem.source.count() == 0 || problem.target.count() == 0) return "it has no elements";
   if (padded_bytes(problem) > kMaxPaddedBytes) {
     return "the padded images of its threads would take too much memory";
   }
@@ -702,7 +708,7 @@ std::unique_ptr<ConvolutionPrimitive> make(const ConvolutionProblem& problem,
 }  // namespace
 
 std::unique_ptr<ConvolutionLibrary> im2col_convolutions() {
-  return make_library({"im2col", "2", concat(to_string(simd_level())), refusal, make});
+  return make_library({"im2col", "3", concat(to_string(simd_level())), refusal, make});
 }
 
 }  // namespace crema

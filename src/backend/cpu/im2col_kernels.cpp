@@ -224,10 +224,10 @@ void multiply(const PanelProduct& p) {
   }
 }
 
-void row_sums(const float* matrix, int64_t rows, int64_t count, int64_t row, double* sums) {
+void row_sums(const float* matrix, int64_t rows, int64_t count, double* sums) {
   const Wide d;
   const int64_t width = lanes_of(d);
-  for (int64_t r = 0; r < rows; ++r, matrix += row) {
+  for (int64_t r = 0; r < rows; ++r, matrix += count) {
     for (int64_t begin = 0; begin < count; begin += kFloatRun) {
       const int64_t end = std::min(begin + kFloatRun, count);
       auto even = hn::Zero(d), odd = hn::Zero(d);

@@ -54,9 +54,8 @@ struct Im2colKernels {
   /// Adds the matrix to the image.
   void (*scatter)(const GatheredRows& rows, const float* matrix, float* image);
   void (*multiply)(const PanelProduct& product);
-  /// Adds the sum of the first `count` elements of each row of a matrix to `sums`. `row`: the
-  /// elements from a row to the next.
-  void (*add_row_sums)(const float* matrix, int64_t rows, int64_t count, int64_t row, double* sums);
+  /// Adds the sum of each row of a dense matrix (rows, count) to `sums`.
+  void (*add_row_sums)(const float* matrix, int64_t rows, int64_t count, double* sums);
 };
 
 /// For the instructions that this processor has.

@@ -42,13 +42,13 @@ void deal_out(int64_t count, int64_t unit, int64_t work, int64_t grain, const Bo
 }  // namespace
 
 ThinProduct::ThinProduct(int64_t batch, int64_t rows, int64_t columns, int threads)
-    : batch_(batch), rows_(rows), columns_(columns), threads_(threads) {
+    : kernels_(&thin_kernels()), batch_(batch), rows_(rows), columns_(columns), threads_(threads) {
   if (columns <= 0)
     throw Error("a product with a matrix of ", rows, " rows and ", columns,
                 " columns has nothing to sum; give it columns");
   chunk_ = round_up(std::clamp<int64_t>(kCachedFloats / std::max<int64_t>(batch, 1), 1, columns),
                     2 * kThinLine);
-  packed_rows_ = round_up(rows, thin_kernels().rows);
+  packed_rows_ = round_up(rows, kernels_->rows);
   const int64_t transposed = (columns + packed_rows_) * round_up(batch, kThinLine);
   const int64_t plain = (packed_rows_ + threads * chunk_) * batch;
   const int64_t outer = (packed_rows_ + round_up(columns, kThinLine)) * batch;
@@ -56,7 +56,7 @@ ThinProduct::ThinProduct(int64_t batch, int64_t rows, int64_t columns, int threa
 }
 
 void ThinProduct::times_transposed(const float* a, const float* matrix, float* out) {
-  const ThinKernels& kernels = thin_kernels();
+  const ThinKernels& kernels = *kernels_;
   const int64_t lanes = round_up(batch_, kernels.width);
   float* const packed = scratch_.host_overwrite<float>();  // for each chunk: (panel, column, lane)
   float* const sums = packed + columns_ * lanes;           // (row, lane)
@@ -84,7 +84,7 @@ void ThinProduct::times_transposed(const float* a, const float* matrix, float* o
 }
 
 void ThinProduct::times(const float* a, const float* matrix, float* out) {
-  const ThinKernels& kernels = thin_kernels();
+  const ThinKernels& kernels = *kernels_;
   float* const packed = scratch_.host_overwrite<float>();
   float* const all_sums = packed + packed_rows_ * batch_;
   deal_out(rows_, kernels.rows, batch_, kPackGrain, [&](int64_t first, int64_t last) {
@@ -117,7 +117,7 @@ void ThinProduct::times(const float* a, const float* matrix, float* out) {
 }
 
 void ThinProduct::outer(const float* a, const float* b, float beta, float* matrix) {
-  const ThinKernels& kernels = thin_kernels();
+  const ThinKernels& kernels = *kernels_;
   float* const packed_a = scratch_.host_overwrite<float>();
   float* const packed_b = packed_a + packed_rows_ * batch_;
   deal_out(columns_, kPackedColumns, batch_, kPackGrain, [&](int64_t first, int64_t last) {

@@ -15,11 +15,13 @@
 
 namespace crema {
 
+struct ThinKernels;  // thin_kernels.hpp
+
 /// All matrices are dense and row-major, of f32. One call at a time: they share scratch memory.
 class ThinProduct {
  public:
   /// Of everything that may change its speed. The tuner does not use times of another revision.
-  static constexpr const char* kRevision = "1";
+  static constexpr const char* kRevision = "2";
 
   ThinProduct() = default;
   /// For a matrix (rows, columns) with at least one column, and `batch` rows beside it. times(),
@@ -39,6 +41,7 @@ class ThinProduct {
   size_t bytes() const { return scratch_.bytes(); }
 
  private:
+  const ThinKernels* kernels_ = nullptr;
   int64_t batch_ = 0, rows_ = 0, columns_ = 0;
   int64_t packed_rows_ = 0;  // those of whole tiles
   int64_t chunk_ = 0;        // columns of which all rows of the batch stay in cache
