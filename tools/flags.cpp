@@ -27,7 +27,8 @@ DEFINE_string(gpu, "",
               "The device to run on: its index, or 'all' for the only one. Default: the CPU.");
 DEFINE_int32(threads, 0, "CPU threads. 0: OMP_NUM_THREADS, or all cores.");
 DEFINE_string(engine, "",
-              "Force an engine on all layers that have it, such as reference or onednn.");
+              "Force an engine on all layers that have it, such as reference or onednn. Error "
+              "where it refuses a layer.");
 DEFINE_bool(tune, true, "Measure the engines of each problem once, and use the fastest.");
 DEFINE_string(tuning_file, "",
               "The file of measured times. Default: crema/tuning in $XDG_CACHE_HOME or ~/.cache.");

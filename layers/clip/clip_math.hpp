@@ -11,7 +11,7 @@ struct Math {
     if (!settings.has_min() || !settings.has_max())
       throw Error("min and max are missing; say clip_param { min: 0 max: 6 }");
     if (!(settings.min() <= settings.max()))
-      throw Error("min ", settings.min(), " is above max ", settings.max());
+      throw Error("min ", settings.min(), " is not at most max ", settings.max());
     return {settings.min(), settings.max()};
   }
 

@@ -98,8 +98,12 @@ std::vector<Option> Layer::options(const Wanted& wanted, Blobs bottom, Blobs top
     if (forced == kReference || (!forced.empty() && engine->name != forced)) continue;
     add(engine->make()->options(*this, bottom, top, why), engine);
     if (found.empty() && !forced.empty()) {
-      throw Error("engine '", forced, "' refuses this problem: ", why,
-                  "; remove the setting of the engine, or use 'reference'");
+      throw Error(
+          "engine '", forced, "' refuses this problem: ", why,
+          param().engine().empty()
+              ? "; it is forced on all layers, by --engine or ContextOptions::engine: leave "
+                "that out, or use 'reference'"
+              : "; remove the setting of the engine, or use 'reference'");
     }
   }
   if (forced.empty() || forced == kReference) add(reference_options(bottom, top), nullptr);

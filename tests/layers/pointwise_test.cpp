@@ -277,7 +277,7 @@ TEST(Pointwise, SettingsOutOfRange) {
   refuses("layer { type: 'Log' log_param { base: 1 } }", "base 1 is not above 0 and other than 1");
   refuses("layer { type: 'Log' log_param { base: -3 } }", "base -3");
   refuses("layer { type: 'Clip' }", "min and max are missing");
-  refuses("layer { type: 'Clip' clip_param { min: 2 max: 1 } }", "min 2 is above max 1");
+  refuses("layer { type: 'Clip' clip_param { min: 2 max: 1 } }", "min 2 is not at most max 1");
   refuses("layer { type: 'Clip' clip_param { min: nan max: 1 } }", "min nan");
 }
 
