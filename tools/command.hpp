@@ -19,7 +19,8 @@ struct Command {
   int (*run)(const std::vector<std::string>& arguments);
 };
 
-extern const Command kTrain, kTest, kTime, kSummary, kConvertMnist, kConvertImageset, kDeviceQuery;
+extern const Command kTrain, kTest, kTime, kSummary, kLayers, kConvertMnist, kConvertImageset,
+    kDeviceQuery;
 
 /// For commands that take flags alone: Error that names the first argument. `instead` says what to
 /// give, as "give the net with --model=FILE".

@@ -16,8 +16,9 @@ namespace crema::tools {
 namespace {
 
 const std::vector<const Command*>& commands() {
-  static const std::vector<const Command*> all = {
-      &kTrain, &kTest, &kTime, &kSummary, &kConvertMnist, &kConvertImageset, &kDeviceQuery};
+  static const std::vector<const Command*> all = {&kTrain,           &kTest,       &kTime,
+                                                  &kSummary,         &kLayers,     &kConvertMnist,
+                                                  &kConvertImageset, &kDeviceQuery};
   return all;
 }
 

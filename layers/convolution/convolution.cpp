@@ -29,6 +29,24 @@ struct OrderedTerm {
   }
 };
 
+/// Calls body(place, channel) for blocked memory of a view, on the host; padding is left out.
+template <class Body>
+void for_each_block(const ChannelView& view, int64_t block, const Body& body) {
+  const int64_t blocks = (view.channels + block - 1) / block;
+  parallel_for(view.outer * blocks, kElementGrain / (view.inner * block) + 1,
+               [=](int64_t begin, int64_t end) {
+                 const Body run = body;  // on the stack: its stores cannot change its pointers
+                 for (int64_t row = begin; row < end; ++row) {
+                   const int64_t first = row % blocks * block;
+                   const int64_t count = std::min(block, view.channels - first);
+                   for (int64_t i = row * view.inner; i < (row + 1) * view.inner; ++i) {
+#pragma omp simd
+                     for (int64_t k = 0; k < count; ++k) run(i * block + k, first + k);
+                   }
+                 }
+               });
+}
+
 /// The matrix products of the reference, one for each group of each image:
 /// (outputs, taps) * (taps, positions) = (outputs, positions).
 struct Products {
@@ -54,8 +72,8 @@ struct Products {
 
 }  // namespace
 
-ConvolutionLayer::ConvolutionLayer(const LayerInit& init)
-    : Layer(init), geometry_(init.param.convolution_param()) {
+ConvolutionLayer::ConvolutionLayer(const LayerInit& init, ConvolutionGeometry::Kind kind)
+    : Layer(init), geometry_(init.param.convolution_param(), kind) {
   const ConvolutionParameter& settings = init.param.convolution_param();
   if (settings.relu()) {
     if (!(settings.negative_slope() >= 0))
@@ -76,7 +94,7 @@ void ConvolutionLayer::setup(Blobs bottom, Blobs top) {
   geometry_.set_up(bottom[0]->shape());
   const ConvolutionParameter& settings = param().convolution_param();
   add_param(geometry_.weights(), Filler(settings.weight_filler()));
-  if (geometry_.bias) add_param(Shape{geometry_.outputs}, Filler(settings.bias_filler()));
+  if (geometry_.bias) add_param(Shape{geometry_.top_channels()}, Filler(settings.bias_filler()));
 }
 
 bool ConvolutionLayer::adopt(std::vector<Tensor>& published) const {
@@ -101,7 +119,9 @@ void ConvolutionLayer::reshape(Blobs bottom, Blobs top) {
 Flops ConvolutionLayer::flops(Blobs, Blobs top) const {
   double sums = 0;
   for (const Blob* blob : top) sums += static_cast<double>(blob->count());
-  const double products = 2 * sums * static_cast<double>(geometry_.kernel_count());
+  const double products = 2 * static_cast<double>(top.size()) *
+                          static_cast<double>(geometry_.batch * geometry_.positions()) *
+                          static_cast<double>(geometry_.weights().count());
   Flops flops{.forward = products + (geometry_.bias ? sums : 0)};
   for (size_t i = 0; i < top.size(); ++i) {
     if (propagates(static_cast<int>(i)))
@@ -116,7 +136,7 @@ bool ConvolutionLayer::accepts(const Tail& tail) const {
   if (own_relu_ || tail.empty()) return false;
   if (tail[0].kind != TailStep::Kind::add) return relu_slope_of(tail).has_value();
   // Bottoms without tops of their own are the tail's: several of both leave that open.
-  if (context().on_gpu() || param().bottom_size() != 1) return false;
+  if (context().on_gpu() || geometry_.transposed() || param().bottom_size() != 1) return false;
   return tail.size() == 1 || relu_slope_of({tail.begin() + 1, tail.end()}).has_value();
 }
 
@@ -184,11 +204,20 @@ void ConvolutionLayer::prepare_reference(Blobs, Blobs top) {
   }
 }
 
+ChannelView ConvolutionLayer::top_view(Format format) const {
+  const ChannelView view{geometry_.batch, geometry_.top_channels(), geometry_.top_positions()};
+  return format == Format::channels_last ? ChannelView{view.each(), view.channels, 1} : view;
+}
+
 void ConvolutionLayer::finish(const Side& side, Tensor& y) {
   if (!bias() && !relu()) return;
   dispatch_float(dtype(), [&]<class T>(T) {
-    for_each(side, {geometry_.batch, geometry_.outputs, geometry_.positions()}, kElementGrain,
-             AddBias<T>{read_parameter<T>(side, bias()), {relu().value_or(1)}, side.change<T>(y)});
+    const AddBias<T> body{read_parameter<T>(side, bias()), {relu().value_or(1)}, side.change<T>(y)};
+    if (block_of(y.format()) > 1) {
+      for_each_block(top_view(y.format()), block_of(y.format()), body);
+    } else {
+      for_each(side, top_view(y.format()), kElementGrain, body);
+    }
   });
 }
 
@@ -204,21 +233,18 @@ void ConvolutionLayer::undo_relu(const Side& side, Blobs top) {
 }
 
 void ConvolutionLayer::backward_bias(const Side& side, Blobs top) {
-  const ChannelView view{geometry_.batch, geometry_.outputs, geometry_.positions()};
   dispatch_float(dtype(), [&]<class T>(T) {
     for (size_t i = 0; i < top.size(); ++i) {
       const Tensor& diff = sums_diff(top, i);
+      const ChannelView view = top_view(diff.format());
       const T* dy = side.read<T>(diff);
       const T beta = static_cast<T>(bias()->begin_gradient());
       const AccumulateSum<T> store{beta, side.change<T>(bias()->diff)};
-      if (diff.format() == Format::contiguous) {
-        channel_sums(side, view, kElementGrain, ValueTerm<T>{dy}, store);
-      } else if (diff.format() == Format::channels_last) {
-        const ChannelView places{view.outer * view.inner, view.channels, 1};
-        channel_sums(side, places, kElementGrain, ValueTerm<T>{dy}, store);
-      } else {
+      if (block_of(diff.format()) > 1) {
         const ElementOrder order(diff.shape(), diff.format());
         channel_sums(side, view, kElementGrain, OrderedTerm<T>{order, dy}, store);
+      } else {
+        channel_sums(side, view, kElementGrain, ValueTerm<T>{dy}, store);
       }
     }
   });
@@ -232,19 +258,51 @@ const T* ConvolutionLayer::columns_of(const T* image) {
   return columns;
 }
 
+template <class T>
+void ConvolutionLayer::multiply(const T* x, T beta, T* y) {
+  const Products p(geometry_);
+  const T* const w = weights().data.host<T>();
+  p.each([&](int64_t, int64_t of_w, int64_t of_x, int64_t of_y) {
+    gemm<T>(false, false, p.outputs, p.positions, p.taps, T{1}, w + of_w, columns_of(x + of_x),
+            beta, y + of_y);
+  });
+}
+
+template <class T>
+void ConvolutionLayer::multiply_transposed(const T* y, T* x) {
+  const Products p(geometry_);
+  const T* const w = weights().data.host<T>();
+  const bool direct = geometry_.is_pointwise();
+  p.each([&](int64_t, int64_t of_w, int64_t of_x, int64_t of_y) {
+    T* const columns = direct ? x + of_x : columns_.host_overwrite<T>();
+    gemm<T>(true, false, p.taps, p.positions, p.outputs, T{1}, w + of_w, y + of_y, T{0}, columns);
+    if (!direct) fold(geometry_, columns, x + of_x);
+  });
+}
+
+template <class T>
+void ConvolutionLayer::add_weights_gradient(const T* x, const T* dy) {
+  const Products p(geometry_);
+  const T beta = static_cast<T>(weights().begin_gradient());
+  T* const dw = weights().diff.host_mut<T>();
+  if (beta == T{0} && geometry_.batch == 0) weights().diff.fill(0);
+  p.each([&](int64_t image, int64_t of_w, int64_t of_x, int64_t of_y) {
+    gemm<T>(false, true, p.outputs, p.taps, p.positions, T{1}, dy + of_y, columns_of(x + of_x),
+            image == 0 ? beta : T{1}, dw + of_w);
+  });
+}
+
 void ConvolutionLayer::forward_cpu(Blobs bottom, Blobs top) {
   place_summand(bottom, top);
   dispatch_float(dtype(), [&]<class T>(T) {
-    const Products p(geometry_);
     const T beta{summand(bottom) != nullptr ? T{1} : T{0}};
-    const T* const w = weights().data.template host<T>();
     for (size_t i = 0; i < top.size(); ++i) {
-      const T* const x = bottom[i]->data.template host<T>();
-      T* const y = top[i]->data.template host_mut<T>();
-      p.each([&](int64_t, int64_t of_w, int64_t of_x, int64_t of_y) {
-        gemm<T>(false, false, p.outputs, p.positions, p.taps, T{1}, w + of_w, columns_of(x + of_x),
-                beta, y + of_y);
-      });
+      const T* const of_bottom = bottom[i]->data.template host<T>();
+      if (geometry_.transposed()) {
+        multiply_transposed(of_bottom, top[i]->data.template host_overwrite<T>());
+      } else {
+        multiply(of_bottom, beta, top[i]->data.template host_mut<T>());
+      }
       finish(Side(), top[i]->data);
     }
   });
@@ -254,34 +312,16 @@ void ConvolutionLayer::backward_cpu(Blobs top, const std::vector<bool>& propagat
   undo_relu(Side(), top);
   if (bias() && bias()->needs_gradient) backward_bias(Side(), top);
   dispatch_float(dtype(), [&]<class T>(T) {
-    const Products p(geometry_);
-    const T* const w = weights().data.template host<T>();
-    T* dw = nullptr;
-    T beta{0};
-    if (weights().needs_gradient) {
-      beta = static_cast<T>(weights().begin_gradient());
-      dw = weights().diff.template host_mut<T>();
-      if (beta == T{0} && geometry_.batch == 0) weights().diff.fill(0);
-    }
+    const bool transposed = geometry_.transposed();
     for (size_t i = 0; i < top.size(); ++i) {
-      const T* const dy = sums_diff(top, i).template host<T>();
-      if (dw != nullptr) {
-        const T* const x = bottom[i]->data.template host<T>();
-        p.each([&](int64_t image, int64_t of_w, int64_t of_x, int64_t of_y) {
-          gemm<T>(false, true, p.outputs, p.taps, p.positions, T{1}, dy + of_y,
-                  columns_of(x + of_x), image == 0 ? beta : T{1}, dw + of_w);
-        });
-        beta = T{1};
+      const T* const of_top = sums_diff(top, i).template host<T>();
+      if (weights().needs_gradient) {
+        const T* const of_bottom = bottom[i]->data.template host<T>();
+        add_weights_gradient(transposed ? of_top : of_bottom, transposed ? of_bottom : of_top);
       }
       if (!propagate[i]) continue;
-      T* const dx = bottom[i]->diff.template host_overwrite<T>();
-      p.each([&](int64_t, int64_t of_w, int64_t of_x, int64_t of_y) {
-        const bool direct = geometry_.is_pointwise();
-        T* const columns = direct ? dx + of_x : columns_.host_overwrite<T>();
-        gemm<T>(true, false, p.taps, p.positions, p.outputs, T{1}, w + of_w, dy + of_y, T{0},
-                columns);
-        if (!direct) fold(geometry_, columns, dx + of_x);
-      });
+      T* const wanted = bottom[i]->diff.template host_overwrite<T>();
+      transposed ? multiply(of_top, T{0}, wanted) : multiply_transposed(of_top, wanted);
     }
   });
   pass_to_summand(top, propagate, bottom);

@@ -1,9 +1,10 @@
 // Convolution: each output is a weighted sum over a window of the input, plus a bias. See
-// README.md.
+// README.md. Deconvolution (layers/deconvolution) is the same class with a transposed geometry.
 #pragma once
 
 #include <optional>
 
+#include "backend/channel_view.hpp"
 #include "core/move.hpp"
 #include "crema/layer.hpp"
 #include "layers/convolution/geometry.hpp"
@@ -12,7 +13,8 @@ namespace crema {
 
 class ConvolutionLayer : public Layer {
  public:
-  explicit ConvolutionLayer(const LayerInit& init);
+  explicit ConvolutionLayer(const LayerInit& init, ConvolutionGeometry::Kind kind =
+                                                       ConvolutionGeometry::Kind::convolution);
 
   Arity arity() const override;
   void setup(Blobs bottom, Blobs top) override;
@@ -21,8 +23,8 @@ class ConvolutionLayer : public Layer {
   /// Weights of an InnerProduct over windows of this size, (O, K) or (1, 1, O, K); a bias with axes
   /// of extent 1.
   bool adopt(std::vector<Tensor>& published) const override;
-  /// The sum with another value of the top's shape (on the CPU), a ReLU with a slope that is not
-  /// negative, or the one behind the other.
+  /// The sum with another value of the top's shape (of a convolution on the CPU), a ReLU with a
+  /// slope that is not negative, or the one behind the other.
   bool accepts(const Tail& tail) const override;
 
   void forward_cpu(Blobs bottom, Blobs top) override;
@@ -43,7 +45,8 @@ class ConvolutionLayer : public Layer {
   Parameter& weights() { return *params()[0]; }
   /// Null if bias_term is false.
   Parameter* bias() { return geometry_.bias ? params()[1].get() : nullptr; }
-  /// The last step of forward: adds the bias to the products y and applies the ReLU. Contiguous.
+  /// The last step of forward: adds the bias to the products y, in any format, and applies the
+  /// ReLU.
   void finish(const Side& side, Tensor& y);
   /// The diff of the sums before the ReLU, for top i. It is the diff of the top, unless there is a
   /// ReLU and the diff of the top must not be overwritten.
@@ -65,6 +68,18 @@ class ConvolutionLayer : public Layer {
   /// The windows of one group of one image as a matrix, (kernel_count, positions).
   template <class T>
   const T* columns_of(const T* image);
+  // The products of the reference. x is the input of the convolution, y its output.
+  /// y = w x + beta y.
+  template <class T>
+  void multiply(const T* x, T beta, T* y);
+  /// x = the transposed product of w and y.
+  template <class T>
+  void multiply_transposed(const T* y, T* x);
+  /// Adds the gradient of the weights, where dy is that of w x.
+  template <class T>
+  void add_weights_gradient(const T* x, const T* dy);
+  /// The top as (outer, channels, inner); of any format that is not blocked.
+  ChannelView top_view(Format format) const;
   void prepare_sums_diffs(Blobs top);
 
   ConvolutionGeometry geometry_;

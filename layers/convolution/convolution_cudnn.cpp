@@ -1,4 +1,5 @@
-// Convolution by cuDNN: any number of groups, dilation, 0 to 3 spatial axes, f32 and f64.
+// Convolution and Deconvolution by cuDNN: any number of groups, dilation, 0 to 3 spatial axes, f32
+// and f64.
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -10,6 +11,7 @@
 #include "core/dispatch.hpp"
 #include "crema/registry.hpp"
 #include "layers/convolution/convolution.hpp"
+#include "layers/convolution/engine.hpp"
 
 namespace crema {
 namespace {
@@ -202,7 +204,7 @@ class ConvolutionCudnn : public Engine {
       why = error.message();
       return {};
     }
-    option.choice.push_back(forward_->str());
+    if (forward_) option.choice.push_back(forward_->str());
     if (of_data_) option.choice.push_back(of_data_->str());
     if (of_weights_) option.choice.push_back(of_weights_->str());
     return {option};
@@ -239,9 +241,14 @@ class ConvolutionCudnn : public Engine {
   }
 
   std::string detail() const override {
-    if (!forward_) return {};
-    return concat(forward_->str(), of_data_ ? concat(", ", of_data_->str()) : "",
-                  of_weights_ ? concat(", ", of_weights_->str()) : "");
+    std::string text;
+    const auto add = [&](const auto& choice) {
+      if (choice) text += concat(text.empty() ? "" : ", ", choice->str());
+    };
+    add(forward_);
+    add(of_data_);
+    add(of_weights_);
+    return text;
   }
 
  private:
@@ -252,32 +259,72 @@ class ConvolutionCudnn : public Engine {
   void choose_all(ConvolutionLayer& layer, Blobs bottom, cudnnHandle_t dnn,
                   const std::vector<std::string>& wanted) {
     problem_ = std::make_unique<Problem>(layer.geometry(), layer.dtype());
-    forward_ = choose<ForwardPass>(dnn, *problem_, wanted);
+    forward_.reset();
     of_data_.reset();
     of_weights_.reset();
+    const bool transposed = layer.geometry().transposed();
     bool any = false;
     for (size_t i = 0; i < bottom.size(); ++i) any |= layer.propagates(static_cast<int>(i));
-    if (any) of_data_ = choose<DataPass>(dnn, *problem_, wanted);
+    if (!transposed || any) forward_ = choose<ForwardPass>(dnn, *problem_, wanted);
+    if (transposed || any) of_data_ = choose<DataPass>(dnn, *problem_, wanted);
     if (layer.trains() && layer.weights().needs_gradient) {
       of_weights_ = choose<WeightsPass>(dnn, *problem_, wanted);
     }
   }
 
+  /// y = w x, in the terms of the problem.
+  template <class T>
+  void multiply(CudaBackend& backend, const Parameter& weights, const Tensor& x, Tensor& y) {
+    const Problem& p = *problem_;
+    const T one = 1, zero = 0;
+    const T *from = x.device<T>(backend), *w = weights.data.device<T>(backend);
+    T* to = y.device_overwrite<T>(backend);
+    void* workspace = backend.scratch(forward_->workspace);
+    cuda_check(cudnnConvolutionForward(backend.dnn(), &one, p.x(), from, p.w(), w, p.convolution(),
+                                       forward_->algorithm, workspace, forward_->workspace, &zero,
+                                       p.y(), to),
+               "cudnnConvolutionForward");
+  }
+
+  /// x = the transposed product of w and y.
+  template <class T>
+  void multiply_transposed(CudaBackend& backend, const Parameter& weights, const Tensor& y,
+                           Tensor& x) {
+    const Problem& p = *problem_;
+    const T one = 1, zero = 0;
+    const T *from = y.device<T>(backend), *w = weights.data.device<T>(backend);
+    T* to = x.device_overwrite<T>(backend);
+    void* workspace = backend.scratch(of_data_->workspace);
+    cuda_check(cudnnConvolutionBackwardData(backend.dnn(), &one, p.w(), w, p.y(), from,
+                                            p.convolution(), of_data_->algorithm, workspace,
+                                            of_data_->workspace, &zero, p.x(), to),
+               "cudnnConvolutionBackwardData");
+  }
+
+  /// Adds to the gradient of the weights, where dy is that of w x.
+  template <class T>
+  void add_weights_gradient(CudaBackend& backend, Parameter& weights, const Tensor& x,
+                            const Tensor& dy) {
+    const Problem& p = *problem_;
+    const T one = 1, beta = static_cast<T>(weights.begin_gradient());
+    const T *of_x = x.device<T>(backend), *of_y = dy.device<T>(backend);
+    T* dw = weights.diff.device_mut<T>(backend);
+    void* workspace = backend.scratch(of_weights_->workspace);
+    cuda_check(cudnnConvolutionBackwardFilter(backend.dnn(), &one, p.x(), of_x, p.y(), of_y,
+                                              p.convolution(), of_weights_->algorithm, workspace,
+                                              of_weights_->workspace, &beta, p.w(), dw),
+               "cudnnConvolutionBackwardFilter");
+  }
+
   template <class T>
   void forward_as(ConvolutionLayer& layer, Blobs bottom, Blobs top) {
     CudaBackend& backend = cuda(layer.context());
-    const Problem& p = *problem_;
-    const T* w = layer.weights().data.device<T>(backend);
-    const T one = 1, zero = 0;
     for (size_t i = 0; i < bottom.size(); ++i) {
-      const T* x = bottom[i]->data.device<T>(backend);
-      T* y = top[i]->data.device_overwrite<T>(backend);
-      void* workspace = backend.scratch(forward_->workspace);
-      cuda_check(cudnnConvolutionForward(backend.dnn(), &one, p.x(), x, p.w(), w, p.convolution(),
-                                         forward_->algorithm, workspace, forward_->workspace, &zero,
-                                         p.y(), y),
-                 "cudnnConvolutionForward");
-      layer.finish(Side(backend), top[i]->data);
+      const Tensor& from = bottom[i]->data;
+      Tensor& to = top[i]->data;
+      layer.geometry().transposed() ? multiply_transposed<T>(backend, layer.weights(), from, to)
+                                    : multiply<T>(backend, layer.weights(), from, to);
+      layer.finish(Side(backend), to);
     }
   }
 
@@ -285,31 +332,20 @@ class ConvolutionCudnn : public Engine {
   void backward_as(ConvolutionLayer& layer, Blobs top, const std::vector<bool>& propagate,
                    Blobs bottom) {
     CudaBackend& backend = cuda(layer.context());
-    const Problem& p = *problem_;
     Parameter& weights = layer.weights();
-    const T one = 1, zero = 0;
+    const bool transposed = layer.geometry().transposed();
     layer.undo_relu(Side(backend), top);
     if (layer.bias() && layer.bias()->needs_gradient) layer.backward_bias(Side(backend), top);
     for (size_t i = 0; i < top.size(); ++i) {
-      const T* dy = layer.sums_diff(top, i).template device<T>(backend);
+      const Tensor &of_top = layer.sums_diff(top, i), &of_bottom = bottom[i]->data;
       if (weights.needs_gradient) {
-        const T beta = static_cast<T>(weights.begin_gradient());
-        const T* x = bottom[i]->data.device<T>(backend);
-        T* dw = weights.diff.device_mut<T>(backend);
-        void* workspace = backend.scratch(of_weights_->workspace);
-        cuda_check(cudnnConvolutionBackwardFilter(
-                       backend.dnn(), &one, p.x(), x, p.y(), dy, p.convolution(),
-                       of_weights_->algorithm, workspace, of_weights_->workspace, &beta, p.w(), dw),
-                   "cudnnConvolutionBackwardFilter");
+        add_weights_gradient<T>(backend, weights, transposed ? of_top : of_bottom,
+                                transposed ? of_bottom : of_top);
       }
       if (!propagate[i]) continue;
-      const T* w = weights.data.device<T>(backend);
-      T* dx = bottom[i]->diff.device_overwrite<T>(backend);
-      void* workspace = backend.scratch(of_data_->workspace);
-      cuda_check(cudnnConvolutionBackwardData(backend.dnn(), &one, p.w(), w, p.y(), dy,
-                                              p.convolution(), of_data_->algorithm, workspace,
-                                              of_data_->workspace, &zero, p.x(), dx),
-                 "cudnnConvolutionBackwardData");
+      Tensor& wanted = bottom[i]->diff;
+      transposed ? multiply<T>(backend, weights, of_top, wanted)
+                 : multiply_transposed<T>(backend, weights, of_top, wanted);
     }
   }
 
@@ -323,7 +359,9 @@ class ConvolutionCudnn : public Engine {
 }  // namespace
 
 void register_convolution_cuda(Registry& registry) {
-  registry.add_engine<ConvolutionCudnn>("Convolution", "cudnn", DeviceType::cuda);
+  for (const char* type : kConvolutionTypes) {
+    registry.add_engine<ConvolutionCudnn>(type, "cudnn", DeviceType::cuda);
+  }
 }
 
 }  // namespace crema

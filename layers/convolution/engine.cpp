@@ -44,21 +44,24 @@ ConvolutionAlgorithm algorithm_of(const Layer& layer) {
   return ConvolutionAlgorithm::winograd;
 }
 
-ConvolutionProblem problem_of(ConvolutionLayer& layer, Blobs bottom, Blobs top, Format source,
-                              Format target) {
+/// The convolution that the layer computes, or whose transposed one it computes. `from`, `to`: the
+/// formats of bottoms and tops.
+ConvolutionProblem problem_of(ConvolutionLayer& layer, Blobs bottom, Blobs top, Format from,
+                              Format to) {
   const ConvolutionGeometry& g = layer.geometry();
-  return {.source = bottom[0]->shape(),
-          .target = top[0]->shape(),
+  const bool transposed = g.transposed();
+  return {.source = (transposed ? top : bottom)[0]->shape(),
+          .target = (transposed ? bottom : top)[0]->shape(),
           .kernel = g.kernel,
           .stride = g.stride,
           .pad = g.pad,
           .dilation = g.dilation,
           .groups = g.groups,
-          .bias = g.bias,
-          .source_format = source,
-          .target_format = target,
+          .bias = g.bias && !transposed,
+          .source_format = transposed ? to : from,
+          .target_format = transposed ? from : to,
           .adds = layer.summand(bottom) != nullptr,
-          .relu = layer.relu(),
+          .relu = transposed ? std::nullopt : layer.relu(),
           .training = layer.trains()};
 }
 
@@ -70,10 +73,12 @@ bool any_propagates(const Layer& layer, Blobs top) {
   return false;
 }
 
-/// The passes that the net runs, forward first.
+/// The passes of the problem that the net runs, that of the layer's forward first.
 std::vector<ConvolutionPass> passes_of(ConvolutionLayer& layer, Blobs top) {
-  std::vector<ConvolutionPass> passes = {ConvolutionPass::forward};
-  if (any_propagates(layer, top)) passes.push_back(ConvolutionPass::backward_data);
+  ConvolutionPass forward = ConvolutionPass::forward, backward = ConvolutionPass::backward_data;
+  if (layer.geometry().transposed()) std::swap(forward, backward);
+  std::vector<ConvolutionPass> passes = {forward};
+  if (any_propagates(layer, top)) passes.push_back(backward);
   if (layer.trains() && layer.weights().needs_gradient) {
     passes.push_back(ConvolutionPass::backward_weights);
   }
@@ -85,10 +90,11 @@ ConvolutionWeights weights_of(ConvolutionLayer& layer) {
   return {weights.data.host<float>(), layer.trains() ? nullptr : weights.storage().get()};
 }
 
-std::vector<std::pair<Format, Format>> format_pairs(int64_t channels) {
+/// Formats of bottoms and tops.
+std::vector<std::pair<Format, Format>> format_pairs(const ConvolutionGeometry& geometry) {
   const Format blocked = simd_level() == SimdLevel::avx512 ? Format::blocked16 : Format::blocked8;
-  std::vector<std::pair<Format, Format>> pairs;
-  if (channels <= kFewChannels) {
+  std::vector<std::pair<Format, Format>> pairs;  // of the problem's source and target
+  if (geometry.channels <= kFewChannels) {
     for (const Format source : {Format::contiguous, Format::channels_last}) {
       pairs.emplace_back(source, blocked);
       if (source != Format::channels_last) pairs.emplace_back(source, Format::channels_last);
@@ -96,6 +102,9 @@ std::vector<std::pair<Format, Format>> format_pairs(int64_t channels) {
   }
   for (const Format same : {blocked, Format::channels_last, Format::contiguous}) {
     pairs.emplace_back(same, same);
+  }
+  if (geometry.transposed()) {
+    for (auto& [from, to] : pairs) std::swap(from, to);
   }
   return pairs;
 }
@@ -123,9 +132,10 @@ void add_convolution_library(Registry& registry, std::unique_ptr<ConvolutionLibr
   const ConvolutionLibrary* const added = library.get();
   auto& list = library_list();
   list.insert(preferred ? list.begin() : list.end(), std::move(library));
-  registry.add_engine("Convolution", {added->name(), DeviceType::cpu, [added] {
-                                        return std::make_unique<ConvolutionEngine>(added);
-                                      }});
+  for (const char* type : kConvolutionTypes) {
+    registry.add_engine(type, {added->name(), DeviceType::cpu,
+                               [added] { return std::make_unique<ConvolutionEngine>(added); }});
+  }
 }
 
 const std::vector<std::unique_ptr<ConvolutionLibrary>>& convolution_libraries() {
@@ -133,8 +143,10 @@ const std::vector<std::unique_ptr<ConvolutionLibrary>>& convolution_libraries() 
 }
 
 void register_convolution_engines(Registry& registry) {
-  registry.add_engine("Convolution", {kTuned, DeviceType::cpu,
-                                      [] { return std::make_unique<ConvolutionEngine>(nullptr); }});
+  for (const char* type : kConvolutionTypes) {
+    registry.add_engine(type, {kTuned, DeviceType::cpu,
+                               [] { return std::make_unique<ConvolutionEngine>(nullptr); }});
+  }
 }
 
 /// Tensors for measuring, allocated at the first measurement.
@@ -261,10 +273,10 @@ std::vector<Option> ConvolutionEngine::options(Layer& layer, Blobs bottom, Blobs
   double best = 0;
   std::array<double, 3> fastest;  // of each pass, in any formats
   fastest.fill(std::numeric_limits<double>::infinity());
-  for (const auto& [source, target] : format_pairs(bottom[0]->shape()[1])) {
-    const ConvolutionProblem problem = problem_of(conv, bottom, top, source, target);
+  for (const auto& [from, to] : format_pairs(conv.geometry())) {
+    const ConvolutionProblem problem = problem_of(conv, bottom, top, from, to);
     Trial trial(problem);
-    Option option = uniform_option(bottom, top, DType::f32, source, target);
+    Option option = uniform_option(bottom, top, DType::f32, from, to);
     // A summand lies as the top does.
     for (size_t i = top.size(); i < bottom.size(); ++i) option.bottoms[i] = option.tops[0];
     bool possible = true, hopeless = false;
@@ -325,9 +337,7 @@ void ConvolutionEngine::prepare(Layer& layer, const Option& option, Blobs bottom
   algorithm_ = algorithm_of(layer);
   detail_.clear();
   conv.prepare_engine(top);
-  forward_.reset();
-  backward_data_.reset();
-  backward_weights_.reset();
+  primitives_ = {};
   // Where shapes follow from values, they may have no elements.
   if (top[0]->count() == 0) return;
   const ConvolutionProblem problem =
@@ -335,12 +345,10 @@ void ConvolutionEngine::prepare(Layer& layer, const Option& option, Blobs bottom
   const std::vector<ConvolutionPass> passes = passes_of(conv, top);
   for (size_t i = 0; i < passes.size(); ++i) {
     const ConvolutionPass pass = passes[i];
-    auto& primitive = pass == ConvolutionPass::forward         ? forward_
-                      : pass == ConvolutionPass::backward_data ? backward_data_
-                                                               : backward_weights_;
-    primitive = take(conv, problem, pass, i < option.choice.size() ? option.choice[i] : "");
+    primitive(pass) = take(conv, problem, pass, i < option.choice.size() ? option.choice[i] : "");
   }
-  if (backward_weights_ && conv.bias() && !conv.bias()->needs_gradient) {
+  if (primitive(ConvolutionPass::backward_weights) && problem.bias &&
+      !conv.bias()->needs_gradient) {
     unwanted_bias_ = Tensor(conv.bias()->shape());
   }
 }
@@ -349,61 +357,78 @@ void ConvolutionEngine::resume(Layer& layer, Blobs, Blobs top) {
   convolution(layer).prepare_engine(top);
 }
 
+void ConvolutionEngine::multiply(ConvolutionPass pass, ConvolutionLayer& layer, const Tensor& from,
+                                 Tensor& to) {
+  const auto& made = primitive(pass);
+  if (made == nullptr) throw Error("was prepared for a backward pass without bottom diffs");
+  const ConvolutionWeights weights = weights_of(layer);
+  if (pass == ConvolutionPass::backward_data) {
+    return made->backward_data(from.host<float>(), weights, to.host_overwrite<float>());
+  }
+  // The problem has a bias where it is the layer's own: not that of a gradient.
+  const bool transposed = layer.geometry().transposed();
+  const float* const bias =
+      layer.bias() && !transposed ? layer.bias()->data.host<float>() : nullptr;
+  made->forward(from.host<float>(), weights, bias, to.host_mut<float>());
+}
+
 void ConvolutionEngine::forward(Layer& layer, Blobs bottom, Blobs top) {
-  if (!forward_) return;
   ConvolutionLayer& conv = convolution(layer);
-  const ConvolutionWeights weights = weights_of(conv);
-  const float* const b = conv.bias() ? conv.bias()->data.host<float>() : nullptr;
+  const bool transposed = conv.geometry().transposed();
+  const ConvolutionPass pass =
+      transposed ? ConvolutionPass::backward_data : ConvolutionPass::forward;
+  if (!primitive(pass)) return;
   conv.place_summand(bottom, top);
   for (size_t i = 0; i < top.size(); ++i) {
-    forward_->forward(bottom[i]->data.host<float>(), weights, b, top[i]->data.host_mut<float>());
+    multiply(pass, conv, bottom[i]->data, top[i]->data);
+    if (transposed) conv.finish(Side(), top[i]->data);
   }
 }
 
 void ConvolutionEngine::backward(Layer& layer, Blobs top, const std::vector<bool>& propagate,
                                  Blobs bottom) {
-  if (!forward_) return;
   ConvolutionLayer& conv = convolution(layer);
+  const bool transposed = conv.geometry().transposed();
+  if (!primitive(transposed ? ConvolutionPass::backward_data : ConvolutionPass::forward)) return;
   conv.undo_relu(Side(), top);
   const bool want_bias = conv.bias() && conv.bias()->needs_gradient;
-  if (backward_weights_) {
+  const auto& gradient = primitive(ConvolutionPass::backward_weights);
+  if (want_bias && (transposed || !gradient)) conv.backward_bias(Side(), top);
+  if (gradient) {
     bool add_weights = conv.weights().begin_gradient() != 0;
-    bool add_bias = want_bias && conv.bias()->begin_gradient() != 0;
+    bool add_bias = want_bias && !transposed && conv.bias()->begin_gradient() != 0;
     float* const dw = conv.weights().diff.host_mut<float>();
-    float* const db =
-        conv.bias() ? (want_bias ? conv.bias()->diff : unwanted_bias_).host_mut<float>() : nullptr;
+    float* const db = conv.bias() && !transposed
+                          ? (want_bias ? conv.bias()->diff : unwanted_bias_).host_mut<float>()
+                          : nullptr;
     for (size_t i = 0; i < top.size(); ++i) {
-      backward_weights_->backward_weights(bottom[i]->data.host<float>(),
-                                          conv.sums_diff(top, i).host<float>(), add_weights, dw,
-                                          add_bias, db);
+      const Tensor &of_bottom = bottom[i]->data, &of_top = conv.sums_diff(top, i);
+      gradient->backward_weights((transposed ? of_top : of_bottom).host<float>(),
+                                 (transposed ? of_bottom : of_top).host<float>(), add_weights, dw,
+                                 add_bias, db);
       add_weights = true;
       add_bias = want_bias;
     }
-  } else if (want_bias) {
-    conv.backward_bias(Side(), top);
   }
-  const ConvolutionWeights weights = weights_of(conv);
   for (size_t i = 0; i < top.size(); ++i) {
     if (!propagate[i]) continue;
-    if (backward_data_ == nullptr)
-      throw Error("was prepared for a backward pass without bottom diffs");
-    backward_data_->backward_data(conv.sums_diff(top, i).host<float>(), weights,
-                                  bottom[i]->diff.host_overwrite<float>());
+    multiply(transposed ? ConvolutionPass::forward : ConvolutionPass::backward_data, conv,
+             conv.sums_diff(top, i), bottom[i]->diff);
   }
   conv.pass_to_summand(top, propagate, bottom);
 }
 
 size_t ConvolutionEngine::extra_bytes() const {
   size_t bytes = 0;
-  for (const auto* primitive : {&forward_, &backward_data_, &backward_weights_}) {
-    if (*primitive) bytes += (*primitive)->kept_bytes();
+  for (const auto& made : primitives_) {
+    if (made) bytes += made->kept_bytes();
   }
   return bytes;
 }
 
 void ConvolutionEngine::plan_scratch(ScratchPlan& plan) const {
-  for (const auto* primitive : {&forward_, &backward_data_, &backward_weights_}) {
-    if (*primitive) (*primitive)->plan_scratch(plan);
+  for (const auto& made : primitives_) {
+    if (made) made->plan_scratch(plan);
   }
 }
 

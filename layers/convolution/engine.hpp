@@ -1,10 +1,12 @@
-// The engines of Convolution. For each pass (forward, backward to the data, backward to the
-// weights) and each pair of memory formats, an engine takes the fastest primitive of its libraries.
+// The engines of Convolution and Deconvolution. For each pass (forward, backward to the data,
+// backward to the weights) and each pair of memory formats, an engine takes the fastest primitive
+// of its libraries.
 //
 // The engine "tuned" uses all libraries. In addition, each library is an engine under its own name;
 // that engine offers options only if the message or the context forces it.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,6 +19,9 @@
 namespace crema {
 
 class ConvolutionLayer;
+
+/// The types of layers that these engines serve.
+inline constexpr std::array kConvolutionTypes = {"Convolution", "Deconvolution"};
 
 /// Adds a library and its engine. The primitives of a `preferred` library are tried first; without
 /// tuning, the first primitive is taken.
@@ -79,9 +84,16 @@ class ConvolutionEngine : public Engine {
                                              const ConvolutionProblem& problem,
                                              ConvolutionPass pass, const std::string& choice);
 
+  /// That of a pass of the problem; null if the net does not run it.
+  std::unique_ptr<ConvolutionPrimitive>& primitive(ConvolutionPass pass) {
+    return primitives_[static_cast<size_t>(pass)];
+  }
+  /// Runs pass `forward` or `backward_data` of the problem.
+  void multiply(ConvolutionPass pass, ConvolutionLayer& layer, const Tensor& from, Tensor& to);
+
   const ConvolutionLibrary* library_;
   ConvolutionAlgorithm algorithm_ = ConvolutionAlgorithm::any;
-  std::unique_ptr<ConvolutionPrimitive> forward_, backward_data_, backward_weights_;
+  std::array<std::unique_ptr<ConvolutionPrimitive>, 3> primitives_;  // see primitive()
   std::string detail_;
   Tensor unwanted_bias_;  // (O), for primitives that always write dbias, if the bias needs none
 };

@@ -21,16 +21,14 @@ std::vector<int64_t> to_vector(const Repeated& values) {
 
 }  // namespace
 
-ConvolutionGeometry::ConvolutionGeometry(const ConvolutionParameter& param)
-    : outputs(param.num_output()),
-      groups(param.group()),
-      bias(param.bias_term()),
-      axis(param.axis()) {
-  if (outputs <= 0)
-    throw Error("num_output is ", outputs, "; set it to the number of output channels");
+ConvolutionGeometry::ConvolutionGeometry(const ConvolutionParameter& param, Kind of)
+    : kind(of), groups(param.group()), bias(param.bias_term()), axis(param.axis()) {
+  int64_t& made = transposed() ? channels : outputs;
+  made = param.num_output();
+  if (made <= 0) throw Error("num_output is ", made, "; set it to the number of output channels");
   if (groups <= 0) throw Error("group is 0; use 1 for an ordinary convolution");
-  if (outputs % groups != 0)
-    throw Error("num_output ", outputs, " is not a multiple of group ", groups,
+  if (made % groups != 0)
+    throw Error("num_output ", made, " is not a multiple of group ", groups,
                 "; each group makes as many outputs");
 
   const auto take = [](const char* name, const auto& list, bool has_h, int64_t h, bool has_w,
@@ -89,10 +87,11 @@ void ConvolutionGeometry::set_up(const Shape& bottom) {
   stride = per_axis(given_stride_, 1, 1);
   pad = per_axis(given_pad_, 0, 0);
   dilation = per_axis(given_dilation_, 1, 1);
-  channels = bottom[axis];
-  if (channels <= 0) throw Error("the bottom, ", bottom.str(), ", has no channels at axis ", axis);
-  if (channels % groups != 0)
-    throw Error("the bottom's ", channels, " channels are not a multiple of group ", groups,
+  int64_t& own = transposed() ? outputs : channels;
+  own = bottom[axis];
+  if (own <= 0) throw Error("the bottom, ", bottom.str(), ", has no channels at axis ", axis);
+  if (own % groups != 0)
+    throw Error("the bottom's ", own, " channels are not a multiple of group ", groups,
                 "; each group sees as many channels");
 }
 
@@ -100,26 +99,40 @@ void ConvolutionGeometry::fit(const Shape& bottom) {
   if (bottom.rank() != rank)
     throw Error("the bottom, ", bottom.str(), ", has ", bottom.rank(),
                 " axes, the weights are for ", rank);
-  if (bottom[axis] != channels)
+  const int64_t own = transposed() ? outputs : channels;
+  if (bottom[axis] != own)
     throw Error("the bottom, ", bottom.str(), ", has ", bottom[axis],
-                " channels, the weights are for ", channels);
+                " channels, the weights are for ", own);
   batch = bottom.count(0, axis);
   input.clear();
   output.clear();
   for (int i = 0; i < spatial_axes(); ++i) {
-    const auto s = static_cast<size_t>(i);
-    const int64_t extent = bottom[axis + 1 + i];
-    const int64_t padded = extent + 2 * pad[s];
-    const int64_t reach = dilation[s] * (kernel[s] - 1) + 1;
-    if (reach > padded)
-      throw Error(
-          "kernel ", kernel[s],
-          dilation[s] > 1 ? concat(" with dilation ", dilation[s], " reaches ", reach, " and") : "",
-          " exceeds the padded input ", padded, " along axis ", axis + 1 + i, " of ", bottom.str(),
-          "; reduce kernel_size or add pad");
-    input.push_back(extent);
-    output.push_back((padded - reach) / stride[s] + 1);
+    const int64_t extent = bottom[axis + 1 + i], other = top_extent(bottom, i);
+    input.push_back(transposed() ? other : extent);
+    output.push_back(transposed() ? extent : other);
   }
+}
+
+int64_t ConvolutionGeometry::top_extent(const Shape& bottom, int spatial_axis) const {
+  const auto s = static_cast<size_t>(spatial_axis);
+  const int along = axis + 1 + spatial_axis;
+  const int64_t extent = bottom[along];
+  const int64_t reach = dilation[s] * (kernel[s] - 1) + 1;
+  if (transposed()) {
+    const int64_t padded = extent > 0 ? stride[s] * (extent - 1) + reach : 0;
+    if (padded <= 2 * pad[s])
+      throw Error("pad ", pad[s], " leaves nothing of the ", padded, " outputs along axis ", along,
+                  " of ", bottom.str(), "; reduce pad");
+    return padded - 2 * pad[s];
+  }
+  const int64_t padded = extent + 2 * pad[s];
+  if (reach > padded)
+    throw Error(
+        "kernel ", kernel[s],
+        dilation[s] > 1 ? concat(" with dilation ", dilation[s], " reaches ", reach, " and") : "",
+        " exceeds the padded input ", padded, " along axis ", along, " of ", bottom.str(),
+        "; reduce kernel_size or add pad");
+  return (padded - reach) / stride[s] + 1;
 }
 
 Shape ConvolutionGeometry::weights() const {
@@ -130,8 +143,9 @@ Shape ConvolutionGeometry::weights() const {
 
 Shape ConvolutionGeometry::top(const Shape& bottom) const {
   std::vector<int64_t> dims(bottom.dims().begin(), bottom.dims().begin() + axis);
-  dims.push_back(outputs);
-  dims.insert(dims.end(), output.begin(), output.end());
+  const std::vector<int64_t>& extents = transposed() ? input : output;
+  dims.push_back(top_channels());
+  dims.insert(dims.end(), extents.begin(), extents.end());
   return Shape(std::move(dims));
 }
 

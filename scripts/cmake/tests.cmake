@@ -77,7 +77,8 @@ endforeach()
 target_sources(test_net PRIVATE "${PROJECT_SOURCE_DIR}/tools/resident.cpp")
 if(TARGET test_tools AND TARGET crema_tool)
   add_dependencies(test_tools crema_tool)
-  target_sources(test_tools PRIVATE "${PROJECT_SOURCE_DIR}/tools/signals.cpp")
+  target_sources(test_tools PRIVATE "${PROJECT_SOURCE_DIR}/tools/pages.cpp"
+    "${PROJECT_SOURCE_DIR}/tools/signals.cpp" "${CREMA_GENERATED_DIR}/pages.cpp")
   # Found in the place of NVIDIA's driver, it betrays every CUDA call.
   add_library(fake_cuda_driver SHARED "${PROJECT_SOURCE_DIR}/tests/tools/fake_cuda_driver/fake_cuda_driver.cpp")
   set_target_properties(fake_cuda_driver PROPERTIES
@@ -116,8 +117,10 @@ if(sources)
   crema_golden_test(im2col --engine=im2col)
   crema_golden_test(native --engine=native --refuses=pooling_mask)
   set(other_kernels convolution_3,convolution_3d,convolution_dw,net_inplace)
+  string(APPEND other_kernels ,deconvolution_3,deconvolution_bilinear)
   crema_golden_test(direct --engine=direct --refuses=${other_kernels})
   string(APPEND other_kernels ,convolution_1,convolution_2,convolution_4,convolution_5,convolution_axis)
+  string(APPEND other_kernels ,deconvolution_1,deconvolution_2,deconvolution_4,deconvolution_5)
   crema_golden_test(winograd --engine=winograd --refuses=${other_kernels})
 endif()
 

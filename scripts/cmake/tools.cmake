@@ -8,7 +8,16 @@ endif()
 find_package(gflags REQUIRED)
 find_package(glog REQUIRED)
 
-add_executable(crema_tool ${sources})
+# The pages of the layers, for `crema layers`.
+set(pages "${CREMA_GENERATED_DIR}/pages.cpp")
+file(GLOB page_files CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/layers/*/README.md")
+set(pages_script "${PROJECT_SOURCE_DIR}/scripts/cmake/pages.cmake")
+add_custom_command(OUTPUT "${pages}"
+  COMMAND "${CMAKE_COMMAND}" -DFOLDER=${PROJECT_SOURCE_DIR}/layers -DOUTPUT=${pages} -P "${pages_script}"
+  DEPENDS ${page_files} "${pages_script}"
+  VERBATIM)
+
+add_executable(crema_tool ${sources} "${pages}")
 crema_flags(crema_tool)
 target_compile_definitions(crema_tool PRIVATE CREMA_VERSION="${PROJECT_VERSION}")
 target_link_libraries(crema_tool PRIVATE crema_internal glog::glog gflags)

@@ -52,7 +52,7 @@ class LayerDraw : public Draw {
   }
 };
 
-LayerCase convolution(LayerDraw& draw) {
+LayerCase convolution_of_type(LayerDraw& draw, const std::string& type) {
   const int64_t axes = draw.one_of<int64_t>({2, 2, 2, 2, 1, 3});
   const bool depthwise = draw.between(0, 4) == 0;
   const int64_t groups = depthwise ? draw.channels() : draw.one_of<int64_t>({1, 1, 1, 2, 3});
@@ -70,18 +70,23 @@ LayerCase convolution(LayerDraw& draw) {
       pad = draw.coin() ? (kernel - 1) / 2 : draw.between(0, kernel);
     }
     const int64_t reach = (kernel - 1) * dilation + 1;
-    bottom.push_back(std::max<int64_t>(1, reach - 2 * pad) + draw.between(0, axes > 2 ? 4 : 12));
+    // A top of a deconvolution has no elements if the padding takes them all.
+    const int64_t least = type == "Deconvolution" ? 1 + 2 * pad : reach - 2 * pad;
+    bottom.push_back(std::max<int64_t>(1, least) + draw.between(0, axes > 2 ? 4 : 12));
     settings += concat(" kernel_size: ", kernel, " stride: ", stride, " dilation: ", dilation,
                        " pad: ", pad);
   }
   return {
-      .layer = concat("layer { type: 'Convolution' convolution_param { num_output: ", made * groups,
+      .layer = concat("layer { type: '", type, "' convolution_param { num_output: ", made * groups,
                       " group: ", groups, settings, " bias_term: ", draw.boolean(),
                       " weight_filler { type: 'uniform' min: -0.5 max: 0.5 }"
                       " bias_filler { type: 'uniform' min: -1 max: 1 } } }"),
       .bottoms = {uniform(Shape(bottom))},
       .tail = draw.relu_tail()};
 }
+
+LayerCase convolution(LayerDraw& draw) { return convolution_of_type(draw, "Convolution"); }
+LayerCase deconvolution(LayerDraw& draw) { return convolution_of_type(draw, "Deconvolution"); }
 
 LayerCase pooling(LayerDraw& draw) {
   std::vector<int64_t> bottom = {draw.batch(3), draw.channels()};
@@ -309,6 +314,7 @@ TEST_P(EngineFuzz, AgreesWithTheReference) {
 constexpr Tolerance kSums{.absolute = 1e-4, .relative = 1e-4};
 const Kind kKinds[] = {
     {"Convolution", convolution, kSums, 10},
+    {"Deconvolution", deconvolution, kSums, 10},
     {"Pooling", pooling, {}},
     {"InnerProduct", inner_product, kSums},
     {"LRN", lrn, kSums},

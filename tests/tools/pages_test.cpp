@@ -1,0 +1,249 @@
+// The pages of the layers, layers/*/README.md, against the layers: every type has one, and its
+// table of parameters is that of the message.
+#include "tools/pages.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <set>
+#include <sstream>
+
+#include "crema/registry.hpp"
+#include "proto/layer.pb.h"
+#include "support/paths.hpp"
+#include "tools/cli.hpp"
+
+namespace crema {
+const std::string* published_type(const std::string& name);  // see src/net/ignored.cpp
+}
+
+namespace crema::test {
+namespace {
+
+using google::protobuf::Descriptor;
+using google::protobuf::FieldDescriptor;
+using ::testing::Contains;
+using tools::Page;
+using tools::PageRow;
+
+std::string letters(const std::string& name) {
+  std::string text;
+  for (const char c : name) {
+    if (c != '_') text += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  }
+  return text;
+}
+
+/// The fields of LayerParameter with the settings of a type, without those that all losses or all
+/// data layers have.
+std::vector<const FieldDescriptor*> settings_of(const std::string& type) {
+  const std::string* others = published_type(type);
+  std::istringstream words(others ? *others : "");
+  const std::set<std::string> named{std::istream_iterator<std::string>(words), {}};
+  std::vector<const FieldDescriptor*> found;
+  const Descriptor* layer = LayerParameter::descriptor();
+  for (int i = 0; i < layer->field_count(); ++i) {
+    const FieldDescriptor* field = layer->field(i);
+    if (field->message_type() == nullptr) continue;
+    if (letters(field->name()) == letters(type) + "param" || named.count(field->name()) > 0)
+      found.push_back(field);
+  }
+  return found;
+}
+
+/// Names between backticks.
+std::vector<std::string> names_in(const std::string& cell) {
+  std::vector<std::string> names;
+  for (size_t begin = cell.find('`'); begin != std::string::npos;) {
+    const size_t end = cell.find('`', begin + 1);
+    if (end == std::string::npos) break;
+    names.push_back(cell.substr(begin + 1, end - begin - 1));
+    begin = cell.find('`', end + 1);
+  }
+  return names;
+}
+
+std::vector<std::string> split(const std::string& text) {
+  std::vector<std::string> parts;
+  bool quoted = false;
+  std::string part;
+  for (const char c : text + ",") {
+    if (c == '"') quoted = !quoted;
+    if (c == ',' && !quoted) {
+      part.erase(0, part.find_first_not_of(' '));
+      parts.push_back(part);
+      part.clear();
+    } else if (c != '`') {
+      part += c;
+    }
+  }
+  return parts;
+}
+
+/// What a page says of the defaults of its parameters: name -> default.
+std::map<std::string, std::string> parameters_of(const Page& page) {
+  std::map<std::string, std::string> found;
+  for (const auto& table : page.tables()) {
+    if (table[0].size() < 2 || table[0][1] != "default") continue;
+    for (size_t i = 1; i < table.size(); ++i) {
+      const std::vector<std::string> names = names_in(table[i][0]), defaults = split(table[i][1]);
+      for (size_t k = 0; k < names.size(); ++k) {
+        const std::string name = names[k].substr(names[k].rfind('.') + 1);
+        found[name] = defaults[defaults.size() == names.size() ? k : 0];
+      }
+    }
+  }
+  return found;
+}
+
+/// The default of a field as a prototxt writes it; "" if the message has none.
+std::string default_of(const FieldDescriptor& field) {
+  if (!field.has_default_value()) return {};
+  const auto number = [](auto value) {
+    std::ostringstream text;
+    text << value;
+    return text.str();
+  };
+  switch (field.cpp_type()) {
+    case FieldDescriptor::CPPTYPE_BOOL:
+      return field.default_value_bool() ? "true" : "false";
+    case FieldDescriptor::CPPTYPE_INT32:
+      return number(field.default_value_int32());
+    case FieldDescriptor::CPPTYPE_UINT32:
+      return number(field.default_value_uint32());
+    case FieldDescriptor::CPPTYPE_INT64:
+      return number(field.default_value_int64());
+    case FieldDescriptor::CPPTYPE_FLOAT:
+      return number(field.default_value_float());
+    case FieldDescriptor::CPPTYPE_DOUBLE:
+      return number(field.default_value_double());
+    case FieldDescriptor::CPPTYPE_ENUM:
+      return field.default_value_enum()->name();
+    case FieldDescriptor::CPPTYPE_STRING:
+      return field.default_value_string();
+    default:
+      return "of a type that this test does not know";
+  }
+}
+
+bool same_default(const std::string& shown, const std::string& real) {
+  if (shown == real || shown == '"' + real + '"') return true;
+  std::istringstream a(shown), b(real);
+  double x = 0, y = 0;
+  return a >> x && b >> y && a.eof() && b.eof() && static_cast<float>(x) == static_cast<float>(y);
+}
+
+class LayerPages : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(LayerPages, ExplainTheType) {
+  const Page* page = tools::find_page(GetParam());
+  ASSERT_NE(page, nullptr) << "there is no page with the title '# " << GetParam() << "'";
+  EXPECT_GT(page->summary.size(), 10U);
+  EXPECT_LT(page->summary.size(), 160U) << page->summary;
+  const std::string text(page->text);
+  EXPECT_NE(text.find("type: \"" + GetParam() + '"'), std::string::npos) << "no sample";
+}
+
+TEST_P(LayerPages, NameEveryParameterWithItsDefault) {
+  const Page* page = tools::find_page(GetParam());
+  ASSERT_NE(page, nullptr);
+  const std::map<std::string, std::string> shown = parameters_of(*page);
+  for (const FieldDescriptor* settings : settings_of(GetParam())) {
+    const Descriptor& message = *settings->message_type();
+    for (int i = 0; i < message.field_count(); ++i) {
+      const FieldDescriptor& field = *message.field(i);
+      const auto found = shown.find(field.name());
+      if (found == shown.end()) {
+        ADD_FAILURE() << field.name() << " is not in the table of parameters";
+      } else if (const std::string real = default_of(field); !real.empty()) {
+        EXPECT_TRUE(same_default(found->second, real))
+            << field.name() << ": the page says " << found->second << ", the message " << real;
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Layers, LayerPages, ::testing::ValuesIn(Registry::instance().types()),
+                         [](const auto& type) { return type.param; });
+
+std::string text_of(const std::filesystem::path& path) {
+  std::ifstream in(path);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+/// All texts of a folder of the repository with one extension.
+std::vector<std::string> texts_in(const std::string& folder, const std::string& extension) {
+  std::vector<std::string> texts;
+  for (const auto& entry : std::filesystem::directory_iterator(source_path(folder))) {
+    if (entry.path().extension() == extension) texts.push_back(text_of(entry.path()));
+  }
+  return texts;
+}
+
+bool any_names(const std::vector<std::string>& texts, const std::string& type,
+               const std::string& also = "") {
+  const std::string single = "type: '" + type + "'", quoted = "type: \"" + type + '"',
+                    escaped = "type: \\\"" + type + "\\\"", bare = '"' + type + '"';
+  return std::ranges::any_of(texts, [&](const std::string& text) {
+    const auto has = [&](const std::string& part) { return text.find(part) != std::string::npos; };
+    return has(also) && (has(single) || has(quoted) || has(escaped) || has(bare));
+  });
+}
+
+TEST_P(LayerPages, HaveTestsOfValuesAndGradients) {
+  const std::string& type = GetParam();
+  static const std::vector<std::string> golden = texts_in("tests/golden/layers", ".prototxt");
+  static const std::vector<std::string> tests = texts_in("tests/layers", ".cpp");
+  EXPECT_TRUE(any_names(golden, type) || any_names(tests, type)) << "no test has its values";
+  // Sources, measures, and what has no derivative.
+  const std::set<std::string> without_gradient = {
+      "Accuracy",  "ArgMax", "Data",       "DummyData", "HDF5Data",  "HDF5Output",
+      "ImageData", "Input",  "MemoryData", "Silence",   "Threshold", "WindowData"};
+  if (without_gradient.count(type) > 0) return;
+  EXPECT_TRUE(any_names(tests, type, "check_gradients")) << "no test checks its gradient";
+}
+
+TEST(LayersCommand, ListsTheTypes) {
+  const Output output = run("layers");
+  EXPECT_EQ(output.status, 0) << output.text;
+  for (const std::string& type : Registry::instance().types()) {
+    EXPECT_TRUE(output.says("\n" + type + ' ') || output.text.starts_with(type + ' ')) << type;
+  }
+}
+
+TEST(LayersCommand, PrintsThePage) {
+  const Output output = run("layers Deconvolution ReLU");
+  EXPECT_EQ(output.status, 0) << output.text;
+  for (const char* part : {"num_output", "required", "weight_filler { type: \"bilinear\" }",
+                           "negative_slope", "stride * (in - 1)"}) {
+    EXPECT_TRUE(output.says(part)) << part;
+  }
+  EXPECT_FALSE(output.says("|---|")) << "the rule of a table";
+  EXPECT_FALSE(output.says("```"));
+}
+
+TEST(LayersCommand, FindsTheNearestName) {
+  EXPECT_TRUE(run("layers --like Convoluton").says("Convolution  "));
+  EXPECT_TRUE(run("layers --like maxpooling").says("Pooling"));
+  expect_refusal("layers --like qqqqqqqq", {"qqqqqqqq", "crema layers"});
+  expect_refusal("layers Convoluton", {"'Convoluton'", "did you mean 'Convolution'"});
+  expect_refusal("layers ReLU --like x", {"--like"});
+}
+
+TEST(PageText, LeavesOutTheMarksOfTheFormat) {
+  const Page page{.text =
+                      "# T\n\nSee [this](there) and `a|b`. **Bold** words.\n\n"
+                      "| a | b |\n|---|---|\n| `x | y` | two |\n\n```\ncode\n```\n"};
+  EXPECT_EQ(page.for_terminal(),
+            "T\n\nSee this and a|b. Bold words.\n\n  a      b\n  x | y  two\n\n    code\n");
+  EXPECT_THAT(page.tables(), ::testing::SizeIs(1));
+}
+
+}  // namespace
+}  // namespace crema::test

@@ -1,0 +1,69 @@
+// crema layers: lists the layer types, or prints the page of one.
+#include <algorithm>
+#include <cstdio>
+
+#include "crema/registry.hpp"
+#include "tools/command.hpp"
+#include "tools/flags.hpp"
+#include "tools/pages.hpp"
+
+DEFINE_string(like, "", "print the layer types whose names are nearest to this one");
+
+namespace crema::tools {
+namespace {
+
+void list(const std::vector<std::string>& types) {
+  size_t width = 0;
+  for (const std::string& type : types) width = std::max(width, type.size());
+  for (const std::string& type : types) {
+    const Page* page = find_page(type);
+    std::printf("%-*s  %s\n", static_cast<int>(width), type.c_str(),
+                page ? page->summary.c_str() : "(of a plug-in)");
+  }
+}
+
+int layers(const std::vector<std::string>& arguments) {
+  load_plugins();
+  const std::vector<std::string> types = Registry::instance().types();
+  exclusive_flags("like", !FLAGS_like.empty(), "a TYPE", !arguments.empty());
+  if (!FLAGS_like.empty()) {
+    const std::string nearest = nearest_name(FLAGS_like, types);
+    if (nearest.empty())
+      throw Error("no layer type is like '", FLAGS_like, "'; `crema layers` lists them");
+    list({nearest});
+    return 0;
+  }
+  if (arguments.empty()) {
+    list(types);
+    return 0;
+  }
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& type = arguments[i];
+    if (!Registry::instance().has(type))
+      throw Error("there is no layer type '", type, "'", did_you_mean(type, types),
+                  "; `crema layers` lists them");
+    const Page* page = find_page(type);
+    if (page == nullptr)
+      throw Error("layer type '", type, "' is of a plug-in, which brings no page");
+    std::printf("%s%s", i > 0 ? "\n" : "", page->for_terminal().c_str());
+  }
+  return 0;
+}
+
+}  // namespace
+
+const Command kLayers = {
+    "layers",
+    {},
+    "lists the layer types, or explains one",
+    "  crema layers\n"
+    "  crema layers TYPE [TYPE...]\n"
+    "  crema layers --like NAME\n"
+    "\n"
+    "A line for each layer type; or the page of a type: formula, shapes, a\n"
+    "sample, all parameters with defaults, engines; or the type whose name is\n"
+    "nearest to NAME.",
+    {"like", "plugin"},
+    layers};
+
+}  // namespace crema::tools
