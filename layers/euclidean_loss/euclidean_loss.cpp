@@ -1,7 +1,7 @@
 // EuclideanLoss: half the mean over the batch of squared distances. See README.md.
 #include "core/dispatch.hpp"
+#include "kit/labels.hpp"
 #include "kit/passes.hpp"
-#include "kit/two_sided.hpp"
 
 namespace crema {
 namespace {
@@ -33,11 +33,7 @@ class EuclideanLossLayer : public TwoSidedLayer {
   float default_loss_weight(int) const override { return 1; }
 
   void reshape(Blobs bottom, Blobs top) override {
-    const Shape &a = bottom[0]->shape(), &b = bottom[1]->shape();
-    if (a.rank() <= 0 || b.rank() <= 0 || a[0] != b[0] || a.count() != b.count())
-      throw Error("'", bottom[0]->name, "' (", a.str(), ") and '", bottom[1]->name, "' (", b.str(),
-                  ") cannot be compared; give both the same batch size and as many values an item");
-    items_ = std::max<int64_t>(a[0], 1);  // the loss of an empty batch is 0
+    items_ = std::max<int64_t>(compared_items(bottom), 1);  // the loss of an empty batch is 0
     top[0]->reshape(Shape{});
   }
 

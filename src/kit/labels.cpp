@@ -1,6 +1,7 @@
 #include "kit/labels.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/dispatch.hpp"
 #include "proto/layer.pb.h"
@@ -8,18 +9,27 @@
 namespace crema {
 namespace {
 
-[[noreturn]] void refuse(double label, int64_t index, int64_t inner, int64_t classes) {
+[[noreturn]] void refuse(double label, int64_t index, int64_t inner, int64_t classes,
+                         std::string_view way_out) {
   const std::string place =
       inner == 1 ? concat("position ", index, " of the batch")
                  : concat("position ", index % inner, " of item ", index / inner, " of the batch");
-  throw Error("label ", label, " at ", place, " is outside [0, ", classes,
-              "): raise num_output of the layer before or fix the labels")
+  throw Error("label ", label, " at ", place, " is outside [0, ", classes, "): ", way_out)
       .of_sample(index / inner);
 }
 
 }  // namespace
 
-void Labels::read(const Tensor& labels, int64_t inner, int64_t classes, std::optional<int> ignore) {
+int64_t compared_items(Blobs bottom) {
+  const Shape &a = bottom[0]->shape(), &b = bottom[1]->shape();
+  if (a.rank() <= 0 || b.rank() <= 0 || a[0] != b[0] || a.count() != b.count())
+    throw Error("'", bottom[0]->name, "' (", a.str(), ") and '", bottom[1]->name, "' (", b.str(),
+                ") cannot be compared; give both the same batch size and as many values an item");
+  return a[0];
+}
+
+void Labels::read(const Tensor& labels, int64_t inner, int64_t classes, std::optional<int> ignore,
+                  std::string_view way_out) {
   classes_.reshape(labels.shape());
   int32_t* out = classes_.host_overwrite<int32_t>();
   valid_ = 0;
@@ -32,18 +42,18 @@ void Labels::read(const Tensor& labels, int64_t inner, int64_t classes, std::opt
         continue;
       }
       // Also false for NaN.
-      if (!(in[i] >= T{0} && in[i] < T(classes))) refuse(in[i], i, inner, classes);
+      if (!(in[i] >= T{0} && in[i] < T(classes))) refuse(in[i], i, inner, classes, way_out);
       out[i] = static_cast<int32_t>(in[i]);
-      if (T(out[i]) != in[i]) refuse(in[i], i, inner, classes);
+      if (T(out[i]) != in[i]) refuse(in[i], i, inner, classes, way_out);
       ++valid_;
     }
   });
 }
 
-LossNormalization::LossNormalization(const LayerParameter& param) {
+LossNormalization::LossNormalization(const LayerParameter& param, Mode mode) : mode_(mode) {
   const LossParameter& settings = param.loss_param();
-  if (!settings.has_normalization() && settings.has_normalize()) {
-    mode_ = settings.normalize() ? Mode::valid : Mode::batch_size;
+  if (!settings.has_normalization()) {
+    if (settings.has_normalize()) mode_ = settings.normalize() ? Mode::valid : Mode::batch_size;
     return;
   }
   switch (settings.normalization()) {
@@ -62,6 +72,9 @@ LossNormalization::LossNormalization(const LayerParameter& param) {
     case LossParameter::PRE_FIXED:
       mode_ = Mode::fixed;
       fixed_ = settings.pre_fixed_normalizer();
+      if (!(fixed_ > 0 && std::isfinite(fixed_)))
+        throw Error("pre_fixed_normalizer ", fixed_,
+                    " is no positive number; give what the loss is divided by");
       break;
   }
 }
@@ -100,16 +113,30 @@ void LabelledLayer::reshape_scores(Blobs bottom) {
                 " labels; give one label for each position");
 }
 
+void LabelledLayer::reshape_items(Blobs bottom) {
+  const Shape &scores = bottom[0]->shape(), &labels = bottom[1]->shape();
+  if (scores.rank() == 0)
+    throw Error("'", bottom[0]->name, "' has no axes; its first one counts the items");
+  scores_ = {};
+  scores_.outer = scores[0];
+  scores_.size = scores.count(1);
+  if (scores_.size <= 0)
+    throw Error("'", bottom[0]->name, "' (", scores.str(),
+                ") is empty; each item has to hold one score for each class");
+  if (labels.count() != scores_.outer)
+    throw Error("'", bottom[0]->name, "' (", scores.str(), ") has ", scores_.outer, " items, but '",
+                bottom[1]->name, "' (", labels.str(), ") has ", labels.count(),
+                " labels; give one label for each item");
+}
+
+std::optional<int> ignored_label(const LayerParameter& param) {
+  if (!param.loss_param().has_ignore_label()) return std::nullopt;
+  return param.loss_param().ignore_label();
+}
+
 const int32_t* LabelledLayer::read_labels(const Side& side, Blobs bottom) {
   labels_.read(bottom[1]->data, scores_.inner, scores_.size, ignored_);
   return labels(side);
 }
-
-LabelLoss::LabelLoss(const LayerInit& init, int axis)
-    : LabelledLayer(init, axis,
-                    init.param.loss_param().has_ignore_label()
-                        ? std::optional<int>(init.param.loss_param().ignore_label())
-                        : std::nullopt),
-      normalization_(init.param) {}
 
 }  // namespace crema

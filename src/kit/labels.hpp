@@ -1,21 +1,28 @@
-// Base classes of losses and measures with labels: the layout of the scores, checked labels, and
-// the divisor of a sum over positions.
+// What losses and measures share: base classes of those with labels, checked labels, and the
+// divisor of a sum over positions.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <string_view>
 
 #include "core/axis_split.hpp"
 #include "kit/two_sided.hpp"
 
 namespace crema {
 
+/// The first axis N of bottoms 0 and 1, which a loss compares value by value. Error unless both
+/// have the same N and the same number of values.
+int64_t compared_items(Blobs bottom);
+
 /// The labels of (outer, inner) positions, checked and converted to integers.
 class Labels {
  public:
   /// Reads one label for each position from `labels` (f32 or f64). Error, with label, position and
-  /// range, if a label is neither a whole number in [0, classes) nor `ignore`.
-  void read(const Tensor& labels, int64_t inner, int64_t classes, std::optional<int> ignore);
+  /// range, if a label is neither a whole number in [0, classes) nor `ignore`. `way_out` ends the
+  /// message.
+  void read(const Tensor& labels, int64_t inner, int64_t classes, std::optional<int> ignore,
+            std::string_view way_out = "raise num_output of the layer before or fix the labels");
 
   /// i32, one for each position: the class, or -1 if the position is ignored.
   const Tensor& classes() const { return classes_; }
@@ -32,14 +39,16 @@ class LossNormalization {
  public:
   enum class Mode : uint8_t { full, valid, batch_size, none, fixed };
 
-  /// Uses `normalization`; if it is not set, the deprecated `normalize`; if neither is set, VALID.
-  explicit LossNormalization(const LayerParameter& param);
+  /// Uses `normalization`; if it is not set, the deprecated `normalize`; if neither is set, `mode`.
+  explicit LossNormalization(const LayerParameter& param, Mode mode = Mode::valid);
+
+  Mode mode() const { return mode_; }
 
   /// At least 1, so that the loss is 0 if all labels are ignored.
   double divisor(int64_t outer, int64_t inner, int64_t valid) const;
 
  private:
-  Mode mode_ = Mode::valid;
+  Mode mode_;
   double fixed_ = 1;
 };
 
@@ -58,6 +67,8 @@ class LabelledLayer : public TwoSidedLayer {
 
   /// For reshape. Error unless there are classes, and one label for each position.
   void reshape_scores(Blobs bottom);
+  /// The same where all values of an item are the scores of its classes, whatever their axes.
+  void reshape_items(Blobs bottom);
   /// For forward. Reads and checks the labels on the host, and returns them in the memory of the
   /// side.
   const int32_t* read_labels(const Side& side, Blobs bottom);
@@ -73,13 +84,17 @@ class LabelledLayer : public TwoSidedLayer {
   Labels labels_;
 };
 
+/// loss_param.ignore_label, if it is set.
+std::optional<int> ignored_label(const LayerParameter& param);
+
 /// A loss summed over positions, with the settings of loss_param.
 class LabelLoss : public LabelledLayer {
  public:
   float default_loss_weight(int top) const override { return top == 0 ? 1 : 0; }
 
  protected:
-  LabelLoss(const LayerInit& init, int axis);
+  LabelLoss(const LayerInit& init, int axis)
+      : LabelledLayer(init, axis, ignored_label(init.param)), normalization_(init.param) {}
 
   /// The divisor of the loss of the last forward.
   double divisor() const {

@@ -35,7 +35,8 @@ inline void require_host(const Side& side) {
     throw Error("runs on the host only; its source was not compiled by nvcc");
 }
 
-/// Calls body(i) for i in [0, count).
+/// Calls body(i) for i in [0, count). On the host, calls body.on_host(begin, end) for parts of them
+/// instead if the body has it.
 template <class Body>
 void for_each(const Side& side, int64_t count, int64_t grain, const Body& body) {
 #ifdef __CUDACC__
@@ -43,6 +44,9 @@ void for_each(const Side& side, int64_t count, int64_t grain, const Body& body) 
 #endif
   require_host(side);
   parallel_for(count, grain, [=](int64_t begin, int64_t end) {
+    if constexpr (requires { body.on_host(begin, end); }) {
+      if (side.device() == nullptr) return body.on_host(begin, end);
+    }
     for (int64_t i = begin; i < end; ++i) body(i);
   });
 }
@@ -202,7 +206,8 @@ double sum_of_piece(int64_t begin, int64_t end, const Term& term) {
 }
 
 /// *result = factor * the sum of term(i) over [0, count), computed in double. The order of the
-/// terms depends on count and grain only, not on the number of threads.
+/// terms depends on count and grain only, not on the number of threads. On the host,
+/// term.on_host(begin, end) adds up the terms of a piece if the term has it.
 template <class T, class Term>
 void sum(const Side& side, int64_t count, int64_t grain, const Term& term, double factor,
          T* result) {
@@ -216,8 +221,15 @@ void sum(const Side& side, int64_t count, int64_t grain, const Term& term, doubl
   const int64_t chunks = (count + chunk - 1) / chunk;
   parallel_for(chunks, grain / chunk, [&](int64_t begin, int64_t end) {
     for (int64_t c = begin; c < end; ++c) {
-      partial[static_cast<size_t>(c)] =
-          sum_of_piece(c * chunk, std::min(count, (c + 1) * chunk), term);
+      const int64_t first = c * chunk, last = std::min(count, first + chunk);
+      double& piece = partial[static_cast<size_t>(c)];
+      if constexpr (requires { term.on_host(first, last); }) {
+        if (side.device() == nullptr) {
+          piece = term.on_host(first, last);
+          continue;
+        }
+      }
+      piece = sum_of_piece(first, last, term);
     }
   });
   *result =

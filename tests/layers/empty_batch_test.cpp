@@ -48,7 +48,14 @@ std::vector<EmptyCase> empty_cases() {
       of("Softmax", "type: 'Softmax'", {images}),
       of("Split", "type: 'Split' top: 'a' top: 'b'", {images}),
       of("TanH", "type: 'TanH'", {images}),
+      of("ContrastiveLoss", "type: 'ContrastiveLoss'", {images, images, labels({0}, 2)}),
       of("EuclideanLoss", "type: 'EuclideanLoss'", {images, images}),
+      of("HingeLoss", "type: 'HingeLoss'", {uniform({0, 3}), labels({0}, 3)}),
+      of("InfogainLoss", "type: 'InfogainLoss'",
+         {uniform({0, 3}), labels({0}, 3), uniform({3, 3})}),
+      of("MultinomialLogisticLoss", "type: 'MultinomialLogisticLoss'",
+         {uniform({0, 3}), labels({0}, 3)}),
+      of("SigmoidCrossEntropyLoss", "type: 'SigmoidCrossEntropyLoss'", {images, images}),
       of("SoftmaxWithLoss", "type: 'SoftmaxWithLoss'", {uniform({0, 3}), labels({0}, 3)}),
   };
 }

@@ -261,6 +261,15 @@ LayerCase softmax_loss(LayerDraw& draw) {
           .bottoms = {uniform(scores, -5, 5), labels(Shape(places), scores[1])}};
 }
 
+LayerCase sigmoid_loss(LayerDraw& draw) {
+  const Shape shape = draw.batch_shape(draw.between(1, 4), 6000);
+  const bool ignores = draw.coin();
+  return {.layer = concat("layer { type: 'SigmoidCrossEntropyLoss' loss_param { normalization: ",
+                          draw.one_of({"VALID", "FULL", "BATCH_SIZE", "NONE"}),
+                          ignores ? " ignore_label: 1" : "", " } }"),
+          .bottoms = {uniform(shape, -20, 20), ignores ? labels(shape, 3) : uniform(shape)}};
+}
+
 struct Kind {
   const char* type;
   LayerCase (*draw)(LayerDraw& draw);
@@ -327,6 +336,7 @@ const Kind kKinds[] = {
     {"Concat", concatenation, {}},
     {"Slice", slice, {}},
     {"SoftmaxWithLoss", softmax_loss, kSums},
+    {"SigmoidCrossEntropyLoss", sigmoid_loss, kSums},
 };
 INSTANTIATE_TEST_SUITE_P(Layers, EngineFuzz, ::testing::ValuesIn(kKinds),
                          [](const auto& param_info) { return param_info.param.type; });

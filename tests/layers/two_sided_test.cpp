@@ -111,6 +111,22 @@ TEST(TwoSided, BodiesOfDevicesAgreeWithTheHost) {
       check({.layer = of("Accuracy", "accuracy_param { top_k: 2 ignore_label: 3 }"),
              .bottoms = {x, targets}});
       check({.layer = of("EuclideanLoss"), .bottoms = {x, x}});
+      check({.layer = of("SigmoidCrossEntropyLoss"), .bottoms = {x, x}});
+      check({.layer = of("InfogainLoss", "loss_param { ignore_label: 2 }"),
+             .bottoms = {x, targets, uniform({x.shape[1], x.shape[1]})},
+             .tops = 2});
+    }
+    const Input classes = labels({5}, 37), whole = labels({5, 37}, 3);
+    const char* const ignoring = "loss_param { ignore_label: 2 normalization: VALID }";
+    check({.layer = of("SigmoidCrossEntropyLoss", ignoring), .bottoms = {rows, whole}});
+    check({.layer = of("HingeLoss", "hinge_loss_param { norm: L2 }"), .bottoms = {rows, classes}});
+    check({.layer = of("HingeLoss", ignoring), .bottoms = {rows, classes}});
+    check({.layer = of("MultinomialLogisticLoss", ignoring),
+           .bottoms = {uniform({5, 37}, 0, 1), classes}});
+    for (const char* version : {"margin: 30", "margin: 300 legacy_version: true"}) {
+      check({.layer =
+                 of("ContrastiveLoss", concat("contrastive_loss_param { ", version, " }").c_str()),
+             .bottoms = {rows, uniform({5, 37}, -5, 5), labels({5}, 2)}});
     }
     check({.layer = of("EuclideanLoss"), .bottoms = {uniform({9, 1000}), uniform({9, 1000})}});
 

@@ -1,0 +1,147 @@
+// HingeLoss: each class against all others, the sum of max(0, 1 - t x)^p. See README.md.
+#include "core/dispatch.hpp"
+#include "kit/labels.hpp"
+#include "kit/passes.hpp"
+#include "proto/layer.pb.h"
+
+namespace crema {
+namespace {
+
+/// max(0, 1 + sign * x), where `sign` is -1 for the label's score; NaN for NaN.
+template <class V, class T>
+CREMA_FUNCTOR V margin_of(T x, V sign) {
+  const V margin = V{1} + sign * static_cast<V>(x);
+  return margin <= 0 ? V{0} : margin;
+}
+
+/// The loss of each position, in double.
+template <class T>
+struct PositionLoss {
+  AxisSplit split;
+  bool squared;
+  const T* x;
+  const int32_t* labels;
+  double* loss;
+
+  CREMA_FUNCTOR double term(T score, double sign) const {
+    const double margin = margin_of<double>(score, sign);
+    return squared ? margin * margin : margin;
+  }
+  void on_host(int64_t begin, int64_t end) const {
+    for (int64_t i = begin; i < end; ++i) {
+      const T* row = x + i * split.size;
+      const auto other = [=, this](int64_t c) { return term(row[c], 1); };
+      loss[i] = labels[i] < 0 ? 0
+                              : sum_of_piece(0, labels[i], other) + term(row[labels[i]], -1) +
+                                    sum_of_piece(labels[i] + 1, split.size, other);
+    }
+  }
+  template <class Lanes = OneLane>
+  CREMA_FUNCTOR void operator()(int64_t i, const Lanes& lanes = {}) const {
+    double sum = 0;
+    for (int64_t c = lanes.first; c < split.size; c += lanes.count) {
+      sum += term(x[i * split.size + c], c == labels[i] ? -1 : 1);
+    }
+    sum = lanes.sum(sum);
+    if (lanes.first == 0) loss[i] = labels[i] < 0 ? 0 : sum;
+  }
+};
+
+struct Sum {
+  const double* loss;
+  CREMA_FUNCTOR double operator()(int64_t i) const { return loss[i]; }
+};
+
+template <class T>
+struct ScoreGradient {
+  AxisSplit split;
+  bool squared;
+  T scale;
+  const T* x;
+  const int32_t* labels;
+  T* dx;
+
+  CREMA_FUNCTOR T gradient(T score, T sign) const {
+    const T margin = margin_of<T>(score, sign);
+    const T slope = margin > 0 ? T{1} : T{0};
+    return sign * scale * (squared ? 2 * margin : slope);
+  }
+  void on_host(int64_t begin, int64_t end) const {
+    for (int64_t i = begin; i < end; ++i) {
+      const T* from = x + i * split.size;
+      T* to = dx + i * split.size;
+      if (labels[i] < 0) {
+        std::fill(to, to + split.size, T{0});
+        continue;
+      }
+#pragma omp simd
+      for (int64_t c = 0; c < split.size; ++c) to[c] = gradient(from[c], 1);
+      to[labels[i]] = gradient(from[labels[i]], -1);
+    }
+  }
+  template <class Lanes = OneLane>
+  CREMA_FUNCTOR void operator()(int64_t i, const Lanes& lanes = {}) const {
+    for (int64_t c = lanes.first; c < split.size; c += lanes.count) {
+      const int64_t at = i * split.size + c;
+      dx[at] = labels[i] < 0 ? T{0} : gradient(x[at], c == labels[i] ? -1 : 1);
+    }
+  }
+};
+
+class HingeLossLayer : public LabelLoss {
+ public:
+  explicit HingeLossLayer(const LayerInit& init)
+      : LabelLoss(init, 1),
+        squared_(init.param.hinge_loss_param().norm() == HingeLossParameter::L2) {}
+
+  Arity arity() const override { return {.min_bottoms = 2, .max_bottoms = 2}; }
+
+  void reshape(Blobs bottom, Blobs top) override {
+    reshape_items(bottom);
+    top[0]->reshape(Shape{});
+    loss_.reshape(Shape{scores().outer});
+  }
+  size_t kept_bytes() const override { return loss_.bytes(); }
+
+  Flops flops(Blobs bottom, Blobs) const override {
+    const double n = static_cast<double>(bottom[0]->count());
+    return {4 * n, 3 * n};
+  }
+
+  void run_forward(const Side& side, Blobs bottom, Blobs top) override {
+    const int32_t* labels = read_labels(side, bottom);
+    double* loss = side.overwrite<double>(loss_);
+    dispatch_float(dtype(), [&]<class T>(T) {
+      for_each_position(
+          side, scores(), kElementGrain,
+          PositionLoss<T>{scores(), squared_, side.read<T>(bottom[0]->data), labels, loss});
+      sum(side, scores().outer, kElementGrain, Sum{loss}, 1 / divisor(),
+          side.overwrite<T>(top[0]->data));
+    });
+  }
+
+  void run_backward(const Side& side, Blobs top, const std::vector<bool>&, Blobs bottom) override {
+    dispatch_float(dtype(), [&]<class T>(T) {
+      const double weight = static_cast<double>(top[0]->diff.template host<T>()[0]);
+      for_each_position(side, scores(), kElementGrain,
+                        ScoreGradient<T>{scores(), squared_, static_cast<T>(weight / divisor()),
+                                         side.read<T>(bottom[0]->data), labels(side),
+                                         side.overwrite<T>(bottom[0]->diff)});
+    });
+  }
+
+ protected:
+  BackwardReads reference_backward_reads() const override { return {{0}, false}; }
+
+ private:
+  bool squared_;
+  Tensor loss_{Shape{0}, DType::f64};  // one an item
+};
+
+}  // namespace
+
+void register_hinge_loss(Registry& registry) {
+  add_two_sided<HingeLossLayer>(registry, "HingeLoss");
+}
+
+}  // namespace crema

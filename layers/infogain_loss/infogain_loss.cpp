@@ -1,0 +1,245 @@
+// InfogainLoss: softmax and the logistic losses of all classes, weighted by the label's row of a
+// matrix. See README.md.
+#include "core/dispatch.hpp"
+#include "kit/labels.hpp"
+#include "kit/passes.hpp"
+#include "layers/softmax/softmax_passes.hpp"
+#include "model/binary_format.hpp"
+#include "model/blob_message.hpp"
+#include "proto/layer.pb.h"
+
+namespace crema {
+namespace {
+
+constexpr int64_t kGrain = 2048;  // elements that a thread should have at least
+
+/// The loss of each position, in double.
+template <class T>
+struct PositionLoss {
+  AxisSplit split;
+  const T* x;
+  const T* matrix;  // (label, class)
+  const double* log_sum;
+  const int32_t* labels;
+  double* loss;
+
+  /// What class c adds to position i. A class without weight adds nothing, even if its score is
+  /// -infinity.
+  CREMA_FUNCTOR double term(int64_t i, int64_t at, int64_t c) const {
+    const double weight = static_cast<double>(matrix[labels[i] * split.size + c]);
+    return weight == 0 ? 0 : weight * (log_sum[i] - static_cast<double>(x[at]));
+  }
+  void on_host(int64_t begin, int64_t end) const {
+    if (split.inner > 1) return columns(begin, end);
+    for (int64_t i = begin; i < end; ++i) {
+      const auto of_class = [=, this](int64_t c) { return term(i, i * split.size + c, c); };
+      loss[i] = labels[i] < 0 ? 0 : sum_of_piece(0, split.size, of_class);
+    }
+  }
+  /// In the order of memory.
+  void columns(int64_t begin, int64_t end) const {
+    std::fill(loss + begin, loss + end, 0.0);
+    while (begin < end) {
+      const int64_t count = std::min(split.inner - begin % split.inner, end - begin);
+      for (int64_t c = 0; c < split.size; ++c) {
+        const int64_t at = split.at(begin) + c * split.inner;
+        for (int64_t j = 0; j < count; ++j) {
+          if (labels[begin + j] >= 0) loss[begin + j] += term(begin + j, at + j, c);
+        }
+      }
+      begin += count;
+    }
+  }
+  template <class Lanes = OneLane>
+  CREMA_FUNCTOR void operator()(int64_t i, const Lanes& lanes = {}) const {
+    double sum = 0;
+    for (int64_t c = lanes.first; labels[i] >= 0 && c < split.size; c += lanes.count) {
+      sum += term(i, split.at(i) + c * split.inner, c);
+    }
+    sum = lanes.sum(sum);
+    if (lanes.first == 0) loss[i] = sum;
+  }
+};
+
+struct Sum {
+  const double* loss;
+  CREMA_FUNCTOR double operator()(int64_t i) const { return loss[i]; }
+};
+
+template <class T>
+struct RowSum {
+  int64_t classes;
+  const T* matrix;
+  T* sums;
+  CREMA_FUNCTOR void operator()(int64_t row) const {
+    double sum = 0;
+    for (int64_t c = 0; c < classes; ++c) sum += static_cast<double>(matrix[row * classes + c]);
+    sums[row] = static_cast<T>(sum);
+  }
+};
+
+/// dx = scale * (sum of the label's row * probability - weight).
+template <class T>
+struct ScoreGradient {
+  AxisSplit split;
+  T scale;
+  const T *probability, *matrix, *row_sums;
+  const int32_t* labels;
+  T* dx;
+
+  CREMA_FUNCTOR T gradient(int64_t at, int64_t c, int32_t label) const {
+    if (label < 0) return 0;
+    return scale * (row_sums[label] * probability[at] - matrix[label * split.size + c]);
+  }
+  void on_host(int64_t begin, int64_t end) const {
+    while (begin < end) {
+      const int64_t count = std::min(split.inner - begin % split.inner, end - begin);
+      for (int64_t c = 0; c < split.size; ++c) {
+        const int64_t at = split.at(begin) + c * split.inner;
+        for (int64_t j = 0; j < count; ++j) dx[at + j] = gradient(at + j, c, labels[begin + j]);
+      }
+      begin += count;
+    }
+  }
+  template <class Lanes = OneLane>
+  CREMA_FUNCTOR void operator()(int64_t i, const Lanes& lanes = {}) const {
+    for (int64_t c = lanes.first; c < split.size; c += lanes.count) {
+      const int64_t at = split.at(i) + c * split.inner;
+      dx[at] = gradient(at, c, labels[i]);
+    }
+  }
+};
+
+class InfogainLossLayer : public LabelLoss {
+ public:
+  explicit InfogainLossLayer(const LayerInit& init)
+      : LabelLoss(init, init.param.infogain_loss_param().axis()) {}
+
+  Arity arity() const override {
+    return {.min_bottoms = 2, .max_bottoms = 3, .min_tops = 1, .max_tops = 2};
+  }
+
+  void setup(Blobs bottom, Blobs) override {
+    is_bottom_ = bottom.size() > 2;
+    const InfogainLossParameter& settings = param().infogain_loss_param();
+    if (!is_bottom_) {
+      if (!settings.has_source())
+        throw Error(
+            "has no matrix; give it as the third bottom, or infogain_loss_param { source: } with "
+            "the file of a BlobProto");
+      read_matrix(settings.source());
+    } else if (settings.has_source()) {
+      context().log(Severity::warning,
+                    concat("layer '", name(), "': the third bottom is the matrix; source '",
+                           settings.source(), "' has no effect"));
+    }
+  }
+
+  void reshape(Blobs bottom, Blobs top) override {
+    reshape_scores(bottom);
+    const int64_t classes = scores().size;
+    const Shape& shape = matrix(bottom).shape();
+    if (shape.count() != classes * classes)
+      throw Error("the matrix ", matrix_name(bottom), " (", shape.str(), ") has ", shape.count(),
+                  " values, but the ", classes, " classes of '", bottom[0]->name, "' (",
+                  bottom[0]->shape().str(), ") need ", classes, "x", classes,
+                  ": a row for each label");
+    top[0]->reshape(Shape{});
+    if (top.size() > 1) top[1]->reshape(bottom[0]->shape());
+    if (!is_bottom_) sum_rows(Side(), matrix_);
+  }
+  void prepare_reference(Blobs bottom, Blobs) override {
+    for (Tensor* tensor : {&log_sum_, &loss_}) tensor->reshape(Shape{scores().positions()});
+    if (!trains()) return;
+    probability_.reshape(bottom[0]->shape());
+    probability_.set_layout(dtype(), Format::contiguous);
+  }
+  size_t kept_bytes() const override {
+    return log_sum_.bytes() + loss_.bytes() + probability_.bytes() + row_sums_.bytes() +
+           (is_bottom_ ? 0 : matrix_.bytes());
+  }
+
+  Flops flops(Blobs bottom, Blobs) const override {
+    const double n = static_cast<double>(bottom[0]->count());
+    return {6 * n, 3 * n};
+  }
+
+  void run_forward(const Side& side, Blobs bottom, Blobs top) override {
+    const int32_t* labels = read_labels(side, bottom);
+    Tensor* shown = top.size() > 1 ? &top[1]->data : nullptr;
+    Tensor* kept = trains() ? &probability_ : shown;
+    double *log_sum = side.overwrite<double>(log_sum_), *loss = side.overwrite<double>(loss_);
+    dispatch_float(dtype(), [&]<class T>(T) {
+      const T* x = side.read<T>(bottom[0]->data);
+      for_each_position(
+          side, scores(), kGrain,
+          SoftmaxForward<T>{scores(), x, kept ? side.overwrite<T>(*kept) : nullptr, log_sum});
+      for_each_position(
+          side, scores(), kGrain,
+          PositionLoss<T>{scores(), x, side.read<T>(matrix(bottom)), log_sum, labels, loss});
+      sum(side, scores().positions(), kElementGrain, Sum{loss}, 1 / divisor(),
+          side.overwrite<T>(top[0]->data));
+    });
+    if (shown && shown != kept) copy(side, *kept, *shown);
+  }
+
+  void run_backward(const Side& side, Blobs top, const std::vector<bool>&, Blobs bottom) override {
+    if (is_bottom_) sum_rows(side, matrix(bottom));
+    dispatch_float(dtype(), [&]<class T>(T) {
+      const double weight = static_cast<double>(top[0]->diff.template host<T>()[0]);
+      for_each_position(
+          side, scores(), 2 * kGrain,
+          ScoreGradient<T>{scores(), static_cast<T>(weight / divisor()), side.read<T>(probability_),
+                           side.read<T>(matrix(bottom)), side.read<T>(row_sums_), labels(side),
+                           side.overwrite<T>(bottom[0]->diff)});
+    });
+  }
+
+ protected:
+  // Probabilities and labels are kept here.
+  BackwardReads reference_backward_reads() const override {
+    return {is_bottom_ ? Which{2} : Which(false), false};
+  }
+
+ private:
+  const Tensor& matrix(Blobs bottom) const { return is_bottom_ ? bottom[2]->data : matrix_; }
+  std::string matrix_name(Blobs bottom) const {
+    return concat("'", is_bottom_ ? bottom[2]->name : param().infogain_loss_param().source(), "'");
+  }
+
+  void read_matrix(const std::string& path) {
+    BlobProto blob;
+    read_binary_proto(path, blob);
+    matrix_ = Tensor(Shape{blob_count(blob)}, dtype());
+    load_values(blob, matrix_);
+    for (int64_t i = 0; i < matrix_.count(); ++i) {
+      if (!std::isfinite(matrix_.at(i)))
+        throw Error("value ", i, " of the matrix '", path, "' is ", matrix_.at(i),
+                    "; weights have to be finite");
+    }
+  }
+
+  void sum_rows(const Side& side, const Tensor& matrix) {
+    row_sums_.reshape(Shape{scores().size});
+    row_sums_.set_layout(dtype(), Format::contiguous);
+    dispatch_float(dtype(), [&]<class T>(T) {
+      for_each(side, scores().size, kElementGrain / scores().size + 1,
+               RowSum<T>{scores().size, side.read<T>(matrix), side.overwrite<T>(row_sums_)});
+    });
+  }
+
+  bool is_bottom_ = false;                // the matrix is bottom 2
+  Tensor matrix_;                         // of `source`
+  Tensor row_sums_{Shape{0}};             // of the matrix, one a label
+  Tensor log_sum_{Shape{0}, DType::f64};  // of the sum of exponentials, one a position
+  Tensor loss_{Shape{0}, DType::f64};     // one a position
+  Tensor probability_;                    // of the scores' shape, where the layer trains
+};
+
+}  // namespace
+
+void register_infogain_loss(Registry& registry) {
+  add_two_sided<InfogainLossLayer>(registry, "InfogainLoss");
+}
+
+}  // namespace crema

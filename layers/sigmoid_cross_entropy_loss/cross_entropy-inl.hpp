@@ -1,0 +1,14 @@
+// The loss of one score x with target t in numbers or vectors V, and its derivative. Included
+// inside a namespace by each file that has another V, as NAME_math.hpp (kit/pointwise.hpp).
+
+/// log(1 + exp(x)) - t x, without overflow.
+template <class V>
+CREMA_FUNCTOR V loss_of(V x, V t) {
+  return x * (select(x < V(0), V(0), V(1)) - t) + log1p(exp(-abs(x)));
+}
+
+/// sigmoid(x) - t; exp may overflow to infinity, which gives -t as it should.
+template <class V>
+CREMA_FUNCTOR V slope_of(V x, V t) {
+  return V(1) / (V(1) + exp(-x)) - t;
+}

@@ -1,0 +1,153 @@
+// SigmoidCrossEntropyLoss: the logistic loss of each score against a target of its own. See
+// README.md.
+#include <limits>
+#include <type_traits>
+
+#include "core/dispatch.hpp"
+#include "kit/labels.hpp"
+#include "kit/passes.hpp"
+#include "layers/sigmoid_cross_entropy_loss/cross_entropy_kernels.hpp"
+#include "proto/layer.pb.h"
+
+namespace crema {
+namespace {
+
+#include "layers/sigmoid_cross_entropy_loss/cross_entropy-inl.hpp"
+
+/// The target `ignored` has no loss; NaN ignores none.
+template <class T>
+struct ScoreLoss {
+  const T *x, *t;
+  T ignored;
+
+  CREMA_FUNCTOR double operator()(int64_t i) const {
+    return t[i] == ignored ? 0 : static_cast<double>(loss_of(x[i], t[i]));
+  }
+  double on_host(int64_t begin, int64_t end) const {
+    if constexpr (std::is_same_v<T, float>) {
+      return cross_entropy(end - begin, x + begin, t + begin, ignored);
+    } else {
+      return sum_of_piece(begin, end, [this](int64_t i) { return (*this)(i); });
+    }
+  }
+};
+
+/// A divisor in the memory of the side, which a device counted; null for 1.
+struct Counted {
+  const double* count;
+  CREMA_FUNCTOR double divisor() const { return count && *count > 1 ? *count : 1; }
+};
+
+template <class T>
+struct ScoreGradient {
+  double weight;
+  Counted valid;
+  const T *x, *t;
+  T ignored;
+  T* dx;
+
+  CREMA_FUNCTOR T scale() const { return static_cast<T>(weight / valid.divisor()); }
+  CREMA_FUNCTOR void operator()(int64_t i) const {
+    dx[i] = t[i] == ignored ? T{0} : scale() * slope_of(x[i], t[i]);
+  }
+  void on_host(int64_t begin, int64_t end) const {
+    if constexpr (std::is_same_v<T, float>) {
+      cross_entropy_gradient(end - begin, scale(), x + begin, t + begin, ignored, dx + begin);
+    } else {
+      for (int64_t i = begin; i < end; ++i) (*this)(i);
+    }
+  }
+};
+
+template <class T>
+struct Counts {
+  const T* t;
+  T ignored;
+  CREMA_FUNCTOR double operator()(int64_t i) const { return t[i] == ignored ? 0 : 1; }
+};
+
+template <class T>
+struct Divide {
+  Counted valid;
+  T* loss;
+  CREMA_FUNCTOR void operator()(int64_t i) const {
+    loss[i] = static_cast<T>(static_cast<double>(loss[i]) / valid.divisor());
+  }
+};
+
+class SigmoidCrossEntropyLossLayer : public TwoSidedLayer {
+ public:
+  explicit SigmoidCrossEntropyLossLayer(const LayerInit& init)
+      : TwoSidedLayer(init),
+        ignored_(ignored_label(init.param)),
+        normalization_(init.param, LossNormalization::Mode::batch_size) {}
+
+  Arity arity() const override { return {.min_bottoms = 2, .max_bottoms = 2}; }
+  bool can_propagate(int bottom) const override { return bottom == 0; }
+  float default_loss_weight(int) const override { return 1; }
+
+  void reshape(Blobs bottom, Blobs top) override {
+    items_ = compared_items(bottom);
+    values_ = bottom[0]->shape().count(1);
+    top[0]->reshape(Shape{});
+  }
+
+  Flops flops(Blobs bottom, Blobs) const override {
+    const double n = static_cast<double>(bottom[0]->count());
+    return {6 * n, 5 * n};
+  }
+
+  void run_forward(const Side& side, Blobs bottom, Blobs top) override {
+    dispatch_float(dtype(), [&]<class T>(T) {
+      const T *x = side.read<T>(bottom[0]->data), *t = side.read<T>(bottom[1]->data);
+      T* loss = side.overwrite<T>(top[0]->data);
+      sum(side, count(), kPassGrain, ScoreLoss<T>{x, t, ignored<T>()}, 1 / known_divisor(), loss);
+      if (!counts()) return;
+      sum(side, count(), kElementGrain, Counts<T>{t, ignored<T>()}, 1,
+          side.overwrite<double>(valid_));
+      for_each(side, 1, 1, Divide<T>{valid(side), loss});
+    });
+  }
+
+  void run_backward(const Side& side, Blobs top, const std::vector<bool>&, Blobs bottom) override {
+    dispatch_float(dtype(), [&]<class T>(T) {
+      const double weight = static_cast<double>(top[0]->diff.template host<T>()[0]);
+      for_each(side, count(), kPassGrain,
+               ScoreGradient<T>{weight / known_divisor(), valid(side),
+                                side.read<T>(bottom[0]->data), side.read<T>(bottom[1]->data),
+                                ignored<T>(), side.overwrite<T>(bottom[0]->diff)});
+    });
+  }
+
+ protected:
+  BackwardReads reference_backward_reads() const override { return {{0, 1}, false}; }
+
+ private:
+  template <class T>
+  T ignored() const {
+    return ignored_ ? static_cast<T>(*ignored_) : std::numeric_limits<T>::quiet_NaN();
+  }
+  int64_t count() const { return items_ * values_; }
+  /// Whether the divisor is the number of targets that are not ignored.
+  bool counts() const {
+    return ignored_ && normalization_.mode() == LossNormalization::Mode::valid;
+  }
+  Counted valid(const Side& side) const { return {counts() ? side.read<double>(valid_) : nullptr}; }
+  /// The divisor, or 1 if it is counted.
+  double known_divisor() const {
+    return counts() ? 1 : normalization_.divisor(items_, values_, count());
+  }
+
+  std::optional<int> ignored_;
+  LossNormalization normalization_;
+  int64_t items_ = 0, values_ = 0;     // values of an item
+  Tensor valid_{Shape{}, DType::f64};  // the number of targets that are not ignored, if it counts
+};
+
+}  // namespace
+
+void register_sigmoid_cross_entropy_loss(Registry& registry) {
+  add_two_sided<SigmoidCrossEntropyLossLayer>(registry, "SigmoidCrossEntropyLoss");
+}
+
+}  // namespace crema
