@@ -10,11 +10,11 @@ namespace {
 template <class T>
 struct Forward {
   const T* x;
-  const T* scale;
-  const T* bias;  // may be null
+  const T* scale;  // this or the bias may be null
+  const T* bias;
   T* y;
   CREMA_FUNCTOR void operator()(int64_t i, int64_t d) const {
-    y[i] = x[i] * scale[d] + (bias ? bias[d] : T{0});
+    y[i] = (scale ? x[i] * scale[d] : x[i]) + (bias ? bias[d] : T{0});
   }
 };
 
@@ -38,17 +38,23 @@ struct Terms {
   }
 };
 
-/// Null: not wanted. A parameter's gradient is added to, that of a bottom overwritten.
 template <class T>
 struct StoreGradients {
-  T* of_bias;
-  T* of_scale;
-  bool adds;
+  ScaleLayer::Gradients<T> to;
   CREMA_FUNCTOR void operator()(int64_t d, const SumPair& sums) const {
-    if (of_bias) of_bias[d] += static_cast<T>(sums.first);
-    if (of_scale) of_scale[d] = (adds ? of_scale[d] : T{0}) + static_cast<T>(sums.second);
+    if (to.of_bias) to.of_bias[d] += static_cast<T>(sums.first);
+    if (to.of_scale) to.of_scale[d] += static_cast<T>(sums.second);
   }
 };
+
+template <class T>
+const T* read_or_null(const Side& side, const Tensor* tensor) {
+  return tensor != nullptr ? side.read<T>(*tensor) : nullptr;
+}
+
+Filler filler_or(bool given, const FillerParameter& filler, double otherwise) {
+  return given ? Filler(filler) : Filler::constant(otherwise);
+}
 
 Shape axes_of(const Shape& shape, int first, int count) {
   return Shape(
@@ -57,60 +63,85 @@ Shape axes_of(const Shape& shape, int first, int count) {
 
 }  // namespace
 
-ScaleLayer::ScaleLayer(const LayerInit& init) : TwoSidedLayer(init) {
-  if (init.param.scale_param().num_axes() < -1)
-    throw Error(
-        "num_axes ", init.param.scale_param().num_axes(),
-        " is below -1; give the number of axes that the scale covers, or -1 for all from axis on");
+ScaleLayer::ScaleLayer(const LayerInit& init)
+    : ScaleLayer(init, [&]() -> Settings {
+        const ScaleParameter& given = init.param.scale_param();
+        return {true,
+                given.axis(),
+                given.num_axes(),
+                filler_or(given.has_filler(), given.filler(), 1),
+                given.bias_term(),
+                filler_or(given.has_bias_filler(), given.bias_filler(), 0)};
+      }()) {}
+
+ScaleLayer::ScaleLayer(const LayerInit& init, Settings settings)
+    : TwoSidedLayer(init), settings_(std::move(settings)) {
+  if (settings_.num_axes < -1)
+    throw Error("num_axes ", settings_.num_axes, " is below -1; give the number of axes that the ",
+                operand_name(), " covers, or -1 for all from axis on");
 }
 
 void ScaleLayer::setup(Blobs bottom, Blobs) {
-  const ScaleParameter& settings = param().scale_param();
   const Shape& shape = bottom[0]->shape();
-  axis_ = shape.rank() == 0 ? 0 : shape.canonical_axis(settings.axis());
+  axis_ = shape.rank() == 0 ? 0 : shape.canonical_axis(settings_.axis);
 
   if (bottom.size() == 2) {
-    scale_axes_ = bottom[1]->shape().rank();
+    axes_ = bottom[1]->shape().rank();
   } else {
-    scale_axes_ = settings.num_axes() == -1 ? shape.rank() - axis_ : settings.num_axes();
-    if (axis_ + scale_axes_ > shape.rank())
-      throw Error("axis ", axis_, " and num_axes ", scale_axes_, " reach beyond the ", shape.rank(),
+    axes_ = settings_.num_axes == -1 ? shape.rank() - axis_ : settings_.num_axes;
+    if (axis_ + axes_ > shape.rank())
+      throw Error("axis ", axis_, " and num_axes ", axes_, " reach beyond the ", shape.rank(),
                   " axes of bottom shape ", shape.str(),
                   "; lower one of them, or give num_axes: -1");
-    scale_ = &add_param(axes_of(shape, axis_, scale_axes_),
-                        settings.has_filler() ? Filler(settings.filler()) : Filler::constant(1));
+    (scales() ? scale_ : bias_) = &add_param(axes_of(shape, axis_, axes_), settings_.filler);
   }
-  if (settings.bias_term()) {
-    const Shape bias_shape = scale_ ? scale_->shape() : bottom[1]->shape();
-    bias_ = &add_param(bias_shape, settings.has_bias_filler() ? Filler(settings.bias_filler())
-                                                              : Filler::constant(0));
+  if (scales() && settings_.bias_term) {
+    bias_ = &add_param(scale_ ? scale_->shape() : bottom[1]->shape(), settings_.bias_filler);
   }
 }
 
 void ScaleLayer::reshape(Blobs bottom, Blobs top) {
   const Shape& shape = bottom[0]->shape();
-  const Shape& scale = scale_ ? scale_->shape() : bottom[1]->shape();
-  if (scale.rank() != scale_axes_ || axis_ + scale_axes_ > shape.rank() ||
-      axes_of(shape, axis_, scale_axes_) != scale)
-    throw Error("scale of shape ", scale.str(), " does not fit axes ", axis_,
+  const Shape& covered = learns_operand() ? operand()->shape() : bottom[1]->shape();
+  if (covered.rank() != axes_ || axis_ + axes_ > shape.rank() ||
+      axes_of(shape, axis_, axes_) != covered)
+    throw Error(operand_name(), " of shape ", covered.str(), " does not fit axes ", axis_,
                 " and on of bottom shape ", shape.str(), "; set axis to where they agree");
-  if (bias_ && bias_->shape() != scale)
+  if (bias_ && bias_->shape() != covered)
     throw Error("bias of shape ", bias_->shape().str(),
-                " does not fit the scale, which has become ", scale.str(),
+                " does not fit the scale, which has become ", covered.str(),
                 "; the bias cannot be reshaped");
-  view_ = {shape.count(0, axis_), scale.count(), shape.count(axis_ + scale_axes_)};
+  view_ = {shape.count(0, axis_), covered.count(), shape.count(axis_ + axes_)};
   top[0]->reshape(shape);
+}
+
+const Tensor* ScaleLayer::scale_data(Blobs bottom) const {
+  if (!scales()) return nullptr;
+  return scale_ ? &scale_->data : &bottom[1]->data;
+}
+
+const Tensor* ScaleLayer::bias_data(Blobs bottom) const {
+  if (bias_) return &bias_->data;
+  return scales() ? nullptr : &bottom[1]->data;
 }
 
 Flops ScaleLayer::flops(Blobs bottom, Blobs) const {
   const double n = static_cast<double>(bottom[0]->count());
-  return {bias_ ? 2 * n : n,
-          n + (scale_ && !wants_scale_gradient() ? 0 : 2 * n) + (wants_bias_gradient() ? n : 0)};
+  const auto learns = [](const Parameter* parameter) {
+    return parameter != nullptr && parameter->needs_gradient;
+  };
+  const bool by_bottom = !learns_operand() && propagates(1);
+  Flops flops;
+  if (scales()) flops = {n, n + (learns(scale_) || by_bottom ? 2 * n : 0)};
+  if (bias_ || !scales()) flops.forward += n;
+  if (learns(bias_) || (by_bottom && !scales())) flops.backward += n;
+  return flops;
 }
 
 BackwardReads ScaleLayer::reference_backward_reads() const {
   // The gradient of either factor reads the other one.
-  const bool reads_x = scale_ ? wants_scale_gradient() : propagates(1);
+  if (!scales()) return {false, false};
+  const bool reads_x = scale_ ? scale_->needs_gradient : propagates(1);
   const bool reads_scale = !scale_ && propagates(0);
   if (reads_x && reads_scale) return {{0, 1}, false};
   return {reads_x ? Which{0} : reads_scale ? Which{1} : Which(false), false};
@@ -123,9 +154,9 @@ std::optional<TailStep> ScaleLayer::as_tail_step() const {
 
 void ScaleLayer::run_forward(const Side& side, Blobs bottom, Blobs top) {
   dispatch_float(dtype(), [&]<class T>(T) {
-    const T *x = side.read<T>(bottom[0]->data), *scale = side.read<T>(scale_data(bottom));
     for_each(side, view_, kPassGrain,
-             Forward<T>{x, scale, read_parameter<T>(side, bias_), side.overwrite<T>(top[0]->data)});
+             Forward<T>{side.read<T>(bottom[0]->data), read_or_null<T>(side, scale_data(bottom)),
+                        read_or_null<T>(side, bias_data(bottom)), side.overwrite<T>(top[0]->data)});
   });
 }
 
@@ -134,17 +165,16 @@ void ScaleLayer::run_backward(const Side& side, Blobs top, const std::vector<boo
   dispatch_float(dtype(), [&]<class T>(T) {
     const T* dy = side.read<T>(top[0]->diff);
     // Sums first: dx may overwrite dy.
-    StoreGradients<T> store{gradient_of<T>(side, bias_), gradient_of<T>(side, scale_),
-                            scale_ != nullptr};
-    if (!scale_ && propagate[1]) store.of_scale = side.overwrite<T>(bottom[1]->diff);
-    if (store.of_scale || store.of_bias) {
-      const T* x = store.of_scale ? side.read<T>(bottom[0]->data) : nullptr;
+    const StoreGradients<T> store{gradients<T>(side, propagate, bottom)};
+    if (store.to.of_scale || store.to.of_bias) {
+      const T* x = store.to.of_scale ? side.read<T>(bottom[0]->data) : nullptr;
       channel_sums(side, view_, kPassGrain, Terms<T>{dy, x}, store);
     }
     if (!propagate[0]) return;
+    if (!scales()) return copy(side, top[0]->diff, bottom[0]->diff);
     for_each(
         side, view_, kPassGrain,
-        DataGradient<T>{dy, side.read<T>(scale_data(bottom)), side.overwrite<T>(bottom[0]->diff)});
+        DataGradient<T>{dy, side.read<T>(*scale_data(bottom)), side.overwrite<T>(bottom[0]->diff)});
   });
 }
 

@@ -1,5 +1,5 @@
 // Scale: multiplies by a tensor that covers some axes and is broadcast over the others; optionally
-// adds a learned bias of the same shape. See README.md.
+// adds a learned bias of the same shape. See README.md. Bias extends it.
 #pragma once
 
 #include "backend/channel_view.hpp"
@@ -7,6 +7,8 @@
 
 namespace crema {
 
+/// y = x * scale + bias. One of the two is the operand that the axes are given for; it is learned,
+/// or the second bottom.
 class ScaleLayer : public TwoSidedLayer {
  public:
   explicit ScaleLayer(const LayerInit& init);
@@ -17,20 +19,39 @@ class ScaleLayer : public TwoSidedLayer {
   Flops flops(Blobs bottom, Blobs top) const override;
   std::optional<TailStep> as_tail_step() const override;
 
-  /// The learned scale; null where the second bottom is the scale.
+  /// False for Bias, which has no scale: y = x + bias.
+  bool scales() const { return settings_.scales; }
+  /// Null where it is not learned.
   Parameter* scale() const { return scale_; }
-  /// Null without bias_term.
   Parameter* bias() const { return bias_; }
-  /// A learned scale, one number a channel (axis 1).
-  bool is_learned_per_channel() const { return scale_ && axis_ == 1 && scale_axes_ == 1; }
+  /// The operand is learned, or else it is the second bottom.
+  bool learns_operand() const { return operand() != nullptr; }
+  /// A learned operand, one number a channel (axis 1).
+  bool is_learned_per_channel() const { return learns_operand() && axis_ == 1 && axes_ == 1; }
   /// One number a channel, or one for all.
-  bool fits_any_format() const { return (axis_ == 1 && scale_axes_ == 1) || view_.channels == 1; }
-  bool wants_scale_gradient() const { return scale_ && scale_->needs_gradient; }
-  bool wants_bias_gradient() const { return bias_ && bias_->needs_gradient; }
-  /// The values that forward multiplies by: (view().channels).
-  const Tensor& scale_data(Blobs bottom) const { return scale_ ? scale_->data : bottom[1]->data; }
+  bool fits_any_format() const { return (axis_ == 1 && axes_ == 1) || view_.channels == 1; }
+  /// The values that forward multiplies by and adds: (view().channels); null without them.
+  const Tensor* scale_data(Blobs bottom) const;
+  const Tensor* bias_data(Blobs bottom) const;
 
-  /// The first bottom; the scale covers its channels.
+  /// Where a backward pass adds its gradients; null where none is wanted.
+  template <class T>
+  struct Gradients {
+    T* of_bias;
+    T* of_scale;
+  };
+  /// Clears that of a bottom.
+  template <class T>
+  Gradients<T> gradients(const Side& side, const std::vector<bool>& propagate, Blobs bottom) const {
+    Gradients<T> result{gradient_of<T>(side, bias_), gradient_of<T>(side, scale_)};
+    if (!learns_operand() && propagate[1]) {
+      fill_zero(side, bottom[1]->diff);
+      (scales() ? result.of_scale : result.of_bias) = side.change<T>(bottom[1]->diff);
+    }
+    return result;
+  }
+
+  /// The first bottom; the operand covers its channels.
   const ChannelView& view() const { return view_; }
 
   void run_forward(const Side& side, Blobs bottom, Blobs top) override;
@@ -38,15 +59,32 @@ class ScaleLayer : public TwoSidedLayer {
                     Blobs bottom) override;
 
  protected:
+  struct Settings {
+    bool scales;     // the operand is the scale, not the bias
+    int axis;        // the first axis that it covers; negative ones count from the end
+    int num_axes;    // how many of them; -1: all that follow
+    Filler filler;   // of a learned operand
+    bool bias_term;  // beside a scale
+    Filler bias_filler;
+  };
+  ScaleLayer(const LayerInit& init, Settings settings);
+
   BackwardReads reference_backward_reads() const override;
   InPlace reference_in_place() const override { return InPlace::overwrite; }
 
  private:
+  Parameter* operand() const { return scales() ? scale_ : bias_; }
+  const char* operand_name() const { return scales() ? "scale" : "bias"; }
+
+  Settings settings_;
   Parameter* scale_ = nullptr;
   Parameter* bias_ = nullptr;
   int axis_ = 1;
-  int scale_axes_ = 1;
+  int axes_ = 1;
   ChannelView view_;
 };
+
+/// Registers the engine "native" for ScaleLayer or a type that extends it.
+void add_scale_engines(Registry& registry, const std::string& type);
 
 }  // namespace crema

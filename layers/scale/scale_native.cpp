@@ -1,5 +1,5 @@
-// The vectorized engine of Scale: f32; every memory format where the scale is one number a channel
-// or one for all, contiguous memory for any other.
+// The vectorized engine of Scale and Bias: f32; every memory format where the operand is one number
+// a channel or one for all, contiguous memory for any other.
 #include <algorithm>
 
 #include "backend/cpu/channelwise.hpp"
@@ -55,13 +55,15 @@ class ScaleNative : public NativeEngine<ScaleLayer> {
     split_ = ChannelSplit(layout, scale.context().threads());
     scratch_.resize(split_);
     const bool copies = one_for_all_ || layout.block > 1;
-    scale_.assign(copies ? static_cast<size_t>(layout.padded_channels()) : 0, 0.0F);
-    bias_.assign(copies && scale.bias() ? scale_.size() : 0, 0.0F);
+    const auto padded = static_cast<size_t>(layout.padded_channels());
+    scale_.assign(copies || !scale.scales() ? padded : 0, 0.0F);
+    if (!scale.scales()) std::fill_n(scale_.begin(), layout.channels, 1.0F);
+    bias_.assign(copies && scale.bias_data(bottom) ? padded : 0, 0.0F);
   }
 
   void run_forward(ScaleLayer& scale, Blobs bottom, Blobs top) override {
     const float* a = coefficients(scale.scale_data(bottom), scale_);
-    const float* b = scale.bias() ? coefficients(scale.bias()->data, bias_) : nullptr;
+    const float* b = coefficients(scale.bias_data(bottom), bias_);
     const float* x = bottom[0]->data.host<float>();
     float* y = top[0]->data.host_overwrite<float>();
     channel_apply(split_, [&](const ChannelPiece& piece) {
@@ -71,15 +73,16 @@ class ScaleNative : public NativeEngine<ScaleLayer> {
 
   void run_backward(ScaleLayer& scale, Blobs top, const std::vector<bool>& propagate,
                     Blobs bottom) override {
-    const bool scale_gradient = scale.scale() ? scale.wants_scale_gradient() : propagate[1];
+    const auto to = scale.gradients<float>(Side(), propagate, bottom);
     const ChannelLayout& layout = split_.layout();
     const float* dy = top[0]->diff.host<float>();
     // Only the gradient of the scale reads x. Otherwise its memory may be reused; dy is passed.
-    const float* x = scale_gradient ? bottom[0]->data.host<float>() : dy;
+    const float* x = to.of_scale ? bottom[0]->data.host<float>() : dy;
     const ChannelGradient gain{.gain = coefficients(scale.scale_data(bottom), scale_)};
     float* dx = propagate[0] ? bottom[0]->diff.host_overwrite<float>() : nullptr;
+    if (dx == dy && !scale.scales()) dx = nullptr;  // it is there
 
-    if (!scale_gradient && !scale.wants_bias_gradient()) {
+    if (!to.of_scale && !to.of_bias) {
       if (!dx) return;
       channel_apply(split_, [&](const ChannelPiece& piece) {
         channel_gradient(layout, piece, nullptr, dy, gain, {}, dx);
@@ -87,12 +90,6 @@ class ScaleNative : public NativeEngine<ScaleLayer> {
       return;
     }
 
-    float* d_scale = gradient_of<float>(Side(), scale.scale());
-    if (!scale.scale() && scale_gradient) {
-      d_scale = bottom[1]->diff.host_overwrite<float>();
-      std::fill_n(d_scale, scale.view().channels, 0.0F);
-    }
-    float* d_bias = gradient_of<float>(Side(), scale.bias());
     auto reduce = [&](const ChannelPiece& piece, const ChannelSums& sums) {
       in_cached_parts(layout, piece, [&](const ChannelPiece& part) {
         channel_gradient_sums(layout, part, x, dy, nullptr, {}, sums);
@@ -106,23 +103,25 @@ class ScaleNative : public NativeEngine<ScaleLayer> {
         of_bias += scratch_.slice(0).first[c];
         of_scale += scratch_.slice(0).second[c];
       }
-      if (d_scale) d_scale[0] += static_cast<float>(of_scale);
-      if (d_bias) d_bias[0] += static_cast<float>(of_bias);
+      if (to.of_scale) to.of_scale[0] += static_cast<float>(of_scale);
+      if (to.of_bias) to.of_bias[0] += static_cast<float>(of_bias);
       return;
     }
     channel_reduce(split_, scratch_, reduce,
                    [&](int64_t begin, int64_t end, const ChannelSums& sums) {
                      for (int64_t c = begin; c < end; ++c) {
-                       if (d_scale) d_scale[c] += static_cast<float>(sums.second[c]);
-                       if (d_bias) d_bias[c] += static_cast<float>(sums.first[c]);
+                       if (to.of_scale) to.of_scale[c] += static_cast<float>(sums.second[c]);
+                       if (to.of_bias) to.of_bias[c] += static_cast<float>(sums.first[c]);
                      }
                    });
   }
 
  private:
-  /// The tensor's own values where they can serve as coefficients, else a copy of them in `room`.
-  const float* coefficients(const Tensor& values, std::vector<float>& room) const {
-    const float* from = values.host<float>();
+  /// The tensor's own values where they can serve as coefficients, else a copy of them in `room`;
+  /// without a tensor, what is there: ones for a scale.
+  const float* coefficients(const Tensor* values, std::vector<float>& room) const {
+    if (!values) return room.empty() ? nullptr : room.data();
+    const float* from = values->host<float>();
     if (room.empty()) return from;
     const auto channels = static_cast<size_t>(split_.layout().channels);
     for (size_t c = 0; c < channels; ++c) room[c] = one_for_all_ ? from[0] : from[c];
@@ -138,8 +137,10 @@ class ScaleNative : public NativeEngine<ScaleLayer> {
 
 }  // namespace
 
-void register_scale_native(Registry& registry) {
-  registry.add_engine<ScaleNative>("Scale", "native", DeviceType::cpu);
+void add_scale_engines(Registry& registry, const std::string& type) {
+  registry.add_engine<ScaleNative>(type, "native", DeviceType::cpu);
 }
+
+void register_scale_native(Registry& registry) { add_scale_engines(registry, "Scale"); }
 
 }  // namespace crema

@@ -282,6 +282,12 @@ void LayerRun::forward() {
     expect_zero_padding(blob->data, blob->name);
     top_values_.push_back(values_of(blob->data));
   }
+  // Forward has set the shapes of tops of TopShapes::from_values.
+  for (size_t i = 0; i < tops_.size(); ++i) {
+    if (top_diffs_[i].size() == top_values_[i].size()) continue;
+    tops_[i]->diff.reshape(tops_[i]->data.shape());
+    top_diffs_[i] = draw(uniform(tops_[i]->shape()), seed_, kTopDiffStream + i);
+  }
   if (next_) {
     next_->bottom_values(0) = top_values_[0];
     next_->forward();
@@ -475,6 +481,7 @@ void compare_runs(LayerRun& run, LayerRun& truth, const Tolerance& tolerance) {
 
 /// By the rules that a net goes by.
 bool may_run_in_place(LayerRun& run) {
+  if (run.num_bottoms() == 0 || run.num_tops() == 0) return false;
   const InPlace in_place = run.layer().in_place();
   const Tensor &bottom = run.bottom_blob(0).data, &top = run.top_blob(0).data;
   if (in_place == InPlace::never || in_place == InPlace::parts || bottom.bytes() != top.bytes()) {

@@ -1,0 +1,74 @@
+// BatchReindex: takes items of a batch by their indices. See README.md.
+#include "core/dispatch.hpp"
+#include "kit/options.hpp"
+#include "kit/passes.hpp"
+#include "kit/rows.hpp"
+#include "kit/two_sided.hpp"
+
+namespace crema {
+namespace {
+
+class BatchReindexLayer : public TwoSidedLayer {
+ public:
+  using TwoSidedLayer::TwoSidedLayer;
+
+  Arity arity() const override { return {.min_bottoms = 2, .max_bottoms = 2}; }
+  bool can_propagate(int bottom) const override { return bottom == 0; }
+
+  void reshape(Blobs bottom, Blobs top) override {
+    const Shape &from = bottom[0]->shape(), &indices = bottom[1]->shape();
+    if (from.rank() == 0)
+      throw Error("'", bottom[0]->name, "' is a scalar; it has no items to choose from");
+    if (indices.rank() != 1)
+      throw Error("'", bottom[1]->name, "' (", indices.str(),
+                  ") has to have one axis, along which the indices are; flatten it with axis: 0");
+    Shape to = from;
+    to.set(0, indices[0]);
+    top[0]->reshape(to);
+  }
+  Flops flops(Blobs, Blobs top) const override { return {0, static_cast<double>(top[0]->count())}; }
+
+  std::vector<Option> reference_options(Blobs bottom, Blobs top) const override {
+    return same_format_options(bottom, top, dtype(), true);
+  }
+  size_t kept_bytes() const override { return indices_.bytes(); }
+
+  void run_forward(const Side& side, Blobs bottom, Blobs top) override {
+    indices_.read(*bottom[1], bottom[0]->shape()[0],
+                  concat("the indices are of items of '", bottom[0]->name, "' (",
+                         bottom[0]->shape().str(), ")"));
+    dispatch_float(dtype(), [&]<class T>(T) {
+      const int64_t width = item(*top[0]);
+      gather_rows(side, {indices_.indices(side), indices_.count(), width, width},
+                  side.read<T>(bottom[0]->data), side.overwrite<T>(top[0]->data));
+    });
+  }
+  /// Items of several places get the sum of their gradients.
+  void run_backward(const Side& side, Blobs top, const std::vector<bool>&, Blobs bottom) override {
+    fill_zero(side, bottom[0]->diff);
+    dispatch_float(dtype(), [&]<class T>(T) {
+      sum_rows(side, indices_.groups(side), item(*bottom[0]), false, side.read<T>(top[0]->diff),
+               side.change<T>(bottom[0]->diff));
+    });
+  }
+
+ protected:
+  BackwardReads reference_backward_reads() const override { return {false, false}; }
+
+ private:
+  /// Elements of an item in memory; the batch is the outermost axis in all formats.
+  static int64_t item(const Blob& blob) {
+    const int64_t items = blob.shape()[0];
+    return items == 0 ? 0 : blob.data.storage() / items;
+  }
+
+  RowIndices indices_;
+};
+
+}  // namespace
+
+void register_batch_reindex(Registry& registry) {
+  add_two_sided<BatchReindexLayer>(registry, "BatchReindex");
+}
+
+}  // namespace crema

@@ -1,0 +1,97 @@
+// Embed: a learned vector for each index. See README.md.
+#include "core/dispatch.hpp"
+#include "kit/passes.hpp"
+#include "kit/rows.hpp"
+#include "kit/two_sided.hpp"
+#include "proto/layer.pb.h"
+
+namespace crema {
+namespace {
+
+template <class T>
+struct AddBias {
+  const T* bias;
+  T* y;
+  CREMA_FUNCTOR void operator()(int64_t place, int64_t column) const { y[place] += bias[column]; }
+};
+
+template <class T>
+struct AddToBias {
+  T* gradient;
+  CREMA_FUNCTOR void operator()(int64_t column, const SumPair& sums) const {
+    gradient[column] += static_cast<T>(sums.first);
+  }
+};
+
+class EmbedLayer : public TwoSidedLayer {
+ public:
+  explicit EmbedLayer(const LayerInit& init)
+      : TwoSidedLayer(init),
+        rows_(init.param.embed_param().input_dim()),
+        width_(init.param.embed_param().num_output()) {
+    if (rows_ == 0)
+      throw Error("input_dim is missing or 0; say embed_param { input_dim: K }, the number of ",
+                  "indices: they are 0 to K - 1");
+    if (width_ == 0)
+      throw Error("num_output is missing or 0; say embed_param { num_output: N }, the length of a ",
+                  "vector");
+  }
+
+  bool can_propagate(int) const override { return false; }
+
+  void setup(Blobs, Blobs) override {
+    const EmbedParameter& settings = param().embed_param();
+    weights_ = &add_param(Shape{rows_, width_}, Filler(settings.weight_filler()));
+    if (settings.bias_term()) bias_ = &add_param(Shape{width_}, Filler(settings.bias_filler()));
+  }
+  void reshape(Blobs bottom, Blobs top) override {
+    std::vector<int64_t> dims = bottom[0]->shape().dims();
+    dims.push_back(width_);
+    top[0]->reshape(Shape(std::move(dims)));
+  }
+  Flops flops(Blobs, Blobs top) const override {
+    const double n = static_cast<double>(top[0]->count());
+    return {bias_ ? n : 0, bias_ ? 2 * n : n};
+  }
+  size_t kept_bytes() const override { return indices_.bytes(); }
+
+  void run_forward(const Side& side, Blobs bottom, Blobs top) override {
+    indices_.read(*bottom[0], rows_, "raise input_dim or fix the indices");
+    dispatch_float(dtype(), [&]<class T>(T) {
+      T* const y = side.overwrite<T>(top[0]->data);
+      gather_rows(side, {indices_.indices(side), indices_.count(), width_, width_},
+                  side.read<T>(weights_->data), y);
+      if (!bias_) return;
+      for_each(side, vectors(), kElementGrain, AddBias<T>{side.read<T>(bias_->data), y});
+    });
+  }
+  void run_backward(const Side& side, Blobs top, const std::vector<bool>&, Blobs) override {
+    dispatch_float(dtype(), [&]<class T>(T) {
+      const T* const dy = side.read<T>(top[0]->diff);
+      if (T* const gradient = gradient_of<T>(side, weights_)) {
+        sum_rows(side, indices_.groups(side), width_, true, dy, gradient);
+      }
+      if (T* const gradient = gradient_of<T>(side, bias_)) {
+        channel_sums(side, vectors(), kPassGrain, ValueTerm<T>{dy}, AddToBias<T>{gradient});
+      }
+    });
+  }
+
+ protected:
+  BackwardReads reference_backward_reads() const override { return {false, false}; }
+
+ private:
+  /// The top: (indices, vector).
+  ChannelView vectors() const { return {indices_.count(), width_, 1}; }
+
+  int64_t rows_, width_;
+  Parameter* weights_ = nullptr;
+  Parameter* bias_ = nullptr;
+  RowIndices indices_;
+};
+
+}  // namespace
+
+void register_embed(Registry& registry) { add_two_sided<EmbedLayer>(registry, "Embed"); }
+
+}  // namespace crema

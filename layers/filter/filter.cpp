@@ -1,0 +1,111 @@
+// Filter: keeps the items of a batch that the last bottom selects. See README.md.
+#include "core/dispatch.hpp"
+#include "kit/passes.hpp"
+#include "kit/rows.hpp"
+#include "kit/two_sided.hpp"
+#include "proto/layer.pb.h"
+
+namespace crema {
+namespace {
+
+class FilterLayer : public TwoSidedLayer {
+ public:
+  explicit FilterLayer(const LayerInit& init)
+      : TwoSidedLayer(init), selector_(init.param.bottom_size() - 1) {}
+
+  Arity arity() const override {
+    return {.min_bottoms = 2, .max_bottoms = -1, .min_tops = 1, .max_tops = -1};
+  }
+  bool can_propagate(int bottom) const override { return bottom != selector_; }
+  TopShapes top_shapes() const override { return TopShapes::from_values; }
+
+  void setup(Blobs bottom, Blobs top) override {
+    if (top.size() != bottom.size() - 1)
+      throw Error(bottom.size(), " bottoms and ", top.size(),
+                  " tops; give a top for each bottom but the last one, the selector");
+  }
+  /// With the bottoms' shapes, which are the bounds: forward sets the number of items.
+  void reshape(Blobs bottom, Blobs top) override {
+    const Shape& selector = bottom.back()->shape();
+    if (selector.rank() == 0 || selector.count(1) != 1)
+      throw Error("selector '", bottom.back()->name, "' (", selector.str(),
+                  ") has to have one value an item: all axes but the first of size 1");
+    for (size_t i = 0; i < top.size(); ++i) {
+      const Shape& shape = bottom[i]->shape();
+      if (shape.rank() == 0 || shape[0] != selector[0])
+        throw Error("'", bottom[i]->name, "' (", shape.str(), ") and selector '",
+                    bottom.back()->name, "' (", selector.str(),
+                    ") differ in their first axis; give one value an item");
+      top[i]->reshape(shape);
+    }
+  }
+
+  std::vector<Option> reference_options(Blobs bottom, Blobs top) const override {
+    std::vector<Option> options = moving_options(*this, bottom, top, true);
+    for (Option& option : options) option.bottoms.back() = {.dtype = dtype()};
+    return options;
+  }
+  size_t kept_bytes() const override { return chosen_.bytes(); }
+
+  void run_forward(const Side& side, Blobs bottom, Blobs top) override {
+    choose(*bottom.back());
+    for (size_t i = 0; i < top.size(); ++i) {
+      Shape shape = bottom[i]->shape();
+      shape.set(0, chosen_.count());
+      top[i]->reshape(shape);
+      dispatch_any_float(top[i]->data.dtype(), [&]<class T>(T) {
+        gather_rows(side, rows(side, *bottom[i]), side.read<T>(bottom[i]->data),
+                    side.overwrite<T>(top[i]->data));
+      });
+    }
+  }
+  void run_backward(const Side& side, Blobs top, const std::vector<bool>& propagate,
+                    Blobs bottom) override {
+    for (size_t i = 0; i < top.size(); ++i) {
+      if (!propagate[i]) continue;
+      fill_zero(side, bottom[i]->diff);
+      dispatch_any_float(top[i]->diff.dtype(), [&]<class T>(T) {
+        scatter_rows(side, rows(side, *bottom[i]), side.read<T>(top[i]->diff),
+                     side.change<T>(bottom[i]->diff));
+      });
+    }
+  }
+
+ protected:
+  BackwardReads reference_backward_reads() const override { return {false, false}; }
+
+ private:
+  /// Writes the indices of the items that the selector selects to chosen_.
+  void choose(const Blob& selector) {
+    const int64_t items = selector.count();
+    chosen_.reshape(Shape{items});
+    int64_t* const chosen = chosen_.host_overwrite<int64_t>();
+    int64_t count = 0;
+    dispatch_float(selector.data.dtype(), [&]<class T>(T) {
+      const T* const values = selector.data.host<T>();
+      for (int64_t i = 0; i < items; ++i) {
+        if (values[i] != values[i])
+          throw Error("selector '", selector.name, "' is NaN for item ", i,
+                      "; give 0 to leave an item out, another number to keep it")
+              .of_sample(i);
+        if (values[i] != T{0}) chosen[count++] = i;
+      }
+    });
+    chosen_.reshape(Shape{count});
+  }
+  /// The items of a bottom; the batch is the outermost axis in all formats.
+  RowPlaces rows(const Side& side, const Blob& blob) const {
+    const int64_t items = blob.shape()[0];
+    const int64_t width = items == 0 ? 0 : blob.data.storage() / items;
+    return {side.read<int64_t>(chosen_), chosen_.count(), width, width};
+  }
+
+  int selector_;  // its index among the bottoms
+  Tensor chosen_{Shape{0}, DType::i64};
+};
+
+}  // namespace
+
+void register_filter(Registry& registry) { add_two_sided<FilterLayer>(registry, "Filter"); }
+
+}  // namespace crema

@@ -1,0 +1,186 @@
+// Reduction: one number from all values behind an axis. See README.md.
+#include <cmath>
+
+#include "core/dispatch.hpp"
+#include "kit/passes.hpp"
+#include "kit/position_sums.hpp"
+#include "kit/two_sided.hpp"
+#include "proto/layer.pb.h"
+
+namespace crema {
+namespace {
+
+/// What is added up: f(x), and f'(x).
+struct Plain {
+  CREMA_FUNCTOR static double term(double x) { return x; }
+  template <class T>
+  CREMA_FUNCTOR static T slope(T /*x*/) {
+    return T{1};
+  }
+};
+struct Absolute {
+  CREMA_FUNCTOR static double term(double x) { return abs(x); }
+  template <class T>
+  CREMA_FUNCTOR static T slope(T x) {
+    return static_cast<T>((x > T{0}) - (x < T{0}));
+  }
+};
+struct Square {
+  CREMA_FUNCTOR static double term(double x) { return x * x; }
+  template <class T>
+  CREMA_FUNCTOR static T slope(T x) {
+    return T{2} * x;
+  }
+};
+
+template <class Of, class T>
+struct Term {
+  const T* x;
+  CREMA_FUNCTOR double operator()(int64_t place) const {
+    return Of::term(static_cast<double>(x[place]));
+  }
+};
+
+template <class T>
+struct StoreSum {
+  double factor;
+  T* y;
+  CREMA_FUNCTOR void operator()(int64_t i, double sum) const {
+    y[i] = static_cast<T>(factor * sum);
+  }
+};
+
+/// Position i is part i % parts of row i / parts; x is null where slopes do not depend on it.
+template <class Of, class T>
+struct Gradient {
+  int64_t size, parts;
+  T factor;
+  const T* dy;
+  const T* x;
+  T* dx;
+
+  /// The first place of part i of all rows.
+  CREMA_FUNCTOR int64_t first(int64_t i) const {
+    return i / parts * size + i % parts * size / parts;
+  }
+  void on_host(int64_t begin, int64_t end) const {
+    for (int64_t i = begin; i < end; ++i) {
+      const T g = factor * dy[i / parts];
+      const int64_t from = first(i), count = first(i + 1) - from;
+      if (!x) {
+        std::fill_n(dx + from, count, g);
+      } else {
+        multiply(g, x + from, dx + from, count);
+      }
+    }
+  }
+  static void multiply(T g, const T* from, T* to, int64_t count) {
+#pragma omp simd
+    for (int64_t k = 0; k < count; ++k) to[k] = g * Of::slope(from[k]);
+  }
+  template <class Lanes = OneLane>
+  CREMA_FUNCTOR void operator()(int64_t i, const Lanes& lanes = {}) const {
+    const T g = factor * dy[i / parts];
+    for (int64_t k = first(i) + lanes.first; k < first(i + 1); k += lanes.count) {
+      dx[k] = g * Of::slope(x ? x[k] : T{0});
+    }
+  }
+};
+
+class ReductionLayer : public TwoSidedLayer {
+ public:
+  using Operation = ReductionParameter::ReductionOp;
+
+  explicit ReductionLayer(const LayerInit& init)
+      : TwoSidedLayer(init),
+        operation_(init.param.reduction_param().operation()),
+        coeff_(static_cast<double>(init.param.reduction_param().coeff())) {
+    if (!std::isfinite(coeff_)) throw Error("coeff ", coeff_, " is not finite; give a number");
+  }
+
+  void reshape(Blobs bottom, Blobs top) override {
+    const Shape& shape = bottom[0]->shape();
+    const int given = param().reduction_param().axis();
+    // A scalar is its own sum.
+    const int axis = shape.rank() == 0 && given == 0 ? 0 : shape.canonical_axis(given);
+    rows_.outer = shape.count(0, axis);
+    rows_.size = shape.count(axis);
+    top[0]->reshape(Shape(std::vector<int64_t>(shape.dims().begin(), shape.dims().begin() + axis)));
+  }
+  Flops flops(Blobs bottom, Blobs) const override {
+    const double n = static_cast<double>(bottom[0]->count());
+    return {operation_ == ReductionParameter::SUMSQ ? 2 * n : n, reads_x() ? 2 * n : 0};
+  }
+
+  void run_forward(const Side& side, Blobs bottom, Blobs top) override {
+    dispatch([&]<class Of, class T>(Of, T) {
+      const T* const x = side.read<T>(bottom[0]->data);
+      T* const y = side.overwrite<T>(top[0]->data);
+      // Few long rows are shared out among threads one by one.
+      if (rows_.outer <= kFewRows && rows_.size >= kLongRow) {
+        for (int64_t i = 0; i < rows_.outer; ++i) {
+          sum(side, rows_.size, kPassGrain, Term<Of, T>{x + i * rows_.size}, factor(), y + i);
+        }
+        return;
+      }
+      position_sums(side, rows_, Term<Of, T>{x}, StoreSum<T>{factor(), y});
+    });
+  }
+  void run_backward(const Side& side, Blobs top, const std::vector<bool>&, Blobs bottom) override {
+    if (rows_.size == 0) return;
+    // Long rows are shared out among threads too.
+    const int64_t parts = std::max<int64_t>(rows_.size / kElementGrain, 1);
+    AxisSplit pieces;
+    pieces.outer = rows_.outer * parts;
+    pieces.size = rows_.size / parts;
+    dispatch([&]<class Of, class T>(Of, T) {
+      for_each_position(
+          side, pieces, kElementGrain,
+          Gradient<Of, T>{rows_.size, parts, static_cast<T>(factor()), side.read<T>(top[0]->diff),
+                          reads_x() ? side.read<T>(bottom[0]->data) : nullptr,
+                          side.overwrite<T>(bottom[0]->diff)});
+    });
+  }
+
+ protected:
+  BackwardReads reference_backward_reads() const override { return {reads_x(), false}; }
+
+ private:
+  static constexpr int64_t kFewRows = 64, kLongRow = 65536;
+
+  bool reads_x() const {
+    return operation_ == ReductionParameter::ASUM || operation_ == ReductionParameter::SUMSQ;
+  }
+  /// What sums are multiplied by. The mean of no values is 0.
+  double factor() const {
+    const bool mean = operation_ == ReductionParameter::MEAN;
+    return mean ? coeff_ / static_cast<double>(std::max<int64_t>(rows_.size, 1)) : coeff_;
+  }
+  /// Calls body(Plain{}, float{}), or the like.
+  template <class Body>
+  void dispatch(const Body& body) const {
+    dispatch_float(dtype(), [&]<class T>(T zero) {
+      switch (operation_) {
+        case ReductionParameter::ASUM:
+          return body(Absolute(), zero);
+        case ReductionParameter::SUMSQ:
+          return body(Square(), zero);
+        case ReductionParameter::SUM:
+        case ReductionParameter::MEAN:
+          return body(Plain(), zero);
+      }
+    });
+  }
+
+  Operation operation_;
+  double coeff_;
+  AxisSplit rows_;  // (outer, size); inner is 1
+};
+
+}  // namespace
+
+void register_reduction(Registry& registry) {
+  add_two_sided<ReductionLayer>(registry, "Reduction");
+}
+
+}  // namespace crema
