@@ -1,15 +1,11 @@
 // The mathematics of BatchNorm: functors over channels and over elements of a ChannelView.
 #pragma once
 
-#include "backend/channel_view.hpp"
+#include "kit/normalize.hpp"
 
 namespace crema::batch_norm {
 
-/// What a forward pass normalized with, one a channel.
-struct Statistics {
-  double* mean;
-  double* inverse_deviation;
-};
+using namespace normalize;
 
 /// Body for channels: the statistics are those stored.
 template <class T>
@@ -24,24 +20,6 @@ struct TakeStored {
     statistics.mean[c] = scale * static_cast<double>(mean[c]);
     statistics.inverse_deviation[c] =
         1 / std::sqrt(scale * static_cast<double>(variance[c]) + epsilon);
-  }
-};
-
-struct StoreMean {
-  double count;
-  double* mean;
-  CREMA_FUNCTOR void operator()(int64_t c, const SumPair& sums) const {
-    mean[c] = sums.first / count;
-  }
-};
-
-template <class T>
-struct SquaredDeviation {
-  const T* x;
-  const double* mean;
-  CREMA_FUNCTOR SumPair operator()(int64_t place, int64_t c) const {
-    const double deviation = static_cast<double>(x[place]) - mean[c];
-    return {deviation * deviation, 0};
   }
 };
 
@@ -68,38 +46,6 @@ struct StoreVariance {
   }
 };
 
-/// y = relu(scale * (x - mean) / deviation + bias); scale and bias may be null.
-template <class T>
-struct Normalize {
-  Statistics statistics;
-  const T* scale;
-  const T* bias;
-  bool relu;
-
-  /// x - mean, which rounding the mean to T first would spoil where it is far from 0.
-  CREMA_FUNCTOR T centred(T x, int64_t c) const {
-    return static_cast<T>(static_cast<double>(x) - statistics.mean[c]);
-  }
-  CREMA_FUNCTOR T inverse(int64_t c) const {
-    return static_cast<T>(statistics.inverse_deviation[c]);
-  }
-  CREMA_FUNCTOR T gain(int64_t c) const { return inverse(c) * (scale ? scale[c] : T{1}); }
-  CREMA_FUNCTOR T before_relu(T x, int64_t c) const {
-    return centred(x, c) * gain(c) + (bias ? bias[c] : T{0});
-  }
-};
-
-template <class T>
-struct Forward {
-  Normalize<T> norm;
-  const T* x;
-  T* y;
-  CREMA_FUNCTOR void operator()(int64_t i, int64_t c) const {
-    const T z = norm.before_relu(x[i], c);
-    y[i] = norm.relu && z < T{0} ? T{0} : z;
-  }
-};
-
 /// d, the gradient behind the ReLU, and the normalized value. x may be null: it is read where
 /// something depends on it.
 template <class T>
@@ -118,20 +64,6 @@ struct Incoming {
   CREMA_FUNCTOR SumPair operator()(int64_t place, int64_t c) const {
     const double gradient = static_cast<double>(d(place, c));
     return {gradient, gradient * static_cast<double>(normal(place, c))};
-  }
-};
-
-/// The gradients may be null: not wanted.
-template <class T>
-struct StoreGradients {
-  double count;
-  SumPair* means;
-  T* of_bias;
-  T* of_scale;
-  CREMA_FUNCTOR void operator()(int64_t c, const SumPair& sums) const {
-    means[c] = {sums.first / count, sums.second / count};
-    if (of_bias) of_bias[c] += static_cast<T>(sums.first);
-    if (of_scale) of_scale[c] += static_cast<T>(sums.second);
   }
 };
 

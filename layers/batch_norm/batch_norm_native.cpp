@@ -50,7 +50,7 @@ class BatchNormNative : public NativeEngine<BatchNormLayer> {
       const auto take = norm.take_stored<float>(Side(), statistics());
       for (int64_t c = 0; c < norm.channels(); ++c) {
         take(c);
-        set_affine(scale, bias, c);
+        set_coefficients(scale, bias, c);
       }
       channel_apply(split_, apply);
       return;
@@ -65,12 +65,11 @@ class BatchNormNative : public NativeEngine<BatchNormLayer> {
         },
         [&](int64_t begin, int64_t end, const ChannelSums& sums) {
           for (int64_t c = begin; c < end; ++c) {
-            const double from_origin = sums.first[c] / count;
             const auto i = static_cast<size_t>(c);
-            mean_[i] = static_cast<double>(centre_[i]) + from_origin;
-            const double variance = sums.second[c] / count - from_origin * from_origin;
-            store.set(c, std::max(variance, 0.0));
-            set_affine(scale, bias, c);
+            const ChannelMoments moments = moments_of(sums, c, count, centre_[i]);
+            mean_[i] = moments.mean;
+            store.set(c, moments.variance);
+            set_coefficients(scale, bias, c);
           }
         },
         apply);
@@ -131,14 +130,11 @@ class BatchNormNative : public NativeEngine<BatchNormLayer> {
  private:
   batch_norm::Statistics statistics() { return {mean_.data(), inverse_deviation_.data()}; }
   /// Sets gain, centre and shift of channel c.
-  void set_affine(const float* scale, const float* bias, int64_t c) {
+  void set_coefficients(const float* scale, const float* bias, int64_t c) {
     const auto i = static_cast<size_t>(c);
     const double gain = inverse_deviation_[i] * (scale ? static_cast<double>(scale[c]) : 1.0);
-    gain_[i] = static_cast<float>(gain);
-    centre_[i] = static_cast<float>(mean_[i]);
-    // What rounding took from the mean comes back by the shift.
-    const double rounding = static_cast<double>(centre_[i]) - mean_[i];
-    shift_[i] = static_cast<float>((bias ? static_cast<double>(bias[c]) : 0.0) + rounding * gain);
+    set_affine(mean_[i], gain, bias ? static_cast<double>(bias[c]) : 0.0, gain_[i], centre_[i],
+               shift_[i]);
   }
   ChannelAffine affine(const BatchNormLayer& norm) const {
     return {gain_.data(), centre_.data(), shift_.data(), norm.ending().relu};

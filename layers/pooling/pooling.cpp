@@ -1,5 +1,6 @@
 #include "layers/pooling/pooling.hpp"
 
+#include <algorithm>
 #include <limits>
 #include <optional>
 
@@ -15,29 +16,25 @@ namespace {
 /// Outputs, or inputs, that are worth a thread.
 constexpr int64_t kGrain = 1024;
 
-/// A setting given for both axes at once, or one for each.
-struct Pair {
-  int64_t h = 0, w = 0;
-};
-
-Pair pair_of(const char* name, std::optional<uint32_t> both, std::optional<uint32_t> h,
-             std::optional<uint32_t> w, int64_t otherwise) {
-  if (both && (h || w))
-    throw Error("has both a square ", name, " and ", name, "_h or ", name, "_w; keep one of them");
+/// `name`, given once for all axes, or for height and width, or as `name`_3d once for each axis.
+PoolingSetting setting_of(const char* name, const char* once, std::optional<uint32_t> all,
+                          std::optional<uint32_t> h, std::optional<uint32_t> w,
+                          const google::protobuf::RepeatedField<uint32_t>& each) {
+  const int forms = int{all.has_value()} + int{h || w} + int{!each.empty()};
+  if (forms > 1)
+    throw Error("has both of two ways to give ", name, ": ", once, ", the pair of ", name,
+                "_h and ", name, "_w, or ", once, "_3d; keep one of them");
   if (h.has_value() != w.has_value())
     throw Error("has only one of ", name, "_h and ", name, "_w; give both");
-  if (h) return {*h, *w};
-  return {both ? int64_t{*both} : otherwise, both ? int64_t{*both} : otherwise};
-}
-
-void check_images_only(const PoolingParameter& settings) {
-  if (settings.kernel_size_3d_size() != 0 || settings.stride_3d_size() != 0 ||
-      settings.pad_3d_size() != 0)
-    throw Error(
-        "has settings for volumes (kernel_size_3d, stride_3d, pad_3d), but pools images only");
-  if (settings.axis() != 1)
-    throw Error("axis ", settings.axis(),
-                " is not supported as that of the channels; channels are axis 1");
+  PoolingSetting setting{.name = once};
+  if (all) setting.values = {*all};
+  if (h) setting.values = {*h, *w};
+  if (h) setting.name = concat(name, "_h and ", name, "_w");
+  if (!each.empty()) {
+    setting.name = concat(once, "_3d");
+    setting.values.assign(each.begin(), each.end());
+  }
+  return setting;
 }
 
 int64_t outputs(const PoolingAxis& axis, bool round_up, bool padded) {
@@ -56,9 +53,32 @@ int64_t outputs(const PoolingAxis& axis, bool round_up, bool padded) {
 
 }  // namespace
 
+int64_t PoolingSetting::of_axis(size_t i, size_t axes, int64_t otherwise) const {
+  if (values.size() > 1 && values.size() != axes)
+    throw Error(name, " has ", values.size(), " values for ", axes,
+                " spatial axes; give one for all of them, or one for each");
+  if (values.empty()) return otherwise;
+  return values[values.size() == 1 ? 0 : i];
+}
+
+bool PoolingSetting::any_but(int64_t value) const {
+  return std::any_of(values.begin(), values.end(), [=](int64_t v) { return v != value; });
+}
+
+PoolingChance pooling_chance(const Layer& layer) {
+  const RunState& run = layer.run();
+  Random random(run.seed, stream_id(layer.name()) + run.pass, run.iteration);
+  PoolingChance chance;
+  chance.key0 = random.next_u32();
+  chance.key1 = random.next_u32();
+  return chance;
+}
+
 PoolingLayer::PoolingLayer(const LayerInit& init) : TwoSidedLayer(init) {
   const PoolingParameter& s = init.param.pooling_param();
-  check_images_only(s);
+  if (s.axis() != 1)
+    throw Error("axis ", s.axis(),
+                " is not supported as that of the channels; channels are axis 1");
   auto set = [](bool has, uint32_t value) { return has ? std::optional(value) : std::nullopt; };
   method_ = s.pool() == PoolingParameter::MAX   ? Method::maximum
             : s.pool() == PoolingParameter::AVE ? Method::average
@@ -66,38 +86,26 @@ PoolingLayer::PoolingLayer(const LayerInit& init) : TwoSidedLayer(init) {
   round_up_ = s.round_mode() == PoolingParameter::CEIL && s.ceil_mode() && !s.torch_pooling();
   windows_.counts_padding = s.avg_include_pad();
   global_ = s.global_pooling();
-  stream_ = stream_id(name());
-
-  const Pair kernel =
-      pair_of("kernel", set(s.has_kernel_size(), s.kernel_size()),
-              set(s.has_kernel_h(), s.kernel_h()), set(s.has_kernel_w(), s.kernel_w()), 0);
-  const Pair stride =
-      pair_of("stride", set(s.has_stride(), s.stride()), set(s.has_stride_h(), s.stride_h()),
-              set(s.has_stride_w(), s.stride_w()), 1);
-  const Pair pad = pair_of("pad", set(s.has_pad(), s.pad()), set(s.has_pad_h(), s.pad_h()),
-                           set(s.has_pad_w(), s.pad_w()), 0);
+  kernel_ = setting_of("kernel", "kernel_size", set(s.has_kernel_size(), s.kernel_size()),
+                       set(s.has_kernel_h(), s.kernel_h()), set(s.has_kernel_w(), s.kernel_w()),
+                       s.kernel_size_3d());
+  stride_ = setting_of("stride", "stride", set(s.has_stride(), s.stride()),
+                       set(s.has_stride_h(), s.stride_h()), set(s.has_stride_w(), s.stride_w()),
+                       s.stride_3d());
+  pad_ = setting_of("pad", "pad", set(s.has_pad(), s.pad()), set(s.has_pad_h(), s.pad_h()),
+                    set(s.has_pad_w(), s.pad_w()), s.pad_3d());
   if (global_) {
-    if (kernel.h != 0 || kernel.w != 0)
-      throw Error("has both global_pooling and a kernel of ", kernel.h, "x", kernel.w,
+    if (kernel_.any_but(0))
+      throw Error("has both global_pooling and a kernel of ", kernel_.values[0],
                   "; global_pooling takes the whole image, leave the kernel out");
-    if (pad.h != 0 || pad.w != 0 || stride.h != 1 || stride.w != 1)
+    if (pad_.any_but(0) || stride_.any_but(1))
       throw Error("has global_pooling with pad or stride; there is one window, leave them out");
-  } else {
-    if (kernel.h <= 0 || kernel.w <= 0)
-      throw Error("has no kernel; give kernel_size, or kernel_h and kernel_w, above 0");
-    if (stride.h <= 0 || stride.w <= 0)
-      throw Error("stride ", stride.h, "x", stride.w, " must be above 0");
-    for (const auto& [p, k] : {std::pair{pad.h, kernel.h}, std::pair{pad.w, kernel.w}}) {
-      if (p >= k)
-        throw Error("pad ", p, " must be smaller than kernel ", k,
-                    ", or windows would see padding only");
-    }
+  } else if (kernel_.values.empty()) {
+    throw Error("has no kernel; give kernel_size, or kernel_h and kernel_w, above 0");
   }
-  if (method_ == Method::stochastic && (pad.h != 0 || pad.w != 0))
-    throw Error("pad ", pad.h, "x", pad.w,
+  if (method_ == Method::stochastic && pad_.any_but(0))
+    throw Error("pad ", pad_.values[0], pad_.values.size() > 1 ? "..." : "",
                 " with STOCHASTIC is not defined; take MAX or AVE, or leave pad out");
-  windows_.y = {.kernel = kernel.h, .stride = stride.h, .pad = pad.h};
-  windows_.x = {.kernel = kernel.w, .stride = stride.w, .pad = pad.w};
 }
 
 Arity PoolingLayer::arity() const {
@@ -107,33 +115,55 @@ Arity PoolingLayer::arity() const {
           .max_tops = method_ == Method::maximum ? 2 : 1};
 }
 
+std::span<PoolingAxis* const> PoolingLayer::axes() {
+  return std::span(all_axes_).last(static_cast<size_t>(spatial_axes_));
+}
+
 void PoolingLayer::setup(Blobs bottom, Blobs) {
-  if (bottom[0]->shape().rank() != 4)
-    throw Error("takes images, (N, C, H, W), not a bottom of shape ", bottom[0]->shape().str());
+  spatial_axes_ = bottom[0]->shape().rank() - 2;
+  if (spatial_axes_ < 1 || spatial_axes_ > 3)
+    throw Error(
+        "takes images, (N, C, H, W), sequences, (N, C, W), or volumes, (N, C, D, H, W), "
+        "not a bottom of shape ",
+        bottom[0]->shape().str());
+  for (size_t i = 0; i < axes().size(); ++i) {
+    PoolingAxis& axis = *axes()[i];
+    axis.kernel = kernel_.of_axis(i, axes().size(), 0);
+    axis.stride = stride_.of_axis(i, axes().size(), 1);
+    axis.pad = pad_.of_axis(i, axes().size(), 0);
+    if (global_) continue;
+    if (axis.kernel <= 0)
+      throw Error("has no kernel; give kernel_size, or kernel_h and kernel_w, above 0");
+    if (axis.stride <= 0) throw Error("stride ", axis.stride, " must be above 0");
+    if (axis.pad >= axis.kernel)
+      throw Error("pad ", axis.pad, " must be smaller than kernel ", axis.kernel,
+                  ", or windows would see padding only");
+  }
 }
 
 void PoolingLayer::reshape(Blobs bottom, Blobs top) {
   const Shape& shape = bottom[0]->shape();
-  if (shape.rank() != 4 || shape.count(1) <= 0)
-    throw Error("takes images, (N, C, H, W), with C, H and W above 0, not ", shape.str());
-  PoolingAxis &y = windows_.y, &x = windows_.x;
-  y.size = shape[2];
-  x.size = shape[3];
-  if (global_) {
-    y.kernel = y.size;
-    x.kernel = x.size;
+  if (shape.rank() != spatial_axes_ + 2 || shape.count(1) <= 0)
+    throw Error("takes images, or what it was made for, with ", spatial_axes_,
+                " spatial axes, and with channels and extents above 0, not ", shape.str());
+  std::vector<int64_t> dims = {shape[0], shape[1]};
+  bool padded = false;
+  for (const PoolingAxis* axis : axes()) padded = padded || axis->pad > 0;
+  for (PoolingAxis* axis : axes()) {
+    axis->size = shape[static_cast<int>(dims.size())];
+    if (global_) axis->kernel = axis->size;
+    axis->out = outputs(*axis, round_up_, padded);
+    dims.push_back(axis->out);
   }
-  const bool padded = y.pad > 0 || x.pad > 0;
-  y.out = outputs(y, round_up_, padded);
-  x.out = outputs(x, round_up_, padded);
-  if (windows_.plane() > std::numeric_limits<int32_t>::max())
-    throw Error("an image of ", y.size, "x", x.size, " has more than 2^31 pixels");
-  for (Blob* blob : top) blob->reshape({shape[0], shape[1], y.out, x.out});
+  if (windows_.inputs() > std::numeric_limits<int32_t>::max())
+    throw Error("a channel of ", shape.str(), " has more than 2^31 values");
+  for (Blob* blob : top) blob->reshape(Shape(dims));
 }
 
 Flops PoolingLayer::flops(Blobs, Blobs top) const {
   const double outputs = static_cast<double>(top[0]->count());
-  const double cells = outputs * static_cast<double>(windows_.y.kernel * windows_.x.kernel);
+  const double cells =
+      outputs * static_cast<double>(windows_.z.kernel * windows_.y.kernel * windows_.x.kernel);
   return {cells, remembers_choice() ? outputs : cells};
 }
 
@@ -156,21 +186,13 @@ void PoolingLayer::prepare_reference(Blobs, Blobs top) {
   choice_.reshape(remembers_choice() && trains() ? top[0]->shape() : Shape{0});
 }
 
-PoolingChance PoolingLayer::chance() const {
-  Random random(run().seed, stream_ + run().pass, run().iteration);
-  PoolingChance chance;
-  chance.key0 = random.next_u32();
-  chance.key1 = random.next_u32();
-  return chance;
-}
-
 void PoolingLayer::run_forward(const Side& side, Blobs bottom, Blobs top) {
   dispatch_float(dtype(), [&]<class T>(T) {
     const T* in = side.read<T>(bottom[0]->data);
     int32_t* choice = choice_.count() > 0 ? side.overwrite<int32_t>(choice_) : nullptr;
     T* mask = top.size() > 1 ? side.overwrite<T>(top[1]->data) : nullptr;
     for_each(side, top[0]->count(), kGrain,
-             PoolingForward<T>{windows_, method_, rectifies(), samples(), chance(), in,
+             PoolingForward<T>{windows_, method_, rectifies(), samples(), pooling_chance(*this), in,
                                side.overwrite<T>(top[0]->data), choice, mask});
   });
 }
@@ -181,8 +203,9 @@ void PoolingLayer::run_backward(const Side& side, Blobs top, const std::vector<b
     const T* dy = side.read<T>(top[0]->diff);
     const T* in = reference_backward_reads().bottom_data ? side.read<T>(bottom[0]->data) : nullptr;
     const int32_t* choice = remembers_choice() ? side.read<int32_t>(choice_) : nullptr;
-    for_each(side, bottom[0]->count(), kGrain,
-             PoolingBackward<T>{windows_, dy, in, choice, side.overwrite<T>(bottom[0]->diff)});
+    for_each(
+        side, bottom[0]->count(), kGrain,
+        PoolingBackward<T>{windows_, dy, in, choice, false, side.overwrite<T>(bottom[0]->diff)});
   });
 }
 

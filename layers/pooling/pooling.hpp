@@ -1,13 +1,30 @@
-// Pooling: the maximum, the average, or a random choice of each window of an image. See README.md.
+// Pooling: the maximum, the average, or a random choice of each window of a sequence, an image or a
+// volume. See README.md.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "kit/two_sided.hpp"
 #include "layers/pooling/pooling_math.hpp"
 
 namespace crema {
+
+/// A setting of the windows as it is given.
+struct PoolingSetting {
+  std::string name;
+  std::vector<int64_t> values = {};  // none, one for all axes, or one for each
+
+  /// The value for axis i of `axes`. Error if there is another number of values.
+  int64_t of_axis(size_t i, size_t axes, int64_t otherwise) const;
+  bool any_but(int64_t value) const;
+};
+
+/// The random numbers of the present pass of a layer.
+PoolingChance pooling_chance(const Layer& layer);
 
 class PoolingLayer : public TwoSidedLayer {
  public:
@@ -38,8 +55,6 @@ class PoolingLayer : public TwoSidedLayer {
   bool rectifies() const { return !tail().empty(); }
   /// The output is drawn from the window.
   bool samples() const { return method_ == Method::stochastic && phase() == Phase::train; }
-  /// The random numbers of the present pass.
-  PoolingChance chance() const;
   /// Backward goes to one chosen input of each window, which forward has to remember.
   bool remembers_choice() const;
 
@@ -47,11 +62,16 @@ class PoolingLayer : public TwoSidedLayer {
   BackwardReads reference_backward_reads() const override;
 
  private:
+  /// Those of windows_ that the bottom has.
+  std::span<PoolingAxis* const> axes();
+
   Method method_ = Method::maximum;
   bool global_ = false, round_up_ = true;
+  PoolingSetting kernel_, stride_, pad_;
   PoolingWindows windows_;
-  Tensor choice_{Shape{0}, DType::i32};  // (N, C, out_h, out_w): a place within the plane
-  uint64_t stream_ = 0;
+  std::array<PoolingAxis*, 3> all_axes_ = {&windows_.z, &windows_.y, &windows_.x};
+  int spatial_axes_ = 2;
+  Tensor choice_{Shape{0}, DType::i32};  // of the top's shape: a place within the channel
 };
 
 }  // namespace crema

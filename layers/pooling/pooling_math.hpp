@@ -33,7 +33,9 @@ struct PoolingAxis {
     const int64_t reach = i + pad - kernel + 1;
     return reach <= 0 ? 0 : (reach + stride - 1) / stride;
   }
-  constexpr int64_t last_cover(int64_t i) const { return std::min((i + pad) / stride + 1, out); }
+  constexpr int64_t last_cover(int64_t i) const {
+    return out == 1 ? 1 : std::min((i + pad) / stride + 1, out);
+  }
 
   /// The outputs whose windows lie wholly inside the input: [first_inner(), last_inner()).
   constexpr int64_t first_inner() const { return std::min((pad + stride - 1) / stride, out); }
@@ -45,28 +47,54 @@ struct PoolingAxis {
 
 enum class PoolingMethod : uint8_t { maximum, average, stochastic };
 
-/// Windows over planes of (y.size, x.size), contiguous.
+/// The output of a channel at which a window lies.
+struct PoolingOutput {
+  int64_t z = 0, y = 0, x = 0;
+};
+
+/// Windows over channels of (z.size, y.size, x.size), contiguous; images have one plane.
 struct PoolingWindows {
-  PoolingAxis y, x;            // of the rows, and within a row
+  PoolingAxis z, y, x;         // of the planes, of the rows, and within a row
   bool counts_padding = true;  // an average counts padding as zeros
 
-  CREMA_FUNCTOR int64_t plane() const { return y.size * x.size; }
-  CREMA_FUNCTOR int64_t outputs() const { return y.out * x.out; }
+  CREMA_FUNCTOR int64_t inputs() const { return z.size * y.size * x.size; }
+  CREMA_FUNCTOR int64_t outputs() const { return z.out * y.out * x.out; }
 
-  CREMA_FUNCTOR bool is_empty(int64_t oy, int64_t ox) const {
-    return y.extent(oy) <= 0 || x.extent(ox) <= 0;
+  /// The output with number `o` of [0, outputs()).
+  CREMA_FUNCTOR PoolingOutput output(int64_t o) const {
+    const int64_t row = o / x.out, ox = o - row * x.out;
+    if (z.out == 1) return {0, row, ox};
+    return {row / y.out, row % y.out, ox};
   }
-  /// Calls body with the places, within the plane, of the window of output (oy, ox).
+  CREMA_FUNCTOR bool is_empty(const PoolingOutput& o) const {
+    return z.extent(o.z) <= 0 || y.extent(o.y) <= 0 || x.extent(o.x) <= 0;
+  }
+  /// The place, within the channel, of the first cell of the window.
+  CREMA_FUNCTOR int64_t first(const PoolingOutput& o) const {
+    return (z.begin(o.z) * y.size + y.begin(o.y)) * x.size + x.begin(o.x);
+  }
+  /// Calls body with the places, within the channel, of the window of an output.
   template <class Body>
-  CREMA_FUNCTOR void each(int64_t oy, int64_t ox, const Body& body) const {
-    for (int64_t iy = y.begin(oy); iy < y.end(oy); ++iy) {
-      for (int64_t ix = x.begin(ox); ix < x.end(ox); ++ix) body(iy * x.size + ix);
+  CREMA_FUNCTOR void each(const PoolingOutput& o, const Body& body) const {
+    const int64_t x_begin = x.begin(o.x), x_end = x.end(o.x);
+    const int64_t y_begin = y.begin(o.y), y_end = y.end(o.y);
+    for (int64_t iz = z.begin(o.z); iz < z.end(o.z); ++iz) {
+      const int64_t plane = iz * y.size;
+      for (int64_t row = plane + y_begin; row < plane + y_end; ++row) {
+        for (int64_t i = row * x.size + x_begin; i < row * x.size + x_end; ++i) body(i);
+      }
     }
   }
-  /// What an average at output (oy, ox) divides by.
-  CREMA_FUNCTOR int64_t divisor(int64_t oy, int64_t ox) const {
-    return counts_padding ? y.padded_extent(oy) * x.padded_extent(ox) : y.extent(oy) * x.extent(ox);
+  /// What an average divides by.
+  CREMA_FUNCTOR int64_t divisor(const PoolingOutput& o) const {
+    return counts_padding ? z.padded_extent(o.z) * y.padded_extent(o.y) * x.padded_extent(o.x)
+                          : z.extent(o.z) * y.extent(o.y) * x.extent(o.x);
   }
+};
+
+/// Where the outputs of channels begin: one channel behind the other.
+struct PoolingDense {
+  CREMA_FUNCTOR int64_t begin(int64_t channel, int64_t outputs) const { return channel * outputs; }
 };
 
 /// The random numbers of one pass.
@@ -87,18 +115,18 @@ template <class T>
 struct PoolingWeighted {
   T sum = 0, squares = 0;
 
-  CREMA_FUNCTOR PoolingWeighted(const PoolingWindows& windows, const T* plane, int64_t oy,
-                                int64_t ox) {
-    windows.each(oy, ox, [&](int64_t i) { sum += plane[i], squares += plane[i] * plane[i]; });
+  CREMA_FUNCTOR PoolingWeighted(const PoolingWindows& windows, const T* channel,
+                                const PoolingOutput& output) {
+    windows.each(output, [&](int64_t i) { sum += channel[i], squares += channel[i] * channel[i]; });
   }
 };
 
 /// What a choice says where no input gets a gradient: ReLU held the maximum back.
 inline constexpr int32_t kNoChoice = -1;
 
-/// Body for outputs. choice, the place within the plane, and mask, the same as a value, may be
-/// null.
-template <class T>
+/// Body for outputs. choice, the place within the channel, and mask, the same as a value, may be
+/// null. `Outputs` says where outputs lie.
+template <class T, class Outputs = PoolingDense>
 struct PoolingForward {
   PoolingWindows windows;
   PoolingMethod method;
@@ -109,39 +137,43 @@ struct PoolingForward {
   T* out;
   int32_t* choice;
   T* mask;
+  Outputs places = {};
 
-  CREMA_FUNCTOR void operator()(int64_t o) const {
-    const int64_t ox = o % windows.x.out, oy = o / windows.x.out % windows.y.out;
-    const T* const plane = in + o / windows.outputs() * windows.plane();
-    if (windows.is_empty(oy, ox)) {
+  CREMA_FUNCTOR void operator()(int64_t number) const {
+    const int64_t channel_number = number / windows.outputs();
+    const int64_t within = number - channel_number * windows.outputs();
+    const int64_t o = places.begin(channel_number, windows.outputs()) + within;
+    const PoolingOutput at = windows.output(within);
+    const T* const channel = in + channel_number * windows.inputs();
+    if (windows.is_empty(at)) {
       out[o] = T{0};
       if (choice) choice[o] = kNoChoice;
       if (mask) mask[o] = T{-1};
       return;
     }
-    int64_t chosen = windows.y.begin(oy) * windows.x.size + windows.x.begin(ox);
+    int64_t chosen = windows.first(at);
     if (method == PoolingMethod::maximum) {
       // NaN, which alone differs from itself, wins and stays.
-      windows.each(oy, ox, [&](int64_t i) {
-        if (plane[i] > plane[chosen] || plane[i] != plane[i]) chosen = i;
+      windows.each(at, [&](int64_t i) {
+        if (channel[i] > channel[chosen] || channel[i] != channel[i]) chosen = i;
       });
-      out[o] = rectifies && plane[chosen] < T{0} ? T{0} : plane[chosen];
+      out[o] = rectifies && channel[chosen] < T{0} ? T{0} : channel[chosen];
     } else if (method == PoolingMethod::average) {
       T sum = 0;
-      windows.each(oy, ox, [&](int64_t i) { sum += plane[i]; });
-      out[o] = sum / static_cast<T>(windows.divisor(oy, ox));
+      windows.each(at, [&](int64_t i) { sum += channel[i]; });
+      out[o] = sum / static_cast<T>(windows.divisor(at));
     } else if (samples) {
-      const T all = PoolingWeighted<T>(windows, plane, oy, ox).sum;
+      const T all = PoolingWeighted<T>(windows, channel, at).sum;
       const T threshold = static_cast<T>(chance.of(o)) * all;
       T before = 0;
       bool found = false;
-      windows.each(oy, ox, [&](int64_t i) {
-        before += plane[i];
+      windows.each(at, [&](int64_t i) {
+        before += channel[i];
         if (!found && before >= threshold) chosen = i, found = true;
       });
-      out[o] = plane[chosen];
+      out[o] = channel[chosen];
     } else {
-      const PoolingWeighted<T> weighted(windows, plane, oy, ox);
+      const PoolingWeighted<T> weighted(windows, channel, at);
       out[o] = weighted.sum == T{0} ? T{0} : weighted.squares / weighted.sum;
     }
     const bool held_back = rectifies && !(out[o] > T{0});
@@ -153,30 +185,41 @@ struct PoolingForward {
 /// Body for inputs, each of which gathers from the windows that hold it: no two threads write one
 /// place. `choice` is null where every input of a window has a share, `in` where shares do not
 /// depend on it.
-template <class T>
+template <class T, class Outputs = PoolingDense>
 struct PoolingBackward {
   PoolingWindows windows;
   const T* dy;
   const T* in;
   const int32_t* choice;
+  bool adds;  // to what dx holds
   T* dx;
+  Outputs places = {};
 
   CREMA_FUNCTOR void operator()(int64_t place) const {
-    const int64_t i = place % windows.plane(), number = place / windows.plane();
-    const int64_t iy = i / windows.x.size, ix = i % windows.x.size;
-    T sum = 0;
-    for (int64_t oy = windows.y.first_cover(iy); oy < windows.y.last_cover(iy); ++oy) {
-      for (int64_t ox = windows.x.first_cover(ix); ox < windows.x.last_cover(ix); ++ox) {
-        const int64_t o = number * windows.outputs() + oy * windows.x.out + ox;
-        if (choice) {
-          if (choice[o] == i) sum += dy[o];
-        } else if (!in) {
-          sum += dy[o] / static_cast<T>(windows.divisor(oy, ox));
-        } else {
-          // y = sum of x^2 / sum of x, so dy/dx = (2 x - y) / sum of x.
-          const PoolingWeighted<T> weighted(windows, in + number * windows.plane(), oy, ox);
-          if (weighted.sum == T{0}) continue;
-          sum += dy[o] * (2 * in[place] - weighted.squares / weighted.sum) / weighted.sum;
+    const PoolingAxis &z = windows.z, &y = windows.y, &x = windows.x;
+    const int64_t channel_number = place / windows.inputs();
+    const int64_t i = place - channel_number * windows.inputs();
+    const int64_t row = i / x.size, ix = i - row * x.size;
+    const int64_t iz = z.size == 1 ? 0 : row / y.size, iy = row - iz * y.size;
+    const int64_t first = places.begin(channel_number, windows.outputs());
+    T sum = adds ? dx[place] : T{0};
+    const int64_t z_end = z.last_cover(iz), y_end = y.last_cover(iy), x_end = x.last_cover(ix);
+    const int64_t y_begin = y.first_cover(iy), x_begin = x.first_cover(ix);
+    for (int64_t oz = z.first_cover(iz); oz < z_end; ++oz) {
+      for (int64_t oy = y_begin; oy < y_end; ++oy) {
+        for (int64_t ox = x_begin; ox < x_end; ++ox) {
+          const int64_t o = first + (oz * y.out + oy) * x.out + ox;
+          if (choice) {
+            if (choice[o] == i) sum += dy[o];
+          } else if (!in) {
+            sum += dy[o] / static_cast<T>(windows.divisor({oz, oy, ox}));
+          } else {
+            // y = sum of x^2 / sum of x, so dy/dx = (2 x - y) / sum of x.
+            const PoolingWeighted<T> weighted(windows, in + channel_number * windows.inputs(),
+                                              {oz, oy, ox});
+            if (weighted.sum == T{0}) continue;
+            sum += dy[o] * (2 * in[place] - weighted.squares / weighted.sum) / weighted.sum;
+          }
         }
       }
     }

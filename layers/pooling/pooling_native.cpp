@@ -25,102 +25,177 @@ template <class Choice>
   for (int64_t i = 0; i < n; ++i) y[i] = y[i] < 0 ? 0 : y[i];
 }
 
+/// The place of each cell of a window, counted from the window's first.
+std::vector<int64_t> places_of(const PoolingPlan& plan) {
+  std::vector<int64_t> places;
+  for (int64_t y = 0; y < plan.y.kernel; ++y) {
+    for (int64_t x = 0; x < plan.x.kernel; ++x) places.push_back(y * plan.x.size + x);
+  }
+  return places;
+}
+
+/// What the kernels of planes or of pixels compute: a reduction of each window along two axes.
+struct PoolingStage {
+  PoolingPlan plan;
+  bool planes = true;       // or pixels
+  int64_t images = 0;       // planes, or images of pixels
+  Tensor choice{Shape{0}};  // of a maximum, laid out like the outputs; where something reads it
+
+  void remember_choices() {
+    const bool fits_byte = plan.y.kernel * plan.x.kernel <= kCellsOfByte;
+    choice.set_layout(fits_byte ? DType::u8 : DType::i32, Format::contiguous);
+    choice.reshape({images * plan.outputs()});
+  }
+  PoolingChoices choices() {
+    if (choice.count() == 0) return {};
+    if (choice.dtype() == DType::u8) return {.bytes = choice.host_mut<uint8_t>()};
+    return {.words = choice.host_mut<int32_t>()};
+  }
+  /// Runs body(image, row) for each row of each image of pixels, or body(plane, 0) for each plane.
+  template <class Body>
+  void each_part(int64_t rows, const Body& body) const {
+    const int64_t parts = planes ? 1 : rows;
+    const int64_t grain = std::max<int64_t>(kThreadInputs * parts / plan.inputs(), 1);
+    parallel_for(images * parts, grain, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) body(i / parts, i % parts);
+    });
+  }
+};
+
+/// Volumes are pooled within their planes first, then along their depth. Along the depth, all
+/// values of a plane are the channels of one pixel.
 class PoolingNative : public NativeEngine<PoolingLayer> {
  public:
-  size_t extra_bytes() const override { return choice_.bytes(); }
+  size_t extra_bytes() const override {
+    size_t bytes = between_.bytes();
+    for (const PoolingStage& stage : stages_) bytes += stage.choice.bytes();
+    return bytes;
+  }
 
   void plan_scratch(ScratchPlan& scratch) const override {
-    if (!planes_) return;
-    const size_t width = static_cast<size_t>(plan_.row_width()) * PoolingRows::kBytes;
+    if (!stages_[0].planes) return;
+    const size_t width = static_cast<size_t>(stages_[0].plan.row_width()) * PoolingRows::kBytes;
     scratch.need("pooling rows", width * static_cast<size_t>(scratch.threads()));
   }
 
  protected:
   std::vector<Option> layouts(const PoolingLayer& pooling, Blobs bottom, Blobs top,
                               std::string& why) override {
+    const PoolingWindows& windows = pooling.windows();
     if (pooling.method() == PoolingLayer::Method::stochastic) {
       why = "it has no stochastic pooling";
-    } else if (top.size() > 1) {
-      why = "it has no second top";
-    } else if (pooling.windows().y.has_empty() || pooling.windows().x.has_empty()) {
+    } else if (top.size() > 1 && is_volume(windows)) {
+      why = "it has no second top for volumes";
+    } else if (windows.z.has_empty() || windows.y.has_empty() || windows.x.has_empty()) {
       why = "it has no windows behind the image";
     } else {
-      return same_format_options(bottom, top, DType::f32, true);
+      return same_format_options(bottom, top, DType::f32, top.size() == 1);
     }
     return {};
   }
 
   void plan(PoolingLayer& pooling, Blobs bottom, Blobs top) override {
     const Tensor& in = bottom[0]->data;
+    const PoolingWindows& windows = pooling.windows();
     const bool maximum = pooling.method() == PoolingLayer::Method::maximum;
     rectifies_ = pooling.rectifies();
-    planes_ = in.format() == Format::contiguous;
     const int64_t channels = in.shape()[1];
     const int64_t of_pixel =
         in.format() == Format::channels_last ? channels : block_of(in.format());
-    images_ = in.shape()[0] * ((channels + of_pixel - 1) / of_pixel);
-    plan_ = PoolingPlan(pooling.windows(), maximum, of_pixel);
-    choice_ = Tensor(Shape{0});
-    if (!maximum || !pooling.trains()) return;
-    const bool fits_byte = plan_.y.kernel * plan_.x.kernel <= kCellsOfByte;
-    choice_.set_layout(fits_byte ? DType::u8 : DType::i32, Format::contiguous);
-    choice_.reshape({top[0]->data.storage()});
+    const int64_t volumes = in.shape()[0] * ((channels + of_pixel - 1) / of_pixel);
+    stages_.clear();
+    stages_.push_back({.plan = PoolingPlan(windows, maximum, of_pixel),
+                       .planes = in.format() == Format::contiguous,
+                       .images = volumes * windows.z.size});
+    if (is_volume(windows)) {
+      const PoolingWindows depth{.y = windows.z, .counts_padding = windows.counts_padding};
+      const int64_t of_plane = stages_[0].plan.outputs();
+      stages_.push_back(
+          {.plan = PoolingPlan(depth, maximum, of_plane), .planes = false, .images = volumes});
+    }
+    between_ = Tensor(Shape{is_volume(windows) ? stages_[1].plan.inputs() * volumes : 0});
+    places_ = top.size() > 1 ? places_of(stages_[0].plan) : std::vector<int64_t>();
+    if (!maximum || !(pooling.trains() || top.size() > 1)) return;
+    for (PoolingStage& stage : stages_) stage.remember_choices();
   }
 
   void run_forward(PoolingLayer&, Blobs bottom, Blobs top) override {
     const float* in = bottom[0]->data.host<float>();
     float* out = top[0]->data.host_overwrite<float>();
-    const PoolingChoices all = choices();
-    each_part(plan_.y.out, [&](int64_t image, int64_t row) {
-      const float* x = in + image * plan_.inputs();
-      float* y = out + image * plan_.outputs();
-      const PoolingChoices chosen = all.from(image * plan_.outputs());
-      planes_ ? pool_plane(plan_, x, y, chosen) : pool_row(plan_, row, x, y, chosen);
-      if (rectifies_) rectify(row, y, chosen);
-    });
+    float* mask = top.size() > 1 ? top[1]->data.host_overwrite<float>() : nullptr;
+    if (stages_.size() == 1) return forward_stage(stages_[0], in, out, mask, rectifies_);
+    float* between = between_.host_overwrite<float>();
+    forward_stage(stages_[0], in, between, nullptr, false);
+    forward_stage(stages_[1], between, out, nullptr, rectifies_);
   }
 
   void run_backward(PoolingLayer&, Blobs top, const std::vector<bool>&, Blobs bottom) override {
     const float* dy = top[0]->diff.host<float>();
     float* dx = bottom[0]->diff.host_overwrite<float>();
-    const PoolingChoices all = choices();
-    each_part(plan_.y.size, [&](int64_t image, int64_t row) {
-      const float* from = dy + image * plan_.outputs();
-      float* to = dx + image * plan_.inputs();
-      const PoolingChoices chosen = all.from(image * plan_.outputs());
-      planes_ ? unpool_plane(plan_, from, chosen, to) : unpool_row(plan_, row, from, chosen, to);
-    });
+    if (stages_.size() == 1) return backward_stage(stages_[0], dy, dx);
+    float* between = between_.host_overwrite<float>();
+    backward_stage(stages_[1], dy, between);
+    backward_stage(stages_[0], between, dx);
   }
 
  private:
-  /// Runs body(image, row) for each row of each image of pixels, or body(plane, 0) for each plane.
-  template <class Body>
-  void each_part(int64_t rows, const Body& body) const {
-    const int64_t parts = planes_ ? 1 : rows;
-    const int64_t grain = std::max<int64_t>(kThreadInputs * parts / plan_.inputs(), 1);
-    parallel_for(images_ * parts, grain, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) body(i / parts, i % parts);
+  static bool is_volume(const PoolingWindows& windows) {
+    return windows.z.kernel > 1 || windows.z.stride > 1;
+  }
+
+  void forward_stage(PoolingStage& stage, const float* in, float* out, float* mask,
+                     bool rectifies) const {
+    const PoolingPlan& plan = stage.plan;
+    const PoolingChoices all = stage.choices();
+    stage.each_part(plan.y.out, [&](int64_t image, int64_t row) {
+      const float* x = in + image * plan.inputs();
+      float* y = out + image * plan.outputs();
+      const PoolingChoices chosen = all.from(image * plan.outputs());
+      stage.planes ? pool_plane(plan, x, y, chosen) : pool_row(plan, row, x, y, chosen);
+      const int64_t rows = stage.planes ? plan.y.out : 1, width = plan.outputs() / plan.y.out;
+      if (mask) {
+        float* const of_image = mask + image * plan.outputs();
+        for (int64_t oy = row; oy < row + rows; ++oy) write_mask(plan, oy, chosen, of_image);
+      }
+      if (rectifies) rectify(row * width, rows * width, y, chosen);
     });
   }
 
-  PoolingChoices choices() {
-    if (choice_.count() == 0) return {};
-    if (choice_.dtype() == DType::u8) return {.bytes = choice_.host_mut<uint8_t>()};
-    return {.words = choice_.host_mut<int32_t>()};
+  static void backward_stage(PoolingStage& stage, const float* dy, float* dx) {
+    const PoolingPlan& plan = stage.plan;
+    const PoolingChoices all = stage.choices();
+    stage.each_part(plan.y.size, [&](int64_t image, int64_t row) {
+      const float* from = dy + image * plan.outputs();
+      float* to = dx + image * plan.inputs();
+      const PoolingChoices chosen = all.from(image * plan.outputs());
+      stage.planes ? unpool_plane(plan, from, chosen, to) : unpool_row(plan, row, from, chosen, to);
+    });
   }
 
-  void rectify(int64_t row, float* y, const PoolingChoices& of_image) const {
-    const int64_t count = plan_.outputs() / (planes_ ? 1 : plan_.y.out), at = row * count;
+  /// One row of an image's mask: where each maximum lies in its plane.
+  void write_mask(const PoolingPlan& plan, int64_t oy, const PoolingChoices& of_image,
+                  float* mask) const {
+    for (int64_t ox = 0; ox < plan.x.out; ++ox) {
+      const int64_t first = plan.y.start(oy) * plan.x.size + plan.x.start(ox);
+      const int64_t begin = (oy * plan.x.out + ox) * plan.channels;
+      for (int64_t o = begin; o < begin + plan.channels; ++o) {
+        const auto cell = of_image.bytes ? static_cast<size_t>(of_image.bytes[o])
+                                         : static_cast<size_t>(of_image.words[o]);
+        mask[o] = static_cast<float>(first + places_[cell]);
+      }
+    }
+  }
+
+  static void rectify(int64_t at, int64_t count, float* y, const PoolingChoices& of_image) {
     const PoolingChoices chosen = of_image.from(at);
     if (chosen.words) return vectorized<rectify_outputs<int32_t>>(y + at, chosen.words, count);
     vectorized<rectify_outputs<uint8_t>>(y + at, chosen.bytes, count);
   }
 
-  PoolingPlan plan_;
+  std::vector<PoolingStage> stages_;  // one for images, two for volumes
+  Tensor between_{Shape{0}};          // what the first of two stages gives the second
+  std::vector<int64_t> places_;       // with a mask: of the cells
   bool rectifies_ = false;
-  bool planes_ = true;       // contiguous; else pixels
-  int64_t images_ = 0;       // planes, or images of pixels
-  Tensor choice_{Shape{0}};  // of a maximum, laid out like the top; where the layer trains
 };
 
 }  // namespace

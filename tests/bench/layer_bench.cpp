@@ -63,9 +63,24 @@ std::vector<Problem> problems() {
                " }"),
         {64, 512}, 1, {relu});
   }
+  add("PReLU", "type: 'PReLU'", {8, 64, 112, 112});
+  add("PReLU", "type: 'PReLU'", {8, 512, 7, 7});
   add("Pooling MAX", "type: 'Pooling' pooling_param { kernel_size: 3 stride: 2 }", {4, 64, 56, 56});
   add("Pooling AVE", "type: 'Pooling' pooling_param { pool: AVE kernel_size: 3 stride: 2 }",
       {4, 64, 56, 56});
+  for (const char* method : {"MAX", "AVE"}) {
+    add(concat("Pooling of volumes ", method),
+        concat("type: 'Pooling' pooling_param { pool: ", method, " kernel_size: 2 stride: 2 }"),
+        {1, 64, 16, 56, 56});
+    add(concat("SPP ", method),
+        concat("type: 'SPP' spp_param { pyramid_height: 3 pool: ", method, " }"), {8, 256, 13, 13});
+  }
+  add("Pooling with a mask",
+      "type: 'Pooling' top: 'y' top: 'mask' pooling_param { kernel_size: 2 stride: 2 }",
+      {4, 64, 56, 56});
+  add("MVN", "type: 'MVN'", {8, 64, 112, 112});
+  add("MVN across", "type: 'MVN' mvn_param { across_channels: true }", {8, 3, 224, 224});
+  add("Im2col", "type: 'Im2col' convolution_param { kernel_size: 3 pad: 1 }", {8, 64, 28, 28});
   add("EuclideanLoss", "type: 'EuclideanLoss'", {64, 4096}, 2);
   add("Dropout", "type: 'Dropout'", {64, 4096});
   add("Dropout", "type: 'Dropout'", {8, 256, 28, 28});

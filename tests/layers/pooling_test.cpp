@@ -294,6 +294,115 @@ TEST(Pooling, StochasticWeighsByTheValuesInTests) {
   EXPECT_THAT(zeros.top(0), ElementsAre(0));
 }
 
+// --- Sequences and volumes
+// ------------------------------------------------------------------------
+
+TEST(Pooling, Sequences) {
+  for (const char* engine : {"reference", "native"}) {
+    LayerRun run({.layer = pooling("kernel_size: 2 stride: 2"),
+                  .bottoms = {given({1, 2, 4}, {1, 3, 5, 2, -1, -2, -4, -3})}},
+                 {.engine = engine});
+    run.forward();
+    EXPECT_EQ(run.top_blob(0).shape(), Shape({1, 2, 2}));
+    EXPECT_THAT(run.top(0), ElementsAre(3, 5, -1, -3)) << engine;
+  }
+}
+
+TEST(Pooling, ShapesOfVolumes) {
+  const Shape volume{2, 3, 8, 9, 10};
+  EXPECT_EQ(top_shape(images("kernel_size: 2 stride: 2", volume)), Shape({2, 3, 4, 5, 5}));
+  EXPECT_EQ(top_shape(images("kernel_size_3d: 1 kernel_size_3d: 2 kernel_size_3d: 3 stride_3d: 1 "
+                             "stride_3d: 2 stride_3d: 3 pad_3d: 0 pad_3d: 1 pad_3d: 0",
+                             volume)),
+            Shape({2, 3, 8, 5, 4}));
+  EXPECT_EQ(top_shape(images("global_pooling: true", volume)), Shape({2, 3, 1, 1, 1}));
+  EXPECT_EQ(top_shape(images("kernel_size_3d: 2 stride_3d: 2")), Shape({2, 3, 4, 4}));
+}
+
+TEST(Pooling, MaximumOfAVolumeAndItsMask) {
+  std::vector<double> values(2 * 2 * 4);
+  std::iota(values.begin(), values.end(), 0);
+  values[1] = 20;  // plane 0; all others ascend
+  LayerCase c{.layer = pooling("kernel_size: 2 stride: 2"),
+              .bottoms = {given({1, 1, 2, 2, 4}, values)},
+              .tops = 2};
+  LayerRun run(c);
+  run.forward();
+  EXPECT_EQ(run.top_blob(0).shape(), Shape({1, 1, 1, 1, 2}));
+  EXPECT_THAT(run.top(0), ElementsAre(20, 15));
+  EXPECT_THAT(run.top(1), ElementsAre(1, 15));
+}
+
+// Of equal values the first one of the volume gets the gradient, whatever the order of the stages.
+TEST(Pooling, TheFirstOfEqualValuesOfAVolume) {
+  const std::vector<double> values = {0, 0, 0, 5, 5, 0, 0, 0};
+  for (const char* engine : {"reference", "native"}) {
+    LayerRun run({.layer = pooling("kernel_size: 2"), .bottoms = {given({1, 1, 2, 2, 2}, values)}},
+                 {.engine = engine});
+    run.forward();
+    run.set_top_diff(0, {1});
+    run.backward();
+    EXPECT_THAT(run.bottom_diff(0), ElementsAre(0, 0, 0, 1, 0, 0, 0, 0)) << engine;
+  }
+}
+
+TEST(Pooling, GradientsOfVolumes) {
+  for (const char* window :
+       {"kernel_size: 2 stride: 2", "kernel_size: 3 stride: 2 pad: 1", "global_pooling: true",
+        "kernel_size_3d: 1 kernel_size_3d: 3 kernel_size_3d: 2 stride: 1"}) {
+    for (const char* method : {"MAX", "AVE", "AVE avg_include_pad: false"}) {
+      check_gradients(images(concat("pool: ", method, " ", window), {1, 2, 4, 5, 3}));
+    }
+  }
+  LayerCase stochastic = images("pool: STOCHASTIC kernel_size: 2 stride: 2", {1, 2, 4, 4, 3});
+  stochastic.bottoms[0].low = 0.1;
+  check_gradients(stochastic);
+  stochastic.phase = Phase::test;
+  check_gradients(stochastic);
+  check_gradients(images("kernel_size: 3 stride: 2 pad: 1", {2, 3, 8}));
+}
+
+TEST(Pooling, EnginesOfVolumes) {
+  const char* const windows[] = {
+      "kernel_size: 2 stride: 2",
+      "kernel_size: 3 stride: 1 pad: 1",
+      "kernel_size_3d: 1 kernel_size_3d: 2 kernel_size_3d: 2 stride_3d: 1 stride_3d: 2 "
+      "stride_3d: 2",
+      "kernel_size_3d: 3 kernel_size_3d: 1 kernel_size_3d: 1 stride_3d: 2 stride_3d: 1 "
+      "stride_3d: 1 pad_3d: 1 pad_3d: 0 pad_3d: 0",
+      "kernel_size_3d: 5 kernel_size_3d: 3 kernel_size_3d: 4 stride: 2 pad: 2",
+      "global_pooling: true"};
+  for (const char* window : windows) {
+    for (const Shape& shape : {Shape{2, 3, 5, 6, 7}, Shape{1, 21, 6, 5, 4}}) {
+      for (const char* method : {"MAX", "AVE", "AVE avg_include_pad: false"}) {
+        LayerCase c = images(concat("pool: ", method, " ", window), shape);
+        EXPECT_THAT(check_engines(c), UnorderedElementsAreArray(kAllFormats)) << window;
+        if (method[0] != 'M') continue;
+        c.tail = {"layer { type: 'ReLU' }"};
+        EXPECT_THAT(check_engines(c), UnorderedElementsAreArray(kAllFormats)) << window;
+      }
+    }
+  }
+  for (const Shape& shape : {Shape{2, 3, 17}, Shape{1, 16, 9}}) {
+    EXPECT_THAT(check_engines(images("kernel_size: 3 stride: 2", shape)),
+                UnorderedElementsAreArray(kAllFormats));
+  }
+}
+
+TEST(Pooling, VolumesFollowTheirShape) {
+  for (const char* engine : {"reference", "native"}) {
+    LayerRun run(images("kernel_size: 2 stride: 2", {2, 3, 4, 4, 4}), {.engine = engine});
+    run.forward();
+    run.reshape({given({1, 1, 2, 2, 2}, {1, 2, 3, 4, 8, 7, 6, 5})});
+    run.forward();
+    EXPECT_THAT(run.top(0), ElementsAre(8)) << engine;
+    run.set_top_diff(0, {3});
+    run.backward();
+    EXPECT_THAT(run.bottom_diff(0), ElementsAre(0, 0, 0, 0, 3, 0, 0, 0)) << engine;
+    expect_error([&] { run.reshape({uniform({1, 1, 4, 4})}); }, {"3 spatial axes", "1x1x4x4"});
+  }
+}
+
 // --- Gradients and engines
 // ------------------------------------------------------------------------
 
@@ -368,8 +477,29 @@ TEST(Pooling, EnginesWithLargeWindows) {
   }
 }
 
+TEST(Pooling, EnginesWithAMask) {
+  for (const char* window : {"kernel_size: 2 stride: 2", "kernel_size: 3 stride: 2 pad: 1",
+                             "kernel_size: 17 stride: 2 pad: 3"}) {
+    for (const bool trains : {false, true}) {
+      LayerCase c = images(window, {2, 16, 15, 17});
+      c.tops = 2;
+      c.phase = trains ? Phase::train : Phase::test;
+      EXPECT_THAT(check_engines(c), UnorderedElementsAreArray(kAllFormats)) << window;
+    }
+  }
+  // Blocks of 3 channels have padding, where a mask would not be zero.
+  LayerCase c = images("kernel_size: 2");
+  c.tops = 2;
+  EXPECT_THAT(check_engines(c),
+              testing::UnorderedElementsAre("reference contiguous", "native contiguous",
+                                            "native channels_last"));
+  LayerRun inference(c, {.engine = "native", .trains = false});
+  inference.forward();
+  EXPECT_GE(inference.top(1)[0], 0);
+}
+
 TEST(Pooling, WhatTheVectorizedEngineRefuses) {
-  LayerCase with_mask = images("kernel_size: 2");
+  LayerCase with_mask = images("kernel_size: 2", {2, 3, 4, 5, 6});
   with_mask.tops = 2;
   EXPECT_THAT(check_engines(with_mask, {}, {"native"}), ElementsAre("reference contiguous"));
   LayerCase stochastic = images("pool: STOCHASTIC kernel_size: 2");
@@ -435,7 +565,7 @@ TEST(Pooling, Mistakes) {
   mistake("kernel_size: 0", {"no kernel"});
   mistake("kernel_h: 3", {"only one of", "kernel_h", "kernel_w"});
   mistake("kernel_size: 3 kernel_h: 3 kernel_w: 3", {"both", "kernel_h"});
-  mistake("kernel_size: 3 stride: 0", {"stride 0x0"});
+  mistake("kernel_size: 3 stride: 0", {"stride 0"});
   mistake("kernel_size: 3 stride_h: 2", {"stride_h", "stride_w"});
   mistake("kernel_size: 3 pad: 1 pad_h: 1 pad_w: 1", {"both", "pad"});
   mistake("kernel_size: 3 pad: 3", {"pad 3 must be smaller than kernel 3"});
@@ -446,8 +576,14 @@ TEST(Pooling, Mistakes) {
   mistake("global_pooling: true kernel_size: 3", {"global_pooling", "kernel"});
   mistake("global_pooling: true pad: 1", {"global_pooling", "pad"});
   mistake("global_pooling: true stride: 2", {"global_pooling", "stride"});
-  mistake("pool: STOCHASTIC kernel_size: 3 pad: 1", {"STOCHASTIC", "pad 1x1"});
-  mistake("kernel_size_3d: 3", {"kernel_size_3d", "images only"});
+  mistake("pool: STOCHASTIC kernel_size: 3 pad: 1", {"STOCHASTIC", "pad 1"});
+  mistake("kernel_size: 3 kernel_size_3d: 3", {"both", "kernel_size_3d"});
+  mistake("kernel_size_3d: 3 kernel_size_3d: 3 kernel_size_3d: 3",
+          {"kernel_size_3d has 3 values", "2 spatial axes"});
+  mistake("kernel_size: 2 stride_h: 1 stride_w: 2", {"stride_h", "2 values", "3 spatial axes"},
+          {1, 1, 4, 4, 4});
+  mistake("kernel_size: 2 pad_3d: 0 pad_3d: 2 pad_3d: 1", {"pad 2", "kernel 2"}, {1, 1, 4, 4, 4});
+  mistake("kernel_size: 1", {"images", "1x1x2x2x2x2"}, {1, 1, 2, 2, 2, 2});
   mistake("kernel_size: 3 axis: 2", {"axis 2"});
   mistake("kernel_size: 3", {"images", "2x8"}, {2, 8});
   mistake("kernel_size: 3", {"images", "2x3x0x4"}, {2, 3, 0, 4});

@@ -343,6 +343,64 @@ struct Gradient {
   };
 };
 
+struct Slope {
+  const float* x;
+  const float* slope;
+  float* y;
+
+  template <class D>
+  struct Pass : NoSums {
+    D d;
+    const Slope& op;
+    hn::Vec<D> slope;
+
+    template <class Where>
+    HWY_INLINE Pass(D tag, const Slope& from, const Where& where)
+        : d(tag), op(from), slope(where.coefficient(op.slope)) {}
+    template <class Lanes>
+    HWY_INLINE void step(int64_t at, Lanes lanes) const {
+      const hn::Vec<D> x = load(d, lanes, op.x + at);
+      store(d, lanes, hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::Mul(slope, x), x), op.y + at);
+    }
+  };
+};
+
+template <bool Writes>
+struct SlopeGradient {
+  const float* x;
+  const float* dy;
+  const float* slope;
+  ChannelSums sums;
+  float* dx;
+
+  template <class D>
+  struct Pass {
+    D d;
+    const SlopeGradient& op;
+    hn::Vec<D> slope, sum = hn::Zero(D());
+    WideLanes<D> wide;
+
+    template <class Where>
+    HWY_INLINE Pass(D tag, const SlopeGradient& from, const Where& where)
+        : d(tag), op(from), slope(where.coefficient(op.slope)) {}
+    template <class Lanes>
+    HWY_INLINE void step(int64_t at, Lanes lanes) {
+      const hn::Vec<D> x = load(d, lanes, op.x + at), g = load(d, lanes, op.dy + at);
+      const auto positive = hn::Gt(x, hn::Zero(d));
+      sum = hn::MulAdd(hn::IfThenZeroElse(positive, g), x, sum);
+      if (Writes) store(d, lanes, hn::IfThenElse(positive, g, hn::Mul(slope, g)), op.dx + at);
+    }
+    HWY_INLINE void flush() {
+      wide.add(WideLanes<D>(sum));
+      sum = hn::Zero(d);
+    }
+    template <class Where>
+    HWY_INLINE void finish(const Where& where) const {
+      where.add(wide, op.sums.first);
+    }
+  };
+};
+
 void moments(const ChannelLayout& layout, const ChannelPiece& piece, const float* x,
              const float* origin, const ChannelSums& sums) {
   run(Moments{x, origin, sums}, layout, piece);
@@ -381,6 +439,20 @@ void gradient(const ChannelLayout& layout, const ChannelPiece& piece, const floa
   }
 }
 
+void slope(const ChannelLayout& layout, const ChannelPiece& piece, const float* x,
+           const float* slope, float* y) {
+  run(Slope{x, slope, y}, layout, piece);
+}
+
+void slope_gradient(const ChannelLayout& layout, const ChannelPiece& piece, const float* x,
+                    const float* dy, const float* slope, const ChannelSums& sums, float* dx) {
+  if (dx) {
+    run(SlopeGradient<true>{x, dy, slope, sums, dx}, layout, piece);
+  } else {
+    run(SlopeGradient<false>{x, dy, slope, sums, dx}, layout, piece);
+  }
+}
+
 }  // namespace
 }  // namespace crema::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -393,6 +465,8 @@ HWY_EXPORT(moments);
 HWY_EXPORT(affine);
 HWY_EXPORT(gradient_sums);
 HWY_EXPORT(gradient);
+HWY_EXPORT(slope);
+HWY_EXPORT(slope_gradient);
 
 /// Channels of a group in channels_last memory are a multiple of this: the widest strip.
 constexpr int64_t kWidestStrip = 16;
@@ -416,6 +490,12 @@ ChannelLayout ChannelLayout::of(int64_t outer, int64_t channels, int64_t inner) 
   // Rows of one element are pixels.
   layout.order = inner == 1 ? Order::pixels : Order::rows;
   return layout;
+}
+
+ChannelLayout ChannelLayout::of_one(int64_t elements) {
+  int64_t rows = 1;
+  for (; rows < 64 && elements > 0 && elements % 2 == 0; elements /= 2) rows *= 2;
+  return of(rows, 1, elements);
 }
 
 ChannelSplit::ChannelSplit(const ChannelLayout& layout, int threads) : layout_(layout) {
@@ -486,6 +566,17 @@ void channel_gradient(const ChannelLayout& layout, const ChannelPiece& piece, co
                       const float* dy, const ChannelGradient& coefficients,
                       const ChannelAffine& forward, float* dx) {
   HWY_DYNAMIC_DISPATCH(gradient)(layout, piece, x, dy, coefficients, forward, dx);
+}
+
+void channel_slope(const ChannelLayout& layout, const ChannelPiece& piece, const float* x,
+                   const float* slope, float* y) {
+  HWY_DYNAMIC_DISPATCH(slope)(layout, piece, x, slope, y);
+}
+
+void channel_slope_gradient(const ChannelLayout& layout, const ChannelPiece& piece, const float* x,
+                            const float* dy, const float* slope, const ChannelSums& sums,
+                            float* dx) {
+  HWY_DYNAMIC_DISPATCH(slope_gradient)(layout, piece, x, dy, slope, sums, dx);
 }
 
 }  // namespace crema

@@ -1,5 +1,5 @@
-// Passes over a tensor whose channels each have coefficients of their own: what BatchNorm, Scale
-// and Bias are made of. f32, every memory format, by Highway. Sums are added up in double.
+// Passes over a tensor whose channels each have coefficients of their own: what BatchNorm, Scale,
+// Bias and PReLU are made of. f32, every memory format, by Highway. Sums are added up in double.
 //
 // Memory is what such passes wait for. So the channels are cut into groups that one thread takes
 // through all passes, while the group is in its cache; only where there are too few groups for the
@@ -30,6 +30,8 @@ struct ChannelLayout {
   static ChannelLayout of(const Shape& shape, Format format);
   /// Of contiguous memory, (outer, channels, inner).
   static ChannelLayout of(int64_t outer, int64_t channels, int64_t inner);
+  /// All elements as one channel, in rows that threads share.
+  static ChannelLayout of_one(int64_t elements);
 
   /// Channels with those that pad the last block. Coefficients of the latter must be 0.
   int64_t padded_channels() const { return (channels + block - 1) / block * block; }
@@ -169,6 +171,16 @@ void channel_origins(const ChannelLayout& layout, const float* x, float* origin)
 void channel_moments(const ChannelLayout& layout, const ChannelPiece& piece, const float* x,
                      const float* origin, const ChannelSums& sums);
 
+struct ChannelMoments {
+  double mean = 0, variance = 0;
+};
+/// From the sums of channel_moments() over `count` values.
+inline ChannelMoments moments_of(const ChannelSums& sums, int64_t c, double count, float origin) {
+  const double from_origin = sums.first[c] / count;
+  const double variance = sums.second[c] / count - from_origin * from_origin;
+  return {static_cast<double>(origin) + from_origin, std::max(variance, 0.0)};
+}
+
 /// y = (x - centre) * scale + shift, then, with `relu`, negative values become 0 and NaN stays.
 struct ChannelAffine {
   const float* scale = nullptr;
@@ -178,6 +190,14 @@ struct ChannelAffine {
 };
 void channel_affine(const ChannelLayout& layout, const ChannelPiece& piece, const float* x,
                     const ChannelAffine& affine, float* y);
+/// The coefficients of y = (x - mean) * gain + bias. What rounding takes from the mean comes back
+/// by the shift.
+inline void set_affine(double mean, double gain, double bias, float& scale, float& centre,
+                       float& shift) {
+  scale = static_cast<float>(gain);
+  centre = static_cast<float>(mean);
+  shift = static_cast<float>(bias + (static_cast<double>(centre) - mean) * gain);
+}
 
 // Where the forward pass ended in ReLU, dy counts where the value that went into it, computed again
 // from x, is positive: `forward` is what was computed, without ReLU if {}.
@@ -198,5 +218,15 @@ struct ChannelGradient {
 void channel_gradient(const ChannelLayout& layout, const ChannelPiece& piece, const float* x,
                       const float* dy, const ChannelGradient& coefficients,
                       const ChannelAffine& forward, float* dx);
+
+/// y = x where x is positive or NaN, slope * x elsewhere.
+void channel_slope(const ChannelLayout& layout, const ChannelPiece& piece, const float* x,
+                   const float* slope, float* y);
+
+/// dx = dy where x is positive, slope * dy elsewhere; dx may be null. Adds {sum of dy * x where x
+/// is not positive, 0} to `sums`.
+void channel_slope_gradient(const ChannelLayout& layout, const ChannelPiece& piece, const float* x,
+                            const float* dy, const float* slope, const ChannelSums& sums,
+                            float* dx);
 
 }  // namespace crema

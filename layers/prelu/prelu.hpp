@@ -1,0 +1,41 @@
+// PReLU: a ReLU whose slope for negative values is learned. See README.md.
+#pragma once
+
+#include "backend/channel_view.hpp"
+#include "kit/two_sided.hpp"
+
+namespace crema {
+
+class PReLULayer : public TwoSidedLayer {
+ public:
+  explicit PReLULayer(const LayerInit& init);
+
+  void setup(Blobs bottom, Blobs top) override;
+  void reshape(Blobs bottom, Blobs top) override;
+  Flops flops(Blobs bottom, Blobs top) const override;
+  /// Slopes with axes of extent 1 beside their own.
+  bool adopt(std::vector<Tensor>& published) const override;
+
+  /// One slope for all channels.
+  bool is_shared() const { return shared_; }
+  Parameter* slope() const { return slope_; }
+
+  void run_forward(const Side& side, Blobs bottom, Blobs top) override;
+  void run_backward(const Side& side, Blobs top, const std::vector<bool>& propagate,
+                    Blobs bottom) override;
+  /// Contiguous and channels_last.
+  std::vector<Option> reference_options(Blobs bottom, Blobs top) const override;
+
+ protected:
+  /// Slopes may become negative, so y does not show the sign of x.
+  BackwardReads reference_backward_reads() const override { return {true, false}; }
+  InPlace reference_in_place() const override { return InPlace::overwrite; }
+
+ private:
+  ChannelView view_of(const Tensor& tensor) const;
+
+  bool shared_;
+  Parameter* slope_ = nullptr;  // (C), or a single number
+};
+
+}  // namespace crema
