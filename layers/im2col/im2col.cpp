@@ -11,7 +11,7 @@ namespace {
 ConvolutionGeometry windows_of(ConvolutionParameter settings, const Shape& bottom) {
   settings.set_num_output(1);
   settings.set_group(1);
-  ConvolutionGeometry geometry(settings);
+  ConvolutionGeometry geometry(settings, ConvolutionGeometry::Kind::convolution);
   geometry.set_up(bottom);
   geometry.fit(bottom);
   return geometry;
