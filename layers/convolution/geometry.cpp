@@ -4,6 +4,7 @@
 #include <functional>
 #include <numeric>
 
+#include "core/checked.hpp"
 #include "crema/error.hpp"
 #include "layers/convolution/convolution.pb.h"
 
@@ -117,9 +118,15 @@ int64_t ConvolutionGeometry::top_extent(const Shape& bottom, int spatial_axis) c
   const auto s = static_cast<size_t>(spatial_axis);
   const int along = axis + 1 + spatial_axis;
   const int64_t extent = bottom[along];
-  const int64_t reach = dilation[s] * (kernel[s] - 1) + 1;
+  // Settings are of 32 bits, their products are not.
+  const int64_t reach =
+      checked_add(checked_multiply(dilation[s], kernel[s] - 1, "dilation and kernel_size"), 1,
+                  "reach of the kernel");
   if (transposed()) {
-    const int64_t padded = extent > 0 ? stride[s] * (extent - 1) + reach : 0;
+    const int64_t padded =
+        extent > 0 ? checked_add(checked_multiply(stride[s], extent - 1, "stride and extent"),
+                                 reach, "extent of the top")
+                   : 0;
     if (padded <= 2 * pad[s])
       throw Error("pad ", pad[s], " leaves nothing of the ", padded, " outputs along axis ", along,
                   " of ", bottom.str(), "; reduce pad");

@@ -291,11 +291,14 @@ std::vector<EngineCase> engine_cases() {
   const auto of = [](const char* type, const std::string& settings = "") {
     return concat("layer { type: '", type, "' ", settings, " }");
   };
-  const auto conv = [&](const std::string& settings) {
-    return of("Convolution",
-              concat("convolution_param { weight_filler { type: 'gaussian' std: 0.3 } "
-                     "bias_filler { type: 'gaussian' std: 0.3 } ",
-                     settings, " }"));
+  const auto conv_of = [&](const char* type, const std::string& settings) {
+    return of(type, concat("convolution_param { weight_filler { type: 'gaussian' std: 0.3 } "
+                           "bias_filler { type: 'gaussian' std: 0.3 } ",
+                           settings, " }"));
+  };
+  const auto conv = [&](const std::string& settings) { return conv_of("Convolution", settings); };
+  const auto deconv = [&](const std::string& settings) {
+    return conv_of("Deconvolution", settings);
   };
   const auto inner = [&](const std::string& settings) {
     return of("InnerProduct",
@@ -605,6 +608,16 @@ std::vector<EngineCase> engine_cases() {
        "cudnn",
        {.layer = conv("num_output: 4 kernel_size: 3 pad: 1"),
         .bottoms = {uniform({2, 3, 4, 5, 6})}},
+       sums},
+      {"deconvolution",
+       "cudnn",
+       {.layer = deconv("num_output: 8 kernel_size: 4 stride: 2 pad: 1"), .bottoms = {images}},
+       sums},
+      {"deconvolution_relu_groups",
+       "cudnn",
+       {.layer = deconv("num_output: 6 kernel_size: 3 group: 3"),
+        .bottoms = {images},
+        .tail = {relu}},
        sums},
   };
 }
