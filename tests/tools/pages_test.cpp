@@ -13,6 +13,7 @@
 #include <map>
 #include <set>
 #include <sstream>
+#include <utility>
 
 #include "crema/registry.hpp"
 #include "proto/layer.pb.h"
@@ -207,6 +208,22 @@ TEST_P(LayerPages, HaveTestsOfValuesAndGradients) {
       "ImageData", "Input",  "MemoryData", "Silence",   "Threshold", "WindowData"};
   if (without_gradient.count(type) > 0) return;
   EXPECT_TRUE(any_names(tests, type, "check_gradients")) << "no test checks its gradient";
+}
+
+TEST_P(LayerPages, AreInTheListOfTheReadme) {
+  static const std::string readme = text_of(source_path("README.md"));
+  const size_t begin = readme.find("\n## What there is\n"), end = readme.find("\n## Layout\n");
+  ASSERT_LT(begin, end);
+  std::set<std::string> words;
+  std::string word;
+  for (const char c : readme.substr(begin, end - begin)) {
+    if (std::isalnum(static_cast<unsigned char>(c))) {
+      word += c;
+    } else {
+      words.insert(std::exchange(word, {}));
+    }
+  }
+  EXPECT_EQ(words.count(GetParam()), 1U);
 }
 
 TEST(LayersCommand, ListsTheTypes) {
