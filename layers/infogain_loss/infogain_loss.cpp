@@ -71,6 +71,14 @@ struct RowSum {
   int64_t classes;
   const T* matrix;
   T* sums;
+  void on_host(int64_t begin, int64_t end) const {
+    for (int64_t row = begin; row < end; ++row) {
+      sums[row] =
+          static_cast<T>(sum_of_piece(row * classes, (row + 1) * classes, [this](int64_t at) {
+            return static_cast<double>(matrix[at]);
+          }));
+    }
+  }
   CREMA_FUNCTOR void operator()(int64_t row) const {
     double sum = 0;
     for (int64_t c = 0; c < classes; ++c) sum += static_cast<double>(matrix[row * classes + c]);

@@ -1,10 +1,12 @@
 // Running one action of a program.
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <set>
 #include <utility>
 
 #include "core/dispatch.hpp"
+#include "core/finite.hpp"
 #include "core/move.hpp"
 #include "data/data_source.hpp"
 #include "net/plan.hpp"
@@ -20,13 +22,13 @@ double weighted_sum(const Value& value) {
   return sum * static_cast<double>(value.loss_weight);
 }
 
-/// The key of sample `index` of the batch in the data source of the node's labels. The labels are
-/// always bottom 1. "" if no source or several sources make them.
-std::string record_key(const Plan& plan, const Node& node, int64_t index) {
-  if (node.bottoms.size() < 2) return {};
-  const int64_t samples = plan.value(node.bottoms[1]).blob.shape().dim_or_1(0);
+/// The key of sample `index` of the batch in the data source of the node's bottom. "" if no source
+/// or several sources make it.
+std::string record_key(const Plan& plan, const Node& node, size_t bottom, int64_t index) {
+  if (bottom >= node.bottoms.size()) return {};
+  const int64_t samples = plan.value(node.bottoms[bottom]).blob.shape().dim_or_1(0);
   std::set<NodeId> met;
-  std::vector<ValueId> above = {node.bottoms[1]};
+  std::vector<ValueId> above = {node.bottoms[bottom]};
   std::set<const DataSource*> sources;
   while (!above.empty()) {
     const Value& value = plan.value(above.back());
@@ -40,6 +42,43 @@ std::string record_key(const Plan& plan, const Node& node, int64_t index) {
     above.insert(above.end(), producer.bottoms.begin(), producer.bottoms.end());
   }
   return sources.size() == 1 ? (*sources.begin())->record_key(index) : std::string();
+}
+
+/// The bottom with the labels or indices that an Error of one sample is about: the first behind
+/// bottom 0 that has no gradient, or else that one.
+size_t label_bottom(const Node& node) {
+  for (size_t i = 1; i < node.bottoms.size(); ++i) {
+    if (!node.layer->can_propagate(static_cast<int>(i))) return i;
+  }
+  return 0;
+}
+
+/// Logs why a loss is not finite, once until it is finite again. Its bottoms may be overwritten
+/// later in the pass.
+void check_loss(const Plan& plan, Node& node, const Value& loss) {
+  const double value = dispatch_float(loss.blob.data.dtype(), [&]<class T>(T) {
+    return static_cast<double>(loss.blob.data.host<T>()[0]);
+  });
+  if (std::isfinite(value)) {
+    node.told_not_finite = false;
+    return;
+  }
+  if (std::exchange(node.told_not_finite, true)) return;
+  std::string why = "its bottoms are finite: the terms of the loss are too large";
+  for (size_t i = 0; i < node.bottom_blobs.size(); ++i) {
+    const Tensor& data = node.bottom_blobs[i]->data;
+    const int64_t at = first_not_finite(data);
+    if (at < 0) continue;
+    why = concat("its bottom '", node.bottom_blobs[i]->name, "' (", data.shape().str(), ") is ",
+                 describe_element(data, at));
+    const int64_t each = std::max<int64_t>(data.count() / data.shape().dim_or_1(0), 1);
+    const std::string key = record_key(plan, node, i, at / each);
+    if (!key.empty()) why += concat(" (record '", key, "')");
+    break;
+  }
+  plan.context->log(Severity::warning,
+                    concat("layer '", node.name, "' (", node.layer->type(), "): the loss '",
+                           loss.name, "' is ", value, ": ", why));
 }
 
 /// Whether the node has no element to read and none to write: all engines may refuse such a
@@ -111,10 +150,16 @@ void run_forward(Plan& plan, const Action& action) {
     try {
       if (!is_empty(node)) node.layer->forward(action.bottoms, action.tops);
     } catch (Error& error) {
-      if (error.sample() >= 0) error.in_record(record_key(plan, node, error.sample()));
+      if (error.sample() >= 0)
+        error.in_record(record_key(plan, node, label_bottom(node), error.sample()));
       throw;
     }
-    if (!action.again) check_shapes(plan, node);
+    if (action.again) return;
+    check_shapes(plan, node);
+    for (const ValueId top : node.makes) {
+      const Value& value = plan.value(top);
+      if (value.loss_weight != 0 && value.blob.count() == 1) check_loss(plan, node, value);
+    }
   });
 }
 

@@ -67,7 +67,8 @@ std::string letters(std::string_view name) {
 /// Whether layers of a type read the settings. `others`: of published_type().
 bool reads_settings(std::string_view type, const std::string& others, std::string_view settings) {
   if (letters(type) + "param" == letters(settings)) return true;
-  if (settings == "loss_param") return type.ends_with("Loss");
+  if (settings == "loss_param")
+    return type.ends_with("Loss") && type != "ContrastiveLoss" && type != "EuclideanLoss";
   if (settings == "transform_param" && type.ends_with("Data")) return true;
   return concat(" ", others, " ").find(concat(" ", settings, " ")) != std::string::npos;
 }

@@ -78,8 +78,9 @@ struct Node : NodeState {
   Tail tail;          // operations of layers that were fused into this one
   NodeId fused_into;  // the node that computes this layer too
   bool is_conversion = false;
-  bool recompute = false;       // its tops are dropped after forward and computed again
-  bool follows_values = false;  // the shapes of its bottoms are known during forward only
+  bool recompute = false;        // its tops are dropped after forward and computed again
+  bool follows_values = false;   // the shapes of its bottoms are known during forward only
+  bool told_not_finite = false;  // its loss is not finite, and the log says so
 
   bool scheduled() const { return !fused_into.valid(); }
 };

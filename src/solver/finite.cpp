@@ -1,18 +1,11 @@
 #include "solver/finite.hpp"
 
-#include <cmath>
-
+#include "core/finite.hpp"
 #include "crema/parameter_arena.hpp"
+#include "data/data_source.hpp"
 
 namespace crema {
 namespace {
-
-bool all_finite(const Tensor& tensor) {
-  for (int64_t i = 0; i < tensor.count(); ++i) {
-    if (!std::isfinite(tensor.at(i))) return false;
-  }
-  return true;
-}
 
 constexpr const char* kWayOut =
     "; lower base_lr, set clip_gradients, or check the data; the last snapshot is untouched";
@@ -21,13 +14,25 @@ bool is_source(const Net& net, const NetStep& step) {
   return step.layer >= 0 && net.layers()[static_cast<size_t>(step.layer)]->is_source();
 }
 
+/// Adds the key of the record that element `at` of a source's top came from, where it is known.
+void add_record(const Net& net, const NetStep& step, const Shape& shape, int64_t at, Error& error) {
+  const Layer* layer = net.layers()[static_cast<size_t>(step.layer)];
+  const auto* source = dynamic_cast<const DataSource*>(layer);
+  if (source != nullptr && shape.rank() > 0)
+    error.in_record(source->record_key(at / shape.count(1)));
+}
+
 /// Throws where a top of step `i` has a value that is not finite.
 void check_tops(Net& net, size_t i, const std::string& what) {
+  const NetStep& step = net.steps()[i];
   for (const Blob* top : net.step_tops(i)) {
-    if (!all_finite(top->data)) {
-      throw Error(what, "the first blob with a value that is not finite is '", top->name,
-                  "' of layer '", net.steps()[i].name, "'", kWayOut);
-    }
+    const int64_t at = first_not_finite(top->data);
+    if (at < 0) continue;
+    Error error(what, "the first blob with a value that is not finite is '", top->name,
+                "' of layer '", step.name, "', which is ", describe_element(top->data, at),
+                kWayOut);
+    if (is_source(net, step)) add_record(net, step, top->shape(), at, error);
+    throw error;
   }
 }
 
@@ -36,9 +41,12 @@ void check_tops(Net& net, size_t i, const std::string& what) {
 void throw_not_finite(Net& net, int iteration, double loss) {
   const std::string what = concat("the loss is ", loss, " at iteration ", iteration, ": ");
   for (const auto& segment : net.params().segments()) {
-    if (!all_finite(segment.parameter->data)) {
+    const Tensor& values = segment.parameter->data;
+    const int64_t at = first_not_finite(values);
+    if (at >= 0) {
       throw Error(what, "parameter ", segment.index, " of layer '", segment.layer,
-                  "' has values that are not finite", kWayOut);
+                  "' has values that are not finite, the first is ", describe_element(values, at),
+                  kWayOut);
     }
   }
   for (size_t i = 0; i < net.steps().size(); ++i) {
@@ -57,7 +65,7 @@ void throw_not_finite_gradient(Net& net, int iteration) {
     if (is_source(net, net.steps()[i])) check_tops(net, i, what);
   }
   for (const auto& segment : net.params().segments()) {
-    if (segment.parameter->needs_gradient && !all_finite(segment.parameter->diff)) {
+    if (segment.parameter->needs_gradient && first_not_finite(segment.parameter->diff) >= 0) {
       throw Error(what, "the gradient of parameter ", segment.index, " of layer '", segment.layer,
                   "' is not", kWayOut);
     }

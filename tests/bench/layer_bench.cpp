@@ -55,7 +55,17 @@ std::vector<Problem> problems() {
     positions[1] = 1;
     add_case("SoftmaxWithLoss", "type: 'SoftmaxWithLoss'",
              {uniform(shape, -2, 2), labels(Shape(positions), shape[1])});
+    add_case(
+        "InfogainLoss", "type: 'InfogainLoss'",
+        {uniform(shape, -2, 2), labels(Shape(positions), shape[1]), uniform({shape[1], shape[1]})});
   }
+  for (const char* norm_of_loss : {"L1", "L2"}) {
+    add_case(concat("HingeLoss ", norm_of_loss),
+             concat("type: 'HingeLoss' hinge_loss_param { norm: ", norm_of_loss, " }"),
+             {uniform({64, 1000}, -2, 2), labels({64}, 1000)});
+  }
+  add_case("ContrastiveLoss", "type: 'ContrastiveLoss'",
+           {uniform({64, 1000}), uniform({64, 1000}), labels({64}, 2)});
   const std::string xavier = "weight_filler { type: 'xavier' }";
   for (const char* outputs : {"1000", "100"}) {
     add(concat("InnerProduct ", outputs),
@@ -82,6 +92,7 @@ std::vector<Problem> problems() {
   add("MVN across", "type: 'MVN' mvn_param { across_channels: true }", {8, 3, 224, 224});
   add("Im2col", "type: 'Im2col' convolution_param { kernel_size: 3 pad: 1 }", {8, 64, 28, 28});
   add("EuclideanLoss", "type: 'EuclideanLoss'", {64, 4096}, 2);
+  add("SigmoidCrossEntropyLoss", "type: 'SigmoidCrossEntropyLoss'", {64, 4096}, 2);
   add("Dropout", "type: 'Dropout'", {64, 4096});
   add("Dropout", "type: 'Dropout'", {8, 256, 28, 28});
   add("Sigmoid", "type: 'Sigmoid'", {8, 256, 28, 28});

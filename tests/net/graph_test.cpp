@@ -268,6 +268,15 @@ layer { name: "s" type: "ReLU" bottom: "data" top: "s" concat_param { axis: 2 } 
   EXPECT_THAT(warnings, ElementsAre(::testing::HasSubstr(
                             "concat_param (layer 'r' and 1 more) has no effect on layers of type "
                             "ReLU")));
+  // Losses without labels, except for those that read it.
+  const auto loss = [](const std::string& type) {
+    return warnings_of(kData + concat("layer { name: 'd' type: 'Power' bottom: 'data' top: 'd' } ",
+                                      "layer { name: 'l' type: '", type,
+                                      "' bottom: 'data' bottom: 'd' top: 'l' ",
+                                      "loss_param { normalization: NONE } }"));
+  };
+  EXPECT_THAT(loss("EuclideanLoss"), ElementsAre(::testing::HasSubstr("loss_param (layer 'l')")));
+  EXPECT_THAT(loss("SigmoidCrossEntropyLoss"), ::testing::IsEmpty());
 }
 
 TEST(Graph, ErrorsOfEveryPassNameFileLineAndLayer) {

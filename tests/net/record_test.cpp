@@ -1,9 +1,13 @@
-// An Error about one sample of a batch names the record that it came from.
+// An Error about one sample of a batch names the record that it came from, and so does the warning
+// of a loss that is not finite.
 #include <gtest/gtest.h>
+
+#include <cmath>
 
 #include "crema/registry.hpp"
 #include "data/data_source.hpp"
 #include "proto/layer.pb.h"
+#include "support/database.hpp"
 #include "support/expect_error.hpp"
 #include "support/net_test.hpp"
 
@@ -12,7 +16,8 @@ namespace {
 
 using test::net_param;
 
-/// Gives (4, 3) zeros, or, where its name says "labels", (4) labels that no classifier has.
+/// Gives (4, 3) zeros, with a NaN in record 2 where its name says "nan"; or, where its name says
+/// "labels", (4) labels that no classifier has.
 class RecordsLayer : public Layer, public DataSource {
  public:
   using Layer::Layer;
@@ -21,7 +26,10 @@ class RecordsLayer : public Layer, public DataSource {
   void reshape(Blobs, Blobs top) override {
     top[0]->reshape(gives_labels() ? Shape{4} : Shape{4, 3});
   }
-  void forward_cpu(Blobs, Blobs top) override { top[0]->data.fill(gives_labels() ? 9 : 0); }
+  void forward_cpu(Blobs, Blobs top) override {
+    top[0]->data.fill(gives_labels() ? 9 : 0);
+    if (name() == "nan") top[0]->data.host_mut<float>()[7] = NAN;
+  }
 
   RecordCursor cursor() const override { return {}; }
   void set_cursor(const RecordCursor&) override {}
@@ -58,6 +66,28 @@ layer { name: "loss" type: "SoftmaxWithLoss" bottom: "images" bottom: "l" top: "
   EXPECT_EQ(error.find("images@"), std::string::npos) << error;
 }
 
+// The labels of most layers are bottom 1, those of this one bottom 2.
+TEST(Record, IsThatOfTheLabelsWhereverTheyAre) {
+  const std::string error = error_of(kImages + R"(
+layer { name: "others" type: "TestRecords" top: "others" }
+layer { name: "labels" type: "TestRecords" top: "l" }
+layer { name: "loss" type: "ContrastiveLoss" bottom: "images" bottom: "others" bottom: "l" top: "loss" })");
+  EXPECT_NE(error.find("(record 'labels@0')"), std::string::npos) << error;
+}
+
+TEST(Record, IsTheKeyInTheDatabase) {
+  const test::ScratchFolder folder;
+  test::write_counting_database(folder / "db", 10);
+  const std::string error = error_of(concat(
+      "layer { name: 'data' type: 'Data' top: 'data' top: 'label' data_param { batch_size: 8 "
+      "backend: LMDB source: '",
+      folder / "db", "' } }",
+      "layer { name: 'loss' type: 'HingeLoss' bottom: 'data' bottom: 'label' top: 'loss' }"));
+  EXPECT_NE(error.find("label 6 at position 6 of the batch is outside [0, 6)"), std::string::npos)
+      << error;
+  EXPECT_NE(error.find("(record '00000006')"), std::string::npos) << error;
+}
+
 TEST(Record, IsNotGuessedWhereTheLabelsHaveNoSource) {
   const std::string error = error_of(kImages + R"(
 layer { name: "l" type: "Input" top: "l" input_param { shape { dim: 4 } } }
@@ -78,6 +108,76 @@ layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 8 dim: 3 } }
 layer { name: "loss" type: "SoftmaxWithLoss" bottom: "x" bottom: "l" top: "loss" })");
   EXPECT_NE(error.find("label 9"), std::string::npos) << error;
   EXPECT_EQ(error.find("labels@"), std::string::npos) << error;
+}
+
+/// What the log says in `passes` forward passes of a net with these inputs and layers.
+struct Told {
+  std::vector<std::string> warnings;
+  Context context{{.logger = [this](Severity severity, const std::string& text) {
+    if (severity == Severity::warning) warnings.push_back(text);
+  }}};
+  Net net;
+  explicit Told(const std::string& text) : net(net_param(text), context) {}
+};
+
+TEST(LossNotFinite, IsToldWithTheValueAndItsRecord) {
+  error_of(kImages);  // registers the type
+  Told told(R"(
+layer { name: "nan" type: "TestRecords" top: "x" }
+layer { name: "double" type: "Power" bottom: "x" top: "y" power_param { scale: 2 } }
+layer { name: "z" type: "Input" top: "z" input_param { shape { dim: 4 dim: 3 } } }
+layer { name: "far" type: "EuclideanLoss" bottom: "y" bottom: "z" top: "distance" })");
+  for (int pass = 0; pass < 3; ++pass) EXPECT_TRUE(std::isnan(told.net.forward()));
+  ASSERT_EQ(told.warnings.size(), 1U) << "once, not in each pass";
+  EXPECT_EQ(told.warnings[0],
+            "layer 'far' (EuclideanLoss): the loss 'distance' is nan: its bottom 'y' (4x3) is nan "
+            "at (2, 1) (record 'nan@2')");
+}
+
+TEST(LossNotFinite, IsToldOfEveryLoss) {
+  const char* const score = R"(
+layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 4 dim: 3 } } }
+layer { name: "y" type: "Input" top: "y" input_param { shape { dim: 4 dim: 3 } } }
+layer { name: "h" type: "Input" top: "h" input_param { shape { dim: 3 dim: 3 } } }
+layer { name: "label" type: "Input" top: "label" input_param { shape { dim: 4 } } }
+layer { name: "op" top: "loss" bottom: "x" )";
+  for (const std::string more :
+       {"type: 'SoftmaxWithLoss' bottom: 'label'", "type: 'HingeLoss' bottom: 'label'",
+        "type: 'MultinomialLogisticLoss' bottom: 'label'",
+        "type: 'InfogainLoss' bottom: 'label' bottom: 'h'", "type: 'EuclideanLoss' bottom: 'y'",
+        "type: 'SigmoidCrossEntropyLoss' bottom: 'y'",
+        "type: 'ContrastiveLoss' bottom: 'y' bottom: 'label'"}) {
+    SCOPED_TRACE(more);
+    Told told(concat(score, more, " }"));
+    test::fill_inputs(told.net, 0.1, 1, 2);
+    EXPECT_TRUE(std::isfinite(told.net.forward()));
+    EXPECT_TRUE(told.warnings.empty());
+    // In the score of the label, which all of these losses read.
+    const auto label = static_cast<int64_t>(told.net.input("label").at(3));
+    for (size_t times = 1; times <= 2; ++times) {
+      told.net.input("x").host_mut<float>()[9 + label] = NAN;
+      told.net.forward();
+      ASSERT_EQ(told.warnings.size(), times) << "again, after a loss that was finite";
+      EXPECT_NE(told.warnings[0].find(concat("'x' (4x3) is nan at (3, ", label, ")")),
+                std::string::npos)
+          << told.warnings[0];
+      told.net.input("x").host_mut<float>()[9 + label] = 1;
+      told.net.forward();
+    }
+  }
+}
+
+TEST(LossNotFinite, OfFiniteBottomsIsToldToo) {
+  Told told(R"(
+layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 1 dim: 1 } } }
+layer { name: "y" type: "Input" top: "y" input_param { shape { dim: 1 dim: 1 } } }
+layer { name: "far" type: "EuclideanLoss" bottom: "x" bottom: "y" top: "l" })");
+  told.net.input("x").fill(1e30);
+  told.net.input("y").fill(0);
+  told.net.forward();
+  ASSERT_EQ(told.warnings.size(), 1U);
+  EXPECT_NE(told.warnings[0].find("is inf: its bottoms are finite"), std::string::npos)
+      << told.warnings[0];
 }
 
 }  // namespace

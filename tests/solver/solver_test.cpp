@@ -320,7 +320,8 @@ TEST_F(SolverTest, StopsAtALossThatIsNotFinite) {
   fill_inputs(poisoned.net());
   poisoned.net().input("data").host_mut<float>()[0] = NAN;
   // Where the ReLU behind the convolution hides the NaN from the loss, the gradient still has it.
-  expect_error([&] { poisoned.solve(); }, {"not finite", "iteration 0", "'data'"});
+  expect_error([&] { poisoned.solve(); },
+               {"not finite", "iteration 0", "'data'", "nan at (0, 0, 0, 0)"});
 }
 
 TEST_F(SolverTest, RefusesAWeightsFileAsState) {
