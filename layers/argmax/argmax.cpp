@@ -2,6 +2,7 @@
 #include <array>
 
 #include "core/dispatch.hpp"
+#include "core/simd.hpp"
 #include "kit/passes.hpp"
 #include "kit/two_sided.hpp"
 #include "proto/layer.pb.h"
@@ -14,6 +15,47 @@ namespace {
 template <class T>
 CREMA_FUNCTOR bool goes_before(T value, T earlier) {
   return (value >= earlier) | (value != value);
+}
+
+/// For the greatest values of `count` rows that lie side by side: compares them with value c of
+/// each row, where all that were compared before have lower indices.
+template <class T>
+[[gnu::always_inline]] inline void take_greater(const T* x, T c, T* best, T* index, int64_t count) {
+#pragma omp simd
+  for (int64_t j = 0; j < count; ++j) {
+    // As goes_before(), in two selections, which the compiler vectorizes.
+    const T value = x[j], old = best[j], old_index = index[j];
+    const bool not_less = value >= old, is_nan = value != value;
+    const T chosen = not_less ? value : old, chosen_index = not_less ? c : old_index;
+    best[j] = is_nan ? value : chosen;
+    index[j] = is_nan ? c : chosen_index;
+  }
+}
+
+/// The index of the greatest of `size` neighbouring values.
+template <class T>
+int64_t index_of_greatest(const T* x, int64_t size) {
+  constexpr int64_t kLanes = 64;
+  int64_t begin = 0, winner = 0;
+  if (size >= 2 * kLanes) {
+    // Lane j has the values j, j + kLanes, ...
+    std::array<T, kLanes> best, index{};
+    std::copy_n(x, kLanes, best.begin());
+    for (begin = kLanes; begin + kLanes <= size; begin += kLanes) {
+      vectorized<take_greater<T>>(x + begin, static_cast<T>(begin / kLanes), best.data(),
+                                  index.data(), kLanes);
+    }
+    winner = static_cast<int64_t>(index[0]) * kLanes;
+    for (int64_t j = 1; j < kLanes; ++j) {
+      const int64_t i = static_cast<int64_t>(index[static_cast<size_t>(j)]) * kLanes + j;
+      const bool wins = i > winner ? goes_before(x[i], x[winner]) : !goes_before(x[winner], x[i]);
+      if (wins) winner = i;
+    }
+  }
+  for (int64_t i = begin; i < size; ++i) {
+    if (goes_before(x[i], x[winner])) winner = i;
+  }
+  return winner;
 }
 
 /// The `top_k` greatest values of each position.
@@ -46,39 +88,42 @@ struct Greatest {
       best[at] = c;
       least = from[best[found - 1] * split.inner];
     }
+    const int64_t first = place(i);
     for (int64_t k = 0; k < top_k; ++k) {
-      const int64_t to = place(i) + k * split.inner;
+      const int64_t to = first + k * split.inner;
       if (indices) indices[to] = static_cast<T>(best[k]);
       if (values) values[to] = from[best[k] * split.inner];
     }
   }
 
   void on_host(int64_t begin, int64_t end) const {
-    if (top_k > 1 || split.inner == 1) {
+    if (top_k > 1) {
       for (int64_t i = begin; i < end; ++i) (*this)(i);
-      return;
+    } else if (split.inner == 1) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t best = index_of_greatest(x + split.at(i), split.size);
+        if (indices) indices[place(i)] = static_cast<T>(best);
+        if (values) values[place(i)] = x[split.at(i) + best];
+      }
+    } else {
+      neighbours(begin, end);
     }
-    // Neighbouring positions together: their values are neighbours in memory.
-    constexpr int64_t kTogether = 256;
+  }
+  /// For top_k 1: positions whose values are neighbours in memory.
+  void neighbours(int64_t begin, int64_t end) const {
+    constexpr int64_t kTogether = 1024;
     for (int64_t i = begin; i < end;) {
       const int64_t count = std::min({kTogether, split.inner - i % split.inner, end - i});
       std::array<T, kTogether> best, index{};
       const T* const from = x + split.at(i);
       std::copy_n(from, count, best.begin());
       for (int64_t c = 1; c < split.size; ++c) {
-        take(from + c * split.inner, static_cast<T>(c), count, best.data(), index.data());
+        vectorized<take_greater<T>>(from + c * split.inner, static_cast<T>(c), best.data(),
+                                    index.data(), count);
       }
       if (indices) std::copy_n(index.begin(), count, indices + place(i));
       if (values) std::copy_n(best.begin(), count, values + place(i));
       i += count;
-    }
-  }
-  static void take(const T* from, T c, int64_t count, T* best, T* index) {
-#pragma omp simd
-    for (int64_t j = 0; j < count; ++j) {
-      const bool before = goes_before(from[j], best[j]);
-      index[j] = before ? c : index[j];
-      best[j] = before ? from[j] : best[j];
     }
   }
 };

@@ -55,6 +55,13 @@ TEST(ArgMax, TiesAndNaN) {
   EXPECT_THAT(result("top_k: 5", ties), ElementsAre(4, 2, 1, 0, 3));
   EXPECT_THAT(result("", given({1, 5}, {1, nan, 3, nan, 2})), ElementsAre(3));
   EXPECT_THAT(result("top_k: 3", given({1, 5}, {1, nan, 3, nan, 2})), ElementsAre(3, 1, 2));
+  Input row = uniform({1, 200});
+  row.values.assign(200, 1);
+  EXPECT_THAT(result("", row), ElementsAre(199));
+  for (const size_t place : {size_t{3}, size_t{70}, size_t{191}, size_t{195}}) {
+    row.values[place] = nan;
+    EXPECT_THAT(result("", row), ElementsAre(static_cast<double>(place)));
+  }
   // Along an inner axis: positions (1, 3, 3) and (nan, 0, 1).
   EXPECT_THAT(result("axis: 1", given({1, 3, 2}, {1, nan, 3, 0, 3, 1})), ElementsAre(2, 0));
 }
@@ -83,7 +90,8 @@ std::vector<double> by_sorting(const std::vector<double>& x, int64_t outer, int6
 }
 
 TEST(ArgMax, AgreesWithSorting) {
-  for (const Shape& shape : {Shape{3, 50, 1}, Shape{2, 21, 300}, Shape{1, 7, 5}, Shape{40, 1, 3}}) {
+  for (const Shape& shape : {Shape{3, 50, 1}, Shape{5, 300, 1}, Shape{3, 128, 1},
+                             Shape{2, 21, 1300}, Shape{1, 7, 5}, Shape{40, 1, 3}}) {
     for (const int64_t top_k : {int64_t{1}, int64_t{5}, shape[1]}) {
       if (top_k > shape[1]) continue;
       for (const Input& x : {uniform(shape), labels(shape, 4)}) {

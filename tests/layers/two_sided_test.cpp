@@ -241,16 +241,25 @@ TEST(TwoSided, RoomsThatMoveDataTakeBf16AsItIs) {
       layer { name: "a" type: "ReLU" bottom: "x" top: "a" }
       layer { name: "split" type: "Split" bottom: "a" top: "a0" top: "a1" }
       layer { name: "concat" type: "Concat" bottom: "a0" bottom: "a1" top: "c" }
-      layer { name: "flat" type: "Flatten" bottom: "c" top: "f" }
+      layer { name: "crop" type: "Crop" bottom: "c" bottom: "x" top: "cut" crop_param { axis: 1 } }
+      layer { name: "filter" type: "Filter" bottom: "cut" bottom: "label" top: "kept" }
+      layer { name: "all" type: "Silence" bottom: "kept" }
+      layer { name: "reshape" type: "Reshape" bottom: "c" top: "r"
+              reshape_param { shape { dim: 0 dim: -1 dim: 1 } } }
+      layer { name: "flat" type: "Flatten" bottom: "r" top: "f" }
       layer { name: "ip" type: "InnerProduct" bottom: "f" top: "ip"
               inner_product_param { num_output: 4 weight_filler { type: "xavier" } } }
       layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "loss" })"),
                 context, {.phase = Phase::train, .activations = DType::bf16});
+  int found = 0;
   for (const NetStep& step : net.steps()) {
-    if (step.type != "Split" && step.type != "Concat" && step.type != "Flatten") continue;
+    const std::string_view movers[] = {"Split", "Concat", "Crop", "Filter", "Reshape", "Flatten"};
+    if (std::ranges::find(movers, step.type) == std::end(movers)) continue;
+    ++found;
     EXPECT_THAT(step.bottom_format, testing::StartsWith("bf16")) << step.name;
     EXPECT_THAT(step.top_format, testing::StartsWith("bf16")) << step.name;
   }
+  EXPECT_EQ(found, 6);
 }
 
 }  // namespace
