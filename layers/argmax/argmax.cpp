@@ -65,7 +65,7 @@ struct Greatest {
   int64_t top_k;
   int64_t row;  // elements of the top for each outer index
   const T* x;
-  int64_t* chosen;  // (position, top_k)
+  int64_t* chosen;  // (position, top_k), if top_k is above 1
   T* indices;       // first place in the top; null where they are not given
   T* values;
 
@@ -75,7 +75,8 @@ struct Greatest {
 
   CREMA_FUNCTOR void operator()(int64_t i) const {
     const T* const from = x + split.at(i);
-    int64_t* const best = chosen + i * top_k;
+    int64_t only = 0;
+    int64_t* const best = top_k == 1 ? &only : chosen + i * top_k;
     int64_t found = 0;
     T least = 0;  // of those found, once there are top_k
     for (int64_t c = 0; c < split.size; ++c) {
@@ -174,7 +175,7 @@ class ArgMaxLayer : public TwoSidedLayer {
     }
   }
   void prepare_reference(Blobs, Blobs) override {
-    chosen_.reshape(Shape{split_.positions(), top_k_});
+    chosen_.reshape(Shape{split_.positions(), top_k_ == 1 ? 0 : top_k_});
   }
   size_t kept_bytes() const override { return chosen_.bytes(); }
 

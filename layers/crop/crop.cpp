@@ -49,13 +49,21 @@ class CropLayer : public TwoSidedLayer {
     top[0]->reshape(to);
   }
 
-  /// All formats; blocked ones unless channels are cut.
+  /// All formats; blocked ones unless channels are cut. The second bottom, of which no value is
+  /// read, has the layout of the first one, or the plain one that inputs have.
   std::vector<Option> reference_options(Blobs bottom, Blobs top) const override {
     std::vector<Option> options = moving_options(*this, bottom, top, true);
     const bool cuts_channels =
-        top[0]->shape().rank() >= 3 && (axis_ <= 1 && bottom[0]->shape()[1] != top[0]->shape()[1]);
+        axis_ <= 1 && top[0]->shape().dim_or_1(1) != bottom[0]->shape().dim_or_1(1);
     if (cuts_channels) {
       std::erase_if(options, [](const Option& o) { return block_of(o.tops[0].format) > 1; });
+    }
+    const Layout plain{.dtype = dtype()};
+    const size_t count = options.size();
+    for (size_t i = 0; i < count; ++i) {
+      if (options[i].bottoms[1] == plain) continue;
+      options.push_back(options[i]);
+      options.back().bottoms[1] = plain;
     }
     return options;
   }

@@ -1,5 +1,6 @@
 // Filter: keeps the items of a batch that the last bottom selects. See README.md.
 #include "core/dispatch.hpp"
+#include "kit/options.hpp"
 #include "kit/passes.hpp"
 #include "kit/rows.hpp"
 #include "kit/two_sided.hpp"
@@ -41,7 +42,9 @@ class FilterLayer : public TwoSidedLayer {
   }
 
   std::vector<Option> reference_options(Blobs bottom, Blobs top) const override {
-    std::vector<Option> options = moving_options(*this, bottom, top, true);
+    // Of several bottoms one may be labels, which 16 bits would round.
+    std::vector<Option> options = top.size() == 1 ? moving_options(*this, bottom, top, true)
+                                                  : same_format_options(bottom, top, dtype(), true);
     for (Option& option : options) option.bottoms.back() = {.dtype = dtype()};
     return options;
   }

@@ -1,7 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "crema/net.hpp"
 #include "support/layer_test.hpp"
+#include "support/net_test.hpp"
 
 namespace crema::test {
 namespace {
@@ -97,6 +99,25 @@ TEST(Crop, OnlyTheShapeOfTheSecondBottomIsRead) {
   EXPECT_FALSE(run.layer().can_propagate(1));
   EXPECT_FALSE(run.layer().is_exact_bottom(1));
   EXPECT_FALSE(run.layer().backward_reads().bottom_data);
+}
+
+// An image that gives the size is not converted for it.
+TEST(Crop, TakesTheSizesInAnyLayout) {
+  Context context;
+  const Net net(net_param(R"(
+      layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 1 dim: 8 dim: 9 dim: 9 } } }
+      layer { name: "image" type: "Input" top: "image"
+              input_param { shape { dim: 1 dim: 3 dim: 5 dim: 5 } } }
+      layer { name: "conv" type: "Convolution" bottom: "x" top: "conv"
+              convolution_param { num_output: 8 kernel_size: 1 } }
+      layer { name: "act" type: "Sigmoid" bottom: "conv" top: "act" }
+      layer { name: "crop" type: "Crop" bottom: "act" bottom: "image" top: "crop" }
+      layer { name: "end" type: "Sigmoid" bottom: "crop" top: "end" })"),
+                context, {.activations = DType::bf16});
+  for (const NetStep& step : net.steps()) {
+    if (step.layer >= 0) continue;
+    EXPECT_THAT(step.name, Not(HasSubstr("image")));
+  }
 }
 
 TEST(Crop, Errors) {

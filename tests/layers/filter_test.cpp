@@ -123,6 +123,27 @@ TEST(Filter, WithNothingSelectedTheNetGoesOn) {
   }
 }
 
+// Labels beside the features would be rounded.
+TEST(Filter, TakesBf16WithOneBottomOnly) {
+  const std::string net = R"(
+      layer { name: "x" type: "Input" top: "x" top: "label" top: "selector"
+              input_param { shape { dim: 6 dim: 4 } shape { dim: 6 } shape { dim: 6 } } }
+      layer { name: "act" type: "Sigmoid" bottom: "x" top: "a" }
+      layer { name: "filter" type: "Filter" bottom: "a" )";
+  const auto type_of = [&](const std::string& more) {
+    Context context;
+    const Net built(net_param(net + more), context, {.activations = DType::bf16});
+    for (const NetStep& step : built.steps()) {
+      if (step.type == "Filter") return step.bottom_format;
+    }
+    return std::string();
+  };
+  const std::string after = "layer { name: 's' type: 'Silence' bottom: 'b' } ";
+  EXPECT_THAT(type_of("bottom: 'selector' top: 'b' } " + after), testing::StartsWith("bf16"));
+  EXPECT_THAT(type_of("bottom: 'label' bottom: 'selector' top: 'b' top: 'c' } " + after),
+              testing::Not(testing::StartsWith("bf16")));
+}
+
 TEST(Filter, Errors) {
   LayerRun nan(filter({uniform({2, 3}), given({2}, {1, std::nan("")})}));
   expect_error([&] { nan.forward(); }, {"selector 'bottom1'", "NaN", "item 1"});
