@@ -188,8 +188,8 @@ class Net {
   /// a call of this function, the next forward pass uses the state unchanged.
   RunState& run_state();
 
-  /// Runs all layers. Returns the sum of the losses, each times its weight. For a loss that is not
-  /// finite, a warning in the log names the first such value of the layer's bottoms.
+  /// Runs all layers. Returns the sum of the losses, each times its weight. On the CPU, for a loss
+  /// that is not finite, a warning in the log names the first such value of the layer's bottoms.
   double forward();
   /// Runs the layers from index `first` to index `last` of layers(), both included. Needs
   /// NetOptions::keep_all; otherwise other layers may have overwritten the bottoms. Returns the

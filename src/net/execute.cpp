@@ -156,6 +156,8 @@ void run_forward(Plan& plan, const Action& action) {
     }
     if (action.again) return;
     check_shapes(plan, node);
+    // To look at a loss on a device would wait for all that is queued there; the solver looks.
+    if (plan.context->on_gpu()) return;
     for (const ValueId top : node.makes) {
       const Value& value = plan.value(top);
       if (value.loss_weight != 0 && value.blob.count() == 1) check_loss(plan, node, value);
