@@ -139,4 +139,15 @@ const int32_t* LabelledLayer::read_labels(const Side& side, Blobs bottom) {
   return labels(side);
 }
 
+LabelLoss::LabelLoss(const LayerInit& init, int axis)
+    : LabelledLayer(init, axis, ignored_label(init.param)), normalization_(init.param) {
+  const LossParameter& settings = init.param.loss_param();
+  if (settings.weight_by_label_freqs() || settings.class_weighting_size() > 0) {
+    context().log(Severity::warning,
+                  concat("layer '", name(),
+                         "': class_weighting and weight_by_label_freqs have no "
+                         "effect; InfogainLoss with a diagonal matrix weights the classes"));
+  }
+}
+
 }  // namespace crema

@@ -93,8 +93,7 @@ class LabelLoss : public LabelledLayer {
   float default_loss_weight(int top) const override { return top == 0 ? 1 : 0; }
 
  protected:
-  LabelLoss(const LayerInit& init, int axis)
-      : LabelledLayer(init, axis, ignored_label(init.param)), normalization_(init.param) {}
+  LabelLoss(const LayerInit& init, int axis);
 
   /// The divisor of the loss of the last forward.
   double divisor() const {

@@ -277,6 +277,11 @@ layer { name: "s" type: "ReLU" bottom: "data" top: "s" concat_param { axis: 2 } 
   };
   EXPECT_THAT(loss("EuclideanLoss"), ElementsAre(::testing::HasSubstr("loss_param (layer 'l')")));
   EXPECT_THAT(loss("SigmoidCrossEntropyLoss"), ::testing::IsEmpty());
+  EXPECT_THAT(warnings_of(kData + R"(
+layer { name: "label" type: "Input" top: "label" input_param { shape { dim: 2 } } }
+layer { name: "l" type: "HingeLoss" bottom: "data" bottom: "label" top: "l"
+        loss_param { weight_by_label_freqs: true class_weighting: 2 } })"),
+              ElementsAre(::testing::HasSubstr("layer 'l': class_weighting")));
 }
 
 TEST(Graph, ErrorsOfEveryPassNameFileLineAndLayer) {
