@@ -54,8 +54,8 @@ struct PoolingOutput {
 
 /// Windows over channels of (z.size, y.size, x.size), contiguous; images have one plane.
 struct PoolingWindows {
-  PoolingAxis z, y, x;         // of the planes, of the rows, and within a row
-  bool counts_padding = true;  // an average counts padding as zeros
+  PoolingAxis z = {}, y = {}, x = {};  // of the planes, of the rows, and within a row
+  bool counts_padding = true;          // an average counts padding as zeros
 
   CREMA_FUNCTOR int64_t inputs() const { return z.size * y.size * x.size; }
   CREMA_FUNCTOR int64_t outputs() const { return z.out * y.out * x.out; }

@@ -89,18 +89,19 @@ LayerCase convolution(LayerDraw& draw) { return convolution_of_type(draw, "Convo
 LayerCase deconvolution(LayerDraw& draw) { return convolution_of_type(draw, "Deconvolution"); }
 
 LayerCase pooling(LayerDraw& draw) {
+  const int64_t axes = draw.one_of<int64_t>({2, 2, 2, 2, 1, 3}), most = axes > 2 ? 5 : 12;
   std::vector<int64_t> bottom = {draw.batch(3), draw.channels()};
-  std::string settings;
-  if (draw.between(0, 5) == 0) {
-    settings = " global_pooling: true";
-    bottom.insert(bottom.end(), {draw.between(1, 12), draw.between(1, 12)});
-  } else {
-    for (const char* axis : {"_h", "_w"}) {
-      const int64_t kernel = draw.between(1, 5), pad = draw.between(0, kernel - 1);
-      bottom.push_back(std::max<int64_t>(1, kernel - 2 * pad) + draw.between(0, 14));
-      settings += concat(" kernel", axis, ": ", kernel, " stride", axis, ": ", draw.between(1, 3),
-                         " pad", axis, ": ", pad);
+  const bool global = draw.between(0, 5) == 0;
+  std::string settings = global ? " global_pooling: true" : "";
+  for (int64_t axis = 0; axis < axes; ++axis) {
+    if (global) {
+      bottom.push_back(draw.between(1, most));
+      continue;
     }
+    const int64_t kernel = draw.between(1, axes > 2 ? 3 : 5), pad = draw.between(0, kernel - 1);
+    bottom.push_back(std::max<int64_t>(1, kernel - 2 * pad) + draw.between(0, most));
+    settings +=
+        concat(" kernel_size_3d: ", kernel, " stride_3d: ", draw.between(1, 3), " pad_3d: ", pad);
   }
   const bool maximum = draw.coin();
   return {.layer = concat("layer { type: 'Pooling' pooling_param { pool: ", maximum ? "MAX" : "AVE",
@@ -183,6 +184,31 @@ LayerCase batch_norm(LayerDraw& draw) {
     result.params.push_back({draw.number(0.5, 2)});
   }
   return result;
+}
+
+LayerCase mvn(LayerDraw& draw) {
+  // Groups of few values may have next to no variance, but for eps.
+  return {.layer = concat("layer { type: 'MVN' mvn_param { normalize_variance: ", draw.boolean(),
+                          " across_channels: ", draw.boolean(), " eps: ", draw.one_of({0.1, 1.0}),
+                          " } }"),
+          .bottoms = {uniform(draw.batch_shape(draw.between(1, 5), 6000), -2, 3)}};
+}
+
+LayerCase prelu(LayerDraw& draw) {
+  const Shape bottom = draw.batch_shape(draw.between(1, 5), 6000);
+  const bool shared = bottom.rank() == 1 || draw.coin();
+  return {.layer = concat(
+              "layer { type: 'PReLU' prelu_param { channel_shared: ", shared ? "true" : "false",
+              " filler { type: 'uniform' min: -1 max: 1 } } }"),
+          .bottoms = {uniform(bottom)}};
+}
+
+LayerCase spp(LayerDraw& draw) {
+  const auto size = [&] { return 4 * draw.between(3, 6) - draw.between(0, 3); };
+  const Shape bottom{draw.batch(3), draw.between(1, 5), size(), size()};
+  return {.layer = concat("layer { type: 'SPP' spp_param { pool: ", draw.one_of({"MAX", "AVE"}),
+                          " pyramid_height: ", draw.between(1, 3), " } }"),
+          .bottoms = {draw.coin() ? uniform(bottom) : labels(bottom, 3)}};
 }
 
 LayerCase eltwise(LayerDraw& draw) {
@@ -330,6 +356,9 @@ const Kind kKinds[] = {
     {"Softmax", softmax, {}},
     {"Scale", scale, kSums},
     {"BatchNorm", batch_norm, kSums},
+    {"MVN", mvn, kSums},
+    {"PReLU", prelu, kSums},
+    {"SPP", spp, {}},
     {"Eltwise", eltwise, {}},
     {"Dropout", dropout, {}},
     {"ReLU", relu, {}},

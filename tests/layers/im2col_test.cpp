@@ -62,13 +62,6 @@ TEST(Im2col, Gradients) {
   check_gradients(im2col("kernel_size: 3 axis: -2", {2, 2, 3, 7}));
 }
 
-TEST(Im2col, EmptyBatch) {
-  LayerRun run(im2col("kernel_size: 3", {0, 3, 7, 6}));
-  run.forward();
-  EXPECT_EQ(run.top_blob(0).shape(), (Shape{0, 27, 5, 4}));
-  run.backward();
-}
-
 TEST(Im2col, FollowsItsBottomsShape) {
   LayerRun run(im2col("kernel_size: 2 axis: -3"));
   run.forward();

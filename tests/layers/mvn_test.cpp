@@ -123,14 +123,12 @@ TEST(MVN, RunsInPlace) {
   }
 }
 
-TEST(MVN, Empty) {
-  for (const Shape& shape : {Shape{0, 3, 2, 2}, Shape{2, 3, 0, 2}}) {
-    for (const char* engine : {"reference", "native"}) {
-      LayerRun run(images("", shape), {.engine = engine});
-      run.forward();
-      run.backward();
-      EXPECT_TRUE(run.top(0).empty());
-    }
+TEST(MVN, GroupsOfNoValues) {
+  for (const char* engine : {"reference", "native"}) {
+    LayerRun run(images("", {2, 3, 0, 2}), {.engine = engine});
+    run.forward();
+    run.backward();
+    EXPECT_TRUE(run.top(0).empty());
   }
 }
 

@@ -106,17 +106,6 @@ TEST(PReLU, EnginesOnLargeTensors) {
   }
 }
 
-TEST(PReLU, EmptyBatch) {
-  for (const char* settings : {"", kShared}) {
-    for (const char* engine : {"reference", "native"}) {
-      LayerRun run(images(settings, {0, 3, 2, 2}), {.engine = engine});
-      run.forward();
-      run.backward();
-      EXPECT_THAT(run.gradient(0), Each(0)) << engine;
-    }
-  }
-}
-
 TEST(PReLU, KeepsNaN) {
   for (const char* engine : {"reference", "native"}) {
     LayerRun run({.layer = prelu(""), .bottoms = {given({1, 1, 3}, {std::nan(""), -1, 2})}},

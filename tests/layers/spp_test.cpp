@@ -123,15 +123,6 @@ TEST(SPP, BackwardNeedsNoActivations) {
   }
 }
 
-TEST(SPP, EmptyBatch) {
-  for (const char* engine : {"reference", "native"}) {
-    LayerRun run(spp("pyramid_height: 2", {0, 3, 4, 4}), {.engine = engine});
-    run.forward();
-    EXPECT_EQ(run.top_blob(0).shape(), (Shape{0, 15}));
-    run.backward();
-  }
-}
-
 TEST(SPP, FollowsItsBottomsShape) {
   for (const char* engine : {"reference", "native"}) {
     LayerRun run(spp("pyramid_height: 2"), {.engine = engine});
