@@ -4,8 +4,8 @@
     scripts/bench_torch.py --net resnet50 --memory-format channels_last
 
 One step is forward, loss, backward to the weights (not to the input), on made-up data. Prints one
-line of JSON: medians in milliseconds, the work in GFLOP as `crema time` counts it (convolutions and
-inner products only; a multiply and an add are two, a bias of a convolution one), parameters, and the peak memory of the process.
+line of JSON: medians in milliseconds, the work in GFLOP as `crema time` counts it (convolutions,
+inner products and LSTM only; a multiply and an add are two, a bias of a convolution one), parameters, and the peak memory of the process.
 Needs PyTorch (Debian: python3-torch) and nothing else.
 """
 
@@ -113,13 +113,26 @@ def resnet50():
     return nn.Sequential(*layers, nn.AvgPool2d(7, 1), nn.Flatten(), nn.Linear(2048, 1000))
 
 
-# Builder, input shape (N, C, H, W), classes.
+class Lstm(nn.Module):
+    """Scores (steps * sequences, classes) of the sequences (steps, sequences, values)."""
+
+    def __init__(self):
+        super().__init__()
+        self.lstm = nn.LSTM(512, 512, 2)
+        self.scores = nn.Linear(512, 10)
+
+    def forward(self, data):
+        return self.scores(self.lstm(data)[0]).flatten(0, 1)
+
+
+# Builder, input shape (N, C, H, W), or (steps, sequences, values), and classes.
 NETS = {
     "lenet": (lenet, (64, 1, 28, 28), 10),
     "alexnet": (alexnet, (32, 3, 224, 224), 1000),
     "vgg_a": (vgg_a, (8, 3, 224, 224), 1000),
     "googlenet": (googlenet, (16, 3, 224, 224), 1000),
     "resnet50": (resnet50, (8, 3, 224, 224), 1000),
+    "lstm": (Lstm, (64, 32, 512), 10),
 }
 
 
@@ -134,8 +147,14 @@ def count_gflop(net, data):
         products.append(2e-9 * output.numel() * per_output)
         sums.append(1e-9 * output.numel() if is_convolution and module.bias is not None else 0)
 
+    def note_lstm(module, inputs, output):
+        for layer in range(module.num_layers):
+            for columns in (module.input_size if layer == 0 else module.hidden_size, module.hidden_size):
+                products.append(8e-9 * output[0].numel() * columns)
+
     weighted = [m for m in net.modules() if isinstance(m, (nn.Conv2d, nn.Linear))]
     hooks = [m.register_forward_hook(note) for m in weighted]
+    hooks += [m.register_forward_hook(note_lstm) for m in net.modules() if isinstance(m, nn.LSTM)]
     with torch.no_grad():
         net(data)
     for hook in hooks:
@@ -168,7 +187,8 @@ def measure(args):
     memory_format = FORMATS[args.memory_format]
     net = build().to(memory_format=memory_format).train(not args.inference)
     data = torch.rand(shape).contiguous(memory_format=memory_format)
-    label = torch.randint(classes, shape[:1])
+    with torch.no_grad():
+        label = torch.randint(classes, net(data).shape[:1])
     gflop_forward, gflop_step = count_gflop(net, data)
 
     step = inference_step if args.inference else training_step

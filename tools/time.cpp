@@ -84,7 +84,8 @@ Timing measure(Net& net, int iterations, bool with_backward) {
 Flops product_flops(const Net& net, bool with_backward) {
   Flops flops;
   for (const NetStep& step : net.steps()) {
-    if (step.type != "Convolution" && step.type != "InnerProduct") continue;
+    const bool recurrent = step.type == "LSTM" || step.type == "RNN";
+    if (!recurrent && step.type != "Convolution" && step.type != "InnerProduct") continue;
     flops.forward += step.flops.forward;
     if (with_backward) flops.backward += step.flops.backward;
   }

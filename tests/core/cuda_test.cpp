@@ -309,6 +309,12 @@ std::vector<EngineCase> engine_cases() {
   const auto pool = [&](const std::string& settings) {
     return of("Pooling", concat("pooling_param { ", settings, " }"));
   };
+  const auto recurrent = [&](const char* type, const std::string& more) {
+    return of(type, concat("recurrent_param { num_output: 37 weight_filler { type: 'gaussian' std: "
+                           "0.3 } bias_filler { type: 'gaussian' } ",
+                           more, " }"));
+  };
+  const std::vector<double> begins = {0, 0, 0, 1, 1, 1, 1, 0, 1, 1, 1, 1, 0, 1, 1};
   const std::string relu = of("ReLU");
   const Tolerance sums{1e-4, 1e-4};
   return {
@@ -338,6 +344,23 @@ std::vector<EngineCase> engine_cases() {
       {"log",
        "cuda",
        {.layer = of("Log", "log_param { base: 10 scale: 0.5 shift: 4 }"), .bottoms = {images}}},
+      {"lstm",
+       "cuda",
+       {.layer = recurrent("LSTM", ""),
+        .bottoms = {uniform({5, 3, 7}), given({5, 3}, begins), uniform({3, 2})}},
+       sums},
+      {"lstm_exposed",
+       "cuda",
+       {.layer = recurrent("LSTM", "expose_hidden: true"),
+        .bottoms = {uniform({5, 3, 7}), given({5, 3}, begins), uniform({1, 3, 37}),
+                    uniform({1, 3, 37})},
+        .tops = 3},
+       sums},
+      {"lstm_unit",
+       "cuda",
+       {.layer = of("LSTMUnit"),
+        .bottoms = {uniform({1, 3, 37}), uniform({1, 3, 148}), given({1, 3}, {1, 0, 1})},
+        .tops = 2}},
       {"power_square",
        "cuda",
        {.layer = of("Power", "power_param { power: 2 scale: 0.5 shift: 1 }"), .bottoms = {images}}},
@@ -345,6 +368,17 @@ std::vector<EngineCase> engine_cases() {
        "cuda",
        {.layer = of("Power", "power_param { power: 2.5 scale: 0.5 shift: 4 }"),
         .bottoms = {images}}},
+      {"rnn",
+       "cuda",
+       {.layer = recurrent("RNN", ""),
+        .bottoms = {uniform({5, 3, 7}), given({5, 3}, begins), uniform({3, 2})}},
+       sums},
+      {"rnn_exposed",
+       "cuda",
+       {.layer = recurrent("RNN", "expose_hidden: true"),
+        .bottoms = {uniform({5, 3, 7}), given({5, 3}, begins), uniform({1, 3, 37})},
+        .tops = 2},
+       sums},
       {"swish", "cuda", {.layer = of("Swish", "swish_param { beta: 1.5 }"), .bottoms = {images}}},
       {"dropout", "cuda", {.layer = of("Dropout"), .bottoms = {images}}},
       {"dropout_test", "cuda", {.layer = of("Dropout"), .bottoms = {images}, .phase = Phase::test}},

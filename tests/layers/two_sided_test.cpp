@@ -192,6 +192,22 @@ TEST(TwoSided, BodiesOfDevicesAgreeWithTheHost) {
           "inner_product_param { num_output: 37 weight_filler { type: 'xavier' } ", more, " }");
       check({.layer = of("InnerProduct", inner.c_str()), .bottoms = {images}, .tail = {relu}});
     }
+    const Input cont = given({3, 2}, {0, 0, 1, 0, 1, 1}), state = uniform({1, 2, 5});
+    const Input sequences = uniform({3, 2, 4});
+    for (const char* type : {"LSTM", "RNN"}) {
+      const bool lstm = std::string_view(type) == "LSTM";
+      const char* const plain =
+          "recurrent_param { num_output: 5 weight_filler { type: 'xavier' } }";
+      const char* const exposed =
+          "recurrent_param { num_output: 5 weight_filler { type: 'xavier' } expose_hidden: true }";
+      check({.layer = of(type, plain), .bottoms = {sequences, cont, uniform({2, 3})}});
+      std::vector<Input> bottoms = {sequences, cont, state};
+      if (lstm) bottoms.push_back(state);
+      check({.layer = of(type, exposed), .bottoms = bottoms, .tops = lstm ? 3 : 2});
+    }
+    check({.layer = of("LSTMUnit"),
+           .bottoms = {state, uniform({1, 2, 20}), given({1, 2}, {1, 0})},
+           .tops = 2});
   }
 }
 

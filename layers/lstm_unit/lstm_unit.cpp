@@ -1,0 +1,87 @@
+// LSTMUnit: the arithmetic of one step of LSTM. See README.md.
+#include "core/dispatch.hpp"
+#include "kit/passes.hpp"
+#include "layers/recurrent/recurrent_passes.hpp"
+
+namespace crema {
+namespace {
+
+class LstmUnitLayer : public TwoSidedLayer {
+ public:
+  using TwoSidedLayer::TwoSidedLayer;
+
+  Arity arity() const override {
+    return {.min_bottoms = 3, .max_bottoms = 3, .min_tops = 2, .max_tops = 2};
+  }
+  bool can_propagate(int bottom) const override { return bottom != 2; }
+
+  void reshape(Blobs bottom, Blobs top) override {
+    const Shape& cell = bottom[0]->shape();
+    if (cell.rank() != 3 || cell[0] != 1)
+      throw Error("the bottom '", bottom[0]->name, "' (", cell.str(),
+                  ") has to be the cells of one step: (1, sequences, units)");
+    batch_ = cell[1];
+    units_ = cell[2];
+    for (const auto& [i, shape] : {std::pair{1, Shape{1, batch_, 4 * units_}}, {2, {1, batch_}}}) {
+      const Blob& blob = *bottom[static_cast<size_t>(i)];
+      if (blob.shape() != shape)
+        throw Error("the bottom '", blob.name, "' (", blob.shape().str(), ") has to be ",
+                    shape.str(),
+                    i == 1 ? ", four sums for each cell" : ", one indicator a sequence",
+                    ", for the cells '", bottom[0]->name, "' (", cell.str(), ")");
+    }
+    for (Blob* blob : top) blob->reshape(cell);
+  }
+  void prepare_reference(Blobs bottom, Blobs) override {
+    gates_.set_layout(dtype(), Format::contiguous);
+    gates_.reshape(trains() ? bottom[1]->shape() : Shape{0});
+  }
+  size_t kept_bytes() const override { return gates_.bytes(); }
+  Flops flops(Blobs bottom, Blobs) const override {
+    const double cells = static_cast<double>(bottom[0]->count());
+    return {20 * cells, 30 * cells};
+  }
+
+  void run_forward(const Side& side, Blobs bottom, Blobs top) override {
+    masked_steps(bottom[2]->data);
+    dispatch_float(dtype(), [&]<class T>(T) {
+      run_elements<LstmCell>(side, batch_ * units_,
+                             ForwardStep<T>{.units = units_,
+                                            .sums = side.read<T>(bottom[1]->data),
+                                            .factor = side.read<T>(bottom[2]->data),
+                                            .cell_before = side.read<T>(bottom[0]->data),
+                                            .gates = trains() ? side.overwrite<T>(gates_) : nullptr,
+                                            .cell = side.overwrite<T>(top[0]->data),
+                                            .hidden = side.overwrite<T>(top[1]->data)});
+    });
+  }
+  void run_backward(const Side& side, Blobs top, const std::vector<bool>& propagate,
+                    Blobs bottom) override {
+    dispatch_float(dtype(), [&]<class T>(T) {
+      run_elements<LstmCell>(
+          side, batch_ * units_,
+          BackwardStep<T>{
+              .units = units_,
+              .gates = side.read<T>(gates_),
+              .factor = side.read<T>(bottom[2]->data),
+              .cell_before = side.read<T>(bottom[0]->data),
+              .hidden_diff = side.read<T>(top[1]->diff),
+              .cell_diff = side.read<T>(top[0]->diff),
+              .sum_diffs = propagate[1] ? side.overwrite<T>(bottom[1]->diff) : nullptr,
+              .cell_before_diff = propagate[0] ? side.overwrite<T>(bottom[0]->diff) : nullptr});
+    });
+  }
+
+ protected:
+  BackwardReads reference_backward_reads() const override { return {{0, 2}, false}; }
+
+ private:
+  int64_t batch_ = 0, units_ = 0;
+  Tensor gates_{Shape{0}};  // (1, N, 4H), where the layer trains
+};
+
+}  // namespace
+
+void register_lstm_unit(Registry& registry) { add_two_sided<LstmUnitLayer>(registry, "LSTMUnit"); }
+
+}  // namespace crema

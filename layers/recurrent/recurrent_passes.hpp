@@ -1,0 +1,60 @@
+// Passes of recurrent layers, for sources that include kit/passes.hpp.
+#pragma once
+
+#include "backend/relu.hpp"
+#include "kit/gemm.hpp"
+#include "kit/passes.hpp"
+#include "layers/recurrent/recurrent_layer.hpp"
+
+namespace crema {
+
+/// Computes the `count` elements of a step.
+template <class Cell, template <class> class Step, class T>
+void run_elements(const Side& side, int64_t count, const Step<T>& step) {
+  constexpr int64_t kGrain = 1024;
+  if constexpr (std::is_same_v<T, float>) {
+    if (side.device() == nullptr) {
+      return parallel_for(count, kGrain, [=](int64_t begin, int64_t end) {
+        compute_on_vectors(Cell(), step, begin, end);
+      });
+    }
+  }
+  for_each(side, count, kGrain, EachElement<Cell, Step, T>{step});
+}
+
+/// A layer with the arithmetic of a Cell (cells.hpp).
+template <class Cell>
+class CellLayer : public RecurrentLayer {
+ protected:
+  using RecurrentLayer::RecurrentLayer;
+  void run_step(const Side& side, int64_t count, const ForwardStep<float>& step) override {
+    run_elements<Cell>(side, count, step);
+  }
+  void run_step(const Side& side, int64_t count, const ForwardStep<double>& step) override {
+    run_elements<Cell>(side, count, step);
+  }
+  void run_step(const Side& side, int64_t count, const BackwardStep<float>& step) override {
+    run_elements<Cell>(side, count, step);
+  }
+  void run_step(const Side& side, int64_t count, const BackwardStep<double>& step) override {
+    run_elements<Cell>(side, count, step);
+  }
+};
+
+/// The gradient of a weight += transposed a * b, for matrices of `rows` rows.
+template <class T>
+void add_outer(const Side& side, Parameter& weight, int64_t rows, const T* a, const T* b) {
+  const T beta = static_cast<T>(weight.begin_gradient());
+  gemm<T>(side, true, false, weight.shape()[0], weight.shape()[1], rows, a, b, beta,
+          side.change<T>(weight.diff));
+}
+
+/// The gradient of a bias += the sum of the rows.
+template <class T>
+void add_rows(const Side& side, Parameter& bias, int64_t rows, const T* values) {
+  const T beta = static_cast<T>(bias.begin_gradient());
+  channel_sums(side, {rows, bias.shape().count(), 1}, kPassGrain, ValueTerm<T>{values},
+               AccumulateSum<T>{beta, side.change<T>(bias.diff)});
+}
+
+}  // namespace crema

@@ -1,0 +1,25 @@
+// CarriesState: the interface, for the solver, of layers whose forward pass begins with what the
+// pass before it left. They derive from it and from Layer; the solver finds them with dynamic_cast,
+// and its snapshots hold what they carry.
+#pragma once
+
+#include <vector>
+
+#include "crema/tensor.hpp"
+
+namespace crema {
+
+class CarriesState {
+ public:
+  virtual ~CarriesState() = default;
+
+  /// Whether it does so with the settings that it has.
+  virtual bool carries() const { return true; }
+  /// Copies of what the next pass begins with, contiguous, of f32 or f64. Empty: it begins as the
+  /// first one does.
+  virtual std::vector<Tensor> carried() const = 0;
+  /// Makes the next pass begin with what carried() returned. Error if it is that of another layer.
+  virtual void carry(const std::vector<Tensor>& state) = 0;
+};
+
+}  // namespace crema

@@ -1,0 +1,385 @@
+// LSTM and RNN: values against plain loops, gradients, carried states, masks, errors.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "support/layer_test.hpp"
+
+namespace crema::test {
+namespace {
+
+using Values = std::vector<double>;
+const double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+struct Sizes {
+  int64_t steps, batch, inputs, units;
+  int64_t static_inputs = 0;
+  bool exposes = false;
+};
+
+std::string layer_text(const std::string& type, int64_t units, const std::string& more = "") {
+  return concat("layer { type: '", type, "' recurrent_param { num_output: ", units,
+                " weight_filler { type: 'uniform' min: -0.8 max: 0.8 }"
+                " bias_filler { type: 'uniform' min: -0.5 max: 0.5 } ",
+                more, " } }");
+}
+
+/// `cont`: 1, but for the first step where states are carried, and for some places in the middle.
+Values indicators(const Sizes& s, bool begins) {
+  Values values(static_cast<size_t>(s.steps * s.batch), 1.0);
+  for (int64_t i = 0; i < std::ssize(values); ++i) {
+    if ((begins && i < s.batch) || i % 5 == 4) values[static_cast<size_t>(i)] = 0;
+  }
+  return values;
+}
+
+LayerCase make_case(const std::string& type, const Sizes& s, Values cont) {
+  LayerCase c{.layer = layer_text(type, s.units, s.exposes ? "expose_hidden: true" : ""),
+              .bottoms = {uniform({s.steps, s.batch, s.inputs}, -2, 2),
+                          given({s.steps, s.batch}, std::move(cont))}};
+  const int states = type == "LSTM" ? 2 : 1;
+  if (s.static_inputs > 0) c.bottoms.push_back(uniform({s.batch, s.static_inputs}));
+  for (int i = 0; s.exposes && i < states; ++i) {
+    c.bottoms.push_back(uniform({1, s.batch, s.units}));
+    ++c.tops;
+  }
+  return c;
+}
+LayerCase make_case(const std::string& type, const Sizes& s) {
+  return make_case(type, s, indicators(s, !s.exposes));
+}
+
+double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+
+/// row `n` of a (?, columns) times the transposed matrix `weights` (?, columns), its row `r`
+double dot(const Values& a, int64_t n, const Values& weights, int64_t r, int64_t columns) {
+  double sum = 0;
+  for (int64_t c = 0; c < columns; ++c) {
+    sum += a[static_cast<size_t>(n * columns + c)] * weights[static_cast<size_t>(r * columns + c)];
+  }
+  return sum;
+}
+
+/// What the published definition gives, a sequence and a unit at a time: the tops.
+std::vector<Values> expected_tops(const std::string& type, const Sizes& s, LayerRun& run) {
+  const bool lstm = type == "LSTM";
+  const int64_t H = s.units, blocks = lstm ? 4 : 1;
+  int p = 0;
+  const Values wx = run.param(p++), b = run.param(p++);
+  const Values ws = s.static_inputs > 0 ? run.param(p++) : Values();
+  const Values wh = run.param(p++);
+  const Values wo = lstm ? Values() : run.param(p++), bo = lstm ? Values() : run.param(p++);
+  const Values x = run.bottom_values(0), cont = run.bottom_values(1);
+  const int first_state = 2 + (s.static_inputs > 0 ? 1 : 0);
+  Values h(static_cast<size_t>(s.batch * H)), c = h, y;
+  if (s.exposes) h = run.bottom_values(first_state);
+  if (s.exposes && lstm) c = run.bottom_values(first_state + 1);
+  for (int64_t t = 0; t < s.steps; ++t) {
+    Values before = h;
+    for (int64_t i = 0; i < std::ssize(h); ++i) {
+      const double factor = cont[static_cast<size_t>(t * s.batch + i / H)];
+      before[static_cast<size_t>(i)] *= factor;
+      c[static_cast<size_t>(i)] *= factor;
+    }
+    for (int64_t n = 0; n < s.batch; ++n) {
+      for (int64_t u = 0; u < H; ++u) {
+        Values sums;
+        for (int64_t k = 0; k < blocks; ++k) {
+          const int64_t r = k * H + u;
+          double sum = b[static_cast<size_t>(r)] + dot(x, t * s.batch + n, wx, r, s.inputs) +
+                       dot(before, n, wh, r, H);
+          if (s.static_inputs > 0) sum += dot(run.bottom_values(2), n, ws, r, s.static_inputs);
+          sums.push_back(sum);
+        }
+        const auto at = static_cast<size_t>(n * H + u);
+        if (lstm) {
+          c[at] = sigmoid(sums[1]) * c[at] + sigmoid(sums[0]) * std::tanh(sums[3]);
+          h[at] = sigmoid(sums[2]) * std::tanh(c[at]);
+        } else {
+          h[at] = std::tanh(sums[0]);
+        }
+      }
+    }
+    for (int64_t n = 0; n < s.batch; ++n) {
+      for (int64_t u = 0; u < H; ++u) {
+        y.push_back(lstm ? h[static_cast<size_t>(n * H + u)]
+                         : std::tanh(bo[static_cast<size_t>(u)] + dot(h, n, wo, u, H)));
+      }
+    }
+  }
+  std::vector<Values> tops = {y};
+  if (s.exposes) tops.push_back(h);
+  if (s.exposes && lstm) tops.push_back(c);
+  return tops;
+}
+
+const std::vector<Sizes> kSizes = {
+    {4, 2, 5, 3},           {4, 2, 5, 3, 2},       {4, 3, 2, 3, 0, true},
+    {3, 2, 4, 17, 3, true}, {1, 2, 3, 2},          {1, 2, 3, 2, 1, true},
+    {5, 1, 3, 4},           {5, 1, 3, 4, 2, true}, {1, 1, 1, 1, 0, true}};
+
+class Recurrent : public testing::TestWithParam<const char*> {
+ protected:
+  const std::string type_ = GetParam();
+};
+
+INSTANTIATE_TEST_SUITE_P(, Recurrent, testing::Values("LSTM", "RNN"),
+                         [](const auto& tested) { return std::string(tested.param); });
+
+TEST_P(Recurrent, Values) {
+  for (const Sizes& s : kSizes) {
+    SCOPED_TRACE(concat(s.steps, " ", s.batch, " ", s.inputs, " ", s.units));
+    const LayerCase c = make_case(type_, s);
+    for (const DType dtype : {DType::f32, DType::f64}) {
+      LayerRun run(c, {.dtype = dtype});
+      run.forward();
+      const std::vector<Values> expected = expected_tops(type_, s, run);
+      const double near = dtype == DType::f64 ? 1e-12 : 2e-5;
+      for (int i = 0; i < run.num_tops(); ++i) {
+        expect_close(run.top(i), expected[static_cast<size_t>(i)], {near, near}, concat("top ", i));
+      }
+    }
+  }
+}
+
+TEST_P(Recurrent, ParametersInPublishedOrder) {
+  LayerRun run(make_case(type_, {4, 2, 5, 3, 2}));
+  std::vector<std::string> shapes;
+  for (const auto& parameter : run.layer().params()) {
+    shapes.push_back(parameter->shape().str());
+  }
+  const auto of = [](std::initializer_list<Shape> list) {
+    std::vector<std::string> names;
+    for (const Shape& shape : list) names.push_back(shape.str());
+    return names;
+  };
+  EXPECT_EQ(shapes, type_ == "LSTM" ? of({{12, 5}, {12}, {12, 2}, {12, 3}})
+                                    : of({{3, 5}, {3}, {3, 2}, {3, 3}, {3, 3}, {3}}));
+}
+
+TEST_P(Recurrent, Gradients) {
+  for (const Sizes& s : kSizes) {
+    SCOPED_TRACE(concat(s.steps, " ", s.batch, " ", s.inputs, " ", s.units));
+    check_gradients(make_case(type_, s));
+  }
+  // All sequences begin in the middle, and at the last step.
+  const Sizes exposed{4, 2, 2, 3, 1, true};
+  check_gradients(make_case(type_, exposed, {1, 1, 0, 0, 1, 1, 0, 0}));
+  check_gradients(make_case(type_, exposed, {0, 0, 1, 1, 1, 0, 1, 1}));
+  // Factors between 0 and 1.
+  check_gradients(make_case(type_, exposed, {0.3, 1, 0.5, 0, 1, 0.7, 0.2, 1}));
+}
+
+TEST_P(Recurrent, Engines) {
+  for (const Sizes& s : kSizes) check_engines(make_case(type_, s), {1e-4, 1e-4});
+  const auto ran = check_engines(make_case(type_, {6, 7, 19, 33, 5, true}), {1e-4, 1e-4});
+  EXPECT_THAT(ran, testing::Contains(testing::HasSubstr("native")));
+}
+
+TEST_P(Recurrent, LargeProblemsRunOnTheEngineByThemselves) {
+  const LayerCase c = make_case(type_, {2, 16, 8, 300});
+  EXPECT_EQ(LayerRun(c, {.engine = ""}).layer().engine_name(), "native");
+  check_engines(c, {1e-4, 1e-4});
+}
+
+// --- The state between passes --------------------------------------------------------------------
+
+/// Rows [first, first + count) of x, and `cont`.
+std::vector<Input> part_of(LayerRun& run, int64_t first, int64_t count, const Sizes& s) {
+  const auto cut = [&](const Values& all, int64_t row) {
+    return Values(all.begin() + first * row, all.begin() + (first + count) * row);
+  };
+  return {given({count, s.batch, s.inputs}, cut(run.bottom_values(0), s.batch * s.inputs)),
+          given({count, s.batch}, cut(run.bottom_values(1), s.batch))};
+}
+
+TEST_P(Recurrent, AStateIsCarriedToTheNextPass) {
+  const Sizes s{7, 3, 2, 4};
+  for (const char* engine : {"reference", "native"}) {
+    LayerRun whole(make_case(type_, s), {.engine = engine});
+    LayerRun parts(make_case(type_, s), {.engine = engine});
+    whole.forward();
+    Values joined;
+    for (const auto& [first, count] : {std::pair{0, 3}, {3, 1}, {4, 3}}) {
+      parts.reshape(part_of(whole, first, count, s));
+      parts.forward();
+      joined.insert(joined.end(), parts.top(0).begin(), parts.top(0).end());
+    }
+    expect_close(joined, whole.top(0), {1e-6, 1e-6}, engine);
+  }
+}
+
+TEST_P(Recurrent, TheFirstStateIsZeroAndSoIsThatOfAnotherBatchSize) {
+  const Sizes s{2, 3, 2, 4}, more{2, 5, 2, 4};
+  const auto ones = [](const Sizes& of) { return Values(size_t(of.steps * of.batch), 1.0); };
+  LayerRun carried(make_case(type_, s, ones(s)));
+  carried.forward();
+  const Values first = carried.top(0);
+  expect_close(first, expected_tops(type_, s, carried)[0], {1e-5, 1e-5}, "from zeros");
+  carried.forward();
+  EXPECT_NE(carried.top(0), first);
+  carried.reshape(make_case(type_, more, ones(more)).bottoms);
+  carried.forward();
+  expect_close(carried.top(0), expected_tops(type_, more, carried)[0], {1e-5, 1e-5}, "another N");
+}
+
+// `recompute: true` repeats a pass; the next one continues where the first had ended.
+TEST_P(Recurrent, ARepeatedPassBeginsAsTheFirst) {
+  const Sizes s{3, 2, 2, 4};
+  const LayerCase c = make_case(type_, s, Values(6, 1.0));
+  LayerRun plain(c), repeated(c);
+  for (int pass = 0; pass < 3; ++pass) {
+    plain.forward();
+    repeated.forward();
+    EXPECT_EQ(repeated.top(0), plain.top(0));
+    repeated.state().recomputing = true;
+    repeated.forward();
+    repeated.state().recomputing = false;
+    EXPECT_EQ(repeated.top(0), plain.top(0));
+  }
+}
+
+// --- Masks
+// -----------------------------------------------------------------------------------------
+
+/// Whether the values of sequence n from step `first` on are finite.
+bool finite_from(const Values& values, const Sizes& s, int64_t row, int64_t first, int64_t n) {
+  for (int64_t t = first; t < s.steps; ++t) {
+    const auto begin = values.begin() + (t * s.batch + n) * row;
+    if (!std::all_of(begin, begin + row, [](double v) { return std::isfinite(v); })) return false;
+  }
+  return true;
+}
+
+TEST_P(Recurrent, WhatAnIndicatorMasksDoesNotLeak) {
+  const Sizes s{4, 2, 3, 5, 0, true};
+  for (const char* engine : {"reference", "native"}) {
+    // Sequence 0 begins anew at step 2; before that, all of it is NaN.
+    LayerRun run(make_case(type_, s, {1, 1, 1, 1, 0, 1, 1, 1}), {.engine = engine});
+    for (const size_t at : {0, 1, 2, 6, 7, 8}) run.bottom_values(0)[at] = kNaN;
+    for (size_t u = 0; u < 5; ++u) run.bottom_values(2)[u] = kNaN;
+    run.forward();
+    EXPECT_TRUE(std::isnan(run.top(0)[0]));
+    EXPECT_TRUE(finite_from(run.top(0), s, s.units, 2, 0));
+    EXPECT_TRUE(finite_from(run.top(0), s, s.units, 0, 1));
+    run.backward();
+    EXPECT_TRUE(finite_from(run.bottom_diff(0), s, s.inputs, 2, 0));
+    EXPECT_TRUE(finite_from(run.bottom_diff(0), s, s.inputs, 0, 1));
+  }
+}
+
+TEST_P(Recurrent, MaskedStatesAndDiffsAreZero) {
+  const Sizes s{3, 2, 3, 4, 0, true};
+  for (const char* engine : {"reference", "native"}) {
+    LayerRun run(make_case(type_, s, {0, 0, 1, 1, 0, 1}), {.engine = engine});
+    for (int i = 2; i < run.num_bottoms(); ++i) {
+      std::fill(run.bottom_values(i).begin(), run.bottom_values(i).end(), kNaN);
+    }
+    // Nothing of the last step of sequence 0 reaches the steps before it.
+    Values diff(24, 0.0);
+    std::fill(diff.begin() + 16, diff.begin() + 20, std::numeric_limits<double>::infinity());
+    run.set_top_diff(0, diff);
+    for (int i = 1; i < run.num_tops(); ++i) run.set_top_diff(i, Values(8, 0.0));
+    run.forward();
+    for (const double value : run.top(0)) EXPECT_TRUE(std::isfinite(value));
+    run.backward();
+    const Values dx = run.bottom_diff(0);
+    EXPECT_FALSE(std::isfinite(dx[12]));
+    for (size_t i = 0; i < 12; ++i) EXPECT_EQ(dx[i], 0) << i;
+    for (int i = 2; i < run.num_bottoms(); ++i) {
+      EXPECT_THAT(run.bottom_diff(i), testing::Each(0)) << i;
+    }
+  }
+}
+
+// --- Shapes and errors
+// -------------------------------------------------------------------------------
+
+TEST_P(Recurrent, ShapesMayChange) {
+  LayerCase c = make_case(type_, {4, 2, 5, 3, 2, true});
+  LayerRun run(c);
+  for (const Sizes& s :
+       {Sizes{4, 2, 5, 3, 2, true}, {1, 7, 5, 3, 2, true}, {6, 1, 5, 3, 2, true}}) {
+    run.reshape(make_case(type_, s).bottoms);
+    run.forward();
+    EXPECT_EQ(run.top_blob(0).shape(), (Shape{s.steps, s.batch, 3}));
+    EXPECT_EQ(run.top_blob(1).shape(), (Shape{1, s.batch, 3}));
+    expect_close(run.top(0), expected_tops(type_, s, run)[0], {2e-5, 2e-5}, "top");
+    run.backward();
+  }
+  // Axes behind the sequences are one vector.
+  c = make_case(type_, {4, 2, 6, 3});
+  const Values flat = [&] {
+    LayerRun of(c);
+    of.forward();
+    return of.top(0);
+  }();
+  c.bottoms[0].shape = {4, 2, 3, 1, 2};
+  LayerRun deep(c);
+  deep.forward();
+  EXPECT_EQ(deep.top(0), flat);
+}
+
+TEST_P(Recurrent, NoStepsAndNoSequences) {
+  for (const char* engine : {"reference", "native"}) {
+    // Without a step, the last states are the first ones, and so are their diffs.
+    LayerRun none(make_case(type_, {0, 2, 3, 4, 2, true}), {.engine = engine});
+    none.forward();
+    none.backward();
+    for (int i = 1; i < none.num_tops(); ++i) {
+      expect_close(none.top(i), none.bottom_values(2 + i), {1e-6, 1e-6}, "state");
+      expect_close(none.bottom_diff(2 + i), none.top_diff(i), {1e-6, 1e-6}, "diff");
+    }
+    EXPECT_THAT(none.bottom_diff(2), testing::Each(0));
+    EXPECT_THAT(none.gradient(0), testing::Each(0));
+    LayerRun empty(make_case(type_, {3, 0, 3, 4, 2, true}), {.engine = engine});
+    empty.forward();
+    empty.backward();
+    for (int i = 0; i < empty.num_params(); ++i) {
+      EXPECT_THAT(empty.gradient(i), testing::Each(0)) << i;
+    }
+  }
+}
+
+TEST_P(Recurrent, Errors) {
+  const Sizes s{4, 2, 5, 3, 2, true};
+  const LayerCase good = make_case(type_, s);
+  const auto refuses = [&](size_t bottom, Shape shape,
+                           std::initializer_list<std::string_view> parts) {
+    LayerCase c = good;
+    c.bottoms[bottom] = uniform(std::move(shape), 0, 1);
+    expect_error([&] { LayerRun{c}; }, parts);
+  };
+  expect_error(
+      [&] {
+        LayerRun({.layer = concat("layer { type: '", type_, "' }"),
+                  .bottoms = {uniform({1, 1, 1}), given({1, 1}, {0})}});
+      },
+      {"num_output", "recurrent_param"});
+  refuses(0, {4}, {"bottom0", "(steps, sequences, ...)"});
+  refuses(0, {4, 2, 0}, {"bottom0", "no values"});
+  refuses(1, {2, 4}, {"bottom1", "2x4", "4x2"});
+  refuses(1, {4, 2, 1}, {"bottom1", "4x2x1", "4x2"});
+  refuses(2, {3, 2}, {"bottom2", "3x2", "(2, ...)"});
+  refuses(3, {2, 3}, {"bottom3", "2x3", "1x2x3"});
+  refuses(3, {1, 3, 3}, {"bottom3", "1x3x3", "1x2x3"});
+  LayerRun run(good);
+  expect_error(
+      [&] {
+        run.reshape(make_case(type_, {4, 2, 6, 3, 2, true}).bottoms);
+      },
+      {"bottom0", "4x2x6", "5"});
+  for (const double bad : {-1.0, 2.0, 255.0, kNaN}) {
+    LayerRun wrong(good);
+    wrong.bottom_values(1)[5] = bad;
+    expect_error([&] { wrong.forward(); }, {"step 2, sequence 1", "outside [0, 1]"});
+  }
+  EXPECT_FALSE(run.layer().can_propagate(1));
+  EXPECT_TRUE(run.layer().can_propagate(3));
+}
+
+}  // namespace
+}  // namespace crema::test
