@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "core/carried_state.hpp"
 #include "core/tuner.hpp"
 #include "crema/parameter_arena.hpp"
 #include "model/binary_format.hpp"
@@ -12,18 +13,26 @@ namespace crema {
 namespace fs = std::filesystem;
 namespace {
 
-std::string cursor_name(int test, const Layer& layer) {
+std::string name_in_run(int test, const Layer& layer) {
   return test < 0 ? layer.name() : concat("test", test, "/", layer.name());
 }
 
-template <class Body>
-void for_data_sources(const TrainingState& run, const Body& body) {
+/// Calls body(name, the layer as an Interface) for the layers of the run that have it.
+template <class Interface, class Body>
+void for_layers(const TrainingState& run, const Body& body) {
   for (int test = -1; test < static_cast<int>(run.tests.size()); ++test) {
     Net& net = test < 0 ? *run.train : *run.tests[static_cast<size_t>(test)];
     for (Layer* layer : net.layers()) {
-      if (auto* source = dynamic_cast<DataSource*>(layer)) body(cursor_name(test, *layer), *source);
+      if (auto* of = dynamic_cast<Interface*>(layer)) body(name_in_run(test, *layer), *of);
     }
   }
+}
+
+template <class Body>
+void for_carrying_layers(const TrainingState& run, const Body& body) {
+  for_layers<CarriesState>(run, [&](const std::string& name, CarriesState& layer) {
+    if (layer.carries()) body(name, layer);
+  });
 }
 
 /// One parameter's part of an array of the arena's size.
@@ -35,11 +44,21 @@ Tensor part_of(const Tensor& array, const ParameterArena::Segment& segment) {
   return part;
 }
 
-/// Restarts the data sources of the run that the state does not have, as published ones have none,
-/// and warns of them.
+/// Restarts the data sources and the layers of the run that the state does not have, as published
+/// ones have none, and warns of them.
 void restart_others(const TrainingState& run, const RecordCursors& cursors) {
-  std::vector<std::string> names;
-  for_data_sources(run, [&](const std::string& name, DataSource& source) {
+  std::vector<std::string> names, carrying;
+  for_carrying_layers(run, [&](const std::string& name, CarriesState& layer) {
+    if (cursors.states.count(name) != 0) return;
+    layer.carry({});
+    carrying.push_back(name);
+  });
+  if (!carrying.empty()) {
+    run.train->context().log(Severity::warning,
+                             concat("the state does not hold what '", joined(carrying, "', '"),
+                                    "' carry from batch to batch; they start from zeros"));
+  }
+  for_layers<DataSource>(run, [&](const std::string& name, DataSource& source) {
     if (cursors.of.count(name) != 0) return;
     source.restart();
     names.push_back(name);
@@ -56,16 +75,23 @@ void restart_others(const TrainingState& run, const RecordCursors& cursors) {
 
 RecordCursors data_cursors(const TrainingState& run) {
   RecordCursors cursors;
-  for_data_sources(run, [&](const std::string& name, const DataSource& source) {
+  for_layers<DataSource>(run, [&](const std::string& name, const DataSource& source) {
     cursors.of[name] = source.cursor();
+  });
+  for_carrying_layers(run, [&](const std::string& name, const CarriesState& layer) {
+    cursors.states[name] = layer.carried();
   });
   return cursors;
 }
 
 void set_data_cursors(const TrainingState& run, const RecordCursors& cursors) {
-  for_data_sources(run, [&](const std::string& name, DataSource& source) {
+  for_layers<DataSource>(run, [&](const std::string& name, DataSource& source) {
     const auto found = cursors.of.find(name);
     if (found != cursors.of.end()) source.set_cursor(found->second);
+  });
+  for_carrying_layers(run, [&](const std::string& name, CarriesState& layer) {
+    const auto found = cursors.states.find(name);
+    if (found != cursors.states.end()) layer.carry(found->second);
   });
 }
 
@@ -93,6 +119,11 @@ std::string write_snapshot(const std::string& prefix, const TrainingState& run, 
     cursor->set_layer(name);
     cursor->set_epoch(at.epoch);
     cursor->set_position(at.position);
+  }
+  for (const auto& [name, tensors] : cursors.states) {
+    auto* record = state.add_layer_state();
+    record->set_layer(name);
+    for (const Tensor& tensor : tensors) save_values(tensor, *record->add_state());
   }
   state.set_seed(run.seed);
   for (const auto& [problem, choice] : run.train->context().tuner().choices()) {
@@ -193,6 +224,17 @@ void restore_state(const SolverState& state, TrainingState& run) {
   RecordCursors cursors;
   for (const auto& cursor : state.data_cursor()) {
     cursors.of[cursor.layer()] = {cursor.epoch(), cursor.position()};
+  }
+  for (const auto& record : state.layer_state()) {
+    auto& tensors = cursors.states[record.layer()];
+    for (const BlobProto& saved : record.state()) {
+      const bool doubles = saved.double_data_size() > 0;
+      tensors.emplace_back(blob_shape(saved), doubles ? DType::f64 : DType::f32);
+      if (blob_count(saved) != tensors.back().count())
+        throw Error("the state of layer '", record.layer(), "' has ", blob_count(saved),
+                    " values for the shape ", blob_shape(saved).str(), "; the file is damaged");
+      load_values(saved, tensors.back());
+    }
   }
   restart_others(run, cursors);
   set_data_cursors(run, cursors);

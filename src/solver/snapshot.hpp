@@ -15,6 +15,8 @@ class SolverState;
 struct RecordCursors {
   /// By layer: "data" in the training net, "test0/data" in the first test net.
   std::map<std::string, RecordCursor> of;
+  /// What layers carry from batch to batch (core/carried_state.hpp), named likewise.
+  std::map<std::string, std::vector<Tensor>> states;
 };
 
 /// What a .solverstate holds beside the weights' file name.
@@ -29,9 +31,9 @@ struct TrainingState {
   const RecordCursors* cursors = nullptr;
 };
 
-/// The positions of the data sources of the run's nets.
+/// The positions of the data sources of the run's nets, and what their layers carry.
 RecordCursors data_cursors(const TrainingState& run);
-/// Sets the data sources to these positions. Sources that are not named keep theirs.
+/// Sets data sources and layers to these. Those that are not named keep theirs.
 void set_data_cursors(const TrainingState& run, const RecordCursors& cursors);
 
 /// Writes PREFIX_iter_N.caffemodel, then PREFIX_iter_N.solverstate, and returns the latter's path.
@@ -50,8 +52,8 @@ void restore_tuning(const SolverState& state, Context& context);
 std::string weights_of(const SolverState& state, const std::string& path);
 /// Error if the history does not fit the run.
 void check_state(const SolverState& state, const TrainingState& run);
-/// Restores the iteration, the history, which check_state() accepted, and the positions of the data
-/// sources. Error if a source has no record at its position.
+/// Restores the iteration, the history, which check_state() accepted, the positions of the data
+/// sources, and what layers carry. Error if a source has no record at its position.
 void restore_state(const SolverState& state, TrainingState& run);
 
 }  // namespace crema

@@ -84,6 +84,50 @@ TEST_F(SnapshotTest, ResumesBitForBitOverRecords) {
   EXPECT_EQ(tested_again, std::vector<double>(tested.begin() + 3, tested.end()));
 }
 
+// Each batch begins with the states of the batch before it.
+TEST_F(SnapshotTest, ResumesWithTheStatesOfRecurrentLayers) {
+  const SolverParameter param = [&] {
+    SolverParameter with =
+        solver_param("lr_policy: 'fixed' max_iter: 9 test_iter: 1 test_interval: 3 snapshot: 5");
+    NetParameter rest, &net = *with.mutable_net_param();
+    net.mutable_layer()->DeleteSubrange(2, net.layer_size() - 2);  // all but the data
+    parse_text_proto(R"(
+        layer { name: 'zero' type: 'Input' top: 'zero' input_param { shape { dim: 5 dim: 1 } } }
+        layer { name: 'ones' type: 'Power' bottom: 'zero' top: 'cont' power_param { shift: 1 } }
+        layer { name: 'lstm' type: 'LSTM' bottom: 'data' bottom: 'cont' top: 'lstm' recurrent_param {
+                num_output: 8 weight_filler { type: 'xavier' } } }
+        layer { name: 'ip' type: 'InnerProduct' bottom: 'lstm' top: 'ip' inner_product_param {
+                num_output: 40 weight_filler { type: 'xavier' } } }
+        layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'label' top: 'loss' })",
+                     "net.prototxt", rest);
+    net.MergeFrom(rest);
+    return with;
+  }();
+  std::vector<double> tested, tested_again;
+  Context context, again;
+  Solver straight(param, context), resumed(param, again);
+  straight.on_test = [&](const TestReport& report) { tested.push_back(report.loss); };
+  resumed.on_test = [&](const TestReport& report) { tested_again.push_back(report.loss); };
+  straight.solve();
+  resumed.restore(prefix() + "_iter_5.solverstate");
+  resumed.solve();
+  EXPECT_EQ(params_of(resumed.net()), params_of(straight.net()));
+  ASSERT_EQ(tested.size(), 4U);  // at 0, 3 | 6, 9
+  EXPECT_EQ(tested_again, std::vector<double>(tested.begin() + 2, tested.end()));
+
+  // Without them, the run is another one.
+  SolverState state;
+  read_binary_proto(prefix() + "_iter_5.solverstate", state);
+  EXPECT_EQ(state.layer_state_size(), 2);
+  state.clear_layer_state();
+  write_binary_proto_atomically(prefix() + "_iter_5.solverstate", state);
+  Context third;
+  Solver other(param, third);
+  other.restore(prefix() + "_iter_5.solverstate");
+  other.solve();
+  EXPECT_NE(params_of(other.net()), params_of(straight.net()));
+}
+
 TEST_F(SnapshotTest, SolversOfOneContextDoNotDisturbEachOther) {
   const SolverParameter param = solver_param(
       "lr_policy: 'fixed' max_iter: 6 random_seed: 3 snapshot_after_train: false "
