@@ -23,7 +23,8 @@ target_compile_definitions(crema_test_base INTERFACE
   CREMA_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
   CREMA_SHARED_DIR="${CREMA_SHARED_DIR}"
   CREMA_BUILT_WITH_CUDA=$<BOOL:${CREMA_HAS_CUDA}>
-  CREMA_BUILT_WITH_OPENCV=$<BOOL:${CREMA_OPENCV}>)
+  CREMA_BUILT_WITH_OPENCV=$<BOOL:${CREMA_OPENCV}>
+  CREMA_BUILT_WITH_HDF5=$<BOOL:${CREMA_HDF5}>)
 target_include_directories(crema_test_base INTERFACE "${PROJECT_SOURCE_DIR}/tests")
 if(TARGET crema_tool)
   target_compile_definitions(crema_test_base INTERFACE
@@ -34,6 +35,9 @@ file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/support/*.cpp")
 add_library(crema_test_support STATIC ${sources})
 crema_flags(crema_test_support)
 target_link_libraries(crema_test_support PUBLIC crema_test_base)
+if(CREMA_HDF5)
+  target_link_libraries(crema_test_support PRIVATE HDF5C::HDF5C)
+endif()
 target_precompile_headers(crema_test_support PRIVATE ${CREMA_SLOW_HEADERS}
   <gmock/gmock.h> <gtest/gtest.h>)
 # Libraries and programs share a precompiled header only where both are compiled alike.

@@ -22,7 +22,8 @@ std::string printable_key(std::string_view key) {
   return key.size() > kLongest ? text + "..." : text;
 }
 
-DatumDecoder::DatumDecoder(ColorMode mode) : mode_(mode), datum_(std::make_unique<Datum>()) {}
+DatumDecoder::DatumDecoder(ColorMode mode, ImageSize size)
+    : mode_(mode), size_(size), datum_(std::make_unique<Datum>()) {}
 DatumDecoder::~DatumDecoder() = default;
 
 Image DatumDecoder::decode(const Record& record) {
@@ -40,7 +41,10 @@ Image DatumDecoder::decode(const Record& record) {
 }
 
 Image DatumDecoder::image_of_datum() {
-  if (was_encoded_) return codec_.decode(datum_->data(), mode_);
+  if (was_encoded_) {
+    const Image decoded = codec_.decode(datum_->data(), mode_);
+    return size_.height == 0 ? decoded : codec_.resize(size_.height, size_.width);
+  }
 
   Image image{.channels = datum_->channels(), .height = datum_->height(), .width = datum_->width()};
   if (image.channels <= 0 || image.height <= 0 || image.width <= 0)

@@ -20,7 +20,8 @@ std::string printable_key(std::string_view key);
 /// Decodes records one by one and keeps its memory for the next; one a thread.
 class DatumDecoder {
  public:
-  explicit DatumDecoder(ColorMode mode);
+  /// Compressed images are resized, unless `size` is none.
+  explicit DatumDecoder(ColorMode mode, ImageSize size = {});
   ~DatumDecoder();
 
   /// The pixels of the record, valid until the next call. Error, with the key, if the record is no
@@ -35,6 +36,7 @@ class DatumDecoder {
   Image image_of_datum();
 
   ColorMode mode_;
+  ImageSize size_;
   std::unique_ptr<Datum> datum_;
   ImageCodec codec_;
   int label_ = 0;

@@ -6,6 +6,7 @@
 
 #include "core/dispatch.hpp"
 #include "crema/error.hpp"
+#include "data/exact.hpp"
 
 namespace crema {
 namespace {
@@ -21,9 +22,8 @@ Shape shape_of(const Image& image, const Record& record, const Transform& transf
 
 /// Labels that are rounded to one number would be taken for one class.
 void check_label(const Record& record, int32_t label, DType type) {
-  const bool exact = dispatch_float(type, [&](auto zero) {
-    return static_cast<int64_t>(static_cast<decltype(zero)>(label)) == label;
-  });
+  const bool exact = dispatch_float(
+      type, [&](auto zero) { return is_exactly(static_cast<decltype(zero)>(label), label); });
   if (exact) return;
   throw Error("record '", printable_key(record.key), "': its label ", label,
               " has no exact value in ", to_string(type),
@@ -32,10 +32,10 @@ void check_label(const Record& record, int32_t label, DType type) {
 
 }  // namespace
 
-SampleFormat format_of(const Record& record, ColorMode color, const Transform& transform) {
-  DatumDecoder decoder(color);
+SampleFormat format_of(const Record& record, const DatumLoading& loading) {
+  DatumDecoder decoder(loading.color, loading.size);
   const Image image = decoder.decode(record);
-  return {.shape = shape_of(image, record, transform),
+  return {.shape = shape_of(image, record, *loading.transform),
           .floats = image.floats != nullptr,
           .encoded = decoder.was_encoded()};
 }
@@ -46,20 +46,27 @@ int loader_threads(uint32_t wanted, const SampleFormat& format) {
   return format.encoded ? std::min(omp_get_num_procs(), 4) : 1;
 }
 
-DatumLoader::DatumLoader(const DatumLoading& loading)
-    : loading_(loading), reader_(loading.source->reader(loading.access)), decoder_(loading.color) {}
+DatumLoader::DatumLoader(DatumLoading loading)
+    : loading_(std::move(loading)),
+      reader_(loading_.source->reader(loading_.access)),
+      decoder_(loading_.color, loading_.size) {}
 
 void DatumLoader::load(Batch& batch, const std::atomic<bool>& stop) {
   const size_t size = batch.samples.size();
-  const auto count = size * static_cast<size_t>(loading_.format.shape.count());
   batch.placements.resize(size);
   batch.labels.resize(size);
+  set_shape(batch, loading_.format.shape);
+  for (size_t i = 0; i < size && !stop.load(std::memory_order_relaxed); ++i) load_one(batch, i);
+}
+
+void DatumLoader::set_shape(Batch& batch, const Shape& shape) const {
+  batch.shape = shape;
+  const auto count = batch.samples.size() * static_cast<size_t>(shape.count());
   if (loading_.format.floats) {
     batch.floats.resize(count);
   } else {
     batch.bytes.resize(count);
   }
-  for (size_t i = 0; i < size && !stop.load(std::memory_order_relaxed); ++i) load_one(batch, i);
 }
 
 void DatumLoader::load_one(Batch& batch, size_t index) {
@@ -68,12 +75,14 @@ void DatumLoader::load_one(Batch& batch, size_t index) {
   const Image image = decoder_.decode(record);
   const Shape shape = shape_of(image, record, *loading_.transform);
   const SampleFormat& format = loading_.format;
-  if (shape != format.shape)
-    throw Error(
-        "record '", printable_key(record.key), "' gives a sample of ", shape.str(),
-        ", the first one ", format.shape.str(),
-        "; write the database with one size (--resize_height, --resize_width) and one number of "
-        "channels, or set crop_size and force_color");
+  if (loading_.varies && shape[0] == format.shape[0]) {
+    set_shape(batch, shape);
+  } else if (shape != format.shape) {
+    throw Error("record '", printable_key(record.key), "' gives a sample of ", shape.str(),
+                ", the first one ", format.shape.str(),
+                "; make the images of one size and one number of channels (", loading_.one_size,
+                "), or set crop_size");
+  }
   if ((image.floats != nullptr) != format.floats)
     throw Error("record '", printable_key(record.key), "' holds ",
                 format.floats ? "bytes, the first one floats" : "floats, the first one bytes",

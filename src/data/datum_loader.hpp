@@ -19,36 +19,41 @@ struct SampleFormat {
   bool encoded = false;
 };
 
-/// Settings that the loaders of a layer share. Outlives them.
+/// Settings that the loaders of a layer share.
 struct DatumLoading {
   std::shared_ptr<RecordSource> source;
   Access access = Access::forward;
   ColorMode color = ColorMode::as_stored;
-  const Transform* transform = nullptr;
+  ImageSize size;  // to which compressed images are resized
+  std::shared_ptr<const Transform> transform;
   SampleFormat format;
+  bool varies = false;              // in size: each batch has one sample, and a shape of its own
   std::optional<DType> label_type;  // in which the net gets labels; none: it gets none
+  /// The settings that make images of one size, for messages.
+  std::string_view one_size;
   uint64_t seed = 0;
   uint64_t stream = 0;  // of the layer's random numbers
 };
 
 /// The format that `record` has. Error, naming its key, when it cannot be used.
-SampleFormat format_of(const Record& record, ColorMode color, const Transform& transform);
+SampleFormat format_of(const Record& record, const DatumLoading& loading);
 
 /// Threads that load batches of this format: as many as `wanted`, or chosen from the cores that
 /// this process may use for 0.
 int loader_threads(uint32_t wanted, const SampleFormat& format);
 
-/// Error, naming the key, at a record of another format than the first one's, or whose label has no
-/// exact value in the type of the labels.
+/// Sets Batch::shape. Error, naming the key, at a record of another format than the first one's, or
+/// whose label has no exact value in the type of the labels.
 class DatumLoader final : public BatchLoader {
  public:
-  explicit DatumLoader(const DatumLoading& loading);
+  explicit DatumLoader(DatumLoading loading);
   void load(Batch& batch, const std::atomic<bool>& stop) override;
 
  private:
+  void set_shape(Batch& batch, const Shape& shape) const;
   void load_one(Batch& batch, size_t index);
 
-  const DatumLoading& loading_;
+  DatumLoading loading_;
   std::unique_ptr<RecordReader> reader_;
   DatumDecoder decoder_;
 };

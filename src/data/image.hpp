@@ -20,6 +20,11 @@ struct Image {
   int64_t count() const { return channels * height * width; }
 };
 
+/// Pixels of an image's sides; 0 and 0: none.
+struct ImageSize {
+  int64_t height = 0, width = 0;
+};
+
 /// Channels that a compressed image is decoded to. Colour is in the order blue, green, red.
 enum class ColorMode : uint8_t { as_stored, color, gray };
 

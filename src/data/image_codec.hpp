@@ -25,6 +25,8 @@ class ImageCodec {
   /// Changes the size of the image decoded last. Shrinking averages over the area of each new
   /// pixel, so nothing of the image is left out; enlarging is bilinear.
   Image resize(int64_t height, int64_t width);
+  /// Cuts a rectangle out of the image decoded last, which has it.
+  Image crop(int64_t top, int64_t left, int64_t height, int64_t width);
   /// The image as a file of the kind that an extension names: "jpg", "png", ...
   std::string encode(const std::string& extension) const;
 

@@ -1,23 +1,21 @@
 #include "data/image_list.hpp"
 
+#include <cerrno>
 #include <charconv>
+#include <cstring>
 #include <fstream>
+#include <iterator>
+#include <utility>
 
 #include "crema/error.hpp"
+#include "data/text_list.hpp"
+#include "proto/datum.pb.h"
 
 namespace crema {
 namespace {
 
-constexpr std::string_view kBlank = " \t\r\v\f";
-
-std::string_view trimmed(std::string_view text) {
-  const size_t first = text.find_first_not_of(kBlank);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(kBlank) - first + 1);
-}
-
 ListedImage parse_line(std::string_view line) {
-  const size_t blank = line.find_last_of(kBlank);
+  const size_t blank = line.find_last_of(" \t\r\v\f");
   if (blank == std::string_view::npos)
     throw Error("'", line, "' has no label; a line is the file's name, a blank and a number");
   const std::string_view number = line.substr(blank + 1);
@@ -31,30 +29,81 @@ ListedImage parse_line(std::string_view line) {
   return image;
 }
 
+class ImageListReader final : public RecordReader {
+ public:
+  ImageListReader(std::shared_ptr<const std::vector<ListedImage>> images, std::string list,
+                  std::string root)
+      : images_(std::move(images)), list_(std::move(list)), root_(std::move(root)) {}
+
+  Record read(int64_t index) override {
+    const ListedImage& image = images_->at(static_cast<size_t>(index));
+    const std::string path = image_path(root_, image.file);
+    key_ = concat("line ", image.line, ": ", path);
+    try {
+      read_file_bytes(path, *datum_.mutable_data());
+    } catch (Error& error) {
+      throw Error("image '", path, "': ", error.message())
+          .at({list_, static_cast<int>(image.line), 0});
+    }
+    datum_.set_encoded(true);
+    datum_.set_label(image.label);
+    if (!datum_.SerializeToString(&value_))
+      throw Error("image '", path, "' is too large: a file may have 2 GiB")
+          .at({list_, static_cast<int>(image.line), 0});
+    return {key_, value_};
+  }
+
+ private:
+  std::shared_ptr<const std::vector<ListedImage>> images_;
+  std::string list_, root_;
+  std::string key_, value_;
+  Datum datum_;
+};
+
+class ImageListSource final : public RecordSource {
+ public:
+  ImageListSource(const std::string& list, const std::string& root)
+      : list_(list),
+        root_(root),
+        images_(std::make_shared<const std::vector<ListedImage>>(read_image_list(list))) {}
+
+  int64_t count() const override { return static_cast<int64_t>(images_->size()); }
+  std::string name() const override { return "list '" + list_ + "'"; }
+  std::unique_ptr<RecordReader> reader(Access) override {
+    return std::make_unique<ImageListReader>(images_, list_, root_);
+  }
+
+ private:
+  std::string list_, root_;
+  std::shared_ptr<const std::vector<ListedImage>> images_;
+};
+
 }  // namespace
 
 std::vector<ListedImage> read_image_list(const std::string& path) {
-  std::ifstream file(path);
-  if (!file.good())
-    throw Error("cannot open the list '", path, "'; give a text file with lines 'file label'");
   std::vector<ListedImage> images;
-  std::string text;
-  for (int64_t line = 1; std::getline(file, text); ++line) {
-    const std::string_view content = trimmed(text);
-    if (content.empty()) continue;
-    try {
-      images.push_back(parse_line(content));
-    } catch (Error& error) {
-      error.at({path, static_cast<int>(line), 0});
-      throw;
-    }
+  read_text_list(path, "lines 'file label'", [&](std::string_view text, int64_t line) {
+    images.push_back(parse_line(text));
     images.back().line = line;
-  }
-  // A folder opens, and fails at the first read.
-  if (file.bad())
-    throw Error("cannot read the list '", path, "'; give a text file with lines 'file label'");
-  if (images.empty()) throw Error("the list '", path, "' is empty; give lines 'file label'");
+  });
   return images;
+}
+
+std::string image_path(const std::string& root, const std::string& file) {
+  // As published, the root is text before the name: "/" and "/data/a.jpg" make "//data/a.jpg".
+  const bool slash = root.empty() || root.back() == '/';
+  return root + (slash ? "" : "/") + file;
+}
+
+void read_file_bytes(const std::string& path, std::string& bytes) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file.good()) throw Error("cannot open it: ", std::strerror(errno));
+  bytes.assign(std::istreambuf_iterator<char>(file), {});
+  if (file.bad()) throw Error("cannot read it");
+}
+
+std::shared_ptr<RecordSource> open_image_list(const std::string& list, const std::string& root) {
+  return std::make_shared<ImageListSource>(list, root);
 }
 
 }  // namespace crema

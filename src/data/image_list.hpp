@@ -2,9 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "data/record_source.hpp"
 
 namespace crema {
 
@@ -18,5 +21,15 @@ struct ListedImage {
 /// blanks; empty lines are passed over. Error, naming the line, for one without a whole number at
 /// its end; and for a list that is missing or has no line.
 std::vector<ListedImage> read_image_list(const std::string& path);
+
+/// The path of an image: `root` and its name, with one slash in between at least.
+std::string image_path(const std::string& root, const std::string& file);
+
+/// Reads a whole file into `bytes`. Error with the system's reason.
+void read_file_bytes(const std::string& path, std::string& bytes);
+
+/// The images of a list as records: a Datum each, with the bytes of the image's file and its label.
+/// A file is opened when its record is read; the Error of one that cannot be names the line.
+std::shared_ptr<RecordSource> open_image_list(const std::string& list, const std::string& root);
 
 }  // namespace crema

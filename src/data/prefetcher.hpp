@@ -22,6 +22,7 @@ namespace crema {
 
 struct Batch {
   std::vector<Sample> samples;  // what to load; filled by the prefetcher
+  Shape shape;                  // (C, H, W) of each, where a batch may have a shape of its own
   std::vector<Placement> placements;
   std::vector<uint8_t> bytes;   // (N, C, H, W) where records hold bytes
   std::vector<float> floats;    // the same where they hold floats

@@ -2,6 +2,7 @@
 
 #include <limits>
 #include <numeric>
+#include <span>
 #include <utility>
 
 #include "crema/error.hpp"
@@ -9,11 +10,25 @@
 
 namespace crema {
 
+namespace {
+
+template <class T>
+void shuffle(std::span<T> items, Random& random) {
+  for (size_t i = items.size(); i > 1; --i) {
+    std::swap(items[i - 1], items[static_cast<size_t>(random.below(i))]);
+  }
+}
+
+}  // namespace
+
 Sampler::Sampler(const SamplerOptions& options) : options_(options) {
   if (options.count <= 0) throw Error("a data source without records cannot be sampled");
   if (options.shards <= 0 || options.rank < 0 || options.rank >= options.shards)
     throw Error("shard ", options.rank, " of ", options.shards,
                 " does not exist; shards count from 0");
+  if (!options.groups.empty() &&
+      std::accumulate(options.groups.begin(), options.groups.end(), int64_t{0}) != options.count)
+    throw Error("the groups of a data source do not have its ", options.count, " records");
   if (options.shuffle && options.count > int64_t{1} << 32)
     throw Error("shuffle: true is possible up to ", int64_t{1} << 32, " records; the source has ",
                 options.count);
@@ -48,15 +63,34 @@ RecordCursor Sampler::cursor_at(uint64_t number) const {
 }
 
 void Sampler::draw_order(uint64_t epoch) {
-  order_.resize(static_cast<size_t>(options_.count));
-  std::iota(order_.begin(), order_.end(), 0u);
+  order_epoch_ = epoch;
   // The stream is the same for every layer: sources that belong together (images, and their masks
   // in a second database) stay in step.
   Random random(options_.seed, stream_id("record order"), epoch);
-  for (size_t i = order_.size() - 1; i > 0; --i) {
-    std::swap(order_[i], order_[static_cast<size_t>(random.below(i + 1))]);
+  order_.resize(static_cast<size_t>(options_.count));
+  if (!options_.groups.empty()) return draw_order_by_groups(random);
+  std::iota(order_.begin(), order_.end(), 0u);
+  shuffle<uint32_t>(order_, random);
+}
+
+void Sampler::draw_order_by_groups(Random& random) {
+  struct Group {
+    uint32_t first, count;
+  };
+  std::vector<Group> groups;
+  uint32_t first = 0;
+  for (const int64_t count : options_.groups) {
+    groups.push_back({first, static_cast<uint32_t>(count)});
+    first += static_cast<uint32_t>(count);
   }
-  order_epoch_ = epoch;
+  shuffle<Group>(groups, random);
+  auto out = order_.begin();
+  for (const Group& group : groups) {
+    const auto end = out + group.count;
+    std::iota(out, end, group.first);
+    shuffle<uint32_t>({out, end}, random);
+    out = end;
+  }
 }
 
 }  // namespace crema

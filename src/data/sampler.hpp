@@ -16,6 +16,9 @@ struct SamplerOptions {
   int64_t count = 0;  // records of the source
   /// True: the order of each epoch is drawn from (seed, epoch). False: the order of the source.
   bool shuffle = false;
+  /// Numbers of records that belong together, such as those of one file; their sum is `count`.
+  /// Shuffling then draws the order of the groups, and the order within each.
+  std::vector<int64_t> groups = {};
   uint64_t seed = 0;
   int64_t rank = 0;
   int64_t shards = 1;
@@ -44,6 +47,7 @@ class Sampler {
 
  private:
   void draw_order(uint64_t epoch);
+  void draw_order_by_groups(class Random& random);
 
   SamplerOptions options_;
   uint64_t next_ = 0;  // number of rank 0's next sample

@@ -36,6 +36,8 @@ class Transform {
   /// (C, H, W) of what becomes of such a record. Error when the crop is larger than it, or the mean
   /// does not fit.
   Shape output_shape(const Image& image) const;
+  /// (C, H, W) of the mean image; zeros without one.
+  const Shape& mean_shape() const { return mean_shape_; }
   /// Draws crop and mirror; `random` is the sample's own sequence.
   Placement place(const Image& image, Random random) const;
   /// The part of the image that the placement names, mirrored: planes (C, H, W) of the output

@@ -13,4 +13,8 @@ namespace crema {
 void reject_unsupported(const google::protobuf::Message& message,
                         std::initializer_list<int> supported, std::string_view where);
 
+/// Error for `scale`, `mean_file`, `crop_size` or `mirror` in a data layer's own settings, their
+/// old place: they belong into transform_param.
+void reject_old_transform(const google::protobuf::Message& message, std::string_view where);
+
 }  // namespace crema

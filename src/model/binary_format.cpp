@@ -180,6 +180,10 @@ bool remove_abandoned(const std::string& path) {
          ::unlink(path.c_str()) == 0;
 }
 
+std::string unfinished_path(const std::string& path) {
+  return concat(path, unfinished_mark(), ::getpid());
+}
+
 void write_binary_proto_atomically(const std::string& path, const Message& message) {
   const size_t size = message.ByteSizeLong();
   if (size > static_cast<size_t>(kMostBytes))
@@ -187,7 +191,7 @@ void write_binary_proto_atomically(const std::string& path, const Message& messa
                 " bytes, and a protocol buffer at most ", kMostBytes);
 
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
-  const std::string beside = concat(path, unfinished_mark(), ::getpid());
+  const std::string beside = unfinished_path(path);
   const auto fail = [&](int reason) {
     ::unlink(beside.c_str());
     throw Error(

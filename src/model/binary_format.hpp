@@ -27,6 +27,9 @@ void read_binary_proto(const std::string& path, google::protobuf::Message& out);
 void write_binary_proto_atomically(const std::string& path,
                                    const google::protobuf::Message& message);
 
+/// <path>.tmp.<host>.<process id>: the name of a file that this process has not finished.
+std::string unfinished_path(const std::string& path);
+
 /// Removes a file that write_binary_proto_atomically was writing beside its path when it was
 /// killed, on this machine. Leaves, and returns false for, every other file: one that is still
 /// written, one of another machine that shares the folder, one with another name.

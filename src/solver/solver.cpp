@@ -265,7 +265,6 @@ bool Solver::test_due() const {
 
 std::vector<TestReport> Solver::test() {
   std::vector<TestReport> reports;
-  begin_pass(0);
   TestScope scope(*this);
   for (size_t n = 0; n < test_nets_.size(); ++n) {
     TestReport report;
@@ -273,6 +272,7 @@ std::vector<TestReport> Solver::test() {
     report.net = static_cast<int>(n);
     for (int batch = 0; batch < test_iterations_[n]; ++batch) {
       if (asked_to_stop()) return reports;
+      begin_pass(batch);
       in_test_net(n, [&] { test_batch(report); });
     }
     if (on_test) on_test(report);

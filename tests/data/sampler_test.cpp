@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 
 #include "support/expect_error.hpp"
 
@@ -107,6 +108,26 @@ TEST(Sampler, RefusesWhatItCannotDo) {
   Sampler sampler({.count = 5});
   expect_error([&] { sampler.seek({0, 5}); }, {"record 5", "has 5 records"});
   expect_error([&] { sampler.seek({~uint64_t{0}, 0}); }, {"damaged"});
+}
+
+TEST(Sampler, ShufflesGroupsAndWithinThem) {
+  const SamplerOptions options{.count = 6, .shuffle = true, .groups = {3, 0, 1, 2}, .seed = 3};
+  std::set<std::vector<int64_t>> seen;
+  for (uint64_t epoch = 0; epoch < 1000; ++epoch) {
+    const std::vector<int64_t> records = epoch_of(options, epoch);
+    const auto place = [&](int64_t record) {
+      return std::find(records.begin(), records.end(), record) - records.begin();
+    };
+    EXPECT_EQ(std::max({place(0), place(1), place(2)}) - std::min({place(0), place(1), place(2)}),
+              2);
+    EXPECT_EQ(std::abs(place(4) - place(5)), 1);
+    seen.insert(records);
+  }
+  EXPECT_EQ(seen.size(), 72u);  // 3! orders of the groups, 3! and 2! within them
+  SamplerOptions straight = options;
+  straight.shuffle = false;
+  EXPECT_THAT(epoch_of(straight, 1), ElementsAre(0, 1, 2, 3, 4, 5));
+  expect_error([] { Sampler sampler({.count = 2, .groups = {1, 2}}); }, {"groups", "2 records"});
 }
 
 }  // namespace

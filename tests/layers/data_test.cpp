@@ -7,10 +7,12 @@
 #include <algorithm>
 #include <set>
 
+#include "crema/net.hpp"
 #include "proto/layer.pb.h"
 #include "support/database.hpp"
 #include "support/expect_error.hpp"
 #include "support/needs.hpp"
+#include "support/net_test.hpp"
 
 namespace crema {
 namespace {
@@ -294,11 +296,31 @@ TEST_F(DataLayerTest, BadRecordIsAnErrorOfItsBatchThatNamesItsKey) {
                                          {"3", "\xff\xff"},
                                          {"4", test::byte_datum(1, 1, 2, 0).SerializeAsString()}});
   const std::string db = "source: '" + (folder_ / "bad") + "' backend: LMDB ";
-  Source source(data_param(db + "batch_size: 1"));
-  source.labels(2);
+  Source source(data_param(db + "batch_size: 2"));
+  source.labels(1);
   expect_error([&] { source.forward(); }, {"record '3'", "no Datum"});
   source.layer().set_cursor({0, 3});
   expect_error([&] { source.forward(); }, {"record '4'", "1x1x2", "1x1x1"});
+}
+
+// As published: the net follows the sizes of records that are given one by one.
+TEST_F(DataLayerTest, BatchesOfOneMayDifferInSize) {
+  test::write_database(folder_ / "sizes",
+                       {{"1", test::byte_datum(1, 1, 2, 0).SerializeAsString()},
+                        {"2", test::byte_datum(1, 3, 1, 1, 7).SerializeAsString()},
+                        {"3", test::byte_datum(2, 1, 1, 2).SerializeAsString()}});
+  Context context;
+  Net net(test::net_param("layer { name: 'data' type: 'Data' top: 'data' top: 'label' " +
+                          data_param("source: '" + (folder_ / "sizes") + "' batch_size: 1") +
+                          " } layer { name: 'p' type: 'Power' bottom: 'data' top: 'p' }"),
+          context, {.phase = Phase::test});
+  net.forward();
+  EXPECT_EQ(net.output("p").shape(), (Shape{1, 1, 1, 2}));
+  net.forward();
+  EXPECT_EQ(net.output("p").shape(), (Shape{1, 1, 3, 1}));
+  EXPECT_THAT(net.output("p").values<float>(), ElementsAre(7, 8, 9));
+  EXPECT_EQ(net.output("label").at(0), 1);
+  expect_error([&] { net.forward(); }, {"layer 'data'", "record '3'", "2x1x1", "channels"});
 }
 
 TEST_F(DataLayerTest, SettingsThatCannotWorkAreErrors) {

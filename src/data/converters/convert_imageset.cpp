@@ -2,8 +2,6 @@
 #include <array>
 #include <cctype>
 #include <cstdio>
-#include <fstream>
-#include <iterator>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -31,14 +29,6 @@ struct Converted {
   std::string problem;  // not empty: there is no record
   Shape shape{0, 0, 0};
 };
-
-std::string read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file.good()) throw Error("cannot open it");
-  std::string bytes{std::istreambuf_iterator<char>(file), {}};
-  if (file.bad()) throw Error("cannot read it");
-  return bytes;
-}
 
 /// The kind of image file that a name says, in one spelling: "jpg" for "A.JPEG". "" for none.
 std::string extension_of(const std::string& name) {
@@ -72,7 +62,8 @@ class Converter {
   Converted convert(const ListedImage& listed, ImageCodec& codec) const {
     Converted result;
     try {
-      const std::string file = read_file(path_of(listed));
+      std::string file;
+      read_file_bytes(path_of(listed), file);
       Datum datum;
       datum.set_label(listed.label);
       result.shape =
@@ -91,9 +82,7 @@ class Converter {
 
  private:
   std::string path_of(const ListedImage& listed) const {
-    // As published, the root is text before the name: "/" and "/data/a.jpg" make "//data/a.jpg".
-    const bool slash = options_.root.empty() || options_.root.back() == '/';
-    return options_.root + (slash ? "" : "/") + listed.file;
+    return image_path(options_.root, listed.file);
   }
 
   Image decode(const std::string& file, ImageCodec& codec) const {

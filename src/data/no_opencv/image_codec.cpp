@@ -20,6 +20,7 @@ ImageCodec::ImageCodec() = default;
 ImageCodec::~ImageCodec() = default;
 Image ImageCodec::decode(std::string_view, ColorMode) { fail(); }
 Image ImageCodec::resize(int64_t, int64_t) { fail(); }
+Image ImageCodec::crop(int64_t, int64_t, int64_t, int64_t) { fail(); }
 std::string ImageCodec::encode(const std::string&) const { fail(); }
 
 }  // namespace crema

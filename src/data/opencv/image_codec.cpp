@@ -103,6 +103,18 @@ Image ImageCodec::resize(int64_t height, int64_t width) {
   return s.view();
 }
 
+Image ImageCodec::crop(int64_t top, int64_t left, int64_t height, int64_t width) {
+  State& s = *state_;
+  const cv::Rect part(static_cast<int>(left), static_cast<int>(top), static_cast<int>(width),
+                      static_cast<int>(height));
+  if ((part & cv::Rect(0, 0, s.image.cols, s.image.rows)) != part)
+    throw Error("cannot cut ", height, " x ", width, " pixels at ", top, ", ", left,
+                " out of an image of ", s.image.rows, " x ", s.image.cols);
+  s.image(part).copyTo(s.scratch);
+  std::swap(s.image, s.scratch);
+  return s.view();
+}
+
 std::string ImageCodec::encode(const std::string& extension) const {
   std::vector<uint8_t> bytes;
   try {

@@ -1,0 +1,68 @@
+// HDF5Output: appends its bottoms to an HDF5 file. See README.md.
+#include <filesystem>
+#include <memory>
+#include <optional>
+
+#include "crema/layer.hpp"
+#include "crema/registry.hpp"
+#include "data/hdf5_file.hpp"
+#include "proto/layer.pb.h"
+
+namespace crema {
+namespace {
+
+class Hdf5OutputLayer : public Layer {
+ public:
+  explicit Hdf5OutputLayer(const LayerInit& init) : Layer(init) {
+    if (file_name().empty()) throw Error("hdf5_output_param has no file_name; name a file");
+  }
+  ~Hdf5OutputLayer() override {
+    if (!writer_) return;
+    try {
+      writer_->finish();
+    } catch (const std::exception& error) {
+      context().log(Severity::error, concat("layer '", name(), "': ", error.what()));
+    }
+  }
+
+  Arity arity() const override { return {2, 2, 0, 0}; }
+  bool can_propagate(int) const override { return false; }
+
+  void setup(Blobs, Blobs) override {
+    const std::filesystem::path path = file_name(), folder = path.parent_path();
+    if (std::filesystem::is_directory(path))
+      throw Error("file_name '", path.string(), "' is a folder; name a file in it");
+    if (!folder.empty() && !std::filesystem::is_directory(folder))
+      throw Error("file_name '", path.string(), "': there is no folder '", folder.string(),
+                  "'; create it first");
+  }
+
+  void reshape(Blobs bottom, Blobs) override {
+    const Shape &data = bottom[0]->shape(), &label = bottom[1]->shape();
+    if (data.rank() == 0 || label.rank() == 0 || data[0] != label[0])
+      throw Error("HDF5Output writes as many rows of data as of labels, and its bottoms are ",
+                  data.str(), " and ", label.str());
+  }
+
+  void forward_cpu(Blobs bottom, Blobs) override {
+    try {
+      if (!writer_) writer_.emplace(file_name());
+      writer_->append("data", bottom[0]->data);
+      writer_->append("label", bottom[1]->data);
+    } catch (...) {
+      writer_.reset();  // one array may have more rows than the other
+      throw;
+    }
+  }
+
+ private:
+  const std::string& file_name() const { return param().hdf5_output_param().file_name(); }
+
+  std::optional<Hdf5Writer> writer_;  // from the first forward on
+};
+
+}  // namespace
+
+void register_hdf5_output(Registry& registry) { registry.add<Hdf5OutputLayer>("HDF5Output"); }
+
+}  // namespace crema

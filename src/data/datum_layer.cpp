@@ -1,0 +1,108 @@
+#include "data/datum_layer.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/dispatch.hpp"
+#include "core/parallel.hpp"
+#include "crema/random.hpp"
+#include "proto/layer.pb.h"
+
+namespace crema {
+
+DatumLayer::DatumLayer(const LayerInit& init, const Settings& settings)
+    : SampledLayer(init, settings.batch_size, settings.message), settings_(settings) {
+  if (settings.prefetch == 0)
+    throw Error(settings.message,
+                " { prefetch: 0 } leaves nothing to read ahead into; set it to 1 or more batches");
+  const TransformationParameter& transform = init.param.transform_param();
+  if (transform.force_color() && transform.force_gray())
+    throw Error("transform_param has both force_color and force_gray; keep one of them");
+  records_.transform = std::make_shared<const Transform>(transform, phase());
+  records_.access = settings.shuffle ? Access::random : Access::forward;
+  records_.color = settings.color;
+  records_.size = settings.size;
+  records_.one_size = settings.one_size;
+  records_.varies =
+      settings.batch_size == 1 && settings.size.height == 0 && transform.crop_size() == 0;
+  records_.stream = stream_id(name() + " transform");
+}
+
+void DatumLayer::open(std::shared_ptr<RecordSource> source) {
+  records_.source = std::move(source);
+  const auto reader = records_.source->reader(Access::forward);
+  records_.format = format_of(reader->read(0), records_);
+}
+
+void DatumLayer::reshape(Blobs, Blobs top) {
+  const Shape& sample = records_.format.shape;
+  top[0]->reshape({settings_.batch_size, sample[0], sample[1], sample[2]});
+  if (top.size() > 1) top[1]->reshape({settings_.batch_size});
+}
+
+void DatumLayer::take_shape(const Batch& batch, Blobs top) const {
+  top[0]->reshape({settings_.batch_size, batch.shape[0], batch.shape[1], batch.shape[2]});
+}
+
+SamplerOptions DatumLayer::sampling() const {
+  return {.count = records_.source->count(), .shuffle = settings_.shuffle};
+}
+
+int DatumLayer::depth() const { return static_cast<int>(std::min(settings_.prefetch, 65536u)); }
+
+SampledLayer::Loading DatumLayer::loading(Blobs top) {
+  DatumLoading records = records_;
+  if (top.size() > 1) records.label_type = top[1]->data.dtype();
+  records.seed = run().seed;
+  return {.threads = loader_threads(settings_.threads, records.format),
+          .depth = depth(),
+          .make_loader = [records] { return std::make_unique<DatumLoader>(records); }};
+}
+
+size_t DatumLayer::kept_bytes() const {
+  const SampleFormat& format = records_.format;
+  const size_t values = static_cast<size_t>(format.shape.count());
+  const size_t sample = values * (format.floats ? sizeof(float) : sizeof(uint8_t)) +
+                        sizeof(Sample) + sizeof(Placement) + sizeof(int32_t);
+  return static_cast<size_t>(depth() * settings_.batch_size) * sample;
+}
+
+std::string DatumLayer::key_of(const Sample& sample, int64_t) const {
+  const auto reader = records_.source->reader(records_.access);
+  return printable_key(reader->read(sample.record).key);
+}
+
+void DatumLayer::give(const Batch& batch, Blobs top) const {
+  convert_batch(batch, records_.format.floats, *records_.transform, top[0]->data);
+  if (top.size() < 2) return;
+  dispatch_float(top[1]->data.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    std::copy(batch.labels.begin(), batch.labels.end(), top[1]->data.host_overwrite<T>());
+  });
+}
+
+void convert_batch(const Batch& batch, bool floats, const Transform& transform, Tensor& top) {
+  const Shape& shape = top.shape();
+  const Shape sample{shape[1], shape[2], shape[3]};
+  const int64_t size = sample.count();
+  if (batch.shape != sample)
+    throw Error("the next record gives a sample of ", batch.shape.str(), ", and the top is ",
+                shape.str(), "; call Layer::fetch() before the pass, as a net does");
+  const int64_t grain = std::max<int64_t>(1, kElementGrain / size);
+  dispatch_float(top.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    T* out = top.host_overwrite<T>();  // (N, C, H, W)
+    parallel_for(shape[0], grain, [&](int64_t begin, int64_t end) {
+      for (int64_t n = begin; n < end; ++n) {
+        const Placement& placement = batch.placements[static_cast<size_t>(n)];
+        if (floats) {
+          transform.convert(batch.floats.data() + n * size, sample, placement, out + n * size);
+        } else {
+          transform.convert(batch.bytes.data() + n * size, sample, placement, out + n * size);
+        }
+      }
+    });
+  });
+}
+
+}  // namespace crema

@@ -1,0 +1,56 @@
+// DatumLayer: the base of layers whose records are Datum messages, from a database or made of the
+// files of a list. It decodes, transforms and gives them: top 0 (N, C, H, W), top 1 (N) the labels.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "data/datum_loader.hpp"
+#include "data/sampled_layer.hpp"
+
+namespace crema {
+
+class DatumLayer : public SampledLayer {
+ public:
+  /// Records may differ in size if they are given one by one, as they are.
+  TopShapes top_shapes() const override {
+    return records_.varies ? TopShapes::per_batch : TopShapes::fixed;
+  }
+  void reshape(Blobs bottom, Blobs top) override;
+  /// Of the batches that are read ahead.
+  size_t kept_bytes() const override;
+
+ protected:
+  struct Settings {
+    const char* message = "";  // the name of the layer's settings in a prototxt
+    int64_t batch_size = 0;
+    bool shuffle = false;
+    uint64_t rand_skip = 0;
+    uint32_t prefetch = 4;  // batches
+    uint32_t threads = 0;   // 0: chosen from the machine
+    ColorMode color = ColorMode::as_stored;
+    ImageSize size = {};
+    const char* one_size = "";  // as in DatumLoading
+  };
+  DatumLayer(const LayerInit& init, const Settings& settings);
+  /// For setup(): takes the source and looks at its first record.
+  void open(std::shared_ptr<RecordSource> source);
+
+ private:
+  SamplerOptions sampling() const override;
+  uint64_t rand_skip() const override { return settings_.rand_skip; }
+  Loading loading(Blobs top) override;
+  int depth() const;
+  void take_shape(const Batch& batch, Blobs top) const override;
+  void give(const Batch& batch, Blobs top) const override;
+  std::string key_of(const Sample& sample, int64_t index) const override;
+
+  Settings settings_;
+  DatumLoading records_;
+};
+
+/// Writes the samples of a batch of images to `top` (N, C, H, W): mean, scale and mirroring, in
+/// parallel.
+void convert_batch(const Batch& batch, bool floats, const Transform& transform, Tensor& top);
+
+}  // namespace crema

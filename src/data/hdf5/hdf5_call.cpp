@@ -1,0 +1,20 @@
+#include "data/hdf5/hdf5_call.hpp"
+
+namespace crema {
+
+std::mutex& Hdf5Call::mutex() {
+  static std::mutex mutex;
+  return mutex;
+}
+
+std::string Hdf5Call::reason() const {
+  std::string text;
+  const auto take = [](unsigned depth, const H5E_error2_t* error, void* out) -> herr_t {
+    if (depth == 0 && error->desc != nullptr) *static_cast<std::string*>(out) = error->desc;
+    return 0;
+  };
+  H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, take, &text);
+  return text.empty() ? "unknown error of HDF5" : text;
+}
+
+}  // namespace crema

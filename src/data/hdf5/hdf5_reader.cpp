@@ -1,0 +1,157 @@
+#include <algorithm>
+#include <limits>
+
+#include "core/dispatch.hpp"
+#include "crema/error.hpp"
+#include "data/exact.hpp"
+#include "data/hdf5/hdf5_call.hpp"
+#include "data/hdf5_file.hpp"
+#include "model/file_kind.hpp"
+
+namespace crema {
+namespace {
+
+/// Integers that are wider than this may have no exact value in an element type.
+template <class T>
+constexpr size_t kExactBytes = std::numeric_limits<T>::digits / 8;
+
+/// The arrays in the file's root group.
+std::vector<std::string> array_names(hid_t file) {
+  std::vector<std::string> names;
+  const auto take = [](hid_t group, const char* name, const H5L_info_t*, void* out) -> herr_t {
+    const Hdf5Id object(H5Oopen(group, name, H5P_DEFAULT), H5Oclose);
+    if (object.is_open() && H5Iget_type(object.get()) == H5I_DATASET)
+      static_cast<std::vector<std::string>*>(out)->emplace_back(name);
+    return 0;
+  };
+  H5Literate(file, H5_INDEX_NAME, H5_ITER_NATIVE, nullptr, take, &names);
+  return names;
+}
+
+template <class T>
+hid_t memory_type();
+template <>
+hid_t memory_type<float>() {
+  return H5T_NATIVE_FLOAT;
+}
+template <>
+hid_t memory_type<double>() {
+  return H5T_NATIVE_DOUBLE;
+}
+template <>
+hid_t memory_type<int64_t>() {
+  return H5T_NATIVE_INT64;
+}
+template <>
+hid_t memory_type<uint64_t>() {
+  return H5T_NATIVE_UINT64;
+}
+
+}  // namespace
+
+struct Hdf5Reader::State {
+  std::string path;
+  Hdf5Id file;
+
+  struct Array {
+    Hdf5Id id, type;
+    Shape shape;
+  };
+
+  [[noreturn]] void fail(const Hdf5Call& call, const std::string& name) const {
+    throw Error("cannot read array '", name, "' of '", path, "': ", call.reason());
+  }
+
+  Array open(const Hdf5Call& call, const std::string& name) const {
+    Array array;
+    array.id = Hdf5Id(H5Dopen2(file.get(), name.c_str(), H5P_DEFAULT), H5Dclose);
+    if (!array.id.is_open()) {
+      const std::string reason = call.reason();
+      const std::vector<std::string> names = array_names(file.get());
+      if (std::ranges::find(names, name) != names.end())
+        throw Error("cannot read array '", name, "' of '", path, "': ", reason);
+      throw Error("'", path, "' has no array '", name, "'",
+                  names.empty() ? "; it has none" : did_you_mean(name, names, "its arrays are"));
+    }
+    array.type = Hdf5Id(H5Dget_type(array.id.get()), H5Tclose);
+    const Hdf5Id space(H5Dget_space(array.id.get()), H5Sclose);
+    const int rank = space.is_open() ? H5Sget_simple_extent_ndims(space.get()) : -1;
+    if (!array.type.is_open() || rank < 0) fail(call, name);
+    const H5T_class_t kind = H5Tget_class(array.type.get());
+    if (kind != H5T_FLOAT && kind != H5T_INTEGER)
+      throw Error("array '", name, "' of '", path,
+                  "' holds no numbers; write it as integers, f32 or f64");
+    std::vector<hsize_t> dims(static_cast<size_t>(rank));
+    if (rank > 0 && H5Sget_simple_extent_dims(space.get(), dims.data(), nullptr) < 0)
+      fail(call, name);
+    array.shape = Shape(std::vector<int64_t>(dims.begin(), dims.end()));
+    return array;
+  }
+
+  template <class T>
+  void read(const Hdf5Call& call, const Array& array, const std::string& name, T* out) const {
+    if (H5Dread(array.id.get(), memory_type<T>(), H5S_ALL, H5S_ALL, H5P_DEFAULT, out) < 0)
+      fail(call, name);
+  }
+
+  /// Reads integers as I and converts them to T.
+  template <class I, class T>
+  void read_exactly(const Hdf5Call& call, const Array& array, const std::string& name,
+                    T* out) const {
+    std::vector<I> values(static_cast<size_t>(array.shape.count()));
+    read(call, array, name, values.data());
+    for (size_t i = 0; i < values.size(); ++i) {
+      out[i] = static_cast<T>(values[i]);
+      if (!is_exactly(out[i], values[i]))
+        throw Error("array '", name, "' of '", path, "' holds ", values[i], " at index ", i,
+                    ", which has no exact value in ", to_string(dtype_of<T>()),
+                    ", the type of the net; write smaller integers, or an array of f32 if the "
+                    "rounded value is right");
+    }
+  }
+};
+
+Hdf5Reader::Hdf5Reader(const std::string& path) : state_(std::make_unique<State>()) {
+  require_file(path, "HDF5 file", ".h5");
+  state_->path = path;
+  const Hdf5Call call;
+  state_->file = Hdf5Id(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose);
+  if (state_->file.is_open()) return;
+  const std::string reason = call.reason();
+  const FileKind kind = kind_of_file(path);
+  if (kind != FileKind::hdf5 && kind != FileKind::binary)
+    throw Error("'", path, "' is not an HDF5 file but ", describe(kind));
+  throw Error("cannot open HDF5 file '", path, "': ", reason);
+}
+
+Hdf5Reader::~Hdf5Reader() {
+  const Hdf5Call call;
+  state_->file.close();
+}
+
+Shape Hdf5Reader::shape(const std::string& name) const {
+  const Hdf5Call call;
+  return state_->open(call, name).shape;
+}
+
+Tensor Hdf5Reader::read(const std::string& name, DType dtype) const {
+  const Hdf5Call call;
+  const State::Array array = state_->open(call, name);
+  Tensor values(array.shape, dtype);
+  if (array.shape.count() == 0) return values;
+  dispatch_float(dtype, [&](auto zero) {
+    using T = decltype(zero);
+    T* const out = values.host_overwrite<T>();
+    const hid_t type = array.type.get();
+    if (H5Tget_class(type) == H5T_FLOAT || H5Tget_size(type) <= kExactBytes<T>) {
+      state_->read(call, array, name, out);
+    } else if (H5Tget_sign(type) == H5T_SGN_NONE) {
+      state_->read_exactly<uint64_t>(call, array, name, out);
+    } else {
+      state_->read_exactly<int64_t>(call, array, name, out);
+    }
+  });
+  return values;
+}
+
+}  // namespace crema

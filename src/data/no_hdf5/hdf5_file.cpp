@@ -1,0 +1,31 @@
+// In place of HDF5, in a build without it.
+#include "data/hdf5_file.hpp"
+
+#include "crema/error.hpp"
+
+namespace crema {
+namespace {
+
+[[noreturn]] void fail(const std::string& path) {
+  throw Error("cannot open '", path,
+              "': this build cannot read or write HDF5 files, since it was configured with "
+              "CREMA_HDF5=OFF; build with CREMA_HDF5=ON (on Debian and Ubuntu: apt install "
+              "libhdf5-dev), or use an LMDB database and the layer Data");
+}
+
+}  // namespace
+
+struct Hdf5Reader::State {};
+struct Hdf5Writer::State {};
+
+Hdf5Reader::Hdf5Reader(const std::string& path) { fail(path); }
+Hdf5Reader::~Hdf5Reader() = default;
+Shape Hdf5Reader::shape(const std::string& name) const { fail(name); }
+Tensor Hdf5Reader::read(const std::string& name, DType) const { fail(name); }
+
+Hdf5Writer::Hdf5Writer(const std::string& path) { fail(path); }
+Hdf5Writer::~Hdf5Writer() = default;
+void Hdf5Writer::append(const std::string& name, const Tensor&) { fail(name); }
+void Hdf5Writer::finish() {}
+
+}  // namespace crema

@@ -1,0 +1,89 @@
+#include "data/sampled_layer.hpp"
+
+#include <utility>
+
+#include "crema/error.hpp"
+#include "crema/random.hpp"
+
+namespace crema {
+
+SampledLayer::SampledLayer(const LayerInit& init, int64_t batch_size, const char* settings)
+    : Layer(init), batch_size_(batch_size) {
+  if (batch_size <= 0)
+    throw Error(settings, " has no batch_size, or 0; set how many records are a batch");
+}
+
+SampledLayer::~SampledLayer() = default;
+
+Sampler SampledLayer::make_sampler() const {
+  SamplerOptions options = sampling();
+  options.seed = run().seed;
+  options.rank = run().rank;
+  options.shards = run().world_size;
+  return Sampler(options);
+}
+
+RecordCursor SampledLayer::cursor() const {
+  const Sampler sampler = make_sampler();
+  uint64_t number = 0;
+  if (first_) {
+    number = sampler.number_of(*first_);
+  } else if (const uint64_t skip = rand_skip(); skip > 0) {
+    number = Random(run().seed, stream_id("rand_skip")).below(skip);
+  }
+  return sampler.cursor_at(number + batches_given_ * static_cast<uint64_t>(batch_size_));
+}
+
+void SampledLayer::set_cursor(const RecordCursor& cursor) {
+  make_sampler().seek(cursor);
+  stop();
+  first_ = cursor;
+}
+
+void SampledLayer::restart() {
+  stop();
+  first_.reset();
+}
+
+void SampledLayer::start(Blobs top) {
+  first_ = cursor();
+  Sampler sampler = make_sampler();
+  sampler.seek(*first_);
+  Loading how = loading(top);
+  prefetcher_ = std::make_unique<Prefetcher>(
+      PrefetcherOptions{.batch_size = batch_size_, .threads = how.threads, .depth = how.depth},
+      std::move(sampler), std::move(how.make_loader));
+}
+
+void SampledLayer::stop() {
+  wait_seconds_ = take_wait_seconds();
+  prefetcher_.reset();
+  batches_given_ = 0;
+}
+
+double SampledLayer::take_wait_seconds() {
+  const double before = std::exchange(wait_seconds_, 0.0);
+  return prefetcher_ ? before + prefetcher_->take_wait_seconds() : before;
+}
+
+std::string SampledLayer::record_key(int64_t index) const {
+  if (index < 0 || index >= static_cast<int64_t>(given_.size())) return {};
+  return key_of(given_[static_cast<size_t>(index)], index);
+}
+
+const Batch& SampledLayer::next_batch(Blobs top) {
+  if (!prefetcher_) start(top);
+  return prefetcher_->wait();
+}
+
+void SampledLayer::fetch(Blobs top) { take_shape(next_batch(top), top); }
+
+void SampledLayer::forward_cpu(Blobs, Blobs top) {
+  const Batch& batch = next_batch(top);
+  give(batch, top);
+  given_ = batch.samples;
+  prefetcher_->release();
+  ++batches_given_;
+}
+
+}  // namespace crema

@@ -1,0 +1,73 @@
+// SampledLayer: the base of layers that read records. It has their position in the data, and takes
+// batches from a Prefetcher.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "crema/layer.hpp"
+#include "data/data_source.hpp"
+#include "data/prefetcher.hpp"
+#include "data/sampler.hpp"
+
+namespace crema {
+
+class SampledLayer : public Layer, public DataSource {
+ public:
+  ~SampledLayer() override;
+
+  Arity arity() const override { return {0, 0, 1, 2}; }
+  bool is_source() const override { return true; }
+  /// Waits for the next batch and calls take_shape(), for TopShapes::per_batch.
+  void fetch(Blobs top) final;
+  /// No thread runs before the first call of this function or of fetch().
+  void forward_cpu(Blobs bottom, Blobs top) final;
+
+  RecordCursor cursor() const final;
+  void set_cursor(const RecordCursor& cursor) final;
+  void restart() final;
+  int64_t records_per_batch() const final { return batch_size_; }
+  double take_wait_seconds() final;
+  std::string record_key(int64_t index) const final;
+
+ protected:
+  /// `settings` is the name of the message that has batch_size. Error if that is 0.
+  SampledLayer(const LayerInit& init, int64_t batch_size, const char* settings);
+
+  /// Number and order of the records; the base adds seed and shards.
+  virtual SamplerOptions sampling() const = 0;
+  /// A run begins at a record drawn from [0, n). 0: at the first.
+  virtual uint64_t rand_skip() const { return 0; }
+  struct Loading {
+    int threads = 1;
+    int depth = 4;  // number of batches loaded in advance
+    /// Threads call this after the layer's derived part is gone: it must not refer to the layer.
+    Prefetcher::MakeLoader make_loader;
+  };
+  /// For reading on from here, with the present seed of the run.
+  virtual Loading loading(Blobs top) = 0;
+  /// Sets the shapes of the tops for a batch.
+  virtual void take_shape(const Batch& /*batch*/, Blobs /*top*/) const {}
+  /// Writes a batch to the tops.
+  virtual void give(const Batch& batch, Blobs top) const = 0;
+  /// Of sample `index` of a batch, for messages.
+  virtual std::string key_of(const Sample& sample, int64_t index) const = 0;
+
+ private:
+  Sampler make_sampler() const;
+  const Batch& next_batch(Blobs top);
+  void start(Blobs top);
+  void stop();
+
+  int64_t batch_size_;
+  /// Where the run of batches began that the prefetcher is in, once that is fixed.
+  std::optional<RecordCursor> first_;
+  uint64_t batches_given_ = 0;  // since first_
+  std::vector<Sample> given_;   // samples of the last one
+  double wait_seconds_ = 0;     // of earlier prefetchers
+  std::unique_ptr<Prefetcher> prefetcher_;
+};
+
+}  // namespace crema

@@ -1,0 +1,194 @@
+#include "data/hdf5_file.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <thread>
+
+#include "support/database.hpp"
+#include "support/expect_error.hpp"
+#include "support/hdf5_arrays.hpp"
+#include "support/needs.hpp"
+#include "support/values.hpp"
+
+namespace crema {
+namespace {
+
+using test::add_hdf5;
+using test::Hdf5Kind;
+using test::values_of;
+using testing::ElementsAre;
+
+class Hdf5File : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!test::kBuiltWithHdf5) GTEST_SKIP() << "needs a build with CREMA_HDF5=ON";
+  }
+  static Tensor tensor(const Shape& shape, const std::vector<double>& values,
+                       DType dtype = DType::f32) {
+    Tensor made(shape, DType::f64);
+    std::copy(values.begin(), values.end(), made.host_overwrite<double>());
+    return made.to(dtype, Format::contiguous);
+  }
+  test::ScratchFolder folder_;
+  const std::string path_ = folder_ / "a.h5";
+};
+
+TEST_F(Hdf5File, ReadsNumbersOfEveryKindInTheTypeAskedFor) {
+  const std::vector<double> values = {0, 1, 2, 3, 200, 255};
+  for (const auto& [name, kind] : {std::pair{"u8", Hdf5Kind::u8},
+                                   {"i32", Hdf5Kind::i32},
+                                   {"i64", Hdf5Kind::i64},
+                                   {"u64", Hdf5Kind::u64},
+                                   {"f32", Hdf5Kind::f32},
+                                   {"f64", Hdf5Kind::f64}}) {
+    add_hdf5(path_, name, kind, {2, 3}, values);
+    const Hdf5Reader reader(path_);
+    EXPECT_EQ(reader.shape(name), (Shape{2, 3}));
+    for (const DType dtype : {DType::f32, DType::f64}) {
+      const Tensor read = reader.read(name, dtype);
+      EXPECT_EQ(read.dtype(), dtype);
+      EXPECT_EQ(values_of(read), values) << name;
+    }
+  }
+}
+
+TEST_F(Hdf5File, DoublesKeepTheirBitsInF64) {
+  add_hdf5(path_, "x", Hdf5Kind::f64, {1}, {0.1});
+  EXPECT_EQ(Hdf5Reader(path_).read("x", DType::f64).at(0), 0.1);
+  EXPECT_EQ(Hdf5Reader(path_).read("x", DType::f32).at(0), double{0.1f});
+}
+
+TEST_F(Hdf5File, IntegersThatTheTypeDoesNotHoldAreErrors) {
+  constexpr uint64_t kExact = uint64_t{1} << 53;
+  test::add_hdf5_integers(path_, "fits", {2}, {kExact, 0});
+  test::add_hdf5_integers(path_, "odd", {2}, {0, kExact + 1});
+  test::add_hdf5_integers(path_, "all", {1}, {UINT64_MAX});
+  add_hdf5(path_, "negative", Hdf5Kind::i64, {2}, {-3, -16777217});
+  const Hdf5Reader reader(path_);
+  EXPECT_EQ(reader.read("fits", DType::f64).at(0), 0x1p53);
+  EXPECT_EQ(reader.read("fits", DType::f32).at(0), 0x1p53);
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    expect_error([&] { reader.read("odd", dtype); },
+                 {"array 'odd'", "9007199254740993 at index 1", to_string(dtype)});
+    expect_error([&] { reader.read("all", dtype); }, {"18446744073709551615"});
+  }
+  expect_error([&] { reader.read("negative", DType::f32); }, {"-16777217"});
+  EXPECT_THAT(values_of(reader.read("negative", DType::f64)), ElementsAre(-3, -16777217));
+}
+
+TEST_F(Hdf5File, SaysWhatIsWrong) {
+  add_hdf5(path_, "data", Hdf5Kind::f32, {1}, {1});
+  add_hdf5(path_, "words", Hdf5Kind::text, {1}, {});
+  const Hdf5Reader reader(path_);
+  expect_error([&] { reader.shape("dat"); },
+               {"has no array 'dat'", "did you mean 'data'", "words"});
+  expect_error([&] { reader.shape("words"); }, {"'words'", "no numbers"});
+  expect_error([&] { Hdf5Reader(folder_ / "none.h5"); }, {"none.h5"});
+  const std::string text = folder_.write("text.h5", "some words\n");
+  expect_error([&] { Hdf5Reader{text}; }, {"text.h5", "not an HDF5 file", "text"});
+  const std::string cut = folder_.write("cut.h5", test::read_file(path_).substr(0, 100));
+  expect_error([&] { Hdf5Reader{cut}; }, {"cannot open HDF5 file", "cut.h5", "truncated"});
+}
+
+TEST_F(Hdf5File, AppendsRowsAndAppearsAtTheEnd) {
+  {
+    Hdf5Writer writer(path_);
+    writer.append("data", tensor({2, 3}, {1, 2, 3, 4, 5, 6}));
+    writer.append("label", tensor({2}, {7, 8}, DType::f64));
+    writer.append("data", tensor({0, 3}, {}));
+    writer.append("data", tensor({1, 3}, {9, 10, 11}));
+    EXPECT_FALSE(std::filesystem::exists(path_));
+    writer.finish();
+  }
+  const Hdf5Reader reader(path_);
+  EXPECT_EQ(reader.shape("data"), (Shape{3, 3}));
+  EXPECT_THAT(values_of(reader.read("data", DType::f32)), ElementsAre(1, 2, 3, 4, 5, 6, 9, 10, 11));
+  EXPECT_THAT(values_of(reader.read("label", DType::f64)), ElementsAre(7, 8));
+  // Nothing else is left.
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_.path()), {}), 1);
+}
+
+TEST_F(Hdf5File, LargeRowsAndManyRows) {
+  const int64_t wide = 300000;
+  std::vector<double> row(wide);
+  for (int64_t i = 0; i < wide; ++i) row[static_cast<size_t>(i)] = static_cast<double>(i % 1000);
+  {
+    Hdf5Writer writer(path_);
+    for (int i = 0; i < 3; ++i) writer.append("wide", tensor({1, wide}, row));
+    for (int i = 0; i < 500; ++i)
+      writer.append("narrow", tensor({1000}, {row.begin(), row.begin() + 1000}));
+    writer.append("none", tensor({4, 0}, {}));
+    writer.finish();
+  }
+  const Hdf5Reader reader(path_);
+  const std::vector<double> read = values_of(reader.read("wide", DType::f32));
+  EXPECT_TRUE(std::equal(row.begin(), row.end(), read.begin() + 2 * wide));
+  EXPECT_EQ(reader.shape("narrow"), (Shape{500000}));
+  EXPECT_EQ(reader.read("narrow", DType::f32).at(499999), 999);
+  EXPECT_EQ(reader.shape("none"), (Shape{4, 0}));
+  EXPECT_EQ(reader.read("none", DType::f32).count(), 0);
+}
+
+TEST_F(Hdf5File, AnUnfinishedFileIsRemovedAndAnOldOneStays) {
+  folder_.write("a.h5", "the old one");
+  {
+    Hdf5Writer writer(path_);
+    writer.append("data", tensor({1}, {1}));
+  }
+  EXPECT_EQ(test::read_file(path_), "the old one");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_.path()), {}), 1);
+}
+
+TEST_F(Hdf5File, WritersRefuseOtherRows) {
+  Hdf5Writer writer(path_);
+  writer.append("data", tensor({1, 3}, {1, 2, 3}));
+  expect_error(
+      [&] {
+        writer.append("data", tensor({1, 4}, {1, 2, 3, 4}));
+      },
+      {"f32 rows of 1x4", "array 'data'", "1x3"});
+  expect_error(
+      [&] {
+        writer.append("data", tensor({1, 3}, {1, 2, 3}, DType::f64));
+      },
+      {"f64 rows of 1x3", "f32 rows"});
+  expect_error([&] { Hdf5Writer(folder_ / "no_folder/a.h5"); },
+               {"cannot write", "no_folder/a.h5", "No such file"});
+}
+
+TEST_F(Hdf5File, SeveralThreadsMayReadAtOnce) {
+  add_hdf5(path_, "data", Hdf5Kind::i64, {100}, std::vector<double>(100, 3));
+  std::atomic<int> good = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 50; ++i) {
+        if (Hdf5Reader(path_).read("data", DType::f32).at(99) == 3) ++good;
+        try {
+          Hdf5Reader(path_).shape("nothing");
+        } catch (const Error&) {
+          ++good;
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(good, 400);
+}
+
+TEST_F(Hdf5File, PrintsNothing) {
+  testing::internal::CaptureStderr();
+  EXPECT_THROW(Hdf5Writer(folder_ / "no_folder/a.h5"), Error);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+}
+
+TEST(Hdf5FileStub, WithoutHdf5SaysHowToGetIt) {
+  if (test::kBuiltWithHdf5) GTEST_SKIP() << "needs a build with CREMA_HDF5=OFF";
+  expect_error([] { Hdf5Reader("a.h5"); }, {"'a.h5'", "CREMA_HDF5=ON", "libhdf5-dev"});
+  expect_error([] { Hdf5Writer("a.h5"); }, {"'a.h5'", "CREMA_HDF5=ON"});
+}
+
+}  // namespace
+}  // namespace crema

@@ -1,0 +1,73 @@
+#include "support/hdf5_arrays.hpp"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#if CREMA_BUILT_WITH_HDF5
+#include <hdf5.h>
+#endif
+
+namespace crema::test {
+
+#if CREMA_BUILT_WITH_HDF5
+namespace {
+
+hid_t type_of(Hdf5Kind kind) {
+  switch (kind) {
+    case Hdf5Kind::u8:
+      return H5T_STD_U8LE;
+    case Hdf5Kind::i32:
+      return H5T_STD_I32BE;  // of a machine of the other byte order
+    case Hdf5Kind::i64:
+      return H5T_STD_I64LE;
+    case Hdf5Kind::u64:
+      return H5T_STD_U64LE;
+    case Hdf5Kind::f32:
+      return H5T_IEEE_F32LE;
+    case Hdf5Kind::f64:
+      return H5T_IEEE_F64LE;
+    case Hdf5Kind::text:
+      return H5T_C_S1;
+  }
+  return H5I_INVALID_HID;
+}
+
+void add(const std::string& path, const std::string& name, hid_t type, const Shape& shape,
+         hid_t memory_type, const void* values) {
+  const hid_t file = std::filesystem::exists(path)
+                         ? H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT)
+                         : H5Fcreate(path.c_str(), H5F_ACC_EXCL, H5P_DEFAULT, H5P_DEFAULT);
+  const std::vector<hsize_t> dims(shape.dims().begin(), shape.dims().end());
+  const hid_t space = H5Screate_simple(shape.rank(), dims.data(), nullptr);
+  const hid_t array =
+      H5Dcreate2(file, name.c_str(), type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+  ASSERT_GE(array, 0) << path << " " << name;
+  if (values != nullptr) {
+    ASSERT_GE(H5Dwrite(array, memory_type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values), 0);
+  }
+  H5Dclose(array);
+  H5Sclose(space);
+  H5Fclose(file);
+}
+
+}  // namespace
+
+void add_hdf5(const std::string& path, const std::string& name, Hdf5Kind kind, const Shape& shape,
+              const std::vector<double>& values) {
+  add(path, name, type_of(kind), shape, H5T_NATIVE_DOUBLE,
+      kind == Hdf5Kind::text || values.empty() ? nullptr : values.data());
+}
+
+void add_hdf5_integers(const std::string& path, const std::string& name, const Shape& shape,
+                       const std::vector<uint64_t>& values) {
+  add(path, name, H5T_STD_U64LE, shape, H5T_NATIVE_UINT64, values.data());
+}
+#else
+void add_hdf5(const std::string&, const std::string&, Hdf5Kind, const Shape&,
+              const std::vector<double>&) {}
+void add_hdf5_integers(const std::string&, const std::string&, const Shape&,
+                       const std::vector<uint64_t>&) {}
+#endif
+
+}  // namespace crema::test
