@@ -85,8 +85,9 @@ def googlenet():
         nn.AvgPool2d(7, 1), nn.Dropout(0.4), nn.Flatten(), nn.Linear(1024, 1000))
 
 
-def conv_bn(inputs, outputs, kernel, stride=1, pad=0):
-    return nn.Sequential(nn.Conv2d(inputs, outputs, kernel, stride, pad, bias=False), nn.BatchNorm2d(outputs))
+def conv_bn(inputs, outputs, kernel, stride=1, pad=0, groups=1):
+    return nn.Sequential(
+        nn.Conv2d(inputs, outputs, kernel, stride, pad, groups=groups, bias=False), nn.BatchNorm2d(outputs))
 
 
 class Bottleneck(nn.Module):
@@ -113,6 +114,31 @@ def resnet50():
     return nn.Sequential(*layers, nn.AvgPool2d(7, 1), nn.Flatten(), nn.Linear(2048, 1000))
 
 
+class InvertedResidual(nn.Module):
+    def __init__(self, inputs, outputs, stride, expansion):
+        super().__init__()
+        width = expansion * inputs
+        expand = [conv_bn(inputs, width, 1), nn.ReLU(inplace=True)] if expansion > 1 else []
+        self.body = nn.Sequential(
+            *expand, conv_bn(width, width, 3, stride, 1, width), nn.ReLU(inplace=True), conv_bn(width, outputs, 1))
+        self.has_shortcut = inputs == outputs and stride == 1
+
+    def forward(self, x):
+        return x + self.body(x) if self.has_shortcut else self.body(x)
+
+
+def mobilenet_v2():
+    layers, inputs = [conv_bn(3, 32, 3, 2, 1), nn.ReLU(inplace=True)], 32
+    for expansion, outputs, blocks, stride in (
+            (1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1)):
+        for block in range(blocks):
+            layers.append(InvertedResidual(inputs, outputs, stride if block == 0 else 1, expansion))
+            inputs = outputs
+    return nn.Sequential(
+        *layers, conv_bn(320, 1280, 1), nn.ReLU(inplace=True), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
+        nn.Linear(1280, 1000))
+
+
 class Lstm(nn.Module):
     """Scores (steps * sequences, classes) of the sequences (steps, sequences, values)."""
 
@@ -132,6 +158,7 @@ NETS = {
     "vgg_a": (vgg_a, (8, 3, 224, 224), 1000),
     "googlenet": (googlenet, (16, 3, 224, 224), 1000),
     "resnet50": (resnet50, (8, 3, 224, 224), 1000),
+    "mobilenet_v2": (mobilenet_v2, (16, 3, 224, 224), 1000),
     "lstm": (Lstm, (64, 32, 512), 10),
 }
 

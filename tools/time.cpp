@@ -79,13 +79,20 @@ Timing measure(Net& net, int iterations, bool with_backward) {
   return timing;
 }
 
-/// Work that other programs count alike, so that rates can be compared: all that is pointwise or a
-/// reduction is left out.
+/// The types whose work other programs count alike, so that rates can be compared: all that is
+/// pointwise or a reduction is left out.
+constexpr const char* kProducts[] = {"Convolution",
+                                     "ConvolutionDepthwise",
+                                     "DepthwiseConvolution",
+                                     "Deconvolution",
+                                     "InnerProduct",
+                                     "LSTM",
+                                     "RNN"};
+
 Flops product_flops(const Net& net, bool with_backward) {
   Flops flops;
   for (const NetStep& step : net.steps()) {
-    const bool recurrent = step.type == "LSTM" || step.type == "RNN";
-    if (!recurrent && step.type != "Convolution" && step.type != "InnerProduct") continue;
+    if (std::ranges::find(kProducts, step.type) == std::end(kProducts)) continue;
     flops.forward += step.flops.forward;
     if (with_backward) flops.backward += step.flops.backward;
   }

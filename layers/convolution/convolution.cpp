@@ -333,6 +333,7 @@ void register_convolution(Registry& registry) {
   add_convolution_library(registry, direct_convolutions());
   add_convolution_library(registry, winograd_convolutions());
   add_convolution_library(registry, im2col_convolutions());
+  add_convolution_library(registry, depthwise_convolutions());
 }
 
 }  // namespace crema

@@ -11,6 +11,11 @@
 
 namespace crema {
 
+/// The layer types that are a ConvolutionLayer. DepthwiseConvolution and ConvolutionDepthwise are
+/// names of forks.
+inline constexpr const char* kConvolutionTypes[] = {"Convolution", "DepthwiseConvolution",
+                                                    "ConvolutionDepthwise", "Deconvolution"};
+
 class ConvolutionLayer : public Layer {
  public:
   explicit ConvolutionLayer(const LayerInit& init, ConvolutionGeometry::Kind kind =

@@ -11,7 +11,6 @@
 #include "core/dispatch.hpp"
 #include "crema/registry.hpp"
 #include "layers/convolution/convolution.hpp"
-#include "layers/convolution/engine.hpp"
 
 namespace crema {
 namespace {

@@ -20,9 +20,6 @@ namespace crema {
 
 class ConvolutionLayer;
 
-/// The types of layers that these engines serve.
-inline constexpr std::array kConvolutionTypes = {"Convolution", "Deconvolution"};
-
 /// Adds a library and its engine. The primitives of a `preferred` library are tried first; without
 /// tuning, the first primitive is taken.
 void add_convolution_library(Registry& registry, std::unique_ptr<ConvolutionLibrary> library,

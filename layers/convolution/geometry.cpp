@@ -23,14 +23,16 @@ std::vector<int64_t> to_vector(const Repeated& values) {
 }  // namespace
 
 ConvolutionGeometry::ConvolutionGeometry(const ConvolutionParameter& param, Kind of)
-    : kind(of), groups(param.group()), bias(param.bias_term()), axis(param.axis()) {
-  int64_t& made = transposed() ? channels : outputs;
-  made = param.num_output();
-  if (made <= 0) throw Error("num_output is ", made, "; set it to the number of output channels");
+    : kind(of),
+      groups(param.group()),
+      bias(param.bias_term()),
+      axis(param.axis()),
+      group_a_channel_(of == Kind::depthwise && !param.has_group()) {
+  (transposed() ? channels : outputs) = param.num_output();
+  if (top_channels() <= 0)
+    throw Error("num_output is ", top_channels(), "; set it to the number of output channels");
   if (groups <= 0) throw Error("group is 0; use 1 for an ordinary convolution");
-  if (made % groups != 0)
-    throw Error("num_output ", made, " is not a multiple of group ", groups,
-                "; each group makes as many outputs");
+  split_outputs();
 
   const auto take = [](const char* name, const auto& list, bool has_h, int64_t h, bool has_w,
                        int64_t w) {
@@ -59,6 +61,13 @@ ConvolutionGeometry::ConvolutionGeometry(const ConvolutionParameter& param, Kind
       throw Error("kernel_h and kernel_w go together, ",
                   param.has_kernel_h() ? "kernel_w" : "kernel_h", " is missing");
   }
+}
+
+void ConvolutionGeometry::split_outputs() const {
+  if (top_channels() % groups != 0)
+    throw Error("num_output ", top_channels(), " is not a multiple of group ", groups,
+                group_a_channel_ ? ", the number of channels" : "",
+                "; each group makes as many outputs");
 }
 
 std::vector<int64_t> ConvolutionGeometry::per_axis(const Given& given, int64_t otherwise,
@@ -91,6 +100,10 @@ void ConvolutionGeometry::set_up(const Shape& bottom) {
   int64_t& own = transposed() ? outputs : channels;
   own = bottom[axis];
   if (own <= 0) throw Error("the bottom, ", bottom.str(), ", has no channels at axis ", axis);
+  if (group_a_channel_) {
+    groups = channels;
+    split_outputs();
+  }
   if (own % groups != 0)
     throw Error("the bottom's ", own, " channels are not a multiple of group ", groups,
                 "; each group sees as many channels");

@@ -17,7 +17,8 @@ namespace crema {
 class ConvolutionParameter;  // layers/convolution/convolution.proto
 
 struct ConvolutionGeometry {
-  enum class Kind : uint8_t { convolution, deconvolution };
+  /// `depthwise`: where `group` is not set, there are as many groups as channels.
+  enum class Kind : uint8_t { convolution, depthwise, deconvolution };
 
   ConvolutionGeometry() = default;
   /// Settings that make no sense whatever the bottom is are Errors here.
@@ -57,6 +58,8 @@ struct ConvolutionGeometry {
   std::vector<int64_t> input, output;                  // extents of the spatial axes
 
  private:
+  void split_outputs() const;
+
   struct Given {
     std::vector<int64_t> values;  // none, one for all axes, or one an axis
     bool by_image_axes = false;   // from the *_h and *_w pair
@@ -66,6 +69,7 @@ struct ConvolutionGeometry {
   int64_t top_extent(const Shape& bottom, int spatial_axis) const;
   std::vector<int64_t> per_axis(const Given& given, int64_t otherwise, int64_t least) const;
 
+  bool group_a_channel_ = false;
   Given given_kernel_, given_stride_, given_pad_, given_dilation_;
 };
 

@@ -2,11 +2,12 @@
 // implementation:
 //
 //   convolution_bench [--threads N] [--pass forward|backward-data|backward-weights]
-//                     [--library NAME] [--runs N] NET[/LAYER]...
+//                     [--library NAME] [--runs N] [--batch N] NET[/LAYER]...
 //
-// NET is lenet, alexnet, vgg_a, googlenet or resnet50, each with the batch of its benchmark.
-// Weights count as changed before each run, as in training. With one thread it is CPU time that
-// counts, which other programs disturb least; with more, elapsed time. The fastest run is printed.
+// NET is lenet, alexnet, vgg_a, googlenet, resnet50 or mobilenet_v2 (its depthwise layers), each
+// with the batch of its benchmark. Weights count as changed before each run, as in training. With
+// one thread it is CPU time that counts, which other programs disturb least; with more, elapsed
+// time. The fastest run is printed.
 #include <omp.h>
 
 #include <chrono>
@@ -27,11 +28,13 @@ namespace {
 struct Problem {
   std::string name;
   int64_t batch, channels, extent, outputs, kernel, stride, pad;
+  int64_t groups = 1;
 };
 
 struct Arguments {
   int threads = omp_get_max_threads();
   int runs = 10;
+  int64_t batch = 0;  // 0: that of the net
   std::string pass, library;
   std::vector<std::string> nets;
 };
@@ -112,19 +115,31 @@ std::vector<Problem> resnet50() {
   return problems;
 }
 
+std::vector<Problem> mobilenet_v2() {
+  std::vector<Problem> problems;
+  const int64_t shapes[][3] = {{32, 112, 1}, {96, 112, 2}, {144, 56, 1}, {144, 56, 2}, {192, 28, 1},
+                               {192, 28, 2}, {384, 14, 1}, {576, 14, 1}, {576, 14, 2}, {960, 7, 1}};
+  for (const auto& [channels, extent, stride] : shapes) {
+    problems.push_back({concat("mobilenet_v2/", channels, "x", extent, "s", stride), 16, channels,
+                        extent, channels, 3, stride, 1, channels});
+  }
+  return problems;
+}
+
 std::vector<Problem> problems_of(const std::string& name) {
   const std::string net = name.substr(0, name.find('/'));
-  std::vector<Problem> problems = net == "lenet"       ? lenet()
-                                  : net == "alexnet"   ? alexnet()
-                                  : net == "vgg_a"     ? vgg_a()
-                                  : net == "googlenet" ? googlenet()
-                                  : net == "resnet50"  ? resnet50()
-                                                       : std::vector<Problem>{};
+  std::vector<Problem> problems = net == "lenet"          ? lenet()
+                                  : net == "alexnet"      ? alexnet()
+                                  : net == "vgg_a"        ? vgg_a()
+                                  : net == "googlenet"    ? googlenet()
+                                  : net == "resnet50"     ? resnet50()
+                                  : net == "mobilenet_v2" ? mobilenet_v2()
+                                                          : std::vector<Problem>{};
   if (net != name) std::erase_if(problems, [&](const Problem& p) { return p.name != name; });
   if (problems.empty())
     throw Error(
         "unknown problem '", name,
-        "'; use lenet, alexnet, vgg_a, googlenet or resnet50, or one with /LAYER behind it");
+        "'; use lenet, alexnet, vgg_a, googlenet, resnet50 or mobilenet_v2, or one with /LAYER");
   return problems;
 }
 
@@ -145,12 +160,14 @@ class Bench {
   void run(const Problem& given) {
     const Format blocked = simd_level() == SimdLevel::avx512 ? Format::blocked16 : Format::blocked8;
     const int64_t extent = (given.extent + 2 * given.pad - given.kernel) / given.stride + 1;
-    ConvolutionProblem problem{.source = {given.batch, given.channels, given.extent, given.extent},
-                               .target = {given.batch, given.outputs, extent, extent},
+    const int64_t batch = arguments_.batch > 0 ? arguments_.batch : given.batch;
+    ConvolutionProblem problem{.source = {batch, given.channels, given.extent, given.extent},
+                               .target = {batch, given.outputs, extent, extent},
                                .kernel = {given.kernel, given.kernel},
                                .stride = {given.stride, given.stride},
                                .pad = {given.pad, given.pad},
-                               .dilation = {1, 1}};
+                               .dilation = {1, 1},
+                               .groups = given.groups};
     const Format formats[] = {blocked, Format::channels_last, Format::contiguous};
     for (const Format source : formats) {
       for (const Format target : formats) {
@@ -226,16 +243,19 @@ Arguments parse(int count, char** values) {
       arguments.threads = std::stoi(value);
     } else if (word == "--runs") {
       arguments.runs = std::stoi(value);
+    } else if (word == "--batch") {
+      arguments.batch = std::stoi(value);
     } else if (word == "--pass") {
       arguments.pass = value;
     } else if (word == "--library") {
       arguments.library = value;
     } else {
-      throw Error("unknown option ", word, "; there are --threads, --runs, --pass, --library");
+      throw Error("unknown option ", word,
+                  "; there are --threads, --runs, --batch, --pass, --library");
     }
   }
   if (arguments.nets.empty())
-    throw Error("name a net: lenet, alexnet, vgg_a, googlenet or resnet50");
+    throw Error("name a net: lenet, alexnet, vgg_a, googlenet, resnet50 or mobilenet_v2");
   return arguments;
 }
 

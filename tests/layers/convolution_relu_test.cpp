@@ -19,9 +19,14 @@ layer { name: "leaky" type: "ReLU" bottom: "conv" top: "conv" relu_param { negat
 )";
 
 /// The gradients of `passes` backward passes from a diff of the output that is written once.
-std::vector<double> gradients(const std::string& engine, int passes, bool fuse) {
+std::vector<double> gradients(const std::string& engine, int64_t groups, int passes, bool fuse) {
   Context context({.engine = engine});
-  Net net(net_param(kNet), context, {.fuse = fuse});
+  NetParameter param = net_param(kNet);
+  for (auto& layer : *param.mutable_layer()) {
+    if (layer.has_convolution_param())
+      layer.mutable_convolution_param()->set_group(static_cast<uint32_t>(groups));
+  }
+  Net net(param, context, {.fuse = fuse});
   fill_inputs(net);
   Tensor& diff = net.blob("conv").diff;
   std::vector<double> seed;
@@ -41,11 +46,13 @@ std::vector<double> gradients(const std::string& engine, int passes, bool fuse) 
 class ConvolutionReLU : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(ConvolutionReLU, LeavesTheCallersDiffAlone) {
-  const std::vector<double> once = gradients("reference", 1, false);
+  const int64_t groups = GetParam() == "depthwise" ? 16 : 1;  // it takes nothing else
+  const std::vector<double> once = gradients("reference", groups, 1, false);
   std::vector<double> twice = once;
   for (double& value : twice) value *= 2;
-  expect_close(gradients(GetParam(), 1, true), once, {1e-3, 1e-3}, "gradients");
-  expect_close(gradients(GetParam(), 2, true), twice, {2e-3, 1e-3}, "gradients of two passes");
+  expect_close(gradients(GetParam(), groups, 1, true), once, {1e-3, 1e-3}, "gradients");
+  expect_close(gradients(GetParam(), groups, 2, true), twice, {2e-3, 1e-3},
+               "gradients of two passes");
 }
 
 std::vector<std::string> engine_names() {

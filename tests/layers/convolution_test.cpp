@@ -176,6 +176,12 @@ const Setting kLarger[] = {
     {"strided_pointwise", "num_output: 40 kernel_size: 1 stride: 2", {2, 24, 11, 13}},
     {"grouped", "num_output: 32 kernel_size: 3 pad: 1 group: 2", {2, 32, 9, 9}},
     {"depthwise", "num_output: 40 kernel_size: 3 pad: 1 stride: 2 group: 40", {2, 40, 9, 9}},
+    {"depthwise_rows", "num_output: 32 kernel_size: 3 pad: 1 group: 32", {2, 32, 40, 41}},
+    {"depthwise_five", "num_output: 21 kernel_size: 5 pad: 2 group: 21", {2, 21, 13, 12}},
+    {"depthwise_dilated",
+     "num_output: 17 kernel_size: 3 dilation: 2 pad: 2 group: 17",
+     {2, 17, 9, 8}},
+    {"depthwise_sequence", "num_output: 24 kernel_size: 5 stride: 2 group: 24", {2, 24, 30}},
     // For im2col, which gathers once what taps one image row apart share.
     {"blocks_that_overlap", "num_output: 6 kernel_size: 3 pad: 1", {2, 37, 14, 14}},
     {"rows_apart", "num_output: 5 kernel_h: 3 kernel_w: 2 dilation: 2 dilation: 1", {2, 3, 20, 9}},
@@ -259,13 +265,23 @@ TEST(ConvolutionLayer, AcceptsOnlyWhatItCanUndo) {
   EXPECT_TRUE(LayerRun(with_relu).layer().backward_reads().top_data);
 }
 
-class ConvolutionByEngine : public ::testing::TestWithParam<std::string> {};
+class ConvolutionByEngine : public ::testing::TestWithParam<std::string> {
+ protected:
+  /// A 3x3 convolution of 16 channels. The engine that takes as many groups and outputs as channels
+  /// gets these.
+  static LayerCase layer_case(int64_t outputs, int64_t batch, int64_t h, int64_t w,
+                              const std::string& settings = "") {
+    const bool depthwise = GetParam() == "depthwise";
+    return make(concat("num_output: ", outputs, " kernel_size: 3 group: ", depthwise ? outputs : 1,
+                       " ", settings),
+                {batch, depthwise ? outputs : 16, h, w});
+  }
+};
 
 // Engines keep weights in layouts of their own.
 TEST_P(ConvolutionByEngine, NoticesNewWeights) {
   for (const bool trains : {true, false}) {
-    LayerRun run(make("num_output: 16 kernel_size: 3", {1, 16, 6, 6}),
-                 {.engine = GetParam(), .option = 0, .trains = trains});
+    LayerRun run(layer_case(16, 1, 6, 6), {.engine = GetParam(), .option = 0, .trains = trains});
     run.forward();
     const std::vector<double> before = run.top(0);
     for (double& w : run.param_values(0)) w *= 2;
@@ -278,7 +294,7 @@ TEST_P(ConvolutionByEngine, NoticesNewWeights) {
 }
 
 TEST_P(ConvolutionByEngine, InferenceAgreesWithTheReference) {
-  const LayerCase c = make("num_output: 18 kernel_size: 3 pad: 1", {2, 16, 9, 10});
+  const LayerCase c = layer_case(18, 2, 9, 10, "pad: 1");
   LayerRun truth(c, {.trains = false});
   truth.forward();
   const RunOptions any{.engine = GetParam(), .trains = false};
@@ -293,8 +309,7 @@ TEST_P(ConvolutionByEngine, InferenceAgreesWithTheReference) {
 }
 
 TEST_P(ConvolutionByEngine, GradientsAddUp) {
-  LayerRun run(make("num_output: 18 kernel_size: 3", {2, 16, 6, 6}),
-               {.engine = GetParam(), .option = 0});
+  LayerRun run(layer_case(18, 2, 6, 6), {.engine = GetParam(), .option = 0});
   run.forward();
   run.backward();
   const std::vector<double> weights = run.gradient(0), bias = run.gradient(1);
@@ -312,7 +327,7 @@ TEST_P(ConvolutionByEngine, GradientsAddUp) {
 }
 
 TEST_P(ConvolutionByEngine, LeavesFixedParametersAlone) {
-  const LayerCase c = make("num_output: 21 kernel_size: 3", {2, 16, 6, 6});
+  const LayerCase c = layer_case(21, 2, 6, 6);
   const int options = static_cast<int>(LayerRun(c, {.engine = GetParam()}).options().size());
   for (int option = 0; option < options; ++option) {
     for (const int fixed : {0, 1}) {
@@ -332,7 +347,7 @@ TEST_P(ConvolutionByEngine, LeavesFixedParametersAlone) {
 }
 
 TEST_P(ConvolutionByEngine, FollowsNewShapes) {
-  const LayerCase c = make("num_output: 16 kernel_size: 3 pad: 1", {2, 16, 6, 6});
+  const LayerCase c = layer_case(16, 2, 6, 6, "pad: 1");
   LayerRun run(c, {.engine = GetParam(), .option = 0}), truth(c);
   for (const Shape& shape : {Shape{1, 16, 9, 4}, Shape{4, 16, 3, 11}, Shape{2, 16, 6, 6}}) {
     for (LayerRun* each : {&run, &truth}) {
@@ -503,6 +518,37 @@ TEST(ConvolutionLayer, DecidesForEachAlgorithm) {
   const auto any = problems("auto");
   for (const auto& [problem, candidate] : problems("direct")) {
     EXPECT_EQ(any.count(problem), 0U) << problem;
+  }
+}
+
+// Two forks have types of their own for it.
+TEST(ConvolutionLayer, OtherTypesSplitAllChannels) {
+  const LayerCase plain = make("num_output: 6 kernel_size: 3 group: 3", {2, 3, 6, 5});
+  LayerRun expected(plain);
+  expected.forward();
+  expected.backward();
+  for (const std::string type : {"DepthwiseConvolution", "ConvolutionDepthwise"}) {
+    SCOPED_TRACE(type);
+    const auto of_type = [&](LayerCase c) {
+      c.layer.replace(c.layer.find("Convolution"), 11, type);
+      return c;
+    };
+    const LayerCase c = of_type(make("num_output: 6 kernel_size: 3", {2, 3, 6, 5}));
+    LayerRun run(c);
+    run.forward();
+    run.backward();
+    EXPECT_EQ(run.layer().params()[0]->shape(), (Shape{6, 1, 3, 3}));
+    EXPECT_EQ(run.top(0), expected.top(0));
+    EXPECT_EQ(run.gradient(0), expected.gradient(0));
+    check_engines(of_type(make("num_output: 19 kernel_size: 3 pad: 1", {2, 19, 6, 5})), kF32,
+                  {"direct", "winograd"});
+    LayerRun grouped(of_type(make("num_output: 6 kernel_size: 3 group: 1", {2, 3, 6, 5})));
+    EXPECT_EQ(grouped.layer().params()[0]->shape(), (Shape{6, 3, 3, 3}));
+    expect_error(
+        [&] {
+          LayerRun{of_type(make("num_output: 4 kernel_size: 3", {2, 3, 6, 5}))};
+        },
+        {"num_output 4", "group 3", "the number of channels"});
   }
 }
 

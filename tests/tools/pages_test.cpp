@@ -87,9 +87,16 @@ std::vector<std::string> split(const std::string& text) {
   return parts;
 }
 
-/// What a page says of the defaults of its parameters: name -> default.
-std::map<std::string, std::string> parameters_of(const Page& page) {
+/// What a page, or one that it links to, says of the defaults of its parameters: name -> default.
+std::map<std::string, std::string> parameters_of(const Page& page, bool with_links = true) {
   std::map<std::string, std::string> found;
+  for (const Page& other : tools::pages()) {
+    for (size_t at = 0; with_links && (at = page.text.find("](../", at)) != std::string::npos;) {
+      at += 5;
+      const std::string room(page.text.substr(at, page.text.find('/', at) - at));
+      if (letters(room) == letters(other.type)) found.merge(parameters_of(other, false));
+    }
+  }
   for (const auto& table : page.tables()) {
     if (table[0].size() < 2 || table[0][1] != "default") continue;
     for (size_t i = 1; i < table.size(); ++i) {

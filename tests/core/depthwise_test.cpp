@@ -1,0 +1,259 @@
+// Our depthwise convolution against the definition, in double, for random problems.
+//
+//   CREMA_FUZZ_PROBLEMS   default 60        CREMA_FUZZ_SEED   default 1
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "backend/cpu/convolutions.hpp"
+#include "core/parallel.hpp"
+#include "core/simd.hpp"
+#include "support/draw.hpp"
+
+namespace crema::test {
+namespace {
+
+/// What the passes compute, contiguous: forward, backward data, backward weights.
+struct Values {
+  std::vector<double> y, dx, dw, db;
+};
+
+std::vector<float> random_values(const Shape& shape, uint64_t stream) {
+  Random random(7, stream);
+  std::vector<float> values(static_cast<size_t>(shape.count()));
+  for (float& value : values) value = 2 * random.uniform() - 1;
+  return values;
+}
+
+Tensor tensor_of(const std::vector<float>& values, const Shape& shape, Format format) {
+  Tensor plain(shape);
+  std::copy(values.begin(), values.end(), plain.host_overwrite<float>());
+  return plain.to(DType::f32, format);
+}
+
+std::vector<double> values_of(const Tensor& tensor) {
+  const Tensor plain = tensor.to(DType::f32, Format::contiguous);
+  return {plain.host<float>(), plain.host<float>() + plain.count()};
+}
+
+struct Operands {
+  explicit Operands(const ConvolutionProblem& p)
+      : x(random_values(p.source, 1)),
+        w(random_values(p.weights(), 2)),
+        bias(random_values({p.target[1]}, 3)),
+        dy(random_values(p.target, 4)),
+        before(random_values(p.target, 5)) {}
+
+  std::vector<float> x, w, bias, dy;
+  std::vector<float> before;  // what the problem adds to
+};
+
+Values by_definition(const ConvolutionProblem& p, const Operands& v) {
+  Values made{std::vector<double>(v.dy.size()), std::vector<double>(v.x.size()),
+              std::vector<double>(v.w.size()), std::vector<double>(v.bias.size())};
+  const size_t axes = p.kernel.size();
+  const auto extent = [&](const Shape& shape, size_t axis) {
+    return axes == 2 || axis == 1 ? shape[static_cast<int>(axis + axes)] : 1;
+  };
+  // As two axes, the first of which may have extent 1.
+  const auto of_axis = [&](const std::vector<int64_t>& settings, size_t axis, int64_t otherwise) {
+    return axes == 2 ? settings[axis] : axis == 1 ? settings[0] : otherwise;
+  };
+  const int64_t h = extent(p.source, 0), w = extent(p.source, 1), channels = p.source[1];
+  const int64_t out_h = extent(p.target, 0), out_w = extent(p.target, 1);
+  const int64_t kernel_h = of_axis(p.kernel, 0, 1), kernel_w = of_axis(p.kernel, 1, 1);
+  for (int64_t plane = 0; plane < p.source[0] * channels; ++plane) {
+    const auto c = static_cast<size_t>(plane % channels);
+    for (int64_t i = 0; i < out_h; ++i) {
+      for (int64_t j = 0; j < out_w; ++j) {
+        const auto to = static_cast<size_t>((plane * out_h + i) * out_w + j);
+        double sum = p.bias ? static_cast<double>(v.bias[c]) : 0;
+        if (p.adds) sum += static_cast<double>(v.before[to]);
+        for (int64_t t = 0; t < kernel_h * kernel_w; ++t) {
+          const int64_t row = i * of_axis(p.stride, 0, 1) - of_axis(p.pad, 0, 0) +
+                              t / kernel_w * of_axis(p.dilation, 0, 1);
+          const int64_t column = j * of_axis(p.stride, 1, 1) - of_axis(p.pad, 1, 0) +
+                                 t % kernel_w * of_axis(p.dilation, 1, 1);
+          if (row < 0 || row >= h || column < 0 || column >= w) continue;
+          const auto from = static_cast<size_t>((plane * h + row) * w + column);
+          const size_t weight =
+              c * static_cast<size_t>(kernel_h * kernel_w) + static_cast<size_t>(t);
+          const auto x = static_cast<double>(v.x[from]), factor = static_cast<double>(v.w[weight]);
+          const auto dy = static_cast<double>(v.dy[to]);
+          sum += factor * x;
+          made.dx[from] += factor * dy;
+          made.dw[weight] += dy * x;
+        }
+        if (p.relu && sum < 0) sum *= static_cast<double>(*p.relu);
+        made.y[to] = sum;
+        made.db[c] += static_cast<double>(v.dy[to]);
+      }
+    }
+  }
+  return made;
+}
+
+/// `add`: to gradients that are what the operands are.
+Values by_library(const ConvolutionProblem& p, const Operands& v, bool add) {
+  const auto library = depthwise_convolutions();
+  const auto make = [&](ConvolutionPass pass) {
+    std::string why;
+    const auto names = library->implementations(p, pass, ConvolutionAlgorithm::any, why);
+    EXPECT_EQ(names.size(), 1U) << why;
+    return library->make(p, pass, names.at(0));
+  };
+  const Tensor x = tensor_of(v.x, p.source, p.source_format);
+  const Tensor dy = tensor_of(v.dy, p.target, p.target_format);
+  Tensor y = tensor_of(v.before, p.target, p.target_format);
+  Tensor dx = tensor_of(v.x, p.source, p.source_format);
+  std::vector<float> dw = v.w, db = v.bias;
+  make(ConvolutionPass::forward)
+      ->forward(x.host<float>(), {v.w.data()}, p.bias ? v.bias.data() : nullptr,
+                y.host_mut<float>());
+  make(ConvolutionPass::backward_data)
+      ->backward_data(dy.host<float>(), {v.w.data()}, dx.host_mut<float>());
+  make(ConvolutionPass::backward_weights)
+      ->backward_weights(x.host<float>(), dy.host<float>(), add, dw.data(), add,
+                         p.bias ? db.data() : nullptr);
+  // What lies behind the channels of the last block stays zero.
+  for (const Tensor* tensor : {&y, &dx}) {
+    const Tensor again =
+        tensor->to(DType::f32, Format::contiguous).to(DType::f32, tensor->format());
+    const int64_t stored = storage_count(tensor->shape(), tensor->format());
+    EXPECT_TRUE(
+        std::equal(again.host<float>(), again.host<float>() + stored, tensor->host<float>()))
+        << "the padding of blocks";
+  }
+  return {values_of(y), values_of(dx), {dw.begin(), dw.end()}, {db.begin(), db.end()}};
+}
+
+ConvolutionProblem draw_problem(Draw& draw) {
+  const int64_t channels =
+      draw.one_in(2) ? draw.one_of<int64_t>({1, 8, 16, 24, 32, 48}) : draw.between(1, 40);
+  ConvolutionProblem p{.source = {}, .target = {}, .groups = channels};
+  std::vector<int64_t> source = {draw.between(1, 3), channels}, target = source;
+  const int64_t axes = draw.one_of<int64_t>({1, 2, 2, 2, 2});
+  const bool alike = draw.between(0, 2) > 0;
+  for (int64_t axis = 0; axis < axes; ++axis) {
+    if (axis > 0 && alike) {
+      for (auto* settings : {&p.kernel, &p.stride, &p.pad, &p.dilation})
+        settings->push_back(settings->back());
+    } else {
+      p.kernel.push_back(draw.one_of<int64_t>({1, 2, 3, 3, 3, 4, 5, 7}));
+      p.stride.push_back(draw.one_of<int64_t>({1, 1, 2, 2, 3}));
+      p.dilation.push_back(draw.one_of<int64_t>({1, 1, 2, 3}));
+      p.pad.push_back(draw.one_in(2) ? (p.kernel.back() - 1) / 2 : draw.between(0, 8));
+    }
+    const int64_t reach = (p.kernel.back() - 1) * p.dilation.back() + 1;
+    const int64_t padding = 2 * p.pad.back();
+    const int64_t extent = std::max<int64_t>(1, reach - padding) + draw.between(0, 30);
+    source.push_back(extent);
+    target.push_back((extent + padding - reach) / p.stride.back() + 1);
+  }
+  p.source = Shape(source);
+  p.target = Shape(target);
+  p.bias = draw.one_in(2);
+  p.adds = draw.one_in(3);
+  if (draw.one_in(2)) p.relu = draw.one_of({0.0F, 0.25F});
+  return p;
+}
+
+void expect_close(const std::vector<double>& actual, const std::vector<double>& expected,
+                  const char* what) {
+  ASSERT_EQ(actual.size(), expected.size());
+  for (size_t i = 0; i < expected.size(); ++i) {
+    ASSERT_NEAR(actual[i], expected[i], 1e-4 + 1e-5 * std::abs(expected[i])) << what << " " << i;
+  }
+}
+
+TEST(Depthwise, FollowsTheDefinition) {
+  const uint64_t seed = number_from("CREMA_FUZZ_SEED", 1);
+  for (uint64_t i = 0; i < number_from("CREMA_FUZZ_PROBLEMS", 60); ++i) {
+    Draw draw(seed, i);
+    ConvolutionProblem problem = draw_problem(draw);
+    const Operands operands(problem);
+    const Values expected = by_definition(problem, operands);
+    const bool add = draw.one_in(2);
+    for (const Format format : {Format::channels_last, Format::blocked8, Format::blocked16}) {
+      problem.source_format = problem.target_format = format;
+      for (const SimdLevel level :
+           {SimdLevel::baseline, SimdLevel::sse4, SimdLevel::avx2, SimdLevel::avx512}) {
+        const SimdLimit limit(std::min(level, simd_level()));
+        SCOPED_TRACE(concat("CREMA_FUZZ_SEED=", seed, ", problem ", i, ": ", problem.key(), ", ",
+                            to_string(level)));
+        Values made = by_library(problem, operands, add);
+        for (size_t k = 0; add && k < made.dw.size(); ++k)
+          made.dw[k] -= static_cast<double>(operands.w[k]);
+        for (size_t k = 0; add && k < made.db.size(); ++k)
+          made.db[k] -= static_cast<double>(operands.bias[k]);
+        expect_close(made.y, expected.y, "y");
+        expect_close(made.dx, expected.dx, "dx");
+        expect_close(made.dw, expected.dw, "dw");
+        if (problem.bias) expect_close(made.db, expected.db, "db");
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
+TEST(Depthwise, ThreadsChangeNoBit) {
+  for (const Format format : {Format::channels_last, Format::blocked16}) {
+    for (const int64_t extent : {7, 40}) {
+      const ConvolutionProblem p{.source = {3, 40, extent, extent},
+                                 .target = {3, 40, extent, extent},
+                                 .kernel = {3, 3},
+                                 .stride = {1, 1},
+                                 .pad = {1, 1},
+                                 .dilation = {1, 1},
+                                 .groups = 40,
+                                 .source_format = format,
+                                 .target_format = format};
+      const Operands operands(p);
+      const Values expected = by_library(p, operands, false);
+      for (const int threads : {1, 2, 3, 7}) {
+        const ThreadScope scope(threads);
+        const Values made = by_library(p, operands, false);
+        EXPECT_EQ(made.y, expected.y) << threads;
+        EXPECT_EQ(made.dx, expected.dx) << threads;
+        EXPECT_EQ(made.dw, expected.dw) << threads;
+        EXPECT_EQ(made.db, expected.db) << threads;
+      }
+    }
+  }
+}
+
+TEST(Depthwise, TakesOnlyWhatItComputes) {
+  const ConvolutionProblem good{.source = {1, 8, 6, 6},
+                                .target = {1, 8, 4, 4},
+                                .kernel = {3, 3},
+                                .stride = {1, 1},
+                                .pad = {0, 0},
+                                .dilation = {1, 1},
+                                .groups = 8,
+                                .source_format = Format::channels_last,
+                                .target_format = Format::channels_last};
+  const auto takes = [](const ConvolutionProblem& problem) {
+    std::string why;
+    const bool taken =
+        !depthwise_convolutions()
+             ->implementations(problem, ConvolutionPass::forward, ConvolutionAlgorithm::any, why)
+             .empty();
+    EXPECT_EQ(taken, why.empty());
+    return taken;
+  };
+  EXPECT_TRUE(takes(good));
+  ConvolutionProblem other = good;
+  other.groups = 4;
+  EXPECT_FALSE(takes(other));
+  other = good;
+  other.target = {1, 16, 4, 4};
+  EXPECT_FALSE(takes(other)) << "two outputs a channel";
+  other = good;
+  other.target_format = Format::blocked8;
+  EXPECT_FALSE(takes(other)) << "two formats";
+  other.source_format = other.target_format = Format::contiguous;
+  EXPECT_FALSE(takes(other)) << "contiguous";
+}
+
+}  // namespace
+}  // namespace crema::test
