@@ -1,10 +1,10 @@
 #include "data/image_list.hpp"
 
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
 #include <fstream>
-#include <iterator>
 #include <utility>
 
 #include "crema/error.hpp"
@@ -98,7 +98,11 @@ std::string image_path(const std::string& root, const std::string& file) {
 void read_file_bytes(const std::string& path, std::string& bytes) {
   std::ifstream file(path, std::ios::binary);
   if (!file.good()) throw Error("cannot open it: ", std::strerror(errno));
-  bytes.assign(std::istreambuf_iterator<char>(file), {});
+  bytes.clear();
+  std::array<char, 1 << 16> piece;
+  while (file.read(piece.data(), piece.size()).gcount() > 0 || file.good()) {
+    bytes.append(piece.data(), static_cast<size_t>(file.gcount()));
+  }
   if (file.bad()) throw Error("cannot read it");
 }
 

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <set>
 
@@ -74,6 +75,28 @@ TEST_F(ImageData, ResizesToOneSize) {
   // Without it, or a crop, sizes have to agree.
   LayerRun mixed(layer(list, "batch_size: 2"));
   expect_error([&] { mixed.forward(); }, {"line 2: ", "b.ppm", "3x1x2", "3x4x4", "new_height"});
+}
+
+TEST_F(ImageData, BatchesOfOneFollowTheImages) {
+  LayerRun run(layer("b.ppm 1\nlarge.pgm 2\n", ""));
+  for (const Shape& shape : {Shape{1, 3, 1, 2}, Shape{1, 3, 4, 4}, Shape{1, 3, 1, 2}}) {
+    Blob* const tops[] = {&run.top_blob(0), &run.top_blob(1)};
+    run.layer().fetch(tops);
+    EXPECT_EQ(run.top_blob(0).shape(), shape);
+    run.forward();
+  }
+  expect_error([&] { run.forward(); }, {"1x3x1x2", "3x4x4", "fetch"});
+}
+
+TEST_F(ImageData, LargeFilesAreReadWhole) {
+  const int side = 300;  // more than a file is read at once
+  std::string pixels(side * side, 'x');
+  pixels.back() = 'y';
+  folder_.write("images/whole.pgm", test::pgm(side, side, pixels));
+  LayerRun run(layer("whole.pgm 0", "is_color: false"));
+  run.forward();
+  EXPECT_EQ(run.top(0).back(), 'y');
+  EXPECT_EQ(std::count(run.top(0).begin(), run.top(0).end(), 'x'), side * side - 1);
 }
 
 TEST_F(ImageData, CropsAndMirrors) {
