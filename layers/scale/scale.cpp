@@ -83,7 +83,11 @@ ScaleLayer::ScaleLayer(const LayerInit& init, Settings settings)
 
 void ScaleLayer::setup(Blobs bottom, Blobs) {
   const Shape& shape = bottom[0]->shape();
-  axis_ = shape.rank() == 0 ? 0 : shape.canonical_axis(settings_.axis);
+  const bool one_number =
+      bottom.size() == 2 ? bottom[1]->shape().rank() == 0 : settings_.num_axes == 0;
+  // One number for all covers no axis, so x need not have that one.
+  const bool any_axis = shape.rank() == 0 || (one_number && settings_.axis >= shape.rank());
+  axis_ = any_axis ? 0 : shape.canonical_axis(settings_.axis);
 
   if (bottom.size() == 2) {
     axes_ = bottom[1]->shape().rank();

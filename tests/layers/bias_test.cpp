@@ -68,6 +68,9 @@ TEST(Bias, Gradients) {
   check_gradients(by_bottom("", {2, 3, 5, 4}, {3, 5}));
   check_gradients(by_bottom("axis: 0", {2, 3, 5, 4}, {2, 3, 5, 4}));
   check_gradients(by_bottom("axis: 0", {4, 3}, {}));
+  // One number covers no axis: x may be without axis 1.
+  check_gradients(by_bottom("", {4}, {}));
+  check_gradients(learned("num_axes: 0", {4}));
 }
 
 void check_shapes() {
