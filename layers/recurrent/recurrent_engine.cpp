@@ -42,7 +42,7 @@ class FasterProducts : public StepProducts<float> {
   ThinProduct thin_;
 };
 
-/// Without tuning: as of InnerProduct, the BLAS packs the weights for each step.
+/// Without tuning: the BLAS packs the weights in each step, which pays for many sequences only.
 bool probably_thin(int64_t batch) { return simd_level() >= SimdLevel::avx2 && batch <= 64; }
 
 std::string candidate(bool thin) {

@@ -6,7 +6,10 @@
 #include <cmath>
 #include <limits>
 
+#include "core/fake_device.hpp"
+#include "kit/two_sided.hpp"
 #include "support/layer_test.hpp"
+#include "support/needs.hpp"
 
 namespace crema::test {
 namespace {
