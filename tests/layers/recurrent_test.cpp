@@ -245,8 +245,29 @@ TEST_P(Recurrent, ARepeatedPassBeginsAsTheFirst) {
   }
 }
 
-// --- Masks
-// -----------------------------------------------------------------------------------------
+TEST_P(Recurrent, TheStateStaysOnTheDevice) {
+  if (kBuiltWithCuda) GTEST_SKIP() << "needs a build without CUDA: kernels cannot run on the host";
+  const Sizes s{3, 2, 2, 4};
+  const LayerCase c = make_case(type_, s, Values(6, 1.0));
+  FakeDevice device;  // outlives what the layers hold there
+  LayerRun host(c), there(c);
+  there.forward();
+  host.forward();
+  Blob top(Shape{3, 2, 4});
+  Blob* const bottoms[] = {&there.bottom_blob(0), &there.bottom_blob(1)};
+  Blob* const tops[] = {&top};
+  for (int pass = 0; pass < 3; ++pass) {
+    host.forward();
+    dynamic_cast<TwoSidedLayer&>(there.layer()).run_forward(Side(device), bottoms, tops);
+    EXPECT_EQ(device.downloads, 0);
+    expect_close(values_of(top.data), host.top(0), {1e-6, 1e-5}, concat("pass ", pass));
+    device.downloads = 0;
+  }
+  top = Blob();
+  for (Blob* blob : bottoms) blob->data = blob->diff = Tensor();
+}
+
+// --- Masks ---------------------------------------------------------------------------------------
 
 /// Whether the values of sequence n from step `first` on are finite.
 bool finite_from(const Values& values, const Sizes& s, int64_t row, int64_t first, int64_t n) {
@@ -298,8 +319,7 @@ TEST_P(Recurrent, MaskedStatesAndDiffsAreZero) {
   }
 }
 
-// --- Shapes and errors
-// -------------------------------------------------------------------------------
+// --- Shapes and errors ---------------------------------------------------------------------------
 
 TEST_P(Recurrent, ShapesMayChange) {
   LayerCase c = make_case(type_, {4, 2, 5, 3, 2, true});
