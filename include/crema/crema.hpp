@@ -5,6 +5,7 @@
 #include "crema/context.hpp"
 #include "crema/error.hpp"
 #include "crema/layer.hpp"
+#include "crema/memory_data.hpp"
 #include "crema/net.hpp"
 #include "crema/parameter_arena.hpp"
 #include "crema/plugin.hpp"

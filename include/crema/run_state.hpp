@@ -12,7 +12,7 @@ struct RunState {
   uint64_t seed = 1701;
   /// The training iteration. Without a solver: the number of the forward pass.
   uint64_t iteration = 0;
-  /// The pass within an iteration, 0 <= pass < iter_size. Each pass has its own random numbers.
+  /// The pass within an iteration, or the batch of a test. Each has random numbers of its own.
   uint64_t pass = 0;
   /// The number of this process among those that train together; 0 <= rank < world_size.
   int64_t rank = 0;

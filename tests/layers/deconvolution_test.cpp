@@ -208,7 +208,7 @@ TEST(DeconvolutionLayer, RefusesWhatCannotBe) {
   refused("num_output: 3 kernel_size: 3 group: 2", {1, 4, 3, 3}, {"num_output 3", "group 2"});
   refused("num_output: 4 kernel_size: 3 group: 2", {1, 3, 3, 3}, {"3 channels", "group 2"});
   refused("kernel_size: 3", {1, 3, 3, 3}, {"num_output is 0"});
-  refused("num_output: 2 kernel_size: 4294967295 dilation: 4294967295", {1, 1, 3, 3},
+  refused("num_output: 2 kernel_size: 4294967295 dilation: 4294967295", {1, 1, 3},
           {"4294967295 times 4294967294", "64 bits"});
   LayerRun run(make("num_output: 2 kernel_size: 3", {1, 3, 4, 4}));
   expect_error([&] { run.reshape({uniform({1, 4, 4, 4})}); }, {"4", "weights are for 3"});

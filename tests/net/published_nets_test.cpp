@@ -135,14 +135,22 @@ Answers read_oracle(const fs::path& file) {
   return answers;
 }
 
-/// A folder of arrays: in_BLOB.npy and out_BLOB.npy.
-Answers read_arrays(const fs::path& folder) {
+/// A folder of arrays for a net: in_BLOB.npy and out_BLOB.npy, with '_' for '-' in a blob's name.
+Answers read_arrays(const fs::path& folder, const fs::path& prototxt) {
+  NetParameter net;
+  read_text_proto(prototxt.string(), net);
   Answers answers;
   for (const auto& entry : fs::directory_iterator(folder)) {
-    const std::string name = entry.path().stem().string();
-    const size_t after = name.find('_') + 1;
-    Values& values = name.starts_with("in_") ? answers.inputs : answers.outputs;
-    values[name.substr(after)] = read_npy(entry.path());
+    const std::string file = entry.path().stem().string();
+    std::string name = file.substr(file.find('_') + 1);
+    for (const auto& layer : net.layer()) {
+      for (std::string top : layer.top()) {
+        std::ranges::replace(top, '-', '_');
+        if (top == name) name = layer.top(0);
+      }
+    }
+    Values& values = file.starts_with("in_") ? answers.inputs : answers.outputs;
+    values[name] = read_npy(entry.path());
   }
   return answers;
 }
@@ -215,8 +223,9 @@ TEST(PublishedNets, GiveThePublishedAnswers) {
         {"mtcnn/det2", "mtcnn/det2.caffemodel", "mtcnn/ref_det2"},
         {"mtcnn/det3", "mtcnn/det3.caffemodel", "mtcnn/ref_det3"}}) {
     if (!fs::exists(models / reference.arrays)) continue;
-    try_net(models / (std::string(reference.net) + ".prototxt"), models / reference.weights,
-            read_arrays(models / reference.arrays), reference.arrays);
+    const fs::path prototxt = models / (std::string(reference.net) + ".prototxt");
+    try_net(prototxt, models / reference.weights,
+            read_arrays(models / reference.arrays, prototxt), reference.arrays);
   }
   EXPECT_GT(compared, 0);
 }
