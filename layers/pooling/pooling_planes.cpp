@@ -50,7 +50,10 @@ HWY_INLINE Phases<T> phases_of(const T* from, int64_t width, int64_t stride, T* 
     cover(hn::ScalableTag<T>(), pairs, Halves<T>{from, room, room + length});
     if (width % 2 != 0) room[pairs] = from[width - 1];
   } else {
-    for (int64_t i = 0; i < width; ++i) room[i % stride * length + i / stride] = from[i];
+    for (int64_t p = 0; p < std::min(stride, width); ++p) {
+      T* to = room + p * length;
+      for (int64_t i = p; i < width; i += stride) *to++ = from[i];
+    }
   }
   return {room, stride, length};
 }
@@ -347,11 +350,15 @@ void average_unpool_plane(const PoolingPlan& plan, PoolingRows& rows, const floa
   std::fill_n(shares - most, most + x.out + most, 0.0F);
   const int64_t columns = std::min(x.size, (x.out - 1) * x.stride + x.kernel - x.pad);
   for (int64_t iy = 0; iy < y.size; ++iy) {
-    const int64_t oy = y.first_cover(iy);
-    cover(d, x.out,
-          SharesDown{dy + oy * x.out, plan.share_y.data() + oy, y.last_cover(iy) - oy, x.out,
-                     plan.share_x.data(), shares});
+    const int64_t oy = y.first_cover(iy), end = y.last_cover(iy);
     float* to = dx + iy * x.size;
+    if (iy > 0 && oy == y.first_cover(iy - 1) && end == y.last_cover(iy - 1)) {
+      std::copy_n(to - x.size, x.size, to);  // a row of the same windows
+      continue;
+    }
+    cover(d, x.out,
+          SharesDown{dy + oy * x.out, plan.share_y.data() + oy, end - oy, x.out,
+                     plan.share_x.data(), shares});
     // The inputs first, first + stride, ... are cells cell, cell + stride, ... of their windows.
     const auto phase_of = [&](int64_t first) {
       const int64_t cell = (first + x.pad) % x.stride;

@@ -8,13 +8,16 @@
 namespace crema {
 namespace {
 
+// Both sides of a condition are computed before it, so that the compiler needs no branch.
+
 template <class T>
 struct Forward {
   const T* x;
   const T* slope;
   T* y;
   CREMA_FUNCTOR void operator()(int64_t i, int64_t c) const {
-    y[i] = x[i] < T{0} ? slope[c] * x[i] : x[i];
+    const T value = x[i], scaled = slope[c] * value;
+    y[i] = value < T{0} ? scaled : value;
   }
 };
 
@@ -26,7 +29,8 @@ struct DataGradient {
   const T* slope;
   T* dx;
   CREMA_FUNCTOR void operator()(int64_t i, int64_t c) const {
-    dx[i] = x[i] > T{0} ? dy[i] : slope[c] * dy[i];
+    const T gradient = dy[i], scaled = slope[c] * gradient;
+    dx[i] = x[i] > T{0} ? gradient : scaled;
   }
 };
 
@@ -35,7 +39,8 @@ struct SlopeTerm {
   const T* dy;
   const T* x;
   CREMA_FUNCTOR SumPair operator()(int64_t i, int64_t /*channel*/) const {
-    return {x[i] > T{0} ? 0 : static_cast<double>(dy[i]) * static_cast<double>(x[i]), 0};
+    const double product = static_cast<double>(dy[i]) * static_cast<double>(x[i]);
+    return {x[i] > T{0} ? 0 : product, 0};
   }
 };
 
