@@ -17,6 +17,9 @@
 namespace crema {
 namespace {
 
+/// Planes of a block with so many bytes at most are copied with zeros around them, so that all
+/// results have all taps. The border of larger ones matters little.
+constexpr int64_t kWindowBytes = 20 << 10;
 /// What a band reads and writes of a strip.
 constexpr int64_t kBandBytes = 32 << 10;
 /// Sums of gradients are made in so many pieces at least, however many threads there are, so that
@@ -163,6 +166,12 @@ class Parts {
   int64_t bands_, images_;
 };
 
+/// The source of a pass with zeros around it, in extents of a plane.
+struct Window {
+  int64_t h, w;              // with the zeros
+  int64_t first_h, first_w;  // where the source begins
+};
+
 /// What the passes have in common. A block holds the channels that a pixel has side by side: a
 /// block of blocked formats, all channels of channels-last images.
 struct Plan {
@@ -183,12 +192,32 @@ struct Plan {
             p.dilation[i]};
   }
 
-  Parts parts(bool backward) const {
+  /// None if the pass reads its source where it lies.
+  std::optional<Window> window(bool backward) const {
+    if (backward && (h.stride > 1 || w.stride > 1)) return std::nullopt;
+    const auto [first_h, end_h] = zeros(h, backward);
+    const auto [first_w, end_w] = zeros(w, backward);
+    if (first_h + end_h + first_w + end_w == 0) return std::nullopt;
+    const Window window{(backward ? h.out : h.in) + first_h + end_h,
+                        (backward ? w.out : w.in) + first_w + end_w, first_h, first_w};
+    const auto bytes = window.h * window.w * pixel * static_cast<int64_t>(sizeof(float));
+    return bytes <= kWindowBytes ? std::optional(window) : std::nullopt;
+  }
+
+  Parts parts(bool backward, const std::optional<Window>& window) const {
+    Axis rows = h, columns = w;
+    if (window) {
+      (backward ? rows.out : rows.in) = window->h;
+      (backward ? columns.out : columns.in) = window->w;
+      rows.pad = backward ? h.pad + window->first_h : 0;
+      columns.pad = backward ? w.pad + window->first_w : 0;
+    }
     const auto segments = backward ? backward_segments : forward_segments;
-    const Parts::Image source{h.in, w.in}, target{h.out, w.out};
-    return {
-        segments(h), segments(w),  backward ? target : source, backward ? source : target, pixel,
-        w.kernel,    kernels.width};
+    const Parts::Image source{rows.in, columns.in}, target{rows.out, columns.out};
+    if (backward) {
+      return {segments(rows), segments(columns), target, source, pixel, w.kernel, kernels.width};
+    }
+    return {segments(rows), segments(columns), source, target, pixel, w.kernel, kernels.width};
   }
 
   int64_t taps() const { return h.kernel * w.kernel; }
@@ -212,6 +241,15 @@ struct Plan {
     }
   }
 
+  /// Zeros that results read before and behind the source.
+  static std::pair<int64_t, int64_t> zeros(const Axis& a, bool backward) {
+    const int64_t reach = (a.kernel - 1) * a.dilation;
+    if (backward) {
+      return {std::max<int64_t>(0, reach - a.pad), std::max<int64_t>(0, a.in + a.pad - a.out)};
+    }
+    return {a.pad, std::max<int64_t>(0, (a.out - 1) * a.stride + reach + 1 - a.in - a.pad)};
+  }
+
   const DepthwiseKernels& kernels;
   int64_t batch, channels;
   int64_t pixel;  // floats from a pixel to the next
@@ -220,12 +258,43 @@ struct Plan {
   Axis h, w;
 };
 
+/// Copies planes of a block into windows.
+class Windows {
+ public:
+  /// `h`, `w`: of the source.
+  Windows(const std::optional<Window>& window, int64_t h, int64_t w, int64_t pixel)
+      : window_(window), h_(h), row_(w * pixel), pixel_(pixel) {}
+
+  explicit operator bool() const { return window_.has_value(); }
+  /// Floats of a window.
+  int64_t count() const { return window_ ? window_->h * window_->w * pixel_ : 0; }
+  /// Memory of the thread for `planes` windows, full of zeros; null if there are none.
+  float* make(int64_t planes) const {
+    if (!window_) return nullptr;
+    float* const windows = convolution_scratch(ConvolutionScratch::window, planes * count());
+    std::fill_n(windows, planes * count(), 0.0F);
+    return windows;
+  }
+  void fill(const float* plane, float* window) const {
+    float* to = window + (window_->first_h * window_->w + window_->first_w) * pixel_;
+    for (int64_t row = 0; row < h_; ++row, plane += row_, to += window_->w * pixel_) {
+      std::copy_n(plane, row_, to);
+    }
+  }
+
+ private:
+  std::optional<Window> window_;
+  int64_t h_, row_, pixel_;
+};
+
 /// Forward, and backward to the data.
 class Results : public ConvolutionPrimitive {
  public:
   Results(const ConvolutionProblem& problem, bool backward)
       : plan_(problem),
-        parts_(plan_.parts(backward)),
+        windows_(plan_.window(backward), backward ? plan_.h.out : plan_.h.in,
+                 backward ? plan_.w.out : plan_.w.in, plan_.pixel),
+        parts_(plan_.parts(backward, plan_.window(backward))),
         source_(plan_.source_block()),
         result_(plan_.target_block()),
         adds_(problem.adds && !backward),
@@ -246,7 +315,10 @@ class Results : public ConvolutionPrimitive {
   }
 
   size_t kept_bytes() const override { return weights_.bytes() + bias_.bytes() + parts_.bytes(); }
-  void plan_scratch(ScratchPlan& plan) const override { weights_.plan_scratch(plan); }
+  void plan_scratch(ScratchPlan& plan) const override {
+    weights_.plan_scratch(plan);
+    need_scratch(plan, ConvolutionScratch::window, windows_.count(), plan.threads());
+  }
 
  private:
   void pack(const float* weights, float* to) const {
@@ -280,10 +352,12 @@ class Results : public ConvolutionPrimitive {
     const int64_t strips = plan_.strips, bands = parts_.bands();
     const int64_t grain = kElementGrain / (result_ / bands) + 1;
     parallel_for(plan_.batch * plan_.blocks * bands, grain, [&](int64_t begin, int64_t end) {
+      float* const window = windows_.make(1);
       for (int64_t at = begin; at < end; ++at) {
         const int64_t plane = at / bands, first = plane % plan_.blocks * strips;
+        if (windows_) windows_.fill(from + plane * source_, window);
         const DepthwiseBlock block{
-            .in = from + plane * source_,
+            .in = windows_ ? window : from + plane * source_,
             .weights = packed + first * plan_.strip_weights(),
             .out = to + plane * result_,
             .bias = padded != nullptr ? padded + first * plan_.kernels.width : nullptr,
@@ -301,6 +375,7 @@ class Results : public ConvolutionPrimitive {
   }
 
   Plan plan_;
+  Windows windows_;
   Parts parts_;
   int64_t source_, result_;  // floats of a block
   bool adds_;
@@ -313,7 +388,8 @@ class BackwardWeights : public ConvolutionPrimitive {
  public:
   explicit BackwardWeights(const ConvolutionProblem& problem)
       : plan_(problem),
-        parts_(plan_.parts(false)),
+        windows_(plan_.window(false), plan_.h.in, plan_.w.in, plan_.pixel),
+        parts_(plan_.parts(false, plan_.window(false))),
         pieces_(std::clamp<int64_t>(kPieces / plan_.blocks, 1, plan_.batch * parts_.bands())),
         strip_sums_(plan_.strip_weights() + plan_.kernels.width),
         sums_(plan_.blocks * plan_.strips * strip_sums_) {}
@@ -321,6 +397,8 @@ class BackwardWeights : public ConvolutionPrimitive {
   size_t kept_bytes() const override { return parts_.bytes(); }
   void plan_scratch(ScratchPlan& plan) const override {
     need_scratch(plan, ConvolutionScratch::sums, pieces_ * sums_, 1);
+    need_scratch(plan, ConvolutionScratch::window, parts_.images() * windows_.count(),
+                 plan.threads());
   }
 
   void backward_weights(const float* x, const float* dy, bool add_weights, float* dweights,
@@ -328,8 +406,10 @@ class BackwardWeights : public ConvolutionPrimitive {
     float* const sums = convolution_scratch(ConvolutionScratch::sums, pieces_ * sums_);
     const int64_t of_block = plan_.strips * strip_sums_;
     parallel_for(pieces_ * plan_.blocks, 1, [&](int64_t begin, int64_t end) {
+      float* const window = windows_.make(parts_.images());
       for (int64_t i = begin; i < end; ++i) {
-        add_piece(i / plan_.blocks, i % plan_.blocks, x, dy, dbias != nullptr, sums + i * of_block);
+        add_piece(i / plan_.blocks, i % plan_.blocks, x, dy, dbias != nullptr, window,
+                  sums + i * of_block);
       }
     });
     parallel_for(plan_.blocks, 1, [&](int64_t begin, int64_t end) {
@@ -351,19 +431,25 @@ class BackwardWeights : public ConvolutionPrimitive {
   /// Sets sums (strip, tap, width), and behind the taps those of dy, to those over the piece's
   /// bands of a block. Bands are numbered through the images.
   void add_piece(int64_t piece, int64_t block, const float* x, const float* dy, bool bias,
-                 float* sums) const {
+                 float* window, float* sums) const {
     std::fill_n(sums, plan_.strips * strip_sums_, 0.0F);
     const int64_t bands = parts_.bands(), all = plan_.batch * bands;
     const int64_t end = all * (piece + 1) / pieces_;
     for (int64_t at = all * piece / pieces_; at < end; at += parts_.images()) {
       const int64_t plane = at / bands * plan_.blocks + block;
+      const int64_t images = std::min(parts_.images(), end - at);
+      const int64_t next = plan_.blocks * plan_.source_block();  // of the block's planes
+      const float* const in = x + plane * plan_.source_block();
+      for (int64_t i = 0; windows_ && i < images; ++i) {
+        windows_.fill(in + i * next, window + i * windows_.count());
+      }
       for (int64_t strip = 0; strip < plan_.strips; ++strip) {
         const int64_t channel = strip * plan_.kernels.width;
         add_band(at % bands, bias,
-                 {.in = x + plane * plan_.source_block() + channel,
+                 {.in = (windows_ ? window : in) + channel,
                   .gradient = dy + plane * plan_.target_block() + channel,
-                  .images = std::min(parts_.images(), end - at),
-                  .in_image = plan_.blocks * plan_.source_block(),
+                  .images = images,
+                  .in_image = windows_ ? windows_.count() : next,
                   .gradient_image = plan_.blocks * plan_.target_block(),
                   .sums = sums + strip * strip_sums_,
                   .lanes = plan_.lanes(strip)});
@@ -399,6 +485,7 @@ class BackwardWeights : public ConvolutionPrimitive {
   }
 
   Plan plan_;
+  Windows windows_;
   Parts parts_;
   int64_t pieces_;      // ranges of the bands of all images
   int64_t strip_sums_;  // floats of a strip's sums

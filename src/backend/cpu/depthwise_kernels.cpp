@@ -119,6 +119,11 @@ void bands(const Part& a, const Part& b, const Block& block, int64_t strips) {
   for (; i + kResults <= a.count; i += kResults) {
     band<kResults, Taps, Step>(a, b, block, strips, i);
   }
+  // Frequent: rows of 7 and 14 results.
+  if constexpr (Taps == 3) {
+    if (a.count - i == 7) return band<7, Taps, Step>(a, b, block, strips, i);
+    if (a.count - i == 6) return band<6, Taps, Step>(a, b, block, strips, i);
+  }
   if ((a.count & 4) != 0) band<4, Taps, Step>(a, b, block, strips, i);
   i += a.count & 4;
   const int64_t left = a.count - i;
