@@ -82,11 +82,10 @@ void DatumLayer::give(const Batch& batch, Blobs top) const {
 }
 
 void convert_batch(const Batch& batch, bool floats, const Transform& transform, Tensor& top) {
-  const Shape& shape = top.shape();
-  const Shape sample{shape[1], shape[2], shape[3]};
+  const Shape &shape = top.shape(), &sample = batch.shape;
   const int64_t size = sample.count();
-  if (batch.shape != sample)
-    throw Error("the next record gives a sample of ", batch.shape.str(), ", and the top is ",
+  if (sample[0] != shape[1] || sample[1] != shape[2] || sample[2] != shape[3])
+    throw Error("the next record gives a sample of ", sample.str(), ", and the top is ",
                 shape.str(), "; call Layer::fetch() before the pass, as a net does");
   const int64_t grain = std::max<int64_t>(1, kElementGrain / size);
   dispatch_float(top.dtype(), [&](auto zero) {

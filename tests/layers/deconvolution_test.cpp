@@ -1,8 +1,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "crema/registry.hpp"
 #include "layers/convolution/convolution.hpp"
+#include "layers/convolution/convolution.pb.h"
 #include "support/layer_test.hpp"
 
 namespace crema::test {
@@ -208,8 +211,13 @@ TEST(DeconvolutionLayer, RefusesWhatCannotBe) {
   refused("num_output: 3 kernel_size: 3 group: 2", {1, 4, 3, 3}, {"num_output 3", "group 2"});
   refused("num_output: 4 kernel_size: 3 group: 2", {1, 3, 3, 3}, {"3 channels", "group 2"});
   refused("kernel_size: 3", {1, 3, 3, 3}, {"num_output is 0"});
-  refused("num_output: 2 kernel_size: 4294967295 dilation: 4294967295", {1, 1, 3},
-          {"4294967295 times 4294967294", "64 bits"});
+  ConvolutionParameter far;
+  far.set_num_output(1);
+  far.add_kernel_size(std::numeric_limits<uint32_t>::max());
+  far.add_dilation(std::numeric_limits<uint32_t>::max());
+  ConvolutionGeometry geometry(far, ConvolutionGeometry::Kind::deconvolution);
+  geometry.set_up({1, 1, 3});
+  expect_error([&] { geometry.fit({1, 1, 3}); }, {"4294967295 times 4294967294", "64 bits"});
   LayerRun run(make("num_output: 2 kernel_size: 3", {1, 3, 4, 4}));
   expect_error([&] { run.reshape({uniform({1, 4, 4, 4})}); }, {"4", "weights are for 3"});
 }

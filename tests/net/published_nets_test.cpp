@@ -224,8 +224,8 @@ TEST(PublishedNets, GiveThePublishedAnswers) {
         {"mtcnn/det3", "mtcnn/det3.caffemodel", "mtcnn/ref_det3"}}) {
     if (!fs::exists(models / reference.arrays)) continue;
     const fs::path prototxt = models / (std::string(reference.net) + ".prototxt");
-    try_net(prototxt, models / reference.weights,
-            read_arrays(models / reference.arrays, prototxt), reference.arrays);
+    try_net(prototxt, models / reference.weights, read_arrays(models / reference.arrays, prototxt),
+            reference.arrays);
   }
   EXPECT_GT(compared, 0);
 }
