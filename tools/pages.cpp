@@ -169,8 +169,8 @@ std::string Page::for_terminal() const {
     if (line.starts_with("```")) {
       code = !code;
       ++i;
-    } else if (code) {
-      out << "    " << line << "\n";
+    } else if (code || line.starts_with("    ")) {
+      out << (code ? "    " : "") << line << "\n";
       ++i;
     } else if (is_row(line)) {
       std::vector<PageRow> rows;

@@ -1,5 +1,6 @@
 // BatchReindex: takes items of a batch by their indices. See README.md.
 #include "core/dispatch.hpp"
+#include "core/moves_values.hpp"
 #include "kit/options.hpp"
 #include "kit/passes.hpp"
 #include "kit/rows.hpp"
@@ -8,9 +9,12 @@
 namespace crema {
 namespace {
 
-class BatchReindexLayer : public TwoSidedLayer {
+class BatchReindexLayer : public TwoSidedLayer, public MovesValues {
  public:
   using TwoSidedLayer::TwoSidedLayer;
+
+  /// Not those of bottom 1.
+  bool moves(int b, int) const override { return b == 0; }
 
   Arity arity() const override { return {.min_bottoms = 2, .max_bottoms = 2}; }
   bool can_propagate(int bottom) const override { return bottom == 0; }

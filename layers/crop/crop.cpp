@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "core/dispatch.hpp"
+#include "core/moves_values.hpp"
 #include "kit/passes.hpp"
 #include "kit/rows.hpp"
 #include "kit/two_sided.hpp"
@@ -10,12 +11,15 @@
 namespace crema {
 namespace {
 
-class CropLayer : public TwoSidedLayer {
+class CropLayer : public TwoSidedLayer, public MovesValues {
  public:
   explicit CropLayer(const LayerInit& init)
       : TwoSidedLayer(init),
         given_axis_(init.param.crop_param().axis()),
         given_(init.param.crop_param().offset().begin(), init.param.crop_param().offset().end()) {}
+
+  /// Not those of bottom 1.
+  bool moves(int b, int) const override { return b == 0; }
 
   Arity arity() const override { return {.min_bottoms = 2, .max_bottoms = 2}; }
   // Only the shape of the second one is read.

@@ -1,5 +1,6 @@
 // Filter: keeps the items of a batch that the last bottom selects. See README.md.
 #include "core/dispatch.hpp"
+#include "core/moves_values.hpp"
 #include "kit/options.hpp"
 #include "kit/passes.hpp"
 #include "kit/rows.hpp"
@@ -9,10 +10,12 @@
 namespace crema {
 namespace {
 
-class FilterLayer : public TwoSidedLayer {
+class FilterLayer : public TwoSidedLayer, public MovesValues {
  public:
   explicit FilterLayer(const LayerInit& init)
       : TwoSidedLayer(init), selector_(init.param.bottom_size() - 1) {}
+
+  bool moves(int b, int t) const override { return b == t; }
 
   Arity arity() const override {
     return {.min_bottoms = 2, .max_bottoms = -1, .min_tops = 1, .max_tops = -1};

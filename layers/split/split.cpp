@@ -1,11 +1,12 @@
 // Split: hands one blob to several layers. See README.md.
 #include "core/move.hpp"
+#include "core/moves_values.hpp"
 #include "kit/two_sided.hpp"
 
 namespace crema {
 namespace {
 
-class SplitLayer : public TwoSidedLayer {
+class SplitLayer : public TwoSidedLayer, public MovesValues {
  public:
   using TwoSidedLayer::TwoSidedLayer;
 

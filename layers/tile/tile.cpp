@@ -1,6 +1,7 @@
 // Tile: repeats its bottom along one axis. See README.md.
 #include "core/checked.hpp"
 #include "core/dispatch.hpp"
+#include "core/moves_values.hpp"
 #include "kit/passes.hpp"
 #include "kit/position_sums.hpp"
 #include "kit/two_sided.hpp"
@@ -46,7 +47,7 @@ struct Store {
   CREMA_FUNCTOR void operator()(int64_t i, double sum) const { dx[i] = static_cast<T>(sum); }
 };
 
-class TileLayer : public TwoSidedLayer {
+class TileLayer : public TwoSidedLayer, public MovesValues {
  public:
   explicit TileLayer(const LayerInit& init)
       : TwoSidedLayer(init), tiles_(init.param.tile_param().tiles()) {

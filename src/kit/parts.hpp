@@ -11,11 +11,12 @@
 
 #include <vector>
 
+#include "core/moves_values.hpp"
 #include "kit/two_sided.hpp"
 
 namespace crema {
 
-class PartsLayer : public TwoSidedLayer {
+class PartsLayer : public TwoSidedLayer, public MovesValues {
  public:
   void prepare_reference(Blobs bottom, Blobs top) override;
   /// Blocked formats along axis 1 need parts without padding.

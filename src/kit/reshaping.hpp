@@ -1,11 +1,12 @@
 // Layers whose top has the values of their bottom in another shape. They write reshape() only.
 #pragma once
 
+#include "core/moves_values.hpp"
 #include "kit/two_sided.hpp"
 
 namespace crema {
 
-class ReshapingLayer : public TwoSidedLayer {
+class ReshapingLayer : public TwoSidedLayer, public MovesValues {
  public:
   using TwoSidedLayer::TwoSidedLayer;
 

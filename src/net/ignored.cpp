@@ -69,7 +69,7 @@ bool reads_settings(std::string_view type, const std::string& others, std::strin
   if (letters(type) + "param" == letters(settings)) return true;
   if (settings == "loss_param")
     return type.ends_with("Loss") && type != "ContrastiveLoss" && type != "EuclideanLoss";
-  if (settings == "transform_param" && type.ends_with("Data")) return true;
+  if (settings == "transform_param") return type.ends_with("Data") && type != "DummyData";
   return concat(" ", others, " ").find(concat(" ", settings, " ")) != std::string::npos;
 }
 

@@ -2,8 +2,8 @@
 // layers whose layouts differ.
 //
 // Values that the caller can read are contiguous and of NetOptions::dtype. Values that must be
-// exact (Layer::is_exact_bottom, is_exact_top) have that type too. All other values have the type
-// of the net's activations and the format of the layer that makes them.
+// exact (Layer::is_exact_bottom, is_exact_top, MovesValues) have that type too. All other values
+// have the type of the net's activations and the format of the layer that makes them.
 //
 // Each layer returns options: layouts of its bottoms and tops, and seconds. A layer whose time
 // depends on the format, such as a convolution, is free: the search tries its options. Every other
@@ -17,9 +17,11 @@
 #include <algorithm>
 #include <functional>
 #include <limits>
+#include <ranges>
 #include <span>
 #include <sstream>
 
+#include "core/moves_values.hpp"
 #include "core/tuner.hpp"
 #include "crema/random.hpp"
 #include "crema/registry.hpp"
@@ -38,15 +40,44 @@ struct Demand {
   bool contiguous = false;
 };
 
-Demand demand_of(const Plan& plan, ValueId id) {
-  const Value& value = plan.value(id);
-  if (plan.shows(value)) return {plan.options.dtype, true};
-  const Node& producer = plan.node(value.producer);
-  const auto top = std::ranges::find(producer.tops, id);
-  bool exact = producer.layer->is_exact_top(static_cast<int>(top - producer.tops.begin()));
-  for (const Use& use : value.uses) {
-    exact = exact || plan.node(use.node).layer->is_exact_bottom(static_cast<int>(use.bottom));
+/// The values that must be exact, because the layer that makes them or one that reads them says so,
+/// in front of layers that move values and behind them too.
+IdVector<ValueId, bool> exact_values(const Plan& plan) {
+  IdVector<ValueId, bool> made(plan.value_count), read(plan.value_count);
+  /// Calls pass(bottom, top) for the values that the node moves.
+  const auto each_move = [](const Node& node, const auto& pass) {
+    const auto* mover = dynamic_cast<const MovesValues*>(node.layer.get());
+    if (mover == nullptr) return;
+    for (size_t b = 0; b < node.bottoms.size(); ++b) {
+      for (size_t t = 0; t < node.tops.size(); ++t) {
+        if (mover->moves(static_cast<int>(b), static_cast<int>(t)))
+          pass(node.bottoms[b], node.tops[t]);
+      }
+    }
+  };
+  for (const NodeId id : plan.layer_nodes()) {
+    const Node& node = plan.node(id);
+    for (size_t t = 0; t < node.tops.size(); ++t) {
+      made[node.tops[t]] = node.layer->is_exact_top(static_cast<int>(t));
+    }
+    each_move(node, [&](ValueId bottom, ValueId top) { made[top] = made[top] || made[bottom]; });
   }
+  for (const NodeId id : plan.layer_nodes() | std::views::reverse) {
+    const Node& node = plan.node(id);
+    for (size_t b = 0; b < node.bottoms.size(); ++b) {
+      const ValueId bottom = node.bottoms[b];
+      read[bottom] = read[bottom] || node.layer->is_exact_bottom(static_cast<int>(b));
+    }
+    each_move(node, [&](ValueId bottom, ValueId top) {
+      read[bottom] = read[bottom] || made[top] || read[top];
+    });
+  }
+  for (const ValueId id : plan.graph_values()) made[id] = made[id] || read[id];
+  return made;
+}
+
+Demand demand_of(const Plan& plan, ValueId id, bool exact) {
+  if (plan.shows(plan.value(id))) return {plan.options.dtype, true};
   return {exact ? plan.options.dtype : plan.activations, false};
 }
 
@@ -68,8 +99,9 @@ class Chooser {
   using Options = IdVector<NodeId, const Option*>;
 
   explicit Chooser(Plan& plan) : plan_(plan) {
+    const IdVector<ValueId, bool> exact = exact_values(plan);
     for (const ValueId id : plan.graph_values()) {
-      demands_.push_back(demand_of(plan, id));
+      demands_.push_back(demand_of(plan, id, exact[id]));
     }
     collect();
   }

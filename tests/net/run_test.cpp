@@ -514,6 +514,30 @@ TEST(Precision, Bf16ActivationsAreRoundedBetweenLayers) {
       {"f64", "bf16"});
 }
 
+// 997 is 996 in bf16. Each layer between the label and the loss only moves values.
+TEST(Precision, LabelsStayExactBehindLayersThatMoveThem) {
+  const std::string net = R"(
+      layer { name: "x" type: "Input" top: "x" top: "labels"
+              input_param { shape { dim: 2 dim: 1000 } shape { dim: 2 dim: 2 } } }
+      layer { name: "cut" type: "Slice" bottom: "labels" top: "label" top: "other" }
+      layer { name: "rest" type: "Silence" bottom: "other" }
+      layer { name: "tile" type: "Tile" bottom: "label" top: "twice" tile_param { tiles: 2 } }
+      layer { name: "column" type: "Slice" bottom: "twice" top: "first" top: "second" }
+      layer { name: "rest2" type: "Silence" bottom: "second" }
+      layer { name: "flat" type: "Reshape" bottom: "first" top: "flat" reshape_param { shape { dim: 2 } } }
+      layer { name: "loss" type: "SoftmaxWithLoss" bottom: "x" bottom: "flat" top: "loss" })";
+  std::vector<double> losses;
+  for (const DType activations : {DType::f32, DType::bf16}) {
+    Context context;
+    Net built(net_param(net), context, {.activations = activations});
+    float* const x = built.input("x").host_overwrite<float>();
+    for (int i = 0; i < 2000; ++i) x[i] = i % 1000 == 997 ? 3 : 0;
+    std::ranges::fill_n(built.input("labels").host_overwrite<float>(), 4, 997.0F);
+    losses.push_back(built.forward());
+  }
+  EXPECT_NEAR(losses[1], losses[0], 1e-3);
+}
+
 TEST(Precision, WhatTheCallerSeesStaysF32) {
   Context context;
   Net net(net_param(kConvolution), context, {.phase = Phase::test, .activations = DType::bf16});
