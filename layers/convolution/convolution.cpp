@@ -1,8 +1,9 @@
 #include "layers/convolution/convolution.hpp"
 
 #include <algorithm>
+#include <array>
+#include <type_traits>
 
-#include "backend/conversion_math.hpp"
 #include "backend/cpu/blas.hpp"
 #include "backend/cpu/convolutions.hpp"
 #include "backend/relu.hpp"
@@ -18,33 +19,69 @@
 namespace crema {
 namespace {
 
-/// As ValueTerm, for the places of a contiguous tensor whose values lie in another order.
-template <class T>
-struct OrderedTerm {
-  ElementOrder order;
-  const T* values;
-  CREMA_FUNCTOR SumPair operator()(int64_t place, int64_t c) const {
-    const int64_t n = place / order.places / order.channels;
-    return {static_cast<double>(values[order.index(n, c, place % order.places)]), 0};
+/// Blocked memory of a view as rows: row r is the pixels of block r % blocks() of the channels.
+struct BlockRows {
+  ChannelView view;
+  int64_t block;
+
+  int64_t blocks() const { return (view.channels + block - 1) / block; }
+  int64_t count() const { return view.outer * blocks(); }
+  int64_t first_channel(int64_t row) const { return row % blocks() * block; }
+  int64_t channels(int64_t row) const {
+    return std::min(block, view.channels - first_channel(row));
+  }
+
+  /// Calls body(row) on the threads.
+  template <class Body>
+  void each(const Body& body) const {
+    parallel_for(count(), kElementGrain / std::max<int64_t>(view.inner * block, 1) + 1,
+                 [&](int64_t begin, int64_t end) {
+                   for (int64_t row = begin; row < end; ++row) body(row);
+                 });
   }
 };
 
-/// Calls body(place, channel) for blocked memory of a view, on the host; padding is left out.
+/// Calls body(place, channel) on the host; padding is left out.
 template <class Body>
-void for_each_block(const ChannelView& view, int64_t block, const Body& body) {
-  const int64_t blocks = (view.channels + block - 1) / block;
-  parallel_for(view.outer * blocks, kElementGrain / (view.inner * block) + 1,
-               [=](int64_t begin, int64_t end) {
-                 const Body run = body;  // on the stack: its stores cannot change its pointers
-                 for (int64_t row = begin; row < end; ++row) {
-                   const int64_t first = row % blocks * block;
-                   const int64_t count = std::min(block, view.channels - first);
-                   for (int64_t i = row * view.inner; i < (row + 1) * view.inner; ++i) {
+void for_each(const BlockRows& rows, const Body& body) {
+  rows.each([&](int64_t row) {
+    const Body run = body;  // on the stack: its stores cannot change its pointers
+    const int64_t first = rows.first_channel(row), count = rows.channels(row);
+    for (int64_t i = row * rows.view.inner; i < (row + 1) * rows.view.inner; ++i) {
 #pragma omp simd
-                     for (int64_t k = 0; k < count; ++k) run(i * block + k, first + k);
-                   }
-                 }
-               });
+      for (int64_t k = 0; k < count; ++k) run(i * rows.block + k, first + k);
+    }
+  });
+}
+
+/// Calls store(channel, sums) with the sum of the values of each channel, in an order that does not
+/// depend on the threads. `partial` is scratch memory.
+template <class T, class Store>
+void channel_sums(const BlockRows& rows, const T* values, std::vector<double>& partial,
+                  const Store& store) {
+  constexpr int64_t kMostLanes = 16;
+  partial.resize(static_cast<size_t>(rows.count() * rows.block));
+  rows.each([&](int64_t row) {
+    std::array<double, kMostLanes> sums{};
+    const T* from = values + row * rows.view.inner * rows.block;
+    const auto add_pixels = [&]<int64_t kLanes>(std::integral_constant<int64_t, kLanes>) {
+      for (int64_t i = 0; i < rows.view.inner; ++i, from += kLanes) {
+#pragma omp simd
+        for (int64_t k = 0; k < kLanes; ++k) sums[static_cast<size_t>(k)] += double(from[k]);
+      }
+    };
+    rows.block == kMostLanes ? add_pixels(std::integral_constant<int64_t, kMostLanes>())
+                             : add_pixels(std::integral_constant<int64_t, kMostLanes / 2>());
+    std::copy_n(sums.begin(), rows.block, partial.begin() + row * rows.block);
+  });
+  for (int64_t c = 0; c < rows.view.channels; ++c) {
+    SumPair sum;
+    for (int64_t n = 0; n < rows.view.outer; ++n) {
+      const int64_t row = n * rows.blocks() + c / rows.block;
+      sum.first += partial[static_cast<size_t>(row * rows.block + c % rows.block)];
+    }
+    store(c, sum);
+  }
 }
 
 /// The matrix products of the reference, one for each group of each image:
@@ -214,7 +251,7 @@ void ConvolutionLayer::finish(const Side& side, Tensor& y) {
   dispatch_float(dtype(), [&]<class T>(T) {
     const AddBias<T> body{read_parameter<T>(side, bias()), {relu().value_or(1)}, side.change<T>(y)};
     if (block_of(y.format()) > 1) {
-      for_each_block(top_view(y.format()), block_of(y.format()), body);
+      for_each(BlockRows{top_view(y.format()), block_of(y.format())}, body);
     } else {
       for_each(side, top_view(y.format()), kElementGrain, body);
     }
@@ -241,8 +278,7 @@ void ConvolutionLayer::backward_bias(const Side& side, Blobs top) {
       const T beta = static_cast<T>(bias()->begin_gradient());
       const AccumulateSum<T> store{beta, side.change<T>(bias()->diff)};
       if (block_of(diff.format()) > 1) {
-        const ElementOrder order(diff.shape(), diff.format());
-        channel_sums(side, view, kElementGrain, OrderedTerm<T>{order, dy}, store);
+        channel_sums(BlockRows{view, block_of(diff.format())}, dy, block_sums_, store);
       } else {
         channel_sums(side, view, kElementGrain, ValueTerm<T>{dy}, store);
       }

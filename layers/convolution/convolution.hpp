@@ -88,9 +88,10 @@ class ConvolutionLayer : public Layer {
   void prepare_sums_diffs(Blobs top);
 
   ConvolutionGeometry geometry_;
-  std::optional<float> own_relu_;  // the slope, if the message sets relu
-  std::vector<Tensor> masked_;     // like the tops, if their diffs must not be overwritten
-  Tensor columns_{Shape{0}};       // of the reference: those of one group, unless it is pointwise
+  std::optional<float> own_relu_;   // the slope, if the message sets relu
+  std::vector<Tensor> masked_;      // like the tops, if their diffs must not be overwritten
+  std::vector<double> block_sums_;  // of backward_bias() in blocked formats
+  Tensor columns_{Shape{0}};        // of the reference: those of one group, unless it is pointwise
 };
 
 }  // namespace crema

@@ -80,7 +80,9 @@ class SigmoidCrossEntropyLossLayer : public TwoSidedLayer {
   explicit SigmoidCrossEntropyLossLayer(const LayerInit& init)
       : TwoSidedLayer(init),
         ignored_(ignored_label(init.param)),
-        normalization_(init.param, LossNormalization::Mode::batch_size) {}
+        normalization_(init.param, LossNormalization::Mode::batch_size) {
+    check_loss_settings(init, false);
+  }
 
   Arity arity() const override { return {.min_bottoms = 2, .max_bottoms = 2}; }
   bool can_propagate(int bottom) const override { return bottom == 0; }

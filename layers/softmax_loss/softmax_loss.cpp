@@ -87,7 +87,7 @@ struct ScoreGradient {
 class SoftmaxLossLayer : public LabelLoss {
  public:
   explicit SoftmaxLossLayer(const LayerInit& init)
-      : LabelLoss(init, init.param.softmax_param().axis()),
+      : LabelLoss(init, init.param.softmax_param().axis(), true),
         smoothing_(init.param.loss_param().label_smoothing()) {
     if (!(smoothing_ >= 0 && smoothing_ < 1))
       throw Error("label_smoothing ", smoothing_,

@@ -139,15 +139,26 @@ const int32_t* LabelledLayer::read_labels(const Side& side, Blobs bottom) {
   return labels(side);
 }
 
-LabelLoss::LabelLoss(const LayerInit& init, int axis)
-    : LabelledLayer(init, axis, ignored_label(init.param)), normalization_(init.param) {
+void check_loss_settings(const LayerInit& init, bool smooths) {
   const LossParameter& settings = init.param.loss_param();
+  const std::string& type = init.param.type();
+  if (settings.label_smoothing() != 0 && !smooths)
+    throw Error("label_smoothing ", settings.label_smoothing(),
+                " is a setting of SoftmaxWithLoss; ", type, " has none: remove it");
   if (settings.weight_by_label_freqs() || settings.class_weighting_size() > 0) {
-    context().log(Severity::warning,
-                  concat("layer '", name(),
-                         "': class_weighting and weight_by_label_freqs have no "
-                         "effect; InfogainLoss with a diagonal matrix weights the classes"));
+    const char* const instead = type == "SoftmaxWithLoss"
+                                    ? "; InfogainLoss with a diagonal matrix weights the classes"
+                                    : "";
+    init.context.log(
+        Severity::warning,
+        concat("layer '", init.param.name(),
+               "': class_weighting and weight_by_label_freqs have no effect", instead));
   }
+}
+
+LabelLoss::LabelLoss(const LayerInit& init, int axis, bool smooths)
+    : LabelledLayer(init, axis, ignored_label(init.param)), normalization_(init.param) {
+  check_loss_settings(init, smooths);
 }
 
 }  // namespace crema

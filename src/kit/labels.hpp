@@ -87,13 +87,18 @@ class LabelledLayer : public TwoSidedLayer {
 /// loss_param.ignore_label, if it is set.
 std::optional<int> ignored_label(const LayerParameter& param);
 
+/// Error if loss_param sets label_smoothing and the loss does not read it (`smooths`). Warns of
+/// class weights, which none reads.
+void check_loss_settings(const LayerInit& init, bool smooths);
+
 /// A loss summed over positions, with the settings of loss_param.
 class LabelLoss : public LabelledLayer {
  public:
   float default_loss_weight(int top) const override { return top == 0 ? 1 : 0; }
 
  protected:
-  LabelLoss(const LayerInit& init, int axis);
+  /// `smooths`: the loss reads label_smoothing.
+  LabelLoss(const LayerInit& init, int axis, bool smooths = false);
 
   /// The divisor of the loss of the last forward.
   double divisor() const {

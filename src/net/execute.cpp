@@ -64,7 +64,15 @@ void check_loss(const Plan& plan, Node& node, const Value& loss) {
     return;
   }
   if (std::exchange(node.told_not_finite, true)) return;
-  std::string why = "its bottoms are finite: the terms of the loss are too large";
+  std::string why = std::isnan(value) ? "its bottoms and parameters are finite"
+                                      : "its bottoms are finite: its terms are too large";
+  for (size_t i = 0; i < node.layer->params().size(); ++i) {
+    const Tensor& data = node.layer->params()[i]->data;
+    const int64_t at = first_not_finite(data);
+    if (at >= 0)
+      why = concat("its parameter ", i, " (", data.shape().str(), ") is ",
+                   describe_element(data, at));
+  }
   for (size_t i = 0; i < node.bottom_blobs.size(); ++i) {
     const Tensor& data = node.bottom_blobs[i]->data;
     const int64_t at = first_not_finite(data);

@@ -282,6 +282,17 @@ layer { name: "label" type: "Input" top: "label" input_param { shape { dim: 2 } 
 layer { name: "l" type: "HingeLoss" bottom: "data" bottom: "label" top: "l"
         loss_param { weight_by_label_freqs: true class_weighting: 2 } })"),
               ElementsAre(::testing::HasSubstr("layer 'l': class_weighting")));
+  for (const char* type : {"HingeLoss", "SigmoidCrossEntropyLoss"}) {
+    expect_error(
+        [&] {
+          Context context;
+          Net(net_param(
+                  concat(kData, "layer { name: 'l' type: '", type,
+                         "' bottom: 'data' bottom: 'data' loss_param { label_smoothing: 0.3 } }")),
+              context);
+        },
+        {"label_smoothing 0.3", type, "remove it"});
+  }
 }
 
 TEST(Graph, ErrorsOfEveryPassNameFileLineAndLayer) {

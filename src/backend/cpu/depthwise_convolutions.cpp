@@ -299,7 +299,8 @@ class Results : public ConvolutionPrimitive {
         result_(plan_.target_block()),
         adds_(problem.adds && !backward),
         relu_(backward ? std::nullopt : problem.relu),
-        weights_(concat("depthwise ", plan_.pixel, " ", plan_.kernels.width),
+        weights_(concat("depthwise ", plan_.pixel, " ", plan_.kernels.width, " ", problem.source[1],
+                        " ", plan_.taps()),
                  plan_.blocks * plan_.strips * plan_.strip_weights(), problem.training),
         bias_(Shape{problem.bias && !backward ? plan_.blocks * plan_.strips * plan_.kernels.width
                                               : 0}) {
