@@ -8,7 +8,6 @@
 #include "backend/cpu/convolutions.hpp"
 #include "backend/relu.hpp"
 #include "core/dispatch.hpp"
-#include "crema/registry.hpp"
 #include "kit/options.hpp"
 #include "kit/passes.hpp"
 #include "kit/two_sided.hpp"
@@ -363,8 +362,15 @@ void ConvolutionLayer::backward_cpu(Blobs top, const std::vector<bool>& propagat
   pass_to_summand(top, propagate, bottom);
 }
 
+void add_convolution_type(Registry& registry, const std::string& type,
+                          ConvolutionGeometry::Kind kind) {
+  registry.add(type, [kind](const LayerInit& init) {
+    return std::make_unique<ConvolutionLayer>(init, kind);
+  });
+}
+
 void register_convolution(Registry& registry) {
-  registry.add<ConvolutionLayer>("Convolution");
+  add_convolution_type(registry, "Convolution", ConvolutionGeometry::Kind::convolution);
   register_convolution_engines(registry);
   add_convolution_library(registry, direct_convolutions());
   add_convolution_library(registry, winograd_convolutions());

@@ -7,6 +7,7 @@
 #include "backend/channel_view.hpp"
 #include "core/move.hpp"
 #include "crema/layer.hpp"
+#include "crema/registry.hpp"
 #include "layers/convolution/geometry.hpp"
 
 namespace crema {
@@ -18,8 +19,7 @@ inline constexpr const char* kConvolutionTypes[] = {"Convolution", "DepthwiseCon
 
 class ConvolutionLayer : public Layer {
  public:
-  explicit ConvolutionLayer(const LayerInit& init, ConvolutionGeometry::Kind kind =
-                                                       ConvolutionGeometry::Kind::convolution);
+  ConvolutionLayer(const LayerInit& init, ConvolutionGeometry::Kind kind);
 
   Arity arity() const override;
   void setup(Blobs bottom, Blobs top) override;
@@ -93,5 +93,9 @@ class ConvolutionLayer : public Layer {
   std::vector<double> block_sums_;  // of backward_bias() in blocked formats
   Tensor columns_{Shape{0}};        // of the reference: those of one group, unless it is pointwise
 };
+
+/// Registers a type of kConvolutionTypes.
+void add_convolution_type(Registry& registry, const std::string& type,
+                          ConvolutionGeometry::Kind kind);
 
 }  // namespace crema
