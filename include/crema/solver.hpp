@@ -93,7 +93,7 @@ class Solver {
   /// Trains `iterations` iterations. Returns false if `poll` stopped it.
   bool step(int iterations);
   /// Runs all test nets. If `poll` stops it between two batches, the reports of complete tests are
-  /// returned, and the data sources are set back to the batches before the tests.
+  /// returned, and data sources and carried states are set back to those before the tests.
   std::vector<TestReport> test();
 
   /// Writes PREFIX_iter_N.caffemodel and PREFIX_iter_N.solverstate; returns the path of the latter.
@@ -101,9 +101,9 @@ class Solver {
   /// complete. Error if that fails. During training, a failed periodic snapshot is logged as a
   /// warning and training continues; a failed snapshot at a stop or at the end is an Error.
   std::string snapshot();
-  /// Continues from a .solverstate: loads weights, history, iteration, positions in the data, seed
-  /// and choices of engines. The weights file is searched for beside the .solverstate first, then
-  /// at the path that it contains. A warning names data sources whose positions the state lacks.
+  /// Continues from a .solverstate: loads weights, history, iteration, positions in data, seed and
+  /// choices of engines. The weights file is searched for beside it first, then at the path that it
+  /// contains. A warning names sources whose positions it lacks. After an Error, restore() again.
   void restore(const std::string& solverstate);
 
   /// Called before each iteration and before each batch of a test. The result `snapshot` writes a

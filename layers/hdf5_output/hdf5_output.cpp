@@ -1,4 +1,5 @@
 // HDF5Output: appends its bottoms to an HDF5 file. See README.md.
+#include <exception>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -18,6 +19,11 @@ class Hdf5OutputLayer : public Layer {
   }
   ~Hdf5OutputLayer() override {
     if (!writer_) return;
+    if (std::uncaught_exceptions() > exceptions_) {
+      context().log(Severity::warning, concat("layer '", name(), "': the run failed, so '",
+                                              file_name(), "' is not written"));
+      return;
+    }
     try {
       writer_->finish();
     } catch (const std::exception& error) {
@@ -45,20 +51,35 @@ class Hdf5OutputLayer : public Layer {
   }
 
   void forward_cpu(Blobs bottom, Blobs) override {
+    if (failed_)
+      throw Error("an earlier pass could not write its rows, so '", file_name(),
+                  "' would lack them; build the net again");
     try {
-      if (!writer_) writer_.emplace(file_name());
+      if (!writer_) begin();
       writer_->append("data", bottom[0]->data);
       writer_->append("label", bottom[1]->data);
     } catch (...) {
-      writer_.reset();  // one array may have more rows than the other
+      failed_ = true;  // one array may have more rows than the other
+      writer_.reset();
       throw;
     }
   }
 
  private:
+  void begin() {
+    writer_.emplace(file_name());
+    if (std::filesystem::exists(file_name()))
+      context().log(Severity::warning,
+                    concat("layer '", name(), "': '", file_name(),
+                           "' exists and will be replaced by the rows from this pass on; move it "
+                           "away before the net is destroyed to keep its rows"));
+  }
+
   const std::string& file_name() const { return param().hdf5_output_param().file_name(); }
 
   std::optional<Hdf5Writer> writer_;  // from the first forward on
+  bool failed_ = false;
+  int exceptions_ = std::uncaught_exceptions();  // when the layer was made
 };
 
 }  // namespace

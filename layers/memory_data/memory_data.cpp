@@ -2,7 +2,6 @@
 #include "crema/memory_data.hpp"
 
 #include <algorithm>
-#include <optional>
 #include <type_traits>
 #include <utility>
 
@@ -93,32 +92,36 @@ class MemoryDataLayer : public Layer, public DataSource, public MemoryData {
         throw Error("layer '", name(), "' takes contiguous tensors, not ",
                     to_string(tensor->format()), "; see Tensor::contiguous()");
     }
-    sampler_.emplace(
-        SamplerOptions{.count = shape[0], .rank = run().rank, .shards = run().world_size});
     data_ = std::move(data);
     labels_ = std::move(labels);
+    has_data_ = true;
+    next_ = {};
     given_.clear();
   }
   Shape record_shape() const override { return record_; }
 
   void forward_cpu(Blobs, Blobs top) override {
-    if (!sampler_)
+    if (!has_data_)
       throw Error(
           "the layer has no data: a program gives them with MemoryData::of(net.layer(\"", name(),
           "\")).set(data, labels), see crema/memory_data.hpp; commands cannot, so use Data, "
           "ImageData or HDF5Data there");
     given_.resize(static_cast<size_t>(batch_size_));
-    for (Sample& sample : given_) sample = sampler_->next();
+    Sampler sampler = make_sampler();
+    sampler.seek(next_);
+    for (Sample& sample : given_) sample = sampler.next();
+    next_ = sampler.cursor();
     gather(data_, given_, record_.count(), top[0]->data);
     if (top.size() > 1) gather(labels_, given_, 1, top[1]->data);
   }
 
-  RecordCursor cursor() const override { return sampler_ ? sampler_->cursor() : RecordCursor(); }
+  RecordCursor cursor() const override { return next_; }
   void set_cursor(const RecordCursor& cursor) override {
-    if (!sampler_ && cursor != RecordCursor())
+    if (!has_data_ && cursor != RecordCursor())
       throw Error("layer '", name(), "' has no data, and is to continue at record ",
                   cursor.position, " of them; call MemoryData::set() before Solver::restore()");
-    if (sampler_) sampler_->seek(cursor);
+    if (has_data_) make_sampler().seek(cursor);  // checks it
+    next_ = cursor;
   }
   void restart() override { set_cursor({}); }
   int64_t records_per_batch() const override { return batch_size_; }
@@ -129,11 +132,16 @@ class MemoryDataLayer : public Layer, public DataSource, public MemoryData {
   }
 
  private:
+  Sampler make_sampler() const {
+    return Sampler({.count = data_.shape()[0], .rank = run().rank, .shards = run().world_size});
+  }
+
   int64_t batch_size_;
   Shape record_;  // (C, H, W)
   Tensor data_, labels_;
-  std::optional<Sampler> sampler_;  // none: no data yet
-  std::vector<Sample> given_;       // those of the last batch
+  bool has_data_ = false;
+  RecordCursor next_;
+  std::vector<Sample> given_;  // those of the last batch
 };
 
 }  // namespace

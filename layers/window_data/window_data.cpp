@@ -67,12 +67,8 @@ class WindowLoader final : public BatchLoader {
     for (size_t i = 0; i < size && !stop.load(std::memory_order_relaxed); ++i) {
       const Drawn drawn = loading_->draw(seed_, batch.samples[i], static_cast<int64_t>(i));
       batch.labels[i] = drawn.window->label;
-      try {
-        write(warped(drawn), drawn, batch.bytes.data() + i * 3 * crop * crop);
-      } catch (Error& error) {
-        throw Error("image '", drawn.image->path, "': ", error.message())
-            .at({loading_->list, static_cast<int>(drawn.image->line), 0});
-      }
+      in_image(drawn.image->path, loading_->list, drawn.image->line,
+               [&] { write(warped(drawn), drawn, batch.bytes.data() + i * 3 * crop * crop); });
     }
   }
 
@@ -116,12 +112,7 @@ class WindowLoader final : public BatchLoader {
 TransformationParameter transform_param(const LayerParameter& layer) {
   TransformationParameter transform = layer.transform_param();
   const P& window = layer.window_data_param();
-  for (const char* name : {"mean_file", "crop_size", "mirror"}) {
-    const auto* field = P::descriptor()->FindFieldByName(name);
-    if (window.GetReflection()->HasField(window, field))
-      throw Error("window_data_param { ", name, " } is an old form; write transform_param { ", name,
-                  " }");
-  }
+  reject_old_transform(window, "window_data_param", {"mean_file", "crop_size", "mirror"});
   if (window.has_scale() && transform.has_scale())
     throw Error("both window_data_param and transform_param give scale; keep one of them");
   if (window.has_scale()) transform.set_scale(window.scale());
@@ -181,7 +172,10 @@ class WindowDataLayer : public SampledLayer {
       throw Error("'", loading_.list, "' has no window of overlap below ", settings.bg_threshold(),
                   ", the background; raise bg_threshold, or set fg_fraction: 1");
     if (settings.cache_images()) {
-      for (const WindowImage& image : images) cache(image);
+      for (const WindowImage& image : images) {
+        std::string& file = loading_.cache.emplace_back();
+        in_image(image.path, loading_.list, image.line, [&] { read_file_bytes(image.path, file); });
+      }
     }
     shared_ = std::make_shared<const WindowLoading>(std::move(loading_));
   }
@@ -220,15 +214,6 @@ class WindowDataLayer : public SampledLayer {
     loading_.mean_place.top = static_cast<int32_t>(std::min(offset, mean[1] - crop));
   }
 
-  void cache(const WindowImage& image) {
-    try {
-      read_file_bytes(image.path, loading_.cache.emplace_back());
-    } catch (Error& error) {
-      throw Error("image '", image.path, "': ", error.message())
-          .at({loading_.list, static_cast<int>(image.line), 0});
-    }
-  }
-
   SamplerOptions sampling() const override {
     const WindowFile& windows = shared_->windows;
     return {.count = static_cast<int64_t>(windows.foreground.size() + windows.background.size())};
@@ -255,10 +240,8 @@ class WindowDataLayer : public SampledLayer {
           clear_padding(shared_->draw(seed_, sample, n).cut, out + n * 3 * crop * crop);
         }
       });
-      if (top.size() > 1) {
-        std::copy(batch.labels.begin(), batch.labels.end(), top[1]->data.host_overwrite<T>());
-      }
     });
+    if (top.size() > 1) give_labels(batch, top[1]->data);
   }
 
   /// As published, padding is 0 in the sample: the mean of the images.

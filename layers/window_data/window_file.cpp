@@ -24,7 +24,10 @@ class Scanner {
   /// False at the end of the file.
   bool more() {
     while (rest_.empty()) {
-      if (!std::getline(file_, text_)) return false;
+      if (!std::getline(file_, text_)) {
+        if (file_.bad()) throw Error("cannot read the window file '", path_, "'");
+        return false;
+      }
       ++line_;
       rest_ = trimmed(text_);
     }

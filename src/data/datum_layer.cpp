@@ -50,9 +50,8 @@ SamplerOptions DatumLayer::sampling() const {
 
 int DatumLayer::depth() const { return static_cast<int>(std::min(settings_.prefetch, 65536u)); }
 
-SampledLayer::Loading DatumLayer::loading(Blobs top) {
+SampledLayer::Loading DatumLayer::loading(Blobs) {
   DatumLoading records = records_;
-  if (top.size() > 1) records.label_type = top[1]->data.dtype();
   records.seed = run().seed;
   return {.threads = loader_threads(settings_.threads, records.format),
           .depth = depth(),
@@ -69,16 +68,12 @@ size_t DatumLayer::kept_bytes() const {
 
 std::string DatumLayer::key_of(const Sample& sample, int64_t) const {
   const auto reader = records_.source->reader(records_.access);
-  return printable_key(reader->read(sample.record).key);
+  return printable_key(reader->key(sample.record));
 }
 
 void DatumLayer::give(const Batch& batch, Blobs top) const {
   convert_batch(batch, records_.format.floats, *records_.transform, top[0]->data);
-  if (top.size() < 2) return;
-  dispatch_float(top[1]->data.dtype(), [&](auto zero) {
-    using T = decltype(zero);
-    std::copy(batch.labels.begin(), batch.labels.end(), top[1]->data.host_overwrite<T>());
-  });
+  if (top.size() > 1) give_labels(batch, top[1]->data);
 }
 
 void convert_batch(const Batch& batch, bool floats, const Transform& transform, Tensor& top) {

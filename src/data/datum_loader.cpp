@@ -4,9 +4,7 @@
 
 #include <algorithm>
 
-#include "core/dispatch.hpp"
 #include "crema/error.hpp"
-#include "data/exact.hpp"
 
 namespace crema {
 namespace {
@@ -18,16 +16,6 @@ Shape shape_of(const Image& image, const Record& record, const Transform& transf
   } catch (const Error& error) {
     throw Error("record '", printable_key(record.key), "': ", error.message());
   }
-}
-
-/// Labels that are rounded to one number would be taken for one class.
-void check_label(const Record& record, int32_t label, DType type) {
-  const bool exact = dispatch_float(
-      type, [&](auto zero) { return is_exactly(static_cast<decltype(zero)>(label), label); });
-  if (exact) return;
-  throw Error("record '", printable_key(record.key), "': its label ", label,
-              " has no exact value in ", to_string(type),
-              ", the type of the net; number the labels from 0, or make the net in f64");
 }
 
 }  // namespace
@@ -99,7 +87,6 @@ void DatumLoader::load_one(Batch& batch, size_t index) {
     transform.cut(image, placement, batch.bytes.data() + begin);
   }
   batch.labels[index] = decoder_.label();
-  if (loading_.label_type) check_label(record, decoder_.label(), *loading_.label_type);
 }
 
 }  // namespace crema

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 
 #include "crema/tensor.hpp"
 #include "data/datum.hpp"
@@ -27,8 +26,7 @@ struct DatumLoading {
   ImageSize size;  // to which compressed images are resized
   std::shared_ptr<const Transform> transform;
   SampleFormat format;
-  bool varies = false;              // in size: each batch has one sample, and a shape of its own
-  std::optional<DType> label_type;  // in which the net gets labels; none: it gets none
+  bool varies = false;  // in size: each batch has one sample, and a shape of its own
   /// The settings that make images of one size, for messages.
   std::string_view one_size;
   uint64_t seed = 0;
@@ -42,8 +40,7 @@ SampleFormat format_of(const Record& record, const DatumLoading& loading);
 /// this process may use for 0.
 int loader_threads(uint32_t wanted, const SampleFormat& format);
 
-/// Sets Batch::shape. Error, naming the key, at a record of another format than the first one's, or
-/// whose label has no exact value in the type of the labels.
+/// Sets Batch::shape. Error, naming the key, at a record of another format than the first one's.
 class DatumLoader final : public BatchLoader {
  public:
   explicit DatumLoader(DatumLoading loading);

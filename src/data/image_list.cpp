@@ -38,19 +38,18 @@ class ImageListReader final : public RecordReader {
   Record read(int64_t index) override {
     const ListedImage& image = images_->at(static_cast<size_t>(index));
     const std::string path = image_path(root_, image.file);
-    key_ = concat("line ", image.line, ": ", path);
-    try {
+    key_ = key(index);
+    in_image(path, list_, image.line, [&] {
       read_file_bytes(path, *datum_.mutable_data());
-    } catch (Error& error) {
-      throw Error("image '", path, "': ", error.message())
-          .at({list_, static_cast<int>(image.line), 0});
-    }
-    datum_.set_encoded(true);
-    datum_.set_label(image.label);
-    if (!datum_.SerializeToString(&value_))
-      throw Error("image '", path, "' is too large: a file may have 2 GiB")
-          .at({list_, static_cast<int>(image.line), 0});
+      datum_.set_encoded(true);
+      datum_.set_label(image.label);
+      if (!datum_.SerializeToString(&value_)) throw Error("it is too large: a file may have 2 GiB");
+    });
     return {key_, value_};
+  }
+  std::string key(int64_t index) override {
+    const ListedImage& image = images_->at(static_cast<size_t>(index));
+    return concat("line ", image.line, ": ", image_path(root_, image.file));
   }
 
  private:

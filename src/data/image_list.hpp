@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "crema/error.hpp"
 #include "data/record_source.hpp"
 
 namespace crema {
@@ -27,6 +28,17 @@ std::string image_path(const std::string& root, const std::string& file);
 
 /// Reads a whole file into `bytes`. Error with the system's reason.
 void read_file_bytes(const std::string& path, std::string& bytes);
+
+/// Runs `body`, which reads the image at `path`, of `line` of the file `list`. Its Error says so.
+template <class Body>
+decltype(auto) in_image(const std::string& path, const std::string& list, int64_t line,
+                        const Body& body) {
+  try {
+    return body();
+  } catch (const Error& error) {
+    throw Error("image '", path, "': ", error.message()).at({list, static_cast<int>(line), 0});
+  }
+}
 
 /// The images of a list as records: a Datum each, with the bytes of the image's file and its label.
 /// A file is opened when its record is read; the Error of one that cannot be names the line.

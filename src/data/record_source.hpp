@@ -22,6 +22,8 @@ class RecordReader {
   /// Record `index`, in [0, count). The views hold until the next read or the reader's end. Error,
   /// naming the source, when it is damaged.
   virtual Record read(int64_t index) = 0;
+  /// The key of record `index`, which reads the record where that is how it is found.
+  virtual std::string key(int64_t index) { return std::string(read(index).key); }
 };
 
 /// The expected order of reads; any order works with both. `forward`: small steps forward are fast,

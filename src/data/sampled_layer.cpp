@@ -2,8 +2,10 @@
 
 #include <utility>
 
+#include "core/dispatch.hpp"
 #include "crema/error.hpp"
 #include "crema/random.hpp"
+#include "data/exact.hpp"
 
 namespace crema {
 
@@ -31,7 +33,9 @@ RecordCursor SampledLayer::cursor() const {
   } else if (const uint64_t skip = rand_skip(); skip > 0) {
     number = Random(run().seed, stream_id("rand_skip")).below(skip);
   }
-  return sampler.cursor_at(number + batches_given_ * static_cast<uint64_t>(batch_size_));
+  // A cursor counts the samples of all shards.
+  const auto step = static_cast<uint64_t>(batch_size_ * run().world_size);
+  return sampler.cursor_at(number + batches_given_ * step);
 }
 
 void SampledLayer::set_cursor(const RecordCursor& cursor) {
@@ -69,6 +73,22 @@ double SampledLayer::take_wait_seconds() {
 std::string SampledLayer::record_key(int64_t index) const {
   if (index < 0 || index >= static_cast<int64_t>(given_.size())) return {};
   return key_of(given_[static_cast<size_t>(index)], index);
+}
+
+void SampledLayer::give_labels(const Batch& batch, Tensor& top) const {
+  dispatch_float(top.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    T* const out = top.host_overwrite<T>();
+    for (size_t i = 0; i < batch.labels.size(); ++i) {
+      const int32_t label = batch.labels[i];
+      out[i] = static_cast<T>(label);
+      // Labels that are rounded to one number would be taken for one class.
+      if (!is_exactly(out[i], label))
+        throw Error("record '", key_of(batch.samples[i], static_cast<int64_t>(i)), "': its label ",
+                    label, " has no exact value in ", to_string(top.dtype()),
+                    ", the type of the net; number the labels from 0, or make the net in f64");
+    }
+  });
 }
 
 const Batch& SampledLayer::next_batch(Blobs top) {

@@ -52,6 +52,8 @@ class SampledLayer : public Layer, public DataSource {
   virtual void take_shape(const Batch& /*batch*/, Blobs /*top*/) const {}
   /// Writes a batch to the tops.
   virtual void give(const Batch& batch, Blobs top) const = 0;
+  /// Writes a batch's labels to `top`. Error, with the key, for one that has no exact value there.
+  void give_labels(const Batch& batch, Tensor& top) const;
   /// Of sample `index` of a batch, for messages.
   virtual std::string key_of(const Sample& sample, int64_t index) const = 0;
 

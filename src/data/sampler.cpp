@@ -29,8 +29,9 @@ Sampler::Sampler(const SamplerOptions& options) : options_(options) {
   if (!options.groups.empty() &&
       std::accumulate(options.groups.begin(), options.groups.end(), int64_t{0}) != options.count)
     throw Error("the groups of a data source do not have its ", options.count, " records");
-  if (options.shuffle && options.count > int64_t{1} << 32)
-    throw Error("shuffle: true is possible up to ", int64_t{1} << 32, " records; the source has ",
+  // So that records and sizes of groups are numbers of 32 bits.
+  if (options.shuffle && options.count >= int64_t{1} << 32)
+    throw Error("shuffle: true is possible below ", int64_t{1} << 32, " records; the source has ",
                 options.count);
 }
 

@@ -25,8 +25,9 @@ void reject_unsupported(const google::protobuf::Message& message,
   }
 }
 
-void reject_old_transform(const google::protobuf::Message& message, std::string_view where) {
-  for (const char* name : {"scale", "mean_file", "crop_size", "mirror"}) {
+void reject_old_transform(const google::protobuf::Message& message, std::string_view where,
+                          std::initializer_list<const char*> fields) {
+  for (const char* name : fields) {
     const FieldDescriptor* field = message.GetDescriptor()->FindFieldByName(name);
     if (field != nullptr && message.GetReflection()->HasField(message, field))
       throw Error(where, " { ", name, " } is an old form; write transform_param { ", name, " }");

@@ -13,8 +13,10 @@ namespace crema {
 void reject_unsupported(const google::protobuf::Message& message,
                         std::initializer_list<int> supported, std::string_view where);
 
-/// Error for `scale`, `mean_file`, `crop_size` or `mirror` in a data layer's own settings, their
-/// old place: they belong into transform_param.
-void reject_old_transform(const google::protobuf::Message& message, std::string_view where);
+/// Error for these fields in a data layer's own settings, their old place: they belong into
+/// transform_param.
+void reject_old_transform(const google::protobuf::Message& message, std::string_view where,
+                          std::initializer_list<const char*> fields = {"scale", "mean_file",
+                                                                       "crop_size", "mirror"});
 
 }  // namespace crema

@@ -158,8 +158,11 @@ void run_forward(Plan& plan, const Action& action) {
     try {
       if (!is_empty(node)) node.layer->forward(action.bottoms, action.tops);
     } catch (Error& error) {
-      if (error.sample() >= 0)
-        error.in_record(record_key(plan, node, label_bottom(node), error.sample()));
+      try {
+        if (error.sample() >= 0)
+          error.in_record(record_key(plan, node, label_bottom(node), error.sample()));
+      } catch (const Error&) {  // of reading the key: `error` matters more
+      }
       throw;
     }
     if (action.again) return;

@@ -18,8 +18,11 @@ bool is_source(const Net& net, const NetStep& step) {
 void add_record(const Net& net, const NetStep& step, const Shape& shape, int64_t at, Error& error) {
   const Layer* layer = net.layers()[static_cast<size_t>(step.layer)];
   const auto* source = dynamic_cast<const DataSource*>(layer);
-  if (source != nullptr && shape.rank() > 0)
+  if (source == nullptr || shape.rank() == 0) return;
+  try {
     error.in_record(source->record_key(at / shape.count(1)));
+  } catch (const Error&) {  // of reading the key: `error` matters more
+  }
 }
 
 /// Throws where a top of step `i` has a value that is not finite.

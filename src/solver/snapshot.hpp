@@ -27,7 +27,7 @@ struct TrainingState {
   std::vector<Tensor>* history = nullptr;  // each of the arena's size
   Net* train = nullptr;
   std::vector<Net*> tests;
-  /// The positions to save; null: the present ones of the data sources.
+  /// What to save; null: the present positions of the data sources and states of the layers.
   const RecordCursors* cursors = nullptr;
 };
 

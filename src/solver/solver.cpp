@@ -59,24 +59,35 @@ decltype(auto) in_test_net(size_t number, const Body& body) {
 
 }  // namespace
 
-/// Keeps the positions of the data sources before a test, during the test. A snapshot within a test
-/// saves these positions, so that a resumed run repeats the test on the same data.
+/// Keeps, during a test, the positions of the data sources and what layers carried before it. A
+/// snapshot within a test saves these, so that a resumed run repeats the test on the same data.
 class Solver::TestScope {
  public:
   explicit TestScope(Solver& solver) : solver_(solver) {
     solver.before_test_ = std::make_unique<RecordCursors>(data_cursors(solver.training_state()));
   }
   ~TestScope() {
-    if (!completed_) set_data_cursors(solver_.training_state(), *solver_.before_test_);
+    if (!completed_) set_back();
     solver_.before_test_.reset();
   }
   TestScope(const TestScope&) = delete;
   TestScope& operator=(const TestScope&) = delete;
 
-  /// Otherwise the data sources are set back to these positions in the end.
+  /// Otherwise sources and layers are set back in the end.
   void complete() { completed_ = true; }
 
  private:
+  void set_back() {
+    try {
+      set_data_cursors(solver_.training_state(), *solver_.before_test_);
+    } catch (const Error& error) {
+      solver_.context_.log(Severity::warning,
+                           concat("after the stopped test not all data sources are set back, and "
+                                  "training goes on with other batches: ",
+                                  error.what()));
+    }
+  }
+
   Solver& solver_;
   bool completed_ = false;
 };

@@ -2,7 +2,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <csignal>
 #include <filesystem>
 #include <thread>
 
@@ -19,6 +21,27 @@ using test::add_hdf5;
 using test::Hdf5Kind;
 using test::values_of;
 using testing::ElementsAre;
+
+/// Makes one write fail, as a full disk does: the first one that makes a file longer than `bytes`.
+class FullDisk {
+ public:
+  explicit FullDisk(rlim_t bytes) {
+    getrlimit(RLIMIT_FSIZE, &before_);
+    signal_ = std::signal(SIGXFSZ, [](int) { setrlimit(RLIMIT_FSIZE, &before_); });
+    const rlimit limit{bytes, before_.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~FullDisk() {
+    setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, signal_);
+  }
+  FullDisk(const FullDisk&) = delete;
+  FullDisk& operator=(const FullDisk&) = delete;
+
+ private:
+  static inline rlimit before_{};
+  void (*signal_)(int);
+};
 
 class Hdf5File : public testing::Test {
  protected:
@@ -139,6 +162,28 @@ TEST_F(Hdf5File, AnUnfinishedFileIsRemovedAndAnOldOneStays) {
   }
   EXPECT_EQ(test::read_file(path_), "the old one");
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_.path()), {}), 1);
+}
+
+// The library writes the last rows of an array when the array is closed.
+TEST_F(Hdf5File, RowsThatTheDiskCannotTakeAtTheEndAreAnError) {
+  folder_.write("a.h5", "the old one");
+  {
+    Hdf5Writer writer(path_);
+    writer.append("data", tensor({1000}, std::vector<double>(1000, 1)));
+    const FullDisk full(1 << 16);  // less than the rows and their chunk take
+    expect_error([&] { writer.finish(); }, {"cannot write", "a.h5"});
+  }
+  EXPECT_TRUE(test::read_file(path_) == "the old one");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_.path()), {}), 1);
+}
+
+TEST_F(Hdf5File, TwoWritersOfOneFileAreAnError) {
+  Hdf5Writer writer(path_);
+  expect_error([&] { Hdf5Writer{path_}; },
+               {"cannot write", "a.h5", "file_name of its own", "include { phase }"});
+  writer.append("data", tensor({1}, {3}));
+  writer.finish();
+  EXPECT_EQ(Hdf5Reader(path_).read("data", DType::f32).at(0), 3);
 }
 
 TEST_F(Hdf5File, WritersRefuseOtherRows) {

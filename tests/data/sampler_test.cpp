@@ -103,8 +103,9 @@ TEST(Sampler, ShardsDivideTheSamplesOfOneReader) {
 TEST(Sampler, RefusesWhatItCannotDo) {
   expect_error([] { Sampler({.count = 0}); }, {"without records"});
   expect_error([] { Sampler({.count = 5, .rank = 2, .shards = 2}); }, {"shard 2 of 2"});
-  expect_error([] { Sampler({.count = (int64_t{1} << 32) + 1, .shuffle = true}); },
-               {"shuffle", "4294967297"});
+  expect_error([] { Sampler({.count = int64_t{1} << 32, .shuffle = true}); },
+               {"shuffle", "4294967296"});
+  EXPECT_NO_THROW(Sampler({.count = (int64_t{1} << 32) - 1, .shuffle = true}));
   Sampler sampler({.count = 5});
   expect_error([&] { sampler.seek({0, 5}); }, {"record 5", "has 5 records"});
   expect_error([&] { sampler.seek({~uint64_t{0}, 0}); }, {"damaged"});

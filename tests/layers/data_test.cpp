@@ -227,6 +227,19 @@ TEST_F(DataLayerTest, ResumesAtItsCursorWithAnyNumberOfThreads) {
   }
 }
 
+TEST_F(DataLayerTest, ResumesAmongSeveralReaders) {
+  const std::string settings = data_param(database(7) + "batch_size: 2");
+  Source through(settings), resumed(settings);
+  for (Source* source : {&through, &resumed}) {
+    source->state().rank = 1;
+    source->state().world_size = 3;
+  }
+  EXPECT_THAT(through.labels(2), ElementsAre(1, 4, 0, 3));
+  EXPECT_EQ(through.layer().cursor(), (RecordCursor{1, 5}));
+  resumed.layer().set_cursor(through.layer().cursor());
+  EXPECT_EQ(resumed.labels(3), through.labels(3));
+}
+
 TEST_F(DataLayerTest, SetCursorTakesTheSeedThatTheRunHasThen) {
   const std::string settings = data_param(database(50) + "batch_size: 10 shuffle: true");
   Source one(settings, {.seed = 5});

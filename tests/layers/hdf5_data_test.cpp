@@ -234,8 +234,56 @@ TEST_F(Hdf5Layers, OutputErrors) {
     run.forward();
     run.reshape({test::uniform({2, 4}), test::uniform({2})});
     expect_error([&] { run.forward(); }, {"rows of 2x4", "2x3"});
+    // The rows of the passes before are lost: it does not begin a new file without them.
+    run.reshape({test::uniform({2, 3}), test::uniform({2})});
+    expect_error([&] { run.forward(); }, {"an earlier pass", "out.h5"});
   }
   EXPECT_FALSE(std::filesystem::exists(out));
+}
+
+TEST_F(Hdf5Layers, AnErrorThatEndsTheRunLeavesTheOldFile) {
+  const std::string out = folder_.write("out.h5", "the old one");
+  const auto write = [&](bool fails) {
+    Context context;
+    Net net(test::net_param(concat(
+                "layer { name: 'in' type: 'DummyData' top: 'data' top: 'label' dummy_data_param { "
+                "shape { dim: 2 dim: 3 } shape { dim: 2 } } } layer { name: 'out' type: "
+                "'HDF5Output' bottom: 'data' bottom: 'label' hdf5_output_param { file_name: '",
+                out, "' } }")),
+            context);
+    net.forward();
+    if (fails) throw Error("the run ends here");
+  };
+  EXPECT_THROW(write(true), Error);
+  EXPECT_EQ(test::read_file(out), "the old one");
+  EXPECT_FALSE(std::ranges::any_of(
+      std::filesystem::directory_iterator(folder_.path()),
+      [](const auto& entry) { return entry.path().string().find(".tmp.") != std::string::npos; }));
+  write(false);
+  EXPECT_EQ(Hdf5Reader(out).shape("data"), (Shape{2, 3}));
+}
+
+TEST_F(Hdf5Layers, OutputWarnsOfAFileThatItWillReplace) {
+  const std::string out = folder_ / "out.h5";
+  const auto warnings = [&] {
+    std::vector<std::string> told;
+    Context context({.logger = [&](Severity severity, const std::string& text) {
+      if (severity == Severity::warning) told.push_back(text);
+    }});
+    Net net(test::net_param(concat(
+                "layer { name: 'in' type: 'DummyData' top: 'data' top: 'label' dummy_data_param { "
+                "shape { dim: 2 dim: 3 } shape { dim: 2 } } } layer { name: 'out' type: "
+                "'HDF5Output' bottom: 'data' bottom: 'label' hdf5_output_param { file_name: '",
+                out, "' } }")),
+            context);
+    for (int pass = 0; pass < 2; ++pass) net.forward();
+    return told;
+  };
+  EXPECT_THAT(warnings(), ElementsAre());
+  const std::vector<std::string> told = warnings();
+  ASSERT_EQ(told.size(), 1U);
+  EXPECT_THAT(told[0], testing::AllOf(testing::HasSubstr("layer 'out'"), testing::HasSubstr(out),
+                                      testing::HasSubstr("replace")));
 }
 
 TEST(Hdf5LayersStub, WithoutHdf5SaysHowToGetIt) {

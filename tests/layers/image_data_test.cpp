@@ -104,6 +104,22 @@ TEST_F(ImageData, CropsAndMirrors) {
   LayerRun run(layer("ramp.pgm 0", "batch_size: 64 is_color: false", "crop_size: 1 mirror: true"));
   run.forward();
   EXPECT_EQ(std::set<double>(run.top(0).begin(), run.top(0).end()), (std::set<double>{1, 2, 3, 4}));
+  // Without a crop, both orders of the columns come up, and no other.
+  LayerRun mirrors(layer("ramp.pgm 0", "batch_size: 64 is_color: false", "mirror: true"));
+  mirrors.forward();
+  std::set<std::vector<double>> orders;
+  for (size_t n = 0; n < 64; ++n) {
+    const auto sample = mirrors.top(0).begin() + static_cast<int64_t>(4 * n);
+    orders.insert({sample, sample + 4});
+  }
+  EXPECT_EQ(orders, (std::set<std::vector<double>>{{1, 2, 3, 4}, {2, 1, 4, 3}}));
+}
+
+TEST_F(ImageData, KeysNeedNoFile) {
+  LayerRun run(layer("b.ppm 9\n", ""));
+  run.forward();
+  std::filesystem::remove(folder_ / "images/b.ppm");
+  EXPECT_EQ(source_of(run).record_key(0), "line 1: " + (folder_ / "images/b.ppm"));
 }
 
 TEST_F(ImageData, ShufflesAndResumes) {

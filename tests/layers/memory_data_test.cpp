@@ -90,6 +90,22 @@ TEST(MemoryData, ResumesAtItsCursor) {
   EXPECT_THAT(next_values(resumed, 1, 1), ElementsAre(0, 1));
 }
 
+TEST(MemoryData, TakesItsShareOfTheRecords) {
+  const std::vector<float> data(10), labels = {0, 1, 2, 3, 4};
+  LayerRun through(kPairs), resumed(kPairs);
+  for (LayerRun* run : {&through, &resumed}) {
+    memory_of(*run).set(data, labels);
+    // Programs may say later which of several processes this is.
+    run->state().rank = 1;
+    run->state().world_size = 2;
+  }
+  EXPECT_THAT(next_values(through, 2, 1), ElementsAre(1, 3, 0, 2));
+  const RecordCursor cursor = source_of(through).cursor();
+  EXPECT_EQ(cursor, (RecordCursor{1, 3}));
+  source_of(resumed).set_cursor(cursor);
+  EXPECT_EQ(next_values(resumed, 3, 1), next_values(through, 3, 1));
+}
+
 TEST(MemoryData, WhatDoesNotFitIsAnError) {
   const auto fails = [](const std::string& settings,
                         std::initializer_list<std::string_view> words) {

@@ -216,6 +216,8 @@ TEST_F(WindowData, WindowFilesThatAreNoneAreErrorsOfTheirLine) {
   bad(head + "1 1 5 0 6 1\n", {"5 0 6 1", "beyond"});
   bad(head + "1 0.1 0 0 1 1\n", {"no window of overlap 0.5 or more"});
   fails(layer(head + "1 1 0 0 1 1\n", "batch_size: 1"), {"overlap below 0.5", "fg_fraction: 1"});
+  LayerRun label(layer(head + "16777217 1 0 0 1 1\n", "batch_size: 1 fg_fraction: 1"));
+  expect_error([&] { label.forward(); }, {"a.ppm, window of line 7", "label 16777217", "f32"});
   LayerRun size(layer("# 0\na.ppm\n3\n5\n6\n1\n1 1 0 0 1 1\n", "batch_size: 1 fg_fraction: 1"));
   expect_error([&] { size.forward(); }, {"windows.txt:2", "a.ppm", "4 x 6", "5 x 6"});
 }
@@ -226,6 +228,10 @@ TEST_F(WindowData, SettingsThatCannotWorkAreErrors) {
   fails({.layer = "layer { type: 'WindowData' transform_param { crop_size: 2 } window_data_param {"
                   " batch_size: 1 source: 'none.txt' } }"},
         {"cannot open the window file 'none.txt'"});
+  fails({.layer = concat("layer { type: 'WindowData' transform_param { crop_size: 2 } "
+                         "window_data_param { batch_size: 1 source: '",
+                         folder_.path().string(), "' } }")},
+        {"cannot read the window file"});
   fails(layer(windows(), ""), {"no batch_size"});
   fails(layer(windows(), "batch_size: 1", ""), {"no crop_size"});
   fails(layer(windows(), "batch_size: 1 crop_size: 2"),

@@ -36,7 +36,10 @@ class RecordsLayer : public Layer, public DataSource {
   void restart() override {}
   int64_t records_per_batch() const override { return 4; }
   double take_wait_seconds() override { return 0; }
-  std::string record_key(int64_t index) const override { return concat(name(), "@", index); }
+  std::string record_key(int64_t index) const override {
+    if (name() == "lost labels") throw Error("cannot read the record");
+    return concat(name(), "@", index);
+  }
 
  private:
   bool gives_labels() const { return name().find("labels") != std::string::npos; }
@@ -64,6 +67,14 @@ layer { name: "copy" type: "Split" bottom: "labels" top: "l" }
 layer { name: "loss" type: "SoftmaxWithLoss" bottom: "images" bottom: "l" top: "loss" })");
   EXPECT_NE(error.find("labels@0"), std::string::npos) << error;
   EXPECT_EQ(error.find("images@"), std::string::npos) << error;
+}
+
+TEST(Record, ThatCannotBeReadDoesNotHideTheError) {
+  const std::string error = error_of(kImages + R"(
+layer { name: "lost labels" type: "TestRecords" top: "l" }
+layer { name: "loss" type: "SoftmaxWithLoss" bottom: "images" bottom: "l" top: "loss" })");
+  EXPECT_NE(error.find("label 9"), std::string::npos) << error;
+  EXPECT_EQ(error.find("cannot read"), std::string::npos) << error;
 }
 
 // The labels of most layers are bottom 1, those of this one bottom 2.

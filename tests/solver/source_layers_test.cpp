@@ -127,5 +127,32 @@ TEST_F(SourceLayers, ResumesBitForBitOverMemoryData) {
                  feed);
 }
 
+// A test that is stopped sets the sources back, and cannot where records are gone meanwhile.
+TEST_F(SourceLayers, AStoppedTestWarnsOfRecordsThatAreGone) {
+  std::vector<std::string> warnings;
+  Context context({.logger = [&](Severity severity, const std::string& text) {
+    if (severity == Severity::warning) warnings.push_back(text);
+  }});
+  Solver solver(solver_param("layer { name: 'in' type: 'MemoryData' top: 'data' top: 'label' "
+                             "memory_data_param { batch_size: 4 channels: 3 height: 1 width: 1 "
+                             "} }"),
+                context);
+  const auto feed = [&](Net& net, size_t count) {
+    MemoryData::of(net.layer("in")).set(std::vector<float>(3 * count), std::vector<float>(count));
+  };
+  feed(solver.net(), 11);
+  feed(*solver.test_nets().at(0), 11);
+  solver.net().forward();
+  solver.poll = [&] {
+    feed(solver.net(), 2);
+    return SolverAction::stop;
+  };
+  warnings.clear();
+  EXPECT_TRUE(solver.test().empty());
+  ASSERT_EQ(warnings.size(), 1U);
+  EXPECT_THAT(warnings[0],
+              testing::AllOf(testing::HasSubstr("stopped test"), testing::HasSubstr("record 4")));
+}
+
 }  // namespace
 }  // namespace crema

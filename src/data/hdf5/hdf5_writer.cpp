@@ -86,7 +86,12 @@ Hdf5Writer::Hdf5Writer(const std::string& path) : state_(std::make_unique<State>
   const Hdf5Call call;
   state_->file =
       Hdf5Id(H5Fcreate(state_->beside.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT), H5Fclose);
-  if (!state_->file.is_open()) state_->fail(call.reason());
+  if (state_->file.is_open()) return;
+  const std::string reason = call.reason();
+  const bool is_open = reason.find("already open") != std::string::npos;
+  state_->fail(reason + (is_open ? "; another layer or net of this process writes it: give each a "
+                                   "file_name of its own, or include { phase } in the layer"
+                                 : ""));
 }
 
 Hdf5Writer::~Hdf5Writer() {
@@ -120,6 +125,10 @@ void Hdf5Writer::finish() {
   };
   {
     const Hdf5Call call;
+    // Closing an array writes its last rows.
+    for (auto& [name, array] : state_->arrays) {
+      if (!array.id.close()) state_->fail(call.reason());
+    }
     state_->arrays.clear();
     if (H5Fflush(state_->file.get(), H5F_SCOPE_GLOBAL) < 0) state_->fail(call.reason());
     if (!state_->file.close()) fail(call.reason());
