@@ -43,6 +43,14 @@ class FullDisk {
   void (*signal_)(int);
 };
 
+/// A writer that is destroyed after all that the library of HDF5 made in this program.
+struct LastToDie {
+  std::unique_ptr<Hdf5Writer> writer;
+  ~LastToDie() {
+    if (writer) writer->finish();
+  }
+} last_to_die;
+
 class Hdf5File : public testing::Test {
  protected:
   void SetUp() override {
@@ -175,6 +183,32 @@ TEST_F(Hdf5File, RowsThatTheDiskCannotTakeAtTheEndAreAnError) {
   }
   EXPECT_TRUE(test::read_file(path_) == "the old one");
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_.path()), {}), 1);
+}
+
+TEST_F(Hdf5File, AStaticWriterFinishesItsFileAsTheProgramEnds) {
+  const auto program = [&] {
+    last_to_die.writer = std::make_unique<Hdf5Writer>(path_);
+    last_to_die.writer->append("data", tensor({2}, {3, 4}));
+    std::exit(0);
+  };
+  EXPECT_EXIT(program(), testing::ExitedWithCode(0), "^$");
+  EXPECT_THAT(values_of(Hdf5Reader(path_).read("data", DType::f32)), ElementsAre(3, 4));
+}
+
+TEST_F(Hdf5File, AProgramOnAFullDiskEndsQuietly) {
+  const auto program = [&] {
+    Hdf5Writer writer(path_);
+    writer.append("data", tensor({1000}, std::vector<double>(1000, 1)));
+    std::signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{1 << 16, RLIM_INFINITY};
+    setrlimit(RLIMIT_FSIZE, &limit);
+    try {
+      writer.finish();
+    } catch (const Error&) {
+      std::exit(3);
+    }
+  };
+  EXPECT_EXIT(program(), testing::ExitedWithCode(3), "^$");
 }
 
 TEST_F(Hdf5File, TwoWritersOfOneFileAreAnError) {

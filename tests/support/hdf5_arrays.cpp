@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #if CREMA_BUILT_WITH_HDF5
-#include <hdf5.h>
+#include "data/hdf5/hdf5_call.hpp"
 #endif
 
 namespace crema::test {
@@ -55,12 +55,14 @@ void add(const std::string& path, const std::string& name, hid_t type, const Sha
 
 void add_hdf5(const std::string& path, const std::string& name, Hdf5Kind kind, const Shape& shape,
               const std::vector<double>& values) {
+  const Hdf5Call call;
   add(path, name, type_of(kind), shape, H5T_NATIVE_DOUBLE,
       kind == Hdf5Kind::text || values.empty() ? nullptr : values.data());
 }
 
 void add_hdf5_integers(const std::string& path, const std::string& name, const Shape& shape,
                        const std::vector<uint64_t>& values) {
+  const Hdf5Call call;
   add(path, name, H5T_STD_U64LE, shape, H5T_NATIVE_UINT64, values.data());
 }
 #else

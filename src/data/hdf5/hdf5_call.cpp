@@ -3,6 +3,10 @@
 namespace crema {
 
 std::mutex& Hdf5Call::mutex() {
+  // The library would close all files when the program ends, before a static net can finish its
+  // own, and would print that it cannot where the disk is full. Each file here is closed by its
+  // owner.
+  [[maybe_unused]] static const herr_t keeps_open = H5dont_atexit();
   static std::mutex mutex;
   return mutex;
 }
