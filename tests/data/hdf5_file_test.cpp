@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <thread>
@@ -107,6 +108,22 @@ TEST_F(Hdf5File, IntegersThatTheTypeDoesNotHoldAreErrors) {
   }
   expect_error([&] { reader.read("negative", DType::f32); }, {"-16777217"});
   EXPECT_THAT(values_of(reader.read("negative", DType::f64)), ElementsAre(-3, -16777217));
+}
+
+TEST_F(Hdf5File, LargeArraysOfIntegersAreReadInBlocks) {
+  const int64_t rows = 70001, row = 3;
+  std::vector<uint64_t> values(static_cast<size_t>(rows * row));
+  for (size_t i = 0; i < values.size(); ++i) values[i] = i % 1000003;
+  test::add_hdf5_integers(path_, "x", {rows, row}, values);
+  const Tensor read = Hdf5Reader(path_).read("x", DType::f32);
+  EXPECT_TRUE(std::ranges::equal(read.values<float>(), values));
+  values[150000] = (uint64_t{1} << 24) + 1;
+  test::add_hdf5_integers(path_, "odd", {rows, row}, values);
+  expect_error([&] { Hdf5Reader(path_).read("odd", DType::f32); }, {"16777217 at index 150000"});
+  test::add_hdf5_integers(path_, "wide", {1, rows * row}, values);
+  EXPECT_EQ(Hdf5Reader(path_).read("wide", DType::f64).at(150000), 16777217);
+  test::add_hdf5_integers(path_, "one", {}, {7});
+  EXPECT_EQ(Hdf5Reader(path_).read("one", DType::f32).at(0), 7);
 }
 
 TEST_F(Hdf5File, SaysWhatIsWrong) {

@@ -15,6 +15,9 @@ namespace {
 template <class T>
 constexpr size_t kExactBytes = std::numeric_limits<T>::digits / 8;
 
+/// Integers that are read at once, before they are converted.
+constexpr int64_t kBlockValues = int64_t{1} << 17;
+
 /// The arrays in the file's root group.
 std::vector<std::string> array_names(hid_t file) {
   std::vector<std::string> names;
@@ -94,20 +97,43 @@ struct Hdf5Reader::State {
       fail(call, name);
   }
 
-  /// Reads integers as I and converts them to T.
+  /// Reads integers as I and converts them to T, a block of rows at a time.
   template <class I, class T>
   void read_exactly(const Hdf5Call& call, const Array& array, const std::string& name,
                     T* out) const {
-    std::vector<I> values(static_cast<size_t>(array.shape.count()));
-    read(call, array, name, values.data());
-    for (size_t i = 0; i < values.size(); ++i) {
-      out[i] = static_cast<T>(values[i]);
-      if (!is_exactly(out[i], values[i]))
-        throw Error("array '", name, "' of '", path, "' holds ", values[i], " at index ", i,
-                    ", which has no exact value in ", to_string(dtype_of<T>()),
-                    ", the type of the net; write smaller integers, or an array of f32 if the "
-                    "rounded value is right");
+    const int64_t rows = array.shape.dim_or_1(0), row = array.shape.count() / rows;
+    const int64_t most = std::clamp<int64_t>(kBlockValues / row, 1, rows);
+    std::vector<I> values(static_cast<size_t>(most * row));
+    for (int64_t first = 0; first < rows; first += most) {
+      const int64_t count = std::min(most, rows - first) * row;
+      read_rows(call, array, name, first, count / row, values.data());
+      for (int64_t i = 0; i < count; ++i) {
+        const I value = values[static_cast<size_t>(i)];
+        T& to = out[first * row + i] = static_cast<T>(value);
+        if (!is_exactly(to, value))
+          throw Error("array '", name, "' of '", path, "' holds ", value, " at index ",
+                      first * row + i, ", which has no exact value in ", to_string(dtype_of<T>()),
+                      ", the type of the net; write smaller integers, or an array of f32 if the "
+                      "rounded value is right");
+      }
     }
+  }
+
+  template <class T>
+  void read_rows(const Hdf5Call& call, const Array& array, const std::string& name, int64_t first,
+                 int64_t count, T* out) const {
+    const size_t rank = array.shape.dims().size();
+    if (rank == 0) return read(call, array, name, out);
+    std::vector<hsize_t> begin(rank, 0);
+    std::vector<hsize_t> size(array.shape.dims().begin(), array.shape.dims().end());
+    begin[0] = static_cast<hsize_t>(first);
+    size[0] = static_cast<hsize_t>(count);
+    const Hdf5Id from(H5Dget_space(array.id.get()), H5Sclose);
+    const Hdf5Id to(H5Screate_simple(static_cast<int>(rank), size.data(), nullptr), H5Sclose);
+    if (H5Sselect_hyperslab(from.get(), H5S_SELECT_SET, begin.data(), nullptr, size.data(),
+                            nullptr) < 0 ||
+        H5Dread(array.id.get(), memory_type<T>(), to.get(), from.get(), H5P_DEFAULT, out) < 0)
+      fail(call, name);
   }
 };
 
