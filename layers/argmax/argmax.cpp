@@ -191,9 +191,7 @@ class ArgMaxLayer : public TwoSidedLayer {
                              side.overwrite<int64_t>(chosen_),
                              gives_indices() ? y : nullptr,
                              gives_values_ ? y + values_from : nullptr};
-      if (side.device() != nullptr) return for_each(side, split_.positions(), kPassGrain, pass);
-      parallel_for(split_.positions(), kPassGrain / split_.size + 1,
-                   [=](int64_t begin, int64_t end) { pass.on_host(begin, end); });
+      for_each(side, split_.positions(), kPassGrain / split_.size + 1, pass);
     });
   }
 

@@ -34,7 +34,7 @@ struct StoreVariance {
   T* variance;
   T* factor;
   CREMA_FUNCTOR void operator()(int64_t c, const SumPair& sums) const {
-    set(c, sums.first / count);
+    set(c, normalize::variance_of(sums, count, statistics.mean[c]));
   }
   CREMA_FUNCTOR void set(int64_t c, double of_batch) const {
     statistics.inverse_deviation[c] = 1 / std::sqrt(of_batch + epsilon);

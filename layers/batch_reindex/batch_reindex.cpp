@@ -42,7 +42,7 @@ class BatchReindexLayer : public TwoSidedLayer, public MovesValues {
                   concat("the indices are of items of '", bottom[0]->name, "' (",
                          bottom[0]->shape().str(), ")"));
     dispatch_float(dtype(), [&]<class T>(T) {
-      const int64_t width = item(*top[0]);
+      const int64_t width = item_width(*top[0]);
       gather_rows(side, {indices_.indices(side), indices_.count(), width, width},
                   side.read<T>(bottom[0]->data), side.overwrite<T>(top[0]->data));
     });
@@ -51,8 +51,8 @@ class BatchReindexLayer : public TwoSidedLayer, public MovesValues {
   void run_backward(const Side& side, Blobs top, const std::vector<bool>&, Blobs bottom) override {
     fill_zero(side, bottom[0]->diff);
     dispatch_float(dtype(), [&]<class T>(T) {
-      sum_rows(side, indices_.groups(side), item(*bottom[0]), false, side.read<T>(top[0]->diff),
-               side.change<T>(bottom[0]->diff));
+      sum_rows(side, indices_.groups(side), item_width(*bottom[0]), false,
+               side.read<T>(top[0]->diff), side.change<T>(bottom[0]->diff));
     });
   }
 
@@ -60,12 +60,6 @@ class BatchReindexLayer : public TwoSidedLayer, public MovesValues {
   BackwardReads reference_backward_reads() const override { return {false, false}; }
 
  private:
-  /// Elements of an item in memory; the batch is the outermost axis in all formats.
-  static int64_t item(const Blob& blob) {
-    const int64_t items = blob.shape()[0];
-    return items == 0 ? 0 : blob.data.storage() / items;
-  }
-
   RowIndices indices_;
 };
 

@@ -2,6 +2,7 @@
 #include "core/dispatch.hpp"
 #include "kit/passes.hpp"
 #include "kit/rows.hpp"
+#include "kit/sums.hpp"
 #include "kit/two_sided.hpp"
 #include "proto/layer.pb.h"
 
@@ -13,14 +14,6 @@ struct AddBias {
   const T* bias;
   T* y;
   CREMA_FUNCTOR void operator()(int64_t place, int64_t column) const { y[place] += bias[column]; }
-};
-
-template <class T>
-struct AddToBias {
-  T* gradient;
-  CREMA_FUNCTOR void operator()(int64_t column, const SumPair& sums) const {
-    gradient[column] += static_cast<T>(sums.first);
-  }
 };
 
 class EmbedLayer : public TwoSidedLayer {
@@ -72,7 +65,7 @@ class EmbedLayer : public TwoSidedLayer {
         sum_rows(side, indices_.groups(side), width_, true, dy, gradient);
       }
       if (T* const gradient = gradient_of<T>(side, bias_)) {
-        channel_sums(side, vectors(), kPassGrain, ValueTerm<T>{dy}, AddToBias<T>{gradient});
+        channel_sums(side, vectors(), kPassGrain, ValueTerm<T>{dy}, AddToGradient<T>{gradient});
       }
     });
   }

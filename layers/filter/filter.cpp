@@ -99,10 +99,9 @@ class FilterLayer : public TwoSidedLayer, public MovesValues {
     });
     chosen_.reshape(Shape{count});
   }
-  /// The items of a bottom; the batch is the outermost axis in all formats.
+  /// The items of a bottom.
   RowPlaces rows(const Side& side, const Blob& blob) const {
-    const int64_t items = blob.shape()[0];
-    const int64_t width = items == 0 ? 0 : blob.data.storage() / items;
+    const int64_t width = item_width(blob);
     return {side.read<int64_t>(chosen_), chosen_.count(), width, width};
   }
 

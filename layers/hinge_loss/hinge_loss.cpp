@@ -2,6 +2,7 @@
 #include "core/dispatch.hpp"
 #include "kit/labels.hpp"
 #include "kit/passes.hpp"
+#include "kit/sums.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
@@ -45,11 +46,6 @@ struct PositionLoss {
     sum = lanes.sum(sum);
     if (lanes.first == 0) loss[i] = labels[i] < 0 ? 0 : sum;
   }
-};
-
-struct Sum {
-  const double* loss;
-  CREMA_FUNCTOR double operator()(int64_t i) const { return loss[i]; }
 };
 
 template <class T>
@@ -115,7 +111,7 @@ class HingeLossLayer : public LabelLoss {
       for_each_position(
           side, scores(), kElementGrain,
           PositionLoss<T>{scores(), squared_, side.read<T>(bottom[0]->data), labels, loss});
-      sum(side, scores().outer, kElementGrain, Sum{loss}, 1 / divisor(),
+      sum(side, scores().outer, kElementGrain, Value<double>{loss}, 1 / divisor(),
           side.overwrite<T>(top[0]->data));
     });
   }

@@ -3,6 +3,7 @@
 #include "core/dispatch.hpp"
 #include "kit/labels.hpp"
 #include "kit/passes.hpp"
+#include "kit/sums.hpp"
 #include "layers/softmax/softmax_passes.hpp"
 #include "model/binary_format.hpp"
 #include "model/blob_message.hpp"
@@ -59,11 +60,6 @@ struct PositionLoss {
     sum = lanes.sum(sum);
     if (lanes.first == 0) loss[i] = sum;
   }
-};
-
-struct Sum {
-  const double* loss;
-  CREMA_FUNCTOR double operator()(int64_t i) const { return loss[i]; }
 };
 
 template <class T>
@@ -185,7 +181,7 @@ class InfogainLossLayer : public LabelLoss {
       for_each_position(
           side, scores(), kGrain,
           PositionLoss<T>{scores(), x, side.read<T>(matrix(bottom)), log_sum, labels, loss});
-      sum(side, scores().positions(), kElementGrain, Sum{loss}, 1 / divisor(),
+      sum(side, scores().positions(), kElementGrain, Value<double>{loss}, 1 / divisor(),
           side.overwrite<T>(top[0]->data));
     });
     if (shown && shown != kept) copy(side, *kept, *shown);

@@ -9,12 +9,13 @@
 namespace crema {
 namespace {
 
-/// From the sum of squared deviations.
+/// From the sums of SquaredDeviation.
 struct StoreInverse {
   double count, epsilon;
-  double* inverse;
+  normalize::Statistics to;
   CREMA_FUNCTOR void operator()(int64_t c, const SumPair& sums) const {
-    inverse[c] = mvn::inverse_of(sums.first / count, epsilon);
+    const double variance = normalize::variance_of(sums, count, to.mean[c]);
+    to.inverse_deviation[c] = mvn::inverse_of(variance, epsilon);
   }
 };
 
@@ -93,7 +94,7 @@ void MVNLayer::centre(const Side& side, const T* from, bool scales, T* to) {
                normalize::StoreMean{count, statistics.mean});
   if (scales) {
     channel_sums(side, view_, kPassGrain, normalize::SquaredDeviation<T>{from, statistics.mean},
-                 StoreInverse{count, epsilon_, statistics.inverse_deviation});
+                 StoreInverse{count, epsilon_, statistics});
   } else {
     for_each(side, view_.channels, kPassGrain, StoreOne{statistics.inverse_deviation});
   }

@@ -171,7 +171,7 @@ struct PoolingForward {
         before += channel[i];
         if (!found && before >= threshold) chosen = i, found = true;
       });
-      out[o] = channel[chosen];
+      out[o] = all == all ? channel[chosen] : all;  // NaN, which alone differs from itself
     } else {
       const PoolingWeighted<T> weighted(windows, channel, at);
       out[o] = weighted.sum == T{0} ? T{0} : weighted.squares / weighted.sum;

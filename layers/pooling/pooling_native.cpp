@@ -84,7 +84,8 @@ class PoolingNative : public NativeEngine<PoolingLayer> {
     const PoolingWindows& windows = pooling.windows();
     if (pooling.method() == PoolingLayer::Method::stochastic) {
       why = "it has no stochastic pooling";
-    } else if (top.size() > 1 && is_volume(windows)) {
+    } else if (top.size() > 1 && (is_volume(windows) || windows.z.size > 1)) {
+      // Stages know places within a plane only.
       why = "it has no second top for volumes";
     } else if (windows.z.has_empty() || windows.y.has_empty() || windows.x.has_empty()) {
       why = "it has no windows behind the image";

@@ -3,6 +3,7 @@
 #include "core/dispatch.hpp"
 #include "kit/options.hpp"
 #include "kit/passes.hpp"
+#include "kit/sums.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
@@ -41,14 +42,6 @@ struct SlopeTerm {
   CREMA_FUNCTOR SumPair operator()(int64_t i, int64_t /*channel*/) const {
     const double product = static_cast<double>(dy[i]) * static_cast<double>(x[i]);
     return {x[i] > T{0} ? 0 : product, 0};
-  }
-};
-
-template <class T>
-struct AddToSlope {
-  T* gradient;
-  CREMA_FUNCTOR void operator()(int64_t c, const SumPair& sums) const {
-    gradient[c] += static_cast<T>(sums.first);
   }
 };
 
@@ -111,7 +104,7 @@ void PReLULayer::run_backward(const Side& side, Blobs top, const std::vector<boo
     const T *dy = side.read<T>(top[0]->diff), *x = side.read<T>(bottom[0]->data);
     // The sum first: dx may overwrite dy.
     if (T* const gradient = gradient_of<T>(side, slope_)) {
-      channel_sums(side, view, kPassGrain, SlopeTerm<T>{dy, x}, AddToSlope<T>{gradient});
+      channel_sums(side, view, kPassGrain, SlopeTerm<T>{dy, x}, AddToGradient<T>{gradient});
     }
     if (!propagate[0]) return;
     for_each(

@@ -4,6 +4,7 @@
 #include "core/dispatch.hpp"
 #include "kit/passes.hpp"
 #include "kit/position_sums.hpp"
+#include "kit/sums.hpp"
 #include "kit/two_sided.hpp"
 #include "proto/layer.pb.h"
 
@@ -38,15 +39,6 @@ struct Term {
   const T* x;
   CREMA_FUNCTOR double operator()(int64_t place) const {
     return Of::term(static_cast<double>(x[place]));
-  }
-};
-
-template <class T>
-struct StoreSum {
-  double factor;
-  T* y;
-  CREMA_FUNCTOR void operator()(int64_t i, double sum) const {
-    y[i] = static_cast<T>(factor * sum);
   }
 };
 

@@ -34,10 +34,10 @@ class ReshapeLayer : public ReshapingLayer {
   void reshape(Blobs bottom, Blobs top) override {
     const Shape& from = bottom[0]->shape();
     const int first = axis_ < 0 ? axis_ + from.rank() + 1 : axis_;
-    const int end = num_axes_ == -1 ? from.rank() : first + num_axes_;
-    if (first < 0 || first > from.rank() || end > from.rank())
+    if (first < 0 || first > from.rank() || num_axes_ > from.rank() - first)
       throw Error("axis ", axis_, " and num_axes ", num_axes_, " do not lie within the ",
                   from.rank(), " axes of '", bottom[0]->name, "' (", from.str(), ")");
+    const int end = num_axes_ == -1 ? from.rank() : first + num_axes_;
     std::vector<int64_t> dims(from.dims().begin(), from.dims().begin() + first);
     // What replaces axes has to have as many values as they have, beside those that it keeps: an
     // empty axis that is kept leaves the others' sizes known.

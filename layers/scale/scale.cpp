@@ -93,7 +93,7 @@ void ScaleLayer::setup(Blobs bottom, Blobs) {
     axes_ = bottom[1]->shape().rank();
   } else {
     axes_ = settings_.num_axes == -1 ? shape.rank() - axis_ : settings_.num_axes;
-    if (axis_ + axes_ > shape.rank())
+    if (axes_ > shape.rank() - axis_)
       throw Error("axis ", axis_, " and num_axes ", axes_, " reach beyond the ", shape.rank(),
                   " axes of bottom shape ", shape.str(),
                   "; lower one of them, or give num_axes: -1");

@@ -47,7 +47,9 @@ class ScaleNative : public NativeEngine<ScaleLayer> {
     const Tensor& x = bottom[0]->data;
     const ChannelView& view = scale.view();
     one_for_all_ = false;
-    ChannelLayout layout = ChannelLayout::of(view.outer, view.channels, view.inner);
+    ChannelLayout layout = view.channels == 1
+                               ? ChannelLayout::of_one(view.each())
+                               : ChannelLayout::of(view.outer, view.channels, view.inner);
     if (x.format() != Format::contiguous) {
       layout = ChannelLayout::of(x.shape(), x.format());
       one_for_all_ = view.channels == 1 && layout.channels != 1;

@@ -4,13 +4,14 @@
 #include "core/moves_values.hpp"
 #include "kit/passes.hpp"
 #include "kit/position_sums.hpp"
+#include "kit/sums.hpp"
 #include "kit/two_sided.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
 namespace {
 
-/// Position i is piece i of the bottom, which is `tiles` pieces of the top.
+/// The top is `tiles` copies of piece 0 of the bottom, `tiles` of piece 1, ...
 template <class T>
 struct Repeat {
   int64_t tiles, piece;
@@ -18,33 +19,28 @@ struct Repeat {
   T* y;
 
   void on_host(int64_t begin, int64_t end) const {
-    for (int64_t i = begin; i < end; ++i) {
-      T* const first = y + i * tiles * piece;
+    const int64_t copies = begin / piece;
+    int64_t at = begin, first = copies / tiles * piece, tile = copies % tiles;
+    int64_t within = begin - copies * piece;
+    while (at < end) {
+      int64_t count = piece == 1 ? tiles - tile : piece - within;
+      count = std::min(count, end - at);
       if (piece == 1) {
-        std::fill_n(first, tiles, x[i]);
-        continue;
+        std::fill_n(y + at, count, x[first]);
+        tile = tiles;
+      } else {
+        std::copy_n(x + first + within, count, y + at);
+        ++tile;
       }
-      for (int64_t t = 0; t < tiles; ++t) std::copy_n(x + i * piece, piece, first + t * piece);
+      at += count;
+      within = 0;
+      if (tile == tiles) first += piece, tile = 0;
     }
   }
-  template <class Lanes = OneLane>
-  CREMA_FUNCTOR void operator()(int64_t i, const Lanes& lanes = {}) const {
-    for (int64_t k = lanes.first; k < tiles * piece; k += lanes.count) {
-      y[i * tiles * piece + k] = x[i * piece + k % piece];
-    }
+  CREMA_FUNCTOR void operator()(int64_t i) const {
+    const int64_t copies = i / piece;
+    y[i] = x[copies / tiles * piece + i - copies * piece];
   }
-};
-
-template <class T>
-struct Value {
-  const T* dy;
-  CREMA_FUNCTOR double operator()(int64_t place) const { return static_cast<double>(dy[place]); }
-};
-
-template <class T>
-struct Store {
-  T* dx;
-  CREMA_FUNCTOR void operator()(int64_t i, double sum) const { dx[i] = static_cast<T>(sum); }
 };
 
 class TileLayer : public TwoSidedLayer, public MovesValues {
@@ -73,20 +69,17 @@ class TileLayer : public TwoSidedLayer, public MovesValues {
   void run_forward(const Side& side, Blobs bottom, Blobs top) override {
     if (tiles_ == 1) return copy(side, bottom[0]->data, top[0]->data);
     if (split_.inner == 0) return;
-    AxisSplit pieces;
-    pieces.outer = split_.outer;
-    pieces.size = split_.size * split_.inner;
     dispatch_float(dtype(), [&]<class T>(T) {
-      for_each_position(side, pieces, kElementGrain,
-                        Repeat<T>{tiles_, split_.inner, side.read<T>(bottom[0]->data),
-                                  side.overwrite<T>(top[0]->data)});
+      for_each(side, top[0]->count(), kElementGrain,
+               Repeat<T>{tiles_, split_.inner, side.read<T>(bottom[0]->data),
+                         side.overwrite<T>(top[0]->data)});
     });
   }
   void run_backward(const Side& side, Blobs top, const std::vector<bool>&, Blobs bottom) override {
     if (tiles_ == 1) return copy(side, top[0]->diff, bottom[0]->diff);
     dispatch_float(dtype(), [&]<class T>(T) {
       position_sums(side, split_, Value<T>{side.read<T>(top[0]->diff)},
-                    Store<T>{side.overwrite<T>(bottom[0]->diff)});
+                    StoreSum<T>{1, side.overwrite<T>(bottom[0]->diff)});
     });
   }
 

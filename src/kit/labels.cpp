@@ -94,8 +94,7 @@ double LossNormalization::divisor(int64_t outer, int64_t inner, int64_t valid) c
     case Mode::none:
       break;
     case Mode::fixed:
-      divisor = fixed_;
-      break;
+      return fixed_;
   }
   return std::max(divisor, 1.0);
 }

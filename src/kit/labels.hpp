@@ -44,7 +44,7 @@ class LossNormalization {
 
   Mode mode() const { return mode_; }
 
-  /// At least 1, so that the loss is 0 if all labels are ignored.
+  /// At least 1, so that the loss is 0 if all labels are ignored; a fixed one is as given.
   double divisor(int64_t outer, int64_t inner, int64_t valid) const;
 
  private:

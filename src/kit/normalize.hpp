@@ -21,15 +21,26 @@ struct StoreMean {
   }
 };
 
+/// First the squared deviation from the mean, second the deviation.
 template <class T>
 struct SquaredDeviation {
   const T* x;
   const double* mean;
   CREMA_FUNCTOR SumPair operator()(int64_t place, int64_t c) const {
     const double deviation = static_cast<double>(x[place]) - mean[c];
-    return {deviation * deviation, 0};
+    return {deviation * deviation, deviation};
   }
 };
+
+/// The variance, from the sums of SquaredDeviation. The deviations from the exact mean add up to 0:
+/// what they add up to is the error of the rounded mean, which is corrected. 0 if no more than
+/// rounding is left, which is so where all values are equal.
+CREMA_FUNCTOR double variance_of(const SumPair& sums, double count, double& mean) {
+  const double error = sums.second / count, squares = sums.first / count;
+  mean += error;
+  const double variance = squares - error * error;
+  return variance > 4 * 0x1p-52 * count * squares ? variance : 0;
+}
 
 /// y = relu(scale * (x - mean) / deviation + bias); scale and bias may be null.
 template <class T>

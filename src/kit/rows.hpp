@@ -11,6 +11,12 @@
 
 namespace crema {
 
+/// Elements of an item in memory: the batch is the outermost axis in all formats. 0 without items.
+inline int64_t item_width(const Blob& blob) {
+  const int64_t items = blob.shape()[0];
+  return items == 0 ? 0 : blob.data.storage() / items;
+}
+
 /// Indices grouped by their value. Group g holds the positions order[begins[g]] to
 /// order[begins[g + 1] - 1], ascending, whose index is row[g].
 struct RowGroups {

@@ -162,6 +162,8 @@ TEST(Bias, FollowsItsBottomsShape) {
 
 TEST(Bias, Mistakes) {
   expect_error([] { LayerRun{learned("num_axes: -2")}; }, {"num_axes -2", "bias", "-1"});
+  expect_error([] { LayerRun{learned("num_axes: 2147483647")}; },
+               {"axis 1", "num_axes 2147483647", "2x3x5x4"});
   expect_error([] { LayerRun{learned("axis: 3 num_axes: 2")}; },
                {"axis 3", "num_axes 2", "2x3x5x4"});
   expect_error([] { LayerRun{learned("axis: 4")}; }, {"4"});

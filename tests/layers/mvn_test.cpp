@@ -112,6 +112,20 @@ TEST(MVN, EqualValuesBecomeZero) {
   }
 }
 
+// The sum of nine equal numbers, divided by nine, is not that number.
+TEST(MVN, EqualValuesBecomeZeroWhereTheirMeanIsRounded) {
+  for (const char* settings : {"", "eps: 0", "eps: 0 across_channels: true"}) {
+    LayerRun run({.layer = mvn(settings),
+                  .bottoms = {given({1, 1, 3, 3}, std::vector<double>(9, 1234567.1))}},
+                 {.dtype = DType::f64});
+    run.forward();
+    EXPECT_THAT(run.top(0), Each(0)) << settings;
+    run.backward();
+    for (const double diff : run.bottom_diff(0))
+      EXPECT_LT(std::abs(diff), 2e9) << settings;  // eps is 1e-9
+  }
+}
+
 TEST(MVN, RunsInPlace) {
   for (const char* engine : {"reference", "native"}) {
     LayerRun scaled(images(""), {.engine = engine});

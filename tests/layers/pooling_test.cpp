@@ -283,6 +283,18 @@ TEST(Pooling, StochasticDrawsDependOnSeedAndIteration) {
   EXPECT_NE(with_other_seed.top(0), first);
 }
 
+TEST(Pooling, StochasticKeepsNaN) {
+  for (const Phase phase : {Phase::train, Phase::test}) {
+    LayerRun run(
+        {.layer = pooling("pool: STOCHASTIC kernel_h: 1 kernel_w: 2 stride_h: 1 stride_w: 2"),
+         .bottoms = {given({1, 1, 1, 4}, {1, std::nan(""), 3, 0})},
+         .phase = phase});
+    run.forward();
+    EXPECT_TRUE(std::isnan(run.top(0)[0]));
+    EXPECT_EQ(run.top(0)[1], 3);
+  }
+}
+
 TEST(Pooling, StochasticWeighsByTheValuesInTests) {
   LayerRun run(pairs(Phase::test));
   run.forward();
@@ -487,6 +499,14 @@ TEST(Pooling, EnginesWithAMask) {
       EXPECT_THAT(check_engines(c), UnorderedElementsAreArray(kAllFormats)) << window;
     }
   }
+  // Planes that no window joins are places of one channel too.
+  LayerCase planes = images("kernel_size_3d: [1, 2, 2] stride_3d: [1, 2, 2]", {1, 1, 2, 2, 4});
+  planes.bottoms = {given({1, 1, 2, 2, 4}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15})};
+  planes.tops = 2;
+  EXPECT_THAT(check_engines(planes, {}, {"native"}), ElementsAre("reference contiguous"));
+  LayerRun volume(planes);
+  volume.forward();
+  EXPECT_THAT(volume.top(1), ElementsAre(5, 7, 13, 15));
   // Blocks of 3 channels have padding, where a mask would not be zero.
   LayerCase c = images("kernel_size: 2");
   c.tops = 2;

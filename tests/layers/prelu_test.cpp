@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
 #include "core/simd.hpp"
 #include "support/layer_test.hpp"
@@ -113,6 +114,18 @@ TEST(PReLU, KeepsNaN) {
     run.forward();
     EXPECT_TRUE(std::isnan(run.top(0)[0])) << engine;
     EXPECT_EQ(run.top(0)[1], -0.25) << engine;
+  }
+}
+
+TEST(PReLU, AnInfiniteInputAboveZeroLeavesTheSlopesGradient) {
+  for (const char* engine : {"reference", "native"}) {
+    const double infinity = std::numeric_limits<double>::infinity();
+    LayerRun run({.layer = prelu(""), .bottoms = {given({1, 1, 3}, {infinity, -1, 2})}},
+                 {.engine = engine});
+    run.forward();
+    run.set_top_diff(0, {1, 3, 1});
+    run.backward();
+    EXPECT_THAT(run.gradient(0), testing::ElementsAre(-3)) << engine;
   }
 }
 

@@ -67,6 +67,7 @@ TEST(Reshape, Errors) {
   refuses("axis: 4", {"axis 4", "3 axes", "2x3x4"});
   refuses("axis: -5", {"axis -5", "2x3x4"});
   refuses("axis: 2 num_axes: 2", {"axis 2", "num_axes 2", "2x3x4"});
+  refuses("axis: 1 num_axes: 2147483647", {"axis 1", "num_axes 2147483647", "2x3x4"});
   refuses("num_axes: -2", {"num_axes -2"});
   refuses("shape { dim: 24 } pixelshuffler: 2", {"pixelshuffler 2"});
   refuses("shape { dim: 4294967296 dim: 4294967296 dim: -1 }", {"does not fit 64 bits"});

@@ -1,6 +1,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "backend/cpu/channelwise.hpp"
+#include "core/parallel.hpp"
 #include "core/simd.hpp"
 #include "support/layer_test.hpp"
 
@@ -191,8 +195,32 @@ TEST(Scale, FollowsItsBottomsShape) {
   }
 }
 
+TEST(Scale, ThreadsShareOneChannelOfAnySize) {
+  const auto rows = [](int64_t elements) {
+    const ChannelLayout layout = ChannelLayout::of_one(elements);
+    EXPECT_EQ(layout.outer * layout.inner, elements);
+    EXPECT_EQ(layout.channels, 1);
+    return layout.outer;
+  };
+  EXPECT_EQ(rows(0), 1);
+  EXPECT_EQ(rows(1), 1);
+  EXPECT_EQ(rows(6400), 64);
+  EXPECT_EQ(rows(2 * 67), 2);
+  EXPECT_EQ(rows(3 * 99 * 101), 33);
+  EXPECT_EQ(ChannelSplit(ChannelLayout::of_one(9 * 99 * 1001), 4).slices(), 4);
+}
+
+// Each slice has sums of its own, whose memory shows how many there are.
+TEST(Scale, ThreadsShareTheNumberOfOneSample) {
+  LayerRun run(learned("num_axes: 0", {1, 3, 199, 301}), {.engine = "native"});
+  const int64_t slices = std::min<int64_t>(run.context().threads(), 3 * 199 * 301 / kElementGrain);
+  EXPECT_EQ(run.layer().engine()->extra_bytes(), static_cast<size_t>(slices) * 2 * sizeof(double));
+}
+
 TEST(Scale, Mistakes) {
   expect_error([] { LayerRun{learned("num_axes: -2")}; }, {"num_axes -2", "-1"});
+  expect_error([] { LayerRun{learned("num_axes: 2147483647")}; },
+               {"axis 1", "num_axes 2147483647", "2x3x5x4"});
   expect_error([] { LayerRun{learned("axis: 3 num_axes: 2")}; },
                {"axis 3", "num_axes 2", "2x3x5x4"});
   expect_error([] { LayerRun{learned("axis: 4")}; }, {"4"});

@@ -50,6 +50,7 @@ TEST(SoftmaxWithLoss, Normalization) {
   EXPECT_NEAR(with("normalization: BATCH_SIZE"), log2 * 3 / 4, 1e-12);
   EXPECT_NEAR(with("normalization: NONE"), log2 * 3, 1e-12);
   EXPECT_NEAR(with("normalization: PRE_FIXED pre_fixed_normalizer: 6"), log2 / 2, 1e-12);
+  EXPECT_NEAR(with("normalization: PRE_FIXED pre_fixed_normalizer: 0.25"), log2 * 12, 1e-12);
   EXPECT_NEAR(with("normalize: true"), log2, 1e-12);
   EXPECT_NEAR(with("normalize: false"), log2 * 3 / 4, 1e-12);
   EXPECT_NEAR(with("normalize: false normalization: VALID"), log2, 1e-12);

@@ -192,6 +192,23 @@ TEST(TwoSided, BodiesOfDevicesAgreeWithTheHost) {
           "inner_product_param { num_output: 37 weight_filler { type: 'xavier' } ", more, " }");
       check({.layer = of("InnerProduct", inner.c_str()), .bottoms = {images}, .tail = {relu}});
     }
+    for (const char* norm : {"", "across_channels: true", "normalize_variance: false"}) {
+      check({.layer = of("MVN", concat("mvn_param { ", norm, " }").c_str()), .bottoms = {images}});
+    }
+    for (const char* slopes : {"", "prelu_param { channel_shared: true }"}) {
+      check({.layer = of("PReLU", slopes), .bottoms = {images}});
+    }
+    for (const char* bins : {"pyramid_height: 3", "pyramid_height: 2 pool: AVE"}) {
+      check({.layer = of("SPP", concat("spp_param { ", bins, " }").c_str()), .bottoms = {images}});
+    }
+    check({.layer = of("SPP", "spp_param { pyramid_height: 2 pool: STOCHASTIC }"),
+           .bottoms = {uniform({2, 6, 8, 4}, 1, 2)}});
+    check({.layer = pool("kernel_size: 3 stride: 2 pad: 1"),
+           .bottoms = {uniform({2, 3, 5, 7, 6})},
+           .tops = 2});
+    check(
+        {.layer = of("Scale", "scale_param { num_axes: 0 bias_term: true }"), .bottoms = {images}});
+    check({.layer = of("Bias", "bias_param { num_axes: 0 }"), .bottoms = {images}});
     const Input cont = given({3, 2}, {0, 0, 1, 0, 1, 1}), state = uniform({1, 2, 5});
     const Input sequences = uniform({3, 2, 4});
     for (const char* type : {"LSTM", "RNN"}) {
@@ -228,16 +245,31 @@ std::vector<std::vector<double>> results(const LayerCase& c, int threads) {
 }
 
 TEST(TwoSided, ThreadsDoNotChangeTheReference) {
-  for (const char* layer :
-       {"type: 'BatchNorm' batch_norm_param { scale_bias: true relu: true }",
-        "type: 'Scale' scale_param { bias_term: true }", "type: 'LRN' lrn_param { alpha: 0.5 }"}) {
+  const auto check = [](const std::string& layer, const std::vector<Input>& bottoms) {
     SCOPED_TRACE(layer);
-    const LayerCase c{.layer = concat("layer { ", layer, " }"),
-                      .bottoms = {uniform({3, 7, 31, 33}, -2, 3)}};
+    const LayerCase c{.layer = concat("layer { ", layer, " }"), .bottoms = bottoms};
     const auto of_one = results(c, 1);
     EXPECT_EQ(results(c, 2), of_one);
     EXPECT_EQ(results(c, 5), of_one);
+  };
+  for (const char* layer :
+       {"type: 'BatchNorm' batch_norm_param { scale_bias: true relu: true }",
+        "type: 'Scale' scale_param { bias_term: true }", "type: 'LRN' lrn_param { alpha: 0.5 }"}) {
+    check(layer, {uniform({3, 7, 31, 33}, -2, 3)});
   }
+  const Input scores = uniform({900, 37}, -3, 3), classes = labels({900}, 37);
+  check("type: 'HingeLoss'", {scores, classes});
+  check("type: 'HingeLoss' hinge_loss_param { norm: L2 }", {scores, classes});
+  check("type: 'InfogainLoss'", {scores, classes, uniform({37, 37}, 0, 1)});
+  check("type: 'MultinomialLogisticLoss'", {uniform({900, 37}, 0.1, 1), classes});
+  check("type: 'ContrastiveLoss' contrastive_loss_param { margin: 15 }",
+        {scores, uniform({900, 37}, -3, 3), labels({900}, 2)});
+  check("type: 'SigmoidCrossEntropyLoss'", {scores, labels({900, 37}, 2)});
+  for (const char* axis : {"0", "1"}) {
+    check(concat("type: 'Tile' tile_param { tiles: 3 axis: ", axis, " }"), {scores});
+  }
+  check("type: 'Tile' tile_param { tiles: 7 axis: -1 }", {uniform({9000, 1})});
+  check("type: 'BatchReindex'", {scores, labels({700}, 900)});
 }
 
 TEST(TwoSided, EltwiseRefusesMoreBottomsThanAKernelTakes) {

@@ -387,7 +387,8 @@ struct SlopeGradient {
     HWY_INLINE void step(int64_t at, Lanes lanes) {
       const hn::Vec<D> x = load(d, lanes, op.x + at), g = load(d, lanes, op.dy + at);
       const auto positive = hn::Gt(x, hn::Zero(d));
-      sum = hn::MulAdd(hn::IfThenZeroElse(positive, g), x, sum);
+      // The product is masked: 0 times an infinite factor would be NaN.
+      sum = hn::Add(sum, hn::IfThenZeroElse(positive, hn::Mul(x, g)));
       if (Writes) store(d, lanes, hn::IfThenElse(positive, g, hn::Mul(slope, g)), op.dx + at);
     }
     HWY_INLINE void flush() {
@@ -493,9 +494,9 @@ ChannelLayout ChannelLayout::of(int64_t outer, int64_t channels, int64_t inner) 
 }
 
 ChannelLayout ChannelLayout::of_one(int64_t elements) {
-  int64_t rows = 1;
-  for (; rows < 64 && elements > 0 && elements % 2 == 0; elements /= 2) rows *= 2;
-  return of(rows, 1, elements);
+  int64_t rows = elements > 0 ? 64 : 1;
+  while (elements % rows != 0) --rows;
+  return of(rows, 1, elements / rows);
 }
 
 ChannelSplit::ChannelSplit(const ChannelLayout& layout, int threads) : layout_(layout) {
