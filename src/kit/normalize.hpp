@@ -39,7 +39,7 @@ CREMA_FUNCTOR double variance_of(const SumPair& sums, double count, double& mean
   const double error = sums.second / count, squares = sums.first / count;
   mean += error;
   const double variance = squares - error * error;
-  return variance > 4 * 0x1p-52 * count * squares ? variance : 0;
+  return variance <= 4 * 0x1p-52 * count * squares ? 0 : variance;  // NaN stays
 }
 
 /// y = relu(scale * (x - mean) / deviation + bias); scale and bias may be null.
