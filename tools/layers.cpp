@@ -1,5 +1,6 @@
 // crema layers: lists the layer types, or prints the page of one.
 #include <algorithm>
+#include <cctype>
 #include <cstdio>
 
 #include "crema/registry.hpp"
@@ -7,7 +8,7 @@
 #include "tools/flags.hpp"
 #include "tools/pages.hpp"
 
-DEFINE_string(like, "", "print the layer types whose names are nearest to this one");
+DEFINE_string(like, "", "print the layer types whose names hold this word, or the nearest");
 
 namespace crema::tools {
 namespace {
@@ -22,15 +23,31 @@ void list(const std::vector<std::string>& types) {
   }
 }
 
+std::string lower(std::string text) {
+  std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
+  return text;
+}
+
+/// The types whose names hold the word, whatever its case; else the one with the nearest name.
+std::vector<std::string> types_like(const std::string& word,
+                                    const std::vector<std::string>& types) {
+  std::vector<std::string> found;
+  for (const std::string& type : types) {
+    if (lower(type).find(lower(word)) != std::string::npos) found.push_back(type);
+  }
+  if (!found.empty()) return found;
+  const std::string nearest = nearest_name(word, types);
+  if (nearest.empty()) throw Error("no layer type is like '", word, "'; `crema layers` lists them");
+  return {nearest};
+}
+
 int layers(const std::vector<std::string>& arguments) {
   load_plugins();
   const std::vector<std::string> types = Registry::instance().types();
-  exclusive_flags("like", !FLAGS_like.empty(), "a TYPE", !arguments.empty());
   if (!FLAGS_like.empty()) {
-    const std::string nearest = nearest_name(FLAGS_like, types);
-    if (nearest.empty())
-      throw Error("no layer type is like '", FLAGS_like, "'; `crema layers` lists them");
-    list({nearest});
+    if (!arguments.empty())
+      throw Error("--like lists types, and '", arguments[0], "' asks for a page; give one of them");
+    list(types_like(FLAGS_like, types));
     return 0;
   }
   if (arguments.empty()) {
@@ -52,18 +69,17 @@ int layers(const std::vector<std::string>& arguments) {
 
 }  // namespace
 
-const Command kLayers = {
-    "layers",
-    {},
-    "lists the layer types, or explains one",
-    "  crema layers\n"
-    "  crema layers TYPE [TYPE...]\n"
-    "  crema layers --like NAME\n"
-    "\n"
-    "A line for each layer type; or the page of a type: formula, shapes, a\n"
-    "sample, all parameters with defaults, engines; or the type whose name is\n"
-    "nearest to NAME.",
-    {"like", "plugin"},
-    layers};
+const Command kLayers = {"layers",
+                         {},
+                         "lists the layer types, or explains one",
+                         "  crema layers\n"
+                         "  crema layers TYPE [TYPE...]\n"
+                         "  crema layers --like NAME\n"
+                         "\n"
+                         "A line for each layer type; or the page of a type: formula, shapes, a\n"
+                         "sample, all parameters with defaults, engines; or the types whose names\n"
+                         "hold NAME, else the nearest.",
+                         {"like", "plugin"},
+                         layers};
 
 }  // namespace crema::tools

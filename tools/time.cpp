@@ -198,8 +198,9 @@ int time(const std::vector<std::string>& arguments) {
   print_types(net, timing, peak);
   std::printf(
       "\n%s: forward %.2f ms, backward %.2f ms, together %.2f ms (medians of %d); %.1f "
-      "GFLOP in convolutions and inner products, %.1f GFLOP/s",
-      net.name().c_str(), forward, backward, total, FLAGS_iterations, gflop, gflop / total * 1e3);
+      "GFLOP in convolutions, inner products and recurrent layers, %.1f GFLOP/s",
+      net.name().empty() ? "net" : net.name().c_str(), forward, backward, total, FLAGS_iterations,
+      gflop, gflop / total * 1e3);
   if (peak > 0) std::printf(", %.0f%% of the FMA peak", 100 * gflop / total * 1e3 / peak);
   std::printf("; peak memory %.0f MB, %d threads\n", peak_memory_mb(), context.threads());
   std::printf("memory of the net: %.1f MB planned, %.1f MB taken\n", planned_mb(net), taken);
@@ -225,11 +226,9 @@ const Command kTime = {
     "Runs forward and backward (in phase TEST forward alone) and prints the median of each layer,\n"
     "its GFLOP/s and engine, the share of each type of layer, and totals. The net's GFLOP, here "
     "and\n"
-    "in JSON, are those of convolutions and inner products. Its memory is what was planned, and "
-    "what "
-    "the\n"
-    "process took since before the net was built; measuring kernels for the first time takes some "
-    "too.\n"
+    "in JSON, are those of convolutions, inner products and recurrent layers. Its memory is what\n"
+    "was planned, and what the process took since before the net was built; measuring kernels for\n"
+    "the first time takes some too. Output layers such as HDF5Output write in each pass.\n"
     "With --weights the net starts from these.",
     {"model", "weights", "strict", "iterations", "json", "peak", "forward_only", "gpu", "threads",
      "engine", "tune", "tuning_file", "seed", "plugin", "fuse", "phase", "level", "stage"},

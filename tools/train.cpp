@@ -56,7 +56,7 @@ class Progress {
     LOG(INFO) << text;
     if (waited_ > 0.1 * seconds_) {
       LOG(WARNING) << "training waited for data for more than 10% of the time; use faster storage, "
-                      "smaller images, or more data_param { threads }";
+                      "smaller images, or more threads of the data layer";
     }
   }
 

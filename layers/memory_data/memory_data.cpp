@@ -64,9 +64,9 @@ class MemoryDataLayer : public Layer, public DataSource, public MemoryData {
                   ", height ", record_[1], " and width ", record_[2],
                   "; all four have to be set, and positive");
     if (init.param.has_transform_param())
-      throw Error(
-          "MemoryData does not transform; give it values that are ready for the net, and remove "
-          "transform_param");
+      context().log(Severity::warning,
+                    concat("layer '", name(), "': MemoryData does not transform; transform_param ",
+                           "has no effect, so give the layer values that are ready for the net"));
   }
 
   Arity arity() const override { return {0, 0, 1, 2}; }

@@ -4,15 +4,13 @@
 #include <set>
 
 #include "core/device.hpp"
+#include "core/published_types.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
 
 /// Calls every room's registration; written by the build, see scripts/cmake/rooms.cmake.
 void register_all_rooms(Registry& registry);
-/// The settings of other types that a published type reads, see net/ignored.cpp. Null if the type
-/// is not published. Written by the build as well.
-const std::string* published_type(const std::string& name);
 
 Registry::Registry() {
   register_all_rooms(*this);

@@ -1,8 +1,10 @@
 #include "data/text_list.hpp"
 
+#include <filesystem>
 #include <fstream>
 
 #include "crema/error.hpp"
+#include "model/file_kind.hpp"
 
 namespace crema {
 
@@ -18,6 +20,11 @@ void read_text_list(const std::string& path, std::string_view entries,
   std::ifstream file(path);
   if (!file.good())
     throw Error("cannot open the list '", path, "'; give a text file with ", entries);
+  if (std::filesystem::is_regular_file(path)) {
+    const FileKind kind = kind_of_file(path);
+    if (kind == FileKind::hdf5 || kind == FileKind::image || kind == FileKind::compressed)
+      throw Error("'", path, "' is ", describe(kind), "; give a text file with ", entries);
+  }
   std::string text;
   bool empty = true;
   for (int64_t line = 1; std::getline(file, text); ++line) {

@@ -14,7 +14,15 @@ namespace {
   const std::string place =
       inner == 1 ? concat("position ", index, " of the batch")
                  : concat("position ", index % inner, " of item ", index / inner, " of the batch");
-  throw Error("label ", label, " at ", place, " is outside [0, ", classes, "): ", way_out)
+  const bool inside = label >= 0 && label < static_cast<double>(classes);
+  if (way_out.empty()) {
+    way_out = label >= static_cast<double>(classes)
+                  ? "raise num_output of the layer before or fix the labels"
+                  : "fix the labels";
+  }
+  throw Error("label ", label, " at ", place, " is ",
+              inside ? "no whole number; labels are whole numbers in [0, " : "outside [0, ",
+              classes, "): ", way_out)
       .of_sample(index / inner);
 }
 

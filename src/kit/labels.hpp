@@ -20,9 +20,9 @@ class Labels {
  public:
   /// Reads one label for each position from `labels` (f32 or f64). Error, with label, position and
   /// range, if a label is neither a whole number in [0, classes) nor `ignore`. `way_out` ends the
-  /// message.
+  /// message, if it is not empty.
   void read(const Tensor& labels, int64_t inner, int64_t classes, std::optional<int> ignore,
-            std::string_view way_out = "raise num_output of the layer before or fix the labels");
+            std::string_view way_out = {});
 
   /// i32, one for each position: the class, or -1 if the position is ignored.
   const Tensor& classes() const { return classes_; }

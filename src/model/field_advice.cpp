@@ -4,6 +4,7 @@
 #include <cctype>
 #include <utility>
 
+#include "core/published_types.hpp"
 #include "crema/error.hpp"
 
 namespace crema {
@@ -119,6 +120,11 @@ std::string advice_for_unknown(const std::vector<const Message*>& around, const 
   std::string letters = lower(name);
   std::erase(letters, '_');
   if (layer && letters == lower(layer_type) + "param") {
+    if (const std::string* others = published_type(layer_type)) {
+      return others->empty()
+                 ? concat("; layer type '", layer_type, "' has no settings")
+                 : concat("; the settings of layer type '", layer_type, "' are ", *others);
+    }
     return concat("; layer type '", layer_type,
                   "' has no settings here: load the plug-in that brings it, and write them as "
                   "[package.",

@@ -3,16 +3,12 @@
 #include <cctype>
 #include <string_view>
 
+#include "core/published_types.hpp"
 #include "model/set_field.hpp"
 #include "net/plan.hpp"
 #include "proto/net.pb.h"
 
 namespace crema {
-
-/// The settings of other types that a published type reads, with spaces between them. Null if the
-/// type is not published. Written by the build from layers/published_types.txt.
-const std::string* published_type(const std::string& name);
-
 namespace {
 
 using google::protobuf::FieldDescriptor;

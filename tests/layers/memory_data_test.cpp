@@ -106,6 +106,16 @@ TEST(MemoryData, TakesItsShareOfTheRecords) {
   EXPECT_EQ(next_values(resumed, 3, 1), next_values(through, 3, 1));
 }
 
+TEST(MemoryData, TransformsHaveNoEffect) {
+  const std::vector<float> data = {1, 2, 3, 4}, labels = {0, 1};
+  LayerCase scaled = kPairs;
+  scaled.layer.insert(scaled.layer.rfind('}'), " transform_param { scale: 0.5 } ");
+  LayerRun plain(kPairs), run(scaled);
+  memory_of(plain).set(data, labels);
+  memory_of(run).set(data, labels);
+  EXPECT_EQ(next_values(run, 1), next_values(plain, 1));
+}
+
 TEST(MemoryData, WhatDoesNotFitIsAnError) {
   const auto fails = [](const std::string& settings,
                         std::initializer_list<std::string_view> words) {
@@ -114,8 +124,6 @@ TEST(MemoryData, WhatDoesNotFitIsAnError) {
   };
   fails("", {"batch_size 0", "all four"});
   fails("memory_data_param { batch_size: 1 channels: 1 height: 0 width: 1 }", {"height 0"});
-  fails("memory_data_param { batch_size: 1 channels: 1 height: 1 width: 1 } transform_param { }",
-        {"does not transform"});
   LayerRun run(kPairs);
   MemoryData& memory = memory_of(run);
   expect_error([&] { memory.set(std::vector<float>(5), std::vector<float>(2)); },

@@ -146,6 +146,8 @@ TEST(SoftmaxWithLoss, LabelOutOfRange) {
     run.bottom_values(1)[12] = bad;
     expect_error([&] { run.forward(); }, {"position 12", "[0, 5)"});
   }
+  run.bottom_values(1)[12] = 1.5;
+  expect_error([&] { run.forward(); }, {"label 1.5", "no whole number", "fix the labels"});
 }
 
 TEST(SoftmaxWithLoss, LabelOutOfRangeInAnImage) {

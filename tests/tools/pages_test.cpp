@@ -15,14 +15,11 @@
 #include <sstream>
 #include <utility>
 
+#include "core/published_types.hpp"
 #include "crema/registry.hpp"
 #include "proto/layer.pb.h"
 #include "support/paths.hpp"
 #include "tools/cli.hpp"
-
-namespace crema {
-const std::string* published_type(const std::string& name);  // see src/net/ignored.cpp
-}
 
 namespace crema::test {
 namespace {
@@ -270,6 +267,8 @@ TEST(LayersCommand, PrintsThePage) {
 TEST(LayersCommand, FindsTheNearestName) {
   EXPECT_TRUE(run("layers --like Convoluton").says("Convolution  "));
   EXPECT_TRUE(run("layers --like maxpooling").says("Pooling"));
+  const Output loss = run("layers --like LOSS");
+  EXPECT_TRUE(loss.says("HingeLoss") && loss.says("SoftmaxWithLoss")) << loss.text;
   expect_refusal("layers --like qqqqqqqq", {"qqqqqqqq", "crema layers"});
   expect_refusal("layers Convoluton", {"'Convoluton'", "did you mean 'Convolution'"});
   expect_refusal("layers ReLU --like x", {"--like"});
