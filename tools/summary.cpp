@@ -9,9 +9,13 @@
 namespace crema::tools {
 namespace {
 
-void print_row(const std::vector<NetValue>& values, const LayerSummary& row, int name_width) {
+struct Widths {
+  int name = 5, type = 4;
+};
+
+void print_row(const std::vector<NetValue>& values, const LayerSummary& row, const Widths& widths) {
   if (!row.fused_into.empty()) {
-    std::printf("%-*s %-16s in '%s'\n", name_width, row.name.c_str(), row.type.c_str(),
+    std::printf("%-*s %-*s in '%s'\n", widths.name, row.name.c_str(), widths.type, row.type.c_str(),
                 row.fused_into.c_str());
     return;
   }
@@ -22,18 +26,20 @@ void print_row(const std::vector<NetValue>& values, const LayerSummary& row, int
     shapes.push_back(value.shape.str());
     bytes += static_cast<double>(value.bytes);
   }
-  std::printf("%-*s %-16s %-20s %10lld %9.3f %9s %-13s %s%s%s%s\n", name_width, row.name.c_str(),
-              row.type.c_str(), joined(shapes, " ").c_str(), static_cast<long long>(row.params),
-              row.flops.forward / 1e9, human_bytes(bytes).c_str(), row.top_format.c_str(),
-              row.engine.c_str(), row.falls_back_to_cpu ? " on the CPU" : "",
-              row.detail.empty() ? "" : " ", row.detail.c_str());
+  std::printf("%-*s %-*s %-20s %10lld %9.3f %9s %-13s %s%s%s%s\n", widths.name, row.name.c_str(),
+              widths.type, row.type.c_str(), joined(shapes, " ").c_str(),
+              static_cast<long long>(row.params), row.flops.forward / 1e9,
+              human_bytes(bytes).c_str(), row.top_format.c_str(), row.engine.c_str(),
+              row.falls_back_to_cpu ? " on the CPU" : "", row.detail.empty() ? "" : " ",
+              row.detail.c_str());
 }
 
-void print_conversion(const std::vector<NetValue>& values, const NetStep& step, int name_width) {
+void print_conversion(const std::vector<NetValue>& values, const NetStep& step,
+                      const Widths& widths) {
   const NetValue& top = values[static_cast<size_t>(step.tops[0])];
-  std::printf("%-*s %-16s %-20s %10s %9s %9s %-13s from %s\n", name_width, step.name.c_str(),
-              step.type.c_str(), top.shape.str().c_str(), "", "", "", step.top_format.c_str(),
-              step.bottom_format.c_str());
+  std::printf("%-*s %-*s %-20s %10s %9s %9s %-13s from %s\n", widths.name, step.name.c_str(),
+              widths.type, step.type.c_str(), top.shape.str().c_str(), "", "", "",
+              step.top_format.c_str(), step.bottom_format.c_str());
 }
 
 int summary(const std::vector<std::string>& arguments) {
@@ -44,18 +50,22 @@ int summary(const std::vector<std::string>& arguments) {
   Context context(options);
   const Net net(FLAGS_model, context, net_options(Phase::train));
   const std::vector<LayerSummary> rows = net.summary();
-  size_t width = 5;
-  for (const auto& row : rows) width = std::max(width, row.name.size());
-  const int name_width = static_cast<int>(width);
-  std::printf("%-*s %-16s %-20s %10s %9s %9s %-13s %s\n", name_width, "layer", "type", "tops",
-              "params", "GFLOP", "bytes", "format", "engine");
+  Widths widths;
+  const auto widen = [&](const NetStep& of) {
+    widths.name = std::max(widths.name, static_cast<int>(of.name.size()));
+    widths.type = std::max(widths.type, static_cast<int>(of.type.size()));
+  };
+  for (const LayerSummary& row : rows) widen(row);
+  for (const NetStep& each : net.steps()) widen(each);
+  std::printf("%-*s %-*s %-20s %10s %9s %9s %-13s %s\n", widths.name, "layer", widths.type, "type",
+              "tops", "params", "GFLOP", "bytes", "format", "engine");
   double forward = 0, backward = 0;
   int64_t params = 0;
   const std::vector<NetValue> values = net.values();
   auto step = net.steps().begin();
   const auto print_conversions = [&] {
     for (; step != net.steps().end() && step->layer < 0; ++step) {
-      print_conversion(values, *step, name_width);
+      print_conversion(values, *step, widths);
     }
   };
   for (const auto& row : rows) {
@@ -63,7 +73,7 @@ int summary(const std::vector<std::string>& arguments) {
       print_conversions();
       ++step;
     }
-    print_row(values, row, name_width);
+    print_row(values, row, widths);
     forward += row.flops.forward;
     backward += row.flops.backward;
     params += row.params;

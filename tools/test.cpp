@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/split_list.hpp"
+#include "crema/parameter_arena.hpp"
 #include "tools/command.hpp"
 #include "tools/flags.hpp"
 #include "tools/text.hpp"
@@ -85,13 +86,13 @@ struct Scores {
 int test(const std::vector<std::string>& arguments) {
   refuse_arguments(kTest, arguments, "give the net with --model=FILE");
   required_flag("model", FLAGS_model);
-  required_flag("weights", FLAGS_weights);
   if (FLAGS_iterations <= 0) throw Error("--iterations ", FLAGS_iterations, " must be at least 1");
   Context context(context_options());
   NetOptions options = net_options(Phase::test);
   options.weights = split_list(FLAGS_weights);
   options.strict = FLAGS_strict;
   Net net(FLAGS_model, context, std::move(options));
+  if (!net.params().segments().empty()) required_flag("weights", FLAGS_weights);
   LOG(INFO) << "Running for " << FLAGS_iterations << " iterations.";
   std::vector<Scores> scores;
   for (const auto& name : net.outputs()) scores.emplace_back(name);

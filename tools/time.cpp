@@ -111,18 +111,21 @@ double planned_mb(const Net& net) {
 }
 
 void print_table(const Net& net, const Timing& timing, double peak) {
-  size_t width = 5;
-  for (const auto& step : net.steps()) width = std::max(width, step.name.size());
-  const int name_width = static_cast<int>(width);
-  std::printf("%-*s %-15s %10s %10s %9s %9s  %s\n", name_width, "layer", "type", "forward ms",
-              "backward", "GFLOP/s", "backward", "engine");
+  size_t names = 5, types = 4;
+  for (const auto& step : net.steps()) {
+    names = std::max(names, step.name.size());
+    types = std::max(types, step.type.size());
+  }
+  const int name_width = static_cast<int>(names), type_width = static_cast<int>(types);
+  std::printf("%-*s %-*s %10s %10s %9s %9s  %s\n", name_width, "layer", type_width, "type",
+              "forward ms", "backward", "GFLOP/s", "backward", "engine");
   for (size_t s = 0; s < net.steps().size(); ++s) {
     const NetStep& step = net.steps()[s];
     const double forward = median(timing.forward[s]), backward = median(timing.backward[s]);
     const double forward_rate = forward > 0 ? step.flops.forward / forward / 1e6 : 0;
     const double backward_rate = backward > 0 ? step.flops.backward / backward / 1e6 : 0;
-    std::printf("%-*s %-15s %10.3f %10.3f %9.1f %9.1f  %s %s>%s%s%s", name_width, step.name.c_str(),
-                step.type.c_str(), forward, backward, forward_rate, backward_rate,
+    std::printf("%-*s %-*s %10.3f %10.3f %9.1f %9.1f  %s %s>%s%s%s", name_width, step.name.c_str(),
+                type_width, step.type.c_str(), forward, backward, forward_rate, backward_rate,
                 step.engine.c_str(), step.bottom_format.c_str(), step.top_format.c_str(),
                 step.detail.empty() ? "" : " ", step.detail.c_str());
     if (peak > 0 && forward + backward > 0) {
@@ -154,16 +157,21 @@ void print_types(const Net& net, const Timing& timing, double peak) {
     total += median(timing.forward[s]) + median(timing.backward[s]);
   }
   std::vector<Row> rows;
-  for (const auto& [type, row] : by_type) rows.push_back(row);
+  size_t width = 16;
+  for (const auto& [type, row] : by_type) {
+    rows.push_back(row);
+    width = std::max(width, type.size());
+  }
+  const int type_width = static_cast<int>(width);
   std::stable_sort(rows.begin(), rows.end(),
                    [](const Row& a, const Row& b) { return a.both() > b.both(); });
-  std::printf("\n%-16s %6s %10s %10s %6s %9s\n", "type", "layers", "forward ms", "backward",
-              "share", "GFLOP/s");
+  std::printf("\n%-*s %6s %10s %10s %6s %9s\n", type_width, "type", "layers", "forward ms",
+              "backward", "share", "GFLOP/s");
   for (const Row& row : rows) {
     if (row.both() <= 0) continue;
     const double rate = row.flops / row.both() / 1e6;
-    std::printf("%-16s %6d %10.3f %10.3f %5.1f%% %9.1f", row.type.c_str(), row.layers, row.forward,
-                row.backward, 100 * row.both() / total, rate);
+    std::printf("%-*s %6d %10.3f %10.3f %5.1f%% %9.1f", type_width, row.type.c_str(), row.layers,
+                row.forward, row.backward, 100 * row.both() / total, rate);
     if (peak > 0) std::printf("  %.0f%% of peak", 100 * rate / peak);
     std::printf("\n");
   }

@@ -104,7 +104,7 @@ TEST_F(CliTest, WordsBehindTwoDashesStayAsTheyAre) {
 
 TEST_F(CliTest, MissingAndContradictingFlagsAreExplained) {
   expect_refusal("train", {"--solver"});
-  expect_refusal("test --model=x", {"--weights"});
+  expect_refusal("test --model=" + net(), {"--weights"});
   expect_refusal("train --solver=x --snapshot=a --weights=b", {"exclude"});
   expect_refusal("time --model=" + net() + " --iterations=0", {"--iterations 0"});
   expect_refusal("time --model=" + net() + " --phase=TRIAN", {"TRIAN", "TRAIN"});
