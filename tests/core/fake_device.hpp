@@ -30,7 +30,9 @@ class FakeDevice : public DeviceBackend {
     ++downloads;
     bytes_down += bytes;
   }
-  void fill_zero(void* device, size_t bytes) override { std::memset(device, 0, bytes); }
+  void fill_zero(void* device, size_t bytes) override {
+    if (bytes > 0) std::memset(device, 0, bytes);
+  }
   void copy(void* to, const void* from, size_t bytes) override {
     std::memcpy(to, from, bytes);
     ++launched;
