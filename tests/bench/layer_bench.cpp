@@ -1,5 +1,7 @@
 // Milliseconds of one layer's passes: every engine and format of the rooms that are bound by memory
-// or by one function (BatchNorm, Scale, LRN, Softmax, losses, Eltwise, ...).
+// or by one function (BatchNorm, Scale, LRN, Softmax, losses, Eltwise, ...). Behind each time
+// stands its ratio to the time in which the layer's data are moved: a copy that reads and writes as
+// many bytes as bottoms and tops have together.
 //   build/release/tests/layer_bench [--threads N] [--runs N] [--simd baseline|sse4|avx2|avx512]
 //   [WORD]...
 //
@@ -15,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "core/parallel.hpp"
 #include "core/simd.hpp"
 #include "support/layer_test.hpp"
 
@@ -29,10 +32,13 @@ struct Problem {
 std::vector<Problem> problems() {
   std::vector<Problem> all;
   auto add_case = [&](const std::string& name, const std::string& layer,
-                      const std::vector<Input>& bottoms,
-                      const std::vector<std::string>& tail = {}) {
+                      const std::vector<Input>& bottoms, const std::vector<std::string>& tail = {},
+                      int tops = 1) {
     all.push_back({concat(name, " ", bottoms[0].shape.str()),
-                   {.layer = concat("layer { ", layer, " }"), .bottoms = bottoms, .tail = tail}});
+                   {.layer = concat("layer { ", layer, " }"),
+                    .bottoms = bottoms,
+                    .tops = tops,
+                    .tail = tail}});
   };
   auto add = [&](const std::string& name, const std::string& layer, const Shape& shape,
                  size_t bottoms = 1, const std::vector<std::string>& tail = {}) {
@@ -93,9 +99,42 @@ std::vector<Problem> problems() {
   add("Im2col", "type: 'Im2col' convolution_param { kernel_size: 3 pad: 1 }", {8, 64, 28, 28});
   add("EuclideanLoss", "type: 'EuclideanLoss'", {64, 4096}, 2);
   add("SigmoidCrossEntropyLoss", "type: 'SigmoidCrossEntropyLoss'", {64, 4096}, 2);
+  for (const std::string type :
+       {"AbsVal", "BNLL", "Bias", "Clip", "ELU", "Exp", "Log", "Power", "ReLU", "Sigmoid", "Swish",
+        "TanH", "Threshold", "Flatten", "Silence", "Split"}) {
+    const bool clips = type == "Clip";
+    add(type, concat("type: '", type, "'", clips ? " clip_param { min: -1 max: 1 }" : ""),
+        {8, 256, 28, 28});
+  }
+  add("ArgMax", "type: 'ArgMax'", {64, 1000});
+  add("ArgMax top 5", "type: 'ArgMax' argmax_param { top_k: 5 }", {64, 1000});
+  add("ArgMax axis 1", "type: 'ArgMax' argmax_param { axis: 1 }", {4, 21, 64, 64});
+  for (const char* top_k : {"1", "5"}) {
+    add_case(concat("Accuracy top ", top_k),
+             concat("type: 'Accuracy' accuracy_param { top_k: ", top_k, " }"),
+             {uniform({64, 1000}), labels({64}, 1000)});
+  }
+  add_case("Accuracy of positions", "type: 'Accuracy'",
+           {uniform({4, 21, 64, 64}), labels({4, 1, 64, 64}, 21)});
+  add_case("MultinomialLogisticLoss", "type: 'MultinomialLogisticLoss'",
+           {uniform({64, 1000}, 0.001, 1), labels({64}, 1000)});
+  add_case("BatchReindex", "type: 'BatchReindex'", {uniform({64, 4096}), labels({64}, 64)});
+  add_case("Filter", "type: 'Filter'", {uniform({64, 4096}), labels({64}, 2)});
+  add_case("Crop", "type: 'Crop' crop_param { offset: 3 }",
+           {uniform({4, 64, 62, 62}), uniform({4, 64, 56, 56})});
+  add("Concat", "type: 'Concat'", {8, 128, 28, 28}, 2);
+  add("Slice", "type: 'Slice' top: 'y' top: 'z'", {8, 256, 28, 28});
+  add("Tile", "type: 'Tile' tile_param { tiles: 4 }", {8, 64, 28, 28});
+  add("Reduction", "type: 'Reduction' reduction_param { axis: 1 }", {64, 4096});
+  add("Reduction SUMSQ", "type: 'Reduction' reduction_param { axis: 1 operation: SUMSQ }",
+      {64, 4096});
+  add_case("Embed",
+           concat("type: 'Embed' embed_param { input_dim: 1000 num_output: 512 ", xavier, " }"),
+           {labels({32, 20}, 1000)});
+  add_case("LSTMUnit", "type: 'LSTMUnit'",
+           {uniform({1, 64, 512}), uniform({1, 64, 2048}), labels({1, 64}, 2)}, {}, 2);
   add("Dropout", "type: 'Dropout'", {64, 4096});
   add("Dropout", "type: 'Dropout'", {8, 256, 28, 28});
-  add("Sigmoid", "type: 'Sigmoid'", {8, 256, 28, 28});
   for (const std::string operation : {"SUM", "PROD", "MAX"}) {
     const std::string layer =
         concat("type: 'Eltwise' eltwise_param { operation: ", operation, " }");
@@ -124,23 +163,48 @@ double median_ms(int runs, bool elapsed, const Body& body) {
   return times[static_cast<size_t>(runs / 2)];
 }
 
+/// Milliseconds in which as many bytes are copied as the blobs' data have, half of them read and
+/// half of them written.
+double move_ms(const std::vector<Blob*>& bottoms, const std::vector<Blob*>& tops, int runs,
+               bool elapsed) {
+  size_t bytes = 0;
+  for (const auto* blobs : {&bottoms, &tops}) {
+    for (const Blob* blob : *blobs) bytes += blob->data.bytes();
+  }
+  const std::vector<float> from(bytes / 2 / sizeof(float) + 1, 1);
+  std::vector<float> to(from.size());
+  return median_ms(runs, elapsed, [&] {
+    parallel_for(static_cast<int64_t>(from.size()), 1 << 14, [&](int64_t begin, int64_t end) {
+      std::copy(from.begin() + begin, from.begin() + end, to.begin() + begin);
+    });
+  });
+}
+
 void measure(const Problem& problem, int runs, bool elapsed) {
   for (int option = 0, options = 1; option < options; ++option) {
     LayerRun run(problem.layer_case, {.engine = "", .option = option});
     options = static_cast<int>(run.options().size());
     run.forward();
     std::vector<Blob*> bottoms, tops;
-    for (int i = 0; i < run.num_bottoms(); ++i) bottoms.push_back(&run.bottom_blob(i));
+    std::vector<bool> propagate;
+    for (int i = 0; i < run.num_bottoms(); ++i) {
+      bottoms.push_back(&run.bottom_blob(i));
+      propagate.push_back(run.layer().can_propagate(static_cast<size_t>(i)));
+    }
     for (int i = 0; i < run.num_tops(); ++i) tops.push_back(&run.top_blob(i));
-    const std::vector<bool> propagate(bottoms.size(), true);
     const double forward = median_ms(runs, elapsed, [&] { run.layer().forward(bottoms, tops); });
-    run.backward();  // from now on, what backward does not read is NaN
-    const double backward =
-        median_ms(runs, elapsed, [&] { run.layer().backward(tops, propagate, bottoms); });
-    std::printf("%-28s %-10s %-14s %9.3f %9.3f\n", problem.name.c_str(),
+    const double moved = move_ms(bottoms, tops, runs, elapsed);
+    std::printf("%-28s %-10s %-14s %9.3f %6.2f", problem.name.c_str(),
                 std::string(run.layer().engine_name()).c_str(),
                 std::string(to_string(run.bottom_blob(0).data.format())).c_str(), forward,
-                backward);
+                forward / moved);
+    if (std::ranges::find(propagate, true) != propagate.end()) {
+      run.backward();  // from now on, what backward does not read is NaN
+      const double backward =
+          median_ms(runs, elapsed, [&] { run.layer().backward(tops, propagate, bottoms); });
+      std::printf(" %9.3f %6.2f", backward, backward / moved);
+    }
+    std::printf("\n");
     std::fflush(stdout);
   }
 }
@@ -167,9 +231,9 @@ int bench(int argc, char** argv) {
     }
   }
   omp_set_num_threads(threads);
-  std::printf("%s, %d threads\n%-28s %-10s %-14s %9s %9s\n",
+  std::printf("%s, %d threads\n%-28s %-10s %-14s %9s %6s %9s %6s\n",
               std::string(to_string(simd_level())).c_str(), threads, "problem", "engine", "format",
-              "forward", "backward");
+              "forward", "moves", "backward", "moves");
   for (const Problem& problem : problems()) {
     const bool wanted = words.empty() || std::ranges::any_of(words, [&](const std::string& word) {
                           return problem.name.find(word) != std::string::npos;
