@@ -1,41 +1,39 @@
 // Dropout: zeroes elements at random while training. See README.md.
 #include <algorithm>
+#include <cmath>
+#include <type_traits>
 
 #include "backend/conversion_math.hpp"
 #include "core/move.hpp"
 #include "core/philox.hpp"
-#include "core/simd.hpp"
+#include "core/transpose.hpp"
 #include "crema/random.hpp"
 #include "kit/options.hpp"
 #include "kit/passes.hpp"
 #include "kit/two_sided.hpp"
+#include "layers/dropout/dropout_kernels.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
 namespace {
 
 /// Whether an element is dropped depends on its logical index and the key alone: not on the memory
-/// format, the device or the number of threads. Element i takes word i % 4 of Philox block i / 4.
-/// The mask is never stored: backward makes it again.
+/// format, the device or the number of threads. Element i takes the 16 bits number i % 8 of Philox
+/// block i / 8. The mask is never stored: backward makes it again.
 struct DropoutMath {
   uint32_t key0 = 0, key1 = 0;  // from (seed, layer, iteration, pass)
-  uint32_t threshold = 0;       // words below it drop: ratio * 2^32, 0 in TEST
+  uint32_t threshold = 0;       // words below it drop: ratio * 2^16, 0 in TEST
   float scale = 1;              // of what stays
-
-  [[gnu::always_inline]] CREMA_FUNCTOR PhiloxBlock words(uint64_t block) const {
-    return philox_block({static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), 0, 0},
-                        key0, key1);
-  }
 
   /// x -> y in forward, dy -> dx in backward.
   template <class T>
-  [[gnu::always_inline]] CREMA_FUNCTOR T apply(T x, uint32_t word) const {
+  CREMA_FUNCTOR T apply(T x, uint32_t word) const {
     return word >= threshold ? x * T(scale) : T{0};
   }
 };
 
-/// Body of devices for groups of elements in memory whose words are of one Philox block: four where
-/// memory has the logical order, else one.
+/// Body of devices for groups of elements in memory whose words are of one Philox block: eight
+/// where memory has the logical order, else one.
 template <class T>
 struct Drop {
   DropoutMath math;
@@ -46,75 +44,91 @@ struct Drop {
   CREMA_FUNCTOR void operator()(int64_t number) const {
     const int64_t first = group * number;
     const int64_t logical = group == 1 ? order.index_in(logical_order, first) : first;
-    const PhiloxBlock drawn = math.words(static_cast<uint64_t>(logical / 4));
-    const uint32_t words[] = {drawn.a, drawn.b, drawn.c, drawn.d};
+    const auto block = static_cast<uint64_t>(logical / 8);
+    const PhiloxBlock drawn =
+        philox_block({static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), 0, 0},
+                     math.key0, math.key1);
+    const uint32_t pairs[] = {drawn.a, drawn.b, drawn.c, drawn.d};
     for (int64_t k = 0; k < group && first + k < count; ++k) {
-      y[first + k] = math.apply(x[first + k], words[(logical + k) % 4]);
+      const int64_t word = (logical + k) % 8;
+      y[first + k] = math.apply(x[first + k], pairs[word / 2] >> (word % 2 * 16) & 0xffff);
     }
   }
 };
 
-constexpr int64_t kLanes = 16;  // Philox blocks made at once
+/// What draw_run() may write before and behind its words.
+constexpr int64_t kRoomBefore = 8, kRoomBehind = 8 * kWordBlocks;
 
-/// Elements [first, first + n) by logical index; they lie `stride` apart from x and y on.
+/// The words of elements [first, first + n), by logical index.
+void draw_run(const DropoutMath& math, int64_t first, int64_t n, uint16_t* words) {
+  const int64_t skip = first % 8;
+  const int64_t blocks = (skip + n + kRoomBehind - 1) / kRoomBehind * kWordBlocks;
+  draw_words(math.key0, math.key1, first / 8, blocks, words - skip);
+}
+
 template <class T>
-[[gnu::always_inline]] inline void apply_mask(DropoutMath math, int64_t first, int64_t n,
-                                              const T* x, T* y, int64_t stride) {
-  uint32_t words[4 * kLanes];
-  int64_t skip = first % 4;
-  for (int64_t done = 0; done < n;) {
-    const int64_t block = (first + done) / 4;
-#pragma omp simd
-    for (int64_t lane = 0; lane < kLanes; ++lane) {
-      const PhiloxBlock drawn = math.words(static_cast<uint64_t>(block + lane));
-      words[4 * lane] = drawn.a;
-      words[4 * lane + 1] = drawn.b;
-      words[4 * lane + 2] = drawn.c;
-      words[4 * lane + 3] = drawn.d;
-    }
-    const int64_t count = std::min(4 * kLanes - skip, n - done);
-    const T* from = x + done * stride;
-    T* to = y + done * stride;
-    if (stride == 1) {
-#pragma omp simd
-      for (int64_t i = 0; i < count; ++i) to[i] = math.apply(from[i], words[skip + i]);
-    } else {
-      for (int64_t i = 0; i < count; ++i) {
-        to[i * stride] = math.apply(from[i * stride], words[skip + i]);
+void apply_mask(const DropoutMath& math, const uint16_t* words, int64_t rows, int64_t n, const T* x,
+                T* y, int64_t stride) {
+  if constexpr (std::is_same_v<T, float>) {
+    apply_words(words, math.threshold, math.scale, rows, n, x, y, stride);
+  } else {
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t i = 0; i < n; ++i) {
+        y[r * stride + i] = math.apply(x[r * stride + i], words[r * n + i]);
       }
     }
-    done += count;
-    skip = 0;
   }
 }
 
-/// The same on the host, where many words are made at once.
+/// Memory in the logical order.
 template <class T>
-void drop_on_host(const DropoutMath& math, ElementOrder order, const Tensor& from, Tensor& to) {
-  const T* x = from.host<T>();
-  T* y = to.host_overwrite<T>();
-  int64_t batch = to.shape().dim_or_1(0);
-  if (order.same_as(ElementOrder(to.shape(), Format::contiguous))) {
-    // Memory has the logical order: a single channel.
-    order.channels = order.block = batch = 1;
-    order.places = to.count();
-  }
-  const int64_t padded = order.blocks() * order.block;
-  const int64_t tile = order.block <= 16 ? 4096 : 64;  // places whose block stays in the cache
-  const int64_t tiles = (order.places + tile - 1) / tile;
-  parallel_for(batch * tiles, kElementGrain / (tile * padded), [=](int64_t begin, int64_t end) {
+void drop_in_order(const DropoutMath& math, int64_t count, const T* x, T* y) {
+  parallel_for(count, kElementGrain, [=](int64_t begin, int64_t end) {
+    constexpr int64_t kStep = 1024;
+    uint16_t room[kRoomBefore + kStep + kRoomBehind];
+    uint16_t* const words = room + kRoomBefore;
+    for (int64_t at = begin; at < end; at += kStep) {
+      const int64_t n = std::min(kStep, end - at);
+      draw_run(math, at, n, words);
+      apply_mask(math, words, 1, n, x + at, y + at, n);
+    }
+  });
+}
+
+/// Memory with the channels of a place side by side, in blocks of up to order.block. The words of
+/// some channels at some places are drawn in the logical order and transposed.
+template <class T>
+void drop_by_channels(const DropoutMath& math, const ElementOrder& order, int64_t batch, const T* x,
+                      T* y) {
+  constexpr int64_t kPlaces = 240, kChannels = 32;
+  constexpr int64_t kRow = kPlaces + 8;  // of drawn words: the next row's are drawn behind this one
+  const int64_t channels = std::min(order.block, kChannels);
+  const int64_t parts = (order.blocks() * order.block + channels - 1) / channels;
+  const int64_t tiles = (order.places + kPlaces - 1) / kPlaces;
+  const int64_t work = channels * std::min(order.places, kPlaces);
+  parallel_for(batch * parts * tiles, kElementGrain / work, [=](int64_t begin, int64_t end) {
+    uint16_t room[kRoomBefore + kChannels * kRow + kRoomBehind], words[kPlaces * kChannels];
+    uint16_t* const drawn = room + kRoomBefore;
     for (int64_t t = begin; t < end; ++t) {
-      const int64_t n = t / tiles, place = t % tiles * tile;
-      const int64_t length = std::min(tile, order.places - place);
-      for (int64_t c = 0; c < padded; ++c) {
-        const int64_t at = order.index(n, c, place);
-        if (c < order.channels) {
-          vectorized<apply_mask<T>>(math, (n * order.channels + c) * order.places + place, length,
-                                    x + at, y + at, order.block);
-        } else {
-          for (int64_t i = 0; i < length; ++i) y[at + i * order.block] = T{0};
+      const int64_t n = t / (parts * tiles), c = t / tiles % parts * channels;
+      const int64_t place = t % tiles * kPlaces;
+      const int64_t places = std::min(kPlaces, order.places - place);
+      // Of a block, padding too; of channels_last's last part, what is left.
+      const int64_t wide = std::min(channels, order.block - c % order.block);
+      const int64_t present = std::min(wide, order.channels - c);
+      const int64_t first = (n * order.channels + c) * order.places + place;
+      const bool as_one = tiles == 1 && places <= 64;  // rows follow each other
+      if (as_one) {
+        draw_run(math, first, present * places, drawn);
+      } else {
+        for (int64_t k = 0; k < present; ++k) {
+          draw_run(math, first + k * order.places, places, drawn + k * kRow);
         }
       }
+      if (present < wide) std::fill_n(words, places * wide, uint16_t{0});  // 0 stays 0
+      transpose(drawn, as_one ? places : kRow, words, wide, present, places);
+      const int64_t at = order.index(n, c, place);
+      apply_mask(math, words, places, wide, x + at, y + at, order.block);
     }
   });
 }
@@ -128,7 +142,7 @@ class DropoutLayer : public TwoSidedLayer {
     if (!(ratio >= 0 && ratio < 1))
       throw Error("dropout_ratio ", ratio, " is outside [0, 1); give the share of values to drop");
     if (phase() == Phase::train) {
-      math_.threshold = static_cast<uint32_t>(ratio * 0x1p32);
+      math_.threshold = std::min(static_cast<uint32_t>(std::lround(ratio * 0x1p16)), 0xffffU);
       if (settings.scale_train()) math_.scale = static_cast<float>(1 / (1 - ratio));
     } else if (!settings.scale_train()) {
       math_.scale = static_cast<float>(1 - ratio);
@@ -174,8 +188,14 @@ class DropoutLayer : public TwoSidedLayer {
     if (to.count() == 0) return;
     dispatch_float(dtype(), [&]<class T>(T) {
       const ElementOrder order(to.shape(), to.format()), logical(to.shape(), Format::contiguous);
-      if (side.device() == nullptr) return drop_on_host<T>(math_, order, from, to);
-      const int64_t count = to.count(), group = order.same_as(logical) ? 4 : 1;
+      const bool in_order = order.same_as(logical);
+      const int64_t count = to.count(), group = in_order ? 8 : 1;
+      if (side.device() == nullptr) {
+        const T* x = from.host<T>();
+        T* y = to.host_overwrite<T>();
+        return in_order ? drop_in_order(math_, count, x, y)
+                        : drop_by_channels(math_, order, to.shape().dim_or_1(0), x, y);
+      }
       for_each(
           side, (count + group - 1) / group, kElementGrain,
           Drop<T>{math_, order, logical, group, count, side.read<T>(from), side.overwrite<T>(to)});
