@@ -1,42 +1,20 @@
 // InnerProduct: y = act(W x + b). See README.md.
-#include <omp.h>
-
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <vector>
 
-#include "backend/cpu/thin_product.hpp"
 #include "backend/relu.hpp"
 #include "core/dispatch.hpp"
 #include "core/simd.hpp"
-#include "core/tuner.hpp"
 #include "kit/gemm.hpp"
+#include "kit/matrix_products.hpp"
 #include "kit/options.hpp"
 #include "kit/passes.hpp"
-#include "kit/tuning.hpp"
 #include "kit/two_sided.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
 namespace {
-
-/// The products of ThinProduct (backend/cpu/thin_product.hpp) by the library of the side.
-template <class T>
-struct LibraryProduct {
-  Side side;
-  int64_t batch, rows, columns;
-
-  void times_transposed(const T* a, const T* matrix, T* out) const {
-    gemm<T>(side, false, true, batch, rows, columns, a, matrix, 0, out);
-  }
-  void times(const T* a, const T* matrix, T* out) const {
-    gemm<T>(side, false, false, batch, columns, rows, a, matrix, 0, out);
-  }
-  void outer(const T* a, const T* b, T beta, T* matrix) const {
-    gemm<T>(side, true, false, rows, columns, batch, a, b, beta, matrix);
-  }
-};
 
 class InnerProductLayer : public TwoSidedLayer {
  public:
@@ -115,8 +93,9 @@ class InnerProductLayer : public TwoSidedLayer {
   int64_t inputs() const { return inputs_; }
   int64_t outputs() const { return outputs_; }
   bool transposed() const { return transposed_; }
-  int64_t weight_rows() const { return transposed_ ? inputs_ : outputs_; }
-  int64_t weight_columns() const { return transposed_ ? outputs_ : inputs_; }
+  ProductSizes product_sizes() const {
+    return {batch_, transposed_ ? inputs_ : outputs_, transposed_ ? outputs_ : inputs_};
+  }
 
   void prepare_reference(Blobs, Blobs top) override {
     masked_.set_layout(dtype(), Format::contiguous);
@@ -126,19 +105,19 @@ class InnerProductLayer : public TwoSidedLayer {
 
   void run_forward(const Side& side, Blobs bottom, Blobs top) override {
     dispatch_float(dtype(), [&](auto zero) {
-      LibraryProduct<decltype(zero)> product{side, batch_, weight_rows(), weight_columns()};
+      LibraryProducts<decltype(zero)> product{{side}, product_sizes()};
       forward_by<decltype(zero)>(side, product, bottom, top);
     });
   }
   void run_backward(const Side& side, Blobs top, const std::vector<bool>& propagate,
                     Blobs bottom) override {
     dispatch_float(dtype(), [&](auto zero) {
-      LibraryProduct<decltype(zero)> product{side, batch_, weight_rows(), weight_columns()};
+      LibraryProducts<decltype(zero)> product{{side}, product_sizes()};
       backward_by<decltype(zero)>(side, product, top, propagate, bottom);
     });
   }
 
-  // The passes by a LibraryProduct or a ThinProduct.
+  // The passes by LibraryProducts or FasterProducts.
   template <class T, class Product>
   void forward_by(const Side& side, Product& product, Blobs bottom, Blobs top) {
     const T *x = side.read<T>(bottom[0]->data), *w = side.read<T>(params()[0]->data);
@@ -200,67 +179,10 @@ class InnerProductLayer : public TwoSidedLayer {
 
 // --- The engines: each of the three products by the library or by ThinProduct ---
 
-/// The products, named for the matrix as it is stored.
-enum class Kind : uint8_t { times_transposed, times, outer };
-constexpr size_t kKinds = 3;
-constexpr const char* kKindNames[kKinds] = {"times-transposed", "times", "outer"};
-constexpr const char* kPassNames[kKinds] = {"forward", "backward-data", "backward-weights"};
+constexpr const char* kPassNames[] = {"forward", "backward-data", "backward-weights"};
 
 /// Multiply-adds of a product that is worth measuring: a library computes it in about 10 us.
 constexpr int64_t kLeastMeasured = 1 << 20;
-
-struct Products {
-  LibraryProduct<float> library;
-  ThinProduct thin;
-  std::array<bool, kKinds> by_thin = {};
-
-  bool thin_does(Kind kind) const { return by_thin[static_cast<size_t>(kind)]; }
-  void times_transposed(const float* a, const float* matrix, float* out) {
-    thin_does(Kind::times_transposed) ? thin.times_transposed(a, matrix, out)
-                                      : library.times_transposed(a, matrix, out);
-  }
-  void times(const float* a, const float* matrix, float* out) {
-    thin_does(Kind::times) ? thin.times(a, matrix, out) : library.times(a, matrix, out);
-  }
-  void outer(const float* a, const float* b, float beta, float* matrix) {
-    thin_does(Kind::outer) ? thin.outer(a, b, beta, matrix) : library.outer(a, b, beta, matrix);
-  }
-};
-
-/// What is measured reads the weights, and has memory of its own for the rest, allocated at the
-/// first measurement.
-class Trial {
- public:
-  Trial(int64_t batch, const Tensor& weights)
-      : batch_(batch), rows_(weights.shape()[0]), columns_(weights.shape()[1]), weights_(weights) {}
-
-  void run(Kind kind, bool by_thin) {
-    if (!of_rows_.has_memory()) {
-      need(of_rows_, batch_ * rows_);
-      need(of_columns_, batch_ * columns_);
-      products_.thin = ThinProduct(batch_, rows_, columns_, omp_get_max_threads());
-    }
-    if (kind == Kind::outer && !gradient_.has_memory()) need(gradient_, rows_ * columns_);
-    products_.by_thin.fill(by_thin);
-    float* const rows = of_rows_.host_mut<float>();
-    float* const columns = of_columns_.host_mut<float>();
-    const float* const matrix = weights_.host<float>();
-    if (kind == Kind::times_transposed) products_.times_transposed(columns, matrix, rows);
-    if (kind == Kind::times) products_.times(rows, matrix, columns);
-    if (kind == Kind::outer) products_.outer(rows, columns, 0, gradient_.host_mut<float>());
-  }
-
- private:
-  static void need(Tensor& tensor, int64_t count) {
-    tensor = Tensor(Shape{count});
-    tensor.fill(1e-3);  // zeros and denormals may have other times
-  }
-
-  int64_t batch_, rows_, columns_;
-  const Tensor& weights_;
-  Tensor of_rows_{Shape{0}}, of_columns_{Shape{0}}, gradient_{Shape{0}};
-  Products products_{{Side(), batch_, rows_, columns_}, {}};
-};
 
 /// f32, contiguous. "tuned" takes the faster of the two for each product, "native" ThinProduct.
 class InnerProductEngine : public Engine {
@@ -285,8 +207,12 @@ class InnerProductEngine : public Engine {
     }
     Option option = uniform_option(bottom, top, DType::f32);
     if (tuned_ && ip.batch() > 0) {
-      Trial trial(ip.batch(), ip.params()[0]->data);
-      for (const size_t pass : passes_of(ip)) choose(ip, pass, trial, option);
+      ProductTrial trial(ip.context(), ip.batch(), ip.params()[0]->data);
+      for (const size_t pass : passes_of(ip)) {
+        const ProductChoice choice = trial.choose(product_of(ip, pass), probably_thin(ip));
+        option.choice.push_back(choice.key);
+        option.seconds += choice.seconds;
+      }
     }
     return {option};
   }
@@ -294,22 +220,14 @@ class InnerProductEngine : public Engine {
   void prepare(Layer& layer, const Option& option, Blobs bottom, Blobs top) override {
     InnerProductLayer& ip = of(layer);
     ip.prepare_reference(bottom, top);
-    const int64_t batch = ip.batch(), rows = ip.weight_rows(), columns = ip.weight_columns();
-    products_ = Products{{Side(), batch, rows, columns}, {}};
-    products_->by_thin.fill(!tuned_);
+    products_.emplace(ip.product_sizes(), layer.context().threads());
+    for (const size_t pass : {0, 1, 2}) products_->choose(product_of(ip, pass), !tuned_);
     detail_.clear();
     const std::vector<size_t> passes = passes_of(ip);
     for (size_t i = 0; i < std::min(passes.size(), option.choice.size()); ++i) {
-      const std::string& key = option.choice[i];
-      const Kind kind = kind_of(ip, passes[i]);
-      products_->by_thin[static_cast<size_t>(kind)] = key == candidate(true);
-      layer.context().tuner().choose(problem(ip, kind).name(), key);
-      detail_ +=
-          concat(i > 0 ? ", " : "", kPassNames[passes[i]], " ", key.substr(0, key.find(" @")));
-    }
-    const auto& by_thin = products_->by_thin;
-    if (std::find(by_thin.begin(), by_thin.end(), true) != by_thin.end()) {
-      products_->thin = ThinProduct(batch, rows, columns, layer.context().threads());
+      detail_ += concat(i > 0 ? ", " : "", kPassNames[passes[i]], " ",
+                        take_choice(layer.context(), ip.product_sizes(), product_of(ip, passes[i]),
+                                    option.choice[i], *products_));
     }
   }
   void resume(Layer& layer, Blobs bottom, Blobs top) override {
@@ -322,7 +240,7 @@ class InnerProductEngine : public Engine {
                 Blobs bottom) override {
     of(layer).backward_by<float>(Side(), *products_, top, propagate, bottom);
   }
-  size_t extra_bytes() const override { return products_ ? products_->thin.bytes() : 0; }
+  size_t extra_bytes() const override { return products_ ? products_->bytes() : 0; }
   std::string detail() const override { return detail_; }
 
  private:
@@ -336,19 +254,10 @@ class InnerProductEngine : public Engine {
     if (layer.trains() && layer.params()[0]->needs_gradient) passes.push_back(2);
     return passes;
   }
-  static Kind kind_of(const InnerProductLayer& layer, size_t pass) {
-    if (pass == 2) return Kind::outer;
-    return (pass == 0) == layer.transposed() ? Kind::times : Kind::times_transposed;
-  }
-  static TunedProblem problem(const InnerProductLayer& layer, Kind kind) {
-    return {
-        concat("inner product ", kKindNames[static_cast<size_t>(kind)], " ", omp_get_max_threads(),
-               "t ", layer.weight_rows(), "x", layer.weight_columns(), " by "),
-        Shape{layer.batch()}};
-  }
-  /// Its name in the tuner.
-  static std::string candidate(bool by_thin) {
-    return by_thin ? concat("thin @", ThinProduct::kRevision) : concat("gemm @", blas_name());
+  /// The product of a pass.
+  static Product product_of(const InnerProductLayer& layer, size_t pass) {
+    if (pass == 2) return Product::outer;
+    return (pass == 0) == layer.transposed() ? Product::times : Product::times_transposed;
   }
 
   /// Without tuning: the GEMM of a library packs the matrix, which pays for many rows of the batch,
@@ -358,20 +267,9 @@ class InnerProductEngine : public Engine {
     return simd_level() >= SimdLevel::avx2 && layer.batch() >= 2 && layer.batch() <= 64 &&
            inputs * outputs >= 1'000'000 && std::min(inputs, outputs) >= 256;
   }
-  static void choose(const InnerProductLayer& layer, size_t pass, Trial& trial, Option& option) {
-    const Kind kind = kind_of(layer, pass);
-    std::vector<TunedCandidate> candidates;
-    for (const bool by_thin : {probably_thin(layer), !probably_thin(layer)}) {
-      candidates.push_back(
-          {candidate(by_thin), [&trial, kind, by_thin] { trial.run(kind, by_thin); }});
-    }
-    const TunedChoice choice = choose_candidate(layer.context(), problem(layer, kind), candidates);
-    option.choice.push_back(candidates[choice.candidate].key);
-    option.seconds += choice.seconds;
-  }
 
   const bool tuned_;
-  std::optional<Products> products_;  // of the batch and the weights, as they are stored
+  std::optional<FasterProducts> products_;
   std::string detail_;
 };
 

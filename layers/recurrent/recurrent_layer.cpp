@@ -10,23 +10,6 @@
 namespace crema {
 namespace {
 
-template <class T>
-class LibraryProducts : public StepProducts<T> {
- public:
-  LibraryProducts(const Side& side, const RecurrentLayer& layer)
-      : side_(side), batch_(layer.batch()), width_(layer.width()), units_(layer.units()) {}
-  void forward(const T* hidden, const T* weights, T* sums) override {
-    gemm<T>(side_, false, true, batch_, width_, units_, hidden, weights, 0, sums);
-  }
-  void backward(const T* sum_diffs, const T* weights, T* hidden_diffs) override {
-    gemm<T>(side_, false, false, batch_, units_, width_, sum_diffs, weights, 0, hidden_diffs);
-  }
-
- private:
-  Side side_;
-  int64_t batch_, width_, units_;
-};
-
 /// to = from * factor of its row
 template <class T>
 struct Masked {
@@ -224,9 +207,8 @@ void RecurrentLayer::end_states(const Side& side, Blobs top) {
   }
 }
 
-template <class T>
-void RecurrentLayer::forward_by(const Side& side, StepProducts<T>& products, Blobs bottom,
-                                Blobs top) {
+template <class T, class Products>
+void RecurrentLayer::forward_by(const Side& side, Products& products, Blobs bottom, Blobs top) {
   masked_steps_ = masked_steps(bottom[1]->data);
   const int64_t row = batch_ * units_, sums_row = batch_ * width();
   const T* factors = side.read<T>(bottom[1]->data);
@@ -250,7 +232,7 @@ void RecurrentLayer::forward_by(const Side& side, StepProducts<T>& products, Blo
   T* h = has_outputs() ? gates : side.overwrite<T>(top[0]->data);
   for (int64_t t = 0; t < steps_; ++t) {
     const bool masked = masked_steps_[static_cast<size_t>(t)];
-    if (!masked) products.forward(hidden + t * row, weights, more_sums);
+    if (!masked) products.times_transposed(hidden + t * row, weights, more_sums);
     step.more_sums = masked ? nullptr : more_sums;
     step.sums = step.gates = gates + t * sums_row;
     step.factor = factors + t * batch_;
@@ -267,8 +249,8 @@ void RecurrentLayer::forward_by(const Side& side, StepProducts<T>& products, Blo
   if (has_outputs()) outputs(side, gates_, top[0]->data);
 }
 
-template <class T>
-void RecurrentLayer::backward_by(const Side& side, StepProducts<T>& products, Blobs top,
+template <class T, class Products>
+void RecurrentLayer::backward_by(const Side& side, Products& products, Blobs top,
                                  const std::vector<bool>& propagate, Blobs bottom) {
   const int64_t row = batch_ * units_, sums_row = batch_ * width();
   const T* factors = side.read<T>(bottom[1]->data);
@@ -295,7 +277,7 @@ void RecurrentLayer::backward_by(const Side& side, StepProducts<T>& products, Bl
     step.sum_diffs = diffs + t * sums_row;
     run_step(side, row, step);
     const bool passes_on = !masked_steps_[static_cast<size_t>(t)] && (t > 0 || to_first_hidden);
-    if (passes_on) products.backward(step.sum_diffs, weights, next_hidden_diff);
+    if (passes_on) products.times(step.sum_diffs, weights, next_hidden_diff);
     step.next_hidden_diff = passes_on ? next_hidden_diff : nullptr;
     step.next_factor = step.factor;
     step.cell_diff = cell_diff;
@@ -341,7 +323,7 @@ void RecurrentLayer::static_gradients(const Side& side, const T* diffs, bool pro
 
 void RecurrentLayer::run_forward(const Side& side, Blobs bottom, Blobs top) {
   dispatch_float(dtype(), [&]<class T>(T) {
-    LibraryProducts<T> products(side, *this);
+    LibraryProducts<T> products{{side}, product_sizes()};
     forward_by<T>(side, products, bottom, top);
   });
 }
@@ -349,13 +331,13 @@ void RecurrentLayer::run_forward(const Side& side, Blobs bottom, Blobs top) {
 void RecurrentLayer::run_backward(const Side& side, Blobs top, const std::vector<bool>& propagate,
                                   Blobs bottom) {
   dispatch_float(dtype(), [&]<class T>(T) {
-    LibraryProducts<T> products(side, *this);
+    LibraryProducts<T> products{{side}, product_sizes()};
     backward_by<T>(side, products, top, propagate, bottom);
   });
 }
 
-template void RecurrentLayer::forward_by(const Side&, StepProducts<float>&, Blobs, Blobs);
-template void RecurrentLayer::backward_by(const Side&, StepProducts<float>&, Blobs,
-                                          const std::vector<bool>&, Blobs);
+template void RecurrentLayer::forward_by<float>(const Side&, FasterProducts&, Blobs, Blobs);
+template void RecurrentLayer::backward_by<float>(const Side&, FasterProducts&, Blobs,
+                                                 const std::vector<bool>&, Blobs);
 
 }  // namespace crema

@@ -12,21 +12,11 @@
 #include <vector>
 
 #include "core/carried_state.hpp"
+#include "kit/matrix_products.hpp"
 #include "kit/two_sided.hpp"
 #include "layers/recurrent/cells.hpp"
 
 namespace crema {
-
-/// The products of a step with the recurrent weights (G, H).
-template <class T>
-class StepProducts {
- public:
-  virtual ~StepProducts() = default;
-  /// sums (N, G) = hidden (N, H) * transposed weights
-  virtual void forward(const T* hidden, const T* weights, T* sums) = 0;
-  /// hidden_diffs (N, H) = sum_diffs (N, G) * weights
-  virtual void backward(const T* sum_diffs, const T* weights, T* hidden_diffs) = 0;
-};
 
 /// Reads `cont` (T, N) on the host: for each step, whether its factors are all 0. Error if
 /// one is outside [0, 1].
@@ -48,17 +38,19 @@ class RecurrentLayer : public TwoSidedLayer, public CarriesState {
   void run_forward(const Side& side, Blobs bottom, Blobs top) override;
   void run_backward(const Side& side, Blobs top, const std::vector<bool>& propagate,
                     Blobs bottom) override;
-  /// The passes with the products of an engine.
-  template <class T>
-  void forward_by(const Side& side, StepProducts<T>& products, Blobs bottom, Blobs top);
-  template <class T>
-  void backward_by(const Side& side, StepProducts<T>& products, Blobs top,
+  /// The passes with the products (kit/matrix_products.hpp) of an engine.
+  template <class T, class Products>
+  void forward_by(const Side& side, Products& products, Blobs bottom, Blobs top);
+  template <class T, class Products>
+  void backward_by(const Side& side, Products& products, Blobs top,
                    const std::vector<bool>& propagate, Blobs bottom);
 
   int64_t steps() const { return steps_; }
   int64_t batch() const { return batch_; }
   int64_t units() const { return units_; }
   int64_t width() const { return blocks_ * units_; }  // G
+  /// Of a step with the recurrent weights (G, H).
+  ProductSizes product_sizes() const { return {batch_, width(), units_}; }
   const Parameter& recurrent_weights() const { return *recurrent_weights_; }
 
  protected:

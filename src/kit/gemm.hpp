@@ -1,7 +1,7 @@
 // Matrix products on either side, for sources that include kit/passes.hpp.
 #pragma once
 
-#include "backend/cpu/blas.hpp"
+#include "kit/matrix_products.hpp"
 #include "kit/passes.hpp"
 
 #ifdef __CUDACC__
@@ -21,11 +21,21 @@ void gemm(const Side& side, bool transpose_a, bool transpose_b, int64_t m, int64
   }
 #endif
   require_host(side);
-  if (m == 1 && !transpose_a) {
-    gemv<T>(!transpose_b, transpose_b ? n : k, transpose_b ? k : n, 1, b, a, beta, c);
-  } else {
-    gemm<T>(transpose_a, transpose_b, m, n, k, 1, a, b, beta, c);
-  }
+  HostGemm<T>()(transpose_a, transpose_b, m, n, k, a, b, beta, c);
 }
+
+/// gemm() as an object.
+template <class T>
+struct SideGemm {
+  Side side;
+  void operator()(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const T* a,
+                  const T* b, T beta, T* c) const {
+    gemm<T>(side, transpose_a, transpose_b, m, n, k, a, b, beta, c);
+  }
+};
+
+/// The products of a matrix by the library of a side.
+template <class T>
+using LibraryProducts = MatrixProducts<T, SideGemm<T>>;
 
 }  // namespace crema
