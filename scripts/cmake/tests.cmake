@@ -24,6 +24,7 @@ target_compile_definitions(crema_test_base INTERFACE
   CREMA_SHARED_DIR="${CREMA_SHARED_DIR}"
   CREMA_BUILT_WITH_CUDA=$<BOOL:${CREMA_HAS_CUDA}>
   CREMA_BUILT_WITH_OPENCV=$<BOOL:${CREMA_OPENCV}>
+  CREMA_BUILT_WITH_LIBJPEG=$<BOOL:${CREMA_LIBJPEG}>
   CREMA_BUILT_WITH_HDF5=$<BOOL:${CREMA_HDF5}>)
 target_include_directories(crema_test_base INTERFACE "${PROJECT_SOURCE_DIR}/tests")
 if(TARGET crema_tool)
@@ -35,6 +36,9 @@ file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/support/*.cpp")
 add_library(crema_test_support STATIC ${sources})
 crema_flags(crema_test_support)
 target_link_libraries(crema_test_support PUBLIC crema_test_base)
+if(CREMA_LIBJPEG)
+  target_link_libraries(crema_test_support PRIVATE JPEG::JPEG)
+endif()
 if(CREMA_HDF5)
   target_link_libraries(crema_test_support PRIVATE HDF5C::HDF5C)
 endif()

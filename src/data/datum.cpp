@@ -26,7 +26,8 @@ DatumDecoder::DatumDecoder(ColorMode mode, ImageSize size)
     : mode_(mode), size_(size), datum_(std::make_unique<Datum>()) {}
 DatumDecoder::~DatumDecoder() = default;
 
-Image DatumDecoder::decode(const Record& record) {
+Image DatumDecoder::open(const Record& record) {
+  key_ = record.key;
   try {
     const int size = static_cast<int>(std::min<size_t>(record.value.size(), INT32_MAX));
     if (record.value.size() >= size_t{INT32_MAX} ||
@@ -34,18 +35,41 @@ Image DatumDecoder::decode(const Record& record) {
       throw Error("its ", record.value.size(), " bytes are no Datum");
     label_ = datum_->label();
     was_encoded_ = datum_->encoded();
-    return image_of_datum();
+    opened_ = open_datum();
+    return opened_;
   } catch (const Error& error) {
-    throw Error("record '", printable_key(record.key), "': ", error.message());
+    throw Error("record '", printable_key(key_), "': ", error.message());
   }
 }
 
-Image DatumDecoder::image_of_datum() {
-  if (was_encoded_) {
-    const Image decoded = codec_.decode(datum_->data(), mode_);
-    return size_.height == 0 ? decoded : codec_.resize(size_.height, size_.width);
+Image DatumDecoder::pixels(const ImageWindow& window, int eighths) {
+  if (!is_scalable()) return opened_;
+  if (const auto image = jpeg_.pixels(window, eighths)) return *image;
+  // A damaged file: OpenCV fills up its picture or refuses it.
+  try {
+    const Image image = codec_.decode(datum_->data(), mode_);
+    const auto scaled = [eighths](int64_t side) { return (side * eighths + 7) / 8; };
+    return eighths == 8 ? image : codec_.resize(scaled(image.height), scaled(image.width));
+  } catch (const Error& error) {
+    throw Error("record '", printable_key(key_), "': ", error.message());
   }
+}
 
+Image DatumDecoder::decode(const Record& record) {
+  const Image image = open(record);
+  return pixels({.height = image.height, .width = image.width});
+}
+
+Image DatumDecoder::open_datum() {
+  if (!was_encoded_) return open_raw();
+  if (size_.height == 0) {
+    if (const auto header = jpeg_.open(datum_->data(), mode_)) return *header;
+  }
+  const Image decoded = codec_.decode(datum_->data(), mode_);
+  return size_.height == 0 ? decoded : codec_.resize(size_.height, size_.width);
+}
+
+Image DatumDecoder::open_raw() {
   Image image{.channels = datum_->channels(), .height = datum_->height(), .width = datum_->width()};
   if (image.channels <= 0 || image.height <= 0 || image.width <= 0)
     throw Error("its Datum says ", image.channels, " channels of ", image.height, " x ",

@@ -8,6 +8,7 @@
 
 #include "data/image.hpp"
 #include "data/image_codec.hpp"
+#include "data/jpeg_decoder.hpp"
 #include "data/record_source.hpp"
 
 namespace crema {
@@ -24,21 +25,33 @@ class DatumDecoder {
   explicit DatumDecoder(ColorMode mode, ImageSize size = {});
   ~DatumDecoder();
 
-  /// The pixels of the record, valid until the next call. Error, with the key, if the record is no
-  /// Datum, if its sizes and bytes disagree, if its image cannot be decoded, or if it is raw and
-  /// has another number of channels than the mode.
+  /// The record's sizes, and its pixels unless they are still to be decoded. It must stay until
+  /// pixels(). Error, with the key, if the record is no Datum, if its sizes and bytes disagree, if
+  /// its image cannot be decoded, or if it is raw and has another number of channels than the mode.
+  Image open(const Record& record);
+  /// Whether the record opened last can be decoded at a fraction of its size.
+  bool is_scalable() const { return !opened_.has_pixels(); }
+  /// Of the record opened last, at least the window; Image::top and left say where the pixels
+  /// begin. Valid until the next call. If the record is scalable, its sides are first multiplied by
+  /// eighths / 8 (1, 2, 4 or 8), rounded up; the window lies in the image of that size.
+  Image pixels(const ImageWindow& window, int eighths = 8);
+  /// The whole record: open() and pixels().
   Image decode(const Record& record);
   /// Of the record decoded last.
   int label() const { return label_; }
   bool was_encoded() const { return was_encoded_; }
 
  private:
-  Image image_of_datum();
+  Image open_datum();
+  Image open_raw();
 
   ColorMode mode_;
   ImageSize size_;
   std::unique_ptr<Datum> datum_;
   ImageCodec codec_;
+  JpegDecoder jpeg_;
+  Image opened_;
+  std::string_view key_;  // of the record opened last
   int label_ = 0;
   bool was_encoded_ = false;
 };

@@ -60,8 +60,8 @@ void DatumLoader::set_shape(Batch& batch, const Shape& shape) const {
 void DatumLoader::load_one(Batch& batch, size_t index) {
   const Sample& sample = batch.samples[index];
   const Record record = reader_->read(sample.record);
-  const Image image = decoder_.decode(record);
-  const Shape shape = shape_of(image, record, *loading_.transform);
+  const Image opened = decoder_.open(record);
+  const Shape shape = shape_of(opened, record, *loading_.transform);
   const SampleFormat& format = loading_.format;
   if (loading_.varies && shape[0] == format.shape[0]) {
     set_shape(batch, shape);
@@ -71,15 +71,16 @@ void DatumLoader::load_one(Batch& batch, size_t index) {
                 "; make the images of one size and one number of channels (", loading_.one_size,
                 "), or set crop_size");
   }
-  if ((image.floats != nullptr) != format.floats)
+  if ((opened.floats != nullptr) != format.floats)
     throw Error("record '", printable_key(record.key), "' holds ",
                 format.floats ? "bytes, the first one floats" : "floats, the first one bytes",
                 "; write the database anew with one kind");
 
   const Transform& transform = *loading_.transform;
   const Placement placement =
-      transform.place(image, Random(loading_.seed, loading_.stream, sample.number));
+      transform.place(opened, Random(loading_.seed, loading_.stream, sample.number));
   batch.placements[index] = placement;
+  const Image image = decoder_.pixels(transform.window(opened, placement));
   const size_t begin = index * static_cast<size_t>(shape.count());
   if (format.floats) {
     transform.cut(image, placement, batch.floats.data() + begin);

@@ -8,9 +8,12 @@
 
 namespace crema {
 
-/// A view; the decoder owns the pixels. One of `bytes` and `floats` is set.
+/// A view; the decoder owns the pixels. One of `bytes` and `floats` is set, or neither as long as
+/// only the sizes are known.
 struct Image {
   int64_t channels = 0, height = 0, width = 0;
+  /// Where the pixels begin in the image that they are a part of.
+  int64_t top = 0, left = 0;
   /// Rows of pixels, (H, W, C), as image files decode; else planes, (C, H, W), as raw records are.
   bool interleaved = false;
   const uint8_t* bytes = nullptr;
@@ -18,11 +21,17 @@ struct Image {
 
   Shape shape() const { return {channels, height, width}; }
   int64_t count() const { return channels * height * width; }
+  bool has_pixels() const { return bytes != nullptr || floats != nullptr; }
 };
 
 /// Pixels of an image's sides; 0 and 0: none.
 struct ImageSize {
   int64_t height = 0, width = 0;
+};
+
+/// A rectangle of pixels.
+struct ImageWindow {
+  int64_t top = 0, left = 0, height = 0, width = 0;
 };
 
 /// Channels that a compressed image is decoded to. Colour is in the order blue, green, red.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fstream>
 
+#include "backend/cpu/pixel_rows.hpp"
 #include "crema/error.hpp"
 #include "data/unsupported.hpp"
 #include "model/blob_message.hpp"
@@ -11,28 +12,30 @@
 namespace crema {
 namespace {
 
-/// Pixels that lie `step` elements apart become a row.
+/// The pixels of a row, (width, channels), become a row of each channel, which lie `plane` apart.
 template <class Stored>
-void cut_row(const Stored* in, int64_t width, int64_t step, Stored* out) {
-  if (step == 1) {
-    std::copy_n(in, width, out);
-  } else if (step == 3) {  // a constant, so that the loop can be vectorised
-    for (int64_t w = 0; w < width; ++w) out[w] = in[w * 3];
-  } else {
-    for (int64_t w = 0; w < width; ++w) out[w] = in[w * step];
+void cut_row(const Stored* in, int64_t width, int64_t channels, int64_t plane, Stored* out) {
+  if constexpr (sizeof(Stored) == 1) {
+    if (channels == 3) return split_pixels(in, width, out, out + plane, out + 2 * plane);
+  }
+  for (int64_t c = 0; c < channels; ++c) {
+    for (int64_t w = 0; w < width; ++w) out[c * plane + w] = in[w * channels + c];
   }
 }
 
-/// out = (in - mean(w)) * scale along a row, the last first when mirrored.
-template <class Stored, class T, class Mean>
-void convert_row(const Stored* in, int64_t width, bool mirrored, T scale, const Mean& mean,
+/// out = (in - mean) * scale along a row, the last first when mirrored.
+template <class Stored, class T>
+void convert_row(const Stored* in, int64_t width, bool mirrored, const PixelScaling& scaling,
                  T* out) {
-  if (mirrored) {
-    for (int64_t w = 0; w < width; ++w)
-      out[width - 1 - w] = (static_cast<T>(in[w]) - mean(w)) * scale;
-  } else {
-    for (int64_t w = 0; w < width; ++w) out[w] = (static_cast<T>(in[w]) - mean(w)) * scale;
+  const T scale = scaling.scale;
+  for (int64_t w = 0; w < width; ++w) {
+    const T mean = scaling.means != nullptr ? scaling.means[w] : scaling.mean;
+    out[mirrored ? width - 1 - w : w] = (static_cast<T>(in[w]) - mean) * scale;
   }
+}
+void convert_row(const uint8_t* in, int64_t width, bool mirrored, const PixelScaling& scaling,
+                 float* out) {
+  scale_pixels(in, width, scaling, mirrored, out);
 }
 
 template <class Stored>
@@ -115,6 +118,11 @@ Shape Transform::output_shape(const Image& image) const {
   return {image.channels, crop_, crop_};
 }
 
+ImageWindow Transform::window(const Image& image, const Placement& placement) const {
+  if (crop_ == 0) return {.height = image.height, .width = image.width};
+  return {.top = placement.top, .left = placement.left, .height = crop_, .width = crop_};
+}
+
 Placement Transform::place(const Image& image, Random random) const {
   Placement placement;
   if (mirror_) placement.mirrored = random.below(2) == 1;
@@ -139,36 +147,35 @@ void Transform::cut(const Image& image, const Placement& placement, Stored* out)
   }
   const int64_t height = crop_ == 0 ? image.height : crop_;
   const int64_t width = crop_ == 0 ? image.width : crop_;
-  const int64_t step = image.interleaved ? image.channels : 1;
-  const int64_t plane = image.interleaved ? 1 : image.height * image.width;
-  for (int64_t c = 0; c < image.channels; ++c) {
-    for (int64_t h = 0; h < height; ++h, out += width) {
-      const int64_t first = (placement.top + h) * image.width + placement.left;
-      cut_row(pixels + c * plane + first * step, width, step, out);
+  const int64_t plane = height * width;
+  const int64_t begin = (placement.top - image.top) * image.width + placement.left - image.left;
+  for (int64_t h = 0; h < height; ++h, out += width) {
+    const Stored* row =
+        pixels + (begin + h * image.width) * (image.interleaved ? image.channels : 1);
+    if (image.interleaved) {
+      cut_row(row, width, image.channels, plane, out);
+      continue;
     }
+    for (int64_t c = 0; c < image.channels; ++c)
+      std::copy_n(row + c * image.height * image.width, width, out + c * plane);
   }
 }
 
 template <class Stored, class T>
 void Transform::convert(const Stored* in, const Shape& shape, const Placement& placement,
                         T* out) const {
-  const T scale = static_cast<T>(scale_);
   // Without mirroring, a plane is one long row.
   const bool by_row = placement.mirrored || !mean_image_.empty();
   const int64_t rows = by_row ? shape[1] : 1;
   const int64_t width = by_row ? shape[2] : shape.count(1);
   for (int64_t c = 0; c < shape[0]; ++c) {
+    PixelScaling scaling{.mean = mean_of_channel(c), .scale = scale_};
     for (int64_t h = 0; h < rows; ++h, in += width, out += width) {
-      if (mean_image_.empty()) {
-        const T mean = mean_of_channel(c);
-        convert_row(
-            in, width, placement.mirrored, scale, [mean](int64_t) { return mean; }, out);
-      } else {
+      if (!mean_image_.empty()) {
         const int64_t row = c * mean_shape_[1] + placement.top + h;
-        const float* mean = mean_image_.data() + row * mean_shape_[2] + placement.left;
-        const auto at = [mean](int64_t w) { return static_cast<T>(mean[w]); };
-        convert_row(in, width, placement.mirrored, scale, at, out);
+        scaling.means = mean_image_.data() + row * mean_shape_[2] + placement.left;
       }
+      convert_row(in, width, placement.mirrored, scaling, out);
     }
   }
 }

@@ -40,8 +40,10 @@ class Transform {
   const Shape& mean_shape() const { return mean_shape_; }
   /// Draws crop and mirror; `random` is the sample's own sequence.
   Placement place(const Image& image, Random random) const;
-  /// The part of the image that the placement names, mirrored: planes (C, H, W) of the output
-  /// shape, in the image's own type (uint8_t or float).
+  /// The part of the image that the placement names.
+  ImageWindow window(const Image& image, const Placement& placement) const;
+  /// The pixels of window(): planes (C, H, W) of the output shape, in the image's own type (uint8_t
+  /// or float). `image` has at least this part of the image that was placed.
   template <class Stored>
   void cut(const Image& image, const Placement& placement, Stored* out) const;
   /// Mean, scale and mirroring of what cut() left, of `shape` (C, H, W); T is float or double.

@@ -2,9 +2,14 @@
 #include <benchmark/benchmark.h>
 #include <google/protobuf/text_format.h>
 
+#include <algorithm>
+#include <chrono>
+#include <ctime>
 #include <filesystem>
 #include <numeric>
+#include <thread>
 
+#include "data/image_codec.hpp"
 #include "data/lmdb_writer.hpp"
 #include "data/record_source.hpp"
 #include "data/sampler.hpp"
@@ -12,6 +17,7 @@
 #include "layers/data/data.hpp"
 #include "proto/datum.pb.h"
 #include "proto/layer.pb.h"
+#include "support/jpeg_file.hpp"
 
 namespace crema {
 namespace {
@@ -115,6 +121,115 @@ BENCHMARK_CAPTURE(
     "data_param { batch_size: 32 } transform_param { crop_size: 227 mirror: true mean_value: 104 }",
     512, 3, 256)
     ->UseRealTime();
+
+/// A database of JPEG files of 256 x 256 pixels and 22 KB, and the files.
+struct Photos {
+  std::filesystem::path folder = std::filesystem::temp_directory_path() / "crema_jpeg_bench";
+  std::vector<std::string> files;
+
+  Photos() {
+    constexpr int kSide = 256, kMargin = 200, kCount = 128;
+    std::filesystem::remove_all(folder);
+    std::filesystem::create_directories(folder);
+    const auto pixels = test::picture(kSide + kMargin, kSide + kMargin, 3);
+    LmdbWriter writer((folder / "lmdb").string());
+    Random random(1, 3);
+    for (int i = 0; i < kCount; ++i) {
+      std::vector<uint8_t> part;
+      const size_t top = random.below(kMargin), left = random.below(kMargin);
+      for (size_t row = top; row < top + kSide; ++row) {
+        const auto begin =
+            pixels.begin() + static_cast<int64_t>((row * (kSide + kMargin) + left) * 3);
+        part.insert(part.end(), begin, begin + kSide * 3);
+      }
+      files.push_back(test::jpeg_file(part, kSide, kSide, {.quality = 76}));
+      Datum datum;
+      datum.set_encoded(true);
+      datum.set_data(files.back());
+      writer.put(concat(10'000'000 + i), datum.SerializeAsString());
+    }
+    writer.finish();
+  }
+  ~Photos() {
+    std::error_code ignored;
+    std::filesystem::remove_all(folder, ignored);
+  }
+  static const Photos& get() {
+    static const Photos photos;
+    return photos;
+  }
+};
+
+using Seconds = std::chrono::duration<double>;
+double seconds() { return Seconds(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+/// Seconds in which two threads decode `rounds` times all files by OpenCV alone.
+double decode_alone(const Photos& photos, int rounds) {
+  const double begin = seconds();
+  const auto half = [&](size_t first) {
+    ImageCodec codec;
+    for (int round = 0; round < rounds; ++round) {
+      for (size_t i = first; i < photos.files.size(); i += 2)
+        benchmark::DoNotOptimize(codec.decode(photos.files[i], ColorMode::color).bytes);
+    }
+  };
+  std::thread other(half, 0);
+  half(1);
+  other.join();
+  return seconds() - begin;
+}
+
+/// The whole way of a JPEG from LMDB into a float batch, in turns with decoding alone, since
+/// other programs on the machine slow both: images a second of each, and their ratio. The ratio of
+/// the processor time that each takes depends less on what else runs.
+void jpeg_layer(benchmark::State& state, const std::string& settings) {
+  const Photos& photos = Photos::get();
+  LayerParameter param;
+  google::protobuf::TextFormat::ParseFromString(
+      "data_param { batch_size: 32 backend: LMDB threads: 2 } " + settings, &param);
+  param.set_name("data");
+  param.mutable_data_param()->set_source((photos.folder / "lmdb").string());
+  ContextOptions options;
+  options.threads = 2;
+  Context context(options);
+  const RunState run;
+  DataLayer layer(LayerInit{.param = param, .context = context, .run = run});
+  Blob data(Shape{0}), label(Shape{0});
+  Blob* const tops[] = {&data, &label};
+  layer.setup({}, tops);
+  layer.reshape({}, tops);
+  constexpr int kRounds = 4;
+  const auto images = static_cast<double>(photos.files.size()) * kRounds;
+  std::vector<double> alone, whole, ratios, cpu_ratios;
+  for (auto _ : state) {
+    const std::clock_t start = std::clock();
+    alone.push_back(images / decode_alone(photos, kRounds));
+    const std::clock_t middle = std::clock();
+    layer.restart();  // nothing is read ahead
+    const double begin = seconds();
+    for (int i = 0; i < static_cast<int>(images) / 32; ++i) layer.forward({}, tops);
+    whole.push_back(images / (seconds() - begin));
+    layer.restart();
+    cpu_ratios.push_back(static_cast<double>(middle - start) /
+                         static_cast<double>(std::clock() - middle));
+    ratios.push_back(whole.back() / alone.back());
+  }
+  const auto median = [](std::vector<double>& values) {
+    std::nth_element(values.begin(), values.begin() + static_cast<int64_t>(values.size() / 2),
+                     values.end());
+    return values[values.size() / 2];
+  };
+  state.counters["opencv_per_s"] = median(alone);
+  state.counters["layer_per_s"] = median(whole);
+  state.counters["ratio"] = median(ratios);
+  state.counters["cpu_ratio"] = median(cpu_ratios);
+  state.counters["bytes"] = static_cast<double>(photos.files[0].size());
+}
+#define CREMA_JPEG_BENCH(name, settings) \
+  BENCHMARK_CAPTURE(jpeg_layer, name, settings)->UseRealTime()->Iterations(15)
+CREMA_JPEG_BENCH(crop_mirror_mean,
+                 "transform_param { crop_size: 227 mirror: true mean_value: 104 mean_value: 117 "
+                 "mean_value: 123 }");
 
 }  // namespace
 }  // namespace crema

@@ -14,6 +14,7 @@ namespace crema::test {
 
 inline constexpr bool kBuiltWithCuda = CREMA_BUILT_WITH_CUDA;
 inline constexpr bool kBuiltWithOpenCv = CREMA_BUILT_WITH_OPENCV;
+inline constexpr bool kBuiltWithLibjpeg = CREMA_BUILT_WITH_LIBJPEG;
 inline constexpr bool kBuiltWithHdf5 = CREMA_BUILT_WITH_HDF5;
 
 /// Why there is no CUDA device; "" if there is one. The test fails if the machine has a device that

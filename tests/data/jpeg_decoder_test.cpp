@@ -1,0 +1,165 @@
+// libjpeg-turbo's pixels are OpenCV's, whatever part of a file is decoded.
+#include "data/jpeg_decoder.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "crema/random.hpp"
+#include "data/datum.hpp"
+#include "data/image_codec.hpp"
+#include "support/database.hpp"
+#include "support/expect_error.hpp"
+#include "support/jpeg_file.hpp"
+#include "support/needs.hpp"
+#include "support/paths.hpp"
+
+namespace crema {
+namespace {
+
+using test::jpeg_file;
+using test::JpegKind;
+using test::picture;
+
+class JpegDecoding : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!test::kBuiltWithLibjpeg || !test::kBuiltWithOpenCv)
+      GTEST_SKIP() << "needs libjpeg-turbo and OpenCV";
+  }
+
+  /// Whether each pixel of the window is OpenCV's. 0: all are.
+  int64_t differences(const std::string& file, ColorMode mode, const ImageWindow& window) {
+    const Image whole = codec_.decode(file, mode);
+    const auto header = decoder_.open(file, mode);
+    if (!header || header->shape() != whole.shape()) return -1;
+    const auto part = decoder_.pixels(window);
+    if (!part) return -2;
+    int64_t count = 0;
+    for (int64_t h = window.top; h < window.top + window.height; ++h) {
+      for (int64_t w = window.left; w < window.left + window.width; ++w) {
+        for (int64_t c = 0; c < whole.channels; ++c) {
+          const int64_t mine =
+              ((h - part->top) * part->width + w - part->left) * part->channels + c;
+          count += part->bytes[mine] != whole.bytes[(h * whole.width + w) * whole.channels + c];
+        }
+      }
+    }
+    return count;
+  }
+
+  ImageCodec codec_;
+  JpegDecoder decoder_;
+};
+
+TEST_F(JpegDecoding, WholePhotosAreOpenCvs) {
+  const auto folder = test::shared_path("data/images");
+  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "needs the photos in " << folder;
+  for (const char* name : {"cat.jpg", "cat_gray.jpg", "fish-bike.jpg"}) {
+    const std::string file = test::read_file((folder / name).string());
+    for (const ColorMode mode : {ColorMode::as_stored, ColorMode::color, ColorMode::gray}) {
+      const Image image = codec_.decode(file, mode);
+      EXPECT_EQ(differences(file, mode, {.height = image.height, .width = image.width}), 0) << name;
+      EXPECT_EQ(differences(file, mode, {.top = 33, .left = 50, .height = 227, .width = 227}), 0)
+          << name;
+    }
+  }
+}
+
+TEST_F(JpegDecoding, EveryPartIsThatOfTheWhole) {
+  constexpr int kHeight = 75, kWidth = 93;
+  for (const auto& [across, down] : {std::pair{1, 1}, {2, 1}, {2, 2}, {1, 2}, {4, 1}}) {
+    for (const bool progressive : {false, true}) {
+      const std::string file =
+          jpeg_file(picture(kHeight, kWidth, 3), kHeight, kWidth,
+                    {.across = across, .down = down, .progressive = progressive, .restart = 3});
+      for (int at = 0; at < 48; ++at) {
+        const ImageWindow window{
+            .top = at, .left = (at * 7) % 45, .height = 1 + at % 27, .width = 1 + (at * 5) % 48};
+        ASSERT_EQ(differences(file, ColorMode::color, window), 0)
+            << across << " x " << down << ", progressive " << progressive << ", at " << at;
+      }
+      EXPECT_EQ(
+          differences(file, ColorMode::gray, {.top = 20, .left = 31, .height = 40, .width = 40}),
+          0);
+    }
+  }
+}
+
+TEST_F(JpegDecoding, ScalingIsThatOfLibjpegAndAverages) {
+  const std::string file = jpeg_file(std::vector<uint8_t>(81 * 99 * 3, 77), 81, 99);
+  for (const int eighths : {1, 2, 4}) {
+    ASSERT_TRUE(decoder_.open(file, ColorMode::color));
+    const int64_t height = (81 * eighths + 7) / 8, width = (99 * eighths + 7) / 8;
+    const auto image = decoder_.pixels({.height = height, .width = width}, eighths);
+    ASSERT_TRUE(image);
+    EXPECT_EQ(image->height, height);
+    EXPECT_EQ(image->width, width);
+    for (int64_t i = 0; i < image->count(); ++i) ASSERT_NEAR(image->bytes[i], 77, 1);
+  }
+  // A fine checkerboard becomes gray, and not black or white.
+  std::vector<uint8_t> board(64 * 64);
+  for (size_t i = 0; i < board.size(); ++i) board[i] = (i + i / 64) % 2 ? 255 : 0;
+  const std::string fine = jpeg_file(board, 64, 64, {.channels = 1, .quality = 100});
+  ASSERT_TRUE(decoder_.open(fine, ColorMode::gray));
+  const auto image = decoder_.pixels({.height = 16, .width = 16}, 2);
+  ASSERT_TRUE(image);
+  for (int64_t i = 0; i < image->count(); ++i) ASSERT_NEAR(image->bytes[i], 127, 3);
+}
+
+TEST_F(JpegDecoding, FilesOfOtherKindsAreLeftToOpenCv) {
+  const auto pixels = picture(40, 50, 3);
+  EXPECT_FALSE(decoder_.open("", ColorMode::color));
+  EXPECT_FALSE(decoder_.open(test::ppm(1, 1, "abc"), ColorMode::color));
+  EXPECT_FALSE(
+      decoder_.open(jpeg_file(picture(40, 50, 4), 40, 50, {.channels = 4}), ColorMode::color));
+  EXPECT_TRUE(decoder_.open(jpeg_file(pixels, 40, 50, {.orientation = 1}), ColorMode::color));
+  const std::string turned = jpeg_file(pixels, 40, 50, {.orientation = 6});
+  EXPECT_FALSE(decoder_.open(turned, ColorMode::color));
+  EXPECT_TRUE(decoder_.open(turned, ColorMode::as_stored));  // which is as it lies in the file
+  const std::string file = jpeg_file(pixels, 40, 50);
+  EXPECT_FALSE(decoder_.open(file.substr(0, file.size() / 2), ColorMode::color));
+}
+
+TEST_F(JpegDecoding, DamageIsForOpenCvToSay) {
+  std::string file = jpeg_file(picture(120, 160, 3), 120, 160);
+  file.replace(file.size() / 2, 2, "\xff\xd9");  // the data end early
+  ASSERT_TRUE(decoder_.open(file, ColorMode::color));
+  EXPECT_FALSE(decoder_.pixels({.height = 120, .width = 160}));
+  EXPECT_FALSE(decoder_.pixels({.height = 120, .width = 160})) << "without a file";
+}
+
+TEST_F(JpegDecoding, NoDamageCrashes) {
+  const std::string file = jpeg_file(picture(64, 64, 3), 64, 64, {.progressive = true});
+  Random random(3, 1);
+  for (int n = 0; n < 2000; ++n) {
+    std::string damaged = file;
+    for (int k = 0; k < 3; ++k)
+      damaged[random.below(damaged.size())] ^= static_cast<char>(1u << random.below(8));
+    if (n % 3 == 0) damaged.resize(random.below(damaged.size()));
+    const auto header = decoder_.open(damaged, ColorMode::color);
+    // A file may claim a size that takes long to decode, and is none of this test's.
+    if (header && header->count() < 1'000'000) decoder_.pixels({.height = 1, .width = 1});
+  }
+}
+
+TEST_F(JpegDecoding, RecordsThatAreTurnedOrCutOffAreReadAsEver) {
+  const auto pixels = picture(40, 50, 3);
+  Datum datum;
+  datum.set_encoded(true);
+  const auto decode = [&](const std::string& file) {
+    datum.set_data(file);
+    const std::string bytes = datum.SerializeAsString();
+    DatumDecoder decoder(ColorMode::color);
+    return decoder.decode({.key = "k", .value = bytes}).shape();
+  };
+  EXPECT_EQ(decode(jpeg_file(pixels, 40, 50)), (Shape{3, 40, 50}));
+  EXPECT_EQ(decode(jpeg_file(pixels, 40, 50, {.orientation = 6})), (Shape{3, 50, 40}));
+  const std::string file = jpeg_file(pixels, 40, 50);
+  EXPECT_EQ(decode(file.substr(0, file.size() - 2)), (Shape{3, 40, 50})) << "lacks its end marker";
+  expect_error([&] { decode(file.substr(0, file.size() / 2)); }, {"record 'k'", "cut off"});
+}
+
+}  // namespace
+}  // namespace crema
