@@ -20,6 +20,7 @@
 
 #include "backend/cpu/convolution_scratch.hpp"
 #include "backend/cpu/convolutions.hpp"
+#include "backend/cpu/im2col_geometry.hpp"
 #include "backend/cpu/im2col_kernels.hpp"
 #include "core/parallel.hpp"
 #include "core/simd.hpp"
@@ -89,123 +90,6 @@ int64_t chunk_count(int64_t unit, int64_t stride, int64_t bytes) {
   return std::max(bytes / 4, stride * unit) + kPanelSlack;
 }
 
-/// Where the elements of the images of a problem lie: of one group, with padding.
-class Geometry {
- public:
-  explicit Geometry(const ConvolutionProblem& p)
-      : images(p.source[0] * p.groups),
-        groups(p.groups),
-        channels(p.source[1] / p.groups),
-        outputs(p.target[1] / p.groups),
-        kernel_width(p.kernel.back()),
-        stride(p.stride.back()),
-        dilation(p.dilation.back()),
-        out_width(p.target[-1]),
-        width_(p.source[-1]) {
-    const int axes = p.source.rank() - 2;
-    if (axes == 2 && p.stride[0] == 1) {
-      moving_rows = p.kernel[0];
-      row_dilation = p.dilation[0];
-      row_pitch = p.source[3] + 2 * p.pad[1];
-    }
-    std::vector<int64_t> pitch(static_cast<size_t>(axes));  // of a padded plane
-    for (int axis = axes - 1; axis >= 0; --axis) {
-      const auto a = static_cast<size_t>(axis);
-      pitch[a] = plane_;
-      plane_ *= p.source[axis + 2] + 2 * p.pad[a];
-    }
-    // The places of all positions of a box, the last axis innermost.
-    const auto places = [&](int last, const auto& extent, const auto& step) {
-      std::vector<int64_t> found = {0};
-      for (int axis = 0; axis < last; ++axis) {
-        const auto a = static_cast<size_t>(axis);
-        std::vector<int64_t> finer;
-        for (const int64_t place : found) {
-          for (int64_t i = 0; i < extent(a); ++i) finer.push_back(place + i * step(a) * pitch[a]);
-        }
-        found = std::move(finer);
-      }
-      return found;
-    };
-    const auto source = [&](size_t a) { return p.source[static_cast<int>(a) + 2]; };
-    rows_ = places(axes - 1, source, [](size_t) { return 1; });
-    for (int64_t& row : rows_) {
-      for (size_t a = 0; a < pitch.size(); ++a) row += p.pad[a] * pitch[a];
-    }
-    pixel_at = places(
-        axes, [&](size_t a) { return p.target[static_cast<int>(a) + 2]; },
-        [&](size_t a) { return p.stride[a]; });
-    const std::vector<int64_t> kernel = places(
-        axes, [&](size_t a) { return p.kernel[a]; }, [&](size_t a) { return p.dilation[a]; });
-    for (int64_t c = 0; c < channels; ++c) {
-      for (const int64_t place : kernel) tap_at.push_back(c * plane_ + place);
-    }
-  }
-
-  int64_t pixels() const { return static_cast<int64_t>(pixel_at.size()); }
-  int64_t taps() const { return static_cast<int64_t>(tap_at.size()); }
-  int64_t weights() const { return outputs * taps(); }
-  int64_t source() const { return channels * static_cast<int64_t>(rows_.size()) * width_; }
-  int64_t target() const { return outputs * pixels(); }
-  /// Elements of a padded image of one group.
-  int64_t padded() const { return channels * plane_ + kGatherSlack; }
-
-  bool pads() const { return channels * plane_ != source(); }
-
-  /// An image with its padding: in x, or copied to `room`, which has padded() elements. Gathering
-  /// reads behind the end of an image, so that the last one is always copied.
-  const float* pad(const float* x, int64_t image, float* room) const {
-    x += image * source();
-    if (!pads()) {
-      if (image + 1 < images && source() >= kGatherSlack) return x;
-      std::copy_n(x, source(), room);
-      return room;
-    }
-    std::fill_n(room, channels * plane_, 0.0F);
-    for (int64_t c = 0; c < channels; ++c) {
-      for (const int64_t row : rows_) {
-        std::copy_n(x, width_, room + c * plane_ + row);
-        x += width_;
-      }
-    }
-    return room;
-  }
-
-  void unpad(int64_t channel_begin, int64_t channel_end, const float* padded, float* dx) const {
-    dx += channel_begin * static_cast<int64_t>(rows_.size()) * width_;
-    for (int64_t c = channel_begin; c < channel_end; ++c) {
-      for (const int64_t row : rows_) {
-        dx = std::copy_n(padded + c * plane_ + row, width_, dx);
-      }
-    }
-  }
-
-  int64_t plane() const { return plane_; }
-  size_t bytes() const { return bytes_of(pixel_at) + bytes_of(tap_at) + bytes_of(rows_); }
-
-  int64_t images, groups;                             // images: one for each group of each sample
-  int64_t channels, outputs;                          // of a group
-  int64_t kernel_width, stride, dilation, out_width;  // of the last axis
-  /// Rows of a kernel of two axes that moves by one row of the image; else 1. The distance of
-  /// its rows, in rows of the image, and of those, in elements.
-  int64_t moving_rows = 1, row_dilation = 1, row_pitch = 0;
-  std::vector<int64_t> pixel_at;  // the first element that each output pixel reads
-  std::vector<int64_t> tap_at;    // from there, the element for each tap
-
- private:
-  int64_t width_;
-  int64_t plane_ = 1;
-  std::vector<int64_t> rows_;  // the place of each row of a channel in the padded plane
-};
-
-int64_t padded_bytes(const ConvolutionProblem& p) {
-  int64_t bytes = p.source[1] / p.groups * static_cast<int64_t>(sizeof(float));
-  for (size_t a = 0; a < p.pad.size(); ++a) {
-    bytes *= p.source[static_cast<int>(a) + 2] + 2 * p.pad[a];
-  }
-  return bytes;
-}
-
 /// Gathered rows of pixels, a row a tap, of forward and backward data.
 struct PixelStrips {
   struct Panel {
@@ -213,7 +97,7 @@ struct PixelStrips {
     std::vector<GatheredRun> runs;  // of a strip
   };
 
-  PixelStrips(const Geometry& g, const Im2colKernels& kernels) : stride(0) {
+  PixelStrips(const Im2colGeometry& g, const Im2colKernels& kernels) : stride(0) {
     int64_t reach = (g.moving_rows - 1) * g.row_dilation * g.out_width;
     const int64_t lanes = std::min(kernels.lanes, g.pixels());
     std::vector<int64_t> places = g.pixel_at;
@@ -244,7 +128,8 @@ struct PixelStrips {
   }
 
   int64_t count() const { return static_cast<int64_t>(origins.size()); }
-  GatheredRows gathered(const Geometry& g, const Panel& panel, int64_t begin, int64_t end) const {
+  GatheredRows gathered(const Im2colGeometry& g, const Panel& panel, int64_t begin,
+                        int64_t end) const {
     return {.origins = origins.data() + begin,
             .rows = end - begin,
             .runs = panel.runs.data(),
@@ -339,7 +224,7 @@ class Forward : public ConvolutionPrimitive {
     });
   }
 
-  Geometry g_;
+  Im2colGeometry g_;
   const Im2colKernels& kernels_;
   PixelStrips strips_;
   std::vector<int64_t> weight_rows_;  // where those of each output begin
@@ -440,7 +325,7 @@ class BackwardData : public ConvolutionPrimitive {
     }
   }
 
-  Geometry g_;
+  Im2colGeometry g_;
   const Im2colKernels& kernels_;
   PixelStrips strips_;
   std::vector<int64_t> weight_rows_, packed_rows_;  // where those of each output begin
@@ -455,7 +340,7 @@ struct TapStrips {
     std::vector<GatheredRun> runs;
   };
 
-  TapStrips(const Geometry& g, const Im2colKernels& kernels) {
+  TapStrips(const Im2colGeometry& g, const Im2colKernels& kernels) {
     // A tile of a panel reads the gradients of some outputs column by column. Those of so many
     // pixels stay in the first-level cache, where the next column finds them.
     constexpr int64_t kMostPixels = 1000;
@@ -493,7 +378,7 @@ struct TapStrips {
 
  private:
   /// A strip has one pixel, a block one panel.
-  void gather_pixels(const Geometry& g, const Im2colKernels& kernels) {
+  void gather_pixels(const Im2colGeometry& g, const Im2colKernels& kernels) {
     each_panel(kernels, g.taps(), [&](int64_t begin, int64_t end) {
       const auto of_panel =
           std::span(g.tap_at).subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin));
@@ -507,7 +392,7 @@ struct TapStrips {
 
   /// A strip has the pixels of a column, a block some channels: rows of the image, each with the
   /// elements of all its channels that the column reads.
-  void gather_columns(const Geometry& g, const Im2colKernels& kernels, int64_t height) {
+  void gather_columns(const Im2colGeometry& g, const Im2colKernels& kernels, int64_t height) {
     const int64_t rows = height + g.moving_rows - 1, taps = g.moving_rows * g.kernel_width;
     const int64_t channel_bytes = g.out_width * rows * g.kernel_width * 4;
     const int64_t least = (kernels.lanes + taps - 1) / taps;
@@ -667,7 +552,7 @@ class BackwardWeights : public ConvolutionPrimitive {
     }
   }
 
-  Geometry g_;
+  Im2colGeometry g_;
   const Im2colKernels& kernels_;
   TapStrips strips_;
   std::vector<int64_t> gradient_rows_;  // where those of each output begin
