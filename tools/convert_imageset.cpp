@@ -1,4 +1,4 @@
-// crema convert-imageset: an LMDB database from a list of images. The published name and flags work
+// crema convert-imageset: a database from a list of images. The published name and flags work
 // too.
 #include <glog/logging.h>
 
@@ -8,7 +8,7 @@
 
 DEFINE_bool(gray, false, "Read images as grayscale.");
 DEFINE_bool(shuffle, false, "Shuffle the list.");
-DEFINE_string(backend, "lmdb", "Kind of database; lmdb is the one there is.");
+DEFINE_string(backend, "lmdb", "Kind of the database: lmdb or leveldb.");
 DEFINE_int32(resize_width, 0, "Resize images to this width; needs --resize_height.");
 DEFINE_int32(resize_height, 0, "Resize images to this height; needs --resize_width.");
 DEFINE_string(resize, "", "WIDTHxHEIGHT, in one flag.");
@@ -75,12 +75,12 @@ int convert_imageset(const std::vector<std::string>& arguments) {
 const Command kConvertImageset = {
     "convert-imageset",
     {"convert_imageset"},
-    "makes an LMDB database from a list of images",
+    "makes a database from a list of images",
     "  crema convert-imageset [FLAGS] ROOT_FOLDER/ LIST_FILE OUTPUT\n"
     "\n"
-    "Each line of LIST_FILE is a file name (put behind ROOT_FOLDER), white space and a label; "
-    "names may\n"
-    "hold spaces. The database appears under its name when it is whole.",
+    "Each line of LIST_FILE is a file name (put behind ROOT_FOLDER), white space and a label, "
+    "or\n"
+    "several numbers; names may hold spaces. The database appears under its name when it is whole.",
     {"gray", "shuffle", "seed", "backend", "resize", "resize_width", "resize_height", "check_size",
      "encoded", "encode_type", "check", "skip_bad", "overwrite"},
     convert_imageset};

@@ -1,11 +1,14 @@
-// crema convert-mnist: LMDB databases from the IDX files of MNIST and its like.
+// crema convert-mnist: databases from the IDX files of MNIST and its like.
 #include <glog/logging.h>
 
 #include <filesystem>
 
+#include "data/database_writer.hpp"
 #include "tools/command.hpp"
 #include "tools/convert_report.hpp"
 #include "tools/flags.hpp"
+
+DECLARE_string(backend);
 
 namespace crema::tools {
 namespace fs = std::filesystem;
@@ -26,6 +29,7 @@ void convert(const std::string& images, const std::string& labels, const std::st
   options.images = images;
   options.labels = labels;
   options.output = output;
+  options.backend = FLAGS_backend;
   options.overwrite = FLAGS_overwrite;
   options.progress = show_progress();
   const ConvertReport result = crema::convert_mnist(options);
@@ -43,10 +47,12 @@ int convert_mnist(const std::vector<std::string>& arguments) {
                 arguments.size(), " arguments");
   const fs::path folder = arguments[0];
   if (!fs::is_directory(folder)) throw Error("there is no folder '", folder.string(), "'");
-  for (const auto& [prefix, output] : {std::pair{"train", "train_lmdb"}, {"t10k", "test_lmdb"}}) {
+  const bool leveldb = database_kind(FLAGS_backend) == DatabaseKind::leveldb;
+  const std::string ending = leveldb ? "leveldb" : "lmdb";
+  for (const auto& [prefix, output] : {std::pair{"train", "train_"}, {"t10k", "test_"}}) {
     const std::string images = find_file(folder, std::string(prefix) + "-images-idx3-ubyte");
     const std::string labels = find_file(folder, std::string(prefix) + "-labels-idx1-ubyte");
-    convert(images, labels, (folder / output).string());
+    convert(images, labels, (folder / (output + ending)).string());
   }
   return 0;
 }
@@ -56,14 +62,15 @@ int convert_mnist(const std::vector<std::string>& arguments) {
 const Command kConvertMnist = {
     "convert-mnist",
     {"convert_mnist_data"},
-    "makes LMDB databases from MNIST's files",
-    "  crema convert-mnist FOLDER [--overwrite]\n"
-    "  crema convert-mnist IMAGES LABELS OUTPUT [--overwrite]\n"
+    "makes databases from MNIST's files",
+    "  crema convert-mnist FOLDER [--backend lmdb|leveldb] [--overwrite]\n"
+    "  crema convert-mnist IMAGES LABELS OUTPUT [--backend lmdb|leveldb] [--overwrite]\n"
     "\n"
     "The first form reads train-* and t10k-* in FOLDER, plain or .gz, and writes FOLDER/train_lmdb "
     "and\n"
-    "FOLDER/test_lmdb. A database appears under its name when it is whole.",
-    {"overwrite"},
+    "FOLDER/test_lmdb, or train_leveldb and test_leveldb. A database appears under its name when "
+    "it is whole.",
+    {"backend", "overwrite"},
     convert_mnist};
 
 }  // namespace crema::tools

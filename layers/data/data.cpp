@@ -1,6 +1,9 @@
 #include "layers/data/data.hpp"
 
 #include "crema/registry.hpp"
+#include "data/image_folder.hpp"
+#include "data/image_list.hpp"
+#include "data/tar_source.hpp"
 #include "data/unsupported.hpp"
 #include "proto/layer.pb.h"
 
@@ -9,8 +12,26 @@ namespace {
 
 using P = DataParameter;
 
+bool is_database(const DataParameter& data) {
+  return data.backend() == P::LEVELDB || data.backend() == P::LMDB;
+}
+
+/// Error for settings of other backends.
+void check_backend(const DataParameter& data) {
+  const auto refuse = [&](const char* field, const char* backends) {
+    throw Error("data_param { ", field, " } is for backend: ", backends, ", and the backend is ",
+                P::DB_Name(data.backend()), "; remove it, or change the backend");
+  };
+  const bool folders = data.backend() == P::FOLDER || data.backend() == P::TAR;
+  if (!data.root_folder().empty() && data.backend() != P::IMAGE_LIST)
+    refuse("root_folder", "IMAGE_LIST");
+  if (!data.class_names().empty() && !folders) refuse("class_names", "FOLDER or TAR");
+  if (data.has_lock() && !is_database(data)) refuse("lock", "LMDB or LEVELDB");
+}
+
 void check_settings(const LayerParameter& layer, const Context& context) {
   const DataParameter& data = layer.data_param();
+  check_backend(data);
   if (data.force_encoded_color() && layer.transform_param().force_gray())
     throw Error("force_encoded_color contradicts force_gray; keep one of them");
   reject_old_transform(data, "data_param");
@@ -19,7 +40,8 @@ void check_settings(const LayerParameter& layer, const Context& context) {
       {P::kSourceFieldNumber, P::kBatchSizeFieldNumber, P::kRandSkipFieldNumber,
        P::kBackendFieldNumber, P::kForceEncodedColorFieldNumber, P::kPrefetchFieldNumber,
        P::kShuffleFieldNumber, P::kLockFieldNumber, P::kThreadsFieldNumber,
-       P::kParserThreadsFieldNumber, P::kCacheFieldNumber, P::kPrecacheFieldNumber},
+       P::kParserThreadsFieldNumber, P::kCacheFieldNumber, P::kPrecacheFieldNumber,
+       P::kOnBadRecordFieldNumber, P::kRootFolderFieldNumber, P::kClassNamesFieldNumber},
       "data_param");
   if (data.parser_threads() > 0 || data.cache() || data.precache()) {
     context.log(Severity::info, concat("layer '", layer.name(),
@@ -45,20 +67,37 @@ DataLayer::DataLayer(const LayerInit& init)
                         .prefetch = init.param.data_param().prefetch(),
                         .threads = init.param.data_param().threads(),
                         .color = color_mode(init.param),
-                        .one_size = "write the database with --resize_height, --resize_width, and "
-                                    "set force_color"}) {
+                        .one_size = is_database(init.param.data_param())
+                                        ? "write the database with --resize_height, "
+                                          "--resize_width, and set force_color"
+                                        : "set force_color for color, and write the images in one "
+                                          "size",
+                        .skip_bad = init.param.data_param().on_bad_record() == P::SKIP}) {
   check_settings(init.param, init.context);
 }
 
 void DataLayer::setup(Blobs, Blobs) {
   const DataParameter& data = param().data_param();
-  open(open_database(
-      {.path = data.source(),
-       .kind = data.backend() == P::LEVELDB ? DatabaseKind::leveldb : DatabaseKind::lmdb,
-       .lock = data.lock() == P::NONE ? LockMode::none : LockMode::automatic,
-       .logger = [&log = context()](Severity severity, const std::string& text) {
-         log.log(severity, text);
-       }}));
+  const auto log = [&log = context()](Severity severity, const std::string& text) {
+    log.log(severity, text);
+  };
+  if (!is_database(data) && data.source().empty())
+    throw Error("data_param has no source; name the list, folder or tar file of the images");
+  switch (data.backend()) {
+    case P::IMAGE_LIST:
+      return open(open_image_list(data.source(), data.root_folder()));
+    case P::FOLDER:
+      return open(open_image_folder(data.source(), data.class_names(), log));
+    case P::TAR:
+      return open(open_tar(data.source(), data.class_names(), log));
+    case P::LEVELDB:
+    case P::LMDB:
+      return open(open_database(
+          {.path = data.source(),
+           .kind = data.backend() == P::LEVELDB ? DatabaseKind::leveldb : DatabaseKind::lmdb,
+           .lock = data.lock() == P::NONE ? LockMode::none : LockMode::automatic,
+           .logger = log}));
+  }
 }
 
 void register_data(Registry& registry) { registry.add<DataLayer>("Data"); }

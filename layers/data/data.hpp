@@ -1,4 +1,4 @@
-// Data: batches of records from an LMDB database. See README.md.
+// Data: batches of records from a database, or of images from files. See README.md.
 #pragma once
 
 #include "data/datum_layer.hpp"
@@ -9,7 +9,7 @@ class DataLayer : public DatumLayer {
  public:
   explicit DataLayer(const LayerInit& init);
 
-  /// Opens the database and looks at its first record.
+  /// Opens the source and looks at its first record.
   void setup(Blobs bottom, Blobs top) override;
 };
 

@@ -25,7 +25,9 @@ target_compile_definitions(crema_test_base INTERFACE
   CREMA_BUILT_WITH_CUDA=$<BOOL:${CREMA_HAS_CUDA}>
   CREMA_BUILT_WITH_OPENCV=$<BOOL:${CREMA_OPENCV}>
   CREMA_BUILT_WITH_LIBJPEG=$<BOOL:${CREMA_LIBJPEG}>
-  CREMA_BUILT_WITH_HDF5=$<BOOL:${CREMA_HDF5}>)
+  CREMA_BUILT_WITH_HDF5=$<BOOL:${CREMA_HDF5}>
+  CREMA_BUILT_WITH_LEVELDB=$<BOOL:${CREMA_LEVELDB}>
+  CREMA_BUILT_WITH_LIBARCHIVE=$<BOOL:${CREMA_LIBARCHIVE}>)
 target_include_directories(crema_test_base INTERFACE "${PROJECT_SOURCE_DIR}/tests")
 if(TARGET crema_tool)
   target_compile_definitions(crema_test_base INTERFACE
@@ -41,6 +43,9 @@ if(CREMA_LIBJPEG)
 endif()
 if(CREMA_HDF5)
   target_link_libraries(crema_test_support PRIVATE HDF5C::HDF5C)
+endif()
+if(CREMA_LEVELDB)
+  target_link_libraries(crema_test_support PRIVATE LevelDB::LevelDB)
 endif()
 target_precompile_headers(crema_test_support PRIVATE ${CREMA_SLOW_HEADERS}
   <gmock/gmock.h> <gtest/gtest.h>)

@@ -1,6 +1,6 @@
-// Converters: from data sets as they are found to LMDB databases of Datum records.
+// Converters: from data sets as they are found to databases of Datum records, LMDB or LevelDB.
 //
-// The database appears under its name when it is whole, and not before (see lmdb_writer.hpp).
+// The database appears under its name when it is whole, and not before (see database_folder.hpp).
 #pragma once
 
 #include <cstdint>
@@ -24,9 +24,10 @@ struct ConvertReport {
 };
 
 struct ConvertMnistOptions {
-  std::string images;  // IDX file of magic 2051, plain or gzip
-  std::string labels;  // IDX file of magic 2049, likewise
-  std::string output;  // the database's folder
+  std::string images;            // IDX file of magic 2051, plain or gzip
+  std::string labels;            // IDX file of magic 2049, likewise
+  std::string output;            // the database's folder
+  std::string backend = "lmdb";  // or "leveldb"
   bool overwrite = false;
   ConvertProgress progress;
 };
@@ -36,12 +37,12 @@ struct ConvertMnistOptions {
 ConvertReport convert_mnist(const ConvertMnistOptions& options);
 
 struct ConvertImagesetOptions {
-  std::string root;    // put before every file name of the list
-  std::string list;    // lines "file label"; see image_list.hpp
-  std::string output;  // the database's folder
-  std::string backend = "lmdb";
-  bool gray = false;     // one channel instead of three (blue, green, red)
-  bool shuffle = false;  // the lines, by `seed`
+  std::string root;              // put before every file name of the list
+  std::string list;              // lines "file label..."; see image_list.hpp
+  std::string output;            // the database's folder
+  std::string backend = "lmdb";  // or "leveldb"
+  bool gray = false;             // one channel instead of three (blue, green, red)
+  bool shuffle = false;          // the lines, by `seed`
   uint64_t seed = 1701;
   int64_t resize_height = 0, resize_width = 0;  // both or neither
   bool check_size = false;                      // all images must have one size

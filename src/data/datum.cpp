@@ -1,6 +1,7 @@
 #include "data/datum.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "crema/error.hpp"
 #include "proto/datum.pb.h"
@@ -39,6 +40,18 @@ Image DatumDecoder::open(const Record& record) {
     return opened_;
   } catch (const Error& error) {
     throw Error("record '", printable_key(key_), "': ", error.message());
+  }
+}
+
+void DatumDecoder::labels(std::vector<double>& labels) const {
+  labels.assign(datum_->float_label().begin(), datum_->float_label().end());
+  if (labels.empty()) return labels.assign(1, datum_->label());
+  const auto refuse = [&](const std::string& why) {
+    throw Error("record '", printable_key(key_), "': ", why, "; write the database anew");
+  };
+  if (datum_->has_label()) refuse("its Datum has label and float_label");
+  for (const double label : labels) {
+    if (!std::isfinite(label)) refuse(concat("its label is ", label));
   }
 }
 

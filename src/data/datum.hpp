@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "data/image.hpp"
 #include "data/image_codec.hpp"
@@ -39,6 +40,9 @@ class DatumDecoder {
   Image decode(const Record& record);
   /// Of the record decoded last.
   int label() const { return label_; }
+  /// Its float_label, or its label. Error, with the key, if it has both, or a label that is not
+  /// finite.
+  void labels(std::vector<double>& labels) const;
   bool was_encoded() const { return was_encoded_; }
 
  private:

@@ -23,6 +23,7 @@ DatumLayer::DatumLayer(const LayerInit& init, const Settings& settings)
   records_.color = settings.color;
   records_.size = settings.size;
   records_.one_size = settings.one_size;
+  records_.skip_bad = settings.skip_bad;
   records_.varies =
       settings.batch_size == 1 && settings.size.height == 0 && transform.crop_size() == 0;
   records_.stream = stream_id(name() + " transform");
@@ -30,14 +31,15 @@ DatumLayer::DatumLayer(const LayerInit& init, const Settings& settings)
 
 void DatumLayer::open(std::shared_ptr<RecordSource> source) {
   records_.source = std::move(source);
-  const auto reader = records_.source->reader(Access::forward);
-  records_.format = format_of(reader->read(0), records_);
+  records_.format = first_format(records_);
 }
 
 void DatumLayer::reshape(Blobs, Blobs top) {
   const Shape& sample = records_.format.shape;
   top[0]->reshape({settings_.batch_size, sample[0], sample[1], sample[2]});
-  if (top.size() > 1) top[1]->reshape({settings_.batch_size});
+  if (top.size() < 2) return;
+  const int64_t labels = records_.format.labels;
+  top[1]->reshape(labels == 1 ? Shape{settings_.batch_size} : Shape{settings_.batch_size, labels});
 }
 
 void DatumLayer::take_shape(const Batch& batch, Blobs top) const {
@@ -62,7 +64,8 @@ size_t DatumLayer::kept_bytes() const {
   const SampleFormat& format = records_.format;
   const size_t values = static_cast<size_t>(format.shape.count());
   const size_t sample = values * (format.floats ? sizeof(float) : sizeof(uint8_t)) +
-                        sizeof(Sample) + sizeof(Placement) + sizeof(int32_t);
+                        sizeof(Sample) + sizeof(Placement) +
+                        static_cast<size_t>(format.labels) * sizeof(double);
   return static_cast<size_t>(depth() * settings_.batch_size) * sample;
 }
 

@@ -1,5 +1,6 @@
 // DatumLayer: the base of layers whose records are Datum messages, from a database or made of the
-// files of a list. It decodes, transforms and gives them: top 0 (N, C, H, W), top 1 (N) the labels.
+// files of a list. It decodes, transforms and gives them: top 0 (N, C, H, W), top 1 the labels, (N)
+// or, where records have L of them, (N, L).
 #pragma once
 
 #include <memory>
@@ -31,6 +32,7 @@ class DatumLayer : public SampledLayer {
     ColorMode color = ColorMode::as_stored;
     ImageSize size = {};
     const char* one_size = "";  // as in DatumLoading
+    bool skip_bad = false;      // likewise
   };
   DatumLayer(const LayerInit& init, const Settings& settings);
   /// For setup(): takes the source and looks at its first record.

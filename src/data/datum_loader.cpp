@@ -18,14 +18,41 @@ Shape shape_of(const Image& image, const Record& record, const Transform& transf
   }
 }
 
+/// body(record) for the first record from `first` on for which it throws no Error.
+template <class Body>
+auto first_good(int64_t first, const DatumLoading& loading, const Body& body) {
+  const int64_t count = loading.source->count();
+  const int64_t most = std::min(count, kMostBadInRow);
+  std::string reason;
+  for (int64_t i = 0; i < most; ++i) {
+    try {
+      return body((first + i) % count);
+    } catch (const Error& error) {
+      if (i == 0) reason = error.what();
+    }
+  }
+  throw Error(loading.source->name(), ": ", most == count ? "none of its " : "none of ", most,
+              " records", most == count ? "" : " in a row", " can be used, the first: ", reason);
+}
+
 }  // namespace
 
 SampleFormat format_of(const Record& record, const DatumLoading& loading) {
   DatumDecoder decoder(loading.color, loading.size);
   const Image image = decoder.decode(record);
+  std::vector<double> labels;
+  decoder.labels(labels);
   return {.shape = shape_of(image, record, *loading.transform),
           .floats = image.floats != nullptr,
-          .encoded = decoder.was_encoded()};
+          .encoded = decoder.was_encoded(),
+          .labels = static_cast<int64_t>(labels.size())};
+}
+
+SampleFormat first_format(const DatumLoading& loading) {
+  const auto reader = loading.source->reader(Access::forward);
+  if (!loading.skip_bad) return format_of(reader->read(0), loading);
+  return first_good(0, loading,
+                    [&](int64_t record) { return format_of(reader->read(record), loading); });
 }
 
 int loader_threads(uint32_t wanted, const SampleFormat& format) {
@@ -42,9 +69,26 @@ DatumLoader::DatumLoader(DatumLoading loading)
 void DatumLoader::load(Batch& batch, const std::atomic<bool>& stop) {
   const size_t size = batch.samples.size();
   batch.placements.resize(size);
-  batch.labels.resize(size);
+  batch.labels.resize(size * static_cast<size_t>(loading_.format.labels));
+  batch.skipped.clear();
   set_shape(batch, loading_.format.shape);
-  for (size_t i = 0; i < size && !stop.load(std::memory_order_relaxed); ++i) load_one(batch, i);
+  for (size_t i = 0; i < size && !stop.load(std::memory_order_relaxed); ++i) {
+    loading_.skip_bad ? load_good(batch, i, stop) : load_one(batch, i);
+  }
+}
+
+void DatumLoader::load_good(Batch& batch, size_t index, const std::atomic<bool>& stop) {
+  const int64_t wanted = batch.samples[index].record;
+  first_good(wanted, loading_, [&](int64_t record) {
+    if (stop.load(std::memory_order_relaxed)) return;
+    batch.samples[index].record = record;
+    try {
+      load_one(batch, index);
+    } catch (const Error& error) {
+      if (record == wanted) batch.skipped.emplace_back(error.what());
+      throw;
+    }
+  });
 }
 
 void DatumLoader::set_shape(Batch& batch, const Shape& shape) const {
@@ -87,7 +131,16 @@ void DatumLoader::load_one(Batch& batch, size_t index) {
   } else {
     transform.cut(image, placement, batch.bytes.data() + begin);
   }
-  batch.labels[index] = decoder_.label();
+  load_labels(record, batch, index);
+}
+
+void DatumLoader::load_labels(const Record& record, Batch& batch, size_t index) {
+  decoder_.labels(labels_);
+  const auto count = static_cast<size_t>(loading_.format.labels);
+  if (labels_.size() != count)
+    throw Error("record '", printable_key(record.key), "' has ", labels_.size(),
+                " labels, the first one ", count, "; give all records the same number");
+  std::ranges::copy(labels_, batch.labels.begin() + static_cast<ptrdiff_t>(index * count));
 }
 
 }  // namespace crema

@@ -16,6 +16,7 @@ struct SampleFormat {
   Shape shape;          // (C, H, W) after cropping
   bool floats = false;  // records hold floats, not bytes
   bool encoded = false;
+  int64_t labels = 1;  // of a record
 };
 
 /// Settings that the loaders of a layer share.
@@ -26,7 +27,8 @@ struct DatumLoading {
   ImageSize size;  // to which compressed images are resized
   std::shared_ptr<const Transform> transform;
   SampleFormat format;
-  bool varies = false;  // in size: each batch has one sample, and a shape of its own
+  bool varies = false;    // in size: each batch has one sample, and a shape of its own
+  bool skip_bad = false;  // a record that cannot be used is replaced by the next good one
   /// The settings that make images of one size, for messages.
   std::string_view one_size;
   uint64_t seed = 0;
@@ -36,11 +38,19 @@ struct DatumLoading {
 /// The format that `record` has. Error, naming its key, when it cannot be used.
 SampleFormat format_of(const Record& record, const DatumLoading& loading);
 
+/// The format of the first record, or, with skip_bad, of the first one that can be used.
+SampleFormat first_format(const DatumLoading& loading);
+
 /// Threads that load batches of this format: as many as `wanted`, or chosen from the cores that
 /// this process may use for 0.
 int loader_threads(uint32_t wanted, const SampleFormat& format);
 
+inline constexpr int64_t kMostBadInRow = 1000;
+
 /// Sets Batch::shape. Error, naming the key, at a record of another format than the first one's.
+/// With skip_bad, a record that is an Error is replaced by the next one of the source, behind the
+/// last one by the first, that is none: so the batch is a function of its samples. Error after
+/// kMostBadInRow bad records in a row, and if all are bad.
 class DatumLoader final : public BatchLoader {
  public:
   explicit DatumLoader(DatumLoading loading);
@@ -49,10 +59,13 @@ class DatumLoader final : public BatchLoader {
  private:
   void set_shape(Batch& batch, const Shape& shape) const;
   void load_one(Batch& batch, size_t index);
+  void load_good(Batch& batch, size_t index, const std::atomic<bool>& stop);
+  void load_labels(const Record& record, Batch& batch, size_t index);
 
   DatumLoading loading_;
   std::unique_ptr<RecordReader> reader_;
   DatumDecoder decoder_;
+  std::vector<double> labels_;  // of one record
 };
 
 }  // namespace crema

@@ -2,79 +2,94 @@
 
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <fstream>
 #include <utility>
 
 #include "crema/error.hpp"
+#include "data/image_name.hpp"
 #include "data/text_list.hpp"
 #include "proto/datum.pb.h"
 
 namespace crema {
 namespace {
 
+/// Where the last word of a text begins.
+size_t last_word(std::string_view text) {
+  const size_t blank = text.find_last_of(" \t\r\v\f");
+  return blank == std::string_view::npos ? 0 : blank + 1;
+}
+
+bool has_extension(std::string_view file) { return !image_extension(file).empty(); }
+
+/// Where the labels of a line begin, which is trimmed; 0: nowhere.
+size_t begin_of_labels(std::string_view line) {
+  const size_t one = last_word(line);
+  if (one == 0) return 0;
+  size_t begin = one;
+  std::string_view file = trimmed(line.substr(0, begin));
+  while (is_number(file.substr(last_word(file)))) {
+    begin = last_word(file);
+    file = trimmed(file.substr(0, begin));
+  }
+  return has_extension(file) ? begin : one;
+}
+
 ListedImage parse_line(std::string_view line) {
-  const size_t blank = line.find_last_of(" \t\r\v\f");
-  if (blank == std::string_view::npos)
-    throw Error("'", line, "' has no label; a line is the file's name, a blank and a number");
-  const std::string_view number = line.substr(blank + 1);
+  constexpr const char* kLine = "; a line is the file's name, a blank and a number, or several";
+  const size_t begin = begin_of_labels(line);
+  if (begin == 0) throw Error("'", line, "' has no label", kLine);
   ListedImage image;
-  image.file = trimmed(line.substr(0, blank));
-  const char* const end = number.data() + number.size();
-  const auto [stopped, code] = std::from_chars(number.data(), end, image.label);
-  if (code != std::errc() || stopped != end)
-    throw Error("the label '", number, "' of '", image.file,
-                "' is no whole number of 32 bits; a line is the file's name, a blank and a number");
+  image.file = trimmed(line.substr(0, begin));
+  try {
+    static_cast<RecordLabels&>(image) = labels_of(words_of(line.substr(begin)), image.file);
+  } catch (const Error& error) {
+    throw Error(error.message(), kLine);
+  }
   return image;
 }
 
-class ImageListReader final : public RecordReader {
+class ImageFileReader final : public RecordReader {
  public:
-  ImageListReader(std::shared_ptr<const std::vector<ListedImage>> images, std::string list,
-                  std::string root)
-      : images_(std::move(images)), list_(std::move(list)), root_(std::move(root)) {}
+  explicit ImageFileReader(std::shared_ptr<const ImageFiles> files) : files_(std::move(files)) {}
 
   Record read(int64_t index) override {
-    const ListedImage& image = images_->at(static_cast<size_t>(index));
-    const std::string path = image_path(root_, image.file);
+    const ListedImage& image = files_->images.at(static_cast<size_t>(index));
+    const std::string path = image_path(files_->root, image.file);
     key_ = key(index);
-    in_image(path, list_, image.line, [&] {
+    in_image(path, files_->list, image.line, [&] {
       read_file_bytes(path, *datum_.mutable_data());
       datum_.set_encoded(true);
-      datum_.set_label(image.label);
+      set_labels(image, datum_);
       if (!datum_.SerializeToString(&value_)) throw Error("it is too large: a file may have 2 GiB");
     });
     return {key_, value_};
   }
   std::string key(int64_t index) override {
-    const ListedImage& image = images_->at(static_cast<size_t>(index));
-    return concat("line ", image.line, ": ", image_path(root_, image.file));
+    const ListedImage& image = files_->images.at(static_cast<size_t>(index));
+    const std::string path = image_path(files_->root, image.file);
+    return image.line > 0 ? concat("line ", image.line, ": ", path) : path;
   }
 
  private:
-  std::shared_ptr<const std::vector<ListedImage>> images_;
-  std::string list_, root_;
+  std::shared_ptr<const ImageFiles> files_;
   std::string key_, value_;
   Datum datum_;
 };
 
-class ImageListSource final : public RecordSource {
+class ImageFileSource final : public RecordSource {
  public:
-  ImageListSource(const std::string& list, const std::string& root)
-      : list_(list),
-        root_(root),
-        images_(std::make_shared<const std::vector<ListedImage>>(read_image_list(list))) {}
+  explicit ImageFileSource(ImageFiles files)
+      : files_(std::make_shared<const ImageFiles>(std::move(files))) {}
 
-  int64_t count() const override { return static_cast<int64_t>(images_->size()); }
-  std::string name() const override { return "list '" + list_ + "'"; }
+  int64_t count() const override { return static_cast<int64_t>(files_->images.size()); }
+  std::string name() const override { return files_->name; }
   std::unique_ptr<RecordReader> reader(Access) override {
-    return std::make_unique<ImageListReader>(images_, list_, root_);
+    return std::make_unique<ImageFileReader>(files_);
   }
 
  private:
-  std::string list_, root_;
-  std::shared_ptr<const std::vector<ListedImage>> images_;
+  std::shared_ptr<const ImageFiles> files_;
 };
 
 }  // namespace
@@ -84,6 +99,11 @@ std::vector<ListedImage> read_image_list(const std::string& path) {
   read_text_list(path, "lines 'file label'", [&](std::string_view text, int64_t line) {
     images.push_back(parse_line(text));
     images.back().line = line;
+    const ListedImage &image = images.back(), &first = images.front();
+    if (image.count() != first.count())
+      throw Error("image '", image.file, "' has the labels ", text_of(image), ", and '", first.file,
+                  "' of line ", first.line, " has ", text_of(first),
+                  "; give all images the same number of labels");
   });
   return images;
 }
@@ -105,8 +125,13 @@ void read_file_bytes(const std::string& path, std::string& bytes) {
   if (file.bad()) throw Error("cannot read it");
 }
 
+std::shared_ptr<RecordSource> open_image_files(ImageFiles files) {
+  return std::make_shared<ImageFileSource>(std::move(files));
+}
+
 std::shared_ptr<RecordSource> open_image_list(const std::string& list, const std::string& root) {
-  return std::make_shared<ImageListSource>(list, root);
+  return open_image_files(
+      {.name = "list '" + list + "'", .list = list, .root = root, .images = read_image_list(list)});
 }
 
 }  // namespace crema

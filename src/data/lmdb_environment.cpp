@@ -3,8 +3,6 @@
 #include <sys/stat.h>
 
 #include <cerrno>
-#include <condition_variable>
-#include <map>
 #include <utility>
 
 #include "crema/error.hpp"
@@ -14,18 +12,8 @@ namespace {
 
 constexpr unsigned kMaxReaders = 1024;
 
-/// Which databases are open. An entry stands from before its environment is opened until after it
-/// is closed; while its pointer is empty, others wait.
-struct OpenEnvironments {
-  using Id = std::pair<dev_t, ino_t>;  // a path may have several names
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::map<Id, std::weak_ptr<LmdbEnvironment>> entries;
-};
-
-OpenEnvironments& open_environments() {
-  // Never destroyed: environments may outlive every static.
-  static auto* const environments = new OpenEnvironments;
+OpenOnce<LmdbEnvironment>& open_environments() {
+  static auto* const environments = new OpenOnce<LmdbEnvironment>;
   return *environments;
 }
 
@@ -80,44 +68,10 @@ std::shared_ptr<LmdbEnvironment> LmdbEnvironment::open(const std::string& folder
   if (::stat(file.c_str(), &status) != 0) {
     throw Error("LMDB '", folder, "': cannot open data.mdb: ", mdb_strerror(errno));
   }
-  if (status.st_size <= 0)
-    throw Error("LMDB '", folder, "': data.mdb is an empty file; copy or convert it again");
-  const OpenEnvironments::Id id{status.st_dev, status.st_ino};
-
-  OpenEnvironments& all = open_environments();
-  std::unique_lock guard(all.mutex);
-  for (auto entry = all.entries.find(id); entry != all.entries.end();
-       entry = all.entries.find(id)) {
-    if (auto environment = entry->second.lock()) {
-      guard.unlock();  // a throw may let go of the last owner, and closing takes the lock
-      environment->check_whole();
-      return environment;
-    }
-    all.changed.wait(guard);
-  }
-  all.entries[id];  // claimed: who wants the same database waits
-  guard.unlock();
-
-  const auto release = [id] {
-    OpenEnvironments& open = open_environments();
-    const std::lock_guard releasing(open.mutex);
-    open.entries.erase(id);
-    open.changed.notify_all();
-  };
-  std::unique_ptr<LmdbEnvironment> opened;
-  try {
-    opened.reset(new LmdbEnvironment(folder, lock, logger));
-  } catch (...) {
-    release();
-    throw;
-  }
-  std::shared_ptr<LmdbEnvironment> environment(opened.release(), [release](LmdbEnvironment* last) {
-    delete last;
-    release();
+  auto environment = open_environments().get({status.st_dev, status.st_ino}, [&] {
+    return std::unique_ptr<LmdbEnvironment>(new LmdbEnvironment(folder, lock, logger));
   });
-  guard.lock();
-  all.entries[id] = environment;
-  all.changed.notify_all();
+  environment->check_whole();
   return environment;
 }
 
@@ -185,17 +139,11 @@ void LmdbEnvironment::read_header() {
   check(code, "cannot open its table");
 }
 
-const LmdbKeyIndex& LmdbEnvironment::index() {
+const KeyIndex& LmdbEnvironment::index() {
   std::call_once(index_made_, [this] {
     // Borrows this: a cursor that shared ownership would keep the environment open for ever.
     LmdbCursor cursor(std::shared_ptr<LmdbEnvironment>(std::shared_ptr<void>(), this));
-    LmdbKeyIndex index;
-    Record record;
-    int64_t i = 0;
-    for (bool there = cursor.first(record); there; there = cursor.next(record), ++i) {
-      if (i % LmdbKeyIndex::kStride == 0) index.add(record.key);
-    }
-    index_ = std::move(index);
+    index_ = count_keys(cursor).index;
   });
   return index_;
 }

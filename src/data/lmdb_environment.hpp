@@ -5,39 +5,15 @@
 #include <lmdb.h>
 
 #include <atomic>
-#include <cstddef>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
-#include <vector>
 
-#include "data/record_source.hpp"
+#include "data/keyed_reader.hpp"
+#include "data/open_once.hpp"
 
 namespace crema {
-
-/// The keys of every kStride-th record: enough to reach any record in a few steps, at a small
-/// part of the memory that all keys would take.
-class LmdbKeyIndex {
- public:
-  static constexpr int64_t kStride = 16;
-
-  void add(std::string_view key) {
-    text_ += key;
-    ends_.push_back(text_.size());
-  }
-  int64_t size() const { return static_cast<int64_t>(ends_.size()); }
-  /// Key of record `i * kStride`.
-  std::string_view key(int64_t i) const {
-    const auto at = static_cast<size_t>(i);
-    const size_t begin = at == 0 ? 0 : ends_[at - 1];
-    return std::string_view(text_).substr(begin, ends_[at] - begin);
-  }
-
- private:
-  std::string text_;
-  std::vector<size_t> ends_;
-};
 
 class LmdbEnvironment {
  public:
@@ -57,7 +33,7 @@ class LmdbEnvironment {
   int64_t count() const { return count_; }
   bool locked() const { return locked_; }
   /// Built at the first call by one pass over the keys, and shared from then on.
-  const LmdbKeyIndex& index();
+  const KeyIndex& index();
 
   /// Throws unless `code` is MDB_SUCCESS; says what failed, and what can be done.
   void check(int code, const char* action) const;
@@ -78,22 +54,21 @@ class LmdbEnvironment {
   bool locked_ = false;
   std::atomic<bool> broken_ = false;
   std::once_flag index_made_;
-  LmdbKeyIndex index_;
+  KeyIndex index_;
 };
 
 /// A read transaction with a cursor: a frozen view of the database.
-class LmdbCursor {
+class LmdbCursor final : public KeyCursor {
  public:
   explicit LmdbCursor(std::shared_ptr<LmdbEnvironment> environment);
-  ~LmdbCursor();
+  ~LmdbCursor() override;
   LmdbCursor(const LmdbCursor&) = delete;
   LmdbCursor& operator=(const LmdbCursor&) = delete;
 
-  /// Moves; false when there is no such record.
-  bool first(Record& record) { return move(MDB_FIRST, record); }
-  bool next(Record& record) { return move(MDB_NEXT, record); }
-  bool current(Record& record) { return move(MDB_GET_CURRENT, record); }
-  bool find(std::string_view key, Record& record);
+  bool first(Record& record) override { return move(MDB_FIRST, record); }
+  bool next(Record& record) override { return move(MDB_NEXT, record); }
+  bool current(Record& record) override { return move(MDB_GET_CURRENT, record); }
+  bool find(std::string_view key, Record& record) override;
 
  private:
   bool move(MDB_cursor_op operation, Record& record);

@@ -12,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -24,9 +25,11 @@ struct Batch {
   std::vector<Sample> samples;  // what to load; filled by the prefetcher
   Shape shape;                  // (C, H, W) of each, where a batch may have a shape of its own
   std::vector<Placement> placements;
-  std::vector<uint8_t> bytes;   // (N, C, H, W) where records hold bytes
-  std::vector<float> floats;    // the same where they hold floats
-  std::vector<int32_t> labels;  // (N)
+  std::vector<uint8_t> bytes;  // (N, C, H, W) where records hold bytes
+  std::vector<float> floats;   // the same where they hold floats
+  std::vector<double> labels;  // (N, L): integers of 32 bits, or values of f32
+  /// Why records were skipped, one a sample; other records took their places in `samples`.
+  std::vector<std::string> skipped;
 };
 
 /// Loads whole batches. Each thread has its own loader.

@@ -4,6 +4,8 @@
 #include <system_error>
 
 #include "crema/error.hpp"
+#include "data/database_folder.hpp"
+#include "data/leveldb_database.hpp"
 #include "data/lmdb_source.hpp"
 
 namespace crema {
@@ -28,31 +30,28 @@ std::shared_ptr<RecordSource> open_database(const DatabaseOptions& options) {
                 missing ? "; make it with crema convert-imageset or crema convert-mnist" : "");
   }
   if (!fs::is_directory(status)) {
-    if (folder.filename() != "data.mdb")
-      throw Error("data source '", options.path,
-                  "' is a file; name the folder of an LMDB database, the one that holds data.mdb");
+    if (!is_database_file(folder.filename().string()))
+      throw Error(
+          "data source '", options.path,
+          "' is a file; name the folder of a database: of LMDB the one that holds data.mdb, "
+          "of LevelDB the one that holds CURRENT");
     folder = folder.has_parent_path() ? folder.parent_path() : fs::path(".");
     log(Severity::info, concat("data source '", options.path, "' is the file inside a database; ",
                                "opening the folder '", folder.string(), "'"));
   }
-  if (fs::exists(folder / "data.mdb", code)) {
-    if (options.kind == DatabaseKind::leveldb) {
-      log(Severity::info,
-          concat("data source '", options.path,
-                 "' is an LMDB database and is opened as one; backend: LMDB says so"));
-    }
-    return open_lmdb(folder.string(), options.lock, options.logger);
-  }
-  if (fs::exists(folder / "CURRENT", code))
+  const bool lmdb = fs::exists(folder / "data.mdb", code);
+  if (!lmdb && !fs::exists(folder / "CURRENT", code))
     throw Error(
-        "data source '", options.path, "' is a LevelDB database",
-        options.kind == DatabaseKind::lmdb ? ", although the backend is LMDB" : "",
-        "; only LMDB is read: write it again from the images with crema convert-imageset or "
-        "crema convert-mnist, which make LMDB");
-  throw Error(
-      "data source '", options.path,
-      "' is no database: the folder has no data.mdb; make one with crema convert-imageset or "
-      "crema convert-mnist");
+        "data source '", options.path,
+        "' is no database: the folder has no data.mdb (LMDB) and no CURRENT (LevelDB); make one "
+        "with crema convert-imageset or crema convert-mnist");
+  if (lmdb != (options.kind == DatabaseKind::lmdb)) {
+    log(Severity::info,
+        concat("data source '", options.path, "' is ", lmdb ? "an LMDB" : "a LevelDB",
+               " database and is opened as one; backend: ", lmdb ? "LMDB" : "LEVELDB", " says so"));
+  }
+  return lmdb ? open_lmdb(folder.string(), options.lock, options.logger)
+              : open_leveldb(folder.string(), options.lock, options.logger);
 }
 
 }  // namespace crema

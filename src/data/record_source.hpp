@@ -47,9 +47,9 @@ enum class DatabaseKind : uint8_t { leveldb, lmdb };
 enum class LockMode : uint8_t { automatic, none };
 
 struct DatabaseOptions {
-  /// The database's folder; for LMDB, data.mdb in it does too.
+  /// The database's folder; a file of the database in it does too.
   std::string path;
-  /// What the caller takes it for. An LMDB folder is opened whatever this says.
+  /// What the caller takes it for. A database of the other kind is opened, too, and this is logged.
   DatabaseKind kind = DatabaseKind::lmdb;
   LockMode lock = LockMode::automatic;
   /// Receives warnings.
@@ -57,7 +57,7 @@ struct DatabaseOptions {
 };
 
 /// Opens a database for reading. Error if there is none, or if it is empty, truncated, or of a kind
-/// that is not supported.
+/// that this build does not have.
 std::shared_ptr<RecordSource> open_database(const DatabaseOptions& options);
 
 }  // namespace crema

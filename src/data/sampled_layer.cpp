@@ -1,11 +1,11 @@
 #include "data/sampled_layer.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/dispatch.hpp"
 #include "crema/error.hpp"
 #include "crema/random.hpp"
-#include "data/exact.hpp"
 
 namespace crema {
 
@@ -15,7 +15,12 @@ SampledLayer::SampledLayer(const LayerInit& init, int64_t batch_size, const char
     throw Error(settings, " has no batch_size, or 0; set how many records are a batch");
 }
 
-SampledLayer::~SampledLayer() = default;
+SampledLayer::~SampledLayer() {
+  try {
+    tell_skipped();
+  } catch (...) {  // the caller's logger may throw, and a destructor may not
+  }
+}
 
 Sampler SampledLayer::make_sampler() const {
   SamplerOptions options = sampling();
@@ -63,6 +68,7 @@ void SampledLayer::stop() {
   wait_seconds_ = take_wait_seconds();
   prefetcher_.reset();
   batches_given_ = 0;
+  tell_skipped();
 }
 
 double SampledLayer::take_wait_seconds() {
@@ -76,19 +82,38 @@ std::string SampledLayer::record_key(int64_t index) const {
 }
 
 void SampledLayer::give_labels(const Batch& batch, Tensor& top) const {
+  const size_t each = batch.labels.size() / std::max<size_t>(1, batch.samples.size());
   dispatch_float(top.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    T* const out = top.host_overwrite<T>();
+    T* const out = top.host_overwrite<T>();  // (N), or (N, L)
     for (size_t i = 0; i < batch.labels.size(); ++i) {
-      const int32_t label = batch.labels[i];
+      const double label = batch.labels[i];
       out[i] = static_cast<T>(label);
       // Labels that are rounded to one number would be taken for one class.
-      if (!is_exactly(out[i], label))
-        throw Error("record '", key_of(batch.samples[i], static_cast<int64_t>(i)), "': its label ",
-                    label, " has no exact value in ", to_string(top.dtype()),
-                    ", the type of the net; number the labels from 0, or make the net in f64");
+      if (static_cast<double>(out[i]) == label) continue;
+      const auto sample = static_cast<int64_t>(i / each);
+      throw Error("record '", key_of(batch.samples[i / each], sample), "': its label ",
+                  static_cast<int64_t>(label), " has no exact value in ", to_string(top.dtype()),
+                  ", the type of the net; number the labels from 0, or make the net in f64");
     }
   });
+}
+
+void SampledLayer::count_skipped(const Batch& batch) {
+  const uint64_t epoch = cursor().epoch;
+  if (epoch != skips_.epoch) tell_skipped();
+  skips_.epoch = epoch;
+  if (skips_.count == 0 && !batch.skipped.empty()) skips_.first = batch.skipped.front();
+  skips_.count += static_cast<int64_t>(batch.skipped.size());
+}
+
+void SampledLayer::tell_skipped() {
+  if (skips_.count > 0)
+    context().log(Severity::warning,
+                  concat("layer '", name(), "': in epoch ", skips_.epoch, " ", skips_.count,
+                         " records could not be used, and others took their places; the first: ",
+                         skips_.first));
+  skips_ = {};
 }
 
 const Batch& SampledLayer::next_batch(Blobs top) {
@@ -102,6 +127,7 @@ void SampledLayer::forward_cpu(Blobs, Blobs top) {
   const Batch& batch = next_batch(top);
   give(batch, top);
   given_ = batch.samples;
+  if (!batch.skipped.empty() || skips_.count > 0) count_skipped(batch);
   prefetcher_->release();
   ++batches_given_;
 }

@@ -52,7 +52,8 @@ class SampledLayer : public Layer, public DataSource {
   virtual void take_shape(const Batch& /*batch*/, Blobs /*top*/) const {}
   /// Writes a batch to the tops.
   virtual void give(const Batch& batch, Blobs top) const = 0;
-  /// Writes a batch's labels to `top`. Error, with the key, for one that has no exact value there.
+  /// Writes a batch's labels to `top`, (N) or (N, L). Error, with the key, for one that has no
+  /// exact value there.
   void give_labels(const Batch& batch, Tensor& top) const;
   /// Of sample `index` of a batch, for messages.
   virtual std::string key_of(const Sample& sample, int64_t index) const = 0;
@@ -62,13 +63,21 @@ class SampledLayer : public Layer, public DataSource {
   const Batch& next_batch(Blobs top);
   void start(Blobs top);
   void stop();
+  void count_skipped(const Batch& batch);
+  void tell_skipped();
 
   int64_t batch_size_;
   /// Where the run of batches began that the prefetcher is in, once that is fixed.
   std::optional<RecordCursor> first_;
   uint64_t batches_given_ = 0;  // since first_
   std::vector<Sample> given_;   // samples of the last one
-  double wait_seconds_ = 0;     // of earlier prefetchers
+  struct Skips {
+    uint64_t epoch = 0;
+    int64_t count = 0;
+    std::string first;  // why the first of them
+  };
+  Skips skips_;              // of this epoch, not told yet
+  double wait_seconds_ = 0;  // of earlier prefetchers
   std::unique_ptr<Prefetcher> prefetcher_;
 };
 

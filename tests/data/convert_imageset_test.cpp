@@ -297,11 +297,25 @@ TEST_F(ConvertImageset, RecordsBeyondTheirLargestSizeAreRefused) {
   expect_failure({"too large for a record"});
 }
 
-TEST_F(ConvertImageset, OnlyLmdbIsWritten) {
+TEST_F(ConvertImageset, WritesEitherKindOfDatabase) {
   image("a.ppm", colors_);
   list("a.ppm 1");
-  options_.backend = "leveldb";
-  expect_failure({"backend 'leveldb'", "--backend=lmdb"});
+  options_.backend = "sqlite";
+  expect_failure({"backend 'sqlite'", "there are lmdb, leveldb"});
+  if (!test::kBuiltWithLevelDb) GTEST_SKIP() << "needs a build with CREMA_LEVELDB=ON";
+  options_.backend = "LevelDB";
+  EXPECT_EQ(convert()[0].label(), 1);
+  EXPECT_TRUE(fs::exists(options_.output + "/CURRENT"));
+}
+
+TEST_F(ConvertImageset, WritesSeveralLabels) {
+  image("a.ppm", colors_);
+  list("a.ppm 0.5 3\na.ppm -1 2e3\n");
+  const std::vector<Datum> datums = convert();
+  EXPECT_THAT(datums[0].float_label(), ElementsAre(0.5f, 3));
+  EXPECT_THAT(datums[1].float_label(), ElementsAre(-1, 2000));
+  EXPECT_FALSE(datums[0].has_label());
+  EXPECT_TRUE(report_.warnings.empty());
 }
 
 }  // namespace

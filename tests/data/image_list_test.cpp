@@ -30,8 +30,30 @@ TEST(ImageList, SplitsAtTheLastWhiteSpaceAfterTrimming) {
 TEST(ImageList, LinesThatAreNoneAreErrorsWithTheirNumber) {
   expect_error([] { read("a.jpg 1\ncat.jpg\n"); }, {"list.txt:2", "'cat.jpg' has no label"});
   expect_error([] { read("a.jpg dog\n"); }, {"list.txt:1", "label 'dog' of 'a.jpg'"});
-  expect_error([] { read("a.jpg 1.5\n"); }, {"label '1.5'"});
+  expect_error([] { read("a.jpg 1,5\n"); }, {"'a.jpg'", "label '1,5'", "a number"});
+  expect_error([] { read("a.jpg nan\n"); }, {"label 'nan'"});
+  expect_error([] { read("a.jpg 1e99\n"); }, {"label '1e99'"});
   expect_error([] { read("a.jpg 3000000000\n"); }, {"label '3000000000'", "32 bits"});
+  expect_error([] { read("a.jpg 1\na.jpg 1 16777217\n"); },
+               {"list.txt:2", "label '16777217'", "exact value in f32"});
+  expect_error([] { read("a.jpg 1\n\nb.jpg 1 2.5\n"); },
+               {"list.txt:3", "'b.jpg' has the labels 1 2.5", "'a.jpg' of line 1 has 1"});
+}
+
+TEST(ImageList, SeveralNumbersAreLabelsBehindANameWithAnExtension) {
+  const auto images = read("my cat 2.jpg 3 -0.5\t1e2\n a.b/c.png 1 2 +3\n");
+  EXPECT_EQ(images[0].file, "my cat 2.jpg");
+  EXPECT_EQ(images[0].floats, (std::vector<float>{3, -0.5f, 100}));
+  EXPECT_EQ(images[1].file, "a.b/c.png");
+  EXPECT_EQ(images[1].floats, (std::vector<float>{1, 2, 3}));
+  // As published: one label, and a name that ends in a number.
+  const auto published = read("image 7 3\nphotos.d/8 4\n5 6\n");
+  EXPECT_EQ(published[0].file, "image 7");
+  EXPECT_EQ(published[0].label, 3);
+  EXPECT_EQ(published[1].file, "photos.d/8");
+  EXPECT_EQ(published[2].file, "5");
+  EXPECT_TRUE(published[2].floats.empty());
+  EXPECT_EQ(read("a.jpg 0.5")[0].floats, std::vector<float>{0.5f});
 }
 
 TEST(ImageList, MissingOrEmptyIsAnError) {

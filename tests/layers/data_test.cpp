@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "crema/net.hpp"
@@ -133,6 +134,78 @@ TEST_F(DataLayerTest, LabelsThatTheNetsTypeDoesNotHoldAreErrors) {
   EXPECT_THAT(wide.labels(3), ElementsAre(kExact, kExact + 1, INT32_MAX));
   Source without(settings, {}, Phase::train, DType::f32, 1);
   EXPECT_NO_THROW(without.values(3));
+}
+
+TEST_F(DataLayerTest, SeveralLabelsAreRowsOfTop1) {
+  const auto record = [](std::initializer_list<float> labels) {
+    Datum datum = test::byte_datum(1, 1, 1, 0);
+    datum.clear_label();
+    for (const float label : labels) datum.add_float_label(label);
+    return datum.SerializeAsString();
+  };
+  const auto settings = [&](const std::string& name, const test::Records& records) {
+    test::write_database(folder_ / name, records);
+    return data_param("source: '" + (folder_ / name) + "' backend: LMDB batch_size: 2");
+  };
+  Source two(settings("two", {{"a", record({0.5f, -1})}, {"b", record({3, 1e-3f})}}));
+  EXPECT_EQ(two.label().shape(), (Shape{2, 2}));
+  two.forward();
+  EXPECT_THAT(two.label().values<float>(), ElementsAre(0.5f, -1, 3, 1e-3f));
+  Source one(settings("one", {{"a", record({0.1f})}, {"b", record({2})}}), {}, Phase::train,
+             DType::f64);
+  EXPECT_EQ(one.label().shape(), (Shape{2}));
+  one.forward();
+  EXPECT_THAT(one.label().values<double>(), ElementsAre(double{0.1f}, 2));
+
+  Source mixed(settings("mixed", {{"a", record({1, 2})}, {"b", record({1})}}));
+  expect_error([&] { mixed.forward(); }, {"record 'b' has 1 labels, the first one 2"});
+  expect_error(
+      [&] {
+        Source(settings("nan", {{"a", record({1, NAN})}}));
+      },
+      {"record 'a'", "label is nan"});
+  Datum both;
+  both.ParseFromString(record({1, 2}));
+  both.set_label(1);
+  expect_error(
+      [&] {
+        Source(settings("both", {{"a", both.SerializeAsString()}}));
+      },
+      {"record 'a'", "label and float_label"});
+}
+
+TEST_F(DataLayerTest, SkippedRecordsAreToldOnceAnEpochAndAtTheEnd) {
+  test::write_database(folder_ / "db", {{"1", test::byte_datum(1, 1, 1, 1).SerializeAsString()},
+                                        {"2", "\xff"},
+                                        {"3", test::byte_datum(1, 2, 1, 3).SerializeAsString()},
+                                        {"4", test::byte_datum(1, 1, 1, 4).SerializeAsString()}});
+  const std::string settings = data_param("source: '" + (folder_ / "db") +
+                                          "' backend: LMDB batch_size: 2 on_bad_record: SKIP");
+  std::vector<std::string> notes;
+  const Logger logger = [&](Severity, const std::string& text) { notes.push_back(text); };
+  {
+    Source source(settings, {.logger = logger});
+    EXPECT_THAT(source.labels(2), ElementsAre(1, 4, 4, 4));
+    EXPECT_THAT(notes, testing::IsEmpty());
+    EXPECT_THAT(source.labels(2), ElementsAre(1, 4, 4, 4));
+    EXPECT_EQ(source.layer().cursor(), (RecordCursor{2, 0}));
+    ASSERT_EQ(notes.size(), 1u);
+    EXPECT_THAT(notes[0],
+                testing::AllOf(HasSubstr("'the_data'"), HasSubstr("in epoch 0 2 records"),
+                               HasSubstr("the first: record '2'"), HasSubstr("no Datum")));
+  }
+  ASSERT_EQ(notes.size(), 2u);
+  EXPECT_THAT(notes[1], HasSubstr("in epoch 1 2 records"));
+}
+
+TEST_F(DataLayerTest, ManyBadRecordsInARowAreAnErrorThoughOthersAreGood) {
+  test::Records records = test::counting_records(1, 1, 1, 1);
+  for (int i = 0; i < 1200; ++i) records.emplace_back(concat("bad", 1000 + i), "\xff");
+  test::write_database(folder_ / "db", records);
+  Source source(data_param("source: '" + (folder_ / "db") +
+                           "' backend: LMDB batch_size: 1 on_bad_record: SKIP"));
+  EXPECT_THAT(source.labels(1), ElementsAre(0));
+  expect_error([&] { source.forward(); }, {"none of 1000 records in a row", "record 'bad1000'"});
 }
 
 TEST_F(DataLayerTest, FloatRecords) {

@@ -60,6 +60,14 @@ TEST_F(ImageData, GivesPlanesInBlueGreenRedAndLabels) {
   EXPECT_EQ(source_of(run).record_key(1), "line 3: " + (folder_ / "images/b.ppm"));
 }
 
+TEST_F(ImageData, SeveralLabelsAreRowsOfTop1) {
+  LayerRun run(layer("my cat.ppm 3 0.5\nb.ppm -9 1e1\n", "batch_size: 2"));
+  EXPECT_EQ(run.top_blob(1).shape(), (Shape{2, 2}));
+  run.forward();
+  EXPECT_THAT(run.top(1), ElementsAre(3, 0.5, -9, 10));
+  fails(layer("my cat.ppm 3\nb.ppm 3 4\n", ""), {"list.txt:2", "the labels 3 4"});
+}
+
 TEST_F(ImageData, ReadsGrayAndWrapsWithBatchesOfOne) {
   LayerRun run(layer(numbered(3), "is_color: false"));
   EXPECT_EQ(run.top_blob(0).shape(), (Shape{1, 1, 1, 1}));

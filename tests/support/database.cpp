@@ -2,14 +2,15 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <fstream>
 #include <iterator>
 
 #include "crema/error.hpp"
+#include "data/database_writer.hpp"
 #include "data/image_codec.hpp"
-#include "data/lmdb_writer.hpp"
 
 namespace crema::test {
 
@@ -37,10 +38,10 @@ std::string read_file(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-void write_database(const std::string& path, const Records& records) {
-  LmdbWriter writer(path);
-  for (const auto& [key, value] : records) writer.put(key, value);
-  writer.finish();
+void write_database(const std::string& path, const Records& records, DatabaseKind kind) {
+  const auto writer = make_database_writer(kind, path);
+  for (const auto& [key, value] : records) writer->put(key, value);
+  writer->finish();
 }
 
 Records read_database(const std::string& path) {
@@ -65,15 +66,52 @@ Datum byte_datum(int channels, int height, int width, int label, int first) {
   return datum;
 }
 
-void write_counting_database(const std::string& path, int count, int channels, int height,
-                             int width) {
+Records counting_records(int count, int channels, int height, int width) {
   Records records;
   for (int i = 0; i < count; ++i) {
     char key[16];
     std::snprintf(key, sizeof key, "%08d", i);
     records.emplace_back(key, byte_datum(channels, height, width, i, i).SerializeAsString());
   }
-  write_database(path, records);
+  return records;
+}
+
+void write_counting_database(const std::string& path, int count, int channels, int height,
+                             int width) {
+  write_database(path, counting_records(count, channels, height, width));
+}
+
+std::string tar_member(const std::string& path, const std::string& bytes) {
+  std::string header(512, '\0');
+  const auto put = [&](size_t at, const std::string& text) {
+    std::ranges::copy(text, header.begin() + static_cast<ptrdiff_t>(at));
+  };
+  const auto octal = [](size_t number, int digits) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%0*zo", digits, number);
+    return std::string(text);
+  };
+  put(0, path);
+  put(100, "0000644");
+  put(108, "0000000");
+  put(116, "0000000");
+  put(124, octal(bytes.size(), 11));
+  put(136, "00000000000");
+  put(148, "        ");
+  put(156, "0");  // a regular file
+  put(257, std::string("ustar\00000", 8));
+  size_t sum = 0;
+  for (const char c : header) sum += static_cast<unsigned char>(c);
+  put(148, octal(sum, 6));
+  header[154] = '\0';
+  const size_t rest = (512 - bytes.size() % 512) % 512;
+  return header + bytes + std::string(rest, '\0');
+}
+
+std::string tar(const Records& members) {
+  std::string file;
+  for (const auto& [path, bytes] : members) file += tar_member(path, bytes);
+  return file + std::string(1024, '\0');
 }
 
 std::string ppm(int height, int width, const std::string& pixels) {

@@ -34,8 +34,9 @@ std::string read_file(const std::string& path);
 
 using Records = std::vector<std::pair<std::string, std::string>>;
 
-/// Writes an LMDB database of these records.
-void write_database(const std::string& path, const Records& records);
+/// Writes a database of these records.
+void write_database(const std::string& path, const Records& records,
+                    DatabaseKind kind = DatabaseKind::lmdb);
 /// All records of a database, in its order.
 Records read_database(const std::string& path);
 
@@ -43,8 +44,14 @@ Records read_database(const std::string& path);
 Datum byte_datum(int channels, int height, int width, int label, int first = 0);
 /// A database of `count` such records with keys "00000000", ...; the label of each is its number,
 /// its pixels count up from its number.
+Records counting_records(int count, int channels = 1, int height = 2, int width = 3);
 void write_counting_database(const std::string& path, int count, int channels = 1, int height = 2,
                              int width = 3);
+
+/// A tar file of these members (path, bytes) as POSIX has it, with its end mark.
+std::string tar(const Records& members);
+/// A member of it: header and bytes, filled up to blocks.
+std::string tar_member(const std::string& path, const std::string& bytes);
 
 /// A colour image as a PPM file; pixels are (H, W, RGB).
 std::string ppm(int height, int width, const std::string& pixels);

@@ -16,6 +16,8 @@ inline constexpr bool kBuiltWithCuda = CREMA_BUILT_WITH_CUDA;
 inline constexpr bool kBuiltWithOpenCv = CREMA_BUILT_WITH_OPENCV;
 inline constexpr bool kBuiltWithLibjpeg = CREMA_BUILT_WITH_LIBJPEG;
 inline constexpr bool kBuiltWithHdf5 = CREMA_BUILT_WITH_HDF5;
+inline constexpr bool kBuiltWithLevelDb = CREMA_BUILT_WITH_LEVELDB;
+inline constexpr bool kBuiltWithLibarchive = CREMA_BUILT_WITH_LIBARCHIVE;
 
 /// Why there is no CUDA device; "" if there is one. The test fails if the machine has a device that
 /// the library does not find, unless CUDA_VISIBLE_DEVICES says which devices to use.

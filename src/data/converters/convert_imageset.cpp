@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cstdio>
 #include <limits>
 #include <memory>
@@ -11,9 +10,10 @@
 #include "crema/error.hpp"
 #include "crema/random.hpp"
 #include "data/converters.hpp"
+#include "data/database_writer.hpp"
 #include "data/image_codec.hpp"
 #include "data/image_list.hpp"
-#include "data/lmdb_writer.hpp"
+#include "data/image_name.hpp"
 #include "proto/datum.pb.h"
 
 namespace crema {
@@ -29,16 +29,6 @@ struct Converted {
   std::string problem;  // not empty: there is no record
   Shape shape{0, 0, 0};
 };
-
-/// The kind of image file that a name says, in one spelling: "jpg" for "A.JPEG". "" for none.
-std::string extension_of(const std::string& name) {
-  const size_t dot = name.rfind('.');
-  const size_t slash = name.rfind('/');
-  if (dot == std::string::npos || (slash != std::string::npos && dot < slash)) return {};
-  std::string extension = name.substr(dot + 1);
-  for (char& c : extension) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return extension == "jpeg" ? "jpg" : extension;
-}
 
 /// Error when so many bytes do not fit into a record.
 void check_bytes(int64_t channels, int64_t height, int64_t width) {
@@ -65,7 +55,7 @@ class Converter {
       std::string file;
       read_file_bytes(path_of(listed), file);
       Datum datum;
-      datum.set_label(listed.label);
+      set_labels(listed, datum);
       result.shape =
           encoded_ ? keep_encoded(listed, file, codec, datum) : keep_raw(file, codec, datum);
       if (!options_.check_only && !datum.SerializeToString(&result.record))
@@ -116,9 +106,9 @@ class Converter {
 
   Shape keep_encoded(const ListedImage& listed, const std::string& file, ImageCodec& codec,
                      Datum& datum) const {
-    const std::string own = extension_of(listed.file);
+    const std::string own = image_extension(listed.file);
     const std::string type =
-        options_.encode_type.empty() ? own : extension_of("." + options_.encode_type);
+        options_.encode_type.empty() ? own : image_extension("." + options_.encode_type);
     if (type.empty())
       throw Error("its name does not say what kind of image it is; give --encode_type");
     datum.set_encoded(true);
@@ -166,9 +156,7 @@ class Collector {
       const bool fits = converted.shape == first_->shape;
       if (fits || !options_.check_size) {
         if (!fits) sizes_.add(listed, converted.shape);
-        if (listed.label < 0) labels_.add(listed, converted.shape);
-        const bool exact = static_cast<int64_t>(static_cast<float>(listed.label)) == listed.label;
-        if (!exact) inexact_.add(listed, converted.shape);
+        if (listed.floats.empty()) look_at_label(listed, converted.shape);
         ++accepted_;
         return true;
       }
@@ -228,6 +216,12 @@ class Collector {
     return concat("'", listed.file, "' (", options_.list, ":", listed.line, ")");
   }
 
+  void look_at_label(const ListedImage& listed, const Shape& shape) {
+    if (listed.label < 0) labels_.add(listed, shape);
+    const bool exact = static_cast<int64_t>(static_cast<float>(listed.label)) == listed.label;
+    if (!exact) inexact_.add(listed, shape);
+  }
+
   static std::string size_of(const Seen& seen) {
     return concat(seen.shape[1], " x ", seen.shape[2], " pixels");
   }
@@ -241,8 +235,6 @@ class Collector {
 };
 
 void check_options(const ConvertImagesetOptions& options) {
-  if (options.backend != "lmdb")
-    throw Error("backend '", options.backend, "' cannot be written; use --backend=lmdb");
   if (options.resize_height < 0 || options.resize_width < 0 ||
       (options.resize_height == 0) != (options.resize_width == 0))
     throw Error("images cannot be resized to ", options.resize_height, " x ", options.resize_width,
@@ -264,7 +256,7 @@ std::string key_of(int64_t number, const std::string& file) {
   std::array<char, 24> digits;
   std::snprintf(digits.data(), digits.size(), "%08lld_", static_cast<long long>(number));
   const std::string prefix = digits.data();
-  const size_t room = LmdbWriter::max_key_size() - prefix.size();
+  const size_t room = DatabaseWriter::max_key_size() - prefix.size();
   return prefix + (file.size() <= room ? file : file.substr(file.size() - room));
 }
 
@@ -276,8 +268,9 @@ ConvertReport convert_imageset(const ConvertImagesetOptions& options) {
   if (options.shuffle) shuffle(images, options.seed);
   const auto total = static_cast<int64_t>(images.size());
   const Converter converter(options);
-  std::optional<LmdbWriter> writer;
-  if (!options.check_only) writer.emplace(options.output, options.overwrite);
+  const DatabaseKind kind = database_kind(options.backend);
+  std::unique_ptr<DatabaseWriter> writer;
+  if (!options.check_only) writer = make_database_writer(kind, options.output, options.overwrite);
 
   const auto threads = static_cast<size_t>(std::max(1, omp_get_max_threads()));
   std::vector<ImageCodec> codecs(threads);

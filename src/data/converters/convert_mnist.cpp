@@ -9,7 +9,7 @@
 
 #include "crema/error.hpp"
 #include "data/converters.hpp"
-#include "data/lmdb_writer.hpp"
+#include "data/database_writer.hpp"
 #include "proto/datum.pb.h"
 
 namespace crema {
@@ -87,7 +87,8 @@ ConvertReport convert_mnist(const ConvertMnistOptions& options) {
     throw Error("'", options.images, "' holds ", count, " images and '", options.labels, "' ",
                 label_count, " labels; take two files that belong together");
 
-  LmdbWriter writer(options.output, options.overwrite);
+  const auto writer =
+      make_database_writer(database_kind(options.backend), options.output, options.overwrite);
   Datum datum;
   datum.set_channels(1);
   datum.set_height(static_cast<int>(height));
@@ -105,12 +106,12 @@ ConvertReport convert_mnist(const ConvertMnistOptions& options) {
       throw Error("image ", i, " of '", options.images, "' cannot be made a record");
     std::array<char, 24> key;
     std::snprintf(key.data(), key.size(), "%08lld", static_cast<long long>(i));
-    writer.put(key.data(), record);
+    writer->put(key.data(), record);
     if (options.progress) options.progress(i + 1, count);
   }
   images.expect_end();
   labels.expect_end();
-  writer.finish();
+  writer->finish();
   ConvertReport report;
   report.written = count;
   return report;

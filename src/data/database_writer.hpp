@@ -1,0 +1,52 @@
+// Writes a database of records. A database that exists under its name is complete at any time: see
+// database_folder.hpp.
+//
+//   auto writer = make_database_writer(DatabaseKind::lmdb, "train_lmdb");
+//   writer->put("00000000", bytes);
+//   writer->finish();
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "data/record_source.hpp"
+
+namespace crema {
+
+class DatabaseWriter {
+ public:
+  DatabaseWriter() = default;
+  /// Without finish(): removes what was written.
+  virtual ~DatabaseWriter() = default;
+  DatabaseWriter(const DatabaseWriter&) = delete;
+  DatabaseWriter& operator=(const DatabaseWriter&) = delete;
+
+  /// Adds a record. Keys may come in any order, ascending being fastest; they are unique and have 1
+  /// to max_key_size() bytes. Records reach the file in batches, so an error may be about an
+  /// earlier one.
+  virtual void put(std::string_view key, std::string_view value) = 0;
+  /// Makes the database appear under its name. Error when the name was taken since the writer
+  /// began, or when it cannot be renamed; a database that was to be overwritten is under its name
+  /// then. No put afterwards.
+  virtual void finish() = 0;
+  /// Records that were put.
+  virtual int64_t count() const = 0;
+
+  /// LMDB's, so that records can go from any database to any other.
+  static constexpr size_t max_key_size() { return 511; }
+};
+
+/// Error when `path` exists and `overwrite` is off, or when it is no database; when this build does
+/// not have the kind. A link stands for the database that it leads to.
+std::unique_ptr<DatabaseWriter> make_database_writer(DatabaseKind kind, const std::string& path,
+                                                     bool overwrite = false);
+
+/// Of "lmdb" or "leveldb", as flags and prototxt files name them, in any case. Error for others.
+DatabaseKind database_kind(std::string_view name);
+
+/// Error, naming the database, for a key that no writer takes.
+void check_key(std::string_view key, const std::string& database);
+
+}  // namespace crema

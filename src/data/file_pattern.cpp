@@ -1,0 +1,86 @@
+#include "data/file_pattern.hpp"
+
+#include <glob.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <filesystem>
+#include <string_view>
+
+#include "crema/error.hpp"
+
+namespace crema {
+namespace {
+
+constexpr int64_t kMostFiles = 1'000'000;
+
+bool parse(std::string_view text, int64_t& number) {
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return code == std::errc() && end == text.data() + text.size() && number >= 0;
+}
+
+/// The texts that "000..015" or "a,b" stands for; none if it is neither.
+std::vector<std::string> alternatives(std::string_view inside) {
+  std::vector<std::string> texts;
+  if (const size_t dots = inside.find(".."); dots != std::string_view::npos) {
+    int64_t first = 0, last = 0;
+    if (!parse(inside.substr(0, dots), first) || !parse(inside.substr(dots + 2), last)) return {};
+    if (last < first || last - first >= kMostFiles)
+      throw Error("{", inside, "} is no range of files; write the smaller number first");
+    for (int64_t i = first; i <= last; ++i) {
+      const std::string digits = std::to_string(i);
+      const size_t width = std::max(dots, digits.size());
+      texts.push_back(std::string(width - digits.size(), '0') + digits);
+    }
+  } else if (inside.find(',') != std::string_view::npos) {
+    for (size_t begin = 0; begin <= inside.size();) {
+      const size_t end = std::min(inside.find(',', begin), inside.size());
+      texts.emplace_back(inside.substr(begin, end - begin));
+      begin = end + 1;
+    }
+  }
+  return texts;
+}
+
+/// Appends what the braces of `pattern` behind `from` stand for.
+void expand(const std::string& pattern, size_t from, std::vector<std::string>& out) {
+  const size_t open = pattern.find('{', from);
+  const size_t close = open == std::string::npos ? open : pattern.find('}', open);
+  if (close == std::string::npos) {
+    if (static_cast<int64_t>(out.size()) >= kMostFiles)
+      throw Error("more than ", kMostFiles, " files are named");
+    out.push_back(pattern);
+    return;
+  }
+  const auto texts = alternatives(std::string_view(pattern).substr(open + 1, close - open - 1));
+  if (texts.empty()) return expand(pattern, close + 1, out);
+  for (const std::string& text : texts) {
+    expand(pattern.substr(0, open) + text + pattern.substr(close + 1), open + text.size(), out);
+  }
+}
+
+void add_matches(const std::string& pattern, std::vector<std::string>& files) {
+  std::error_code code;
+  if (std::filesystem::exists(pattern, code)) return files.push_back(pattern);
+  if (pattern.find_first_of("*?[") == std::string::npos)
+    throw Error("'", pattern, "': ", std::strerror(ENOENT));
+  glob_t found = {};
+  const int result = ::glob(pattern.c_str(), 0, nullptr, &found);
+  for (size_t i = 0; result == 0 && i < found.gl_pathc; ++i) files.emplace_back(found.gl_pathv[i]);
+  ::globfree(&found);
+  if (result == GLOB_NOMATCH) throw Error("no file is named like '", pattern, "'");
+  if (result != 0) throw Error("cannot look for files named like '", pattern, "'");
+}
+
+}  // namespace
+
+std::vector<std::string> files_of(const std::string& pattern) {
+  std::vector<std::string> patterns, files;
+  expand(pattern, 0, patterns);
+  for (const std::string& one : patterns) add_matches(one, files);
+  return files;
+}
+
+}  // namespace crema

@@ -1,0 +1,19 @@
+// A folder with a folder of images for each class.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "data/record_source.hpp"
+
+namespace crema {
+
+/// The images, class by class and in the order of their names (bytes compared), which
+/// image_extension() tells from other files. Hidden files and folders (".name") are passed over;
+/// other files that are no images, folders in the folders of classes and classes without images are
+/// warned of. `class_names`: see class_names.hpp. Error if there is no image.
+std::shared_ptr<RecordSource> open_image_folder(const std::string& folder,
+                                                const std::string& class_names,
+                                                const Logger& logger);
+
+}  // namespace crema

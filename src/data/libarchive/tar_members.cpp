@@ -1,0 +1,141 @@
+#include "data/libarchive/tar_members.hpp"
+
+#include <archive.h>
+#include <archive_entry.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <string_view>
+
+#include "crema/error.hpp"
+#include "model/file_kind.hpp"
+
+namespace crema {
+namespace {
+
+constexpr int64_t kBlock = 512;  // of tar files
+
+struct Close {
+  void operator()(archive* file) const { archive_read_free(file); }
+};
+
+/// Opens a tar file and takes its size and time.
+int open_file(const std::string& path, TarFile& file) {
+  const int number = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  struct stat status = {};
+  if (number < 0 || ::fstat(number, &status) != 0) {
+    const int code = errno;
+    if (number >= 0) ::close(number);
+    throw Error("cannot open the tar file '", path, "': ", std::strerror(code));
+  }
+  file = {.path = path,
+          .bytes = status.st_size,
+          .changed = status.st_mtim.tv_sec * int64_t{1'000'000'000} + status.st_mtim.tv_nsec};
+  return number;
+}
+
+std::string path_of(archive_entry* entry) {
+  const char* name = archive_entry_pathname(entry);
+  if (name == nullptr) name = archive_entry_pathname_utf8(entry);
+  std::string path = name == nullptr ? "" : name;
+  while (path.starts_with("./")) path.erase(0, 2);
+  return path;
+}
+
+[[noreturn]] void refuse(const std::string& path, const std::string& why) {
+  throw Error("tar file '", path, "' is damaged (", why, "); copy it again, or write it anew");
+}
+
+/// Error for a file that is evidently of another kind.
+void refuse_kind(const std::string& path) {
+  const FileKind kind = kind_of_file(path);
+  if (kind == FileKind::compressed)
+    throw Error("tar file '", path,
+                "' is compressed; unpack it (gunzip, unxz, zstd -d), since images are read at "
+                "their places in it");
+  if (kind != FileKind::binary)
+    throw Error("'", path, "' is ", describe(kind), ", and no tar file");
+}
+
+/// A tar file ends with blocks of zeros; one that is cut off between two members lacks them.
+void check_end(const TarBytes& bytes, const std::string& path, int64_t end) {
+  std::string block;
+  try {
+    bytes.read(end, kBlock, block);
+  } catch (const Error&) {
+    refuse(path, concat("its end mark is missing behind byte ", end, ": it is cut off"));
+  }
+}
+
+}  // namespace
+
+TarFile list_tar(const std::string& path, const std::function<void(const TarMember&)>& body) {
+  TarFile file;
+  const int number = open_file(path, file);
+  ::close(number);
+  const std::unique_ptr<archive, Close> tar(archive_read_new());
+  archive_read_support_format_tar(tar.get());
+  archive_read_set_option(tar.get(), "tar", "read_concatenated_archives", "1");
+  const auto check = [&](int code, bool first) {
+    if (code == ARCHIVE_OK || code == ARCHIVE_WARN) return;
+    const char* text = archive_error_string(tar.get());
+    if (first) refuse_kind(path);
+    refuse(path, text == nullptr ? "its format is not known" : text);
+  };
+  check(archive_read_open_filename(tar.get(), path.c_str(), size_t{1} << 16), true);
+
+  int64_t end = 0;
+  archive_entry* entry = nullptr;
+  for (bool first = true;; first = false) {
+    const int code = archive_read_next_header(tar.get(), &entry);
+    if (code == ARCHIVE_EOF) break;
+    check(code, first);
+    TarMember member{.path = path_of(entry),
+                     .offset = archive_filter_bytes(tar.get(), 0),
+                     .size = archive_entry_size(entry)};
+    if (archive_entry_filetype(entry) != AE_IFREG || archive_entry_hardlink(entry) != nullptr) {
+      end = member.offset;
+      continue;
+    }
+    end = (member.offset + member.size + kBlock - 1) / kBlock * kBlock;
+    if (member.size < 0 || end > file.bytes)
+      refuse(path, concat("'", member.path, "' of ", member.size, " bytes reaches beyond its end"));
+    if (archive_entry_sparse_reset(entry) > 0)
+      throw Error("'", member.path, "' in tar file '", path,
+                  "' is stored with holes; write the tar file without --sparse");
+    body(member);
+  }
+  check_end(TarBytes(file), path, end);
+  return file;
+}
+
+TarBytes::TarBytes(const TarFile& file) : path_(file.path) {
+  TarFile now;
+  file_ = open_file(path_, now);
+  if (now.bytes == file.bytes && now.changed == file.changed) return;
+  ::close(file_);
+  throw Error("tar file '", path_, "' was changed while it is read; start again");
+}
+
+TarBytes::~TarBytes() { ::close(file_); }
+
+void TarBytes::read(int64_t offset, int64_t size, std::string& bytes) const {
+  bytes.resize(static_cast<size_t>(size));
+  int64_t done = 0;
+  while (done < size) {
+    const auto rest = static_cast<size_t>(size - done);
+    const ssize_t got = ::pread(file_, bytes.data() + done, rest, offset + done);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0)
+      throw Error("cannot read tar file '", path_,
+                  "': ", got < 0 ? std::strerror(errno) : "it ends too early");
+    done += got;
+  }
+}
+
+}  // namespace crema

@@ -1,0 +1,15 @@
+// Looks through the pages of an LMDB file before LMDB does, which trusts them: a wrong number in a
+// page would make it read outside of its memory, or divide by zero.
+#pragma once
+
+#include <string>
+
+namespace crema {
+
+/// Checks the header of `folder`/data.mdb, and the pages through which its records are found, in
+/// the newest state that the file has. The pages of large records are not read, only their places
+/// compared with the file's size. Another process may write to the file meanwhile. Error, naming
+/// the file and the page, for what cannot be.
+void check_lmdb_file(const std::string& folder);
+
+}  // namespace crema

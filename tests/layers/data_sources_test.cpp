@@ -1,0 +1,189 @@
+// Data and ImageData over every kind of source: what they have in common.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "support/database.hpp"
+#include "support/needs.hpp"
+#include "support/source_run.hpp"
+
+namespace crema {
+namespace {
+
+using test::LayerCase;
+using test::LayerRun;
+using test::next_values;
+using test::source_of;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+/// `count` gray images of one pixel as a source of each kind; the value of a pixel is its number,
+/// and its label that number modulo 2.
+class Sources {
+ public:
+  explicit Sources(int count, const std::set<int>& bad = {}) {
+    test::Records records, members;
+    std::string list;
+    for (int i = 0; i < count; ++i) {
+      char name[32];
+      std::snprintf(name, sizeof name, "%d/%03d.pgm", i % 2, i);
+      const std::string image =
+          bad.contains(i) ? "words" : test::pgm(1, 1, std::string(1, char(i)));
+      folder_.write(std::string("images/") + name, image);
+      list += concat(name, " ", i % 2, "\n");
+      members.emplace_back(name, image);
+      Datum datum;
+      datum.set_encoded(true);
+      datum.set_data(image);
+      datum.set_label(i % 2);
+      records.emplace_back(std::string(name).substr(2), datum.SerializeAsString());
+    }
+    folder_.write("list.txt", list);
+    folder_.write("a.tar", test::tar(members));
+    test::write_database(folder_ / "lmdb", records);
+    if (test::kBuiltWithLevelDb)
+      test::write_database(folder_ / "leveldb", records, DatabaseKind::leveldb);
+  }
+
+  LayerCase layer(const std::string& source, const std::string& settings) const {
+    const auto data = [&](const std::string& where) {
+      return LayerCase{.layer =
+                           concat("layer { type: 'Data' top: 'data' top: 'label' data_param { ",
+                                  where, " ", settings, " } }")};
+    };
+    const auto path = [&](const char* name) { return concat("source: '", folder_ / name, "'"); };
+    if (source == "LMDB") return data(path("lmdb") + " backend: LMDB");
+    if (source == "LEVELDB") return data(path("leveldb") + " backend: LEVELDB");
+    if (source == "FOLDER") return data(path("images") + " backend: FOLDER");
+    if (source == "TAR") return data(path("a.tar") + " backend: TAR");
+    const std::string files = concat(path("list.txt"), " root_folder: '", folder_ / "images", "' ");
+    if (source == "IMAGE_LIST") return data(files + "backend: IMAGE_LIST");
+    return {.layer =
+                concat("layer { type: 'ImageData' top: 'data' top: 'label' image_data_param { ",
+                       files, "is_color: false ", settings, " } }")};
+  }
+
+ private:
+  test::ScratchFolder folder_;
+};
+
+std::string why_not(const std::string& source) {
+  if (!test::kBuiltWithOpenCv) return "needs a build with CREMA_OPENCV=ON";
+  if (source == "LEVELDB" && !test::kBuiltWithLevelDb) return "needs CREMA_LEVELDB=ON";
+  if (source == "TAR" && !test::kBuiltWithLibarchive) return "needs CREMA_LIBARCHIVE=ON";
+  return "";
+}
+
+class EachSource : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    if (const std::string why = why_not(GetParam()); !why.empty()) GTEST_SKIP() << why;
+  }
+};
+
+TEST_P(EachSource, GivesImagesAndLabels) {
+  const Sources sources(7);
+  LayerRun run(sources.layer(GetParam(), "batch_size: 7"));
+  run.forward();
+  EXPECT_EQ(run.top_blob(0).shape(), (Shape{7, 1, 1, 1}));
+  EXPECT_EQ(run.top_blob(1).shape(), (Shape{7}));
+  for (size_t i = 0; i < 7; ++i) {
+    EXPECT_EQ(static_cast<int>(run.top(0)[i]) % 2, run.top(1)[i]);
+    const std::string name = concat("00", run.top(0)[i], ".pgm");
+    EXPECT_THAT(source_of(run).record_key(static_cast<int64_t>(i)), testing::EndsWith(name));
+  }
+  // A folder is read class by class.
+  if (GetParam() == std::string("FOLDER")) {
+    EXPECT_THAT(run.top(0), ElementsAre(0, 2, 4, 6, 1, 3, 5));
+  } else {
+    EXPECT_THAT(run.top(0), ElementsAre(0, 1, 2, 3, 4, 5, 6));
+  }
+}
+
+TEST_P(EachSource, ResumesBitEquallyWithShuffling) {
+  const Sources sources(23);
+  for (const char* threads : {"threads: 1", "threads: 3"}) {
+    for (const int batches : {0, 1, 7}) {
+      const std::string settings = concat("batch_size: 5 shuffle: true ", threads);
+      test::expect_resumes(sources.layer(GetParam(), settings), batches);
+    }
+  }
+}
+
+TEST_P(EachSource, ShufflingGivesEachRecordOnceAnEpoch) {
+  const Sources sources(20);
+  LayerRun run(sources.layer(GetParam(), "batch_size: 20 shuffle: true"));
+  const auto first = next_values(run, 1), second = next_values(run, 1);
+  EXPECT_EQ(std::set<double>(first.begin(), first.end()).size(), 20u);
+  EXPECT_EQ(std::set<double>(second.begin(), second.end()).size(), 20u);
+  EXPECT_NE(first, second);
+}
+
+INSTANTIATE_TEST_SUITE_P(Data, EachSource,
+                         testing::Values("LMDB", "LEVELDB", "IMAGE_LIST", "FOLDER", "TAR",
+                                         "ImageData"),
+                         [](const auto& source) { return std::string(source.param); });
+
+class SkippingSource : public EachSource {};
+
+TEST_P(SkippingSource, TheNextGoodRecordTakesThePlaceOfABadOne) {
+  const Sources sources(10, {0, 3, 4, 9});
+  LayerRun run(sources.layer(GetParam(), "batch_size: 10 on_bad_record: SKIP"));
+  run.forward();
+  if (GetParam() == std::string("FOLDER")) {
+    // 0 2 4 6 8 1 3 5 7 9
+    EXPECT_THAT(run.top(0), ElementsAre(2, 2, 6, 6, 8, 1, 5, 5, 7, 2));
+  } else {
+    EXPECT_THAT(run.top(0), ElementsAre(1, 1, 2, 5, 5, 5, 6, 7, 8, 1));
+  }
+  for (size_t i = 0; i < 10; ++i) {
+    EXPECT_EQ(static_cast<int>(run.top(0)[i]) % 2, run.top(1)[i]);
+    EXPECT_THAT(source_of(run).record_key(static_cast<int64_t>(i)),
+                HasSubstr(concat("00", run.top(0)[i])));
+  }
+}
+
+TEST_P(SkippingSource, ResumesBitEqually) {
+  const Sources sources(23, {0, 5, 6, 7, 22});
+  for (const char* settings : {"threads: 1", "threads: 3", "threads: 3 shuffle: true"}) {
+    test::expect_resumes(
+        sources.layer(GetParam(), concat("batch_size: 5 on_bad_record: SKIP ", settings)), 3);
+  }
+}
+
+TEST_P(SkippingSource, BadRecordsAreErrorsWithoutIt) {
+  const Sources sources(4, {1});
+  LayerRun run(sources.layer(GetParam(), "batch_size: 4"));
+  expect_error([&] { run.forward(); }, {"001.pgm", "cannot be decoded"});
+  const Sources none(4, {0, 1, 2, 3});
+  expect_error([&] { LayerRun{none.layer(GetParam(), "batch_size: 1 on_bad_record: SKIP")}; },
+               {"none of its 4 records can be used", "000.pgm", "cannot be decoded"});
+}
+
+INSTANTIATE_TEST_SUITE_P(Data, SkippingSource,
+                         testing::Values("LMDB", "LEVELDB", "IMAGE_LIST", "FOLDER", "TAR"),
+                         [](const auto& source) { return std::string(source.param); });
+
+TEST(DataSources, SettingsOfOtherBackendsAreErrors) {
+  const auto fails = [](const std::string& settings,
+                        std::initializer_list<std::string_view> words) {
+    expect_error(
+        [&] {
+          LayerRun run({.layer = concat("layer { type: 'Data' data_param { batch_size: 1 ",
+                                        settings, " } }")});
+        },
+        words);
+  };
+  fails("source: 'x' backend: LMDB root_folder: 'y'", {"root_folder", "IMAGE_LIST", "LMDB"});
+  fails("source: 'x' backend: IMAGE_LIST class_names: 'y'", {"class_names", "FOLDER or TAR"});
+  fails("source: 'x' backend: FOLDER lock: NONE", {"lock", "LMDB or LEVELDB"});
+  fails("backend: FOLDER", {"no source"});
+  fails("source: 'no_such' backend: FOLDER", {"'no_such' is no folder"});
+  fails("source: 'no_such' backend: IMAGE_LIST", {"cannot open the list 'no_such'"});
+}
+
+}  // namespace
+}  // namespace crema
