@@ -116,6 +116,12 @@ TransformationParameter transform_param(const LayerParameter& layer) {
   if (window.has_scale() && transform.has_scale())
     throw Error("both window_data_param and transform_param give scale; keep one of them");
   if (window.has_scale()) transform.set_scale(window.scale());
+  using T = TransformationParameter;
+  reject_unsupported(transform,
+                     {T::kScaleFieldNumber, T::kMirrorFieldNumber, T::kCropSizeFieldNumber,
+                      T::kMeanFileFieldNumber, T::kMeanValueFieldNumber, T::kForceColorFieldNumber,
+                      T::kForceGrayFieldNumber},
+                     "transform_param");
   if (transform.force_gray()) throw Error("WindowData reads colour; remove force_gray");
   return transform;
 }

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "data/datum_loader.hpp"
+#include "data/mixing.hpp"
 #include "data/sampled_layer.hpp"
 
 namespace crema {
@@ -47,12 +48,16 @@ class DatumLayer : public SampledLayer {
   void give(const Batch& batch, Blobs top) const override;
   std::string key_of(const Sample& sample, int64_t index) const override;
 
+  std::vector<Mix> draw_mixes(const Batch& batch) const;
+
   Settings settings_;
+  Mixing mixing_;
   DatumLoading records_;
 };
 
 /// Writes the samples of a batch of images to `top` (N, C, H, W): mean, scale and mirroring, in
-/// parallel.
-void convert_batch(const Batch& batch, bool floats, const Transform& transform, Tensor& top);
+/// parallel; then mixed with each other, if there are mixes.
+void convert_batch(const Batch& batch, bool floats, const Transform& transform, Tensor& top,
+                   const std::vector<Mix>& mixes = {});
 
 }  // namespace crema

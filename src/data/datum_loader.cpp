@@ -9,10 +9,11 @@
 namespace crema {
 namespace {
 
-/// transform.output_shape(image) with the record's key in its errors.
-Shape shape_of(const Image& image, const Record& record, const Transform& transform) {
+/// body() with the record's key in its errors.
+template <class Body>
+auto with_key(const Record& record, const Body& body) {
   try {
-    return transform.output_shape(image);
+    return body();
   } catch (const Error& error) {
     throw Error("record '", printable_key(record.key), "': ", error.message());
   }
@@ -35,6 +36,31 @@ auto first_good(int64_t first, const DatumLoading& loading, const Body& body) {
               " records", most == count ? "" : " in a row", " can be used, the first: ", reason);
 }
 
+/// What is done to a record before it is cropped, and the image that this gives, without pixels.
+struct Planned {
+  DrawnSteps drawn;
+  Image image;
+  Shape shape;  // of the sample
+};
+
+Planned plan(const Image& opened, const Record& record, const Transform& transform,
+             const SampleRandom& random) {
+  Planned planned{.drawn = {}, .image = opened, .shape = {}};
+  with_key(record, [&] {
+    if (transform.augmentation().has_steps()) {
+      if (opened.floats != nullptr)
+        throw Error(
+            "transform_param changes images of bytes, and it holds floats; leave out all but "
+            "scale, mean, crop, mirror, erase_param and mixing");
+      planned.drawn = transform.augmentation().draw({opened.height, opened.width}, random);
+      planned.image.height = planned.drawn.size.height;
+      planned.image.width = planned.drawn.size.width;
+    }
+    planned.shape = transform.output_shape(planned.image);
+  });
+  return planned;
+}
+
 }  // namespace
 
 SampleFormat format_of(const Record& record, const DatumLoading& loading) {
@@ -42,7 +68,7 @@ SampleFormat format_of(const Record& record, const DatumLoading& loading) {
   const Image image = decoder.decode(record);
   std::vector<double> labels;
   decoder.labels(labels);
-  return {.shape = shape_of(image, record, *loading.transform),
+  return {.shape = plan(image, record, *loading.transform, {.stream = loading.stream}).shape,
           .floats = image.floats != nullptr,
           .encoded = decoder.was_encoded(),
           .labels = static_cast<int64_t>(labels.size())};
@@ -101,11 +127,22 @@ void DatumLoader::set_shape(Batch& batch, const Shape& shape) const {
   }
 }
 
+Image DatumLoader::augmented(const Record& record, const Image& opened,
+                             std::vector<ImageStep>& steps) {
+  const DecodePlan plan =
+      plan_decoding({opened.height, opened.width}, decoder_.is_scalable(), steps);
+  const Image image = decoder_.pixels(plan.window, plan.eighths);
+  return with_key(record, [&] { return editor_.apply(image, plan.window, steps); });
+}
+
 void DatumLoader::load_one(Batch& batch, size_t index) {
   const Sample& sample = batch.samples[index];
   const Record record = reader_->read(sample.record);
+  const Transform& transform = *loading_.transform;
+  const SampleRandom random{loading_.seed, loading_.stream, sample.number};
   const Image opened = decoder_.open(record);
-  const Shape shape = shape_of(opened, record, *loading_.transform);
+  Planned planned = plan(opened, record, transform, random);
+  const Shape& shape = planned.shape;
   const SampleFormat& format = loading_.format;
   if (loading_.varies && shape[0] == format.shape[0]) {
     set_shape(batch, shape);
@@ -120,16 +157,22 @@ void DatumLoader::load_one(Batch& batch, size_t index) {
                 format.floats ? "bytes, the first one floats" : "floats, the first one bytes",
                 "; write the database anew with one kind");
 
-  const Transform& transform = *loading_.transform;
   const Placement placement =
-      transform.place(opened, Random(loading_.seed, loading_.stream, sample.number));
+      transform.place(planned.image, Random(loading_.seed, loading_.stream, sample.number));
   batch.placements[index] = placement;
-  const Image image = decoder_.pixels(transform.window(opened, placement));
+  const Image image = transform.augmentation().has_steps()
+                          ? augmented(record, opened, planned.drawn.steps)
+                          : decoder_.pixels(transform.window(opened, placement));
+  const auto erasure = transform.augmentation().draw_erasure({shape[1], shape[2]}, random);
+  const auto write = [&](auto* out) {
+    transform.cut(image, placement, out);
+    if (erasure) with_key(record, [&] { transform.erase(*erasure, shape, placement, out); });
+  };
   const size_t begin = index * static_cast<size_t>(shape.count());
   if (format.floats) {
-    transform.cut(image, placement, batch.floats.data() + begin);
+    write(batch.floats.data() + begin);
   } else {
-    transform.cut(image, placement, batch.bytes.data() + begin);
+    write(batch.bytes.data() + begin);
   }
   load_labels(record, batch, index);
 }

@@ -61,11 +61,13 @@ class DatumLoader final : public BatchLoader {
   void load_one(Batch& batch, size_t index);
   void load_good(Batch& batch, size_t index, const std::atomic<bool>& stop);
   void load_labels(const Record& record, Batch& batch, size_t index);
+  Image augmented(const Record& record, const Image& opened, std::vector<ImageStep>& steps);
 
   DatumLoading loading_;
   std::unique_ptr<RecordReader> reader_;
   DatumDecoder decoder_;
   std::vector<double> labels_;  // of one record
+  ImageEditor editor_;
 };
 
 }  // namespace crema

@@ -64,13 +64,38 @@ Transform::Transform(const TransformationParameter& param, Phase phase)
     : phase_(phase),
       scale_(param.scale()),
       mirror_(param.mirror()),
-      crop_(param.crop_size()),
+      crop_(crop_of(param)),
+      augmentation_(param, phase),
       mean_values_(param.mean_value().begin(), param.mean_value().end()) {
   using P = TransformationParameter;
   reject_unsupported(param,
-                     {P::kScaleFieldNumber, P::kMirrorFieldNumber, P::kCropSizeFieldNumber,
-                      P::kMeanFileFieldNumber, P::kMeanValueFieldNumber, P::kForceColorFieldNumber,
-                      P::kForceGrayFieldNumber},
+                     {P::kScaleFieldNumber,
+                      P::kMirrorFieldNumber,
+                      P::kCropSizeFieldNumber,
+                      P::kMeanFileFieldNumber,
+                      P::kMeanValueFieldNumber,
+                      P::kForceColorFieldNumber,
+                      P::kForceGrayFieldNumber,
+                      P::kCropHFieldNumber,
+                      P::kCropWFieldNumber,
+                      P::kResizeParamFieldNumber,
+                      P::kRandomCropParamFieldNumber,
+                      P::kRotateParamFieldNumber,
+                      P::kDistortParamFieldNumber,
+                      P::kBlurParamFieldNumber,
+                      P::kEraseParamFieldNumber,
+                      P::kMixupParamFieldNumber,
+                      P::kCutmixParamFieldNumber,
+                      P::kNumLabelsFieldNumber,
+                      P::kNoiseParamFieldNumber,
+                      P::kExpandParamFieldNumber,
+                      P::kRandomResizeParamFieldNumber,
+                      P::kRandomAspectRatioParamFieldNumber,
+                      P::kBgr2RgbFieldNumber,
+                      P::kImgRandResizeLowerFieldNumber,
+                      P::kImgRandResizeUpperFieldNumber,
+                      P::kInterpolationAlgoDownFieldNumber,
+                      P::kInterpolationAlgoUpFieldNumber},
                      "transform_param");
   if (param.has_mean_file() && !mean_values_.empty())
     throw Error("transform_param has both mean_file and mean_value; keep one of them");
@@ -111,23 +136,24 @@ Shape Transform::output_shape(const Image& image) const {
   if (!mean_image_.empty() && mean_shape_ != image.shape())
     throw Error("mean_file '", mean_path_, "' is of ", mean_shape_.str(), " and the record of ",
                 image.shape().str(), "; give the mean image of this database, or mean_value");
-  if (crop_ == 0) return image.shape();
-  if (crop_ > image.height || crop_ > image.width)
-    throw Error("crop_size ", crop_, " is larger than the record of ", image.height, " x ",
-                image.width, " pixels; make it smaller, or the images larger");
-  return {image.channels, crop_, crop_};
+  if (crop_.height == 0) return image.shape();
+  if (crop_.height > image.height || crop_.width > image.width)
+    throw Error("crop_size ", crop_.height, " x ", crop_.width, " is larger than the record of ",
+                image.height, " x ", image.width, " pixels; make it smaller, or the images larger");
+  return {image.channels, crop_.height, crop_.width};
 }
 
 ImageWindow Transform::window(const Image& image, const Placement& placement) const {
-  if (crop_ == 0) return {.height = image.height, .width = image.width};
-  return {.top = placement.top, .left = placement.left, .height = crop_, .width = crop_};
+  if (crop_.height == 0) return {.height = image.height, .width = image.width};
+  return {
+      .top = placement.top, .left = placement.left, .height = crop_.height, .width = crop_.width};
 }
 
 Placement Transform::place(const Image& image, Random random) const {
   Placement placement;
   if (mirror_) placement.mirrored = random.below(2) == 1;
-  if (crop_ == 0) return placement;
-  const int64_t rows = image.height - crop_, columns = image.width - crop_;
+  if (crop_.height == 0) return placement;
+  const int64_t rows = image.height - crop_.height, columns = image.width - crop_.width;
   if (phase_ == Phase::train) {
     placement.top = static_cast<int32_t>(random.below(static_cast<uint64_t>(rows) + 1));
     placement.left = static_cast<int32_t>(random.below(static_cast<uint64_t>(columns) + 1));
@@ -141,14 +167,13 @@ Placement Transform::place(const Image& image, Random random) const {
 template <class Stored>
 void Transform::cut(const Image& image, const Placement& placement, Stored* out) const {
   const Stored* pixels = pixels_of<Stored>(image);
-  if (!image.interleaved && crop_ == 0) {
+  if (!image.interleaved && crop_.height == 0) {
     std::copy_n(pixels, image.count(), out);
     return;
   }
-  const int64_t height = crop_ == 0 ? image.height : crop_;
-  const int64_t width = crop_ == 0 ? image.width : crop_;
+  const auto [top, left, height, width] = window(image, placement);
   const int64_t plane = height * width;
-  const int64_t begin = (placement.top - image.top) * image.width + placement.left - image.left;
+  const int64_t begin = (top - image.top) * image.width + left - image.left;
   for (int64_t h = 0; h < height; ++h, out += width) {
     const Stored* row =
         pixels + (begin + h * image.width) * (image.interleaved ? image.channels : 1);
@@ -158,6 +183,30 @@ void Transform::cut(const Image& image, const Placement& placement, Stored* out)
     }
     for (int64_t c = 0; c < image.channels; ++c)
       std::copy_n(row + c * image.height * image.width, width, out + c * plane);
+  }
+}
+
+template <class Stored>
+void Transform::erase(const Erasure& erasure, const Shape& shape, const Placement& placement,
+                      Stored* out) const {
+  const ImageWindow& window = erasure.window;
+  const auto values = static_cast<int64_t>(erasure.value.size());
+  if (values > 1 && values != shape[0])
+    throw Error("erase_param has ", values, " values for ", shape[0],
+                " channels; give one for all, or one a channel");
+  if (erasure.noise && sizeof(Stored) > 1)
+    throw Error("erase_param { noise } draws bytes, and the record holds floats; give values");
+  // What lies in `out` is mirrored later on.
+  const int64_t left = placement.mirrored ? shape[2] - window.left - window.width : window.left;
+  auto noise = erasure.noise;
+  for (int64_t c = 0; c < shape[0]; ++c) {
+    const float value = values == 0 ? 0 : erasure.value[values == 1 ? 0 : static_cast<size_t>(c)];
+    for (int64_t h = window.top; h < window.top + window.height; ++h) {
+      Stored* row = out + (c * shape[1] + h) * shape[2] + left;
+      std::fill_n(row, window.width, static_cast<Stored>(value));
+      for (int64_t w = 0; noise && w < window.width; ++w)
+        row[w] = static_cast<Stored>(noise->next_u32() & 255);
+    }
   }
 }
 
@@ -187,6 +236,8 @@ float Transform::mean_of_channel(int64_t channel) const {
 
 template void Transform::cut(const Image&, const Placement&, uint8_t*) const;
 template void Transform::cut(const Image&, const Placement&, float*) const;
+template void Transform::erase(const Erasure&, const Shape&, const Placement&, uint8_t*) const;
+template void Transform::erase(const Erasure&, const Shape&, const Placement&, float*) const;
 template void Transform::convert(const uint8_t*, const Shape&, const Placement&, float*) const;
 template void Transform::convert(const uint8_t*, const Shape&, const Placement&, double*) const;
 template void Transform::convert(const float*, const Shape&, const Placement&, float*) const;

@@ -5,6 +5,8 @@
 // cropped (at random in TRAIN, the centre in TEST) and mirrored left to right (every other sample,
 // in either phase). The mean belongs to the whole record: it is cropped and mirrored with it.
 //
+// Steps of augmentation (data/augmentation.hpp) change the image before that.
+//
 // It comes in two steps. cut() runs when records are read ahead and keeps the pixels in the type
 // they are stored in, a quarter of the memory of f32; convert() runs when the net takes the batch.
 #pragma once
@@ -15,6 +17,7 @@
 
 #include "crema/layer.hpp"
 #include "crema/random.hpp"
+#include "data/augmentation.hpp"
 #include "data/image.hpp"
 
 namespace crema {
@@ -33,6 +36,9 @@ class Transform {
   /// Reads the mean file. Error for settings that contradict each other or are not implemented.
   Transform(const TransformationParameter& param, Phase phase);
 
+  /// What is done to an image before all that follows here.
+  const Augmentation& augmentation() const { return augmentation_; }
+
   /// (C, H, W) of what becomes of such a record. Error when the crop is larger than it, or the mean
   /// does not fit.
   Shape output_shape(const Image& image) const;
@@ -46,6 +52,11 @@ class Transform {
   /// or float). `image` has at least this part of the image that was placed.
   template <class Stored>
   void cut(const Image& image, const Placement& placement, Stored* out) const;
+  /// Overwrites a rectangle of what cut() left, of `shape` (C, H, W). Error if the erasure does not
+  /// fit the channels, or draws noise for floats.
+  template <class Stored>
+  void erase(const Erasure& erasure, const Shape& shape, const Placement& placement,
+             Stored* out) const;
   /// Mean, scale and mirroring of what cut() left, of `shape` (C, H, W); T is float or double.
   template <class Stored, class T>
   void convert(const Stored* in, const Shape& shape, const Placement& placement, T* out) const;
@@ -57,7 +68,8 @@ class Transform {
   Phase phase_;
   float scale_;
   bool mirror_;
-  int64_t crop_;                    // 0: none
+  ImageSize crop_;  // 0 and 0: none
+  Augmentation augmentation_;
   std::vector<float> mean_values_;  // none, one, or one a channel
   std::string mean_path_;
   Shape mean_shape_{0, 0, 0};

@@ -186,10 +186,9 @@ TEST(TransformSettings, ContradictionsAreErrors) {
 }
 
 TEST(TransformSettings, ForkFieldsThatWouldDoNothingAreErrors) {
-  expect_error([] { transform("resize_param { height: 300 width: 300 }"); },
-               {"transform_param { resize_param }", "not implemented"});
-  expect_error([] { transform("crop_h: 4"); }, {"crop_h"});
-  EXPECT_NO_THROW(transform("crop_h: 0 bgr2rgb: false"));
+  expect_error([] { transform("pad: 4"); }, {"transform_param { pad }", "not implemented"});
+  expect_error([] { transform("flow: true"); }, {"flow"});
+  EXPECT_NO_THROW(transform("pad: 0 flow: false"));
 }
 
 TEST(TransformCrop, AsLargeAsTheRecordWorks) {

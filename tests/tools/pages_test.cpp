@@ -177,6 +177,42 @@ TEST_P(LayerPages, NameEveryParameterWithItsDefault) {
 INSTANTIATE_TEST_SUITE_P(Layers, LayerPages, ::testing::ValuesIn(Registry::instance().types()),
                          [](const auto& type) { return type.param; });
 
+/// Names of the fields of a message, those of messages in it behind a dot, with their defaults.
+void add_fields(const Descriptor& message, const std::string& prefix,
+                std::map<std::string, std::string>& fields) {
+  for (int i = 0; i < message.field_count(); ++i) {
+    const FieldDescriptor& field = *message.field(i);
+    // What a ResizeParameter in another message does is said of that message.
+    const bool whole = field.message_type() == nullptr ||
+                       (!prefix.empty() && field.message_type()->name() == "ResizeParameter");
+    if (whole) fields[prefix + field.name()] = default_of(field);
+    if (!whole) add_fields(*field.message_type(), prefix + field.name() + '.', fields);
+  }
+}
+
+TEST(DataPage, HasEveryFieldOfTransformParam) {
+  std::map<std::string, std::string> fields, shown;
+  add_fields(*TransformationParameter::descriptor(), "", fields);
+  const Page& page = *tools::find_page("Data");
+  for (const auto& table : page.tables()) {
+    if (table[0].size() < 2 || table[0][1] != "default") continue;
+    for (size_t i = 1; i < table.size(); ++i) {
+      const std::vector<std::string> names = names_in(table[i][0]), defaults = split(table[i][1]);
+      for (size_t k = 0; k < names.size(); ++k)
+        shown[names[k]] = defaults[defaults.size() == names.size() ? k : 0];
+    }
+  }
+  for (const auto& [name, real] : fields) {
+    const auto found = shown.find(name);
+    if (found == shown.end()) {
+      const std::string quoted = '`' + name.substr(0, name.find('.')) + '`';
+      EXPECT_NE(page.text.find(quoted), std::string::npos) << name << " is not on the page";
+    } else if (!real.empty()) {
+      EXPECT_TRUE(same_default(found->second, real)) << name << ": the message says " << real;
+    }
+  }
+}
+
 std::string text_of(const std::filesystem::path& path) {
   std::ifstream in(path);
   return {std::istreambuf_iterator<char>(in), {}};

@@ -1,0 +1,482 @@
+#include "data/augmentation.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "crema/error.hpp"
+
+namespace crema {
+namespace {
+
+using T = TransformationParameter;
+
+constexpr int64_t kLongestSide = 32767;  // of images that OpenCV changes
+
+/// Whether a step that has this probability is taken.
+bool taken(Random& random, float probability) { return random.uniform() < probability; }
+
+int64_t between(Random& random, int64_t low, int64_t high) {
+  return low + static_cast<int64_t>(random.below(static_cast<uint64_t>(high - low + 1)));
+}
+
+Fill fill_of(const google::protobuf::RepeatedField<float>& values) {
+  return {values.begin(), values.end()};
+}
+
+Interpolation interpolation_of(ResizeParameter::Interp_mode mode) {
+  switch (mode) {
+    case ResizeParameter::AREA:
+      return Interpolation::area;
+    case ResizeParameter::NEAREST:
+      return Interpolation::nearest;
+    case ResizeParameter::CUBIC:
+      return Interpolation::cubic;
+    case ResizeParameter::LANCZOS4:
+      return Interpolation::lanczos4;
+    case ResizeParameter::LINEAR:
+      break;
+  }
+  return Interpolation::linear;
+}
+
+Interpolation interpolation_of(T::InterpolationAlgo algorithm) {
+  switch (algorithm) {
+    case T::INTER_NEAREST:
+      return Interpolation::nearest;
+    case T::INTER_CUBIC:
+      return Interpolation::cubic;
+    case T::INTER_AREA:
+      return Interpolation::area;
+    case T::INTER_LINEAR:
+      break;
+  }
+  return Interpolation::linear;
+}
+
+/// One of the modes, drawn evenly; the first in TEST.
+Interpolation draw_interpolation(const ResizeParameter& param, bool trains, Random& random) {
+  const int modes = param.interp_mode_size();
+  if (modes == 0) return Interpolation::linear;
+  const uint64_t drawn = trains ? random.below(static_cast<uint64_t>(modes)) : 0;
+  return interpolation_of(param.interp_mode(static_cast<int>(drawn)));
+}
+
+void add_resize(ImageSize size, Interpolation interpolation, DrawnSteps& drawn) {
+  size.height = std::max<int64_t>(size.height, 1);
+  size.width = std::max<int64_t>(size.width, 1);
+  if (size.height > kLongestSide || size.width > kLongestSide)
+    throw Error("transform_param makes an image of ", size.height, " x ", size.width,
+                " pixels; sides are at most ", kLongestSide);
+  if (size.height == drawn.size.height && size.width == drawn.size.width) return;
+  drawn.steps.push_back(Resize{.size = size, .interpolation = interpolation});
+  drawn.size = size;
+}
+
+void add_cut(const ImageWindow& window, DrawnSteps& drawn) {
+  if (window.height == drawn.size.height && window.width == drawn.size.width) return;
+  drawn.steps.push_back(Cut{window});
+  drawn.size = {window.height, window.width};
+}
+
+/// So that the shorter side is of this length.
+void add_shorter_side(int64_t length, int64_t least, Interpolation interpolation,
+                      DrawnSteps& drawn) {
+  const int64_t shorter = std::min(drawn.size.height, drawn.size.width);
+  const auto scaled = [&](int64_t side) {
+    return std::max(least, (side * length + shorter / 2) / shorter);
+  };
+  add_resize({scaled(drawn.size.height), scaled(drawn.size.width)}, interpolation, drawn);
+}
+
+/// A rectangle of random area and width / height somewhere in an image; none if it does not fit.
+std::optional<ImageWindow> draw_window(ImageSize size, double area, double aspect, Random& random) {
+  area *= static_cast<double>(size.height * size.width);
+  const auto width = static_cast<int64_t>(std::lround(std::sqrt(area * aspect)));
+  const auto height = static_cast<int64_t>(std::lround(std::sqrt(area / aspect)));
+  if (width < 1 || height < 1 || width > size.width || height > size.height) return std::nullopt;
+  const int64_t top = between(random, 0, size.height - height);
+  return ImageWindow{
+      .top = top, .left = between(random, 0, size.width - width), .height = height, .width = width};
+}
+
+double draw_in_logarithm(double low, double high, Random& random) {
+  return std::exp(random.uniform(std::log(low), std::log(high)));
+}
+
+void check_probability(const char* name, float value) {
+  if (!(value >= 0 && value <= 1))
+    throw Error("transform_param { ", name, ": ", value, " } is no probability; give 0 to 1");
+}
+
+void check_range(const char* name, float low, float high, float least, float most) {
+  if (!(low >= least && low <= high && high <= most))
+    throw Error("transform_param { ", name, " } is to be drawn from ", low, " to ", high,
+                "; give bounds in this order, from ", least, " to ", most);
+}
+
+void check_colour(const char* name, const google::protobuf::RepeatedField<float>& values) {
+  for (const float value : values) {
+    if (!(value >= 0 && value <= 255))
+      throw Error("transform_param { ", name, ": ", value, " } is no value of a pixel, 0 to 255");
+  }
+}
+
+void check_size(const char* name, int64_t size) {
+  if (size < 1 || size > kLongestSide)
+    throw Error("transform_param { ", name, ": ", size, " } is no side of an image; set 1 to ",
+                kLongestSide);
+}
+
+constexpr float kMost = 1e6f;
+
+}  // namespace
+
+ImageSize crop_of(const T& param) {
+  if ((param.crop_h() == 0) != (param.crop_w() == 0))
+    throw Error("transform_param gives crop_h ", param.crop_h(), " and crop_w ", param.crop_w(),
+                "; give both, or crop_size");
+  if (param.crop_h() == 0) return {param.crop_size(), param.crop_size()};
+  if (param.crop_size() != 0)
+    throw Error("transform_param has both crop_size and crop_h, crop_w; keep one of them");
+  return {param.crop_h(), param.crop_w()};
+}
+
+Augmentation::Augmentation(const T& param, Phase phase)
+    : param_(param), trains_(phase == Phase::train), crop_(crop_of(param)) {
+  check_resizing();
+  check_cropping();
+  check_pixels();
+  const T& p = param_;
+  has_steps_ = p.has_resize_param() || p.bgr2rgb() ||
+               (trains_ && (p.has_expand_param() || p.has_random_resize_param() ||
+                            p.img_rand_resize_lower() > 0 || p.has_random_crop_param() ||
+                            p.has_random_aspect_ratio_param() || p.has_rotate_param() ||
+                            p.has_distort_param() || p.has_noise_param() || p.has_blur_param()));
+}
+
+void Augmentation::check_resizing() const {
+  const T& p = param_;
+  const int resizes = p.has_resize_param() + p.has_random_resize_param() +
+                      (p.img_rand_resize_lower() > 0 || p.img_rand_resize_upper() > 0);
+  if (resizes > 1)
+    throw Error(
+        "transform_param has several of resize_param, random_resize_param and img_rand_resize_*; "
+        "keep one of them");
+  if (p.has_resize_param()) {
+    const ResizeParameter& resize = p.resize_param();
+    check_probability("resize_param { prob }", resize.prob());
+    check_size("resize_param { height }", resize.height());
+    check_size("resize_param { width }", resize.width());
+    check_colour("resize_param { pad_value }", resize.pad_value());
+    if (resize.height_scale() != 0 || resize.width_scale() != 0)
+      throw Error(
+          "transform_param { resize_param { height_scale, width_scale } } are not implemented; "
+          "remove them, since boxes follow the image's own size");
+  }
+  if (p.has_random_resize_param()) {
+    const RandomResizeParameter& resize = p.random_resize_param();
+    if (resize.max_size() != 0 && resize.min_size() > resize.max_size())
+      throw Error("transform_param { random_resize_param } has min_size ", resize.min_size(),
+                  " above max_size ", resize.max_size());
+  }
+  const uint32_t lower = p.img_rand_resize_lower(), upper = p.img_rand_resize_upper();
+  if ((lower == 0) != (upper == 0) || lower > upper)
+    throw Error("transform_param has img_rand_resize_lower ", lower, " and img_rand_resize_upper ",
+                upper, "; give both, in this order");
+  if (p.has_expand_param()) {
+    const ExpansionParameter& expand = p.expand_param();
+    check_probability("expand_param { prob }", expand.prob());
+    check_range("expand_param { max_expand_ratio }", 1, expand.max_expand_ratio(), 1, 100);
+    if (p.has_mean_file())
+      throw Error(
+          "transform_param { expand_param } fills with mean_value, and there is a mean_file; give "
+          "mean_value instead");
+  }
+}
+
+void Augmentation::check_cropping() const {
+  const T& p = param_;
+  if (p.has_random_crop_param() && p.has_random_aspect_ratio_param())
+    throw Error(
+        "transform_param has both random_crop_param and random_aspect_ratio_param; keep one of "
+        "them");
+  if ((p.has_random_crop_param() || p.has_random_aspect_ratio_param()) && crop_.height == 0)
+    throw Error(
+        "transform_param has no crop_size, and random_crop_param and random_aspect_ratio_param "
+        "resize to it; set crop_size, or crop_h and crop_w");
+  if (p.has_random_crop_param()) {
+    const RandomCropParameter& crop = p.random_crop_param();
+    check_probability("random_crop_param { prob }", crop.prob());
+    check_range("random_crop_param { min_area, max_area }", crop.min_area(), crop.max_area(), 1e-6f,
+                1);
+    check_range("random_crop_param { min_aspect, max_aspect }", crop.min_aspect(),
+                crop.max_aspect(), 1e-3f, 1e3f);
+  }
+  if (p.has_random_aspect_ratio_param()) {
+    const RandomAspectRatioParameter& ratio = p.random_aspect_ratio_param();
+    check_range("random_aspect_ratio_param { min_area_ratio, max_area_ratio }",
+                ratio.min_area_ratio(), ratio.max_area_ratio(), 1e-6f, 1);
+    check_range("random_aspect_ratio_param { aspect_ratio_change }", ratio.aspect_ratio_change(),
+                ratio.aspect_ratio_change(), 1e-3f, 1e3f);
+  }
+  if (p.has_rotate_param()) {
+    check_probability("rotate_param { prob }", p.rotate_param().prob());
+    check_range("rotate_param { max_degrees }", p.rotate_param().max_degrees(),
+                p.rotate_param().max_degrees(), 0, 180);
+    check_colour("rotate_param { fill }", p.rotate_param().fill());
+  }
+}
+
+void Augmentation::check_pixels() const {
+  const T& p = param_;
+  const DistortionParameter& d = p.distort_param();
+  check_probability("distort_param { brightness_prob }", d.brightness_prob());
+  check_probability("distort_param { contrast_prob }", d.contrast_prob());
+  check_probability("distort_param { hue_prob }", d.hue_prob());
+  check_probability("distort_param { saturation_prob }", d.saturation_prob());
+  check_probability("distort_param { random_order_prob }", d.random_order_prob());
+  check_range("distort_param { brightness_delta }", 0, d.brightness_delta(), 0, 255);
+  check_range("distort_param { hue_delta }", 0, d.hue_delta(), 0, 180);
+  check_range("distort_param { contrast_lower, contrast_upper }", d.contrast_lower(),
+              d.contrast_upper(), 0, kMost);
+  check_range("distort_param { saturation_lower, saturation_upper }", d.saturation_lower(),
+              d.saturation_upper(), 0, kMost);
+  const NoiseParameter& noise = p.noise_param();
+  check_probability("noise_param { prob }", noise.prob());
+  check_probability("noise_param { saltpepper_param { fraction } }",
+                    noise.saltpepper_param().fraction());
+  check_colour("noise_param { saltpepper_param { value } }", noise.saltpepper_param().value());
+  check_range("noise_param { jpeg }", noise.jpeg(), noise.jpeg(), -1, 100);
+  const BlurParameter& blur = p.blur_param();
+  check_probability("blur_param { prob }", blur.prob());
+  check_range("blur_param { min_sigma, max_sigma }", blur.min_sigma(), blur.max_sigma(), 1e-3f,
+              100);
+  const EraseParameter& erase = p.erase_param();
+  check_probability("erase_param { prob }", erase.prob());
+  check_range("erase_param { min_area, max_area }", erase.min_area(), erase.max_area(), 1e-6f, 1);
+  check_range("erase_param { min_aspect, max_aspect }", erase.min_aspect(), erase.max_aspect(),
+              1e-3f, 1e3f);
+  check_colour("erase_param { value }", erase.value());
+  if (erase.noise() && erase.value_size() > 0)
+    throw Error("transform_param { erase_param } has both noise and value; keep one of them");
+}
+
+DrawnSteps Augmentation::draw(ImageSize size, const SampleRandom& random) const {
+  const T& p = param_;
+  DrawnSteps drawn{.steps = {}, .size = size};
+  if (trains_ && p.has_expand_param()) expand(random.of("expand"), drawn);
+  if (p.has_resize_param()) resize(random.of("resize"), drawn);
+  if (trains_) {
+    resize_shorter_side(random.of("shorter side"), drawn);
+    if (p.has_random_crop_param()) random_crop(random.of("random crop"), drawn);
+    if (p.has_random_aspect_ratio_param()) random_aspect_ratio(random.of("aspect ratio"), drawn);
+    if (p.has_rotate_param()) rotate(random.of("rotate"), drawn);
+    if (p.has_distort_param()) distort(random.of("distort"), drawn);
+    if (p.has_noise_param()) add_noise(random.of("noise"), drawn);
+    if (p.has_blur_param()) blur(random.of("blur"), drawn);
+  }
+  if (p.bgr2rgb()) drawn.steps.push_back(Permute{.order = {2, 1, 0}});
+  return drawn;
+}
+
+void Augmentation::expand(Random random, DrawnSteps& drawn) const {
+  const ExpansionParameter& param = param_.expand_param();
+  if (!taken(random, param.prob())) return;
+  const double ratio = random.uniform(1, static_cast<double>(param.max_expand_ratio()));
+  const auto longer = [ratio](int64_t side) {
+    return static_cast<int64_t>(static_cast<double>(side) * ratio);
+  };
+  const ImageSize size{longer(drawn.size.height), longer(drawn.size.width)};
+  const int64_t top = between(random, 0, size.height - drawn.size.height);
+  const int64_t left = between(random, 0, size.width - drawn.size.width);
+  drawn.steps.push_back(
+      Pad{.window = {.top = -top, .left = -left, .height = size.height, .width = size.width},
+          .fill = fill_of(param_.mean_value())});
+  drawn.size = size;
+}
+
+void Augmentation::resize(Random random, DrawnSteps& drawn) const {
+  const ResizeParameter& param = param_.resize_param();
+  if (trains_ && !taken(random, param.prob())) return;
+  const Interpolation interpolation = draw_interpolation(param, trains_, random);
+  const int64_t height = param.height(), width = param.width();
+  if (param.resize_mode() == ResizeParameter::WARP)
+    return add_resize({height, width}, interpolation, drawn);
+  // One side of the image becomes that of height x width, and the other one follows.
+  const ImageSize in = drawn.size;
+  const bool is_wider = in.width * height > width * in.height;
+  const bool pads = param.resize_mode() == ResizeParameter::FIT_LARGE_SIZE_AND_PAD;
+  const ImageSize to = is_wider == pads ? ImageSize{width * in.height / in.width, width}
+                                        : ImageSize{height, height * in.width / in.height};
+  add_resize(to, interpolation, drawn);
+  if (!pads) return;
+  const auto mode = param.pad_mode() == ResizeParameter::CONSTANT   ? Pad::Mode::constant
+                    : param.pad_mode() == ResizeParameter::MIRRORED ? Pad::Mode::mirrored
+                                                                    : Pad::Mode::nearest;
+  drawn.steps.push_back(Pad{.window = {.top = -(height - drawn.size.height) / 2,
+                                       .left = -(width - drawn.size.width) / 2,
+                                       .height = height,
+                                       .width = width},
+                            .mode = mode,
+                            .fill = fill_of(param.pad_value())});
+  drawn.size = {height, width};
+}
+
+void Augmentation::resize_shorter_side(Random random, DrawnSteps& drawn) const {
+  const auto [shorter, longer] = std::minmax(drawn.size.height, drawn.size.width);
+  const int64_t least = std::max(crop_.height, crop_.width);
+  if (param_.has_random_resize_param()) {
+    const RandomResizeParameter& param = param_.random_resize_param();
+    const int64_t low = param.min_size() == 0 ? shorter : int64_t{param.min_size()};
+    const int64_t high = param.max_size() == 0 ? longer : int64_t{param.max_size()};
+    if (low > high)
+      throw Error("transform_param { random_resize_param } draws the shorter side from ", low,
+                  " to ", high, "; give min_size and max_size");
+    const int64_t length = between(random, low, high);
+    const auto interpolation = draw_interpolation(param.resize_param(), true, random);
+    add_shorter_side(length, least, interpolation, drawn);
+  }
+  if (param_.img_rand_resize_lower() > 0) {
+    const int64_t length =
+        between(random, param_.img_rand_resize_lower(), param_.img_rand_resize_upper());
+    const auto interpolation = length > shorter ? interpolation_of(param_.interpolation_algo_up())
+                               : param_.has_interpolation_algo_down()
+                                   ? interpolation_of(param_.interpolation_algo_down())
+                                   : Interpolation::area;
+    add_shorter_side(length, least, interpolation, drawn);
+  }
+}
+
+void Augmentation::random_crop(Random random, DrawnSteps& drawn) const {
+  const RandomCropParameter& param = param_.random_crop_param();
+  if (!taken(random, param.prob())) return;
+  const double low = param.min_aspect(), high = param.max_aspect();
+  std::optional<ImageWindow> window;
+  for (uint32_t attempt = 0; attempt < param.max_attempts() && !window; ++attempt) {
+    const double area = random.uniform(static_cast<double>(param.min_area()),
+                                       static_cast<double>(param.max_area()));
+    window = draw_window(drawn.size, area, draw_in_logarithm(low, high, random), random);
+  }
+  if (!window) {
+    const auto [height, width] = drawn.size;
+    const double aspect = static_cast<double>(width) / static_cast<double>(height);
+    window = ImageWindow{.height = height, .width = width};
+    if (aspect < low) window->height = std::lround(static_cast<double>(width) / low);
+    if (aspect > high) window->width = std::lround(static_cast<double>(height) * high);
+    window->height = std::clamp<int64_t>(window->height, 1, height);
+    window->width = std::clamp<int64_t>(window->width, 1, width);
+    window->top = (height - window->height) / 2;
+    window->left = (width - window->width) / 2;
+  }
+  add_cut(*window, drawn);
+  add_resize(crop_, Interpolation::linear, drawn);
+}
+
+void Augmentation::random_aspect_ratio(Random random, DrawnSteps& drawn) const {
+  const RandomAspectRatioParameter& param = param_.random_aspect_ratio_param();
+  const auto interpolation = draw_interpolation(param.resize_param(), true, random);
+  const double change = param.aspect_ratio_change();
+  for (uint32_t attempt = 0; attempt < param.max_attempt(); ++attempt) {
+    const double area = random.uniform(static_cast<double>(param.min_area_ratio()),
+                                       static_cast<double>(param.max_area_ratio()));
+    const double drawn_change =
+        random.uniform(std::min(change, 1 / change), std::max(change, 1 / change));
+    // Each side changes by it, the ratio by its square.
+    const double aspect = drawn_change * drawn_change;
+    const bool turned = random.below(2) == 1;
+    if (const auto window = draw_window(drawn.size, area, turned ? 1 / aspect : aspect, random)) {
+      add_cut(*window, drawn);
+      return add_resize(crop_, interpolation, drawn);
+    }
+  }
+  const int64_t side = std::max(crop_.height, crop_.width);
+  add_shorter_side(side, side, interpolation, drawn);
+}
+
+void Augmentation::rotate(Random random, DrawnSteps& drawn) const {
+  const RotateParameter& param = param_.rotate_param();
+  if (!taken(random, param.prob())) return;
+  const double most = param.max_degrees();
+  drawn.steps.push_back(
+      Rotate{.degrees = random.uniform(-most, most), .fill = fill_of(param.fill())});
+}
+
+void Augmentation::distort(Random random, DrawnSteps& drawn) const {
+  const DistortionParameter& p = param_.distort_param();
+  const auto add = [&](float probability, float low, float high, auto step) {
+    if (!taken(random, probability)) return;
+    const auto first = static_cast<double>(low), last = static_cast<double>(high);
+    drawn.steps.push_back(step(random.uniform(first, last)));
+  };
+  const auto contrast = [&] {
+    add(p.contrast_prob(), p.contrast_lower(), p.contrast_upper(),
+        [](double factor) { return Linear{.factor = factor}; });
+  };
+  // Contrast comes before the colours in half of the samples, after them in the others.
+  const bool contrast_first = random.below(2) == 1;
+  add(p.brightness_prob(), -p.brightness_delta(), p.brightness_delta(),
+      [](double delta) { return Linear{.offset = delta}; });
+  if (contrast_first) contrast();
+  add(p.saturation_prob(), p.saturation_lower(), p.saturation_upper(),
+      [](double factor) { return Saturate{factor}; });
+  add(p.hue_prob(), -p.hue_delta(), p.hue_delta(), [](double by) { return TurnHue{by}; });
+  if (!contrast_first) contrast();
+  if (taken(random, p.random_order_prob())) {
+    Permute step;
+    for (uint64_t c = 2; c > 0; --c) std::swap(step.order[c], step.order[random.below(c + 1)]);
+    drawn.steps.push_back(step);
+  }
+}
+
+void Augmentation::add_noise(Random random, DrawnSteps& drawn) const {
+  const NoiseParameter& p = param_.noise_param();
+  if (p.has_prob() && !taken(random, p.prob())) return;
+  auto& steps = drawn.steps;
+  if (p.decolorize()) steps.push_back(Filter::gray);
+  if (p.gauss_blur()) steps.push_back(Blur{.sigma = 1.5, .size = 7});
+  if (p.hist_eq()) steps.push_back(Filter::equalize);
+  if (p.clahe()) steps.push_back(Filter::equalize_locally);
+  if (p.jpeg() > 0) steps.push_back(Compress{static_cast<int>(p.jpeg())});
+  if (p.erode()) steps.push_back(Filter::erode);
+  if (p.posterize()) steps.push_back(Filter::posterize);
+  if (p.inverse()) steps.push_back(Filter::invert);
+  if (p.saltpepper()) {
+    const auto pixels = static_cast<double>(drawn.size.height * drawn.size.width);
+    const auto fraction = static_cast<double>(p.saltpepper_param().fraction());
+    steps.push_back(SaltPepper{.count = static_cast<int64_t>(fraction * pixels),
+                               .value = fill_of(p.saltpepper_param().value()),
+                               .seed = random.next_u64()});
+  }
+  if (p.convert_to_hsv()) steps.push_back(Filter::to_hsv);
+  if (p.convert_to_lab()) steps.push_back(Filter::to_lab);
+}
+
+void Augmentation::blur(Random random, DrawnSteps& drawn) const {
+  const BlurParameter& param = param_.blur_param();
+  if (!taken(random, param.prob())) return;
+  drawn.steps.push_back(Blur{.sigma = random.uniform(static_cast<double>(param.min_sigma()),
+                                                     static_cast<double>(param.max_sigma()))});
+}
+
+std::optional<Erasure> Augmentation::draw_erasure(ImageSize sample,
+                                                  const SampleRandom& random) const {
+  if (!trains_ || !param_.has_erase_param()) return std::nullopt;
+  const EraseParameter& param = param_.erase_param();
+  Random numbers = random.of("erase");
+  if (!taken(numbers, param.prob())) return std::nullopt;
+  constexpr int kAttempts = 10;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    const double area = numbers.uniform(static_cast<double>(param.min_area()),
+                                        static_cast<double>(param.max_area()));
+    const double aspect = draw_in_logarithm(static_cast<double>(param.min_aspect()),
+                                            static_cast<double>(param.max_aspect()), numbers);
+    const auto window = draw_window(sample, area, aspect, numbers);
+    if (!window) continue;
+    Erasure erasure{.window = *window, .value = fill_of(param.value()), .noise = {}};
+    if (param.noise()) erasure.noise = numbers;
+    return erasure;
+  }
+  return std::nullopt;
+}
+
+}  // namespace crema

@@ -1,0 +1,79 @@
+// Augmentation: what the settings of transform_param beyond mean, scale, crop and mirror do to a
+// sample. Everything random is a function of (seed, layer, number of the sample, step), so it is
+// the same for any number of threads and after a resume, and a step more changes no other step's
+// numbers. Random steps are for TRAIN.
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "crema/layer.hpp"
+#include "crema/random.hpp"
+#include "data/geometry.hpp"
+#include "data/image.hpp"
+#include "data/image_steps.hpp"
+#include "proto/common.pb.h"
+
+namespace crema {
+
+/// Where a sample's random numbers come from.
+struct SampleRandom {
+  uint64_t seed = 0;
+  uint64_t stream = 0;  // of the layer
+  uint64_t number = 0;  // of the sample in the run
+
+  /// Those of one step of augmentation.
+  Random of(std::string_view step) const { return {seed, stream ^ stream_id(step), number}; }
+};
+
+/// What is done to one image before it is cropped.
+struct DrawnSteps {
+  std::vector<ImageStep> steps;
+  ImageSize size;  // of the image then
+};
+
+/// A rectangle of a sample that is overwritten.
+struct Erasure {
+  ImageWindow window;
+  Fill value;
+  std::optional<Random> noise;  // draws bytes in place of `value`
+};
+
+/// Safe to use from many threads at once.
+class Augmentation {
+ public:
+  /// Error for settings out of range, or that exclude each other.
+  Augmentation(const TransformationParameter& param, Phase phase);
+
+  /// Whether there are steps before the crop; they need bytes.
+  bool has_steps() const { return has_steps_; }
+  DrawnSteps draw(ImageSize size, const SampleRandom& random) const;
+  /// Of a sample of this size, cropped and mirrored.
+  std::optional<Erasure> draw_erasure(ImageSize sample, const SampleRandom& random) const;
+
+ private:
+  void check_resizing() const;
+  void check_cropping() const;
+  void check_pixels() const;
+
+  void expand(Random random, DrawnSteps& drawn) const;
+  void resize(Random random, DrawnSteps& drawn) const;
+  void resize_shorter_side(Random random, DrawnSteps& drawn) const;
+  void random_crop(Random random, DrawnSteps& drawn) const;
+  void random_aspect_ratio(Random random, DrawnSteps& drawn) const;
+  void rotate(Random random, DrawnSteps& drawn) const;
+  void distort(Random random, DrawnSteps& drawn) const;
+  void add_noise(Random random, DrawnSteps& drawn) const;
+  void blur(Random random, DrawnSteps& drawn) const;
+
+  TransformationParameter param_;
+  bool trains_;
+  ImageSize crop_;  // 0 and 0: none
+  bool has_steps_ = false;
+};
+
+/// crop_h and crop_w, or crop_size for both; 0 and 0 without. Error when they disagree.
+ImageSize crop_of(const TransformationParameter& param);
+
+}  // namespace crema

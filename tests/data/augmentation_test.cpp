@@ -1,0 +1,290 @@
+// What is drawn for a sample: sizes, bounds, chances, and that it is the same each time.
+#include "data/augmentation.hpp"
+
+#include <gmock/gmock.h>
+#include <google/protobuf/text_format.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "data/mixing.hpp"
+#include "support/expect_error.hpp"
+
+namespace crema {
+namespace {
+
+using testing::ElementsAre;
+
+TransformationParameter settings(const std::string& text) {
+  TransformationParameter param;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &param)) << text;
+  return param;
+}
+
+Augmentation augmentation(const std::string& text, Phase phase = Phase::train) {
+  return Augmentation(settings(text), phase);
+}
+
+ImageSize size_of(const std::string& text, ImageSize size, Phase phase = Phase::train) {
+  return augmentation(text, phase).draw(size, {1, 2, 3}).size;
+}
+
+MATCHER_P2(IsSize, height, width, "") { return arg.height == height && arg.width == width; }
+
+TEST(Augmentation, ResizeModes) {
+  const ImageSize size{.height = 100, .width = 200};
+  for (const Phase phase : {Phase::train, Phase::test}) {
+    EXPECT_THAT(size_of("resize_param { height: 30 width: 40 }", size, phase), IsSize(30, 40));
+    EXPECT_THAT(
+        size_of("resize_param { resize_mode: FIT_SMALL_SIZE height: 50 width: 50 }", size, phase),
+        IsSize(50, 100));
+    EXPECT_THAT(
+        size_of("resize_param { resize_mode: FIT_SMALL_SIZE height: 40 width: 160 }", size, phase),
+        IsSize(80, 160));
+  }
+  const auto drawn = augmentation(
+                         "resize_param { resize_mode: FIT_LARGE_SIZE_AND_PAD height: 60 width: 80 "
+                         "pad_value: 7 }")
+                         .draw(size, {});
+  ASSERT_EQ(drawn.steps.size(), 2u);
+  EXPECT_THAT(std::get<Resize>(drawn.steps[0]).size, IsSize(40, 80));
+  EXPECT_EQ(std::get<Pad>(drawn.steps[1]).window.top, -10);
+  EXPECT_THAT(std::get<Pad>(drawn.steps[1]).fill, ElementsAre(7));
+  EXPECT_THAT(drawn.size, IsSize(60, 80));
+}
+
+TEST(Augmentation, RandomCropsKeepToTheirBounds) {
+  const auto a = augmentation(
+      "crop_size: 32 random_crop_param { min_area: 0.2 max_area: 0.5 min_aspect: 0.5 max_aspect: 2 "
+      "}");
+  std::set<int64_t> tops;
+  double least = 1, most = 0;
+  for (uint64_t n = 0; n < 500; ++n) {
+    const auto drawn = a.draw({.height = 200, .width = 300}, {1, 2, n});
+    EXPECT_THAT(drawn.size, IsSize(32, 32));
+    const ImageWindow window = std::get<Cut>(drawn.steps[0]).window;
+    EXPECT_GE(window.top, 0);
+    EXPECT_GE(window.left, 0);
+    EXPECT_LE(window.top + window.height, 200);
+    EXPECT_LE(window.left + window.width, 300);
+    const double share = static_cast<double>(window.height * window.width) / 60000;
+    const double aspect = static_cast<double>(window.width) / static_cast<double>(window.height);
+    EXPECT_TRUE(aspect > 0.48 && aspect < 2.08) << aspect;
+    least = std::min(least, share);
+    most = std::max(most, share);
+    tops.insert(window.top);
+  }
+  EXPECT_NEAR(least, 0.2, 0.02);
+  EXPECT_NEAR(most, 0.5, 0.02);
+  EXPECT_GT(tops.size(), 40u);
+  // Nothing of these bounds fits: the largest centre crop of the aspect that is nearest.
+  const auto drawn =
+      augmentation("crop_size: 8 random_crop_param { min_area: 1 min_aspect: 1 max_aspect: 1 }")
+          .draw({.height = 20, .width = 60}, {});
+  const ImageWindow window = std::get<Cut>(drawn.steps[0]).window;
+  EXPECT_EQ(window.left, 20);
+  EXPECT_EQ(window.width, 20);
+}
+
+TEST(Augmentation, ShorterSidesAndAspectRatiosOfForks) {
+  std::set<int64_t> heights;
+  const auto a = augmentation("img_rand_resize_lower: 64 img_rand_resize_upper: 66 crop_size: 60");
+  for (uint64_t n = 0; n < 50; ++n) {
+    const auto [height, width] = a.draw({.height = 100, .width = 200}, {1, 2, n}).size;
+    heights.insert(height);
+    EXPECT_EQ(width, 2 * height);
+  }
+  EXPECT_THAT(heights, ElementsAre(64, 65, 66));
+  EXPECT_THAT(
+      size_of("random_resize_param { min_size: 50 max_size: 50 }", {.height = 100, .width = 200}),
+      IsSize(50, 100));
+  EXPECT_THAT(size_of("crop_size: 24 random_aspect_ratio_param { min_area_ratio: 0.05 "
+                      "aspect_ratio_change: 0.75 "
+                      "max_attempt: 100 resize_param { interp_mode: LINEAR } }",
+                      {.height = 100, .width = 200}),
+              IsSize(24, 24));
+  const auto expanded = augmentation("expand_param { max_expand_ratio: 4 } mean_value: 104")
+                            .draw({.height = 10, .width = 20}, {1, 2, 5});
+  const Pad pad = std::get<Pad>(expanded.steps[0]);
+  EXPECT_THAT(pad.fill, ElementsAre(104));
+  EXPECT_GE(expanded.size.height, 10);
+  EXPECT_LE(expanded.size.width, 80);
+}
+
+TEST(Augmentation, ASampleIsAFunctionOfItsNumber) {
+  const std::string text =
+      "rotate_param { max_degrees: 30 } blur_param { prob: 0.5 } "
+      "distort_param { brightness_prob: 0.5 brightness_delta: 32 random_order_prob: 0.5 }";
+  const auto a = augmentation(text),
+             more = augmentation(text + " resize_param { height: 9 width: 9 }");
+  std::set<double> angles;
+  for (uint64_t n = 0; n < 100; ++n) {
+    const auto first = a.draw({.height = 9, .width = 8}, {1, 2, n});
+    const auto again = a.draw({.height = 9, .width = 8}, {1, 2, n});
+    const double angle = std::get<Rotate>(first.steps[0]).degrees;
+    EXPECT_EQ(angle, std::get<Rotate>(again.steps[0]).degrees);
+    EXPECT_EQ(first.steps.size(), again.steps.size());
+    // One step more changes nothing of the others.
+    EXPECT_EQ(angle,
+              std::get<Rotate>(more.draw({.height = 9, .width = 8}, {1, 2, n}).steps[1]).degrees);
+    EXPECT_LE(std::abs(angle), 30);
+    angles.insert(angle);
+  }
+  EXPECT_EQ(angles.size(), 100u);
+}
+
+TEST(Augmentation, ChancesAreThoseThatAreSet) {
+  const auto a = augmentation("blur_param { prob: 0.25 min_sigma: 1 max_sigma: 2 }");
+  int blurred = 0;
+  for (uint64_t n = 0; n < 2000; ++n) {
+    const auto drawn = a.draw({.height = 9, .width = 8}, {1, 2, n});
+    blurred += static_cast<int>(drawn.steps.size());
+    if (drawn.steps.empty()) continue;
+    const double sigma = std::get<Blur>(drawn.steps[0]).sigma;
+    EXPECT_TRUE(sigma >= 1 && sigma < 2) << sigma;
+  }
+  EXPECT_NEAR(blurred, 500, 80);
+}
+
+TEST(Augmentation, ContrastIsFirstInHalfOfTheSamples) {
+  const auto a = augmentation(
+      "distort_param { contrast_prob: 1 contrast_lower: 0.5 contrast_upper: 1.5 hue_prob: 1 "
+      "hue_delta: 18 saturation_prob: 1 saturation_lower: 0.5 saturation_upper: 1.5 }");
+  int first = 0;
+  for (uint64_t n = 0; n < 1000; ++n) {
+    const auto drawn = a.draw({.height = 9, .width = 8}, {1, 2, n});
+    ASSERT_EQ(drawn.steps.size(), 3u);
+    first += std::holds_alternative<Linear>(drawn.steps[0]);
+    EXPECT_TRUE(std::holds_alternative<Linear>(drawn.steps[0]) ||
+                std::holds_alternative<Linear>(drawn.steps[2]));
+  }
+  EXPECT_NEAR(first, 500, 80);
+}
+
+TEST(Augmentation, NothingIsRandomInTest) {
+  const auto a = augmentation(
+      "crop_size: 4 random_crop_param {} rotate_param { max_degrees: 30 } blur_param {} "
+      "erase_param { prob: 1 } distort_param { brightness_prob: 1 brightness_delta: 9 } "
+      "noise_param { inverse: true } expand_param { max_expand_ratio: 2 }",
+      Phase::test);
+  EXPECT_FALSE(a.has_steps());
+  EXPECT_TRUE(a.draw({.height = 9, .width = 8}, {}).steps.empty());
+  EXPECT_FALSE(a.draw_erasure({.height = 9, .width = 8}, {}));
+}
+
+TEST(Augmentation, ErasuresKeepToTheirBounds) {
+  const auto a = augmentation("erase_param { prob: 1 min_area: 0.1 max_area: 0.2 value: 5 }");
+  for (uint64_t n = 0; n < 200; ++n) {
+    const auto erasure = a.draw_erasure({.height = 100, .width = 80}, {1, 2, n});
+    ASSERT_TRUE(erasure);
+    const ImageWindow& w = erasure->window;
+    EXPECT_TRUE(w.top >= 0 && w.left >= 0 && w.top + w.height <= 100 && w.left + w.width <= 80);
+    EXPECT_NEAR(static_cast<double>(w.height * w.width) / 8000, 0.15, 0.06);
+  }
+}
+
+TEST(Augmentation, SettingsOutOfRangeAreErrors) {
+  expect_error([] { augmentation("resize_param { height: 0 width: 4 }"); }, {"height", "0"});
+  expect_error([] { augmentation("resize_param { height: 4 width: 4 height_scale: 2 }"); },
+               {"height_scale", "not implemented"});
+  expect_error([] { augmentation("random_crop_param {}"); }, {"crop_size"});
+  expect_error(
+      [] { augmentation("crop_size: 4 random_crop_param { min_area: 0.9 max_area: 0.5 }"); },
+      {"min_area", "0.9 to 0.5"});
+  expect_error(
+      [] { augmentation("crop_size: 4 random_crop_param {} random_aspect_ratio_param {}"); },
+      {"random_crop_param", "random_aspect_ratio_param", "keep one"});
+  expect_error([] { augmentation("rotate_param { max_degrees: -3 }"); }, {"max_degrees", "-3"});
+  expect_error([] { augmentation("blur_param { prob: 1.5 }"); }, {"prob", "1.5"});
+  expect_error([] { augmentation("blur_param { min_sigma: 3 max_sigma: 2 }"); }, {"3 to 2"});
+  expect_error([] { augmentation("erase_param { value: 300 }"); }, {"300", "0 to 255"});
+  expect_error([] { augmentation("erase_param { value: 3 noise: true }"); }, {"noise", "value"});
+  expect_error([] { augmentation("crop_h: 3"); }, {"crop_h 3", "crop_w 0"});
+  expect_error([] { augmentation("crop_h: 3 crop_w: 3 crop_size: 3"); }, {"crop_size", "keep one"});
+  expect_error([] { augmentation("img_rand_resize_lower: 3"); }, {"img_rand_resize_upper 0"});
+  expect_error([] { augmentation("distort_param { contrast_lower: 2 contrast_upper: 1 }"); },
+               {"contrast_lower", "2 to 1"});
+  expect_error([] { augmentation("random_resize_param {} resize_param { height: 4 width: 4 }"); },
+               {"several of"});
+}
+
+Mixing mixing(const std::string& text, int64_t batch = 4, Phase phase = Phase::train) {
+  return Mixing(settings(text), phase, batch);
+}
+
+TEST(Mixing, SettingsThatCannotWorkAreErrors) {
+  expect_error([] { mixing("mixup_param {}"); }, {"mixup_param", "num_labels"});
+  expect_error([] { mixing("mixup_param {} cutmix_param {} num_labels: 3"); }, {"keep one"});
+  expect_error([] { mixing("mixup_param { alpha: 0 } num_labels: 3"); }, {"alpha: 0"});
+  expect_error([] { mixing("cutmix_param {} num_labels: 3", 1); }, {"batch_size is 1"});
+  expect_error([] { mixing("num_labels: 1"); }, {"num_labels: 1"});
+  EXPECT_FALSE(mixing("cutmix_param {} num_labels: 3", 1, Phase::test).is_active());
+}
+
+TEST(Mixing, SharesAreOfTheBetaDistribution) {
+  for (const double alpha : {0.2, 1.0, 4.0}) {
+    Random random(1, 2);
+    double sum = 0, squares = 0;
+    constexpr int kCount = 20000;
+    for (int i = 0; i < kCount; ++i) {
+      const double x = draw_beta(alpha, random);
+      ASSERT_TRUE(x >= 0 && x <= 1) << x;
+      sum += x;
+      squares += (x - 0.5) * (x - 0.5);
+    }
+    EXPECT_NEAR(sum / kCount, 0.5, 0.01);
+    EXPECT_NEAR(squares / kCount, 1 / (4 * (2 * alpha + 1)), 0.005);
+  }
+}
+
+TEST(Mixing, PartnersAreOtherSamples) {
+  const auto m = mixing("mixup_param { prob: 0.5 alpha: 0.4 } num_labels: 10", 5);
+  std::set<int64_t> partners;
+  int mixed = 0;
+  for (uint64_t n = 0; n < 1000; ++n) {
+    const Mix drawn = m.draw({1, 2, n}, 2, {.height = 8, .width = 8});
+    if (drawn.share == 0) continue;
+    ++mixed;
+    partners.insert(drawn.partner);
+    EXPECT_EQ(drawn.share, m.draw({1, 2, n}, 2, {.height = 8, .width = 8}).share);
+  }
+  EXPECT_NEAR(mixed, 500, 80);
+  EXPECT_THAT(partners, ElementsAre(0, 1, 3, 4));
+}
+
+TEST(Mixing, PixelsAreSumsOrRectangles) {
+  const std::vector<float> other{10, 20, 30, 40};
+  std::vector<float> sample{0, 4, 8, 12};
+  mix<float>({.share = 0.25}, Shape{1, 2, 2}, other.data(), sample.data());
+  EXPECT_THAT(sample, ElementsAre(2.5f, 8, 13.5f, 19));
+  std::vector<float> cut{1, 2, 3, 4};
+  mix<float>({.share = 0.5, .window = ImageWindow{.left = 1, .height = 2, .width = 1}},
+             Shape{1, 2, 2}, other.data(), cut.data());
+  EXPECT_THAT(cut, ElementsAre(1, 20, 3, 40));
+  const auto m = mixing("cutmix_param { alpha: 1 } num_labels: 10");
+  for (uint64_t n = 0; n < 200; ++n) {
+    const Mix drawn = m.draw({1, 2, n}, 0, {.height = 10, .width = 20});
+    const ImageWindow& w = *drawn.window;
+    EXPECT_EQ(drawn.share, static_cast<double>(w.height * w.width) / 200);
+    EXPECT_TRUE(w.top >= 0 && w.left >= 0 && w.top + w.height <= 10 && w.left + w.width <= 20);
+  }
+}
+
+TEST(Mixing, LabelsAreDistributions) {
+  std::vector<float> out(6);
+  const auto key = [](int64_t n) { return "key" + std::to_string(n); };
+  class_distributions<float>({2, 0}, {}, 3, key, out.data());
+  EXPECT_THAT(out, ElementsAre(0, 0, 1, 1, 0, 0));
+  class_distributions<float>({2, 0}, {Mix{.share = 0.25, .partner = 1}, Mix{}}, 3, key, out.data());
+  EXPECT_THAT(out, ElementsAre(0.25f, 0, 0.75f, 1, 0, 0));
+  class_distributions<float>({1, 1}, {Mix{.share = 0.25, .partner = 1}, Mix{}}, 3, key, out.data());
+  EXPECT_THAT(out, ElementsAre(0, 1, 0, 0, 1, 0));
+  expect_error(
+      [&] {
+        class_distributions<float>({0, 3}, {}, 3, key, out.data());
+      },
+      {"key1", "its label 3", "3 classes", "0 to 2"});
+}
+
+}  // namespace
+}  // namespace crema
