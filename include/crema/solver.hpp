@@ -17,6 +17,7 @@ class RatePolicy;       // src/solver/rate_policy.hpp
 class SolverParameter;  // proto/solver.proto
 class SourceMap;        // src/model/source_map.hpp
 class UpdateRule;       // src/solver/update_rule.hpp
+class WeightAverage;    // src/solver/weight_average.hpp
 struct RecordCursors;   // src/solver/snapshot.hpp
 struct TrainingState;   // src/solver/snapshot.hpp
 
@@ -84,19 +85,25 @@ class Solver {
   std::vector<std::unique_ptr<Net>>& test_nets() { return test_nets_; }
   /// Number of iterations done.
   int iteration() const { return iteration_; }
-  /// The learning rate of the next iteration.
+  /// The learning rate of the next iteration. "plateau" may lower it by the loss of that one.
   double rate() const;
+  /// The factor on the losses in backward, divided out of the gradients by the update; at first the
+  /// solver's loss_scale. May be changed between iterations. Error unless positive and finite.
+  double loss_scale() const { return loss_scale_; }
+  void set_loss_scale(double scale);
 
   /// Trains up to max_iter, with the tests and snapshots of the settings. Returns false if `poll`
   /// stopped it. Error if the solver has no max_iter.
   bool solve();
   /// Trains `iterations` iterations. Returns false if `poll` stopped it.
   bool step(int iterations);
-  /// Runs all test nets. If `poll` stops it between two batches, the reports of complete tests are
+  /// Runs all test nets, with the average of the weights if there is one and the settings do not
+  /// say ema_test: false. If `poll` stops it between two batches, the reports of complete tests are
   /// returned, and data sources and carried states are set back to those before the tests.
   std::vector<TestReport> test();
 
-  /// Writes PREFIX_iter_N.caffemodel and PREFIX_iter_N.solverstate; returns the path of the latter.
+  /// Writes PREFIX_iter_N.caffemodel and PREFIX_iter_N.solverstate, and with ema_decay the average
+  /// of the weights to PREFIX_iter_N_ema.caffemodel; returns the path of the solverstate.
   /// Each file is written under another name, synced and renamed, so a file of the final name is
   /// complete. Error if that fails. During training, a failed periodic snapshot is logged as a
   /// warning and training continues; a failed snapshot at a stop or at the end is an Error.
@@ -160,9 +167,10 @@ class Solver {
   std::vector<std::unique_ptr<Net>> test_nets_;
   std::vector<int> test_iterations_;  // batches of each test net
   std::vector<Tensor> history_;
+  std::unique_ptr<WeightAverage> average_;  // null without ema_decay
+  double loss_scale_ = 1;
   std::vector<DataSource*> sources_;            // of net_
-  std::vector<double> losses_;                  // of the last average_loss iterations, in a ring
-  size_t next_loss_ = 0;                        // counts on behind the end of the ring
+  std::vector<double> losses_;                  // of the last average_loss iterations, in order
   std::unique_ptr<RecordCursors> before_test_;  // during a test: positions in the data before it
   int iteration_ = 0;
   int last_snapshot_ = -1;  // its iteration

@@ -16,9 +16,11 @@ struct UpdateArrays {
   const void* gradients = nullptr;
   void* parameters = nullptr;
   std::vector<void*> histories = {};
+  void* average = nullptr;  // of the parameters; null: none
 };
 
-/// As cpu_update of backend/cpu/update.hpp. `runs.runs` is device memory.
+/// As cpu_update of backend/cpu/update.hpp, with local rates where the settings say so. `runs.runs`
+/// is device memory.
 bool device_update(DeviceBackend& backend, const UpdateRuns& runs, const AnyUpdateRule& rule,
                    const UpdateSettings& settings, const UpdateStep& step,
                    const UpdateArrays& arrays);

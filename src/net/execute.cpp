@@ -187,8 +187,8 @@ void run_action(Plan& plan, const Action& action) {
     case Action::Kind::seed:
       if (action.weight == 0) return action.into->fill(0);
       // Losses read a diff of one element on the host.
-      return fill(action.into->count() > 1 ? side : Side(), *action.into, action.weight,
-                  action.adds);
+      return fill(action.into->count() > 1 ? side : Side(), *action.into,
+                  action.weight * plan.loss_scale, action.adds);
     case Action::Kind::backward:
       if (is_empty(node)) return;
       return in_node(node,

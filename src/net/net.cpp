@@ -2,11 +2,13 @@
 #include "crema/net.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <ranges>
 #include <set>
 #include <utility>
 
 #include "core/parallel.hpp"
+#include "crema/loss_scale.hpp"
 #include "model/partial_copy.hpp"
 #include "model/text_format.hpp"
 #include "net/plan.hpp"
@@ -332,6 +334,14 @@ void Net::backward(size_t first, size_t last) {
   const std::set<size_t> steps = steps_of_layers(plan, last, first);
   for (auto step = steps.rbegin(); step != steps.rend(); ++step) backward_step(*step);
 }
+
+void set_loss_scale(Net& net, double scale) {
+  if (!(scale > 0) || !std::isfinite(scale))
+    throw Error("loss_scale ", scale, " must be positive and finite");
+  Plan::of(net).loss_scale = scale;
+}
+
+double loss_scale(const Net& net) { return Plan::of(const_cast<Net&>(net)).loss_scale; }
 
 void Net::on_gradient(std::function<void(size_t)> hook) { plan_->on_gradient = std::move(hook); }
 

@@ -180,6 +180,7 @@ struct Plan {
   size_t layer_count = 0;  // number of nodes that are layers; conversions follow
   size_t value_count = 0;  // number of values of the graph; converted values follow
   std::shared_ptr<Memory> activation_arena;
+  double loss_scale = 1;  // factor on the loss weights in backward
 
   Value& value(ValueId id) { return *values[id]; }
   const Value& value(ValueId id) const { return *values[id]; }

@@ -1,6 +1,8 @@
-// The published learning-rate policies.
+// Learning-rate policies, the published ones and others, and the policies of momentum and weight
+// decay.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,22 +12,74 @@ namespace crema {
 
 class SolverParameter;
 
-/// The learning rate as a function of the iteration. The formulas stand in proto/solver.proto.
+/// The learning rate as a function of the iteration, and for "plateau" of the losses before it. The
+/// formulas stand in proto/solver.proto.
 class RatePolicy {
  public:
   /// Error for an unknown policy (with the nearest name), or one that lacks a setting it needs.
   explicit RatePolicy(const SolverParameter& param, const SourceMap& source = {});
 
   double rate(int iteration) const;
-  /// How often "step" or "multistep" has lowered the rate by then; 0 for the others.
+  /// How often "step", "multistep" or "plateau" has lowered the rate by then; 0 for the others.
   int steps_passed(int iteration) const;
 
+  /// Momentum and weight decay at the iteration; nothing where they are those of the settings.
+  std::optional<double> momentum(int iteration) const;
+  std::optional<double> weight_decay(int iteration) const;
+
+  /// What "plateau" remembers, as in a solverstate.
+  struct Plateau {
+    int steps = 0;          // how often the rate was lowered
+    float minimum = 1e38F;  // of the losses
+    int last_event = 0;     // iteration of the last minimum, or of the last lowering
+  };
+  /// Tells the policy the loss of the iteration, before rate(iteration) is taken. True when
+  /// "plateau" lowers the rate.
+  bool observe(int iteration, double loss);
+  const Plateau& plateau() const { return plateau_; }
+  void set_plateau(const Plateau& plateau) { plateau_ = plateau; }
+
  private:
-  enum class Kind { fixed, step, exp, inv, multistep, poly, sigmoid };
+  enum class Kind {
+    fixed,
+    step,
+    exp,
+    inv,
+    multistep,
+    poly,
+    sigmoid,
+    linear,
+    cosine,
+    onecycle,
+    plateau,
+    multifixed
+  };
+  enum class Course { fixed, poly, opt, onecycle };  // of momentum and weight decay
+
+  /// Error unless the policy has what it needs.
+  void check(const SolverParameter& param, const SourceMap& source) const;
+  void check_warmup(const SolverParameter& param, const SourceMap& source) const;
+  void take_courses(const SolverParameter& param, const SourceMap& source);
+  /// Of the policy, without warm-up and lower limit.
+  double policy_rate(int iteration) const;
+  /// The part of the iterations behind the warm-up that is done, in [0, 1].
+  double progress(int iteration) const;
+  /// Along "onecycle": from `start` by half a cosine to `top`, and on to `end`.
+  double cycle(int iteration, double start, double top, double end) const;
+
   Kind kind_ = Kind::fixed;
-  double base_ = 0, gamma_ = 0, power_ = 0;
+  double base_ = 0, gamma_ = 0, power_ = 0, min_ = 0;
   int step_ = 0, max_iter_ = 0;
-  std::vector<int> steps_;
+  std::vector<int> steps_;      // stepvalue, plateau_winsize or stageiter
+  std::vector<double> stages_;  // rates of multifixed
+  int warmup_ = 0;              // iterations
+  double warmup_start_ = 0;     // rate
+  double warmup_power_ = 1;     // 1: linear, 2: as rampup_interval
+  double rise_ = 0, div_ = 0, final_div_ = 0;
+  Course momentum_course_ = Course::fixed, decay_course_ = Course::fixed;
+  double momentum_ = 0, most_momentum_ = 0, momentum_power_ = 1;
+  double decay_ = 0, most_decay_ = 0, decay_power_ = 1;
+  Plateau plateau_;
 };
 
 }  // namespace crema

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <set>
 #include <utility>
 
 #include "core/split_list.hpp"
@@ -104,15 +105,56 @@ bool is_of_fork(int field_number) {
   return field_number > kLastPublished && (field_number < kFirstOwn || field_number > kLastOwn);
 }
 
-std::vector<std::string> check_settings(const SolverParameter& param, const SourceMap& source) {
-  for (const auto& [name, value] :
-       {std::pair{"base_lr", param.base_lr()}, std::pair{"gamma", param.gamma()},
-        std::pair{"power", param.power()}, std::pair{"momentum", param.momentum()},
-        std::pair{"weight_decay", param.weight_decay()},
-        std::pair{"clip_gradients", param.clip_gradients()}}) {
+namespace {
+
+/// Error for a number of the solver that is none.
+void check_finite(const SolverParameter& param, const google::protobuf::FieldDescriptor& field,
+                  const SourceMap& source) {
+  using Field = google::protobuf::FieldDescriptor;
+  if (field.cpp_type() != Field::CPPTYPE_FLOAT) return;
+  const auto* reflection = param.GetReflection();
+  const std::string name(field.name());
+  const auto check = [&](float value, const std::string& place) {
     if (!std::isfinite(value))
-      throw Error(name, " is ", value, "; give a number").at(source.position(name));
+      throw Error(name, " is ", value, "; give a number").at(source.position(place));
+  };
+  if (!field.is_repeated()) return check(reflection->GetFloat(param, &field), name);
+  for (int i = 0; i < reflection->FieldSize(param, &field); ++i) {
+    check(reflection->GetRepeatedFloat(param, &field, i), concat(name, "[", i, "]"));
   }
+}
+
+/// Settings of forks that RatePolicy and UpdateRule read.
+bool has_effect(int field_number) {
+  using P = SolverParameter;
+  static const std::set<int> fields = {P::kPlateauWinsizeFieldNumber,
+                                       P::kStagelrFieldNumber,
+                                       P::kStageiterFieldNumber,
+                                       P::kWarmupIterFieldNumber,
+                                       P::kWarmupStartLrFieldNumber,
+                                       P::kRampupIntervalFieldNumber,
+                                       P::kRampupLrFieldNumber,
+                                       P::kMinLrFieldNumber,
+                                       P::kMomentumPolicyFieldNumber,
+                                       P::kMaxMomentumFieldNumber,
+                                       P::kMomentumPowerFieldNumber,
+                                       P::kWeightDecayPolicyFieldNumber,
+                                       P::kWeightDecayPowerFieldNumber,
+                                       P::kMaxWeightDecayFieldNumber,
+                                       P::kLarcFieldNumber,
+                                       P::kLarcPolicyFieldNumber,
+                                       P::kLarcEtaFieldNumber,
+                                       P::kLocalLrAutoFieldNumber,
+                                       P::kLocalGwRatioFieldNumber};
+  return fields.count(field_number) != 0;
+}
+
+}  // namespace
+
+std::vector<std::string> check_settings(const SolverParameter& param, const SourceMap& source) {
+  std::vector<const google::protobuf::FieldDescriptor*> fields;
+  param.GetReflection()->ListFields(param, &fields);
+  for (const auto* field : fields) check_finite(param, *field, source);
   const auto need = [&](bool holds, const char* name, auto value, const char* must) {
     if (!holds) throw Error(name, " ", value, " must ", must).at(source.position(name));
   };
@@ -126,6 +168,14 @@ std::vector<std::string> check_settings(const SolverParameter& param, const Sour
   need(param.weight_decay() >= 0, "weight_decay", param.weight_decay(), "not be negative");
   need(param.momentum() >= 0 && param.momentum() < 1, "momentum", param.momentum(),
        "lie in [0, 1)");
+  need(param.ema_decay() >= 0 && param.ema_decay() < 1, "ema_decay", param.ema_decay(),
+       "lie in [0, 1); 0 is for no average");
+  need(param.loss_scale() > 0, "loss_scale", param.loss_scale(), "be positive");
+  for (const auto& [name, value] :
+       {std::pair{"clip_gradients", param.clip_gradients()},
+        std::pair{"clip_gradient_value", param.clip_gradient_value()}}) {
+    need(value != 0, name, value, "be positive, or -1 for no limit");
+  }
   need(param.random_seed() >= -1, "random_seed", param.random_seed(),
        "be at least 0; leave it out, or give -1, for 1701");
   if (param.snapshot_format() != SolverParameter::BINARYPROTO)
@@ -144,10 +194,8 @@ std::vector<std::string> check_settings(const SolverParameter& param, const Sour
         "the solver's debug_info has no effect: values that are not finite are traced to their "
         "layer and blob without it");
   }
-  std::vector<const google::protobuf::FieldDescriptor*> fields;
-  param.GetReflection()->ListFields(param, &fields);
   for (const auto* field : fields) {
-    if (!is_of_fork(field->number())) continue;
+    if (!is_of_fork(field->number()) || has_effect(field->number())) continue;
     notes.push_back("the solver's setting '" + std::string(field->name()) +
                     "' belongs to a fork and has no effect");
   }
@@ -173,8 +221,8 @@ std::vector<std::string> weight_files(const SolverParameter& param) {
   return files;
 }
 
-void check_snapshot_place(const std::string& prefix, size_t weights, size_t state) {
-  const size_t largest = std::max(weights, state), bytes = weights + state;
+void check_snapshot_place(const std::string& prefix, size_t weights, size_t state, size_t average) {
+  const size_t largest = std::max(weights, state), bytes = weights + state + average;
   if (largest >= static_cast<size_t>(kMostMessageBytes))
     throw Error("snapshots cannot be written: a file of one would have ", largest / 1000000,
                 " MB, and the published format takes at most ", kMostMessageBytes / 1000000,

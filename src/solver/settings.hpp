@@ -48,7 +48,8 @@ std::string snapshot_prefix(const SolverParameter& param, const std::string& sol
 std::vector<std::string> weight_files(const SolverParameter& param);
 
 /// Error when no snapshot with files of these bytes could be written under the prefix: too large
-/// for the format, no such folder, no right to write, no space.
-void check_snapshot_place(const std::string& prefix, size_t weights, size_t state);
+/// for the format, no such folder, no right to write, no space. `average`: of the weights.
+void check_snapshot_place(const std::string& prefix, size_t weights, size_t state,
+                          size_t average = 0);
 
 }  // namespace crema

@@ -8,6 +8,8 @@
 #include "model/binary_format.hpp"
 #include "model/blob_message.hpp"
 #include "proto/solver.pb.h"
+#include "solver/update_rule.hpp"
+#include "solver/weight_average.hpp"
 
 namespace crema {
 namespace fs = std::filesystem;
@@ -35,15 +37,6 @@ void for_carrying_layers(const TrainingState& run, const Body& body) {
   });
 }
 
-/// One parameter's part of an array of the arena's size.
-Tensor part_of(const Tensor& array, const ParameterArena::Segment& segment) {
-  array.read_bytes();  // takes the memory where nothing was written yet
-  Tensor part(segment.parameter->shape(), array.dtype());
-  part.bind(array.memory(),
-            array.offset() + static_cast<size_t>(segment.offset) * size_of(array.dtype()));
-  return part;
-}
-
 /// Restarts the data sources and the layers of the run that the state does not have, as published
 /// ones have none, and warns of them.
 void restart_others(const TrainingState& run, const RecordCursors& cursors) {
@@ -69,6 +62,45 @@ void restart_others(const TrainingState& run, const RecordCursors& cursors) {
       concat("the state does not say how far the data of '", joined(names, "', '"),
              "' were read; they start from the beginning, so that the run sees other batches than "
              "without a break"));
+}
+
+/// Writes the average of the weights and returns the file's name. If that fails, the weights, which
+/// are no snapshot alone, are removed unless they `replace` others.
+std::string write_average(const std::string& stem, const TrainingState& run,
+                          const std::string& weights, bool replaces) {
+  std::string path = stem + "_ema.caffemodel";
+  NetParameter net;
+  {
+    const WeightAverage::InNet average(run.average, true);
+    run.train->save(net);
+  }
+  try {
+    write_binary_proto_atomically(path, net);
+  } catch (const Error&) {
+    std::error_code unknown;
+    if (!replaces) fs::remove(weights, unknown);
+    throw;
+  }
+  return path;
+}
+
+/// The file of that name beside the state at `path`, or else where the name says.
+std::string beside_state(const std::string& path, const std::string& name, const char* ending) {
+  // The name is relative to where that run was started: in another folder the same name may be
+  // another run's.
+  const fs::path beside = fs::path(path).parent_path() / fs::path(name).filename();
+  if (!name.empty() && fs::exists(beside)) return beside.string();
+  if (fs::exists(name)) return name;
+  throw Error("its weights '", name, "' are neither there nor beside it; put the ", ending,
+              " of the same snapshot next to it")
+      .at({path, 0, 0});
+}
+
+/// Which types of solvers keep that many blobs for each of `parameters`; "" if none does.
+std::string types_of(size_t blobs, size_t parameters) {
+  if (parameters == 0 || blobs % parameters != 0) return "";
+  const std::vector<std::string> types = UpdateRule::names(static_cast<int>(blobs / parameters));
+  return types.empty() ? "" : concat(", or to a solver of type ", joined(types, ", "));
 }
 
 }  // namespace
@@ -107,7 +139,12 @@ std::string write_snapshot(const std::string& prefix, const TrainingState& run, 
   SolverState state;
   state.set_iter(run.iteration);
   state.set_learned_net(weights);
+  if (run.average) state.set_average_net(write_average(stem, run, weights, replaces));
+  state.set_type(run.type);
   state.set_current_step(run.steps_passed);
+  state.set_minimum_loss(run.plateau.minimum);
+  state.set_iter_last_event(run.plateau.last_event);
+  for (const double loss : run.losses) state.add_recent_loss(loss);
   for (const Tensor& history : *run.history) {
     for (const auto& segment : run.train->params().segments()) {
       save_values(part_of(history, segment), *state.add_history());
@@ -138,6 +175,7 @@ std::string write_snapshot(const std::string& prefix, const TrainingState& run, 
     // A half of a snapshot is of no use. The file of an earlier run is gone in any case; the state
     // of that run still needs weights.
     if (!replaces) fs::remove(weights, unknown);
+    if (!replaces && run.average) fs::remove(state.average_net(), unknown);
     throw;
   }
   return path;
@@ -153,7 +191,10 @@ void remove_unfinished(const std::string& prefix) {
     if (!name.starts_with(stem)) continue;
     const size_t ending = name.find_first_not_of("0123456789", stem.size());
     const std::string rest = ending == std::string::npos ? "" : name.substr(ending);
-    if (!rest.starts_with(".caffemodel.") && !rest.starts_with(".solverstate.")) continue;
+    if (!rest.starts_with(".caffemodel.") && !rest.starts_with("_ema.caffemodel.") &&
+        !rest.starts_with(".solverstate.")) {
+      continue;
+    }
     remove_abandoned(entry->path().string());
   }
 }
@@ -182,23 +223,25 @@ void restore_tuning(const SolverState& state, Context& context) {
 }
 
 std::string weights_of(const SolverState& state, const std::string& path) {
-  // The name is relative to where that run was started: in another folder the same name may be
-  // another run's.
-  const fs::path beside = fs::path(path).parent_path() / fs::path(state.learned_net()).filename();
-  if (!state.learned_net().empty() && fs::exists(beside)) return beside.string();
-  if (fs::exists(state.learned_net())) return state.learned_net();
-  throw Error("its weights '", state.learned_net(),
-              "' are neither there nor beside it; put the "
-              ".caffemodel of the same snapshot next to it")
-      .at({path, 0, 0});
+  return beside_state(path, state.learned_net(), ".caffemodel");
+}
+
+std::string average_of(const SolverState& state, const std::string& path) {
+  if (!state.has_average_net()) return "";
+  return beside_state(path, state.average_net(), "_ema.caffemodel");
 }
 
 void check_state(const SolverState& state, const TrainingState& run) {
+  if (state.has_type() && state.type() != run.type)
+    throw Error("the state is of a solver of type '", state.type(), "', this solver's is '",
+                run.type, "'; set type: \"", state.type(),
+                "\", or start from the weights alone with --weights");
   const auto& segments = run.train->params().segments();
   const size_t expected = segments.size() * run.history->size();
   if (static_cast<size_t>(state.history_size()) != expected)
-    throw Error("the state has ", state.history_size(), " history blobs, this solver and net need ",
-                expected, "; it belongs to another net or solver type");
+    throw Error("the state has ", state.history_size(), " history blobs, this solver of type '",
+                run.type, "' and this net need ", expected, "; it belongs to another net",
+                types_of(static_cast<size_t>(state.history_size()), segments.size()));
   int blob = 0;
   for (size_t h = 0; h < run.history->size(); ++h) {
     for (const auto& segment : segments) {
@@ -221,6 +264,8 @@ void restore_state(const SolverState& state, TrainingState& run) {
     }
   }
   run.iteration = state.iter();
+  run.plateau = {state.current_step(), state.minimum_loss(), state.iter_last_event()};
+  run.losses.assign(state.recent_loss().begin(), state.recent_loss().end());
   RecordCursors cursors;
   for (const auto& cursor : state.data_cursor()) {
     cursors.of[cursor.layer()] = {cursor.epoch(), cursor.position()};

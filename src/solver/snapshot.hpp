@@ -6,11 +6,14 @@
 #include <vector>
 
 #include "crema/net.hpp"
+#include "crema/parameter_arena.hpp"
 #include "data/data_source.hpp"
+#include "solver/rate_policy.hpp"
 
 namespace crema {
 
 class SolverState;
+class WeightAverage;
 
 struct RecordCursors {
   /// By layer: "data" in the training net, "test0/data" in the first test net.
@@ -24,6 +27,10 @@ struct TrainingState {
   int iteration = 0;
   int steps_passed = 0;  // how often the policy has lowered the rate; to save, for published tools
   uint64_t seed = 0;     // to save
+  std::string type;      // of the solver; a state of another type is refused
+  RatePolicy::Plateau plateau;
+  std::vector<double> losses;              // of the last average_loss iterations
+  WeightAverage* average = nullptr;        // to save; null: none
   std::vector<Tensor>* history = nullptr;  // each of the arena's size
   Net* train = nullptr;
   std::vector<Net*> tests;
@@ -36,8 +43,9 @@ RecordCursors data_cursors(const TrainingState& run);
 /// Sets data sources and layers to these. Those that are not named keep theirs.
 void set_data_cursors(const TrainingState& run, const RecordCursors& cursors);
 
-/// Writes PREFIX_iter_N.caffemodel, then PREFIX_iter_N.solverstate, and returns the latter's path.
-/// Each of the two files is complete if it exists. The state exists only with its weights.
+/// Writes PREFIX_iter_N.caffemodel, with an average PREFIX_iter_N_ema.caffemodel, then
+/// PREFIX_iter_N.solverstate, and returns the latter's path. Each of these files is complete if it
+/// exists. The state exists only with its weights.
 std::string write_snapshot(const std::string& prefix, const TrainingState& run, bool with_diffs);
 
 /// Removes what runs of this prefix on this machine left that were killed while they wrote a
@@ -50,7 +58,9 @@ void read_state(const std::string& path, SolverState& state);
 void restore_tuning(const SolverState& state, Context& context);
 /// Where the state's weights are: beside it, or else as it names them, from the working directory.
 std::string weights_of(const SolverState& state, const std::string& path);
-/// Error if the history does not fit the run.
+/// Likewise the weights' average; empty if the state has none.
+std::string average_of(const SolverState& state, const std::string& path);
+/// Error if the solver's type is another one, or the history does not fit the run.
 void check_state(const SolverState& state, const TrainingState& run);
 /// Restores the iteration, the history, which check_state() accepted, the positions of the data
 /// sources, and what layers carry. Error if a source has no record at its position.

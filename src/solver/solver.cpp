@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "crema/loss_scale.hpp"
 #include "data/data_source.hpp"
 #include "model/partial_copy.hpp"
 #include "model/source_map.hpp"
@@ -16,6 +17,7 @@
 #include "solver/settings.hpp"
 #include "solver/snapshot.hpp"
 #include "solver/update_rule.hpp"
+#include "solver/weight_average.hpp"
 
 namespace crema {
 namespace {
@@ -119,6 +121,7 @@ void Solver::build(const SolverParameter& param, const SourceMap& source,
     for (int i = 0; i < rule_->history_count(); ++i) {
       history_.emplace_back(Shape{net_->params().size()}, net_->params().dtype());
     }
+    if (param.ema_decay() > 0) average_ = std::make_unique<WeightAverage>(*net_);
     prepare_snapshots();
   } catch (Error& error) {
     error.at({source.file(), 0, 0});
@@ -134,10 +137,11 @@ void Solver::take_settings(const SolverParameter& param, const SourceMap& source
                {SolverParameter::kNetParamFieldNumber, SolverParameter::kTrainNetParamFieldNumber,
                 SolverParameter::kTestNetParamFieldNumber},
                *param_);
+  for (const auto& note : check_settings(param, source)) context_.log(Severity::warning, note);
   policy_ = std::make_unique<RatePolicy>(param, source);
   rule_ = std::make_unique<UpdateRule>(param, context_, source);
   asked_seed_ = options.seed;
-  for (const auto& note : check_settings(param, source)) context_.log(Severity::warning, note);
+  for (const auto& note : rule_->notes(param)) context_.log(Severity::warning, note);
   losses_.reserve(static_cast<size_t>(param.average_loss()));
   prefix_ = snapshot_prefix(param, source.file());
   if (takes_snapshots()) check_snapshot_place(prefix_, 0, 0);
@@ -153,6 +157,7 @@ void Solver::build_nets(const SolverParameter& param, const SourceMap& source,
   nets.train.options.weights = options.weights ? *options.weights : weight_files(param);
   nets.train.options.strict = options.strict_weights;
   net_ = build_net(nets.train, source, context_);
+  set_loss_scale(param.loss_scale());
   for (const NetSource& test : nets.tests) {
     NetSource shared = test;
     shared.options.share_params_with = net_.get();
@@ -172,13 +177,18 @@ void Solver::prepare_snapshots() {
   if (!takes_snapshots()) return;
   const size_t once = net_->params().data().bytes();
   const size_t weights = once * (param_->snapshot_diff() ? 2 : 1), state = once * history_.size();
-  check_snapshot_place(prefix_, weights, state);
+  check_snapshot_place(prefix_, weights, state, average_ ? once : 0);
   remove_unfinished(prefix_);
 }
 
 void Solver::begin_pass(int pass) {
   run_.iteration = static_cast<uint64_t>(iteration_);
   run_.pass = static_cast<uint64_t>(pass);
+}
+
+void Solver::set_loss_scale(double scale) {
+  crema::set_loss_scale(*net_, scale);
+  loss_scale_ = scale;
 }
 
 double Solver::rate() const { return policy_->rate(iteration_); }
@@ -223,6 +233,10 @@ IterationReport Solver::iterate() {
   report.max_iterations = param_->max_iter();
   report.loss = run_passes();
   report.smoothed_loss = smoothed(report.loss);
+  if (policy_->observe(iteration_, report.smoothed_loss)) {
+    context_.log(Severity::info, concat("Iteration ", iteration_, ", the loss stays at ",
+                                        policy_->plateau().minimum, ": lr = ", rate()));
+  }
   report.rate = rate();
   update();
   ++iteration_;
@@ -250,8 +264,8 @@ double Solver::run_passes() {
 
 double Solver::smoothed(double loss) {
   const auto window = static_cast<size_t>(param_->average_loss());
-  if (losses_.size() < window) losses_.push_back(loss);
-  losses_[next_loss_++ % window] = loss;
+  if (losses_.size() >= window) losses_.erase(losses_.begin());
+  losses_.push_back(loss);
   return std::accumulate(losses_.begin(), losses_.end(), 0.0) / static_cast<double>(losses_.size());
 }
 
@@ -261,13 +275,17 @@ void Solver::update() {
   UpdateStep step;
   step.iteration = iteration_;
   step.rate = rate();
-  step.gradient_scale = 1.0 / param_->iter_size();
+  step.momentum = policy_->momentum(iteration_);
+  step.weight_decay = policy_->weight_decay(iteration_);
+  step.average_decay = param_->ema_decay();
+  step.gradient_scale = 1.0 / param_->iter_size() / loss_scale_;
   if (param_->clip_gradients() > 0) {
-    const double norm = rule_->gradient_norm(arena);
+    const double norm = rule_->gradient_norm(arena) / loss_scale_;
     if (!std::isfinite(norm)) throw_not_finite_gradient(*net_, iteration_);
     if (norm > param_->clip_gradients()) step.gradient_scale *= param_->clip_gradients() / norm;
   }
-  if (!rule_->update(arena, history_, step)) throw_not_finite_gradient(*net_, iteration_);
+  Tensor* const average = average_ ? &average_->values() : nullptr;
+  if (!rule_->update(arena, history_, step, average)) throw_not_finite_gradient(*net_, iteration_);
 }
 
 bool Solver::test_due() const {
@@ -277,6 +295,7 @@ bool Solver::test_due() const {
 std::vector<TestReport> Solver::test() {
   std::vector<TestReport> reports;
   TestScope scope(*this);
+  const WeightAverage::InNet averaged(average_.get(), param_->ema_test());
   for (size_t n = 0; n < test_nets_.size(); ++n) {
     TestReport report;
     report.iteration = iteration_;
@@ -329,10 +348,14 @@ void Solver::snapshot_once(bool needed) {
 TrainingState Solver::training_state() {
   TrainingState state;
   state.iteration = iteration_;
+  state.type = rule_->name();
   // As in published solvers: of the last iteration that was run.
   state.steps_passed = policy_->steps_passed(std::max(0, iteration_ - 1));
+  state.plateau = policy_->plateau();
+  state.losses = losses_;
   state.seed = run_.seed;
   state.history = &history_;
+  state.average = average_.get();
   state.train = net_.get();
   for (auto& net : test_nets_) state.tests.push_back(net.get());
   state.cursors = before_test_.get();
@@ -340,6 +363,8 @@ TrainingState Solver::training_state() {
 }
 
 std::string Solver::snapshot() {
+  // In the middle of a test the net may hold the average.
+  const WeightAverage::InNet weights(average_.get(), false);
   const std::string path = write_snapshot(prefix_, training_state(), param_->snapshot_diff());
   last_snapshot_ = iteration_;
   if (on_snapshot) on_snapshot(path);
@@ -352,6 +377,7 @@ void Solver::restore(const std::string& solverstate) {
   try {
     TrainingState state = training_state();
     check_state(saved, state);
+    if (average_) average_->restore(average_of(saved, solverstate));
     const std::string weights = weights_of(saved, solverstate);
     net_->load_weights(weights, true);
     context_.log(Severity::info, concat("Weights from ", weights));
@@ -364,8 +390,10 @@ void Solver::restore(const std::string& solverstate) {
     }
     restore_state(saved, state);
     iteration_ = last_snapshot_ = state.iteration;
-    losses_.clear();
-    next_loss_ = 0;
+    losses_ = state.losses;
+    if (losses_.size() > static_cast<size_t>(param_->average_loss()))
+      losses_.erase(losses_.begin(), losses_.end() - param_->average_loss());
+    policy_->set_plateau(state.plateau);
   } catch (Error& error) {
     error.at({solverstate, 0, 0});
     throw;

@@ -34,13 +34,17 @@ void find_learning_runs(const ParameterArena& arena, std::vector<UpdateRun>& run
 struct RuleKind {
   std::string_view name;
   int histories;
+  RuleDefaults defaults;
+  bool reads_momentum, reads_momentum2, reads_rms_decay, reads_delta;
+  LocalRate local_rate;
   AnyUpdateRule (*make)(const UpdateSettings& settings, int iteration);
 };
 
 template <class... Rules>
 constexpr std::array<RuleKind, sizeof...(Rules)> kinds_of(
     std::type_identity<std::variant<Rules...>>) {
-  return {{{Rules::kName, Rules::kHistories,
+  return {{{Rules::kName, Rules::kHistories, Rules::kDefaults, Rules::kReadsMomentum,
+            Rules::kReadsMomentum2, Rules::kReadsRmsDecay, Rules::kReadsDelta, Rules::kLocalRate,
             [](const UpdateSettings& settings, int iteration) -> AnyUpdateRule {
               return Rules(settings, iteration);
             }}...}};
@@ -73,13 +77,67 @@ size_t kind_of(const SolverParameter& param, const SourceMap& source) {
       .at(source.position(is_old ? "solver_type" : "type"));
 }
 
-UpdateSettings settings_of(const SolverParameter& param, const SourceMap& source) {
-  return {.momentum = param.momentum(),
-          .momentum2 = param.momentum2(),
-          .rms_decay = param.rms_decay(),
-          .delta = param.delta(),
-          .weight_decay = param.weight_decay(),
-          .regularization = regularization_of(param, source)};
+/// What the rule reads has to make sense; as published, what would make another rule of it is
+/// refused.
+void check_rule(const SolverParameter& param, const RuleKind& kind, const UpdateSettings& settings,
+                const SourceMap& source) {
+  const auto refuse = [&](const char* field, auto value, auto... why) {
+    throw Error("solver type '", kind.name, "': ", field, " ", value, why...)
+        .at(source.position(field));
+  };
+  if (!kind.reads_momentum && param.momentum() != 0)
+    refuse("momentum", param.momentum(), " cannot be used with this type; remove it");
+  const auto fraction = [&](const char* field, double value) {
+    if (!(value >= 0 && value < 1)) refuse(field, value, " must lie in [0, 1)");
+  };
+  if (kind.reads_momentum) fraction("momentum", settings.momentum);
+  if (kind.reads_momentum2) fraction("momentum2", settings.momentum2);
+  if (kind.reads_rms_decay) fraction("rms_decay", settings.rms_decay);
+  if (kind.reads_delta && !(settings.delta > 0))
+    refuse("delta", settings.delta,
+           " must be positive, so that nothing is divided by 0; leave it out for ",
+           kind.defaults.delta);
+  const char* const local = param.larc() ? "larc" : "local_lr_auto";
+  if ((param.larc() || param.local_lr_auto()) && kind.local_rate != LocalRate::none)
+    refuse(local, "true", " is part of this type already; remove it");
+  if (settings.local_rate == LocalRate::none || settings.local_rate == LocalRate::trust) return;
+  const bool is_auto = param.local_lr_auto() && !param.larc();
+  if (!(settings.local_eta > 0))
+    refuse(is_auto ? "local_gw_ratio" : "larc_eta", settings.local_eta, " must be positive");
+}
+
+LocalRate local_rate_of(const SolverParameter& param, const RuleKind& kind,
+                        const SourceMap& source) {
+  const std::vector<std::string> policies = {"scale", "clip"};
+  const std::string& policy = param.larc_policy();
+  if (policy != "scale" && policy != "clip")
+    throw Error("larc_policy '", policy, "' is unknown",
+                did_you_mean(policy, policies, "policies are"))
+        .at(source.position("larc_policy"));
+  if (kind.local_rate != LocalRate::none) return kind.local_rate;
+  if (param.larc()) return policy == "clip" ? LocalRate::clip : LocalRate::scale;
+  return param.local_lr_auto() ? LocalRate::scale : LocalRate::none;
+}
+
+UpdateSettings settings_of(const SolverParameter& param, const RuleKind& kind,
+                           const SourceMap& source) {
+  const auto given = [](bool has, double value, double otherwise) {
+    return has ? value : otherwise;
+  };
+  const RuleDefaults& defaults = kind.defaults;
+  UpdateSettings settings = {
+      .momentum = given(param.has_momentum(), param.momentum(), defaults.momentum),
+      .momentum2 = given(param.has_momentum2(), param.momentum2(), defaults.momentum2),
+      .rms_decay = param.rms_decay(),
+      .delta = given(param.has_delta(), param.delta(), defaults.delta),
+      .weight_decay = param.weight_decay(),
+      .regularization = regularization_of(param, source),
+      .local_rate = local_rate_of(param, kind, source),
+      .local_eta =
+          param.local_lr_auto() && !param.larc() ? param.local_gw_ratio() : param.larc_eta()};
+  if (param.clip_gradient_value() > 0) settings.clip_value = param.clip_gradient_value();
+  check_rule(param, kind, settings, source);
+  return settings;
 }
 
 }  // namespace
@@ -89,8 +147,16 @@ bool learns(const Parameter& parameter) {
          parameter.shape().count() > 0;
 }
 
+Tensor part_of(const Tensor& array, const ParameterArena::Segment& segment) {
+  array.read_bytes();  // takes the memory where nothing was written yet
+  Tensor part(segment.parameter->shape(), array.dtype());
+  part.bind(array.memory(),
+            array.offset() + static_cast<size_t>(segment.offset) * size_of(array.dtype()));
+  return part;
+}
+
 UpdateArrays update_arrays(DeviceBackend& backend, const ParameterArena& arena,
-                           std::vector<Tensor>* history) {
+                           std::vector<Tensor>* history, Tensor* average) {
   UpdateArrays arrays{.dtype = arena.dtype()};
   dispatch_float(arena.dtype(), [&](auto zero) {
     using T = decltype(zero);
@@ -102,27 +168,81 @@ UpdateArrays update_arrays(DeviceBackend& backend, const ParameterArena& arena,
     }
     if (history == nullptr) return;
     for (Tensor& values : *history) arrays.histories.push_back(values.device_mut<T>(backend));
+    if (average != nullptr) arrays.average = average->device_mut<T>(backend);
   });
   return arrays;
 }
 
 UpdateRule::UpdateRule(const SolverParameter& param, Context& context, const SourceMap& source)
-    : context_(context), settings_(settings_of(param, source)), kind_(kind_of(param, source)) {}
+    : context_(context),
+      kind_(kind_of(param, source)),
+      settings_(settings_of(param, kRules[kind_], source)) {}
+
+std::vector<std::string> UpdateRule::names(int histories) {
+  std::vector<std::string> names;
+  for (const RuleKind& kind : kRules) {
+    if (kind.histories == histories) names.emplace_back(kind.name);
+  }
+  return names;
+}
+
+std::string UpdateRule::name() const { return std::string(kRules[kind_].name); }
 
 int UpdateRule::history_count() const { return kRules[kind_].histories; }
 
-bool UpdateRule::update(ParameterArena& arena, std::vector<Tensor>& history,
-                        const UpdateStep& step) {
+std::vector<std::string> UpdateRule::notes(const SolverParameter& param) const {
+  std::vector<std::string> notes;
+  const RuleKind& kind = kRules[kind_];
+  const auto without_effect = [&](bool given, bool read, const char* field) {
+    if (given && !read)
+      notes.push_back(concat("the solver's ", field, " has no effect with type '", kind.name, "'"));
+  };
+  without_effect(param.has_momentum2(), kind.reads_momentum2, "momentum2");
+  without_effect(param.has_rms_decay(), kind.reads_rms_decay, "rms_decay");
+  without_effect(param.has_delta(), kind.reads_delta, "delta");
+  if (kind.histories == 2 && settings_.momentum == 0)
+    notes.push_back(concat("solver type '", kind.name, "' without momentum averages nothing; add ",
+                           kind.reads_momentum2 ? "momentum: 0.9" : "momentum: 0.95"));
+  return notes;
+}
+
+template <class Rule>
+void UpdateRule::find_rates(const UpdateRuns& runs, const Rule& rule,
+                            const UpdateSettings& settings, const UpdateStep& step,
+                            ParameterArena& arena, std::vector<Tensor>& history) {
+  of_run_.assign(runs_.size(), {});
+  if constexpr (Rule::kLocalRate == LocalRate::trust) {
+    cpu_squares(runs, rule, settings, step, arena.diff(), arena.data(), history, of_chunk_,
+                of_run_);
+  } else if (settings.local_rate != LocalRate::none) {
+    UpdateSettings of_gradient = settings;
+    of_gradient.weight_decay = 0;
+    cpu_squares(runs, GradientAsStep(), of_gradient, step, arena.diff(), arena.data(), history,
+                of_chunk_, of_run_);
+  }
+  rates_.clear();
+  for (size_t run = 0; run < runs_.size(); ++run) {
+    rates_.push_back(rate_of(settings, step.rate, runs_[run], of_run_[run]));
+  }
+}
+
+bool UpdateRule::update(ParameterArena& arena, std::vector<Tensor>& history, const UpdateStep& step,
+                        Tensor* average) {
   const UpdateRuns runs = runs_of(arena);
-  const AnyUpdateRule any = kRules[kind_].make(settings_, step.iteration);
+  UpdateSettings settings = settings_;
+  settings.momentum = step.momentum.value_or(settings.momentum);
+  settings.weight_decay = step.weight_decay.value_or(settings.weight_decay);
+  const AnyUpdateRule any = kRules[kind_].make(settings, step.iteration);
   if (context_.on_gpu()) {
-    return device_update(context_.backend(), runs, any, settings_, step,
-                         update_arrays(context_.backend(), arena, &history));
+    return device_update(context_.backend(), runs, any, settings, step,
+                         update_arrays(context_.backend(), arena, &history, average));
   }
   const ThreadScope threads(context_.threads());
   return std::visit(
       [&](const auto& rule) {
-        return cpu_update(runs, rule, settings_, step, arena.diff(), arena.data(), history);
+        find_rates(runs, rule, settings, step, arena, history);
+        return cpu_update(runs, rule, settings, step, rates_, arena.diff(), arena.data(), history,
+                          average);
       },
       any);
 }
@@ -160,12 +280,8 @@ double UpdateRule::gradient_norm(ParameterArena& arena) {
     parallel_for(runs.chunks, kUpdateGrain, [&](int64_t begin, int64_t end) {
       for (int64_t number = begin; number < end; ++number) {
         const UpdateChunk chunk = runs.chunk(number);
-        double sum = 0;
-#pragma omp simd reduction(+ : sum)
-        for (int64_t i = chunk.begin; i < chunk.end; ++i) {
-          sum += static_cast<double>(g[i]) * static_cast<double>(g[i]);
-        }
-        squares_[static_cast<size_t>(number)] = sum;
+        squares_[static_cast<size_t>(number)] =
+            squares_of(g + chunk.begin, chunk.end - chunk.begin);
       }
     });
   });

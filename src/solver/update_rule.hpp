@@ -16,41 +16,57 @@ class SolverParameter;
 
 /// Whether an update changes the parameter.
 bool learns(const Parameter& parameter);
+/// One parameter's part of an array of the arena's size, in the same memory.
+Tensor part_of(const Tensor& array, const ParameterArena::Segment& segment);
 /// Copies what an update needs to the device, unless it is current there: gradients and values of
 /// parameters that learn, and the histories. The rest of the arena is not copied. Without
-/// `history`: gradients only.
+/// `history`: gradients only. `average` may be null.
 UpdateArrays update_arrays(DeviceBackend& backend, const ParameterArena& arena,
-                           std::vector<Tensor>* history);
+                           std::vector<Tensor>* history, Tensor* average = nullptr);
 
 /// The update rule of a solver, on the device of its context.
 class UpdateRule {
  public:
-  /// The rule of the solver's `type` (or of the deprecated solver_type). Error if it is unknown, or
-  /// if regularization_type is unknown.
+  /// The rule of the solver's `type` (or of the deprecated solver_type). Error for an unknown type,
+  /// regularization_type or larc_policy, and for settings that the type cannot work with.
   UpdateRule(const SolverParameter& param, Context& context, const SourceMap& source = {});
   UpdateRule(const UpdateRule&) = delete;
   UpdateRule& operator=(const UpdateRule&) = delete;
 
+  /// The types that keep that many histories.
+  static std::vector<std::string> names(int histories);
+  /// As in the solver's `type`.
+  std::string name() const;
+  /// Lines of settings that have no effect with this rule, or that most runs give.
+  std::vector<std::string> notes(const SolverParameter& param) const;
   /// The number of history arrays, each of the size of the arena. A snapshot has them in order,
   /// each as one blob for each parameter.
   int history_count() const;
   /// Adds weight decay to the gradients and updates the parameters that learn (lr_mult not 0).
-  /// `history` has history_count() tensors of the arena's size and type. Returns false if a step
-  /// was not finite. The loss may still be finite then, because a ReLU can hide NaN.
-  bool update(ParameterArena& arena, std::vector<Tensor>& history, const UpdateStep& step);
+  /// `history` has history_count() tensors of the arena's size and type. `average`, if not null, is
+  /// one more, which follows the parameters by step.average_decay. Returns false if a gradient or a
+  /// step was not finite. The loss may still be finite then, because a ReLU can hide NaN.
+  bool update(ParameterArena& arena, std::vector<Tensor>& history, const UpdateStep& step,
+              Tensor* average = nullptr);
   /// The L2 norm of all gradients of parameters that learn, summed in double.
   double gradient_norm(ParameterArena& arena);
 
  private:
+  /// Sets rates_ from the learning rate and, with local rates, the norms of each parameter.
+  template <class Rule>
+  void find_rates(const UpdateRuns& runs, const Rule& rule, const UpdateSettings& settings,
+                  const UpdateStep& step, ParameterArena& arena, std::vector<Tensor>& history);
   /// The runs of parameters that learn, for the CPU or for the context's device.
   UpdateRuns runs_of(const ParameterArena& arena);
 
   Context& context_;
-  UpdateSettings settings_;
   size_t kind_;  // index of the rule in AnyUpdateRule
+  UpdateSettings settings_;
   std::vector<UpdateRun> runs_;
   std::vector<UpdateRun> found_;             // of the present update; kept for its memory
   std::vector<double> squares_;              // of each chunk; kept for its memory
+  std::vector<Squares> of_chunk_, of_run_;   // likewise
+  std::vector<double> rates_;                // of each run
   Tensor device_runs_{Shape{0}, DType::u8};  // bytes of runs_, copied when they have changed
 };
 

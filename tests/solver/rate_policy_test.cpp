@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <tuple>
+#include <vector>
 
 #include "model/text_format.hpp"
 #include "proto/solver.pb.h"
@@ -35,6 +37,128 @@ TEST(RatePolicy, FollowsTheFormulas) {
   EXPECT_DOUBLE_EQ(poly.rate(11), 0);
   EXPECT_NEAR(policy("lr_policy: 'sigmoid' gamma: 0.5 stepsize: 4").rate(6),
               0.5 / (1 + std::exp(-1)), 1e-12);
+}
+
+TEST(RatePolicy, FallsAlongALineOrACosine) {
+  const auto linear = policy("lr_policy: 'linear' min_lr: 0.1 max_iter: 8");
+  EXPECT_DOUBLE_EQ(linear.rate(0), 0.5);
+  EXPECT_NEAR(linear.rate(6), 0.2, 1e-8);
+  EXPECT_NEAR(linear.rate(8), 0.1, 1e-8);
+  EXPECT_NEAR(linear.rate(20), 0.1, 1e-8);
+  const auto cosine = policy("lr_policy: 'cosine' max_iter: 12");
+  EXPECT_DOUBLE_EQ(cosine.rate(0), 0.5);
+  EXPECT_NEAR(cosine.rate(4), 0.375, 1e-12);
+  EXPECT_NEAR(cosine.rate(6), 0.25, 1e-12);
+  EXPECT_NEAR(cosine.rate(12), 0, 1e-12);
+  // They begin where the warm-up ends.
+  const auto warm = policy("lr_policy: 'cosine' max_iter: 16 warmup_iter: 4");
+  EXPECT_DOUBLE_EQ(warm.rate(4), 0.5);
+  EXPECT_NEAR(warm.rate(8), 0.375, 1e-12);
+}
+
+// As in forks, the policy itself counts from iteration 0.
+TEST(RatePolicy, WarmsUpAnyPolicy) {
+  const auto step =
+      policy("lr_policy: 'step' gamma: 0.5 stepsize: 10 warmup_iter: 4 warmup_start_lr: 0.25");
+  EXPECT_DOUBLE_EQ(step.rate(0), 0.25);
+  EXPECT_DOUBLE_EQ(step.rate(2), 0.375);
+  EXPECT_DOUBLE_EQ(step.rate(4), 0.5);
+  EXPECT_DOUBLE_EQ(step.rate(10), 0.25);
+  const auto rampup = policy("lr_policy: 'fixed' rampup_interval: 4 rampup_lr: 0.25");
+  EXPECT_DOUBLE_EQ(rampup.rate(2), 0.25 + 0.25 / 4);
+  EXPECT_DOUBLE_EQ(rampup.rate(4), 0.5);
+}
+
+TEST(RatePolicy, StaysAboveMinLr) {
+  const auto exp = policy("lr_policy: 'exp' gamma: 0.5 min_lr: 0.125");
+  EXPECT_DOUBLE_EQ(exp.rate(1), 0.25);
+  EXPECT_DOUBLE_EQ(exp.rate(9), 0.125);
+  const auto poly = policy("lr_policy: 'poly' power: 2 max_iter: 10 min_lr: 0.25");
+  EXPECT_DOUBLE_EQ(poly.rate(5), 0.25 + 0.25 / 4);
+  EXPECT_DOUBLE_EQ(poly.rate(10), 0.25);
+}
+
+// The numbers are those of torch.optim.lr_scheduler.OneCycleLR(max_lr=0.5, total_steps=20) of
+// PyTorch 2, with cycled momentum from 0.95 to 0.85.
+TEST(RatePolicy, OneCycleGivesTheRatesOfPyTorch) {
+  const auto cycle = policy(
+      "lr_policy: 'onecycle' max_iter: 20 momentum: 0.85 momentum_policy: 'onecycle' "
+      "max_momentum: 0.95");
+  for (const auto& [iteration, rate, momentum] :
+       std::vector<std::tuple<int, double, double>>{{0, 0.02, 0.95},
+                                                    {2, 0.18583592135, 0.915450849719},
+                                                    {5, 0.5, 0.85},
+                                                    {6, 0.493732003118, 0.851253604391},
+                                                    {12, 0.250001, 0.9},
+                                                    {18, 0.00626999688246, 0.948746395609},
+                                                    {19, 2e-06, 0.95}}) {
+    EXPECT_NEAR(cycle.rate(iteration), rate, 1e-7) << iteration;  // settings are f32
+    EXPECT_NEAR(*cycle.momentum(iteration), momentum, 1e-7) << iteration;
+  }
+}
+
+TEST(RatePolicy, PlateauLowersTheRateWhereTheLossStays) {
+  auto plateau = policy("lr_policy: 'plateau' gamma: 0.5 plateau_winsize: 3 plateau_winsize: 2");
+  const double losses[] = {4, 3, 3, 3.5, 3, 3, 2.5, 2.5, 2.5, 2.5, 2.5, 2.5};
+  const double rates[] = {0.5, 0.5, 0.5, 0.5, 0.25, 0.25, 0.25, 0.25, 0.125, 0.125, 0.125, 0.125};
+  for (int i = 0; i < 12; ++i) {
+    const double before = plateau.rate(i);
+    EXPECT_EQ(plateau.observe(i, losses[i]), before != rates[i]) << i;
+    EXPECT_DOUBLE_EQ(plateau.rate(i), rates[i]) << i;
+  }
+  EXPECT_EQ(plateau.steps_passed(11), 2);
+  EXPECT_EQ(plateau.plateau().minimum, 2.5F);
+  EXPECT_EQ(plateau.plateau().last_event, 8);
+}
+
+TEST(RatePolicy, MultifixedTakesTheRateOfTheStage) {
+  const auto stages =
+      policy("lr_policy: 'multifixed' stagelr: 0.25 stagelr: 0.125 stageiter: 5 stageiter: 8");
+  EXPECT_DOUBLE_EQ(stages.rate(0), 0.25);
+  EXPECT_DOUBLE_EQ(stages.rate(5), 0.25);
+  EXPECT_DOUBLE_EQ(stages.rate(6), 0.125);
+  EXPECT_DOUBLE_EQ(stages.rate(100), 0.125);
+}
+
+TEST(RatePolicy, MomentumAndDecayHaveCourses) {
+  const auto fixed = policy("lr_policy: 'fixed' momentum: 0.5 weight_decay: 0.5");
+  EXPECT_FALSE(fixed.momentum(3) || fixed.weight_decay(3));
+  const auto poly = policy(
+      "lr_policy: 'fixed' max_iter: 8 momentum: 0.5 momentum_policy: 'poly' max_momentum: 0.75 "
+      "weight_decay: 0.25 weight_decay_policy: 'poly' max_weight_decay: 0.5 weight_decay_power: 2");
+  EXPECT_DOUBLE_EQ(*poly.momentum(4), 0.625);
+  EXPECT_DOUBLE_EQ(*poly.weight_decay(4), 0.25 + 0.25 / 4);
+  const std::string opt = "lr_policy: 'fixed' momentum_policy: 'opt' ";
+  EXPECT_NEAR(*policy(opt).momentum(0), std::pow(1 - std::sqrt(0.5) / 2, 2), 1e-12);
+  EXPECT_DOUBLE_EQ(*policy(opt + "max_momentum: 0.25").momentum(0), 0.25);
+}
+
+TEST(RatePolicy, SaysWhatTheNewPoliciesMiss) {
+  const auto refuse = [](const std::string& text, std::initializer_list<std::string_view> parts) {
+    expect_error([&] { policy(text); }, parts);
+  };
+  for (const char* name : {"cosine", "linear", "onecycle"})
+    refuse(concat("lr_policy: '", name, "'"), {name, "max_iter"});
+  refuse("lr_policy: 'cosin'", {"did you mean 'cosine'?"});
+  refuse("lr_policy: 'plateau' gamma: 0.1", {"plateau_winsize"});
+  refuse("lr_policy: 'plateau' gamma: 0.1 plateau_winsize: 0", {"plateau_winsize, not 0"});
+  refuse("lr_policy: 'plateau' plateau_winsize: 2", {"gamma"});
+  refuse("lr_policy: 'multifixed'", {"stagelr"});
+  refuse("lr_policy: 'multifixed' stagelr: 1", {"1 stagelr and 0 stageiter"});
+  refuse("lr_policy: 'multifixed' stagelr: 1 stagelr: 1 stageiter: 4 stageiter: 2", {"ascend"});
+  refuse("lr_policy: 'fixed' min_lr: 1", {"min_lr 1 is larger than base_lr 0.5"});
+  refuse("lr_policy: 'fixed' warmup_iter: -1", {"warmup_iter -1"});
+  refuse("lr_policy: 'fixed' warmup_iter: 2 warmup_start_lr: -1", {"-1", "must not be negative"});
+  refuse("lr_policy: 'fixed' warmup_iter: 2 rampup_interval: 2", {"both", "rampup_interval"});
+  refuse("lr_policy: 'fixed' warmup_iter: 9 max_iter: 9", {"warmup_iter 9", "max_iter 9"});
+  refuse("lr_policy: 'onecycle' max_iter: 9 warmup_iter: 2", {"onecycle_rise"});
+  refuse("lr_policy: 'onecycle' max_iter: 9 onecycle_rise: 1", {"onecycle_rise in (0, 1), not 1"});
+  refuse("lr_policy: 'fixed' momentum_policy: 'pol'", {"momentum_policy 'pol'", "'poly'"});
+  refuse("lr_policy: 'fixed' momentum_policy: 'poly'", {"max_iter"});
+  refuse("lr_policy: 'fixed' momentum_policy: 'onecycle'", {"needs lr_policy 'onecycle'"});
+  refuse("lr_policy: 'fixed' max_iter: 4 momentum_policy: 'poly' max_momentum: 1",
+         {"max_momentum 1"});
+  refuse("lr_policy: 'fixed' weight_decay_policy: 'step'", {"weight_decay_policy 'step'"});
 }
 
 TEST(RatePolicy, SaysWhatIsMissing) {

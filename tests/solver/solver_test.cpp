@@ -498,7 +498,7 @@ TEST_F(SolverTest, SettingsOfForksAreTold) {
     return text;
   };
   EXPECT_EQ(warnings("layer_wise_reduce: true average_loss: 2 display: 1 solver_mode: CPU"), "");
-  for (const char* name : {"store_blobs_in_old_format", "larc_turbo", "larc", "disabled_update"}) {
+  for (const char* name : {"store_blobs_in_old_format", "larc_turbo", "disabled_update"}) {
     EXPECT_NE(warnings(concat(name, ": true")).find(concat("'", name, "' belongs to a fork")),
               std::string::npos)
         << name;

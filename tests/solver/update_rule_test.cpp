@@ -7,7 +7,9 @@
 
 #include "backend/cpu/update.hpp"
 #include "crema/random.hpp"
+#include "model/text_format.hpp"
 #include "proto/solver.pb.h"
+#include "support/expect_error.hpp"
 #include "support/values.hpp"
 
 namespace crema {
@@ -17,7 +19,7 @@ using test::values_of;
 
 constexpr uint64_t kSeed = 1701;
 
-/// Parameters on their own, with values, gradients and a history of SGD.
+/// Parameters on their own, with values, gradients and histories.
 class Parameters {
  public:
   struct Entry {
@@ -26,7 +28,7 @@ class Parameters {
     bool learnable = true;
   };
 
-  Parameters(const std::vector<Entry>& entries, DType dtype) {
+  Parameters(const std::vector<Entry>& entries, DType dtype, int histories = 1) {
     std::vector<ParameterArena::Segment> segments;
     for (const Entry& entry : entries) {
       owners_.push_back(std::make_unique<Parameter>(Shape{entry.count}, Filler::constant(0)));
@@ -39,7 +41,7 @@ class Parameters {
       segments.push_back({&owner, "layer", 0, 0, entry.count});
     }
     arena_.build(std::move(segments), dtype, true);
-    history_.emplace_back(Shape{arena_.size()}, dtype);
+    for (int i = 0; i < histories; ++i) history_.emplace_back(Shape{arena_.size()}, dtype);
     arena_.settle_gradients();
     uint64_t stream = 0;
     for (Tensor* tensor : {&arena_.data(), &arena_.diff(), &history_[0]}) draw(*tensor, ++stream);
@@ -125,13 +127,13 @@ INSTANTIATE_TEST_SUITE_P(Solver, SgdUpdate,
                          [](const auto& one) { return std::string(one.param.name); });
 
 /// A rule as somebody may add one: two histories, and the iteration counts.
-struct Adam {
-  static constexpr std::string_view kName = "Adam";
+struct Added : RuleTraits {
+  static constexpr std::string_view kName = "Added";
   static constexpr int kHistories = 2;
 
   double momentum, momentum2, delta, correction;
 
-  Adam(const UpdateSettings& settings, int iteration)
+  Added(const UpdateSettings& settings, int iteration)
       : momentum(settings.momentum),
         momentum2(settings.momentum2),
         delta(settings.delta),
@@ -158,8 +160,9 @@ TEST(UpdateDriver, RunsARuleOfTwoHistoriesAndTheIteration) {
   const UpdateSettings settings{.momentum = 0.9, .momentum2 = 0.999, .delta = 1e-8};
   for (int iteration = 0; iteration < 2; ++iteration) {
     const UpdateStep step{.iteration = iteration, .rate = 0.25, .gradient_scale = 0.5};
-    EXPECT_TRUE(cpu_update(runs, Adam(settings, iteration), settings, step, gradients, parameters,
-                           histories));
+    const std::vector<double> rates = {step.rate * learns.rate};
+    EXPECT_TRUE(cpu_update(runs, Added(settings, iteration), settings, step, rates, gradients,
+                           parameters, histories));
     for (const int64_t i : {int64_t{16}, shape[0] - 1}) {
       EXPECT_NEAR(parameters.at(i), 2 * 0.25 * (iteration + 1), 1e-5) << i;
     }
@@ -167,6 +170,239 @@ TEST(UpdateDriver, RunsARuleOfTwoHistoriesAndTheIteration) {
   }
   EXPECT_NEAR(histories[0].at(16), -1.5 * (1 - 0.9 * 0.9), 1e-6);
   EXPECT_NEAR(histories[1].at(16), 2.25 * (1 - 0.999 * 0.999), 1e-6);
+}
+
+struct PaperCase {
+  const char* name;
+  const char* settings;
+  std::vector<double> weights, first, second;  // after two updates; histories
+};
+
+class PaperRule : public ::testing::TestWithParam<PaperCase> {};
+
+// Two parameters, of 2 values and, with lr_mult 2 and decay_mult 0, of 1. The numbers are those of
+// the papers' formulas, computed apart from this project.
+TEST_P(PaperRule, GivesTheNumbersOfItsFormula) {
+  const PaperCase& c = GetParam();
+  SolverParameter param;
+  parse_text_proto(concat(c.settings, " weight_decay: 0.125"), "solver.prototxt", param);
+  Context context;
+  UpdateRule rule(param, context);
+  Parameters parameters({{2}, {1, 2, 0}}, DType::f64, rule.history_count());
+  ParameterArena& arena = parameters.arena();
+  const auto at = [&](int value) { return value < 2 ? value : arena.segments()[1].offset; };
+  for (Tensor& history : parameters.history()) history.fill(0);
+  const double start[] = {0.5, -0.25, 1.5};
+  const double gradients[2][3] = {{0.25, -0.5, 0.75}, {-0.125, 0.375, 0.5}};
+  for (int i = 0; i < 3; ++i) arena.data().host_mut<double>()[at(i)] = start[i];
+  for (int iteration = 0; iteration < 2; ++iteration) {
+    // As sums over two passes.
+    for (int i = 0; i < 3; ++i)
+      arena.diff().host_mut<double>()[at(i)] = 2 * gradients[iteration][i];
+    EXPECT_TRUE(rule.update(arena, parameters.history(),
+                            {.iteration = iteration, .rate = 0.125, .gradient_scale = 0.5}));
+  }
+  for (int i = 0; i < 3; ++i) {
+    const auto n = static_cast<size_t>(i);
+    EXPECT_NEAR(arena.data().at(at(i)), c.weights[n], 1e-14) << i;
+    EXPECT_NEAR(parameters.history()[0].at(at(i)), c.first[n], 1e-14) << i;
+    if (rule.history_count() == 2) {
+      EXPECT_NEAR(parameters.history()[1].at(at(i)), c.second[n], 1e-14) << i;
+    }
+  }
+  EXPECT_EQ(rule.history_count(), c.second.empty() ? 1 : 2);
+}
+
+const PaperCase kPapers[] = {
+    {"SGD",
+     "type: 'SGD' momentum: 0.75",
+     {0.4400634765625, -0.17779541015625, 1.046875},
+     {0.0208740234375, -0.00579833984375, 0.265625},
+     {}},
+    {"Nesterov",
+     "type: 'Nesterov' momentum: 0.75",
+     {0.42520904541015625, -0.17480850219726562, 0.84765625},
+     {0.020416259765625, -0.0050201416015625, 0.265625},
+     {}},
+    {"AdaGrad",
+     "type: 'AdaGrad' delta: 0.0009765625",
+     {0.4055969987397372, -0.1951577211484798, 1.1118001262634656},
+     {0.10375216236740716, 0.41135634758227424, 0.8125},
+     {}},
+    {"RMSProp",
+     "type: 'RMSProp' rms_decay: 0.875 delta: 0.0009765625",
+     {0.2693149953078318, -0.1148090120330661, 0.38640807338346095},
+     {0.012093798860628436, 0.04965895192912312, 0.0927734375},
+     {}},
+    {"AdaDelta",
+     "type: 'AdaDelta' momentum: 0.75 delta: 0.0009765625",
+     {0.4947762391934627, -0.2488046656552429, 1.4710120818313732},
+     {0.019317263571012013, 0.08262542828883318, 0.16796875},
+     {0.0007992773128228902, 0.0014117279607063454, 0.0014474225134542555}},
+    {"Adam",
+     "type: 'Adam' momentum: 0.75 momentum2: 0.875 delta: 0.0009765625",
+     {0.3259947992206271, -0.11943126685038656, 1.0104342582523709},
+     {0.03909672419628421, -0.009785829771566348, 0.265625},
+     {0.011441420374131518, 0.04700506882824643, 0.0927734375}},
+    {"AdamW",
+     "type: 'AdamW' momentum: 0.75 momentum2: 0.875 delta: 0.0009765625",
+     {0.33899117873053475, -0.11944151761239036, 1.0094448806213678},
+     {0.015625, 0.0, 0.265625},
+     {0.0087890625, 0.044921875, 0.0927734375}},
+    {"LAMB",
+     "type: 'LAMB' momentum: 0.75 momentum2: 0.875 delta: 0.0009765625",
+     {0.3886277015771212, -0.19485711835367814, 0.84375},
+     {0.015625, 0.0, 0.265625},
+     {0.0087890625, 0.044921875, 0.0927734375}},
+    {"Lion",
+     "type: 'Lion' momentum: 0.75 momentum2: 0.875",
+     {0.4864501953125, -0.24420166015625, 1.0},
+     {0.01171875, -0.0078125, 0.14453125},
+     {}},
+    {"LARS",
+     "type: 'LARS' momentum: 0.75 larc_eta: 0.5",
+     {0.4742641502008485, -0.22331175997167252, 1.0078125},
+     {0.008374738688040409, 0.0028256488605614243, 0.3046875},
+     {}},
+    {"LARC",
+     "type: 'SGD' momentum: 0.75 larc: true larc_eta: 0.5",
+     {0.4742641502008485, -0.22331175997167252, 1.0078125},
+     {0.008374738688040409, 0.0028256488605614243, 0.3046875},
+     {}},
+    {"LARCclip",
+     "type: 'SGD' momentum: 0.75 larc: true larc_policy: 'clip' larc_eta: 0.5",
+     {0.4400634765625, -0.17779541015625, 1.046875},
+     {0.0208740234375, -0.00579833984375, 0.265625},
+     {}},
+};
+
+INSTANTIATE_TEST_SUITE_P(Solver, PaperRule, ::testing::ValuesIn(kPapers),
+                         [](const auto& one) { return std::string(one.param.name); });
+
+SolverParameter settings_of(const std::string& text) {
+  SolverParameter param;
+  parse_text_proto(text, "solver.prototxt", param);
+  return param;
+}
+
+constexpr const char* kTypes[] = {"SGD",  "Nesterov", "AdaGrad", "RMSProp", "AdaDelta",
+                                  "Adam", "AdamW",    "LAMB",    "LARS",    "Lion"};
+
+// Norms are sums of sums of chunks, so the bits do not depend on the number of threads; nor on what
+// learns beside.
+TEST(UpdateRule, HasTheSameBitsOnAnyNumberOfThreads) {
+  for (const char* type : kTypes) {
+    for (const DType dtype : {DType::f32, DType::f64}) {
+      std::vector<double> moved[3], averaged[3];
+      for (const int threads : {1, 2, 5}) {
+        Context context({.threads = threads});
+        UpdateRule rule(settings_of(concat("type: '", type, "' weight_decay: 0.01")), context);
+        Parameters parameters(kMixed, dtype, rule.history_count());
+        // Of squares.
+        for (Tensor& history : parameters.history()) history.fill(0.25);
+        Tensor average(parameters.arena().data().shape(), dtype);
+        const UpdateStep step{.iteration = 3, .rate = 0.1, .average_decay = 0.75};
+        EXPECT_TRUE(rule.update(parameters.arena(), parameters.history(), step, &average)) << type;
+        moved[threads / 2] = values_of(parameters.arena().data());
+        averaged[threads / 2] = values_of(average);
+      }
+      EXPECT_EQ(moved[0], moved[1]) << type;
+      EXPECT_EQ(moved[0], moved[2]) << type;
+      EXPECT_EQ(averaged[0], averaged[2]) << type;
+      for (const size_t i : {size_t{0}, size_t{99}})
+        EXPECT_NEAR(averaged[0][i], 0.25 * moved[0][i], 1e-7) << type;
+    }
+  }
+}
+
+TEST(UpdateRule, ClipsEachValueOfTheMeanGradient) {
+  Context context;
+  Parameters parameters({{3}}, DType::f64);
+  ParameterArena& arena = parameters.arena();
+  UpdateRule rule(settings_of("clip_gradient_value: 0.5 weight_decay: 1"), context);
+  const double start[] = {1, 2, 3}, gradients[] = {-8, 0.5, 8};
+  parameters.history()[0].fill(0);
+  for (int i = 0; i < 3; ++i) {
+    arena.data().host_mut<double>()[i] = start[i];
+    arena.diff().host_mut<double>()[i] = gradients[i];
+  }
+  EXPECT_TRUE(rule.update(arena, parameters.history(), {.rate = 1, .gradient_scale = 0.5}));
+  // w - (clipped + w): the decay is not clipped.
+  EXPECT_EQ(arena.data().at(0), 0.5);
+  EXPECT_EQ(arena.data().at(1), -0.25);
+  EXPECT_EQ(arena.data().at(2), -0.5);
+  arena.diff().host_mut<double>()[1] = HUGE_VAL;
+  EXPECT_FALSE(rule.update(arena, parameters.history(), {.rate = 1}))
+      << "clipping must not hide it";
+}
+
+TEST(UpdateRule, LionSeesAGradientThatIsNotFinite) {
+  Context context;
+  Parameters parameters({{3}}, DType::f32);
+  parameters.arena().diff().host_mut<float>()[1] = NAN;
+  EXPECT_FALSE(UpdateRule(settings_of("type: 'Lion'"), context)
+                   .update(parameters.arena(), parameters.history(), {.rate = 1}));
+}
+
+// As zeros of a fresh layer have no direction: the factor is 1.
+TEST(UpdateRule, ParametersOfZerosMoveByThePlainRate) {
+  for (const char* type : {"LARS", "LAMB"}) {
+    Context context;
+    UpdateRule rule(settings_of(concat("type: '", type, "'")), context);
+    Parameters parameters({{2}}, DType::f64, rule.history_count());
+    for (Tensor& history : parameters.history()) history.fill(0);
+    parameters.arena().data().fill(0);
+    parameters.arena().diff().fill(1);
+    EXPECT_TRUE(rule.update(parameters.arena(), parameters.history(), {.rate = 0.25}));
+    EXPECT_NEAR(parameters.arena().data().at(0), -0.25, 1e-6) << type;
+  }
+}
+
+TEST(UpdateRule, RefusesSettingsThatTheTypeCannotWorkWith) {
+  Context context;
+  const auto refuse = [&](const std::string& text, std::initializer_list<std::string_view> parts) {
+    expect_error([&] { UpdateRule(settings_of(text), context); }, parts);
+  };
+  refuse("type: 'AdaGrad' momentum: 0.9", {"'AdaGrad'", "momentum 0.9 cannot be used", "remove"});
+  refuse("type: 'RMSProp' momentum: 0.9", {"'RMSProp'", "momentum 0.9 cannot be used"});
+  refuse("solver_type: ADAGRAD momentum: 0.9", {"'AdaGrad'", "momentum 0.9"});
+  refuse("type: 'RMSProp' rms_decay: 1", {"rms_decay 1 must lie in [0, 1)"});
+  refuse("type: 'Adam' momentum2: 1", {"'Adam'", "momentum2 1 must lie in [0, 1)"});
+  refuse("type: 'Lion' momentum2: nan", {"momentum2 nan must lie in [0, 1)"});
+  refuse("type: 'AdaDelta' momentum: 1.5", {"momentum 1.5 must lie in [0, 1)"});
+  refuse("type: 'AdamW' delta: 0", {"'AdamW'", "delta 0 must be positive", "1e-08"});
+  refuse("type: 'LAMB' delta: -1", {"delta -1 must be positive", "1e-06"});
+  refuse("type: 'LAMB' larc: true", {"'LAMB'", "larc", "remove"});
+  refuse("type: 'LARS' local_lr_auto: true", {"'LARS'", "local_lr_auto", "remove"});
+  refuse("larc: true larc_policy: 'clop'", {"larc_policy 'clop'", "'clip'"});
+  refuse("larc: true larc_eta: 0", {"larc_eta 0 must be positive"});
+  refuse("local_lr_auto: true local_gw_ratio: -1", {"local_gw_ratio -1 must be positive"});
+  refuse("type: 'AdmaW'", {"'AdmaW'", "'AdamW'"});
+  refuse("solver_type: SAG", {"'SAG'", "is not available"});
+  refuse("type: 'SGD' solver_type: SGD", {"both type and the old solver_type"});
+}
+
+TEST(UpdateRule, TakesTheOldEnumForAllPublishedTypes) {
+  Context context;
+  for (const auto& [old, type] : {std::pair{"SGD", "SGD"}, std::pair{"NESTEROV", "Nesterov"},
+                                  std::pair{"ADAGRAD", "AdaGrad"}, std::pair{"RMSPROP", "RMSProp"},
+                                  std::pair{"ADADELTA", "AdaDelta"}, std::pair{"ADAM", "Adam"}}) {
+    EXPECT_EQ(UpdateRule(settings_of(concat("solver_type: ", old)), context).name(), type);
+  }
+}
+
+TEST(UpdateRule, SaysWhichSettingsHaveNoEffect) {
+  Context context;
+  const auto notes = [&](const std::string& text) {
+    const SolverParameter param = settings_of(text);
+    return joined(UpdateRule(param, context).notes(param), "; ");
+  };
+  EXPECT_EQ(notes("type: 'Adam' momentum: 0.9 momentum2: 0.99 delta: 1"), "");
+  EXPECT_EQ(notes("momentum2: 0.9"), "the solver's momentum2 has no effect with type 'SGD'");
+  EXPECT_EQ(notes("type: 'AdaGrad' rms_decay: 0.9"),
+            "the solver's rms_decay has no effect with type 'AdaGrad'");
+  EXPECT_EQ(notes("type: 'Lion' delta: 1"), "the solver's delta has no effect with type 'Lion'");
+  EXPECT_NE(notes("type: 'Adam'").find("add momentum: 0.9"), std::string::npos);
 }
 
 TEST(UpdateRule, SaysWhenAStepIsNotFinite) {

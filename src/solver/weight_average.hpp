@@ -1,0 +1,51 @@
+// The exponential moving average of a net's weights (ema_decay).
+#pragma once
+
+#include <string>
+
+#include "crema/net.hpp"
+
+namespace crema {
+
+/// An array of the arena's size. It starts as the weights when it is first used; the update rule
+/// then moves it. Parameters that do not learn, such as running statistics, have no average: nets
+/// with the average have their present values.
+class WeightAverage {
+ public:
+  /// Of the parameters of `net`, which must outlive this object.
+  explicit WeightAverage(Net& net);
+
+  /// The array, for UpdateRule::update().
+  Tensor& values();
+  /// Loads the average from a weights file; the weights of the net are then those of the file. If
+  /// `path` is empty, the average starts from the weights at its next use.
+  void restore(const std::string& path);
+
+  /// While it lives, the net holds the average (`average` true) or the weights; then what it held
+  /// before. Does nothing without an average.
+  class InNet {
+   public:
+    InNet(WeightAverage* of, bool average);
+    ~InNet();
+    InNet(const InNet&) = delete;
+    InNet& operator=(const InNet&) = delete;
+
+   private:
+    WeightAverage* of_;
+    bool before_ = false;
+  };
+
+ private:
+  void start();
+  void show(bool average);
+  /// Calls body(the parameter's values, the part of the average) for each parameter that learns.
+  template <class Body>
+  void for_parts(const Body& body);
+
+  Net& net_;
+  Tensor values_;
+  bool started_ = false;
+  bool in_net_ = false;  // the net holds the average, and values_ the weights
+};
+
+}  // namespace crema
