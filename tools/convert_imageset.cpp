@@ -27,11 +27,7 @@ void read_resize(ConvertImagesetOptions& options) {
   if (FLAGS_resize.empty()) return;
   if (FLAGS_resize_width != 0 || FLAGS_resize_height != 0)
     throw Error("--resize and --resize_width or --resize_height exclude each other");
-  int width = 0, height = 0;
-  char rest = 0;
-  if (std::sscanf(FLAGS_resize.c_str(), "%dx%d%c", &width, &height, &rest) != 2 || width <= 0 ||
-      height <= 0)
-    throw Error("--resize ", FLAGS_resize, " is not of the form 256x256");
+  const auto [width, height] = parse_size("resize", FLAGS_resize);
   options.resize_width = width;
   options.resize_height = height;
 }

@@ -4,6 +4,7 @@
 #include <omp.h>
 
 #include <charconv>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 
@@ -23,6 +24,11 @@ DEFINE_string(plugin, "",
               "Plug-ins to load, with layer types for the nets (libmine.so; several "
               "separated by commas, or the flag again).");
 DEFINE_bool(overwrite, false, "Replace a database that exists.");
+DEFINE_bool(json, false, "JSON on standard output; `time` ends with a line of it.");
+DEFINE_string(
+    labels, "",
+    "Of classify: a text file with the name of each class, a line each. Of test: the blob "
+    "of labels that belongs to --scores.");
 DEFINE_string(gpu, "",
               "The device to run on: its index, or 'all' for the only one. Default: the CPU.");
 DEFINE_int32(threads, 0, "CPU threads. 0: OMP_NUM_THREADS, or all cores.");
@@ -197,9 +203,18 @@ SolverOptions solver_options() {
   return options;
 }
 
-const std::string& required_flag(const char* name, const std::string& value) {
-  if (value.empty()) throw Error("--", name, " is missing; give it as --", name, "=FILE");
+const std::string& required_flag(const char* name, const std::string& value, const char* what) {
+  if (value.empty()) throw Error("--", name, " is missing; give it as --", name, "=", what);
   return value;
+}
+
+std::pair<int, int> parse_size(const char* flag, const std::string& value) {
+  int width = 0, height = 0;
+  char rest = 0;
+  if (std::sscanf(value.c_str(), "%dx%d%c", &width, &height, &rest) != 2 || width <= 0 ||
+      height <= 0)
+    throw Error("--", flag, " ", value, " is not of the form 256x256");
+  return {width, height};
 }
 
 void exclusive_flags(const char* first, bool has_first, const char* second, bool has_second) {

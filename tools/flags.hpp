@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "crema/context.hpp"
 #include "crema/net.hpp"
@@ -18,6 +19,8 @@ DECLARE_string(weights);
 DECLARE_bool(strict);
 DECLARE_bool(overwrite);
 DECLARE_bool(tune);
+DECLARE_bool(json);
+DECLARE_string(labels);
 
 namespace crema::tools {
 
@@ -41,8 +44,13 @@ NetOptions net_options(Phase phase);
 /// Level, stages, fusion and seed as the flags say.
 SolverOptions solver_options();
 
-/// Value of a flag that the command cannot do without; Error that shows how to give it.
-const std::string& required_flag(const char* name, const std::string& value);
+/// Value of a flag that the command cannot do without; Error that shows how to give it, as
+/// --NAME=FILE.
+const std::string& required_flag(const char* name, const std::string& value,
+                                 const char* what = "FILE");
+
+/// (width, height) of a flag's WIDTHxHEIGHT.
+std::pair<int, int> parse_size(const char* flag, const std::string& value);
 
 /// Error when both of two flags are given that contradict each other.
 void exclusive_flags(const char* first, bool has_first, const char* second, bool has_second);

@@ -1,6 +1,8 @@
 // JSON that the tools write.
 #pragma once
 
+#include <charconv>
+#include <cmath>
 #include <string>
 #include <string_view>
 
@@ -20,6 +22,13 @@ inline std::string json_string(std::string_view text) {
     }
   }
   return json + '"';
+}
+
+/// The number in as many digits as it needs; NaN and infinities, which JSON has none of, as null.
+inline std::string json_number(double value) {
+  if (!std::isfinite(value)) return "null";
+  char digits[32];
+  return {digits, std::to_chars(digits, digits + sizeof digits, value).ptr};
 }
 
 }  // namespace crema::tools

@@ -16,9 +16,9 @@ namespace crema::tools {
 namespace {
 
 const std::vector<const Command*>& commands() {
-  static const std::vector<const Command*> all = {&kTrain,           &kTest,       &kTime,
-                                                  &kSummary,         &kLayers,     &kConvertMnist,
-                                                  &kConvertImageset, &kDeviceQuery};
+  static const std::vector<const Command*> all = {
+      &kTrain,       &kTest,     &kTime, &kSummary, &kLayers, &kConvertMnist, &kConvertImageset,
+      &kDeviceQuery, &kClassify, &kDraw, &kMergeBn, &kDiff,   &kInspect};
   return all;
 }
 

@@ -3,12 +3,24 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 
 #include "core/split_list.hpp"
 #include "crema/parameter_arena.hpp"
+#include "model/text_format.hpp"
+#include "net/confusion.hpp"
 #include "tools/command.hpp"
+#include "tools/confusion_report.hpp"
 #include "tools/flags.hpp"
+#include "tools/json.hpp"
 #include "tools/text.hpp"
+
+DEFINE_bool(confusion, false,
+            "Print the accuracy and the IoU of each class, and which classes it was taken for.");
+DEFINE_string(
+    scores, "",
+    "The blob of class scores. Default: of classify the net's output, of test what its Accuracy or "
+    "SoftmaxWithLoss layer reads.");
 
 namespace crema::tools {
 namespace {
@@ -29,9 +41,8 @@ struct Spread {
     greatest = std::max(greatest, value);
     ++count;
   }
-  std::string str() const {
-    return concat("mean ", sum / static_cast<double>(count), ", min ", least, ", max ", greatest);
-  }
+  double mean() const { return sum / static_cast<double>(count); }
+  std::string str() const { return concat("mean ", mean(), ", min ", least, ", max ", greatest); }
 };
 
 /// What all batches gave of one output.
@@ -40,27 +51,31 @@ struct Scores {
 
   void add(int batch, const Tensor& values) {
     shape = values.shape();
-    // For all batches alike, whatever their size. Values of one axis, as the accuracies of classes,
+    // Also if a later batch alone is that large. Values of one axis, as the accuracies of classes,
     // are scores each.
-    if (batch == 0) in_one_line = shape.rank() > 1 && shape.count() > kMostLines;
-    if (in_one_line) {
-      Spread of_batch;
-      for (int64_t i = 0; i < values.count(); ++i) {
-        of_batch.add(values.at(i));
-        spread.add(values.at(i));
-      }
+    in_one_line = in_one_line || (shape.rank() > 1 && shape.count() > kMostLines);
+    Spread of_batch;
+    sums.resize(std::max(sums.size(), static_cast<size_t>(values.count())));
+    for (int64_t i = 0; i < values.count(); ++i) {
+      const double value = values.at(i);
+      of_batch.add(value);
+      spread.add(value);
+      sums[static_cast<size_t>(i)] += value;
+      if (!in_one_line) LOG(INFO) << "Batch " << batch << ", " << name << " = " << value;
+    }
+    if (of_batch.count == 0) {
+      LOG(INFO) << "Batch " << batch << ", " << name << " (" << shape.str() << "): no values";
+    } else if (in_one_line) {
       LOG(INFO) << "Batch " << batch << ", " << name << " (" << shape.str()
                 << "): " << of_batch.str();
-      return;
-    }
-    sums.resize(static_cast<size_t>(values.count()));
-    for (int64_t i = 0; i < values.count(); ++i) {
-      sums[static_cast<size_t>(i)] += values.at(i);
-      LOG(INFO) << "Batch " << batch << ", " << name << " = " << values.at(i);
     }
   }
 
   void log(int batches, float weight) const {
+    if (spread.count == 0) {
+      LOG(INFO) << name << " (" << shape.str() << "): no values in any batch";
+      return;
+    }
     if (in_one_line) {
       const double sum = spread.sum / batches;  // of a batch
       LOG(INFO) << name << " (" << shape.str() << "): " << spread.str()
@@ -76,12 +91,55 @@ struct Scores {
     }
   }
 
+  /// The means of its values, or of all together where they are many.
+  std::string json(int batches) const {
+    if (spread.count == 0) return "[]";
+    if (in_one_line) {
+      return concat("{\"mean\": ", json_number(spread.mean()),
+                    ", \"min\": ", json_number(spread.least),
+                    ", \"max\": ", json_number(spread.greatest), "}");
+    }
+    std::vector<std::string> means;
+    for (const double sum : sums) means.push_back(json_number(sum / batches));
+    return concat("[", joined(means), "]");
+  }
+
   std::string name;
   Shape shape;  // of the last batch
   bool in_one_line = false;
-  std::vector<double> sums;  // of each value, where a line each is printed
-  Spread spread;             // of all values, otherwise
+  std::vector<double> sums;  // of each value
+  Spread spread;             // of all values
 };
+
+/// The scores and labels to count, as the flags or the net say; none where nobody asks for them.
+std::optional<ScoredLabels> scored_labels(const NetParameter& param, const NetOptions& options) {
+  const bool named = !FLAGS_scores.empty() || !FLAGS_labels.empty();
+  if (!FLAGS_confusion && !FLAGS_json && !named) return std::nullopt;
+  if (!FLAGS_labels.empty()) required_flag("scores", FLAGS_scores, "BLOB");
+  const std::vector<ScoredLabels> found = find_scored_labels(param, options);
+  for (const ScoredLabels& pair : found) {
+    if (pair.scores != FLAGS_scores) continue;
+    if (FLAGS_labels.empty() || pair.labels == FLAGS_labels) return pair;
+  }
+  if (named) {
+    required_flag("labels", FLAGS_labels, "BLOB");
+    return ScoredLabels{FLAGS_scores, FLAGS_labels};
+  }
+  if (found.empty()) {
+    if (!FLAGS_confusion) return std::nullopt;
+    throw Error(
+        "--confusion: the net has no Accuracy or SoftmaxWithLoss layer in this phase; name "
+        "the blobs with --scores=BLOB --labels=BLOB");
+  }
+  if (found.size() > 1) {
+    std::vector<std::string> others;
+    for (const auto& pair : found) others.push_back("'" + pair.scores + "'");
+    others.pop_back();
+    LOG(INFO) << "Classes are counted by '" << found.back().scores << "'; --scores=BLOB takes "
+              << joined(others, " or ") << " instead";
+  }
+  return found.back();
+}
 
 int test(const std::vector<std::string>& arguments) {
   refuse_arguments(kTest, arguments, "give the net with --model=FILE");
@@ -91,18 +149,37 @@ int test(const std::vector<std::string>& arguments) {
   NetOptions options = net_options(Phase::test);
   options.weights = split_list(FLAGS_weights);
   options.strict = FLAGS_strict;
-  Net net(FLAGS_model, context, std::move(options));
+  NetParameter param;
+  SourceMap source;
+  read_text_proto(FLAGS_model, param, &source);
+  const auto scored = scored_labels(param, options);
+  if (scored) options.keep = {scored->scores, scored->labels};
+  Net net(param, source, context, std::move(options));
   if (!net.params().segments().empty()) required_flag("weights", FLAGS_weights);
   LOG(INFO) << "Running for " << FLAGS_iterations << " iterations.";
   std::vector<Scores> scores;
   for (const auto& name : net.outputs()) scores.emplace_back(name);
   double loss = 0;
+  ConfusionMatrix confusion;
   for (int batch = 0; batch < FLAGS_iterations; ++batch) {
     loss += net.forward();
     for (Scores& output : scores) output.add(batch, net.output(output.name));
+    if (scored) confusion.add(net.output(scored->scores), net.output(scored->labels), *scored);
   }
-  LOG(INFO) << "Loss: " << loss / FLAGS_iterations;
+  loss /= FLAGS_iterations;
+  LOG(INFO) << "Loss: " << loss;
   for (const Scores& output : scores) output.log(FLAGS_iterations, net.loss_weight(output.name));
+  if (scored) log_shares(confusion);
+  if (FLAGS_confusion && !FLAGS_json) print_confusion(confusion);
+  if (FLAGS_json) {
+    std::vector<std::string> outputs;
+    for (const Scores& output : scores) {
+      outputs.push_back(json_string(output.name) + ": " + output.json(FLAGS_iterations));
+    }
+    std::printf("{\"iterations\": %d, \"loss\": %s, \"outputs\": {%s}%s}\n", FLAGS_iterations,
+                json_number(loss).c_str(), joined(outputs).c_str(),
+                scored ? json_of(confusion, *scored).c_str() : "");
+  }
   return 0;
 }
 
@@ -113,12 +190,20 @@ const Command kTest = {
     {},
     "scores trained weights on a net's test data",
     "  crema test --model train_val.prototxt --weights net.caffemodel --iterations 100\n"
+    "  crema test --model train_val.prototxt --weights net.caffemodel --confusion\n"
     "\n"
     "Runs the net in phase TEST and logs each output of each batch, then their means; of outputs "
     "of\n"
-    "two axes or more that have more than 40 values mean, least and greatest.",
-    {"model", "weights", "strict", "iterations", "gpu", "threads", "engine", "tune", "tuning_file",
-     "seed", "plugin", "fuse", "phase", "level", "stage"},
+    "two axes or more that have more than 40 values mean, least and greatest.\n"
+    "\n"
+    "--confusion prints, for each class: records (or pixels, for label maps), accuracy, "
+    "intersection over\n"
+    "union, and the classes it was taken for. The counts are exact over all iterations; positions "
+    "of the\n"
+    "layer's ignore_label do not count. --json prints all this on standard output.",
+    {"model", "weights", "strict", "iterations", "confusion", "scores", "labels", "json", "gpu",
+     "threads", "engine", "tune", "tuning_file", "seed", "plugin", "fuse", "phase", "level",
+     "stage"},
     test};
 
 }  // namespace crema::tools

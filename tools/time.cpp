@@ -14,7 +14,6 @@
 #include "tools/peak.hpp"
 #include "tools/resident.hpp"
 
-DEFINE_bool(json, false, "End with one line of JSON on standard output.");
 DEFINE_bool(peak, false, "Measure the machine's FMA peak too, and show each layer's share of it.");
 DEFINE_bool(forward_only, false, "Time forward alone.");
 

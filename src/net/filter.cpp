@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <set>
 
+#include "model/source_map.hpp"
 #include "net/plan.hpp"
 #include "proto/net.pb.h"
 
@@ -47,6 +48,25 @@ void note_unknown_stages(Plan& plan, const NetParameter& net) {
   }
 }
 
+void remove_excluded(NetParameter& net, const NetOptions& options,
+                     std::vector<Position>& positions) {
+  int kept = 0;
+  for (int i = 0; i < net.layer_size(); ++i) {
+    Position& position = positions[static_cast<size_t>(i)];
+    try {
+      if (!in_state(net.layer(i), options)) continue;
+    } catch (Error& error) {
+      error.at(position);
+      throw;
+    }
+    net.mutable_layer()->SwapElements(i, kept);
+    std::swap(position, positions[static_cast<size_t>(kept)]);
+    ++kept;
+  }
+  net.mutable_layer()->DeleteSubrange(kept, net.layer_size() - kept);
+  positions.resize(static_cast<size_t>(kept));
+}
+
 }  // namespace
 
 bool in_state(const LayerParameter& layer, const NetOptions& options) {
@@ -64,21 +84,16 @@ bool in_state(const LayerParameter& layer, const NetOptions& options) {
 void filter_net(Plan& plan, NetParameter& net, std::vector<Position>& positions) {
   merge_state(net, plan.options);
   note_unknown_stages(plan, net);
-  int kept = 0;
-  for (int i = 0; i < net.layer_size(); ++i) {
-    Position& position = positions[static_cast<size_t>(i)];
-    try {
-      if (!in_state(net.layer(i), plan.options)) continue;
-    } catch (Error& error) {
-      error.at(position);
-      throw;
-    }
-    net.mutable_layer()->SwapElements(i, kept);
-    std::swap(position, positions[static_cast<size_t>(kept)]);
-    ++kept;
-  }
-  net.mutable_layer()->DeleteSubrange(kept, net.layer_size() - kept);
-  positions.resize(static_cast<size_t>(kept));
+  remove_excluded(net, plan.options, positions);
+}
+
+NetParameter layers_of(const NetParameter& net, NetOptions options) {
+  NetParameter layers = net;
+  std::vector<Position> positions;
+  upgrade_net(layers, SourceMap(), positions);
+  merge_state(layers, options);
+  remove_excluded(layers, options, positions);
+  return layers;
 }
 
 }  // namespace crema

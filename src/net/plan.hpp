@@ -220,6 +220,8 @@ void upgrade_net(NetParameter& net, const SourceMap& source, std::vector<Positio
 /// filter.cpp: adds level and stages of the net's `state` to the options, warns of stages that no
 /// rule names, and removes the layers whose rules do not hold, and their positions.
 void filter_net(Plan& plan, NetParameter& net, std::vector<Position>& positions);
+/// The message in its present format, with the layers that the options include, without a plan.
+NetParameter layers_of(const NetParameter& net, NetOptions options);
 /// Whether the include or exclude rules of the layer hold for the options.
 bool in_state(const LayerParameter& layer, const NetOptions& options);
 /// ignored.cpp: warns of fields that are set but have no effect.

@@ -1,0 +1,138 @@
+#include "data/image_input.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+
+#include "crema/error.hpp"
+#include "data/image_list.hpp"
+#include "model/binary_format.hpp"
+#include "model/blob_message.hpp"
+
+namespace crema {
+namespace {
+
+BlobProto read_mean(const std::string& path) {
+  BlobProto blob;
+  read_binary_proto(path, blob);
+  const Shape shape = blob_shape(blob);
+  if (shape.rank() < 3 || shape.count() != blob_count(blob) || shape.count() == 0)
+    throw Error("mean file '", path, "' holds ", blob_count(blob), " values of shape ", shape.str(),
+                ", not an image");
+  return blob;
+}
+
+bool is_image_name(const std::filesystem::path& path) {
+  static const char* const kExtensions[] = {".jpg", ".jpeg", ".png",  ".bmp",  ".ppm",
+                                            ".pgm", ".tif",  ".tiff", ".webp", ".gif"};
+  std::string extension = path.extension().string();
+  std::ranges::transform(extension, extension.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return std::ranges::find(kExtensions, extension) != std::end(kExtensions);
+}
+
+}  // namespace
+
+ImageInput::ImageInput(const ImageInputOptions& options) : options_(options) {
+  const Shape& sample = options_.sample;
+  if (sample.rank() != 3 || (sample[0] != 1 && sample[0] != 3))
+    throw Error("the input is of ", sample.str(),
+                " an item; images are of 1 or 3 channels, height "
+                "and width");
+  if (options_.crop != ImageCrop::whole) {
+    if (sample[1] != sample[2])
+      throw Error("crops are square, and the input is of ", sample[1], " x ", sample[2],
+                  "; use the whole image");
+    options_.transform.set_crop_size(static_cast<uint32_t>(sample[1]));
+  }
+  transform_ = std::make_unique<Transform>(options_.transform, Phase::test);
+  cut_.resize(static_cast<size_t>(sample.count()));
+}
+
+int64_t ImageInput::samples() const { return options_.crop == ImageCrop::ten ? 10 : 1; }
+
+Image ImageInput::load(const std::string& path) {
+  const Shape& sample = options_.sample;
+  read_file_bytes(path, bytes_);
+  Image image = codec_.decode(bytes_, sample[0] == 1 ? ColorMode::gray : ColorMode::color);
+  if (options_.crop == ImageCrop::whole) {
+    image = codec_.resize(sample[1], sample[2]);
+  } else if (options_.resize.height != 0) {
+    image = codec_.resize(options_.resize.height, options_.resize.width);
+  }
+  if (sample[0] == 1 || options_.channels == std::array<int, 3>{2, 1, 0}) return image;
+  swapped_.resize(static_cast<size_t>(image.count()));
+  for (size_t pixel = 0; pixel < swapped_.size(); pixel += 3) {
+    for (size_t c = 0; c < 3; ++c) {
+      swapped_[pixel + c] = image.bytes[pixel + 2 - static_cast<size_t>(options_.channels[c])];
+    }
+  }
+  image.bytes = swapped_.data();
+  return image;
+}
+
+std::vector<Placement> ImageInput::placements(const Image& image) const {
+  if (options_.crop == ImageCrop::whole) return {{}};
+  const auto rows = static_cast<int32_t>(image.height - options_.sample[1]);
+  const auto columns = static_cast<int32_t>(image.width - options_.sample[2]);
+  const Placement center{rows / 2, columns / 2, false};
+  if (options_.crop == ImageCrop::center) return {center};
+  std::vector<Placement> all = {
+      {0, 0, false}, {0, columns, false}, {rows, 0, false}, {rows, columns, false}, center};
+  for (size_t i = 0; i < 5; ++i) {
+    all.push_back(all[i]);
+    all.back().mirrored = true;
+  }
+  return all;
+}
+
+void ImageInput::read(const std::string& path, float* out) {
+  try {
+    const Image image = load(path);
+    const Shape shape = transform_->output_shape(image);
+    for (const Placement& placement : placements(image)) {
+      transform_->cut(image, placement, cut_.data());
+      transform_->convert(cut_.data(), shape, placement, out);
+      out += shape.count();
+    }
+  } catch (const Error& error) {
+    throw Error("image '", path, "': ", error.message());
+  }
+}
+
+std::vector<std::string> images_in_folder(const std::string& folder) {
+  std::vector<std::string> images;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    if (is_image_name(entry->path())) images.push_back(entry->path().string());
+  }
+  if (error) throw Error("cannot read the folder '", folder, "': ", error.message());
+  if (images.empty()) throw Error("the folder '", folder, "' has no image files (.jpg, .png, ...)");
+  std::ranges::sort(images);
+  return images;
+}
+
+std::vector<float> channel_means(const std::string& mean_file) {
+  const BlobProto blob = read_mean(mean_file);
+  const Shape shape = mean_image_shape(mean_file);
+  std::vector<float> values(static_cast<size_t>(shape.count())), means;
+  copy_values(blob, values.data());
+  const int64_t plane = shape.count(1);
+  for (int64_t c = 0; c < shape[0]; ++c) {
+    double sum = 0;
+    for (int64_t i = 0; i < plane; ++i) {
+      sum += static_cast<double>(values[static_cast<size_t>(c * plane + i)]);
+    }
+    means.push_back(static_cast<float>(sum / static_cast<double>(plane)));
+  }
+  return means;
+}
+
+Shape mean_image_shape(const std::string& mean_file) {
+  std::vector<int64_t> dims = blob_shape(read_mean(mean_file)).dims();
+  dims.erase(dims.begin(), dims.end() - 3);
+  return Shape(dims);
+}
+
+}  // namespace crema

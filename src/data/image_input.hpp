@@ -1,0 +1,63 @@
+// Image files as the input of a net: decoded, resized, cropped, and then through Transform, the
+// same mean and scale as those of data layers.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data/image_codec.hpp"
+#include "data/transform.hpp"
+#include "proto/common.pb.h"
+
+namespace crema {
+
+/// What of an image the net sees.
+enum class ImageCrop : uint8_t {
+  whole,   // all of it, resized to the input
+  center,  // the centre of the resized image
+  ten,     // its corners and its centre, and each of them mirrored: ten samples
+};
+
+struct ImageInputOptions {
+  Shape sample;  // (C, H, W) of the net's input; C is 1 (gray) or 3
+  ImageCrop crop = ImageCrop::whole;
+  ImageSize resize = {};  // before center and ten; none: the image's own size
+  /// Which of red, green and blue each channel of the input is; data layers give blue first.
+  std::array<int, 3> channels = {2, 1, 0};
+  TransformationParameter transform;  // mean_file or mean_value, in the input's channels, and scale
+};
+
+/// One thread at a time.
+class ImageInput {
+ public:
+  /// Reads the mean file. Error for an input that is no image, and for crops that are not square.
+  explicit ImageInput(const ImageInputOptions& options);
+
+  /// Samples of an image: 1 or 10.
+  int64_t samples() const;
+  /// Writes (samples, C, H, W). Error, naming the file, if it is no image or too small.
+  void read(const std::string& path, float* out);
+
+ private:
+  Image load(const std::string& path);
+  std::vector<Placement> placements(const Image& image) const;
+
+  ImageInputOptions options_;
+  std::unique_ptr<Transform> transform_;
+  ImageCodec codec_;
+  std::string bytes_;
+  std::vector<uint8_t> swapped_, cut_;
+};
+
+/// The image files of a folder, those with an extension such as .jpg or .png, in the order of their
+/// names. Error if there are none.
+std::vector<std::string> images_in_folder(const std::string& folder);
+
+/// The mean of each channel of a mean image (BlobProto).
+std::vector<float> channel_means(const std::string& mean_file);
+/// (C, H, W) of a mean image.
+Shape mean_image_shape(const std::string& mean_file);
+
+}  // namespace crema

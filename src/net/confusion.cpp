@@ -1,0 +1,161 @@
+#include "net/confusion.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/axis_split.hpp"
+#include "core/dispatch.hpp"
+#include "net/plan.hpp"
+#include "proto/net.pb.h"
+
+namespace crema {
+namespace {
+
+ScoredLabels read_by(const LayerParameter& layer) {
+  ScoredLabels found{layer.bottom(0), layer.bottom(1), layer.name()};
+  if (layer.type() == "Accuracy") {
+    const AccuracyParameter& settings = layer.accuracy_param();
+    found.axis = settings.axis();
+    if (settings.has_ignore_label()) found.ignore_label = settings.ignore_label();
+  } else {
+    found.axis = layer.softmax_param().axis();
+    if (layer.loss_param().has_ignore_label()) {
+      found.ignore_label = layer.loss_param().ignore_label();
+    }
+  }
+  return found;
+}
+
+std::optional<double> share(int64_t part, int64_t all) {
+  if (all == 0) return std::nullopt;
+  return static_cast<double>(part) / static_cast<double>(all);
+}
+
+/// The first class of the greatest score of a position; -1 if all are NaN.
+int64_t best_class(const Tensor& scores, const AxisSplit& split, int64_t position) {
+  int64_t best = -1;
+  dispatch_float(scores.dtype(), [&]<class T>(T highest) {
+    const T* of_position = scores.host<T>() + split.at(position);
+    for (int64_t c = 0; c < split.size; ++c) {
+      const T score = of_position[c * split.inner];
+      if (score != score || (best >= 0 && score <= highest)) continue;
+      best = c;
+      highest = score;
+    }
+  });
+  return best;
+}
+
+template <class Of>
+std::optional<double> mean_over(int64_t classes, const Of& of) {
+  double sum = 0;
+  int64_t count = 0;
+  for (int64_t c = 0; c < classes; ++c) {
+    const std::optional<double> value = of(c);
+    if (!value) continue;
+    sum += *value;
+    ++count;
+  }
+  if (count == 0) return std::nullopt;
+  return sum / static_cast<double>(count);
+}
+
+}  // namespace
+
+std::vector<ScoredLabels> find_scored_labels(const NetParameter& net, const NetOptions& options) {
+  const NetParameter included = layers_of(net, options);
+  const auto& layers = included.layer();
+  std::vector<ScoredLabels> found;
+  for (const char* type : {"Accuracy", "SoftmaxWithLoss"}) {
+    for (int i = 0; i < layers.size(); ++i) {
+      const LayerParameter& layer = layers[i];
+      if (layer.type() != type || layer.bottom_size() < 2) continue;
+      const ScoredLabels pair = read_by(layer);
+      const auto is_same = [&](const ScoredLabels& other) {
+        return other.scores == pair.scores && other.labels == pair.labels;
+      };
+      if (std::ranges::any_of(found, is_same)) continue;
+      for (int j = i + 1; j < layers.size(); ++j) {
+        if (std::ranges::find(layers[j].top(), pair.scores) == layers[j].top().end()) continue;
+        throw Error("the scores '", pair.scores, "' of layer '", layer.name(),
+                    "' are not there after a pass: layer '", layers[j].name(),
+                    "' changes them in place; give its top another name");
+      }
+      found.push_back(pair);
+    }
+    if (!found.empty()) break;
+  }
+  return found;
+}
+
+void ConfusionMatrix::add(const Tensor& scores, const Tensor& labels, const ScoredLabels& of) {
+  const Shape& shape = scores.shape();
+  if (shape.rank() == 0) throw Error("scores '", of.scores, "' are a scalar, without classes");
+  const AxisSplit split(shape, shape.canonical_axis(of.axis));
+  if (classes_ == 0) {
+    classes_ = split.size;
+    counts_.resize(static_cast<size_t>(classes_ * classes_));
+    labelled_.resize(static_cast<size_t>(classes_));
+  }
+  if (split.size != classes_)
+    throw Error("scores '", of.scores, "' (", shape.str(), ") have ", split.size,
+                " classes, those of earlier batches had ", classes_);
+  if (labels.count() != split.positions())
+    throw Error("scores '", of.scores, "' (", shape.str(), ") are of ", split.positions(),
+                " positions, labels '", of.labels, "' (", labels.shape().str(), ") of ",
+                labels.count(), "; the class axis of the scores is ", of.axis);
+  for (int64_t i = 0; i < split.positions(); ++i) {
+    const double value = labels.at(i);
+    if (of.ignore_label && value == *of.ignore_label) {
+      ++ignored_;
+      continue;
+    }
+    if (!(value >= 0 && value < static_cast<double>(classes_)) || value != std::floor(value))
+      throw Error("label ", value, " at position ", i, " of '", of.labels,
+                  "' is no whole number in [0, ", classes_, ")");
+    const auto label = static_cast<int64_t>(value);
+    ++positions_;
+    ++labelled_[static_cast<size_t>(label)];
+    const int64_t best = best_class(scores, split, i);
+    if (best < 0) {
+      ++undecided_;
+    } else {
+      ++counts_[static_cast<size_t>(label * classes_ + best)];
+    }
+  }
+}
+
+int64_t ConfusionMatrix::labelled(int64_t label) const {
+  return labelled_[static_cast<size_t>(label)];
+}
+
+int64_t ConfusionMatrix::predicted(int64_t prediction) const {
+  int64_t sum = 0;
+  for (int64_t label = 0; label < classes_; ++label) sum += count(label, prediction);
+  return sum;
+}
+
+std::optional<double> ConfusionMatrix::accuracy() const {
+  int64_t right = 0;
+  for (int64_t c = 0; c < classes_; ++c) right += count(c, c);
+  return share(right, positions_);
+}
+
+std::optional<double> ConfusionMatrix::accuracy(int64_t label) const {
+  return share(count(label, label), labelled(label));
+}
+
+std::optional<double> ConfusionMatrix::iou(int64_t label) const {
+  const int64_t right = count(label, label);
+  return share(right, labelled(label) + predicted(label) - right);
+}
+
+std::optional<double> ConfusionMatrix::mean_accuracy() const {
+  return mean_over(classes_, [this](int64_t c) { return accuracy(c); });
+}
+
+std::optional<double> ConfusionMatrix::mean_iou() const {
+  return mean_over(classes_, [this](int64_t c) { return iou(c); });
+}
+
+}  // namespace crema

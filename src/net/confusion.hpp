@@ -1,0 +1,62 @@
+// How often each class was taken for each other: counts over the class scores and labels of a net.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "crema/net.hpp"
+
+namespace crema {
+
+/// Two blobs of a net: scores, (N, C, ...) with the classes along `axis`, and labels, one a
+/// position in the order of the scores without that axis.
+struct ScoredLabels {
+  std::string scores, labels;
+  std::string layer = {};  // that reads them
+  int axis = 1;
+  std::optional<int> ignore_label = {};  // positions of this label do not count
+};
+
+/// What the Accuracy layers of the net read; if it has none, what its SoftmaxWithLoss layers read.
+/// Each pair once, in the order of the layers. Only layers that `options` includes count. Error if
+/// a layer behind changes the scores in place, so that they are not there after a pass.
+std::vector<ScoredLabels> find_scored_labels(const NetParameter& net, const NetOptions& options);
+
+class ConfusionMatrix {
+ public:
+  /// Adds all positions of a batch. The prediction is the first class of the greatest score; where
+  /// all scores are NaN, there is none. Error if the shapes do not fit each other or those of
+  /// earlier batches, and for a label that is no whole number in [0, classes).
+  void add(const Tensor& scores, const Tensor& labels, const ScoredLabels& of);
+
+  int64_t classes() const { return classes_; }
+  /// Positions of class `label` that were taken for `prediction`.
+  int64_t count(int64_t label, int64_t prediction) const {
+    return counts_[static_cast<size_t>(label * classes_ + prediction)];
+  }
+  int64_t labelled(int64_t label) const;        // positions of the class
+  int64_t predicted(int64_t prediction) const;  // positions taken for the class
+  int64_t positions() const { return positions_; }
+  int64_t ignored() const { return ignored_; }
+  int64_t undecided() const { return undecided_; }  // without a prediction; they count as misses
+
+  /// Share of all positions, or of those of a class, that are right. None without positions.
+  std::optional<double> accuracy() const;
+  std::optional<double> accuracy(int64_t label) const;
+  /// Right positions of a class, divided by those that are labelled or predicted as it. None
+  /// without such positions.
+  std::optional<double> iou(int64_t label) const;
+  /// Means over the classes that have one.
+  std::optional<double> mean_accuracy() const;
+  std::optional<double> mean_iou() const;
+
+ private:
+  int64_t classes_ = 0;
+  std::vector<int64_t> counts_;    // (classes, classes): label, prediction
+  std::vector<int64_t> labelled_;  // (classes), without a prediction too
+  int64_t positions_ = 0, ignored_ = 0, undecided_ = 0;
+};
+
+}  // namespace crema

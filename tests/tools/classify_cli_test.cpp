@@ -1,0 +1,236 @@
+// crema classify and draw, as a user runs them.
+#include <unistd.h>
+
+#include "model/binary_format.hpp"
+#include "proto/blob.pb.h"
+#include "support/database.hpp"
+#include "support/needs.hpp"
+#include "tools/cli.hpp"
+
+namespace {
+
+namespace fs = std::filesystem;
+using namespace crema;
+using namespace crema::test;
+
+class ClassifyCliTest : public CliTest {
+ protected:
+  void SetUp() override {
+    if (!kBuiltWithOpenCv) GTEST_SKIP() << "needs a build with OpenCV, to read images";
+  }
+
+  /// Its scores are the means of the channels of 2 x 2 pixels.
+  std::string mean_net() const {
+    return write("deploy.prototxt", R"(name: "means"
+input: "data" input_dim: 1 input_dim: 3 input_dim: 2 input_dim: 2
+layer { name: "mean" type: "Pooling" bottom: "data" top: "mean" pooling_param { pool: AVE global_pooling: true } })");
+  }
+  /// Pixels of a whole image in one colour.
+  std::string image(const std::string& name, int side, char red, char green, char blue) const {
+    std::string pixels;
+    for (int i = 0; i < side * side; ++i) pixels += {red, green, blue};
+    return write(name, ppm(side, side, pixels));
+  }
+};
+
+TEST_F(ClassifyCliTest, NamesTheBestClasses) {
+  const std::string classify = "classify --model " + mean_net() + " ";
+  const std::string photo = image("photo.ppm", 2, 30, 20, 10);
+  const std::string labels = write("labels.txt", "n01 blue\nn02 green\nn03 red\n");
+  const Output plain = run(classify + photo);
+  EXPECT_EQ(plain.status, 0) << plain.text;
+  EXPECT_TRUE(plain.says("---------- Prediction for " + photo +
+                         " ----------\n30.0000 - \"2\"\n20.0000 - \"1\"\n10.0000 - \"0\"\n"))
+      << plain.text;
+  const Output named = run(classify + "--top 1 --labels " + labels + " " + photo);
+  EXPECT_TRUE(named.says("30.0000 - \"n03 red\"\n")) << named.text;
+  EXPECT_FALSE(named.says("green")) << named.text;
+  const Output json = run(classify + "--top 2 --json --labels " + labels + " " + photo);
+  EXPECT_TRUE(json.says(R"("predictions": [{"class": 2, "label": "n03 red", "score": 30}, )"
+                        R"({"class": 1, "label": "n02 green", "score": 20}]})"))
+      << json.text;
+}
+
+TEST_F(ClassifyCliTest, MeanScaleAndChannels) {
+  const std::string classify =
+      "classify --model " + mean_net() + " " + image("photo.ppm", 2, 30, 20, 10) + " ";
+  EXPECT_TRUE(run(classify + "--mean 1,2,3 --scale 0.5")
+                  .says("13.5000 - \"2\"\n9.0000 - \"1\"\n4.5000 - \"0\"\n"));
+  EXPECT_TRUE(run(classify + "--channel_swap rgb").says("30.0000 - \"0\"\n20.0000 - \"1\"\n"));
+  EXPECT_TRUE(run(classify + "--channel_swap 1,0,2").says("30.0000 - \"1\"\n20.0000 - \"0\"\n"));
+  expect_refusal(classify + "--channel_swap 1,0", {"--channel_swap=1,0"});
+  expect_refusal(classify + "--mean 1,2", {"2 mean_value for 3 channels"});
+  expect_refusal(classify + "--crop some", {"--crop=some"});
+  expect_refusal(classify + "--top 0", {"--top 0"});
+}
+
+// 4 x 4 pixels whose corners of 2 x 2 differ; the centre is 2 x 2, too.
+TEST_F(ClassifyCliTest, CropsAreThoseOfThePublishedOversampling) {
+  std::string pixels;
+  for (int y = 0; y < 4; ++y) {
+    for (int x = 0; x < 4; ++x) {
+      const bool center = (x == 1 || x == 2) && (y == 1 || y == 2);
+      const char corners[] = {10, 22, 30, 42};
+      const char value = center ? 90 : corners[x / 2 + 2 * (y / 2)];
+      pixels += {value, 0, 0};
+    }
+  }
+  const std::string classify = "classify --top 1 --model " + mean_net() + " " +
+                               write("corners.ppm", ppm(4, 4, pixels)) + " ";
+  // All: the sum of 4 * 90 and 3 * (10 + 22 + 30 + 42), over 16.
+  EXPECT_TRUE(run(classify).says("42.0000 - \"2\"")) << run(classify).text;
+  EXPECT_TRUE(run(classify + "--crop center").says("90.0000 - \"2\""));
+  EXPECT_TRUE(run(classify + "--resize 4x4").says("90.0000 - \"2\"")) << "a larger size: center";
+  // The mean of the corners, (90 + 3 v) / 4 each, and of the centre; mirroring changes no mean.
+  EXPECT_TRUE(run(classify + "--crop ten").says("51.6000 - \"2\"")) << run(classify).text;
+  expect_refusal(classify + "--crop ten --resize 1x1", {"corners.ppm", "crop_size"});
+}
+
+TEST_F(ClassifyCliTest, MeanImagesOfAnySize) {
+  BlobProto mean;
+  mean.set_num(1);
+  mean.set_channels(3);
+  mean.set_height(4);
+  mean.set_width(4);
+  for (int c = 0; c < 3; ++c) {
+    for (int i = 0; i < 16; ++i) {
+      const bool center = i == 5 || i == 6 || i == 9 || i == 10;
+      mean.add_data(center ? 1.0F : 5.0F);
+    }
+  }
+  write_binary_proto_atomically(path("mean.binaryproto"), mean);
+  const std::string photo = image("photo.ppm", 8, 30, 20, 10);
+  const std::string classify = "classify --top 1 --model " + mean_net() + " --mean " +
+                               path("mean.binaryproto") + " " + photo + " ";
+  // The image becomes as large as the mean, and its centre loses the mean's centre.
+  EXPECT_TRUE(run(classify).says("29.0000 - \"2\"")) << run(classify).text;
+  EXPECT_TRUE(run(classify + "--channel_mean").says("26.0000 - \"2\""));
+  expect_refusal(classify + "--crop whole", {"mean_file", "3x4x4", "3x2x2"});
+  // The published form takes the means of the channels.
+  const fs::path link = fs::path(CREMA_TOOL).parent_path() / "classification.bin";
+  const std::string labels = write("labels.txt", "b\ng\nr\n");
+  write("none.caffemodel", "");
+  const std::string model = write("weighed.prototxt", R"(name: "means"
+layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 1 dim: 3 dim: 2 dim: 2 } } }
+layer { name: "mean" type: "Pooling" bottom: "data" top: "mean" pooling_param { pool: AVE global_pooling: true } }
+layer { name: "scale" type: "Scale" bottom: "mean" top: "scale" })");
+  NetParameter weights;
+  LayerParameter* layer = weights.add_layer();
+  layer->set_name("scale");
+  BlobProto* blob = layer->add_blobs();
+  blob->mutable_shape()->add_dim(3);
+  for (int c = 0; c < 3; ++c) blob->add_data(2);
+  write_binary_proto_atomically(path("w.caffemodel"), weights);
+  const Output published = run(model + " " + path("w.caffemodel") + " " + path("mean.binaryproto") +
+                                   " " + labels + " " + photo,
+                               link.string());
+  EXPECT_EQ(published.status, 0) << published.text;
+  EXPECT_TRUE(published.says("---------- Prediction for " + photo +
+                             " ----------\n52.0000 - \"r\"\n"
+                             "32.0000 - \"g\"\n12.0000 - \"b\"\n"))
+      << published.text;
+  expect_refusal("classify --model " + model + " " + photo, {"--weights is missing"});
+}
+
+TEST_F(ClassifyCliTest, FoldersListsAndBatches) {
+  fs::create_directory(path("photos"));
+  for (int i = 0; i < 5; ++i) {
+    const std::string name = "photos/" + std::to_string(i) + ".ppm";
+    image(name, 3, static_cast<char>(10 * i + 10), 0, 0);
+  }
+  write("photos/notes.txt", "no image");
+  const std::string classify = "classify --top 1 --batch 2 --model " + mean_net() + " ";
+  const Output folder = run(classify + path("photos"));
+  EXPECT_EQ(folder.status, 0) << folder.text;
+  EXPECT_EQ(folder.count("Prediction for"), 5) << folder.text;
+  size_t last = 0;
+  for (const char* score : {"10.0000", "20.0000", "30.0000", "40.0000", "50.0000"}) {
+    const size_t at = folder.text.find(score, last);
+    ASSERT_NE(at, std::string::npos) << score << " is missing or out of order in " << folder.text;
+    last = at;
+  }
+  const std::string list =
+      write("list.txt", path("photos/1.ppm") + "\n\n" + path("photos/3.ppm") + "\n");
+  EXPECT_EQ(run(classify + "--list " + list).count("Prediction for"), 2);
+  write("photos/2.ppm", "P6 damaged");
+  expect_refusal(classify + path("photos"), {"photos/2.ppm", "cannot be decoded"});
+  const Output skipped = run(classify + "--skip_bad " + path("photos"));
+  EXPECT_EQ(skipped.status, 1) << "not all images were read";
+  EXPECT_EQ(skipped.count("Prediction for"), 4) << skipped.text;
+  EXPECT_TRUE(skipped.says("1 of 5 images could not be read")) << skipped.text;
+}
+
+TEST_F(ClassifyCliTest, MistakesAreExplained) {
+  const std::string photo = image("photo.ppm", 2, 30, 20, 10);
+  const std::string classify = "classify --model " + mean_net() + " ";
+  expect_refusal("classify " + photo, {"--model is missing", "DEPLOY WEIGHTS MEAN LABELS IMAGE"});
+  expect_refusal(classify, {"needs images"});
+  expect_refusal(classify + path("none.jpg"), {"none.jpg"});
+  expect_refusal(classify + "--labels " + write("two.txt", "a\nb\n") + " " + photo,
+                 {"2 lines", "3 classes"});
+  fs::create_directory(path("empty"));
+  expect_refusal(classify + path("empty"), {"has no image files"});
+  expect_refusal("classify --model " + net() + " " + photo, {"2 inputs"});
+  const std::string map = write("map.prototxt", R"(
+input: "data" input_dim: 1 input_dim: 3 input_dim: 2 input_dim: 2
+layer { name: "relu" type: "ReLU" bottom: "data" top: "relu" })");
+  expect_refusal("classify --model " + map + " " + photo, {"'relu' are of 1x3x2x2"});
+}
+
+class DrawCliTest : public CliTest {
+ protected:
+  std::string drawn() const {
+    return write("draw.prototxt", R"(name: "a \"quoted\" net"
+layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 2 dim: 3 dim: 8 dim: 8 } } }
+layer { name: "conv" type: "Convolution" bottom: "data" top: "conv" convolution_param { num_output: 4 kernel_size: 3 stride: 2 pad: 1 } }
+layer { name: "relu\\1" type: "ReLU" bottom: "conv" top: "conv" }
+layer { name: "drop" type: "Dropout" bottom: "conv" top: "drop" include { phase: TRAIN } }
+layer { name: "pool" type: "Pooling" bottom: "conv" top: "pool" pooling_param { pool: AVE kernel_size: 2 stride: 2 } })");
+  }
+};
+
+TEST_F(DrawCliTest, DotHasShapesFusionAndPhases) {
+  const Output all = run("draw " + drawn());
+  EXPECT_EQ(all.status, 0) << all.text;
+  for (const char* part :
+       {R"(digraph "a \"quoted\" net" {)", "rankdir=LR", R"(label="conv\n2x4x4x4")",
+        R"(label="conv\nConvolution\n3x3, 4 channels, stride 2, pad 1")",
+        R"(label="relu\\1\nReLU\nin 'conv'")", R"(label="pool\nPooling\nAVE 2x2, stride 2")",
+        R"(layer1 -> layer2 [style=dashed label="conv"])", R"(label="drop\nDropout")"}) {
+    EXPECT_TRUE(all.says(part)) << part << " is not in: " << all.text;
+  }
+  const Output test = run("draw --phase TEST --rankdir TB " + drawn());
+  EXPECT_FALSE(test.says("Dropout")) << test.text;
+  EXPECT_TRUE(test.says("rankdir=TB")) << test.text;
+  expect_refusal("draw --rankdir XY " + drawn(), {"rankdir 'XY'"});
+  expect_refusal("draw", {"draw takes NET"});
+}
+
+TEST_F(DrawCliTest, ANetWithoutItsDataIsDrawnWithoutShapes) {
+  const std::string model = write("data.prototxt", R"(
+layer { name: "data" type: "Data" top: "data" data_param { source: "nowhere" backend: LMDB batch_size: 2 } }
+layer { name: "relu" type: "ReLU" bottom: "data" top: "relu" })");
+  const Output output = run("draw " + model);
+  EXPECT_EQ(output.status, 0) << output.text;
+  EXPECT_TRUE(output.says("drawn without shapes")) << output.text;
+  EXPECT_TRUE(output.says("layer0 -> blob")) << output.text;
+}
+
+TEST_F(DrawCliTest, PicturesAreMadeByGraphviz) {
+  EXPECT_EQ(run("draw " + drawn() + " " + path("net.dot")).status, 0);
+  EXPECT_TRUE(read_file(path("net.dot")).starts_with("digraph"));
+  expect_refusal("draw " + drawn() + " " + path("net"), {"says no kind of picture", "net.svg"});
+  const Output without =
+      run("draw " + drawn() + " " + path("net.svg"), "PATH=/nowhere " CREMA_TOOL);
+  EXPECT_EQ(without.status, 1) << without.text;
+  EXPECT_TRUE(without.says("install the package graphviz")) << without.text;
+  if (std::system("dot -V > /dev/null 2>&1") != 0) GTEST_SKIP() << "needs dot, of graphviz";
+  const Output output = run("draw " + drawn() + " " + path("net.svg"));
+  EXPECT_EQ(output.status, 0) << output.text;
+  EXPECT_NE(read_file(path("net.svg")).find("</svg>"), std::string::npos);
+  EXPECT_EQ(std::distance(fs::directory_iterator(path("")), fs::directory_iterator()), 3)
+      << "the net, the DOT and the SVG, and nothing else";
+  expect_refusal("draw " + drawn() + " " + path("net.nokind"), {"could not write"});
+}
+
+}  // namespace

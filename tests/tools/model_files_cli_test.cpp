@@ -1,0 +1,221 @@
+// crema diff, inspect and merge-bn, as a user runs them.
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <limits>
+
+#include "model/binary_format.hpp"
+#include "model/text_format.hpp"
+#include "proto/net.pb.h"
+#include "proto/solver.pb.h"
+#include "support/database.hpp"
+#include "support/paths.hpp"
+#include "tools/cli.hpp"
+
+namespace {
+
+using namespace crema;
+using namespace crema::test;
+
+class ModelFilesCliTest : public CliTest {
+ protected:
+  /// Layers "a" with arrays of 2x3 and 2, and "b" with one of 4.
+  static NetParameter weights() {
+    NetParameter net;
+    parse_text_proto(R"(name: "tiny"
+layer { name: "a" type: "InnerProduct" blobs { shape { dim: 2 dim: 3 } data: [1, 2, 3, 4, 5, 6] }
+        blobs { shape { dim: 2 } data: [0, -1] } }
+layer { name: "relu" type: "ReLU" }
+layer { name: "b" type: "Scale" blobs { shape { dim: 4 } data: [1, 1, 1, 1] } })",
+                     "tiny", net);
+    return net;
+  }
+  std::string save(const std::string& name, const google::protobuf::Message& message) const {
+    write_binary_proto_atomically(path(name), message);
+    return path(name);
+  }
+};
+
+TEST_F(ModelFilesCliTest, DiffOfEqualFiles) {
+  const std::string a = save("a.caffemodel", weights()), b = save("b.caffemodel", weights());
+  const Output output = run("diff " + a + " " + b);
+  EXPECT_EQ(output.status, 0) << output.text;
+  EXPECT_TRUE(output.says("3 equal (3 to the bit), 0 within tolerance, 0 different"))
+      << output.text;
+}
+
+TEST_F(ModelFilesCliTest, DiffNamesWhatDiffers) {
+  NetParameter other = weights();
+  other.mutable_layer(0)->mutable_blobs(0)->set_data(5, 6.5F);   // 2x3
+  other.mutable_layer(0)->mutable_blobs(1)->set_data(0, -0.0F);  // equal, other bits
+  other.mutable_layer(2)->mutable_blobs(0)->mutable_shape()->set_dim(0, 2);
+  other.mutable_layer(2)->mutable_blobs(0)->add_data(1);
+  other.mutable_layer(2)->mutable_blobs(0)->mutable_data()->Truncate(2);
+  *other.add_layer() = weights().layer(2);
+  other.mutable_layer(3)->set_name("new");
+  NetParameter first = weights();
+  *first.add_layer() = weights().layer(2);
+  first.mutable_layer(3)->set_name("old");
+  const std::string a = save("a.caffemodel", first), b = save("b.caffemodel", other);
+  const Output output = run("diff " + a + " " + b);
+  EXPECT_EQ(output.status, 1) << output.text;
+  // |6 - 6.5|, of 6.5, and the root of 0.25 / 6.
+  EXPECT_TRUE(
+      output.says("a 0   different                0.5     0.07692      0.2041            1  2x3"))
+      << output.text;
+  for (const char* part : {"shapes differ", "4 and 2", "old 0 only in A", "new 0 only in B",
+                           "1 equal (0 to the bit), 0 within tolerance, 1 different, 1 of other "
+                           "shapes, 1 only in A, 1 only in B"}) {
+    EXPECT_TRUE(output.says(part)) << part << " is not in: " << output.text;
+  }
+}
+
+TEST_F(ModelFilesCliTest, DiffWithinATolerance) {
+  NetParameter other = weights();
+  other.mutable_layer(0)->mutable_blobs(0)->set_data(5, 6.06F);  // 0.06 of 6.06
+  const std::string files = save("a.caffemodel", weights()) + " " + save("b.caffemodel", other);
+  EXPECT_EQ(run("diff " + files).status, 1);
+  EXPECT_EQ(run("diff --tolerance 0.0098 " + files).status, 1);
+  const Output near = run("diff --tolerance 0.01 " + files);
+  EXPECT_EQ(near.status, 0) << near.text;
+  EXPECT_TRUE(near.says("1 within tolerance")) << near.text;
+  // A value that is not finite is never near.
+  other.mutable_layer(0)->mutable_blobs(0)->set_data(5, std::numeric_limits<float>::quiet_NaN());
+  save("b.caffemodel", other);
+  EXPECT_EQ(run("diff --tolerance 1e30 " + files).status, 1);
+  EXPECT_TRUE(run("diff --json " + files)
+                  .says(R"("finding": "different", "bit_equal": false, )"
+                        R"("differing": 1, "max_abs": null)"));
+  expect_refusal("diff --tolerance -1 " + files, {"--tolerance -1 is negative"});
+}
+
+TEST_F(ModelFilesCliTest, DiffOfStates) {
+  SolverState state;
+  state.set_iter(10);
+  state.set_seed(3);
+  BlobProto* history = state.add_history();
+  history->mutable_shape()->add_dim(2);
+  history->add_data(0.5F);
+  history->add_data(0.25F);
+  const std::string a = save("a.solverstate", state);
+  EXPECT_EQ(run("diff " + a + " " + a).status, 0);
+  state.set_iter(20);
+  const Output output = run("diff " + a + " " + save("b.solverstate", state));
+  EXPECT_EQ(output.status, 1) << output.text;
+  EXPECT_TRUE(output.says("iteration: 10 and 20")) << output.text;
+  expect_refusal("diff " + a + " " + save("w.caffemodel", weights()),
+                 {"solver's state", "weights file", "one kind"});
+  expect_refusal("diff " + a, {"two files"});
+  expect_refusal("diff " + a + " " + path("none"), {"none"});
+}
+
+TEST_F(ModelFilesCliTest, InspectsWeights) {
+  NetParameter net = weights();
+  net.mutable_layer(2)->mutable_blobs(0)->set_data(1, std::numeric_limits<float>::quiet_NaN());
+  net.mutable_layer(2)->mutable_blobs(0)->set_data(2, -std::numeric_limits<float>::infinity());
+  const Output output = run("inspect " + save("a.caffemodel", net));
+  EXPECT_EQ(output.status, 0) << output.text;
+  for (const char* part : {"a.caffemodel: weights file, binary V2", "net: tiny",
+                           // min, max, mean, and the root of 35 / 12
+                           "a     InnerProduct   0 2x3        24 B           1           6         "
+                           "3.5       1.708         0\n",
+                           "NaN: 1 inf: 1", "3 arrays, 12 values, 48 B; 1 NaN, 1 infinite"}) {
+    EXPECT_TRUE(output.says(part)) << part << " is not in: " << output.text;
+  }
+  const Output json = run("inspect --json " + path("a.caffemodel"));
+  EXPECT_TRUE(json.says(
+      R"("layer": "a", "type": "InnerProduct", "index": 1, "shape": [2], "values": 2, "bytes": 8, "min": -1, "max": 0, "mean": -0.5, "std": 0.5, "zeros": 1, "nan": 0, "inf": 0)"))
+      << json.text;
+}
+
+TEST_F(ModelFilesCliTest, InspectsOldFormats) {
+  NetParameter v1, v0;
+  parse_text_proto(
+      R"(layers { name: "ip" type: INNER_PRODUCT blobs { num: 1 channels: 1 height: 2 width: 1 data: [1, 2] } })",
+      "v1", v1);
+  parse_text_proto(
+      R"(layers { layer { name: "ip" type: "innerproduct" blobs { num: 1 channels: 1 height: 2 width: 1 data: [1, 2] } } })",
+      "v0", v0);
+  const Output first = run("inspect " + save("v1.caffemodel", v1));
+  EXPECT_TRUE(first.says("binary V1") && first.says("INNER_PRODUCT") && first.says("1x1x2x1"))
+      << first.text;
+  const Output second = run("inspect " + save("v0.caffemodel", v0));
+  EXPECT_TRUE(second.says("binary V0") && second.says("innerproduct")) << second.text;
+}
+
+TEST_F(ModelFilesCliTest, InspectsStatesMeansAndDatabases) {
+  SolverState state;
+  state.set_iter(10);
+  state.set_seed(3);
+  state.set_learned_net("x.caffemodel");
+  DataCursor* cursor = state.add_data_cursor();
+  cursor->set_layer("data");
+  cursor->set_epoch(2);
+  cursor->set_position(5);
+  BlobProto mean;
+  mean.set_num(1);
+  mean.set_channels(3);
+  mean.set_height(1);
+  mean.set_width(1);
+  for (const float value : {1.0F, 2.0F, 3.0F}) mean.add_data(value);
+  write_counting_database(path("db"), 7);
+  const Output output = run("inspect " + save("a.solverstate", state) + " " +
+                            save("mean.binaryproto", mean) + " " + path("db"));
+  EXPECT_EQ(output.status, 0) << output.text;
+  for (const char* part : {"a.solverstate: solver's state, binary", "iteration: 10", "seed: 3",
+                           "weights: x.caffemodel", "position of data: epoch 2, record 5",
+                           "mean.binaryproto: array, binary", "1x3x1x1", "database", "records: 7",
+                           "first key: 00000000", "1x2x3 raw bytes, label 0"}) {
+    EXPECT_TRUE(output.says(part)) << part << " is not in: " << output.text;
+  }
+  EXPECT_TRUE(run("inspect --json " + path("db")).says(R"("records": 7)"));
+}
+
+TEST_F(ModelFilesCliTest, InspectRefusesOtherFiles) {
+  expect_refusal("inspect", {"inspect takes files"});
+  expect_refusal("inspect " + net(), {"is not a", "text"});
+  expect_refusal("inspect " + path("none"), {"none"});
+  const std::string file = save("a.caffemodel", weights());
+  std::filesystem::resize_file(file, std::filesystem::file_size(file) / 2);
+  expect_refusal("inspect " + file, {"cut off"});
+}
+
+TEST_F(ModelFilesCliTest, MergesANet) {
+  const std::string model = write("deploy.prototxt", R"(name: "tiny"
+input: "x" input_dim: 1 input_dim: 2 input_dim: 5 input_dim: 5
+layer { name: "conv" type: "Convolution" bottom: "x" top: "conv"
+  convolution_param { num_output: 3 kernel_size: 3 bias_term: false } }
+layer { name: "norm" type: "BatchNorm" bottom: "conv" top: "conv" }
+layer { name: "relu" type: "ReLU" bottom: "conv" top: "conv" }
+layer { name: "last" type: "Scale" bottom: "conv" top: "last" })");
+  NetParameter net;
+  parse_text_proto(R"(
+layer { name: "conv" blobs { shape { dim: 3 dim: 2 dim: 3 dim: 3 } } }
+layer { name: "norm" blobs { shape { dim: 3 } data: [1, 2, 3] } blobs { shape { dim: 3 } data: [1, 2, 3] } blobs { shape { dim: 1 } data: [1] } }
+layer { name: "last" blobs { shape { dim: 3 } data: [1, 2, 3] } })",
+                   "weights", net);
+  for (int i = 0; i < 54; ++i) {
+    net.mutable_layer(0)->mutable_blobs(0)->add_data(static_cast<float>(std::sin(i)));
+  }
+  const std::string weights_file = save("w.caffemodel", net);
+  const std::string command = "merge-bn " + model + " " + weights_file + " " +
+                              path("merged.prototxt") + " " + path("merged.caffemodel");
+  const Output output = run(command);
+  EXPECT_EQ(output.status, 0) << output.text;
+  for (const char* part : {"norm (BatchNorm): folded into 'conv'",
+                           "last (Scale): not folded: layer 'relu' (ReLU) beside it has no weights",
+                           "1 of 2 layers folded; outputs agree to"}) {
+    EXPECT_TRUE(output.says(part)) << part << " is not in: " << output.text;
+  }
+  const Output summary = run("summary --phase TEST --model=" + path("merged.prototxt"));
+  EXPECT_EQ(summary.status, 0) << summary.text;
+  EXPECT_FALSE(summary.says("BatchNorm")) << summary.text;
+  const Output tested = run("test --iterations 1 --strict --model=" + path("merged.prototxt") +
+                            " --weights=" + path("merged.caffemodel"));
+  EXPECT_EQ(tested.status, 0) << tested.text;
+  expect_refusal(command, {"merged.prototxt", "exists already", "--overwrite"});
+  EXPECT_EQ(run(command + " --overwrite").status, 0);
+  expect_refusal("merge-bn " + model, {"NET WEIGHTS OUT_NET OUT_WEIGHTS"});
+}
+
+}  // namespace

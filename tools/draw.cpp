@@ -1,0 +1,121 @@
+// crema draw: a picture of a net.
+#include "net/draw.hpp"
+
+#include <glog/logging.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+
+#include "model/binary_format.hpp"
+#include "model/text_file.hpp"
+#include "model/text_format.hpp"
+#include "tools/command.hpp"
+#include "tools/flags.hpp"
+
+DECLARE_string(phase);
+DEFINE_string(rankdir, "LR", "Direction of the drawing: LR, TB, BT or RL.");
+
+extern char** environ;
+
+namespace crema::tools {
+namespace {
+
+/// Removes a file at its end, whatever happens.
+struct Temporary {
+  std::string path;
+  ~Temporary() { ::unlink(path.c_str()); }
+};
+
+/// Has Graphviz make a picture of the kind that the name of the output says.
+void run_graphviz(const std::string& dot, const std::string& output, std::string kind) {
+  const Temporary source{unfinished_path(output) + ".dot"};
+  const Temporary picture{unfinished_path(output)};
+  write_text_atomically(source.path, dot);
+  std::vector<std::string> words = {"dot", "-T" + kind, "-o", picture.path, source.path};
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  pid_t child = 0;
+  const int reason = ::posix_spawnp(&child, "dot", nullptr, nullptr, arguments.data(), environ);
+  if (reason != 0)
+    throw Error("cannot run Graphviz for '", output, "': dot: ", std::strerror(reason),
+                "; install the package graphviz, or give a name that ends in .dot");
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+    throw Error("dot, the program of Graphviz, could not write '", output,
+                "'; names that end in .svg, .png, .pdf and .dot are known");
+  std::filesystem::rename(picture.path, output);
+}
+
+/// The net as it is planned; null, with a warning, if it cannot be built here.
+std::unique_ptr<Net> plan_of(const NetParameter& net, const SourceMap& source, Context& context) {
+  try {
+    return std::make_unique<Net>(net, source, context, net_options(Phase::test));
+  } catch (const Error& error) {
+    LOG(WARNING) << "drawn without shapes: " << error.what();
+    return nullptr;
+  }
+}
+
+int draw(const std::vector<std::string>& arguments) {
+  if (arguments.empty() || arguments.size() > 2)
+    throw Error(
+        "draw takes NET and, unless DOT on standard output is wanted, OUTPUT.svg, .png or "
+        ".dot; got ",
+        arguments.size(), " arguments");
+  NetParameter net;
+  SourceMap source;
+  read_text_proto(arguments[0], net, &source);
+  DrawOptions options{.rankdir = FLAGS_rankdir};
+  if (FLAGS_phase == "ALL") FLAGS_phase = "";
+  if (!FLAGS_phase.empty()) options.state = net_options(Phase::test);
+  ContextOptions quiet = context_options();
+  quiet.logger = {};
+  Context context(quiet);
+  const std::unique_ptr<Net> plan = plan_of(net, source, context);
+  options.net = plan.get();
+  const std::string dot = draw_net(net, options);
+  if (arguments.size() == 1) {
+    std::fputs(dot.c_str(), stdout);
+    return 0;
+  }
+  const std::string extension = std::filesystem::path(arguments[1]).extension().string();
+  if (extension.size() < 2)
+    throw Error("'", arguments[1], "' says no kind of picture; give a name such as ", arguments[1],
+                ".svg");
+  if (extension == ".dot" || extension == ".gv") {
+    write_text_atomically(arguments[1], dot);
+  } else {
+    run_graphviz(dot, arguments[1], extension.substr(1));
+  }
+  return 0;
+}
+
+}  // namespace
+
+const Command kDraw = {
+    "draw",
+    {"draw_net"},
+    "draws a net",
+    "  crema draw train_val.prototxt net.svg\n"
+    "  crema draw --phase TEST --rankdir TB deploy.prototxt net.dot\n"
+    "\n"
+    "Boxes are layers with their type and settings, octagons are blobs with their shapes. A dashed "
+    "edge is a\n"
+    "blob that the next layer changes in place; a dashed box is a layer that another one computes, "
+    "too. Without\n"
+    "--phase, layers of all phases are drawn; shapes and fusion are those of phase TEST. Pictures "
+    "(.svg, .png,\n"
+    ".pdf) need the program dot of Graphviz. Without an output, DOT is printed.",
+    {"rankdir", "phase", "level", "stage", "plugin", "fuse", "tune", "tuning_file", "threads"},
+    draw};
+
+}  // namespace crema::tools

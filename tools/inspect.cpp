@@ -1,0 +1,194 @@
+// crema inspect: what a file of weights, a solver's state, a mean image or a database holds.
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+
+#include "data/datum.hpp"
+#include "data/record_source.hpp"
+#include "model/array_file.hpp"
+#include "model/blob_message.hpp"
+#include "tools/command.hpp"
+#include "tools/flags.hpp"
+#include "tools/json.hpp"
+#include "tools/text.hpp"
+
+namespace crema::tools {
+namespace {
+
+struct Fact {
+  std::string name, value;
+  bool is_number = false;
+};
+
+/// What stands beside the arrays of a state.
+std::vector<Fact> facts_of(const ArrayFile& file) {
+  std::vector<Fact> facts;
+  const auto number = [&](const char* name, auto value) {
+    facts.push_back({name, concat(value), true});
+  };
+  if (file.kind == ArrayFile::Kind::weights && file.weights.has_name()) {
+    facts.push_back({"net", file.weights.name()});
+  }
+  if (file.kind != ArrayFile::Kind::state) return facts;
+  const SolverState& state = file.state;
+  number("iteration", state.iter());
+  number("steps of the learning rate", state.current_step());
+  if (state.has_learned_net()) facts.push_back({"weights", state.learned_net()});
+  if (state.has_seed()) number("seed", state.seed());
+  for (const DataCursor& cursor : state.data_cursor()) {
+    facts.push_back({"position of " + cursor.layer(),
+                     concat("epoch ", cursor.epoch(), ", record ", cursor.position())});
+  }
+  for (const LayerState& layer : state.layer_state()) {
+    facts.push_back({"state of " + layer.layer(), concat(layer.state_size(), " arrays")});
+  }
+  if (state.tuning_size() != 0) number("engines chosen", state.tuning_size());
+  return facts;
+}
+
+/// All arrays together, and how many are damaged: their values do not fit their shape.
+struct Totals {
+  int64_t values = 0, bytes = 0, nans = 0, infinities = 0;
+  int damaged = 0;
+
+  void add(const FileArray& array, const ArrayStatistics& of) {
+    values += of.count;
+    bytes += value_bytes(*array.blob);
+    nans += of.nans;
+    infinities += of.infinities;
+    damaged += of.count != blob_shape(*array.blob).count();
+  }
+};
+
+void print_arrays(const ArrayFile& file) {
+  int name = 5, type = 4, shape = 5;
+  for (const FileArray& array : file.arrays) {
+    name = std::max(name, static_cast<int>(array.owner.size()));
+    type = std::max(type, static_cast<int>(array.type.size()));
+    shape = std::max(shape, static_cast<int>(blob_shape(*array.blob).str().size()));
+  }
+  std::printf("\n%-*s %-*s %3s %-*s %9s %11s %11s %11s %11s %9s\n", name, "layer", type, "type",
+              "#", shape, "shape", "bytes", "min", "max", "mean", "std", "zeros");
+  Totals totals;
+  for (const FileArray& array : file.arrays) {
+    const ArrayStatistics of = statistics_of(*array.blob);
+    totals.add(array, of);
+    std::printf("%-*s %-*s %3d %-*s %9s %11.4g %11.4g %11.4g %11.4g %9lld", name,
+                array.owner.c_str(), type, array.type.c_str(), array.index, shape,
+                blob_shape(*array.blob).str().c_str(),
+                human_bytes(static_cast<double>(value_bytes(*array.blob))).c_str(), of.least,
+                of.greatest, of.mean, of.deviation, static_cast<long long>(of.zeros));
+    if (of.nans != 0) std::printf(" NaN: %lld", static_cast<long long>(of.nans));
+    if (of.infinities != 0) std::printf(" inf: %lld", static_cast<long long>(of.infinities));
+    if (of.count != blob_shape(*array.blob).count()) {
+      std::printf(" damaged: %lld values", static_cast<long long>(of.count));
+    }
+    std::printf("\n");
+  }
+  std::printf("\n%zu arrays, %lld values, %s; %lld NaN, %lld infinite\n", file.arrays.size(),
+              static_cast<long long>(totals.values),
+              human_bytes(static_cast<double>(totals.bytes)).c_str(),
+              static_cast<long long>(totals.nans), static_cast<long long>(totals.infinities));
+  if (totals.damaged != 0)
+    std::printf("%d arrays hold another number of values than their shapes\n", totals.damaged);
+}
+
+std::string json_of(const FileArray& array) {
+  const ArrayStatistics of = statistics_of(*array.blob);
+  const std::vector<int64_t> dims = blob_shape(*array.blob).dims();
+  return concat("{\"layer\": ", json_string(array.owner), ", \"type\": ", json_string(array.type),
+                ", \"index\": ", array.index, ", \"shape\": [", joined(dims), "]",
+                ", \"values\": ", of.count, ", \"bytes\": ", value_bytes(*array.blob),
+                ", \"min\": ", json_number(of.least), ", \"max\": ", json_number(of.greatest),
+                ", \"mean\": ", json_number(of.mean), ", \"std\": ", json_number(of.deviation),
+                ", \"zeros\": ", of.zeros, ", \"nan\": ", of.nans, ", \"inf\": ", of.infinities,
+                "}");
+}
+
+std::string json_of(const std::vector<Fact>& facts) {
+  std::string json;
+  for (const Fact& fact : facts) {
+    json += concat(", ", json_string(fact.name), ": ",
+                   fact.is_number ? fact.value : json_string(fact.value));
+  }
+  return json;
+}
+
+void print_facts(const std::string& path, const std::string& kind, const std::vector<Fact>& facts) {
+  std::printf("%s: %s\n", path.c_str(), kind.c_str());
+  for (const Fact& fact : facts) std::printf("%s: %s\n", fact.name.c_str(), fact.value.c_str());
+}
+
+void inspect_arrays(const std::string& path) {
+  ArrayFile file;
+  read_array_file(path, file);
+  const std::vector<Fact> facts = facts_of(file);
+  if (!FLAGS_json) {
+    print_facts(path, concat(file.describe(), ", ", file.format), facts);
+    print_arrays(file);
+    return;
+  }
+  std::vector<std::string> arrays;
+  for (const FileArray& array : file.arrays) arrays.push_back(json_of(array));
+  std::printf("{\"file\": %s, \"kind\": %s, \"format\": %s%s, \"arrays\": [%s]}\n",
+              json_string(path).c_str(), json_string(file.describe()).c_str(),
+              json_string(file.format).c_str(), json_of(facts).c_str(), joined(arrays).c_str());
+}
+
+/// The first record stands for all: `crema verify-db` reads each of them.
+void inspect_database(const std::string& path) {
+  const auto source = open_database({.path = path});
+  const auto reader = source->reader(Access::forward);
+  const Record record = reader->read(0);
+  const std::string key = printable_key(record.key);
+  const size_t bytes = record.value.size();
+  DatumDecoder decoder(ColorMode::as_stored);
+  const Image image = decoder.decode(record);
+  const std::vector<Fact> facts = {
+      {"records", concat(source->count()), true},
+      {"first key", key},
+      {"first record", concat(image.shape().str(), decoder.was_encoded() ? " image file" : " raw",
+                              image.floats != nullptr ? " f32" : " bytes", ", label ",
+                              decoder.label(), ", ", bytes, " bytes")},
+  };
+  if (FLAGS_json) {
+    std::printf("{\"file\": %s, \"kind\": \"database\", \"format\": %s%s}\n",
+                json_string(path).c_str(), json_string(source->name()).c_str(),
+                json_of(facts).c_str());
+  } else {
+    print_facts(path, "database, " + source->name(), facts);
+  }
+}
+
+int inspect(const std::vector<std::string>& arguments) {
+  if (arguments.empty())
+    throw Error("inspect takes files, as in `crema inspect net.caffemodel`; there is none");
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (i != 0 && !FLAGS_json) std::printf("\n");
+    const std::filesystem::path path = arguments[i];
+    const bool database = std::filesystem::is_directory(path) || path.filename() == "data.mdb";
+    database ? inspect_database(arguments[i]) : inspect_arrays(arguments[i]);
+  }
+  return 0;
+}
+
+}  // namespace
+
+const Command kInspect = {
+    "inspect",
+    {},
+    "shows what a weights file, solver state, mean image or database holds",
+    "  crema inspect net.caffemodel\n"
+    "  crema inspect --json net_iter_100.solverstate mean.binaryproto train_lmdb\n"
+    "\n"
+    "The kind of a file is told by its contents. For each array: layer, type, index, shape, bytes, "
+    "least\n"
+    "and greatest value, mean, standard deviation, zeros, NaN and infinite values. For a state: "
+    "iteration,\n"
+    "seed, positions in the data. For a database: records, first key, shape of the first record. "
+    "With\n"
+    "--json, one line a file.",
+    {"json"},
+    inspect};
+
+}  // namespace crema::tools

@@ -1,0 +1,70 @@
+// crema merge-bn: a net for inference, with its batch normalization in the weights.
+#include <glog/logging.h>
+
+#include <cstdio>
+#include <filesystem>
+
+#include "model/binary_format.hpp"
+#include "model/text_file.hpp"
+#include "model/text_format.hpp"
+#include "net/merge_batch_norm.hpp"
+#include "tools/command.hpp"
+#include "tools/flags.hpp"
+
+namespace crema::tools {
+namespace {
+
+/// Neither file is written over.
+void check_new(const std::string& path) {
+  if (std::filesystem::exists(path) && !FLAGS_overwrite)
+    throw Error("'", path, "' exists already; give another name, or --overwrite");
+}
+
+int merge_bn(const std::vector<std::string>& arguments) {
+  if (arguments.size() != 4)
+    throw Error("merge-bn takes NET WEIGHTS OUT_NET OUT_WEIGHTS; got ", arguments.size(),
+                " arguments");
+  for (const size_t out : {2, 3}) check_new(arguments[out]);
+  NetParameter net;
+  SourceMap source;
+  read_text_proto(arguments[0], net, &source);
+  Context context(context_options());
+  const MergedNet merged =
+      merge_batch_norm(net, source, arguments[1], context, net_options(Phase::test));
+  for (const MergedNet::Entry& entry : merged.entries) {
+    std::printf("%s (%s): ", entry.layer.c_str(), entry.type.c_str());
+    if (entry.into.empty()) {
+      std::printf("not folded: %s\n", entry.why.c_str());
+    } else {
+      std::printf("folded into '%s'%s%s\n", entry.into.c_str(), entry.why.empty() ? "" : "; ",
+                  entry.why.c_str());
+    }
+  }
+  if (merged.entries.empty()) throw Error("the net has no BatchNorm, Scale or Bias layer to fold");
+  write_binary_proto_atomically(arguments[3], merged.weights);
+  write_text_atomically(arguments[2], text_of_proto(merged.net));
+  std::printf("%d of %zu layers folded; outputs agree to %.2g of their greatest value\n",
+              merged.merged(), merged.entries.size(), merged.difference);
+  return 0;
+}
+
+}  // namespace
+
+const Command kMergeBn = {
+    "merge-bn",
+    {"merge_bn"},
+    "folds BatchNorm, Scale and Bias into the weights beside them",
+    "  crema merge-bn NET WEIGHTS OUT_NET OUT_WEIGHTS\n"
+    "  crema merge-bn deploy.prototxt net.caffemodel merged.prototxt merged.caffemodel\n"
+    "\n"
+    "Writes the net of phase TEST in which BatchNorm, Scale and Bias are part of the Convolution,\n"
+    "Deconvolution or InnerProduct before them, or behind them where that is exact. Says of each "
+    "layer where\n"
+    "it went, or why it is still there. Both nets run once on random inputs; if their outputs "
+    "differ by more\n"
+    "than 1e-4 of the greatest value, nothing is written.",
+    {"overwrite", "gpu", "threads", "engine", "tune", "tuning_file", "seed", "plugin", "fuse",
+     "level", "stage"},
+    merge_bn};
+
+}  // namespace crema::tools
