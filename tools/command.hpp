@@ -22,6 +22,7 @@ struct Command {
 extern const Command kTrain, kTest, kTime, kSummary, kLayers, kConvertMnist, kConvertImageset,
     kDeviceQuery;
 extern const Command kClassify, kDraw, kMergeBn, kDiff, kInspect;
+extern const Command kConvertCifar, kComputeImageMean, kExtractFeatures, kVerifyDb, kDb;
 
 /// For commands that take flags alone: Error that names the first argument. `instead` says what to
 /// give, as "give the net with --model=FILE".

@@ -4,11 +4,11 @@
 
 #include "tools/command.hpp"
 #include "tools/convert_report.hpp"
+#include "tools/database_flags.hpp"
 #include "tools/flags.hpp"
 
 DEFINE_bool(gray, false, "Read images as grayscale.");
 DEFINE_bool(shuffle, false, "Shuffle the list.");
-DEFINE_string(backend, "lmdb", "Kind of the database: lmdb or leveldb.");
 DEFINE_int32(resize_width, 0, "Resize images to this width; needs --resize_height.");
 DEFINE_int32(resize_height, 0, "Resize images to this height; needs --resize_width.");
 DEFINE_string(resize, "", "WIDTHxHEIGHT, in one flag.");

@@ -6,9 +6,8 @@
 #include "data/database_writer.hpp"
 #include "tools/command.hpp"
 #include "tools/convert_report.hpp"
+#include "tools/database_flags.hpp"
 #include "tools/flags.hpp"
-
-DECLARE_string(backend);
 
 namespace crema::tools {
 namespace fs = std::filesystem;

@@ -17,8 +17,10 @@ namespace {
 
 const std::vector<const Command*>& commands() {
   static const std::vector<const Command*> all = {
-      &kTrain,       &kTest,     &kTime, &kSummary, &kLayers, &kConvertMnist, &kConvertImageset,
-      &kDeviceQuery, &kClassify, &kDraw, &kMergeBn, &kDiff,   &kInspect};
+    static const std::vector<const Command*> all = {
+        &kTrain, &kTest, &kClassify, &kTime, &kSummary, &kDraw, &kInspect, &kDiff, &kMergeBn,
+        &kLayers, &kConvertMnist, &kConvertCifar, &kConvertImageset, &kComputeImageMean,
+        &kExtractFeatures, &kVerifyDb, &kDb, &kDeviceQuery};
   return all;
 }
 

@@ -64,7 +64,7 @@ function(crema_test_program target)
 endfunction()
 
 # What scripts/test --unit builds and runs: all areas but the tools, whose tests start programs.
-set(crema_unit_areas core net solver layers data model steady)
+set(crema_unit_areas core net solver layers data features model steady)
 add_custom_target(unit_tests)
 
 foreach(area IN ITEMS ${crema_unit_areas} tools)

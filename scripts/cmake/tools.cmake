@@ -30,7 +30,8 @@ set_target_properties(crema_tool PROPERTIES
 install(TARGETS crema_tool RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 
 # The published programs that crema stands in for; it looks at the name it was called by.
-set(crema_published_names convert_imageset classification classification.bin)
+set(crema_published_names convert_imageset convert_cifar_data compute_image_mean extract_features
+  classification classification.bin)
 foreach(name IN LISTS crema_published_names)
   add_custom_command(TARGET crema_tool POST_BUILD
     COMMAND "${CMAKE_COMMAND}" -E create_symlink crema "${PROJECT_BINARY_DIR}/bin/${name}"

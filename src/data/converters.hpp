@@ -36,6 +36,29 @@ struct ConvertMnistOptions {
 /// missing, damaged or of another kind, when the counts differ, or when the output exists.
 ConvertReport convert_mnist(const ConvertMnistOptions& options);
 
+enum class CifarKind : uint8_t { cifar10, cifar100 };
+
+struct ConvertCifarOptions {
+  CifarKind kind = CifarKind::cifar10;
+  std::string input;   // folder with the binary version's files, each plain or gzip
+  std::string output;  // folder for the databases, which exists
+  std::string backend = "lmdb";
+  bool coarse = false;  // CIFAR-100: labels are the 20 superclasses instead of the 100 classes
+  bool overwrite = false;
+  ConvertProgress progress;
+};
+
+struct ConvertCifarReport {
+  ConvertReport train, test;
+  std::string train_path, test_path;
+};
+
+/// Writes OUTPUT/cifar10_train_lmdb and OUTPUT/cifar10_test_lmdb (cifar100_... for CIFAR-100). Keys
+/// are the image's number in 5 digits; records raw bytes in the channels red, green, blue. Both
+/// databases appear when both are whole. Error when a file is missing, cut off, longer than its set
+/// or damaged, when a label is out of range, or when an output exists.
+ConvertCifarReport convert_cifar(const ConvertCifarOptions& options);
+
 struct ConvertImagesetOptions {
   std::string root;              // put before every file name of the list
   std::string list;              // lines "file label..."; see image_list.hpp

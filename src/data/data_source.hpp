@@ -32,6 +32,8 @@ class DataSource {
   virtual double take_wait_seconds() = 0;
   /// The key of sample `index` of the last batch, for messages. "" if there is none.
   virtual std::string record_key(int64_t index) const = 0;
+  /// The same as the source has it: not cut, and with all bytes.
+  virtual std::string raw_key(int64_t index) const { return record_key(index); }
 };
 
 }  // namespace crema

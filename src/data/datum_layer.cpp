@@ -77,9 +77,14 @@ size_t DatumLayer::kept_bytes() const {
   return static_cast<size_t>(depth() * settings_.batch_size) * sample;
 }
 
-std::string DatumLayer::key_of(const Sample& sample, int64_t) const {
-  const auto reader = records_.source->reader(records_.access);
-  return printable_key(reader->key(sample.record));
+std::string DatumLayer::key_of(const Sample& sample, int64_t index) const {
+  return printable_key(raw_key_of(sample, index));
+}
+
+std::string DatumLayer::raw_key_of(const Sample& sample, int64_t) const {
+  // Kept, since steps forward are much faster than the way from the first record.
+  if (!key_reader_) key_reader_ = records_.source->reader(records_.access);
+  return key_reader_->key(sample.record);
 }
 
 std::vector<Mix> DatumLayer::draw_mixes(const Batch& batch) const {

@@ -47,12 +47,14 @@ class DatumLayer : public SampledLayer {
   void take_shape(const Batch& batch, Blobs top) const override;
   void give(const Batch& batch, Blobs top) const override;
   std::string key_of(const Sample& sample, int64_t index) const override;
+  std::string raw_key_of(const Sample& sample, int64_t index) const override;
 
   std::vector<Mix> draw_mixes(const Batch& batch) const;
 
   Settings settings_;
   Mixing mixing_;
   DatumLoading records_;
+  mutable std::unique_ptr<RecordReader> key_reader_;  // made when the first key is asked for
 };
 
 /// Writes the samples of a batch of images to `top` (N, C, H, W): mean, scale and mirroring, in

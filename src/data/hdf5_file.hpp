@@ -48,6 +48,8 @@ class Hdf5Writer {
   /// Adds rows behind those of array `name`, which the first call makes. `rows` is contiguous, f32
   /// or f64. Error unless shape and type of a row are those of the first call.
   void append(const std::string& name, const Tensor& rows);
+  /// Writes a whole array of texts. Error if the name is taken.
+  void put_texts(const std::string& name, const std::vector<std::string>& texts);
   /// Closes, syncs and renames the file. No append afterwards.
   void finish();
 

@@ -31,6 +31,7 @@ class SampledLayer : public Layer, public DataSource {
   int64_t records_per_batch() const final { return batch_size_; }
   double take_wait_seconds() final;
   std::string record_key(int64_t index) const final;
+  std::string raw_key(int64_t index) const final;
 
  protected:
   /// `settings` is the name of the message that has batch_size. Error if that is 0.
@@ -57,6 +58,10 @@ class SampledLayer : public Layer, public DataSource {
   void give_labels(const Batch& batch, Tensor& top) const;
   /// Of sample `index` of a batch, for messages.
   virtual std::string key_of(const Sample& sample, int64_t index) const = 0;
+  /// The same as the source has it.
+  virtual std::string raw_key_of(const Sample& sample, int64_t index) const {
+    return key_of(sample, index);
+  }
 
  private:
   Sampler make_sampler() const;

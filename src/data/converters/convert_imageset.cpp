@@ -14,6 +14,7 @@
 #include "data/image_codec.hpp"
 #include "data/image_list.hpp"
 #include "data/image_name.hpp"
+#include "data/image_planes.hpp"
 #include "proto/datum.pb.h"
 
 namespace crema {
@@ -94,13 +95,7 @@ class Converter {
     datum.set_encoded(false);
     std::string& pixels = *datum.mutable_data();
     pixels.resize(static_cast<size_t>(image.count()));
-    const int64_t plane = image.height * image.width;
-    for (int64_t c = 0; c < image.channels; ++c) {
-      char* out = pixels.data() + c * plane;
-      for (int64_t i = 0; i < plane; ++i) {
-        out[i] = static_cast<char>(image.bytes[i * image.channels + c]);
-      }
-    }
+    copy_planes(image, image.bytes, reinterpret_cast<uint8_t*>(pixels.data()));
     return image.shape();
   }
 

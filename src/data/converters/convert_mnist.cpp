@@ -1,15 +1,11 @@
-#include <zlib.h>
-
 #include <array>
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
-#include <memory>
 #include <span>
 
 #include "crema/error.hpp"
 #include "data/converters.hpp"
 #include "data/database_writer.hpp"
+#include "data/gzip_file.hpp"
 #include "proto/datum.pb.h"
 
 namespace crema {
@@ -18,12 +14,10 @@ namespace {
 constexpr uint32_t kImages = 2051, kLabels = 2049;  // magic numbers: unsigned bytes of rank 3, 1
 constexpr int64_t kLargestSide = 1 << 14;
 
-/// An IDX file, read from front to back; zlib passes plain files through.
+/// An IDX file, read from front to back.
 class IdxFile {
  public:
-  IdxFile(const std::string& path, uint32_t magic) : path_(path) {
-    file_.reset(gzopen(path.c_str(), "rb"));
-    if (file_ == nullptr) throw Error("cannot open '", path, "': ", std::strerror(errno));
+  IdxFile(const std::string& path, uint32_t magic) : file_(path) {
     const uint32_t found = number();
     if (found != magic) {
       const bool swapped = found == kImages || found == kLabels;
@@ -41,34 +35,18 @@ class IdxFile {
   }
 
   void read(std::span<uint8_t> bytes) {
-    const int got = gzread(file_.get(), bytes.data(), static_cast<unsigned>(bytes.size()));
-    check_stream(got);
-    if (got != static_cast<int>(bytes.size()))
-      throw Error("'", path_, "' ends before what its header promises; get the file again");
+    if (file_.read(bytes) != bytes.size())
+      throw Error("'", file_.path(), "' ends before what its header promises; get the file again");
   }
 
   void expect_end() {
-    uint8_t more;
-    const int got = gzread(file_.get(), &more, 1);
-    check_stream(got);
-    if (got != 0) throw Error("'", path_, "' holds more than its header says; get the file again");
+    std::array<uint8_t, 1> more;
+    if (file_.read(more) != 0)
+      throw Error("'", file_.path(), "' holds more than its header says; get the file again");
   }
 
  private:
-  void check_stream(int got) {
-    int code = Z_OK;
-    std::string text = gzerror(file_.get(), &code);
-    if (text.starts_with(path_ + ": ")) text.erase(0, path_.size() + 2);
-    // A cut gzip stream reads as far as it goes, and says Z_BUF_ERROR.
-    if (got < 0 || (code != Z_OK && code != Z_STREAM_END))
-      throw Error("'", path_, "' is damaged (", text, "); get the file again");
-  }
-
-  struct Close {
-    void operator()(gzFile file) const { gzclose(file); }
-  };
-  std::string path_;
-  std::unique_ptr<gzFile_s, Close> file_;
+  GzipFile file_;
 };
 
 }  // namespace

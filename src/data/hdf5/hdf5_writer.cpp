@@ -118,6 +118,24 @@ void Hdf5Writer::append(const std::string& name, const Tensor& rows) {
   if (rows.shape()[0] != 0) state_->append(call, array, rows);
 }
 
+void Hdf5Writer::put_texts(const std::string& name, const std::vector<std::string>& texts) {
+  const Hdf5Call call;
+  std::vector<const char*> pointers;
+  for (const auto& text : texts) pointers.push_back(text.c_str());
+  const hsize_t count = texts.size();
+  const Hdf5Id type(H5Tcopy(H5T_C_S1), H5Tclose);
+  H5Tset_size(type.get(), H5T_VARIABLE);
+  H5Tset_cset(type.get(), H5T_CSET_UTF8);
+  const Hdf5Id space(H5Screate_simple(1, &count, nullptr), H5Sclose);
+  Hdf5Id array(H5Dcreate2(state_->file.get(), name.c_str(), type.get(), space.get(), H5P_DEFAULT,
+                          H5P_DEFAULT, H5P_DEFAULT),
+               H5Dclose);
+  if (!array.is_open() ||
+      H5Dwrite(array.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, pointers.data()) < 0 ||
+      !array.close())
+    state_->fail(concat("array '", name, "': ", call.reason()));
+}
+
 void Hdf5Writer::finish() {
   const auto fail = [&](const std::string& reason) {
     ::unlink(state_->beside.c_str());

@@ -26,6 +26,7 @@ Tensor Hdf5Reader::read(const std::string& name, DType) const { fail(name); }
 Hdf5Writer::Hdf5Writer(const std::string& path) { fail(path); }
 Hdf5Writer::~Hdf5Writer() = default;
 void Hdf5Writer::append(const std::string& name, const Tensor&) { fail(name); }
+void Hdf5Writer::put_texts(const std::string& name, const std::vector<std::string>&) { fail(name); }
 void Hdf5Writer::finish() {}
 
 }  // namespace crema

@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# Gets CIFAR-10, 50,000 training and 10,000 test images, as its six binary files (a download of 162 MB).
+#
+#   data/cifar10/get.sh [DIR]      DIR: where to put the files; default data/cifar10/full
+#
+# CREMA_DATA_DIR         when set, the files *.bin.gz in $CREMA_DATA_DIR/cifar10, or the archive there, are
+#                        used before any download
+# CREMA_CIFAR10_MIRRORS  base URLs, separated by blanks, in place of the built-in one
+#
+# Every file is verified; an interrupted download continues on the next run.
+set -euo pipefail
+here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
+. "$here/../fetch.sh"
+
+case ${1-} in
+  -h | --help) sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0"; exit 0 ;;
+  -*) fetch_die "unknown option $1; usage: get.sh [DIR]" ;;
+esac
+
+FETCH_NAME=cifar10
+FETCH_DIR=${1:-$here/full}
+FETCH_LOCAL=${CREMA_DATA_DIR:+$CREMA_DATA_DIR/$FETCH_NAME}
+FETCH_MIRRORS=(https://www.cs.toronto.edu/~kriz)
+if [[ -n ${CREMA_CIFAR10_MIRRORS-} ]]; then read -r -a FETCH_MIRRORS <<< "$CREMA_CIFAR10_MIRRORS"; fi
+
+readonly archive=cifar-10-binary.tar.gz
+readonly archive_md5=c32a1d4ab5d03f1284b67883e8d87530
+# Of the uncompressed files.
+declare -rA md5_of=(
+  [data_batch_1]=5dd7e06a14cb22eb9f671a540d1b7c25
+  [data_batch_2]=5ea93a67294ea407fff1d09f752e9692
+  [data_batch_3]=942cd6a4bcdd0dd3c604fbe906cb4421
+  [data_batch_4]=ae636b3ba5c66a11e91e8cb52e771fcb
+  [data_batch_5]=53f37980c15c3d472c316c40844f3f0d
+  [test_batch]=803d5f7f4d78ea53de84dbe85f74fb6d
+)
+
+# Whether all files are in $FETCH_DIR and correct.
+have_files() {
+  local name
+  for name in "${!md5_of[@]}"; do
+    [[ -f $FETCH_DIR/$name.bin && $(md5sum < "$FETCH_DIR/$name.bin") == "${md5_of[$name]} "* ]] ||
+      return 1
+  done
+}
+
+if have_files; then
+  fetch_say "$FETCH_DIR: already there"
+  exit
+fi
+if [[ -n $FETCH_LOCAL && -f $FETCH_LOCAL/data_batch_1.bin.gz ]]; then
+  FETCH_MD5_OF=content
+  for name in data_batch_{1..5} test_batch; do
+    fetch_file "$name.bin.gz" "${md5_of[$name]}"
+  done
+  exit
+fi
+FETCH_MD5_OF="file"
+fetch_file "$archive" "$archive_md5"
+# Unpacked beside, so that a file with its own name is whole.
+unpacked=$(mktemp -d "$FETCH_DIR/unpack.XXXXXX")
+trap 'rm -rf -- "$unpacked"' EXIT
+tar -xzf "$FETCH_DIR/$archive" -C "$unpacked" --strip-components=1 ||
+  fetch_die "$FETCH_DIR/$archive cannot be unpacked; is the disk full?"
+mv -f -- "$unpacked"/*.bin "$FETCH_DIR"
+have_files || fetch_die "$FETCH_DIR: the files of $archive are not the expected ones"
+rm -f -- "$FETCH_DIR/$archive"
+fetch_say "$FETCH_DIR: unpacked $archive"

@@ -1,0 +1,163 @@
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <span>
+#include <string_view>
+
+#include "crema/error.hpp"
+#include "data/converters.hpp"
+#include "data/database_writer.hpp"
+#include "data/gzip_file.hpp"
+#include "proto/datum.pb.h"
+
+namespace crema {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr int kChannels = 3, kSide = 32;
+constexpr size_t kPixels = size_t{kChannels} * kSide * kSide;
+constexpr std::string_view kWayOut =
+    "; get the binary version of the data set (files *.bin, each plain or .gz)";
+
+/// The files of a set, and what their records are: `label_bytes` labels and the pixels.
+struct Part {
+  std::vector<std::string> files;
+  int64_t records_per_file = 0;
+};
+
+struct Layout {
+  std::string name;
+  Part train, test;
+  size_t label_bytes = 1;
+  size_t label_at = 0;  // of the label wanted
+  int classes = 10;
+};
+
+Layout layout_of(const ConvertCifarOptions& options) {
+  if (options.kind == CifarKind::cifar100) {
+    return {.name = "cifar100",
+            .train = {.files = {"train.bin"}, .records_per_file = 50000},
+            .test = {.files = {"test.bin"}, .records_per_file = 10000},
+            .label_bytes = 2,
+            .label_at = options.coarse ? size_t{0} : size_t{1},
+            .classes = options.coarse ? 20 : 100};
+  }
+  if (options.coarse)
+    throw Error("CIFAR-10 has no coarse labels; leave --coarse out, or give --kind=cifar100");
+  Layout layout{.name = "cifar10",
+                .test = {.files = {"test_batch.bin"}, .records_per_file = 10000}};
+  layout.train.records_per_file = 10000;
+  for (int batch = 1; batch <= 5; ++batch) {
+    layout.train.files.push_back(concat("data_batch_", batch, ".bin"));
+  }
+  return layout;
+}
+
+/// NAME or NAME.gz in the folder, whichever is there.
+std::string find_file(const fs::path& folder, const std::string& name) {
+  for (const char* ending : {"", ".gz"}) {
+    const fs::path path = folder / (name + ending);
+    if (fs::exists(path)) return path.string();
+  }
+  const fs::path python = folder / fs::path(name).stem();
+  throw Error(
+      "there is neither '", (folder / name).string(), "' nor '", name, ".gz'",
+      fs::exists(python) ? concat("; '", python.string(), "' is of the Python version") : "",
+      kWayOut);
+}
+
+std::vector<std::string> find_files(const std::string& folder, const Part& part) {
+  std::vector<std::string> paths;
+  for (const auto& name : part.files) paths.push_back(find_file(folder, name));
+  return paths;
+}
+
+class Converter {
+ public:
+  Converter(const Layout& layout, int64_t total, const ConvertProgress& progress)
+      : layout_(layout), total_(total), progress_(progress) {
+    datum_.set_channels(kChannels);
+    datum_.set_height(kSide);
+    datum_.set_width(kSide);
+  }
+
+  /// Adds the records of the files to a database.
+  void convert(const std::vector<std::string>& paths, int64_t records_per_file,
+               DatabaseWriter& writer) {
+    for (const auto& path : paths) {
+      GzipFile file(path);
+      for (int64_t i = 0; i < records_per_file; ++i) {
+        read_record(file, i, records_per_file);
+        add(writer);
+        if (progress_) progress_(++done_, total_);
+      }
+      std::array<uint8_t, 1> more;
+      if (file.read(more) != 0)
+        throw Error("'", path, "' holds more than ", records_per_file, " records of ",
+                    layout_.label_bytes + kPixels, " bytes; is it of ", layout_.name, "?", kWayOut);
+    }
+  }
+
+ private:
+  void read_record(GzipFile& file, int64_t index, int64_t count) {
+    const size_t size = layout_.label_bytes + kPixels;
+    bytes_.resize(size);
+    if (file.read(bytes_) != size)
+      throw Error("'", file.path(), "' ends in record ", index, " of ", count, " of ", size,
+                  " bytes; is it whole, and of ", layout_.name, "?", kWayOut);
+    const int label = bytes_[layout_.label_at];
+    if (label >= layout_.classes)
+      throw Error("'", file.path(), "': record ", index, " has label ", label,
+                  ", and the labels of ", layout_.name, " are 0 to ", layout_.classes - 1,
+                  "; the file is damaged or of another set", kWayOut);
+    datum_.set_label(label);
+    datum_.set_data(bytes_.data() + layout_.label_bytes, kPixels);
+  }
+
+  void add(DatabaseWriter& writer) {
+    if (!datum_.SerializeToString(&record_)) throw Error("an image cannot be made a record");
+    std::array<char, 24> key;
+    std::snprintf(key.data(), key.size(), "%05lld", static_cast<long long>(writer.count()));
+    writer.put(key.data(), record_);
+  }
+
+  const Layout& layout_;
+  int64_t total_, done_ = 0;
+  const ConvertProgress& progress_;
+  std::vector<uint8_t> bytes_;
+  Datum datum_;
+  std::string record_;
+};
+
+}  // namespace
+
+ConvertCifarReport convert_cifar(const ConvertCifarOptions& options) {
+  const Layout layout = layout_of(options);
+  const DatabaseKind kind = database_kind(options.backend);
+  const char* const ending = kind == DatabaseKind::lmdb ? "lmdb" : "leveldb";
+  if (!fs::is_directory(options.input))
+    throw Error("there is no folder '", options.input, "'; name the one with the files of ",
+                layout.name);
+  const auto train_files = find_files(options.input, layout.train);
+  const auto test_files = find_files(options.input, layout.test);
+  ConvertCifarReport report;
+  const fs::path folder = options.output;
+  report.train_path = (folder / (layout.name + "_train_" + ending)).string();
+  report.test_path = (folder / (layout.name + "_test_" + ending)).string();
+
+  const auto train = make_database_writer(kind, report.train_path, options.overwrite);
+  const auto test = make_database_writer(kind, report.test_path, options.overwrite);
+  const auto records = [](const Part& part) {
+    return static_cast<int64_t>(part.files.size()) * part.records_per_file;
+  };
+  Converter converter(layout, records(layout.train) + records(layout.test), options.progress);
+  converter.convert(train_files, layout.train.records_per_file, *train);
+  converter.convert(test_files, layout.test.records_per_file, *test);
+  train->finish();
+  test->finish();
+  report.train.written = train->count();
+  report.test.written = test->count();
+  return report;
+}
+
+}  // namespace crema

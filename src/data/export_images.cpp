@@ -1,0 +1,248 @@
+#include "data/export_images.hpp"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cctype>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <set>
+#include <string_view>
+
+#include "core/sync_folder.hpp"
+#include "crema/error.hpp"
+#include "data/image_codec.hpp"
+#include "data/record_info.hpp"
+#include "data/record_scan.hpp"
+
+namespace crema {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr const char* kList = "list.txt";
+
+/// A folder beside the wanted one, which takes its name in finish().
+class NewFolder {
+ public:
+  explicit NewFolder(const std::string& path) : path_(fs::path(path).lexically_normal()) {
+    if (path.empty()) throw Error("the folder for the images has no name");
+    if (!path_.has_filename()) path_ = path_.parent_path();  // "images/"
+    std::error_code code;
+    if (fs::exists(fs::symlink_status(path_, code)) &&
+        !(fs::is_directory(path_, code) && fs::is_empty(path_, code)))
+      throw Error("'", path_.string(),
+                  "' exists already and is not an empty folder; name a new one");
+    const fs::path parent = parent_of(path_);
+    if (!fs::is_directory(parent, code))
+      throw Error("cannot write '", path_.string(), "': there is no folder '", parent.string(),
+                  "'; make it first");
+    std::string work = path_.string() + ".tmp.XXXXXX";
+    if (::mkdtemp(work.data()) == nullptr) fail(path_, errno);
+    // The temporary folder is closed to others; the one in it has the usual rights.
+    work_ = work;
+    fresh_ = work_ / "new";
+    if (!fs::create_directory(fresh_, code)) {
+      ::rmdir(work_.c_str());
+      fail(path_, code.value());
+    }
+  }
+  ~NewFolder() {
+    std::error_code ignored;
+    fs::remove_all(work_, ignored);
+  }
+  NewFolder(const NewFolder&) = delete;
+  NewFolder& operator=(const NewFolder&) = delete;
+
+  void write(const std::string& name, std::string_view bytes) const {
+    const fs::path file = fresh_ / name;
+    const int descriptor = ::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (descriptor < 0) fail(path_ / name, errno);
+    int reason = 0;
+    while (!bytes.empty() && reason == 0) {
+      const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
+      if (written >= 0) {
+        bytes.remove_prefix(static_cast<size_t>(written));
+      } else if (errno != EINTR) {
+        reason = errno;
+      }
+    }
+    if (::close(descriptor) != 0 && reason == 0) reason = errno;
+    if (reason != 0) fail(path_ / name, reason);
+  }
+
+  void finish() {
+    // All files of the disk at once: one by one takes longer than to write them.
+    const int descriptor = ::open(fresh_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (descriptor < 0) fail(path_, errno);
+    const int reason = ::syncfs(descriptor) == 0 ? 0 : errno;
+    ::close(descriptor);
+    if (reason != 0) fail(path_, reason);
+    if (::rename(fresh_.c_str(), path_.c_str()) != 0) fail(path_, errno);
+    sync_folder(parent_of(path_));
+  }
+
+ private:
+  static fs::path parent_of(const fs::path& path) {
+    return path.has_parent_path() ? path.parent_path() : fs::path(".");
+  }
+
+  [[noreturn]] static void fail(const fs::path& path, int reason) {
+    const bool full = reason == ENOSPC || reason == EDQUOT;
+    throw Error("cannot write '", path.string(), "': ", std::strerror(reason),
+                full ? "; make room, or write to another disk" : "");
+  }
+
+  fs::path path_;
+  fs::path work_;   // a folder of this writer's own
+  fs::path fresh_;  // in it: the images
+};
+
+struct Exported {
+  std::string file, name, type, labels;
+  std::string problem;  // not empty: there is no file
+};
+
+/// The raw pixels as a PPM or PGM file, which any codec reads.
+std::string netpbm_of(const RecordInfo& info, bool rgb) {
+  const int64_t channels = info.shape[0], plane = info.shape.count(1);
+  std::string file =
+      concat(channels == 3 ? "P6" : "P5", "\n", info.shape[2], " ", info.shape[1], "\n255\n");
+  file.reserve(file.size() + static_cast<size_t>(info.shape.count()));
+  for (int64_t i = 0; i < plane; ++i) {
+    for (int64_t c = 0; c < channels; ++c) {
+      const int64_t from = rgb ? c : channels - 1 - c;
+      file += static_cast<char>(info.image.bytes[from * plane + i]);
+    }
+  }
+  return file;
+}
+
+/// The key without the ending of an image file, and without what a file name cannot have.
+std::string file_name_of(std::string_view key) {
+  constexpr size_t kLongest = 200;
+  const size_t dot = key.rfind('.');
+  if (dot != std::string_view::npos && dot > 0 && key.size() - dot <= 5) {
+    std::string ending(key.substr(dot + 1));
+    for (char& c : ending) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    for (const char* known :
+         {"jpg", "jpeg", "png", "bmp", "gif", "tif", "tiff", "webp", "ppm", "pgm"}) {
+      if (ending != known) continue;
+      key = key.substr(0, dot);
+      break;
+    }
+  }
+  if (key.size() > kLongest) key = key.substr(key.size() - kLongest);
+  std::string name(key);
+  for (char& c : name) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (!std::isalnum(byte) && byte < 0x80 && std::strchr("._- ", c) == nullptr) c = '_';
+    if (c == '\0') c = '_';
+  }
+  if (name.empty()) return "_";
+  if (std::strchr(".- ", name.front()) != nullptr) name.front() = '_';
+  if (name.back() == ' ') name.back() = '_';
+  return name;
+}
+
+class Exporter {
+ public:
+  explicit Exporter(const ExportOptions& options) : options_(options) {
+    const std::string& type = options.encode_type;
+    if (!type.empty() && type != "png" && type != "jpg")
+      throw Error("images cannot be exported as '", type, "'; give --encode_type=png or jpg");
+  }
+
+  /// Safe to call from several threads.
+  void convert(ScanThread& thread, int64_t index, Exported& out) const {
+    out = {};
+    const Record record = thread.reader->read(index);
+    try {
+      RecordInfo info = inspect_record(record, *thread.decoder);
+      out.name = file_name_of(record.key);
+      out.labels = info.labels(" ");
+      if (info.encoded) {
+        keep_compressed(info, out);
+      } else {
+        compress(info, out);
+      }
+    } catch (const Error& error) {
+      out.problem = error.message();
+    }
+  }
+
+ private:
+  void keep_compressed(RecordInfo& info, Exported& out) const {
+    out.type = info.file_type;
+    if (!out.type.empty() && (options_.encode_type.empty() || options_.encode_type == out.type)) {
+      out.file = std::move(info.file);
+      return;
+    }
+    ImageCodec codec;
+    codec.decode(info.file, ColorMode::as_stored);
+    out.type = options_.encode_type.empty() ? "png" : options_.encode_type;
+    out.file = codec.encode(out.type);
+  }
+
+  void compress(const RecordInfo& info, Exported& out) const {
+    if (info.floats)
+      throw Error("record '", info.key,
+                  "' holds floats, which is no image; leave it out "
+                  "(--skip_bad), or read it with extract-features");
+    if (info.shape[0] != 1 && info.shape[0] != 3)
+      throw Error("record '", info.key, "' has ", info.shape[0],
+                  " channels, and image files 1 or 3; leave it out (--skip_bad)");
+    ImageCodec codec;
+    codec.decode(netpbm_of(info, options_.rgb), ColorMode::as_stored);
+    out.type = options_.encode_type.empty() ? "png" : options_.encode_type;
+    out.file = codec.encode(out.type);
+  }
+
+  const ExportOptions& options_;
+};
+
+}  // namespace
+
+ConvertReport export_images(RecordSource& source, const ExportOptions& options) {
+  const Exporter exporter(options);
+  NewFolder folder(options.folder);
+  ConvertReport report;
+  std::set<std::string> names;
+  std::string list;
+  int64_t without_label = 0;
+  const auto work = [&](ScanThread& thread, int64_t index, Exported& out) {
+    exporter.convert(thread, index, out);
+  };
+  const auto take = [&](int64_t index, Exported& exported) {
+    if (!exported.problem.empty()) {
+      if (!options.skip_bad) throw Error(source.name(), ": ", exported.problem);
+      ++report.bad;
+      if (report.problems.size() < ConvertReport::kMostProblems) {
+        report.problems.push_back(exported.problem);
+      }
+    } else {
+      std::string name = exported.name + "." + exported.type;
+      for (int copy = 2; !names.insert(name).second; ++copy) {
+        name = concat(exported.name, "_", copy, ".", exported.type);
+      }
+      folder.write(name, exported.file);
+      if (exported.labels.empty()) ++without_label;
+      list += concat(name, " ", exported.labels.empty() ? "0" : exported.labels, "\n");
+      ++report.written;
+    }
+    if (options.progress) options.progress(index + 1 - options.range.first, options.range.count());
+  };
+  scan_records<Exported>(source, options.range.first, options.range.last, ColorMode::as_stored,
+                         work, take);
+  if (report.written == 0)
+    throw Error(source.name(),
+                ": none of the records could be exported; the first: ", report.problems.front());
+  if (without_label > 0)
+    report.warnings.push_back(concat(without_label, " records have no label; ", kList, " says 0"));
+  folder.write(kList, list);
+  folder.finish();
+  return report;
+}
+
+}  // namespace crema

@@ -1,0 +1,33 @@
+#include "data/gzip_file.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "crema/error.hpp"
+
+namespace crema {
+
+GzipFile::GzipFile(const std::string& path) : path_(path), file_(gzopen(path.c_str(), "rb")) {
+  if (file_ == nullptr) throw Error("cannot open '", path, "': ", std::strerror(errno));
+}
+
+size_t GzipFile::read(std::span<uint8_t> bytes) {
+  constexpr size_t kMostAtOnce = size_t{1} << 30;  // zlib counts in int
+  size_t done = 0;
+  while (done < bytes.size()) {
+    const size_t wanted = std::min(bytes.size() - done, kMostAtOnce);
+    const int got = gzread(file_.get(), bytes.data() + done, static_cast<unsigned>(wanted));
+    int code = Z_OK;
+    std::string text = gzerror(file_.get(), &code);
+    if (text.starts_with(path_ + ": ")) text.erase(0, path_.size() + 2);
+    // A cut gzip stream reads as far as it goes, and says Z_BUF_ERROR.
+    if (got < 0 || (code != Z_OK && code != Z_STREAM_END))
+      throw Error("'", path_, "' is damaged (", text, "); get the file again");
+    if (got == 0) break;
+    done += static_cast<size_t>(got);
+  }
+  return done;
+}
+
+}  // namespace crema

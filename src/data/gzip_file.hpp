@@ -1,0 +1,32 @@
+// Files that may be compressed by gzip, read from front to back.
+#pragma once
+
+#include <zlib.h>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+namespace crema {
+
+/// A plain file or one compressed by gzip; its first bytes tell which.
+class GzipFile {
+ public:
+  /// Error if the file cannot be opened.
+  explicit GzipFile(const std::string& path);
+
+  const std::string& path() const { return path_; }
+  /// Reads until `bytes` is full or the contents end, and returns how many bytes were read. Error
+  /// if the file is cut off or damaged.
+  size_t read(std::span<uint8_t> bytes);
+
+ private:
+  struct Close {
+    void operator()(gzFile file) const { gzclose(file); }
+  };
+  std::string path_;
+  std::unique_ptr<gzFile_s, Close> file_;
+};
+
+}  // namespace crema

@@ -1,0 +1,71 @@
+#include "data/record_info.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "crema/error.hpp"
+#include "proto/datum.pb.h"
+
+namespace crema {
+namespace {
+
+using namespace std::string_view_literals;
+
+/// As file names end.
+std::string type_of_image(std::string_view file) {
+  constexpr std::pair<std::string_view, const char*> kMarks[] = {
+      {"\xff\xd8\xff"sv, "jpg"}, {"\x89PNG"sv, "png"}, {"BM"sv, "bmp"},
+      {"GIF8"sv, "gif"},         {"II*\0"sv, "tif"},   {"MM\0*"sv, "tif"},
+  };
+  for (const auto& [mark, type] : kMarks) {
+    if (file.starts_with(mark)) return type;
+  }
+  return file.starts_with("RIFF"sv) && file.substr(0, 12).ends_with("WEBP"sv) ? "webp" : "";
+}
+
+template <class Values>
+void need_finite(const Values& values, std::string_view what, const std::string& key) {
+  for (const float value : values) {
+    if (!std::isfinite(value))
+      throw Error("record '", key, "': its ", what, " has the value ", value,
+                  "; leave the record out, or write it again");
+  }
+}
+
+}  // namespace
+
+std::string RecordInfo::kind() const {
+  if (floats) return "floats";
+  if (!encoded) return "raw";
+  return file_type.empty() ? "compressed" : file_type;
+}
+
+std::string RecordInfo::labels(std::string_view separator) const {
+  if (!float_labels.empty()) return joined(float_labels, separator);
+  return has_label ? concat(label) : "";
+}
+
+RecordInfo inspect_record(const Record& record, DatumDecoder& decoder) {
+  RecordInfo info;
+  info.image = decoder.decode(record);
+  info.key = printable_key(record.key);
+  info.bytes = record.value.size();
+  info.shape = info.image.shape();
+  Datum datum;
+  datum.ParseFromArray(record.value.data(), static_cast<int>(record.value.size()));
+  info.floats = info.image.floats != nullptr;
+  info.encoded = datum.encoded();
+  info.has_label = datum.has_label();
+  info.label = datum.label();
+  info.float_labels.assign(datum.float_label().begin(), datum.float_label().end());
+  need_finite(datum.float_data(), "float_data", info.key);
+  std::vector<double> labels;
+  decoder.labels(labels);  // refuses what data layers refuse
+  if (info.encoded) {
+    info.file = std::move(*datum.mutable_data());
+    info.file_type = type_of_image(info.file);
+  }
+  return info;
+}
+
+}  // namespace crema

@@ -1,0 +1,82 @@
+#include "data/record_range.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+#include "crema/error.hpp"
+#include "data/datum.hpp"
+
+namespace crema {
+namespace {
+
+int64_t number_in(std::string_view text, std::string_view range, int64_t count) {
+  int64_t number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stopped, code] = std::from_chars(text.data(), end, number);
+  if (code != std::errc() || stopped != end)
+    throw Error("records '", range, "' cannot be told: '", text,
+                "' is no number; write N, N:M, N: or :M, or give a key with --key");
+  return number < 0 ? number + count : number;
+}
+
+}  // namespace
+
+RecordRange numbered_range(const RecordSource& source, std::string_view text) {
+  const int64_t count = source.count();
+  RecordRange range{0, count};
+  if (text.empty()) return range;
+  const size_t colon = text.find(':');
+  if (colon == std::string_view::npos) {
+    range.first = number_in(text, text, count);
+    range.last = range.first + 1;
+  } else {
+    const auto first = text.substr(0, colon), last = text.substr(colon + 1);
+    if (!first.empty()) range.first = number_in(first, text, count);
+    if (!last.empty()) range.last = std::min(number_in(last, text, count), count);
+  }
+  if (range.first < 0 || range.last > count || range.first >= range.last)
+    throw Error(source.name(), " has no records '", text, "': they are numbered 0 to ", count - 1,
+                ", and N:M goes from N up to M, which is excluded");
+  return range;
+}
+
+int64_t first_from_key(RecordSource& source, std::string_view key) {
+  const auto reader = source.reader(Access::random);
+  int64_t low = 0, high = source.count();
+  while (low < high) {
+    const int64_t middle = low + (high - low) / 2;
+    if (reader->key(middle) < key) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
+int64_t find_key(RecordSource& source, std::string_view key) {
+  const int64_t at = first_from_key(source, key);
+  const auto reader = source.reader(Access::random);
+  const bool is_last = at == source.count();
+  const std::string next = is_last ? "" : reader->key(at);
+  if (!is_last && next == key) return at;
+  throw Error(source.name(), " has no record with key '", printable_key(key), "'; its place is ",
+              at > 0 ? concat("behind '", printable_key(reader->key(at - 1)), "'") : "",
+              at > 0 && !is_last ? ", " : "",
+              is_last ? "" : concat("before '", printable_key(next), "'"));
+}
+
+std::string unprintable_key(std::string_view text) {
+  std::string key;
+  for (size_t i = 0; i < text.size(); ++i) {
+    unsigned byte = 0;
+    const bool is_code = text[i] == '\\' && i + 4 <= text.size() && text[i + 1] == 'x' &&
+                         std::from_chars(text.data() + i + 2, text.data() + i + 4, byte, 16).ptr ==
+                             text.data() + i + 4;
+    key += is_code ? static_cast<char>(byte) : text[i];
+    if (is_code) i += 3;
+  }
+  return key;
+}
+
+}  // namespace crema

@@ -1,0 +1,135 @@
+#include "data/verify_database.hpp"
+
+#include "crema/error.hpp"
+#include "data/record_info.hpp"
+#include "data/record_scan.hpp"
+
+namespace crema {
+namespace {
+
+/// `problem`: the record cannot be used.
+struct Finding {
+  RecordInfo info;
+  std::string problem;
+};
+
+void look(ScanThread& thread, int64_t index, Finding& finding) {
+  finding = {};
+  const Record record = thread.reader->read(index);
+  try {
+    finding.info = inspect_record(record, *thread.decoder);
+  } catch (const Error& error) {
+    finding.problem = error.message();
+  }
+}
+
+class Verifier {
+ public:
+  Verifier(const VerifyOptions& options, VerifyReport& report)
+      : options_(options), report_(report) {}
+
+  void take(const Finding& finding) {
+    if (!finding.problem.empty()) return add_problem(finding.problem);
+    const RecordInfo& info = finding.info;
+    VerifyReport::Shapes& shapes = report_.shapes[info.shape.dims()];
+    if (shapes.count++ == 0) shapes.first_key = info.key;
+    if (++good_ == 1) {
+      first_key_ = info.key;
+      first_shape_ = info.shape;
+    }
+    (info.encoded ? report_.encoded : info.floats ? report_.floats : report_.raw)++;
+    std::string problem;
+    if (options_.one_size && info.shape != first_shape_)
+      problem = concat("it is of ", info.shape.str(), ", the first one, '", first_key_, "', of ",
+                       first_shape_.str());
+    const std::string label_problem = take_label(info);
+    if (problem.empty()) problem = label_problem;
+    if (!problem.empty()) add_problem(concat("record '", info.key, "': ", problem));
+  }
+
+  void add_problem(const std::string& problem, int64_t records = 1) {
+    report_.bad += records;
+    if (report_.problems.size() < ConvertReport::kMostProblems) {
+      report_.problems.push_back(problem);
+    }
+  }
+
+  void warn() {
+    if (report_.shapes.size() > 1) {
+      warning("images are of ", report_.shapes.size(), " sizes; data layers need crop_size, ",
+              "or images of one size: convert-imageset --resize");
+    }
+    const int kinds = (report_.raw > 0) + (report_.encoded > 0) + (report_.floats > 0);
+    if (report_.floats > 0 && kinds > 1)
+      warning("some records hold bytes and some floats; data layers refuse the second kind");
+    if (report_.without_label > 0 && report_.without_label < good_)
+      warning(report_.without_label, " records have no label, which counts as 0; the others do");
+    warn_of_labels();
+  }
+
+ private:
+  /// Counts the label. Returns what is wrong with it.
+  std::string take_label(const RecordInfo& info) {
+    if (!info.float_labels.empty()) {
+      ++report_.float_labels;
+      return {};
+    }
+    if (!info.has_label) ++report_.without_label;
+    ++report_.labels[info.label];
+    const bool fits = options_.classes == 0 || (info.label >= 0 && info.label < options_.classes);
+    if (fits) return {};
+    return concat("its label ", info.label, " is not in 0 to ", options_.classes - 1);
+  }
+
+  void warn_of_labels() {
+    const auto& labels = report_.labels;
+    if (labels.empty() || options_.classes > 0) return;
+    if (labels.begin()->first < 0)
+      warning("labels go down to ", labels.begin()->first,
+              "; losses over classes take one such label, given as ignore_label");
+    const int64_t highest = labels.rbegin()->first;
+    const auto used = static_cast<int64_t>(std::distance(labels.lower_bound(0), labels.end()));
+    if (highest >= used && highest < 100 * used)
+      warning("labels go up to ", highest, ", and ", highest + 1 - used,
+              " below it have no record; a net for them needs ", highest + 1, " outputs");
+  }
+
+  template <class... Parts>
+  void warning(const Parts&... parts) {
+    report_.warnings.push_back(concat(parts...));
+  }
+
+  const VerifyOptions& options_;
+  VerifyReport& report_;
+  int64_t good_ = 0;  // records that were decoded
+  std::string first_key_;
+  Shape first_shape_;
+};
+
+}  // namespace
+
+VerifyReport verify_database(RecordSource& source, const VerifyOptions& options) {
+  if (options.classes < 0)
+    throw Error("a database cannot have ", options.classes,
+                " classes; give 0 for any, or a number");
+  VerifyReport report;
+  report.records = source.count();
+  Verifier verifier(options, report);
+  int64_t reached = 0;
+  try {
+    scan_records<Finding>(source, 0, report.records, options.color, look,
+                          [&](int64_t index, const Finding& finding) {
+                            verifier.take(finding);
+                            reached = index + 1;
+                            if (options.progress) options.progress(reached, report.records);
+                          });
+  } catch (const Error& error) {
+    verifier.add_problem(
+        concat(error.message(), "; records from number ", reached, " on were not reached"),
+        report.records - reached);
+  }
+  verifier.warn();
+  return report;
+}
+
+}  // namespace crema

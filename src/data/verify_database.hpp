@@ -1,0 +1,50 @@
+// Checks the records of a database before a training run meets them.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "data/converters.hpp"
+#include "data/image.hpp"
+#include "data/record_source.hpp"
+
+namespace crema {
+
+struct VerifyOptions {
+  /// Labels have to be below this; 0: any label that is not negative.
+  int64_t classes = 0;
+  /// Images of another size than the first good one are bad.
+  bool one_size = false;
+  ColorMode color = ColorMode::as_stored;
+  ConvertProgress progress;
+};
+
+struct VerifyReport {
+  int64_t records = 0;  // of the source
+  int64_t bad = 0;      // undecodable, with a wrong label or size, or not reached
+  /// One message a bad record, each with its key; the first ConvertReport::kMostProblems of them.
+  std::vector<std::string> problems;
+  /// What is no error here but may be one in training, a line each.
+  std::vector<std::string> warnings;
+  // Of the records that can be decoded:
+  int64_t raw = 0, encoded = 0, floats = 0;
+  struct Shapes {
+    int64_t count = 0;
+    std::string first_key;
+  };
+  std::map<std::vector<int64_t>, Shapes> shapes;  // (C, H, W)
+  /// Records with each label; those without a label count as 0, as data layers take them.
+  std::map<int64_t, int64_t> labels;
+  int64_t without_label = 0;
+  int64_t float_labels = 0;  // records with labels in float_label
+
+  bool ok() const { return bad == 0; }
+};
+
+/// Reads and decodes every record on all OpenMP threads. A damaged database ends the pass: the
+/// records that cannot be reached are bad. Error for options that contradict each other.
+VerifyReport verify_database(RecordSource& source, const VerifyOptions& options = {});
+
+}  // namespace crema

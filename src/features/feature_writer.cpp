@@ -1,0 +1,253 @@
+#include "features/feature_writer.hpp"
+
+#include <charconv>
+#include <filesystem>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "core/dispatch.hpp"
+#include "crema/error.hpp"
+#include "data/database_writer.hpp"
+#include "data/hdf5_file.hpp"
+#include "features/npy_file.hpp"
+#include "model/whole_file.hpp"
+#include "proto/datum.pb.h"
+
+namespace crema {
+namespace fs = std::filesystem;
+namespace {
+
+/// Sets channels, height and width; what a row has beyond three axes is folded into the width.
+void set_shape(const Shape& rows, Datum& datum) {
+  const auto side = [](int64_t value) {
+    if (value > std::numeric_limits<int32_t>::max())
+      throw Error("a row of ", value, " values is too large for a record");
+    return static_cast<int32_t>(value);
+  };
+  datum.set_channels(side(rows.dim_or_1(1)));
+  datum.set_height(side(rows.dim_or_1(2)));
+  datum.set_width(side(rows.rank() > 3 ? rows.count(3) : 1));
+}
+
+class DatabaseFeatures final : public FeatureWriter {
+ public:
+  DatabaseFeatures(DatabaseKind kind, const FeatureFile& file)
+      : writer_(make_database_writer(kind, file.path, file.overwrite)) {}
+
+  void append(const FeatureRows& rows) override {
+    const Tensor& blob = rows.blobs.at(0);
+    set_shape(blob.shape(), datum_);
+    const int64_t size = blob.shape().count(1);
+    dispatch_float(blob.dtype(), [&](auto zero) {
+      const auto* values = blob.host<decltype(zero)>();
+      for (size_t i = 0; i < rows.keys.size(); ++i, values += size) {
+        datum_.clear_float_data();
+        datum_.mutable_float_data()->Reserve(static_cast<int>(size));
+        for (int64_t k = 0; k < size; ++k) datum_.add_float_data(static_cast<float>(values[k]));
+        if (!rows.labels.empty()) set_label(rows.labels[i]);
+        if (!datum_.SerializeToString(&record_))
+          throw Error("the features of '", rows.keys[i], "' are too many for a record");
+        put(rows.keys[i]);
+      }
+    });
+  }
+  void finish() override { writer_->finish(); }
+
+ private:
+  void set_label(double label) {
+    datum_.clear_label();
+    datum_.clear_float_label();
+    const auto whole = static_cast<int32_t>(label);
+    if (static_cast<double>(whole) == label) {
+      datum_.set_label(whole);
+    } else {
+      datum_.add_float_label(static_cast<float>(label));
+    }
+  }
+
+  void put(const std::string& key) {
+    try {
+      writer_->put(key, record_);
+    } catch (const Error& error) {
+      throw Error(error.message(), " (--keys=index numbers the rows instead)");
+    }
+  }
+
+  std::unique_ptr<DatabaseWriter> writer_;
+  Datum datum_;
+  std::string record_;
+};
+
+class Hdf5Features final : public FeatureWriter {
+ public:
+  explicit Hdf5Features(const FeatureFile& file) : names_(file.names), writer_(file.path) {
+    for (const auto& name : names_) {
+      if (name == kKeys)
+        throw Error("blob '", name, "' has the name of the array of keys in '", file.path,
+                    "'; write it in another format");
+    }
+  }
+
+  void append(const FeatureRows& rows) override {
+    for (size_t i = 0; i < names_.size(); ++i) writer_.append(names_[i], rows.blobs[i]);
+    keys_.insert(keys_.end(), rows.keys.begin(), rows.keys.end());
+  }
+  void finish() override {
+    writer_.put_texts(kKeys, keys_);
+    writer_.finish();
+  }
+
+ private:
+  static constexpr const char* kKeys = "keys";
+  std::vector<std::string> names_, keys_;
+  Hdf5Writer writer_;
+};
+
+/// A key as it can stand in a line: line ends and backslashes as \n, \r and two backslashes.
+std::string line_of(const std::string& key) {
+  std::string line;
+  for (const char c : key) {
+    if (c == '\n') {
+      line += "\\n";
+    } else if (c == '\r') {
+      line += "\\r";
+    } else if (c == '\\') {
+      line += "\\\\";
+    } else {
+      line += c;
+    }
+  }
+  return line;
+}
+
+class NpyFeatures final : public FeatureWriter {
+ public:
+  explicit NpyFeatures(const std::string& path) : array_(path), keys_(path + ".keys.txt") {}
+
+  void append(const FeatureRows& rows) override {
+    array_.append(rows.blobs.at(0));
+    for (const auto& key : rows.keys) keys_.append(line_of(key) + "\n");
+  }
+  void finish() override {
+    keys_.finish();
+    array_.finish();
+  }
+
+ private:
+  NpyWriter array_;
+  WholeFile keys_;
+};
+
+/// A field of a CSV file, in quotes where it has to be.
+std::string field_of(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string field = "\"";
+  for (const char c : text) {
+    if (c == '"') field += '"';
+    field += c;
+  }
+  return field + '"';
+}
+
+class CsvFeatures final : public FeatureWriter {
+ public:
+  explicit CsvFeatures(const FeatureFile& file)
+      : path_(file.path), name_(file.names.at(0)), file_(file.path) {}
+
+  void append(const FeatureRows& rows) override {
+    const Tensor& blob = rows.blobs.at(0);
+    const int64_t size = blob.shape().count(1);
+    if (size_ < 0) write_header(size);
+    if (size != size_)
+      throw Error("cannot add rows of ", size, " values to '", path_, "', which has rows of ",
+                  size_, "; write features of several shapes to LMDB");
+    dispatch_float(blob.dtype(), [&](auto zero) {
+      const auto* values = blob.host<decltype(zero)>();
+      std::string line;
+      for (const auto& key : rows.keys) {
+        line = field_of(key);
+        for (int64_t k = 0; k < size; ++k) append_number(*values++, line);
+        file_.append(line + "\n");
+      }
+    });
+  }
+  void finish() override {
+    if (size_ < 0) write_header(0);
+    file_.finish();
+  }
+
+ private:
+  void write_header(int64_t size) {
+    size_ = size;
+    std::string line = "key";
+    for (int64_t k = 0; k < size; ++k) {
+      line += ',';
+      line += field_of(concat(name_, "_", k));
+    }
+    file_.append(line + "\n");
+  }
+
+  /// The shortest text that reads back to the same number.
+  template <class T>
+  static void append_number(T value, std::string& line) {
+    char text[32];
+    const auto [end, code] = std::to_chars(text, text + sizeof text, value);
+    line += ',';
+    line.append(text, end);
+  }
+
+  std::string path_, name_;
+  WholeFile file_;
+  int64_t size_ = -1;  // values in a row; -1: no row was written
+};
+
+void check_file(const FeatureFile& file) {
+  const fs::path path = file.path;
+  std::error_code code;
+  if (path.empty()) throw Error("the features' file has no name");
+  if (fs::is_directory(path, code))
+    throw Error("'", path.string(), "' is a folder; name a file for the features");
+  if (fs::exists(path, code) && !file.overwrite)
+    throw Error("'", path.string(),
+                "' exists already; remove it, choose another name, or ask to "
+                "overwrite it (--overwrite)");
+  const fs::path folder = path.parent_path();
+  if (!folder.empty() && !fs::is_directory(folder, code))
+    throw Error("cannot write '", path.string(), "': there is no folder '", folder.string(),
+                "'; make it first");
+}
+
+}  // namespace
+
+FeatureFormat feature_format(const std::string& name) {
+  const std::vector<std::pair<std::string, FeatureFormat>> formats = {
+      {"lmdb", FeatureFormat::lmdb},
+      {"leveldb", FeatureFormat::leveldb},
+      {"hdf5", FeatureFormat::hdf5},
+      {"npy", FeatureFormat::npy},
+      {"csv", FeatureFormat::csv}};
+  std::vector<std::string> names;
+  for (const auto& [known, format] : formats) {
+    if (known == name) return format;
+    names.push_back(known);
+  }
+  throw Error("features cannot be written as '", name, "'",
+              did_you_mean(name, names, "formats are"));
+}
+
+std::unique_ptr<FeatureWriter> make_feature_writer(const FeatureFile& file) {
+  if (file.names.size() != 1 && file.format != FeatureFormat::hdf5)
+    throw Error("'", file.path, "' takes one blob, and is given ", file.names.size(),
+                "; name a file for each blob, or write HDF5");
+  if (file.format == FeatureFormat::lmdb)
+    return std::make_unique<DatabaseFeatures>(DatabaseKind::lmdb, file);
+  if (file.format == FeatureFormat::leveldb)
+    return std::make_unique<DatabaseFeatures>(DatabaseKind::leveldb, file);
+  check_file(file);
+  if (file.format == FeatureFormat::hdf5) return std::make_unique<Hdf5Features>(file);
+  if (file.format == FeatureFormat::npy) return std::make_unique<NpyFeatures>(file.path);
+  return std::make_unique<CsvFeatures>(file);
+}
+
+}  // namespace crema

@@ -1,0 +1,52 @@
+// Rows of blobs in files: one row a record, with its key.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "crema/tensor.hpp"
+
+namespace crema {
+
+/// `lmdb`, `leveldb`: a Datum each row, its values in float_data, under the row's key; with the
+/// label, where there is one. `hdf5`: an array of rows for each blob, and the array "keys".
+/// `npy`: one array in NumPy's format, and a text file beside it, <path>.keys.txt, with a key a
+/// line. `csv`: a line each row, the key first.
+enum class FeatureFormat : uint8_t { lmdb, leveldb, hdf5, npy, csv };
+
+/// Of "lmdb", "leveldb", "hdf5", "npy" and "csv". Error for others.
+FeatureFormat feature_format(const std::string& name);
+
+/// Rows that belong to the same records.
+struct FeatureRows {
+  std::vector<Tensor> blobs;      // (N, ...), contiguous, f32 or f64; one for each of the names
+  std::vector<std::string> keys;  // (N)
+  std::vector<double> labels;     // (N), or none
+};
+
+/// The file or database appears under its name in finish(), and not before.
+class FeatureWriter {
+ public:
+  virtual ~FeatureWriter() = default;
+  /// Error for a row of another shape than the first one, except in databases; for a key that comes
+  /// twice in a database.
+  virtual void append(const FeatureRows& rows) = 0;
+  /// No append afterwards.
+  virtual void finish() = 0;
+};
+
+struct FeatureFile {
+  FeatureFormat format = FeatureFormat::lmdb;
+  std::string path;
+  /// The blobs; several in HDF5 only.
+  std::vector<std::string> names;
+  bool overwrite = false;
+};
+
+/// Error when `path` exists and `overwrite` is off, when its folder does not exist, or when it
+/// cannot be written.
+std::unique_ptr<FeatureWriter> make_feature_writer(const FeatureFile& file);
+
+}  // namespace crema

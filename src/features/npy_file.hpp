@@ -1,0 +1,30 @@
+// Arrays of rows in NumPy's .npy format, version 1.0.
+#pragma once
+
+#include <string>
+
+#include "crema/tensor.hpp"
+#include "model/whole_file.hpp"
+
+namespace crema {
+
+class NpyWriter {
+ public:
+  explicit NpyWriter(const std::string& path) : path_(path), file_(path) {}
+
+  /// Adds rows (N, ...) of f32 or f64 in C order. Error unless shape and type of a row are those of
+  /// the first call.
+  void append(const Tensor& rows);
+  void finish();
+
+ private:
+  std::string header() const;
+
+  std::string path_;
+  WholeFile file_;
+  bool begun_ = false;
+  Shape shape_{0};  // of all rows
+  DType dtype_ = DType::f32;
+};
+
+}  // namespace crema

@@ -1,0 +1,34 @@
+// Writes a file piece by piece, so that its name stands for the old contents or for all of the new.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace crema {
+
+class WholeFile {
+ public:
+  /// Writes beside `path`, under the name of unfinished_path(). Error when that cannot be made.
+  explicit WholeFile(const std::string& path);
+  /// Without finish(): removes what was written.
+  ~WholeFile();
+  WholeFile(const WholeFile&) = delete;
+  WholeFile& operator=(const WholeFile&) = delete;
+
+  void append(std::string_view bytes);
+  /// Puts `bytes` in the place of those at the beginning of the file.
+  void replace_head(std::string_view bytes);
+  /// Syncs and renames. Neither append nor replace_head afterwards.
+  void finish();
+
+ private:
+  void flush();
+  void write(std::string_view bytes);
+  [[noreturn]] void fail(int reason) const;
+
+  std::string path_, beside_;
+  int descriptor_ = -1;
+  std::string pending_;
+};
+
+}  // namespace crema

@@ -1,0 +1,245 @@
+#include "features/extract_features.hpp"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <sstream>
+
+#include "data/hdf5_file.hpp"
+#include "support/database.hpp"
+#include "support/expect_error.hpp"
+#include "support/needs.hpp"
+
+namespace crema {
+namespace {
+
+namespace fs = std::filesystem;
+using test::ScratchFolder;
+
+/// 10 records of 1 x 2 x 3 bytes with keys 00000000 ..., label and first byte their number, in
+/// batches of 4.
+class ExtractFeatures : public testing::Test {
+ protected:
+  void SetUp() override { test::write_counting_database(folder_ / "db", 10); }
+
+  std::string data_layer(const std::string& more = "", const std::string& name = "data",
+                         const std::string& database = "db") const {
+    return concat("layer { name: '", name, "' type: 'Data' top: '", name, "' top: '", name,
+                  "_label' data_param { source: '", folder_ / database,
+                  "' backend: LMDB batch_size: 4 ", more, " } }\n");
+  }
+  ExtractReport extract(const std::string& layers) {
+    const std::string path = folder_.write("net.prototxt", layers);
+    NetOptions options{.phase = Phase::test, .keep = options_.blobs};
+    Net net(path, context_, options);
+    return extract_features(net, options_);
+  }
+  /// Blob "data", and "twice" it in rows of 6 values.
+  std::string net(const std::string& more = "") const {
+    return data_layer(more) +
+           "layer { name: 'flat' type: 'Flatten' bottom: 'data' top: 'flat' }\n"
+           "layer { name: 'twice' type: 'Power' bottom: 'flat' top: 'twice' "
+           "power_param { scale: 2 } }\n";
+  }
+  void set(FeatureFormat format, std::vector<std::string> blobs, std::vector<std::string> names) {
+    options_.format = format;
+    options_.blobs = std::move(blobs);
+    options_.outputs.clear();
+    for (const auto& name : names) options_.outputs.push_back(folder_ / name);
+  }
+  std::vector<Datum> datums(const std::string& name) const {
+    std::vector<Datum> all;
+    for (const auto& [key, value] : test::read_database(folder_ / name)) {
+      all.emplace_back().ParseFromString(value);
+    }
+    return all;
+  }
+  std::string text(const std::string& name) const { return test::read_file(folder_ / name); }
+
+  ScratchFolder folder_;
+  Context context_;
+  ExtractOptions options_;
+};
+
+TEST_F(ExtractFeatures, OneRowARecordWithItsKeyAndLabel) {
+  set(FeatureFormat::lmdb, {"twice", "data"}, {"a", "b"});
+  std::vector<int64_t> told;
+  options_.progress = [&](int64_t rows) { told.push_back(rows); };
+  const ExtractReport report = extract(net());
+  EXPECT_EQ(report.rows, 10);
+  EXPECT_EQ(report.batches, 3);
+  EXPECT_TRUE(report.whole_epoch);
+  EXPECT_EQ(report.shapes, (std::vector<Shape>{{6}, {1, 2, 3}}));
+  EXPECT_EQ(told, (std::vector<int64_t>{4, 8, 10}));
+  const auto rows = test::read_database(folder_ / "a");
+  ASSERT_EQ(rows.size(), 10u);
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(rows[static_cast<size_t>(i)].first, concat("0000000", i));
+    const Datum datum = datums("a")[static_cast<size_t>(i)];
+    EXPECT_EQ(datum.label(), i);
+    EXPECT_EQ(datum.channels(), 6);
+    EXPECT_EQ(datum.height(), 1);
+    EXPECT_EQ(datum.width(), 1);
+    ASSERT_EQ(datum.float_data_size(), 6);
+    for (int k = 0; k < 6; ++k) EXPECT_EQ(datum.float_data(k), static_cast<float>(2 * (i + k)));
+  }
+  const Datum image = datums("b").at(9);
+  EXPECT_EQ(image.height(), 2);
+  EXPECT_EQ(image.width(), 3);
+  EXPECT_EQ(image.float_data(5), 14.0f);
+}
+
+TEST_F(ExtractFeatures, NoNumberOfBatchesTakesARecordTwice) {
+  set(FeatureFormat::csv, {"twice"}, {"a"});
+  options_.batches = 100;
+  const ExtractReport more = extract(net());
+  EXPECT_EQ(more.rows, 10);
+  EXPECT_EQ(more.batches, 3);
+  options_.overwrite = true;
+  options_.batches = 2;
+  const ExtractReport less = extract(net());
+  EXPECT_EQ(less.rows, 8);
+  EXPECT_FALSE(less.whole_epoch);
+}
+
+TEST_F(ExtractFeatures, ABatchLargerThanTheDataGivesEachRecordOnce) {
+  set(FeatureFormat::csv, {"data"}, {"a"});
+  std::string layers = data_layer();
+  layers.replace(layers.find("batch_size: 4"), 13, "batch_size: 35");
+  EXPECT_EQ(extract(layers).rows, 10);
+}
+
+TEST_F(ExtractFeatures, BatchesThatEndWithTheRecordsAreWhole) {
+  test::write_counting_database(folder_ / "eight", 8);
+  set(FeatureFormat::csv, {"data"}, {"a"});
+  const ExtractReport report = extract(data_layer("", "data", "eight"));
+  EXPECT_EQ(report.rows, 8);
+  EXPECT_EQ(report.batches, 2);
+  EXPECT_TRUE(report.whole_epoch);
+}
+
+TEST_F(ExtractFeatures, ShuffledRecordsAndRandSkipKeepTheirKeys) {
+  for (const char* order : {"shuffle: true", "rand_skip: 7"}) {
+    set(FeatureFormat::csv, {"twice"}, {"a"});
+    options_.overwrite = true;
+    EXPECT_EQ(extract(net(order)).rows, 10) << order;
+    std::istringstream lines(text("a"));
+    std::string line;
+    std::getline(lines, line);
+    std::vector<int> seen(10);
+    while (std::getline(lines, line)) {
+      const int key = std::stoi(line.substr(0, 8));
+      ++seen.at(static_cast<size_t>(key));
+      EXPECT_TRUE(line.substr(8).starts_with(concat(",", 2 * key, ","))) << line;
+    }
+    EXPECT_EQ(seen, std::vector<int>(10, 1)) << order;
+  }
+}
+
+TEST_F(ExtractFeatures, KeysMayBeNumbersAsPublished) {
+  set(FeatureFormat::lmdb, {"twice"}, {"a"});
+  options_.number_keys = true;
+  extract(net());
+  EXPECT_EQ(test::read_database(folder_ / "a").at(9).first, "0000000009");
+}
+
+TEST_F(ExtractFeatures, LongAndBinaryKeysStayWhole) {
+  const std::string key = "\x01" + std::string(300, 'k') + "\n,\"x";
+  test::write_database(folder_ / "long", {{key, test::byte_datum(1, 1, 1, 0).SerializeAsString()}});
+  set(FeatureFormat::lmdb, {"data"}, {"a"});
+  extract(data_layer("", "data", "long"));
+  EXPECT_EQ(test::read_database(folder_ / "a").at(0).first, key);
+  set(FeatureFormat::csv, {"data"}, {"a.csv"});
+  extract(data_layer("", "data", "long"));
+  EXPECT_EQ(text("a.csv"), "key,data_0\n\"\x01" + std::string(300, 'k') + "\n,\"\"x\",0\n");
+  set(FeatureFormat::npy, {"data"}, {"a.npy"});
+  extract(data_layer("", "data", "long"));
+  EXPECT_EQ(text("a.npy.keys.txt"), "\x01" + std::string(300, 'k') + "\\n,\"x\n");
+}
+
+TEST_F(ExtractFeatures, Csv) {
+  set(FeatureFormat::csv, {"twice"}, {"a.csv"});
+  extract(net());
+  const std::string csv = text("a.csv");
+  EXPECT_TRUE(
+      csv.starts_with("key,twice_0,twice_1,twice_2,twice_3,twice_4,twice_5\n"
+                      "00000000,0,2,4,6,8,10\n00000001,2,4,6,8,10,12\n"))
+      << csv;
+  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 11);
+}
+
+TEST_F(ExtractFeatures, Npy) {
+  set(FeatureFormat::npy, {"data"}, {"a.npy"});
+  extract(net());
+  const std::string npy = text("a.npy");
+  ASSERT_EQ(npy.size(), 256u + 10 * 6 * sizeof(float));
+  EXPECT_EQ(npy.substr(0, 8), std::string("\x93NUMPY\x01\x00", 8));
+  EXPECT_EQ(npy[8], '\xf6');  // 246 bytes follow
+  EXPECT_EQ(npy[9], '\0');
+  EXPECT_TRUE(npy.substr(10).starts_with(
+      "{'descr': '<f4', 'fortran_order': False, 'shape': (10, 1, 2, 3), }  "))
+      << npy.substr(10, 100);
+  EXPECT_EQ(npy[255], '\n');
+  std::vector<float> values(60);
+  std::memcpy(values.data(), npy.data() + 256, 240);
+  for (int i = 0; i < 60; ++i) EXPECT_EQ(values[static_cast<size_t>(i)], i / 6 + i % 6);
+  EXPECT_TRUE(text("a.npy.keys.txt").starts_with("00000000\n00000001\n"));
+}
+
+TEST_F(ExtractFeatures, Hdf5HasAllBlobsInOneFile) {
+  if (!test::kBuiltWithHdf5) GTEST_SKIP() << "needs a build with CREMA_HDF5=ON";
+  set(FeatureFormat::hdf5, {"twice", "data_label"}, {"a.h5"});
+  extract(net());
+  const Hdf5Reader file(folder_ / "a.h5");
+  EXPECT_EQ(file.shape("twice"), (Shape{10, 6}));
+  EXPECT_EQ(file.read("twice", DType::f32).at(59), 2.0 * (9 + 5));
+  EXPECT_EQ(file.shape("data_label"), Shape{10});
+  EXPECT_EQ(file.read("data_label", DType::f32).at(9), 9.0);
+  EXPECT_NE(text("a.h5").find("00000009"), std::string::npos);
+}
+
+TEST_F(ExtractFeatures, NetsWithoutRecordsTakeBatches) {
+  const std::string input =
+      "layer { name: 'x' type: 'DummyData' top: 'x' dummy_data_param { shape { dim: 3 dim: 2 } "
+      "data_filler { type: 'constant' value: 5 } } }\n";
+  set(FeatureFormat::csv, {"x"}, {"a.csv"});
+  expect_error([&] { extract(input); }, {"no data layer", "how many batches"});
+  options_.batches = 2;
+  EXPECT_EQ(extract(input).rows, 6);
+  EXPECT_TRUE(text("a.csv").ends_with("0000000005,5,5\n")) << text("a.csv");
+}
+
+TEST_F(ExtractFeatures, MistakesAreFoundAndNothingIsLeft) {
+  const auto fails = [&](std::initializer_list<std::string_view> words, const std::string& layers) {
+    expect_error([&] { extract(layers); }, words);
+    for (const auto& entry : fs::directory_iterator(folder_.path())) {
+      const std::string name = entry.path().filename().string();
+      EXPECT_TRUE(name == "db" || name == "net.prototxt" || name == "seven") << name;
+    }
+  };
+  set(FeatureFormat::lmdb, {"twice", "data"}, {"a"});
+  fails({"2 blobs and 1 outputs", "HDF5"}, net());
+  set(FeatureFormat::lmdb, {"twice", "data"}, {"a", "a"});
+  fails({"a' is named twice"}, net());
+  set(FeatureFormat::csv, {"twice"}, {"no/such/a.csv"});
+  fails({"no folder", "make it first"}, net());
+  set(FeatureFormat::csv, {"twice"}, {"db"});
+  fails({"db' is a folder"}, net());
+  set(FeatureFormat::csv, {"twice"}, {"net.prototxt"});
+  fails({"net.prototxt' exists already", "--overwrite"}, net());
+  set(FeatureFormat::npy, {"mean"}, {"a"});
+  fails({"blob 'mean' of", "row for each of the 4 records"},
+        net() + "layer { name: 'mean' type: 'Reduction' bottom: 'twice' top: 'mean' }\n");
+  test::write_counting_database(folder_ / "seven", 7);
+  set(FeatureFormat::npy, {"twice"}, {"a"});
+  fails({"'data' and 'other'", "different numbers of records"},
+        net() + data_layer("", "other", "seven"));
+}
+
+TEST(FeatureFormats, HaveNames) {
+  EXPECT_EQ(feature_format("npy"), FeatureFormat::npy);
+  expect_error([] { feature_format("lmbd"); }, {"'lmbd'", "did you mean 'lmdb'?", "hdf5"});
+}
+
+}  // namespace
+}  // namespace crema

@@ -1,0 +1,214 @@
+// The commands that make, check and read databases.
+#include <gtest/gtest.h>
+#include <sys/mount.h>
+
+#include <filesystem>
+
+#include "crema/net.hpp"
+#include "model/binary_format.hpp"
+#include "proto/blob.pb.h"
+#include "support/database.hpp"
+#include "support/needs.hpp"
+#include "tools/cli.hpp"
+
+namespace crema::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+class DatabaseCli : public CliTest {
+ protected:
+  DatabaseCli() { write_counting_database(path("db"), 10); }
+
+  Output good(const std::string& arguments) const {
+    const Output output = run(arguments);
+    EXPECT_EQ(output.status, 0) << arguments << "\n" << output.text;
+    return output;
+  }
+};
+
+TEST_F(DatabaseCli, MeanOfADatabaseByThePublishedName) {
+  const Output output =
+      good("compute_image_mean --backend=lmdb " + path("db") + " " + path("mean.binaryproto"));
+  EXPECT_TRUE(output.says("mean_value channel [0]: 7")) << output.text;
+  BlobProto blob;
+  read_binary_proto(path("mean.binaryproto"), blob);
+  EXPECT_EQ(blob.width(), 3);
+  ASSERT_EQ(blob.data_size(), 6);
+  EXPECT_EQ(blob.data(0), 4.5f);
+  EXPECT_TRUE(good("compute-image-mean " + path("db")).says("Number of channels: 1"));
+
+  expect_refusal("compute_image_mean", {"INPUT_DB [OUTPUT_FILE]", "0 arguments"});
+  expect_refusal("compute_image_mean " + path("nothing"), {"nothing' does not exist"});
+  expect_refusal("compute_image_mean --backend=lmbd " + path("db"), {"lmbd"});
+  expect_refusal("compute_image_mean " + path("db") + " " + path("no/mean"),
+                 {"no folder", "make it"});
+  expect_refusal("compute_image_mean " + path("db") + " " + path(""), {"is a folder"});
+}
+
+TEST_F(DatabaseCli, VerifyReportsAndItsStatusSaysIfAllIsWell) {
+  const Output output = good("verify-db --threads 2 " + path("db"));
+  for (const char* part : {"records: 10 (10 raw, 0 compressed, 0 floats)", "shape 1x2x3: 10",
+                           "labels: 0 to 9, 10 different", "label 7: 1\n", "bad records: 0"}) {
+    EXPECT_TRUE(output.says(part)) << part << " is not in: " << output.text;
+  }
+  const Output classes = run("verify-db --classes=8 " + path("db"));
+  EXPECT_EQ(classes.status, 1);
+  EXPECT_TRUE(classes.says("record '00000008': its label 8 is not in 0 to 7")) << classes.text;
+  EXPECT_TRUE(classes.says("bad records: 2")) << classes.text;
+  expect_refusal("verify-db --threads=-1 " + path("db"), {"--threads=-1"});
+  expect_refusal("verify-db", {"verify-db takes DB"});
+}
+
+TEST_F(DatabaseCli, ListsAndShowsRecordsByNumberAndKey) {
+  EXPECT_EQ(good("db list " + path("db")).count("\n"), 11);
+  const Output part = good("db list " + path("db") + " 2:4");
+  EXPECT_EQ(part.count("\n"), 3) << part.text;
+  EXPECT_TRUE(part.says("2\t00000002\t2\t1x2x3\traw\n")) << part.text;
+  EXPECT_TRUE(good("db list " + path("db") + " -- -1").says("9\t00000009"));
+  const Output keys = good("db list --from_key=000000035 --to_key 00000005 " + path("db"));
+  EXPECT_EQ(keys.count("\n"), 3) << keys.text;
+  EXPECT_TRUE(keys.says("\n4\t")) << keys.text;
+  EXPECT_TRUE(keys.says("\n5\t")) << keys.text;
+
+  const Output shown = good("db show " + path("db") + " 3");
+  for (const char* word : {"key: 00000003", "label: 3", "shape: 1x2x3", "kind: raw",
+                           "channel 0: min 3, max 8, mean 5.5"}) {
+    EXPECT_TRUE(shown.says(word)) << word << " is not in: " << shown.text;
+  }
+  EXPECT_TRUE(good("db show --key=00000009 " + path("db")).says("record: 9 of 10"));
+
+  expect_refusal("db", {"no action ''", "list, show, export"});
+  expect_refusal("db lost " + path("db"), {"did you mean 'list'?"});
+  expect_refusal("db show --key=5 " + path("db"), {"no record with key '5'", "behind '00000009'"});
+  expect_refusal("db show --key=00000005 " + path("db") + " 3", {"by number", "by key"});
+  expect_refusal("db list " + path("db") + " 20", {"'20'", "0 to 9"});
+  expect_refusal("db export " + path("db"), {"DB FOLDER [RECORDS]"});
+}
+
+TEST_F(DatabaseCli, ABadRecordInAListHasALineAndAStatus) {
+  write_database(path("bad"), {{"a", byte_datum(1, 1, 1, 0).SerializeAsString()}, {"b", "junk"}});
+  const Output output = run("db list " + path("bad"));
+  EXPECT_EQ(output.status, 1);
+  EXPECT_TRUE(output.says("1\tb\t\t\tbad: record 'b'")) << output.text;
+}
+
+TEST_F(DatabaseCli, ExportsWhatConvertImagesetReads) {
+  if (!kBuiltWithOpenCv) GTEST_SKIP() << "needs a build with CREMA_OPENCV=ON";
+  good("db export " + path("db") + " " + path("images") + " 2:5");
+  good("convert_imageset --gray " + path("images/") + " " + path("images/list.txt") + " " +
+       path("again"));
+  const Records before = read_database(path("db")), after = read_database(path("again"));
+  ASSERT_EQ(after.size(), 3U);
+  for (size_t i = 0; i < after.size(); ++i) {
+    Datum a, b;
+    ASSERT_TRUE(a.ParseFromString(before[i + 2].second) && b.ParseFromString(after[i].second));
+    EXPECT_EQ(a.data(), b.data());
+    EXPECT_EQ(a.label(), b.label());
+  }
+  expect_refusal("db export " + path("db") + " " + path("images"), {"exists already"});
+}
+
+class ExtractCli : public DatabaseCli {
+ protected:
+  ExtractCli() {
+    net_ =
+        write("features.prototxt",
+              "layer { name: 'data' type: 'Data' top: 'data' top: 'label' "
+              "data_param { source: '" +
+                  path("db") +
+                  "' backend: LMDB batch_size: 4 } }\n"
+                  "layer { name: 'ip' type: 'InnerProduct' bottom: 'data' top: 'ip' "
+                  "inner_product_param { num_output: 2 weight_filler { type: 'constant' value: 1 } "
+                  "} }\n");
+    Context context;
+    Net(net_, context).save_weights(path("w.caffemodel"));
+  }
+  std::string extract(const std::string& rest) const {
+    return path("w.caffemodel") + " " + net_ + " " + rest;
+  }
+  std::string net_;
+};
+
+TEST_F(ExtractCli, ThePublishedArgumentsWork) {
+  const Output output = good("extract_features " +
+                             extract("ip,label " + path("a") + "," + path("b") + " 3 lmdb CPU 0"));
+  EXPECT_TRUE(output.says("features of 10 records for blob ip, 2 each")) << output.text;
+  const Records rows = read_database(path("a"));
+  ASSERT_EQ(rows.size(), 10U);
+  Datum datum;
+  ASSERT_TRUE(datum.ParseFromString(rows[4].second));
+  EXPECT_EQ(rows[4].first, "00000004");
+  EXPECT_EQ(datum.channels(), 2);
+  EXPECT_EQ(datum.float_data(1), 4 + 5 + 6 + 7 + 8 + 9);
+  EXPECT_EQ(datum.label(), 4);
+  EXPECT_EQ(read_database(path("b")).size(), 10U);
+}
+
+TEST_F(ExtractCli, TakesAllRecordsByDefault) {
+  good("extract-features --format=csv " + extract("ip " + path("a.csv")));
+  EXPECT_EQ(read_file(path("a.csv")).substr(0, 33), "key,ip_0,ip_1\n00000000,15,15\n0000");
+  const Output more =
+      good("extract_features --overwrite " + extract("ip " + path("a.csv") + " 9 csv"));
+  EXPECT_TRUE(more.says("all records are in the first 3 batches")) << more.text;
+  const Output less = good("extract_features " + extract("ip " + path("b.csv") + " 1 csv"));
+  EXPECT_TRUE(less.says("records of 1 batches")) << less.text;
+}
+
+TEST_F(ExtractCli, WrongArgumentsSayWhatIsRight) {
+  expect_refusal("extract_features a b c", {"WEIGHTS NET BLOB", "3 arguments"});
+  expect_refusal("extract_features " + extract("pi " + path("a")), {"'pi'", "did you mean 'ip'?"});
+  expect_refusal("extract_features " + extract("ip " + path("a") + " ten"), {"NUM_BATCHES 'ten'"});
+  expect_refusal("extract_features " + extract("ip " + path("a") + " 1 lmbd"),
+                 {"did you mean 'lmdb'?"});
+  expect_refusal("extract_features " + extract("ip " + path("a") + " 1 csv TPU"), {"CPU or GPU"});
+  expect_refusal("extract_features --keys=name " + extract("ip " + path("a")),
+                 {"record nor index"});
+  expect_refusal("extract_features --format=npy " + extract("ip " + path("a") + " 1 csv"),
+                 {"contradict"});
+}
+
+/// A disk of its own, of few kilobytes; its root is "" where the user may not mount any.
+class SmallDisk {
+ public:
+  SmallDisk(const std::string& folder, const std::string& size) {
+    fs::create_directory(folder);
+    if (::mount("none", folder.c_str(), "tmpfs", 0, ("size=" + size).c_str()) == 0) root_ = folder;
+  }
+  ~SmallDisk() {
+    if (!root_.empty()) ::umount2(root_.c_str(), MNT_DETACH);
+  }
+  SmallDisk(const SmallDisk&) = delete;
+  SmallDisk& operator=(const SmallDisk&) = delete;
+  const std::string& root() const { return root_; }
+
+ private:
+  std::string root_;
+};
+
+TEST_F(ExtractCli, AFullDiskIsAnErrorAndLeavesNothing) {
+  const SmallDisk disk(path("disk"), "64k");
+  if (disk.root().empty()) GTEST_SKIP() << "needs the right to mount a tmpfs";
+  write_counting_database(path("large"), 400, 1, 32, 32);
+  const std::string net = write(
+      "large.prototxt", "layer { name: 'data' type: 'Data' top: 'data' data_param { source: '" +
+                            path("large") + "' backend: LMDB batch_size: 20 } }\n");
+  const auto is_empty = [&] { return fs::is_empty(disk.root()); };
+  for (const char* format : {"lmdb", "npy", "csv", "hdf5"}) {
+    if (std::string(format) == "hdf5" && !kBuiltWithHdf5) continue;
+    expect_refusal("extract_features " + path("w.caffemodel") + " " + net + " data " + disk.root() +
+                       "/out 0 " + format,
+                   {disk.root() + "/out"});
+    EXPECT_TRUE(is_empty()) << format;
+  }
+  expect_refusal("extract_features " + path("w.caffemodel") + " " + net + " data " + disk.root() +
+                     "/out 0 npy",
+                 {"No space left on device", "make room"});
+  if (!kBuiltWithOpenCv) return;
+  expect_refusal("db export " + path("large") + " " + disk.root() + "/out",
+                 {"No space left on device", "make room"});
+  EXPECT_TRUE(is_empty());
+}
+
+}  // namespace
+}  // namespace crema::test

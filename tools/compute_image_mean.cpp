@@ -1,0 +1,64 @@
+// crema compute-image-mean: the mean image of a database. The published name and flags work too.
+#include <glog/logging.h>
+
+#include <filesystem>
+
+#include "data/image_mean.hpp"
+#include "model/binary_format.hpp"
+#include "proto/blob.pb.h"
+#include "tools/command.hpp"
+#include "tools/convert_report.hpp"
+#include "tools/database_flags.hpp"
+
+namespace crema::tools {
+namespace fs = std::filesystem;
+namespace {
+
+/// Before hours of work.
+void check_output(const fs::path& path) {
+  if (fs::is_directory(path))
+    throw Error("cannot write '", path.string(), "': it is a folder; name a file");
+  const fs::path folder = path.parent_path();
+  if (!folder.empty() && !fs::is_directory(folder))
+    throw Error("cannot write '", path.string(), "': there is no folder '", folder.string(),
+                "'; make it first");
+}
+
+int compute_image_mean(const std::vector<std::string>& arguments) {
+  if (arguments.empty() || arguments.size() > 2)
+    throw Error("compute-image-mean takes INPUT_DB [OUTPUT_FILE]; got ", arguments.size(),
+                " arguments");
+  if (arguments.size() > 1) check_output(arguments[1]);
+  const auto source = open_database_argument(arguments[0]);
+  ConvertProgress progress = show_progress();
+  const ImageMean mean = image_mean(*source, color_flag(), progress);
+  progress = {};  // ends its line
+  if (arguments.size() > 1) {
+    BlobProto blob;
+    mean.save(blob);
+    write_binary_proto_atomically(arguments[1], blob);
+    LOG(INFO) << "Write to " << arguments[1];
+  }
+  LOG(INFO) << "Number of records: " << mean.records << ", each of " << mean.shape.str();
+  LOG(INFO) << "Number of channels: " << mean.channel_means.size();
+  for (size_t c = 0; c < mean.channel_means.size(); ++c) {
+    LOG(INFO) << "mean_value channel [" << c << "]: " << mean.channel_means[c];
+  }
+  return 0;
+}
+
+}  // namespace
+
+const Command kComputeImageMean = {
+    "compute-image-mean",
+    {"compute_image_mean"},
+    "computes the mean image of a database",
+    "  crema compute-image-mean [FLAGS] INPUT_DB [OUTPUT_FILE]\n"
+    "\n"
+    "Writes the mean of all images to OUTPUT_FILE, for transform_param { mean_file }, and prints "
+    "the mean\n"
+    "of each channel, for mean_value. All images have to be of one size. The sums are exact.",
+    {"backend", "force_color", "force_gray", "threads"},
+    compute_image_mean};
+
+}  // namespace crema::tools

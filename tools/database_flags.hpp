@@ -1,0 +1,25 @@
+// What the commands that read a database share.
+#pragma once
+
+#include <gflags/gflags.h>
+
+#include <memory>
+#include <string>
+
+#include "data/image.hpp"
+#include "data/record_source.hpp"
+
+DECLARE_string(backend);
+DECLARE_bool(force_color);
+DECLARE_bool(force_gray);
+
+namespace crema::tools {
+
+/// Opens the database at `path` for reading; --backend says what the caller takes it for. Sets the
+/// number of threads that --threads asks for.
+std::shared_ptr<RecordSource> open_database_argument(const std::string& path);
+
+/// Channels that --force_color and --force_gray ask for.
+ColorMode color_flag();
+
+}  // namespace crema::tools

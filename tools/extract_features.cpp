@@ -1,0 +1,126 @@
+// crema extract-features: values of blobs for all records. The published name and arguments work
+// too.
+#include "features/extract_features.hpp"
+
+#include <glog/logging.h>
+
+#include <charconv>
+#include <optional>
+
+#include "core/split_list.hpp"
+#include "tools/command.hpp"
+#include "tools/flags.hpp"
+
+DEFINE_string(format, "", "lmdb, leveldb, hdf5, npy or csv; the same as DB_TYPE. Default: lmdb.");
+DEFINE_string(keys, "record",
+              "record: rows have the keys of their records. index: they have their numbers in 10 "
+              "digits, as published.");
+DECLARE_string(gpu);
+
+namespace crema::tools {
+namespace {
+
+int64_t whole_number(const std::string& text, const char* what) {
+  int64_t number = 0;
+  const auto [stopped, code] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (code != std::errc() || stopped != text.data() + text.size() || number < 0)
+    throw Error(what, " '", text, "' is no whole number; see `crema help extract-features`");
+  return number;
+}
+
+/// What follows NUM_BATCHES and DB_TYPE: CPU, or GPU and perhaps its number.
+void read_device(const std::vector<std::string>& arguments) {
+  if (arguments.size() < 7) return;
+  const std::string& device = arguments[6];
+  if (device != "CPU" && device != "GPU")
+    throw Error("'", device, "' is no device; give CPU or GPU");
+  if (device == "CPU") return;
+  std::string number = arguments.size() > 7 ? arguments[7] : "0";
+  const std::string published = "DEVICE_ID=";
+  if (number.starts_with(published)) number.erase(0, published.size());
+  whole_number(number, "DEVICE_ID");
+  if (!FLAGS_gpu.empty() && FLAGS_gpu != number)
+    throw Error("--gpu=", FLAGS_gpu, " and GPU ", number, " name two devices; give one of them");
+  FLAGS_gpu = number;
+}
+
+ExtractOptions read_options(const std::vector<std::string>& arguments) {
+  ExtractOptions options;
+  options.blobs = split_list(arguments[2]);
+  options.outputs = split_list(arguments[3]);
+  if (arguments.size() > 4) options.batches = whole_number(arguments[4], "NUM_BATCHES");
+  std::string format = FLAGS_format;
+  if (arguments.size() > 5) {
+    if (!format.empty() && format != arguments[5])
+      throw Error("--format=", format, " and DB_TYPE ", arguments[5],
+                  " contradict each other; give one of them");
+    format = arguments[5];
+  }
+  options.format = feature_format(format.empty() ? "lmdb" : format);
+  if (FLAGS_keys != "record" && FLAGS_keys != "index")
+    throw Error("--keys=", FLAGS_keys, " is neither record nor index");
+  options.number_keys = FLAGS_keys == "index";
+  options.overwrite = FLAGS_overwrite;
+  return options;
+}
+
+int extract_features(const std::vector<std::string>& arguments) {
+  if (arguments.size() < 4 || arguments.size() > 8)
+    throw Error(
+        "extract-features takes WEIGHTS NET BLOB[,BLOB...] OUTPUT[,OUTPUT...] [NUM_BATCHES "
+        "[DB_TYPE [CPU|GPU [DEVICE_ID]]]]; got ",
+        arguments.size(), " arguments");
+  read_device(arguments);
+  ExtractOptions options = read_options(arguments);
+  options.progress = [logged = int64_t{0}](int64_t rows) mutable {
+    if (rows / 1000 == logged / 1000) return;
+    logged = rows;
+    LOG(INFO) << "Extracted features of " << rows << " records.";
+  };
+  Context context(context_options());
+  NetOptions net_rules = net_options(Phase::test);
+  net_rules.keep = options.blobs;
+  net_rules.weights = split_list(arguments[0]);
+  Net net(arguments[1], context, std::move(net_rules));
+  const ExtractReport report = crema::extract_features(net, options);
+  if (report.whole_epoch && options.batches > report.batches) {
+    LOG(WARNING) << "NUM_BATCHES " << options.batches << ": all records are in the first "
+                 << report.batches << " batches; none is written twice";
+  }
+  for (size_t i = 0; i < options.blobs.size(); ++i) {
+    LOG(INFO) << "Extracted features of " << report.rows << " records for blob " << options.blobs[i]
+              << ", " << report.shapes[i].str() << " each, to "
+              << options.outputs[options.outputs.size() == 1 ? 0 : i];
+  }
+  if (!report.whole_epoch) {
+    LOG(INFO) << "These are the records of " << report.batches << " batches; NUM_BATCHES 0 takes "
+              << "all records once";
+  }
+  return 0;
+}
+
+}  // namespace
+
+const Command kExtractFeatures = {
+    "extract-features",
+    {"extract_features"},
+    "writes values of blobs for all records of a net's data",
+    "  crema extract-features [FLAGS] WEIGHTS NET BLOB[,BLOB...] OUTPUT[,OUTPUT...]\n"
+    "                         [NUM_BATCHES [DB_TYPE [CPU|GPU [DEVICE_ID]]]]\n"
+    "\n"
+    "Runs NET in phase TEST on its data layer. Each record gives one row of each blob, under its "
+    "key; the\n"
+    "last batch is cut where the records end. NUM_BATCHES 0, the default, takes all records; no "
+    "number\n"
+    "takes a record twice. DB_TYPE is one of\n"
+    "  lmdb, leveldb  a Datum for each row, with float_data and the record's label\n"
+    "  hdf5           an array named as the blob, and the array keys; one OUTPUT for all blobs "
+    "does\n"
+    "  npy            an array of all rows; OUTPUT.keys.txt has a key a line\n"
+    "  csv            a line a row: key, values\n"
+    "Outputs appear under their names when all of them are whole.",
+    {"format", "keys", "overwrite", "gpu", "threads", "engine", "tune", "tuning_file", "seed",
+     "plugin", "fuse", "phase", "level", "stage"},
+    extract_features};
+
+}  // namespace crema::tools

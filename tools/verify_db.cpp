@@ -1,0 +1,87 @@
+// crema verify-db: finds the records of a database that training could not use.
+#include <glog/logging.h>
+
+#include <algorithm>
+#include <iostream>
+
+#include "data/verify_database.hpp"
+#include "tools/command.hpp"
+#include "tools/convert_report.hpp"
+#include "tools/database_flags.hpp"
+
+DEFINE_int64(classes, 0, "Labels have to be from 0 to this number, which is excluded. 0: any.");
+DECLARE_bool(check_size);
+
+namespace crema::tools {
+namespace {
+
+constexpr size_t kMostShapes = 10;
+constexpr size_t kMostClasses = 100;
+
+void print_shapes(const VerifyReport& report) {
+  std::vector<std::pair<std::vector<int64_t>, VerifyReport::Shapes>> shapes(report.shapes.begin(),
+                                                                            report.shapes.end());
+  std::stable_sort(shapes.begin(), shapes.end(),
+                   [](const auto& a, const auto& b) { return a.second.count > b.second.count; });
+  for (size_t i = 0; i < std::min(shapes.size(), kMostShapes); ++i) {
+    std::cout << "shape " << Shape(shapes[i].first).str() << ": " << shapes[i].second.count
+              << (shapes.size() > 1 ? ", the first one '" + shapes[i].second.first_key + "'" : "")
+              << "\n";
+  }
+  if (shapes.size() > kMostShapes) {
+    std::cout << "and " << shapes.size() - kMostShapes << " other shapes\n";
+  }
+}
+
+void print_labels(const VerifyReport& report) {
+  if (report.float_labels > 0) {
+    std::cout << "records with float labels: " << report.float_labels << "\n";
+  }
+  if (report.labels.empty()) return;
+  std::cout << "labels: " << report.labels.begin()->first << " to " << report.labels.rbegin()->first
+            << ", " << report.labels.size() << " different\n";
+  if (report.labels.size() > kMostClasses) return;
+  for (const auto& [label, count] : report.labels) {
+    std::cout << "label " << label << ": " << count << "\n";
+  }
+}
+
+int verify_db(const std::vector<std::string>& arguments) {
+  if (arguments.size() != 1)
+    throw Error("verify-db takes DB, the folder of a database; got ", arguments.size(),
+                " arguments");
+  const auto source = open_database_argument(arguments[0]);
+  VerifyOptions options;
+  options.classes = FLAGS_classes;
+  options.one_size = FLAGS_check_size;
+  options.color = color_flag();
+  options.progress = show_progress();
+  const VerifyReport report = verify_database(*source, options);
+  options.progress = {};  // ends its line
+  for (const auto& problem : report.problems) LOG(ERROR) << problem;
+  for (const auto& warning : report.warnings) LOG(WARNING) << warning;
+  std::cout << source->name() << "\nrecords: " << report.records << " (" << report.raw << " raw, "
+            << report.encoded << " compressed, " << report.floats << " floats)\n";
+  print_shapes(report);
+  print_labels(report);
+  std::cout << "bad records: " << report.bad << "\n";
+  return report.ok() ? 0 : 1;
+}
+
+}  // namespace
+
+const Command kVerifyDb = {
+    "verify-db",
+    {},
+    "finds records of a database that cannot be used",
+    "  crema verify-db [FLAGS] DB\n"
+    "\n"
+    "Decodes all records. Logs those that cannot be decoded, with their keys; with --classes also "
+    "those\n"
+    "with another label, with --check_size also those of another size than the first one. Prints "
+    "how\n"
+    "many records have each shape and label. The exit status is 1 if there is a bad record.",
+    {"backend", "classes", "check_size", "force_color", "force_gray", "threads"},
+    verify_db};
+
+}  // namespace crema::tools
