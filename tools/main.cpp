@@ -16,11 +16,24 @@ namespace crema::tools {
 namespace {
 
 const std::vector<const Command*>& commands() {
-  static const std::vector<const Command*> all = {
-    static const std::vector<const Command*> all = {
-        &kTrain, &kTest, &kClassify, &kTime, &kSummary, &kDraw, &kInspect, &kDiff, &kMergeBn,
-        &kLayers, &kConvertMnist, &kConvertCifar, &kConvertImageset, &kComputeImageMean,
-        &kExtractFeatures, &kVerifyDb, &kDb, &kDeviceQuery};
+  static const std::vector<const Command*> all = {&kTrain,
+                                                  &kTest,
+                                                  &kClassify,
+                                                  &kTime,
+                                                  &kSummary,
+                                                  &kDraw,
+                                                  &kInspect,
+                                                  &kDiff,
+                                                  &kMergeBn,
+                                                  &kLayers,
+                                                  &kConvertMnist,
+                                                  &kConvertCifar,
+                                                  &kConvertImageset,
+                                                  &kComputeImageMean,
+                                                  &kExtractFeatures,
+                                                  &kVerifyDb,
+                                                  &kDb,
+                                                  &kDeviceQuery};
   return all;
 }
 
