@@ -84,6 +84,83 @@ struct ScoreGradient {
   }
 };
 
+/// Of a label that is a probability for each class: the target is (1 - smoothing) times it, and
+/// smoothing spread over all classes evenly.
+template <class T>
+struct Target {
+  AxisSplit split;
+  double smoothing;
+  const T* probability;
+
+  CREMA_FUNCTOR double at(int64_t element) const {
+    return (1 - smoothing) * static_cast<double>(probability[element]) +
+           smoothing / static_cast<double>(split.size);
+  }
+};
+
+/// The loss of one position: the sum of -log(softmax) by the target.
+template <class T>
+struct TargetLoss {
+  Target<T> target;
+  const T* x;
+  const double* log_sum;
+
+  CREMA_FUNCTOR double operator()(int64_t i) const {
+    const AxisSplit& split = target.split;
+    double loss = 0;
+    for (int64_t c = 0; c < split.size; ++c) {
+      const int64_t at = split.at(i) + c * split.inner;
+      loss += target.at(at) * (log_sum[i] - static_cast<double>(x[at]));
+    }
+    return loss;
+  }
+};
+
+/// dx = scale * (sum of the target * softmax - target).
+template <class T>
+struct TargetGradient {
+  Target<T> target;
+  double scale;
+  const T* softmax;
+  T* dx;
+
+  void on_host(int64_t begin, int64_t end) const {
+    for (int64_t i = begin; i < end; ++i) (*this)(i);
+  }
+  template <class Lanes = OneLane>
+  CREMA_FUNCTOR void operator()(int64_t i, const Lanes& lanes = {}) const {
+    const AxisSplit& split = target.split;
+    double sum = 0;
+    for (int64_t c = lanes.first; c < split.size; c += lanes.count)
+      sum += target.at(split.at(i) + c * split.inner);
+    sum = lanes.sum(sum);
+    for (int64_t c = lanes.first; c < split.size; c += lanes.count) {
+      const int64_t at = split.at(i) + c * split.inner;
+      dx[at] = static_cast<T>(scale * (sum * static_cast<double>(softmax[at]) - target.at(at)));
+    }
+  }
+};
+
+/// Error unless each position's values are probabilities. On the host.
+template <class T>
+void check_probabilities(const AxisSplit& split, const T* values) {
+  constexpr double kNear = 1e-3;
+  for (int64_t i = 0; i < split.positions(); ++i) {
+    double sum = 0;
+    for (int64_t c = 0; c < split.size; ++c) {
+      const auto value = static_cast<double>(values[split.at(i) + c * split.inner]);
+      if (!(value >= 0 && value <= 1 + kNear))
+        throw Error("the labels have the shape of the scores, and the value ", value, " of class ",
+                    c, " at position ", i, " is no probability; give 0 to 1, or one label for ",
+                    "each position");
+      sum += value;
+    }
+    if (!(sum > 1 - kNear && sum < 1 + kNear))
+      throw Error("the labels have the shape of the scores, and the probabilities at position ", i,
+                  " sum to ", sum, "; they have to sum to 1");
+  }
+}
+
 class SoftmaxLossLayer : public LabelLoss {
  public:
   explicit SoftmaxLossLayer(const LayerInit& init)
@@ -95,17 +172,28 @@ class SoftmaxLossLayer : public LabelLoss {
   }
 
   void reshape(Blobs bottom, Blobs top) override {
-    reshape_scores(bottom);
+    soft_ = reshape_probabilities(bottom);
+    if (!soft_) reshape_scores(bottom);
+    if (soft_ && param().loss_param().has_ignore_label())
+      throw Error(
+          "'", bottom[1]->name, "' (", bottom[1]->shape().str(),
+          ") holds probabilities, and ignore_label is for labels that are numbers; remove it");
     top[0]->reshape(Shape{});
     if (top.size() > 1) top[1]->reshape(bottom[0]->shape());
   }
   void prepare_reference(Blobs bottom, Blobs) override {
     log_sum_.reshape(Shape{scores().positions()});
     if (!trains()) return;
+    if (soft_) {
+      target_.reshape(bottom[0]->shape());
+      target_.set_layout(dtype(), Format::contiguous);
+    }
     probability_.reshape(bottom[0]->shape());
     probability_.set_layout(dtype(), Format::contiguous);
   }
-  size_t kept_bytes() const override { return log_sum_.bytes() + probability_.bytes(); }
+  size_t kept_bytes() const override {
+    return log_sum_.bytes() + probability_.bytes() + target_.bytes();
+  }
 
   Flops flops(Blobs bottom, Blobs) const override {
     const double n = static_cast<double>(bottom[0]->count());
@@ -113,7 +201,7 @@ class SoftmaxLossLayer : public LabelLoss {
   }
 
   void run_forward(const Side& side, Blobs bottom, Blobs top) override {
-    const int32_t* labels = read_labels(side, bottom);
+    const int32_t* labels = soft_ ? nullptr : read_labels(side, bottom);
     Tensor* shown = top.size() > 1 ? &top[1]->data : nullptr;
     Tensor* kept = trains() ? &probability_ : shown;
     double* log_sum = side.overwrite<double>(log_sum_);
@@ -122,16 +210,32 @@ class SoftmaxLossLayer : public LabelLoss {
       for_each_position(
           side, scores(), kGrain,
           SoftmaxForward<T>{scores(), x, kept ? side.overwrite<T>(*kept) : nullptr, log_sum});
-      sum(side, scores().positions(), kGrain,
-          PositionLoss<T>{scores(), smoothing_, x, log_sum, labels}, 1 / divisor(),
-          side.overwrite<T>(top[0]->data));
+      T* const loss = side.overwrite<T>(top[0]->data);
+      if (soft_) {
+        check_probabilities(scores(), bottom[1]->data.template host<T>());
+        const T* given = side.read<T>(bottom[1]->data);
+        sum(side, scores().positions(), kGrain,
+            TargetLoss<T>{{scores(), smoothing_, given}, x, log_sum},
+            1 / divisor(scores().positions()), loss);
+      } else {
+        sum(side, scores().positions(), kGrain,
+            PositionLoss<T>{scores(), smoothing_, x, log_sum, labels}, 1 / divisor(), loss);
+      }
     });
+    if (soft_ && trains()) copy(side, bottom[1]->data, target_);
     if (shown && shown != kept) copy(side, *kept, *shown);
   }
 
   void run_backward(const Side& side, Blobs top, const std::vector<bool>&, Blobs bottom) override {
     dispatch_float(dtype(), [&]<class T>(T) {
       const double weight = static_cast<double>(top[0]->diff.template host<T>()[0]);
+      if (soft_) {
+        const Target<T> target{scores(), smoothing_, side.read<T>(target_)};
+        return for_each_position(
+            side, scores(), 4 * kGrain,
+            TargetGradient<T>{target, weight / divisor(scores().positions()),
+                              side.read<T>(probability_), side.overwrite<T>(bottom[0]->diff)});
+      }
       const double other = smoothing_ / static_cast<double>(scores().size);
       for_each_position(side, scores(), 4 * kGrain,
                         ScoreGradient<T>{scores(), static_cast<T>(weight / divisor()),
@@ -147,8 +251,10 @@ class SoftmaxLossLayer : public LabelLoss {
 
  private:
   double smoothing_;
+  bool soft_ = false;                     // labels are probabilities of the classes
   Tensor log_sum_{Shape{0}, DType::f64};  // of the sum of exponentials, one a position
-  Tensor probability_;                    // of the scores' shape, where the layer trains
+  Tensor target_;       // the labels, where they are probabilities and the layer trains
+  Tensor probability_;  // of the scores' shape, where the layer trains
 };
 
 }  // namespace

@@ -120,6 +120,15 @@ void LabelledLayer::reshape_scores(Blobs bottom) {
                 " labels; give one label for each position");
 }
 
+bool LabelledLayer::reshape_probabilities(Blobs bottom) {
+  const Shape& scores = bottom[0]->shape();
+  if (bottom[1]->shape() != scores || scores.rank() == 0) return false;
+  const AxisSplit split(scores, axis_);
+  if (split.size < 2) return false;
+  scores_ = split;
+  return true;
+}
+
 void LabelledLayer::reshape_items(Blobs bottom) {
   const Shape &scores = bottom[0]->shape(), &labels = bottom[1]->shape();
   if (scores.rank() == 0)

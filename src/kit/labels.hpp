@@ -67,6 +67,9 @@ class LabelledLayer : public TwoSidedLayer {
 
   /// For reshape. Error unless there are classes, and one label for each position.
   void reshape_scores(Blobs bottom);
+  /// For reshape, before reshape_scores: whether bottom 1 has the shape of the scores of several
+  /// classes, and so holds a probability for each of them.
+  bool reshape_probabilities(Blobs bottom);
   /// The same where all values of an item are the scores of its classes, whatever their axes.
   void reshape_items(Blobs bottom);
   /// For forward. Reads and checks the labels on the host, and returns them in the memory of the
@@ -101,8 +104,10 @@ class LabelLoss : public LabelledLayer {
   LabelLoss(const LayerInit& init, int axis, bool smooths = false);
 
   /// The divisor of the loss of the last forward.
-  double divisor() const {
-    return normalization_.divisor(scores().outer, scores().inner, valid_labels());
+  double divisor() const { return divisor(valid_labels()); }
+  /// The same if `valid` positions are not ignored.
+  double divisor(int64_t valid) const {
+    return normalization_.divisor(scores().outer, scores().inner, valid);
   }
 
  private:

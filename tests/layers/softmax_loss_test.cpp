@@ -156,6 +156,67 @@ TEST(SoftmaxWithLoss, LabelOutOfRangeInAnImage) {
   expect_error([&] { run.forward(); }, {"label 4 at position 1 of item 1 of the batch", "[0, 4)"});
 }
 
+// Labels of the shape of the scores are probabilities. The loss is that of PyTorch's cross_entropy:
+// the sum of -t log(softmax(x)).
+TEST(SoftmaxWithLoss, ProbabilitiesAsLabels) {
+  const std::vector<double> t{0.5, 0.25, 0.25, 0, 1, 0};
+  LayerRun run({.layer = loss(), .bottoms = {given({2, 3}, {1, 2, 3, 0, 0, 0}), given({2, 3}, t)}},
+               {.dtype = DType::f64});
+  run.forward();
+  const double sum = std::exp(1) + std::exp(2) + std::exp(3);
+  expect_close(run.top(0), {(std::log(sum) - 1.75 + std::log(3)) / 2}, {1e-12, 0}, "loss");
+  run.backward();
+  expect_close(run.bottom_diff(0),
+               {(std::exp(1) / sum - 0.5) / 2, (std::exp(2) / sum - 0.25) / 2,
+                (std::exp(3) / sum - 0.25) / 2, 1.0 / 6, (1.0 / 3 - 1) / 2, 1.0 / 6},
+               {1e-12, 0}, "diff");
+}
+
+TEST(SoftmaxWithLoss, OneHotProbabilitiesAreLabels) {
+  for (const char* settings :
+       {"", "loss_param { label_smoothing: 0.1 normalization: BATCH_SIZE }"}) {
+    const Input scores = uniform({2, 3, 2}, -2, 2);
+    LayerRun hard({.layer = loss(settings), .bottoms = {scores, given({2, 2}, {0, 2, 1, 1})}},
+                  {.dtype = DType::f64});
+    LayerRun soft({.layer = loss(settings),
+                   .bottoms = {scores, given({2, 3, 2}, {1, 0, 0, 0, 0, 1, 0, 0, 1, 1, 0, 0})}},
+                  {.dtype = DType::f64});
+    for (LayerRun* run : {&hard, &soft}) {
+      run->forward();
+      run->backward();
+    }
+    EXPECT_NEAR(soft.top(0).at(0), hard.top(0).at(0), 1e-12);
+    for (size_t i = 0; i < 12; ++i)
+      EXPECT_NEAR(soft.bottom_diff(0).at(i), hard.bottom_diff(0).at(i), 1e-12);
+  }
+}
+
+TEST(SoftmaxWithLoss, GradientsWithProbabilities) {
+  const std::vector<double> t{0.5, 0.25, 0.25, 0, 1, 0, 0.1, 0.2, 0.7, 0.3, 0.3, 0.4};
+  for (const char* settings : {"", "loss_weight: 0.3 loss_param { label_smoothing: 0.2 }"}) {
+    const LayerCase c{.layer = loss(settings),
+                      .bottoms = {uniform({4, 3}, -2, 2), given({4, 3}, t)}};
+    check_gradients(c);
+    check_engines(c);
+  }
+}
+
+TEST(SoftmaxWithLoss, LabelsThatAreNoProbabilities) {
+  const auto fails = [](std::vector<double> t, std::initializer_list<std::string_view> words) {
+    LayerRun run({.layer = loss(), .bottoms = {uniform({1, 3}), given({1, 3}, std::move(t))}});
+    expect_error([&] { run.forward(); }, words);
+  };
+  fails({0.5, 0.25, 0.5}, {"position 0", "sum to 1.25"});
+  fails({0.5, -0.25, 0.75}, {"-0.25", "class 1", "no probability"});
+  fails({0.5, std::nan(""), 0.5}, {"class 1", "no probability"});
+  expect_error(
+      [] {
+        LayerRun run({.layer = loss("loss_param { ignore_label: 1 }"),
+                      .bottoms = {uniform({1, 3}), given({1, 3}, {1, 0, 0})}});
+      },
+      {"ignore_label", "probabilities"});
+}
+
 TEST(SoftmaxWithLoss, Errors) {
   expect_error(
       [] {
