@@ -230,6 +230,31 @@ void jpeg_layer(benchmark::State& state, const std::string& settings) {
 CREMA_JPEG_BENCH(crop_mirror_mean,
                  "transform_param { crop_size: 227 mirror: true mean_value: 104 mean_value: 117 "
                  "mean_value: 123 }");
+CREMA_JPEG_BENCH(random_crop,
+                 "transform_param { crop_size: 224 mirror: true random_crop_param {} }");
+CREMA_JPEG_BENCH(colours,
+                 "transform_param { crop_size: 227 distort_param { brightness_prob: 0.5 "
+                 "brightness_delta: 32 contrast_prob: 0.5 contrast_lower: 0.5 contrast_upper: 1.5 "
+                 "saturation_prob: 0.5 saturation_lower: 0.5 saturation_upper: 1.5 hue_prob: 0.5 "
+                 "hue_delta: 18 } }");
+
+/// One step on an image of 256 x 256.
+void image_step(benchmark::State& state, const ImageStep& step) {
+  const auto pixels = test::picture(256, 256, 3);
+  const Image image{
+      .channels = 3, .height = 256, .width = 256, .interleaved = true, .bytes = pixels.data()};
+  ImageEditor editor;
+  for (auto _ : state)
+    benchmark::DoNotOptimize(editor.apply(image, {.height = 256, .width = 256}, {step}).bytes);
+}
+BENCHMARK_CAPTURE(image_step, shrink, Resize{{227, 227}});
+BENCHMARK_CAPTURE(image_step, enlarge, Resize{{320, 320}});
+BENCHMARK_CAPTURE(image_step, rotate, Rotate{.degrees = 17});
+BENCHMARK_CAPTURE(image_step, brightness, Linear{.offset = 7});
+BENCHMARK_CAPTURE(image_step, saturation, Saturate{1.1});
+BENCHMARK_CAPTURE(image_step, hue, TurnHue{7});
+BENCHMARK_CAPTURE(image_step, channel_order, Permute{{2, 0, 1}});
+BENCHMARK_CAPTURE(image_step, blur, Blur{.sigma = 1});
 
 }  // namespace
 }  // namespace crema
