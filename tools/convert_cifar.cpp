@@ -1,9 +1,10 @@
-// crema convert-cifar: LMDB databases from the files of CIFAR-10 and CIFAR-100. The published name
+// crema convert-cifar: databases from the files of CIFAR-10 and CIFAR-100. The published name
 // works too.
 #include <glog/logging.h>
 
 #include "tools/command.hpp"
 #include "tools/convert_report.hpp"
+#include "tools/database_flags.hpp"
 #include "tools/flags.hpp"
 
 DEFINE_string(kind, "cifar10", "The data set: cifar10 or cifar100.");
@@ -26,7 +27,7 @@ int convert_cifar(const std::vector<std::string>& arguments) {
   options.kind = kind_of_set();
   options.input = arguments[0];
   options.output = arguments.size() > 1 ? arguments[1] : arguments[0];
-  if (arguments.size() > 2) options.backend = arguments[2];
+  options.backend = arguments.size() > 2 ? arguments[2] : FLAGS_backend;
   options.coarse = FLAGS_coarse;
   options.overwrite = FLAGS_overwrite;
   options.progress = show_progress();
@@ -51,8 +52,10 @@ const Command kConvertCifar = {
     "cifar10_train_lmdb\n"
     "and OUTPUT_FOLDER/cifar10_test_lmdb (cifar100_... for CIFAR-100). The default of "
     "OUTPUT_FOLDER is\n"
-    "INPUT_FOLDER. Both databases appear when both are whole. Channels are red, green, blue.",
-    {"kind", "coarse", "overwrite"},
+    "INPUT_FOLDER. DB_TYPE is lmdb, the default, or leveldb. Both databases appear when both are "
+    "whole.\n"
+    "Channels are red, green, blue.",
+    {"kind", "coarse", "backend", "overwrite"},
     convert_cifar};
 
 }  // namespace crema::tools

@@ -1,6 +1,7 @@
 #include "features/feature_writer.hpp"
 
 #include <charconv>
+#include <cmath>
 #include <filesystem>
 #include <limits>
 #include <optional>
@@ -58,9 +59,10 @@ class DatabaseFeatures final : public FeatureWriter {
   void set_label(double label) {
     datum_.clear_label();
     datum_.clear_float_label();
-    const auto whole = static_cast<int32_t>(label);
-    if (static_cast<double>(whole) == label) {
-      datum_.set_label(whole);
+    const bool is_whole =
+        std::abs(label) <= std::numeric_limits<int32_t>::max() && std::trunc(label) == label;
+    if (is_whole) {
+      datum_.set_label(static_cast<int32_t>(label));
     } else {
       datum_.add_float_label(static_cast<float>(label));
     }
@@ -123,7 +125,8 @@ std::string line_of(const std::string& key) {
 
 class NpyFeatures final : public FeatureWriter {
  public:
-  explicit NpyFeatures(const std::string& path) : array_(path), keys_(path + ".keys.txt") {}
+  explicit NpyFeatures(const std::string& path) : array_(path), keys_(keys_path(path)) {}
+  static std::string keys_path(const std::string& path) { return path + ".keys.txt"; }
 
   void append(const FeatureRows& rows) override {
     array_.append(rows.blobs.at(0));
@@ -202,13 +205,12 @@ class CsvFeatures final : public FeatureWriter {
   int64_t size_ = -1;  // values in a row; -1: no row was written
 };
 
-void check_file(const FeatureFile& file) {
-  const fs::path path = file.path;
+void check_file(const fs::path& path, bool overwrite) {
   std::error_code code;
   if (path.empty()) throw Error("the features' file has no name");
   if (fs::is_directory(path, code))
     throw Error("'", path.string(), "' is a folder; name a file for the features");
-  if (fs::exists(path, code) && !file.overwrite)
+  if (fs::exists(path, code) && !overwrite)
     throw Error("'", path.string(),
                 "' exists already; remove it, choose another name, or ask to "
                 "overwrite it (--overwrite)");
@@ -244,9 +246,12 @@ std::unique_ptr<FeatureWriter> make_feature_writer(const FeatureFile& file) {
     return std::make_unique<DatabaseFeatures>(DatabaseKind::lmdb, file);
   if (file.format == FeatureFormat::leveldb)
     return std::make_unique<DatabaseFeatures>(DatabaseKind::leveldb, file);
-  check_file(file);
+  check_file(file.path, file.overwrite);
   if (file.format == FeatureFormat::hdf5) return std::make_unique<Hdf5Features>(file);
-  if (file.format == FeatureFormat::npy) return std::make_unique<NpyFeatures>(file.path);
+  if (file.format == FeatureFormat::npy) {
+    check_file(NpyFeatures::keys_path(file.path), file.overwrite);
+    return std::make_unique<NpyFeatures>(file.path);
+  }
   return std::make_unique<CsvFeatures>(file);
 }
 

@@ -198,6 +198,13 @@ TEST_F(ExtractFeatures, Hdf5HasAllBlobsInOneFile) {
   EXPECT_NE(text("a.h5").find("00000009"), std::string::npos);
 }
 
+TEST_F(ExtractFeatures, NamesWithSlashesAreGroupsOfHdf5) {
+  if (!test::kBuiltWithHdf5) GTEST_SKIP() << "needs a build with CREMA_HDF5=ON";
+  set(FeatureFormat::hdf5, {"inception/out"}, {"a.h5"});
+  extract(net() + "layer { name: 'o' type: 'Power' bottom: 'flat' top: 'inception/out' }\n");
+  EXPECT_EQ(Hdf5Reader(folder_ / "a.h5").shape("inception/out"), (Shape{10, 6}));
+}
+
 TEST_F(ExtractFeatures, NetsWithoutRecordsTakeBatches) {
   const std::string input =
       "layer { name: 'x' type: 'DummyData' top: 'x' dummy_data_param { shape { dim: 3 dim: 2 } "
@@ -227,6 +234,10 @@ TEST_F(ExtractFeatures, MistakesAreFoundAndNothingIsLeft) {
   fails({"db' is a folder"}, net());
   set(FeatureFormat::csv, {"twice"}, {"net.prototxt"});
   fails({"net.prototxt' exists already", "--overwrite"}, net());
+  folder_.write("a.keys.txt", "");
+  set(FeatureFormat::npy, {"twice"}, {"a"});
+  expect_error([&] { extract(net()); }, {"a.keys.txt' exists already"});
+  fs::remove(folder_ / "a.keys.txt");
   set(FeatureFormat::npy, {"mean"}, {"a"});
   fails({"blob 'mean' of", "row for each of the 4 records"},
         net() + "layer { name: 'mean' type: 'Reduction' bottom: 'twice' top: 'mean' }\n");

@@ -155,6 +155,17 @@ TEST_F(ExtractCli, TakesAllRecordsByDefault) {
   EXPECT_TRUE(less.says("records of 1 batches")) << less.text;
 }
 
+TEST_F(ExtractCli, LevelDbIsWrittenAndRead) {
+  if (!kBuiltWithLevelDb) GTEST_SKIP() << "needs a build with CREMA_LEVELDB=ON";
+  good("extract_features " + extract("ip " + path("level") + " 0 leveldb"));
+  const Output output = good("verify-db --backend=leveldb " + path("level"));
+  EXPECT_TRUE(output.says("records: 10 (0 raw, 0 compressed, 10 floats)")) << output.text;
+  EXPECT_TRUE(output.says("shape 2x1x1: 10")) << output.text;
+  EXPECT_TRUE(
+      good("db list --backend=leveldb --key=00000007 " + path("level")).says("7\t00000007"));
+  good("compute_image_mean --backend=leveldb " + path("level") + " " + path("mean"));
+}
+
 TEST_F(ExtractCli, WrongArgumentsSayWhatIsRight) {
   expect_refusal("extract_features a b c", {"WEIGHTS NET BLOB", "3 arguments"});
   expect_refusal("extract_features " + extract("pi " + path("a")), {"'pi'", "did you mean 'ip'?"});

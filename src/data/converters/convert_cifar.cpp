@@ -25,7 +25,7 @@ struct Part {
   int64_t records_per_file = 0;
 };
 
-struct Layout {
+struct CifarSet {
   std::string name;
   Part train, test;
   size_t label_bytes = 1;
@@ -33,7 +33,7 @@ struct Layout {
   int classes = 10;
 };
 
-Layout layout_of(const ConvertCifarOptions& options) {
+CifarSet set_of(const ConvertCifarOptions& options) {
   if (options.kind == CifarKind::cifar100) {
     return {.name = "cifar100",
             .train = {.files = {"train.bin"}, .records_per_file = 50000},
@@ -44,13 +44,12 @@ Layout layout_of(const ConvertCifarOptions& options) {
   }
   if (options.coarse)
     throw Error("CIFAR-10 has no coarse labels; leave --coarse out, or give --kind=cifar100");
-  Layout layout{.name = "cifar10",
-                .test = {.files = {"test_batch.bin"}, .records_per_file = 10000}};
-  layout.train.records_per_file = 10000;
+  CifarSet set{.name = "cifar10", .test = {.files = {"test_batch.bin"}, .records_per_file = 10000}};
+  set.train.records_per_file = 10000;
   for (int batch = 1; batch <= 5; ++batch) {
-    layout.train.files.push_back(concat("data_batch_", batch, ".bin"));
+    set.train.files.push_back(concat("data_batch_", batch, ".bin"));
   }
-  return layout;
+  return set;
 }
 
 /// NAME or NAME.gz in the folder, whichever is there.
@@ -74,8 +73,8 @@ std::vector<std::string> find_files(const std::string& folder, const Part& part)
 
 class Converter {
  public:
-  Converter(const Layout& layout, int64_t total, const ConvertProgress& progress)
-      : layout_(layout), total_(total), progress_(progress) {
+  Converter(const CifarSet& set, int64_t total, const ConvertProgress& progress)
+      : set_(set), total_(total), progress_(progress) {
     datum_.set_channels(kChannels);
     datum_.set_height(kSide);
     datum_.set_width(kSide);
@@ -94,24 +93,24 @@ class Converter {
       std::array<uint8_t, 1> more;
       if (file.read(more) != 0)
         throw Error("'", path, "' holds more than ", records_per_file, " records of ",
-                    layout_.label_bytes + kPixels, " bytes; is it of ", layout_.name, "?", kWayOut);
+                    set_.label_bytes + kPixels, " bytes; is it of ", set_.name, "?", kWayOut);
     }
   }
 
  private:
   void read_record(GzipFile& file, int64_t index, int64_t count) {
-    const size_t size = layout_.label_bytes + kPixels;
+    const size_t size = set_.label_bytes + kPixels;
     bytes_.resize(size);
     if (file.read(bytes_) != size)
       throw Error("'", file.path(), "' ends in record ", index, " of ", count, " of ", size,
-                  " bytes; is it whole, and of ", layout_.name, "?", kWayOut);
-    const int label = bytes_[layout_.label_at];
-    if (label >= layout_.classes)
+                  " bytes; is it whole, and of ", set_.name, "?", kWayOut);
+    const int label = bytes_[set_.label_at];
+    if (label >= set_.classes)
       throw Error("'", file.path(), "': record ", index, " has label ", label,
-                  ", and the labels of ", layout_.name, " are 0 to ", layout_.classes - 1,
+                  ", and the labels of ", set_.name, " are 0 to ", set_.classes - 1,
                   "; the file is damaged or of another set", kWayOut);
     datum_.set_label(label);
-    datum_.set_data(bytes_.data() + layout_.label_bytes, kPixels);
+    datum_.set_data(bytes_.data() + set_.label_bytes, kPixels);
   }
 
   void add(DatabaseWriter& writer) {
@@ -121,7 +120,7 @@ class Converter {
     writer.put(key.data(), record_);
   }
 
-  const Layout& layout_;
+  const CifarSet& set_;
   int64_t total_, done_ = 0;
   const ConvertProgress& progress_;
   std::vector<uint8_t> bytes_;
@@ -132,27 +131,27 @@ class Converter {
 }  // namespace
 
 ConvertCifarReport convert_cifar(const ConvertCifarOptions& options) {
-  const Layout layout = layout_of(options);
+  const CifarSet set = set_of(options);
   const DatabaseKind kind = database_kind(options.backend);
   const char* const ending = kind == DatabaseKind::lmdb ? "lmdb" : "leveldb";
   if (!fs::is_directory(options.input))
     throw Error("there is no folder '", options.input, "'; name the one with the files of ",
-                layout.name);
-  const auto train_files = find_files(options.input, layout.train);
-  const auto test_files = find_files(options.input, layout.test);
+                set.name);
+  const auto train_files = find_files(options.input, set.train);
+  const auto test_files = find_files(options.input, set.test);
   ConvertCifarReport report;
   const fs::path folder = options.output;
-  report.train_path = (folder / (layout.name + "_train_" + ending)).string();
-  report.test_path = (folder / (layout.name + "_test_" + ending)).string();
+  report.train_path = (folder / (set.name + "_train_" + ending)).string();
+  report.test_path = (folder / (set.name + "_test_" + ending)).string();
 
   const auto train = make_database_writer(kind, report.train_path, options.overwrite);
   const auto test = make_database_writer(kind, report.test_path, options.overwrite);
   const auto records = [](const Part& part) {
     return static_cast<int64_t>(part.files.size()) * part.records_per_file;
   };
-  Converter converter(layout, records(layout.train) + records(layout.test), options.progress);
-  converter.convert(train_files, layout.train.records_per_file, *train);
-  converter.convert(test_files, layout.test.records_per_file, *test);
+  Converter converter(set, records(set.train) + records(set.test), options.progress);
+  converter.convert(train_files, set.train.records_per_file, *train);
+  converter.convert(test_files, set.test.records_per_file, *test);
   train->finish();
   test->finish();
   report.train.written = train->count();

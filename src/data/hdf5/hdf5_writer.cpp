@@ -52,11 +52,13 @@ struct Hdf5Writer::State {
     for (hsize_t& side : chunk) side = std::max<hsize_t>(1, side);
     const Hdf5Id space(H5Screate_simple(rows.shape().rank(), dims.data(), most.data()), H5Sclose);
     const Hdf5Id settings(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
+    const Hdf5Id links(H5Pcreate(H5P_LINK_CREATE), H5Pclose);
+    H5Pset_create_intermediate_group(links.get(), 1);  // for names with slashes
     if (!space.is_open() || !settings.is_open() ||
         H5Pset_chunk(settings.get(), rows.shape().rank(), chunk.data()) < 0)
       fail(call.reason());
     array.id = Hdf5Id(H5Dcreate2(file.get(), name.c_str(), type_of(array.dtype), space.get(),
-                                 H5P_DEFAULT, settings.get(), H5P_DEFAULT),
+                                 links.get(), settings.get(), H5P_DEFAULT),
                       H5Dclose);
     if (!array.id.is_open()) fail(call.reason());
     return array;
