@@ -23,6 +23,7 @@ extern const Command kTrain, kTest, kTime, kSummary, kLayers, kConvertMnist, kCo
     kDeviceQuery;
 extern const Command kClassify, kDraw, kMergeBn, kDiff, kInspect;
 extern const Command kConvertCifar, kComputeImageMean, kExtractFeatures, kVerifyDb, kDb;
+extern const Command kUpgradeNetProtoText, kUpgradeNetProtoBinary, kUpgradeSolverProtoText;
 
 /// For commands that take flags alone: Error that names the first argument. `instead` says what to
 /// give, as "give the net with --model=FILE".

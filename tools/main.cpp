@@ -33,7 +33,10 @@ const std::vector<const Command*>& commands() {
                                                   &kExtractFeatures,
                                                   &kVerifyDb,
                                                   &kDb,
-                                                  &kDeviceQuery};
+                                                  &kDeviceQuery,
+                                                  &kUpgradeNetProtoText,
+                                                  &kUpgradeNetProtoBinary,
+                                                  &kUpgradeSolverProtoText};
   return all;
 }
 
@@ -65,9 +68,9 @@ const Command& need_command(const std::string& name) {
 void print_help() {
   std::cout << "usage: crema COMMAND [FLAGS] [ARGUMENTS]\n\ncommands:\n";
   for (const Command* command : commands()) {
-    std::printf("  %-18s %s\n", command->name.c_str(), command->summary.c_str());
+    std::printf("  %-26s %s\n", command->name.c_str(), command->summary.c_str());
   }
-  std::cout << "  help [COMMAND]     this list, or all about a command\n";
+  std::cout << "  help [COMMAND]             this list, or all about a command\n";
 }
 
 void print_flag(const std::string& name) {

@@ -31,7 +31,8 @@ install(TARGETS crema_tool RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 
 # The published programs that crema stands in for; it looks at the name it was called by.
 set(crema_published_names convert_imageset convert_cifar_data compute_image_mean extract_features
-  classification classification.bin)
+  classification classification.bin upgrade_net_proto_text upgrade_net_proto_binary
+  upgrade_solver_proto_text)
 foreach(name IN LISTS crema_published_names)
   add_custom_command(TARGET crema_tool POST_BUILD
     COMMAND "${CMAKE_COMMAND}" -E create_symlink crema "${PROJECT_BINARY_DIR}/bin/${name}"

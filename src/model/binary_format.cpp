@@ -184,12 +184,9 @@ std::string unfinished_path(const std::string& path) {
   return concat(path, unfinished_mark(), ::getpid());
 }
 
-void write_binary_proto_atomically(const std::string& path, const Message& message) {
-  const size_t size = message.ByteSizeLong();
-  if (size > static_cast<size_t>(kMostBytes))
-    throw Error("cannot write '", path, "': it would have ", size,
-                " bytes, and a protocol buffer at most ", kMostBytes);
-
+void write_file_atomically(
+    const std::string& path,
+    const std::function<bool(google::protobuf::io::ZeroCopyOutputStream&)>& write) {
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
   const std::string beside = unfinished_path(path);
   const auto fail = [&](int reason) {
@@ -206,13 +203,23 @@ void write_binary_proto_atomically(const std::string& path, const Message& messa
   ::flock(file.get(), LOCK_EX | LOCK_NB);
   {
     FileOutputStream stream(file.get());
-    if (!message.SerializePartialToZeroCopyStream(&stream) || !stream.Flush()) {
+    if (!write(stream) || !stream.Flush()) {
       fail(stream.GetErrno() != 0 ? stream.GetErrno() : EIO);
     }
   }
   if (::fsync(file.get()) != 0) fail(errno);
   if (::rename(beside.c_str(), path.c_str()) != 0) fail(errno);
   sync_folder(folder);
+}
+
+void write_binary_proto_atomically(const std::string& path, const Message& message) {
+  const size_t size = message.ByteSizeLong();
+  if (size > static_cast<size_t>(kMostBytes))
+    throw Error("cannot write '", path, "': it would have ", size,
+                " bytes, and a protocol buffer at most ", kMostBytes);
+  write_file_atomically(path, [&](google::protobuf::io::ZeroCopyOutputStream& stream) {
+    return message.SerializePartialToZeroCopyStream(&stream);
+  });
 }
 
 }  // namespace crema

@@ -2,11 +2,15 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 namespace google::protobuf {
 class Message;
+namespace io {
+class ZeroCopyOutputStream;
 }
+}  // namespace google::protobuf
 
 namespace crema {
 
@@ -18,6 +22,12 @@ inline constexpr int64_t kMostMessageBytes = INT32_MAX;
 /// such file, when it is a folder, empty, a text, of another kind (HDF5, an image), another
 /// message, cut off, damaged, or larger than the 2 GiB that a protocol buffer can have.
 void read_binary_proto(const std::string& path, google::protobuf::Message& out);
+
+/// Writes a file as write_binary_proto_atomically() does, with what `write` puts into the stream.
+/// It returns false if it cannot.
+void write_file_atomically(
+    const std::string& path,
+    const std::function<bool(google::protobuf::io::ZeroCopyOutputStream&)>& write);
 
 /// Writes the message so that `path` names either its old content or the whole new one at any
 /// moment, through a crash of the program and, where the file system can sync folders, of the

@@ -43,6 +43,9 @@ class SourceMap {
   /// Where the net's layer with this index stands, be it under `layer` or `layers`.
   Position layer_position(int index) const;
 
+  /// Whether the message is a part of the one that the file has.
+  bool is_nested() const { return parsed_ && places_ != &parsed_->places; }
+
   /// The map of the message at `path`, such as "net_param" of a solver. Empty when the text has
   /// none.
   SourceMap nested(std::string_view path) const;

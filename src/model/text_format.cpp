@@ -9,6 +9,7 @@
 #include <memory>
 #include <vector>
 
+#include "model/binary_format.hpp"
 #include "model/field_advice.hpp"
 #include "model/file_kind.hpp"
 #include "model/text_diagnosis.hpp"
@@ -116,6 +117,15 @@ void read_text_proto(const std::string& path, Message& out, SourceMap* map) {
     }
   }
   parse_text_proto(text, path, out, map);
+}
+
+void write_text_proto_atomically(const std::string& path, const Message& message) {
+  TextFormat::Printer printer;
+  printer.SetUseUtf8StringEscaping(true);
+  printer.SetUseShortRepeatedPrimitives(false);
+  write_file_atomically(path, [&](google::protobuf::io::ZeroCopyOutputStream& stream) {
+    return printer.Print(message, &stream);
+  });
 }
 
 void check_layer_mix(const NetParameter& net, const SourceMap& map) {

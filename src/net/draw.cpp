@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "crema/error.hpp"
-#include "model/source_map.hpp"
+#include "model/upgrade/upgrade.hpp"
 #include "net/plan.hpp"
 
 namespace crema {
@@ -200,8 +200,7 @@ std::string draw_net(const NetParameter& net, const DrawOptions& options) {
     throw Error("rankdir '", options.rankdir, "' is not LR, TB, BT or RL");
   if (options.state) return Drawing(layers_of(net, *options.state), options).str();
   NetParameter layers = net;
-  std::vector<Position> positions;
-  upgrade_net(layers, SourceMap(), positions);
+  upgrade_net(layers);
   return Drawing(layers, options).str();
 }
 

@@ -1,8 +1,10 @@
 // Removes the layers whose include and exclude rules do not hold for the phase, level and stages.
+#include <google/protobuf/text_format.h>
+
 #include <algorithm>
 #include <set>
 
-#include "model/source_map.hpp"
+#include "model/upgrade/upgrade.hpp"
 #include "net/plan.hpp"
 #include "proto/net.pb.h"
 
@@ -48,13 +50,40 @@ void note_unknown_stages(Plan& plan, const NetParameter& net) {
   }
 }
 
-void remove_excluded(NetParameter& net, const NetOptions& options,
-                     std::vector<Position>& positions) {
+std::string text_of(const char* field, const NetStateRule& rule) {
+  google::protobuf::TextFormat::Printer printer;
+  printer.SetSingleLineMode(true);
+  std::string text;
+  printer.PrintToString(rule, &text);
+  return concat(field, " { ", text, "}");
+}
+
+/// The rules because of which the layer is not in the net.
+std::string reason(const LayerParameter& layer, const NetOptions& options) {
+  std::vector<std::string> rules;
+  for (const auto& rule : layer.include()) rules.push_back(text_of("include", rule));
+  for (const auto& rule : layer.exclude()) {
+    if (holds(rule, options)) rules.push_back(text_of("exclude", rule));
+  }
+  return joined(rules, " ");
+}
+
+/// Removes the layers whose rules do not hold, and their positions. Returns them.
+std::vector<LeftOut> remove_excluded(NetParameter& net, const NetOptions& options,
+                                     std::vector<Position>& positions) {
+  std::vector<LeftOut> left_out;
   int kept = 0;
   for (int i = 0; i < net.layer_size(); ++i) {
     Position& position = positions[static_cast<size_t>(i)];
     try {
-      if (!in_state(net.layer(i), options)) continue;
+      const LayerParameter& layer = net.layer(i);
+      if (!in_state(layer, options)) {
+        left_out.push_back({layer.name(),
+                            reason(layer, options),
+                            position,
+                            {layer.top().begin(), layer.top().end()}});
+        continue;
+      }
     } catch (Error& error) {
       error.at(position);
       throw;
@@ -65,6 +94,7 @@ void remove_excluded(NetParameter& net, const NetOptions& options,
   }
   net.mutable_layer()->DeleteSubrange(kept, net.layer_size() - kept);
   positions.resize(static_cast<size_t>(kept));
+  return left_out;
 }
 
 }  // namespace
@@ -84,13 +114,12 @@ bool in_state(const LayerParameter& layer, const NetOptions& options) {
 void filter_net(Plan& plan, NetParameter& net, std::vector<Position>& positions) {
   merge_state(net, plan.options);
   note_unknown_stages(plan, net);
-  remove_excluded(net, plan.options, positions);
+  plan.left_out = remove_excluded(net, plan.options, positions);
 }
 
 NetParameter layers_of(const NetParameter& net, NetOptions options) {
   NetParameter layers = net;
-  std::vector<Position> positions;
-  upgrade_net(layers, SourceMap(), positions);
+  std::vector<Position> positions = upgrade_net(layers).positions;
   merge_state(layers, options);
   remove_excluded(layers, options, positions);
   return layers;

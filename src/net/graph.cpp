@@ -35,16 +35,59 @@ void check_arity(const Layer& layer, size_t bottoms, size_t tops) {
   check("top", static_cast<int>(tops), arity.min_tops, arity.max_tops);
 }
 
+/// The Input layer without a shape that the bottoms of the node come from; null if there is none.
+const Node* shapeless_input(const Plan& plan, const Node& node) {
+  for (const ValueId bottom : node.bottoms) {
+    const Value& value = plan.value(bottom);
+    const Node& producer = plan.node(value.producer);
+    if (value.is_input) {
+      if (producer.layer->param().input_param().shape_size() == 0) return &producer;
+    } else if (const Node* found = shapeless_input(plan, producer)) {
+      return found;
+    }
+  }
+  return nullptr;
+}
+
+/// Calls setup and reshape of the layer. An Input without a shape is blamed itself, not its reader.
+void set_up(const Plan& plan, Node& node) {
+  try {
+    node.layer->setup(node.bottom_blobs, node.top_blobs);
+    node.layer->reshape(node.bottom_blobs, node.top_blobs);
+  } catch (const Error& error) {
+    const Node* input = shapeless_input(plan, node);
+    if (input == nullptr) throw;
+    throw Error("has no shape, and layer '", node.layer->name(), "' (", node.layer->param().type(),
+                ") needs one (", error.message(), "); add input_param { shape { dim: ... } }")
+        .in_layer(input->layer->name(), input->layer->param().type())
+        .at(input->position);
+  }
+}
+
+/// Error for a name that no layer makes. Names the layers that would, but are not in the net.
+Error unknown_bottom(const Plan& plan, const std::string& name) {
+  std::vector<std::string> makers;
+  for (const LeftOut& layer : plan.left_out) {
+    if (std::ranges::find(layer.tops, name) == layer.tops.end()) continue;
+    const int line = layer.position.line;
+    makers.push_back(concat("layer '", layer.name, "'",
+                            line > 0 ? concat(" (line ", line, ")") : "",
+                            ", which makes it, is left out by its rule ", layer.rule));
+  }
+  if (!makers.empty())
+    return Error("bottom '", name, "' is unknown: ", joined(makers, "; "),
+                 "; change the rule, or add one to this layer");
+  const auto known = std::views::keys(plan.versions);
+  return Error("bottom '", name, "' is not made by any layer before this one",
+               did_you_mean(name, {known.begin(), known.end()}));
+}
+
 /// Finds the values of the bottoms and makes the values of the tops. A top with the name of a
 /// bottom is in place and makes a new version. Error if another top has its name.
 void connect(Plan& plan, Node& node, NodeId id, const LayerParameter& param) {
   for (const auto& name : param.bottom()) {
     const auto found = plan.versions.find(name);
-    if (found == plan.versions.end()) {
-      const auto known = std::views::keys(plan.versions);
-      throw Error("bottom '", name, "' is not made by any layer before this one",
-                  did_you_mean(name, {known.begin(), known.end()}));
-    }
+    if (found == plan.versions.end()) throw unknown_bottom(plan, name);
     const ValueId value = found->second.back();
     plan.value(value).uses.push_back({id, node.bottoms.size()});
     node.bottoms.push_back(value);
@@ -194,8 +237,7 @@ void build_graph(Plan& plan, NetParameter& net, const std::vector<Position>& pos
 
       node.bottom_blobs = plan.blobs(node.bottoms);
       node.top_blobs = plan.blobs(node.tops);
-      node.layer->setup(node.bottom_blobs, node.top_blobs);
-      node.layer->reshape(node.bottom_blobs, node.top_blobs);
+      set_up(plan, node);
     } catch (Error& error) {
       error.in_layer(param.name(), param.type()).at(node.position);
       throw;

@@ -11,6 +11,7 @@
 #include "crema/loss_scale.hpp"
 #include "model/partial_copy.hpp"
 #include "model/text_format.hpp"
+#include "model/upgrade/upgrade.hpp"
 #include "net/plan.hpp"
 #include "proto/net.pb.h"
 
@@ -41,6 +42,18 @@ DType activations_of(const NetParameter& net, const NetOptions& options) {
   return type;
 }
 
+/// Logs that the net is in an old form, and how to rewrite it.
+void note_upgrade(Plan& plan, const NetUpgrade& upgrade, const SourceMap& source) {
+  for (const auto& warning : upgrade.warnings) plan.note(warning, Severity::warning);
+  if (!upgrade.is_old) return;
+  const std::string command =
+      source.file().empty() ? "crema upgrade-net-proto-binary OLD NEW"
+      : source.is_nested()  ? concat("crema upgrade-solver-proto-text ", source.file(), " NEW")
+                            : concat("crema upgrade-net-proto-text ", source.file(), " NEW");
+  plan.note(concat("the net is in an old form and was upgraded (", joined(upgrade.changes, "; "),
+                   "); `", command, "` writes it in the current form"));
+}
+
 std::unique_ptr<Plan> build(const NetParameter& given, const SourceMap& source, Context& context,
                             const NetOptions& options) {
   auto plan = std::make_unique<Plan>();
@@ -55,15 +68,22 @@ std::unique_ptr<Plan> build(const NetParameter& given, const SourceMap& source, 
   }
 
   check_has_layers(given, source);
-  NetParameter net = without_weights(given);
+  // The weights in old layers go along with them, so that `modern` has both.
+  std::optional<NetParameter> upgraded;
+  NetUpgrade upgrade;
+  if (given.layers_size() > 0) upgrade = upgrade_net(upgraded.emplace(given), source);
+  const NetParameter& modern = upgraded ? *upgraded : given;
+  NetParameter net = without_weights(modern);
+  if (!upgraded) upgrade = upgrade_net(net, source);
+  note_upgrade(*plan, upgrade, source);
+
   const ThreadScope threads(context.threads());
-  std::vector<Position> positions;
-  upgrade_net(net, source, positions);
+  std::vector<Position>& positions = upgrade.positions;
   filter_net(*plan, net, positions);
   note_ignored_fields(*plan, net);
 
   build_graph(*plan, net, positions);
-  place_params(*plan, given);
+  place_params(*plan, modern);
   resolve_gradients(*plan);
   fuse_layers(*plan);
   take_program(*plan);

@@ -1,6 +1,7 @@
-// Plan: the internal representation of a net. The passes that build it are declared below, in their
-// order, each with its file. net.cpp calls those up to fusion. program.cpp calls those that depend
-// on shapes, and keeps programs of other shapes. execute.cpp runs an action.
+// Plan: the internal representation of a net. Old forms are upgraded first (model/upgrade). The
+// passes that build it are declared below, in their order, each with its file. net.cpp calls those
+// up to fusion. program.cpp calls those that depend on shapes, and keeps programs of other shapes.
+// execute.cpp runs an action.
 //
 // Values are in single-assignment form: a layer that runs in place in the prototxt makes a new
 // value (version) of the same name. Only memory.cpp decides whether two values share memory. It
@@ -150,6 +151,13 @@ struct Program {
   std::vector<ValueState> values;  // one entry for each value of the graph
 };
 
+/// A layer of the prototxt that is not in the net because of its include or exclude rules.
+struct LeftOut {
+  std::string name, rule;
+  Position position;
+  std::vector<std::string> tops;
+};
+
 struct Plan {
   static Plan& of(Net& net) { return *net.plan_; }
 
@@ -170,6 +178,7 @@ struct Plan {
   std::vector<ValueId> outer;  // inputs and tops of TopShapes::per_batch; all shapes follow theirs
   std::vector<std::string> input_names, output_names;
   ParameterArena arena;
+  std::vector<LeftOut> left_out;
   std::vector<std::string> notes;
   std::function<void(size_t)> on_gradient;
 
@@ -215,8 +224,6 @@ decltype(auto) in_node(const Node& node, const Body& body) {
   }
 }
 
-/// upgrade.cpp: replaces old spellings. Sets `positions` to the position of each layer.
-void upgrade_net(NetParameter& net, const SourceMap& source, std::vector<Position>& positions);
 /// filter.cpp: adds level and stages of the net's `state` to the options, warns of stages that no
 /// rule names, and removes the layers whose rules do not hold, and their positions.
 void filter_net(Plan& plan, NetParameter& net, std::vector<Position>& positions);

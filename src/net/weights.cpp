@@ -5,6 +5,7 @@
 #include "core/dispatch.hpp"
 #include "model/binary_format.hpp"
 #include "model/blob_message.hpp"
+#include "model/upgrade/upgrade.hpp"
 #include "net/plan.hpp"
 #include "proto/net.pb.h"
 
@@ -189,9 +190,7 @@ LoadReport load_weights(Plan& plan, const NetParameter& weights, bool strict,
 LoadReport load_weights(Plan& plan, const std::string& path, bool strict) {
   NetParameter weights;
   read_binary_proto(path, weights);
-  if (weights.layer_size() == 0 && weights.layers_size() != 0) {
-    throw Error("the weights are in the V1 format, which is not read yet").at({path, 0, 0});
-  }
+  upgrade_weights(weights);
   try {
     return load_weights(plan, weights, strict, path);
   } catch (Error& error) {
@@ -205,6 +204,11 @@ LoadReport load_weights(Plan& plan, const std::string& path, bool strict) {
 std::string LoadReport::str() const { return "weights: " + counts(*this); }
 
 LoadReport Net::load_weights(const NetParameter& weights, bool strict) {
+  if (weights.layers_size() > 0) {
+    NetParameter upgraded = weights;
+    upgrade_weights(upgraded);
+    return crema::load_weights(*plan_, upgraded, strict, "weights");
+  }
   return crema::load_weights(*plan_, weights, strict, "weights");
 }
 

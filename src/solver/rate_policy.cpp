@@ -73,7 +73,7 @@ void RatePolicy::check(const SolverParameter& param, const SourceMap& source) co
   if (is(Kind::step, Kind::sigmoid)) need(param.stepsize() > 0, "a positive stepsize");
   if (is(Kind::inv, Kind::poly)) need(param.has_power(), "power");
   if (is(Kind::poly, Kind::linear, Kind::cosine, Kind::onecycle))
-    need(param.max_iter() > 0, "a positive max_iter");
+    need(param.has_max_iter() && param.max_iter() >= 0, "max_iter");  // 0: tests alone
   if (is(Kind::multistep)) need(!steps_.empty(), "at least one stepvalue");
   if (is(Kind::plateau)) {
     need(!steps_.empty(), "at least one plateau_winsize");

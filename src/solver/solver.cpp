@@ -142,6 +142,12 @@ void Solver::take_settings(const SolverParameter& param, const SourceMap& source
   rule_ = std::make_unique<UpdateRule>(param, context_, source);
   asked_seed_ = options.seed;
   for (const auto& note : rule_->notes(param)) context_.log(Severity::warning, note);
+  if (param.has_solver_type()) {
+    context_.log(Severity::info, concat("solver_type is the old form of type; `crema "
+                                        "upgrade-solver-proto-text ",
+                                        source.file().empty() ? "OLD" : source.file(),
+                                        " NEW` writes the current one"));
+  }
   losses_.reserve(static_cast<size_t>(param.average_loss()));
   prefix_ = snapshot_prefix(param, source.file());
   if (takes_snapshots()) check_snapshot_place(prefix_, 0, 0);

@@ -1,42 +1,21 @@
-// Reads the nets and solvers that people published, of all formats and forks. They are not in the
-// repository: the test reads them where CREMA_SHARED_DIR says, with an index of what each is.
+// Reads and upgrades the nets and solvers that people published, of all formats and forks.
+#include "support/wild_files.hpp"
+
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <fstream>
 #include <map>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "model/text_format.hpp"
+#include "model/upgrade/upgrade.hpp"
 #include "proto/net.pb.h"
 #include "proto/solver.pb.h"
-#include "support/paths.hpp"
 
 namespace crema {
 namespace {
 
-struct PublishedFile {
-  std::string path;      // below the folder
-  std::string kind;      // net, solver, other
-  std::string dialects;  // "y" or "n" for each published schema: whether the file parses under it
-  bool parses_somewhere() const { return dialects.find('y') != std::string::npos; }
-};
-
-std::vector<PublishedFile> published_files(const std::filesystem::path& folder) {
-  std::ifstream index(folder / "INDEX.tsv");
-  std::vector<PublishedFile> files;
-  std::string line;
-  std::getline(index, line);  // the heading
-  while (std::getline(index, line)) {
-    std::vector<std::string> cells;
-    std::istringstream row(line);
-    for (std::string cell; std::getline(row, cell, '\t');) cells.push_back(cell);
-    files.push_back({cells.at(0), cells.at(6), cells.at(8)});
-  }
-  return files;
-}
+using test::PublishedFile;
 
 // The files that no published schema reads, and that are not read here either: where each first
 // goes wrong, and at what. By the end of their path.
@@ -51,7 +30,6 @@ const std::map<std::string, std::string>& refused() {
        ":39:9: layer 'neuron1': 'TOPK' is no value of 'type'"},
       {"ucf101_optical_flow/deconv3d_ucf101_brox.prototxt",
        ":4:9: layer 'data': 'VIDEO_WITH_VOXEL_TRUTH_DATA' is no value of 'type'"},
-      {"matlab-scripts/TVG_CRFRNN_COCO_VOC.prototxt", ":96:16: 'CROP' is no value of 'type'"},
       {"c4cfbbc413ba/examples/mnist/lenet_train_test.prototxt",
        ":12:3: layer 'mnist' (DATA): unknown field 'enable'"},
       // Layers of one fork alone.
@@ -98,9 +76,13 @@ std::string expected_complaint(const PublishedFile& file) {
   return "";
 }
 
+// Reads and upgrades the file.
 std::string complaint_about(const std::string& path, google::protobuf::Message& message) {
   try {
-    read_text_proto(path, message);
+    SourceMap source;
+    read_text_proto(path, message, &source);
+    if (auto* net = dynamic_cast<NetParameter*>(&message)) upgrade_net(*net, source);
+    if (auto* solver = dynamic_cast<SolverParameter*>(&message)) upgrade_solver(*solver, source);
   } catch (const Error& error) {
     return error.what();
   }
@@ -109,14 +91,14 @@ std::string complaint_about(const std::string& path, google::protobuf::Message& 
 
 TEST(WildFilesTest, EachIsReadOrRefusedForAKnownReason) {
   const std::filesystem::path folder = test::shared_path("wild");
-  if (!std::filesystem::exists(folder / "INDEX.tsv")) {
-    ASSERT_EQ(std::getenv("CREMA_SHARED_DIR"), nullptr) << "there is no INDEX.tsv in " << folder;
+  const std::vector<PublishedFile> files = test::published_files(folder);
+  if (files.empty()) {
     GTEST_SKIP() << "needs the published prototxts in " << folder
                  << "; set CREMA_SHARED_DIR to the folder above";
   }
   int nets = 0, solvers = 0;
   size_t refusals = 0;
-  for (const PublishedFile& file : published_files(folder)) {
+  for (const PublishedFile& file : files) {
     SCOPED_TRACE(file.path);
     NetParameter net;
     SolverParameter solver;
@@ -129,7 +111,9 @@ TEST(WildFilesTest, EachIsReadOrRefusedForAKnownReason) {
       EXPECT_EQ(complaint, "");
       nets += file.kind == "net";
       solvers += file.kind == "solver";
-      EXPECT_EQ(file.kind == "net", net.layer_size() + net.layers_size() > 0);
+      EXPECT_EQ(file.kind == "net", net.layer_size() > 0);
+      EXPECT_EQ(net.layers_size() + net.input_size() + net.input_dim_size(), 0);
+      EXPECT_FALSE(solver.has_solver_type());
     } else {
       EXPECT_FALSE(file.parses_somewhere()) << "a published schema reads this file";
       EXPECT_NE(complaint.find(file.path + expected), std::string::npos) << complaint;
@@ -137,7 +121,7 @@ TEST(WildFilesTest, EachIsReadOrRefusedForAKnownReason) {
     }
   }
   EXPECT_EQ(refusals, refused().size());
-  EXPECT_GE(nets, 99);
+  EXPECT_GE(nets, 100);
   EXPECT_GE(solvers, 52);
 }
 

@@ -175,6 +175,71 @@ layer { name: "r" type: "ReLU" bottom: "a" top: "r" })",
                    {"1 input", "2 input_dim"});
 }
 
+TEST(Graph, AnInputWithoutAShapeIsBlamedItself) {
+  const TempFolder folder;
+  const auto expect_blame = [&](const std::string& text,
+                                std::initializer_list<std::string_view> parts) {
+    const std::string path = folder.write("net.prototxt", text);
+    Context context;
+    expect_error([&] { Net(path, context, {}); }, parts);
+  };
+  const std::string ip =
+      "layer { name: 'r' type: 'ReLU' bottom: 'x' top: 'y' }\n"
+      "layer { name: 'ip' type: 'InnerProduct' bottom: 'y' top: 'ip' inner_product_param { "
+      "num_output: 2 } }";
+  expect_blame("name: 'n'\nlayer { name: 'in' type: 'Input' top: 'x' }\n" + ip,
+               {"net.prototxt:2:1: layer 'in' (Input): has no shape", "layer 'ip' (InnerProduct)",
+                "add input_param { shape {"});
+  expect_blame("name: 'n'\ninput: 'x'\n" + ip,
+               {"net.prototxt:2:1: layer 'input' (Input): has no shape"});
+  // What has its shape is not blamed for another mistake.
+  expect_blame("input: 'x' input_shape { dim: 2 dim: 3 }\n" + ip +
+                   "layer { name: 'l' type: 'EuclideanLoss' bottom: 'ip' bottom: 'x' }",
+               {"net.prototxt:3", "layer 'l' (EuclideanLoss)"});
+}
+
+TEST(Graph, ALayerThatItsRulesLeaveOutIsNamed) {
+  const std::string net = R"(
+layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 2 dim: 3 } } }
+layer { name: "a" type: "ReLU" bottom: "x" top: "a" include { phase: TEST } include { stage: "s" not_stage: "t" } }
+layer { name: "b" type: "ReLU" bottom: "x" top: "b" exclude { phase: TEST } exclude { phase: TRAIN } }
+)";
+  expect_net_error(net + R"(layer { name: "r" type: "ReLU" bottom: "a" top: "y" })",
+                   {"layer 'r' (ReLU): bottom 'a' is unknown: layer 'a', which makes it, is left "
+                    "out by its rule include { phase: TEST } include { stage: \"s\" not_stage: "
+                    "\"t\" }"});
+  expect_net_error(
+      net + R"(layer { name: "r" type: "ReLU" bottom: "b" top: "y" })",
+      {"layer 'b', which makes it, is left out by its rule exclude { phase: TRAIN };"});
+  const TempFolder folder;
+  const std::string path =
+      folder.write("net.prototxt", net + "layer { name: 'r' type: 'ReLU' bottom: 'a' top: 'y' }");
+  Context context;
+  expect_error([&] { Net(path, context, {}); }, {path + ":5:1", "layer 'a' (line 3), which"});
+  EXPECT_NO_THROW(Net(path, context, {.phase = Phase::test}));
+}
+
+TEST(Graph, OldNetsAreBuiltAndErrorsKeepTheirPlaces) {
+  const TempFolder folder;
+  const std::string net =
+      "input: 'x' input_dim: 1 input_dim: 2 input_dim: 6 input_dim: 6\n"
+      "layers { layer { name: 'pad' type: 'padding' pad: 1 } bottom: 'x' top: 'pad' }\n"
+      "layers { layer { name: 'conv' type: 'conv' num_output: 3 kernelsize: 3 }\n"
+      "         bottom: 'pad' top: 'conv' }\n";
+  const std::string path = folder.write("net.prototxt", net);
+  Context context;
+  const Net built(path, context, {.phase = Phase::test});
+  const std::vector<std::string>& notes = built.notes();
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_THAT(notes[0], testing::HasSubstr("crema upgrade-net-proto-text " + path));
+  EXPECT_EQ(built.layers().size(), 2u);
+  folder.write("net.prototxt", net + "layers { name: 'r' type: RELU bottom: 'y' top: 'r' }");
+  expect_error([&] { Net(path, context, {}); },
+               {path + ":5:1: layer 'r' (ReLU): bottom 'y' is not made"});
+  folder.write("net.prototxt", net + "layers { name: 'r' type: RELU bottom: 'pad' top: 'r' }");
+  expect_error([&] { Net(path, context, {}); }, {path + ":5", "padding layer 'pad'"});
+}
+
 TEST(Graph, LossWeightsAddUp) {
   Context context;
   Net net(net_param(R"(

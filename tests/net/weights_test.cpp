@@ -221,6 +221,42 @@ layer { name: "ip" type: "InnerProduct" bottom: "x" top: "y"
   EXPECT_EQ(params_of(to).back(), 0.5);
 }
 
+TEST_F(WeightsTest, OfOldFormatsAreRead) {
+  // Blobs of old files have four sizes, with leading ones.
+  const std::string blobs =
+      " blobs { num: 1 channels: 1 height: 2 width: 4 data: [1, 2, 3, 4, 5, 6, 7, 8] }"
+      " blobs { num: 1 channels: 1 height: 1 width: 2 data: [9, 10] } ";
+  const std::string v0 =
+      "layers { bottom: 'x' top: 'y' layer { name: 'ip' type: 'innerproduct' "
+      "num_output: 2 " +
+      blobs + "} }";
+  const std::string v1 =
+      "layers { bottom: 'x' top: 'y' name: 'ip' type: INNER_PRODUCT "
+      "inner_product_param { num_output: 2 } " +
+      blobs + "}";
+  const std::string input = "input: 'x' input_shape { dim: 1 dim: 4 } ";
+  for (const std::string& old : {v0, v1}) {
+    Net to = net(input +
+                 "layer { name: 'ip' type: 'InnerProduct' bottom: 'x' top: 'y' "
+                 "inner_product_param { num_output: 2 } }");
+    const std::string file = ::testing::TempDir() + "/crema_old.caffemodel";
+    write_binary_proto_atomically(file, net_param(old));
+    EXPECT_THAT(to.load_weights(file, true).loaded, ElementsAre("ip"));
+    EXPECT_THAT(params_of(to), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 10));
+    std::filesystem::remove(file);
+
+    Net again = net(input +
+                    "layer { name: 'ip' type: 'InnerProduct' bottom: 'x' top: 'y' "
+                    "inner_product_param { num_output: 2 } }");
+    again.load_weights(net_param(old), true);
+    EXPECT_EQ(params_of(again), params_of(to));
+    // The net's own message may have them, behind a layer that its upgrade removes.
+    Net own =
+        net(input + "layers { bottom: 'x' top: 'p' layer { name: 'p' type: 'padding' } } " + old);
+    EXPECT_EQ(params_of(own), params_of(to));
+  }
+}
+
 TEST_F(WeightsTest, OfLayersThatAreNotInTheStateAreLeftOut) {
   const auto layer = [](const char* phase, int value) {
     return concat("layer { name: 's' type: 'Scale' bottom: 'x' top: 'y' include { phase: ", phase,

@@ -133,6 +133,15 @@ TEST(RatePolicy, MomentumAndDecayHaveCourses) {
   EXPECT_DOUBLE_EQ(*policy(opt + "max_momentum: 0.25").momentum(0), 0.25);
 }
 
+// A solver with max_iter 0, as in published folders, only tests its net.
+TEST(RatePolicy, NeedsNoIterations) {
+  for (const char* name : {"poly", "cosine", "linear"}) {
+    EXPECT_TRUE(
+        std::isfinite(policy(concat("lr_policy: '", name, "' power: 1 max_iter: 0")).rate(0)))
+        << name;
+  }
+}
+
 TEST(RatePolicy, SaysWhatTheNewPoliciesMiss) {
   const auto refuse = [](const std::string& text, std::initializer_list<std::string_view> parts) {
     expect_error([&] { policy(text); }, parts);

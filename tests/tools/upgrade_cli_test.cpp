@@ -1,0 +1,162 @@
+// crema upgrade-net-proto-text, upgrade-net-proto-binary and upgrade-solver-proto-text, and what
+// other commands say of old files.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "model/binary_format.hpp"
+#include "model/text_format.hpp"
+#include "proto/solver.pb.h"
+#include "tools/cli.hpp"
+
+namespace crema::test {
+namespace {
+
+class UpgradeCliTest : public CliTest {
+ protected:
+  std::string old_net() const {
+    return write("old.prototxt", R"(# a comment
+name: "old" input: "x" input_dim: 1 input_dim: 1 input_dim: 8 input_dim: 8
+layers { name: "conv" type: CONVOLUTION bottom: "x" top: "c" blobs_lr: 1 blobs_lr: 2
+         convolution_param { num_output: 2 kernel_size: 3 } }
+layers { layer { name: "pool" type: "pool" kernelsize: 2 stride: 2 } bottom: "c" top: "p" }
+)");
+  }
+  static std::string content(const std::string& file) {
+    std::ostringstream text;
+    text << std::ifstream(file).rdbuf();
+    return text.str();
+  }
+};
+
+TEST_F(UpgradeCliTest, TextNetsAreRewritten) {
+  const std::string old = old_net(), before = content(old), fresh = path("new.prototxt");
+  for (const char* command : {"upgrade-net-proto-text ", "upgrade_net_proto_text "}) {
+    std::filesystem::remove(fresh);
+    const Output output = run(command + old + " " + fresh);
+    EXPECT_EQ(output.status, 0) << output.text;
+    EXPECT_TRUE(output.says("1 layer of the V0 format")) << output.text;
+    EXPECT_TRUE(output.says("Input layer 'input'")) << output.text;
+    EXPECT_TRUE(output.says("Wrote " + fresh)) << output.text;
+    EXPECT_EQ(content(old), before);
+    NetParameter net;
+    read_text_proto(fresh, net);
+    ASSERT_EQ(net.layer_size(), 3);
+    EXPECT_EQ(net.layers_size(), 0);
+    EXPECT_EQ(net.layer(1).type(), "Convolution");
+    EXPECT_EQ(net.layer(1).param(1).lr_mult(), 2);
+    EXPECT_EQ(net.layer(2).pooling_param().kernel_size(), 2u);
+  }
+  const Output summary = run("summary --model " + fresh);
+  EXPECT_EQ(summary.status, 0) << summary.text;
+  EXPECT_FALSE(summary.says("old form")) << summary.text;
+  EXPECT_FALSE(std::filesystem::exists(path("new.prototxt.tmp")));
+}
+
+TEST_F(UpgradeCliTest, PublishedNamesArePrograms) {
+  const std::filesystem::path folder = std::filesystem::path(CREMA_TOOL).parent_path();
+  const std::string fresh = path("new.prototxt");
+  const Output output = run(old_net() + " " + fresh, (folder / "upgrade_net_proto_text").string());
+  EXPECT_EQ(output.status, 0) << output.text;
+  EXPECT_TRUE(std::filesystem::exists(fresh));
+  for (const char* name : {"upgrade_net_proto_binary", "upgrade_solver_proto_text"}) {
+    const Output help = run("--help", (folder / name).string());
+    EXPECT_EQ(help.status, 0) << help.text;
+    EXPECT_TRUE(help.says("OLD NEW")) << help.text;
+  }
+}
+
+TEST_F(UpgradeCliTest, AFileMayBeRewrittenInPlace) {
+  const std::string net = old_net();
+  EXPECT_EQ(run("upgrade-net-proto-text " + net + " " + net).status, 0);
+  const std::string once = content(net);
+  EXPECT_NE(once.find("type: \"Convolution\""), std::string::npos) << once;
+  // The second time there is nothing to do, and the file keeps its comments.
+  write("old.prototxt", "# mine\n" + once);
+  const Output again = run("upgrade-net-proto-text " + net + " " + net);
+  EXPECT_EQ(again.status, 0);
+  EXPECT_TRUE(again.says("is in the current form already; it stays as it is")) << again.text;
+  EXPECT_EQ(content(net), "# mine\n" + once);
+}
+
+TEST_F(UpgradeCliTest, WhatFailsLeavesBothFiles) {
+  const std::string bad = write("bad.prototxt", "name: 'a'\nlayers { name: 'b' type: NONE }\n");
+  const std::string fresh = write("new.prototxt", "kept");
+  expect_refusal("upgrade-net-proto-text " + bad + " " + fresh,
+                 {bad + ":2:", "layer 'b'", "has no type"});
+  EXPECT_EQ(content(fresh), "kept");
+  expect_refusal("upgrade-net-proto-text " + old_net() + " " + path("no/new.prototxt"),
+                 {"cannot write", "create the folder"});
+  expect_refusal("upgrade-net-proto-text " + bad, {"an old file and the file to write", "1 arg"});
+  expect_refusal("upgrade-net-proto-text " + path("none.prototxt") + " " + fresh,
+                 {"none.prototxt"});
+  expect_refusal("upgrade-net-proto-binary " + old_net() + " " + fresh, {"is not a weights file"});
+  expect_refusal("upgrade-net-proto-text " + write("empty.prototxt", "name: 'a'") + " " + fresh,
+                 {"has no layers"});
+}
+
+TEST_F(UpgradeCliTest, BinaryNetsKeepTheirWeights) {
+  NetParameter old;
+  parse_text_proto(R"(layers { name: "conv" type: CONVOLUTION bottom: "x" top: "c"
+    convolution_param { num_output: 2 kernel_size: 1 }
+    blobs { num: 2 channels: 1 height: 1 width: 1 data: 3 data: 4 }
+    blobs { num: 1 channels: 1 height: 1 width: 2 data: 5 data: 6 } })",
+                   "old", old);
+  const std::string file = path("old.caffemodel"), fresh = path("new.caffemodel");
+  write_binary_proto_atomically(file, old);
+  for (const std::string& out : {fresh, file}) {
+    const Output output = run("upgrade-net-proto-binary " + file + " " + out);
+    EXPECT_EQ(output.status, 0) << output.text;
+    EXPECT_TRUE(output.says("1 layer of the V1 format")) << output.text;
+    NetParameter net;
+    read_binary_proto(out, net);
+    ASSERT_EQ(net.layer_size(), 1);
+    EXPECT_EQ(net.layers_size(), 0);
+    EXPECT_EQ(net.layer(0).type(), "Convolution");
+    ASSERT_EQ(net.layer(0).blobs_size(), 2);
+    EXPECT_EQ(net.layer(0).blobs(0).num(), 2);
+    EXPECT_EQ(net.layer(0).blobs(1).data(1), 6);
+  }
+}
+
+TEST_F(UpgradeCliTest, SolversAreRewritten) {
+  const std::string old = write("old.prototxt", "net: 'a' base_lr: 0.01 solver_type: NESTEROV");
+  const std::string fresh = path("new.prototxt");
+  const Output output = run("upgrade-solver-proto-text " + old + " " + fresh);
+  EXPECT_EQ(output.status, 0) << output.text;
+  EXPECT_TRUE(output.says("solver_type: NESTEROV became type: \"Nesterov\"")) << output.text;
+  SolverParameter solver;
+  read_text_proto(fresh, solver);
+  EXPECT_EQ(solver.type(), "Nesterov");
+  EXPECT_FALSE(solver.has_solver_type());
+  EXPECT_FLOAT_EQ(solver.base_lr(), 0.01F);
+  expect_refusal("upgrade_solver_proto_text " +
+                     write("both.prototxt", "net: 'a'\ntype: 'SGD'\nsolver_type: ADAM") + " " +
+                     fresh,
+                 {"both.prototxt:3:1", "keep type"});
+}
+
+TEST_F(UpgradeCliTest, OtherCommandsNameTheCommand) {
+  const std::string net = old_net();
+  const Output summary = run("summary --model " + net);
+  EXPECT_EQ(summary.status, 0) << summary.text;
+  EXPECT_EQ(summary.count("crema upgrade-net-proto-text " + net), 1) << summary.text;
+
+  const std::string training = write("train.prototxt", R"(
+layers { name: "x" type: DUMMY_DATA top: "x" dummy_data_param { num: 2 channels: 3 height: 1 width: 1 } }
+layers { name: "ip" type: INNER_PRODUCT bottom: "x" top: "ip" inner_product_param { num_output: 3 } }
+layers { name: "loss" type: EUCLIDEAN_LOSS bottom: "ip" bottom: "x" top: "loss" })");
+  const std::string solver =
+      write("solver.prototxt", "train_net: '" + training +
+                                   "' base_lr: 0.1 lr_policy: 'fixed' max_iter: 1 solver_type: SGD "
+                                   "snapshot_after_train: false");
+  const Output train = run("train --solver " + solver);
+  EXPECT_EQ(train.status, 0) << train.text;
+  EXPECT_EQ(train.count("crema upgrade-net-proto-text " + training), 1) << train.text;
+  EXPECT_EQ(train.count("crema upgrade-solver-proto-text " + solver), 1) << train.text;
+}
+
+}  // namespace
+}  // namespace crema::test

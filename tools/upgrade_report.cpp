@@ -1,0 +1,30 @@
+#include "tools/upgrade_report.hpp"
+
+#include <glog/logging.h>
+
+#include <filesystem>
+
+namespace crema::tools {
+
+int upgrade_file(const std::string& command, const std::vector<std::string>& arguments,
+                 const std::function<Upgrade(const std::string& path)>& upgrade,
+                 const std::function<void(const std::string& path)>& write) {
+  if (arguments.size() != 2)
+    throw Error(command, " takes an old file and the file to write; got ", arguments.size(),
+                " arguments");
+  const std::string &in = arguments[0], &out = arguments[1];
+  const Upgrade done = upgrade(in);
+  for (const auto& warning : done.warnings) LOG(WARNING) << warning;
+  for (const auto& change : done.changes) LOG(INFO) << change;
+  std::error_code unknown;
+  const bool same = std::filesystem::equivalent(in, out, unknown);
+  if (done.changes.empty()) {
+    LOG(INFO) << in << " is in the current form already" << (same ? "; it stays as it is" : "");
+    if (same) return 0;
+  }
+  write(out);
+  LOG(INFO) << "Wrote " << out;
+  return 0;
+}
+
+}  // namespace crema::tools
