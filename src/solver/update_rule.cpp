@@ -148,7 +148,7 @@ bool learns(const Parameter& parameter) {
 }
 
 Tensor part_of(const Tensor& array, const ParameterArena::Segment& segment) {
-  array.read_bytes();  // takes the memory where nothing was written yet
+  if (!array.has_memory()) array.read_bytes();  // takes memory where nothing was written yet
   Tensor part(segment.parameter->shape(), array.dtype());
   part.bind(array.memory(),
             array.offset() + static_cast<size_t>(segment.offset) * size_of(array.dtype()));

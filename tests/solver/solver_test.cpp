@@ -406,6 +406,12 @@ TEST_F(SolverTest, WrongSettingsAreNamedByTheirPlace) {
            {"type: 'SDG'", "solver type 'SDG'"},
            {"regularization_type: 'L3'", "regularization_type 'L3'"},
            {"snapshot: -1", "snapshot -1"},
+           {"warmup_iter: -1", "warmup_iter -1"},
+           {"min_lr: 2", "min_lr 2 is larger than base_lr 1"},
+           {"larc_policy: 'clop'", "larc_policy 'clop' is unknown; did you mean 'clip'?"},
+           {"momentum: 0.5 type: 'AdaGrad'", "solver type 'AdaGrad': momentum 0.5 cannot be used"},
+           {"delta: nan", "delta is nan"},
+           {"ema_decay: 1", "ema_decay 1 must lie"},
            {"iter_size: 0", "iter_size 0"}}) {
     std::string text = "net: 'no such net'\n";
     if (!wrong.starts_with("base_lr")) text += "base_lr: 1 ";

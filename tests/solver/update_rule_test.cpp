@@ -10,6 +10,7 @@
 #include "model/text_format.hpp"
 #include "proto/solver.pb.h"
 #include "support/expect_error.hpp"
+#include "support/needs.hpp"
 #include "support/values.hpp"
 
 namespace crema {
@@ -311,6 +312,35 @@ TEST(UpdateRule, HasTheSameBitsOnAnyNumberOfThreads) {
       EXPECT_EQ(averaged[0], averaged[2]) << type;
       for (const size_t i : {size_t{0}, size_t{99}})
         EXPECT_NEAR(averaged[0][i], 0.25 * moved[0][i], 1e-7) << type;
+    }
+  }
+}
+
+TEST(UpdateRule, MovesOnADeviceAsOnTheCpu) {
+  const std::string why = test::why_no_device();
+  if (!why.empty()) GTEST_SKIP() << "needs a CUDA device: " << why;
+  for (const std::string settings :
+       {"type: 'SGD'", "type: 'Nesterov' regularization_type: 'L1'", "type: 'AdaGrad'",
+        "type: 'RMSProp'", "type: 'AdaDelta'", "type: 'Adam' clip_gradient_value: 0.25",
+        "type: 'AdamW'", "type: 'LAMB'", "type: 'LARS'", "type: 'Lion'",
+        "type: 'SGD' larc: true larc_policy: 'clip' larc_eta: 0.1"}) {
+    std::vector<double> moved[2], averaged[2];
+    for (const bool on_device : {false, true}) {
+      Context context({.device = {on_device ? DeviceType::cuda : DeviceType::cpu, 0}});
+      UpdateRule rule(settings_of(settings + " weight_decay: 0.01"), context);
+      Parameters parameters(kMixed, DType::f64, rule.history_count());
+      for (Tensor& history : parameters.history()) history.fill(0.25);
+      Tensor average(parameters.arena().data().shape(), DType::f64);
+      for (int iteration = 0; iteration < 2; ++iteration) {
+        const UpdateStep step{.iteration = iteration, .rate = 0.1, .average_decay = 0.75};
+        EXPECT_TRUE(rule.update(parameters.arena(), parameters.history(), step, &average));
+      }
+      moved[on_device] = values_of(parameters.arena().data());
+      averaged[on_device] = values_of(average);
+    }
+    for (size_t i = 0; i < moved[0].size(); ++i) {
+      ASSERT_NEAR(moved[1][i], moved[0][i], 1e-12) << settings << " " << i;
+      ASSERT_NEAR(averaged[1][i], averaged[0][i], 1e-12) << settings << " " << i;
     }
   }
 }
