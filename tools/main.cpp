@@ -25,6 +25,7 @@ const std::vector<const Command*>& commands() {
                                                   &kInspect,
                                                   &kDiff,
                                                   &kMergeBn,
+                                                  &kChecksum,
                                                   &kLayers,
                                                   &kConvertMnist,
                                                   &kConvertCifar,

@@ -17,6 +17,9 @@
 
 DEFINE_string(solver, "", "The solver prototxt.");
 DEFINE_string(snapshot, "", "Continue from this .solverstate.");
+DEFINE_bool(resume, false,
+            "Continue from the newest whole snapshot of the solver's snapshot_prefix; without one, "
+            "start from scratch.");
 DEFINE_string(sigint_effect, "stop",
               "What SIGINT and SIGTERM do: snapshot, stop (after a snapshot, where the solver "
               "takes any) or none.");
@@ -148,9 +151,35 @@ class Progress {
   double seconds_ = 0, waited_ = 0, recent_seconds_ = 0, recent_waited_ = 0;
 };
 
+/// Restores what --snapshot or --resume asks for.
+void continue_run(Solver& solver, const SolverParameter& param, const SolverOptions& options) {
+  std::string from = FLAGS_snapshot;
+  if (FLAGS_resume) {
+    from = solver.resume();
+    if (from.empty()) {
+      LOG(INFO) << "No snapshot to resume from: starting from "
+                << (FLAGS_weights.empty() ? "scratch" : FLAGS_weights);
+    }
+  } else if (!from.empty()) {
+    solver.restore(from);
+  }
+  if (from.empty()) return;
+  LOG(INFO) << "Resuming from " << from << " at iteration " << solver.iteration();
+  if (options.seed) {
+    LOG(WARNING) << "--seed=" << *options.seed
+                 << " replaces the seed of the snapshot: the run goes on with other random numbers "
+                    "than without a break";
+  }
+  if (solver.iteration() >= param.max_iter()) {
+    LOG(WARNING) << "the snapshot is at iteration " << solver.iteration() << ", max_iter is "
+                 << param.max_iter() << ": nothing to train; raise max_iter";
+  }
+}
+
 int train(const std::vector<std::string>& arguments) {
   refuse_arguments(kTrain, arguments, "give the solver with --solver=FILE");
   exclusive_flags("snapshot", !FLAGS_snapshot.empty(), "weights", !FLAGS_weights.empty());
+  exclusive_flags("snapshot", !FLAGS_snapshot.empty(), "resume", FLAGS_resume);
   SolverParameter param;
   SourceMap source;
   read_text_proto(required_flag("solver", FLAGS_solver), param, &source);
@@ -163,11 +192,6 @@ int train(const std::vector<std::string>& arguments) {
   if (!FLAGS_weights.empty()) options.weights = split_list(FLAGS_weights);
   if (!FLAGS_snapshot.empty()) options.weights.emplace();  // a snapshot has its own
   options.strict_weights = FLAGS_strict;
-  if (!FLAGS_snapshot.empty() && options.seed) {
-    LOG(WARNING) << "--seed=" << *options.seed
-                 << " replaces the seed of the snapshot: the run goes on with other random numbers "
-                    "than without a break";
-  }
   LOG(INFO) << "Making the nets"
             << (FLAGS_tune ? "; what was never timed on this machine is timed first" : "");
   Solver solver(param, source, context, options);
@@ -176,14 +200,7 @@ int train(const std::vector<std::string>& arguments) {
 
   Progress progress(solver, param);
   solver.poll = [&] { return signals.take(); };
-  if (!FLAGS_snapshot.empty()) {
-    LOG(INFO) << "Resuming from " << FLAGS_snapshot;
-    solver.restore(FLAGS_snapshot);
-    if (solver.iteration() >= param.max_iter()) {
-      LOG(WARNING) << "the snapshot is at iteration " << solver.iteration() << ", max_iter is "
-                   << param.max_iter() << ": nothing to train; raise max_iter";
-    }
-  }
+  continue_run(solver, param, options);
   const MemoryPlan memory = solver.net().memory();
   LOG(INFO) << "Solving " << solver.net().name() << " on " << context.threads()
             << " threads; memory: " << human_bytes(static_cast<double>(memory.activations))
@@ -209,13 +226,18 @@ const Command kTrain = {
     "trains a net, or continues training",
     "  crema train --solver solver.prototxt [--weights net.caffemodel | "
     "--snapshot run.solverstate]\n"
+    "  crema train --solver solver.prototxt --resume [--weights net.caffemodel]\n"
+    "\n"
+    "--resume continues from the newest whole snapshot of the solver, and names damaged ones. If "
+    "there\n"
+    "is none, the run starts from scratch, or from --weights.\n"
     "\n"
     "Paths inside prototxt files are relative to the working directory. On a terminal one line "
     "shows\n"
     "the progress; otherwise lines are logged as published tools do, so that log parsers read "
     "them.",
-    {"solver", "snapshot", "weights", "strict", "gpu", "threads", "engine", "tune", "tuning_file",
-     "seed", "plugin", "fuse", "level", "stage", "sigint_effect", "sighup_effect"},
+    {"solver", "snapshot", "resume", "weights", "strict", "gpu", "threads", "engine", "tune",
+     "tuning_file", "seed", "plugin", "fuse", "level", "stage", "sigint_effect", "sighup_effect"},
     train};
 
 }  // namespace crema::tools

@@ -14,6 +14,7 @@ namespace crema {
 
 class DataSource;       // src/data/data_source.hpp
 class RatePolicy;       // src/solver/rate_policy.hpp
+class SnapshotKeeper;   // src/solver/snapshot_keeper.hpp
 class SolverParameter;  // proto/solver.proto
 class SourceMap;        // src/model/source_map.hpp
 class UpdateRule;       // src/solver/update_rule.hpp
@@ -103,7 +104,9 @@ class Solver {
   std::vector<TestReport> test();
 
   /// Writes PREFIX_iter_N.caffemodel and PREFIX_iter_N.solverstate, and with ema_decay the average
-  /// of the weights to PREFIX_iter_N_ema.caffemodel; returns the path of the solverstate.
+  /// of the weights to PREFIX_iter_N_ema.caffemodel; all names end in .h5 for snapshot_format HDF5.
+  /// Returns the path of the solverstate. Then removes older snapshots as snapshot_keep and
+  /// snapshot_best say.
   /// Each file is written under another name, synced and renamed, so a file of the final name is
   /// complete. Error if that fails. During training, a failed periodic snapshot is logged as a
   /// warning and training continues; a failed snapshot at a stop or at the end is an Error.
@@ -111,7 +114,12 @@ class Solver {
   /// Continues from a .solverstate: loads weights, history, iteration, positions in data, seed and
   /// choices of engines. The weights file is searched for beside it first, then at the path that it
   /// contains. A warning names sources whose positions it lacks. After an Error, restore() again.
+  /// Both formats are read, whatever the file's name.
   void restore(const std::string& solverstate);
+  /// Continues from the newest snapshot with the prefix of the solver, as restore(), and returns
+  /// its path; "" if there is none. A snapshot that is damaged or incomplete is passed over with a
+  /// warning that names it.
+  std::string resume();
 
   /// Called before each iteration and before each batch of a test. The result `snapshot` writes a
   /// snapshot. `stop` ends solve(), step() or test(), after a snapshot if the solver takes
@@ -155,6 +163,8 @@ class Solver {
   /// warning.
   void snapshot_once(bool needed);
   TrainingState training_state();
+  /// Takes the snapshot of this iteration if a test was the best so far, and keeps it.
+  void keep_best(const std::vector<TestReport>& reports);
 
   std::unique_ptr<SolverParameter> param_;  // without its nets
   Context& context_;
@@ -163,6 +173,7 @@ class Solver {
   std::optional<uint64_t> asked_seed_;
   RunState run_;        // of all nets of the solver
   std::string prefix_;  // of snapshots
+  std::unique_ptr<SnapshotKeeper> keeper_;
   std::unique_ptr<Net> net_;
   std::vector<std::unique_ptr<Net>> test_nets_;
   std::vector<int> test_iterations_;  // batches of each test net

@@ -8,9 +8,9 @@
 #include "core/parallel.hpp"
 #include "crema/error.hpp"
 #include "crema/registry.hpp"
-#include "data/hdf5_file.hpp"
 #include "data/sampled_layer.hpp"
 #include "data/text_list.hpp"
+#include "model/hdf5_file.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {

@@ -6,7 +6,7 @@
 
 #include "crema/layer.hpp"
 #include "crema/registry.hpp"
-#include "data/hdf5_file.hpp"
+#include "model/hdf5_file.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {

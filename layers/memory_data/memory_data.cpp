@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "core/dispatch.hpp"
+#include "core/exact.hpp"
 #include "core/parallel.hpp"
 #include "crema/registry.hpp"
 #include "data/data_source.hpp"
-#include "data/exact.hpp"
 #include "data/sampler.hpp"
 #include "proto/layer.pb.h"
 

@@ -6,6 +6,8 @@ find_package(ZLIB REQUIRED)
 find_package(OpenBLAS REQUIRED)
 find_package(LMDB REQUIRED)
 find_package(Highway 1.0.3 REQUIRED)
+# From 0.8.0 on the results of XXH3 are fixed.
+find_package(XXHash 0.8.0 REQUIRED)
 
 # Releases since 22 link Abseil, which only their own config file knows.
 find_package(Protobuf CONFIG QUIET)

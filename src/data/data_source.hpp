@@ -26,6 +26,8 @@ class DataSource {
   virtual void set_cursor(const RecordCursor& cursor) = 0;
   /// Makes the next batch begin where that of a new run begins.
   virtual void restart() = 0;
+  /// Number of records of the source; 0 if it does not know.
+  virtual int64_t records() const { return 0; }
   /// Number of records in a batch.
   virtual int64_t records_per_batch() const = 0;
   /// Seconds that forward has waited for data since the last call.

@@ -4,8 +4,8 @@
 #include <charconv>
 #include <cmath>
 
+#include "core/exact.hpp"
 #include "crema/error.hpp"
-#include "data/exact.hpp"
 #include "proto/datum.pb.h"
 
 namespace crema {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/dispatch.hpp"
+#include "core/exact.hpp"
 #include "crema/error.hpp"
 #include "crema/random.hpp"
 

@@ -28,6 +28,7 @@ class SampledLayer : public Layer, public DataSource {
   RecordCursor cursor() const final;
   void set_cursor(const RecordCursor& cursor) final;
   void restart() final;
+  int64_t records() const final { return sampling().count; }
   int64_t records_per_batch() const final { return batch_size_; }
   double take_wait_seconds() final;
   std::string record_key(int64_t index) const final;

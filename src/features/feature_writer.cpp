@@ -10,8 +10,8 @@
 #include "core/dispatch.hpp"
 #include "crema/error.hpp"
 #include "data/database_writer.hpp"
-#include "data/hdf5_file.hpp"
 #include "features/npy_file.hpp"
+#include "model/hdf5_file.hpp"
 #include "model/whole_file.hpp"
 #include "proto/datum.pb.h"
 

@@ -22,6 +22,7 @@
 
 #include "core/sync_folder.hpp"
 #include "crema/error.hpp"
+#include "model/checksum.hpp"
 #include "model/file_kind.hpp"
 
 namespace crema {
@@ -32,7 +33,6 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::io::CodedInputStream;
 using google::protobuf::io::FileInputStream;
-using google::protobuf::io::FileOutputStream;
 
 constexpr int kMostBytes = static_cast<int>(kMostMessageBytes);
 
@@ -61,6 +61,140 @@ class OpenFile {
  private:
   int descriptor_;
 };
+
+// --- The field with the checksum
+// -------------------------------------------------------------------
+//
+// The file begins and ends with this field: first with the file's size, so that a file that was cut
+// off behind a field is known for one, and last with the checksum of all bytes before it.
+
+constexpr int kBlockBytes = 1 << 20;
+
+/// The message's own checksum; null for messages without one.
+const FieldDescriptor* checksum_field(const Descriptor& message) {
+  const FieldDescriptor* field = message.FindFieldByName("checksum");
+  return field != nullptr && field->type() == FieldDescriptor::TYPE_FIXED64 ? field : nullptr;
+}
+
+/// The bytes of such a field.
+std::string checksum_bytes(const FieldDescriptor& field, uint64_t value) {
+  using google::protobuf::internal::WireFormatLite;
+  std::string bytes;
+  google::protobuf::io::StringOutputStream stream(&bytes);
+  google::protobuf::io::CodedOutputStream out(&stream);
+  WireFormatLite::WriteFixed64(field.number(), value, &out);
+  out.Trim();
+  return bytes;
+}
+
+constexpr size_t kValueBytes = sizeof(uint64_t);
+
+/// Whether `bytes` are such a field, and then its value.
+bool read_checksum(const FieldDescriptor& field, std::string_view bytes, uint64_t& value) {
+  const std::string zero = checksum_bytes(field, 0);
+  const size_t tag = zero.size() - kValueBytes;
+  if (bytes.size() != zero.size() || bytes.substr(0, tag) != zero.substr(0, tag)) return false;
+  value = 0;
+  for (size_t i = 0; i < kValueBytes; ++i) {
+    value |= uint64_t{static_cast<unsigned char>(bytes[tag + i])} << (8 * i);
+  }
+  return true;
+}
+
+/// Gives the bytes of a file to the parser, and those before `end` to a checksum.
+class CheckedInput : public google::protobuf::io::CopyingInputStream {
+ public:
+  CheckedInput(const OpenFile& file, int64_t end) : file_(file), end_(end) {}
+
+  int Read(void* buffer, int size) override {
+    const ssize_t got = read_whole(file_.get(), buffer, static_cast<size_t>(size));
+    if (got < 0) {
+      error_ = errno;
+      return -1;
+    }
+    if (at_ < end_) checksum_.add(buffer, static_cast<size_t>(std::min<int64_t>(got, end_ - at_)));
+    at_ += got;
+    return static_cast<int>(got);
+  }
+
+  int error() const { return error_; }
+  uint64_t checksum() const { return checksum_.value(); }
+
+  static ssize_t read_whole(int descriptor, void* buffer, size_t size) {
+    ssize_t got;
+    do {
+      got = ::read(descriptor, buffer, size);
+    } while (got < 0 && errno == EINTR);
+    return got;
+  }
+
+ private:
+  const OpenFile& file_;
+  const int64_t end_;
+  int64_t at_ = 0;
+  int error_ = 0;
+  Checksum checksum_;
+};
+
+/// Writes to a file, and keeps the checksum of what it wrote.
+class CheckedOutput : public google::protobuf::io::CopyingOutputStream {
+ public:
+  explicit CheckedOutput(const OpenFile& file) : file_(file) {}
+
+  bool Write(const void* buffer, int size) override {
+    checksum_.add(buffer, static_cast<size_t>(size));
+    const char* from = static_cast<const char*>(buffer);
+    for (int left = size; left > 0;) {
+      const ssize_t done = ::write(file_.get(), from, static_cast<size_t>(left));
+      if (done < 0 && errno == EINTR) continue;
+      if (done <= 0) {
+        error_ = done < 0 ? errno : EIO;
+        return false;
+      }
+      from += done;
+      left -= static_cast<int>(done);
+    }
+    return true;
+  }
+  bool write(const std::string& bytes) {
+    return Write(bytes.data(), static_cast<int>(bytes.size()));
+  }
+
+  int error() const { return error_; }
+  uint64_t checksum() const { return checksum_.value(); }
+
+ private:
+  const OpenFile& file_;
+  int error_ = 0;
+  Checksum checksum_;
+};
+
+/// What a file says of its own contents.
+struct Written {
+  bool has_size = false, has_checksum = false;
+  uint64_t size = 0, checksum = 0;
+  int64_t checked = 0;  // bytes that the checksum is of
+};
+
+Written written_by(const OpenFile& file, int64_t size, const Descriptor& wanted) {
+  Written written;
+  const FieldDescriptor* field = checksum_field(wanted);
+  if (field == nullptr) return written;
+  std::string bytes = checksum_bytes(*field, 0);
+  const auto length = static_cast<int64_t>(bytes.size());
+  const auto read_at = [&](int64_t at) {
+    return ::pread(file.get(), bytes.data(), bytes.size(), at) == length;
+  };
+  if (size >= length) {
+    written.has_size = read_at(0) && read_checksum(*field, bytes, written.size);
+    written.has_checksum = read_at(size - length) && read_checksum(*field, bytes, written.checksum);
+    written.checked = size - length;
+  }
+  return written;
+}
+
+// --- What a file is, and what is wrong with it
+// -----------------------------------------------------
 
 std::string_view usual_extension(const Descriptor& message) {
   if (message.name() == "NetParameter") return ".caffemodel";
@@ -126,7 +260,7 @@ void require_message(const std::string& path, const Descriptor& wanted) {
 
 }  // namespace
 
-void read_binary_proto(const std::string& path, Message& out) {
+void read_binary_proto(const std::string& path, Message& out, Verify verify) {
   const Descriptor& wanted = *out.GetDescriptor();
   require_file(path, describe(wanted), usual_extension(wanted));
   OpenFile file(path, O_RDONLY);
@@ -140,15 +274,27 @@ void read_binary_proto(const std::string& path, Message& out) {
     throw Error("cannot read '", path, "': it has ", status.st_size,
                 " bytes, and a protocol buffer at most ", kMostBytes);
 
-  FileInputStream stream(file.get());
+  const Written written = written_by(file, status.st_size, wanted);
+  const bool checks = verify == Verify::checksum;
+  if (checks && written.has_size && written.size != static_cast<uint64_t>(status.st_size))
+    throw_changed(path, concat("it has ", status.st_size, " bytes, and had ", written.size));
+
+  CheckedInput bytes(file, written.has_checksum ? written.checked : 0);
   bool parsed;
   {
+    google::protobuf::io::CopyingInputStreamAdaptor stream(&bytes, kBlockBytes);
     CodedInputStream input(&stream);
     input.SetTotalBytesLimit(kMostBytes);
     parsed = out.ParsePartialFromCodedStream(&input) && input.ConsumedEntireMessage();
   }
-  if (stream.GetErrno() != 0) {
-    throw Error("cannot read '", path, "': ", std::strerror(stream.GetErrno()));
+  if (bytes.error() != 0) {
+    throw Error("cannot read '", path, "': ", std::strerror(bytes.error()));
+  }
+  if (checks && parsed) {
+    if (written.has_size && !written.has_checksum)
+      throw_changed(path, "its checksum, the last field, is gone");
+    if (written.has_checksum && bytes.checksum() != written.checksum)
+      throw_changed(path, "they do not fit its checksum");
   }
   if (!parsed) {
     require_message(path, wanted);
@@ -156,6 +302,9 @@ void read_binary_proto(const std::string& path, Message& out) {
     throw Error("cannot read ", describe(wanted), " '", path,
                 "': ", damage.empty() ? "it is damaged" : damage,
                 "; copy or download it again, or take an earlier one");
+  }
+  if (const FieldDescriptor* field = checksum_field(wanted)) {
+    out.GetReflection()->ClearField(&out, field);  // it is the file's, not the message's
   }
   if (is_stranger(out)) {
     require_message(path, wanted);
@@ -184,16 +333,47 @@ std::string unfinished_path(const std::string& path) {
   return concat(path, unfinished_mark(), ::getpid());
 }
 
-void write_file_atomically(
-    const std::string& path,
-    const std::function<bool(google::protobuf::io::ZeroCopyOutputStream&)>& write) {
+bool has_checksum(const std::string& path, const Descriptor& type) {
+  const OpenFile file(path, O_RDONLY);
+  struct stat status {};
+  return file.is_open() && ::fstat(file.get(), &status) == 0 &&
+         written_by(file, status.st_size, type).has_checksum;
+}
+
+std::string advice_for_writing(int reason, const std::string& path) {
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  const std::string where = folder.empty() ? "the working directory" : concat("'", folder, "'");
+  switch (reason) {
+    case ENOENT:
+      return concat("; create the folder ", where, " first");
+    case ENOSPC:
+      return concat("; free space on the disk of ", where, ", or write to another one");
+    case EDQUOT:
+      return concat("; your quota on the disk of ", where,
+                    " is used up: remove files, or write to "
+                    "another disk");
+    case EFBIG:
+      return concat("; ", where,
+                    " takes no file of that size: raise the limit (ulimit -f), or "
+                    "write to another disk");
+    case EROFS:
+    case EACCES:
+      return concat("; get the right to write in ", where, ", or write to another folder");
+    default:
+      return "";
+  }
+}
+
+namespace {
+
+/// Writes a file beside `path` and renames it. `write` returns false if it cannot write.
+void write_beside(const std::string& path, const std::function<bool(CheckedOutput&)>& write) {
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
   const std::string beside = unfinished_path(path);
   const auto fail = [&](int reason) {
     ::unlink(beside.c_str());
-    throw Error(
-        "cannot write '", path, "': ", std::strerror(reason),
-        reason == ENOENT ? concat("; create the folder '", folder.string(), "' first") : "");
+    throw Error("cannot write '", path, "': ", std::strerror(reason),
+                advice_for_writing(reason, path));
   };
 
   const OpenFile file(beside, O_RDWR | O_CREAT | O_TRUNC, 0666);
@@ -201,24 +381,38 @@ void write_file_atomically(
   // Tells remove_abandoned() that a process is writing, until the rename or the end of the process.
   // Where files cannot be locked, that cannot lock them either, and leaves them.
   ::flock(file.get(), LOCK_EX | LOCK_NB);
-  {
-    FileOutputStream stream(file.get());
-    if (!write(stream) || !stream.Flush()) {
-      fail(stream.GetErrno() != 0 ? stream.GetErrno() : EIO);
-    }
-  }
+  CheckedOutput out(file);
+  if (!write(out)) fail(out.error() != 0 ? out.error() : EIO);
   if (::fsync(file.get()) != 0) fail(errno);
   if (::rename(beside.c_str(), path.c_str()) != 0) fail(errno);
   sync_folder(folder);
 }
 
+}  // namespace
+
+void write_file_atomically(
+    const std::string& path,
+    const std::function<bool(google::protobuf::io::ZeroCopyOutputStream&)>& write) {
+  write_beside(path, [&](CheckedOutput& out) {
+    google::protobuf::io::CopyingOutputStreamAdaptor stream(&out, kBlockBytes);
+    return write(stream) && stream.Flush();
+  });
+}
+
 void write_binary_proto_atomically(const std::string& path, const Message& message) {
-  const size_t size = message.ByteSizeLong();
+  const FieldDescriptor* field = checksum_field(*message.GetDescriptor());
+  const size_t around = field != nullptr ? checksum_bytes(*field, 0).size() : 0;
+  const size_t size = message.ByteSizeLong() + 2 * around;
   if (size > static_cast<size_t>(kMostBytes))
     throw Error("cannot write '", path, "': it would have ", size,
                 " bytes, and a protocol buffer at most ", kMostBytes);
-  write_file_atomically(path, [&](google::protobuf::io::ZeroCopyOutputStream& stream) {
-    return message.SerializePartialToZeroCopyStream(&stream);
+  write_beside(path, [&](CheckedOutput& out) {
+    if (field != nullptr && !out.write(checksum_bytes(*field, size))) return false;
+    {
+      google::protobuf::io::CopyingOutputStreamAdaptor stream(&out, kBlockBytes);
+      if (!message.SerializePartialToZeroCopyStream(&stream) || !stream.Flush()) return false;
+    }
+    return field == nullptr || out.write(checksum_bytes(*field, out.checksum()));
   });
 }
 

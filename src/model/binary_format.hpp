@@ -6,6 +6,7 @@
 #include <string>
 
 namespace google::protobuf {
+class Descriptor;
 class Message;
 namespace io {
 class ZeroCopyOutputStream;
@@ -17,11 +18,24 @@ namespace crema {
 /// What one file, that is one protocol buffer, can hold.
 inline constexpr int64_t kMostMessageBytes = INT32_MAX;
 
+// A file of a message with a field `checksum` (weights and states) carries the XXH3 of its
+// contents, 64 bits, as its last field: over all bytes before that. The same field with the file's
+// size begins the file, so that a file that was cut off where a field ends does not pass for one
+// without checksum. Published readers skip both, and files without them are read too.
+
+/// What read_binary_proto() does about a file whose contents do not fit its checksum.
+enum class Verify : uint8_t {
+  checksum,  // an Error
+  nothing,   // reads it nevertheless
+};
+
 /// Reads the file into `out`, which loses what it held. Fields that `out` does not know are kept
 /// and written again. Whatever the bytes are, the result is a message or an Error: when there is no
 /// such file, when it is a folder, empty, a text, of another kind (HDF5, an image), another
-/// message, cut off, damaged, or larger than the 2 GiB that a protocol buffer can have.
-void read_binary_proto(const std::string& path, google::protobuf::Message& out);
+/// message, cut off, damaged, changed after it was written, or larger than the 2 GiB that a
+/// protocol buffer can have. The field `checksum` of `out` is empty.
+void read_binary_proto(const std::string& path, google::protobuf::Message& out,
+                       Verify verify = Verify::checksum);
 
 /// Writes a file as write_binary_proto_atomically() does, with what `write` puts into the stream.
 /// It returns false if it cannot.
@@ -36,6 +50,14 @@ void write_file_atomically(
 /// system's reason. One writer a path and process at a time.
 void write_binary_proto_atomically(const std::string& path,
                                    const google::protobuf::Message& message);
+
+/// Whether the file, one of such a message, carries a checksum.
+bool has_checksum(const std::string& path, const google::protobuf::Descriptor& type);
+
+/// The end of a message that says why `path` could not be written, for an errno: what to do, such
+/// as
+/// "; create the folder 'x' first". May be "".
+std::string advice_for_writing(int reason, const std::string& path);
 
 /// <path>.tmp.<host>.<process id>: the name of a file that this process has not finished.
 std::string unfinished_path(const std::string& path);

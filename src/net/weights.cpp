@@ -3,8 +3,8 @@
 #include <set>
 
 #include "core/dispatch.hpp"
-#include "model/binary_format.hpp"
 #include "model/blob_message.hpp"
+#include "model/snapshot_file.hpp"
 #include "model/upgrade/upgrade.hpp"
 #include "net/plan.hpp"
 #include "proto/net.pb.h"
@@ -187,9 +187,43 @@ LoadReport load_weights(Plan& plan, const NetParameter& weights, bool strict,
   return report;
 }
 
+bool is_there(const BlobProto& blob) { return blob_count(blob) != 0 || blob.has_shape(); }
+
+/// An HDF5 file has a parameter that layers share only once, with the layer that owns it. Gives it
+/// to the others.
+void give_shared(Plan& plan, NetParameter& weights) {
+  std::map<std::string, LayerParameter*> layers;
+  for (LayerParameter& layer : *weights.mutable_layer()) layers[layer.name()] = &layer;
+  const auto find = [&](const std::string& layer, int index) -> const BlobProto* {
+    const auto found = layers.find(layer);
+    const bool is_given = found != layers.end() && index < found->second->blobs_size() &&
+                          is_there(found->second->blobs(index));
+    return is_given ? &found->second->blobs(index) : nullptr;
+  };
+  std::map<const ParameterStorage*, const BlobProto*> owned;
+  for (const auto& segment : plan.arena.segments()) {
+    owned[segment.parameter->storage().get()] = find(segment.layer, segment.index);
+  }
+  for (const auto& [name, nodes] : plan.nodes_with_params()) {
+    if (nodes.size() != 1) continue;
+    const auto& params = nodes[0]->layer->params();
+    std::map<int, const BlobProto*> missing;
+    for (int i = 0; i < static_cast<int>(params.size()); ++i) {
+      if (!find(name, i)) missing[i] = owned[params[static_cast<size_t>(i)]->storage().get()];
+    }
+    const bool all_found = std::ranges::all_of(missing, [](const auto& of) { return of.second; });
+    if (missing.empty() || !all_found) continue;
+    LayerParameter*& layer = layers[name];
+    if (layer == nullptr) (layer = weights.add_layer())->set_name(name);
+    while (layer->blobs_size() < static_cast<int>(params.size())) layer->add_blobs();
+    for (const auto& [index, blob] : missing) *layer->mutable_blobs(index) = *blob;
+  }
+}
+
 LoadReport load_weights(Plan& plan, const std::string& path, bool strict) {
   NetParameter weights;
-  read_binary_proto(path, weights);
+  read_weights(path, weights);
+  if (is_hdf5_file(path)) give_shared(plan, weights);
   upgrade_weights(weights);
   try {
     return load_weights(plan, weights, strict, path);
@@ -268,7 +302,7 @@ void Net::save(NetParameter& out, bool with_diffs) const {
 void Net::save_weights(const std::string& path) const {
   NetParameter weights;
   save(weights);
-  write_binary_proto_atomically(path, weights);
+  write_weights(path, weights);
 }
 
 }  // namespace crema

@@ -10,6 +10,7 @@
 
 #include "core/split_list.hpp"
 #include "model/binary_format.hpp"
+#include "model/hdf5_file.hpp"
 #include "proto/solver.pb.h"
 
 namespace crema {
@@ -178,8 +179,11 @@ std::vector<std::string> check_settings(const SolverParameter& param, const Sour
   }
   need(param.random_seed() >= -1, "random_seed", param.random_seed(),
        "be at least 0; leave it out, or give -1, for 1701");
-  if (param.snapshot_format() != SolverParameter::BINARYPROTO)
-    throw Error("snapshot_format HDF5 is not available; use BINARYPROTO")
+  need(param.snapshot_keep() >= 0, "snapshot_keep", param.snapshot_keep(), "not be negative");
+  if (param.snapshot_format() == SolverParameter::HDF5 && !has_hdf5())
+    throw Error(
+        "snapshot_format HDF5: this build cannot write HDF5 files, since it was configured "
+        "with CREMA_HDF5=OFF; use BINARYPROTO, or build with CREMA_HDF5=ON")
         .at(source.position("snapshot_format"));
 
   std::vector<std::string> notes;
@@ -221,12 +225,15 @@ std::vector<std::string> weight_files(const SolverParameter& param) {
   return files;
 }
 
-void check_snapshot_place(const std::string& prefix, size_t weights, size_t state, size_t average) {
+std::string check_snapshot_place(const std::string& prefix, const SolverParameter& param,
+                                 size_t weights, size_t state, size_t average) {
   const size_t largest = std::max(weights, state), bytes = weights + state + average;
-  if (largest >= static_cast<size_t>(kMostMessageBytes))
+  if (largest >= static_cast<size_t>(kMostMessageBytes) &&
+      param.snapshot_format() == SolverParameter::BINARYPROTO)
     throw Error("snapshots cannot be written: a file of one would have ", largest / 1000000,
                 " MB, and the published format takes at most ", kMostMessageBytes / 1000000,
-                "; train without them (snapshot: 0 snapshot_after_train: false), or a smaller net");
+                "; use snapshot_format: HDF5, or train without them (snapshot: 0 "
+                "snapshot_after_train: false)");
   fs::path folder = fs::path(prefix).parent_path();
   if (folder.empty()) folder = ".";
   if (!fs::is_directory(folder))
@@ -239,7 +246,19 @@ void check_snapshot_place(const std::string& prefix, size_t weights, size_t stat
   const fs::space_info space = fs::space(folder, unknown);
   if (!unknown && space.available < bytes)
     throw Error("snapshots cannot be written: '", folder.string(), "' has ",
-                space.available / 1000000, " MB free, one snapshot takes ", bytes / 1000000, " MB");
+                space.available / 1000000, " MB free, one snapshot takes ", bytes / 1000000,
+                " MB; free space there, or change snapshot_prefix");
+  // The old ones are removed after a new one is complete.
+  size_t count = static_cast<size_t>(param.snapshot_after_train() ? 1 : 0);
+  if (param.snapshot() > 0) count += static_cast<size_t>(param.max_iter() / param.snapshot());
+  if (param.snapshot_keep() > 0) {
+    const auto kept = static_cast<size_t>(param.snapshot_keep());
+    count = std::min(count, kept + 1) + (param.has_snapshot_best() ? 1 : 0);
+  }
+  if (unknown || bytes == 0 || space.available / bytes >= count) return "";
+  return concat("'", folder.string(), "' has ", space.available / 1000000,
+                " MB free, and the run's ", count, " snapshots take ", count * bytes / 1000000,
+                " MB; free space there, or keep fewer with snapshot_keep");
 }
 
 }  // namespace crema

@@ -48,8 +48,9 @@ std::string snapshot_prefix(const SolverParameter& param, const std::string& sol
 std::vector<std::string> weight_files(const SolverParameter& param);
 
 /// Error when no snapshot with files of these bytes could be written under the prefix: too large
-/// for the format, no such folder, no right to write, no space. `average`: of the weights.
-void check_snapshot_place(const std::string& prefix, size_t weights, size_t state,
-                          size_t average = 0);
+/// for the format, no such folder, no right to write, no space. `average`: of the weights. Returns
+/// a warning if there is no space for all that the settings keep, or "".
+std::string check_snapshot_place(const std::string& prefix, const SolverParameter& param,
+                                 size_t weights, size_t state, size_t average);
 
 }  // namespace crema

@@ -1,5 +1,7 @@
 #include "solver/snapshot.hpp"
 
+#include <algorithm>
+#include <charconv>
 #include <filesystem>
 
 #include "core/carried_state.hpp"
@@ -7,7 +9,10 @@
 #include "crema/parameter_arena.hpp"
 #include "model/binary_format.hpp"
 #include "model/blob_message.hpp"
+#include "model/snapshot_file.hpp"
+#include "proto/net.pb.h"
 #include "proto/solver.pb.h"
+#include "solver/snapshot_keeper.hpp"
 #include "solver/update_rule.hpp"
 #include "solver/weight_average.hpp"
 
@@ -68,14 +73,14 @@ void restart_others(const TrainingState& run, const RecordCursors& cursors) {
 /// are no snapshot alone, are removed unless they `replace` others.
 std::string write_average(const std::string& stem, const TrainingState& run,
                           const std::string& weights, bool replaces) {
-  std::string path = stem + "_ema.caffemodel";
+  std::string path = stem + "_ema.caffemodel" + (is_hdf5_name(weights) ? ".h5" : "");
   NetParameter net;
   {
     const WeightAverage::InNet average(run.average, true);
     run.train->save(net);
   }
   try {
-    write_binary_proto_atomically(path, net);
+    write_weights(path, net);
   } catch (const Error&) {
     std::error_code unknown;
     if (!replaces) fs::remove(weights, unknown);
@@ -85,13 +90,13 @@ std::string write_average(const std::string& stem, const TrainingState& run,
 }
 
 /// The file of that name beside the state at `path`, or else where the name says.
-std::string beside_state(const std::string& path, const std::string& name, const char* ending) {
+std::string beside_state(const std::string& path, const std::string& name, const char* what) {
   // The name is relative to where that run was started: in another folder the same name may be
   // another run's.
   const fs::path beside = fs::path(path).parent_path() / fs::path(name).filename();
   if (!name.empty() && fs::exists(beside)) return beside.string();
   if (fs::exists(name)) return name;
-  throw Error("its weights '", name, "' are neither there nor beside it; put the ", ending,
+  throw Error("its weights '", name, "' are neither there nor beside it; put the ", what,
               " of the same snapshot next to it")
       .at({path, 0, 0});
 }
@@ -103,12 +108,33 @@ std::string types_of(size_t blobs, size_t parameters) {
   return types.empty() ? "" : concat(", or to a solver of type ", joined(types, ", "));
 }
 
+/// Restarts the data sources that have another number of records than in the state, and warns of
+/// them: the position belongs to an order of other records.
+void restart_changed(const SolverState& state, const TrainingState& run, RecordCursors& cursors) {
+  for (const auto& cursor : state.data_cursor()) {
+    for_layers<DataSource>(run, [&](const std::string& name, DataSource& source) {
+      const auto now = static_cast<uint64_t>(source.records());
+      if (name != cursor.layer() || cursor.records() == 0 || now == 0 || now == cursor.records())
+        return;
+      source.restart();
+      cursors.of.erase(name);
+      run.train->context().log(
+          Severity::warning,
+          concat("the data of '", name, "' changed: it has ", now, " records, and had ",
+                 cursor.records(),
+                 " in the run of the snapshot; it starts from the beginning. Give "
+                 "the source of that run to continue as without a break"));
+    });
+  }
+}
+
 }  // namespace
 
 RecordCursors data_cursors(const TrainingState& run) {
   RecordCursors cursors;
   for_layers<DataSource>(run, [&](const std::string& name, const DataSource& source) {
     cursors.of[name] = source.cursor();
+    cursors.records[name] = source.records();
   });
   for_carrying_layers(run, [&](const std::string& name, const CarriesState& layer) {
     cursors.states[name] = layer.carried();
@@ -127,14 +153,19 @@ void set_data_cursors(const TrainingState& run, const RecordCursors& cursors) {
   });
 }
 
-std::string write_snapshot(const std::string& prefix, const TrainingState& run, bool with_diffs) {
-  const std::string stem = concat(prefix, "_iter_", run.iteration);
-  const std::string weights = stem + ".caffemodel";
+std::string snapshot_stem(const std::string& prefix, int iteration) {
+  return concat(prefix, "_iter_", iteration);
+}
+
+std::string write_snapshot(const std::string& prefix, const TrainingState& run,
+                           const SnapshotForm& form) {
+  const std::string stem = snapshot_stem(prefix, run.iteration), format = form.hdf5 ? ".h5" : "";
+  const std::string weights = stem + ".caffemodel" + format;
   NetParameter net;
-  run.train->save(net, with_diffs);
+  run.train->save(net, form.with_diffs);
   std::error_code unknown;
   const bool replaces = fs::exists(weights, unknown);
-  write_binary_proto_atomically(weights, net);
+  write_weights(weights, net);
 
   SolverState state;
   state.set_iter(run.iteration);
@@ -145,6 +176,8 @@ std::string write_snapshot(const std::string& prefix, const TrainingState& run, 
   state.set_minimum_loss(run.plateau.minimum);
   state.set_iter_last_event(run.plateau.last_event);
   for (const double loss : run.losses) state.add_recent_loss(loss);
+  state.set_net(run.train->name());
+  if (run.keeper) run.keeper->save(run.iteration, state);
   for (const Tensor& history : *run.history) {
     for (const auto& segment : run.train->params().segments()) {
       save_values(part_of(history, segment), *state.add_history());
@@ -156,6 +189,10 @@ std::string write_snapshot(const std::string& prefix, const TrainingState& run, 
     cursor->set_layer(name);
     cursor->set_epoch(at.epoch);
     cursor->set_position(at.position);
+    const auto records = cursors.records.find(name);
+    if (records != cursors.records.end() && records->second > 0) {
+      cursor->set_records(static_cast<uint64_t>(records->second));
+    }
   }
   for (const auto& [name, tensors] : cursors.states) {
     auto* record = state.add_layer_state();
@@ -168,9 +205,9 @@ std::string write_snapshot(const std::string& prefix, const TrainingState& run, 
     record->set_problem(problem);
     record->set_choice(choice);
   }
-  const std::string path = stem + ".solverstate";
+  const std::string path = stem + ".solverstate" + format;
   try {
-    write_binary_proto_atomically(path, state);
+    write_solver_state(path, state);
   } catch (const Error&) {
     // A half of a snapshot is of no use. The file of an earlier run is gone in any case; the state
     // of that run still needs weights.
@@ -199,18 +236,59 @@ void remove_unfinished(const std::string& prefix) {
   }
 }
 
+std::vector<std::string> snapshots_of(const std::string& prefix) {
+  struct Found {
+    int iteration;
+    fs::file_time_type time;
+    std::string path;
+  };
+  std::vector<Found> found;
+  fs::path folder = fs::path(prefix).parent_path();
+  const std::string stem = fs::path(prefix).filename().string() + "_iter_";
+  std::error_code ignored;  // a folder that cannot be read, or a file that is gone
+  for (fs::directory_iterator entry(folder.empty() ? "." : folder, ignored), end; entry != end;
+       entry.increment(ignored)) {
+    const std::string name = entry->path().filename().string();
+    if (!name.starts_with(stem)) continue;
+    int iteration = 0;
+    const char* const last = name.data() + name.size();
+    const auto [rest, failed] = std::from_chars(name.data() + stem.size(), last, iteration);
+    const std::string_view ending(rest, static_cast<size_t>(last - rest));
+    if (failed != std::errc() || (ending != ".solverstate" && ending != ".solverstate.h5"))
+      continue;
+    found.push_back({iteration, entry->last_write_time(ignored), (folder / name).string()});
+  }
+  std::ranges::sort(found, [](const Found& a, const Found& b) {
+    return std::tie(a.iteration, a.time) > std::tie(b.iteration, b.time);
+  });
+  std::vector<std::string> paths;
+  for (Found& snapshot : found) paths.push_back(std::move(snapshot.path));
+  return paths;
+}
+
+std::string why_damaged(const std::string& path) {
+  try {
+    SolverState state;
+    read_state(path, state);
+    NetParameter weights;
+    read_weights(weights_of(state, path), weights);
+    if (const std::string average = average_of(state, path); !average.empty())
+      read_weights(average, weights);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
 void read_state(const std::string& path, SolverState& state) {
   const Position place{path, 0, 0};
-  if (path.ends_with(".caffemodel")) {
+  if (path.ends_with(".caffemodel") || path.ends_with(".caffemodel.h5")) {
     throw Error(
         "that is a weights file; use --weights to start from it, or give the .solverstate "
         "to continue a run")
         .at(place);
   }
-  if (path.ends_with(".h5")) {
-    throw Error("HDF5 snapshots are not read yet; continue from a binary .solverstate").at(place);
-  }
-  read_binary_proto(path, state);
+  read_solver_state(path, state);
   if (!state.has_iter() && state.history_size() == 0) {
     throw Error("holds no training state; give the .solverstate of a snapshot").at(place);
   }
@@ -223,12 +301,12 @@ void restore_tuning(const SolverState& state, Context& context) {
 }
 
 std::string weights_of(const SolverState& state, const std::string& path) {
-  return beside_state(path, state.learned_net(), ".caffemodel");
+  return beside_state(path, state.learned_net(), "weights");
 }
 
 std::string average_of(const SolverState& state, const std::string& path) {
   if (!state.has_average_net()) return "";
-  return beside_state(path, state.average_net(), "_ema.caffemodel");
+  return beside_state(path, state.average_net(), "average of the weights");
 }
 
 void check_state(const SolverState& state, const TrainingState& run) {
@@ -237,10 +315,13 @@ void check_state(const SolverState& state, const TrainingState& run) {
                 run.type, "'; set type: \"", state.type(),
                 "\", or start from the weights alone with --weights");
   const auto& segments = run.train->params().segments();
+  const std::string nets = state.has_net() ? concat(" (its net is '", state.net(), "', this one '",
+                                                    run.train->name(), "')")
+                                           : "";
   const size_t expected = segments.size() * run.history->size();
   if (static_cast<size_t>(state.history_size()) != expected)
     throw Error("the state has ", state.history_size(), " history blobs, this solver of type '",
-                run.type, "' and this net need ", expected, "; it belongs to another net",
+                run.type, "' and this net need ", expected, "; it belongs to another net", nets,
                 types_of(static_cast<size_t>(state.history_size()), segments.size()));
   int blob = 0;
   for (size_t h = 0; h < run.history->size(); ++h) {
@@ -249,7 +330,7 @@ void check_state(const SolverState& state, const TrainingState& run) {
       if (count != segment.count)
         throw Error("the state's history for parameter ", segment.index, " of layer '",
                     segment.layer, "' has ", count, " values, the net ", segment.count,
-                    "; it belongs to another net");
+                    "; it belongs to another net", nets);
     }
   }
 }
@@ -282,6 +363,7 @@ void restore_state(const SolverState& state, TrainingState& run) {
     }
   }
   restart_others(run, cursors);
+  restart_changed(state, run, cursors);
   set_data_cursors(run, cursors);
 }
 

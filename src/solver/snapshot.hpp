@@ -12,6 +12,7 @@
 
 namespace crema {
 
+class SnapshotKeeper;
 class SolverState;
 class WeightAverage;
 
@@ -20,6 +21,8 @@ struct RecordCursors {
   std::map<std::string, RecordCursor> of;
   /// What layers carry from batch to batch (core/carried_state.hpp), named likewise.
   std::map<std::string, std::vector<Tensor>> states;
+  /// The number of records of the sources, as of `of`; 0: unknown.
+  std::map<std::string, int64_t> records;
 };
 
 /// What a .solverstate holds beside the weights' file name.
@@ -36,6 +39,7 @@ struct TrainingState {
   std::vector<Net*> tests;
   /// What to save; null: the present positions of the data sources and states of the layers.
   const RecordCursors* cursors = nullptr;
+  const SnapshotKeeper* keeper = nullptr;  // what to save of other snapshots; null: nothing
 };
 
 /// The positions of the data sources of the run's nets, and what their layers carry.
@@ -43,10 +47,24 @@ RecordCursors data_cursors(const TrainingState& run);
 /// Sets data sources and layers to these. Those that are not named keep theirs.
 void set_data_cursors(const TrainingState& run, const RecordCursors& cursors);
 
+struct SnapshotForm {
+  bool hdf5 = false;
+  bool with_diffs = false;  // the weights' file has the gradients too
+};
+
+/// PREFIX_iter_N, with which all files of a snapshot begin.
+std::string snapshot_stem(const std::string& prefix, int iteration);
+
 /// Writes PREFIX_iter_N.caffemodel, with an average PREFIX_iter_N_ema.caffemodel, then
-/// PREFIX_iter_N.solverstate, and returns the latter's path. Each of these files is complete if it
-/// exists. The state exists only with its weights.
-std::string write_snapshot(const std::string& prefix, const TrainingState& run, bool with_diffs);
+/// PREFIX_iter_N.solverstate, and returns the latter's path; all names end in .h5 for HDF5. Each of
+/// these files is complete if it exists. The state exists only with its weights.
+std::string write_snapshot(const std::string& prefix, const TrainingState& run,
+                           const SnapshotForm& form);
+
+/// The states with this prefix, of both formats, the newest (by iteration) first.
+std::vector<std::string> snapshots_of(const std::string& prefix);
+/// Why the state at `path`, or its weights, cannot be read; "" if they can.
+std::string why_damaged(const std::string& path);
 
 /// Removes what runs of this prefix on this machine left that were killed while they wrote a
 /// snapshot.
@@ -63,7 +81,8 @@ std::string average_of(const SolverState& state, const std::string& path);
 /// Error if the solver's type is another one, or the history does not fit the run.
 void check_state(const SolverState& state, const TrainingState& run);
 /// Restores the iteration, the history, which check_state() accepted, the positions of the data
-/// sources, and what layers carry. Error if a source has no record at its position.
+/// sources, and what layers carry. A source with another number of records starts from the
+/// beginning, with a warning. Error if a source has no record at its position.
 void restore_state(const SolverState& state, TrainingState& run);
 
 }  // namespace crema

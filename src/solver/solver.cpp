@@ -9,6 +9,7 @@
 #include "crema/loss_scale.hpp"
 #include "data/data_source.hpp"
 #include "model/partial_copy.hpp"
+#include "model/snapshot_file.hpp"
 #include "model/source_map.hpp"
 #include "model/text_format.hpp"
 #include "proto/solver.pb.h"
@@ -16,6 +17,7 @@
 #include "solver/rate_policy.hpp"
 #include "solver/settings.hpp"
 #include "solver/snapshot.hpp"
+#include "solver/snapshot_keeper.hpp"
 #include "solver/update_rule.hpp"
 #include "solver/weight_average.hpp"
 
@@ -150,7 +152,8 @@ void Solver::take_settings(const SolverParameter& param, const SourceMap& source
   }
   losses_.reserve(static_cast<size_t>(param.average_loss()));
   prefix_ = snapshot_prefix(param, source.file());
-  if (takes_snapshots()) check_snapshot_place(prefix_, 0, 0);
+  keeper_ = std::make_unique<SnapshotKeeper>(param, prefix_);
+  if (takes_snapshots()) check_snapshot_place(prefix_, param, 0, 0, 0);
   run_.seed = context_.seed();
   if (param.random_seed() >= 0) run_.seed = static_cast<uint64_t>(param.random_seed());
   if (asked_seed_) run_.seed = *asked_seed_;
@@ -180,10 +183,21 @@ void Solver::build_nets(const SolverParameter& param, const SourceMap& source,
 }
 
 void Solver::prepare_snapshots() {
+  keeper_->check(test_nets_);
   if (!takes_snapshots()) return;
   const size_t once = net_->params().data().bytes();
   const size_t weights = once * (param_->snapshot_diff() ? 2 : 1), state = once * history_.size();
-  check_snapshot_place(prefix_, weights, state, average_ ? once : 0);
+  const std::string note =
+      check_snapshot_place(prefix_, *param_, weights, state, average_ ? once : 0);
+  if (!note.empty()) context_.log(Severity::warning, note);
+  if (param_->snapshot_format() == SolverParameter::HDF5) {
+    std::vector<std::string> names;
+    for (const Layer* layer : net_->layers()) {
+      if (!layer->params().empty()) names.push_back(layer->name());
+    }
+    const std::string foreign = check_hdf5_layers(names);
+    if (!foreign.empty()) context_.log(Severity::warning, foreign);
+  }
   remove_unfinished(prefix_);
 }
 
@@ -315,6 +329,8 @@ std::vector<TestReport> Solver::test() {
     reports.push_back(std::move(report));
   }
   scope.complete();
+  // Within the scope: the positions in the data before the test go into the snapshot.
+  keep_best(reports);
   return reports;
 }
 
@@ -360,6 +376,7 @@ TrainingState Solver::training_state() {
   state.plateau = policy_->plateau();
   state.losses = losses_;
   state.seed = run_.seed;
+  state.keeper = keeper_.get();
   state.history = &history_;
   state.average = average_.get();
   state.train = net_.get();
@@ -371,10 +388,34 @@ TrainingState Solver::training_state() {
 std::string Solver::snapshot() {
   // In the middle of a test the net may hold the average.
   const WeightAverage::InNet weights(average_.get(), false);
-  const std::string path = write_snapshot(prefix_, training_state(), param_->snapshot_diff());
+  const SnapshotForm form{.hdf5 = param_->snapshot_format() == SolverParameter::HDF5,
+                          .with_diffs = param_->snapshot_diff()};
+  const std::string path = write_snapshot(prefix_, training_state(), form);
   last_snapshot_ = iteration_;
+  keeper_->written(iteration_, {}, context_);
   if (on_snapshot) on_snapshot(path);
   return path;
+}
+
+void Solver::keep_best(const std::vector<TestReport>& reports) {
+  for (const TestReport& report : reports) {
+    const std::optional<double> value = keeper_->better(report);
+    if (!value) continue;
+    snapshot_once(false);
+    if (last_snapshot_ == iteration_) keeper_->written(iteration_, value, context_);
+  }
+}
+
+std::string Solver::resume() {
+  for (const std::string& path : snapshots_of(prefix_)) {
+    const std::string damage = why_damaged(path);
+    if (damage.empty()) {
+      restore(path);
+      return path;
+    }
+    context_.log(Severity::warning, concat("the snapshot '", path, "' is passed over: ", damage));
+  }
+  return "";
 }
 
 void Solver::restore(const std::string& solverstate) {
@@ -395,6 +436,7 @@ void Solver::restore(const std::string& solverstate) {
       for (auto& net : test_nets_) net->replan();
     }
     restore_state(saved, state);
+    keeper_->load(saved, solverstate);
     iteration_ = last_snapshot_ = state.iteration;
     losses_ = state.losses;
     if (losses_.size() > static_cast<size_t>(param_->average_loss()))

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <sstream>
 
-#include "data/hdf5_file.hpp"
+#include "model/hdf5_file.hpp"
 #include "support/database.hpp"
 #include "support/expect_error.hpp"
 #include "support/needs.hpp"

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "crema/net.hpp"
-#include "data/hdf5_file.hpp"
+#include "model/hdf5_file.hpp"
 #include "support/database.hpp"
 #include "support/hdf5_arrays.hpp"
 #include "support/needs.hpp"

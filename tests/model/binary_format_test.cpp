@@ -13,6 +13,7 @@
 #include <random>
 #include <string>
 
+#include "model/checksum.hpp"
 #include "proto/net.pb.h"
 #include "proto/solver.pb.h"
 #include "support/expect_error.hpp"
@@ -52,6 +53,21 @@ std::string content_of(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
+/// What a file with the message holds: field 10001 with the size, the message, field 10001 with the
+/// checksum of all before it.
+std::string file_with(const NetParameter& net) {
+  const std::string message = net.SerializeAsString(), tag = "\x89\xF1\x04";
+  const auto number = [](uint64_t value) {
+    std::string bytes;
+    for (int i = 0; i < 8; ++i) bytes += static_cast<char>(value >> (8 * i) & 0xFF);
+    return bytes;
+  };
+  const std::string before = tag + number(message.size() + 2 * 11) + message;
+  Checksum checksum;
+  checksum.add(before.data(), before.size());
+  return before + tag + number(checksum.value());
+}
+
 int files_in(const TempFolder& folder) {
   int count = 0;
   for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(folder.path(""))) {
@@ -65,7 +81,7 @@ TEST(BinaryFormatTest, ReadsWhatItWrote) {
   const std::string path = folder.path("net.caffemodel");
   const NetParameter written = some_weights();
   write_binary_proto_atomically(path, written);
-  EXPECT_EQ(content_of(path), written.SerializeAsString());
+  EXPECT_EQ(content_of(path), file_with(written));
 
   NetParameter read;
   read.set_name("of before");
@@ -77,7 +93,7 @@ TEST(BinaryFormatTest, ReplacesAFileAndLeavesNothingBeside) {
   const TempFolder folder;
   const std::string path = folder.write("net.caffemodel", "old content, longer than nothing");
   write_binary_proto_atomically(path, some_weights());
-  EXPECT_EQ(content_of(path), some_weights().SerializeAsString());
+  EXPECT_EQ(content_of(path), file_with(some_weights()));
   EXPECT_EQ(files_in(folder), 1);
 }
 
@@ -127,7 +143,10 @@ TEST(BinaryFormatTest, AFullDiskLeavesTheOldFileAndNothingBeside) {
   ::setrlimit(RLIMIT_FSIZE, &before);
   std::signal(SIGXFSZ, handler);
 
-  EXPECT_EQ(said, "cannot write '" + path + "': File too large");
+  EXPECT_EQ(said, "cannot write '" + path + "': File too large; '" +
+                      folder.path("x").substr(0, folder.path("x").size() - 2) +
+                      "' takes no file of that size: raise the limit (ulimit -f), or write to "
+                      "another disk");
   EXPECT_EQ(content_of(path), "old");
   EXPECT_EQ(files_in(folder), 1);
 }
@@ -139,7 +158,7 @@ TEST(BinaryFormatTest, AFolderThatCannotBeSyncedIsNoError) {
   folders_cannot_be_synced = true;
   write_binary_proto_atomically(path, some_weights());
   folders_cannot_be_synced = false;
-  EXPECT_EQ(content_of(path), some_weights().SerializeAsString());
+  EXPECT_EQ(content_of(path), file_with(some_weights()));
   EXPECT_EQ(files_in(folder), 1);
 }
 

@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #if CREMA_BUILT_WITH_HDF5
-#include "data/hdf5/hdf5_call.hpp"
+#include "model/hdf5/hdf5_call.hpp"
 #endif
 
 namespace crema::test {

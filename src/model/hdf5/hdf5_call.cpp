@@ -1,6 +1,10 @@
-#include "data/hdf5/hdf5_call.hpp"
+#include "model/hdf5/hdf5_call.hpp"
+
+#include "model/hdf5_file.hpp"
 
 namespace crema {
+
+bool has_hdf5() { return true; }
 
 std::mutex& Hdf5Call::mutex() {
   // The library would close all files when the program ends, before a static net can finish its

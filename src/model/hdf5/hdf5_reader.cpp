@@ -2,11 +2,13 @@
 #include <limits>
 
 #include "core/dispatch.hpp"
+#include "core/exact.hpp"
 #include "crema/error.hpp"
-#include "data/exact.hpp"
-#include "data/hdf5/hdf5_call.hpp"
-#include "data/hdf5_file.hpp"
+#include "model/checksum.hpp"
 #include "model/file_kind.hpp"
+#include "model/hdf5/hdf5_call.hpp"
+#include "model/hdf5_checksum.hpp"
+#include "model/hdf5_file.hpp"
 
 namespace crema {
 namespace {
@@ -140,9 +142,16 @@ struct Hdf5Reader::State {
 Hdf5Reader::Hdf5Reader(const std::string& path) : state_(std::make_unique<State>()) {
   require_file(path, "HDF5 file", ".h5");
   state_->path = path;
+  // Before the library sees them: it does not survive all damage.
+  const Contents contents = hdf5_contents(path);
+  if (contents == Contents::changed) throw_changed(path, "they do not fit its checksum");
   const Hdf5Call call;
   state_->file = Hdf5Id(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose);
-  if (state_->file.is_open()) return;
+  if (state_->file.is_open()) {
+    if (contents == Contents::unknown && H5Aexists(state_->file.get(), kHdf5ChecksumName) > 0)
+      throw_changed(path, "its checksum is damaged");
+    return;
+  }
   const std::string reason = call.reason();
   const FileKind kind = kind_of_file(path);
   if (kind != FileKind::hdf5 && kind != FileKind::binary)
@@ -158,6 +167,67 @@ Hdf5Reader::~Hdf5Reader() {
 Shape Hdf5Reader::shape(const std::string& name) const {
   const Hdf5Call call;
   return state_->open(call, name).shape;
+}
+
+DType Hdf5Reader::dtype(const std::string& name) const {
+  const Hdf5Call call;
+  const State::Array array = state_->open(call, name);
+  const hid_t type = array.type.get();
+  const bool wide = H5Tget_class(type) == H5T_FLOAT && H5Tget_size(type) >= sizeof(double);
+  return wide ? DType::f64 : DType::f32;
+}
+
+std::vector<Hdf5Reader::Entry> Hdf5Reader::entries(const std::string& group) const {
+  const Hdf5Call call;
+  const Hdf5Id id(H5Gopen2(state_->file.get(), group.c_str(), H5P_DEFAULT), H5Gclose);
+  if (!id.is_open()) throw Error("'", state_->path, "' has no group '", group, "'");
+  std::vector<Entry> entries;
+  const auto take = [](hid_t in, const char* name, const H5L_info_t*, void* out) -> herr_t {
+    const Hdf5Id object(H5Oopen(in, name, H5P_DEFAULT), H5Oclose);
+    if (!object.is_open()) return -1;
+    const H5I_type_t type = H5Iget_type(object.get());
+    if (type == H5I_GROUP || type == H5I_DATASET)
+      static_cast<std::vector<Entry>*>(out)->push_back({name, type == H5I_GROUP});
+    return 0;
+  };
+  if (H5Literate(id.get(), H5_INDEX_NAME, H5_ITER_INC, nullptr, take, &entries) < 0)
+    throw Error("cannot read group '", group, "' of '", state_->path, "': ", call.reason());
+  return entries;
+}
+
+std::string Hdf5Reader::text(const std::string& name) const {
+  const Hdf5Call call;
+  const Hdf5Id array(H5Dopen2(state_->file.get(), name.c_str(), H5P_DEFAULT), H5Dclose);
+  if (!array.is_open()) throw Error("'", state_->path, "' has no text '", name, "'");
+  const Hdf5Id type(H5Dget_type(array.get()), H5Tclose);
+  const Hdf5Id space(H5Dget_space(array.get()), H5Sclose);
+  if (!type.is_open() || H5Tget_class(type.get()) != H5T_STRING ||
+      H5Sget_simple_extent_npoints(space.get()) != 1)
+    throw Error("'", name, "' of '", state_->path, "' is no text");
+  if (H5Tis_variable_str(type.get()) > 0) {
+    char* value = nullptr;
+    if (H5Dread(array.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, &value) < 0)
+      state_->fail(call, name);
+    const std::string text = value != nullptr ? value : "";
+    H5Dvlen_reclaim(type.get(), space.get(), H5P_DEFAULT, &value);
+    return text;
+  }
+  std::string text(H5Tget_size(type.get()), '\0');
+  if (H5Dread(array.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, text.data()) < 0)
+    state_->fail(call, name);
+  return text.substr(0, text.find('\0'));
+}
+
+std::string Hdf5Reader::bytes(const std::string& name) const {
+  const Hdf5Call call;
+  const State::Array array = state_->open(call, name);
+  if (H5Tget_class(array.type.get()) != H5T_INTEGER || H5Tget_size(array.type.get()) != 1)
+    throw Error("array '", name, "' of '", state_->path, "' does not hold bytes");
+  std::string bytes(static_cast<size_t>(array.shape.count()), '\0');
+  if (!bytes.empty() &&
+      H5Dread(array.id.get(), H5T_NATIVE_UINT8, H5S_ALL, H5S_ALL, H5P_DEFAULT, bytes.data()) < 0)
+    state_->fail(call, name);
+  return bytes;
 }
 
 Tensor Hdf5Reader::read(const std::string& name, DType dtype) const {

@@ -2,15 +2,17 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 
 #include "core/sync_folder.hpp"
 #include "crema/error.hpp"
-#include "data/hdf5/hdf5_call.hpp"
-#include "data/hdf5_file.hpp"
 #include "model/binary_format.hpp"
+#include "model/hdf5/hdf5_call.hpp"
+#include "model/hdf5_checksum.hpp"
+#include "model/hdf5_file.hpp"
 
 namespace crema {
 namespace {
@@ -34,11 +36,58 @@ struct Hdf5Writer::State {
   };
 
   std::string path, beside;
+  bool with_checksum = false;
   Hdf5Id file;
   std::map<std::string, Array> arrays;
 
   [[noreturn]] void fail(const std::string& reason) const {
+    // The library tells all that it was doing, in two lines.
+    for (const int error : {ENOSPC, EFBIG, EDQUOT}) {
+      if (reason.find(std::strerror(error)) != std::string::npos) fail(error);
+    }
     throw Error("cannot write '", path, "': ", reason);
+  }
+  [[noreturn]] void fail(int error) const {
+    throw Error("cannot write '", path, "': ", std::strerror(error),
+                advice_for_writing(error, path));
+  }
+
+  /// The attribute that seal_hdf5() looks for. It is made first, so it lies near the file's begin.
+  void make_checksum(const Hdf5Call& call) const {
+    const std::array<uint64_t, 3> values = hdf5_checksum_values();
+    const hsize_t count = values.size();
+    const Hdf5Id space(H5Screate_simple(1, &count, nullptr), H5Sclose);
+    const Hdf5Id attribute(H5Acreate2(file.get(), kHdf5ChecksumName, H5T_STD_U64LE, space.get(),
+                                      H5P_DEFAULT, H5P_DEFAULT),
+                           H5Aclose);
+    if (!attribute.is_open() || H5Awrite(attribute.get(), H5T_NATIVE_UINT64, values.data()) < 0)
+      fail(call.reason());
+  }
+
+  /// Makes an array and the groups on the way to it, and writes it.
+  void write(const std::string& name, const Shape& shape, hid_t type, const void* values) const {
+    const Hdf5Call call;
+    const std::vector<hsize_t> dims = dims_of(shape);
+    const Hdf5Id space(
+        dims.empty() ? H5Screate(H5S_SCALAR) : H5Screate_simple(shape.rank(), dims.data(), nullptr),
+        H5Sclose);
+    const Hdf5Id links = links_with_groups(), settings(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
+    // Two runs with the same weights write the same bytes.
+    H5Pset_obj_track_times(settings.get(), false);
+    Hdf5Id array(H5Dcreate2(file.get(), name.c_str(), type, space.get(), links.get(),
+                            settings.get(), H5P_DEFAULT),
+                 H5Dclose);
+    if (!array.is_open()) fail(concat("array '", name, "': ", call.reason()));
+    if (shape.count() != 0 &&
+        H5Dwrite(array.get(), type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) < 0)
+      fail(call.reason());
+    if (!array.close()) fail(call.reason());
+  }
+
+  static Hdf5Id links_with_groups() {
+    Hdf5Id links(H5Pcreate(H5P_LINK_CREATE), H5Pclose);
+    H5Pset_create_intermediate_group(links.get(), 1);
+    return links;
   }
 
   Array make(const Hdf5Call& call, const std::string& name, const Tensor& rows) const {
@@ -82,13 +131,25 @@ struct Hdf5Writer::State {
   }
 };
 
-Hdf5Writer::Hdf5Writer(const std::string& path) : state_(std::make_unique<State>()) {
+Hdf5Writer::Hdf5Writer(const std::string& path, bool with_checksum)
+    : state_(std::make_unique<State>()) {
   state_->path = path;
+  state_->with_checksum = with_checksum;
   state_->beside = unfinished_path(path);
   const Hdf5Call call;
   state_->file =
       Hdf5Id(H5Fcreate(state_->beside.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT), H5Fclose);
-  if (state_->file.is_open()) return;
+  if (state_->file.is_open()) {
+    if (!with_checksum) return;
+    try {
+      state_->make_checksum(call);
+    } catch (...) {  // there is no destructor yet
+      state_->file.close();
+      ::unlink(state_->beside.c_str());
+      throw;
+    }
+    return;
+  }
   const std::string reason = call.reason();
   const bool is_open = reason.find("already open") != std::string::npos;
   state_->fail(reason + (is_open ? "; another layer or net of this process writes it: give each a "
@@ -138,8 +199,43 @@ void Hdf5Writer::put_texts(const std::string& name, const std::vector<std::strin
     state_->fail(concat("array '", name, "': ", call.reason()));
 }
 
+void Hdf5Writer::put(const std::string& name, const Tensor& values) {
+  state_->write(name, values.shape(), type_of(values.dtype()), values.read_bytes());
+}
+
+void Hdf5Writer::put(const std::string& name, int32_t value) {
+  state_->write(name, Shape{1}, H5T_NATIVE_INT32, &value);
+}
+
+void Hdf5Writer::put_text(const std::string& name, const std::string& text) {
+  Hdf5Id type;
+  {
+    const Hdf5Call call;
+    type = Hdf5Id(H5Tcopy(H5T_C_S1), H5Tclose);
+    H5Tset_size(type.get(), text.size() + 1);
+  }
+  state_->write(name, Shape{}, type.get(), text.c_str());
+  const Hdf5Call call;
+  type.close();
+}
+
+void Hdf5Writer::put_bytes(const std::string& name, const std::string& bytes) {
+  state_->write(name, Shape{static_cast<int64_t>(bytes.size())}, H5T_NATIVE_UINT8, bytes.data());
+}
+
+void Hdf5Writer::make_group(const std::string& name) {
+  const Hdf5Call call;
+  const Hdf5Id there(H5Gopen2(state_->file.get(), name.c_str(), H5P_DEFAULT), H5Gclose);
+  if (there.is_open()) return;
+  const Hdf5Id links = State::links_with_groups();
+  const Hdf5Id group(
+      H5Gcreate2(state_->file.get(), name.c_str(), links.get(), H5P_DEFAULT, H5P_DEFAULT),
+      H5Gclose);
+  if (!group.is_open()) state_->fail(concat("group '", name, "': ", call.reason()));
+}
+
 void Hdf5Writer::finish() {
-  const auto fail = [&](const std::string& reason) {
+  const auto fail = [&](const auto& reason) {
     ::unlink(state_->beside.c_str());
     state_->fail(reason);
   };
@@ -153,12 +249,13 @@ void Hdf5Writer::finish() {
     if (H5Fflush(state_->file.get(), H5F_SCOPE_GLOBAL) < 0) state_->fail(call.reason());
     if (!state_->file.close()) fail(call.reason());
   }
-  const int descriptor = ::open(state_->beside.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) fail(std::strerror(errno));
-  const int synced = ::fsync(descriptor) == 0 ? 0 : errno;
+  const int descriptor = ::open(state_->beside.c_str(), O_RDWR | O_CLOEXEC);
+  if (descriptor < 0) fail(errno);
+  int failed = state_->with_checksum ? seal_hdf5(descriptor) : 0;
+  if (failed == 0 && ::fsync(descriptor) != 0) failed = errno;
   ::close(descriptor);
-  if (synced != 0) fail(std::strerror(synced));
-  if (::rename(state_->beside.c_str(), state_->path.c_str()) != 0) fail(std::strerror(errno));
+  if (failed != 0) fail(failed);
+  if (::rename(state_->beside.c_str(), state_->path.c_str()) != 0) fail(errno);
   sync_folder(std::filesystem::path(state_->path).parent_path());
 }
 

@@ -1,4 +1,4 @@
-#include "data/hdf5_file.hpp"
+#include "model/hdf5_file.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,0 +1,88 @@
+// HDF5 files: reading arrays, writing whole ones and arrays that grow. Built without HDF5, every
+// constructor throws an Error that says so.
+//
+// The C library of HDF5 may serve one thread at a time, so all calls share a mutex. It cannot hold
+// back a program that calls the library itself, in another thread.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "crema/tensor.hpp"
+
+namespace crema {
+
+/// Whether this build can read and write HDF5 files.
+bool has_hdf5();
+
+/// An HDF5 file that is open for reading. `name` of an array may have groups: "data/conv1/0".
+class Hdf5Reader {
+ public:
+  /// Error if there is no such file, if it is no HDF5 file, or if its contents do not fit the
+  /// checksum that it carries (model/hdf5_checksum.hpp). Files without one are opened.
+  explicit Hdf5Reader(const std::string& path);
+  ~Hdf5Reader();
+  Hdf5Reader(const Hdf5Reader&) = delete;
+  Hdf5Reader& operator=(const Hdf5Reader&) = delete;
+
+  struct Entry {
+    std::string name;
+    bool is_group = false;  // otherwise an array
+  };
+  /// What lies in a group ("/": the root), in the order of the names. Error if there is no such
+  /// group.
+  std::vector<Entry> entries(const std::string& group) const;
+
+  /// Error, with the nearest name, if there is no such array, or if it does not hold numbers.
+  Shape shape(const std::string& name) const;
+  /// f64 for an array of f64 or wider, else f32.
+  DType dtype(const std::string& name) const;
+  /// The whole array in `dtype`, f32 or f64. Error for an integer that has no exact value in it.
+  Tensor read(const std::string& name, DType dtype) const;
+  /// A text, of one string of fixed or variable length. Error if it is none.
+  std::string text(const std::string& name) const;
+  /// An array of bytes. Error if it is none.
+  std::string bytes(const std::string& name) const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// Writes an HDF5 file. The file appears under its name in finish(), and not before; until then it
+/// is beside it, under the name of unfinished_path(). Groups that names go through are made.
+class Hdf5Writer {
+ public:
+  /// Error if the file beside cannot be made. `with_checksum`: finish() writes the checksum of the
+  /// contents to an attribute (model/hdf5_checksum.hpp).
+  explicit Hdf5Writer(const std::string& path, bool with_checksum = false);
+  /// Without finish(): removes what was written.
+  ~Hdf5Writer();
+  Hdf5Writer(const Hdf5Writer&) = delete;
+  Hdf5Writer& operator=(const Hdf5Writer&) = delete;
+
+  /// Adds rows behind those of array `name`, which the first call makes. `rows` is contiguous, f32
+  /// or f64. Error unless shape and type of a row are those of the first call.
+  void append(const std::string& name, const Tensor& rows);
+  /// Writes a whole array, contiguous, f32 or f64. Error if the name is taken.
+  void put(const std::string& name, const Tensor& values);
+  /// An array of one i32, of one text, of texts, of bytes.
+  void put(const std::string& name, int32_t value);
+  void put_text(const std::string& name, const std::string& text);
+  void put_texts(const std::string& name, const std::vector<std::string>& texts);
+  void put_bytes(const std::string& name, const std::string& bytes);
+  /// Makes a group unless it is there.
+  void make_group(const std::string& name);
+
+  /// Closes, syncs and renames the file. No append afterwards.
+  void finish();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace crema

@@ -1,0 +1,286 @@
+#include "model/snapshot_file.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <climits>
+#include <cmath>
+#include <memory>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "crema/error.hpp"
+#include "model/binary_format.hpp"
+#include "model/blob_message.hpp"
+#include "model/file_kind.hpp"
+#include "model/hdf5_checksum.hpp"
+#include "model/hdf5_file.hpp"
+#include "model/partial_copy.hpp"
+#include "proto/net.pb.h"
+#include "proto/solver.pb.h"
+
+namespace crema {
+namespace {
+
+/// The name of an array with a parameter or a history: its index. None for other names.
+std::optional<int> index_of(const std::string& name) {
+  int index = 0;
+  const char* const end = name.data() + name.size();
+  const auto [rest, failed] = std::from_chars(name.data(), end, index);
+  // A layer has a few parameters, a net some thousands: more is damage.
+  if (failed != std::errc() || rest != end || index < 0 || index > 1000000) return {};
+  return index;
+}
+
+void read_blob(const Hdf5Reader& file, const std::string& name, BlobProto& out) {
+  save_values(file.read(name, file.dtype(name)), out);
+}
+
+// --- Weights
+// ---------------------------------------------------------------------------------------
+
+/// Reads the layers of a group. Names with '/' are groups in groups.
+void read_layers(const Hdf5Reader& file, const std::string& group, const std::string& layer,
+                 int depth, NetParameter& out) {
+  constexpr int kMostDepth = 32, kMostLayers = 1000000;
+  if (depth > kMostDepth || out.layer_size() > kMostLayers)
+    throw Error("cannot read '", group, "': groups lie in groups without end; the file is damaged");
+  LayerParameter* saved = nullptr;
+  for (const Hdf5Reader::Entry& entry : file.entries(group)) {
+    const std::string path = concat(group, "/", entry.name);
+    if (entry.is_group) {
+      read_layers(file, path, layer.empty() ? entry.name : concat(layer, "/", entry.name),
+                  depth + 1, out);
+      continue;
+    }
+    const std::optional<int> index = layer.empty() ? std::nullopt : index_of(entry.name);
+    if (!index) throw Error("array '", path, "' is no parameter; expected /data/LAYER/INDEX");
+    if (saved == nullptr) {
+      saved = out.add_layer();
+      saved->set_name(layer);
+    }
+    while (saved->blobs_size() <= *index) saved->add_blobs();
+    read_blob(file, path, *saved->mutable_blobs(*index));
+  }
+}
+
+bool has_entry(const std::vector<Hdf5Reader::Entry>& entries, const std::string& name,
+               bool is_group) {
+  return std::ranges::any_of(entries, [&](const Hdf5Reader::Entry& entry) {
+    return entry.name == name && entry.is_group == is_group;
+  });
+}
+
+void read_weights_hdf5(const std::string& path, NetParameter& out) {
+  const Hdf5Reader file(path);
+  const auto entries = file.entries("/");
+  if (!has_entry(entries, "data", true)) {
+    const bool state = has_entry(entries, "iter", false);
+    throw Error("'", path, "' is not a weights file but ",
+                state ? "a solver's state" : "another HDF5 file: it has no group 'data'");
+  }
+  try {
+    read_layers(file, "/data", "", 0, out);
+  } catch (Error& error) {
+    throw error.at({path, 0, 0});
+  }
+}
+
+/// The parameter's values, or its gradient, as a tensor.
+template <class Values, class Doubles>
+Tensor tensor_of(const Shape& shape, const Values& values, const Doubles& doubles) {
+  Tensor tensor(shape, doubles.empty() ? DType::f32 : DType::f64);
+  if (doubles.empty()) {
+    std::ranges::copy(values, tensor.host_overwrite<float>());
+  } else {
+    std::ranges::copy(doubles, tensor.host_overwrite<double>());
+  }
+  return tensor;
+}
+
+/// Error for the name of a layer that is no path of groups.
+void check_group_name(const std::string& layer) {
+  size_t begin = 0;
+  while (begin <= layer.size()) {
+    const size_t end = std::min(layer.find('/', begin), layer.size());
+    const std::string part = layer.substr(begin, end - begin);
+    if (part.empty() || part == ".")
+      throw Error("layer '", layer,
+                  "' cannot be a group of an HDF5 file; give it a name without "
+                  "empty parts between '/', or use snapshot_format: BINARYPROTO");
+    begin = end + 1;
+  }
+}
+
+void write_weights_hdf5(const std::string& path, const NetParameter& weights) {
+  std::vector<std::string> names;
+  for (const LayerParameter& layer : weights.layer()) {
+    if (layer.blobs_size() != 0) names.push_back(layer.name());
+  }
+  check_hdf5_layers(names);
+  Hdf5Writer file(path, true);
+  file.make_group("/data");
+  for (const LayerParameter& layer : weights.layer()) {
+    if (layer.blobs_size() == 0 && layer.name().empty()) continue;
+    check_group_name(layer.name());
+    file.make_group(concat("/data/", layer.name()));
+    for (int i = 0; i < layer.blobs_size(); ++i) {
+      const BlobProto& blob = layer.blobs(i);
+      const Shape shape = blob_shape(blob);
+      const std::string name = concat("/", layer.name(), "/", i);
+      file.put("/data" + name, tensor_of(shape, blob.data(), blob.double_data()));
+      if (blob.diff_size() + blob.double_diff_size() > 0) {
+        file.put("/diff" + name, tensor_of(shape, blob.diff(), blob.double_diff()));
+      }
+    }
+  }
+  file.finish();
+}
+
+// --- States
+// ----------------------------------------------------------------------------------------
+
+int read_integer(const Hdf5Reader& file, const std::string& name) {
+  const Tensor values = file.read(name, DType::f64);
+  const double value = values.count() == 1 ? values.at(0) : NAN;
+  if (!(value >= INT_MIN && value <= INT_MAX) || value != std::floor(value))
+    throw Error("array '", name, "' is no whole number; the file is damaged");
+  return static_cast<int>(value);
+}
+
+void read_state_hdf5(const std::string& path, SolverState& out) {
+  const Hdf5Reader file(path);
+  const auto entries = file.entries("/");
+  if (!has_entry(entries, "iter", false) || !has_entry(entries, "history", true)) {
+    const bool weights = has_entry(entries, "data", true);
+    throw Error("'", path, "' is not a solver's state but ",
+                weights ? "a weights file" : "another HDF5 file: it has no 'iter' and 'history'");
+  }
+  try {
+    if (has_entry(entries, "crema", false) && !out.ParsePartialFromString(file.bytes("crema")))
+      throw Error(
+          "array 'crema' is damaged; copy or download the file again, or take an earlier "
+          "one");
+    out.set_iter(read_integer(file, "iter"));
+    if (has_entry(entries, "learned_net", false)) out.set_learned_net(file.text("learned_net"));
+    if (has_entry(entries, "current_step", false)) {
+      out.set_current_step(read_integer(file, "current_step"));
+    }
+    const auto histories = file.entries("/history");
+    out.clear_history();
+    for (size_t i = 0; i < histories.size(); ++i) out.add_history();
+    for (const auto& [name, is_group] : histories) {
+      const std::optional<int> index = index_of(name);
+      if (is_group || !index || *index >= out.history_size())
+        throw Error("'/history/", name, "' is no history: they are numbered from 0, and there are ",
+                    histories.size());
+      read_blob(file, concat("/history/", name), *out.mutable_history(*index));
+    }
+  } catch (Error& error) {
+    throw error.at({path, 0, 0});
+  }
+}
+
+void write_state_hdf5(const std::string& path, const SolverState& state) {
+  Hdf5Writer file(path, true);
+  file.put("iter", state.iter());
+  file.put_text("learned_net", state.learned_net());
+  file.put("current_step", state.current_step());
+  file.make_group("/history");
+  for (int i = 0; i < state.history_size(); ++i) {
+    const BlobProto& blob = state.history(i);
+    file.put(concat("/history/", i), tensor_of(blob_shape(blob), blob.data(), blob.double_data()));
+  }
+  SolverState rest;
+  copy_without(state,
+               {SolverState::kIterFieldNumber, SolverState::kLearnedNetFieldNumber,
+                SolverState::kCurrentStepFieldNumber, SolverState::kHistoryFieldNumber},
+               rest);
+  file.put_bytes("crema", rest.SerializePartialAsString());
+  file.finish();
+}
+
+/// An empty message of the kind that a binary file holds: weights, or a state. Error for others.
+std::unique_ptr<google::protobuf::Message> message_of(const std::string& path) {
+  const google::protobuf::Descriptor* type = guess_message(path);
+  if (type == SolverState::descriptor()) return std::make_unique<SolverState>();
+  if (type == nullptr || type == NetParameter::descriptor())
+    return std::make_unique<NetParameter>();
+  throw Error("'", path, "' is not a weights file or a solver's state but a ", describe(*type));
+}
+
+}  // namespace
+
+std::string check_hdf5_layers(const std::vector<std::string>& names) {
+  std::set<std::string> known;
+  std::string nested;
+  for (const std::string& name : names) {
+    check_group_name(name);
+    if (!known.insert(name).second)
+      throw Error("two layers are named '", name,
+                  "', which HDF5 cannot have; give them different "
+                  "names, or use snapshot_format: BINARYPROTO");
+    if (nested.empty() && name.find('/') != std::string::npos) nested = name;
+  }
+  if (nested.empty()) return "";
+  return concat(
+      "layer '", nested,
+      "' has '/' in its name: in HDF5 that is a group in a group, which "
+      "Caffe 1.0 does not find; use snapshot_format: BINARYPROTO for weights that it reads");
+}
+
+bool is_hdf5_name(std::string_view path) { return path.ends_with(".h5"); }
+
+bool is_hdf5_file(const std::string& path) {
+  try {
+    return kind_of_file(path) == FileKind::hdf5;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+void read_weights(const std::string& path, NetParameter& out) {
+  if (!is_hdf5_file(path)) return read_binary_proto(path, out);
+  out.Clear();
+  read_weights_hdf5(path, out);
+}
+
+void read_solver_state(const std::string& path, SolverState& out) {
+  if (!is_hdf5_file(path)) return read_binary_proto(path, out);
+  out.Clear();
+  read_state_hdf5(path, out);
+}
+
+bool check_snapshot_file(const std::string& path) {
+  require_file(path, "weights file or solver's state", ".caffemodel");
+  if (is_hdf5_file(path)) {
+    const auto entries = Hdf5Reader(path).entries("/");
+    NetParameter net;
+    SolverState state;
+    has_entry(entries, "iter", false) ? read_solver_state(path, state) : read_weights(path, net);
+    return hdf5_contents(path) == Contents::intact;
+  }
+  const auto message = message_of(path);
+  read_binary_proto(path, *message);
+  return has_checksum(path, *message->GetDescriptor());
+}
+
+bool renew_checksum(const std::string& path) {
+  require_file(path, "weights file or solver's state", ".caffemodel");
+  if (is_hdf5_file(path)) return renew_hdf5_checksum(path);
+  const auto message = message_of(path);
+  read_binary_proto(path, *message, Verify::nothing);
+  write_binary_proto_atomically(path, *message);
+  return true;
+}
+
+void write_weights(const std::string& path, const NetParameter& weights) {
+  is_hdf5_name(path) ? write_weights_hdf5(path, weights)
+                     : write_binary_proto_atomically(path, weights);
+}
+
+void write_solver_state(const std::string& path, const SolverState& state) {
+  is_hdf5_name(path) ? write_state_hdf5(path, state) : write_binary_proto_atomically(path, state);
+}
+
+}  // namespace crema

@@ -1,0 +1,47 @@
+// Weights and states of solvers on disk, in either published format: a binary protocol buffer, or
+// HDF5. A file is read as what its contents are, whatever its name; it is written as HDF5 if its
+// name ends in .h5. All of them carry a checksum (binary_format.hpp, hdf5_checksum.hpp).
+//
+// HDF5, weights: arrays /data/LAYER/INDEX, gradients /diff/LAYER/INDEX, a group for each layer.
+// HDF5, states: iter, current_step (one i32 each), learned_net (text), arrays /history/INDEX; and
+// `crema`, an array of bytes: a SolverState with all other fields, as a binary protocol buffer.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace crema {
+
+class NetParameter;
+class SolverState;
+
+/// Whether a file with this name is written as HDF5.
+bool is_hdf5_name(std::string_view path);
+/// Whether the file is an HDF5 file, by its contents. False if it cannot be read.
+bool is_hdf5_file(const std::string& path);
+
+/// Both lose what `out` held. Whatever the bytes are, the result is a message or an Error, as for
+/// read_binary_proto(). Weights from HDF5 have layers with name and blobs only; a parameter that
+/// the file lacks among those of a layer is a blob without shape and values.
+void read_weights(const std::string& path, NetParameter& out);
+void read_solver_state(const std::string& path, SolverState& out);
+
+/// The layers with parameters that weights in HDF5 shall have. Error for a name that HDF5 cannot
+/// have, and for two layers with one name. Returns a warning if published tools cannot read them,
+/// or "".
+std::string check_hdf5_layers(const std::vector<std::string>& names);
+
+/// Both write as write_binary_proto_atomically() does. Error for a layer whose name HDF5 cannot
+/// have, and for two layers with parameters and one name.
+void write_weights(const std::string& path, const NetParameter& weights);
+void write_solver_state(const std::string& path, const SolverState& state);
+
+/// Reads a file with weights or a state, of either format. Error as read_weights() and
+/// read_solver_state(), and for other files. Returns whether it carries a checksum.
+bool check_snapshot_file(const std::string& path);
+/// Writes the file anew with a checksum of its present contents. Error if it cannot be read, apart
+/// from its checksum. False if it is an HDF5 file without a place for one, which stays as it is.
+bool renew_checksum(const std::string& path);
+
+}  // namespace crema

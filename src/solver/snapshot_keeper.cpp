@@ -1,0 +1,117 @@
+#include "solver/snapshot_keeper.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <utility>
+
+#include "proto/solver.pb.h"
+#include "solver/snapshot.hpp"
+
+namespace crema {
+namespace fs = std::filesystem;
+
+SnapshotKeeper::SnapshotKeeper(const SolverParameter& param, std::string prefix)
+    : prefix_(std::move(prefix)),
+      hdf5_(param.snapshot_format() == SolverParameter::HDF5),
+      keep_(param.snapshot_keep()),
+      best_output_(param.snapshot_best()),
+      best_net_(param.snapshot_best_net()),
+      best_is_(param.snapshot_best_is()) {}
+
+void SnapshotKeeper::check(const std::vector<std::unique_ptr<Net>>& test_nets) const {
+  if (best_output_.empty()) return;
+  const auto count = static_cast<int>(test_nets.size());
+  if (best_net_ < 0 || best_net_ >= count)
+    throw Error("snapshot_best '", best_output_, "' is of test net ", best_net_,
+                ", and the solver has ", count,
+                "; add test_iter and test_interval, or correct snapshot_best_net");
+  Net& net = *test_nets[static_cast<size_t>(best_net_)];
+  const std::vector<std::string> outputs = net.outputs();
+  if (std::ranges::find(outputs, best_output_) == outputs.end())
+    throw Error("snapshot_best '", best_output_, "' is no output of test net ", best_net_,
+                did_you_mean(best_output_, outputs, "its outputs are"));
+  const int64_t values = net.output(best_output_).count();
+  if (values != 1)
+    throw Error("snapshot_best '", best_output_, "' has ", values,
+                " values; name an output of one value");
+}
+
+bool SnapshotKeeper::is_least(const TestReport::Output& output) const {
+  if (best_is_ != SolverParameter::BY_NAME) return best_is_ == SolverParameter::LEAST;
+  return output.loss_weight != 0 || output.name.find("loss") != std::string::npos ||
+         output.name.find("err") != std::string::npos;
+}
+
+std::optional<double> SnapshotKeeper::better(const TestReport& report) const {
+  if (best_output_.empty() || report.net != best_net_) return {};
+  for (const TestReport::Output& output : report.outputs) {
+    if (output.name != best_output_) continue;
+    if (!std::isfinite(output.value)) return {};
+    const bool better = !best_value_ || (is_least(output) ? output.value < *best_value_
+                                                          : output.value > *best_value_);
+    return better ? std::optional(output.value) : std::nullopt;
+  }
+  return {};
+}
+
+void SnapshotKeeper::written(int iteration, std::optional<double> value, Context& context) {
+  std::erase(written_, iteration);
+  written_.push_back(iteration);
+  if (value) {
+    best_ = iteration;
+    best_value_ = value;
+  }
+  if (keep_ == 0) return;
+  const size_t old = written_.size() - std::min(written_.size(), static_cast<size_t>(keep_));
+  std::vector<int> stay;
+  for (size_t i = 0; i < written_.size(); ++i) {
+    if (i >= old || written_[i] == best_) {
+      stay.push_back(written_[i]);
+    } else {
+      remove(written_[i], context);
+    }
+  }
+  written_ = std::move(stay);
+}
+
+void SnapshotKeeper::remove(int iteration, Context& context) const {
+  const std::string stem = snapshot_stem(prefix_, iteration), format = hdf5_ ? ".h5" : "";
+  // The state goes first: there is never one without its weights.
+  for (const char* ending : {".solverstate", ".caffemodel", "_ema.caffemodel"}) {
+    const fs::path path = stem + ending + format;
+    std::error_code failed;
+    // What took the name since, such as a link, is not of this run.
+    if (!fs::is_regular_file(fs::symlink_status(path, failed))) continue;
+    fs::remove(path, failed);
+    if (failed) {
+      context.log(Severity::warning, concat("cannot remove the old snapshot '", path.string(),
+                                            "': ", failed.message()));
+    }
+  }
+}
+
+void SnapshotKeeper::save(int iteration, SolverState& state) const {
+  for (const int kept : written_) {
+    if (kept != iteration) state.add_kept_snapshot(kept);
+  }
+  state.add_kept_snapshot(iteration);
+  if (!best_value_) return;
+  state.set_best_snapshot(best_);
+  state.set_best_value(*best_value_);
+}
+
+void SnapshotKeeper::load(const SolverState& state, const std::string& path) {
+  written_.clear();
+  best_ = -1;
+  best_value_.reset();
+  if (state.has_best_value()) best_value_ = state.best_value();
+  std::error_code failed;
+  const std::string own =
+      concat(snapshot_stem(prefix_, state.iter()), ".solverstate", hdf5_ ? ".h5" : "");
+  if (!fs::equivalent(path, own, failed)) return;
+  written_.assign(state.kept_snapshot().begin(), state.kept_snapshot().end());
+  best_ = state.best_snapshot();
+}
+
+}  // namespace crema

@@ -1,0 +1,51 @@
+// Which snapshots of a run stay on disk: the last ones, and the best by an output of a test net.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "crema/solver.hpp"
+
+namespace crema {
+
+class SolverState;
+
+/// Removes only files that this run wrote, or the runs that it continues: their iterations are in
+/// the state. A snapshot is removed after a newer one is complete.
+class SnapshotKeeper {
+ public:
+  SnapshotKeeper(const SolverParameter& param, std::string prefix);
+
+  /// Error unless snapshot_best names an output of one value of a test net.
+  void check(const std::vector<std::unique_ptr<Net>>& test_nets) const;
+  /// The value by which snapshots are compared, if the report is better than all before it.
+  std::optional<double> better(const TestReport& report) const;
+
+  /// After the snapshot of `iteration` was written; `value` if it is the best so far. Removes those
+  /// that are too many; a file that cannot be removed is a warning.
+  void written(int iteration, std::optional<double> value, Context& context);
+
+  /// What the state of the snapshot of `iteration`, which is about to be written, says of these.
+  void save(int iteration, SolverState& state) const;
+  /// Takes over what the state at `path` says of snapshots with the prefix of this run; those of
+  /// another prefix, or of a copy of the state, stay.
+  void load(const SolverState& state, const std::string& path);
+
+ private:
+  bool is_least(const TestReport::Output& output) const;
+  void remove(int iteration, Context& context) const;
+
+  std::string prefix_;
+  bool hdf5_;
+  int keep_;
+  std::string best_output_;
+  int best_net_;
+  int best_is_;               // SolverParameter::Best
+  std::vector<int> written_;  // iterations of the snapshots on disk, in the order of writing
+  int best_ = -1;
+  std::optional<double> best_value_;
+};
+
+}  // namespace crema

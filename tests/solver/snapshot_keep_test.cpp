@@ -1,0 +1,395 @@
+// Which snapshots a run keeps, which one it resumes from, and what it refuses to resume from.
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "crema/solver.hpp"
+#include "model/snapshot_file.hpp"
+#include "model/text_format.hpp"
+#include "proto/net.pb.h"
+#include "proto/solver.pb.h"
+#include "support/database.hpp"
+#include "support/expect_error.hpp"
+#include "support/needs.hpp"
+#include "support/net_test.hpp"
+#include "support/paths.hpp"
+
+namespace crema {
+namespace {
+
+namespace fs = std::filesystem;
+using test::params_of;
+
+class SnapshotKeepTest : public ::testing::Test {
+ protected:
+  /// A net whose loss falls in each iteration.
+  SolverParameter solver_param(const std::string& more) const {
+    SolverParameter param;
+    parse_text_proto(
+        concat("net_param { name: 'falling' layer { name: 'x' type: 'Input' top: 'x' top: 'label' "
+               "input_param { shape { dim: 2 dim: 3 } shape { dim: 2 } } }"
+               "layer { name: 'ip' type: 'InnerProduct' bottom: 'x' top: 'ip' inner_product_param {"
+               " num_output: 4 } }"
+               "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'label' "
+               "top: 'loss' } } base_lr: 0.1 momentum: 0.9 lr_policy: 'fixed' snapshot_prefix: '",
+               folder_ / "s", "' ", more),
+        "solver.prototxt", param);
+    return param;
+  }
+
+  std::string file(int iteration, const std::string& ending) const {
+    return concat(folder_ / "s", "_iter_", iteration, ending);
+  }
+  /// The iterations of the snapshots on disk; each has both files, or the test fails.
+  std::set<int> on_disk() const {
+    std::set<int> found;
+    for (int i = 0; i <= 30; ++i) {
+      for (const std::string format : {"", ".h5"}) {
+        const bool state = fs::exists(file(i, ".solverstate" + format));
+        EXPECT_EQ(state, fs::exists(file(i, ".caffemodel" + format))) << i;
+        if (state) found.insert(i);
+      }
+    }
+    return found;
+  }
+
+  /// Flips a bit in the middle of the file.
+  static void damage(const std::string& path) {
+    std::string content = test::read_file(path);
+    content[content.size() / 2] = static_cast<char>(content[content.size() / 2] ^ 1);
+    std::ofstream(path, std::ios::binary) << content;
+  }
+
+  Context logging() {
+    return Context({.logger = [this](Severity severity, const std::string& message) {
+      if (severity == Severity::warning) warnings_ += message + "\n";
+    }});
+  }
+  bool warned(const std::string& of) const { return warnings_.find(of) != std::string::npos; }
+
+  test::ScratchFolder folder_;
+  std::string warnings_;
+};
+
+TEST_F(SnapshotKeepTest, KeepsTheLastAndWhatItDidNotWrite) {
+  Context context;
+  Solver early(solver_param("max_iter: 3 snapshot: 3"), context);
+  early.solve();  // another run's
+  const std::string foreign = folder_.write("s_iter_5.caffemodel", "mine");
+  const std::string kept = "max_iter: 10 snapshot: 2 snapshot_keep: 2";
+  Solver solver(solver_param(kept), context);
+  solver.solve();
+  EXPECT_TRUE(fs::exists(foreign));
+  fs::remove(foreign);
+  EXPECT_EQ(on_disk(), (std::set<int>{3, 8, 10}));
+}
+
+TEST_F(SnapshotKeepTest, AResumedRunRemovesThoseOfItsBegin) {
+  Context context;
+  Solver(solver_param("max_iter: 4 snapshot: 2 snapshot_keep: 2"), context).solve();
+  EXPECT_EQ(on_disk(), (std::set<int>{2, 4}));
+  Solver resumed(solver_param("max_iter: 8 snapshot: 2 snapshot_keep: 2"), context);
+  EXPECT_EQ(resumed.resume(), file(4, ".solverstate"));
+  resumed.solve();
+  EXPECT_EQ(on_disk(), (std::set<int>{6, 8}));
+  // A run that continues from a copy elsewhere has no part in them.
+  fs::create_directories(folder_ / "copy");
+  for (const char* ending : {".solverstate", ".caffemodel"}) {
+    fs::copy(file(8, ending), folder_ / (std::string("copy/s_iter_8") + ending));
+  }
+  Solver other(solver_param("max_iter: 10 snapshot: 1 snapshot_keep: 1"), context);
+  other.restore(folder_ / "copy/s_iter_8.solverstate");
+  other.solve();
+  EXPECT_EQ(on_disk(), (std::set<int>{6, 8, 10}));
+}
+
+TEST_F(SnapshotKeepTest, AFailedSnapshotLeavesTheLastGoodOne) {
+  Context context = logging();
+  Solver solver(
+      solver_param("max_iter: 4 snapshot: 2 snapshot_keep: 1 snapshot_after_train: false"),
+      context);
+  fs::create_directories(file(4, ".solverstate") + "/in the way");
+  expect_error([&] { solver.solve(); }, {"s_iter_4.solverstate"});
+  EXPECT_TRUE(fs::exists(file(2, ".solverstate")));
+  EXPECT_TRUE(fs::exists(file(2, ".caffemodel")));
+}
+
+// A limit on the size of files stands for the full disk.
+TEST_F(SnapshotKeepTest, AFullDiskLeavesTheLastGoodSnapshotAndSaysWhatToDo) {
+  for (const char* format : {"BINARYPROTO", "HDF5"}) {
+    if (std::string(format) == "HDF5" && !test::kBuiltWithHdf5) continue;
+    SCOPED_TRACE(format);
+    warnings_.clear();
+    Context context = logging();
+    Solver solver(
+        solver_param(concat("max_iter: 6 snapshot: 2 snapshot_keep: 1 snapshot_format: ", format)),
+        context);
+    rlimit before;
+    ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+    const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+    const rlimit small = {64, before.rlim_max};
+    std::set<int> during;
+    solver.on_iteration = [&](const IterationReport& report) {
+      if (report.iteration == 2) ::setrlimit(RLIMIT_FSIZE, &small);
+      if (report.iteration == 4) {
+        ::setrlimit(RLIMIT_FSIZE, &before);
+        during = on_disk();
+      }
+    };
+    EXPECT_TRUE(solver.solve());
+    ::setrlimit(RLIMIT_FSIZE, &before);
+    std::signal(SIGXFSZ, handler);
+    EXPECT_EQ(during, (std::set<int>{2}));
+    EXPECT_EQ(on_disk(), (std::set<int>{6}));
+    EXPECT_TRUE(warned("the snapshot of iteration 4 failed, training goes on")) << warnings_;
+    EXPECT_TRUE(warned("cannot write '" + file(4, ".caffemodel"))) << warnings_;
+    EXPECT_TRUE(warned("disk")) << warnings_;
+    for (const char* ending : {".solverstate", ".caffemodel"}) {
+      fs::remove(file(6, ending));
+      fs::remove(file(6, ending) + ".h5");
+    }
+  }
+}
+
+TEST_F(SnapshotKeepTest, KeepsTheBestByAnOutputOfATest) {
+  Context context;
+  const std::string tests = "snapshot: 1 snapshot_keep: 1 test_iter: 1 test_interval: 2 ";
+  Solver falling(solver_param(tests + "max_iter: 6 snapshot_best: 'loss'"), context);
+  falling.solve();
+  EXPECT_EQ(on_disk(), (std::set<int>{6}));  // the last is the best
+  fs::remove(file(6, ".solverstate"));
+  fs::remove(file(6, ".caffemodel"));
+
+  const std::string greatest = "snapshot_best: 'loss' snapshot_best_is: GREATEST ";
+  Solver first(solver_param(tests + greatest + "max_iter: 3"), context);
+  first.solve();
+  EXPECT_EQ(on_disk(), (std::set<int>{0, 3}));  // the first test was the worst loss
+  Solver resumed(solver_param(tests + greatest + "max_iter: 6"), context);
+  EXPECT_EQ(resumed.resume(), file(3, ".solverstate"));
+  resumed.solve();
+  EXPECT_EQ(on_disk(), (std::set<int>{0, 6}));
+}
+
+TEST_F(SnapshotKeepTest, TheBestHasToBeAnOutputOfATestNet) {
+  Context context;
+  const std::string tests = "max_iter: 1 test_iter: 1 test_interval: 2 ";
+  expect_error([&] { Solver(solver_param(tests + "snapshot_best: 'los'"), context); },
+               {"snapshot_best 'los' is no output of test net 0", "did you mean 'loss'?"});
+  expect_error([&] { Solver(solver_param("max_iter: 1 snapshot_best: 'loss'"), context); },
+               {"snapshot_best 'loss' is of test net 0", "the solver has 0", "test_iter"});
+  expect_error([&] { Solver(solver_param("max_iter: 1 snapshot_keep: -1"), context); },
+               {"snapshot_keep -1 must not be negative"});
+}
+
+// A better test is no part of the run that it interrupts.
+TEST_F(SnapshotKeepTest, TheBestSnapshotResumesAsWithoutABreak) {
+  Context context;
+  const std::string settings =
+      "max_iter: 6 snapshot_after_train: false test_iter: 1 test_interval: 3 "
+      "snapshot_best: 'loss' snapshot: 100";
+  Solver solver(solver_param(settings), context);
+  solver.solve();
+  Solver resumed(solver_param(settings), context);
+  resumed.restore(file(3, ".solverstate"));
+  resumed.solve();
+  EXPECT_EQ(params_of(resumed.net()), params_of(solver.net()));
+}
+
+TEST_F(SnapshotKeepTest, ResumesFromTheNewestWholeSnapshot) {
+  Context context = logging();
+  Solver straight(solver_param("max_iter: 8 snapshot: 2"), context);
+  EXPECT_EQ(straight.resume(), "");
+  straight.solve();
+  const auto resumed_from = [&] {
+    warnings_.clear();
+    Solver solver(solver_param("max_iter: 8 snapshot_after_train: false"), context);
+    const std::string path = solver.resume();
+    if (!path.empty()) {
+      solver.solve();
+      EXPECT_EQ(params_of(solver.net()), params_of(straight.net()));
+    }
+    return path;
+  };
+  folder_.write("s_iter_9.solverstate.tmp", "no snapshot");
+  folder_.write("s_iter_x.solverstate", "no snapshot");
+  EXPECT_EQ(resumed_from(), file(8, ".solverstate"));
+  EXPECT_EQ(warnings_, "");
+  damage(file(8, ".solverstate"));
+  EXPECT_EQ(resumed_from(), file(6, ".solverstate"));
+  EXPECT_TRUE(warned("the snapshot '" + file(8, ".solverstate") + "' is passed over")) << warnings_;
+  EXPECT_TRUE(warned("changed after it was written")) << warnings_;
+  damage(file(6, ".caffemodel"));
+  fs::remove(file(4, ".caffemodel"));
+  EXPECT_EQ(resumed_from(), file(2, ".solverstate"));
+  EXPECT_TRUE(warned(file(6, ".caffemodel"))) << warnings_;
+  EXPECT_TRUE(warned("put the weights of the same snapshot next to it")) << warnings_;
+  fs::resize_file(file(2, ".solverstate"), 40);
+  EXPECT_EQ(resumed_from(), "");
+}
+
+TEST_F(SnapshotKeepTest, RefusesTheStateOfAnotherTypeOrNet) {
+  Context context;
+  Solver(solver_param("max_iter: 1"), context).solve();
+  const std::string state = file(1, ".solverstate");
+  SolverState saved;
+  read_solver_state(state, saved);
+  EXPECT_EQ(saved.type(), "SGD");
+  saved.set_type("AdaGrad");  // which has as many histories
+  write_solver_state(state, saved);
+  Solver sgd(solver_param("max_iter: 1"), context);
+  expect_error([&] { sgd.restore(state); },
+               {state, "of a solver of type 'AdaGrad', this solver's is 'SGD'", "--weights"});
+  // Published states do not name the type.
+  saved.clear_type();
+  saved.clear_net();
+  for (int i = 0; i < 2; ++i) *saved.add_history() = saved.history(i);
+  write_solver_state(state, saved);
+  expect_error([&] { sgd.restore(state); },
+               {"the state has 4 history blobs, this solver of type 'SGD' and this net need 2"});
+
+  Solver(solver_param("max_iter: 1"), context).solve();
+  SolverParameter other = solver_param("max_iter: 1");
+  other.mutable_net_param()->set_name("other");
+  other.mutable_net_param()->mutable_layer(1)->mutable_inner_product_param()->set_num_output(5);
+  Solver wider(other, context);
+  expect_error([&] { wider.restore(state); },
+               {"parameter 0 of layer 'ip' has 12 values, the net 15", "its net is 'falling'",
+                "this one 'other'"});
+}
+
+TEST_F(SnapshotKeepTest, AChangedSourceIsNamedAndStartsFromTheBeginning) {
+  test::write_counting_database(folder_ / "records", 20);
+  test::write_counting_database(folder_ / "longer", 21);
+  const auto param = [&](const char* source) {
+    SolverParameter result;
+    parse_text_proto(
+        concat("net_param { layer { name: 'data' type: 'Data' top: 'data' top: 'label' data_param {"
+               " source: '",
+               folder_ / source,
+               "' backend: LMDB batch_size: 5 } }"
+               "layer { name: 'ip' type: 'InnerProduct' bottom: 'data' top: 'ip' "
+               "inner_product_param { num_output: 40 } }"
+               "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'label' "
+               "top: 'loss' } } base_lr: 0.001 lr_policy: 'fixed' max_iter: 3 snapshot_prefix: '",
+               folder_ / "s", "'"),
+        "solver.prototxt", result);
+    return result;
+  };
+  Context context = logging();
+  Solver(param("records"), context).solve();
+  Solver(param("records"), context).restore(file(3, ".solverstate"));
+  EXPECT_EQ(warnings_, "");
+  Solver longer(param("longer"), context);
+  longer.restore(file(3, ".solverstate"));
+  EXPECT_TRUE(warned("the data of 'data' changed: it has 21 records, and had 20")) << warnings_;
+  EXPECT_FALSE(warned("does not say how far")) << warnings_;
+  longer.step(1);
+  EXPECT_EQ(longer.net().blob("label").data.at(0), 0);
+}
+
+class Hdf5Snapshots : public SnapshotKeepTest {
+ protected:
+  void SetUp() override {
+    if (!test::kBuiltWithHdf5) GTEST_SKIP() << "needs a build with CREMA_HDF5=ON";
+  }
+};
+
+TEST_F(Hdf5Snapshots, ResumeBitForBitInBothTypes) {
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    Context context;
+    const SolverOptions options{.dtype = dtype};
+    const std::string settings = "max_iter: 6 snapshot: 3 snapshot_format: HDF5";
+    Solver straight(solver_param(settings), context, options);
+    straight.solve();
+    EXPECT_FALSE(fs::exists(file(3, ".solverstate")));
+    Solver resumed(solver_param(settings), context, options);
+    resumed.restore(file(3, ".solverstate.h5"));
+    resumed.solve();
+    EXPECT_EQ(params_of(resumed.net()), params_of(straight.net()));
+    Solver newest(solver_param(settings), context, options);
+    EXPECT_EQ(newest.resume(), file(6, ".solverstate.h5"));
+    expect_error([&] { newest.restore(file(6, ".caffemodel.h5")); },
+                 {"that is a weights file; use --weights"});
+    Net loaded(solver_param("").net_param(), context, {.phase = Phase::test, .dtype = dtype});
+    EXPECT_TRUE(loaded.load_weights(file(6, ".caffemodel.h5"), true).missing.empty());
+    EXPECT_EQ(params_of(loaded), params_of(straight.net()));
+  }
+}
+
+// In Caffe's files the owner alone has a shared parameter.
+TEST_F(Hdf5Snapshots, SharedParametersMayBeThereOnce) {
+  const auto layer = [](const char* name, const char* bottom) {
+    return concat("layer { name: '", name, "' type: 'InnerProduct' bottom: '", bottom, "' top: '",
+                  name, "' param { name: 'w' } inner_product_param { num_output: 3 bias_term: ",
+                  *name == 'b' ? "true" : "false", " } }");
+  };
+  const NetParameter param = test::net_param(
+      "layer { name: 'x' type: 'Input' top: 'x' input_param { shape { dim: 2 dim: 3 } } }" +
+      layer("a", "x") + layer("b", "a") + layer("c", "b"));
+  Context context;
+  Net net(param, context, {.phase = Phase::test});
+  NetParameter once;
+  net.save(once);
+  for (int i = 0; i < 9; ++i) once.mutable_layer(1)->mutable_blobs(0)->set_data(i, i);
+  once.mutable_layer(2)->clear_blobs();  // its bias is its own, and so missing
+  once.mutable_layer(3)->clear_blobs();
+  write_weights(folder_ / "once.h5", once);
+  Net partial(param, context, {.phase = Phase::test});
+  const LoadReport report = partial.load_weights(folder_ / "once.h5");
+  EXPECT_EQ(report.loaded, (std::vector<std::string>{"a", "c"}));
+  EXPECT_EQ(report.missing, (std::vector<std::string>{"b"}));
+  EXPECT_EQ(params_of(partial)[8], 8);
+}
+
+// Snapshots of Caffe 1.0: ../shared/data/models.
+TEST_F(Hdf5Snapshots, PublishedOnesContinue) {
+  const fs::path models = test::shared_path("data/models");
+  if (!fs::exists(models)) GTEST_SKIP() << "needs " << models << " (CREMA_SHARED_DIR)";
+  struct Published {
+    const char *folder, *state, *weights;
+    int iteration;
+  };
+  for (const Published& published :
+       {Published{"cifar10_quick", "iter_5000.solverstate.h5", "iter_5000.caffemodel.h5", 5000},
+        {"cifar10_full_hdf5", "snapshot.solverstate.h5", "weights.caffemodel.h5", -1}}) {
+    SCOPED_TRACE(published.folder);
+    const fs::path folder = models / published.folder;
+    SolverState state;
+    read_solver_state((folder / published.state).string(), state);
+    const int iteration = published.iteration < 0 ? state.iter() : published.iteration;
+    EXPECT_EQ(state.iter(), iteration);
+    // The deploy net with a loss stands for the training net, whose database is not there.
+    SolverParameter param;
+    parse_text_proto("base_lr: 0.001 momentum: 0.9 lr_policy: 'fixed' snapshot_after_train: false",
+                     "solver.prototxt", param);
+    NetParameter& net = *param.mutable_net_param();
+    read_text_proto((folder / "deploy.prototxt").string(), net);
+    LayerParameter& last = *net.mutable_layer(net.layer_size() - 1);
+    ASSERT_EQ(last.type(), "Softmax");
+    last.set_type("SoftmaxWithLoss");
+    last.add_bottom("label");
+    NetParameter label = test::net_param(
+        "layer { name: 'label' type: 'Input' top: 'label' input_param { shape { dim: 1 } } }");
+    label.mutable_layer()->MergeFrom(net.layer());
+    for (LayerParameter& layer : *label.mutable_layer()) {
+      if (layer.name() == "data") layer.mutable_input_param()->mutable_shape(0)->set_dim(0, 1);
+    }
+    *net.mutable_layer() = label.layer();
+    const fs::path beside = folder_ / published.folder;
+    fs::create_directories(beside);
+    fs::copy(folder / published.state, beside / "state");
+    fs::copy(folder / published.weights, beside / fs::path(state.learned_net()).filename());
+    Context context = logging();
+    Solver solver(param, context);
+    solver.restore((beside / "state").string());
+    EXPECT_EQ(solver.iteration(), state.iter());
+    EXPECT_TRUE(solver.step(1));
+  }
+}
+
+}  // namespace
+}  // namespace crema
