@@ -28,6 +28,12 @@ std::string counted(int count, const char* what) {
   return concat(count, " ", what, count == 1 ? "" : "s");
 }
 
+/// Such as "12 MB", "0.03 MB".
+std::string megabytes(size_t bytes) {
+  const auto exact = static_cast<double>(bytes) / 1e6;
+  return concat(exact >= 10 ? std::floor(exact) : std::round(exact * 100) / 100, " MB");
+}
+
 NetOptions net_options(const SolverOptions& options, Phase phase, const NetState* state) {
   NetOptions result;
   result.phase = phase;
@@ -246,19 +252,20 @@ std::string check_snapshot_place(const std::string& prefix, const SolverParamete
   const fs::space_info space = fs::space(folder, unknown);
   if (!unknown && space.available < bytes)
     throw Error("snapshots cannot be written: '", folder.string(), "' has ",
-                space.available / 1000000, " MB free, one snapshot takes ", bytes / 1000000,
-                " MB; free space there, or change snapshot_prefix");
-  // The old ones are removed after a new one is complete.
-  size_t count = static_cast<size_t>(param.snapshot_after_train() ? 1 : 0);
-  if (param.snapshot() > 0) count += static_cast<size_t>(param.max_iter() / param.snapshot());
+                megabytes(space.available), " free, one snapshot takes ", megabytes(bytes),
+                "; free space there, or change snapshot_prefix");
+  const int period = param.snapshot(), last = param.max_iter();
+  size_t count = period > 0 ? static_cast<size_t>(last / period) : 0;
+  if (param.snapshot_after_train() && (period == 0 || last % period != 0)) ++count;
+  // An old one is removed after a new one is complete.
   if (param.snapshot_keep() > 0) {
     const auto kept = static_cast<size_t>(param.snapshot_keep());
     count = std::min(count, kept + 1) + (param.has_snapshot_best() ? 1 : 0);
   }
   if (unknown || bytes == 0 || space.available / bytes >= count) return "";
-  return concat("'", folder.string(), "' has ", space.available / 1000000,
-                " MB free, and the run's ", count, " snapshots take ", count * bytes / 1000000,
-                " MB; free space there, or keep fewer with snapshot_keep");
+  return concat("'", folder.string(), "' has ", megabytes(space.available), " free, and the run's ",
+                count, " snapshots take ", megabytes(count * bytes),
+                "; free space there, or keep fewer with snapshot_keep");
 }
 
 }  // namespace crema
