@@ -10,6 +10,7 @@
 #include "model/binary_format.hpp"
 #include "model/blob_message.hpp"
 #include "model/file_kind.hpp"
+#include "model/snapshot_file.hpp"
 
 namespace crema {
 namespace {
@@ -43,6 +44,19 @@ void list_weights(ArrayFile& file) {
   file.format = net.layers_size() == 0 ? "binary V2" : is_v0 ? "binary V0" : "binary V1";
 }
 
+void read_hdf5(const std::string& path, ArrayFile& read) {
+  if (is_hdf5_state(path)) {
+    read.kind = ArrayFile::Kind::state;
+    read_solver_state(path, read.state);
+    add_arrays("history", "", read.state.history(), read.arrays);
+  } else {
+    read.kind = ArrayFile::Kind::weights;
+    read_weights(path, read.weights);
+    list_weights(read);
+  }
+  read.format = "HDF5";
+}
+
 template <class Values>
 bool same_bits(const Values& a, const Values& b) {
   return a.size() == b.size() &&
@@ -73,6 +87,7 @@ std::string ArrayFile::describe() const {
 void read_array_file(const std::string& path, ArrayFile& read) {
   require_file(path, "file of arrays", ".caffemodel");
   read.path = path;
+  if (is_hdf5_file(path)) return read_hdf5(path, read);
   const google::protobuf::Descriptor* message = guess_message(path);
   if (message == SolverState::descriptor()) {
     read.kind = ArrayFile::Kind::state;

@@ -239,6 +239,10 @@ bool is_hdf5_file(const std::string& path) {
   }
 }
 
+bool is_hdf5_state(const std::string& path) {
+  return has_entry(Hdf5Reader(path).entries("/"), "iter", false);
+}
+
 void read_weights(const std::string& path, NetParameter& out) {
   if (!is_hdf5_file(path)) return read_binary_proto(path, out);
   out.Clear();
@@ -254,10 +258,9 @@ void read_solver_state(const std::string& path, SolverState& out) {
 bool check_snapshot_file(const std::string& path) {
   require_file(path, "weights file or solver's state", ".caffemodel");
   if (is_hdf5_file(path)) {
-    const auto entries = Hdf5Reader(path).entries("/");
     NetParameter net;
     SolverState state;
-    has_entry(entries, "iter", false) ? read_solver_state(path, state) : read_weights(path, net);
+    is_hdf5_state(path) ? read_solver_state(path, state) : read_weights(path, net);
     return hdf5_contents(path) == Contents::intact;
   }
   const auto message = message_of(path);

@@ -21,6 +21,9 @@ bool is_hdf5_name(std::string_view path);
 /// Whether the file is an HDF5 file, by its contents. False if it cannot be read.
 bool is_hdf5_file(const std::string& path);
 
+/// Whether an HDF5 file holds a solver's state, going by its names. Error if it cannot be read.
+bool is_hdf5_state(const std::string& path);
+
 /// Both lose what `out` held. Whatever the bytes are, the result is a message or an Error, as for
 /// read_binary_proto(). Weights from HDF5 have layers with name and blobs only; a parameter that
 /// the file lacks among those of a layer is a blob without shape and values.
