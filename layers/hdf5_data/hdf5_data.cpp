@@ -155,7 +155,6 @@ class Hdf5DataLayer : public SampledLayer {
   }
 
  private:
-  static constexpr int kDepth = 4;                     // batches
   static constexpr int64_t kGrain = int64_t{1} << 18;  // bytes that are worth a thread
 
   const HDF5DataParameter& settings() const { return param().hdf5_data_param(); }
@@ -183,7 +182,7 @@ class Hdf5DataLayer : public SampledLayer {
 
   Loading loading(Blobs) override {
     // One thread: each would hold a file.
-    return {.threads = 1, .depth = kDepth, .make_loader = [files = files_, columns = columns_] {
+    return {.threads = 1, .make_loader = [files = files_, columns = columns_] {
               return std::make_unique<Hdf5Loader>(files, columns);
             }};
   }

@@ -201,8 +201,6 @@ class WindowDataLayer : public SampledLayer {
   }
 
  private:
-  static constexpr int kDepth = 4;  // batches
-
   /// The sample lies in the middle of the mean image.
   void place_mean() {
     const int64_t crop = loading_.rules.crop;
@@ -228,7 +226,6 @@ class WindowDataLayer : public SampledLayer {
   Loading loading(Blobs) override {
     seed_ = run().seed;
     return {.threads = loader_threads(0, {.encoded = true}),
-            .depth = kDepth,
             .make_loader = [shared = shared_, seed = seed_] {
               return std::make_unique<WindowLoader>(shared, seed);
             }};

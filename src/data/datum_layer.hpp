@@ -28,8 +28,8 @@ class DatumLayer : public SampledLayer {
     int64_t batch_size = 0;
     bool shuffle = false;
     uint64_t rand_skip = 0;
-    uint32_t prefetch = 4;  // batches
-    uint32_t threads = 0;   // 0: chosen from the machine
+    uint32_t prefetch = kDepth;  // batches
+    uint32_t threads = 0;        // 0: chosen from the machine
     ColorMode color = ColorMode::as_stored;
     ImageSize size = {};
     const char* one_size = "";  // as in DatumLoading

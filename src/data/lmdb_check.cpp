@@ -19,9 +19,9 @@ namespace {
 // list has the places of the nodes in the page, 2 bytes each.
 constexpr size_t kHeader = 16, kNodeHeader = 8;
 constexpr uint32_t kMagic = 0xBEEFC0DE, kVersion = 1;
-constexpr uint16_t kBranch = 1, kLeaf = 2, kMeta = 8;  // kinds of pages
-constexpr uint16_t kLarge = 1;                         // of a node whose value has pages of its own
-constexpr uint16_t kReverseKeys = 2;                   // a flag of a table that is harmless
+constexpr uint16_t kBranch = 1, kLeaf = 2, kMeta = 8, kKinds = 0x6f;  // of pages; and all bits
+constexpr uint16_t kLarge = 1;        // of a node whose value has pages of its own
+constexpr uint16_t kReverseKeys = 2;  // a flag of a table that is harmless
 constexpr uint64_t kNoPage = ~uint64_t{0};
 constexpr int kDeepest = 32;  // LMDB's cursors have so many places
 
@@ -136,7 +136,7 @@ class Checker {
     if (!read(page * size, bytes.data(), size))
       throw Error("LMDB '", folder_, "' is truncated: data.mdb has ", bytes_,
                   " bytes and ends before page ", page, "; copy or convert it again");
-    const auto kind = number<uint16_t>(bytes.data() + 10);
+    const int kind = number<uint16_t>(bytes.data() + 10) & kKinds;
     const bool leaf = level == table_.depth;
     if (number<uint64_t>(bytes.data()) != page || kind != (leaf ? kLeaf : kBranch))
       refuse(page, concat("its number or its kind, ", kind, ", is wrong"));

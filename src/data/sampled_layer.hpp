@@ -35,6 +35,9 @@ class SampledLayer : public Layer, public DataSource {
   std::string raw_key(int64_t index) const final;
 
  protected:
+  /// Batches that are loaded in advance, unless a setting says otherwise.
+  static constexpr int kDepth = 4;
+
   /// `settings` is the name of the message that has batch_size. Error if that is 0.
   SampledLayer(const LayerInit& init, int64_t batch_size, const char* settings);
 
@@ -44,7 +47,7 @@ class SampledLayer : public Layer, public DataSource {
   virtual uint64_t rand_skip() const { return 0; }
   struct Loading {
     int threads = 1;
-    int depth = 4;  // number of batches loaded in advance
+    int depth = kDepth;  // number of batches loaded in advance
     /// Threads call this after the layer's derived part is gone: it must not refer to the layer.
     Prefetcher::MakeLoader make_loader;
   };
