@@ -70,8 +70,7 @@ DataLayer::DataLayer(const LayerInit& init)
                         .one_size = is_database(init.param.data_param())
                                         ? "write the database with --resize_height, "
                                           "--resize_width, and set force_color"
-                                        : "set force_color for color, and write the images in one "
-                                          "size",
+                                        : "transform_param { force_color resize_param }",
                         .skip_bad = init.param.data_param().on_bad_record() == P::SKIP}) {
   check_settings(init.param, init.context);
 }
