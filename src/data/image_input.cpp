@@ -40,10 +40,8 @@ ImageInput::ImageInput(const ImageInputOptions& options) : options_(options) {
                 " an item; images are of 1 or 3 channels, height "
                 "and width");
   if (options_.crop != ImageCrop::whole) {
-    if (sample[1] != sample[2])
-      throw Error("crops are square, and the input is of ", sample[1], " x ", sample[2],
-                  "; use the whole image");
-    options_.transform.set_crop_size(static_cast<uint32_t>(sample[1]));
+    options_.transform.set_crop_h(static_cast<uint32_t>(sample[1]));
+    options_.transform.set_crop_w(static_cast<uint32_t>(sample[2]));
   }
   transform_ = std::make_unique<Transform>(options_.transform, Phase::test);
   cut_.resize(static_cast<size_t>(sample.count()));

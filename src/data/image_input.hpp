@@ -32,7 +32,7 @@ struct ImageInputOptions {
 /// One thread at a time.
 class ImageInput {
  public:
-  /// Reads the mean file. Error for an input that is no image, and for crops that are not square.
+  /// Reads the mean file. Error for an input that is no image.
   explicit ImageInput(const ImageInputOptions& options);
 
   /// Samples of an image: 1 or 10.

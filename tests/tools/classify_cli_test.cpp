@@ -3,6 +3,7 @@
 
 #include "model/binary_format.hpp"
 #include "proto/blob.pb.h"
+#include "proto/net.pb.h"
 #include "support/database.hpp"
 #include "support/needs.hpp"
 #include "tools/cli.hpp"
@@ -83,7 +84,18 @@ TEST_F(ClassifyCliTest, CropsAreThoseOfThePublishedOversampling) {
   EXPECT_TRUE(run(classify + "--resize 4x4").says("90.0000 - \"2\"")) << "a larger size: center";
   // The mean of the corners, (90 + 3 v) / 4 each, and of the centre; mirroring changes no mean.
   EXPECT_TRUE(run(classify + "--crop ten").says("51.6000 - \"2\"")) << run(classify).text;
-  expect_refusal(classify + "--crop ten --resize 1x1", {"corners.ppm", "crop_size"});
+  expect_refusal(classify + "--crop ten --resize 1x1", {"corners.ppm", "crop"});
+}
+
+TEST_F(ClassifyCliTest, InputsThatAreNotSquare) {
+  const std::string model = write("wide.prototxt", R"(name: "wide"
+input: "data" input_dim: 1 input_dim: 1 input_dim: 2 input_dim: 4
+layer { name: "mean" type: "Pooling" bottom: "data" top: "mean" pooling_param { pool: AVE global_pooling: true } })");
+  std::string pixels;
+  for (const char row : {10, 20, 40, 100}) pixels += std::string(6, row);
+  const Output output =
+      run("classify --crop center --model " + model + " " + write("rows.pgm", pgm(4, 6, pixels)));
+  EXPECT_TRUE(output.says("30.0000 - \"0\"")) << output.text;  // rows 1 and 2
 }
 
 TEST_F(ClassifyCliTest, MeanImagesOfAnySize) {
