@@ -5,7 +5,6 @@
 #include <filesystem>
 
 #include "model/binary_format.hpp"
-#include "model/text_file.hpp"
 #include "model/text_format.hpp"
 #include "net/merge_batch_norm.hpp"
 #include "tools/command.hpp"
@@ -42,7 +41,7 @@ int merge_bn(const std::vector<std::string>& arguments) {
   }
   if (merged.entries.empty()) throw Error("the net has no BatchNorm, Scale or Bias layer to fold");
   write_binary_proto_atomically(arguments[3], merged.weights);
-  write_text_atomically(arguments[2], text_of_proto(merged.net));
+  write_text_proto_atomically(arguments[2], merged.net);
   std::printf("%d of %zu layers folded; outputs agree to %.2g of their greatest value\n",
               merged.merged(), merged.entries.size(), merged.difference);
   return 0;

@@ -278,7 +278,9 @@ void write_result(const Work& work, const NetParameter& net, MergedNet& merged) 
   for (size_t i = 0; i < work.layers.size(); ++i) {
     const WorkLayer& layer = work.layers[i];
     if (layer.removed) continue;
-    copy_without(layer.param, {LayerParameter::kBlobsFieldNumber}, *merged.net.add_layer());
+    copy_without(layer.param,
+                 {LayerParameter::kBlobsFieldNumber, LayerParameter::kPhaseFieldNumber},
+                 *merged.net.add_layer());
     LayerParameter* with_weights = merged.weights.add_layer();
     *with_weights = layer.param;
     for (BlobProto& blob : *with_weights->mutable_blobs()) {
