@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "model/binary_format.hpp"
+#include "model/snapshot_file.hpp"
 #include "model/text_format.hpp"
 #include "net/merge_batch_norm.hpp"
 #include "tools/command.hpp"
@@ -40,7 +40,7 @@ int merge_bn(const std::vector<std::string>& arguments) {
     }
   }
   if (merged.entries.empty()) throw Error("the net has no BatchNorm, Scale or Bias layer to fold");
-  write_binary_proto_atomically(arguments[3], merged.weights);
+  write_weights(arguments[3], merged.weights);
   write_text_proto_atomically(arguments[2], merged.net);
   std::printf("%d of %zu layers folded; outputs agree to %.2g of their greatest value\n",
               merged.merged(), merged.entries.size(), merged.difference);
@@ -61,7 +61,10 @@ const Command kMergeBn = {
     "layer where\n"
     "it went, or why it is still there. Both nets run once on random inputs; if their outputs "
     "differ by more\n"
-    "than 1e-4 of the greatest value, nothing is written.",
+    "than 1e-4 of the greatest value, nothing is written. Weights are read in each format, and "
+    "written "
+    "as HDF5\n"
+    "where their name ends in .h5.",
     {"overwrite", "gpu", "threads", "engine", "tune", "tuning_file", "seed", "plugin", "fuse",
      "level", "stage"},
     merge_bn};
