@@ -124,7 +124,9 @@ TEST_F(JpegDecoding, FilesOfOtherKindsAreLeftToOpenCv) {
 
 TEST_F(JpegDecoding, DamageIsForOpenCvToSay) {
   std::string file = jpeg_file(picture(120, 160, 3), 120, 160);
-  file.replace(file.size() / 2, 2, "\xff\xd9");  // the data end early
+  const size_t middle = file.size() / 2;  // where the data end early
+  file[middle] = '\xff';
+  file[middle + 1] = '\xd9';
   ASSERT_TRUE(decoder_.open(file, ColorMode::color));
   EXPECT_FALSE(decoder_.pixels({.height = 120, .width = 160}));
   EXPECT_FALSE(decoder_.pixels({.height = 120, .width = 160})) << "without a file";
