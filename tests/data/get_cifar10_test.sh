@@ -20,7 +20,8 @@ run_get nothing
 ((status != 0)) || fail "no error without a file"
 expect_text "could not get cifar-10-binary.tar.gz"
 
-tar -C "$scratch" -czf "$scratch/mirror/cifar-10-binary.tar.gz" mirror
+echo "no images" > "$scratch/other"
+tar -C "$scratch" -czf "$scratch/mirror/cifar-10-binary.tar.gz" other
 run_get wrong
 ((status != 0)) || fail "another archive was taken"
 expect_text "wrong checksum"
