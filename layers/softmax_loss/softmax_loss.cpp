@@ -1,6 +1,9 @@
 // SoftmaxWithLoss: the mean of -log(softmax(x)[label]). See README.md.
+#include <algorithm>
+
 #include "core/dispatch.hpp"
 #include "core/move.hpp"
+#include "core/parallel.hpp"
 #include "kit/labels.hpp"
 #include "kit/passes.hpp"
 #include "layers/softmax/softmax_passes.hpp"
@@ -110,7 +113,9 @@ struct TargetLoss {
     double loss = 0;
     for (int64_t c = 0; c < split.size; ++c) {
       const int64_t at = split.at(i) + c * split.inner;
-      loss += target.at(at) * (log_sum[i] - static_cast<double>(x[at]));
+      const auto share = target.at(at);
+      // A class that cannot be has a score of -inf.
+      if (share != 0) loss += share * (log_sum[i] - static_cast<double>(x[at]));
     }
     return loss;
   }
@@ -141,24 +146,45 @@ struct TargetGradient {
   }
 };
 
-/// Error unless each position's values are probabilities. On the host.
+/// Error unless the values of positions [begin, end), at most kBlock, are probabilities.
+constexpr int64_t kBlock = 64;
 template <class T>
-void check_probabilities(const AxisSplit& split, const T* values) {
+void check_probabilities(const AxisSplit& split, int64_t begin, int64_t end, const T* values) {
   constexpr double kNear = 1e-3;
-  for (int64_t i = 0; i < split.positions(); ++i) {
-    double sum = 0;
-    for (int64_t c = 0; c < split.size; ++c) {
-      const auto value = static_cast<double>(values[split.at(i) + c * split.inner]);
+  const int64_t count = end - begin;
+  int64_t at[kBlock];
+  double sums[kBlock] = {};
+  for (int64_t i = 0; i < count; ++i) at[i] = split.at(begin + i);
+  // Values of one class are often side by side.
+  for (int64_t c = 0; c < split.size; ++c) {
+    for (int64_t i = 0; i < count; ++i) {
+      const auto value = static_cast<double>(values[at[i] + c * split.inner]);
       if (!(value >= 0 && value <= 1 + kNear))
         throw Error("the labels have the shape of the scores, and the value ", value, " of class ",
-                    c, " at position ", i, " is no probability; give 0 to 1, or one label for ",
-                    "each position");
-      sum += value;
+                    c, " at position ", begin + i, " is no probability; give 0 to 1, or one label ",
+                    "for each position");
+      sums[i] += value;
     }
-    if (!(sum > 1 - kNear && sum < 1 + kNear))
-      throw Error("the labels have the shape of the scores, and the probabilities at position ", i,
-                  " sum to ", sum, "; they have to sum to 1");
   }
+  for (int64_t i = 0; i < count; ++i) {
+    if (!(sums[i] > 1 - kNear && sums[i] < 1 + kNear))
+      throw Error("the labels have the shape of the scores, and the probabilities at position ",
+                  begin + i, " sum to ", sums[i], "; they have to sum to 1");
+  }
+}
+
+/// The same for all positions. On the host.
+template <class T>
+void check_probabilities(const AxisSplit& split, const T* values) {
+  const int64_t blocks = (split.positions() + kBlock - 1) / kBlock;
+  parallel_for(blocks, kGrain / (kBlock * std::max<int64_t>(split.size, 1)),
+               [=](int64_t begin, int64_t end) {
+                 for (int64_t block = begin; block < end; ++block) {
+                   const int64_t first = block * kBlock;
+                   check_probabilities(split, first, std::min(first + kBlock, split.positions()),
+                                       values);
+                 }
+               });
 }
 
 class SoftmaxLossLayer : public LabelLoss {

@@ -191,6 +191,16 @@ TEST(SoftmaxWithLoss, OneHotProbabilitiesAreLabels) {
   }
 }
 
+// Nets mask classes by scores of -inf.
+TEST(SoftmaxWithLoss, AnImpossibleClassOfTargetZeroCostsNothing) {
+  LayerRun run({.layer = loss(),
+                .bottoms = {given({1, 3}, {1, -std::numeric_limits<double>::infinity(), 0}),
+                            given({1, 3}, {0.5, 0, 0.5})}},
+               {.dtype = DType::f64});
+  run.forward();
+  EXPECT_NEAR(run.top(0).at(0), std::log(std::exp(1) + 1) - 0.5, 1e-12);
+}
+
 TEST(SoftmaxWithLoss, GradientsWithProbabilities) {
   const std::vector<double> t{0.5, 0.25, 0.25, 0, 1, 0, 0.1, 0.2, 0.7, 0.3, 0.3, 0.4};
   for (const char* settings : {"", "loss_weight: 0.3 loss_param { label_smoothing: 0.2 }"}) {
@@ -209,6 +219,12 @@ TEST(SoftmaxWithLoss, LabelsThatAreNoProbabilities) {
   fails({0.5, 0.25, 0.5}, {"position 0", "sum to 1.25"});
   fails({0.5, -0.25, 0.75}, {"-0.25", "class 1", "no probability"});
   fails({0.5, std::nan(""), 0.5}, {"class 1", "no probability"});
+
+  std::vector<double> many(3 * 2 * 100, 0.5);
+  many[2 * 200 + 100 + 67] = 0.75;  // sample 2, class 1, place 67
+  LayerRun maps({.layer = loss(),
+                 .bottoms = {uniform({3, 2, 10, 10}), given({3, 2, 10, 10}, std::move(many))}});
+  expect_error([&] { maps.forward(); }, {"position 267", "sum to 1.25"});
   expect_error(
       [] {
         LayerRun run({.layer = loss("loss_param { ignore_label: 1 }"),
