@@ -4,9 +4,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <string_view>
 #include <vector>
 
 #include "crema/error.hpp"
@@ -19,16 +21,17 @@ namespace {
 // list has the places of the nodes in the page, 2 bytes each.
 constexpr size_t kHeader = 16, kNodeHeader = 8;
 constexpr uint32_t kMagic = 0xBEEFC0DE, kVersion = 1;
-constexpr uint16_t kBranch = 1, kLeaf = 2, kMeta = 8, kKinds = 0x6f;  // of pages; and all bits
+constexpr uint16_t kBranch = 1, kLeaf = 2, kOverflow = 4, kMeta = 8;  // kinds of pages
+constexpr uint16_t kKinds = 0x6f;                                     // all their bits
 constexpr uint16_t kLarge = 1;        // of a node whose value has pages of its own
-constexpr uint16_t kReverseKeys = 2;  // a flag of a table that is harmless
+constexpr uint16_t kReverseKeys = 2;  // a flag of a table: keys are compared from their ends
 constexpr uint64_t kNoPage = ~uint64_t{0};
 constexpr int kDeepest = 32;  // LMDB's cursors have so many places
 
 /// What the header says of the table of records.
 struct Table {
   uint64_t page_size = 0, last_page = 0, transaction = 0;
-  uint64_t root = kNoPage, entries = 0, branches = 0, leaves = 0;
+  uint64_t root = kNoPage, entries = 0;
   uint16_t flags = 0, depth = 0;
 };
 
@@ -37,6 +40,15 @@ T number(const char* bytes) {
   T value;
   std::memcpy(&value, bytes, sizeof value);
   return value;
+}
+
+/// The order of keys in a table: by their bytes as unsigned numbers, from their ends on if so told.
+bool precedes(std::string_view a, std::string_view b, bool from_end) {
+  const auto less = [](char x, char y) {
+    return static_cast<unsigned char>(x) < static_cast<unsigned char>(y);
+  };
+  if (!from_end) return a < b;
+  return std::lexicographical_compare(a.rbegin(), a.rend(), b.rbegin(), b.rend(), less);
 }
 
 class Checker {
@@ -68,13 +80,14 @@ class Checker {
 
   void check(const Table& table) {
     table_ = table;
-    entries_ = branches_ = leaves_ = 0;
     if (table.entries == 0 && table.root == kNoPage) return;
     if ((table.flags & ~kReverseKeys) != 0)
       throw Error("LMDB '", folder_, "' has several values a key, or other keys than text (flags ",
                   table.flags, "), and is no database of records");
     if (table.depth == 0 || table.depth > kDeepest)
       refuse(table.root, concat("its tree would be ", table.depth, " pages deep"));
+    // Bounded by the file, since the number of pages may be damaged.
+    used_.assign(std::min(table.last_page, bytes_ / table.page_size) + 1, false);
     page_of(table.root, 1);
     if (entries_ != table.entries)
       refuse(table.root, concat(entries_, " records are found instead of ", table.entries));
@@ -114,8 +127,6 @@ class Checker {
     table.page_size = number<uint32_t>(body + 24);
     table.flags = number<uint16_t>(main + 4);
     table.depth = number<uint16_t>(main + 6);
-    table.branches = number<uint64_t>(main + 8);
-    table.leaves = number<uint64_t>(main + 16);
     table.entries = number<uint64_t>(main + 32);
     table.root = number<uint64_t>(main + 40);
     table.last_page = number<uint64_t>(main + 48);
@@ -145,24 +156,67 @@ class Checker {
       refuse(page, "its header is wrong");
     const size_t nodes = (lower - kHeader) / 2;
     if (nodes < (leaf ? 1 : 2)) refuse(page, concat("it has ", nodes, " nodes"));
-    // Cycles end here.
-    uint64_t& pages = leaf ? leaves_ : branches_;
-    if (++pages > (leaf ? table_.leaves : table_.branches)) refuse(page, "it is found twice");
+    take_pages(page, 1);  // cycles end here
+    std::vector<Value> large;
     for (size_t i = 0; i < nodes; ++i) {
       const size_t at = number<uint16_t>(&bytes[kHeader + 2 * i]);
       if (at < upper || at + kNodeHeader > size) refuse(page, concat("node ", i, " is outside"));
       const char* const node = &bytes[at];
       const size_t key = number<uint16_t>(node + 6);
       if (at + kNodeHeader + key > size) refuse(page, concat("the key of node ", i, " is outside"));
+      // The first key of a branch page is not used.
+      if (leaf || i > 0) check_key(page, i, {node + kNodeHeader, key}, leaf);
       if (leaf) {
-        check_value(page, i, node, at + kNodeHeader + key);
+        check_value(page, i, node, at + kNodeHeader + key, large);
       } else {
         page_of(number<uint32_t>(node) | uint64_t{number<uint16_t>(node + 4)} << 32, level + 1);
       }
     }
+    // Told of all places, the system reads several at once.
+    for (const Value& value : large)
+      ::posix_fadvise(file_, static_cast<off_t>(value.page * size), kHeader, POSIX_FADV_WILLNEED);
+    for (const Value& value : large) check_overflow(page, value);
   }
 
-  void check_value(uint64_t page, size_t i, const char* node, size_t place) {
+  /// Claims pages for their one user.
+  void take_pages(uint64_t first, uint64_t count) {
+    for (uint64_t page = first; page < std::min(first + count, used_.size()); ++page) {
+      if (used_[page]) refuse(page, "it is found twice");
+      used_[page] = true;
+    }
+  }
+
+  /// Keys ascend through the whole tree. That of a branch page is the least one that the page below
+  /// it may have.
+  void check_key(uint64_t page, size_t i, std::string_view key, bool leaf) {
+    const bool from_end = (table_.flags & kReverseKeys) != 0;
+    const bool ascends = leaf && last_is_bound_ ? !precedes(key, last_key_, from_end)
+                                                : precedes(last_key_, key, from_end);
+    if (!ascends)
+      refuse(page, concat("the key of node ", i, " does not come behind the one before it"));
+    last_key_ = key;
+    last_is_bound_ = !leaf;
+  }
+
+  /// A value with pages of its own.
+  struct Value {
+    uint64_t page = 0, pages = 0;  // the first one, and how many it needs
+  };
+
+  void check_overflow(uint64_t leaf, const Value& value) {
+    char bytes[kHeader];
+    if (!read(value.page * table_.page_size, bytes, kHeader)) refuse(value.page, "it is missing");
+    const uint64_t pages = number<uint32_t>(bytes + 12);
+    if (number<uint64_t>(bytes) != value.page ||
+        (number<uint16_t>(bytes + 10) & kKinds) != kOverflow || pages < value.pages ||
+        pages > table_.last_page + 1 - value.page)
+      refuse(value.page,
+             concat("it has no value of ", value.pages, " pages, as page ", leaf, " says"));
+    take_pages(value.page, pages);
+  }
+
+  void check_value(uint64_t page, size_t i, const char* node, size_t place,
+                   std::vector<Value>& large) {
     ++entries_;
     const uint64_t value = number<uint32_t>(node);
     const auto flags = number<uint16_t>(node + 4);
@@ -180,13 +234,17 @@ class Checker {
       throw Error("LMDB '", folder_, "' is truncated: data.mdb has ", bytes_,
                   " bytes and its records need ", (first + pages) * table_.page_size,
                   "; copy or convert it again");
+    large.push_back({first, pages});
   }
 
   std::string folder_;
   int file_ = -1;
   uint64_t bytes_ = 0;
   Table table_;
-  uint64_t entries_ = 0, branches_ = 0, leaves_ = 0;
+  uint64_t entries_ = 0;
+  std::vector<bool> used_;  // of each page: whether a part of the tree has it
+  std::string last_key_;    // in the order of the tree
+  bool last_is_bound_ = false;
 };
 
 }  // namespace

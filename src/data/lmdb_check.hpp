@@ -7,9 +7,9 @@
 namespace crema {
 
 /// Checks the header of `folder`/data.mdb, and the pages through which its records are found, in
-/// the newest state that the file has. The pages of large records are not read, only their places
-/// compared with the file's size. Another process may write to the file meanwhile. Error, naming
-/// the file and the page, for what cannot be.
+/// the newest state that the file has: their keys ascend, and no page belongs to two of them. Of
+/// the pages of large records only the headers are read. Another process may write to the file
+/// meanwhile. Error, naming the file and the page, for what cannot be.
 void check_lmdb_file(const std::string& folder);
 
 }  // namespace crema

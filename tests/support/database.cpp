@@ -55,6 +55,16 @@ Records read_database(const std::string& path) {
   return records;
 }
 
+int different_records(RecordReader& reader, const Records& expected) {
+  int different = 0;
+  int64_t index = 0;
+  for (const auto& [key, value] : expected) {
+    const Record record = reader.read(index++);
+    different += record.key != key || record.value != value;
+  }
+  return different;
+}
+
 Datum byte_datum(int channels, int height, int width, int label, int first) {
   Datum datum;
   datum.set_channels(channels);

@@ -40,6 +40,9 @@ void write_database(const std::string& path, const Records& records,
 /// All records of a database, in its order.
 Records read_database(const std::string& path);
 
+/// How many of the records are not those of `expected`, at the same places.
+int different_records(RecordReader& reader, const Records& expected);
+
 /// Pixels (C, H, W) as bytes, record-sized counts up from `first`.
 Datum byte_datum(int channels, int height, int width, int label, int first = 0);
 /// A database of `count` such records with keys "00000000", ...; the label of each is its number,
