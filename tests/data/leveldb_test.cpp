@@ -273,6 +273,27 @@ TEST_F(LevelDb, AFlippedBitIsAnErrorOrHasNoEffect) {
   EXPECT_GT(errors, 60);
 }
 
+// LevelDB takes a record that is cut off for one that was never written.
+TEST_F(LevelDb, ALogThatIsCutOffIsAnError) {
+  Records records = various(50);
+  records.emplace_back("large", std::string(100'000, 'v'));  // in several blocks of 32 KiB
+  test::write_leveldb_log(folder_ / "db", records);
+  const std::string log = file_like(".log");
+  const std::string whole = test::read_file(log);
+  ASSERT_GT(whole.size(), 100'000u);
+  EXPECT_EQ(test::read_database(folder_ / "db"), records);
+  const size_t block = whole.size() / 32768 * 32768;  // within the large record
+  for (const size_t size : {whole.size() - 1, whole.size() - 100, block, block + 1, block + 7,
+                            block - 1, size_t{20'000}, size_t{100}, size_t{5}}) {
+    fs::resize_file(log, size);
+    expect_error([&] { open(); }, {"LevelDB '", ".log", concat("at byte ", size), "cut off"});
+    folder_.write("db/" + fs::path(log).filename().string(), whole);
+  }
+  const std::string manifest = file_like("MANIFEST");
+  fs::resize_file(manifest, fs::file_size(manifest) - 1);
+  expect_error([&] { open(); }, {"LevelDB '", "MANIFEST", "cut off"});
+}
+
 TEST_F(LevelDb, AnEmptyDatabaseIsAnError) {
   write({});
   expect_error([&] { open(); }, {"is empty"});

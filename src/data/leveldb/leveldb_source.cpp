@@ -98,7 +98,7 @@ class LevelDb {
   }
 
  private:
-  /// Bytes of the database, without its log.
+  /// Bytes of all files of the database.
   uint64_t size() const;
 
   std::string folder_;

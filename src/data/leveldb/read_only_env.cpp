@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "crema/error.hpp"
+
 namespace crema {
 
 using leveldb::Status;
@@ -21,7 +23,54 @@ bool ReadOnlyEnv::is_hidden(const std::string& name) {
 Status ReadOnlyEnv::NewSequentialFile(const std::string& name, leveldb::SequentialFile** file) {
   if (in_memory(name)) return memory_->NewSequentialFile(name, file);
   if (is_hidden(name)) return Status::NotFound(name);
+  const std::string own = std::filesystem::path(name).filename().string();
+  if (own.ends_with(".log") || own.starts_with("MANIFEST-")) {
+    const Status status = check_end(name);
+    if (!status.ok()) return status;
+  }
   return target()->NewSequentialFile(name, file);
+}
+
+// The format of such files: blocks of 32 KiB with records, or parts of them, that do not cross the
+// ends of blocks. In front of each are its checksum (4 bytes), its length (2) and its type (1).
+Status ReadOnlyEnv::check_end(const std::string& name) {
+  constexpr uint64_t kBlock = 32768, kHeader = 7;
+  constexpr int kZero = 0, kFirst = 2, kMiddle = 3;  // types; kZero: space that was not used
+  uint64_t size = 0;
+  leveldb::RandomAccessFile* opened = nullptr;
+  Status status = target()->GetFileSize(name, &size);
+  if (!status.ok() || size == 0) return status;
+  status = target()->NewRandomAccessFile(name, &opened);
+  const std::unique_ptr<leveldb::RandomAccessFile> file(opened);
+  bool unfinished = false;
+  uint64_t at = 0;
+  while (status.ok() && at < size) {
+    const uint64_t block_end = at / kBlock * kBlock + kBlock;
+    if (block_end - at < kHeader) {
+      at = block_end;
+      continue;
+    }
+    if (size - at < kHeader) break;
+    char scratch[kHeader];
+    leveldb::Slice header;
+    status = file->Read(at, kHeader, &header, scratch);
+    if (!status.ok()) break;
+    if (header.size() < kHeader) break;
+    const auto byte = [&](size_t i) { return static_cast<unsigned char>(header[i]); };
+    const uint64_t length = byte(4) + 256u * byte(5);
+    const int type = byte(6);
+    const uint64_t end = at + kHeader + length;
+    if (end > size && size < block_end) break;
+    if ((type == kZero && length == 0) || end > block_end) {
+      at = block_end;  // a length that LevelDB reports
+      continue;
+    }
+    unfinished = type == kFirst || type == kMiddle;
+    at = end;
+  }
+  if (!status.ok() || (at >= size && !unfinished)) return status;
+  return Status::Corruption(name, concat("it ends inside a record at byte ", size,
+                                         ": it is cut off, and what was behind is lost"));
 }
 
 Status ReadOnlyEnv::NewRandomAccessFile(const std::string& name, leveldb::RandomAccessFile** file) {

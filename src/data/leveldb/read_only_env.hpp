@@ -25,6 +25,7 @@ class ReadOnlyEnv final : public leveldb::EnvWrapper {
   /// work, since LevelDB waits for it.
   void begin_to_close();
 
+  /// Corruption for a log or a MANIFEST that is cut off, which LevelDB takes for its end.
   leveldb::Status NewSequentialFile(const std::string& name,
                                     leveldb::SequentialFile** file) override;
   leveldb::Status NewRandomAccessFile(const std::string& name,
@@ -50,6 +51,8 @@ class ReadOnlyEnv final : public leveldb::EnvWrapper {
   };
   bool in_memory(const std::string& name) { return memory_->FileExists(name); }
   bool is_hidden(const std::string& name);
+  /// Corruption if a file of log records ends inside one.
+  leveldb::Status check_end(const std::string& name);
 
   std::unique_ptr<leveldb::Env> memory_;
   std::mutex mutex_;  // guards what follows
