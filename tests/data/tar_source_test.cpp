@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <map>
 
 #include "crema/random.hpp"
 #include "support/database.hpp"
@@ -16,6 +17,38 @@ namespace {
 using test::tar;
 using testing::ElementsAre;
 using testing::HasSubstr;
+
+/// A member with other bytes in its header.
+std::string with_header(std::string member, const std::map<size_t, std::string>& changes) {
+  for (const auto& [at, text] : changes) member.replace(at, text.size(), text);
+  size_t sum = 0;
+  for (size_t i = 0; i < 512; ++i) {
+    sum += i >= 148 && i < 156 ? ' ' : static_cast<unsigned char>(member[i]);
+  }
+  char text[8];
+  std::snprintf(text, sizeof text, "%06zo", sum);
+  return member.replace(148, 6, text, 6);
+}
+
+std::string link(char type, const std::string& path, const std::string& target) {
+  return with_header(test::tar_member(path, ""), {{156, std::string(1, type)}, {157, target}});
+}
+
+/// A member of GNU's old kind that says `size` bytes and stores `bytes`, its first ones.
+std::string sparse(const std::string& path, size_t size, const std::string& bytes) {
+  const auto octal = [](size_t number) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%011zo", number);
+    return std::string(text);
+  };
+  return with_header(test::tar_member(path, bytes), {{156, "S"},
+                                                     {257, std::string("ustar  \0", 8)},
+                                                     {386, octal(0)},
+                                                     {398, octal(bytes.size())},
+                                                     {410, octal(size)},
+                                                     {422, octal(0)},
+                                                     {483, octal(size)}});
+}
 
 class Tar : public testing::Test {
  protected:
@@ -118,15 +151,7 @@ TEST_F(Tar, LongNamesOfOtherFormatsAreRead) {
   size_t length = pax.size() + 3;
   pax = concat(length, pax);
   ASSERT_EQ(pax.size(), length);
-  std::string header = test::tar_member("pax", pax);
-  header[156] = 'x';
-  size_t sum = 0;
-  for (size_t i = 0; i < 512; ++i) {
-    sum += i >= 148 && i < 156 ? ' ' : static_cast<unsigned char>(header[i]);
-  }
-  char text[8];
-  std::snprintf(text, sizeof text, "%06zo", sum);
-  header.replace(148, 6, text, 6);
+  const std::string header = with_header(test::tar_member("pax", pax), {{156, "x"}});
   folder_.write("a.tar", header + tar({{"short.jpg", "pixels"}}));
   EXPECT_THAT(records("a.tar"), ElementsAre("a.tar: " + name + "=pixels 0"));
 }
@@ -177,6 +202,69 @@ TEST_F(Tar, WhatCannotBeASampleIsAnError) {
   fails("a.tar", {"has no images", ".jpg"});
   folder_.write("a.tar", tar({{"1.jpg", ""}, {"1.cls", "1"}}));
   expect_error([&] { open("a.tar", folder_.write("names.txt", "cat")); }, {"class_names"});
+}
+
+TEST_F(Tar, HardLinksStandForTheirTargets) {
+  folder_.write("a.tar", test::tar_member("./blob", "pixels") + link('1', "1.jpg", "./blob") +
+                             link('1', "2.jpg", "1.jpg") + test::tar_member("1.cls", "4") +
+                             link('1', "2.cls", "1.cls") + tar({{"3.jpg", "x"}, {"3.cls", "5"}}));
+  EXPECT_THAT(records("a.tar"),
+              ElementsAre("a.tar: 1.jpg=pixels 4", "a.tar: 2.jpg=pixels 4", "a.tar: 3.jpg=x 5"));
+  folder_.write("a.tar", link('1', "1.jpg", "other/1.jpg") + tar({{"1.cls", "5"}}));
+  fails("a.tar", {"a.tar: 1.jpg' is a hard link to 'other/1.jpg'", "not in the tar file"});
+  folder_.write("a.tar", link('1', "notes.md", "gone") + tar({{"c/3.jpg", "x"}}));
+  EXPECT_THAT(records("a.tar"), ElementsAre("a.tar: c/3.jpg=x 0"));
+}
+
+TEST_F(Tar, OfAMemberThatComesTwiceTheLaterOneCounts) {
+  folder_.write("a.tar", tar({{"1.jpg", "old"},
+                              {"1.cls", "1"},
+                              {"2.jpg", "two"},
+                              {"2.txt", "2"},
+                              {"./1.jpg", "newer"},
+                              {"1.cls", "10"},
+                              {"2.txt", "20"}}));
+  EXPECT_THAT(records("a.tar"), ElementsAre("a.tar: 1.jpg=newer 10", "a.tar: 2.jpg=two 20"));
+}
+
+TEST_F(Tar, WhatIsPassedOverIsToldOnce) {
+  folder_.write("a.tar", link('2', "0.jpg", "1.jpg") + link('2', "00.jpg", "1.jpg") +
+                             tar({{"1.jpg", "one"},
+                                  {"1.cls", "1"},
+                                  {"1.mask.png", ""},
+                                  {"2.GIF", ""},
+                                  {"3.heic", ""},
+                                  {"._1.jpg", ""},
+                                  {"4.cls", "4"},
+                                  {"notes.md", ""}}));
+  folder_.write("b.tar", tar({{"5.jpg", "five"}, {"5.cls", "5"}, {"6.cls", "6"}}));
+  EXPECT_THAT(records("{a,b}.tar"), ElementsAre("a.tar: 1.jpg=one 1", "b.tar: 5.jpg=five 5"));
+  std::vector<std::string> warnings;
+  for (const std::string& note : notes_) {
+    if (note.find("not used") != std::string::npos) warnings.push_back(note);
+  }
+  ASSERT_EQ(warnings.size(), 1u);
+  const std::string a = folder_ / "a.tar: ";
+  for (const std::string& part :
+       {"symbolic links: 2, such as '" + a + "0.jpg'", "(two dots): 1, such as '" + a + "1.mask",
+        "(.gif): 1, such as '" + a + "2.GIF'", "(.heic): 1, such as '" + a + "3.heic'",
+        "hidden images: 1, such as '" + a + "._1.jpg'",
+        "labels without an image: 2, such as '" + a + "4.cls'"}) {
+    EXPECT_THAT(warnings[0], HasSubstr(part));
+  }
+}
+
+TEST_F(Tar, MembersWithHolesCountOnlyWhereTheyAreUsed) {
+  const std::string rest = tar({{"1.jpg", "one"}, {"1.cls", "1"}});
+  folder_.write("a.tar", sparse("disk.bin", 1 << 20, "start") + rest);
+  EXPECT_THAT(records("a.tar"), ElementsAre("a.tar: 1.jpg=one 1"));
+  const std::string end(1024, '\0');
+  folder_.write("a.tar", rest.substr(0, rest.size() - 1024) + sparse("x.bin", 1 << 20, "s") + end);
+  EXPECT_THAT(records("a.tar"), ElementsAre("a.tar: 1.jpg=one 1"));
+  folder_.write("a.tar", sparse("2.jpg", 1 << 20, "start") + rest);
+  fails("a.tar", {"'2.jpg'", "stored with holes", "--sparse"});
+  folder_.write("a.tar", sparse("1.jpg", 1 << 20, "start") + rest);  // the later one counts
+  EXPECT_THAT(records("a.tar"), ElementsAre("a.tar: 1.jpg=one 1"));
 }
 
 TEST_F(Tar, AFileThatChangesWhileItIsReadIsAnError) {

@@ -39,12 +39,21 @@ int open_file(const std::string& path, TarFile& file) {
   return number;
 }
 
-std::string path_of(archive_entry* entry) {
-  const char* name = archive_entry_pathname(entry);
-  if (name == nullptr) name = archive_entry_pathname_utf8(entry);
-  std::string path = name == nullptr ? "" : name;
+/// A path in the locale's encoding, or in UTF-8 where that is not possible; "" for none.
+std::string path_of(const char* local, const char* utf8) {
+  std::string path = local != nullptr ? local : utf8 != nullptr ? utf8 : "";
   while (path.starts_with("./")) path.erase(0, 2);
   return path;
+}
+
+TarMember member_of(archive_entry* entry) {
+  TarMember member;
+  member.path = path_of(archive_entry_pathname(entry), archive_entry_pathname_utf8(entry));
+  member.hard_link = path_of(archive_entry_hardlink(entry), archive_entry_hardlink_utf8(entry));
+  member.size = archive_entry_size(entry);
+  member.has_holes = archive_entry_sparse_reset(entry) > 0;
+  member.is_symbolic_link = archive_entry_filetype(entry) == AE_IFLNK;
+  return member;
 }
 
 [[noreturn]] void refuse(const std::string& path, const std::string& why) {
@@ -95,20 +104,20 @@ TarFile list_tar(const std::string& path, const std::function<void(const TarMemb
     const int code = archive_read_next_header(tar.get(), &entry);
     if (code == ARCHIVE_EOF) break;
     check(code, first);
-    TarMember member{.path = path_of(entry),
-                     .offset = archive_filter_bytes(tar.get(), 0),
-                     .size = archive_entry_size(entry)};
-    if (archive_entry_filetype(entry) != AE_IFREG || archive_entry_hardlink(entry) != nullptr) {
-      end = member.offset;
-      continue;
+    TarMember member = member_of(entry);
+    member.offset = archive_filter_bytes(tar.get(), 0);
+    const bool is_link = member.is_symbolic_link || !member.hard_link.empty();
+    const bool is_file = archive_entry_filetype(entry) == AE_IFREG && !is_link;
+    if (is_file && !member.has_holes) {
+      end = (member.offset + member.size + kBlock - 1) / kBlock * kBlock;
+      if (member.size < 0 || end > file.bytes)
+        refuse(path,
+               concat("'", member.path, "' of ", member.size, " bytes reaches beyond its end"));
+    } else {
+      check(archive_read_data_skip(tar.get()), false);
+      end = archive_filter_bytes(tar.get(), 0);
     }
-    end = (member.offset + member.size + kBlock - 1) / kBlock * kBlock;
-    if (member.size < 0 || end > file.bytes)
-      refuse(path, concat("'", member.path, "' of ", member.size, " bytes reaches beyond its end"));
-    if (archive_entry_sparse_reset(entry) > 0)
-      throw Error("'", member.path, "' in tar file '", path,
-                  "' is stored with holes; write the tar file without --sparse");
-    body(member);
+    if (is_file || is_link) body(member);
   }
   check_end(TarBytes(file), path, end);
   return file;

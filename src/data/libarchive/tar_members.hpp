@@ -11,6 +11,9 @@ struct TarMember {
   std::string path;    // without "./" in front
   int64_t offset = 0;  // of its bytes in the tar file
   int64_t size = 0;
+  bool has_holes = false;         // its bytes are not all stored
+  bool is_symbolic_link = false;  // without bytes
+  std::string hard_link;          // path of the member that has its bytes, if it has none
 };
 
 /// What a tar file was when its members were listed.
@@ -20,7 +23,7 @@ struct TarFile {
   int64_t changed = 0;  // nanoseconds since 1970
 };
 
-/// Calls body(member) for each regular file in the order of the tar file; others are passed over.
+/// Calls body(member) for each file and link in the order of the tar file.
 /// Error, naming the tar file, if it is none, is compressed, damaged or cut off.
 TarFile list_tar(const std::string& path, const std::function<void(const TarMember&)>& body);
 

@@ -1,6 +1,7 @@
 #include "data/tar_source.hpp"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -54,6 +55,38 @@ std::string class_of(const std::string& path) {
   return std::string(folder.substr(begin_of_name(folder)));
 }
 
+/// Kinds of images that are common and that no decoder here reads.
+bool is_other_image_name(const std::string& path) {
+  constexpr std::array<std::string_view, 9> kKinds = {"gif",  "jp2", "jxl", "avif", "heic",
+                                                      "heif", "tga", "exr", "svg"};
+  return std::ranges::count(kKinds, image_extension(path)) > 0;
+}
+
+/// Counts what is not used, for one warning.
+class PassedOver {
+ public:
+  void add(const std::string& kind, const std::string& example) {
+    Kind& counted = kinds_[kind];
+    if (counted.count++ == 0) counted.example = example;
+  }
+  void warn(const std::string& name, const Logger& logger) const {
+    if (kinds_.empty() || !logger) return;
+    std::string text;
+    for (const auto& [kind, counted] : kinds_) {
+      text += concat(text.empty() ? "" : "; ", kind, ": ", counted.count, ", such as '",
+                     counted.example, "'");
+    }
+    logger(Severity::warning, concat(name, ": some members are not used. ", text));
+  }
+
+ private:
+  struct Kind {
+    int64_t count = 0;
+    std::string example;
+  };
+  std::map<std::string, Kind> kinds_;
+};
+
 /// Lists tar files, and finds the labels of their images.
 class TarLister {
  public:
@@ -61,35 +94,47 @@ class TarLister {
 
   void list(const std::string& path) {
     const size_t first = all_.images.size();
-    std::map<std::string, TarMember> labels;  // by their stems
-    const TarFile file = list_tar(path, [&](const TarMember& member) {
-      if (member.path[begin_of_name(member.path)] == '.') return;  // hidden
-      if (is_image_name(member.path)) return add_image(member);
-      const std::string kind = member.path.substr(stem_of(member.path).size());
-      // cls is for labels only; a txt may be anything.
-      if (kind == ".cls") labels.insert_or_assign(stem_of(member.path), member);
-      if (kind == ".txt") labels.emplace(stem_of(member.path), member);
-    });
+    path_ = path;
+    members_.clear();
+    image_at_.clear();
+    labels_.clear();
+    const TarFile file = list_tar(path, [this](const TarMember& member) { take(member); });
+    check_holes(first);
     all_.files.push_back(file);
     const TarBytes bytes(file);
     std::map<std::string, RecordLabels> read;
-    for (const auto& [stem, member] : labels) {
+    for (const auto& [stem, member] : labels_) {
       if (auto found = read_labels(bytes, member)) read.emplace(stem, std::move(*found));
     }
     labelled_.resize(all_.images.size());
+    std::set<std::string> stems;
     for (size_t i = first; i < all_.images.size(); ++i) {
+      stems.insert(stem_of(all_.images[i].member.path));
       const auto found = read.find(stem_of(all_.images[i].member.path));
       if (found == read.end()) continue;
       static_cast<RecordLabels&>(all_.images[i]) = found->second;
       labelled_[i] = true;
     }
+    for (const auto& [stem, labels] : read) {
+      if (!stems.contains(stem))
+        passed_over_.add("labels without an image", concat(path, ": ", labels_.at(stem).path));
+    }
   }
 
   /// To be called at the end: takes labels from folders if there are no others.
   void finish(const std::string& class_names, const Logger& logger) {
+    if (std::ranges::count(labelled_, true) > 0) {
+      take_labels(class_names, logger);
+      return passed_over_.warn(all_.name, logger);
+    }
+    passed_over_.warn(all_.name, logger);
     if (all_.images.empty())
       throw Error(all_.name, " has no images; members are images by their extensions (.jpg, .png)");
-    if (std::ranges::count(labelled_, true) == 0) return take_classes(class_names, logger);
+    take_classes(class_names, logger);
+  }
+
+ private:
+  void take_labels(const std::string& class_names, const Logger& logger) {
     if (!class_names.empty())
       throw Error("class_names is for images in folders of classes, and ", all_.name,
                   " has members with labels; remove it");
@@ -110,13 +155,67 @@ class TarLister {
       logger(Severity::info, concat(all_.name, ": ", all_.images.size(), " images with labels"));
   }
 
- private:
-  void add_image(const TarMember& member) {
-    if (member.size > kMostImageBytes)
-      throw Error("image '", member.path, "' of ", member.size, " bytes is too large");
-    TarImage& image = all_.images.emplace_back();
-    image.member = member;
-    image.file = all_.files.size();
+  void take(TarMember member) {
+    const bool is_image = is_image_name(member.path);
+    const std::string stem = stem_of(member.path);
+    const std::string kind = member.path.substr(stem.size());
+    // cls is for labels only; a txt may be anything.
+    const bool is_label = kind == ".cls" || kind == ".txt";
+    const std::string key = concat(path_, ": ", member.path);
+    if (!member.is_symbolic_link) {
+      if (!member.hard_link.empty() && !follow(member)) {
+        if (!is_image && !is_label) return;
+        throw Error("'", key, "' is a hard link to '", member.hard_link,
+                    "', which is not in the tar file before it; write the tar file with both");
+      }
+      members_.insert_or_assign(member.path, member);
+    }
+    if (is_other_image_name(member.path))
+      passed_over_.add("images that cannot be decoded (." + image_extension(member.path) + ")",
+                       key);
+    if (!is_image && !is_label) return;
+    if (member.path[begin_of_name(member.path)] == '.') {
+      if (is_image) passed_over_.add("hidden images", key);
+    } else if (member.is_symbolic_link) {
+      passed_over_.add("symbolic links", key);
+    } else if (is_image) {
+      add_image(std::move(member));
+    } else {
+      const auto [found, fresh] = labels_.emplace(stem, member);
+      if (!fresh && (kind == ".cls" || found->second.path == member.path)) found->second = member;
+    }
+  }
+
+  /// Takes the place of a hard link's target. False if there is none.
+  bool follow(TarMember& member) const {
+    const auto target = members_.find(member.hard_link);
+    if (target == members_.end()) return false;
+    member.offset = target->second.offset;
+    member.size = target->second.size;
+    member.has_holes = target->second.has_holes;
+    return true;
+  }
+
+  void add_image(TarMember member) {
+    const auto [found, fresh] = image_at_.emplace(member.path, all_.images.size());
+    if (fresh) all_.images.emplace_back().file = all_.files.size();
+    all_.images[found->second].member = std::move(member);
+  }
+
+  /// Of the members that are used, from image `first` on.
+  void check_holes(size_t first) const {
+    const auto check = [this](const TarMember& member) {
+      if (!member.has_holes) return;
+      throw Error("'", member.path, "' in tar file '", path_,
+                  "' is stored with holes; write the tar file without --sparse");
+    };
+    for (size_t i = first; i < all_.images.size(); ++i) {
+      check(all_.images[i].member);
+      if (all_.images[i].member.size > kMostImageBytes)
+        throw Error("image '", all_.images[i].member.path, "' of ", all_.images[i].member.size,
+                    " bytes is too large");
+    }
+    for (const auto& [stem, member] : labels_) check(member);
   }
 
   static std::optional<RecordLabels> read_labels(const TarBytes& bytes, const TarMember& member) {
@@ -140,7 +239,10 @@ class TarLister {
     std::vector<bool> labelled;
     for (size_t i = 0; i < all_.images.size(); ++i) {
       const std::string& path = all_.images[i].member.path;
-      if (path.find('.', begin_of_name(path)) != path.rfind('.')) continue;
+      if (path.find('.', begin_of_name(path)) != path.rfind('.')) {
+        passed_over_.add("further images of a sample (two dots)", all_.key(all_.images[i]));
+        continue;
+      }
       labelled.push_back(labelled_[i]);
       kept.push_back(std::move(all_.images[i]));
     }
@@ -166,6 +268,12 @@ class TarLister {
 
   TarImages& all_;
   std::vector<bool> labelled_;  // one an image
+  PassedOver passed_over_;
+  // Of the tar file that is listed.
+  std::string path_;
+  std::unordered_map<std::string, TarMember> members_;  // by their paths
+  std::unordered_map<std::string, size_t> image_at_;    // index of an image by its path
+  std::map<std::string, TarMember> labels_;             // by their stems
 };
 
 class TarReader final : public RecordReader {
