@@ -3,6 +3,7 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <new>
 
 #include "crema/error.hpp"
 
@@ -136,8 +137,18 @@ Image DatumLoader::augmented(const Record& record, const Image& opened,
 }
 
 void DatumLoader::load_one(Batch& batch, size_t index) {
+  const Record record = reader_->read(batch.samples[index].record);
+  try {
+    load_record(record, batch, index);
+  } catch (const std::bad_alloc&) {
+    throw Error("record '", printable_key(record.key),
+                "': the memory does not suffice for its image, which may be damaged and say huge "
+                "sides; leave it out, or set on_bad_record: SKIP");
+  }
+}
+
+void DatumLoader::load_record(const Record& record, Batch& batch, size_t index) {
   const Sample& sample = batch.samples[index];
-  const Record record = reader_->read(sample.record);
   const Transform& transform = *loading_.transform;
   const SampleRandom random{loading_.seed, loading_.stream, sample.number};
   const Image opened = decoder_.open(record);

@@ -47,7 +47,8 @@ int loader_threads(uint32_t wanted, const SampleFormat& format);
 
 inline constexpr int64_t kMostBadInRow = 1000;
 
-/// Sets Batch::shape. Error, naming the key, at a record of another format than the first one's.
+/// Sets Batch::shape. Error, naming the key, at a record of another format than the first one's, or
+/// that needs more memory than there is.
 /// With skip_bad, a record that is an Error is replaced by the next one of the source, behind the
 /// last one by the first, that is none: so the batch is a function of its samples. Error after
 /// kMostBadInRow bad records in a row, and if all are bad.
@@ -59,6 +60,7 @@ class DatumLoader final : public BatchLoader {
  private:
   void set_shape(Batch& batch, const Shape& shape) const;
   void load_one(Batch& batch, size_t index);
+  void load_record(const Record& record, Batch& batch, size_t index);
   void load_good(Batch& batch, size_t index, const std::atomic<bool>& stop);
   void load_labels(const Record& record, Batch& batch, size_t index);
   Image augmented(const Record& record, const Image& opened, std::vector<ImageStep>& steps);
