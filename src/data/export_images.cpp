@@ -14,6 +14,7 @@
 #include "core/sync_folder.hpp"
 #include "crema/error.hpp"
 #include "data/image_codec.hpp"
+#include "data/image_name.hpp"
 #include "data/record_info.hpp"
 #include "data/record_scan.hpp"
 
@@ -123,16 +124,7 @@ std::string netpbm_of(const RecordInfo& info, bool rgb) {
 std::string file_name_of(std::string_view key) {
   constexpr size_t kLongest = 200;
   const size_t dot = key.rfind('.');
-  if (dot != std::string_view::npos && dot > 0 && key.size() - dot <= 5) {
-    std::string ending(key.substr(dot + 1));
-    for (char& c : ending) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-    for (const char* known :
-         {"jpg", "jpeg", "png", "bmp", "gif", "tif", "tiff", "webp", "ppm", "pgm"}) {
-      if (ending != known) continue;
-      key = key.substr(0, dot);
-      break;
-    }
-  }
+  if (dot > 0 && is_image_name(key)) key = key.substr(0, dot);
   if (key.size() > kLongest) key = key.substr(key.size() - kLongest);
   std::string name(key);
   for (char& c : name) {

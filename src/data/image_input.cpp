@@ -1,37 +1,14 @@
 #include "data/image_input.hpp"
 
 #include <algorithm>
-#include <cctype>
 #include <filesystem>
 
 #include "crema/error.hpp"
 #include "data/image_list.hpp"
-#include "model/binary_format.hpp"
-#include "model/blob_message.hpp"
+#include "data/image_name.hpp"
+#include "data/mean_file.hpp"
 
 namespace crema {
-namespace {
-
-BlobProto read_mean(const std::string& path) {
-  BlobProto blob;
-  read_binary_proto(path, blob);
-  const Shape shape = blob_shape(blob);
-  if (shape.rank() < 3 || shape.count() != blob_count(blob) || shape.count() == 0)
-    throw Error("mean file '", path, "' holds ", blob_count(blob), " values of shape ", shape.str(),
-                ", not an image");
-  return blob;
-}
-
-bool is_image_name(const std::filesystem::path& path) {
-  static const char* const kExtensions[] = {".jpg", ".jpeg", ".png",  ".bmp",  ".ppm",
-                                            ".pgm", ".tif",  ".tiff", ".webp", ".gif"};
-  std::string extension = path.extension().string();
-  std::ranges::transform(extension, extension.begin(),
-                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return std::ranges::find(kExtensions, extension) != std::end(kExtensions);
-}
-
-}  // namespace
 
 ImageInput::ImageInput(const ImageInputOptions& options) : options_(options) {
   const Shape& sample = options_.sample;
@@ -103,7 +80,7 @@ std::vector<std::string> images_in_folder(const std::string& folder) {
   std::error_code error;
   for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
        entry.increment(error)) {
-    if (is_image_name(entry->path())) images.push_back(entry->path().string());
+    if (is_image_name(entry->path().native())) images.push_back(entry->path().string());
   }
   if (error) throw Error("cannot read the folder '", folder, "': ", error.message());
   if (images.empty()) throw Error("the folder '", folder, "' has no image files (.jpg, .png, ...)");
@@ -112,10 +89,8 @@ std::vector<std::string> images_in_folder(const std::string& folder) {
 }
 
 std::vector<float> channel_means(const std::string& mean_file) {
-  const BlobProto blob = read_mean(mean_file);
-  const Shape shape = mean_image_shape(mean_file);
-  std::vector<float> values(static_cast<size_t>(shape.count())), means;
-  copy_values(blob, values.data());
+  const auto [shape, values] = read_mean_file(mean_file);
+  std::vector<float> means;
   const int64_t plane = shape.count(1);
   for (int64_t c = 0; c < shape[0]; ++c) {
     double sum = 0;
@@ -127,10 +102,6 @@ std::vector<float> channel_means(const std::string& mean_file) {
   return means;
 }
 
-Shape mean_image_shape(const std::string& mean_file) {
-  std::vector<int64_t> dims = blob_shape(read_mean(mean_file)).dims();
-  dims.erase(dims.begin(), dims.end() - 3);
-  return Shape(dims);
-}
+Shape mean_image_shape(const std::string& mean_file) { return read_mean_file(mean_file).shape; }
 
 }  // namespace crema

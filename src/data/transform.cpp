@@ -1,12 +1,10 @@
 #include "data/transform.hpp"
 
 #include <algorithm>
-#include <fstream>
 
 #include "backend/cpu/pixel_rows.hpp"
 #include "crema/error.hpp"
 #include "data/unsupported.hpp"
-#include "model/blob_message.hpp"
 #include "proto/common.pb.h"
 
 namespace crema {
@@ -47,15 +45,6 @@ const uint8_t* pixels_of(const Image& image) {
 template <>
 const float* pixels_of(const Image& image) {
   return image.floats;
-}
-
-/// The shape of a BlobProto as (C, H, W), a leading 1 dropped.
-Shape image_shape(const BlobProto& blob) {
-  std::vector<int64_t> dims = blob_shape(blob).dims();
-  if (dims.size() == 4 && dims[0] == 1) dims.erase(dims.begin());
-  Shape shape(dims);
-  if (shape.rank() != 3) throw Error("it holds an array of ", shape.str(), ", and not one image");
-  return shape;
 }
 
 }  // namespace
@@ -99,33 +88,9 @@ Transform::Transform(const TransformationParameter& param, Phase phase)
                      "transform_param");
   if (param.has_mean_file() && !mean_values_.empty())
     throw Error("transform_param has both mean_file and mean_value; keep one of them");
-  if (param.has_mean_file()) read_mean_file(param.mean_file());
-}
-
-void Transform::read_mean_file(const std::string& path) {
-  mean_path_ = path;
-  std::ifstream file(path, std::ios::binary);
-  if (!file.good())
-    throw Error("cannot open mean_file '", path,
-                "'; the path is relative to the folder that "
-                "the program runs in");
-  BlobProto blob;
-  if (!blob.ParseFromIstream(&file))
-    throw Error(
-        "mean_file '", path,
-        "' is no BlobProto; give a mean image (as in imagenet_mean.binaryproto), or mean_value, "
-        "a number for each channel");
-  try {
-    mean_shape_ = image_shape(blob);
-    const int64_t size = blob_count(blob);
-    if (size != mean_shape_.count())
-      throw Error("its shape ", mean_shape_.str(), " needs ", mean_shape_.count(),
-                  " values and it holds ", size);
-    mean_image_.resize(static_cast<size_t>(size));
-    copy_values(blob, mean_image_.data());
-  } catch (const Error& error) {
-    throw Error("mean_file '", path, "': ", error.message());
-  }
+  if (!param.has_mean_file()) return;
+  mean_path_ = param.mean_file();
+  mean_ = read_mean_file(mean_path_);
 }
 
 Shape Transform::output_shape(const Image& image) const {
@@ -133,8 +98,8 @@ Shape Transform::output_shape(const Image& image) const {
   if (means > 1 && means != image.channels)
     throw Error("there are ", means, " mean_value for ", image.channels,
                 " channels; give one for all, or one a channel");
-  if (!mean_image_.empty() && mean_shape_ != image.shape())
-    throw Error("mean_file '", mean_path_, "' is of ", mean_shape_.str(), " and the record of ",
+  if (!mean_.values.empty() && mean_.shape != image.shape())
+    throw Error("mean_file '", mean_path_, "' is of ", mean_.shape.str(), " and the record of ",
                 image.shape().str(), "; give the mean image of this database, or mean_value");
   if (crop_.height == 0) return image.shape();
   if (crop_.height > image.height || crop_.width > image.width)
@@ -214,15 +179,15 @@ template <class Stored, class T>
 void Transform::convert(const Stored* in, const Shape& shape, const Placement& placement,
                         T* out) const {
   // Without mirroring, a plane is one long row.
-  const bool by_row = placement.mirrored || !mean_image_.empty();
+  const bool by_row = placement.mirrored || !mean_.values.empty();
   const int64_t rows = by_row ? shape[1] : 1;
   const int64_t width = by_row ? shape[2] : shape.count(1);
   for (int64_t c = 0; c < shape[0]; ++c) {
     PixelScaling scaling{.mean = mean_of_channel(c), .scale = scale_};
     for (int64_t h = 0; h < rows; ++h, in += width, out += width) {
-      if (!mean_image_.empty()) {
-        const int64_t row = c * mean_shape_[1] + placement.top + h;
-        scaling.means = mean_image_.data() + row * mean_shape_[2] + placement.left;
+      if (!mean_.values.empty()) {
+        const int64_t row = c * mean_.shape[1] + placement.top + h;
+        scaling.means = mean_.values.data() + row * mean_.shape[2] + placement.left;
       }
       convert_row(in, width, placement.mirrored, scaling, out);
     }

@@ -19,6 +19,7 @@
 #include "crema/random.hpp"
 #include "data/augmentation.hpp"
 #include "data/image.hpp"
+#include "data/mean_file.hpp"
 
 namespace crema {
 
@@ -43,7 +44,7 @@ class Transform {
   /// does not fit.
   Shape output_shape(const Image& image) const;
   /// (C, H, W) of the mean image; zeros without one.
-  const Shape& mean_shape() const { return mean_shape_; }
+  const Shape& mean_shape() const { return mean_.shape; }
   /// Draws crop and mirror; `random` is the sample's own sequence.
   Placement place(const Image& image, Random random) const;
   /// The part of the image that the placement names.
@@ -62,7 +63,6 @@ class Transform {
   void convert(const Stored* in, const Shape& shape, const Placement& placement, T* out) const;
 
  private:
-  void read_mean_file(const std::string& path);
   float mean_of_channel(int64_t channel) const;
 
   Phase phase_;
@@ -72,8 +72,7 @@ class Transform {
   Augmentation augmentation_;
   std::vector<float> mean_values_;  // none, one, or one a channel
   std::string mean_path_;
-  Shape mean_shape_{0, 0, 0};
-  std::vector<float> mean_image_;  // (C, H, W), none without a mean file
+  MeanImage mean_;  // no values without a mean file
 };
 
 }  // namespace crema
