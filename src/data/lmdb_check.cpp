@@ -26,6 +26,7 @@ constexpr uint16_t kKinds = 0x6f;                                     // all the
 constexpr uint16_t kLarge = 1;        // of a node whose value has pages of its own
 constexpr uint16_t kReverseKeys = 2;  // a flag of a table: keys are compared from their ends
 constexpr uint64_t kNoPage = ~uint64_t{0};
+constexpr uint64_t kLargeFile = uint64_t{1} << 30;
 constexpr int kDeepest = 32;  // LMDB's cursors have so many places
 
 /// What the header says of the table of records.
@@ -70,6 +71,8 @@ class Checker {
   ~Checker() { ::close(file_); }
   Checker(const Checker&) = delete;
   Checker& operator=(const Checker&) = delete;
+
+  uint64_t bytes() const { return bytes_; }
 
   Table newest() const {
     char start[kHeader + 152];
@@ -249,11 +252,18 @@ class Checker {
 
 }  // namespace
 
-void check_lmdb_file(const std::string& folder) {
+void check_lmdb_file(const std::string& folder, const Logger& logger) {
   constexpr int kTries = 3;
+  const auto log = [&](Severity severity, const auto&... text) {
+    if (logger) logger(severity, concat("LMDB '", folder, "' ", text...));
+  };
   for (int tries = 0; tries < kTries; ++tries) {
     Checker checker(folder);
     const Table table = checker.newest();
+    if (tries > 0) log(Severity::info, "was written to while it was checked, and is checked again");
+    if (tries == 0 && checker.bytes() > kLargeFile)
+      log(Severity::info, "of ", checker.bytes() >> 20,
+          " MiB is checked: the pages with its keys are read once");
     try {
       return checker.check(table);
     } catch (const Error&) {
@@ -261,6 +271,9 @@ void check_lmdb_file(const std::string& folder) {
       if (checker.newest().transaction == table.transaction) throw;
     }
   }
+  log(Severity::warning, "is being written to: it changed ", kTries,
+      " times while it was checked, and is read without a check of its pages; end what writes to "
+      "it, or read a copy");
 }
 
 }  // namespace crema

@@ -62,13 +62,15 @@ void LmdbEnvironment::check(int code, const char* action) const {
 }
 
 std::shared_ptr<LmdbEnvironment> LmdbEnvironment::open(const std::string& folder, LockMode lock,
-                                                       const Logger& logger) {
+                                                       const Logger& logger,
+                                                       const std::function<void()>& before) {
   const std::string file = folder + "/data.mdb";
   struct stat status;
   if (::stat(file.c_str(), &status) != 0) {
     throw Error("LMDB '", folder, "': cannot open data.mdb: ", mdb_strerror(errno));
   }
   auto environment = open_environments().get({status.st_dev, status.st_ino}, [&] {
+    if (before) before();
     return std::unique_ptr<LmdbEnvironment>(new LmdbEnvironment(folder, lock, logger));
   });
   environment->check_whole();

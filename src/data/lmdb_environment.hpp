@@ -5,6 +5,7 @@
 #include <lmdb.h>
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -19,9 +20,11 @@ class LmdbEnvironment {
  public:
   /// The environment of this folder, opened for reading. If the process has it open already, that
   /// one is shared; its locking is that of the first call. It is closed when the last shared_ptr is
-  /// destroyed. Error if the open environment was found to be damaged.
+  /// destroyed. `before` runs before the process opens it, and not if it is open already. Error if
+  /// the open environment was found to be damaged.
   static std::shared_ptr<LmdbEnvironment> open(const std::string& folder, LockMode lock,
-                                               const Logger& logger);
+                                               const Logger& logger,
+                                               const std::function<void()>& before = {});
   ~LmdbEnvironment();
   LmdbEnvironment(const LmdbEnvironment&) = delete;
   LmdbEnvironment& operator=(const LmdbEnvironment&) = delete;

@@ -29,8 +29,8 @@ class LmdbSource final : public RecordSource {
 
 std::shared_ptr<RecordSource> open_lmdb(const std::string& folder, LockMode lock,
                                         const Logger& logger) {
-  check_lmdb_file(folder);
-  return std::make_shared<LmdbSource>(LmdbEnvironment::open(folder, lock, logger));
+  return std::make_shared<LmdbSource>(
+      LmdbEnvironment::open(folder, lock, logger, [&] { check_lmdb_file(folder, logger); }));
 }
 
 }  // namespace crema

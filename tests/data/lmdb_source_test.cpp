@@ -9,11 +9,13 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <set>
 #include <thread>
 
 #include "crema/error.hpp"
 #include "crema/random.hpp"
+#include "data/lmdb_check.hpp"
 #include "data/lmdb_environment.hpp"
 #include "data/record_source.hpp"
 #include "support/database.hpp"
@@ -323,6 +325,45 @@ TEST(OpenDatabase, ABranchThatLeadsToAnotherPageIsAnError) {
   expect_error([&] { open_database({.path = folder / "damaged"}); }, {"does not come behind"});
 }
 
+TEST(OpenDatabase, PagesAreCheckedOnceForAllWhoReadThem) {
+  ScratchFolder folder;
+  test::write_database(folder / "db", various(20));
+  fs::resize_file(folder / "db/data.mdb", (uint64_t{1} << 30) + 4096);  // with a hole
+  Notes notes;
+  const auto one = open_database({.path = folder / "db", .logger = notes.logger()});
+  EXPECT_THAT(notes.texts, ElementsAre(HasSubstr("of 1024 MiB is checked")));
+  const auto two = open_database({.path = folder / "db", .logger = notes.logger()});
+  EXPECT_EQ(notes.texts.size(), 1u);
+  EXPECT_EQ(two->count(), 20);
+}
+
+TEST(OpenDatabase, AFileThatChangesAllTheTimeIsNotTakenForChecked) {
+  ScratchFolder folder;
+  test::write_database(folder / "db", various(120));
+  const std::string path = folder / "db/data.mdb";
+  std::string bytes = test::read_file(path);
+  const auto branches = nodes_of(bytes, 1);
+  ASSERT_EQ(branches.size(), 1u);
+  bytes[branches[0][1]] = bytes[branches[0][0]];
+  folder.write("db/data.mdb", bytes);
+  fs::resize_file(path, (uint64_t{1} << 30) + 4096);
+  std::vector<std::string> texts;
+  std::vector<Severity> severities;
+  const auto commit = [&](Severity severity, const std::string& text) {
+    texts.push_back(text);
+    severities.push_back(severity);
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(4096 + 144);  // the number of the last transaction, in the second header
+    file.put(static_cast<char>(++bytes[4096 + 144]));
+  };
+  check_lmdb_file(folder / "db", commit);
+  EXPECT_THAT(texts, ElementsAre(HasSubstr("is checked"), HasSubstr("checked again"),
+                                 HasSubstr("checked again"), HasSubstr("is being written to")));
+  EXPECT_EQ(severities.back(), Severity::warning);
+  // Nothing writes any more.
+  expect_error([&] { check_lmdb_file(folder / "db", {}); }, {"is damaged (page "});
+}
+
 TEST(OpenDatabase, KeysThatAreComparedFromTheirEndsAreInOrder) {
   ScratchFolder folder;
   fs::create_directory(folder / "db");
@@ -405,8 +446,10 @@ TEST(OpenDatabase, AFailedAssertionIsAnErrorAndTheEnvironmentIsNotUsedAgain) {
     expect_error([&] { LmdbEnvironment::open(folder / "damaged", LockMode::automatic, {}); },
                  {"is damaged, as was found before"});
     expect_error([&] { open_database({.path = folder / "damaged"}); },
-                 {"is damaged (page ", "has 0 nodes"});
+                 {"is damaged, as was found before"});
   }
+  expect_error([&] { open_database({.path = folder / "damaged"}); },
+               {"is damaged (page ", "has 0 nodes"});
   // When all have let go, the file is looked at again: it may have been mended.
   fs::copy_file(folder / "db/data.mdb", folder / "damaged/data.mdb",
                 fs::copy_options::overwrite_existing);
