@@ -87,6 +87,9 @@ int extract_features(const std::vector<std::string>& arguments) {
     LOG(WARNING) << "NUM_BATCHES " << options.batches << ": all records are in the first "
                  << report.batches << " batches; none is written twice";
   }
+  if (report.left_out > 0) {
+    LOG(WARNING) << report.left_out << " records could not be used and have no rows";
+  }
   for (size_t i = 0; i < options.blobs.size(); ++i) {
     LOG(INFO) << "Extracted features of " << report.rows << " records for blob " << options.blobs[i]
               << ", " << report.shapes[i].str() << " each, to "
@@ -110,7 +113,8 @@ const Command kExtractFeatures = {
     "\n"
     "Runs NET in phase TEST on its data layer. Each record gives one row of each blob, under its "
     "key; the\n"
-    "last batch is cut where the records end. NUM_BATCHES 0, the default, takes all records; no "
+    "last batch is cut where the records end. A record that on_bad_record: SKIP passes over has no "
+    "row. NUM_BATCHES 0, the default, takes all records; no "
     "number\n"
     "takes a record twice. DB_TYPE is one of\n"
     "  lmdb, leveldb  a Datum for each row, with float_data and the record's label\n"

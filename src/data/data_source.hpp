@@ -36,6 +36,8 @@ class DataSource {
   virtual std::string record_key(int64_t index) const = 0;
   /// The same as the source has it: not cut, and with all bytes.
   virtual std::string raw_key(int64_t index) const { return record_key(index); }
+  /// Whether sample `index` of the last batch stands for a record that could not be used.
+  virtual bool is_replaced(int64_t /*index*/) const { return false; }
 };
 
 }  // namespace crema

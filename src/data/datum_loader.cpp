@@ -109,6 +109,7 @@ void DatumLoader::load_good(Batch& batch, size_t index, const std::atomic<bool>&
   first_good(wanted, loading_, [&](int64_t record) {
     if (stop.load(std::memory_order_relaxed)) return;
     batch.samples[index].record = record;
+    batch.samples[index].replaced = record != wanted;
     try {
       load_one(batch, index);
     } catch (const Error& error) {

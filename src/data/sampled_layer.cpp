@@ -87,6 +87,11 @@ std::string SampledLayer::raw_key(int64_t index) const {
   return raw_key_of(given_[static_cast<size_t>(index)], index);
 }
 
+bool SampledLayer::is_replaced(int64_t index) const {
+  return index >= 0 && index < static_cast<int64_t>(given_.size()) &&
+         given_[static_cast<size_t>(index)].replaced;
+}
+
 void SampledLayer::give_labels(const Batch& batch, Tensor& top) const {
   const size_t each = batch.labels.size() / std::max<size_t>(1, batch.samples.size());
   dispatch_float(top.dtype(), [&](auto zero) {

@@ -33,6 +33,7 @@ class SampledLayer : public Layer, public DataSource {
   double take_wait_seconds() final;
   std::string record_key(int64_t index) const final;
   std::string raw_key(int64_t index) const final;
+  bool is_replaced(int64_t index) const final;
 
  protected:
   /// Batches that are loaded in advance, unless a setting says otherwise.

@@ -27,6 +27,8 @@ struct SamplerOptions {
 struct Sample {
   uint64_t number = 0;  // over all epochs
   int64_t record = 0;
+  /// The record stands for one that could not be used.
+  bool replaced = false;
 };
 
 class Sampler {

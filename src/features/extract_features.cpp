@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 
+#include "core/dispatch.hpp"
 #include "crema/error.hpp"
 #include "data/data_source.hpp"
 
@@ -55,15 +56,28 @@ class Sources {
     return cursors;
   }
 
-  /// The labels of the last batch, where the first data layer gives one number a record.
-  std::vector<double> labels(int64_t rows) const {
+  /// Of the first `count` samples of the last batch, those whose records are their own. Others
+  /// stand for records that could not be used, and have rows of their own elsewhere.
+  std::vector<int64_t> own_records(int64_t count) const {
+    std::vector<int64_t> own;
+    for (int64_t i = 0; i < count; ++i) {
+      const bool replaced =
+          std::ranges::any_of(all_, [i](const Source& s) { return s.data->is_replaced(i); });
+      if (!replaced) own.push_back(i);
+    }
+    return own;
+  }
+
+  /// The labels of these samples of the last batch, where the first data layer gives one number a
+  /// record.
+  std::vector<double> labels(const std::vector<int64_t>& samples) const {
     if (!any()) return {};
     for (const NetStep& step : net_.steps()) {
       if (step.layer != first_layer_ || step.tops.size() < 2) continue;
       const Tensor values = net_.output(net_.values()[static_cast<size_t>(step.tops[1])].name);
       if (values.count() != batch()) return {};
       std::vector<double> labels;
-      for (int64_t i = 0; i < rows; ++i) labels.push_back(values.at(i));
+      for (const int64_t i : samples) labels.push_back(values.at(i));
       return labels;
     }
     return {};
@@ -89,12 +103,23 @@ class Sources {
   int first_layer_ = -1;
 };
 
-/// The first rows of a tensor, as a view.
-Tensor first_rows(const Tensor& tensor, int64_t rows) {
+/// The rows of a tensor at ascending indices: a view of the first ones, a copy of others.
+Tensor rows_at(const Tensor& tensor, const std::vector<int64_t>& rows) {
   Shape shape = tensor.shape();
-  shape.set(0, rows);
+  const auto count = static_cast<int64_t>(rows.size());
+  shape.set(0, count);
   Tensor part(shape, tensor.dtype());
-  part.bind(tensor.memory(), tensor.offset());
+  if (rows.empty() || rows.back() == count - 1) {
+    part.bind(tensor.memory(), tensor.offset());
+    return part;
+  }
+  const int64_t size = shape.count(1);
+  dispatch_float(tensor.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    const T* const from = tensor.host<T>();
+    T* to = part.host_overwrite<T>();
+    for (const int64_t row : rows) to = std::copy_n(from + row * size, size, to);
+  });
   return part;
 }
 
@@ -129,14 +154,14 @@ void check_blobs(Net& net, const std::vector<std::string>& blobs) {
   }
 }
 
-/// The values of a blob for the first `rows` of `batch` records.
-Tensor rows_of(Net& net, const std::string& blob, int64_t rows, int64_t batch) {
+/// The values of a blob for these of the `batch` records.
+Tensor rows_of(Net& net, const std::string& blob, const std::vector<int64_t>& rows, int64_t batch) {
   const Tensor values = net.output(blob);
   if (values.shape().rank() == 0 || values.shape()[0] != batch)
     throw Error("blob '", blob, "' of ", values.shape().str(),
                 " does not have a row for each of the ", batch,
                 " records of a batch; name a blob whose first axis is the batch");
-  return first_rows(values, rows);
+  return rows_at(values, rows);
 }
 
 std::string number_key(int64_t row) {
@@ -171,24 +196,27 @@ ExtractReport extract_features(Net& net, const ExtractOptions& options) {
       const Shape shape = net.output(options.blobs[0]).shape();
       batch = count = shape.rank() == 0 ? 1 : shape[0];
     }
+    const std::vector<int64_t> own = sources.own_records(count);
     rows.keys.clear();
-    for (int64_t i = 0; i < count; ++i) {
+    for (const int64_t i : own) {
       std::string key = options.number_keys ? "" : sources.raw_key(i);
-      rows.keys.push_back(key.empty() ? number_key(report.rows + i) : std::move(key));
+      rows.keys.push_back(key.empty() ? number_key(report.rows + report.left_out + i)
+                                      : std::move(key));
     }
-    rows.labels = sources.labels(count);
+    rows.labels = sources.labels(own);
     report.shapes.clear();
     std::vector<Tensor> blobs;
     for (const auto& name : options.blobs) {
-      blobs.push_back(rows_of(net, name, count, batch));
+      blobs.push_back(rows_of(net, name, own, batch));
       const auto& dims = blobs.back().shape().dims();
       report.shapes.emplace_back(std::vector<int64_t>(dims.begin() + 1, dims.end()));
     }
-    for (size_t w = 0; w < writers.size(); ++w) {
+    for (size_t w = 0; w < writers.size() && !own.empty(); ++w) {
       rows.blobs = writers.size() == blobs.size() ? std::vector<Tensor>{blobs[w]} : blobs;
       writers[w]->append(rows);
     }
-    report.rows += count;
+    report.rows += static_cast<int64_t>(own.size());
+    report.left_out += count - static_cast<int64_t>(own.size());
     if (options.progress) options.progress(report.rows);
   }
   for (const auto& writer : writers) writer->finish();

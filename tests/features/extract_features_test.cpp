@@ -136,6 +136,39 @@ TEST_F(ExtractFeatures, ShuffledRecordsAndRandSkipKeepTheirKeys) {
   }
 }
 
+TEST_F(ExtractFeatures, RecordsThatAreSkippedHaveNoRows) {
+  test::Records records = test::counting_records(10);
+  for (const size_t bad : {size_t{1}, size_t{2}, size_t{9}}) records[bad].second = "junk";
+  test::write_database(folder_ / "some", records);
+  const auto keys = [&] {
+    std::vector<std::string> all;
+    for (const auto& [key, value] : test::read_database(folder_ / "a")) {
+      Datum datum;
+      datum.ParseFromString(value);
+      const int number = std::stoi(key);
+      EXPECT_EQ(datum.label(), number);
+      EXPECT_EQ(datum.float_data(5), static_cast<float>(number + 5));
+      all.push_back(key);
+    }
+    return all;
+  };
+  set(FeatureFormat::lmdb, {"data"}, {"a"});
+  const std::string layer = data_layer("on_bad_record: SKIP", "data", "some");
+  const ExtractReport report = extract(layer);
+  EXPECT_EQ(report.rows, 7);
+  EXPECT_EQ(report.left_out, 3);
+  EXPECT_TRUE(report.whole_epoch);
+  EXPECT_EQ(keys(), (std::vector<std::string>{"00000000", "00000003", "00000004", "00000005",
+                                              "00000006", "00000007", "00000008"}));
+  options_.number_keys = options_.overwrite = true;
+  extract(layer);
+  EXPECT_EQ(keys().at(1), "0000000003");
+  set(FeatureFormat::csv, {"data"}, {"a.csv"});
+  options_.number_keys = false;
+  extract(layer);
+  EXPECT_NE(text("a.csv").find("\n00000003,3,4,5,6,7,8\n"), std::string::npos) << text("a.csv");
+}
+
 TEST_F(ExtractFeatures, KeysMayBeNumbersAsPublished) {
   set(FeatureFormat::lmdb, {"twice"}, {"a"});
   options_.number_keys = true;
