@@ -73,6 +73,10 @@ Image DatumDecoder::decode(const Record& record) {
   return pixels({.height = image.height, .width = image.width});
 }
 
+std::string DatumDecoder::damage() {
+  return was_encoded_ ? jpeg_.damage(datum_->data()) : std::string();
+}
+
 Image DatumDecoder::open_datum() {
   if (!was_encoded_) return open_raw();
   if (size_.height == 0) {

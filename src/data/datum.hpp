@@ -44,6 +44,9 @@ class DatumDecoder {
   /// finite.
   void labels(std::vector<double>& labels) const;
   bool was_encoded() const { return was_encoded_; }
+  /// What is damaged in the compressed image of the record opened last, though it can be decoded
+  /// (JpegDecoder::damage), or "". Reads the image anew; pixels() cannot follow.
+  std::string damage();
 
  private:
   Image open_datum();

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "data/image.hpp"
@@ -26,6 +27,11 @@ class JpegDecoder {
   /// up; the window lies in the image of that size. The view holds until the next call. None if the
   /// file turns out to be damaged.
   std::optional<Image> pixels(const ImageWindow& window, int eighths = 8);
+  /// What libjpeg-turbo says is damaged in a file, which decoders fill up with pixels of their own:
+  /// its first warning or error, such as "Corrupt JPEG data: bad Huffman code". "" for a whole
+  /// file, for one that is no JPEG, and for one that lacks its end marker, which ImageCodec checks.
+  /// Reads all data, and makes few pixels of them. Closes the opened file.
+  std::string damage(std::string_view file);
 
  private:
   struct State;

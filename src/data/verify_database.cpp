@@ -18,6 +18,10 @@ void look(ScanThread& thread, int64_t index, Finding& finding) {
   const Record record = thread.reader->read(index);
   try {
     finding.info = inspect_record(record, *thread.decoder);
+    const std::string damage = thread.decoder->damage();
+    if (!damage.empty())
+      finding.problem = concat("record '", finding.info.key, "': its image is damaged (", damage,
+                               "), and decoders make up a part of it; write the record again");
   } catch (const Error& error) {
     finding.problem = error.message();
   }

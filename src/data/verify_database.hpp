@@ -23,7 +23,7 @@ struct VerifyOptions {
 
 struct VerifyReport {
   int64_t records = 0;  // of the source
-  int64_t bad = 0;      // undecodable, with a wrong label or size, or not reached
+  int64_t bad = 0;      // undecodable, damaged, with a wrong label or size, or not reached
   /// One message a bad record, each with its key; the first ConvertReport::kMostProblems of them.
   std::vector<std::string> problems;
   /// What is no error here but may be one in training, a line each.

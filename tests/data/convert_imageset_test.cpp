@@ -8,6 +8,7 @@
 #include "data/converters.hpp"
 #include "support/database.hpp"
 #include "support/expect_error.hpp"
+#include "support/jpeg_file.hpp"
 #include "support/needs.hpp"
 
 namespace crema {
@@ -255,6 +256,22 @@ TEST_F(ConvertImageset, WarnsOfImagesOfSeveralSizes) {
     EXPECT_THAT(report.warnings, told);
     EXPECT_THAT(report.warnings, of_encoded);
   }
+}
+
+TEST_F(ConvertImageset, WarnsOfDamagedJpegs) {
+  if (!test::kBuiltWithLibjpeg) GTEST_SKIP() << "needs libjpeg-turbo";
+  std::string file = test::jpeg_file(test::picture(120, 160, 3), 120, 160);
+  image("whole.jpg", file);
+  image("zeros.jpg", file.replace(file.size() / 2, 100, 100, '\0'));
+  list("whole.jpg 1\nzeros.jpg 2\nzeros.jpg 3\n");
+  const auto told = ElementsAre(
+      testing::AllOf(HasSubstr("2 of 3 images are damaged"),
+                     HasSubstr("'zeros.jpg' (" + options_.list + ":2): Corrupt JPEG data")));
+  EXPECT_EQ(convert().size(), 3u);
+  EXPECT_THAT(report_.warnings, told);
+  options_.overwrite = options_.encoded = true;
+  EXPECT_EQ(convert().size(), 3u);
+  EXPECT_THAT(report_.warnings, told);
 }
 
 TEST_F(ConvertImageset, WarnsOfLabelsBelowZero) {

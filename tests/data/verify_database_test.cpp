@@ -7,8 +7,10 @@
 #include <filesystem>
 
 #include "core/parallel.hpp"
+#include "data/datum.hpp"
 #include "support/database.hpp"
 #include "support/expect_error.hpp"
+#include "support/jpeg_file.hpp"
 #include "support/needs.hpp"
 
 namespace crema {
@@ -139,6 +141,31 @@ TEST_F(VerifyDatabase, CompressedImagesAreDecoded) {
   EXPECT_EQ(report.encoded, 1);
   EXPECT_EQ(report.bad, 1);
   EXPECT_NE(report.problems.at(0).find("'half'"), std::string::npos);
+}
+
+TEST_F(VerifyDatabase, DamagedDataOfAnImageThatCanBeDecodedAreFound) {
+  if (!test::kBuiltWithOpenCv || !test::kBuiltWithLibjpeg)
+    GTEST_SKIP() << "needs libjpeg-turbo and OpenCV";
+  Datum datum;
+  datum.set_encoded(true);
+  std::string file = test::jpeg_file(test::picture(120, 160, 3), 120, 160);
+  datum.set_data(file);
+  const std::string good = datum.SerializeAsString();
+  file.replace(file.size() / 2, 100, 100, '\0');
+  datum.set_data(file);
+  const std::string damaged = datum.SerializeAsString();
+  DatumDecoder decoder(ColorMode::as_stored);
+  EXPECT_EQ(decoder.decode({.key = "k", .value = damaged}).shape(), (Shape{3, 120, 160}))
+      << "data layers go on";
+  for (const ColorMode mode : {ColorMode::as_stored, ColorMode::color}) {
+    const VerifyReport report = verify({{"good", good}, {"zeros", damaged}}, {.color = mode});
+    EXPECT_EQ(report.encoded, 1);
+    EXPECT_EQ(report.bad, 1);
+    ASSERT_EQ(report.problems.size(), 1u);
+    EXPECT_NE(report.problems[0].find("record 'zeros': its image is damaged (Corrupt JPEG data"),
+              std::string::npos)
+        << report.problems[0];
+  }
 }
 
 /// Records on the pages of their keys, and records on pages of their own; three levels of pages.

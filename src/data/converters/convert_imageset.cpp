@@ -15,6 +15,7 @@
 #include "data/image_list.hpp"
 #include "data/image_name.hpp"
 #include "data/image_planes.hpp"
+#include "data/jpeg_decoder.hpp"
 #include "proto/datum.pb.h"
 
 namespace crema {
@@ -28,7 +29,14 @@ constexpr int64_t kMostBytes = std::numeric_limits<int32_t>::max() - 1024;
 struct Converted {
   std::string record;
   std::string problem;  // not empty: there is no record
+  std::string damage;   // of an image that can be decoded all the same
   Shape shape{0, 0, 0};
+};
+
+/// What a thread has of its own.
+struct Codecs {
+  ImageCodec images;
+  JpegDecoder jpeg;
 };
 
 /// Error when so many bytes do not fit into a record.
@@ -49,9 +57,10 @@ class Converter {
   /// Whether records hold compressed images.
   bool encoded() const { return encoded_; }
 
-  /// Safe to call from several threads, each with its own codec.
-  Converted convert(const ListedImage& listed, ImageCodec& codec) const {
+  /// Safe to call from several threads, each with its own codecs.
+  Converted convert(const ListedImage& listed, Codecs& codecs) const {
     Converted result;
+    ImageCodec& codec = codecs.images;
     try {
       std::string file;
       read_file_bytes(path_of(listed), file);
@@ -59,6 +68,7 @@ class Converter {
       set_labels(listed, datum);
       result.shape =
           encoded_ ? keep_encoded(listed, file, codec, datum) : keep_raw(file, codec, datum);
+      result.damage = codecs.jpeg.damage(file);
       if (!options_.check_only && !datum.SerializeToString(&result.record))
         throw Error("it cannot be made a record");
     } catch (const std::exception& error) {
@@ -152,6 +162,10 @@ class Collector {
       if (fits || !options_.check_size) {
         if (!fits) sizes_.add(listed, converted.shape);
         if (listed.floats.empty()) look_at_label(listed, converted.shape);
+        if (!converted.damage.empty()) {
+          damaged_.add(listed, converted.shape);
+          if (damaged_.count == 1) damage_ = converted.damage;
+        }
         ++accepted_;
         return true;
       }
@@ -177,6 +191,12 @@ class Collector {
                  converter_.encoded() ? "; data layers decode them, but do not resize them" : "",
                  ". Give --resize_height and --resize_width, or let the data layer crop all to "
                  "one size: transform_param { crop_size }"));
+    }
+    if (damaged_.count > 0) {
+      report_.warnings.push_back(concat(
+          damaged_.count, " of ", accepted_, " images are damaged, and decoders make up a part of ",
+          "them; the first one is ", place_of(damaged_.first->listed), ": ", damage_,
+          ". Get these files again, or leave them out"));
     }
     if (labels_.count > 0) {
       const ListedImage& listed = labels_.first->listed;
@@ -225,7 +245,8 @@ class Collector {
   const Converter& converter_;
   ConvertReport report_;
   std::optional<Seen> first_;
-  Oddities sizes_, labels_, inexact_;
+  Oddities sizes_, labels_, inexact_, damaged_;
+  std::string damage_;  // of the first one
   int64_t accepted_ = 0;
 };
 
@@ -268,16 +289,16 @@ ConvertReport convert_imageset(const ConvertImagesetOptions& options) {
   if (!options.check_only) writer = make_database_writer(kind, options.output, options.overwrite);
 
   const auto threads = static_cast<size_t>(std::max(1, omp_get_max_threads()));
-  std::vector<ImageCodec> codecs(threads);
+  std::vector<Codecs> codecs(threads);
   std::vector<Converted> chunk(threads * kChunkPerThread);
   Collector collector(options, converter);
   for (int64_t done = 0; done < total;) {
     const int64_t size = std::min<int64_t>(static_cast<int64_t>(chunk.size()), total - done);
     parallel_for(size, 1, [&](int64_t begin, int64_t end) {
-      ImageCodec& codec = codecs[static_cast<size_t>(thread_number())];
+      Codecs& own = codecs[static_cast<size_t>(thread_number())];
       for (int64_t i = begin; i < end; ++i) {
         chunk[static_cast<size_t>(i)] =
-            converter.convert(images[static_cast<size_t>(done + i)], codec);
+            converter.convert(images[static_cast<size_t>(done + i)], own);
       }
     });
     for (int64_t i = 0; i < size; ++i) {

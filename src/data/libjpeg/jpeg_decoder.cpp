@@ -24,14 +24,22 @@ struct Reports {
   jpeg_error_mgr base;
   std::jmp_buf escape;
   bool warned;
+  std::array<char, JMSG_LENGTH_MAX> first;  // warning or error, once warned
 };
 
+void note(j_common_ptr info) {
+  auto* const reports = reinterpret_cast<Reports*>(info->err);
+  if (!reports->warned) reports->base.format_message(info, reports->first.data());
+  reports->warned = true;
+}
+
 [[noreturn]] void on_error(j_common_ptr info) {
+  note(info);
   std::longjmp(reinterpret_cast<Reports*>(info->err)->escape, 1);
 }
 
 void on_message(j_common_ptr info, int level) {
-  if (level < 0) reinterpret_cast<Reports*>(info->err)->warned = true;
+  if (level < 0) note(info);
 }
 
 void print_nothing(j_common_ptr) {}
@@ -61,6 +69,7 @@ struct JpegDecoder::State {
   bool read_header(std::string_view file);
   bool is_turned() const;
   bool read_pixels(const ImageWindow& window, int eighths, Image& image);
+  void read_all(std::string_view file);
 };
 
 bool JpegDecoder::State::read_header(std::string_view file) {
@@ -133,6 +142,23 @@ bool JpegDecoder::State::read_pixels(const ImageWindow& window, int eighths, Ima
   return !reports.warned;
 }
 
+/// Notes warnings of any part of the file. An eighth of the size: all data are read, and one pixel
+/// is made of 64.
+void JpegDecoder::State::read_all(std::string_view file) {
+  reports.warned = false;
+  if (setjmp(reports.escape) != 0) return;
+  jpeg_mem_src(&info, reinterpret_cast<const unsigned char*>(file.data()),
+               static_cast<unsigned long>(file.size()));
+  jpeg_read_header(&info, TRUE);
+  info.scale_num = 1;
+  info.scale_denom = 8;
+  jpeg_start_decompress(&info);
+  pixels.resize(size_t{info.output_width} * static_cast<size_t>(info.output_components));
+  JSAMPROW row = pixels.data();
+  while (info.output_scanline < info.output_height) jpeg_read_scanlines(&info, &row, 1);
+  jpeg_finish_decompress(&info);
+}
+
 JpegDecoder::JpegDecoder() : state_(std::make_unique<State>()) {}
 JpegDecoder::~JpegDecoder() = default;
 
@@ -161,6 +187,15 @@ std::optional<Image> JpegDecoder::pixels(const ImageWindow& window, int eighths)
   const bool whole = s.read_pixels(window, eighths, image);
   s.close();
   return whole ? std::optional(image) : std::nullopt;
+}
+
+std::string JpegDecoder::damage(std::string_view file) {
+  State& s = *state_;
+  s.close();
+  if (!file.starts_with("\xff\xd8\xff") || lacks_jpeg_end(file)) return {};
+  s.read_all(file);
+  s.close();
+  return s.reports.warned ? s.reports.first.data() : std::string();
 }
 
 }  // namespace crema
