@@ -27,9 +27,12 @@ class DatabaseWriter {
   /// to max_key_size() bytes. Records reach the file in batches, so an error may be about an
   /// earlier one.
   virtual void put(std::string_view key, std::string_view value) = 0;
-  /// Makes the database appear under its name. Error when the name was taken since the writer
-  /// began, or when it cannot be renamed; a database that was to be overwritten is under its name
-  /// then. No put afterwards.
+  /// Writes all records to the disk, not under the database's name yet. No put afterwards. Before
+  /// finish() where several outputs have to appear together: a full disk is met here.
+  virtual void sync() = 0;
+  /// sync(), unless it was called, and makes the database appear under its name. Error when the
+  /// name was taken since the writer began, or when it cannot be renamed; a database that was to be
+  /// overwritten is under its name then.
   virtual void finish() = 0;
   /// Records that were put.
   virtual int64_t count() const = 0;

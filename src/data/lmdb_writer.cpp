@@ -106,10 +106,15 @@ int LmdbWriter::try_batch(std::string& last_key) {
   return mdb_txn_commit(transaction);
 }
 
-void LmdbWriter::finish() {
+void LmdbWriter::sync() {
+  if (!env_) return;
   write_batch();
   check(mdb_env_sync(env_, 1), "cannot sync it");
   close();
+}
+
+void LmdbWriter::finish() {
+  sync();
   folder_.finish();
 }
 

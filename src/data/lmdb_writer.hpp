@@ -19,6 +19,7 @@ class LmdbWriter final : public DatabaseWriter {
   ~LmdbWriter() override;
 
   void put(std::string_view key, std::string_view value) override;
+  void sync() override;
   void finish() override;
   int64_t count() const override { return count_; }
 

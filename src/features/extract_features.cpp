@@ -219,6 +219,8 @@ ExtractReport extract_features(Net& net, const ExtractOptions& options) {
     report.left_out += count - static_cast<int64_t>(own.size());
     if (options.progress) options.progress(report.rows);
   }
+  // A full disk is met before the first output appears.
+  for (const auto& writer : writers) writer->sync();
   for (const auto& writer : writers) writer->finish();
   return report;
 }

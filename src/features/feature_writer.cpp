@@ -53,6 +53,7 @@ class DatabaseFeatures final : public FeatureWriter {
       }
     });
   }
+  void sync() override { writer_->sync(); }
   void finish() override { writer_->finish(); }
 
  private:
@@ -95,10 +96,11 @@ class Hdf5Features final : public FeatureWriter {
     for (size_t i = 0; i < names_.size(); ++i) writer_.append(names_[i], rows.blobs[i]);
     keys_.insert(keys_.end(), rows.keys.begin(), rows.keys.end());
   }
-  void finish() override {
+  void sync() override {
     writer_.put_texts(kKeys, keys_);
-    writer_.finish();
+    writer_.sync();
   }
+  void finish() override { writer_.finish(); }
 
  private:
   static constexpr const char* kKeys = "keys";
@@ -131,6 +133,10 @@ class NpyFeatures final : public FeatureWriter {
   void append(const FeatureRows& rows) override {
     array_.append(rows.blobs.at(0));
     for (const auto& key : rows.keys) keys_.append(line_of(key) + "\n");
+  }
+  void sync() override {
+    keys_.sync();
+    array_.sync();
   }
   void finish() override {
     keys_.finish();
@@ -175,10 +181,11 @@ class CsvFeatures final : public FeatureWriter {
       }
     });
   }
-  void finish() override {
+  void sync() override {
     if (size_ < 0) write_header(0);
-    file_.finish();
+    file_.sync();
   }
+  void finish() override { file_.finish(); }
 
  private:
   void write_header(int64_t size) {

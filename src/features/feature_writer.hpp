@@ -33,7 +33,9 @@ class FeatureWriter {
   /// Error for a row of another shape than the first one, except in databases; for a key that comes
   /// twice in a database.
   virtual void append(const FeatureRows& rows) = 0;
-  /// No append afterwards.
+  /// Writes all to the disk, not under its name yet. No append afterwards.
+  virtual void sync() = 0;
+  /// Gives what sync() wrote its name.
   virtual void finish() = 0;
 };
 

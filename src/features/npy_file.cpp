@@ -43,12 +43,18 @@ void NpyWriter::append(const Tensor& rows) {
   shape_.set(0, shape_[0] + rows.shape()[0]);
 }
 
-void NpyWriter::finish() {
+void NpyWriter::sync() {
   if (begun_) {
     file_.replace_head(header());
   } else {
     file_.append(header());
   }
+  begun_ = true;
+  file_.sync();
+}
+
+void NpyWriter::finish() {
+  sync();
   file_.finish();
 }
 

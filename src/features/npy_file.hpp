@@ -15,6 +15,8 @@ class NpyWriter {
   /// Adds rows (N, ...) of f32 or f64 in C order. Error unless shape and type of a row are those of
   /// the first call.
   void append(const Tensor& rows);
+  /// As those of WholeFile.
+  void sync();
   void finish();
 
  private:

@@ -77,7 +77,9 @@ class Hdf5Writer {
   /// Makes a group unless it is there.
   void make_group(const std::string& name);
 
-  /// Closes, syncs and renames the file. No append afterwards.
+  /// Closes and syncs the file, not under its name yet. Nothing is added afterwards.
+  void sync();
+  /// sync(), unless it was called, and renames the file.
   void finish();
 
  private:

@@ -66,9 +66,13 @@ void WholeFile::replace_head(std::string_view bytes) {
   if (::lseek(descriptor_, 0, SEEK_END) < 0) fail(errno);
 }
 
-void WholeFile::finish() {
+void WholeFile::sync() {
   flush();
   if (::fsync(descriptor_) != 0) fail(errno);
+}
+
+void WholeFile::finish() {
+  sync();
   if (::rename(beside_.c_str(), path_.c_str()) != 0) fail(errno);
   ::close(std::exchange(descriptor_, -1));
   sync_folder(std::filesystem::path(path_).parent_path());

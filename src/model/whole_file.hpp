@@ -18,7 +18,10 @@ class WholeFile {
   void append(std::string_view bytes);
   /// Puts `bytes` in the place of those at the beginning of the file.
   void replace_head(std::string_view bytes);
-  /// Syncs and renames. Neither append nor replace_head afterwards.
+  /// Writes all to the disk, not under the file's name yet. Neither append nor replace_head
+  /// afterwards.
+  void sync();
+  /// sync(), and renames.
   void finish();
 
  private:

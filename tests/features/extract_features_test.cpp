@@ -1,7 +1,9 @@
 #include "features/extract_features.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <csignal>
 #include <filesystem>
 #include <sstream>
 
@@ -278,6 +280,49 @@ TEST_F(ExtractFeatures, MistakesAreFoundAndNothingIsLeft) {
   set(FeatureFormat::npy, {"twice"}, {"a"});
   fails({"'data' and 'other'", "different numbers of records"},
         net() + data_layer("", "other", "seven"));
+}
+
+/// While it lives, no file of this process grows beyond `bytes`.
+class SmallFiles {
+ public:
+  explicit SmallFiles(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    rlimit small = before_;
+    small.rlim_cur = bytes;
+    ::setrlimit(RLIMIT_FSIZE, &small);
+  }
+  ~SmallFiles() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, handler_);
+  }
+
+ private:
+  void (*handler_)(int);
+  rlimit before_{};
+};
+
+// "a" is written whole, "b" is not.
+TEST_F(ExtractFeatures, NoOutputAppearsBeforeAllAreOnTheDisk) {
+  test::write_counting_database(folder_ / "large", 8, 1, 100, 100);
+  for (const FeatureFormat format : {FeatureFormat::csv, FeatureFormat::npy}) {
+    set(format, {"data_label", "data"}, {"a", "b"});
+    const std::string path = folder_.write("net.prototxt", data_layer("", "data", "large"));
+    Net net(path, context_, {.phase = Phase::test, .keep = options_.blobs});
+    std::string problem;
+    {
+      const SmallFiles limit(100'000);
+      try {
+        extract_features(net, options_);
+      } catch (const Error& error) {
+        problem = error.message();
+      }
+    }
+    EXPECT_NE(problem.find("/b'"), std::string::npos) << problem;
+    for (const auto& entry : fs::directory_iterator(folder_.path())) {
+      const std::string name = entry.path().filename().string();
+      EXPECT_TRUE(name == "db" || name == "large" || name == "net.prototxt") << name;
+    }
+  }
 }
 
 TEST(FeatureFormats, HaveNames) {

@@ -152,8 +152,8 @@ ConvertCifarReport convert_cifar(const ConvertCifarOptions& options) {
   Converter converter(set, records(set.train) + records(set.test), options.progress);
   converter.convert(train_files, set.train.records_per_file, *train);
   converter.convert(test_files, set.test.records_per_file, *test);
-  train->finish();
-  test->finish();
+  for (const auto* part : {&train, &test}) (*part)->sync();
+  for (const auto* part : {&train, &test}) (*part)->finish();
   report.train.written = train->count();
   report.test.written = test->count();
   return report;

@@ -48,12 +48,17 @@ class LevelDbWriter final : public DatabaseWriter {
     ++count_;
   }
 
-  void finish() override {
+  void sync() override {
+    if (!db_) return;
     db_.reset();
     // Opening turns the log into sorted tables, so that readers need not do it.
     open(false);
     db_.reset();
     sync_files();
+  }
+
+  void finish() override {
+    sync();
     folder_.finish();
   }
 

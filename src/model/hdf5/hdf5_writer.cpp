@@ -37,6 +37,7 @@ struct Hdf5Writer::State {
 
   std::string path, beside;
   bool with_checksum = false;
+  bool synced = false, finished = false;
   Hdf5Id file;
   std::map<std::string, Array> arrays;
 
@@ -160,9 +161,8 @@ Hdf5Writer::Hdf5Writer(const std::string& path, bool with_checksum)
 Hdf5Writer::~Hdf5Writer() {
   const Hdf5Call call;
   state_->arrays.clear();
-  if (!state_->file.is_open()) return;
   state_->file.close();
-  ::unlink(state_->beside.c_str());
+  if (!state_->finished) ::unlink(state_->beside.c_str());
 }
 
 void Hdf5Writer::append(const std::string& name, const Tensor& rows) {
@@ -234,11 +234,8 @@ void Hdf5Writer::make_group(const std::string& name) {
   if (!group.is_open()) state_->fail(concat("group '", name, "': ", call.reason()));
 }
 
-void Hdf5Writer::finish() {
-  const auto fail = [&](const auto& reason) {
-    ::unlink(state_->beside.c_str());
-    state_->fail(reason);
-  };
+void Hdf5Writer::sync() {
+  if (state_->synced) return;
   {
     const Hdf5Call call;
     // Closing an array writes its last rows.
@@ -247,15 +244,21 @@ void Hdf5Writer::finish() {
     }
     state_->arrays.clear();
     if (H5Fflush(state_->file.get(), H5F_SCOPE_GLOBAL) < 0) state_->fail(call.reason());
-    if (!state_->file.close()) fail(call.reason());
+    if (!state_->file.close()) state_->fail(call.reason());
   }
   const int descriptor = ::open(state_->beside.c_str(), O_RDWR | O_CLOEXEC);
-  if (descriptor < 0) fail(errno);
+  if (descriptor < 0) state_->fail(errno);
   int failed = state_->with_checksum ? seal_hdf5(descriptor) : 0;
   if (failed == 0 && ::fsync(descriptor) != 0) failed = errno;
   ::close(descriptor);
-  if (failed != 0) fail(failed);
-  if (::rename(state_->beside.c_str(), state_->path.c_str()) != 0) fail(errno);
+  if (failed != 0) state_->fail(failed);
+  state_->synced = true;
+}
+
+void Hdf5Writer::finish() {
+  sync();
+  if (::rename(state_->beside.c_str(), state_->path.c_str()) != 0) state_->fail(errno);
+  state_->finished = true;
   sync_folder(std::filesystem::path(state_->path).parent_path());
 }
 
