@@ -41,7 +41,6 @@ int checksum(const std::vector<std::string>& arguments) {
 
 const Command kChecksum = {
     "checksum",
-    {},
     "checks that weights and states are as they were written",
     "  crema checksum FILE...\n"
     "  crema checksum --accept FILE...\n"

@@ -275,7 +275,6 @@ int classify(const std::vector<std::string>& arguments) {
 
 const Command kClassify = {
     "classify",
-    {"classification", "classification.bin"},
     "names the classes that a net sees in images",
     "  crema classify --model deploy.prototxt --weights net.caffemodel --mean mean.binaryproto \\\n"
     "        --labels synset_words.txt cat.jpg photos/\n"

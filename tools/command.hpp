@@ -1,5 +1,5 @@
 // A command of the `crema` program. Each command is a file that defines one `Command` and a line in
-// main.cpp's table.
+// main.cpp's table; published names stand in scripts/cmake/tools.cmake.
 #pragma once
 
 #include <string>
@@ -10,11 +10,10 @@
 namespace crema::tools {
 
 struct Command {
-  std::string name;                  // "train"
-  std::vector<std::string> aliases;  // published names: "convert_imageset"
-  std::string summary;               // one line
-  std::string usage;                 // what `crema help NAME` prints below the summary
-  std::vector<std::string> flags;    // gflags that the command takes, beside the common ones
+  std::string name;                // "train"
+  std::string summary;             // one line
+  std::string usage;               // what `crema help NAME` prints below the summary
+  std::vector<std::string> flags;  // gflags that the command takes, beside the common ones
   /// Positional arguments that follow the command. Returns the exit status.
   int (*run)(const std::vector<std::string>& arguments);
 };

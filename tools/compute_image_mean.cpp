@@ -51,7 +51,6 @@ int compute_image_mean(const std::vector<std::string>& arguments) {
 
 const Command kComputeImageMean = {
     "compute-image-mean",
-    {"compute_image_mean"},
     "computes the mean image of a database",
     "  crema compute-image-mean [FLAGS] INPUT_DB [OUTPUT_FILE]\n"
     "\n"

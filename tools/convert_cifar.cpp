@@ -42,7 +42,6 @@ int convert_cifar(const std::vector<std::string>& arguments) {
 
 const Command kConvertCifar = {
     "convert-cifar",
-    {"convert_cifar_data"},
     "makes databases from CIFAR-10's or CIFAR-100's files",
     "  crema convert-cifar INPUT_FOLDER [OUTPUT_FOLDER [DB_TYPE]]\n"
     "\n"

@@ -70,7 +70,6 @@ int convert_imageset(const std::vector<std::string>& arguments) {
 
 const Command kConvertImageset = {
     "convert-imageset",
-    {"convert_imageset"},
     "makes a database from a list of images",
     "  crema convert-imageset [FLAGS] ROOT_FOLDER/ LIST_FILE OUTPUT\n"
     "\n"

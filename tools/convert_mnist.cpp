@@ -60,7 +60,6 @@ int convert_mnist(const std::vector<std::string>& arguments) {
 
 const Command kConvertMnist = {
     "convert-mnist",
-    {"convert_mnist_data"},
     "makes databases from MNIST's files",
     "  crema convert-mnist FOLDER [--backend lmdb|leveldb] [--overwrite]\n"
     "  crema convert-mnist IMAGES LABELS OUTPUT [--backend lmdb|leveldb] [--overwrite]\n"

@@ -158,7 +158,6 @@ int db(const std::vector<std::string>& arguments) {
 
 const Command kDb = {
     "db",
-    {},
     "lists, shows and exports the records of a database",
     "  crema db list DB [RECORDS]              number, key, label, shape and kind, a line each\n"
     "  crema db show DB [RECORDS]              all about a record, the first one by default\n"

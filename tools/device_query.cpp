@@ -53,7 +53,6 @@ int device_query(const std::vector<std::string>& arguments) {
 }  // namespace
 
 const Command kDeviceQuery = {"device-query",
-                              {},
                               "lists the CPU and the GPUs",
                               "  crema device-query [--gpu=INDEX]\n"
                               "\n"

@@ -168,7 +168,6 @@ int diff(const std::vector<std::string>& arguments) {
 
 const Command kDiff = {
     "diff",
-    {},
     "compares two weights files, or two solver states",
     "  crema diff A.caffemodel B.caffemodel\n"
     "  crema diff --tolerance 1e-6 A.solverstate B.solverstate\n"

@@ -103,7 +103,6 @@ int draw(const std::vector<std::string>& arguments) {
 
 const Command kDraw = {
     "draw",
-    {"draw_net"},
     "draws a net",
     "  crema draw train_val.prototxt net.svg\n"
     "  crema draw --phase TEST --rankdir TB deploy.prototxt net.dot\n"

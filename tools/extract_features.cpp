@@ -106,7 +106,6 @@ int extract_features(const std::vector<std::string>& arguments) {
 
 const Command kExtractFeatures = {
     "extract-features",
-    {"extract_features"},
     "writes values of blobs for all records of a net's data",
     "  crema extract-features [FLAGS] WEIGHTS NET BLOB[,BLOB...] OUTPUT[,OUTPUT...]\n"
     "                         [NUM_BATCHES [DB_TYPE [CPU|GPU [DEVICE_ID]]]]\n"

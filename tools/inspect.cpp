@@ -176,7 +176,6 @@ int inspect(const std::vector<std::string>& arguments) {
 
 const Command kInspect = {
     "inspect",
-    {},
     "shows what a weights file, solver state, mean image or database holds",
     "  crema inspect net.caffemodel\n"
     "  crema inspect --json net_iter_100.solverstate mean.binaryproto train_lmdb\n"

@@ -70,7 +70,6 @@ int layers(const std::vector<std::string>& arguments) {
 }  // namespace
 
 const Command kLayers = {"layers",
-                         {},
                          "lists the layer types, or explains one",
                          "  crema layers\n"
                          "  crema layers TYPE [TYPE...]\n"

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <iostream>
 
+#include "core/split_list.hpp"
 #include "tools/command.hpp"
 #include "tools/command_line.hpp"
 #include "tools/flags.hpp"
@@ -47,12 +48,23 @@ std::string with_dashes(std::string name) {
   return name;
 }
 
+/// The name of the command for which a published program stands, with or without .bin; other names
+/// with dashes.
+std::string command_name(std::string name) {
+  if (const std::string_view bin = ".bin"; name.ends_with(bin)) {
+    name.resize(name.size() - bin.size());
+  }
+  for (const std::string& entry : split_list(CREMA_PUBLISHED_NAMES)) {  // "published=command"
+    const size_t sign = entry.find('=');
+    if (name == std::string_view(entry).substr(0, sign)) return entry.substr(sign + 1);
+  }
+  return with_dashes(name);
+}
+
 const Command* find_command(const std::string& name) {
+  const std::string wanted = command_name(name);
   for (const Command* command : commands()) {
-    if (command->name == with_dashes(name)) return command;
-    for (const auto& alias : command->aliases) {
-      if (alias == name) return command;
-    }
+    if (command->name == wanted) return command;
   }
   return nullptr;
 }

@@ -51,7 +51,6 @@ int merge_bn(const std::vector<std::string>& arguments) {
 
 const Command kMergeBn = {
     "merge-bn",
-    {"merge_bn"},
     "folds BatchNorm, Scale and Bias into the weights beside them",
     "  crema merge-bn NET WEIGHTS OUT_NET OUT_WEIGHTS\n"
     "  crema merge-bn deploy.prototxt net.caffemodel merged.prototxt merged.caffemodel\n"

@@ -95,7 +95,6 @@ int summary(const std::vector<std::string>& arguments) {
 
 const Command kSummary = {
     "summary",
-    {},
     "shows a net's layers, shapes, cost and plan",
     "  crema summary --model train_val.prototxt [--phase TEST]\n"
     "\n"

@@ -187,7 +187,6 @@ int test(const std::vector<std::string>& arguments) {
 
 const Command kTest = {
     "test",
-    {},
     "scores trained weights on a net's test data",
     "  crema test --model train_val.prototxt --weights net.caffemodel --iterations 100\n"
     "  crema test --model train_val.prototxt --weights net.caffemodel --confusion\n"

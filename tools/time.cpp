@@ -226,7 +226,6 @@ int time(const std::vector<std::string>& arguments) {
 
 const Command kTime = {
     "time",
-    {},
     "times each layer of a net",
     "  crema time --model train_val.prototxt [--iterations 50] [--phase TEST] [--peak] [--json]\n"
     "\n"

@@ -222,7 +222,6 @@ int train(const std::vector<std::string>& arguments) {
 
 const Command kTrain = {
     "train",
-    {},
     "trains a net, or continues training",
     "  crema train --solver solver.prototxt [--weights net.caffemodel | "
     "--snapshot run.solverstate]\n"

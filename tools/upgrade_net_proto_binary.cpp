@@ -21,7 +21,6 @@ int upgrade_net_proto_binary(const std::vector<std::string>& arguments) {
 
 const Command kUpgradeNetProtoBinary = {
     "upgrade-net-proto-binary",
-    {"upgrade_net_proto_binary"},
     "rewrites an old weights file in the current form",
     "  crema upgrade-net-proto-binary OLD NEW\n"
     "\n"

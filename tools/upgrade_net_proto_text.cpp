@@ -23,7 +23,6 @@ int upgrade_net_proto_text(const std::vector<std::string>& arguments) {
 
 const Command kUpgradeNetProtoText = {
     "upgrade-net-proto-text",
-    {"upgrade_net_proto_text"},
     "rewrites an old net prototxt in the current form",
     "  crema upgrade-net-proto-text OLD NEW\n"
     "\n"

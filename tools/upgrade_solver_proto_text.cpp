@@ -23,7 +23,6 @@ int upgrade_solver_proto_text(const std::vector<std::string>& arguments) {
 
 const Command kUpgradeSolverProtoText = {
     "upgrade-solver-proto-text",
-    {"upgrade_solver_proto_text"},
     "rewrites an old solver prototxt in the current form",
     "  crema upgrade-solver-proto-text OLD NEW\n"
     "\n"

@@ -72,7 +72,6 @@ int verify_db(const std::vector<std::string>& arguments) {
 
 const Command kVerifyDb = {
     "verify-db",
-    {},
     "finds records of a database that cannot be used",
     "  crema verify-db [FLAGS] DB\n"
     "\n"

@@ -29,13 +29,29 @@ set_target_properties(crema_tool PROPERTIES
   INSTALL_RPATH_USE_LINK_PATH ON)
 install(TARGETS crema_tool RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 
-# The published programs that crema stands in for; it looks at the name it was called by.
-set(crema_published_names convert_imageset convert_cifar_data compute_image_mean extract_features
-  classification classification.bin upgrade_net_proto_text upgrade_net_proto_binary
-  upgrade_solver_proto_text)
-foreach(name IN LISTS crema_published_names)
-  add_custom_command(TARGET crema_tool POST_BUILD
-    COMMAND "${CMAKE_COMMAND}" -E create_symlink crema "${PROJECT_BINARY_DIR}/bin/${name}"
-    VERBATIM)
-  install(FILES "${PROJECT_BINARY_DIR}/bin/${name}" DESTINATION "${CMAKE_INSTALL_BINDIR}")
+# The published programs that crema stands in for, and which of its commands each is; the only list of them.
+# Published builds name them with .bin behind, too. The program looks at the name it was called by.
+set(crema_published_names
+  convert_imageset=convert-imageset
+  convert_mnist_data=convert-mnist
+  convert_cifar_data=convert-cifar
+  compute_image_mean=compute-image-mean
+  extract_features=extract-features
+  classification=classify
+  draw_net=draw
+  merge_bn=merge-bn
+  upgrade_net_proto_text=upgrade-net-proto-text
+  upgrade_net_proto_binary=upgrade-net-proto-binary
+  upgrade_solver_proto_text=upgrade-solver-proto-text)
+list(JOIN crema_published_names "," names)
+set_property(SOURCE "${PROJECT_SOURCE_DIR}/tools/main.cpp" APPEND PROPERTY
+  COMPILE_DEFINITIONS "CREMA_PUBLISHED_NAMES=\"${names}\"")
+foreach(entry IN LISTS crema_published_names)
+  string(REGEX REPLACE "=.*" "" name "${entry}")
+  foreach(link IN ITEMS "${name}" "${name}.bin")
+    add_custom_command(TARGET crema_tool POST_BUILD
+      COMMAND "${CMAKE_COMMAND}" -E create_symlink crema "${PROJECT_BINARY_DIR}/bin/${link}"
+      VERBATIM)
+    install(FILES "${PROJECT_BINARY_DIR}/bin/${link}" DESTINATION "${CMAKE_INSTALL_BINDIR}")
+  endforeach()
 endforeach()

@@ -469,5 +469,29 @@ TEST_F(CliTest, PublishedProgramNamesAreLinks) {
   EXPECT_TRUE(output.says("convert-imageset has no flag --nosuch")) << output.text;
 }
 
+TEST_F(CliTest, PublishedNamesMayEndInBin) {
+  const fs::path folder = fs::path(CREMA_TOOL).parent_path();
+  for (const auto& [name, command] : {std::pair("convert_imageset", "convert-imageset"),
+                                      {"convert_mnist_data", "convert-mnist"},
+                                      {"convert_cifar_data", "convert-cifar"},
+                                      {"compute_image_mean", "compute-image-mean"},
+                                      {"extract_features", "extract-features"},
+                                      {"classification", "classify"},
+                                      {"upgrade_net_proto_text", "upgrade-net-proto-text"},
+                                      {"upgrade_net_proto_binary", "upgrade-net-proto-binary"},
+                                      {"upgrade_solver_proto_text", "upgrade-solver-proto-text"}}) {
+    for (const char* ending : {"", ".bin"}) {
+      const fs::path link = folder / concat(name, ending);
+      EXPECT_TRUE(fs::is_symlink(link)) << link;
+      const std::string refusal = concat(command, " has no flag --nosuch");
+      EXPECT_TRUE(run("--nosuch", link.string()).says(refusal)) << link;
+      EXPECT_TRUE(run(concat(name, ending, " --nosuch")).says(refusal)) << name << ending;
+    }
+  }
+  // Of other names, such as caffe.bin, the words name the command.
+  fs::create_symlink(CREMA_TOOL, path("caffe.bin"));
+  EXPECT_TRUE(run("train --nosuch", path("caffe.bin")).says("train has no flag --nosuch"));
+}
+
 }  // namespace
 }  // namespace crema::test
