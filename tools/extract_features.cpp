@@ -51,7 +51,7 @@ ExtractOptions read_options(const std::vector<std::string>& arguments) {
   if (arguments.size() > 4) options.batches = whole_number(arguments[4], "NUM_BATCHES");
   std::string format = FLAGS_format;
   if (arguments.size() > 5) {
-    if (!format.empty() && format != arguments[5])
+    if (!format.empty() && feature_format(format) != feature_format(arguments[5]))
       throw Error("--format=", format, " and DB_TYPE ", arguments[5],
                   " contradict each other; give one of them");
     format = arguments[5];

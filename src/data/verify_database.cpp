@@ -1,5 +1,7 @@
 #include "data/verify_database.hpp"
 
+#include <cmath>
+
 #include "crema/error.hpp"
 #include "data/record_info.hpp"
 #include "data/record_scan.hpp"
@@ -76,7 +78,7 @@ class Verifier {
   std::string take_label(const RecordInfo& info) {
     if (!info.float_labels.empty()) {
       ++report_.float_labels;
-      return {};
+      return float_label_problem(info.float_labels);
     }
     if (!info.has_label) ++report_.without_label;
     ++report_.labels[info.label];
@@ -85,7 +87,22 @@ class Verifier {
     return concat("its label ", info.label, " is not in 0 to ", options_.classes - 1);
   }
 
+  std::string float_label_problem(const std::vector<float>& labels) {
+    if (options_.classes == 0) return {};
+    if (labels.size() > 1) {
+      ++several_labels_;
+      return {};
+    }
+    const double label = labels[0];
+    const bool fits =
+        label >= 0 && label < static_cast<double>(options_.classes) && std::trunc(label) == label;
+    if (fits) return {};
+    return concat("its label ", label, " is no whole number from 0 to ", options_.classes - 1);
+  }
+
   void warn_of_labels() {
+    if (several_labels_ > 0)
+      warning(several_labels_, " records have several labels, which are not checked (--classes)");
     const auto& labels = report_.labels;
     if (labels.empty() || options_.classes > 0) return;
     if (labels.begin()->first < 0)
@@ -105,7 +122,8 @@ class Verifier {
 
   const VerifyOptions& options_;
   VerifyReport& report_;
-  int64_t good_ = 0;  // records that were decoded
+  int64_t good_ = 0;            // records that were decoded
+  int64_t several_labels_ = 0;  // records with them, where classes are checked
   std::string first_key_;
   Shape first_shape_;
 };

@@ -13,7 +13,8 @@
 namespace crema {
 
 struct VerifyOptions {
-  /// Labels have to be below this; 0: any label that is not negative.
+  /// The label of a record has to be a whole number below this, and not negative. Several labels of
+  /// a record are not checked. 0: any label.
   int64_t classes = 0;
   /// Images of another size than the first good one are bad.
   bool one_size = false;

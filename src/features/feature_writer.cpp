@@ -1,5 +1,6 @@
 #include "features/feature_writer.hpp"
 
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <filesystem>
@@ -236,9 +237,11 @@ FeatureFormat feature_format(const std::string& name) {
       {"hdf5", FeatureFormat::hdf5},
       {"npy", FeatureFormat::npy},
       {"csv", FeatureFormat::csv}};
+  std::string lower = name;
+  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   std::vector<std::string> names;
   for (const auto& [known, format] : formats) {
-    if (known == name) return format;
+    if (known == lower) return format;
     names.push_back(known);
   }
   throw Error("features cannot be written as '", name, "'",

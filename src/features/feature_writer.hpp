@@ -16,7 +16,7 @@ namespace crema {
 /// line. `csv`: a line each row, the key first.
 enum class FeatureFormat : uint8_t { lmdb, leveldb, hdf5, npy, csv };
 
-/// Of "lmdb", "leveldb", "hdf5", "npy" and "csv". Error for others.
+/// Of "lmdb", "leveldb", "hdf5", "npy" and "csv", in any case. Error for others.
 FeatureFormat feature_format(const std::string& name);
 
 /// Rows that belong to the same records.

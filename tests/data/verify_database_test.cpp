@@ -102,6 +102,26 @@ TEST_F(VerifyDatabase, ChecksLabelsAndSizesWhenAsked) {
   expect_error([&] { verify(records, {.classes = -1}); }, {"-1 classes"});
 }
 
+TEST_F(VerifyDatabase, FloatLabelsAreClassesWhereTheyAreOne) {
+  const auto labelled = [](std::initializer_list<float> labels) {
+    Datum datum = test::byte_datum(1, 2, 3, 0);
+    datum.clear_label();
+    for (const float label : labels) datum.add_float_label(label);
+    return datum.SerializeAsString();
+  };
+  const Records records = {{"a", labelled({4})},  {"b", labelled({0.5})},     {"c", labelled({5})},
+                           {"d", labelled({-1})}, {"e", labelled({7, 0.25})}, {"f", raw(1)}};
+  EXPECT_TRUE(verify(records).ok());
+  const VerifyReport report = verify(records, {.classes = 5});
+  EXPECT_EQ(report.bad, 3);
+  ASSERT_EQ(report.problems.size(), 3u);
+  EXPECT_EQ(report.problems[0], "record 'b': its label 0.5 is no whole number from 0 to 4");
+  EXPECT_EQ(report.problems[1], "record 'c': its label 5 is no whole number from 0 to 4");
+  EXPECT_EQ(report.problems[2], "record 'd': its label -1 is no whole number from 0 to 4");
+  ASSERT_EQ(report.warnings.size(), 1u);
+  EXPECT_EQ(report.warnings[0], "1 records have several labels, which are not checked (--classes)");
+}
+
 TEST_F(VerifyDatabase, ValuesThatAreNotFiniteAndMissingLabelsAreFound) {
   Datum datum;
   datum.set_channels(1);

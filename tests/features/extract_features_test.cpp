@@ -327,6 +327,8 @@ TEST_F(ExtractFeatures, NoOutputAppearsBeforeAllAreOnTheDisk) {
 
 TEST(FeatureFormats, HaveNames) {
   EXPECT_EQ(feature_format("npy"), FeatureFormat::npy);
+  EXPECT_EQ(feature_format("LMDB"), FeatureFormat::lmdb);
+  EXPECT_EQ(feature_format("LevelDB"), FeatureFormat::leveldb);
   expect_error([] { feature_format("lmbd"); }, {"'lmbd'", "did you mean 'lmdb'?", "hdf5"});
 }
 
