@@ -46,6 +46,7 @@ struct Sources {
   std::string model, weights, mean, labels;
   bool channel_mean = false;
   std::vector<std::string> images;
+  Shrinking shrinking = Shrinking::average;
 };
 
 Sources read_sources(const std::vector<std::string>& arguments) {
@@ -57,6 +58,7 @@ Sources read_sources(const std::vector<std::string>& arguments) {
     sources.mean = arguments[2];
     sources.labels = arguments[3];
     sources.channel_mean = true;
+    sources.shrinking = Shrinking::bilinear;
     images = {arguments[4]};
   }
   if (sources.model.empty())
@@ -125,6 +127,7 @@ std::vector<float> read_numbers(const std::string& text) {
 ImageInputOptions read_input(const Sources& sources, const Shape& sample) {
   ImageInputOptions options{.sample = sample};
   options.channels = read_channels();
+  options.shrinking = sources.shrinking;
   options.transform.set_scale(static_cast<float>(FLAGS_scale));
   if (!FLAGS_resize.empty()) {
     const auto [width, height] = parse_size("resize", FLAGS_resize);
@@ -288,7 +291,9 @@ const Command kClassify = {
     "values 0 to 255), resized, cropped, and becomes (pixel - mean) * scale. The net has one input "
     "(N, C, H, W)\n"
     "and one output, or --scores. The published form subtracts the mean of each channel and shows "
-    "the\nwhole image to the net. --json prints a line an image.",
+    "the\nwhole image to the net. It resizes by bilinear interpolation, as published; the other "
+    "form "
+    "averages\nover the area of each new pixel where it shrinks. --json prints a line an image.",
     {"model",        "weights", "strict",       "list",    "labels", "top",   "mean",
      "channel_mean", "scale",   "channel_swap", "resize",  "crop",   "batch", "scores",
      "skip_bad",     "json",    "gpu",          "threads", "engine", "tune",  "tuning_file",

@@ -31,9 +31,9 @@ Image ImageInput::load(const std::string& path) {
   read_file_bytes(path, bytes_);
   Image image = codec_.decode(bytes_, sample[0] == 1 ? ColorMode::gray : ColorMode::color);
   if (options_.crop == ImageCrop::whole) {
-    image = codec_.resize(sample[1], sample[2]);
+    image = codec_.resize(sample[1], sample[2], options_.shrinking);
   } else if (options_.resize.height != 0) {
-    image = codec_.resize(options_.resize.height, options_.resize.width);
+    image = codec_.resize(options_.resize.height, options_.resize.width, options_.shrinking);
   }
   if (sample[0] == 1 || options_.channels == std::array<int, 3>{2, 1, 0}) return image;
   swapped_.resize(static_cast<size_t>(image.count()));

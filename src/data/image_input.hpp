@@ -24,6 +24,7 @@ struct ImageInputOptions {
   Shape sample;  // (C, H, W) of the net's input; C is 1 (gray) or 3
   ImageCrop crop = ImageCrop::whole;
   ImageSize resize = {};  // before center and ten; none: the image's own size
+  Shrinking shrinking = Shrinking::average;
   /// Which of red, green and blue each channel of the input is; data layers give blue first.
   std::array<int, 3> channels = {2, 1, 0};
   TransformationParameter transform;  // mean_file or mean_value, in the input's channels, and scale

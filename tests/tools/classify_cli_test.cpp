@@ -87,6 +87,30 @@ TEST_F(ClassifyCliTest, CropsAreThoseOfThePublishedOversampling) {
   expect_refusal(classify + "--crop ten --resize 1x1", {"corners.ppm", "crop"});
 }
 
+// Of 8 pixels, bilinear interpolation reads the two beside the centre of a new one.
+TEST_F(ClassifyCliTest, ThePublishedFormResizesWithoutAveraging) {
+  std::string pixels;
+  for (int i = 0; i < 64; ++i) {
+    const bool read = i % 8 % 4 == 1 || i % 8 % 4 == 2;
+    pixels += {static_cast<char>(read ? 80 : 0), 0, 0};
+  }
+  const std::string photo = write("columns.ppm", ppm(8, 8, pixels));
+  BlobProto mean;
+  mean.set_num(1);
+  mean.set_channels(3);
+  mean.set_height(1);
+  mean.set_width(1);
+  for (int c = 0; c < 3; ++c) mean.add_data(0);
+  const std::string zeros = write("mean.binaryproto", mean.SerializeAsString());
+  const std::string labels = write("labels.txt", "blue\ngreen\nred\n");
+  write("none.caffemodel", "");
+  const Output published = run("classification.bin " + mean_net() + " " + path("none.caffemodel") +
+                               " " + zeros + " " + labels + " " + photo);
+  EXPECT_TRUE(published.says("80.0000 - \"red\"")) << published.text;
+  const Output ours = run("classify --model " + mean_net() + " " + photo);
+  EXPECT_TRUE(ours.says("40.0000 - \"2\"")) << ours.text;
+}
+
 TEST_F(ClassifyCliTest, InputsThatAreNotSquare) {
   const std::string model = write("wide.prototxt", R"(name: "wide"
 input: "data" input_dim: 1 input_dim: 1 input_dim: 2 input_dim: 4

@@ -87,15 +87,16 @@ Image ImageCodec::decode(std::string_view file, ColorMode mode) {
   return state_->view();
 }
 
-Image ImageCodec::resize(int64_t height, int64_t width) {
+Image ImageCodec::resize(int64_t height, int64_t width, Shrinking how) {
   constexpr int64_t kMost = std::numeric_limits<int16_t>::max();  // OpenCV's own limit
   if (height < 1 || width < 1 || height > kMost || width > kMost)
     throw Error("cannot resize an image to ", height, " x ", width, "; sides are 1 to ", kMost);
   State& s = *state_;
   const int h = static_cast<int>(height), w = static_cast<int>(width);
   try {
-    resized(s.image, s.scratch, std::min(s.image.rows, h), std::min(s.image.cols, w),
-            cv::INTER_AREA);
+    if (how == Shrinking::average)
+      resized(s.image, s.scratch, std::min(s.image.rows, h), std::min(s.image.cols, w),
+              cv::INTER_AREA);
     resized(s.image, s.scratch, h, w, cv::INTER_LINEAR);
   } catch (const cv::Exception& e) {
     throw Error("cannot resize an image to ", height, " x ", width, ": ", e.err);
