@@ -77,9 +77,11 @@ const Command kVerifyDb = {
     "\n"
     "Decodes all records. Logs those that cannot be decoded, with their keys, and JPEG images with "
     "damaged\n"
-    "data, which decoders fill up with pixels of their own; with --classes also those with another "
-    "label,\n"
-    "with --check_size also those of another size than the first one. Prints how many records have "
+    "data, which decoders fill up with pixels of their own; with --classes=N also those with a "
+    "label "
+    "outside\n"
+    "0 to N-1, with --check_size also those of another size than the first one. Prints how many "
+    "records have "
     "each\n"
     "shape and label. The exit status is 1 if there is a bad record.",
     {"backend", "classes", "check_size", "force_color", "force_gray", "threads"},

@@ -14,7 +14,7 @@ int64_t number_in(std::string_view text, std::string_view range, int64_t count) 
   const char* const end = text.data() + text.size();
   const auto [stopped, code] = std::from_chars(text.data(), end, number);
   if (code != std::errc() || stopped != end)
-    throw Error("records '", range, "' cannot be told: '", text,
+    throw Error("'", range, "' is no range of records: '", text,
                 "' is no number; write N, N:M, N: or :M, or give a key with --key");
   return number < 0 ? number + count : number;
 }

@@ -191,11 +191,11 @@ TEST_F(DataLayerTest, SkippedRecordsAreToldOnceAnEpochAndAtTheEnd) {
     EXPECT_EQ(source.layer().cursor(), (RecordCursor{2, 0}));
     ASSERT_EQ(notes.size(), 1u);
     EXPECT_THAT(notes[0],
-                testing::AllOf(HasSubstr("'the_data'"), HasSubstr("in epoch 0 2 records"),
+                testing::AllOf(HasSubstr("'the_data'"), HasSubstr("in epoch 0, 2 records"),
                                HasSubstr("the first: record '2'"), HasSubstr("no Datum")));
   }
   ASSERT_EQ(notes.size(), 2u);
-  EXPECT_THAT(notes[1], HasSubstr("in epoch 1 2 records"));
+  EXPECT_THAT(notes[1], HasSubstr("in epoch 1, 2 records"));
 }
 
 TEST_F(DataLayerTest, ManyBadRecordsInARowAreAnErrorThoughOthersAreGood) {
