@@ -59,8 +59,25 @@ void read_hdf5(const std::string& path, ArrayFile& read) {
 
 template <class Values>
 bool same_bits(const Values& a, const Values& b) {
+  // memcmp takes no null pointers, which empty fields have.
   return a.size() == b.size() &&
-         std::memcmp(a.data(), b.data(), static_cast<size_t>(a.size()) * sizeof(*a.data())) == 0;
+         (a.empty() ||
+          std::memcmp(a.data(), b.data(), static_cast<size_t>(a.size()) * sizeof(*a.data())) == 0);
+}
+
+/// Error unless the array holds as many values as its shape has.
+void check_count(const ArrayFile& file, const FileArray& array) {
+  try {
+    const Shape shape = blob_shape(*array.blob);
+    const int64_t count = blob_count(*array.blob);
+    const bool is_empty = count == 0 && !array.blob->has_shape();
+    if (!is_empty && count != shape.count())
+      throw Error("holds ", count, " values, and its shape ", shape.str(), " has ", shape.count(),
+                  "; the file is damaged");
+  } catch (Error& error) {
+    throw Error("array ", array.index, " of '", array.owner, "' in '", file.path,
+                "': ", error.what());
+  }
 }
 
 /// All values of an array.
@@ -166,6 +183,8 @@ std::vector<ArrayPair> compare_arrays(const ArrayFile& a, const ArrayFile& b) {
   if (a.kind != b.kind)
     throw Error("'", a.path, "' is a ", a.describe(), " and '", b.path, "' a ", b.describe(),
                 "; give two files of one kind");
+  for (const FileArray& array : a.arrays) check_count(a, array);
+  for (const FileArray& array : b.arrays) check_count(b, array);
   // Layers of one name follow each other: the number of an owner's arrays of one index.
   using Key = std::pair<std::string, int>;
   std::map<Key, std::vector<const FileArray*>> others;
@@ -189,7 +208,9 @@ std::vector<ArrayPair> compare_arrays(const ArrayFile& a, const ArrayFile& b) {
                         blob_count(*array.blob) == blob_count(*pair.b->blob);
       if (pair.same_shape) {
         pair.same_bits = same_bits(array.blob->data(), pair.b->blob->data()) &&
-                         same_bits(array.blob->double_data(), pair.b->blob->double_data());
+                         same_bits(array.blob->double_data(), pair.b->blob->double_data()) &&
+                         array.blob->raw_data() == pair.b->blob->raw_data() &&
+                         array.blob->raw_data_type() == pair.b->blob->raw_data_type();
         pair.difference = difference_of(*array.blob, *pair.b->blob);
       }
     }

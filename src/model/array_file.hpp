@@ -45,11 +45,14 @@ struct ArrayFile {
 /// such file, or damaged. `arrays` points into the messages.
 void read_array_file(const std::string& path, ArrayFile& read);
 
-/// What the values of an array are like. Where all are finite, `nans` and `infinities` are 0; the
-/// others are of the finite values, and 0 if there is none.
+/// Statistics of an array's values. `zeros`, `least`, `greatest`, `mean` and `deviation` are those
+/// of its finite values, or 0 if it has none.
 struct ArrayStatistics {
-  int64_t count = 0, zeros = 0, nans = 0, infinities = 0;
-  double least = 0, greatest = 0, mean = 0, deviation = 0;  // standard deviation of all values
+  int64_t count = 0;                 // of all values
+  int64_t nans = 0, infinities = 0;  // how many of them are NaN, and infinite
+  int64_t zeros = 0;
+  double least = 0, greatest = 0, mean = 0;
+  double deviation = 0;  // the standard deviation: of a population, not of a sample
 };
 ArrayStatistics statistics_of(const BlobProto& blob);
 
@@ -79,7 +82,7 @@ struct ArrayPair {
   const FileArray& any() const { return a != nullptr ? *a : *b; }
 };
 /// Arrays belong together by owner and index; layers of one name in their order. Error if the files
-/// are of different kinds.
+/// are of different kinds, or if an array does not hold as many values as its shape has.
 std::vector<ArrayPair> compare_arrays(const ArrayFile& a, const ArrayFile& b);
 
 }  // namespace crema

@@ -4,6 +4,7 @@
 #include <google/protobuf/unknown_field_set.h>
 #include <gtest/gtest.h>
 
+#include "crema/error.hpp"
 #include "model/partial_copy.hpp"
 #include "model/text_format.hpp"
 #include "proto/net.pb.h"
@@ -45,6 +46,30 @@ TEST(BlobMessage, ValuesOfEitherTypeAreRead) {
   float value = 0;
   copy_values(blob, &value);
   EXPECT_EQ(value, 0.25F);
+}
+
+// NVIDIA's fork writes the bytes of the values.
+TEST(BlobMessage, RawValuesAreRead) {
+  const auto raw = [](ValueType::Type type, const std::string& bytes) {
+    BlobProto blob;
+    blob.set_raw_data_type(type);
+    blob.set_raw_data(bytes);
+    return blob;
+  };
+  // 1, -2, 65504 (the greatest), 2^-24 (the least), -0.333252, 0.
+  const BlobProto half =
+      raw(ValueType::FLOAT16, std::string("\x00\x3c\x00\xc0\xff\x7b\x01\x00\x55\xb5\x00\x00", 12));
+  ASSERT_EQ(blob_count(half), 6);
+  Tensor values(Shape{6}, DType::f32);
+  load_values(half, values);
+  EXPECT_EQ(test::values_of(values),
+            (std::vector<double>{1, -2, 65504, 0x1p-24, -0.333251953125, 0}));
+  EXPECT_EQ(raw_values(raw(ValueType::FLOAT, std::string("\0\0\xc0\x3f", 4))),
+            std::vector<double>{1.5});
+  EXPECT_EQ(raw_values(raw(ValueType::DOUBLE, std::string("\0\0\0\0\0\0\xf8\x3f", 8))),
+            std::vector<double>{1.5});
+  EXPECT_THROW(raw_values(raw(ValueType::FLOAT, "abcde")), Error);
+  EXPECT_THROW(blob_count(raw(ValueType::INT, "abcd")), Error);
 }
 
 TEST(PartialCopy, LeavesOutTheFieldsThatItNames) {

@@ -44,6 +44,28 @@ TEST_F(ModelFilesCliTest, DiffOfEqualFiles) {
       << output.text;
 }
 
+// Arrays of raw bytes, as a fork writes them, have values; arrays without their values are refused.
+TEST_F(ModelFilesCliTest, DiffReadsRawValues) {
+  const auto with_raw = [](const std::string& bytes) {
+    NetParameter net = weights();
+    BlobProto& blob = *net.mutable_layer(2)->mutable_blobs(0);
+    blob.clear_data();
+    blob.set_raw_data_type(ValueType::FLOAT16);
+    blob.set_raw_data(bytes);
+    return net;
+  };
+  const std::string ones("\0\x3c\0\x3c\0\x3c\0\x3c", 8), two("\0\x3c\0\x3c\0\x3c\0\x40", 8);
+  const std::string a = save("a.caffemodel", with_raw(ones));
+  const Output same = run("diff " + a + " " + save("floats.caffemodel", weights()));
+  EXPECT_EQ(same.status, 0) << same.text;
+  EXPECT_TRUE(same.says("3 equal (2 to the bit)")) << same.text;
+  const Output other = run("diff " + a + " " + save("two.caffemodel", with_raw(two)));
+  EXPECT_EQ(other.status, 1) << other.text;
+  EXPECT_TRUE(other.says("1 different")) << other.text;
+  const std::string few = save("few.caffemodel", with_raw(ones.substr(2)));
+  expect_refusal("diff " + few + " " + few, {"array 0 of 'b'", "holds 3 values"});
+}
+
 TEST_F(ModelFilesCliTest, DiffNamesWhatDiffers) {
   NetParameter other = weights();
   other.mutable_layer(0)->mutable_blobs(0)->set_data(5, 6.5F);   // 2x3
