@@ -1,6 +1,10 @@
 // crema diff: what two files of weights, or two states of a solver, have in common.
+#include <google/protobuf/util/field_comparator.h>
+#include <google/protobuf/util/message_differencer.h>
+
 #include <algorithm>
 #include <cstdio>
+#include <set>
 
 #include "model/array_file.hpp"
 #include "model/blob_message.hpp"
@@ -67,6 +71,32 @@ Counts count(const std::vector<ArrayPair>& pairs) {
   return counts;
 }
 
+/// A line for each other field that differs. File names do not count: states of equal runs differ
+/// in them.
+void add_other_fields(const SolverState& a, const SolverState& b, std::vector<std::string>& lines) {
+  const std::set<int> apart = {
+      SolverState::kHistoryFieldNumber,    SolverState::kChecksumFieldNumber,
+      SolverState::kLearnedNetFieldNumber, SolverState::kAverageNetFieldNumber,
+      SolverState::kIterFieldNumber,       SolverState::kCurrentStepFieldNumber,
+      SolverState::kSeedFieldNumber};
+  const auto* type = SolverState::descriptor();
+  for (int i = 0; i < type->field_count(); ++i) {
+    const auto* field = type->field(i);
+    if (apart.contains(field->number())) continue;
+    google::protobuf::util::MessageDifferencer differencer;
+    // A value that is not a number equals itself.
+    google::protobuf::util::DefaultFieldComparator comparator;
+    comparator.set_treat_nan_as_equal(true);
+    differencer.set_field_comparator(&comparator);
+    std::string report;
+    differencer.ReportDifferencesToString(&report);
+    if (differencer.CompareWithFields(a, b, {field}, {field})) continue;
+    const auto count = std::ranges::count(report, '\n');
+    lines.push_back(concat(report.substr(0, report.find('\n')),
+                           count > 1 ? concat(", and ", count - 1, " more") : ""));
+  }
+}
+
 /// Lines for what stands beside the arrays of a state.
 std::vector<std::string> differences_of_fields(const ArrayFile& a, const ArrayFile& b) {
   std::vector<std::string> lines;
@@ -77,6 +107,7 @@ std::vector<std::string> differences_of_fields(const ArrayFile& a, const ArrayFi
   compare("iteration", a.state.iter(), b.state.iter());
   compare("steps of the learning rate", a.state.current_step(), b.state.current_step());
   compare("seed", a.state.seed(), b.state.seed());
+  add_other_fields(a.state, b.state, lines);
   return lines;
 }
 

@@ -92,6 +92,24 @@ TEST_F(ModelFilesCliTest, DiffNamesWhatDiffers) {
   }
 }
 
+// What decides how a run goes on counts; the names of its files do not.
+TEST_F(ModelFilesCliTest, DiffOfStatesComparesAllFields) {
+  SolverState state;
+  state.set_iter(3);
+  state.set_learned_net("a.caffemodel");
+  state.add_data_cursor()->set_position(5);
+  state.add_recent_loss(std::numeric_limits<double>::quiet_NaN());
+  const std::string a = save("a.solverstate", state);
+  state.set_learned_net("b.caffemodel");
+  EXPECT_EQ(run("diff " + a + " " + save("b.solverstate", state)).status, 0);
+  state.mutable_data_cursor(0)->set_position(6);
+  state.set_type("Adam");
+  const Output output = run("diff " + a + " " + save("b.solverstate", state));
+  EXPECT_EQ(output.status, 1) << output.text;
+  EXPECT_TRUE(output.says("data_cursor[0].position: 5 -> 6")) << output.text;
+  EXPECT_TRUE(output.says("type: \"\" -> \"Adam\"")) << output.text;
+}
+
 TEST_F(ModelFilesCliTest, DiffWithinATolerance) {
   NetParameter other = weights();
   other.mutable_layer(0)->mutable_blobs(0)->set_data(5, 6.06F);  // 0.06 of 6.06
