@@ -23,7 +23,7 @@ DEFINE_bool(strict, false, "With --weights: error unless file and net have the s
 DEFINE_string(plugin, "",
               "Plug-ins to load, with layer types for the nets (libmine.so; several "
               "separated by commas, or the flag again).");
-DEFINE_bool(overwrite, false, "Replace a database that exists.");
+DEFINE_bool(overwrite, false, "Replace what exists: the database, or the files.");
 DEFINE_bool(json, false, "JSON on standard output; `time` ends with a line of it.");
 DEFINE_string(
     labels, "",

@@ -13,8 +13,20 @@
 namespace crema::tools {
 namespace {
 
-/// Neither file is written over.
-void check_new(const std::string& path) {
+bool is_same_file(const std::string& a, const std::string& b) {
+  using std::filesystem::weakly_canonical;
+  std::error_code failed;
+  return weakly_canonical(a) == weakly_canonical(b) || std::filesystem::equivalent(a, b, failed);
+}
+
+/// Error if an output is an input or the other output, or if it is there already.
+void check_output(const std::vector<std::string>& paths, size_t index) {
+  const std::string& path = paths[index];
+  for (size_t i = 0; i < index; ++i) {
+    if (is_same_file(path, paths[i]))
+      throw Error("'", path, "' is given twice, and would be written over '", paths[i],
+                  "'; give another name");
+  }
   if (std::filesystem::exists(path) && !FLAGS_overwrite)
     throw Error("'", path, "' exists already; give another name, or --overwrite");
 }
@@ -23,7 +35,7 @@ int merge_bn(const std::vector<std::string>& arguments) {
   if (arguments.size() != 4)
     throw Error("merge-bn takes NET WEIGHTS OUT_NET OUT_WEIGHTS; got ", arguments.size(),
                 " arguments");
-  for (const size_t out : {2, 3}) check_new(arguments[out]);
+  for (const size_t out : {2, 3}) check_output(arguments, out);
   NetParameter net;
   SourceMap source;
   read_text_proto(arguments[0], net, &source);

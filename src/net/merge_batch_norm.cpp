@@ -290,44 +290,61 @@ void write_result(const Work& work, const NetParameter& net, MergedNet& merged) 
   }
 }
 
-/// The outputs that are numbers of the net, and not counts of hits that one bit can change.
-bool is_compared(Net& net, const std::string& output) {
-  for (const Layer* layer : net.layers()) {
-    const auto& tops = layer->param().top();
-    if (std::ranges::find(tops, output) == tops.end()) continue;
-    if (layer->type() == "Accuracy" || layer->type() == "ArgMax") return false;
+/// Layers whose results one bit of a score can change: their scores are compared instead.
+bool counts_hits(const std::string& type) { return type == "Accuracy" || type == "ArgMax"; }
+
+/// The scores that such layers of a net read, by the layer's name.
+std::map<std::string, std::string> scores_of_hits(const NetParameter& net) {
+  std::map<std::string, std::string> scores;
+  for (const LayerParameter& layer : net.layer()) {
+    if (counts_hits(layer.type()) && layer.bottom_size() > 0)
+      scores[layer.name()] = layer.bottom(0);
   }
-  return true;
+  return scores;
 }
 
+bool is_compared(Net& net, const std::string& output) {
+  return std::ranges::none_of(net.layers(), [&](const Layer* layer) {
+    const auto& tops = layer->param().top();
+    return counts_hits(layer->type()) && std::ranges::find(tops, output) != tops.end();
+  });
+}
+
+/// Whether a loss or an Accuracy reads the blob as labels.
+bool are_labels(Net& net, const std::string& name) {
+  return std::ranges::any_of(net.layers(), [&](const Layer* layer) {
+    const auto& bottoms = layer->param().bottom();
+    return (layer->type() == "Accuracy" || layer->type().ends_with("Loss")) &&
+           std::find(bottoms.begin() + std::min(1, bottoms.size()), bottoms.end(), name) !=
+               bottoms.end();
+  });
+}
+
+/// Random numbers; zeros, a class of each net, for labels.
 void fill_inputs(Net& net) {
   for (const std::string& name : net.inputs()) {
     Tensor& input = net.input(name);
+    const bool labels = are_labels(net, name);
     Random random(1701, stream_id(name));
     float* values = input.host_overwrite<float>();
     for (int64_t i = 0; i < input.count(); ++i) {
-      values[i] = static_cast<float>(random.uniform(-1, 1));
+      values[i] = labels ? 0.0F : static_cast<float>(random.uniform(-1, 1));
     }
   }
 }
 
-double difference_of_outputs(Net& before, Net& after) {
-  double worst = 0;
-  for (const std::string& name : before.outputs()) {
-    if (!is_compared(before, name)) continue;
-    const Tensor a = before.output(name), b = after.output(name);
-    if (a.shape() != b.shape())
-      throw Error("output '", name, "' is of ", a.shape().str(), " before and ", b.shape().str(),
-                  " after");
-    double greatest = 0, distance = 0;
-    for (int64_t i = 0; i < a.count(); ++i) {
-      greatest = std::max(greatest, std::abs(a.at(i)));
-      const double d = std::abs(a.at(i) - b.at(i));
-      distance = std::isnan(d) ? HUGE_VAL : std::max(distance, d);
-    }
-    if (distance != 0) worst = std::max(worst, distance / std::max(greatest, 1e-30));
+/// The greatest difference, relative to the greatest value. Infinite where a value is not finite.
+double difference_of(const std::string& name, const Tensor& a, const Tensor& b) {
+  if (a.shape() != b.shape())
+    throw Error("'", name, "' is of ", a.shape().str(), " before and ", b.shape().str(), " after");
+  double greatest = 0, distance = 0;
+  for (int64_t i = 0; i < a.count(); ++i) {
+    const double x = a.at(i), y = b.at(i);
+    if (!std::isfinite(x) || !std::isfinite(y)) return HUGE_VAL;
+    greatest = std::max(greatest, std::abs(x));
+    distance = std::max(distance, std::abs(x - y));
   }
-  return worst;
+  return distance == 0 ? 0 : distance / std::max(greatest, 1e-30);
 }
 
 }  // namespace
@@ -359,18 +376,31 @@ MergedNet merge_batch_norm(const NetParameter& net, const SourceMap& source,
     Merger(work, layers, context).run(merged.entries);
     write_result(work, layers, merged);
   }
-  Net before(net, source, context, options), after(merged.net, context, options);
+  const auto scores = scores_of_hits(layers_of(net, options));
+  const auto merged_scores = scores_of_hits(merged.net);
+  NetOptions merged_options = options;
+  for (const auto& [layer, blob] : scores) options.keep.push_back(blob);
+  for (const auto& [layer, blob] : merged_scores) merged_options.keep.push_back(blob);
+  Net before(net, source, context, options), after(merged.net, context, merged_options);
   before.load_weights(weights);
   after.load_weights(merged.weights);
   fill_inputs(before);
   fill_inputs(after);
   before.forward();
   after.forward();
-  merged.difference = difference_of_outputs(before, after);
+  const auto compare = [&](const std::string& a, const std::string& b) {
+    merged.difference =
+        std::max(merged.difference, difference_of(a, before.output(a), after.output(b)));
+  };
+  for (const std::string& name : before.outputs()) {
+    if (is_compared(before, name)) compare(name, name);
+  }
+  for (const auto& [layer, blob] : scores) compare(blob, merged_scores.at(layer));
   if (!(merged.difference <= tolerance))
     throw Error("the outputs of the merged net differ by ", merged.difference,
                 " of their greatest value, more than ", tolerance,
-                "; a channel of the statistics may have a variance near 0");
+                "; a channel of the statistics may have a variance near 0, or a value be NaN or "
+                "infinite");
   return merged;
 }
 

@@ -27,15 +27,16 @@ struct MergedNet {
   NetParameter weights;  // all layers, f32
   std::vector<Entry> entries;
   /// Greatest difference between outputs of both nets, relative to the greatest value of the
-  /// output.
+  /// output. Of Accuracy and ArgMax it is that of the scores they read.
   double difference = 0;
 
   int merged() const;
 };
 
 /// Merges the net with weights of a file. The net is the one of phase TEST, of level and stages in
-/// `options`. Both nets run once on random inputs, or on the records of their data layers. Error if
-/// weights of a layer are missing, and if outputs differ by more than `tolerance`.
+/// `options`. Both nets run once on random inputs (labels: zeros), or on the records of their data
+/// layers. Error if weights of a layer are missing, and if outputs differ by more than `tolerance`,
+/// or are not finite.
 MergedNet merge_batch_norm(const NetParameter& net, const SourceMap& source,
                            const std::string& weights, Context& context, NetOptions options,
                            double tolerance = 1e-4);

@@ -209,6 +209,40 @@ TEST(MergeBatchNorm, AReluOfTheLayerStays) {
   EXPECT_EQ(merged.net.layer(2).top(0), "norm");
 }
 
+std::string norm(const std::string& bottom) {
+  return "layer { name: 'norm' type: 'BatchNorm' bottom: '" + bottom + "' top: 'norm' }";
+}
+
+// Classes and hits hide differences of the scores, which are compared instead.
+TEST(MergeBatchNorm, ComparesScoresBehindArgMaxAndAccuracy) {
+  const std::string scores = kInput + convolution("conv", "x", "") + norm("conv");
+  for (const char* last :
+       {"layer { name: 'last' type: 'ArgMax' bottom: 'norm' top: 'last' }",
+        "layer { name: 'labels' type: 'Input' top: 'labels' input_param { shape { dim: 2 dim: 4 "
+        "dim: 3 } } } layer { name: 'last' type: 'Accuracy' bottom: 'norm' bottom: 'labels' top: "
+        "'last' }"}) {
+    const MergedNet merged = merge(scores + last);
+    EXPECT_EQ(entry(merged, "norm").into, "conv");
+    EXPECT_GT(merged.difference, 0) << "in f32, something differs, if it was compared";
+  }
+}
+
+TEST(MergeBatchNorm, LabelsOfALossAreClasses) {
+  const MergedNet merged = merge(
+      kInput + convolution("conv", "x", "") + norm("conv") +
+      "layer { name: 'labels' type: 'Input' top: 'labels' input_param { shape { dim: 2 dim: 4 dim: "
+      "3 } } } layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'norm' bottom: 'labels' top: "
+      "'loss' }");
+  EXPECT_EQ(entry(merged, "norm").into, "conv");
+}
+
+TEST(MergeBatchNorm, OutputsThatAreNotFiniteProveNothing) {
+  const NetParameter net = net_param(kInput + convolution("conv", "x", "") + norm("conv"));
+  NetParameter weights = random_weights(net);
+  weights.mutable_layer(1)->mutable_blobs(1)->set_data(0, HUGE_VALF);
+  expect_error([&] { merge(net, weights); }, {"differ by inf"});
+}
+
 TEST(MergeBatchNorm, WeightsHaveToBeThere) {
   const NetParameter net = net_param(kInput + convolution("conv", "x", ""));
   NetParameter weights = random_weights(net);

@@ -255,6 +255,13 @@ layer { name: "last" blobs { shape { dim: 3 } data: [1, 2, 3] } })",
   EXPECT_EQ(tested.status, 0) << tested.text;
   expect_refusal(command, {"merged.prototxt", "exists already", "--overwrite"});
   EXPECT_EQ(run(command + " --overwrite").status, 0);
+  // Neither an input nor the other output is written over.
+  const std::string inputs = "merge-bn --overwrite " + model + " " + weights_file + " ";
+  expect_refusal(inputs + path("x") + " " + path("x"), {"x' is given twice"});
+  expect_refusal(inputs + model + " " + path("x"), {"deploy.prototxt' is given twice"});
+  std::filesystem::create_symlink(weights_file, path("link.caffemodel"));
+  expect_refusal(inputs + path("x") + " " + path("link.caffemodel"), {"given twice"});
+  EXPECT_FALSE(std::filesystem::exists(path("x")));
   expect_refusal("merge-bn " + model, {"NET WEIGHTS OUT_NET OUT_WEIGHTS"});
 }
 
