@@ -103,8 +103,10 @@ TEST_F(ClassifyCliTest, ThePublishedFormResizesWithoutAveraging) {
   for (int c = 0; c < 3; ++c) mean.add_data(0);
   const std::string zeros = write("mean.binaryproto", mean.SerializeAsString());
   const std::string labels = write("labels.txt", "blue\ngreen\nred\n");
-  write("none.caffemodel", "");
-  const Output published = run("classification.bin " + mean_net() + " " + path("none.caffemodel") +
+  NetParameter weights;
+  weights.set_name("means");
+  write_binary_proto_atomically(path("w.caffemodel"), weights);
+  const Output published = run("classification.bin " + mean_net() + " " + path("w.caffemodel") +
                                " " + zeros + " " + labels + " " + photo);
   EXPECT_TRUE(published.says("80.0000 - \"red\"")) << published.text;
   const Output ours = run("classify --model " + mean_net() + " " + photo);
