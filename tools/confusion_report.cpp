@@ -87,6 +87,7 @@ std::string json_of(const ConfusionMatrix& confusion, const ScoredLabels& of) {
                              ", \"predicted\": ", confusion.predicted(c),
                              ", \"accuracy\": ", json_share(confusion.accuracy(c)),
                              ", \"iou\": ", json_share(confusion.iou(c)), "}"));
+    if (!confusion.has_pairs()) continue;
     std::vector<int64_t> row(static_cast<size_t>(confusion.classes()));
     for (int64_t p = 0; p < confusion.classes(); ++p) {
       row[static_cast<size_t>(p)] = confusion.count(c, p);
@@ -99,7 +100,8 @@ std::string json_of(const ConfusionMatrix& confusion, const ScoredLabels& of) {
                 ", \"accuracy\": ", json_share(confusion.accuracy()),
                 ", \"mean_accuracy\": ", json_share(confusion.mean_accuracy()),
                 ", \"mean_iou\": ", json_share(confusion.mean_iou()), ", \"classes\": [",
-                joined(classes), "], \"confusion\": [", joined(rows), "]");
+                joined(classes), "]",
+                confusion.has_pairs() ? concat(", \"confusion\": [", joined(rows), "]") : "");
 }
 
 }  // namespace crema::tools

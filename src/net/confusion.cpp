@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <utility>
 
 #include "core/axis_split.hpp"
 #include "core/dispatch.hpp"
@@ -10,6 +12,9 @@
 
 namespace crema {
 namespace {
+
+/// 10,000 classes have 800 MB of counts.
+constexpr int64_t kMostPairedClasses = 10000;
 
 ScoredLabels read_by(const LayerParameter& layer) {
   ScoredLabels found{layer.bottom(0), layer.bottom(1), layer.name()};
@@ -94,8 +99,15 @@ void ConfusionMatrix::add(const Tensor& scores, const Tensor& labels, const Scor
   const AxisSplit split(shape, shape.canonical_axis(of.axis));
   if (classes_ == 0) {
     classes_ = split.size;
-    counts_.resize(static_cast<size_t>(classes_ * classes_));
-    labelled_.resize(static_cast<size_t>(classes_));
+    if (has_pairs_ && classes_ > kMostPairedClasses) {
+      const int64_t given = std::exchange(classes_, 0);
+      throw Error("scores '", of.scores, "' (", shape.str(), ") have ", given,
+                  " classes; which of them is taken for which is counted for up to ",
+                  kMostPairedClasses);
+    }
+    if (has_pairs_) counts_.resize(static_cast<size_t>(classes_ * classes_));
+    for (auto* sums : {&labelled_, &predicted_, &right_})
+      sums->resize(static_cast<size_t>(classes_));
   }
   if (split.size != classes_)
     throw Error("scores '", of.scores, "' (", shape.str(), ") have ", split.size,
@@ -119,9 +131,11 @@ void ConfusionMatrix::add(const Tensor& scores, const Tensor& labels, const Scor
     const int64_t best = best_class(scores, split, i);
     if (best < 0) {
       ++undecided_;
-    } else {
-      ++counts_[static_cast<size_t>(label * classes_ + best)];
+      continue;
     }
+    ++predicted_[static_cast<size_t>(best)];
+    if (best == label) ++right_[static_cast<size_t>(label)];
+    if (has_pairs_) ++counts_[static_cast<size_t>(label * classes_ + best)];
   }
 }
 
@@ -130,23 +144,19 @@ int64_t ConfusionMatrix::labelled(int64_t label) const {
 }
 
 int64_t ConfusionMatrix::predicted(int64_t prediction) const {
-  int64_t sum = 0;
-  for (int64_t label = 0; label < classes_; ++label) sum += count(label, prediction);
-  return sum;
+  return predicted_[static_cast<size_t>(prediction)];
 }
 
 std::optional<double> ConfusionMatrix::accuracy() const {
-  int64_t right = 0;
-  for (int64_t c = 0; c < classes_; ++c) right += count(c, c);
-  return share(right, positions_);
+  return share(std::accumulate(right_.begin(), right_.end(), int64_t{0}), positions_);
 }
 
 std::optional<double> ConfusionMatrix::accuracy(int64_t label) const {
-  return share(count(label, label), labelled(label));
+  return share(right_[static_cast<size_t>(label)], labelled(label));
 }
 
 std::optional<double> ConfusionMatrix::iou(int64_t label) const {
-  const int64_t right = count(label, label);
+  const int64_t right = right_[static_cast<size_t>(label)];
   return share(right, labelled(label) + predicted(label) - right);
 }
 

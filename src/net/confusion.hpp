@@ -26,13 +26,18 @@ std::vector<ScoredLabels> find_scored_labels(const NetParameter& net, const NetO
 
 class ConfusionMatrix {
  public:
+  /// Without `pairs` only sums of each class are kept, and not how often which was taken for which.
+  explicit ConfusionMatrix(bool pairs = true) : has_pairs_(pairs) {}
+
   /// Adds all positions of a batch. The prediction is the first class of the greatest score; where
   /// all scores are NaN, there is none. Error if the shapes do not fit each other or those of
-  /// earlier batches, and for a label that is no whole number in [0, classes).
+  /// earlier batches, and for a label that is no whole number in [0, classes). With
+  /// pairs, Error for more than 10,000 classes, whose counts would take much memory.
   void add(const Tensor& scores, const Tensor& labels, const ScoredLabels& of);
 
   int64_t classes() const { return classes_; }
-  /// Positions of class `label` that were taken for `prediction`.
+  bool has_pairs() const { return has_pairs_; }
+  /// Positions of class `label` that were taken for `prediction`. Needs pairs.
   int64_t count(int64_t label, int64_t prediction) const {
     return counts_[static_cast<size_t>(label * classes_ + prediction)];
   }
@@ -53,9 +58,11 @@ class ConfusionMatrix {
   std::optional<double> mean_iou() const;
 
  private:
+  bool has_pairs_;
   int64_t classes_ = 0;
-  std::vector<int64_t> counts_;    // (classes, classes): label, prediction
-  std::vector<int64_t> labelled_;  // (classes), without a prediction too
+  std::vector<int64_t> counts_;  // (classes, classes): label, prediction; empty without pairs
+  // (classes) each: positions of the class (without a prediction too), taken for it, and both.
+  std::vector<int64_t> labelled_, predicted_, right_;
   int64_t positions_ = 0, ignored_ = 0, undecided_ = 0;
 };
 

@@ -53,7 +53,7 @@ TEST_F(ConfusionCliTest, CountsClassesOverAllBatches) {
         "1\n"}) {
     EXPECT_TRUE(output.says(part)) << part << " is not in: " << output.text;
   }
-  const Output json = run(test + " --json 2>/dev/null");
+  const Output json = run(test + " --confusion --json 2>/dev/null");
   for (
       const char* part :
       {R"({"iterations": 7, "loss": 0, "outputs": {"accuracy": [)", R"("scores": "data")",
@@ -62,6 +62,12 @@ TEST_F(ConfusionCliTest, CountsClassesOverAllBatches) {
        R"("confusion": [[2, 1, 0], [0, 1, 1], [1, 0, 1]]})"}) {
     EXPECT_TRUE(json.says(part)) << part << " is not in: " << json.text;
   }
+  // The shares need no counts of all pairs.
+  const Output shares = run(test + " --json 2>/dev/null");
+  EXPECT_TRUE(shares.says(
+      R"({"label": 1, "labels": 2, "predicted": 2, "accuracy": 0.5, "iou": 0.3333333333333333})"))
+      << shares.text;
+  EXPECT_FALSE(shares.says("\"confusion\"")) << shares.text;
   EXPECT_FALSE(run(test).says("mean IoU")) << "nobody asked for it";
 }
 
@@ -113,6 +119,10 @@ TEST_F(ConfusionCliTest, ScoresThatChangeInPlaceAreRefused) {
                                  "layer { name: 'late' type: 'Power' bottom: 'data' top: 'data' "
                                  "power_param { scale: -1 } }");
   expect_refusal("test --confusion --model " + model, {"'late' changes them in place"});
+  const Output json = run("test --iterations 1 --json --model " + model);
+  EXPECT_EQ(json.status, 0) << json.text;
+  EXPECT_TRUE(json.says("Classes are not counted: ")) << json.text;
+  EXPECT_FALSE(json.says("mean_iou")) << json.text;
 }
 
 // Filter lets through what its second bottom selects: here nothing.
