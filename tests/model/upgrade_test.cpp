@@ -140,7 +140,8 @@ TEST(UpgradeTest, TypesOfForksInBinaryFilesAreNamed) {
                                                                  77);
   NetParameter net;
   *net.add_layers() = layer;
-  expect_error([&] { upgrade_net(net); }, {"layer 'a'", "type 77", "of a fork"});
+  expect_error([&] { upgrade_net(net); },
+               {"layer 'a'", "type 77", "of a fork", "in the net's text"});
 }
 
 TEST(UpgradeTest, FieldsOfForksInBinaryFilesAreToldOf) {
@@ -149,6 +150,11 @@ TEST(UpgradeTest, FieldsOfForksInBinaryFilesAreToldOf) {
   layer.GetReflection()->MutableUnknownFields(&layer)->AddVarint(77, 1);
   EXPECT_THAT(upgrade_net(net).warnings,
               ElementsAre("layer 'a': 1 field of a fork, the first with number 77, is left out"));
+  NetParameter v0 = parse<NetParameter>("layers { layer { name: 'a' type: 'relu' } }");
+  V0LayerParameter& inner = *v0.mutable_layers(0)->mutable_layer();
+  inner.GetReflection()->MutableUnknownFields(&inner)->AddVarint(78, 1);
+  EXPECT_THAT(upgrade_net(v0).warnings,
+              ElementsAre("layer 'a': 1 field of a fork, the first with number 78, is left out"));
 }
 
 TEST(UpgradeTest, InputsBecomeOneInputLayer) {

@@ -1,6 +1,8 @@
 // The steps of upgrade_net().
 #pragma once
 
+#include <google/protobuf/unknown_field_set.h>
+
 #include <string>
 #include <vector>
 
@@ -26,6 +28,10 @@ struct OldNet {
 
 /// "1 layer", "3 layers".
 std::string counted(size_t count, const std::string& noun);
+
+/// Warns of fields of a fork, which are left out, in the layer with this index.
+void warn_of_unknown(OldNet& old, int layer, const std::string& name,
+                     const google::protobuf::UnknownFieldSet& unknown);
 
 /// V0 to V1: padding layers become `pad` of the layers behind them, and the settings in
 /// `layers { layer {} }` go to the messages of V1.

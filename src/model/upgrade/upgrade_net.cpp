@@ -32,6 +32,15 @@ void OldNet::warn(const Position& at, const std::string& text) {
   result.warnings.push_back(at.known() ? concat(at.str(), ": ", text) : text);
 }
 
+void warn_of_unknown(OldNet& old, int layer, const std::string& name,
+                     const google::protobuf::UnknownFieldSet& unknown) {
+  if (unknown.field_count() == 0) return;
+  old.warn(
+      old.place(layer, ""),
+      concat("layer '", name, "': ", counted(static_cast<size_t>(unknown.field_count()), "field"),
+             " of a fork, the first with number ", unknown.field(0).number(), ", is left out"));
+}
+
 NetUpgrade upgrade_net(NetParameter& net, const SourceMap& source) {
   check_layer_mix(net, source);
   OldNet old{net, source, paths_of(net), {}};

@@ -256,6 +256,7 @@ class V0Upgrade {
                          " is left out: it has no effect on layers of type ", settings.type()));
       }
     }
+    warn_of_unknown(old_, i, settings.name(), settings.GetReflection()->GetUnknownFields(settings));
     set_type(settings, to, in_layer);
   }
 

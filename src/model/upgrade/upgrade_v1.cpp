@@ -95,8 +95,9 @@ std::string new_type(const V1& layer) {
   if (found != std::end(kTypes)) return found->name;
   const int64_t number = unknown_type(layer);
   throw number >= 0 ? Error("type ", number,
-                            " is of a fork and has no name here; write the layer "
-                            "as `layer { type: \"...\" }`")
+                            " is of a fork and has no name here; write the layer as `layer { type: "
+                            "\"...\" }` in the net's text. The weights of a binary file are read "
+                            "as they are, without an upgrade")
                     : Error("has no type; add one, such as CONVOLUTION");
 }
 
@@ -105,7 +106,7 @@ ParamSpec& spec(LayerParameter& layer, int index) {
   return *layer.mutable_param(index);
 }
 
-/// Messages of one type under the same name, and all that stands before them.
+/// Copies the settings messages, such as convolution_param, that both forms have under one name.
 void copy_same(const V1& from, LayerParameter& to) {
   std::vector<const FieldDescriptor*> fields;
   from.GetReflection()->ListFields(from, &fields);
@@ -152,13 +153,7 @@ void upgrade_v1(OldNet& old) {
       error.in_layer(from.name(), "").at(old.place(i, "type"));
       throw;
     }
-    const auto& unknown = from.GetReflection()->GetUnknownFields(from);
-    if (unknown.field_count() > 0)
-      old.warn(
-          old.place(i, ""),
-          concat("layer '", from.name(),
-                 "': ", counted(static_cast<size_t>(unknown.field_count()), "field"),
-                 " of a fork, the first with number ", unknown.field(0).number(), ", is left out"));
+    warn_of_unknown(old, i, from.name(), from.GetReflection()->GetUnknownFields(from));
   }
   old.net.clear_layers();
   if (old.result.changes.empty())  // else they were of V0 before
