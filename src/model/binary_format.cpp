@@ -62,8 +62,7 @@ class OpenFile {
   int descriptor_;
 };
 
-// --- The field with the checksum
-// -------------------------------------------------------------------
+// --- The field with the checksum ----------------------------------------
 //
 // The file begins and ends with this field: first with the file's size, so that a file that was cut
 // off behind a field is known for one, and last with the checksum of all bytes before it.
@@ -193,8 +192,7 @@ Written written_by(const OpenFile& file, int64_t size, const Descriptor& wanted)
   return written;
 }
 
-// --- What a file is, and what is wrong with it
-// -----------------------------------------------------
+// --- What a file is, and what is wrong with it ----------------------------------------
 
 std::string_view usual_extension(const Descriptor& message) {
   if (message.name() == "NetParameter") return ".caffemodel";
@@ -333,6 +331,14 @@ std::string unfinished_path(const std::string& path) {
   return concat(path, unfinished_mark(), ::getpid());
 }
 
+void keep_mode(const std::string& path, int descriptor) {
+  struct stat status {};
+  // Where it fails, as on a file system without modes, the file has the usual one.
+  if (::stat(path.c_str(), &status) == 0) {
+    [[maybe_unused]] const int failed = ::fchmod(descriptor, status.st_mode & 07777);
+  }
+}
+
 bool has_checksum(const std::string& path, const Descriptor& type) {
   const OpenFile file(path, O_RDONLY);
   struct stat status {};
@@ -381,6 +387,7 @@ void write_beside(const std::string& path, const std::function<bool(CheckedOutpu
   // Tells remove_abandoned() that a process is writing, until the rename or the end of the process.
   // Where files cannot be locked, that cannot lock them either, and leaves them.
   ::flock(file.get(), LOCK_EX | LOCK_NB);
+  keep_mode(path, file.get());
   CheckedOutput out(file);
   if (!write(out)) fail(out.error() != 0 ? out.error() : EIO);
   if (::fsync(file.get()) != 0) fail(errno);

@@ -59,6 +59,9 @@ bool has_checksum(const std::string& path, const google::protobuf::Descriptor& t
 /// "; create the folder 'x' first". May be "".
 std::string advice_for_writing(int reason, const std::string& path);
 
+/// Gives a file that is to replace `path` the mode of the old one, if there is one.
+void keep_mode(const std::string& path, int descriptor);
+
 /// <path>.tmp.<host>.<process id>: the name of a file that this process has not finished.
 std::string unfinished_path(const std::string& path);
 

@@ -120,19 +120,4 @@ Contents hdf5_contents(const std::string& path) {
   return written == bytes_of(value) ? Contents::intact : Contents::changed;
 }
 
-bool renew_hdf5_checksum(const std::string& path) {
-  const auto check = [&](bool done, int reason) {
-    if (!done)
-      throw Error("cannot write '", path, "': ", std::strerror(reason),
-                  advice_for_writing(reason, path));
-  };
-  const Descriptor file(path, O_RDWR);
-  check(file.get() >= 0, errno);
-  if (find_place(file.get()) == std::string::npos) return false;
-  const int failed = seal_hdf5(file.get());
-  check(failed == 0, failed);
-  check(::fsync(file.get()) == 0, errno);
-  return true;
-}
-
 }  // namespace crema

@@ -26,8 +26,4 @@ enum class Contents : uint8_t {
 
 Contents hdf5_contents(const std::string& path);
 
-/// Writes the checksum of the file's present contents into it. False if it carries none. Error if
-/// that fails.
-bool renew_hdf5_checksum(const std::string& path);
-
 }  // namespace crema

@@ -12,18 +12,24 @@
 #include <vector>
 
 #include "crema/tensor.hpp"
+#include "model/binary_format.hpp"
 
 namespace crema {
 
 /// Whether this build can read and write HDF5 files.
 bool has_hdf5();
 
+/// Writes the attribute of model/hdf5_checksum.hpp anew to a file that has it, for seal_hdf5().
+/// False if the file has none. Error if that fails.
+bool restore_hdf5_mark(const std::string& path);
+
 /// An HDF5 file that is open for reading. `name` of an array may have groups: "data/conv1/0".
 class Hdf5Reader {
  public:
   /// Error if there is no such file, if it is no HDF5 file, or if its contents do not fit the
   /// checksum that it carries (model/hdf5_checksum.hpp). Files without one are opened.
-  explicit Hdf5Reader(const std::string& path);
+  /// Verify::nothing opens files that do not fit their checksum, too.
+  explicit Hdf5Reader(const std::string& path, Verify verify = Verify::checksum);
   ~Hdf5Reader();
   Hdf5Reader(const Hdf5Reader&) = delete;
   Hdf5Reader& operator=(const Hdf5Reader&) = delete;

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <climits>
 #include <cmath>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <set>
@@ -16,6 +17,7 @@
 #include "model/hdf5_checksum.hpp"
 #include "model/hdf5_file.hpp"
 #include "model/partial_copy.hpp"
+#include "model/whole_file.hpp"
 #include "proto/net.pb.h"
 #include "proto/solver.pb.h"
 
@@ -27,8 +29,9 @@ std::optional<int> index_of(const std::string& name) {
   int index = 0;
   const char* const end = name.data() + name.size();
   const auto [rest, failed] = std::from_chars(name.data(), end, index);
-  // A layer has a few parameters, a net some thousands: more is damage.
+  // A layer has a few parameters, a net some thousands: more is damage. "00" is no name of 0.
   if (failed != std::errc() || rest != end || index < 0 || index > 1000000) return {};
+  if (std::to_string(index) != name) return {};
   return index;
 }
 
@@ -36,13 +39,12 @@ void read_blob(const Hdf5Reader& file, const std::string& name, BlobProto& out) 
   save_values(file.read(name, file.dtype(name)), out);
 }
 
-// --- Weights
-// ---------------------------------------------------------------------------------------
+// --- Weights ------------------------------------------------------------
 
 /// Reads the layers of a group. Names with '/' are groups in groups.
 void read_layers(const Hdf5Reader& file, const std::string& group, const std::string& layer,
                  int depth, NetParameter& out) {
-  constexpr int kMostDepth = 32, kMostLayers = 1000000;
+  constexpr int kMostDepth = 32, kMostLayers = 1000000, kMostParameters = 10000;
   if (depth > kMostDepth || out.layer_size() > kMostLayers)
     throw Error("cannot read '", group, "': groups lie in groups without end; the file is damaged");
   LayerParameter* saved = nullptr;
@@ -54,7 +56,8 @@ void read_layers(const Hdf5Reader& file, const std::string& group, const std::st
       continue;
     }
     const std::optional<int> index = layer.empty() ? std::nullopt : index_of(entry.name);
-    if (!index) throw Error("array '", path, "' is no parameter; expected /data/LAYER/INDEX");
+    if (!index || *index > kMostParameters)
+      throw Error("array '", path, "' is no parameter; expected /data/LAYER/INDEX");
     if (saved == nullptr) {
       saved = out.add_layer();
       saved->set_name(layer);
@@ -71,8 +74,8 @@ bool has_entry(const std::vector<Hdf5Reader::Entry>& entries, const std::string&
   });
 }
 
-void read_weights_hdf5(const std::string& path, NetParameter& out) {
-  const Hdf5Reader file(path);
+void read_weights_hdf5(const std::string& path, NetParameter& out, Verify verify) {
+  const Hdf5Reader file(path, verify);
   const auto entries = file.entries("/");
   if (!has_entry(entries, "data", true)) {
     const bool state = has_entry(entries, "iter", false);
@@ -137,8 +140,7 @@ void write_weights_hdf5(const std::string& path, const NetParameter& weights) {
   file.finish();
 }
 
-// --- States
-// ----------------------------------------------------------------------------------------
+// --- States ------------------------------------------------------------
 
 int read_integer(const Hdf5Reader& file, const std::string& name) {
   const Tensor values = file.read(name, DType::f64);
@@ -148,8 +150,8 @@ int read_integer(const Hdf5Reader& file, const std::string& name) {
   return static_cast<int>(value);
 }
 
-void read_state_hdf5(const std::string& path, SolverState& out) {
-  const Hdf5Reader file(path);
+void read_state_hdf5(const std::string& path, SolverState& out, Verify verify) {
+  const Hdf5Reader file(path, verify);
   const auto entries = file.entries("/");
   if (!has_entry(entries, "iter", false) || !has_entry(entries, "history", true)) {
     const bool weights = has_entry(entries, "data", true);
@@ -209,6 +211,26 @@ std::unique_ptr<google::protobuf::Message> message_of(const std::string& path) {
   throw Error("'", path, "' is not a weights file or a solver's state but a ", describe(*type));
 }
 
+/// Gives an HDF5 file that has the attribute for a checksum that of its present contents. False if
+/// it has none.
+bool renew_hdf5_checksum(const std::string& path) {
+  // A file that cannot be read shall not pass for whole.
+  NetParameter net;
+  SolverState state;
+  if (has_entry(Hdf5Reader(path, Verify::nothing).entries("/"), "iter", false)) {
+    read_state_hdf5(path, state, Verify::nothing);
+  } else {
+    read_weights_hdf5(path, net, Verify::nothing);
+  }
+  // All else in the file is kept: a copy gets the attribute.
+  WholeFile copy(path);
+  copy.append_file(path);
+  if (!restore_hdf5_mark(copy.beside())) return false;
+  copy.check(seal_hdf5(copy.descriptor()));
+  copy.finish();
+  return true;
+}
+
 }  // namespace
 
 std::string check_hdf5_layers(const std::vector<std::string>& names) {
@@ -246,13 +268,13 @@ bool is_hdf5_state(const std::string& path) {
 void read_weights(const std::string& path, NetParameter& out) {
   if (!is_hdf5_file(path)) return read_binary_proto(path, out);
   out.Clear();
-  read_weights_hdf5(path, out);
+  read_weights_hdf5(path, out, Verify::checksum);
 }
 
 void read_solver_state(const std::string& path, SolverState& out) {
   if (!is_hdf5_file(path)) return read_binary_proto(path, out);
   out.Clear();
-  read_state_hdf5(path, out);
+  read_state_hdf5(path, out, Verify::checksum);
 }
 
 bool check_snapshot_file(const std::string& path) {
@@ -268,8 +290,10 @@ bool check_snapshot_file(const std::string& path) {
   return has_checksum(path, *message->GetDescriptor());
 }
 
-bool renew_checksum(const std::string& path) {
-  require_file(path, "weights file or solver's state", ".caffemodel");
+bool renew_checksum(const std::string& named) {
+  require_file(named, "weights file or solver's state", ".caffemodel");
+  // A link stays one.
+  const std::string path = std::filesystem::canonical(named).string();
   if (is_hdf5_file(path)) return renew_hdf5_checksum(path);
   const auto message = message_of(path);
   read_binary_proto(path, *message, Verify::nothing);

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <utility>
 
 #include "core/sync_folder.hpp"
@@ -22,6 +23,7 @@ constexpr size_t kPieceBytes = size_t{1} << 20;
 WholeFile::WholeFile(const std::string& path) : path_(path), beside_(unfinished_path(path)) {
   descriptor_ = ::open(beside_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (descriptor_ < 0) fail(errno);
+  keep_mode(path_, descriptor_);
 }
 
 WholeFile::~WholeFile() {
@@ -41,6 +43,18 @@ void WholeFile::fail(int reason) const {
 void WholeFile::append(std::string_view bytes) {
   pending_ += bytes;
   if (pending_.size() >= kPieceBytes) flush();
+}
+
+void WholeFile::append_file(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) throw Error("cannot open '", path, "': ", std::strerror(errno));
+  std::string block(kPieceBytes, '\0');
+  do {
+    in.read(block.data(), static_cast<std::streamsize>(block.size()));
+    append(std::string_view(block).substr(0, static_cast<size_t>(in.gcount())));
+  } while (in);
+  if (!in.eof()) throw Error("cannot read '", path, "': ", std::strerror(errno));
+  flush();
 }
 
 void WholeFile::flush() {

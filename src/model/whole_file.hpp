@@ -16,6 +16,8 @@ class WholeFile {
   WholeFile& operator=(const WholeFile&) = delete;
 
   void append(std::string_view bytes);
+  /// Adds a file's contents, and writes all to the file beside.
+  void append_file(const std::string& path);
   /// Puts `bytes` in the place of those at the beginning of the file.
   void replace_head(std::string_view bytes);
   /// Writes all to the disk, not under the file's name yet. Neither append nor replace_head
@@ -23,6 +25,14 @@ class WholeFile {
   void sync();
   /// sync(), and renames.
   void finish();
+
+  /// The file beside, for what changes it in place, and its descriptor.
+  const std::string& beside() const { return beside_; }
+  int descriptor() const { return descriptor_; }
+  /// Error for an errno that is not 0.
+  void check(int reason) const {
+    if (reason != 0) fail(reason);
+  }
 
  private:
   void flush();

@@ -4,6 +4,7 @@
 #include <google/protobuf/unknown_field_set.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 
 #include "model/hdf5_file.hpp"
@@ -308,6 +309,49 @@ TEST_F(SnapshotFileHdf5, ReadsFilesOfOtherPrograms) {
   test::add_hdf5(folder_.path("b.h5"), "/data/ip/x", test::Hdf5Kind::f32, Shape{2}, {0, 1});
   expect_error([&] { read_weights(folder_.path("b.h5"), weights); },
                {"b.h5", "array '/data/ip/x' is no parameter", "/data/LAYER/INDEX"});
+}
+
+// Whatever of the mark is damaged, the file gets a whole one; a file that cannot be read gets none.
+TEST_F(SnapshotFileHdf5, ADamagedMarkIsRenewedAndAWreckIsNot) {
+  namespace fs = std::filesystem;
+  const std::string file = folder_.path("a.h5"), link = folder_.path("link.h5");
+  write_weights(file, some_weights());
+  fs::create_symlink(file, link);
+  fs::permissions(file, fs::perms::owner_read | fs::perms::owner_write);
+  std::string bytes = content_of(file);
+  const size_t at = bytes.find(std::string("\x8f\xc4\x92\x5b\xe0\xa7\xd1\x63", 8));
+  ASSERT_NE(at, std::string::npos);
+  bytes[at] = 0;
+  std::ofstream(file, std::ios::binary) << bytes;
+  NetParameter read;
+  expect_error([&] { read_weights(file, read); }, {"its checksum is damaged"});
+  EXPECT_TRUE(renew_checksum(link));
+  EXPECT_TRUE(check_snapshot_file(file));
+  EXPECT_TRUE(fs::is_symlink(link));
+  EXPECT_EQ(fs::status(file).permissions(), fs::perms::owner_read | fs::perms::owner_write);
+  fs::resize_file(file, fs::file_size(file) / 2);
+  EXPECT_THROW(renew_checksum(file), Error);
+  EXPECT_THROW(check_snapshot_file(file), Error);
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_.path("")), fs::directory_iterator()), 2)
+      << "nothing is left beside";
+}
+
+// A header that was damaged takes no memory for what the file does not hold.
+TEST_F(SnapshotFileHdf5, SizesBeyondTheFileAreErrors) {
+  Hdf5Writer writer(folder_.path("a.h5"));
+  Tensor rows(Shape{4099}, DType::f32);
+  rows.fill(1);
+  writer.append("/data/a/0", rows);
+  writer.finish();
+  NetParameter read;
+  read_weights(folder_.path("a.h5"), read);
+  std::string bytes = content_of(folder_.path("a.h5"));
+  const size_t at = bytes.find(std::string("\x03\x10\0\0\0\0\0\0", 8));
+  ASSERT_NE(at, std::string::npos);
+  bytes[at + 4] = 7;
+  folder_.write("a.h5", bytes);
+  expect_error([&] { read_weights(folder_.path("a.h5"), read); },
+               {"a.h5", "has 30064775171 values of 4 bytes", "it is damaged"});
 }
 
 // Damage of files without a checksum is for the library of HDF5 to find, or not: but never a crash.

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <filesystem>
 #include <limits>
 
 #include "core/dispatch.hpp"
@@ -19,6 +20,11 @@ constexpr size_t kExactBytes = std::numeric_limits<T>::digits / 8;
 
 /// Integers that are read at once, before they are converted.
 constexpr int64_t kBlockValues = int64_t{1} << 17;
+
+/// What an array may have beyond the bytes that are stored of it, and how much smaller compression
+/// makes it: deflate at most 1032 times.
+constexpr double kUnstoredBytes = 1 << 26;
+constexpr double kMostCompressed = 1100;
 
 /// The arrays in the file's root group.
 std::vector<std::string> array_names(hid_t file) {
@@ -93,6 +99,20 @@ struct Hdf5Reader::State {
     return array;
   }
 
+  /// Error for a size that the file cannot hold, before memory is taken for it. Arrays in chunks
+  /// may be compressed, and chunks that were not written are not there.
+  void check_stored(hid_t array, const std::string& name, size_t value_bytes, int64_t count) const {
+    const Hdf5Id settings(H5Dget_create_plist(array), H5Pclose);
+    const bool chunked = settings.is_open() && H5Pget_layout(settings.get()) == H5D_CHUNKED;
+    std::error_code failed;
+    const auto stored = static_cast<double>(
+        std::min<uint64_t>(H5Dget_storage_size(array), std::filesystem::file_size(path, failed)));
+    const double most = kUnstoredBytes + stored * (chunked ? kMostCompressed : 1);
+    if (static_cast<double>(value_bytes) * static_cast<double>(count) > most)
+      throw Error("array '", name, "' of '", path, "' has ", count, " values of ", value_bytes,
+                  " bytes, and ", stored, " bytes of the file are stored for it; it is damaged");
+  }
+
   template <class T>
   void read(const Hdf5Call& call, const Array& array, const std::string& name, T* out) const {
     if (H5Dread(array.id.get(), memory_type<T>(), H5S_ALL, H5S_ALL, H5P_DEFAULT, out) < 0)
@@ -139,16 +159,18 @@ struct Hdf5Reader::State {
   }
 };
 
-Hdf5Reader::Hdf5Reader(const std::string& path) : state_(std::make_unique<State>()) {
+Hdf5Reader::Hdf5Reader(const std::string& path, Verify verify) : state_(std::make_unique<State>()) {
   require_file(path, "HDF5 file", ".h5");
   state_->path = path;
   // Before the library sees them: it does not survive all damage.
-  const Contents contents = hdf5_contents(path);
+  const bool checks = verify == Verify::checksum;
+  const Contents contents = checks ? hdf5_contents(path) : Contents::unknown;
   if (contents == Contents::changed) throw_changed(path, "they do not fit its checksum");
   const Hdf5Call call;
   state_->file = Hdf5Id(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose);
   if (state_->file.is_open()) {
-    if (contents == Contents::unknown && H5Aexists(state_->file.get(), kHdf5ChecksumName) > 0)
+    if (checks && contents == Contents::unknown &&
+        H5Aexists(state_->file.get(), kHdf5ChecksumName) > 0)
       throw_changed(path, "its checksum is damaged");
     return;
   }
@@ -212,6 +234,7 @@ std::string Hdf5Reader::text(const std::string& name) const {
     H5Dvlen_reclaim(type.get(), space.get(), H5P_DEFAULT, &value);
     return text;
   }
+  state_->check_stored(array.get(), name, H5Tget_size(type.get()), 1);
   std::string text(H5Tget_size(type.get()), '\0');
   if (H5Dread(array.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, text.data()) < 0)
     state_->fail(call, name);
@@ -223,6 +246,7 @@ std::string Hdf5Reader::bytes(const std::string& name) const {
   const State::Array array = state_->open(call, name);
   if (H5Tget_class(array.type.get()) != H5T_INTEGER || H5Tget_size(array.type.get()) != 1)
     throw Error("array '", name, "' of '", state_->path, "' does not hold bytes");
+  state_->check_stored(array.id.get(), name, 1, array.shape.count());
   std::string bytes(static_cast<size_t>(array.shape.count()), '\0');
   if (!bytes.empty() &&
       H5Dread(array.id.get(), H5T_NATIVE_UINT8, H5S_ALL, H5S_ALL, H5P_DEFAULT, bytes.data()) < 0)
@@ -233,6 +257,7 @@ std::string Hdf5Reader::bytes(const std::string& name) const {
 Tensor Hdf5Reader::read(const std::string& name, DType dtype) const {
   const Hdf5Call call;
   const State::Array array = state_->open(call, name);
+  state_->check_stored(array.id.get(), name, H5Tget_size(array.type.get()), array.shape.count());
   Tensor values(array.shape, dtype);
   if (array.shape.count() == 0) return values;
   dispatch_float(dtype, [&](auto zero) {

@@ -28,6 +28,26 @@ hid_t type_of(DType dtype) { return dtype == DType::f64 ? H5T_NATIVE_DOUBLE : H5
 
 }  // namespace
 
+bool restore_hdf5_mark(const std::string& path) {
+  const Hdf5Call call;
+  Hdf5Id file(H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT), H5Fclose);
+  const auto check = [&](bool done) {
+    if (!done) throw Error("cannot write '", path, "': ", call.reason());
+  };
+  check(file.is_open());
+  if (H5Aexists(file.get(), kHdf5ChecksumName) <= 0) return false;
+  {
+    const Hdf5Id attribute(H5Aopen(file.get(), kHdf5ChecksumName, H5P_DEFAULT), H5Aclose);
+    check(attribute.is_open());
+    const Hdf5Id space(H5Aget_space(attribute.get()), H5Sclose);
+    const std::array<uint64_t, 3> values = hdf5_checksum_values();
+    check(H5Sget_simple_extent_npoints(space.get()) == static_cast<hssize_t>(values.size()) &&
+          H5Awrite(attribute.get(), H5T_NATIVE_UINT64, values.data()) >= 0);
+  }
+  check(file.close());
+  return true;
+}
+
 struct Hdf5Writer::State {
   struct Array {
     Hdf5Id id;
