@@ -159,9 +159,11 @@ class Solver {
 
   /// Whether the settings ask for snapshots.
   bool takes_snapshots() const;
-  /// Calls snapshot() unless this iteration has one. A failure is an Error if `needed`, else a
+  /// As snapshot(); `best`: the value by which it is the best so far.
+  std::string take_snapshot(std::optional<double> best);
+  /// Takes a snapshot unless this iteration has one. A failure is an Error if `needed`, else a
   /// warning.
-  void snapshot_once(bool needed);
+  void snapshot_once(bool needed, std::optional<double> best = {});
   TrainingState training_state();
   /// Takes the snapshot of this iteration if a test was the best so far, and keeps it.
   void keep_best(const std::vector<TestReport>& reports);

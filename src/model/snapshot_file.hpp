@@ -7,6 +7,7 @@
 // `crema`, an array of bytes: a SolverState with all other fields, as a binary protocol buffer.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,6 +30,10 @@ bool is_hdf5_state(const std::string& path);
 /// the file lacks among those of a layer is a blob without shape and values.
 void read_weights(const std::string& path, NetParameter& out);
 void read_solver_state(const std::string& path, SolverState& out);
+
+/// A checksum of the parameters: of the layers' names, and of shapes and values, without gradients.
+/// Both formats of the same weights have the same one.
+uint64_t values_checksum(const NetParameter& weights);
 
 /// The layers with parameters that weights in HDF5 shall have. Error for a name that HDF5 cannot
 /// have, and for two layers with one name. Returns a warning if published tools cannot read them,

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <numeric>
 #include <set>
 #include <utility>
 
@@ -257,14 +258,21 @@ std::string check_snapshot_place(const std::string& prefix, const SolverParamete
   const int period = param.snapshot(), last = param.max_iter();
   size_t count = period > 0 ? static_cast<size_t>(last / period) : 0;
   if (param.snapshot_after_train() && (period == 0 || last % period != 0)) ++count;
+  // Each test may be better than those before it, and those of a period are counted.
+  const bool best = param.has_snapshot_best() && param.test_interval() > 0;
+  if (best) {
+    const int interval = param.test_interval();
+    count += static_cast<size_t>(last / interval) + (param.test_initialization() ? 1 : 0);
+    if (period > 0) count -= static_cast<size_t>(last / std::lcm<int64_t>(interval, period));
+  }
   // An old one is removed after a new one is complete.
   if (param.snapshot_keep() > 0) {
     const auto kept = static_cast<size_t>(param.snapshot_keep());
-    count = std::min(count, kept + 1) + (param.has_snapshot_best() ? 1 : 0);
+    count = std::min(count, kept + 1 + (best ? 1 : 0));
   }
   if (unknown || bytes == 0 || space.available / bytes >= count) return "";
   return concat("'", folder.string(), "' has ", megabytes(space.available), " free, and the run's ",
-                count, " snapshots take ", megabytes(count * bytes),
+                best ? "up to " : "", count, " snapshots take ", megabytes(count * bytes),
                 "; free space there, or keep fewer with snapshot_keep");
 }
 

@@ -69,10 +69,10 @@ void restart_others(const TrainingState& run, const RecordCursors& cursors) {
              "without a break"));
 }
 
-/// Writes the average of the weights and returns the file's name. If that fails, the weights, which
-/// are no snapshot alone, are removed unless they `replace` others.
-std::string write_average(const std::string& stem, const TrainingState& run,
-                          const std::string& weights, bool replaces) {
+/// Writes the average of the weights, and its name and checksum to the state. If that fails, the
+/// weights, which are no snapshot alone, are removed unless they `replace` others.
+void write_average(const std::string& stem, const TrainingState& run, const std::string& weights,
+                   bool replaces, SolverState& state) {
   std::string path = stem + "_ema.caffemodel" + (is_hdf5_name(weights) ? ".h5" : "");
   NetParameter net;
   {
@@ -86,7 +86,36 @@ std::string write_average(const std::string& stem, const TrainingState& run,
     if (!replaces) fs::remove(weights, unknown);
     throw;
   }
-  return path;
+  state.set_average_net(path);
+  state.set_average_net_values(values_checksum(net));
+}
+
+/// Error unless the weights at `path` have this checksum.
+void check_values(const NetParameter& weights, uint64_t checksum, const std::string& path,
+                  const std::string& state) {
+  if (values_checksum(weights) == checksum) return;
+  throw Error("the weights '", path, "' were not written with the state '", state,
+              "'; another run may have replaced one of them. Put both files of one snapshot "
+              "together, take an earlier snapshot, or start from the weights alone with --weights");
+}
+
+/// Reads the weights and the average of the state, and checks that they belong to it; only those
+/// that the state can tell, unless `all`.
+void read_and_check(const SolverState& state, const std::string& path, bool all) {
+  NetParameter weights;
+  if (all || state.has_learned_net_values()) {
+    const std::string file = weights_of(state, path);
+    read_weights(file, weights);
+    if (state.has_learned_net_values()) {
+      check_values(weights, state.learned_net_values(), file, path);
+    }
+  }
+  if (!state.has_average_net() || !(all || state.has_average_net_values())) return;
+  const std::string average = average_of(state, path);
+  read_weights(average, weights);
+  if (state.has_average_net_values()) {
+    check_values(weights, state.average_net_values(), average, path);
+  }
 }
 
 /// The file of that name beside the state at `path`, or else where the name says.
@@ -170,14 +199,15 @@ std::string write_snapshot(const std::string& prefix, const TrainingState& run,
   SolverState state;
   state.set_iter(run.iteration);
   state.set_learned_net(weights);
-  if (run.average) state.set_average_net(write_average(stem, run, weights, replaces));
+  state.set_learned_net_values(values_checksum(net));
+  if (run.average) write_average(stem, run, weights, replaces, state);
   state.set_type(run.type);
   state.set_current_step(run.steps_passed);
   state.set_minimum_loss(run.plateau.minimum);
   state.set_iter_last_event(run.plateau.last_event);
   for (const double loss : run.losses) state.add_recent_loss(loss);
   state.set_net(run.train->name());
-  if (run.keeper) run.keeper->save(run.iteration, state);
+  if (run.keeper) run.keeper->save(run.iteration, run.best, state);
   for (const Tensor& history : *run.history) {
     for (const auto& segment : run.train->params().segments()) {
       save_values(part_of(history, segment), *state.add_history());
@@ -270,10 +300,7 @@ std::string why_damaged(const std::string& path) {
   try {
     SolverState state;
     read_state(path, state);
-    NetParameter weights;
-    read_weights(weights_of(state, path), weights);
-    if (const std::string average = average_of(state, path); !average.empty())
-      read_weights(average, weights);
+    read_and_check(state, path, true);
   } catch (const Error& error) {
     return error.what();
   }
@@ -307,6 +334,10 @@ std::string weights_of(const SolverState& state, const std::string& path) {
 std::string average_of(const SolverState& state, const std::string& path) {
   if (!state.has_average_net()) return "";
   return beside_state(path, state.average_net(), "average of the weights");
+}
+
+void check_weights(const SolverState& state, const std::string& path) {
+  read_and_check(state, path, false);
 }
 
 void check_state(const SolverState& state, const TrainingState& run) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,7 @@ struct TrainingState {
   /// What to save; null: the present positions of the data sources and states of the layers.
   const RecordCursors* cursors = nullptr;
   const SnapshotKeeper* keeper = nullptr;  // what to save of other snapshots; null: nothing
+  std::optional<double> best;              // to save: this one is the best so far, by this value
 };
 
 /// The positions of the data sources of the run's nets, and what their layers carry.
@@ -63,7 +65,8 @@ std::string write_snapshot(const std::string& prefix, const TrainingState& run,
 
 /// The states with this prefix, of both formats, the newest (by iteration) first.
 std::vector<std::string> snapshots_of(const std::string& prefix);
-/// Why the state at `path`, or its weights, cannot be read; "" if they can.
+/// Why the state at `path`, or its weights, cannot be read, or do not belong together; "" if they
+/// can be taken.
 std::string why_damaged(const std::string& path);
 
 /// Removes what runs of this prefix on this machine left that were killed while they wrote a
@@ -78,6 +81,9 @@ void restore_tuning(const SolverState& state, Context& context);
 std::string weights_of(const SolverState& state, const std::string& path);
 /// Likewise the weights' average; empty if the state has none.
 std::string average_of(const SolverState& state, const std::string& path);
+/// Error if the weights or the average at these places are not those that were written with the
+/// state, as after a kill between the two files. States of other programs cannot tell.
+void check_weights(const SolverState& state, const std::string& path);
 /// Error if the solver's type is another one, or the history does not fit the run.
 void check_state(const SolverState& state, const TrainingState& run);
 /// Restores the iteration, the history, which check_state() accepted, the positions of the data

@@ -17,7 +17,8 @@ SnapshotKeeper::SnapshotKeeper(const SolverParameter& param, std::string prefix)
       keep_(param.snapshot_keep()),
       best_output_(param.snapshot_best()),
       best_net_(param.snapshot_best_net()),
-      best_is_(param.snapshot_best_is()) {}
+      best_is_(param.snapshot_best_is()),
+      averages_(param.ema_decay() > 0) {}
 
 void SnapshotKeeper::check(const std::vector<std::unique_ptr<Net>>& test_nets) const {
   if (best_output_.empty()) return;
@@ -58,6 +59,7 @@ std::optional<double> SnapshotKeeper::better(const TestReport& report) const {
 void SnapshotKeeper::written(int iteration, std::optional<double> value, Context& context) {
   std::erase(written_, iteration);
   written_.push_back(iteration);
+  if (averages_) averaged_.insert(iteration);
   if (value) {
     best_ = iteration;
     best_value_ = value;
@@ -70,6 +72,7 @@ void SnapshotKeeper::written(int iteration, std::optional<double> value, Context
       stay.push_back(written_[i]);
     } else {
       remove(written_[i], context);
+      averaged_.erase(written_[i]);
     }
   }
   written_ = std::move(stay);
@@ -78,7 +81,9 @@ void SnapshotKeeper::written(int iteration, std::optional<double> value, Context
 void SnapshotKeeper::remove(int iteration, Context& context) const {
   const std::string stem = snapshot_stem(prefix_, iteration), format = hdf5_ ? ".h5" : "";
   // The state goes first: there is never one without its weights.
-  for (const char* ending : {".solverstate", ".caffemodel", "_ema.caffemodel"}) {
+  std::vector<const char*> endings = {".solverstate", ".caffemodel"};
+  if (averaged_.count(iteration) != 0) endings.push_back("_ema.caffemodel");
+  for (const char* ending : endings) {
     const fs::path path = stem + ending + format;
     std::error_code failed;
     // What took the name since, such as a link, is not of this run.
@@ -91,18 +96,23 @@ void SnapshotKeeper::remove(int iteration, Context& context) const {
   }
 }
 
-void SnapshotKeeper::save(int iteration, SolverState& state) const {
+void SnapshotKeeper::save(int iteration, std::optional<double> value, SolverState& state) const {
   for (const int kept : written_) {
     if (kept != iteration) state.add_kept_snapshot(kept);
   }
   state.add_kept_snapshot(iteration);
-  if (!best_value_) return;
-  state.set_best_snapshot(best_);
-  state.set_best_value(*best_value_);
+  for (const int averaged : averaged_) {
+    if (averaged != iteration) state.add_kept_average(averaged);
+  }
+  if (averages_) state.add_kept_average(iteration);
+  if (!value && !best_value_) return;
+  state.set_best_snapshot(value ? iteration : best_);
+  state.set_best_value(value ? *value : *best_value_);
 }
 
 void SnapshotKeeper::load(const SolverState& state, const std::string& path) {
   written_.clear();
+  averaged_.clear();
   best_ = -1;
   best_value_.reset();
   if (state.has_best_value()) best_value_ = state.best_value();
@@ -111,6 +121,7 @@ void SnapshotKeeper::load(const SolverState& state, const std::string& path) {
       concat(snapshot_stem(prefix_, state.iter()), ".solverstate", hdf5_ ? ".h5" : "");
   if (!fs::equivalent(path, own, failed)) return;
   written_.assign(state.kept_snapshot().begin(), state.kept_snapshot().end());
+  averaged_.insert(state.kept_average().begin(), state.kept_average().end());
   best_ = state.best_snapshot();
 }
 

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -27,8 +28,9 @@ class SnapshotKeeper {
   /// that are too many; a file that cannot be removed is a warning.
   void written(int iteration, std::optional<double> value, Context& context);
 
-  /// What the state of the snapshot of `iteration`, which is about to be written, says of these.
-  void save(int iteration, SolverState& state) const;
+  /// What the state of the snapshot of `iteration`, which is about to be written, says of these;
+  /// `value` as for written().
+  void save(int iteration, std::optional<double> value, SolverState& state) const;
   /// Takes over what the state at `path` says of snapshots with the prefix of this run; those of
   /// another prefix, or of a copy of the state, stay.
   void load(const SolverState& state, const std::string& path);
@@ -43,7 +45,9 @@ class SnapshotKeeper {
   std::string best_output_;
   int best_net_;
   int best_is_;               // SolverParameter::Best
+  bool averages_;             // each snapshot has an average of the weights
   std::vector<int> written_;  // iterations of the snapshots on disk, in the order of writing
+  std::set<int> averaged_;    // those of them with an average
   int best_ = -1;
   std::optional<double> best_value_;
 };

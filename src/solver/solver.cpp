@@ -352,13 +352,14 @@ void Solver::test_batch(TestReport& report) {
 }
 
 bool Solver::takes_snapshots() const {
-  return param_->snapshot() > 0 || (param_->max_iter() > 0 && param_->snapshot_after_train());
+  return param_->snapshot() > 0 || (param_->max_iter() > 0 && param_->snapshot_after_train()) ||
+         !param_->snapshot_best().empty();
 }
 
-void Solver::snapshot_once(bool needed) {
+void Solver::snapshot_once(bool needed, std::optional<double> best) {
   if (last_snapshot_ == iteration_) return;
   try {
-    snapshot();
+    take_snapshot(best);
   } catch (const Error& error) {
     // After last_snapshot_ is set, the Error is one of on_snapshot.
     if (needed || last_snapshot_ == iteration_) throw;
@@ -385,14 +386,18 @@ TrainingState Solver::training_state() {
   return state;
 }
 
-std::string Solver::snapshot() {
+std::string Solver::snapshot() { return take_snapshot({}); }
+
+std::string Solver::take_snapshot(std::optional<double> best) {
   // In the middle of a test the net may hold the average.
   const WeightAverage::InNet weights(average_.get(), false);
   const SnapshotForm form{.hdf5 = param_->snapshot_format() == SolverParameter::HDF5,
                           .with_diffs = param_->snapshot_diff()};
-  const std::string path = write_snapshot(prefix_, training_state(), form);
+  TrainingState state = training_state();
+  state.best = best;
+  const std::string path = write_snapshot(prefix_, state, form);
   last_snapshot_ = iteration_;
-  keeper_->written(iteration_, {}, context_);
+  keeper_->written(iteration_, best, context_);
   if (on_snapshot) on_snapshot(path);
   return path;
 }
@@ -401,7 +406,7 @@ void Solver::keep_best(const std::vector<TestReport>& reports) {
   for (const TestReport& report : reports) {
     const std::optional<double> value = keeper_->better(report);
     if (!value) continue;
-    snapshot_once(false);
+    snapshot_once(false, value);
     if (last_snapshot_ == iteration_) keeper_->written(iteration_, value, context_);
   }
 }
@@ -424,6 +429,7 @@ void Solver::restore(const std::string& solverstate) {
   try {
     TrainingState state = training_state();
     check_state(saved, state);
+    check_weights(saved, solverstate);
     if (average_) average_->restore(average_of(saved, solverstate));
     const std::string weights = weights_of(saved, solverstate);
     net_->load_weights(weights, true);

@@ -12,6 +12,8 @@
 #include "model/text_format.hpp"
 #include "proto/net.pb.h"
 #include "proto/solver.pb.h"
+#include "solver/settings.hpp"
+#include "solver/snapshot.hpp"
 #include "support/database.hpp"
 #include "support/expect_error.hpp"
 #include "support/needs.hpp"
@@ -183,6 +185,119 @@ TEST_F(SnapshotKeepTest, TheBestHasToBeAnOutputOfATestNet) {
                {"snapshot_best 'loss' is of test net 0", "the solver has 0", "test_iter"});
   expect_error([&] { Solver(solver_param("max_iter: 1 snapshot_keep: -1"), context); },
                {"snapshot_keep -1 must not be negative"});
+}
+
+// The average of a run that wrote none is another's.
+TEST_F(SnapshotKeepTest, RemovesAveragesOfItsOwnOnly) {
+  Context context;
+  const std::string foreign = folder_.write("s_iter_1_ema.caffemodel", "mine");
+  const std::string settings = "snapshot: 1 snapshot_keep: 1 ";
+  Solver(solver_param(settings + "max_iter: 2"), context).solve();
+  EXPECT_EQ(on_disk(), (std::set<int>{2}));
+  EXPECT_EQ(test::read_file(foreign), "mine");
+  Solver averaging(solver_param(settings + "max_iter: 4 ema_decay: 0.5"), context);
+  averaging.resume();
+  averaging.solve();
+  EXPECT_FALSE(fs::exists(file(3, "_ema.caffemodel")));
+  EXPECT_TRUE(fs::exists(file(4, "_ema.caffemodel")));
+  // It knows from the state that the average is the run's own.
+  Solver resumed(solver_param(settings + "max_iter: 5"), context);
+  EXPECT_EQ(resumed.resume(), file(4, ".solverstate"));
+  resumed.solve();
+  EXPECT_FALSE(fs::exists(file(4, "_ema.caffemodel")));
+  EXPECT_TRUE(fs::exists(foreign));
+}
+
+TEST_F(SnapshotKeepTest, TheStateOfTheBestSaysSo) {
+  Context context;
+  const std::string settings =
+      "snapshot_after_train: false test_iter: 1 test_interval: 1 max_iter: 3 "
+      "snapshot_best: 'loss' ";
+  Solver solver(solver_param(settings), context);
+  std::vector<double> tested;
+  solver.on_test = [&](const TestReport& report) { tested.push_back(report.outputs[0].value); };
+  solver.solve();
+  ASSERT_EQ(tested.size(), 4U);
+  for (int i = 0; i < 4; ++i) {
+    SolverState state;
+    read_solver_state(file(i, ".solverstate"), state);
+    EXPECT_EQ(state.best_snapshot(), i);
+    EXPECT_EQ(state.best_value(), tested[static_cast<size_t>(i)]);
+  }
+}
+
+// The best snapshots alone need a place too, before training starts.
+TEST_F(SnapshotKeepTest, APlaceForTheBestIsChecked) {
+  Context context;
+  SolverParameter param = solver_param(
+      "snapshot_after_train: false test_iter: 1 test_interval: 1 max_iter: 3 "
+      "snapshot_best: 'loss'");
+  param.set_snapshot_prefix(folder_ / "absent/s");
+  expect_error([&] { Solver(param, context); }, {"there is no folder", "absent"});
+}
+
+TEST_F(SnapshotKeepTest, SpaceIsCountedForEachBestSnapshot) {
+  SolverParameter param =
+      solver_param("snapshot: 4 test_iter: 1 test_interval: 2 max_iter: 8 snapshot_best: 'loss'");
+  // A sixth of the free space, and less.
+  const size_t bytes = fs::space(folder_.path()).available / 6;
+  // Tests at 0, 2, 4, 6 and 8; snapshots at 4 and 8.
+  EXPECT_EQ(check_snapshot_place(folder_ / "s", param, bytes / 8, 0, 0), "");
+  EXPECT_NE(check_snapshot_place(folder_ / "s", param, bytes * 3 / 2, 0, 0).find("up to 5 snap"),
+            std::string::npos);
+  param.set_snapshot_keep(1);
+  EXPECT_NE(check_snapshot_place(folder_ / "s", param, bytes * 5 / 2, 0, 0).find("up to 3 snap"),
+            std::string::npos);
+}
+
+// As a run that is killed between the two files leaves them.
+TEST_F(SnapshotKeepTest, WeightsOfAnotherRunAreNotTakenForThoseOfTheState) {
+  for (const std::string format : {"", ".h5"}) {
+    if (!format.empty() && !test::kBuiltWithHdf5) continue;
+    for (const char* ending : {".caffemodel", "_ema.caffemodel"}) {
+      SCOPED_TRACE(ending + format);
+      Context context = logging();
+      const std::string settings =
+          concat("max_iter: 4 snapshot: 2 ema_decay: 0.5 snapshot_format: ",
+                 format.empty() ? "BINARYPROTO" : "HDF5");
+      Solver(solver_param(settings), context).solve();
+      const std::string state = file(4, ".solverstate" + format),
+                        weights = file(4, ending + format);
+      const std::string of_state = test::read_file(state);
+      Solver(solver_param(settings + " random_seed: 7 type: 'Nesterov'"), context).solve();
+      std::ofstream(state, std::ios::binary) << of_state;
+      // The other run's state of iteration 2, and with its type, is whole.
+      Solver solver(solver_param(settings), context);
+      expect_error([&] { solver.restore(state); },
+                   {state, file(4, ""), "were not written with the state", "--weights"});
+      EXPECT_NE(why_damaged(state).find("were not written with the state"), std::string::npos);
+      warnings_.clear();
+      Solver other(solver_param(settings + " type: 'Nesterov'"), context);
+      EXPECT_EQ(other.resume(), file(2, ".solverstate" + format));
+      EXPECT_TRUE(warned("the snapshot '" + state + "' is passed over")) << warnings_;
+      // Both formats of the same weights fit.
+      Solver(solver_param(settings), context).solve();
+      NetParameter same;
+      read_weights(weights, same);
+      write_weights(weights, same);
+      Solver(solver_param(settings), context).restore(state);
+      // Another average alone.
+      same.mutable_layer(1)->mutable_blobs(0)->set_data(0, 77);
+      write_weights(weights, same);
+      expect_error([&] { solver.restore(state); }, {state, weights, "were not written with"});
+      // Published states cannot tell.
+      SolverState published;
+      read_solver_state(state, published);
+      published.clear_learned_net_values();
+      published.clear_average_net_values();
+      write_solver_state(state, published);
+      Solver(solver_param(settings), context).restore(state);
+      for (const int i : {2, 4}) {
+        for (const char* one : {".solverstate", ".caffemodel", "_ema.caffemodel"})
+          fs::remove(file(i, one + format));
+      }
+    }
+  }
 }
 
 // A better test is no part of the run that it interrupts.
