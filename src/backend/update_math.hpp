@@ -37,8 +37,10 @@ template <class T>
 enum class LocalRate : uint8_t {
   none,
   scale,  // rate * eta * |w| / (|g| + decay * |w|)
-  clip,   // lr_mult * min(the solver's rate, eta * |w| / (|g| + decay * |w|))
   trust,  // rate * |w| / |step at rate 1|
+  // Of a fork, in place of lr_mult:
+  larc_scale,  // the solver's rate * eta * |w| / |g|
+  larc_clip,   // min(the solver's rate, eta * |w| / |g|)
 };
 
 /// What the solver's settings say of updates; fields as in proto/solver.proto.
@@ -371,12 +373,15 @@ CREMA_FUNCTOR double rate_of(const UpdateSettings& settings, double rate, const 
   if (settings.local_rate == LocalRate::none) return of_run;
   const double values = sqrt(squares.values), steps = sqrt(squares.steps);
   // Where NaN is in them, the update has to see it.
-  if (values == 0 || steps == 0) return of_run;
-  if (settings.local_rate == LocalRate::trust) return of_run * (values / steps);
-  const double decay = settings.weight_decay * run.decay;
-  const double local = settings.local_eta * values / (steps + decay * values);
-  if (settings.local_rate == LocalRate::scale) return of_run * local;
-  return run.rate * (local < rate ? local : rate);
+  const bool none = values == 0 || steps == 0;
+  if (settings.local_rate == LocalRate::trust) return none ? of_run : of_run * (values / steps);
+  if (settings.local_rate == LocalRate::scale) {
+    const double decay = settings.weight_decay * run.decay;
+    return none ? of_run : of_run * (settings.local_eta * values / (steps + decay * values));
+  }
+  const double local = none ? 1 : settings.local_eta * values / steps;
+  if (settings.local_rate == LocalRate::larc_scale) return rate * local;
+  return rate < local ? rate : local;
 }
 
 /// body(array_of(0), array_of(1), ...) for each history array of the rule.

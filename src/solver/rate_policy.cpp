@@ -27,8 +27,9 @@ double half_cosine(double part) { return (1 - std::cos(std::numbers::pi * part))
 
 }  // namespace
 
-RatePolicy::RatePolicy(const SolverParameter& param, const SourceMap& source)
-    : base_(param.base_lr()),
+RatePolicy::RatePolicy(const SolverParameter& param, double momentum, const SourceMap& source)
+    : name_(param.lr_policy()),
+      base_(param.base_lr()),
       gamma_(param.gamma()),
       power_(param.power()),
       min_(param.min_lr()),
@@ -55,7 +56,27 @@ RatePolicy::RatePolicy(const SolverParameter& param, const SourceMap& source)
   }
   check(param, source);
   check_warmup(param, source);
-  take_courses(param, source);
+  take_courses(param, momentum, source);
+  check_rates(source);
+}
+
+void RatePolicy::check_rates(const SourceMap& source) const {
+  if (kind_ == Kind::plateau && gamma_ < 0)
+    throw Error("lr_policy 'plateau' with gamma ", gamma_,
+                " gives negative rates; give a gamma in (0, 1)")
+        .at(source.position("gamma"));
+  std::vector<double> iterations = {0, 1, static_cast<double>(step_), max_iter_ - 1.0};
+  if (!steps_.empty()) iterations.push_back(steps_.front());
+  if (kind_ == Kind::inv && gamma_ < 0) iterations.push_back(std::ceil(-1 / gamma_));
+  std::ranges::sort(iterations);
+  for (const double i : iterations) {
+    const double end = max_iter_ > 0 ? max_iter_ : 1e9;
+    try {
+      if (i >= 0 && i < end) rate(static_cast<int>(i));
+    } catch (Error& error) {
+      throw error.at(source.position("gamma"));
+    }
+  }
 }
 
 void RatePolicy::check(const SolverParameter& param, const SourceMap& source) const {
@@ -127,17 +148,24 @@ void RatePolicy::check_warmup(const SolverParameter& param, const SourceMap& sou
     refuse(field, " ", warmup_, " must be less than max_iter ", max_iter_);
 }
 
-void RatePolicy::take_courses(const SolverParameter& param, const SourceMap& source) {
+void RatePolicy::take_courses(const SolverParameter& param, double momentum,
+                              const SourceMap& source) {
   momentum_course_ = static_cast<Course>(index_of(
       param.momentum_policy(), {"fixed", "poly", "opt", "onecycle"}, "momentum_policy", source));
   decay_course_ = static_cast<Course>(
       index_of(param.weight_decay_policy(), {"fixed", "poly"}, "weight_decay_policy", source));
-  momentum_ = param.momentum();
+  momentum_ = momentum;
   most_momentum_ = param.max_momentum();
-  if (momentum_course_ == Course::opt && !param.has_max_momentum()) most_momentum_ = 1;
+  // At rate 0, as at the begin of a warm-up, the formula gives 1, and Adam then 0 / 0.
+  if (momentum_course_ == Course::opt && !param.has_max_momentum()) most_momentum_ = 0.9999;
   momentum_power_ = param.momentum_power();
   decay_ = param.weight_decay();
-  most_decay_ = param.max_weight_decay();
+  if (decay_course_ == Course::poly && param.has_max_weight_decay()) {
+    most_decay_ = param.max_weight_decay();
+  } else {
+    most_decay_ = decay_;
+    decay_ = 0;
+  }
   decay_power_ = param.weight_decay_power();
   const auto need = [&](bool holds, const char* field, auto... why) {
     if (!holds) throw Error(field, " ", why...).at(source.position(field));
@@ -146,7 +174,7 @@ void RatePolicy::take_courses(const SolverParameter& param, const SourceMap& sou
     need(max_iter_ > 0, "momentum_policy", "'poly' needs a positive max_iter");
   if (momentum_course_ == Course::onecycle)
     need(kind_ == Kind::onecycle, "momentum_policy", "'onecycle' needs lr_policy 'onecycle'");
-  if (momentum_course_ == Course::poly || momentum_course_ == Course::onecycle)
+  if (momentum_course_ != Course::fixed)
     need(most_momentum_ >= 0 && most_momentum_ < 1, "max_momentum", most_momentum_,
          " must lie in [0, 1)");
   if (momentum_course_ == Course::poly)
@@ -158,7 +186,14 @@ void RatePolicy::take_courses(const SolverParameter& param, const SourceMap& sou
 }
 
 double RatePolicy::rate(int iteration) const {
-  if (iteration >= warmup_) return std::max(min_, policy_rate(iteration));
+  if (iteration >= warmup_) {
+    const double value = policy_rate(iteration);
+    if (!(value >= 0 && std::isfinite(value)))
+      throw Error("lr_policy '", name_, "' gives the rate ", value, " at iteration ", iteration,
+                  "; correct gamma ", gamma_,
+                  kind_ == Kind::inv ? concat(" or power ", power_) : "");
+    return std::max(min_, value);
+  }
   const double part = static_cast<double>(iteration) / warmup_;
   return std::max(min_, interpolate(warmup_start_, base_, std::pow(part, warmup_power_)));
 }
@@ -175,7 +210,8 @@ double RatePolicy::policy_rate(int iteration) const {
     case Kind::exp:
       return base_ * std::pow(gamma_, i);
     case Kind::inv:
-      return base_ * std::pow(1 + gamma_ * i, -power_);
+      // Behind the pole, even powers would give rates that fall again.
+      return 1 + gamma_ * i > 0 ? base_ * std::pow(1 + gamma_ * i, -power_) : NAN;
     case Kind::poly:
       // A resumed run may stand past the end; the rate is then 0, not the power of a negative.
       return interpolate(min_, base_, std::pow(std::max(0.0, 1 - i / max_iter_), power_));
@@ -249,7 +285,8 @@ bool RatePolicy::observe(int iteration, double loss) {
     plateau_.last_event = iteration;
   }
   const auto step = static_cast<size_t>(plateau_.steps);
-  if (step >= steps_.size() || iteration < plateau_.last_event + steps_[step]) return false;
+  if (step >= steps_.size() || iteration < int64_t{plateau_.last_event} + steps_[step])
+    return false;
   ++plateau_.steps;
   plateau_.last_event = iteration;
   return true;

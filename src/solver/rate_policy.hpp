@@ -16,9 +16,12 @@ class SolverParameter;
 /// formulas stand in proto/solver.proto.
 class RatePolicy {
  public:
-  /// Error for an unknown policy (with the nearest name), or one that lacks a setting it needs.
-  explicit RatePolicy(const SolverParameter& param, const SourceMap& source = {});
+  /// Error for an unknown policy (with the nearest name), for one that lacks a setting it needs,
+  /// and for settings that soon give a rate that is negative or not finite. `momentum`: of the
+  /// update rule, by the settings or its own.
+  RatePolicy(const SolverParameter& param, double momentum, const SourceMap& source = {});
 
+  /// Error where the policy gives a rate that is negative or not finite.
   double rate(int iteration) const;
   /// How often "step", "multistep" or "plateau" has lowered the rate by then; 0 for the others.
   int steps_passed(int iteration) const;
@@ -59,7 +62,9 @@ class RatePolicy {
   /// Error unless the policy has what it needs.
   void check(const SolverParameter& param, const SourceMap& source) const;
   void check_warmup(const SolverParameter& param, const SourceMap& source) const;
-  void take_courses(const SolverParameter& param, const SourceMap& source);
+  void take_courses(const SolverParameter& param, double momentum, const SourceMap& source);
+  /// Error if the rate is none at an iteration where settings with a wrong sign show.
+  void check_rates(const SourceMap& source) const;
   /// Of the policy, without warm-up and lower limit.
   double policy_rate(int iteration) const;
   /// The part of the iterations behind the warm-up that is done, in [0, 1].
@@ -68,6 +73,7 @@ class RatePolicy {
   double cycle(int iteration, double start, double top, double end) const;
 
   Kind kind_ = Kind::fixed;
+  std::string name_;  // lr_policy
   double base_ = 0, gamma_ = 0, power_ = 0, min_ = 0;
   int step_ = 0, max_iter_ = 0;
   std::vector<int> steps_;      // stepvalue, plateau_winsize or stageiter

@@ -140,8 +140,8 @@ void Solver::take_settings(const SolverParameter& param, const SourceMap& source
                 SolverParameter::kTestNetParamFieldNumber},
                *param_);
   for (const auto& note : check_settings(param, source)) context_.log(Severity::warning, note);
-  policy_ = std::make_unique<RatePolicy>(param, source);
   rule_ = std::make_unique<UpdateRule>(param, context_, source);
+  policy_ = std::make_unique<RatePolicy>(param, rule_->momentum(), source);
   asked_seed_ = options.seed;
   for (const auto& note : rule_->notes(param)) context_.log(Severity::warning, note);
   if (param.has_solver_type()) {

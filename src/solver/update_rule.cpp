@@ -87,6 +87,9 @@ void check_rule(const SolverParameter& param, const RuleKind& kind, const Update
   };
   if (!kind.reads_momentum && param.momentum() != 0)
     refuse("momentum", param.momentum(), " cannot be used with this type; remove it");
+  if (!kind.reads_momentum && param.momentum_policy() != "fixed")
+    refuse("momentum_policy", concat("'", param.momentum_policy(), "'"),
+           " cannot be used with this type, which has no momentum; remove it");
   const auto fraction = [&](const char* field, double value) {
     if (!(value >= 0 && value < 1)) refuse(field, value, " must lie in [0, 1)");
   };
@@ -115,8 +118,8 @@ LocalRate local_rate_of(const SolverParameter& param, const RuleKind& kind,
                 did_you_mean(policy, policies, "policies are"))
         .at(source.position("larc_policy"));
   if (kind.local_rate != LocalRate::none) return kind.local_rate;
-  if (param.larc()) return policy == "clip" ? LocalRate::clip : LocalRate::scale;
-  return param.local_lr_auto() ? LocalRate::scale : LocalRate::none;
+  if (param.larc()) return policy == "clip" ? LocalRate::larc_clip : LocalRate::larc_scale;
+  return param.local_lr_auto() ? LocalRate::larc_scale : LocalRate::none;
 }
 
 UpdateSettings settings_of(const SolverParameter& param, const RuleKind& kind,
@@ -200,7 +203,7 @@ std::vector<std::string> UpdateRule::notes(const SolverParameter& param) const {
   without_effect(param.has_momentum2(), kind.reads_momentum2, "momentum2");
   without_effect(param.has_rms_decay(), kind.reads_rms_decay, "rms_decay");
   without_effect(param.has_delta(), kind.reads_delta, "delta");
-  if (kind.histories == 2 && settings_.momentum == 0)
+  if (kind.histories == 2 && settings_.momentum == 0 && param.momentum_policy() == "fixed")
     notes.push_back(concat("solver type '", kind.name, "' without momentum averages nothing; add ",
                            kind.reads_momentum2 ? "momentum: 0.9" : "momentum: 0.95"));
   return notes;

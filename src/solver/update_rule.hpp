@@ -37,6 +37,8 @@ class UpdateRule {
   static std::vector<std::string> names(int histories);
   /// As in the solver's `type`.
   std::string name() const;
+  /// As in the solver's settings, or the rule's own.
+  double momentum() const { return settings_.momentum; }
   /// Lines of settings that have no effect with this rule, or that most runs give.
   std::vector<std::string> notes(const SolverParameter& param) const;
   /// The number of history arrays, each of the size of the arena. A snapshot has them in order,

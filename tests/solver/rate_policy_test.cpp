@@ -8,6 +8,7 @@
 
 #include "model/text_format.hpp"
 #include "proto/solver.pb.h"
+#include "solver/update_rule.hpp"
 #include "support/expect_error.hpp"
 
 namespace crema {
@@ -16,7 +17,7 @@ namespace {
 RatePolicy policy(const std::string& text) {
   SolverParameter param;
   parse_text_proto("base_lr: 0.5 " + text, "solver.prototxt", param);
-  return RatePolicy(param);
+  return RatePolicy(param, param.momentum());
 }
 
 TEST(RatePolicy, FollowsTheFormulas) {
@@ -131,6 +132,53 @@ TEST(RatePolicy, MomentumAndDecayHaveCourses) {
   const std::string opt = "lr_policy: 'fixed' momentum_policy: 'opt' ";
   EXPECT_NEAR(*policy(opt).momentum(0), std::pow(1 - std::sqrt(0.5) / 2, 2), 1e-12);
   EXPECT_DOUBLE_EQ(*policy(opt + "max_momentum: 0.25").momentum(0), 0.25);
+  // In a warm-up from 0 the formula gives 1.
+  EXPECT_DOUBLE_EQ(*policy(opt + "warmup_iter: 4").momentum(0), 0.9999);
+  // As in the fork, decay rises from 0.
+  const auto rising = policy(
+      "lr_policy: 'fixed' max_iter: 8 weight_decay: 0.5 weight_decay_policy: 'poly' "
+      "weight_decay_power: 2");
+  EXPECT_DOUBLE_EQ(*rising.weight_decay(0), 0);
+  EXPECT_DOUBLE_EQ(*rising.weight_decay(4), 0.125);
+  EXPECT_DOUBLE_EQ(*rising.weight_decay(8), 0.5);
+}
+
+// The course starts from the momentum of the rule.
+TEST(RatePolicy, MomentumStartsFromTheDefaultOfTheRule) {
+  SolverParameter param;
+  parse_text_proto(
+      "base_lr: 0.5 lr_policy: 'fixed' max_iter: 8 type: 'AdamW' momentum_policy: 'poly' "
+      "max_momentum: 0.98",
+      "solver.prototxt", param);
+  Context context;
+  const UpdateRule rule(param, context);
+  const RatePolicy course(param, rule.momentum());
+  EXPECT_NEAR(*course.momentum(0), 0.9, 1e-12);
+  EXPECT_NEAR(*course.momentum(4), 0.94, 1e-7);
+}
+
+TEST(RatePolicy, ALongPlateauDoesNotOverflow) {
+  auto plateau = policy("lr_policy: 'plateau' gamma: 0.5 plateau_winsize: 2147483647");
+  EXPECT_FALSE(plateau.observe(10, 1));
+  EXPECT_FALSE(plateau.observe(11, 2));
+  EXPECT_DOUBLE_EQ(plateau.rate(11), 0.5);
+}
+
+// A rate of NaN is no rate of 0.
+TEST(RatePolicy, RatesThatAreNoneAreRefused) {
+  const auto refuse = [](const std::string& text, std::initializer_list<std::string_view> parts) {
+    expect_error([&] { policy(text); }, parts);
+  };
+  refuse("lr_policy: 'exp' gamma: -0.5", {"'exp'", "rate -0.25 at iteration 1", "gamma -0.5"});
+  refuse("lr_policy: 'step' gamma: -0.5 stepsize: 10", {"rate -0.25 at iteration 10"});
+  refuse("lr_policy: 'multistep' gamma: -0.5 stepvalue: 7", {"rate -0.25 at iteration 7"});
+  refuse("lr_policy: 'plateau' gamma: -0.5 plateau_winsize: 7", {"negative rates", "gamma -0.5"});
+  refuse("lr_policy: 'inv' gamma: -0.25 power: 0.75 max_iter: 9",
+         {"rate nan at iteration 4", "gamma -0.25 or power 0.75"});
+  refuse("lr_policy: 'inv' gamma: -0.25 power: 2 max_iter: 9", {"rate nan at iteration 4"});
+  EXPECT_DOUBLE_EQ(policy("lr_policy: 'inv' gamma: -0.25 power: 1 max_iter: 4").rate(2), 1);
+  const auto growing = policy("lr_policy: 'exp' gamma: 1e10");
+  expect_error([&] { growing.rate(100); }, {"rate inf at iteration 100"});
 }
 
 // A solver with max_iter 0, as in published folders, only tests its net.
@@ -167,6 +215,7 @@ TEST(RatePolicy, SaysWhatTheNewPoliciesMiss) {
   refuse("lr_policy: 'fixed' momentum_policy: 'onecycle'", {"needs lr_policy 'onecycle'"});
   refuse("lr_policy: 'fixed' max_iter: 4 momentum_policy: 'poly' max_momentum: 1",
          {"max_momentum 1"});
+  refuse("lr_policy: 'fixed' momentum_policy: 'opt' max_momentum: 1", {"max_momentum 1"});
   refuse("lr_policy: 'fixed' weight_decay_policy: 'step'", {"weight_decay_policy 'step'"});
 }
 

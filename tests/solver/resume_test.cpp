@@ -273,6 +273,15 @@ TEST(Restore, RefusesAStateOfAnotherType) {
 }
 
 // Steps are divided by the factor, so that only the range of gradients changes.
+// Momentum 1 would make NaN of the first update.
+TEST(MomentumPolicy, AWarmUpFromZeroTrainsAdam) {
+  Training run(
+      "type: 'Adam' momentum_policy: 'opt' base_lr: 0.01 lr_policy: 'fixed' warmup_iter: 2 "
+      "snapshot_after_train: false");
+  run->step(4);
+  for (const double value : run.params()) ASSERT_TRUE(std::isfinite(value));
+}
+
 TEST(LossScale, IsDividedOutOfTheUpdate) {
   const auto after = [](const std::string& more, double scale = 0) {
     Training run(

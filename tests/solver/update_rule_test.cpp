@@ -267,13 +267,13 @@ const PaperCase kPapers[] = {
      {}},
     {"LARC",
      "type: 'SGD' momentum: 0.75 larc: true larc_eta: 0.5",
-     {0.4742641502008485, -0.22331175997167252, 1.0078125},
-     {0.008374738688040409, 0.0028256488605614243, 0.3046875},
+     {0.4712328106004043, -0.22089005678788, 1.248046875},
+     {0.009235939399595734, 0.004093181787880006, 0.158203125},
      {}},
     {"LARCclip",
      "type: 'SGD' momentum: 0.75 larc: true larc_policy: 'clip' larc_eta: 0.5",
-     {0.4400634765625, -0.17779541015625, 1.046875},
-     {0.0208740234375, -0.00579833984375, 0.265625},
+     {0.4400634765625, -0.17779541015625, 1.2734375},
+     {0.0208740234375, -0.00579833984375, 0.1328125},
      {}},
 };
 
@@ -396,6 +396,8 @@ TEST(UpdateRule, RefusesSettingsThatTheTypeCannotWorkWith) {
   refuse("type: 'AdaGrad' momentum: 0.9", {"'AdaGrad'", "momentum 0.9 cannot be used", "remove"});
   refuse("type: 'RMSProp' momentum: 0.9", {"'RMSProp'", "momentum 0.9 cannot be used"});
   refuse("solver_type: ADAGRAD momentum: 0.9", {"'AdaGrad'", "momentum 0.9"});
+  refuse("type: 'RMSProp' momentum_policy: 'opt'",
+         {"'RMSProp'", "momentum_policy 'opt' cannot be used", "remove"});
   refuse("type: 'RMSProp' rms_decay: 1", {"rms_decay 1 must lie in [0, 1)"});
   refuse("type: 'Adam' momentum2: 1", {"'Adam'", "momentum2 1 must lie in [0, 1)"});
   refuse("type: 'Lion' momentum2: nan", {"momentum2 nan must lie in [0, 1)"});
@@ -433,6 +435,7 @@ TEST(UpdateRule, SaysWhichSettingsHaveNoEffect) {
             "the solver's rms_decay has no effect with type 'AdaGrad'");
   EXPECT_EQ(notes("type: 'Lion' delta: 1"), "the solver's delta has no effect with type 'Lion'");
   EXPECT_NE(notes("type: 'Adam'").find("add momentum: 0.9"), std::string::npos);
+  EXPECT_EQ(notes("type: 'Adam' momentum_policy: 'opt'"), "");
 }
 
 TEST(UpdateRule, SaysWhenAStepIsNotFinite) {
