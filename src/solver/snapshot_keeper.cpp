@@ -1,6 +1,7 @@
 #include "solver/snapshot_keeper.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <filesystem>
 #include <utility>
@@ -10,6 +11,27 @@
 
 namespace crema {
 namespace fs = std::filesystem;
+
+namespace {
+
+/// Whether a word of the name says that less is better. Words are of letters only: "top1_err" has
+/// the words "top" and "err", "terrain" is another word.
+bool has_word_of_loss(const std::string& name) {
+  std::string word;
+  for (const char sign : name + " ") {
+    if (std::isalpha(static_cast<unsigned char>(sign)) != 0) {
+      word += static_cast<char>(std::tolower(static_cast<unsigned char>(sign)));
+      continue;
+    }
+    for (const char* of_loss : {"loss", "losses", "err", "error", "errors"}) {
+      if (word == of_loss) return true;
+    }
+    word.clear();
+  }
+  return false;
+}
+
+}  // namespace
 
 SnapshotKeeper::SnapshotKeeper(const SolverParameter& param, std::string prefix)
     : prefix_(std::move(prefix)),
@@ -36,12 +58,16 @@ void SnapshotKeeper::check(const std::vector<std::unique_ptr<Net>>& test_nets) c
   if (values != 1)
     throw Error("snapshot_best '", best_output_, "' has ", values,
                 " values; name an output of one value");
+  net.context().log(
+      Severity::info,
+      concat("the snapshot with the ",
+             is_least(net.loss_weight(best_output_)) ? "least" : "greatest", " '", best_output_,
+             "' of test net ", best_net_, " is the best; snapshot_best_is sets which one"));
 }
 
-bool SnapshotKeeper::is_least(const TestReport::Output& output) const {
+bool SnapshotKeeper::is_least(float loss_weight) const {
   if (best_is_ != SolverParameter::BY_NAME) return best_is_ == SolverParameter::LEAST;
-  return output.loss_weight != 0 || output.name.find("loss") != std::string::npos ||
-         output.name.find("err") != std::string::npos;
+  return loss_weight != 0 || has_word_of_loss(best_output_);
 }
 
 std::optional<double> SnapshotKeeper::better(const TestReport& report) const {
@@ -49,8 +75,9 @@ std::optional<double> SnapshotKeeper::better(const TestReport& report) const {
   for (const TestReport::Output& output : report.outputs) {
     if (output.name != best_output_) continue;
     if (!std::isfinite(output.value)) return {};
-    const bool better = !best_value_ || (is_least(output) ? output.value < *best_value_
-                                                          : output.value > *best_value_);
+    const bool better =
+        !best_value_ ||
+        (is_least(output.loss_weight) ? output.value < *best_value_ : output.value > *best_value_);
     return better ? std::optional(output.value) : std::nullopt;
   }
   return {};

@@ -19,7 +19,8 @@ class SnapshotKeeper {
  public:
   SnapshotKeeper(const SolverParameter& param, std::string prefix);
 
-  /// Error unless snapshot_best names an output of one value of a test net.
+  /// Error unless snapshot_best names an output of one value of a test net. Logs which value is the
+  /// best.
   void check(const std::vector<std::unique_ptr<Net>>& test_nets) const;
   /// The value by which snapshots are compared, if the report is better than all before it.
   std::optional<double> better(const TestReport& report) const;
@@ -36,7 +37,7 @@ class SnapshotKeeper {
   void load(const SolverState& state, const std::string& path);
 
  private:
-  bool is_least(const TestReport::Output& output) const;
+  bool is_least(float loss_weight) const;
   void remove(int iteration, Context& context) const;
 
   std::string prefix_;

@@ -176,6 +176,28 @@ TEST_F(SnapshotKeepTest, KeepsTheBestByAnOutputOfATest) {
   EXPECT_EQ(on_disk(), (std::set<int>{0, 6}));
 }
 
+TEST_F(SnapshotKeepTest, SaysWhichValueIsTheBest) {
+  std::string log;
+  Context context({.logger = [&](Severity, const std::string& message) { log += message + "\n"; }});
+  for (const auto& [name, best] : {std::pair{"terrain_accuracy", "greatest"},
+                                   {"top1_err", "least"},
+                                   {"Error", "least"},
+                                   {"gloss", "greatest"},
+                                   {"loss2", "least"}}) {
+    SolverParameter param = solver_param("max_iter: 1 test_iter: 1 test_interval: 2");
+    LayerParameter& layer = *param.mutable_net_param()->add_layer();
+    parse_text_proto(
+        concat("name: 'out' type: 'Accuracy' bottom: 'ip' bottom: 'label' top: '", name, "'"),
+        "layer", layer);
+    param.set_snapshot_best(name);
+    log.clear();
+    Solver solver(param, context);
+    EXPECT_NE(log.find(concat("the snapshot with the ", best, " '", name, "' of test net 0")),
+              std::string::npos)
+        << log;
+  }
+}
+
 TEST_F(SnapshotKeepTest, TheBestHasToBeAnOutputOfATestNet) {
   Context context;
   const std::string tests = "max_iter: 1 test_iter: 1 test_interval: 2 ";
