@@ -12,6 +12,7 @@
 #include "model/binary_format.hpp"
 #include "model/text_format.hpp"
 #include "proto/solver.pb.h"
+#include "support/database.hpp"
 #include "support/expect_error.hpp"
 #include "support/net_test.hpp"
 #include "support/temp_folder.hpp"
@@ -23,10 +24,11 @@ namespace fs = std::filesystem;
 using test::fill_inputs;
 using test::params_of;
 
-const std::string kNet = R"(
-net_param { name: "tiny"
+const std::string kInput = R"(
   layer { name: "data" type: "Input" top: "data" top: "label"
-          input_param { shape { dim: 4 dim: 2 dim: 6 dim: 6 } shape { dim: 4 } } }
+          input_param { shape { dim: 4 dim: 2 dim: 6 dim: 6 } shape { dim: 4 } } })";
+
+const std::string kLayers = R"(
   layer { name: "conv" type: "Convolution" bottom: "data" top: "conv"
           param { lr_mult: 1 } param { lr_mult: 2 decay_mult: 0 }
           convolution_param { num_output: 4 kernel_size: 3 weight_filler { type: "xavier" } } }
@@ -34,21 +36,24 @@ net_param { name: "tiny"
   layer { name: "relu" type: "ReLU" bottom: "conv" top: "conv" }
   layer { name: "drop" type: "Dropout" bottom: "conv" top: "conv" }
   layer { name: "ip" type: "InnerProduct" bottom: "conv" top: "ip"
-          inner_product_param { num_output: 3 weight_filler { type: "xavier" } } }
+          inner_product_param { num_output: 40 weight_filler { type: "xavier" } } }
   layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "loss" } }
 )";
+
+/// A net over the layer with the data.
+std::string net_on(const std::string& data) { return "net_param { name: 'tiny' " + data + kLayers; }
 
 class Training {
  public:
   /// The reference: runs that are compared must not choose engines by their times.
   explicit Training(const std::string& settings, DType dtype = DType::f32,
-                    const std::string& engine = "reference")
+                    const std::string& engine = "reference", const std::string& data = kInput)
       : context_(
             {.engine = engine, .logger = [this](Severity severity, const std::string& message) {
                if (severity == Severity::warning) warnings += message + "\n";
              }}) {
     SolverParameter param;
-    parse_text_proto(kNet + settings, "solver.prototxt", param);
+    parse_text_proto(net_on(data) + settings, "solver.prototxt", param);
     SolverOptions options;
     options.dtype = dtype;
     solver_ = std::make_unique<Solver>(param, context_, options);
@@ -98,8 +103,9 @@ const ResumeCase kSettings[] = {
 
 class Resume : public ::testing::TestWithParam<std::tuple<ResumeCase, ResumeCase, DType>> {};
 
-TEST_P(Resume, EndsWithTheSameBits) {
-  const auto& [type, settings, dtype] = GetParam();
+/// Checks a run that is continued in the middle against one without a break.
+void expect_same_bits(const ResumeCase& type, const ResumeCase& settings, DType dtype,
+                      const std::string& data) {
   const TempFolder folder;
   const std::string text =
       concat(type.settings, " ", settings.settings, " base_lr: 0.02 weight_decay: 0.01 ",
@@ -115,7 +121,7 @@ TEST_P(Resume, EndsWithTheSameBits) {
     return all;
   };
   // A resumed run takes the engines of the state.
-  Training straight(text, dtype, ""), resumed(text, dtype, "");
+  Training straight(text, dtype, "", data), resumed(text, dtype, "", data);
   straight->step(5);
   const std::string state = straight->snapshot();
   const std::vector<double> expected = finish(straight);
@@ -134,6 +140,24 @@ TEST_P(Resume, EndsWithTheSameBits) {
   resumed->snapshot();
   EXPECT_EQ(average(resumed), of_straight);
   EXPECT_EQ(resumed.warnings.find("average"), std::string::npos);
+}
+
+TEST_P(Resume, EndsWithTheSameBits) {
+  const auto& [type, settings, dtype] = GetParam();
+  expect_same_bits(type, settings, dtype, kInput);
+}
+
+// 37 records and batches of 5: the order changes with each epoch, in the middle of a batch.
+TEST_P(Resume, EndsWithTheSameBitsOverShuffledRecords) {
+  const auto& [type, settings, dtype] = GetParam();
+  const TempFolder folder;
+  test::write_counting_database(folder.path("records"), 37, 2, 9, 9);
+  expect_same_bits(
+      type, settings, dtype,
+      concat("layer { name: 'data' type: 'Data' top: 'data' top: 'label' "
+             "transform_param { mirror: true crop_size: 6 scale: 0.01 } data_param { "
+             "source: '",
+             folder.path("records"), "' backend: LMDB batch_size: 5 shuffle: true } }"));
 }
 
 INSTANTIATE_TEST_SUITE_P(Solver, Resume,
