@@ -297,25 +297,6 @@ uint64_t values_checksum(const NetParameter& weights) {
   return sum;
 }
 
-uint64_t values_checksum(const NetParameter& weights) {
-  // The sum over the layers: HDF5 has them in another order.
-  uint64_t sum = 0;
-  for (const LayerParameter& layer : weights.layer()) {
-    if (layer.blobs_size() == 0) continue;
-    Checksum of_layer;
-    of_layer.add(layer.name().data(), layer.name().size() + 1);
-    for (const BlobProto& blob : layer.blobs()) {
-      const std::string shape = blob_shape(blob).str();
-      of_layer.add(shape.data(), shape.size() + 1);
-      of_layer.add(blob.data().data(), static_cast<size_t>(blob.data_size()) * sizeof(float));
-      of_layer.add(blob.double_data().data(),
-                   static_cast<size_t>(blob.double_data_size()) * sizeof(double));
-    }
-    sum += of_layer.value();
-  }
-  return sum;
-}
-
 bool check_snapshot_file(const std::string& path) {
   require_file(path, "weights file or solver's state", ".caffemodel");
   if (is_hdf5_file(path)) {

@@ -232,6 +232,7 @@ double RatePolicy::policy_rate(int iteration) const {
 }
 
 double RatePolicy::progress(int iteration) const {
+  if (max_iter_ <= warmup_) return 1;  // max_iter 0: tests alone
   const double part = static_cast<double>(iteration - warmup_) / (max_iter_ - warmup_);
   return std::clamp(part, 0.0, 1.0);
 }

@@ -101,7 +101,7 @@ void check_values(const NetParameter& weights, uint64_t checksum, const std::str
 
 /// Reads the weights and the average of the state, and checks that they belong to it; only those
 /// that the state can tell, unless `all`.
-void read_and_check(const SolverState& state, const std::string& path, bool all) {
+void read_and_check(const SolverState& state, const std::string& path, bool all, bool average_too) {
   NetParameter weights;
   if (all || state.has_learned_net_values()) {
     const std::string file = weights_of(state, path);
@@ -110,7 +110,7 @@ void read_and_check(const SolverState& state, const std::string& path, bool all)
       check_values(weights, state.learned_net_values(), file, path);
     }
   }
-  if (!state.has_average_net() || !(all || state.has_average_net_values())) return;
+  if (!average_too || !state.has_average_net() || !(all || state.has_average_net_values())) return;
   const std::string average = average_of(state, path);
   read_weights(average, weights);
   if (state.has_average_net_values()) {
@@ -300,7 +300,7 @@ std::string why_damaged(const std::string& path) {
   try {
     SolverState state;
     read_state(path, state);
-    read_and_check(state, path, true);
+    read_and_check(state, path, true, true);
   } catch (const Error& error) {
     return error.what();
   }
@@ -336,8 +336,8 @@ std::string average_of(const SolverState& state, const std::string& path) {
   return beside_state(path, state.average_net(), "average of the weights");
 }
 
-void check_weights(const SolverState& state, const std::string& path) {
-  read_and_check(state, path, false);
+void check_weights(const SolverState& state, const std::string& path, bool average) {
+  read_and_check(state, path, false, average);
 }
 
 void check_state(const SolverState& state, const TrainingState& run) {

@@ -83,7 +83,8 @@ std::string weights_of(const SolverState& state, const std::string& path);
 std::string average_of(const SolverState& state, const std::string& path);
 /// Error if the weights or the average at these places are not those that were written with the
 /// state, as after a kill between the two files. States of other programs cannot tell.
-void check_weights(const SolverState& state, const std::string& path);
+/// `average`: the average too.
+void check_weights(const SolverState& state, const std::string& path, bool average);
 /// Error if the solver's type is another one, or the history does not fit the run.
 void check_state(const SolverState& state, const TrainingState& run);
 /// Restores the iteration, the history, which check_state() accepted, the positions of the data

@@ -429,7 +429,7 @@ void Solver::restore(const std::string& solverstate) {
   try {
     TrainingState state = training_state();
     check_state(saved, state);
-    check_weights(saved, solverstate);
+    check_weights(saved, solverstate, average_ != nullptr);
     if (average_) average_->restore(average_of(saved, solverstate));
     const std::string weights = weights_of(saved, solverstate);
     net_->load_weights(weights, true);

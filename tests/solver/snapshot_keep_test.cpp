@@ -259,8 +259,9 @@ TEST_F(SnapshotKeepTest, APlaceForTheBestIsChecked) {
 }
 
 TEST_F(SnapshotKeepTest, SpaceIsCountedForEachBestSnapshot) {
-  SolverParameter param =
-      solver_param("snapshot: 4 test_iter: 1 test_interval: 2 max_iter: 8 snapshot_best: 'loss'");
+  SolverParameter param = solver_param(
+      "snapshot: 4 test_iter: 1 test_interval: 2 max_iter: 8 snapshot_best: 'loss' "
+      "snapshot_format: HDF5");
   // A sixth of the free space, and less.
   const size_t bytes = fs::space(folder_.path()).available / 6;
   // Tests at 0, 2, 4, 6 and 8; snapshots at 4 and 8.

@@ -23,9 +23,9 @@ std::string complaint_about(const std::string& path) {
     read_text_proto(path, solver, &source);
     upgrade_solver(solver, source);
     check_settings(solver, source);
-    const RatePolicy policy(solver, source);
     Context context;
     const UpdateRule rule(solver, context, source);
+    const RatePolicy policy(solver, rule.momentum(), source);
   } catch (const Error& error) {
     return error.what();
   }
