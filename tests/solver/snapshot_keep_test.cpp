@@ -305,7 +305,9 @@ TEST_F(SnapshotKeepTest, WeightsOfAnotherRunAreNotTakenForThoseOfTheState) {
       write_weights(weights, same);
       Solver(solver_param(settings), context).restore(state);
       // Another average alone.
-      same.mutable_layer(1)->mutable_blobs(0)->set_data(0, 77);
+      for (LayerParameter& layer : *same.mutable_layer()) {
+        for (BlobProto& blob : *layer.mutable_blobs()) blob.set_data(0, 77);
+      }
       write_weights(weights, same);
       expect_error([&] { solver.restore(state); }, {state, weights, "were not written with"});
       // Published states cannot tell.
@@ -357,7 +359,7 @@ TEST_F(SnapshotKeepTest, ResumesFromTheNewestWholeSnapshot) {
   EXPECT_EQ(resumed_from(), file(8, ".solverstate"));
   EXPECT_EQ(warnings_, "");
   damage(file(8, ".solverstate"));
-  EXPECT_EQ(resumed_from(), file(6, ".solverstate"));
+  EXPECT_TRUE(warned("copy or download it again")) << warnings_;
   EXPECT_TRUE(warned("the snapshot '" + file(8, ".solverstate") + "' is passed over")) << warnings_;
   EXPECT_TRUE(warned("changed after it was written")) << warnings_;
   damage(file(6, ".caffemodel"));
