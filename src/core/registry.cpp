@@ -1,6 +1,5 @@
 #include "crema/registry.hpp"
 
-#include <ranges>
 #include <set>
 
 #include "core/device.hpp"
@@ -81,8 +80,9 @@ void Registry::require_engine(const std::string& name, DeviceType device) const 
 }
 
 std::vector<std::string> Registry::types() const {
-  const auto names = std::views::keys(factories_);
-  return {names.begin(), names.end()};
+  std::vector<std::string> names;
+  for (const auto& entry : factories_) names.push_back(entry.first);
+  return names;
 }
 
 }  // namespace crema

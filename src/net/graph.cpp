@@ -1,6 +1,5 @@
 // Makes the layers of a net, connects them by the names of their blobs, and sets them up in order.
 #include <algorithm>
-#include <ranges>
 #include <set>
 
 #include "crema/registry.hpp"
@@ -20,6 +19,13 @@ ValueId add_value(Plan& plan, const std::string& name, NodeId producer) {
   value->blob.set_layout({plan.options.dtype});
   versions.push_back(plan.values.push_back(std::move(value)));
   return versions.back();
+}
+
+/// The names of all blobs, in order.
+std::vector<std::string> blob_names(const Plan& plan) {
+  std::vector<std::string> names;
+  for (const auto& entry : plan.versions) names.push_back(entry.first);
+  return names;
 }
 
 void check_arity(const Layer& layer, size_t bottoms, size_t tops) {
@@ -77,9 +83,8 @@ Error unknown_bottom(const Plan& plan, const std::string& name) {
   if (!makers.empty())
     return Error("bottom '", name, "' is unknown: ", joined(makers, "; "),
                  "; change the rule, or add one to this layer");
-  const auto known = std::views::keys(plan.versions);
   return Error("bottom '", name, "' is not made by any layer before this one",
-               did_you_mean(name, {known.begin(), known.end()}));
+               did_you_mean(name, blob_names(plan)));
 }
 
 /// Finds the values of the bottoms and makes the values of the tops. A top with the name of a
@@ -268,9 +273,7 @@ void build_graph(Plan& plan, NetParameter& net, const std::vector<Position>& pos
   for (const auto& name : plan.options.keep) {
     const auto found = plan.versions.find(name);
     if (found == plan.versions.end()) {
-      const auto known = std::views::keys(plan.versions);
-      throw Error("there is no blob '", name, "' to keep",
-                  did_you_mean(name, {known.begin(), known.end()}));
+      throw Error("there is no blob '", name, "' to keep", did_you_mean(name, blob_names(plan)));
     }
     plan.value(found->second.back()).keep = true;
   }

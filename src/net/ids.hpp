@@ -3,7 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <ranges>
+#include <utility>
 #include <vector>
 
 namespace crema {
@@ -43,11 +43,31 @@ class IdVector : public std::vector<T> {
   }
 };
 
-/// The indices from 0 to `count` - 1, for loops.
+/// The indices from 0 to `count` - 1 as `Key`s, for loops. A class of ours, since Clang before 16
+/// does not compile the views of libstdc++.
 template <class Key>
-auto id_range(size_t count) {
-  return std::views::iota(size_t{0}, count) |
-         std::views::transform([](size_t index) { return Key(index); });
-}
+class IdRange {
+ public:
+  class Iterator {
+   public:
+    explicit Iterator(size_t index) : index_(index) {}
+    Key operator*() const { return Key(index_); }
+    Iterator& operator++() {
+      ++index_;
+      return *this;
+    }
+    bool operator==(const Iterator&) const = default;
+
+   private:
+    size_t index_;
+  };
+
+  explicit IdRange(size_t count) : count_(count) {}
+  Iterator begin() const { return Iterator(0); }
+  Iterator end() const { return Iterator(count_); }
+
+ private:
+  size_t count_;
+};
 
 }  // namespace crema

@@ -17,7 +17,6 @@
 #include <algorithm>
 #include <functional>
 #include <limits>
-#include <ranges>
 #include <span>
 #include <sstream>
 
@@ -62,8 +61,8 @@ IdVector<ValueId, bool> exact_values(const Plan& plan) {
     }
     each_move(node, [&](ValueId bottom, ValueId top) { made[top] = made[top] || made[bottom]; });
   }
-  for (const NodeId id : plan.layer_nodes() | std::views::reverse) {
-    const Node& node = plan.node(id);
+  for (size_t n = plan.layer_count; n-- > 0;) {
+    const Node& node = plan.node(NodeId(n));
     for (size_t b = 0; b < node.bottoms.size(); ++b) {
       const ValueId bottom = node.bottoms[b];
       read[bottom] = read[bottom] || node.layer->is_exact_bottom(static_cast<int>(b));

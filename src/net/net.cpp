@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <ranges>
 #include <set>
 #include <utility>
 
@@ -322,7 +321,7 @@ double Net::forward() {
   const ThreadScope threads(plan.context->threads());
   begin_pass(plan);
   if (plan.own_run && std::exchange(plan.advances, true)) ++plan.own_run->iteration;
-  return forward_steps(plan, std::views::iota(size_t{0}, plan.program->order.size()));
+  return forward_steps(plan, IdRange<size_t>(plan.program->order.size()));
 }
 
 double Net::forward(size_t first, size_t last) {

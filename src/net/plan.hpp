@@ -196,8 +196,8 @@ struct Plan {
   Node& node(NodeId id) { return *nodes[id]; }
   const Node& node(NodeId id) const { return *nodes[id]; }
   std::vector<Blob*> blobs(const std::vector<ValueId>& ids);
-  auto layer_nodes() const { return id_range<NodeId>(layer_count); }
-  auto graph_values() const { return id_range<ValueId>(value_count); }
+  IdRange<NodeId> layer_nodes() const { return IdRange<NodeId>(layer_count); }
+  IdRange<ValueId> graph_values() const { return IdRange<ValueId>(value_count); }
   /// The layers with parameters, by their name in the prototxt; layers of one name in their order.
   std::map<std::string, std::vector<Node*>> nodes_with_params();
   /// Whether the program was made for the present shapes of `outer`.
