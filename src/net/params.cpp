@@ -99,8 +99,10 @@ void share_with_net(Plan& plan) {
   const auto theirs = other.nodes_with_params();
   std::vector<std::string> known;
   for (const auto& [name, nodes] : theirs) known.push_back(name);
-  for (const auto& [name, nodes] : plan.nodes_with_params()) {
-    const auto found = theirs.find(name);
+  for (const auto& entry : plan.nodes_with_params()) {
+    // By its own name, since Clang before 16 does not let lambdas capture parts of a binding.
+    const auto& nodes = entry.second;
+    const auto found = theirs.find(entry.first);
     for (size_t i = 0; i < nodes.size(); ++i) {
       in_node(*nodes[i], [&] {
         if (found != theirs.end() && i < found->second.size()) {
