@@ -4,7 +4,6 @@
 #include <glog/logging.h>
 #include <spawn.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
@@ -12,9 +11,9 @@
 #include <filesystem>
 #include <memory>
 
-#include "model/binary_format.hpp"
 #include "model/text_file.hpp"
 #include "model/text_format.hpp"
+#include "model/whole_file.hpp"
 #include "tools/command.hpp"
 #include "tools/flags.hpp"
 
@@ -26,18 +25,12 @@ extern char** environ;
 namespace crema::tools {
 namespace {
 
-/// Removes a file at its end, whatever happens.
-struct Temporary {
-  std::string path;
-  ~Temporary() { ::unlink(path.c_str()); }
-};
-
 /// Has Graphviz make a picture of the kind that the name of the output says.
 void run_graphviz(const std::string& dot, const std::string& output, std::string kind) {
-  const Temporary source{unfinished_path(output) + ".dot"};
-  const Temporary picture{unfinished_path(output)};
-  write_text_atomically(source.path, dot);
-  std::vector<std::string> words = {"dot", "-T" + kind, "-o", picture.path, source.path};
+  WholeFile source(output + ".dot"), picture(output);  // the source gets no name of its own
+  source.append(dot);
+  source.sync();
+  std::vector<std::string> words = {"dot", "-T" + kind, "-o", picture.beside(), source.beside()};
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
@@ -52,7 +45,7 @@ void run_graphviz(const std::string& dot, const std::string& output, std::string
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
     throw Error("dot, the program of Graphviz, could not write '", output,
                 "'; names that end in .svg, .png, .pdf and .dot are known");
-  std::filesystem::rename(picture.path, output);
+  picture.finish();
 }
 
 /// The net as it is planned; null, with a warning, if it cannot be built here.

@@ -7,23 +7,19 @@
 #include <google/protobuf/message.h>
 #include <google/protobuf/unknown_field_set.h>
 #include <google/protobuf/wire_format_lite.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <climits>
-#include <cstdio>
 #include <cstring>
-#include <filesystem>
 #include <string_view>
 #include <vector>
 
-#include "core/sync_folder.hpp"
 #include "crema/error.hpp"
 #include "model/checksum.hpp"
 #include "model/file_kind.hpp"
+#include "model/whole_file.hpp"
 
 namespace crema {
 namespace {
@@ -36,19 +32,11 @@ using google::protobuf::io::FileInputStream;
 
 constexpr int kMostBytes = static_cast<int>(kMostMessageBytes);
 
-/// Ends the name of a file that is being written, before the process. A machine cannot tell whether
-/// a process of another one that shares the folder is alive.
-std::string unfinished_mark() {
-  char host[HOST_NAME_MAX + 1] = "";
-  ::gethostname(host, sizeof host - 1);
-  return concat(".tmp.", host, ".");
-}
-
 // A file descriptor that is closed with it.
 class OpenFile {
  public:
-  OpenFile(const std::string& path, int flags, mode_t mode = 0)
-      : descriptor_(::open(path.c_str(), flags | O_CLOEXEC, mode)) {}
+  OpenFile(const std::string& path, int flags)
+      : descriptor_(::open(path.c_str(), flags | O_CLOEXEC)) {}
   ~OpenFile() {
     if (descriptor_ >= 0) ::close(descriptor_);
   }
@@ -138,32 +126,22 @@ class CheckedInput : public google::protobuf::io::CopyingInputStream {
 /// Writes to a file, and keeps the checksum of what it wrote.
 class CheckedOutput : public google::protobuf::io::CopyingOutputStream {
  public:
-  explicit CheckedOutput(const OpenFile& file) : file_(file) {}
+  explicit CheckedOutput(WholeFile& file) : file_(file) {}
 
   bool Write(const void* buffer, int size) override {
-    checksum_.add(buffer, static_cast<size_t>(size));
-    const char* from = static_cast<const char*>(buffer);
-    for (int left = size; left > 0;) {
-      const ssize_t done = ::write(file_.get(), from, static_cast<size_t>(left));
-      if (done < 0 && errno == EINTR) continue;
-      if (done <= 0) {
-        error_ = done < 0 ? errno : EIO;
-        return false;
-      }
-      from += done;
-      left -= static_cast<int>(done);
-    }
-    return true;
+    return write({static_cast<const char*>(buffer), static_cast<size_t>(size)});
   }
-  bool write(const std::string& bytes) {
-    return Write(bytes.data(), static_cast<int>(bytes.size()));
+  bool write(std::string_view bytes) {
+    checksum_.add(bytes.data(), bytes.size());
+    error_ = file_.write(bytes);
+    return error_ == 0;
   }
 
   int error() const { return error_; }
   uint64_t checksum() const { return checksum_.value(); }
 
  private:
-  const OpenFile& file_;
+  WholeFile& file_;
   int error_ = 0;
   Checksum checksum_;
 };
@@ -314,31 +292,6 @@ void read_binary_proto(const std::string& path, Message& out, Verify verify) {
   }
 }
 
-bool remove_abandoned(const std::string& path) {
-  const std::string mark = unfinished_mark();
-  const size_t at = path.rfind(mark);
-  if (at == std::string::npos || at + mark.size() == path.size()) return false;
-  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
-  if (!std::all_of(path.begin() + static_cast<ptrdiff_t>(at + mark.size()), path.end(), is_digit)) {
-    return false;
-  }
-  const OpenFile file(path, O_RDWR | O_NOFOLLOW);
-  return file.is_open() && ::flock(file.get(), LOCK_EX | LOCK_NB) == 0 &&
-         ::unlink(path.c_str()) == 0;
-}
-
-std::string unfinished_path(const std::string& path) {
-  return concat(path, unfinished_mark(), ::getpid());
-}
-
-void keep_mode(const std::string& path, int descriptor) {
-  struct stat status {};
-  // Where it fails, as on a file system without modes, the file has the usual one.
-  if (::stat(path.c_str(), &status) == 0) {
-    [[maybe_unused]] const int failed = ::fchmod(descriptor, status.st_mode & 07777);
-  }
-}
-
 bool has_checksum(const std::string& path, const Descriptor& type) {
   const OpenFile file(path, O_RDONLY);
   struct stat status {};
@@ -346,53 +299,14 @@ bool has_checksum(const std::string& path, const Descriptor& type) {
          written_by(file, status.st_size, type).has_checksum;
 }
 
-std::string advice_for_writing(int reason, const std::string& path) {
-  const std::string folder = std::filesystem::path(path).parent_path().string();
-  const std::string where = folder.empty() ? "the working directory" : concat("'", folder, "'");
-  switch (reason) {
-    case ENOENT:
-      return concat("; create the folder ", where, " first");
-    case ENOSPC:
-      return concat("; free space on the disk of ", where, ", or write to another one");
-    case EDQUOT:
-      return concat("; your quota on the disk of ", where,
-                    " is used up: remove files, or write to "
-                    "another disk");
-    case EFBIG:
-      return concat("; ", where,
-                    " takes no file of that size: raise the limit (ulimit -f), or "
-                    "write to another disk");
-    case EROFS:
-    case EACCES:
-      return concat("; get the right to write in ", where, ", or write to another folder");
-    default:
-      return "";
-  }
-}
-
 namespace {
 
 /// Writes a file beside `path` and renames it. `write` returns false if it cannot write.
-void write_beside(const std::string& path, const std::function<bool(CheckedOutput&)>& write) {
-  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
-  const std::string beside = unfinished_path(path);
-  const auto fail = [&](int reason) {
-    ::unlink(beside.c_str());
-    throw Error("cannot write '", path, "': ", std::strerror(reason),
-                advice_for_writing(reason, path));
-  };
-
-  const OpenFile file(beside, O_RDWR | O_CREAT | O_TRUNC, 0666);
-  if (!file.is_open()) fail(errno);
-  // Tells remove_abandoned() that a process is writing, until the rename or the end of the process.
-  // Where files cannot be locked, that cannot lock them either, and leaves them.
-  ::flock(file.get(), LOCK_EX | LOCK_NB);
-  keep_mode(path, file.get());
+void write_checked(const std::string& path, const std::function<bool(CheckedOutput&)>& write) {
+  WholeFile file(path);
   CheckedOutput out(file);
-  if (!write(out)) fail(out.error() != 0 ? out.error() : EIO);
-  if (::fsync(file.get()) != 0) fail(errno);
-  if (::rename(beside.c_str(), path.c_str()) != 0) fail(errno);
-  sync_folder(folder);
+  if (!write(out)) file.check(out.error() != 0 ? out.error() : EIO);
+  file.finish();
 }
 
 }  // namespace
@@ -400,7 +314,7 @@ void write_beside(const std::string& path, const std::function<bool(CheckedOutpu
 void write_file_atomically(
     const std::string& path,
     const std::function<bool(google::protobuf::io::ZeroCopyOutputStream&)>& write) {
-  write_beside(path, [&](CheckedOutput& out) {
+  write_checked(path, [&](CheckedOutput& out) {
     google::protobuf::io::CopyingOutputStreamAdaptor stream(&out, kBlockBytes);
     return write(stream) && stream.Flush();
   });
@@ -413,7 +327,7 @@ void write_binary_proto_atomically(const std::string& path, const Message& messa
   if (size > static_cast<size_t>(kMostBytes))
     throw Error("cannot write '", path, "': it would have ", size,
                 " bytes, and a protocol buffer at most ", kMostBytes);
-  write_beside(path, [&](CheckedOutput& out) {
+  write_checked(path, [&](CheckedOutput& out) {
     if (field != nullptr && !out.write(checksum_bytes(*field, size))) return false;
     {
       google::protobuf::io::CopyingOutputStreamAdaptor stream(&out, kBlockBytes);

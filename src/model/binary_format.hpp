@@ -43,31 +43,13 @@ void write_file_atomically(
     const std::string& path,
     const std::function<bool(google::protobuf::io::ZeroCopyOutputStream&)>& write);
 
-/// Writes the message so that `path` names either its old content or the whole new one at any
-/// moment, through a crash of the program and, where the file system can sync folders, of the
-/// machine: beside it as <path>.tmp.<host>.<process id>, synced, renamed, the folder synced. On
-/// failure the file beside is removed, `path` keeps its old content, and the Error names it and the
-/// system's reason. One writer a path and process at a time.
+/// Writes the message to a WholeFile (whole_file.hpp): `path` names either its old content or the
+/// whole new one at any moment. On failure it keeps its old content, and the Error names it and the
+/// system's reason.
 void write_binary_proto_atomically(const std::string& path,
                                    const google::protobuf::Message& message);
 
 /// Whether the file, one of such a message, carries a checksum.
 bool has_checksum(const std::string& path, const google::protobuf::Descriptor& type);
-
-/// The end of a message that says why `path` could not be written, for an errno: what to do, such
-/// as
-/// "; create the folder 'x' first". May be "".
-std::string advice_for_writing(int reason, const std::string& path);
-
-/// Gives a file that is to replace `path` the mode of the old one, if there is one.
-void keep_mode(const std::string& path, int descriptor);
-
-/// <path>.tmp.<host>.<process id>: the name of a file that this process has not finished.
-std::string unfinished_path(const std::string& path);
-
-/// Removes a file that write_binary_proto_atomically was writing beside its path when it was
-/// killed, on this machine. Leaves, and returns false for, every other file: one that is still
-/// written, one of another machine that shares the folder, one with another name.
-bool remove_abandoned(const std::string& path);
 
 }  // namespace crema

@@ -58,12 +58,13 @@ class Hdf5Reader {
   std::unique_ptr<State> state_;
 };
 
-/// Writes an HDF5 file. The file appears under its name in finish(), and not before; until then it
-/// is beside it, under the name of unfinished_path(). Groups that names go through are made.
+/// Writes an HDF5 file as a WholeFile (whole_file.hpp): it appears under its name in finish(), and
+/// not before. Groups that names go through are made.
 class Hdf5Writer {
  public:
-  /// Error if the file beside cannot be made. `with_checksum`: finish() writes the checksum of the
-  /// contents to an attribute (model/hdf5_checksum.hpp).
+  /// Error if the file beside cannot be made, or is written by this process already.
+  /// `with_checksum`: finish() writes the checksum of the contents to an attribute
+  /// (model/hdf5_checksum.hpp).
   explicit Hdf5Writer(const std::string& path, bool with_checksum = false);
   /// Without finish(): removes what was written.
   ~Hdf5Writer();

@@ -6,8 +6,8 @@
 
 namespace crema {
 
-/// Writes the text, of at most kMostMessageBytes, as write_binary_proto_atomically() writes a
-/// message: `path` names either its old content or the whole new one.
+/// Writes the text to a WholeFile (whole_file.hpp): `path` names either its old content or the
+/// whole new one.
 void write_text_atomically(const std::string& path, std::string_view text);
 
 }  // namespace crema

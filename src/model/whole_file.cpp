@@ -1,9 +1,13 @@
 #include "model/whole_file.hpp"
 
 #include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -11,33 +15,99 @@
 
 #include "core/sync_folder.hpp"
 #include "crema/error.hpp"
-#include "model/binary_format.hpp"
 
 namespace crema {
 namespace {
 
 constexpr size_t kPieceBytes = size_t{1} << 20;
 
+/// Ends the name of a file that is being written, before the process. A machine cannot tell whether
+/// a process of another one that shares the folder is alive.
+std::string unfinished_mark() {
+  char host[HOST_NAME_MAX + 1] = "";
+  ::gethostname(host, sizeof host - 1);
+  return concat(".tmp.", host, ".");
+}
+
+/// What to do about an errno of writing `path`: "; ...", or "".
+std::string advice_for(int reason, const std::string& path) {
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  const std::string where = folder.empty() ? "the working directory" : concat("'", folder, "'");
+  switch (reason) {
+    case ENOENT:
+      return concat("; create the folder ", where, " first");
+    case ENOSPC:
+      return concat("; free space on the disk of ", where, ", or write to another one");
+    case EDQUOT:
+      return concat("; your quota on the disk of ", where,
+                    " is used up: remove files, or write to another disk");
+    case EFBIG:
+      return concat("; ", where,
+                    " takes no file of that size: raise the limit (ulimit -f), or write to another "
+                    "disk");
+    case EROFS:
+    case EACCES:
+      return concat("; get the right to write in ", where, ", or write to another folder");
+    default:
+      return "";
+  }
+}
+
 }  // namespace
 
+std::string unfinished_path(const std::string& path) {
+  return concat(path, unfinished_mark(), ::getpid());
+}
+
+bool remove_abandoned(const std::string& path) {
+  const std::string mark = unfinished_mark();
+  const size_t at = path.rfind(mark);
+  if (at == std::string::npos || at + mark.size() == path.size()) return false;
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  if (!std::all_of(path.begin() + static_cast<ptrdiff_t>(at + mark.size()), path.end(), is_digit)) {
+    return false;
+  }
+  const int descriptor = ::open(path.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+  if (descriptor < 0) return false;
+  const bool removed = ::flock(descriptor, LOCK_EX | LOCK_NB) == 0 && ::unlink(path.c_str()) == 0;
+  ::close(descriptor);
+  return removed;
+}
+
 WholeFile::WholeFile(const std::string& path) : path_(path), beside_(unfinished_path(path)) {
-  descriptor_ = ::open(beside_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (descriptor_ < 0) fail(errno);
-  keep_mode(path_, descriptor_);
+  descriptor_ = ::open(beside_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (descriptor_ < 0) check(errno);
+  // Where files cannot be locked, remove_abandoned() cannot lock them either, and leaves them.
+  if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    ::close(descriptor_);
+    throw Error("cannot write '", path_,
+                "': this process is writing it already; name another file. Two layers with one "
+                "file: give each a file_name of its own, or include { phase } in the layer");
+  }
+  struct stat old {};
+  if (::stat(path_.c_str(), &old) == 0) mode_ = old.st_mode & 07777;
+  // What opens the file by its name has to be able to write it. Where this fails, as on a file
+  // system without modes, the file has the usual one.
+  if (mode_) {
+    [[maybe_unused]] const int failed = ::fchmod(descriptor_, *mode_ | S_IWUSR);
+  }
+  // Of an earlier process with the same number.
+  if (::ftruncate(descriptor_, 0) != 0) {
+    const int reason = errno;
+    ::close(descriptor_);
+    check(reason);
+  }
 }
 
 WholeFile::~WholeFile() {
   if (descriptor_ < 0) return;
-  ::close(descriptor_);
   ::unlink(beside_.c_str());
+  ::close(descriptor_);
 }
 
-void WholeFile::fail(int reason) const {
-  const bool full = reason == ENOSPC || reason == EDQUOT || reason == EFBIG;
-  throw Error("cannot write '", path_, "': ", std::strerror(reason),
-              full               ? "; make room, or write to another disk"
-              : reason == ENOENT ? "; make its folder first"
-                                 : "");
+void WholeFile::check(int reason) const {
+  if (reason == 0) return;
+  throw Error("cannot write '", path_, "': ", std::strerror(reason), advice_for(reason, path_));
 }
 
 void WholeFile::append(std::string_view bytes) {
@@ -58,36 +128,40 @@ void WholeFile::append_file(const std::string& path) {
 }
 
 void WholeFile::flush() {
-  write(pending_);
+  check(write(pending_));
   pending_.clear();
 }
 
-void WholeFile::write(std::string_view bytes) {
+int WholeFile::write(std::string_view bytes) const noexcept {
   while (!bytes.empty()) {
     const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
-    if (written >= 0) {
+    if (written > 0) {
       bytes.remove_prefix(static_cast<size_t>(written));
-    } else if (errno != EINTR) {
-      fail(errno);
+    } else if (written == 0 || errno != EINTR) {
+      return written == 0 ? EIO : errno;
     }
   }
+  return 0;
 }
 
 void WholeFile::replace_head(std::string_view bytes) {
   flush();
-  if (::lseek(descriptor_, 0, SEEK_SET) < 0) fail(errno);
-  write(bytes);
-  if (::lseek(descriptor_, 0, SEEK_END) < 0) fail(errno);
+  if (::lseek(descriptor_, 0, SEEK_SET) < 0) check(errno);
+  check(write(bytes));
+  if (::lseek(descriptor_, 0, SEEK_END) < 0) check(errno);
 }
 
 void WholeFile::sync() {
   flush();
-  if (::fsync(descriptor_) != 0) fail(errno);
+  if (mode_) {
+    [[maybe_unused]] const int failed = ::fchmod(descriptor_, *mode_);
+  }
+  if (::fsync(descriptor_) != 0) check(errno);
 }
 
 void WholeFile::finish() {
   sync();
-  if (::rename(beside_.c_str(), path_.c_str()) != 0) fail(errno);
+  if (::rename(beside_.c_str(), path_.c_str()) != 0) check(errno);
   ::close(std::exchange(descriptor_, -1));
   sync_folder(std::filesystem::path(path_).parent_path());
 }

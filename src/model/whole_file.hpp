@@ -1,14 +1,28 @@
-// Writes a file piece by piece, so that its name stands for the old contents or for all of the new.
+// Writes a file so that its name stands for the old contents or for all of the new at any moment,
+// through a crash of the program and, where the file system can sync folders, of the machine.
 #pragma once
 
+#include <sys/types.h>
+
+#include <optional>
 #include <string>
 #include <string_view>
 
 namespace crema {
 
+/// <path>.tmp.<host>.<process id>: the name of a file that this process has not finished.
+std::string unfinished_path(const std::string& path);
+
+/// Removes a file that a WholeFile was writing when its process was killed, on this machine.
+/// Leaves, and returns false for, every other file: one that is still written, one of another
+/// machine that shares the folder, one with another name.
+bool remove_abandoned(const std::string& path);
+
 class WholeFile {
  public:
-  /// Writes beside `path`, under the name of unfinished_path(). Error when that cannot be made.
+  /// Makes an empty file beside `path`, under the name of unfinished_path(), and locks it until
+  /// this object ends, so that remove_abandoned() leaves it. Error when it cannot be made, and when
+  /// this process is writing `path` already.
   explicit WholeFile(const std::string& path);
   /// Without finish(): removes what was written.
   ~WholeFile();
@@ -23,23 +37,22 @@ class WholeFile {
   /// Writes all to the disk, not under the file's name yet. Neither append nor replace_head
   /// afterwards.
   void sync();
-  /// sync(), and renames.
+  /// sync(), and renames. The file has the mode of the one that it replaces.
   void finish();
 
-  /// The file beside, for what changes it in place, and its descriptor.
+  /// The file beside, for what else writes it, and its descriptor, open for reading and writing.
   const std::string& beside() const { return beside_; }
   int descriptor() const { return descriptor_; }
-  /// Error for an errno that is not 0.
-  void check(int reason) const {
-    if (reason != 0) fail(reason);
-  }
+  /// Writes to the file beside, not through append()'s memory. Returns 0 or an errno.
+  int write(std::string_view bytes) const noexcept;
+  /// Error for an errno that is not 0: the file's name, the reason, and what to do about it.
+  void check(int reason) const;
 
  private:
   void flush();
-  void write(std::string_view bytes);
-  [[noreturn]] void fail(int reason) const;
 
   std::string path_, beside_;
+  std::optional<mode_t> mode_;  // of the file that is replaced
   int descriptor_ = -1;
   std::string pending_;
 };

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "model/whole_file.hpp"
 #include "support/database.hpp"
 #include "support/expect_error.hpp"
 #include "support/hdf5_arrays.hpp"
@@ -233,6 +234,17 @@ TEST_F(Hdf5File, TwoWritersOfOneFileAreAnError) {
   expect_error([&] { Hdf5Writer{path_}; },
                {"cannot write", "a.h5", "file_name of its own", "include { phase }"});
   writer.append("data", tensor({1}, {3}));
+  writer.finish();
+  EXPECT_EQ(Hdf5Reader(path_).read("data", DType::f32).at(0), 3);
+}
+
+// A run that starts with the same prefix removes what killed processes left.
+TEST_F(Hdf5File, AFileThatIsBeingWrittenIsNotRemoved) {
+  Hdf5Writer writer(path_, true);
+  writer.append("data", tensor({1}, {3}));
+  EXPECT_FALSE(remove_abandoned(unfinished_path(path_)));
+  writer.sync();
+  EXPECT_FALSE(remove_abandoned(unfinished_path(path_)));
   writer.finish();
   EXPECT_EQ(Hdf5Reader(path_).read("data", DType::f32).at(0), 3);
 }

@@ -128,6 +128,19 @@ TEST_P(SnapshotFile, FilesAreTakenForWhatTheyHold) {
                {"is not a weights file but a solver's state"});
 }
 
+// Weights that only their owner may read stay so, and a file that its owner protected is replaced.
+TEST_P(SnapshotFile, AFileThatIsReplacedKeepsItsMode) {
+  namespace fs = std::filesystem;
+  for (const auto mode : {fs::perms::owner_read | fs::perms::owner_write, fs::perms::owner_read}) {
+    const std::string file = folder_.write(std::string("a.caffemodel") + GetParam(), "old");
+    fs::permissions(file, mode);
+    write_weights(file, some_weights());
+    EXPECT_EQ(fs::status(file).permissions(), mode);
+    EXPECT_TRUE(check_snapshot_file(file));
+    fs::remove(file);
+  }
+}
+
 // A flipped bit, or a missing end, went unnoticed where the rest still parsed.
 TEST_P(SnapshotFile, EveryDamageOfWeightsIsAnError) {
   write_weights(path("a.caffemodel"), some_weights());

@@ -214,7 +214,7 @@ TEST_F(ExtractCli, AFullDiskIsAnErrorAndLeavesNothing) {
   }
   expect_refusal("extract_features " + path("w.caffemodel") + " " + net + " data " + disk.root() +
                      "/out 0 npy",
-                 {"No space left on device", "make room"});
+                 {"No space left on device", "free space on the disk"});
   if (!kBuiltWithOpenCv) return;
   expect_refusal("db export " + path("large") + " " + disk.root() + "/out",
                  {"No space left on device", "make room"});

@@ -1,18 +1,13 @@
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 
-#include "core/sync_folder.hpp"
 #include "crema/error.hpp"
-#include "model/binary_format.hpp"
 #include "model/hdf5/hdf5_call.hpp"
 #include "model/hdf5_checksum.hpp"
 #include "model/hdf5_file.hpp"
+#include "model/whole_file.hpp"
 
 namespace crema {
 namespace {
@@ -24,13 +19,21 @@ std::vector<hsize_t> dims_of(const Shape& shape) {
   return {shape.dims().begin(), shape.dims().end()};
 }
 
+/// For files that a WholeFile has locked: the library's own lock would meet that one.
+Hdf5Id without_lock() {
+  Hdf5Id access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
+  H5Pset_file_locking(access.get(), false, true);
+  return access;
+}
+
 hid_t type_of(DType dtype) { return dtype == DType::f64 ? H5T_NATIVE_DOUBLE : H5T_NATIVE_FLOAT; }
 
 }  // namespace
 
 bool restore_hdf5_mark(const std::string& path) {
   const Hdf5Call call;
-  Hdf5Id file(H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT), H5Fclose);
+  const Hdf5Id access = without_lock();
+  Hdf5Id file(H5Fopen(path.c_str(), H5F_ACC_RDWR, access.get()), H5Fclose);
   const auto check = [&](bool done) {
     if (!done) throw Error("cannot write '", path, "': ", call.reason());
   };
@@ -55,22 +58,25 @@ struct Hdf5Writer::State {
     DType dtype = DType::f32;
   };
 
-  std::string path, beside;
-  bool with_checksum = false;
-  bool synced = false, finished = false;
+  State(const std::string& name, bool checksum)
+      : path(name), whole(name), with_checksum(checksum) {}
+
+  std::string path;
+  WholeFile whole;
+  bool with_checksum;
+  bool synced = false;
   Hdf5Id file;
   std::map<std::string, Array> arrays;
 
   [[noreturn]] void fail(const std::string& reason) const {
     // The library tells all that it was doing, in two lines.
     for (const int error : {ENOSPC, EFBIG, EDQUOT}) {
-      if (reason.find(std::strerror(error)) != std::string::npos) fail(error);
+      if (reason.find(std::strerror(error)) != std::string::npos) whole.check(error);
     }
-    throw Error("cannot write '", path, "': ", reason);
-  }
-  [[noreturn]] void fail(int error) const {
-    throw Error("cannot write '", path, "': ", std::strerror(error),
-                advice_for_writing(error, path));
+    const bool locked = reason.find("unable to lock") != std::string::npos;
+    throw Error(
+        "cannot write '", path, "': ", reason,
+        locked ? "; unset HDF5_USE_FILE_LOCKING in the environment: Crema locks the file" : "");
   }
 
   /// The attribute that seal_hdf5() looks for. It is made first, so it lies near the file's begin.
@@ -153,36 +159,26 @@ struct Hdf5Writer::State {
 };
 
 Hdf5Writer::Hdf5Writer(const std::string& path, bool with_checksum)
-    : state_(std::make_unique<State>()) {
-  state_->path = path;
-  state_->with_checksum = with_checksum;
-  state_->beside = unfinished_path(path);
+    : state_(std::make_unique<State>(path, with_checksum)) {
   const Hdf5Call call;
+  const Hdf5Id access = without_lock();  // closed behind reason(), which it would clear
   state_->file =
-      Hdf5Id(H5Fcreate(state_->beside.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT), H5Fclose);
-  if (state_->file.is_open()) {
-    if (!with_checksum) return;
-    try {
-      state_->make_checksum(call);
-    } catch (...) {  // there is no destructor yet
-      state_->file.close();
-      ::unlink(state_->beside.c_str());
-      throw;
-    }
-    return;
+      Hdf5Id(H5Fcreate(state_->whole.beside().c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access.get()),
+             H5Fclose);
+  if (!state_->file.is_open()) state_->fail(call.reason());
+  if (!with_checksum) return;
+  try {
+    state_->make_checksum(call);
+  } catch (...) {  // there is no destructor yet
+    state_->file.close();
+    throw;
   }
-  const std::string reason = call.reason();
-  const bool is_open = reason.find("already open") != std::string::npos;
-  state_->fail(reason + (is_open ? "; another layer or net of this process writes it: give each a "
-                                   "file_name of its own, or include { phase } in the layer"
-                                 : ""));
 }
 
 Hdf5Writer::~Hdf5Writer() {
   const Hdf5Call call;
   state_->arrays.clear();
   state_->file.close();
-  if (!state_->finished) ::unlink(state_->beside.c_str());
 }
 
 void Hdf5Writer::append(const std::string& name, const Tensor& rows) {
@@ -266,20 +262,14 @@ void Hdf5Writer::sync() {
     if (H5Fflush(state_->file.get(), H5F_SCOPE_GLOBAL) < 0) state_->fail(call.reason());
     if (!state_->file.close()) state_->fail(call.reason());
   }
-  const int descriptor = ::open(state_->beside.c_str(), O_RDWR | O_CLOEXEC);
-  if (descriptor < 0) state_->fail(errno);
-  int failed = state_->with_checksum ? seal_hdf5(descriptor) : 0;
-  if (failed == 0 && ::fsync(descriptor) != 0) failed = errno;
-  ::close(descriptor);
-  if (failed != 0) state_->fail(failed);
+  if (state_->with_checksum) state_->whole.check(seal_hdf5(state_->whole.descriptor()));
+  state_->whole.sync();
   state_->synced = true;
 }
 
 void Hdf5Writer::finish() {
   sync();
-  if (::rename(state_->beside.c_str(), state_->path.c_str()) != 0) state_->fail(errno);
-  state_->finished = true;
-  sync_folder(std::filesystem::path(state_->path).parent_path());
+  state_->whole.finish();
 }
 
 }  // namespace crema
