@@ -68,12 +68,7 @@ bool same_bits(const Values& a, const Values& b) {
 /// Error unless the array holds as many values as its shape has.
 void check_count(const ArrayFile& file, const FileArray& array) {
   try {
-    const Shape shape = blob_shape(*array.blob);
-    const int64_t count = blob_count(*array.blob);
-    const bool is_empty = count == 0 && !array.blob->has_shape();
-    if (!is_empty && count != shape.count())
-      throw Error("holds ", count, " values, and its shape ", shape.str(), " has ", shape.count(),
-                  "; the file is damaged");
+    check_blob_count(*array.blob);
   } catch (Error& error) {
     throw Error("array ", array.index, " of '", array.owner, "' in '", file.path,
                 "': ", error.what());

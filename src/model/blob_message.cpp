@@ -74,6 +74,15 @@ int64_t blob_count(const BlobProto& blob) {
   return blob.double_data_size() > 0 ? blob.double_data_size() : blob.data_size();
 }
 
+void check_blob_count(const BlobProto& blob) {
+  const Shape shape = blob_shape(blob);
+  const int64_t count = blob_count(blob);
+  const bool is_empty = count == 0 && shape.rank() == 0;
+  if (!is_empty && count != shape.count())
+    throw Error("holds ", count, " values, and its shape ", shape.str(), " has ", shape.count(),
+                "; the file is damaged");
+}
+
 void load_values(const BlobProto& from, Tensor& to) {
   dispatch_float(to.dtype(),
                  [&](auto zero) { copy_values(from, to.writing<decltype(zero)>().data()); });

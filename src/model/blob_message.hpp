@@ -24,6 +24,10 @@ std::vector<double> raw_values(const BlobProto& blob);
 /// raw_data of another type than raw_values() reads.
 int64_t blob_count(const BlobProto& blob);
 
+/// Error unless the message holds as many values as its shape has. One without values may have no
+/// shape.
+void check_blob_count(const BlobProto& blob);
+
 /// Copies all blob_count() values to memory that has room for them.
 template <class T>
 void copy_values(const BlobProto& blob, T* to) {

@@ -6,8 +6,10 @@
 #include <cmath>
 #include <filesystem>
 #include <memory>
+#include <new>
 #include <optional>
 #include <set>
+#include <stdexcept>
 #include <vector>
 
 #include "crema/error.hpp"
@@ -37,7 +39,29 @@ std::optional<int> index_of(const std::string& name) {
 }
 
 void read_blob(const Hdf5Reader& file, const std::string& name, BlobProto& out) {
-  save_values(file.read(name, file.dtype(name)), out);
+  constexpr int64_t kMostValues = INT32_MAX;  // a message has no more
+  const Tensor values = file.read(name, file.dtype(name));
+  if (values.count() > kMostValues)
+    throw Error("array '", name, "' has ", values.count(), " values, and can have ", kMostValues);
+  save_values(values, out);
+}
+
+/// Calls read(). What it says that the memory cannot hold is an Error that names the file: a
+/// damaged one may say any size.
+template <class Read>
+void read_within_memory(const std::string& path, const Read& read) {
+  const auto fail = [&] {
+    throw Error("cannot read '", path,
+                "': the memory does not suffice for what it says to hold; if it is damaged, copy "
+                "or download it again, or take an earlier one");
+  };
+  try {
+    read();
+  } catch (const std::bad_alloc&) {
+    fail();
+  } catch (const std::length_error&) {
+    fail();
+  }
 }
 
 // --- Weights ------------------------------------------------------------
@@ -90,16 +114,28 @@ void read_weights_hdf5(const std::string& path, NetParameter& out, Verify verify
   }
 }
 
-/// The parameter's values, or its gradient, as a tensor.
-template <class Values, class Doubles>
-Tensor tensor_of(const Shape& shape, const Values& values, const Doubles& doubles) {
-  Tensor tensor(shape, doubles.empty() ? DType::f32 : DType::f64);
-  if (doubles.empty()) {
-    std::ranges::copy(values, tensor.host_overwrite<float>());
-  } else {
-    std::ranges::copy(doubles, tensor.host_overwrite<double>());
+/// The values as a tensor, f64 if they are doubles.
+Tensor values_of(const BlobProto& blob) {
+  check_blob_count(blob);
+  const bool doubles =
+      is_raw(blob) ? blob.raw_data_type() == ValueType::DOUBLE : blob.double_data_size() > 0;
+  Tensor values(blob_shape(blob), doubles ? DType::f64 : DType::f32);
+  load_values(blob, values);
+  return values;
+}
+
+/// The gradient as the values of another message. Without one, it has none.
+BlobProto diff_of(const BlobProto& blob) {
+  BlobProto diff;
+  const Shape shape = blob_shape(blob);
+  for (const int64_t dim : shape.dims()) diff.mutable_shape()->add_dim(dim);
+  *diff.mutable_data() = blob.diff();
+  *diff.mutable_double_data() = blob.double_diff();
+  if (blob.has_raw_diff()) {
+    diff.set_raw_data(blob.raw_diff());
+    diff.set_raw_data_type(blob.raw_diff_type());
   }
-  return tensor;
+  return diff;
 }
 
 /// Error for the name of a layer that is no path of groups.
@@ -130,11 +166,15 @@ void write_weights_hdf5(const std::string& path, const NetParameter& weights) {
     file.make_group(concat("/data/", layer.name()));
     for (int i = 0; i < layer.blobs_size(); ++i) {
       const BlobProto& blob = layer.blobs(i);
-      const Shape shape = blob_shape(blob);
+      // What the file that they were read from lacks.
+      if (blob_count(blob) == 0 && blob_shape(blob).rank() == 0) continue;
       const std::string name = concat("/", layer.name(), "/", i);
-      file.put("/data" + name, tensor_of(shape, blob.data(), blob.double_data()));
-      if (blob.diff_size() + blob.double_diff_size() > 0) {
-        file.put("/diff" + name, tensor_of(shape, blob.diff(), blob.double_diff()));
+      try {
+        file.put("/data" + name, values_of(blob));
+        const BlobProto diff = diff_of(blob);
+        if (blob_count(diff) > 0) file.put("/diff" + name, values_of(diff));
+      } catch (const Error& error) {
+        throw Error("parameter ", i, " of layer '", layer.name(), "': ", error.message());
       }
     }
   }
@@ -191,8 +231,7 @@ void write_state_hdf5(const std::string& path, const SolverState& state) {
   file.put("current_step", state.current_step());
   file.make_group("/history");
   for (int i = 0; i < state.history_size(); ++i) {
-    const BlobProto& blob = state.history(i);
-    file.put(concat("/history/", i), tensor_of(blob_shape(blob), blob.data(), blob.double_data()));
+    file.put(concat("/history/", i), values_of(state.history(i)));
   }
   SolverState rest;
   copy_without(state,
@@ -267,15 +306,19 @@ bool is_hdf5_state(const std::string& path) {
 }
 
 void read_weights(const std::string& path, NetParameter& out) {
-  if (!is_hdf5_file(path)) return read_binary_proto(path, out);
-  out.Clear();
-  read_weights_hdf5(path, out, Verify::checksum);
+  read_within_memory(path, [&] {
+    if (!is_hdf5_file(path)) return read_binary_proto(path, out);
+    out.Clear();
+    read_weights_hdf5(path, out, Verify::checksum);
+  });
 }
 
 void read_solver_state(const std::string& path, SolverState& out) {
-  if (!is_hdf5_file(path)) return read_binary_proto(path, out);
-  out.Clear();
-  read_state_hdf5(path, out, Verify::checksum);
+  read_within_memory(path, [&] {
+    if (!is_hdf5_file(path)) return read_binary_proto(path, out);
+    out.Clear();
+    read_state_hdf5(path, out, Verify::checksum);
+  });
 }
 
 uint64_t values_checksum(const NetParameter& weights) {
@@ -288,6 +331,10 @@ uint64_t values_checksum(const NetParameter& weights) {
     for (const BlobProto& blob : layer.blobs()) {
       const std::string shape = blob_shape(blob).str();
       of_layer.add(shape.data(), shape.size() + 1);
+      if (is_raw(blob)) {
+        const Tensor values = values_of(blob);
+        of_layer.add(values.read_bytes(), values.bytes());
+      }
       of_layer.add(blob.data().data(), static_cast<size_t>(blob.data_size()) * sizeof(float));
       of_layer.add(blob.double_data().data(),
                    static_cast<size_t>(blob.double_data_size()) * sizeof(double));
@@ -314,11 +361,17 @@ bool renew_checksum(const std::string& named) {
   require_file(named, "weights file or solver's state", ".caffemodel");
   // A link stays one.
   const std::string path = std::filesystem::canonical(named).string();
-  if (is_hdf5_file(path)) return renew_hdf5_checksum(path);
-  const auto message = message_of(path);
-  read_binary_proto(path, *message, Verify::nothing);
-  write_binary_proto_atomically(path, *message);
-  return true;
+  bool renewed = true;
+  read_within_memory(path, [&] {
+    if (is_hdf5_file(path)) {
+      renewed = renew_hdf5_checksum(path);
+      return;
+    }
+    const auto message = message_of(path);
+    read_binary_proto(path, *message, Verify::nothing);
+    write_binary_proto_atomically(path, *message);
+  });
+  return renewed;
 }
 
 void write_weights(const std::string& path, const NetParameter& weights) {

@@ -123,8 +123,9 @@ std::string beside_state(const std::string& path, const std::string& name, const
   // The name is relative to where that run was started: in another folder the same name may be
   // another run's.
   const fs::path beside = fs::path(path).parent_path() / fs::path(name).filename();
-  if (!name.empty() && fs::exists(beside)) return beside.string();
-  if (fs::exists(name)) return name;
+  std::error_code ignored;  // a damaged state may have any name
+  if (!name.empty() && fs::exists(beside, ignored)) return beside.string();
+  if (fs::exists(name, ignored)) return name;
   throw Error("its weights '", name, "' are neither there nor beside it; put the ", what,
               " of the same snapshot next to it")
       .at({path, 0, 0});
@@ -301,7 +302,7 @@ std::string why_damaged(const std::string& path) {
     SolverState state;
     read_state(path, state);
     read_and_check(state, path, true, true);
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     return error.what();
   }
   return "";

@@ -1,15 +1,14 @@
 #include "data/datum_loader.hpp"
 
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 
 #include <atomic>
-#include <fstream>
 
 #include "proto/common.pb.h"
 #include "support/database.hpp"
 #include "support/expect_error.hpp"
 #include "support/jpeg_file.hpp"
+#include "support/memory_limit.hpp"
 #include "support/needs.hpp"
 
 namespace crema {
@@ -22,26 +21,6 @@ std::string jpeg_record(const std::string& file) {
   datum.set_label(0);
   return datum.SerializeAsString();
 }
-
-/// A limit of the address space, `more` bytes above what is in use.
-class MemoryLimit {
- public:
-  explicit MemoryLimit(size_t more) {
-    size_t pages = 0;
-    std::ifstream("/proc/self/statm") >> pages;
-    EXPECT_GT(pages, 0u);
-    ::getrlimit(RLIMIT_AS, &before_);
-    rlimit limit = before_;
-    limit.rlim_cur = pages * 4096 + more;
-    ::setrlimit(RLIMIT_AS, &limit);
-  }
-  ~MemoryLimit() { ::setrlimit(RLIMIT_AS, &before_); }
-  MemoryLimit(const MemoryLimit&) = delete;
-  MemoryLimit& operator=(const MemoryLimit&) = delete;
-
- private:
-  rlimit before_;
-};
 
 TEST(DatumLoader, AnImageThatSaysHugeSidesIsAnErrorWithItsKey) {
   if (!test::kBuiltWithOpenCv || !test::kBuiltWithLibjpeg)
@@ -65,12 +44,12 @@ TEST(DatumLoader, AnImageThatSaysHugeSidesIsAnErrorWithItsKey) {
   batch.samples = {{.record = 1}};
   {
     DatumLoader loader(loading);
-    const MemoryLimit limit(size_t{512} << 20);
+    const test::MemoryLimit limit(size_t{512} << 20);
     expect_error([&] { loader.load(batch, stop); }, {"record 'huge'", "memory", "on_bad_record"});
   }
   loading.skip_bad = true;
   DatumLoader loader(loading);
-  const MemoryLimit limit(size_t{512} << 20);
+  const test::MemoryLimit limit(size_t{512} << 20);
   loader.load(batch, stop);
   EXPECT_EQ(batch.samples[0].record, 0);
   EXPECT_EQ(batch.skipped.size(), 1u);

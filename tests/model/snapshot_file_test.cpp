@@ -12,6 +12,7 @@
 #include "proto/solver.pb.h"
 #include "support/expect_error.hpp"
 #include "support/hdf5_arrays.hpp"
+#include "support/memory_limit.hpp"
 #include "support/needs.hpp"
 #include "support/temp_folder.hpp"
 #include "support/values.hpp"
@@ -365,6 +366,62 @@ TEST_F(SnapshotFileHdf5, SizesBeyondTheFileAreErrors) {
   folder_.write("a.h5", bytes);
   expect_error([&] { read_weights(folder_.path("a.h5"), read); },
                {"a.h5", "has 30064775171 values of 4 bytes", "it is damaged"});
+}
+
+// The header may say less than the file could hold in compressed form, and more than the memory
+// does.
+TEST_F(SnapshotFileHdf5, SizesBeyondTheMemoryAreErrors) {
+  Hdf5Writer writer(folder_.path("a.h5"));
+  Tensor rows(Shape{4099}, DType::f32);
+  rows.fill(1);
+  writer.put("iter", 1);
+  writer.append("/data/a/0", rows);
+  writer.append("/history/0", rows);
+  writer.finish();
+  std::string bytes = content_of(folder_.path("a.h5"));
+  const std::string size("\x03\x10\0\0\0\0\0\0", 8);
+  int found = 0;
+  for (size_t at = bytes.find(size); at != std::string::npos; at = bytes.find(size, at + 1)) {
+    bytes[at + 2] = '\xe0';  // 58 MB
+    ++found;
+  }
+  ASSERT_EQ(found, 2);
+  const std::string file = folder_.write("a.h5", bytes);
+  NetParameter net;
+  SolverState state;
+  const test::MemoryLimit limit(size_t{80} << 20);  // for one copy
+  expect_error([&] { read_weights(file, net); }, {file, "the memory does not suffice", "damaged"});
+  expect_error([&] { read_solver_state(file, state); }, {file, "the memory does not suffice"});
+  expect_error([&] { renew_checksum(file); }, {file, "the memory does not suffice"});
+}
+
+// Forks write 16 bits of each value.
+TEST_F(SnapshotFileHdf5, WritesRawValues) {
+  NetParameter net;
+  LayerParameter* layer = net.add_layer();
+  layer->set_name("ip");
+  const auto add = [&](ValueType::Type type, auto... values) {
+    BlobProto* blob = layer->add_blobs();
+    blob->mutable_shape()->add_dim(sizeof...(values));
+    blob->set_raw_data_type(type);
+    (blob->mutable_raw_data()->append(reinterpret_cast<const char*>(&values), sizeof values), ...);
+  };
+  add(ValueType::FLOAT16, uint16_t{0x3C00}, uint16_t{0xC100});  // 1, -2.5
+  add(ValueType::FLOAT, 0.25F, 3.0F);
+  add(ValueType::DOUBLE, 0.1, 1e-300);
+  const std::string file = folder_.path("a.h5");
+  write_weights(file, net);
+  NetParameter read;
+  read_weights(file, read);
+  const auto& blobs = read.layer(0).blobs();
+  ASSERT_EQ(blobs.size(), 3);
+  EXPECT_EQ(blobs[0].data(0), 1);
+  EXPECT_EQ(blobs[0].data(1), -2.5F);
+  EXPECT_EQ(blobs[1].data(0), 0.25F);
+  EXPECT_EQ(blobs[2].double_data(1), 1e-300);
+  EXPECT_EQ(values_checksum(read), values_checksum(net));
+  layer->mutable_blobs(0)->mutable_shape()->set_dim(0, 3);
+  expect_error([&] { write_weights(file, net); }, {"parameter 0 of layer 'ip'", "holds 2 values"});
 }
 
 // Damage of files without a checksum is for the library of HDF5 to find, or not: but never a crash.

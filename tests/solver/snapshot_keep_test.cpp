@@ -8,6 +8,7 @@
 #include <set>
 
 #include "crema/solver.hpp"
+#include "model/hdf5_file.hpp"
 #include "model/snapshot_file.hpp"
 #include "model/text_format.hpp"
 #include "proto/net.pb.h"
@@ -16,6 +17,7 @@
 #include "solver/snapshot.hpp"
 #include "support/database.hpp"
 #include "support/expect_error.hpp"
+#include "support/memory_limit.hpp"
 #include "support/needs.hpp"
 #include "support/net_test.hpp"
 #include "support/paths.hpp"
@@ -458,6 +460,37 @@ TEST_F(Hdf5Snapshots, ResumeBitForBitInBothTypes) {
     EXPECT_TRUE(loaded.load_weights(file(6, ".caffemodel.h5"), true).missing.empty());
     EXPECT_EQ(params_of(loaded), params_of(straight.net()));
   }
+}
+
+// What memory cannot hold, and what no file system can name, is damage as any other.
+TEST_F(Hdf5Snapshots, ResumePassesOverStatesThatCannotBeTrue) {
+  Context context = logging();
+  Solver straight(solver_param("max_iter: 4 snapshot: 2 snapshot_format: HDF5"), context);
+  straight.solve();
+  {
+    Hdf5Writer writer(file(9, ".solverstate.h5"));
+    Tensor rows(Shape{4099}, DType::f32);
+    rows.fill(1);
+    writer.put("iter", 9);
+    for (int i = 0; i < 9; ++i) writer.append(concat("/history/", i), rows);
+    writer.finish();
+  }
+  std::string bytes = test::read_file(file(9, ".solverstate.h5"));
+  const std::string size("\x03\x10\0\0\0\0\0\0", 8);
+  for (size_t at = bytes.find(size); at != std::string::npos; at = bytes.find(size, at + 1)) {
+    bytes[at + 2] = '\xe0';  // 58 MB
+  }
+  folder_.write("s_iter_9.solverstate.h5", bytes);
+  SolverState nameless;
+  nameless.set_iter(8);
+  nameless.set_learned_net(std::string(5000, 'x'));
+  write_solver_state(file(8, ".solverstate"), nameless);
+  Solver solver(solver_param("max_iter: 4 snapshot_format: HDF5"), context);
+  const test::MemoryLimit limit(size_t{300} << 20);
+  EXPECT_EQ(solver.resume(), file(4, ".solverstate.h5"));
+  EXPECT_TRUE(warned("'" + file(9, ".solverstate.h5") + "' is passed over")) << warnings_;
+  EXPECT_TRUE(warned("the memory does not suffice")) << warnings_;
+  EXPECT_TRUE(warned("'" + file(8, ".solverstate") + "' is passed over")) << warnings_;
 }
 
 // In Caffe's files the owner alone has a shared parameter.
