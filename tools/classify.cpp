@@ -3,12 +3,12 @@
 #include <glog/logging.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <numeric>
 
+#include "core/parse_number.hpp"
 #include "core/split_list.hpp"
 #include "crema/parameter_arena.hpp"
 #include "data/image_input.hpp"
@@ -115,11 +115,9 @@ std::array<int, 3> read_channels() {
 std::vector<float> read_numbers(const std::string& text) {
   std::vector<float> numbers;
   for (const std::string& word : split_list(text)) {
-    float number = 0;
-    const char* end = word.data() + word.size();
-    const auto [last, error] = std::from_chars(word.data(), end, number);
-    if (error != std::errc() || last != end) return {};
-    numbers.push_back(number);
+    const auto number = parse_number<float>(word);
+    if (!number) return {};
+    numbers.push_back(*number);
   }
   return numbers;
 }

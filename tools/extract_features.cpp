@@ -4,9 +4,9 @@
 
 #include <glog/logging.h>
 
-#include <charconv>
 #include <optional>
 
+#include "core/parse_number.hpp"
 #include "core/split_list.hpp"
 #include "tools/command.hpp"
 #include "tools/flags.hpp"
@@ -21,11 +21,10 @@ namespace crema::tools {
 namespace {
 
 int64_t whole_number(const std::string& text, const char* what) {
-  int64_t number = 0;
-  const auto [stopped, code] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (code != std::errc() || stopped != text.data() + text.size() || number < 0)
+  const auto number = parse_number<int64_t>(text);
+  if (!number || *number < 0)
     throw Error(what, " '", text, "' is no whole number; see `crema help extract-features`");
-  return number;
+  return *number;
 }
 
 /// What follows NUM_BATCHES and DB_TYPE: CPU, or GPU and perhaps its number.

@@ -3,12 +3,13 @@
 #include <glog/logging.h>
 #include <omp.h>
 
-#include <charconv>
-#include <cstdio>
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <string_view>
 
 #include "core/device.hpp"
+#include "core/parse_number.hpp"
 #include "core/split_list.hpp"
 #include "core/tuner.hpp"
 #include "crema/error.hpp"
@@ -140,10 +141,8 @@ void load_plugins() {
 
 std::optional<int> gpu_index() {
   if (FLAGS_gpu.empty() || FLAGS_gpu == "all") return std::nullopt;
-  int index = -1;
-  const char* end = FLAGS_gpu.data() + FLAGS_gpu.size();
-  const auto [last, error] = std::from_chars(FLAGS_gpu.data(), end, index);
-  if (error != std::errc() || last != end || index < 0)
+  const auto index = parse_number<int>(FLAGS_gpu);
+  if (!index || *index < 0)
     throw Error("--gpu ", FLAGS_gpu,
                 ": give one device index such as 0; several devices are not supported yet");
   return index;
@@ -209,12 +208,13 @@ const std::string& required_flag(const char* name, const std::string& value, con
 }
 
 std::pair<int, int> parse_size(const char* flag, const std::string& value) {
-  int width = 0, height = 0;
-  char rest = 0;
-  if (std::sscanf(value.c_str(), "%dx%d%c", &width, &height, &rest) != 2 || width <= 0 ||
-      height <= 0)
+  const size_t cross = std::min(value.find('x'), value.size());
+  const std::string_view text = value;
+  const auto width = parse_number<int>(text.substr(0, cross));
+  const auto height = parse_number<int>(text.substr(std::min(cross + 1, text.size())));
+  if (!width || !height || *width <= 0 || *height <= 0)
     throw Error("--", flag, " ", value, " is not of the form 256x256");
-  return {width, height};
+  return {*width, *height};
 }
 
 void exclusive_flags(const char* first, bool has_first, const char* second, bool has_second) {

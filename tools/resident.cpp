@@ -6,6 +6,8 @@
 #include <sstream>
 #include <string>
 
+#include "core/parse_number.hpp"
+
 namespace crema::tools {
 
 // RssAnon in /proc/self/status counts machine code too: oneDNN makes 3.4 MB of it for the first
@@ -24,7 +26,7 @@ int64_t resident_bytes() {
     if (first.find('-') != std::string::npos) {  // a mapping: its addresses, and its rights
       data = second.find('x') == std::string::npos;
     } else if (data && first == "Anonymous:") {
-      kilobytes += std::stoll(second);
+      kilobytes += parse_number<int64_t>(second).value_or(0);
     }
   }
   return kilobytes * 1024;

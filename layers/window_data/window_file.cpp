@@ -1,9 +1,9 @@
 #include "layers/window_data/window_file.hpp"
 
-#include <charconv>
 #include <cmath>
 #include <fstream>
 
+#include "core/parse_number.hpp"
 #include "crema/error.hpp"
 #include "data/image_list.hpp"
 #include "data/text_list.hpp"
@@ -47,12 +47,11 @@ class Scanner {
   template <class T>
   T number(const char* what) {
     const std::string_view text = word(what);
-    T value{};
-    const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (code != std::errc() || end != text.data() + text.size())
+    const auto value = parse_number<T>(text);
+    if (!value)
       throw Error("'", text, "' is no ", what, "; see the format of window files on the page of ",
                   "WindowData");
-    return value;
+    return *value;
   }
   [[noreturn]] void rethrow_here(Error& error) const {
     throw error.at({path_, static_cast<int>(line_), 0});

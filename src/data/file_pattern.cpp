@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <filesystem>
 #include <string_view>
 
+#include "core/parse_number.hpp"
 #include "crema/error.hpp"
 
 namespace crema {
@@ -16,20 +16,16 @@ namespace {
 
 constexpr int64_t kMostFiles = 1'000'000;
 
-bool parse(std::string_view text, int64_t& number) {
-  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return code == std::errc() && end == text.data() + text.size() && number >= 0;
-}
-
 /// The texts that "000..015" or "a,b" stands for; none if it is neither.
 std::vector<std::string> alternatives(std::string_view inside) {
   std::vector<std::string> texts;
   if (const size_t dots = inside.find(".."); dots != std::string_view::npos) {
-    int64_t first = 0, last = 0;
-    if (!parse(inside.substr(0, dots), first) || !parse(inside.substr(dots + 2), last)) return {};
-    if (last < first || last - first >= kMostFiles)
+    const auto first = parse_number<int64_t>(inside.substr(0, dots));
+    const auto last = parse_number<int64_t>(inside.substr(dots + 2));
+    if (!first || !last || *first < 0 || *last < 0) return {};
+    if (*last < *first || *last - *first >= kMostFiles)
       throw Error("{", inside, "} is no range of files; write the smaller number first");
-    for (int64_t i = first; i <= last; ++i) {
+    for (int64_t i = *first; i <= *last; ++i) {
       const std::string digits = std::to_string(i);
       const size_t width = std::max(dots, digits.size());
       texts.push_back(std::string(width - digits.size(), '0') + digits);

@@ -1,23 +1,23 @@
 #include "data/record_labels.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
+#include <optional>
 
 #include "core/exact.hpp"
+#include "core/parse_number.hpp"
 #include "crema/error.hpp"
 #include "proto/datum.pb.h"
 
 namespace crema {
 namespace {
 
-/// False unless the whole word is a number of this type.
+/// As parse_number(), with a '+' that may be before it.
 template <class T>
-bool parse(std::string_view word, T& value) {
+std::optional<T> parse(std::string_view word) {
+  if (word.starts_with("+-")) return {};
   if (word.starts_with('+')) word.remove_prefix(1);
-  const char* const end = word.data() + word.size();
-  const auto [stopped, code] = std::from_chars(word.data(), end, value);
-  return code == std::errc() && stopped == end;
+  return parse_number<T>(word);
 }
 
 bool is_whole(std::string_view word) {
@@ -25,24 +25,24 @@ bool is_whole(std::string_view word) {
 }
 
 float float_of(std::string_view word) {
-  int32_t whole = 0;
-  float value = 0;
   if (is_whole(word)) {
-    if (!parse(word, whole)) throw Error("no whole number of 32 bits");
-    value = static_cast<float>(whole);
-    if (!is_exactly(value, whole))
+    const auto whole = parse<int32_t>(word);
+    if (!whole) throw Error("no whole number of 32 bits");
+    const auto value = static_cast<float>(*whole);
+    if (!is_exactly(value, *whole))
       throw Error("one of several, and has no exact value in f32; number them from 0");
     return value;
   }
-  if (!parse(word, value) || !std::isfinite(value)) throw Error("no number of f32");
-  return value;
+  const auto value = parse<float>(word);
+  if (!value || !std::isfinite(*value)) throw Error("no number of f32");
+  return *value;
 }
 
 }  // namespace
 
 bool is_number(std::string_view word) {
-  double value = 0;
-  return parse(word, value) && std::isfinite(value);
+  const auto value = parse<double>(word);
+  return value && std::isfinite(*value);
 }
 
 RecordLabels labels_of(std::span<const std::string_view> words, std::string_view owner) {
@@ -51,7 +51,9 @@ RecordLabels labels_of(std::span<const std::string_view> words, std::string_view
   try {
     if (words.size() == 1 && is_whole(words[0])) {
       word = words[0];
-      if (!parse(word, labels.label)) throw Error("no whole number of 32 bits");
+      const auto label = parse<int32_t>(word);
+      if (!label) throw Error("no whole number of 32 bits");
+      labels.label = *label;
       return labels;
     }
     for (const std::string_view each : words) {

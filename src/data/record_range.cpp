@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "core/parse_number.hpp"
 #include "crema/error.hpp"
 #include "data/datum.hpp"
 
@@ -10,13 +11,11 @@ namespace crema {
 namespace {
 
 int64_t number_in(std::string_view text, std::string_view range, int64_t count) {
-  int64_t number = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stopped, code] = std::from_chars(text.data(), end, number);
-  if (code != std::errc() || stopped != end)
+  const auto number = parse_number<int64_t>(text);
+  if (!number)
     throw Error("'", range, "' is no range of records: '", text,
                 "' is no number; write N, N:M, N: or :M, or give a key with --key");
-  return number < 0 ? number + count : number;
+  return *number < 0 ? *number + count : *number;
 }
 
 }  // namespace

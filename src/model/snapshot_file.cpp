@@ -1,7 +1,6 @@
 #include "model/snapshot_file.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <climits>
 #include <cmath>
 #include <filesystem>
@@ -12,6 +11,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "core/parse_number.hpp"
 #include "crema/error.hpp"
 #include "model/binary_format.hpp"
 #include "model/blob_message.hpp"
@@ -29,12 +29,9 @@ namespace {
 
 /// The name of an array with a parameter or a history: its index. None for other names.
 std::optional<int> index_of(const std::string& name) {
-  int index = 0;
-  const char* const end = name.data() + name.size();
-  const auto [rest, failed] = std::from_chars(name.data(), end, index);
+  const std::optional<int> index = parse_number<int>(name);
   // A layer has a few parameters, a net some thousands: more is damage. "00" is no name of 0.
-  if (failed != std::errc() || rest != end || index < 0 || index > 1000000) return {};
-  if (std::to_string(index) != name) return {};
+  if (!index || *index < 0 || *index > 1000000 || std::to_string(*index) != name) return {};
   return index;
 }
 

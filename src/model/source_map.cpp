@@ -77,12 +77,6 @@ Position SourceMap::position(std::string_view path) const {
   return parsed_->source.position(found.line, found.column);
 }
 
-Position SourceMap::layer_position(int index) const {
-  const std::string suffix = concat("[", index, "]");
-  const Position position = this->position("layer" + suffix);
-  return position.line > 0 ? position : this->position("layers" + suffix);
-}
-
 SourceMap SourceMap::nested(std::string_view path) const {
   const Found found = find(path);
   if (found.places == nullptr) return {};

@@ -40,9 +40,6 @@ class SourceMap {
   /// file.
   Position position(std::string_view path) const;
 
-  /// Where the net's layer with this index stands, be it under `layer` or `layers`.
-  Position layer_position(int index) const;
-
   /// Whether the message is a part of the one that the file has.
   bool is_nested() const { return parsed_ && places_ != &parsed_->places; }
 

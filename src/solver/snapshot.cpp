@@ -1,10 +1,10 @@
 #include "solver/snapshot.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 
 #include "core/carried_state.hpp"
+#include "core/parse_number.hpp"
 #include "core/tuner.hpp"
 #include "crema/parameter_arena.hpp"
 #include "model/blob_message.hpp"
@@ -281,13 +281,12 @@ std::vector<std::string> snapshots_of(const std::string& prefix) {
        entry.increment(ignored)) {
     const std::string name = entry->path().filename().string();
     if (!name.starts_with(stem)) continue;
-    int iteration = 0;
-    const char* const last = name.data() + name.size();
-    const auto [rest, failed] = std::from_chars(name.data() + stem.size(), last, iteration);
-    const std::string_view ending(rest, static_cast<size_t>(last - rest));
-    if (failed != std::errc() || (ending != ".solverstate" && ending != ".solverstate.h5"))
-      continue;
-    found.push_back({iteration, entry->last_write_time(ignored), (folder / name).string()});
+    const size_t dot = std::min(name.find('.', stem.size()), name.size());
+    const std::string ending = name.substr(dot);
+    const auto iteration =
+        parse_number<int>(std::string_view(name).substr(stem.size(), dot - stem.size()));
+    if (!iteration || (ending != ".solverstate" && ending != ".solverstate.h5")) continue;
+    found.push_back({*iteration, entry->last_write_time(ignored), (folder / name).string()});
   }
   std::ranges::sort(found, [](const Found& a, const Found& b) {
     return std::tie(a.iteration, a.time) > std::tie(b.iteration, b.time);

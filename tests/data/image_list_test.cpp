@@ -34,6 +34,10 @@ TEST(ImageList, LinesThatAreNoneAreErrorsWithTheirNumber) {
   expect_error([] { read("a.jpg nan\n"); }, {"label 'nan'"});
   expect_error([] { read("a.jpg 1e99\n"); }, {"label '1e99'"});
   expect_error([] { read("a.jpg 3000000000\n"); }, {"label '3000000000'", "32 bits"});
+  for (const char* twice : {"+-3", "++3", "-+3", "--3"}) {
+    expect_error([&] { read(concat("a.jpg ", twice, "\n")); }, {concat("label '", twice, "'")});
+  }
+  EXPECT_EQ(read("a.jpg +3\n")[0].label, 3);
   expect_error([] { read("a.jpg 1\na.jpg 1 16777217\n"); },
                {"list.txt:2", "label '16777217'", "exact value in f32"});
   expect_error([] { read("a.jpg 1\n\nb.jpg 1 2.5\n"); },

@@ -30,8 +30,8 @@ constexpr char kNet[] =
 TEST(SourceMapTest, FindsLayersAndTheirFields) {
   const SourceMap map = map_of<NetParameter>(kNet);
   EXPECT_EQ(map.file(), "a.prototxt");
-  EXPECT_EQ(map.layer_position(0).str(), "a.prototxt:2:1");
-  EXPECT_EQ(map.layer_position(1).str(), "a.prototxt:8:2");
+  EXPECT_EQ(map.position("layer[0]").str(), "a.prototxt:2:1");
+  EXPECT_EQ(map.position("layer[1]").str(), "a.prototxt:8:2");
   EXPECT_EQ(map.position("layer[0].name").str(), "a.prototxt:3:3");
   EXPECT_EQ(map.position("layer.convolution_param").str(), "a.prototxt:4:3");
   EXPECT_EQ(map.position("layer[0].convolution_param.stride").str(), "a.prototxt:5:5");
@@ -44,14 +44,14 @@ TEST(SourceMapTest, GivesTheNearestPlaceForWhatIsNotInTheText) {
   EXPECT_EQ(map.position("layer[1].pooling_param.pad").str(), "a.prototxt:8:2");
   EXPECT_EQ(map.position("layer[1].name.no_message").str(), "a.prototxt:8:10");
   EXPECT_EQ(map.position("layer[9].name").str(), "a.prototxt");
-  EXPECT_EQ(map.layer_position(9).str(), "a.prototxt");
+  EXPECT_EQ(map.position("layer[9]").str(), "a.prototxt");
   EXPECT_EQ(map.position("no_such_field").str(), "a.prototxt");
   EXPECT_EQ(map.position("").str(), "a.prototxt");
 }
 
 TEST(SourceMapTest, FindsTheLayersOfOldNets) {
   const SourceMap map = map_of<NetParameter>("layers {}\nlayers {}\n");
-  EXPECT_EQ(map.layer_position(1).str(), "a.prototxt:2:1");
+  EXPECT_EQ(map.position("layers[1]").str(), "a.prototxt:2:1");
 }
 
 TEST(SourceMapTest, NestedMapsOutliveTheOuterOne) {
@@ -68,14 +68,13 @@ TEST(SourceMapTest, NestedMapsOutliveTheOuterOne) {
     EXPECT_EQ(solver.nested("base_lr").file(), "");
   }
   EXPECT_EQ(net.file(), "a.prototxt");
-  EXPECT_EQ(net.layer_position(0).str(), "a.prototxt:4:3");
+  EXPECT_EQ(net.position("layer[0]").str(), "a.prototxt:4:3");
 }
 
 TEST(SourceMapTest, AnEmptyMapKnowsNoPlace) {
   const SourceMap map;
   EXPECT_EQ(map.file(), "");
   EXPECT_FALSE(map.position("layer[0]").known());
-  EXPECT_FALSE(map.layer_position(0).known());
   EXPECT_EQ(map.nested("net_param").file(), "");
 }
 

@@ -388,7 +388,7 @@ TEST(ReadTextProtoTest, ReadsAFileAndNamesItInErrors) {
   SourceMap map;
   read_text_proto(folder.write("good.prototxt", "name: 'x'\nlayer {}"), net, &map);
   EXPECT_EQ(net.name(), "x");
-  EXPECT_EQ(map.layer_position(0).str(), folder.path("good.prototxt") + ":2:1");
+  EXPECT_EQ(map.position("layer[0]").str(), folder.path("good.prototxt") + ":2:1");
 
   const std::string bad = folder.write("bad.prototxt", "nmae: 'x'");
   EXPECT_EQ(file_complaint(bad).find(bad + ":1:1: unknown field"), 0u);
