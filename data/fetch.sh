@@ -3,17 +3,32 @@
 # NAME.part, from which an interrupted download continues.
 #
 # The caller sets
+#   FETCH_MIRRORS  an array of base URLs, tried in order
+#   FETCH_MD5_OF   "file", or "content" when the checksums are of the uncompressed data
+# and calls fetch_begin, which sets
 #   FETCH_NAME     the folder of this set below CREMA_DATA_DIR
 #   FETCH_DIR      the folder to fill
 #   FETCH_LOCAL    a folder that may hold the files already, or empty
-#   FETCH_MIRRORS  an array of base URLs, tried in order
-#   FETCH_MD5_OF   "file", or "content" when the checksums are of the uncompressed data
 
 fetch_say() { printf '%s\n' "$*"; }
 
 fetch_die() {
   printf '%s: error: %s\n' "${0##*/}" "$*" >&2
   exit 1
+}
+
+# Begins get.sh for the set $1, whose mirrors the user may name in the variable $2. What follows are
+# the arguments of get.sh: [DIR], or --help for the comment at its head.
+fetch_begin() {
+  local mirrors=${!2-}
+  case ${3-} in
+    -h | --help) sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0"; exit 0 ;;
+    -*) fetch_die "unknown option $3; usage: get.sh [DIR]" ;;
+  esac
+  FETCH_NAME=$1
+  FETCH_DIR=${3:-$(cd -- "$(dirname -- "$0")" && pwd)/full}
+  FETCH_LOCAL=${CREMA_DATA_DIR:+$CREMA_DATA_DIR/$FETCH_NAME}
+  if [[ -n $mirrors ]]; then read -r -a FETCH_MIRRORS <<< "$mirrors"; fi
 }
 
 # The lower-case md5 of $1, or of what it unpacks to; "not-gzip" for a file that does not unpack.

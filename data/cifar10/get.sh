@@ -9,19 +9,10 @@
 #
 # Every file is verified; an interrupted download continues on the next run.
 set -euo pipefail
-here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
-. "$here/../fetch.sh"
+. "$(dirname -- "${BASH_SOURCE[0]}")/../fetch.sh"
 
-case ${1-} in
-  -h | --help) sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0"; exit 0 ;;
-  -*) fetch_die "unknown option $1; usage: get.sh [DIR]" ;;
-esac
-
-FETCH_NAME=cifar10
-FETCH_DIR=${1:-$here/full}
-FETCH_LOCAL=${CREMA_DATA_DIR:+$CREMA_DATA_DIR/$FETCH_NAME}
 FETCH_MIRRORS=(https://www.cs.toronto.edu/~kriz)
-if [[ -n ${CREMA_CIFAR10_MIRRORS-} ]]; then read -r -a FETCH_MIRRORS <<< "$CREMA_CIFAR10_MIRRORS"; fi
+fetch_begin cifar10 CREMA_CIFAR10_MIRRORS "$@"
 
 readonly archive=cifar-10-binary.tar.gz
 readonly archive_md5=c32a1d4ab5d03f1284b67883e8d87530

@@ -9,24 +9,15 @@
 # Then, where it can: the files of the Debian package dataset-fashion-mnist, as installed or fetched
 # with apt-get (nothing is installed); else the mirrors. Every file is verified.
 set -euo pipefail
-here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
-. "$here/../fetch.sh"
+. "$(dirname -- "${BASH_SOURCE[0]}")/../fetch.sh"
 
-case ${1-} in
-  -h | --help) sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0"; exit 0 ;;
-  -*) fetch_die "unknown option $1; usage: get.sh [DIR]" ;;
-esac
-
-FETCH_NAME=fashion-mnist
-FETCH_DIR=${1:-$here/full}
-FETCH_LOCAL=${CREMA_DATA_DIR:+$CREMA_DATA_DIR/$FETCH_NAME}
 # Debian's files are compressed anew, so only the contents can be compared.
 FETCH_MD5_OF=content
 FETCH_MIRRORS=(
   http://fashion-mnist.s3-website.eu-central-1.amazonaws.com
   https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion
 )
-if [[ -n ${CREMA_FASHION_MIRRORS-} ]]; then read -r -a FETCH_MIRRORS <<< "$CREMA_FASHION_MIRRORS"; fi
+fetch_begin fashion-mnist CREMA_FASHION_MIRRORS "$@"
 
 readonly package=dataset-fashion-mnist
 readonly installed=usr/share/datasets/fashion-mnist

@@ -8,23 +8,14 @@
 #
 # Every file is verified; an interrupted download continues on the next run.
 set -euo pipefail
-here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
-. "$here/../fetch.sh"
+. "$(dirname -- "${BASH_SOURCE[0]}")/../fetch.sh"
 
-case ${1-} in
-  -h | --help) sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0"; exit 0 ;;
-  -*) fetch_die "unknown option $1; usage: get.sh [DIR]" ;;
-esac
-
-FETCH_NAME=mnist
-FETCH_DIR=${1:-$here/full}
-FETCH_LOCAL=${CREMA_DATA_DIR:+$CREMA_DATA_DIR/$FETCH_NAME}
 FETCH_MD5_OF="file"
 FETCH_MIRRORS=(
   https://ossci-datasets.s3.amazonaws.com/mnist
   https://storage.googleapis.com/cvdf-datasets/mnist
 )
-if [[ -n ${CREMA_MNIST_MIRRORS-} ]]; then read -r -a FETCH_MIRRORS <<< "$CREMA_MNIST_MIRRORS"; fi
+fetch_begin mnist CREMA_MNIST_MIRRORS "$@"
 
 fetch_file train-images-idx3-ubyte.gz f68b3c2dcbeaaa9fbdd348bbdeb94873
 fetch_file train-labels-idx1-ubyte.gz d53e105ee54ea40749a09fcbcd1e9432
