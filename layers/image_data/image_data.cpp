@@ -27,7 +27,7 @@ void check_settings(const LayerParameter& layer, const Context& context) {
                      {P::kSourceFieldNumber, P::kBatchSizeFieldNumber, P::kRandSkipFieldNumber,
                       P::kShuffleFieldNumber, P::kNewHeightFieldNumber, P::kNewWidthFieldNumber,
                       P::kIsColorFieldNumber, P::kRootFolderFieldNumber, P::kThreadsFieldNumber,
-                      P::kCacheFieldNumber, P::kPrecacheFieldNumber},
+                      P::kCacheFieldNumber, P::kPrecacheFieldNumber, P::kOnBadRecordFieldNumber},
                      "image_data_param");
   if (images.cache() || images.precache()) {
     context.log(Severity::info,
@@ -50,7 +50,8 @@ class ImageDataLayer : public DatumLayer {
                                                                             : ColorMode::gray,
                           .size = {init.param.image_data_param().new_height(),
                                    init.param.image_data_param().new_width()},
-                          .one_size = "image_data_param { new_height new_width }"}) {
+                          .one_size = "image_data_param { new_height new_width }",
+                          .skip_bad = init.param.image_data_param().on_bad_record() == P::SKIP}) {
     check_settings(init.param, init.context);
   }
 

@@ -2,10 +2,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <numeric>
 #include <set>
 
+#include "data/record_labels.hpp"
+#include "data/text_list.hpp"
 #include "support/database.hpp"
 #include "support/needs.hpp"
 #include "support/source_run.hpp"
@@ -20,25 +25,33 @@ using test::source_of;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-/// `count` gray images of one pixel as a source of each kind; the value of a pixel is its number,
-/// and its label that number modulo 2.
+struct ImagesLike {
+  int side = 1;
+  std::string labels = "";  // of an image, behind its class; a folder has classes only
+};
+
+/// `count` gray images as a source of each kind; the value of the first pixel is the image's
+/// number, from where they count up, and its label that number modulo 2.
 class Sources {
  public:
-  explicit Sources(int count, const std::set<int>& bad = {}) {
+  explicit Sources(int count, const std::set<int>& bad = {}, const ImagesLike& like = {}) {
     test::Records records, members;
     std::string list;
     for (int i = 0; i < count; ++i) {
       char name[32];
       std::snprintf(name, sizeof name, "%d/%03d.pgm", i % 2, i);
       const std::string image =
-          bad.contains(i) ? "words" : test::pgm(1, 1, std::string(1, char(i)));
+          bad.contains(i) ? "words" : test::pgm(like.side, like.side, pixels_from(i, like.side));
       folder_.write(std::string("images/") + name, image);
-      list += concat(name, " ", i % 2, "\n");
+      list += concat(name, " ", i % 2, " ", like.labels, "\n");
       members.emplace_back(name, image);
+      if (!like.labels.empty())
+        members.emplace_back(concat(i % 2, "/", std::string(name).substr(2, 3), ".cls"),
+                             concat(i % 2, " ", like.labels));
       Datum datum;
       datum.set_encoded(true);
       datum.set_data(image);
-      datum.set_label(i % 2);
+      set_labels(labels_of(words_of(concat(i % 2, " ", like.labels)), name), datum);
       records.emplace_back(std::string(name).substr(2), datum.SerializeAsString());
     }
     folder_.write("list.txt", list);
@@ -67,6 +80,12 @@ class Sources {
   }
 
  private:
+  static std::string pixels_from(int first, int side) {
+    std::string pixels(static_cast<size_t>(side * side), '\0');
+    std::iota(pixels.begin(), pixels.end(), static_cast<char>(first));
+    return pixels;
+  }
+
   test::ScratchFolder folder_;
 };
 
@@ -76,6 +95,8 @@ std::string why_not(const std::string& source) {
   if (source == "TAR" && !test::kBuiltWithLibarchive) return "needs CREMA_LIBARCHIVE=ON";
   return "";
 }
+
+constexpr std::array kSources = {"LMDB", "LEVELDB", "IMAGE_LIST", "FOLDER", "TAR", "ImageData"};
 
 class EachSource : public testing::TestWithParam<const char*> {
  protected:
@@ -122,9 +143,80 @@ TEST_P(EachSource, ShufflingGivesEachRecordOnceAnEpoch) {
   EXPECT_NE(first, second);
 }
 
-INSTANTIATE_TEST_SUITE_P(Data, EachSource,
-                         testing::Values("LMDB", "LEVELDB", "IMAGE_LIST", "FOLDER", "TAR",
-                                         "ImageData"),
+/// Of 11 batches of 7 from 22 records, with all that is drawn for a sample.
+TEST_P(EachSource, EveryEpochHasEachRecordOnceForAnyNumberOfThreads) {
+  const Sources sources(22);
+  for (const char* threads : {"threads: 1", "threads: 2", "threads: 5 prefetch: 3"}) {
+    if (GetParam() == std::string("ImageData") && std::strstr(threads, "prefetch")) continue;
+    LayerRun run(sources.layer(GetParam(), concat("batch_size: 7 shuffle: true ", threads)));
+    const std::vector<double> values = next_values(run, 22);
+    for (auto at = values.begin(); at != values.end(); at += 22) {
+      EXPECT_EQ(std::set<double>(at, at + 22).size(), 22u) << threads;
+    }
+  }
+}
+
+struct Drawing {
+  const char* name;
+  const char* transform;
+  const char* settings;
+  const char* labels;  // of an image, behind its class
+};
+
+constexpr Drawing kDrawings[] = {
+    {"Augmented",
+     "crop_size: 4 mirror: true rotate_param { max_degrees: 20 } blur_param { prob: 0.5 } "
+     "distort_param { brightness_prob: 0.5 brightness_delta: 32 } "
+     "erase_param { prob: 0.5 noise: true } "
+     "random_crop_param { prob: 0.5 min_area: 0.3 }",
+     "", ""},
+    {"Mixup", "crop_size: 4 mirror: true num_labels: 2 mixup_param { alpha: 0.4 }", "", ""},
+    {"Cutmix", "crop_size: 4 num_labels: 2 cutmix_param { prob: 0.5 }", "", ""},
+    {"FloatLabels", "mirror: true", "", "0.25 -3"},
+    {"SkipsBadOnes", "crop_size: 5 mirror: true", "on_bad_record: SKIP", ""},
+};
+
+class DrawnSource : public testing::TestWithParam<std::tuple<const char*, Drawing>> {
+ protected:
+  void SetUp() override {
+    const std::string why = why_not(std::get<0>(GetParam()));
+    if (!why.empty()) GTEST_SKIP() << why;
+  }
+};
+
+/// Records are images of 6 x 6 pixels: what is drawn shows.
+TEST_P(DrawnSource, ResumesInTheMiddleOfAnEpochWithTheSameBits) {
+  const auto& [source, drawing] = GetParam();
+  const bool skips = std::strstr(drawing.settings, "SKIP") != nullptr;
+  const Sources sources(23, skips ? std::set<int>{0, 5, 6, 22} : std::set<int>{},
+                        {.side = 6, .labels = drawing.labels});
+  const auto layer = [&, source = source, drawing = drawing](const char* threads) {
+    LayerCase made = sources.layer(
+        source, concat("batch_size: 5 shuffle: true ", drawing.settings, " ", threads));
+    made.layer.insert(made.layer.rfind('}'),
+                      concat(" transform_param { ", drawing.transform, " }"));
+    return made;
+  };
+  std::vector<std::vector<double>> pixels, labels;
+  for (const char* threads : {"threads: 1", "threads: 4"}) {
+    // 3 batches: within an epoch; 5: in the batch that ends it.
+    for (const int batches : {3, 5}) test::expect_resumes(layer(threads), batches);
+    LayerRun run(layer(threads)), other(layer(threads));
+    pixels.push_back(next_values(run, 10));
+    labels.push_back(next_values(other, 10, 1));
+    const std::vector<double>& drawn = pixels.back();
+    EXPECT_NE(std::vector(drawn.begin(), drawn.begin() + 5 * 16),
+              std::vector(drawn.begin() + 5 * 16, drawn.begin() + 10 * 16));
+  }
+  EXPECT_EQ(pixels[0], pixels[1]);
+  EXPECT_EQ(labels[0], labels[1]);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Data, DrawnSource, testing::Combine(testing::ValuesIn(kSources), testing::ValuesIn(kDrawings)),
+    [](const auto& one) { return concat(std::get<0>(one.param), std::get<1>(one.param).name); });
+
+INSTANTIATE_TEST_SUITE_P(Data, EachSource, testing::ValuesIn(kSources),
                          [](const auto& source) { return std::string(source.param); });
 
 class SkippingSource : public EachSource {};
@@ -163,8 +255,7 @@ TEST_P(SkippingSource, BadRecordsAreErrorsWithoutIt) {
                {"none of its 4 records can be used", "000.pgm", "cannot be decoded"});
 }
 
-INSTANTIATE_TEST_SUITE_P(Data, SkippingSource,
-                         testing::Values("LMDB", "LEVELDB", "IMAGE_LIST", "FOLDER", "TAR"),
+INSTANTIATE_TEST_SUITE_P(Data, SkippingSource, testing::ValuesIn(kSources),
                          [](const auto& source) { return std::string(source.param); });
 
 TEST(DataSources, SettingsOfOtherBackendsAreErrors) {
