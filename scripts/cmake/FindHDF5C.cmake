@@ -5,16 +5,9 @@ find_path(HDF5C_INCLUDE_DIR hdf5.h PATH_SUFFIXES hdf5/serial)
 find_library(HDF5C_LIBRARY NAMES hdf5_serial hdf5)
 mark_as_advanced(HDF5C_INCLUDE_DIR HDF5C_LIBRARY)
 
+include("${CMAKE_CURRENT_LIST_DIR}/FindParts.cmake")
 if(HDF5C_INCLUDE_DIR)
-  set(HDF5C_VERSION "")
-  file(STRINGS "${HDF5C_INCLUDE_DIR}/H5public.h" hdf5_version_lines
-    REGEX "#define H5_VERS_(MAJOR|MINOR|RELEASE)[ \t]+[0-9]+")
-  foreach(part IN ITEMS MAJOR MINOR RELEASE)
-    if("${hdf5_version_lines}" MATCHES "H5_VERS_${part}[ \t]+([0-9]+)")
-      list(APPEND HDF5C_VERSION ${CMAKE_MATCH_1})
-    endif()
-  endforeach()
-  list(JOIN HDF5C_VERSION "." HDF5C_VERSION)
+  crema_version_of_headers(HDF5C H5_VERS_ "MAJOR;MINOR;RELEASE" "${HDF5C_INCLUDE_DIR}/H5public.h")
 endif()
 
 include(FindPackageHandleStandardArgs)
@@ -24,9 +17,4 @@ find_package_handle_standard_args(HDF5C
   REASON_FAILURE_MESSAGE
     "on Debian and Ubuntu: apt install libhdf5-dev, or configure with -DCREMA_HDF5=OFF")
 
-if(HDF5C_FOUND AND NOT TARGET HDF5C::HDF5C)
-  add_library(HDF5C::HDF5C UNKNOWN IMPORTED)
-  set_target_properties(HDF5C::HDF5C PROPERTIES
-    IMPORTED_LOCATION "${HDF5C_LIBRARY}"
-    INTERFACE_INCLUDE_DIRECTORIES "${HDF5C_INCLUDE_DIR}")
-endif()
+crema_import_library(HDF5C)

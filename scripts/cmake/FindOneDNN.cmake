@@ -5,16 +5,10 @@ find_path(OneDNN_INCLUDE_DIR oneapi/dnnl/dnnl.hpp)
 find_library(OneDNN_LIBRARY dnnl)
 mark_as_advanced(OneDNN_INCLUDE_DIR OneDNN_LIBRARY)
 
+include("${CMAKE_CURRENT_LIST_DIR}/FindParts.cmake")
 if(OneDNN_INCLUDE_DIR)
-  set(OneDNN_VERSION "")
-  file(STRINGS "${OneDNN_INCLUDE_DIR}/oneapi/dnnl/dnnl_version.h" onednn_version_lines
-    REGEX "#define DNNL_VERSION_(MAJOR|MINOR|PATCH) +[0-9]+")
-  foreach(part IN ITEMS MAJOR MINOR PATCH)
-    if("${onednn_version_lines}" MATCHES "DNNL_VERSION_${part} +([0-9]+)")
-      list(APPEND OneDNN_VERSION ${CMAKE_MATCH_1})
-    endif()
-  endforeach()
-  list(JOIN OneDNN_VERSION "." OneDNN_VERSION)
+  crema_version_of_headers(OneDNN DNNL_VERSION_ "MAJOR;MINOR;PATCH"
+    "${OneDNN_INCLUDE_DIR}/oneapi/dnnl/dnnl_version.h")
 endif()
 
 include(FindPackageHandleStandardArgs)
@@ -23,9 +17,4 @@ find_package_handle_standard_args(OneDNN
   VERSION_VAR OneDNN_VERSION
   REASON_FAILURE_MESSAGE "on Debian and Ubuntu: apt install libdnnl-dev")
 
-if(OneDNN_FOUND AND NOT TARGET OneDNN::OneDNN)
-  add_library(OneDNN::OneDNN UNKNOWN IMPORTED)
-  set_target_properties(OneDNN::OneDNN PROPERTIES
-    IMPORTED_LOCATION "${OneDNN_LIBRARY}"
-    INTERFACE_INCLUDE_DIRECTORIES "${OneDNN_INCLUDE_DIR}")
-endif()
+crema_import_library(OneDNN)

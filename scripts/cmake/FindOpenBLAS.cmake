@@ -12,14 +12,10 @@ find_library(OpenBLAS_LIBRARY openblas
   PATH_SUFFIXES openblas-openmp)
 mark_as_advanced(OpenBLAS_INCLUDE_DIR OpenBLAS_LIBRARY)
 
+include("${CMAKE_CURRENT_LIST_DIR}/FindParts.cmake")
 include(FindPackageHandleStandardArgs)
 find_package_handle_standard_args(OpenBLAS
   REQUIRED_VARS OpenBLAS_LIBRARY OpenBLAS_INCLUDE_DIR
   REASON_FAILURE_MESSAGE "on Debian and Ubuntu: apt install libopenblas-openmp-dev")
 
-if(OpenBLAS_FOUND AND NOT TARGET OpenBLAS::OpenBLAS)
-  add_library(OpenBLAS::OpenBLAS UNKNOWN IMPORTED)
-  set_target_properties(OpenBLAS::OpenBLAS PROPERTIES
-    IMPORTED_LOCATION "${OpenBLAS_LIBRARY}"
-    INTERFACE_INCLUDE_DIRECTORIES "${OpenBLAS_INCLUDE_DIR}")
-endif()
+crema_import_library(OpenBLAS)

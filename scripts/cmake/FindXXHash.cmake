@@ -2,16 +2,9 @@
 find_path(XXHash_INCLUDE_DIR xxhash.h)
 mark_as_advanced(XXHash_INCLUDE_DIR)
 
+include("${CMAKE_CURRENT_LIST_DIR}/FindParts.cmake")
 if(XXHash_INCLUDE_DIR)
-  set(XXHash_VERSION "")
-  file(STRINGS "${XXHash_INCLUDE_DIR}/xxhash.h" xxhash_version_lines
-    REGEX "#define XXH_VERSION_(MAJOR|MINOR|RELEASE)[ \t]+[0-9]+")
-  foreach(part IN ITEMS MAJOR MINOR RELEASE)
-    if("${xxhash_version_lines}" MATCHES "XXH_VERSION_${part}[ \t]+([0-9]+)")
-      list(APPEND XXHash_VERSION ${CMAKE_MATCH_1})
-    endif()
-  endforeach()
-  list(JOIN XXHash_VERSION "." XXHash_VERSION)
+  crema_version_of_headers(XXHash XXH_VERSION_ "MAJOR;MINOR;RELEASE" "${XXHash_INCLUDE_DIR}/xxhash.h")
 endif()
 
 include(FindPackageHandleStandardArgs)

@@ -63,3 +63,10 @@ set(CREMA_HAS_CUDA OFF)
 if(NOT CREMA_CUDA STREQUAL "OFF")
   include(cuda)
 endif()
+
+# Links a library that the build may leave out.
+function(crema_link_if condition target library)
+  if(${condition})
+    target_link_libraries(${target} PRIVATE ${library})
+  endif()
+endfunction()
