@@ -1,6 +1,5 @@
 #include "data/database_folder.hpp"
 
-#include <stdlib.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,10 +15,6 @@
 namespace crema {
 namespace fs = std::filesystem;
 namespace {
-
-fs::path parent_of(const fs::path& path) {
-  return path.has_parent_path() ? path.parent_path() : fs::path(".");
-}
 
 bool is_number(std::string_view text) {
   return !text.empty() && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
@@ -60,21 +55,6 @@ bool is_database_file(const std::string& name) {
   return ending == ".ldb" || ending == ".sst" || ending == ".log" || ending == ".dbtmp";
 }
 
-const char* hint_for_disk(int code) {
-  switch (code) {
-    case ENOSPC:
-    case EDQUOT:
-      return "; make room, or write to another disk";
-    case EIO:
-      return "; the disk may be full or failing: make room, or write to another disk";
-    case EFBIG:
-      return "; files may not be so large here: raise the limit (ulimit -f), or write to another "
-             "disk";
-    default:
-      return "";
-  }
-}
-
 DatabaseFolder::DatabaseFolder(std::string kind, const std::string& path, bool overwrite)
     : kind_(std::move(kind)), path_(fs::path(path).lexically_normal()), overwrite_(overwrite) {
   if (path.empty()) throw Error("the database to write has no path; name its folder");
@@ -88,34 +68,15 @@ DatabaseFolder::DatabaseFolder(std::string kind, const std::string& path, bool o
                   code.message(), "); remove it, or choose another name");
   }
   check_target();
-  const auto check = [this](int error, const char* action) {
-    if (error != 0)
-      throw Error("writing ", name(), ": ", action, ": ", std::generic_category().message(error),
-                  hint_for_disk(error));
-  };
-  std::string work = path_.string() + ".tmp.XXXXXX";
-  if (::mkdtemp(work.data()) == nullptr) check(errno, "cannot make a folder beside it");
-  work_ = work;
-  fresh_ = work_ / "new";
-  old_ = work_ / "old";
-  fs::create_directory(fresh_, code);
-  if (code) remove_work();
-  check(code.value(), "cannot make its folder");
+  folder_.emplace(path_, name());
 }
 
-DatabaseFolder::~DatabaseFolder() { remove_work(); }
-
-void DatabaseFolder::remove_work() noexcept {
-  remove_database(fresh_);
-  ::rmdir(work_.c_str());
+DatabaseFolder::~DatabaseFolder() {
+  if (folder_) remove_database(fresh());
 }
 
 void DatabaseFolder::check_target() const {
   std::error_code code;
-  const fs::path parent = parent_of(path_);
-  if (!fs::is_directory(parent, code))
-    throw Error("cannot write ", name(), ": the folder '", parent.string(),
-                "' does not exist; make it first");
   if (!fs::exists(fs::symlink_status(path_, code))) return;
   if (!overwrite_)
     throw Error(
@@ -132,26 +93,26 @@ void DatabaseFolder::check_target() const {
 }
 
 void DatabaseFolder::finish() {
-  sync_folder(fresh_);
+  sync_folder(fresh());
   check_target();
   move_into_place();
-  remove_database(old_);
-  remove_work();
-  sync_folder(parent_of(path_));
+  remove_database(folder_->old());
+  folder_->sync_name();
 }
 
 void DatabaseFolder::move_into_place() {
   std::error_code code, back;
   const bool replaces = fs::exists(fs::symlink_status(path_, back));
-  if (replaces) fs::rename(path_, old_, code);
+  if (replaces) fs::rename(path_, folder_->old(), code);
   if (code)
     throw Error("cannot replace '", path_.string(), "': cannot move it away: ", code.message());
-  fs::rename(fresh_, path_, code);
+  folder_->take_name(code);
   if (!code) return;
   back.clear();
-  if (replaces) fs::rename(old_, path_, back);
-  throw Error("writing ", name(), ": cannot rename '", fresh_.string(), "' to it: ", code.message(),
-              back ? "; the database that was there is now '" + old_.string() + "'" : "");
+  if (replaces) fs::rename(folder_->old(), path_, back);
+  throw Error("writing ", name(), ": cannot rename '", fresh().string(),
+              "' to it: ", code.message(),
+              back ? "; the database that was there is now '" + folder_->old().string() + "'" : "");
 }
 
 }  // namespace crema

@@ -1,13 +1,16 @@
 // The folder of a database that is being written, under a temporary name until it is whole.
 //
-// The files are written to NAME.tmp.XXXXXX/new beside the database. finish() renames it. If there
-// is a database that is to be overwritten, it is moved into that folder first and removed last: a
-// writer that is killed leaves the folder, with the new database as new/ and possibly the old one
-// as old/. Only files of databases are removed.
+// The files are written to a FolderBeside, NAME.tmp.XXXXXX/new. finish() renames it. If there is a
+// database that is to be overwritten, it is moved to old/ beside new/ first and removed last: a
+// writer that is killed leaves the folder, with the new database and possibly the old one. Of what
+// was there before, only files of databases are removed.
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
+
+#include "data/folder_beside.hpp"
 
 namespace crema {
 
@@ -22,7 +25,7 @@ class DatabaseFolder {
   DatabaseFolder& operator=(const DatabaseFolder&) = delete;
 
   /// The folder to write the database's files to; it exists and is empty.
-  const std::filesystem::path& fresh() const { return fresh_; }
+  const std::filesystem::path& fresh() const { return folder_->fresh(); }
   /// Kind and name of the database, for messages.
   std::string name() const { return kind_ + " '" + path_.string() + "'"; }
   /// Makes the database, whose files are closed and synced, appear under its name. Error when the
@@ -33,19 +36,14 @@ class DatabaseFolder {
  private:
   void check_target() const;
   void move_into_place();
-  void remove_work() noexcept;
 
   std::string kind_;
   std::filesystem::path path_;
-  std::filesystem::path work_;         // a folder of this writer's own
-  std::filesystem::path fresh_, old_;  // in it: the new database, and the one that it replaces
   bool overwrite_;
+  std::optional<FolderBeside> folder_;  // none before the target is checked
 };
 
 /// Whether LMDB or LevelDB has files of this name in the folders of its databases.
 bool is_database_file(const std::string& name);
-
-/// The way out of an error of the file system, to be put behind its message: "; ...", or "".
-const char* hint_for_disk(int code);
 
 }  // namespace crema

@@ -1,7 +1,6 @@
 #include "data/export_images.hpp"
 
 #include <fcntl.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include <cctype>
@@ -11,12 +10,13 @@
 #include <set>
 #include <string_view>
 
-#include "core/sync_folder.hpp"
 #include "crema/error.hpp"
+#include "data/folder_beside.hpp"
 #include "data/image_codec.hpp"
 #include "data/image_name.hpp"
 #include "data/record_info.hpp"
 #include "data/record_scan.hpp"
+#include "model/whole_file.hpp"
 
 namespace crema {
 namespace fs = std::filesystem;
@@ -24,80 +24,62 @@ namespace {
 
 constexpr const char* kList = "list.txt";
 
-/// A folder beside the wanted one, which takes its name in finish().
-class NewFolder {
+/// `path` without a '/' at its end. Error unless it is new, or an empty folder.
+fs::path new_folder(const std::string& path) {
+  if (path.empty()) throw Error("the folder for the images has no name");
+  fs::path folder = fs::path(path).lexically_normal();
+  if (!folder.has_filename()) folder = folder.parent_path();  // "images/"
+  std::error_code code;
+  if (fs::exists(fs::symlink_status(folder, code)) &&
+      !(fs::is_directory(folder, code) && fs::is_empty(folder, code)))
+    throw Error("'", folder.string(),
+                "' exists already and is not an empty folder; name a new one");
+  return folder;
+}
+
+/// The folder of images, which has its name when it is whole.
+class ImageWriter {
  public:
-  explicit NewFolder(const std::string& path) : path_(fs::path(path).lexically_normal()) {
-    if (path.empty()) throw Error("the folder for the images has no name");
-    if (!path_.has_filename()) path_ = path_.parent_path();  // "images/"
-    std::error_code code;
-    if (fs::exists(fs::symlink_status(path_, code)) &&
-        !(fs::is_directory(path_, code) && fs::is_empty(path_, code)))
-      throw Error("'", path_.string(),
-                  "' exists already and is not an empty folder; name a new one");
-    const fs::path parent = parent_of(path_);
-    if (!fs::is_directory(parent, code))
-      throw Error("cannot write '", path_.string(), "': there is no folder '", parent.string(),
-                  "'; make it first");
-    std::string work = path_.string() + ".tmp.XXXXXX";
-    if (::mkdtemp(work.data()) == nullptr) fail(path_, errno);
-    // The temporary folder is closed to others; the one in it has the usual rights.
-    work_ = work;
-    fresh_ = work_ / "new";
-    if (!fs::create_directory(fresh_, code)) {
-      ::rmdir(work_.c_str());
-      fail(path_, code.value());
-    }
-  }
-  ~NewFolder() {
+  explicit ImageWriter(const std::string& path)
+      : path_(new_folder(path)), folder_(path_, concat("'", path_.string(), "'")) {}
+  ~ImageWriter() {
     std::error_code ignored;
-    fs::remove_all(work_, ignored);
+    fs::remove_all(folder_.fresh(), ignored);
   }
-  NewFolder(const NewFolder&) = delete;
-  NewFolder& operator=(const NewFolder&) = delete;
+  ImageWriter(const ImageWriter&) = delete;
+  ImageWriter& operator=(const ImageWriter&) = delete;
 
   void write(const std::string& name, std::string_view bytes) const {
-    const fs::path file = fresh_ / name;
+    const fs::path file = folder_.fresh() / name;
     const int descriptor = ::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (descriptor < 0) fail(path_ / name, errno);
-    int reason = 0;
-    while (!bytes.empty() && reason == 0) {
-      const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
-      if (written >= 0) {
-        bytes.remove_prefix(static_cast<size_t>(written));
-      } else if (errno != EINTR) {
-        reason = errno;
-      }
-    }
+    if (descriptor < 0) check(path_ / name, errno);
+    int reason = write_all(descriptor, bytes);
     if (::close(descriptor) != 0 && reason == 0) reason = errno;
-    if (reason != 0) fail(path_ / name, reason);
+    check(path_ / name, reason);
   }
 
   void finish() {
     // All files of the disk at once: one by one takes longer than to write them.
-    const int descriptor = ::open(fresh_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (descriptor < 0) fail(path_, errno);
+    const int descriptor = ::open(folder_.fresh().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (descriptor < 0) check(path_, errno);
     const int reason = ::syncfs(descriptor) == 0 ? 0 : errno;
     ::close(descriptor);
-    if (reason != 0) fail(path_, reason);
-    if (::rename(fresh_.c_str(), path_.c_str()) != 0) fail(path_, errno);
-    sync_folder(parent_of(path_));
+    check(path_, reason);
+    std::error_code failed;
+    folder_.take_name(failed);
+    check(path_, failed.value());
+    folder_.sync_name();
   }
 
  private:
-  static fs::path parent_of(const fs::path& path) {
-    return path.has_parent_path() ? path.parent_path() : fs::path(".");
-  }
-
-  [[noreturn]] static void fail(const fs::path& path, int reason) {
-    const bool full = reason == ENOSPC || reason == EDQUOT;
-    throw Error("cannot write '", path.string(), "': ", std::strerror(reason),
-                full ? "; make room, or write to another disk" : "");
+  static void check(const fs::path& path, int reason) {
+    if (reason != 0)
+      throw Error("cannot write '", path.string(), "': ", std::strerror(reason),
+                  hint_for_disk(reason));
   }
 
   fs::path path_;
-  fs::path work_;   // a folder of this writer's own
-  fs::path fresh_;  // in it: the images
+  FolderBeside folder_;
 };
 
 struct Exported {
@@ -198,7 +180,7 @@ class Exporter {
 
 ConvertReport export_images(RecordSource& source, const ExportOptions& options) {
   const Exporter exporter(options);
-  NewFolder folder(options.folder);
+  ImageWriter folder(options.folder);
   ConvertReport report;
   std::set<std::string> names;
   std::string list;

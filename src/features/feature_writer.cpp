@@ -213,19 +213,14 @@ class CsvFeatures final : public FeatureWriter {
   int64_t size_ = -1;  // values in a row; -1: no row was written
 };
 
-void check_file(const fs::path& path, bool overwrite) {
-  std::error_code code;
+void check_file(const std::string& path, bool overwrite) {
   if (path.empty()) throw Error("the features' file has no name");
-  if (fs::is_directory(path, code))
-    throw Error("'", path.string(), "' is a folder; name a file for the features");
+  check_output_file(path);
+  std::error_code code;
   if (fs::exists(path, code) && !overwrite)
-    throw Error("'", path.string(),
-                "' exists already; remove it, choose another name, or ask to "
-                "overwrite it (--overwrite)");
-  const fs::path folder = path.parent_path();
-  if (!folder.empty() && !fs::is_directory(folder, code))
-    throw Error("cannot write '", path.string(), "': there is no folder '", folder.string(),
-                "'; make it first");
+    throw Error("'", path,
+                "' exists already; remove it, choose another name, or ask to overwrite it "
+                "(--overwrite)");
 }
 
 }  // namespace

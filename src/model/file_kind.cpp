@@ -37,17 +37,18 @@ struct Mark {
   std::string_view bytes;
   size_t offset;
   FileKind kind;
+  std::string_view image = {};  // as names of such images end
 };
 
 constexpr Mark kMarks[] = {
     {"\x89HDF\r\n\x1A\n"sv, 0, FileKind::hdf5},
-    {"\xFF\xD8\xFF"sv, 0, FileKind::image},
-    {"\x89PNG\r\n\x1A\n"sv, 0, FileKind::image},
-    {"GIF8"sv, 0, FileKind::image},
-    {"BM"sv, 0, FileKind::image},
-    {"II*\0"sv, 0, FileKind::image},
-    {"MM\0*"sv, 0, FileKind::image},
-    {"WEBP"sv, 8, FileKind::image},
+    {"\xFF\xD8\xFF"sv, 0, FileKind::image, "jpg"},
+    {"\x89PNG\r\n\x1A\n"sv, 0, FileKind::image, "png"},
+    {"GIF8"sv, 0, FileKind::image, "gif"},
+    {"BM"sv, 0, FileKind::image, "bmp"},
+    {"II*\0"sv, 0, FileKind::image, "tif"},
+    {"MM\0*"sv, 0, FileKind::image, "tif"},
+    {"WEBP"sv, 8, FileKind::image, "webp"},
     {"\x1F\x8B"sv, 0, FileKind::compressed},
     {"BZh"sv, 0, FileKind::compressed},
     {"\xFD\x37zXZ"sv, 0, FileKind::compressed},
@@ -58,6 +59,14 @@ constexpr Mark kMarks[] = {
     {"\xFF\xFE"sv, 0, FileKind::wide_text},
     {"\xFE\xFF"sv, 0, FileKind::wide_text},
 };
+
+// The mark that the file begins with, or null.
+const Mark* find_mark(std::string_view head) {
+  const auto* found = std::find_if(std::begin(kMarks), std::end(kMarks), [&](const Mark& mark) {
+    return head.size() > mark.offset && head.substr(mark.offset).starts_with(mark.bytes);
+  });
+  return found != std::end(kMarks) ? found : nullptr;
+}
 
 // Whether the byte is a control character that no text file holds.
 bool is_binary(char byte) {
@@ -135,16 +144,17 @@ std::string advice_for_missing(const fs::path& path) {
 
 }  // namespace
 
+std::string_view image_type(std::string_view head) {
+  const Mark* mark = find_mark(head);
+  return mark != nullptr ? mark->image : "";
+}
+
 FileKind kind_of(std::string_view head) {
   if (head.empty()) return FileKind::empty;
   // Every marked kind has control characters too, while a text may begin with a mark's letters.
   if (std::none_of(head.begin(), head.end(), is_binary)) return FileKind::text;
-  for (const Mark& mark : kMarks) {
-    if (head.size() > mark.offset && head.substr(mark.offset).starts_with(mark.bytes)) {
-      return mark.kind;
-    }
-  }
-  return FileKind::binary;
+  const Mark* mark = find_mark(head);
+  return mark != nullptr ? mark->kind : FileKind::binary;
 }
 
 FileKind kind_of_file(const std::string& path) {

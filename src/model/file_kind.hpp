@@ -27,6 +27,9 @@ inline constexpr size_t kFileHeadSize = 4096;
 /// The kind of a file that begins with `head`.
 FileKind kind_of(std::string_view head);
 
+/// How the names of such images end: jpg, png, gif, bmp, tif, webp; "" for what is no image.
+std::string_view image_type(std::string_view head);
+
 /// The kind of a file that can be opened. Throws an Error when it cannot be read.
 FileKind kind_of_file(const std::string& path);
 

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <system_error>
 #include <utility>
 
 #include "core/sync_folder.hpp"
@@ -74,6 +75,29 @@ bool remove_abandoned(const std::string& path) {
   return removed;
 }
 
+int write_all(int descriptor, std::string_view bytes) noexcept {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
+    if (written > 0) {
+      bytes.remove_prefix(static_cast<size_t>(written));
+    } else if (written == 0 || errno != EINTR) {
+      return written == 0 ? EIO : errno;
+    }
+  }
+  return 0;
+}
+
+void check_output_file(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code failed;
+  if (fs::is_directory(path, failed))
+    throw Error("cannot write '", path, "': it is a folder; name a file");
+  const fs::path folder = fs::path(path).parent_path();
+  if (!folder.empty() && !fs::is_directory(folder, failed))
+    throw Error("cannot write '", path, "': there is no folder '", folder.string(),
+                "'; make it first");
+}
+
 WholeFile::WholeFile(const std::string& path) : path_(path), beside_(unfinished_path(path)) {
   descriptor_ = ::open(beside_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (descriptor_ < 0) check(errno);
@@ -130,18 +154,6 @@ void WholeFile::append_file(const std::string& path) {
 void WholeFile::flush() {
   check(write(pending_));
   pending_.clear();
-}
-
-int WholeFile::write(std::string_view bytes) const noexcept {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
-    if (written > 0) {
-      bytes.remove_prefix(static_cast<size_t>(written));
-    } else if (written == 0 || errno != EINTR) {
-      return written == 0 ? EIO : errno;
-    }
-  }
-  return 0;
 }
 
 void WholeFile::replace_head(std::string_view bytes) {

@@ -18,6 +18,12 @@ std::string unfinished_path(const std::string& path);
 /// machine that shares the folder, one with another name.
 bool remove_abandoned(const std::string& path);
 
+/// Writes all bytes to an open file. Returns 0 or an errno.
+int write_all(int descriptor, std::string_view bytes) noexcept;
+
+/// Error if `path` is a folder, or if its folder does not exist: before hours of work for it.
+void check_output_file(const std::string& path);
+
 class WholeFile {
  public:
   /// Makes an empty file beside `path`, under the name of unfinished_path(), and locks it until
@@ -44,7 +50,7 @@ class WholeFile {
   const std::string& beside() const { return beside_; }
   int descriptor() const { return descriptor_; }
   /// Writes to the file beside, not through append()'s memory. Returns 0 or an errno.
-  int write(std::string_view bytes) const noexcept;
+  int write(std::string_view bytes) const noexcept { return write_all(descriptor_, bytes); }
   /// Error for an errno that is not 0: the file's name, the reason, and what to do about it.
   void check(int reason) const;
 

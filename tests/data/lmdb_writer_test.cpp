@@ -299,7 +299,7 @@ TEST(LmdbWriter, AFullDiskIsAnErrorAndLeavesTheOldDatabaseAlone) {
 TEST(LmdbWriter, NeedsAFolderToWriteIn) {
   ScratchFolder folder;
   expect_error([&] { LmdbWriter(folder / "no/such/db"); },
-               {"no/such' does not exist", "make it first"});
+               {"there is no folder", "no/such'", "make it first"});
   expect_error([&] { LmdbWriter(""); }, {"no path"});
 }
 
