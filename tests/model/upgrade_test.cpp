@@ -141,7 +141,8 @@ TEST(UpgradeTest, TypesOfForksInBinaryFilesAreNamed) {
   NetParameter net;
   *net.add_layers() = layer;
   expect_error([&] { upgrade_net(net); },
-               {"layer 'a'", "type 77", "of a fork", "in the net's text"});
+               {"layer 'a'", "number 77 of a fork", "Upgrade the net's prototxt instead",
+                "load the weights"});
 }
 
 TEST(UpgradeTest, FieldsOfForksInBinaryFilesAreToldOf) {

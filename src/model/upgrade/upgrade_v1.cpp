@@ -94,11 +94,12 @@ std::string new_type(const V1& layer) {
   const auto* found = std::ranges::find(kTypes, layer.type(), &TypeName::old);
   if (found != std::end(kTypes)) return found->name;
   const int64_t number = unknown_type(layer);
-  throw number >= 0 ? Error("type ", number,
-                            " is of a fork and has no name here; write the layer as `layer { type: "
-                            "\"...\" }` in the net's text. The weights of a binary file are read "
-                            "as they are, without an upgrade")
-                    : Error("has no type; add one, such as CONVOLUTION");
+  throw number >= 0
+      ? Error("its type is the number ", number,
+              " of a fork, which has no name here. Upgrade the net's prototxt instead, with "
+              "`layer { type: \"...\" }` for this layer, and load the weights of this file "
+              "as they are: they need no upgrade")
+      : Error("has no type; add one, such as CONVOLUTION");
 }
 
 ParamSpec& spec(LayerParameter& layer, int index) {
