@@ -18,6 +18,13 @@ DatumLayer::DatumLayer(const LayerInit& init, const Settings& settings)
   if (settings.prefetch == 0)
     throw Error(settings.message,
                 " { prefetch: 0 } leaves nothing to read ahead into; set it to 1 or more batches");
+  constexpr uint32_t kMostPrefetch = 65536, kMostThreads = 256;
+  if (settings.prefetch > kMostPrefetch)
+    throw Error(settings.message, " { prefetch: ", settings.prefetch, " } is more than ",
+                kMostPrefetch, " batches; set it to a few");
+  if (settings.threads > kMostThreads)
+    throw Error(settings.message, " { threads: ", settings.threads, " } is more than ",
+                kMostThreads, "; set it to the number of cores at most");
   const TransformationParameter& transform = init.param.transform_param();
   if (transform.force_color() && transform.force_gray())
     throw Error("transform_param has both force_color and force_gray; keep one of them");
@@ -58,7 +65,7 @@ SamplerOptions DatumLayer::sampling() const {
   return {.count = records_.source->count(), .shuffle = settings_.shuffle};
 }
 
-int DatumLayer::depth() const { return static_cast<int>(std::min(settings_.prefetch, 65536u)); }
+int DatumLayer::depth() const { return static_cast<int>(settings_.prefetch); }
 
 SampledLayer::Loading DatumLayer::loading(Blobs) {
   DatumLoading records = records_;

@@ -83,7 +83,7 @@ SampleFormat first_format(const DatumLoading& loading) {
 }
 
 int loader_threads(uint32_t wanted, const SampleFormat& format) {
-  if (wanted > 0) return static_cast<int>(std::min(wanted, 256u));
+  if (wanted > 0) return static_cast<int>(wanted);
   // Decoding images is worth several threads; copying raw pixels is not worth two.
   return format.encoded ? std::min(omp_get_num_procs(), 4) : 1;
 }

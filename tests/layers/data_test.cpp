@@ -221,7 +221,7 @@ TEST_F(DataLayerTest, FloatRecords) {
 }
 
 TEST_F(DataLayerTest, EncodedRecordsOfSeveralSizesAreCropped) {
-  if (!test::kBuiltWithOpenCv) GTEST_SKIP() << "needs a build with CREMA_OPENCV=ON";
+  if (!test::kBuiltWithOpenCv) GTEST_SKIP() << "needs OpenCV: configure with CREMA_OPENCV=ON";
   const auto record = [](int side, char value) {
     Datum datum;
     datum.set_encoded(true);
@@ -420,6 +420,8 @@ TEST_F(DataLayerTest, SettingsThatCannotWorkAreErrors) {
   fails(data_param("batch_size: 1"), {"no path"});
   fails(data_param("batch_size: 1 source: 'no_such_lmdb'"), {"'no_such_lmdb' does not exist"});
   fails(data_param(db + "batch_size: 1 prefetch: 0"), {"prefetch: 0"});
+  fails(data_param(db + "batch_size: 1 prefetch: 65537"), {"prefetch: 65537", "65536 batches"});
+  fails(data_param(db + "batch_size: 1 threads: 257"), {"threads: 257", "more than 256"});
   fails(data_param(db + "batch_size: 1 scale: 0.5"), {"old form", "transform_param { scale }"});
   fails(data_param(db + "batch_size: 1 crop_size: 2"), {"transform_param { crop_size }"});
   fails(data_param(db + "batch_size: 1 side: 7"), {"data_param { side }", "not implemented"});
@@ -515,7 +517,7 @@ TEST_F(DataLayerTest, ErasesInEveryType) {
 }
 
 TEST_F(DataLayerTest, AugmentedBatchesAreTheSameForAnyNumberOfThreads) {
-  if (!test::kBuiltWithOpenCv) GTEST_SKIP() << "needs a build with CREMA_OPENCV=ON";
+  if (!test::kBuiltWithOpenCv) GTEST_SKIP() << "needs OpenCV: configure with CREMA_OPENCV=ON";
   const std::string transform =
       "crop_size: 6 mirror: true num_labels: 30 mixup_param { alpha: 0.4 } erase_param {} "
       "random_crop_param {} rotate_param { max_degrees: 20 } blur_param {} "
@@ -534,7 +536,7 @@ TEST_F(DataLayerTest, AugmentedBatchesAreTheSameForAnyNumberOfThreads) {
 }
 
 TEST_F(DataLayerTest, ResizesAndCropsOfTwoSides) {
-  if (!test::kBuiltWithOpenCv) GTEST_SKIP() << "needs a build with CREMA_OPENCV=ON";
+  if (!test::kBuiltWithOpenCv) GTEST_SKIP() << "needs OpenCV: configure with CREMA_OPENCV=ON";
   Source source(data_param(database(4, 1, 4, 4) + "batch_size: 2",
                            "resize_param { height: 2 width: 2 } crop_h: 1 crop_w: 2"),
                 {}, Phase::test);
