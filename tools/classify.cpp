@@ -280,18 +280,16 @@ const Command kClassify = {
     "  crema classify --model deploy.prototxt --weights net.caffemodel --mean mean.binaryproto \\\n"
     "        --labels synset_words.txt cat.jpg photos/\n"
     "  crema classify --model deploy.prototxt --weights net.caffemodel --mean 104,117,123 --scale "
-    "0.017 "
-    "\\\n        --resize 256x256 --crop ten --json --list images.txt\n"
+    "0.017 \\\n"
+    "        --resize 256x256 --crop ten --json --list images.txt\n"
     "  classification.bin deploy.prototxt net.caffemodel mean.binaryproto labels.txt img.jpg\n"
     "\n"
-    "Takes image files, folders of images and --list. An image is decoded as by data layers (blue "
-    "first,\n"
-    "values 0 to 255), resized, cropped, and becomes (pixel - mean) * scale. The net has one input "
-    "(N, C, H, W)\n"
-    "and one output, or --scores. The published form subtracts the mean of each channel and shows "
-    "the\nwhole image to the net. It resizes by bilinear interpolation, as published; the other "
-    "form "
-    "averages\nover the area of each new pixel where it shrinks. --json prints a line an image.",
+    "Takes image files, folders of images and --list. An image is decoded as by data layers (blue\n"
+    "first, values 0 to 255), resized, cropped, and becomes (pixel - mean) * scale. The net has\n"
+    "one input (N, C, H, W) and one output, or --scores. The published form subtracts the mean of\n"
+    "each channel and shows the whole image to the net. It resizes by bilinear interpolation, as\n"
+    "published; the other form averages over the area of each new pixel where it shrinks. --json\n"
+    "prints a line an image.",
     {"model",        "weights", "strict",       "list",    "labels", "top",   "mean",
      "channel_mean", "scale",   "channel_swap", "resize",  "crop",   "batch", "scores",
      "skip_bad",     "json",    "gpu",          "threads", "engine", "tune",  "tuning_file",

@@ -45,15 +45,11 @@ const Command kConvertCifar = {
     "makes databases from CIFAR-10's or CIFAR-100's files",
     "  crema convert-cifar INPUT_FOLDER [OUTPUT_FOLDER [DB_TYPE]]\n"
     "\n"
-    "Reads the binary version in INPUT_FOLDER: data_batch_1.bin to data_batch_5.bin and "
-    "test_batch.bin,\n"
-    "or train.bin and test.bin of CIFAR-100, each plain or .gz. Writes OUTPUT_FOLDER/"
-    "cifar10_train_lmdb\n"
-    "and OUTPUT_FOLDER/cifar10_test_lmdb (cifar100_... for CIFAR-100). The default of "
-    "OUTPUT_FOLDER is\n"
-    "INPUT_FOLDER. DB_TYPE is lmdb, the default, or leveldb. Both databases appear when both are "
-    "whole.\n"
-    "Channels are red, green, blue.",
+    "Reads the binary version in INPUT_FOLDER: data_batch_1.bin to data_batch_5.bin and\n"
+    "test_batch.bin, or train.bin and test.bin of CIFAR-100, each plain or .gz. Writes\n"
+    "OUTPUT_FOLDER/cifar10_train_lmdb and OUTPUT_FOLDER/cifar10_test_lmdb (cifar100_... for\n"
+    "CIFAR-100). The default of OUTPUT_FOLDER is INPUT_FOLDER. DB_TYPE is lmdb, the default, or\n"
+    "leveldb. Both databases appear when both are whole. Channels are red, green, blue.",
     {"kind", "coarse", "backend", "overwrite"},
     convert_cifar};
 

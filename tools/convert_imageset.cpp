@@ -73,9 +73,9 @@ const Command kConvertImageset = {
     "makes a database from a list of images",
     "  crema convert-imageset [FLAGS] ROOT_FOLDER/ LIST_FILE OUTPUT\n"
     "\n"
-    "Each line of LIST_FILE is a file name (put behind ROOT_FOLDER), white space and a label, "
-    "or\n"
-    "several numbers; names may hold spaces. The database appears under its name when it is whole.",
+    "Each line of LIST_FILE is a file name (put behind ROOT_FOLDER), white space and a label, or\n"
+    "several numbers; names may hold spaces. The database appears under its name when it is\n"
+    "whole.",
     {"gray", "shuffle", "seed", "backend", "resize", "resize_width", "resize_height", "check_size",
      "encoded", "encode_type", "check", "skip_bad", "overwrite"},
     convert_imageset};

@@ -64,10 +64,9 @@ const Command kConvertMnist = {
     "  crema convert-mnist FOLDER [--backend lmdb|leveldb] [--overwrite]\n"
     "  crema convert-mnist IMAGES LABELS OUTPUT [--backend lmdb|leveldb] [--overwrite]\n"
     "\n"
-    "The first form reads train-* and t10k-* in FOLDER, plain or .gz, and writes FOLDER/train_lmdb "
-    "and\n"
-    "FOLDER/test_lmdb, or train_leveldb and test_leveldb. A database appears under its name when "
-    "it is whole.",
+    "The first form reads train-* and t10k-* in FOLDER, plain or .gz, and writes\n"
+    "FOLDER/train_lmdb and FOLDER/test_lmdb, or train_leveldb and test_leveldb. A database\n"
+    "appears under its name when it is whole.",
     {"backend", "overwrite"},
     convert_mnist};
 

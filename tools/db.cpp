@@ -163,15 +163,13 @@ const Command kDb = {
     "  crema db show DB [RECORDS]              all about a record, the first one by default\n"
     "  crema db export DB FOLDER [RECORDS]     image files, and a list of them\n"
     "\n"
-    "RECORDS is a number from 0, or N:M for the records from N up to M, which is excluded; N: and "
-    ":M leave\n"
-    "one side open, and numbers below 0 count from the end: -- -5: are the last five. --key, "
-    "--from_key\n"
-    "and --to_key name records by key.\n"
+    "RECORDS is a number from 0, or N:M for the records from N up to M, which is excluded; N: and\n"
+    ":M leave one side open, and numbers below 0 count from the end: -- -5: are the last five.\n"
+    "--key, --from_key and --to_key name records by key.\n"
     "\n"
-    "export writes FOLDER/list.txt for `crema convert-imageset FOLDER/ FOLDER/list.txt DB`. "
-    "Compressed\n"
-    "images stay as they are, raw ones become PNG. FOLDER appears under its name when it is whole.",
+    "export writes FOLDER/list.txt for `crema convert-imageset FOLDER/ FOLDER/list.txt DB`.\n"
+    "Compressed images stay as they are, raw ones become PNG. FOLDER appears under its name when\n"
+    "it is whole.",
     {"backend", "key", "from_key", "to_key", "encode_type", "rgb", "skip_bad", "threads"},
     db};
 

@@ -203,11 +203,10 @@ const Command kDiff = {
     "  crema diff A.caffemodel B.caffemodel\n"
     "  crema diff --tolerance 1e-6 A.solverstate B.solverstate\n"
     "\n"
-    "Arrays belong together by layer and place. A line for each array that is missing in one file, "
-    "has\n"
-    "another shape, or other values: greatest absolute and relative difference, root mean square, "
-    "number of\n"
-    "values that differ. Exit status 0: equal, or within --tolerance; 1: they differ.",
+    "Arrays belong together by layer and place. A line for each array that is missing in one\n"
+    "file, has another shape, or other values: greatest absolute and relative difference, root\n"
+    "mean square, number of values that differ. Exit status 0: equal, or within --tolerance; 1:\n"
+    "they differ.",
     {"tolerance", "json"},
     diff};
 

@@ -100,13 +100,11 @@ const Command kDraw = {
     "  crema draw train_val.prototxt net.svg\n"
     "  crema draw --phase TEST --rankdir TB deploy.prototxt net.dot\n"
     "\n"
-    "Boxes are layers with their type and settings, octagons are blobs with their shapes. A dashed "
-    "edge is a\n"
-    "blob that the next layer changes in place; a dashed box is a layer that another one computes, "
-    "too. Without\n"
-    "--phase, layers of all phases are drawn; shapes and fusion are those of phase TEST. Pictures "
-    "(.svg, .png,\n"
-    ".pdf) need the program dot of Graphviz. Without an output, DOT is printed.",
+    "Boxes are layers with their type and settings, octagons are blobs with their shapes. A\n"
+    "dashed edge is a blob that the next layer changes in place; a dashed box is a layer that\n"
+    "another one computes, too. Without --phase, layers of all phases are drawn; shapes and\n"
+    "fusion are those of phase TEST. Pictures (.svg, .png, .pdf) need the program dot of\n"
+    "Graphviz. Without an output, DOT is printed.",
     {"rankdir", "phase", "level", "stage", "plugin", "fuse", "tune", "tuning_file", "threads"},
     draw};
 

@@ -180,13 +180,10 @@ const Command kInspect = {
     "  crema inspect net.caffemodel\n"
     "  crema inspect --json net_iter_100.solverstate mean.binaryproto train_lmdb\n"
     "\n"
-    "The kind of a file is told by its contents. For each array: layer, type, index, shape, bytes, "
-    "least\n"
-    "and greatest value, mean, standard deviation, zeros, NaN and infinite values. For a state: "
-    "iteration,\n"
-    "seed, positions in the data. For a database: records, first key, shape of the first record. "
-    "With\n"
-    "--json, one line a file.",
+    "The kind of a file is told by its contents. For each array: layer, type, index, shape,\n"
+    "bytes, least and greatest value, mean, standard deviation, zeros, NaN and infinite values.\n"
+    "For a state: iteration, seed, positions in the data. For a database: records, first key,\n"
+    "shape of the first record. With --json, one line a file.",
     {"json"},
     inspect};
 

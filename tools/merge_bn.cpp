@@ -68,14 +68,10 @@ const Command kMergeBn = {
     "  crema merge-bn deploy.prototxt net.caffemodel merged.prototxt merged.caffemodel\n"
     "\n"
     "Writes the net of phase TEST in which BatchNorm, Scale and Bias are part of the Convolution,\n"
-    "Deconvolution or InnerProduct before them, or behind them where that is exact. Says of each "
-    "layer where\n"
-    "it went, or why it is still there. Both nets run once on random inputs; if their outputs "
-    "differ by more\n"
-    "than 1e-4 of the greatest value, nothing is written. Weights are read in each format, and "
-    "written "
-    "as HDF5\n"
-    "where their name ends in .h5.",
+    "Deconvolution or InnerProduct before them, or behind them where that is exact. Says of each\n"
+    "layer where it went, or why it is still there. Both nets run once on random inputs; if their\n"
+    "outputs differ by more than 1e-4 of the greatest value, nothing is written. Weights are read\n"
+    "in each format, and written as HDF5 where their name ends in .h5.",
     {"overwrite", "gpu", "threads", "engine", "tune", "tuning_file", "seed", "plugin", "fuse",
      "level", "stage"},
     merge_bn};

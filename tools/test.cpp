@@ -205,16 +205,13 @@ const Command kTest = {
     "  crema test --model train_val.prototxt --weights net.caffemodel --iterations 100\n"
     "  crema test --model train_val.prototxt --weights net.caffemodel --confusion\n"
     "\n"
-    "Runs the net in phase TEST and logs each output of each batch, then their means; of outputs "
-    "of\n"
-    "two axes or more that have more than 40 values mean, least and greatest.\n"
+    "Runs the net in phase TEST and logs each output of each batch, then their means; of outputs\n"
+    "of two axes or more that have more than 40 values mean, least and greatest.\n"
     "\n"
-    "--confusion prints, for each class: records (or pixels, for label maps), accuracy, "
-    "intersection over\n"
-    "union, and the classes it was taken for. The counts are exact over all iterations; positions "
-    "of the\n"
-    "layer's ignore_label do not count. --json prints all this on standard output; the counts\n"
-    "of which class was taken for which only with --confusion.",
+    "--confusion prints, for each class: records (or pixels, for label maps), accuracy,\n"
+    "intersection over union, and the classes it was taken for. The counts are exact over all\n"
+    "iterations; positions of the layer's ignore_label do not count. --json prints all this on\n"
+    "standard output; the counts of which class was taken for which only with --confusion.",
     {"model", "weights", "strict", "iterations", "confusion", "scores", "labels", "json", "gpu",
      "threads", "engine", "tune", "tuning_file", "seed", "plugin", "fuse", "phase", "level",
      "stage"},

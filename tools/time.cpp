@@ -230,12 +230,11 @@ const Command kTime = {
     "  crema time --model train_val.prototxt [--iterations 50] [--phase TEST] [--peak] [--json]\n"
     "\n"
     "Runs forward and backward (in phase TEST forward alone) and prints the median of each layer,\n"
-    "its GFLOP/s and engine, the share of each type of layer, and totals. The net's GFLOP, here "
-    "and\n"
-    "in JSON, are those of convolutions, inner products and recurrent layers. Its memory is what\n"
-    "was planned, and what the process took since before the net was built; measuring kernels for\n"
-    "the first time takes some too. Output layers such as HDF5Output write in each pass.\n"
-    "With --weights the net starts from these.",
+    "its GFLOP/s and engine, the share of each type of layer, and totals. The net's GFLOP, here\n"
+    "and in JSON, are those of convolutions, inner products and recurrent layers. Its memory is\n"
+    "what was planned, and what the process took since before the net was built; measuring\n"
+    "kernels for the first time takes some too. Output layers such as HDF5Output write in each\n"
+    "pass. With --weights the net starts from these.",
     {"model", "weights", "strict", "iterations", "json", "peak", "forward_only", "gpu", "threads",
      "engine", "tune", "tuning_file", "seed", "plugin", "fuse", "phase", "level", "stage"},
     time};

@@ -223,18 +223,16 @@ int train(const std::vector<std::string>& arguments) {
 const Command kTrain = {
     "train",
     "trains a net, or continues training",
-    "  crema train --solver solver.prototxt [--weights net.caffemodel | "
-    "--snapshot run.solverstate]\n"
+    "  crema train --solver solver.prototxt [--weights net.caffemodel | --snapshot "
+    "run.solverstate]\n"
     "  crema train --solver solver.prototxt --resume [--weights net.caffemodel]\n"
     "\n"
-    "--resume continues from the newest whole snapshot of the solver, and names damaged ones. If "
-    "there\n"
-    "is none, the run starts from scratch, or from --weights.\n"
+    "--resume continues from the newest whole snapshot of the solver, and names damaged ones. If\n"
+    "there is none, the run starts from scratch, or from --weights.\n"
     "\n"
-    "Paths inside prototxt files are relative to the working directory. On a terminal one line "
-    "shows\n"
-    "the progress; otherwise lines are logged as published tools do, so that log parsers read "
-    "them.",
+    "Paths inside prototxt files are relative to the working directory. On a terminal one line\n"
+    "shows the progress; otherwise lines are logged as published tools do, so that log parsers\n"
+    "read them.",
     {"solver", "snapshot", "resume", "weights", "strict", "gpu", "threads", "engine", "tune",
      "tuning_file", "seed", "plugin", "fuse", "level", "stage", "sigint_effect", "sighup_effect"},
     train};

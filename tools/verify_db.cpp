@@ -75,15 +75,11 @@ const Command kVerifyDb = {
     "finds records of a database that cannot be used",
     "  crema verify-db [FLAGS] DB\n"
     "\n"
-    "Decodes all records. Logs those that cannot be decoded, with their keys, and JPEG images with "
-    "damaged\n"
-    "data, which decoders fill up with pixels of their own; with --classes=N also those with a "
-    "label "
-    "outside\n"
-    "0 to N-1, with --check_size also those of another size than the first one. Prints how many "
-    "records have "
-    "each\n"
-    "shape and label. The exit status is 1 if there is a bad record.",
+    "Decodes all records. Logs those that cannot be decoded, with their keys, and JPEG images\n"
+    "with damaged data, which decoders fill up with pixels of their own; with --classes=N also\n"
+    "those with a label outside 0 to N-1, with --check_size also those of another size than the\n"
+    "first one. Prints how many records have each shape and label. The exit status is 1 if there\n"
+    "is a bad record.",
     {"backend", "classes", "check_size", "force_color", "force_gray", "threads"},
     verify_db};
 

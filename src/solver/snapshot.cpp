@@ -99,8 +99,9 @@ void check_values(const NetParameter& weights, uint64_t checksum, const std::str
               "together, take an earlier snapshot, or start from the weights alone with --weights");
 }
 
-/// Reads the weights and the average of the state, and checks that they belong to it; only those
-/// that the state can tell, unless `all`.
+/// Reads the weights of the state and, with `average_too`, their average. Error if they are not
+/// those that were written with the state: a state of Crema has their checksums. Files without a
+/// checksum in the state, as in published ones, are read only with `all`, to find damage.
 void read_and_check(const SolverState& state, const std::string& path, bool all, bool average_too) {
   NetParameter weights;
   if (all || state.has_learned_net_values()) {
@@ -240,8 +241,8 @@ std::string write_snapshot(const std::string& prefix, const TrainingState& run,
   try {
     write_solver_state(path, state);
   } catch (const Error&) {
-    // A half of a snapshot is of no use. The file of an earlier run is gone in any case; the state
-    // of that run still needs weights.
+    // Weights without a state are no snapshot, so they are removed. Weights that took the place of
+    // an earlier run's stay: the state of that run would be left without any.
     if (!replaces) fs::remove(weights, unknown);
     if (!replaces && run.average) fs::remove(state.average_net(), unknown);
     throw;

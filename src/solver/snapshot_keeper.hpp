@@ -32,8 +32,10 @@ class SnapshotKeeper {
   /// What the state of the snapshot of `iteration`, which is about to be written, says of these;
   /// `value` as for written().
   void save(int iteration, std::optional<double> value, SolverState& state) const;
-  /// Takes over what the state at `path` says of snapshots with the prefix of this run; those of
-  /// another prefix, or of a copy of the state, stay.
+  /// Continues the run whose state is at `path`. If that is a snapshot with the prefix and the
+  /// format of this run, this run counts, and may remove, the snapshots that the state names. If
+  /// it has another prefix or is a copy, the snapshots are left alone, and only the best value is
+  /// taken from the state.
   void load(const SolverState& state, const std::string& path);
 
  private:

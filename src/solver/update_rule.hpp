@@ -39,7 +39,8 @@ class UpdateRule {
   std::string name() const;
   /// As in the solver's settings, or the rule's own.
   double momentum() const { return settings_.momentum; }
-  /// Lines of settings that have no effect with this rule, or that most runs give.
+  /// Lines for the log: one for each of the solver's settings that has no effect with this type,
+  /// and one if the type averages with momentum and the solver sets none.
   std::vector<std::string> notes(const SolverParameter& param) const;
   /// The number of history arrays, each of the size of the arena. A snapshot has them in order,
   /// each as one blob for each parameter.
