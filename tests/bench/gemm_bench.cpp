@@ -50,7 +50,8 @@ void GemmOpenBlas(benchmark::State& state) {
 BENCHMARK(GemmOpenBlas)->DenseRange(0, 9)->UseRealTime();
 
 void GemmOneDnn(benchmark::State& state) {
-  if (cpu_library().empty()) return state.SkipWithError("needs a build with oneDNN");
+  if (cpu_library().empty())
+    return state.SkipWithError("needs oneDNN: configure with CREMA_ONEDNN=ON");
   run(state, [](const Sizes& s, const float* a, const float* b, float* c) {
     onednn_gemm(s.ta, s.tb, s.m, s.n, s.k, 1, a, s.ta ? s.m : s.k, b, s.tb ? s.k : s.n, 0, c, s.n);
   });

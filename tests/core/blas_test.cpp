@@ -228,7 +228,7 @@ TEST(OpenBlas, RefusesDimensionsThatItCannotAddress) {
 }
 
 TEST(OneDnnGemm, AgreesWithSumsOfProducts) {
-  if (cpu_library().empty()) GTEST_SKIP() << "needs a build with oneDNN";
+  if (cpu_library().empty()) GTEST_SKIP() << "needs oneDNN: configure with CREMA_ONEDNN=ON";
   for (const Problem& problem : problems()) {
     if (problem.alpha != 0) check<float>(problem, onednn_gemm);
   }

@@ -108,7 +108,8 @@ class ThinProductTest : public testing::TestWithParam<SimdLevel> {
     if (simd_level() != GetParam()) skip_ = true;
   }
   void SetUp() override {
-    if (skip_) GTEST_SKIP() << "needs a processor with " << to_string(GetParam());
+    if (skip_)
+      GTEST_SKIP() << "needs " << to_string(GetParam()) << ": run on a processor that has it";
   }
 
  private:

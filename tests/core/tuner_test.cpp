@@ -186,7 +186,8 @@ class UnprivilegedTuningFile : public testing::Test {
   void SetUp() override {
     constexpr uid_t kNobody = 65534;
     if (was_root_ && setresuid(kNobody, kNobody, 0) != 0)
-      GTEST_SKIP() << "needs a user who is not root, or may become one";
+      GTEST_SKIP()
+          << "needs a user without the rights of root: run as one, or as root with CAP_SETUID";
   }
   void TearDown() override {
     if (was_root_) {

@@ -85,7 +85,8 @@ void expect_near(const char* what, const Values& actual, const std::vector<doubl
 class WinogradTest : public ::testing::TestWithParam<Case> {
  protected:
   void SetUp() override {
-    if (simd_level() < SimdLevel::avx2) GTEST_SKIP() << "needs a processor with AVX2";
+    if (simd_level() < SimdLevel::avx2)
+      GTEST_SKIP() << "needs AVX2: run on a processor that has it";
   }
 };
 
@@ -173,7 +174,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes, WinogradTest,
                          [](const auto& test) { return test.param.name; });
 
 TEST(Winograd, RefusesWhatItCannotDo) {
-  if (simd_level() < SimdLevel::avx2) GTEST_SKIP() << "needs a processor with AVX2";
+  if (simd_level() < SimdLevel::avx2) GTEST_SKIP() << "needs AVX2: run on a processor that has it";
   EXPECT_THROW(Winograd({1, 8, 2, 8, 8, 0, 0}), Error);
   EXPECT_THROW(Winograd({1, 8, 8, 8, 8, 3, 0}), Error);
 }

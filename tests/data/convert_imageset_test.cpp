@@ -35,7 +35,7 @@ std::vector<int> bytes_of(const std::string& text) {
 class ConvertImageset : public testing::Test {
  protected:
   void SetUp() override {
-    if (!test::kBuiltWithOpenCv) GTEST_SKIP() << "needs a build with CREMA_OPENCV=ON";
+    if (!test::kBuiltWithOpenCv) GTEST_SKIP() << "needs OpenCV: configure with CREMA_OPENCV=ON";
     options_.root = folder_ / "images";
     options_.output = folder_ / "db";
   }
@@ -259,7 +259,8 @@ TEST_F(ConvertImageset, WarnsOfImagesOfSeveralSizes) {
 }
 
 TEST_F(ConvertImageset, WarnsOfDamagedJpegs) {
-  if (!test::kBuiltWithLibjpeg) GTEST_SKIP() << "needs libjpeg-turbo";
+  if (!test::kBuiltWithLibjpeg)
+    GTEST_SKIP() << "needs libjpeg-turbo: configure with CREMA_LIBJPEG=ON";
   std::string file = test::jpeg_file(test::picture(120, 160, 3), 120, 160);
   image("whole.jpg", file);
   image("zeros.jpg", file.replace(file.size() / 2, 100, 100, '\0'));
@@ -319,7 +320,7 @@ TEST_F(ConvertImageset, WritesEitherKindOfDatabase) {
   list("a.ppm 1");
   options_.backend = "sqlite";
   expect_failure({"backend 'sqlite'", "there are lmdb, leveldb"});
-  if (!test::kBuiltWithLevelDb) GTEST_SKIP() << "needs a build with CREMA_LEVELDB=ON";
+  if (!test::kBuiltWithLevelDb) GTEST_SKIP() << "needs LevelDB: configure with CREMA_LEVELDB=ON";
   options_.backend = "LevelDB";
   EXPECT_EQ(convert()[0].label(), 1);
   EXPECT_TRUE(fs::exists(options_.output + "/CURRENT"));

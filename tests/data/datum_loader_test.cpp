@@ -24,11 +24,9 @@ std::string jpeg_record(const std::string& file) {
 
 TEST(DatumLoader, AnImageThatSaysHugeSidesIsAnErrorWithItsKey) {
   if (!test::kBuiltWithOpenCv || !test::kBuiltWithLibjpeg)
-    GTEST_SKIP() << "needs OpenCV and libjpeg-turbo";
-#ifdef __SANITIZE_ADDRESS__
-  GTEST_SKIP() << "needs a build without AddressSanitizer, which ends the process where memory is "
-                  "refused";
-#endif
+    GTEST_SKIP()
+        << "needs OpenCV and libjpeg-turbo: configure with CREMA_OPENCV=ON and CREMA_LIBJPEG=ON";
+  if (!test::kRefusesMemory) GTEST_SKIP() << test::kNeedsRefusedMemory;
   const std::string good = test::jpeg_file(test::picture(16, 16, 3), 16, 16);
   std::string huge = good;
   const size_t frame = huge.find("\xff\xc0");  // its length, bits, height and width follow

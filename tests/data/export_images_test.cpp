@@ -17,7 +17,7 @@ using test::Records;
 class ExportImages : public testing::Test {
  protected:
   void SetUp() override {
-    if (!test::kBuiltWithOpenCv) GTEST_SKIP() << "needs a build with CREMA_OPENCV=ON";
+    if (!test::kBuiltWithOpenCv) GTEST_SKIP() << "needs OpenCV: configure with CREMA_OPENCV=ON";
     options_.folder = folder_ / "images";
   }
   ConvertReport export_all(const Records& records) {

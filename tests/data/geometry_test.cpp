@@ -78,7 +78,7 @@ TEST(Geometry, LabelMapsFollow) {
 
 /// A white rectangle on black goes where its box and its mask go.
 TEST(Geometry, PixelsBoxesAndMasksGoTheSameWay) {
-  if (!test::kBuiltWithOpenCv) GTEST_SKIP() << "needs a build with CREMA_OPENCV=ON";
+  if (!test::kBuiltWithOpenCv) GTEST_SKIP() << "needs OpenCV: configure with CREMA_OPENCV=ON";
   constexpr int64_t kHeight = 80, kWidth = 120;
   const Box box{40, 30, 70, 50};
   std::vector<uint8_t> pixels(kHeight * kWidth);

@@ -73,7 +73,7 @@ TEST_F(ImageMeanTest, IsTheSameOnAnyNumberOfThreads) {
 }
 
 TEST_F(ImageMeanTest, DecodesCompressedImages) {
-  if (!test::kBuiltWithOpenCv) GTEST_SKIP() << "needs a build with CREMA_OPENCV=ON";
+  if (!test::kBuiltWithOpenCv) GTEST_SKIP() << "needs OpenCV: configure with CREMA_OPENCV=ON";
   Datum datum;
   datum.set_encoded(true);
   datum.set_data(test::encoded(test::ppm(1, 2, "abcdef"), "png"));  // RGB

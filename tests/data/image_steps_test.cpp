@@ -19,7 +19,7 @@ using testing::ElementsAreArray;
 class ImageSteps : public testing::Test {
  protected:
   void SetUp() override {
-    if (!test::kBuiltWithOpenCv) GTEST_SKIP() << "needs a build with CREMA_OPENCV=ON";
+    if (!test::kBuiltWithOpenCv) GTEST_SKIP() << "needs OpenCV: configure with CREMA_OPENCV=ON";
   }
 
   /// The bytes of an interleaved image after the steps.

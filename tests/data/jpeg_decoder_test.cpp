@@ -26,7 +26,8 @@ class JpegDecoding : public testing::Test {
  protected:
   void SetUp() override {
     if (!test::kBuiltWithLibjpeg || !test::kBuiltWithOpenCv)
-      GTEST_SKIP() << "needs libjpeg-turbo and OpenCV";
+      GTEST_SKIP()
+          << "needs OpenCV and libjpeg-turbo: configure with CREMA_OPENCV=ON and CREMA_LIBJPEG=ON";
   }
 
   /// Whether each pixel of the window is OpenCV's. 0: all are.
@@ -55,7 +56,8 @@ class JpegDecoding : public testing::Test {
 
 TEST_F(JpegDecoding, WholePhotosAreOpenCvs) {
   const auto folder = test::shared_path("data/images");
-  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "needs the photos in " << folder;
+  if (!std::filesystem::exists(folder))
+    GTEST_SKIP() << "needs " << folder << ": set CREMA_SHARED_DIR";
   for (const char* name : {"cat.jpg", "cat_gray.jpg", "fish-bike.jpg"}) {
     const std::string file = test::read_file((folder / name).string());
     for (const ColorMode mode : {ColorMode::as_stored, ColorMode::color, ColorMode::gray}) {

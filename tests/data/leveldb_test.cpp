@@ -52,7 +52,7 @@ Records various(int count, int bytes = 3000) {
 class LevelDb : public testing::Test {
  protected:
   void SetUp() override {
-    if (!test::kBuiltWithLevelDb) GTEST_SKIP() << "needs a build with CREMA_LEVELDB=ON";
+    if (!test::kBuiltWithLevelDb) GTEST_SKIP() << "needs LevelDB: configure with CREMA_LEVELDB=ON";
   }
   void write(const Records& records) {
     test::write_database(folder_ / "db", records, DatabaseKind::leveldb);
@@ -355,7 +355,8 @@ TEST_F(LevelDb, AFullDiskIsAnErrorAndLeavesTheOldDatabaseAlone) {
 }
 
 TEST(LevelDbStub, WithoutLevelDbSaysHowToGetIt) {
-  if (test::kBuiltWithLevelDb) GTEST_SKIP() << "needs a build with CREMA_LEVELDB=OFF";
+  if (test::kBuiltWithLevelDb)
+    GTEST_SKIP() << "needs a build without LevelDB: configure with CREMA_LEVELDB=OFF";
   const test::ScratchFolder folder;
   folder.write("db/CURRENT", "MANIFEST-000002\n");
   expect_error([&] { open_database({.path = folder / "db"}); },

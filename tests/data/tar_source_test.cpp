@@ -53,7 +53,8 @@ std::string sparse(const std::string& path, size_t size, const std::string& byte
 class Tar : public testing::Test {
  protected:
   void SetUp() override {
-    if (!test::kBuiltWithLibarchive) GTEST_SKIP() << "needs a build with CREMA_LIBARCHIVE=ON";
+    if (!test::kBuiltWithLibarchive)
+      GTEST_SKIP() << "needs libarchive: configure with CREMA_LIBARCHIVE=ON";
   }
   std::shared_ptr<RecordSource> open(const std::string& name, const std::string& classes = "") {
     return open_tar(folder_ / name, classes,
@@ -276,7 +277,8 @@ TEST_F(Tar, AFileThatChangesWhileItIsReadIsAnError) {
 }
 
 TEST(TarStub, WithoutLibarchiveSaysHowToGetIt) {
-  if (test::kBuiltWithLibarchive) GTEST_SKIP() << "needs a build with CREMA_LIBARCHIVE=OFF";
+  if (test::kBuiltWithLibarchive)
+    GTEST_SKIP() << "needs a build without libarchive: configure with CREMA_LIBARCHIVE=OFF";
   expect_error([] { open_tar("a.tar", "", {}); }, {"CREMA_LIBARCHIVE=ON"});
 }
 

@@ -150,7 +150,7 @@ TEST_F(VerifyDatabase, ValuesThatAreNotFiniteAndMissingLabelsAreFound) {
 }
 
 TEST_F(VerifyDatabase, CompressedImagesAreDecoded) {
-  if (!test::kBuiltWithOpenCv) GTEST_SKIP() << "needs a build with CREMA_OPENCV=ON";
+  if (!test::kBuiltWithOpenCv) GTEST_SKIP() << "needs OpenCV: configure with CREMA_OPENCV=ON";
   Datum datum;
   datum.set_encoded(true);
   const std::string file = test::encoded(test::ppm(8, 8, std::string(192, 'x')), "jpg");
@@ -165,7 +165,8 @@ TEST_F(VerifyDatabase, CompressedImagesAreDecoded) {
 
 TEST_F(VerifyDatabase, DamagedDataOfAnImageThatCanBeDecodedAreFound) {
   if (!test::kBuiltWithOpenCv || !test::kBuiltWithLibjpeg)
-    GTEST_SKIP() << "needs libjpeg-turbo and OpenCV";
+    GTEST_SKIP()
+        << "needs OpenCV and libjpeg-turbo: configure with CREMA_OPENCV=ON and CREMA_LIBJPEG=ON";
   Datum datum;
   datum.set_encoded(true);
   std::string file = test::jpeg_file(test::picture(120, 160, 3), 120, 160);

@@ -222,7 +222,7 @@ TEST_F(ExtractFeatures, Npy) {
 }
 
 TEST_F(ExtractFeatures, Hdf5HasAllBlobsInOneFile) {
-  if (!test::kBuiltWithHdf5) GTEST_SKIP() << "needs a build with CREMA_HDF5=ON";
+  if (!test::kBuiltWithHdf5) GTEST_SKIP() << "needs HDF5: configure with CREMA_HDF5=ON";
   set(FeatureFormat::hdf5, {"twice", "data_label"}, {"a.h5"});
   extract(net());
   const Hdf5Reader file(folder_ / "a.h5");
@@ -234,7 +234,7 @@ TEST_F(ExtractFeatures, Hdf5HasAllBlobsInOneFile) {
 }
 
 TEST_F(ExtractFeatures, NamesWithSlashesAreGroupsOfHdf5) {
-  if (!test::kBuiltWithHdf5) GTEST_SKIP() << "needs a build with CREMA_HDF5=ON";
+  if (!test::kBuiltWithHdf5) GTEST_SKIP() << "needs HDF5: configure with CREMA_HDF5=ON";
   set(FeatureFormat::hdf5, {"inception/out"}, {"a.h5"});
   extract(net() + "layer { name: 'o' type: 'Power' bottom: 'flat' top: 'inception/out' }\n");
   EXPECT_EQ(Hdf5Reader(folder_ / "a.h5").shape("inception/out"), (Shape{10, 6}));

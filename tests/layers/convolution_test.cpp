@@ -388,7 +388,8 @@ TEST(ConvolutionLayer, CountsItsOperations) {
 
 // What a run decided is part of its snapshot: a resumed one must not decide anew.
 TEST(ConvolutionLayer, TakesWhatWasDecided) {
-  if (simd_level() < SimdLevel::avx2) GTEST_SKIP() << "needs AVX2: two libraries to choose of";
+  if (simd_level() < SimdLevel::avx2)
+    GTEST_SKIP() << "needs AVX2, for two libraries to choose of: run on a processor that has it";
   const Input input = uniform({1, 16, 6, 6});
   LayerCase c = make("num_output: 16 kernel_size: 3", input.shape);
   const std::vector<Option> options = LayerRun(c, {.engine = "tuned"}).options();
@@ -419,7 +420,8 @@ TEST(ConvolutionLayer, TakesWhatWasDecided) {
 // A fully convolutional net meets images of any size: problems of about the same size are computed
 // alike, and nothing is measured for them. A later process does the same by the saved times.
 TEST(ConvolutionLayer, SimilarSizesAreComputedAlike) {
-  if (simd_level() < SimdLevel::avx2) GTEST_SKIP() << "needs AVX2: libraries to choose of";
+  if (simd_level() < SimdLevel::avx2)
+    GTEST_SKIP() << "needs AVX2, for libraries to choose of: run on a processor that has it";
   const LayerCase c = make("num_output: 16 kernel_size: 3 pad: 1", {1, 16, 16, 16});
   const TempFolder folder;
   const std::string file = folder.path("tuning");
@@ -455,7 +457,8 @@ TEST(ConvolutionLayer, SimilarSizesAreComputedAlike) {
 
 // Times outlived a change of the kernels that they were of.
 TEST(ConvolutionLayer, TimesOfAnotherRevisionAreNotUsed) {
-  if (simd_level() < SimdLevel::avx2) GTEST_SKIP() << "needs AVX2: several libraries";
+  if (simd_level() < SimdLevel::avx2)
+    GTEST_SKIP() << "needs AVX2, for several libraries: run on a processor that has it";
   const NetParameter net = net_param(R"(
 layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 1 dim: 16 dim: 12 dim: 12 } } }
 layer { name: "conv" type: "Convolution" bottom: "x" top: "y"

@@ -90,9 +90,11 @@ class Sources {
 };
 
 std::string why_not(const std::string& source) {
-  if (!test::kBuiltWithOpenCv) return "needs a build with CREMA_OPENCV=ON";
-  if (source == "LEVELDB" && !test::kBuiltWithLevelDb) return "needs CREMA_LEVELDB=ON";
-  if (source == "TAR" && !test::kBuiltWithLibarchive) return "needs CREMA_LIBARCHIVE=ON";
+  if (!test::kBuiltWithOpenCv) return "needs OpenCV: configure with CREMA_OPENCV=ON";
+  if (source == "LEVELDB" && !test::kBuiltWithLevelDb)
+    return "needs LevelDB: configure with CREMA_LEVELDB=ON";
+  if (source == "TAR" && !test::kBuiltWithLibarchive)
+    return "needs libarchive: configure with CREMA_LIBARCHIVE=ON";
   return "";
 }
 

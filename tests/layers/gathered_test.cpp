@@ -120,7 +120,8 @@ int each_library(const ConvolutionProblem& problem, ConvolutionPass pass, const 
 }
 
 TEST(GatheredConvolution, AgreesWithTheDefinition) {
-  if (simd_level() < SimdLevel::avx2) GTEST_SKIP() << "needs AVX2: no library takes these";
+  if (simd_level() < SimdLevel::avx2)
+    GTEST_SKIP() << "needs AVX2, for a library that takes these: run on a processor that has it";
   const Format blocked = simd_level() == SimdLevel::avx512 ? Format::blocked16 : Format::blocked8;
   for (const Format format : {Format::contiguous, Format::channels_last, blocked}) {
     int forwards = 0, to_data = 0, to_weights = 0;

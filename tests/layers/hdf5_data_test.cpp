@@ -28,7 +28,7 @@ using testing::ElementsAre;
 class Hdf5Layers : public testing::Test {
  protected:
   void SetUp() override {
-    if (!test::kBuiltWithHdf5) GTEST_SKIP() << "needs a build with CREMA_HDF5=ON";
+    if (!test::kBuiltWithHdf5) GTEST_SKIP() << "needs HDF5: configure with CREMA_HDF5=ON";
   }
   /// A file whose rows count on from `first`: data are (row, row + 0.5), labels the rows.
   std::string file(const std::string& name, int first, int rows) {
@@ -287,7 +287,8 @@ TEST_F(Hdf5Layers, OutputWarnsOfAFileThatItWillReplace) {
 }
 
 TEST(Hdf5LayersStub, WithoutHdf5SaysHowToGetIt) {
-  if (test::kBuiltWithHdf5) GTEST_SKIP() << "needs a build with CREMA_HDF5=OFF";
+  if (test::kBuiltWithHdf5)
+    GTEST_SKIP() << "needs a build without HDF5: configure with CREMA_HDF5=OFF";
   const test::ScratchFolder folder;
   const std::string list = folder.write("list.txt", "a.h5\n");
   expect_error(

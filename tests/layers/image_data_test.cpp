@@ -23,7 +23,7 @@ using testing::ElementsAre;
 class ImageData : public testing::Test {
  protected:
   void SetUp() override {
-    if (!test::kBuiltWithOpenCv) GTEST_SKIP() << "needs a build with CREMA_OPENCV=ON";
+    if (!test::kBuiltWithOpenCv) GTEST_SKIP() << "needs OpenCV: configure with CREMA_OPENCV=ON";
     // One row of two pixels: (1, 2, 3) and (4, 5, 6) as R, G, B.
     folder_.write("images/my cat.ppm", test::ppm(1, 2, "\1\2\3\4\5\6"));
     folder_.write("images/b.ppm", test::ppm(1, 2, "\7\7\7\x8\x8\x8"));
@@ -186,7 +186,8 @@ TEST_F(ImageData, SettingsThatCannotWorkAreErrors) {
 
 TEST_F(ImageData, ReadsPhotos) {
   const auto photos = test::shared_path("data/images");
-  if (!std::filesystem::exists(photos)) GTEST_SKIP() << "needs " << photos;
+  if (!std::filesystem::exists(photos))
+    GTEST_SKIP() << "needs " << photos << ": set CREMA_SHARED_DIR";
   const std::string list = folder_.write("photos.txt", "cat.jpg 281\nfish-bike.jpg 1\n");
   LayerRun run({.layer = concat("layer { type: 'ImageData' top: 'data' top: 'label' "
                                 "image_data_param { source: '",
@@ -198,7 +199,8 @@ TEST_F(ImageData, ReadsPhotos) {
 }
 
 TEST(ImageDataStub, WithoutOpenCvSaysHowToGetIt) {
-  if (test::kBuiltWithOpenCv) GTEST_SKIP() << "needs a build with CREMA_OPENCV=OFF";
+  if (test::kBuiltWithOpenCv)
+    GTEST_SKIP() << "needs a build without OpenCV: configure with CREMA_OPENCV=OFF";
   const test::ScratchFolder folder;
   folder.write("a.ppm", test::ppm(1, 1, "abc"));
   const std::string list = folder.write("list.txt", (folder / "a.ppm") + " 1\n");

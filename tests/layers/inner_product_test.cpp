@@ -109,7 +109,7 @@ TEST(InnerProduct, TunedIsTheFirstChoiceWhereMeasuringPays) {
 }
 
 TEST(InnerProduct, DecidesByARuleWithoutTuning) {
-  if (simd_level() < SimdLevel::avx2) GTEST_SKIP() << "needs a processor with AVX2";
+  if (simd_level() < SimdLevel::avx2) GTEST_SKIP() << "needs AVX2: run on a processor that has it";
   const auto detail = [](int64_t rows, int64_t outputs) {
     Context context({.engine = "tuned", .tune = false});
     const Net net(net_param(concat("layer { name: 'x' type: 'Input' top: 'x' ",

@@ -246,7 +246,9 @@ TEST_P(Recurrent, ARepeatedPassBeginsAsTheFirst) {
 }
 
 TEST_P(Recurrent, TheStateStaysOnTheDevice) {
-  if (kBuiltWithCuda) GTEST_SKIP() << "needs a build without CUDA: kernels cannot run on the host";
+  if (kBuiltWithCuda)
+    GTEST_SKIP() << "needs a build without CUDA, whose kernels the host cannot run: configure with "
+                    "CREMA_CUDA=OFF";
   const Sizes s{3, 2, 2, 4};
   const LayerCase c = make_case(type_, s, Values(6, 1.0));
   FakeDevice device;  // outlives what the layers hold there

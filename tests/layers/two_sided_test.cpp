@@ -98,7 +98,8 @@ TEST(TwoSided, RoomsThatMoveDataRunOnADeviceWithoutItsCode) {
 // The bodies that kernels of CUDA run, a position after the other.
 TEST(TwoSided, BodiesOfDevicesAgreeWithTheHost) {
   if (kBuiltWithCuda)
-    GTEST_SKIP() << "needs a build without CUDA: with it, these bodies run on a device only";
+    GTEST_SKIP() << "needs a build without CUDA, where these bodies run on the host: configure "
+                    "with CREMA_CUDA=OFF";
   const auto of = [](const char* type, const char* settings = "") {
     return concat("layer { type: '", type, "' ", settings, " }");
   };

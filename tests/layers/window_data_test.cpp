@@ -78,7 +78,7 @@ TEST(WindowCut, AlwaysFits) {
 class WindowData : public testing::Test {
  protected:
   void SetUp() override {
-    if (!test::kBuiltWithOpenCv) GTEST_SKIP() << "needs a build with CREMA_OPENCV=ON";
+    if (!test::kBuiltWithOpenCv) GTEST_SKIP() << "needs OpenCV: configure with CREMA_OPENCV=ON";
     // 4 x 6 pixels, pixel (h, w) is 10 h + w in all channels.
     std::string pixels;
     for (int h = 0; h < 4; ++h) {

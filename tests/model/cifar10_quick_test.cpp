@@ -33,7 +33,8 @@ std::string differences(const google::protobuf::Message& a, const google::protob
 class Cifar10Quick : public testing::Test {
  protected:
   void SetUp() override {
-    if (!std::filesystem::exists(published_)) GTEST_SKIP() << "needs " << published_;
+    if (!std::filesystem::exists(published_))
+      GTEST_SKIP() << "needs " << published_ << ": set CREMA_SHARED_DIR";
   }
   const std::filesystem::path published_ = test::shared_path("data/models/cifar10_quick");
   const std::filesystem::path ours_ = test::source_path("models/cifar10_quick");

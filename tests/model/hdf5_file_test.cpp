@@ -56,7 +56,7 @@ struct LastToDie {
 class Hdf5File : public testing::Test {
  protected:
   void SetUp() override {
-    if (!test::kBuiltWithHdf5) GTEST_SKIP() << "needs a build with CREMA_HDF5=ON";
+    if (!test::kBuiltWithHdf5) GTEST_SKIP() << "needs HDF5: configure with CREMA_HDF5=ON";
   }
   static Tensor tensor(const Shape& shape, const std::vector<double>& values,
                        DType dtype = DType::f32) {
@@ -293,7 +293,8 @@ TEST_F(Hdf5File, PrintsNothing) {
 }
 
 TEST(Hdf5FileStub, WithoutHdf5SaysHowToGetIt) {
-  if (test::kBuiltWithHdf5) GTEST_SKIP() << "needs a build with CREMA_HDF5=OFF";
+  if (test::kBuiltWithHdf5)
+    GTEST_SKIP() << "needs a build without HDF5: configure with CREMA_HDF5=OFF";
   expect_error([] { Hdf5Reader("a.h5"); }, {"'a.h5'", "CREMA_HDF5=ON", "libhdf5-dev"});
   expect_error([] { Hdf5Writer("a.h5"); }, {"'a.h5'", "CREMA_HDF5=ON"});
 }

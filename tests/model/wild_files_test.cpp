@@ -93,8 +93,7 @@ TEST(WildFilesTest, EachIsReadOrRefusedForAKnownReason) {
   const std::filesystem::path folder = test::shared_path("wild");
   const std::vector<PublishedFile> files = test::published_files(folder);
   if (files.empty()) {
-    GTEST_SKIP() << "needs the published prototxts in " << folder
-                 << "; set CREMA_SHARED_DIR to the folder above";
+    GTEST_SKIP() << "needs " << folder << ": set CREMA_SHARED_DIR";
   }
   int nets = 0, solvers = 0;
   size_t refusals = 0;

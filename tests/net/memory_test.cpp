@@ -60,9 +60,10 @@ class TakenMemory : public ::testing::Test {
  protected:
   void SetUp() override {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    GTEST_SKIP() << "needs a build without sanitizers, which take memory of their own";
+    GTEST_SKIP() << "needs a build without sanitizers, which take memory: set no CREMA_SANITIZE";
 #endif
-    if (!std::filesystem::exists("/proc/self/smaps")) GTEST_SKIP() << "needs /proc/self/smaps";
+    if (!std::filesystem::exists("/proc/self/smaps"))
+      GTEST_SKIP() << "needs /proc/self/smaps: run on Linux with /proc mounted";
     ASSERT_GT(tools::resident_bytes(), 0);
   }
 };

@@ -245,8 +245,8 @@ Photo read_photo(const fs::path& file) {
 
 TEST(Mtcnn, FindsTheFacesOfItsPhoto) {
   const fs::path folder = shared_path("data/models/mtcnn");
-  if (!fs::exists(folder)) GTEST_SKIP() << "needs " << folder << " (CREMA_SHARED_DIR)";
-  if (!kBuiltWithOpenCv) GTEST_SKIP() << "needs a build with OpenCV, to read a JPEG file";
+  if (!fs::exists(folder)) GTEST_SKIP() << "needs " << folder << ": set CREMA_SHARED_DIR";
+  if (!kBuiltWithOpenCv) GTEST_SKIP() << "needs OpenCV: configure with CREMA_OPENCV=ON";
   Context context;
   FaceDetector detector(folder, context);
   const Photo photo = read_photo(folder / "test1.jpg");

@@ -186,7 +186,8 @@ long peak_kilobytes() {
 // Nets fed images of changing size grew without bound in older toolkits.
 TEST(Plan, MemoryStaysFlatOverReshapes) {
 #ifdef __SANITIZE_ADDRESS__
-  GTEST_SKIP() << "needs a build without AddressSanitizer, which keeps freed memory for a while";
+  GTEST_SKIP()
+      << "needs a build without AddressSanitizer, which keeps freed memory: set no CREMA_SANITIZE";
 #endif
   Context context({.tune = false});
   Net net(net_param(kNet), context, {.phase = Phase::test});

@@ -68,7 +68,8 @@ Published read_shapes(const fs::path& file) {
 
 TEST(PublishedNets, HaveThePublishedShapes) {
   const fs::path folder = shared_path("wild");
-  if (!fs::exists(folder / "shapes")) GTEST_SKIP() << "needs " << folder << " (CREMA_SHARED_DIR)";
+  if (!fs::exists(folder / "shapes"))
+    GTEST_SKIP() << "needs " << folder << ": set CREMA_SHARED_DIR";
   Context context({.tune = false});
   int built = 0;
   for (const auto& entry : fs::directory_iterator(folder / "shapes")) {
@@ -190,7 +191,7 @@ void expect_answers(const fs::path& prototxt, const std::string& weights, const 
 
 TEST(PublishedNets, GiveThePublishedAnswers) {
   const fs::path models = shared_path("data/models");
-  if (!fs::exists(models)) GTEST_SKIP() << "needs " << models << " (CREMA_SHARED_DIR)";
+  if (!fs::exists(models)) GTEST_SKIP() << "needs " << models << ": set CREMA_SHARED_DIR";
   int compared = 0;
   const auto try_net = [&](const fs::path& prototxt, const fs::path& weights,
                            const Answers& answers, const std::string& name) {

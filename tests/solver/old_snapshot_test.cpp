@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 
 TEST(OldSnapshotTest, ARunOfV1GoesOn) {
   const fs::path folder = test::shared_path("data/models/lenet_V1format_2014");
-  if (!fs::exists(folder)) GTEST_SKIP() << "needs " << folder << " (CREMA_SHARED_DIR)";
+  if (!fs::exists(folder)) GTEST_SKIP() << "needs " << folder << ": set CREMA_SHARED_DIR";
   const test::ScratchFolder copies;
   const std::string state_file = copies / "lenet_iter_10000.solverstate";
   fs::copy_file(folder / "snapshot.solverstate", state_file);

@@ -436,7 +436,7 @@ TEST_F(SnapshotKeepTest, AChangedSourceIsNamedAndStartsFromTheBeginning) {
 class Hdf5Snapshots : public SnapshotKeepTest {
  protected:
   void SetUp() override {
-    if (!test::kBuiltWithHdf5) GTEST_SKIP() << "needs a build with CREMA_HDF5=ON";
+    if (!test::kBuiltWithHdf5) GTEST_SKIP() << "needs HDF5: configure with CREMA_HDF5=ON";
   }
 };
 
@@ -464,6 +464,7 @@ TEST_F(Hdf5Snapshots, ResumeBitForBitInBothTypes) {
 
 // What memory cannot hold, and what no file system can name, is damage as any other.
 TEST_F(Hdf5Snapshots, ResumePassesOverStatesThatCannotBeTrue) {
+  if (!test::kRefusesMemory) GTEST_SKIP() << test::kNeedsRefusedMemory;
   Context context = logging();
   Solver straight(solver_param("max_iter: 4 snapshot: 2 snapshot_format: HDF5"), context);
   straight.solve();
@@ -521,7 +522,7 @@ TEST_F(Hdf5Snapshots, SharedParametersMayBeThereOnce) {
 // Snapshots of Caffe 1.0: ../shared/data/models.
 TEST_F(Hdf5Snapshots, PublishedOnesContinue) {
   const fs::path models = test::shared_path("data/models");
-  if (!fs::exists(models)) GTEST_SKIP() << "needs " << models << " (CREMA_SHARED_DIR)";
+  if (!fs::exists(models)) GTEST_SKIP() << "needs " << models << ": set CREMA_SHARED_DIR";
   struct Published {
     const char *folder, *state, *weights;
     int iteration;

@@ -81,7 +81,7 @@ class SourceLayers : public ::testing::Test {
 };
 
 TEST_F(SourceLayers, ResumesBitForBitOverShuffledHdf5Rows) {
-  if (!test::kBuiltWithHdf5) GTEST_SKIP() << "needs a build with CREMA_HDF5=ON";
+  if (!test::kBuiltWithHdf5) GTEST_SKIP() << "needs HDF5: configure with CREMA_HDF5=ON";
   expect_resumes(
       solver_param("layer { name: 'in' type: 'HDF5Data' top: 'data' top: 'label' "
                    "hdf5_data_param { source: '" +

@@ -42,7 +42,7 @@ std::string expected_complaint(const std::string& path) {
 TEST(WildSolversTest, HaveSettingsThatARunCanHave) {
   const std::filesystem::path folder = test::shared_path("wild");
   const auto files = test::published_files(folder);
-  if (files.empty()) GTEST_SKIP() << "needs " << folder << " (CREMA_SHARED_DIR)";
+  if (files.empty()) GTEST_SKIP() << "needs " << folder << ": set CREMA_SHARED_DIR";
   int checked = 0;
   for (const auto& file : files) {
     // Of the others, no published schema reads the file.

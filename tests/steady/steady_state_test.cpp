@@ -187,7 +187,8 @@ constexpr int kCounted = 10;
 
 TEST(SteadyState, TrainingLeNetTakesNoMemoryAndNoLock) {
   if (!CREMA_CAN_COUNT)
-    GTEST_SKIP() << "needs a build without sanitizers, which have malloc and locks of their own";
+    GTEST_SKIP()
+        << "needs a build without sanitizers, which have their own malloc: set no CREMA_SANITIZE";
   for (const std::string engine : {"", "direct", "reference"}) {
     if (engine == "direct" && simd_level() < SimdLevel::avx2) continue;
     Context context({.threads = 2, .engine = engine});
@@ -205,7 +206,8 @@ TEST(SteadyState, TrainingLeNetTakesNoMemoryAndNoLock) {
 
 TEST(SteadyState, TrainingFromADatabaseTakesNoMemory) {
   if (!CREMA_CAN_COUNT)
-    GTEST_SKIP() << "needs a build without sanitizers, which have malloc and locks of their own";
+    GTEST_SKIP()
+        << "needs a build without sanitizers, which have their own malloc: set no CREMA_SANITIZE";
   const test::ScratchFolder folder;
   test::write_counting_database(folder / "db", 8, 1, 28, 28);
   Context context({.threads = 2});
@@ -222,7 +224,8 @@ TEST(SteadyState, TrainingFromADatabaseTakesNoMemory) {
 
 TEST(SteadyState, IsCounted) {
   if (!CREMA_CAN_COUNT)
-    GTEST_SKIP() << "needs a build without sanitizers, which have malloc and locks of their own";
+    GTEST_SKIP()
+        << "needs a build without sanitizers, which have their own malloc: set no CREMA_SANITIZE";
   const Context context({.threads = 2});
   const Counting counter(context);
   delete[] new volatile char[100];

@@ -8,6 +8,16 @@
 
 namespace crema::test {
 
+/// Whether a program goes on where memory is refused to it; AddressSanitizer ends it.
+#ifdef __SANITIZE_ADDRESS__
+inline constexpr bool kRefusesMemory = false;
+#else
+inline constexpr bool kRefusesMemory = true;
+#endif
+inline constexpr const char* kNeedsRefusedMemory =
+    "needs a build without AddressSanitizer, which ends the process where memory is refused: set "
+    "no CREMA_SANITIZE";
+
 /// A limit of the address space, `more` bytes above what is in use.
 class MemoryLimit {
  public:

@@ -1,5 +1,5 @@
 // What tests need of the build and of the machine. A test that misses it skips, and says what it
-// is.
+// is and how to get it: "needs X: how to get it".
 #pragma once
 
 #include <gtest/gtest.h>

@@ -17,7 +17,7 @@ using namespace crema::test;
 class ClassifyCliTest : public CliTest {
  protected:
   void SetUp() override {
-    if (!kBuiltWithOpenCv) GTEST_SKIP() << "needs a build with OpenCV, to read images";
+    if (!kBuiltWithOpenCv) GTEST_SKIP() << "needs OpenCV: configure with CREMA_OPENCV=ON";
   }
 
   /// Its scores are the means of the channels of 2 x 2 pixels.
@@ -262,7 +262,8 @@ TEST_F(DrawCliTest, PicturesAreMadeByGraphviz) {
       run("draw " + drawn() + " " + path("net.svg"), "PATH=/nowhere " CREMA_TOOL);
   EXPECT_EQ(without.status, 1) << without.text;
   EXPECT_TRUE(without.says("install the package graphviz")) << without.text;
-  if (std::system("dot -V > /dev/null 2>&1") != 0) GTEST_SKIP() << "needs dot, of graphviz";
+  if (std::system("dot -V > /dev/null 2>&1") != 0)
+    GTEST_SKIP() << "needs dot: install the package graphviz";
   const Output output = run("draw " + drawn() + " " + path("net.svg"));
   EXPECT_EQ(output.status, 0) << output.text;
   EXPECT_NE(read_file(path("net.svg")).find("</svg>"), std::string::npos);

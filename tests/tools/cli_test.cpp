@@ -115,7 +115,7 @@ TEST_F(CliTest, MissingAndContradictingFlagsAreExplained) {
 }
 
 TEST_F(CliTest, WorkOnTheCpuMakesNoCudaCall) {
-  if (!kBuiltWithCuda) GTEST_SKIP() << "needs a build with CUDA";
+  if (!kBuiltWithCuda) GTEST_SKIP() << "needs CUDA: configure with CREMA_CUDA=ON";
   const std::string program = "LD_LIBRARY_PATH=" CREMA_FAKE_CUDA_DRIVER " " CREMA_TOOL;
   const std::string betrayal = "the fake CUDA driver was called";
   const Output devices = run("device-query", program);

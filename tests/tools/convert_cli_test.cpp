@@ -39,7 +39,7 @@ Output run_on_terminal(const std::string& arguments) {
 class ConvertCli : public CliTest {
  protected:
   void SetUp() override {
-    if (!kBuiltWithOpenCv) GTEST_SKIP() << "needs a build with CREMA_OPENCV=ON";
+    if (!kBuiltWithOpenCv) GTEST_SKIP() << "needs OpenCV: configure with CREMA_OPENCV=ON";
     write("a.pgm", pgm(1, 1, "a"));
   }
   /// Arguments that convert a list of this text.

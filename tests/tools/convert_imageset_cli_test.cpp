@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 class ConvertImagesetCliTest : public CliTest {
  protected:
   void SetUp() override {
-    if (!kBuiltWithOpenCv) GTEST_SKIP() << "needs a build with CREMA_OPENCV=ON";
+    if (!kBuiltWithOpenCv) GTEST_SKIP() << "needs OpenCV: configure with CREMA_OPENCV=ON";
     write("a.pgm", pgm(8, 8, std::string(64, '\x10')));
     write("b.ppm", ppm(8, 8, std::string(192, '\x20')));
     list_ = write("list.txt", "a.pgm 3\nb.ppm 9\n");

@@ -94,7 +94,7 @@ TEST_F(DatabaseCli, ABadRecordInAListHasALineAndAStatus) {
 }
 
 TEST_F(DatabaseCli, ExportsWhatConvertImagesetReads) {
-  if (!kBuiltWithOpenCv) GTEST_SKIP() << "needs a build with CREMA_OPENCV=ON";
+  if (!kBuiltWithOpenCv) GTEST_SKIP() << "needs OpenCV: configure with CREMA_OPENCV=ON";
   good("db export " + path("db") + " " + path("images") + " 2:5");
   good("convert_imageset --gray " + path("images/") + " " + path("images/list.txt") + " " +
        path("again"));
@@ -156,7 +156,7 @@ TEST_F(ExtractCli, TakesAllRecordsByDefault) {
 }
 
 TEST_F(ExtractCli, LevelDbIsWrittenAndRead) {
-  if (!kBuiltWithLevelDb) GTEST_SKIP() << "needs a build with CREMA_LEVELDB=ON";
+  if (!kBuiltWithLevelDb) GTEST_SKIP() << "needs LevelDB: configure with CREMA_LEVELDB=ON";
   good("extract_features " + extract("ip " + path("level") + " 0 leveldb"));
   const Output output = good("verify-db --backend=leveldb " + path("level"));
   EXPECT_TRUE(output.says("records: 10 (0 raw, 0 compressed, 10 floats)")) << output.text;
@@ -199,7 +199,8 @@ class SmallDisk {
 
 TEST_F(ExtractCli, AFullDiskIsAnErrorAndLeavesNothing) {
   const SmallDisk disk(path("disk"), "64k");
-  if (disk.root().empty()) GTEST_SKIP() << "needs the right to mount a tmpfs";
+  if (disk.root().empty())
+    GTEST_SKIP() << "needs a tmpfs: run as a user who may mount one (unshare -rm)";
   write_counting_database(path("large"), 400, 1, 32, 32);
   const std::string net = write(
       "large.prototxt", "layer { name: 'data' type: 'Data' top: 'data' data_param { source: '" +

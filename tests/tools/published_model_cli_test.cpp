@@ -41,7 +41,7 @@ TEST_F(PublishedModelCliTest, Resnet20OnCifar10) {
   const fs::path cifar = shared_path("data/cifar10");
   const fs::path images = cifar / "test_batch.bin.gz";
   for (const fs::path& needed : {model / "train_val.prototxt", images}) {
-    if (!fs::exists(needed)) GTEST_SKIP() << "needs " << needed << " (CREMA_SHARED_DIR)";
+    if (!fs::exists(needed)) GTEST_SKIP() << "needs " << needed << ": set CREMA_SHARED_DIR";
   }
   // The net's paths are ../mean.binaryproto and ../cifar10_test_lmdb.
   fs::create_directory(path("resnet20"));

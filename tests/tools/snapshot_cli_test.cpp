@@ -64,7 +64,7 @@ TEST_F(SnapshotCliTest, AFullDiskLeavesTheLastGoodSnapshot) {
   fs::create_directory(path("disk"));
   const std::string mount = "mount -t tmpfs -o size=192k none " + path("disk");
   if (run("-rm sh -c '" + mount + "'", "unshare").status != 0)
-    GTEST_SKIP() << "needs the right to mount a tmpfs (unshare -rm)";
+    GTEST_SKIP() << "needs a tmpfs: run as a user who may mount one (unshare -rm)";
   const std::string model = write("wide.prototxt", R"(
 layer { name: "x" type: "Input" top: "x" top: "label" input_param { shape { dim: 2 dim: 500 } shape { dim: 2 } } }
 layer { name: "ip" type: "InnerProduct" bottom: "x" top: "ip" inner_product_param { num_output: 30 } }

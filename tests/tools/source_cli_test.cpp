@@ -45,7 +45,7 @@ layer { name: "data" type: "DummyData" top: "data" top: "label" dummy_data_param
 }
 
 TEST_F(SourceCli, TrainsOnHdf5Data) {
-  if (!kBuiltWithHdf5) GTEST_SKIP() << "needs a build with CREMA_HDF5=ON";
+  if (!kBuiltWithHdf5) GTEST_SKIP() << "needs HDF5: configure with CREMA_HDF5=ON";
   std::vector<double> data, labels;
   for (int i = 0; i < 10; ++i) {
     data.insert(data.end(), {0.1 * i, 1 - 0.1 * i, 1.0});
