@@ -8,9 +8,12 @@
 #include "core/dispatch.hpp"
 #include "core/exact.hpp"
 #include "core/parallel.hpp"
+#include "crema/random.hpp"
 #include "crema/registry.hpp"
 #include "data/data_source.hpp"
+#include "data/datum_batch.hpp"
 #include "data/sampler.hpp"
+#include "layers/memory_data/memory_records.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
@@ -58,15 +61,22 @@ class MemoryDataLayer : public Layer, public DataSource, public MemoryData {
       : Layer(init),
         batch_size_(init.param.memory_data_param().batch_size()),
         record_({init.param.memory_data_param().channels(), init.param.memory_data_param().height(),
-                 init.param.memory_data_param().width()}) {
+                 init.param.memory_data_param().width()}),
+        mixing_(init.param.transform_param(), phase(), std::max<int64_t>(1, batch_size_)) {
     if (batch_size_ == 0 || record_.count() == 0)
       throw Error("memory_data_param gives batch_size ", batch_size_, ", channels ", record_[0],
                   ", height ", record_[1], " and width ", record_[2],
                   "; all four have to be set, and positive");
-    if (init.param.has_transform_param())
-      context().log(Severity::warning,
-                    concat("layer '", name(), "': MemoryData does not transform; transform_param ",
-                           "has no effect, so give the layer values that are ready for the net"));
+    const TransformationParameter& transform = init.param.transform_param();
+    if (transform.force_color() && transform.force_gray())
+      throw Error("transform_param has both force_color and force_gray; keep one of them");
+    loading_.transform = std::make_shared<const Transform>(transform, phase());
+    loading_.access = Access::random;
+    loading_.color = transform.force_color()  ? ColorMode::color
+                     : transform.force_gray() ? ColorMode::gray
+                                              : ColorMode::as_stored;
+    loading_.one_size = "transform_param { resize_param }";
+    loading_.stream = stream_id(name() + " transform");
   }
 
   Arity arity() const override { return {0, 0, 1, 2}; }
@@ -74,7 +84,7 @@ class MemoryDataLayer : public Layer, public DataSource, public MemoryData {
 
   void reshape(Blobs, Blobs top) override {
     top[0]->reshape({batch_size_, record_[0], record_[1], record_[2]});
-    if (top.size() > 1) top[1]->reshape({batch_size_});
+    if (top.size() > 1) top[1]->reshape(labels_shape(batch_size_, {}, mixing_));
   }
 
   using MemoryData::set;
@@ -92,56 +102,106 @@ class MemoryDataLayer : public Layer, public DataSource, public MemoryData {
         throw Error("layer '", name(), "' takes contiguous tensors, not ",
                     to_string(tensor->format()), "; see Tensor::contiguous()");
     }
+    if (mixing_.classes() > 0)
+      throw Error("transform_param { num_labels } of layer '", name(),
+                  "' is for images and records: give them with set_images() or set_records(), or "
+                  "remove it");
+    if (param().has_transform_param())
+      context().log(Severity::warning,
+                    concat("layer '", name(), "': transform_param does nothing to arrays, which ",
+                           "have to be ready for the net; it is for MemoryData::set_images()"));
+    loading_.source.reset();
     data_ = std::move(data);
     labels_ = std::move(labels);
-    has_data_ = true;
-    next_ = {};
-    given_.clear();
+    begin(data_.shape()[0]);
+  }
+  void set_images(std::vector<Tensor> images, Tensor labels, ImageAxes axes) override {
+    try {
+      set_records(records_of(images, labels, axes));
+    } catch (Error& error) {
+      throw Error("layer '", name(), "': ", error.message());
+    }
+  }
+  void set_records(std::vector<std::string> records) override {
+    if (records.empty()) throw Error("layer '", name(), "' gets no records; give one at least");
+    const auto count = static_cast<int64_t>(records.size());
+    DatumLoading loading = loading_;
+    loading.source = open_memory(std::move(records));
+    loading.format = first_format(loading);
+    if (loading.format.shape != record_)
+      throw Error("the first record gives a sample of ", loading.format.shape.str(),
+                  ", and memory_data_param asks for ", record_.str(),
+                  "; these are the sides behind the crop");
+    if (loading.format.labels != 1)
+      throw Error("the first record has ", loading.format.labels,
+                  " labels, and MemoryData gives one; write a database for Data");
+    loading_ = std::move(loading);
+    data_ = labels_ = {};
+    begin(count);
   }
   Shape record_shape() const override { return record_; }
 
   void forward_cpu(Blobs, Blobs top) override {
-    if (!has_data_)
+    if (records_ == 0)
       throw Error(
           "the layer has no data: a program gives them with MemoryData::of(net.layer(\"", name(),
           "\")).set(data, labels), see crema/memory_data.hpp; commands cannot, so use Data, "
           "ImageData or HDF5Data there");
-    given_.resize(static_cast<size_t>(batch_size_));
+    std::vector<Sample>& samples = batch_.samples;
+    samples.resize(static_cast<size_t>(batch_size_));
     Sampler sampler = make_sampler();
     sampler.seek(next_);
-    for (Sample& sample : given_) sample = sampler.next();
+    for (Sample& sample : samples) sample = sampler.next();
     next_ = sampler.cursor();
-    gather(data_, given_, record_.count(), top[0]->data);
-    if (top.size() > 1) gather(labels_, given_, 1, top[1]->data);
+    if (loading_.source) return give_records(top);
+    gather(data_, samples, record_.count(), top[0]->data);
+    if (top.size() > 1) gather(labels_, samples, 1, top[1]->data);
   }
 
   RecordCursor cursor() const override { return next_; }
   void set_cursor(const RecordCursor& cursor) override {
-    if (!has_data_ && cursor != RecordCursor())
+    if (records_ == 0 && cursor != RecordCursor())
       throw Error("layer '", name(), "' has no data, and is to continue at record ",
                   cursor.position, " of them; call MemoryData::set() before Solver::restore()");
-    if (has_data_) make_sampler().seek(cursor);  // checks it
+    if (records_ > 0) make_sampler().seek(cursor);  // checks it
     next_ = cursor;
   }
   void restart() override { set_cursor({}); }
   int64_t records_per_batch() const override { return batch_size_; }
   double take_wait_seconds() override { return 0; }
   std::string record_key(int64_t index) const override {
-    if (index < 0 || index >= static_cast<int64_t>(given_.size())) return {};
-    return concat("record ", given_[static_cast<size_t>(index)].record);
+    const std::vector<Sample>& samples = batch_.samples;
+    if (index < 0 || index >= static_cast<int64_t>(samples.size())) return {};
+    return concat("record ", samples[static_cast<size_t>(index)].record);
   }
 
  private:
+  /// With the first of `records` new records.
+  void begin(int64_t records) {
+    records_ = records;
+    next_ = {};
+    batch_.samples.clear();
+  }
+  void give_records(Blobs top) {
+    DatumLoading loading = loading_;
+    loading.seed = run().seed;
+    DatumLoader(loading).load(batch_, false);
+    give_datums(
+        batch_, loading, mixing_,
+        [this](const Sample&, int64_t index) { return record_key(index); }, top);
+  }
   Sampler make_sampler() const {
-    return Sampler({.count = data_.shape()[0], .rank = run().rank, .shards = run().world_size});
+    return Sampler({.count = records_, .rank = run().rank, .shards = run().world_size});
   }
 
   int64_t batch_size_;
   Shape record_;  // (C, H, W)
-  Tensor data_, labels_;
-  bool has_data_ = false;
+  Mixing mixing_;
+  DatumLoading loading_;  // its source: the records, or none for arrays
+  Tensor data_, labels_;  // arrays
+  int64_t records_ = 0;   // 0: none were given
   RecordCursor next_;
-  std::vector<Sample> given_;  // those of the last batch
+  Batch batch_;  // the last one
 };
 
 }  // namespace

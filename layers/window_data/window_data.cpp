@@ -8,7 +8,7 @@
 #include "core/parallel.hpp"
 #include "crema/random.hpp"
 #include "crema/registry.hpp"
-#include "data/datum_layer.hpp"
+#include "data/datum_batch.hpp"
 #include "data/image_codec.hpp"
 #include "data/image_list.hpp"
 #include "data/sampled_layer.hpp"

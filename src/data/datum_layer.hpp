@@ -49,17 +49,10 @@ class DatumLayer : public SampledLayer {
   std::string key_of(const Sample& sample, int64_t index) const override;
   std::string raw_key_of(const Sample& sample, int64_t index) const override;
 
-  std::vector<Mix> draw_mixes(const Batch& batch) const;
-
   Settings settings_;
   Mixing mixing_;
   DatumLoading records_;
   mutable std::unique_ptr<RecordReader> key_reader_;  // made when the first key is asked for
 };
-
-/// Writes the samples of a batch of images to `top` (N, C, H, W): mean, scale and mirroring, in
-/// parallel; then mixed with each other, if there are mixes.
-void convert_batch(const Batch& batch, bool floats, const Transform& transform, Tensor& top,
-                   const std::vector<Mix>& mixes = {});
 
 }  // namespace crema

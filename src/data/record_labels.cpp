@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <optional>
 
 #include "core/exact.hpp"
@@ -64,6 +65,18 @@ RecordLabels labels_of(std::span<const std::string_view> words, std::string_view
   } catch (const Error& error) {
     throw Error("the label '", word, "' of '", owner, "' is ", error.message());
   }
+}
+
+RecordLabels labels_of(std::span<const double> values) {
+  RecordLabels labels;
+  const bool is_whole = values.size() == 1 && std::trunc(values[0]) == values[0] &&
+                        std::abs(values[0]) <= std::numeric_limits<int32_t>::max();
+  if (is_whole) {
+    labels.label = static_cast<int32_t>(values[0]);
+  } else {
+    for (const double value : values) labels.floats.push_back(static_cast<float>(value));
+  }
+  return labels;
 }
 
 std::vector<std::string_view> words_of(std::string_view text) {

@@ -26,6 +26,9 @@ bool is_number(std::string_view word);
 /// 32 bits, or, where there are several, that f32 does not have. `owner` is for messages.
 RecordLabels labels_of(std::span<const std::string_view> words, std::string_view owner);
 
+/// Of at least one value; those that f32 does not have are rounded.
+RecordLabels labels_of(std::span<const double> values);
+
 /// The words of a text, without the white space between them.
 std::vector<std::string_view> words_of(std::string_view text);
 

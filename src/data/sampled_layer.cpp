@@ -3,10 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/dispatch.hpp"
-#include "core/exact.hpp"
 #include "crema/error.hpp"
 #include "crema/random.hpp"
+#include "data/datum_batch.hpp"
 
 namespace crema {
 
@@ -93,21 +92,8 @@ bool SampledLayer::is_replaced(int64_t index) const {
 }
 
 void SampledLayer::give_labels(const Batch& batch, Tensor& top) const {
-  const size_t each = batch.labels.size() / std::max<size_t>(1, batch.samples.size());
-  dispatch_float(top.dtype(), [&](auto zero) {
-    using T = decltype(zero);
-    T* const out = top.host_overwrite<T>();  // (N), or (N, L)
-    for (size_t i = 0; i < batch.labels.size(); ++i) {
-      const double label = batch.labels[i];
-      out[i] = static_cast<T>(label);
-      // Labels that are rounded to one number would be taken for one class.
-      if (static_cast<double>(out[i]) == label) continue;
-      const auto sample = static_cast<int64_t>(i / each);
-      throw Error("record '", key_of(batch.samples[i / each], sample), "': its label ",
-                  static_cast<int64_t>(label), " has no exact value in ", to_string(top.dtype()),
-                  ", the type of the net; number the labels from 0, or make the net in f64");
-    }
-  });
+  write_labels(
+      batch, [this](const Sample& sample, int64_t index) { return key_of(sample, index); }, top);
 }
 
 void SampledLayer::count_skipped(const Batch& batch) {

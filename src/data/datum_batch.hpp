@@ -1,0 +1,34 @@
+// What batches that loaders have read become: the tops of data layers.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "crema/layer.hpp"
+#include "data/datum_loader.hpp"
+#include "data/mixing.hpp"
+
+namespace crema {
+
+/// The key of sample `index` of a batch, for messages.
+using KeyOf = std::function<std::string(const Sample& sample, int64_t index)>;
+
+/// Writes the samples of a batch of images to `top` (N, C, H, W): mean, scale and mirroring, in
+/// parallel; then mixed with each other, if there are mixes.
+void convert_batch(const Batch& batch, bool floats, const Transform& transform, Tensor& top,
+                   const std::vector<Mix>& mixes = {});
+
+/// Writes a batch's labels to `top`, (N) or (N, L). Error, with the key, for one that has no exact
+/// value there.
+void write_labels(const Batch& batch, const KeyOf& key_of, Tensor& top);
+
+/// The shape of the labels' top: (N), or (N, L), or (N, classes) with num_labels. Error for
+/// num_labels where records have several labels.
+Shape labels_shape(int64_t batch_size, const SampleFormat& format, const Mixing& mixing);
+
+/// Writes a batch of a DatumLoader to top 0 and, if there is one, its labels to top 1.
+void give_datums(const Batch& batch, const DatumLoading& loading, const Mixing& mixing,
+                 const KeyOf& key_of, Blobs top);
+
+}  // namespace crema
