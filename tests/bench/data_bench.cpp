@@ -6,6 +6,7 @@
 #include <chrono>
 #include <ctime>
 #include <filesystem>
+#include <fstream>
 #include <numeric>
 #include <thread>
 
@@ -17,7 +18,9 @@
 #include "layers/data/data.hpp"
 #include "proto/datum.pb.h"
 #include "proto/layer.pb.h"
+#include "support/database.hpp"
 #include "support/jpeg_file.hpp"
+#include "support/needs.hpp"
 
 namespace crema {
 namespace {
@@ -122,7 +125,7 @@ BENCHMARK_CAPTURE(
     512, 3, 256)
     ->UseRealTime();
 
-/// A database of JPEG files of 256 x 256 pixels and 22 KB, and the files.
+/// JPEG files of 256 x 256 pixels and 22 KB, in a source of each kind.
 struct Photos {
   std::filesystem::path folder = std::filesystem::temp_directory_path() / "crema_jpeg_bench";
   std::vector<std::string> files;
@@ -132,7 +135,7 @@ struct Photos {
     std::filesystem::remove_all(folder);
     std::filesystem::create_directories(folder);
     const auto pixels = test::picture(kSide + kMargin, kSide + kMargin, 3);
-    LmdbWriter writer((folder / "lmdb").string());
+    test::Records records, members;
     Random random(1, 3);
     for (int i = 0; i < kCount; ++i) {
       std::vector<uint8_t> part;
@@ -146,9 +149,13 @@ struct Photos {
       Datum datum;
       datum.set_encoded(true);
       datum.set_data(files.back());
-      writer.put(concat(10'000'000 + i), datum.SerializeAsString());
+      records.emplace_back(concat(10'000'000 + i), datum.SerializeAsString());
+      members.emplace_back(concat("photos/", i, ".jpg"), files.back());
     }
-    writer.finish();
+    test::write_database((folder / "lmdb").string(), records);
+    if (test::kBuiltWithLevelDb)
+      test::write_database((folder / "leveldb").string(), records, DatabaseKind::leveldb);
+    std::ofstream(folder / "tar", std::ios::binary) << test::tar(members);
   }
   ~Photos() {
     std::error_code ignored;
@@ -179,16 +186,24 @@ double decode_alone(const Photos& photos, int rounds) {
   return seconds() - begin;
 }
 
-/// The whole way of a JPEG from LMDB into a float batch, in turns with decoding alone, since
+/// The whole way of a JPEG from its source into a float batch, in turns with decoding alone, since
 /// other programs on the machine slow both: images a second of each, and their ratio. The ratio of
 /// the processor time that each takes depends less on what else runs.
-void jpeg_layer(benchmark::State& state, const std::string& settings) {
+void jpeg_layer(benchmark::State& state, const std::string& settings, DataParameter::DB backend) {
+  if (backend == DataParameter::LEVELDB && !test::kBuiltWithLevelDb)
+    return state.SkipWithError("needs CREMA_LEVELDB=ON");
+  if (backend == DataParameter::TAR && !test::kBuiltWithLibarchive)
+    return state.SkipWithError("needs CREMA_LIBARCHIVE=ON");
   const Photos& photos = Photos::get();
   LayerParameter param;
   google::protobuf::TextFormat::ParseFromString(
-      "data_param { batch_size: 32 backend: LMDB threads: 2 } " + settings, &param);
+      "data_param { batch_size: 32 threads: 2 } " + settings, &param);
   param.set_name("data");
-  param.mutable_data_param()->set_source((photos.folder / "lmdb").string());
+  param.mutable_data_param()->set_backend(backend);
+  const char* const name = backend == DataParameter::LMDB  ? "lmdb"
+                           : backend == DataParameter::TAR ? "tar"
+                                                           : "leveldb";
+  param.mutable_data_param()->set_source((photos.folder / name).string());
   ContextOptions options;
   options.threads = 2;
   Context context(options);
@@ -225,18 +240,24 @@ void jpeg_layer(benchmark::State& state, const std::string& settings) {
   state.counters["cpu_ratio"] = median(cpu_ratios);
   state.counters["bytes"] = static_cast<double>(photos.files[0].size());
 }
-#define CREMA_JPEG_BENCH(name, settings) \
-  BENCHMARK_CAPTURE(jpeg_layer, name, settings)->UseRealTime()->Iterations(15)
-CREMA_JPEG_BENCH(crop_mirror_mean,
-                 "transform_param { crop_size: 227 mirror: true mean_value: 104 mean_value: 117 "
-                 "mean_value: 123 }");
+#define CREMA_JPEG_BENCH(name, settings, backend)                       \
+  BENCHMARK_CAPTURE(jpeg_layer, name, settings, DataParameter::backend) \
+      ->UseRealTime()                                                   \
+      ->Iterations(15)
+constexpr const char* kCropMirrorMean =
+    "transform_param { crop_size: 227 mirror: true mean_value: 104 mean_value: 117 "
+    "mean_value: 123 }";
+CREMA_JPEG_BENCH(crop_mirror_mean, kCropMirrorMean, LMDB);
+CREMA_JPEG_BENCH(crop_mirror_mean_leveldb, kCropMirrorMean, LEVELDB);
+CREMA_JPEG_BENCH(crop_mirror_mean_tar, kCropMirrorMean, TAR);
 CREMA_JPEG_BENCH(random_crop,
-                 "transform_param { crop_size: 224 mirror: true random_crop_param {} }");
+                 "transform_param { crop_size: 224 mirror: true random_crop_param {} }", LMDB);
 CREMA_JPEG_BENCH(colours,
                  "transform_param { crop_size: 227 distort_param { brightness_prob: 0.5 "
                  "brightness_delta: 32 contrast_prob: 0.5 contrast_lower: 0.5 contrast_upper: 1.5 "
                  "saturation_prob: 0.5 saturation_lower: 0.5 saturation_upper: 1.5 hue_prob: 0.5 "
-                 "hue_delta: 18 } }");
+                 "hue_delta: 18 } }",
+                 LMDB);
 
 /// One step on an image of 256 x 256.
 void image_step(benchmark::State& state, const ImageStep& step) {
