@@ -1,34 +1,22 @@
 // crema compute-image-mean: the mean image of a database. The published name and flags work too.
 #include <glog/logging.h>
 
-#include <filesystem>
-
 #include "data/image_mean.hpp"
 #include "model/binary_format.hpp"
 #include "proto/blob.pb.h"
 #include "tools/command.hpp"
 #include "tools/convert_report.hpp"
 #include "tools/database_flags.hpp"
+#include "tools/output_file.hpp"
 
 namespace crema::tools {
-namespace fs = std::filesystem;
 namespace {
-
-/// Before hours of work.
-void check_output(const fs::path& path) {
-  if (fs::is_directory(path))
-    throw Error("cannot write '", path.string(), "': it is a folder; name a file");
-  const fs::path folder = path.parent_path();
-  if (!folder.empty() && !fs::is_directory(folder))
-    throw Error("cannot write '", path.string(), "': there is no folder '", folder.string(),
-                "'; make it first");
-}
 
 int compute_image_mean(const std::vector<std::string>& arguments) {
   if (arguments.empty() || arguments.size() > 2)
     throw Error("compute-image-mean takes INPUT_DB [OUTPUT_FILE]; got ", arguments.size(),
                 " arguments");
-  if (arguments.size() > 1) check_output(arguments[1]);
+  if (arguments.size() > 1) check_output_file(arguments[1], "the mean image");
   const auto source = open_database_argument(arguments[0]);
   ConvertProgress progress = show_progress();
   const ImageMean mean = image_mean(*source, color_flag(), progress);
@@ -57,7 +45,7 @@ const Command kComputeImageMean = {
     "Writes the mean of all images to OUTPUT_FILE, for transform_param { mean_file }, and prints "
     "the mean\n"
     "of each channel, for mean_value. All images have to be of one size. The sums are exact.",
-    {"backend", "force_color", "force_gray", "threads"},
+    {"backend", "root_folder", "class_names", "force_color", "force_gray", "threads"},
     compute_image_mean};
 
 }  // namespace crema::tools

@@ -34,8 +34,15 @@ std::string advice_for(int reason, const std::string& path) {
   const std::string folder = std::filesystem::path(path).parent_path().string();
   const std::string where = folder.empty() ? "the working directory" : concat("'", folder, "'");
   switch (reason) {
-    case ENOENT:
-      return concat("; create the folder ", where, " first");
+    case ENOENT: {
+      std::error_code ignored;
+      if (path.empty()) return "; give the file a name";
+      const bool is_there = folder.empty() || std::filesystem::is_directory(folder, ignored);
+      return is_there ? concat("; files cannot be made in ", where, ", so write to another folder")
+                      : concat("; create the folder ", where, " first");
+    }
+    case EISDIR:
+      return "; it is a folder: name a file";
     case ENOSPC:
       return concat("; free space on the disk of ", where, ", or write to another one");
     case EDQUOT:
