@@ -16,7 +16,7 @@ int compute_image_mean(const std::vector<std::string>& arguments) {
   if (arguments.empty() || arguments.size() > 2)
     throw Error("compute-image-mean takes INPUT_DB [OUTPUT_FILE]; got ", arguments.size(),
                 " arguments");
-  if (arguments.size() > 1) check_output_file(arguments[1]);
+  if (arguments.size() > 1) check_output_file(arguments[1], "the mean image");
   const auto source = open_database_argument(arguments[0]);
   ConvertProgress progress = show_progress();
   const ImageMean mean = image_mean(*source, color_flag(), progress);
@@ -45,7 +45,7 @@ const Command kComputeImageMean = {
     "Writes the mean of all images to OUTPUT_FILE, for transform_param { mean_file }, and prints\n"
     "the mean of each channel, for mean_value. All images have to be of one size. The sums are\n"
     "exact.",
-    {"backend", "force_color", "force_gray", "threads"},
+    {"backend", "root_folder", "class_names", "force_color", "force_gray", "threads"},
     compute_image_mean};
 
 }  // namespace crema::tools

@@ -5,21 +5,32 @@
 #include <memory>
 
 #include "crema/error.hpp"
+#include "tools/interruption.hpp"
 #include "tools/progress_line.hpp"
 
 namespace crema::tools {
 namespace {
 
-void log_progress(int64_t done, int64_t total) {
-  if (done % 1000 == 0 || done == total) LOG(INFO) << "Processed " << done << " files.";
-}
+/// What a command shows of its progress, which it can be stopped at.
+struct Shown {
+  Interruption interruption;
+  ProgressLine line;
+
+  void show(int64_t done, int64_t total) {
+    interruption.check();
+    if (on_terminal()) {
+      if (line.due(done == total)) line.draw(concat(done, " of ", total, " records"));
+    } else if (done % 1000 == 0 || done == total) {
+      LOG(INFO) << "Processed " << done << " files.";
+    }
+  }
+};
 
 }  // namespace
 
 ConvertProgress show_progress() {
-  if (!on_terminal()) return log_progress;
-  return [line = std::make_shared<ProgressLine>()](int64_t done, int64_t total) {
-    if (line->due(done == total)) line->draw(concat(done, " of ", total, " records"));
+  return [shown = std::make_shared<Shown>()](int64_t done, int64_t total) {
+    shown->show(done, total);
   };
 }
 

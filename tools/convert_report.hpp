@@ -8,7 +8,8 @@
 namespace crema::tools {
 
 /// Draws "N of M records" on a terminal, in a line that ends when the function returned dies; logs
-/// every 1,000 records elsewhere, as published tools do.
+/// every 1,000 records elsewhere, as published tools do. Throws Interrupted after a signal; it has
+/// the signals until it dies, and only one may live at a time.
 ConvertProgress show_progress();
 
 /// Logs the problems and the counts.

@@ -4,11 +4,17 @@
 #include <omp.h>
 
 #include "crema/error.hpp"
-#include "data/database_writer.hpp"
+#include "data/open_source.hpp"
 #include "tools/flags.hpp"
 
 DECLARE_int32(threads);
-DEFINE_string(backend, "lmdb", "Kind of the database: lmdb or leveldb.");
+DEFINE_string(backend, "lmdb",
+              "Kind of the database: lmdb or leveldb. Commands that read also take image_list, "
+              "folder and tar; without this flag they look what is there.");
+DEFINE_string(root_folder, "", "Of an image list: goes before every path.");
+DEFINE_string(class_names, "",
+              "Of a folder of classes or tar files: file with the names of the classes, a line "
+              "each, in the order of their labels.");
 DEFINE_bool(force_color, false, "Decode compressed images to three channels.");
 DEFINE_bool(force_gray, false, "Decode compressed images to one channel.");
 
@@ -18,15 +24,18 @@ std::shared_ptr<RecordSource> open_database_argument(const std::string& path) {
   if (FLAGS_threads < 0)
     throw Error("--threads=", FLAGS_threads, " is negative; give 0 for all cores, or a number");
   if (FLAGS_threads > 0) omp_set_num_threads(FLAGS_threads);
-  return open_database({.path = path,
-                        .kind = database_kind(FLAGS_backend),
-                        .logger = [](Severity severity, const std::string& text) {
-                          if (severity >= Severity::warning) {
-                            LOG(WARNING) << text;
-                          } else {
-                            LOG(INFO) << text;
-                          }
-                        }});
+  const bool is_told = !gflags::GetCommandLineFlagInfoOrDie("backend").is_default;
+  return open_source({.path = path,
+                      .kind = is_told ? source_kind(FLAGS_backend) : guess_source_kind(path),
+                      .root_folder = FLAGS_root_folder,
+                      .class_names = FLAGS_class_names,
+                      .logger = [](Severity severity, const std::string& text) {
+                        if (severity >= Severity::warning) {
+                          LOG(WARNING) << text;
+                        } else {
+                          LOG(INFO) << text;
+                        }
+                      }});
 }
 
 ColorMode color_flag() {

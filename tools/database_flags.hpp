@@ -15,8 +15,9 @@ DECLARE_bool(force_gray);
 
 namespace crema::tools {
 
-/// Opens the database at `path` for reading; --backend says what the caller takes it for. Sets the
-/// number of threads that --threads asks for.
+/// Opens the database, or other source of images, at `path` for reading; --backend says what the
+/// caller takes it for, and without it a look at the path. Sets the number of threads that
+/// --threads asks for.
 std::shared_ptr<RecordSource> open_database_argument(const std::string& path);
 
 /// Channels that --force_color and --force_gray ask for.

@@ -69,14 +69,22 @@ struct Line {
 int list(RecordSource& source, const RecordRange& range) {
   int64_t bad = 0;
   std::cout << "number\tkey\tlabel\tshape\tkind\n";
-  const auto work = [](ScanThread& thread, int64_t index, Line& line) {
-    const Record record = thread.reader->read(index);
+  const auto work = [&source](ScanThread& thread, int64_t index, Line& line) {
+    const auto bad_line = [index](std::string_view key, const std::string& problem) -> Line {
+      return {concat(index, "\t", printable_key(key), "\t\t\tbad: ", problem), true};
+    };
+    std::string problem;
+    const auto record = read_for_scan(source, *thread.reader, index, problem);
+    if (!record) {
+      line = bad_line(thread.reader->key(index), problem);
+      return;
+    }
     try {
-      const RecordInfo info = inspect_record(record, *thread.decoder);
+      const RecordInfo info = inspect_record(*record, *thread.decoder);
       line = {concat(index, "\t", info.key, "\t", info.labels(","), "\t", info.shape.str(), "\t",
                      info.kind())};
     } catch (const Error& error) {
-      line = {concat(index, "\t", printable_key(record.key), "\t\t\tbad: ", error.message()), true};
+      line = bad_line(record->key, error.message());
     }
   };
   scan_records<Line>(source, range.first, range.last, ColorMode::as_stored, work,
@@ -158,10 +166,13 @@ int db(const std::vector<std::string>& arguments) {
 
 const Command kDb = {
     "db",
-    "lists, shows and exports the records of a database",
+    "lists, shows and exports the records of a database or other source of images",
     "  crema db list DB [RECORDS]              number, key, label, shape and kind, a line each\n"
     "  crema db show DB [RECORDS]              all about a record, the first one by default\n"
     "  crema db export DB FOLDER [RECORDS]     image files, and a list of them\n"
+    "\n"
+    "DB is a database (LMDB, LevelDB), a folder with a folder of images for each class, a tar\n"
+    "file or pattern of tar files, or a text file that lists images.\n"
     "\n"
     "RECORDS is a number from 0, or N:M for the records from N up to M, which is excluded; N: and\n"
     ":M leave one side open, and numbers below 0 count from the end: -- -5: are the last five.\n"
@@ -170,7 +181,8 @@ const Command kDb = {
     "export writes FOLDER/list.txt for `crema convert-imageset FOLDER/ FOLDER/list.txt DB`.\n"
     "Compressed images stay as they are, raw ones become PNG. FOLDER appears under its name when\n"
     "it is whole.",
-    {"backend", "key", "from_key", "to_key", "encode_type", "rgb", "skip_bad", "threads"},
+    {"backend", "root_folder", "class_names", "key", "from_key", "to_key", "encode_type", "rgb",
+     "skip_bad", "threads"},
     db};
 
 }  // namespace crema::tools

@@ -3,6 +3,7 @@
 #include <google/protobuf/util/message_differencer.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <set>
 
@@ -169,7 +170,8 @@ int diff(const std::vector<std::string>& arguments) {
     throw Error("diff takes two files, as in `crema diff A.caffemodel B.caffemodel`; got ",
                 arguments.size(), " arguments");
   if (!(FLAGS_tolerance >= 0))
-    throw Error("--tolerance ", FLAGS_tolerance, " is negative; give 0 or more");
+    throw Error("--tolerance ", FLAGS_tolerance,
+                std::isnan(FLAGS_tolerance) ? " is no number" : " is negative", "; give 0 or more");
   ArrayFile a, b;
   read_array_file(arguments[0], a);
   read_array_file(arguments[1], b);

@@ -84,6 +84,7 @@ int draw(const std::vector<std::string>& arguments) {
   if (extension.size() < 2)
     throw Error("'", arguments[1], "' says no kind of picture; give a name such as ", arguments[1],
                 ".svg");
+  check_output_file(arguments[1], "the drawing");
   if (extension == ".dot" || extension == ".gv") {
     write_text_atomically(arguments[1], dot);
   } else {

@@ -10,6 +10,7 @@
 #include "core/split_list.hpp"
 #include "tools/command.hpp"
 #include "tools/flags.hpp"
+#include "tools/interruption.hpp"
 
 DEFINE_string(format, "", "lmdb, leveldb, hdf5, npy or csv; the same as DB_TYPE. Default: lmdb.");
 DEFINE_string(keys, "record",
@@ -71,7 +72,9 @@ int extract_features(const std::vector<std::string>& arguments) {
         arguments.size(), " arguments");
   read_device(arguments);
   ExtractOptions options = read_options(arguments);
-  options.progress = [logged = int64_t{0}](int64_t rows) mutable {
+  const Interruption interruption;
+  options.progress = [&interruption, logged = int64_t{0}](int64_t rows) mutable {
+    interruption.check();
     if (rows / 1000 == logged / 1000) return;
     logged = rows;
     LOG(INFO) << "Extracted features of " << rows << " records.";
@@ -113,11 +116,12 @@ const Command kExtractFeatures = {
     "key; the last batch is cut where the records end. A record that on_bad_record: SKIP passes\n"
     "over has no row. NUM_BATCHES 0, the default, takes all records; no number takes a record\n"
     "twice. DB_TYPE is one of\n"
-    "  lmdb, leveldb  a Datum for each row, with float_data and the record's label\n"
+    "  lmdb, leveldb  a Datum for each row, with float_data and all labels of the record\n"
     "  hdf5           an array named as the blob, and the array keys; one OUTPUT for all blobs "
     "does\n"
     "  npy            an array of all rows; OUTPUT.keys.txt has a key a line\n"
     "  csv            a line a row: key, values\n"
+    "In the last three, labels are a blob: name the data layer's top among the BLOBs.\n"
     "Outputs appear under their names when all of them are whole.",
     {"format", "keys", "overwrite", "gpu", "threads", "engine", "tune", "tuning_file", "seed",
      "plugin", "fuse", "phase", "level", "stage"},

@@ -12,6 +12,7 @@
 #include "tools/command.hpp"
 #include "tools/command_line.hpp"
 #include "tools/flags.hpp"
+#include "tools/interruption.hpp"
 
 namespace crema::tools {
 namespace {
@@ -155,6 +156,12 @@ int main(int argc, char** argv) {
   FLAGS_colorlogtostderr = false;
   try {
     return crema::tools::run(argc, argv);
+  } catch (const crema::tools::Interrupted& end) {
+    std::cerr << "crema: stopped by signal " << end.signal()
+              << " before the end; nothing was written\n";
+    std::signal(end.signal(), SIG_DFL);
+    std::raise(end.signal());
+    return 128 + end.signal();
   } catch (const std::exception& error) {
     std::cerr << "crema: " << error.what() << "\n";
     return 1;

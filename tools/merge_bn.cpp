@@ -6,6 +6,7 @@
 
 #include "model/snapshot_file.hpp"
 #include "model/text_format.hpp"
+#include "model/whole_file.hpp"
 #include "net/merge_batch_norm.hpp"
 #include "tools/command.hpp"
 #include "tools/flags.hpp"
@@ -19,7 +20,7 @@ bool is_same_file(const std::string& a, const std::string& b) {
   return weakly_canonical(a) == weakly_canonical(b) || std::filesystem::equivalent(a, b, failed);
 }
 
-/// Error if an output is an input or the other output, or if it is there already.
+/// Error if an output is an input or the other output, is there already, or cannot be written.
 void check_output(const std::vector<std::string>& paths, size_t index) {
   const std::string& path = paths[index];
   for (size_t i = 0; i < index; ++i) {
@@ -29,6 +30,7 @@ void check_output(const std::vector<std::string>& paths, size_t index) {
   }
   if (std::filesystem::exists(path) && !FLAGS_overwrite)
     throw Error("'", path, "' exists already; give another name, or --overwrite");
+  check_output_file(path, index == 2 ? "the net to write" : "the file of weights");
 }
 
 int merge_bn(const std::vector<std::string>& arguments) {

@@ -37,6 +37,13 @@ void print_labels(const VerifyReport& report) {
   if (report.float_labels > 0) {
     std::cout << "records with float labels: " << report.float_labels << "\n";
   }
+  if (report.label_numbers.size() > 1) {
+    for (const auto& [number, records] : report.label_numbers) {
+      std::cout << "records with " << number << (number == 1 ? " label: " : " labels: ")
+                << records.count << ", the first one '" << records.first_key << "'\n";
+    }
+    LOG(WARNING) << "records have different numbers of labels, which data layers refuse";
+  }
   if (report.labels.empty()) return;
   std::cout << "labels: " << report.labels.begin()->first << " to " << report.labels.rbegin()->first
             << ", " << report.labels.size() << " different\n";
@@ -48,7 +55,7 @@ void print_labels(const VerifyReport& report) {
 
 int verify_db(const std::vector<std::string>& arguments) {
   if (arguments.size() != 1)
-    throw Error("verify-db takes DB, the folder of a database; got ", arguments.size(),
+    throw Error("verify-db takes DB, a database or other source of images; got ", arguments.size(),
                 " arguments");
   const auto source = open_database_argument(arguments[0]);
   VerifyOptions options;
@@ -72,15 +79,19 @@ int verify_db(const std::vector<std::string>& arguments) {
 
 const Command kVerifyDb = {
     "verify-db",
-    "finds records of a database that cannot be used",
+    "finds records of a database or other source of images that cannot be used",
     "  crema verify-db [FLAGS] DB\n"
+    "\n"
+    "DB is a database (LMDB, LevelDB), a folder with a folder of images for each class, a tar\n"
+    "file or pattern of tar files, or a text file that lists images (--root_folder).\n"
     "\n"
     "Decodes all records. Logs those that cannot be decoded, with their keys, and JPEG images\n"
     "with damaged data, which decoders fill up with pixels of their own; with --classes=N also\n"
     "those with a label outside 0 to N-1, with --check_size also those of another size than the\n"
     "first one. Prints how many records have each shape and label. The exit status is 1 if there\n"
     "is a bad record.",
-    {"backend", "classes", "check_size", "force_color", "force_gray", "threads"},
+    {"backend", "root_folder", "class_names", "classes", "check_size", "force_color", "force_gray",
+     "threads"},
     verify_db};
 
 }  // namespace crema::tools

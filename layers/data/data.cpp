@@ -1,9 +1,7 @@
 #include "layers/data/data.hpp"
 
 #include "crema/registry.hpp"
-#include "data/image_folder.hpp"
-#include "data/image_list.hpp"
-#include "data/tar_source.hpp"
+#include "data/open_source.hpp"
 #include "data/unsupported.hpp"
 #include "proto/layer.pb.h"
 
@@ -50,6 +48,22 @@ void check_settings(const LayerParameter& layer, const Context& context) {
   }
 }
 
+SourceKind kind_of_source(P::DB backend) {
+  switch (backend) {
+    case P::IMAGE_LIST:
+      return SourceKind::image_list;
+    case P::FOLDER:
+      return SourceKind::folder;
+    case P::TAR:
+      return SourceKind::tar;
+    case P::LEVELDB:
+      return SourceKind::leveldb;
+    case P::LMDB:
+      break;
+  }
+  return SourceKind::lmdb;
+}
+
 ColorMode color_mode(const LayerParameter& layer) {
   if (layer.transform_param().force_gray()) return ColorMode::gray;
   const bool color =
@@ -82,21 +96,12 @@ void DataLayer::setup(Blobs, Blobs) {
   };
   if (!is_database(data) && data.source().empty())
     throw Error("data_param has no source; name the list, folder or tar file of the images");
-  switch (data.backend()) {
-    case P::IMAGE_LIST:
-      return open(open_image_list(data.source(), data.root_folder()));
-    case P::FOLDER:
-      return open(open_image_folder(data.source(), data.class_names(), log));
-    case P::TAR:
-      return open(open_tar(data.source(), data.class_names(), log));
-    case P::LEVELDB:
-    case P::LMDB:
-      return open(open_database(
-          {.path = data.source(),
-           .kind = data.backend() == P::LEVELDB ? DatabaseKind::leveldb : DatabaseKind::lmdb,
-           .lock = data.lock() == P::NONE ? LockMode::none : LockMode::automatic,
-           .logger = log}));
-  }
+  open(open_source({.path = data.source(),
+                    .kind = kind_of_source(data.backend()),
+                    .root_folder = data.root_folder(),
+                    .class_names = data.class_names(),
+                    .lock = data.lock() == P::NONE ? LockMode::none : LockMode::automatic,
+                    .logger = log}));
 }
 
 void register_data(Registry& registry) { registry.add<DataLayer>("Data"); }

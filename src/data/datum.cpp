@@ -9,10 +9,11 @@
 namespace crema {
 
 std::string printable_key(std::string_view key) {
-  constexpr size_t kLongest = 100;
+  // Of a path, the end says most.
+  const size_t longest = key.find('/') == std::string_view::npos ? 100 : 1000;
   constexpr char kDigits[] = "0123456789abcdef";
   std::string text;
-  for (const char c : key.substr(0, kLongest)) {
+  for (const char c : key.substr(0, longest)) {
     const auto byte = static_cast<unsigned char>(c);
     if (byte >= 0x20 && byte != 0x7f) {
       text += c;
@@ -20,7 +21,7 @@ std::string printable_key(std::string_view key) {
       text += {'\\', 'x', kDigits[byte >> 4], kDigits[byte & 15]};
     }
   }
-  return key.size() > kLongest ? text + "..." : text;
+  return key.size() > longest ? text + "..." : text;
 }
 
 DatumDecoder::DatumDecoder(ColorMode mode, ImageSize size)
@@ -41,6 +42,10 @@ Image DatumDecoder::open(const Record& record) {
   } catch (const Error& error) {
     throw Error("record '", printable_key(key_), "': ", error.message());
   }
+}
+
+bool DatumDecoder::has_labels() const {
+  return datum_->has_label() || datum_->float_label_size() > 0;
 }
 
 void DatumDecoder::labels(std::vector<double>& labels) const {

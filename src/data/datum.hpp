@@ -16,7 +16,8 @@ namespace crema {
 
 class Datum;  // proto/datum.proto
 
-/// A key as it can stand in a message: cut to a sensible length, unprintable bytes written as \xhh.
+/// A key as it can stand in a message: cut to a sensible length, which is more for paths,
+/// unprintable bytes written as \xhh.
 std::string printable_key(std::string_view key);
 
 /// Decodes records one by one and keeps its memory for the next; one a thread.
@@ -40,8 +41,10 @@ class DatumDecoder {
   Image decode(const Record& record);
   /// Of the record decoded last.
   int label() const { return label_; }
-  /// Its float_label, or its label. Error, with the key, if it has both, or a label that is not
-  /// finite.
+  /// Whether it has a label of either kind.
+  bool has_labels() const;
+  /// Its float_label, or its label, which is 0 where it has neither. Error, with the key, if it has
+  /// both, or a label that is not finite.
   void labels(std::vector<double>& labels) const;
   bool was_encoded() const { return was_encoded_; }
   /// What is damaged in the compressed image of the record opened last, though it can be decoded

@@ -192,6 +192,9 @@ void DatumLoader::load_record(const Record& record, Batch& batch, size_t index) 
 void DatumLoader::load_labels(const Record& record, Batch& batch, size_t index) {
   decoder_.labels(labels_);
   const auto count = static_cast<size_t>(loading_.format.labels);
+  if (labels_.size() != count && !decoder_.has_labels())
+    throw Error("record '", printable_key(record.key), "' has no label, the first one ", count,
+                " labels; give all records the same number");
   if (labels_.size() != count)
     throw Error("record '", printable_key(record.key), "' has ", labels_.size(),
                 " labels, the first one ", count, "; give all records the same number");

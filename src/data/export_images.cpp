@@ -120,6 +120,14 @@ std::string file_name_of(std::string_view key) {
   return name;
 }
 
+/// Of the key of a file: its name and the folder that it is in, which may be its class.
+std::string_view short_path(std::string_view key) {
+  const size_t name = key.rfind('/');
+  if (name == std::string_view::npos || name == 0) return key;
+  const size_t folder = key.find_last_of("/ ", name - 1);
+  return folder == std::string_view::npos ? key : key.substr(folder + 1);
+}
+
 class Exporter {
  public:
   explicit Exporter(const ExportOptions& options) : options_(options) {
@@ -129,12 +137,13 @@ class Exporter {
   }
 
   /// Safe to call from several threads.
-  void convert(ScanThread& thread, int64_t index, Exported& out) const {
+  void convert(const RecordSource& source, ScanThread& thread, int64_t index, Exported& out) const {
     out = {};
-    const Record record = thread.reader->read(index);
+    const auto record = read_for_scan(source, *thread.reader, index, out.problem);
+    if (!record) return;
     try {
-      RecordInfo info = inspect_record(record, *thread.decoder);
-      out.name = file_name_of(record.key);
+      RecordInfo info = inspect_record(*record, *thread.decoder);
+      out.name = file_name_of(source.is_files() ? short_path(record->key) : record->key);
       out.labels = info.labels(" ");
       if (info.encoded) {
         keep_compressed(info, out);
@@ -186,7 +195,7 @@ ConvertReport export_images(RecordSource& source, const ExportOptions& options) 
   std::string list;
   int64_t without_label = 0;
   const auto work = [&](ScanThread& thread, int64_t index, Exported& out) {
-    exporter.convert(thread, index, out);
+    exporter.convert(source, thread, index, out);
   };
   const auto take = [&](int64_t index, Exported& exported) {
     if (!exported.problem.empty()) {

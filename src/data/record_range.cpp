@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
 
 #include "core/parse_number.hpp"
 #include "crema/error.hpp"
@@ -16,6 +17,27 @@ int64_t number_in(std::string_view text, std::string_view range, int64_t count) 
     throw Error("'", range, "' is no range of records: '", text,
                 "' is no number; write N, N:M, N: or :M, or give a key with --key");
   return *number < 0 ? *number + count : *number;
+}
+
+/// The only record whose key is this, or ends with this path.
+int64_t find_file(RecordSource& source, std::string_view key) {
+  const auto reader = source.reader(Access::forward);
+  int64_t found = -1;
+  std::string first;
+  for (int64_t i = 0; i < source.count(); ++i) {
+    std::string at = reader->key(i);
+    if (at == key) return i;
+    const bool ends = at.ends_with(concat("/", key)) || at.ends_with(concat(": ", key));
+    if (!ends) continue;
+    if (found >= 0)
+      throw Error(source.name(), ": the key '", printable_key(key), "' may be '",
+                  printable_key(first), "' or '", printable_key(at), "'; give the whole of one");
+    found = i;
+    first = std::move(at);
+  }
+  if (found >= 0) return found;
+  throw Error(source.name(), " has no record with key '", printable_key(key),
+              "'; `crema db list` shows the keys");
 }
 
 }  // namespace
@@ -40,6 +62,10 @@ RecordRange numbered_range(const RecordSource& source, std::string_view text) {
 }
 
 int64_t first_from_key(RecordSource& source, std::string_view key) {
+  if (source.is_files())
+    throw Error(source.name(),
+                " has its records in the order of files, not of keys; name them by number, or one "
+                "by its key");
   const auto reader = source.reader(Access::random);
   int64_t low = 0, high = source.count();
   while (low < high) {
@@ -54,6 +80,7 @@ int64_t first_from_key(RecordSource& source, std::string_view key) {
 }
 
 int64_t find_key(RecordSource& source, std::string_view key) {
+  if (source.is_files()) return find_file(source, key);
   const int64_t at = first_from_key(source, key);
   const auto reader = source.reader(Access::random);
   const bool is_last = at == source.count();

@@ -19,11 +19,12 @@ struct RecordRange {
 /// first 20; "" all. Numbers below 0 count from the end. Error unless the records are there.
 RecordRange numbered_range(const RecordSource& source, std::string_view text);
 
-/// The first record whose key is not below `key`; count() if there is none. The source has its
-/// records in the order of their keys, as databases have.
+/// The first record whose key is not below `key`; count() if there is none. Error for sources of
+/// files, whose keys are in no order.
 int64_t first_from_key(RecordSource& source, std::string_view key);
 
-/// The record with this key. Error, with the nearest keys, if there is none.
+/// The record with this key; of files also the only one whose path ends with it. Error, with the
+/// nearest keys, if there is none.
 int64_t find_key(RecordSource& source, std::string_view key);
 
 /// The key that a text says in which \xhh stands for a byte, as printable_key() writes it.

@@ -3,9 +3,12 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "core/parallel.hpp"
+#include "crema/error.hpp"
 #include "data/datum.hpp"
 #include "data/record_source.hpp"
 
@@ -16,6 +19,18 @@ struct ScanThread {
   std::unique_ptr<RecordReader> reader;
   std::unique_ptr<DatumDecoder> decoder;
 };
+
+/// The record, or, where records are files and this one cannot be read, none, and why in `problem`.
+inline std::optional<Record> read_for_scan(const RecordSource& source, RecordReader& reader,
+                                           int64_t index, std::string& problem) {
+  if (!source.is_files()) return reader.read(index);
+  try {
+    return reader.read(index);
+  } catch (const Error& error) {
+    problem = error.what();
+    return std::nullopt;
+  }
+}
 
 /// Calls work(ScanThread&, index, Result&) for each record in [first, last) on the threads, and
 /// take(index, Result&) in the caller's thread, in the order of the records. Results are reused.

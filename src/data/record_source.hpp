@@ -37,6 +37,10 @@ class RecordSource {
   virtual int64_t count() const = 0;
   /// For messages: kind and path.
   virtual std::string name() const = 0;
+  /// Whether records are files, or parts of files, each of its own: one that cannot be read says
+  /// nothing of the others. Keys are then in no order, and end with the file's path, behind ": "
+  /// where something is before it.
+  virtual bool is_files() const { return false; }
   /// The reader may outlive the source.
   virtual std::unique_ptr<RecordReader> reader(Access access) = 0;
 };

@@ -1,5 +1,6 @@
 #include "data/verify_database.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "crema/error.hpp"
@@ -15,11 +16,12 @@ struct Finding {
   std::string problem;
 };
 
-void look(ScanThread& thread, int64_t index, Finding& finding) {
+void look(const RecordSource& source, ScanThread& thread, int64_t index, Finding& finding) {
   finding = {};
-  const Record record = thread.reader->read(index);
+  const auto record = read_for_scan(source, *thread.reader, index, finding.problem);
+  if (!record) return;
   try {
-    finding.info = inspect_record(record, *thread.decoder);
+    finding.info = inspect_record(*record, *thread.decoder);
     const std::string damage = thread.decoder->damage();
     if (!damage.empty())
       finding.problem = concat("record '", finding.info.key, "': its image is damaged (", damage,
@@ -48,6 +50,8 @@ class Verifier {
     if (options_.one_size && info.shape != first_shape_)
       problem = concat("it is of ", info.shape.str(), ", the first one, '", first_key_, "', of ",
                        first_shape_.str());
+    VerifyReport::Shapes& labels = report_.label_numbers[number_of_labels(info)];
+    if (labels.count++ == 0) labels.first_key = info.key;
     const std::string label_problem = take_label(info);
     if (problem.empty()) problem = label_problem;
     if (!problem.empty()) add_problem(concat("record '", info.key, "': ", problem));
@@ -74,6 +78,11 @@ class Verifier {
   }
 
  private:
+  /// A record without a label counts as one with 0.
+  static int64_t number_of_labels(const RecordInfo& info) {
+    return std::max<int64_t>(1, static_cast<int64_t>(info.float_labels.size()));
+  }
+
   /// Counts the label. Returns what is wrong with it.
   std::string take_label(const RecordInfo& info) {
     if (!info.float_labels.empty()) {
@@ -139,7 +148,10 @@ VerifyReport verify_database(RecordSource& source, const VerifyOptions& options)
   Verifier verifier(options, report);
   int64_t reached = 0;
   try {
-    scan_records<Finding>(source, 0, report.records, options.color, look,
+    const auto work = [&source](ScanThread& thread, int64_t index, Finding& finding) {
+      look(source, thread, index, finding);
+    };
+    scan_records<Finding>(source, 0, report.records, options.color, work,
                           [&](int64_t index, const Finding& finding) {
                             verifier.take(finding);
                             reached = index + 1;

@@ -36,6 +36,8 @@ struct VerifyReport {
     std::string first_key;
   };
   std::map<std::vector<int64_t>, Shapes> shapes;  // (C, H, W)
+  /// By the number of labels of a record; more than one entry is an error in training.
+  std::map<int64_t, Shapes> label_numbers;
   /// Records with each label; those without a label count as 0, as data layers take them.
   std::map<int64_t, int64_t> labels;
   int64_t without_label = 0;
@@ -45,7 +47,8 @@ struct VerifyReport {
 };
 
 /// Reads and decodes every record on all OpenMP threads. A damaged database ends the pass: the
-/// records that cannot be reached are bad. Error for options that contradict each other.
+/// records that cannot be reached are bad. Files that cannot be read are bad each. Error for
+/// options that contradict each other.
 VerifyReport verify_database(RecordSource& source, const VerifyOptions& options = {});
 
 }  // namespace crema

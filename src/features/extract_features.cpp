@@ -68,16 +68,20 @@ class Sources {
     return own;
   }
 
-  /// The labels of these samples of the last batch, where the first data layer gives one number a
-  /// record.
+  /// The labels of these samples of the last batch, (N) or (N, L), row after row; none where the
+  /// first data layer has no top for them.
   std::vector<double> labels(const std::vector<int64_t>& samples) const {
     if (!any()) return {};
     for (const NetStep& step : net_.steps()) {
       if (step.layer != first_layer_ || step.tops.size() < 2) continue;
       const Tensor values = net_.output(net_.values()[static_cast<size_t>(step.tops[1])].name);
-      if (values.count() != batch()) return {};
+      const Shape& shape = values.shape();
+      if (shape.rank() < 1 || shape.rank() > 2 || shape[0] != batch()) return {};
+      const int64_t each = shape.count(1);
       std::vector<double> labels;
-      for (const int64_t i : samples) labels.push_back(values.at(i));
+      for (const int64_t i : samples) {
+        for (int64_t k = 0; k < each; ++k) labels.push_back(values.at(i * each + k));
+      }
       return labels;
     }
     return {};

@@ -1,16 +1,18 @@
 #include "features/feature_writer.hpp"
 
+#include <algorithm>
 #include <cctype>
 #include <charconv>
-#include <cmath>
 #include <filesystem>
 #include <limits>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "core/dispatch.hpp"
 #include "crema/error.hpp"
 #include "data/database_writer.hpp"
+#include "data/record_labels.hpp"
 #include "features/npy_file.hpp"
 #include "model/hdf5_file.hpp"
 #include "model/whole_file.hpp"
@@ -41,13 +43,14 @@ class DatabaseFeatures final : public FeatureWriter {
     const Tensor& blob = rows.blobs.at(0);
     set_shape(blob.shape(), datum_);
     const int64_t size = blob.shape().count(1);
+    const size_t each = rows.labels.size() / std::max<size_t>(1, rows.keys.size());
     dispatch_float(blob.dtype(), [&](auto zero) {
       const auto* values = blob.host<decltype(zero)>();
       for (size_t i = 0; i < rows.keys.size(); ++i, values += size) {
         datum_.clear_float_data();
         datum_.mutable_float_data()->Reserve(static_cast<int>(size));
         for (int64_t k = 0; k < size; ++k) datum_.add_float_data(static_cast<float>(values[k]));
-        if (!rows.labels.empty()) set_label(rows.labels[i]);
+        if (each > 0) set_labels(labels_of(std::span(rows.labels).subspan(i * each, each)), datum_);
         if (!datum_.SerializeToString(&record_))
           throw Error("the features of '", rows.keys[i], "' are too many for a record");
         put(rows.keys[i]);
@@ -58,18 +61,6 @@ class DatabaseFeatures final : public FeatureWriter {
   void finish() override { writer_->finish(); }
 
  private:
-  void set_label(double label) {
-    datum_.clear_label();
-    datum_.clear_float_label();
-    const bool is_whole =
-        std::abs(label) <= std::numeric_limits<int32_t>::max() && std::trunc(label) == label;
-    if (is_whole) {
-      datum_.set_label(static_cast<int32_t>(label));
-    } else {
-      datum_.add_float_label(static_cast<float>(label));
-    }
-  }
-
   void put(const std::string& key) {
     try {
       writer_->put(key, record_);

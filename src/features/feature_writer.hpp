@@ -11,9 +11,9 @@
 namespace crema {
 
 /// `lmdb`, `leveldb`: a Datum each row, its values in float_data, under the row's key; with the
-/// label, where there is one. `hdf5`: an array of rows for each blob, and the array "keys".
-/// `npy`: one array in NumPy's format, and a text file beside it, <path>.keys.txt, with a key a
-/// line. `csv`: a line each row, the key first.
+/// label or labels, where there are some; a whole one in label, others in float_label. `hdf5`: an
+/// array of rows for each blob, and the array "keys". `npy`: one array in NumPy's format, and a
+/// text file beside it, <path>.keys.txt, with a key a line. `csv`: a line each row, the key first.
 enum class FeatureFormat : uint8_t { lmdb, leveldb, hdf5, npy, csv };
 
 /// Of "lmdb", "leveldb", "hdf5", "npy" and "csv", in any case. Error for others.
@@ -23,7 +23,7 @@ FeatureFormat feature_format(const std::string& name);
 struct FeatureRows {
   std::vector<Tensor> blobs;      // (N, ...), contiguous, f32 or f64; one for each of the names
   std::vector<std::string> keys;  // (N)
-  std::vector<double> labels;     // (N), or none
+  std::vector<double> labels;     // (N), or (N, L) row after row, or none
 };
 
 /// The file or database appears under its name in finish(), and not before.

@@ -35,8 +35,15 @@ std::string advice_for(int reason, const std::string& path) {
   const std::string folder = std::filesystem::path(path).parent_path().string();
   const std::string where = folder.empty() ? "the working directory" : concat("'", folder, "'");
   switch (reason) {
-    case ENOENT:
-      return concat("; create the folder ", where, " first");
+    case ENOENT: {
+      std::error_code ignored;
+      if (path.empty()) return "; give the file a name";
+      const bool is_there = folder.empty() || std::filesystem::is_directory(folder, ignored);
+      return is_there ? concat("; files cannot be made in ", where, ", so write to another folder")
+                      : concat("; create the folder ", where, " first");
+    }
+    case EISDIR:
+      return "; it is a folder: name a file";
     case ENOSPC:
       return concat("; free space on the disk of ", where, ", or write to another one");
     case EDQUOT:
@@ -87,8 +94,9 @@ int write_all(int descriptor, std::string_view bytes) noexcept {
   return 0;
 }
 
-void check_output_file(const std::string& path) {
+void check_output_file(const std::string& path, const char* what) {
   namespace fs = std::filesystem;
+  if (path.empty()) throw Error(what, " has no name; name the file to write");
   std::error_code failed;
   if (fs::is_directory(path, failed))
     throw Error("cannot write '", path, "': it is a folder; name a file");
@@ -96,6 +104,7 @@ void check_output_file(const std::string& path) {
   if (!folder.empty() && !fs::is_directory(folder, failed))
     throw Error("cannot write '", path, "': there is no folder '", folder.string(),
                 "'; make it first");
+  const WholeFile probe(path);  // an Error where it cannot be made; nothing of it stays
 }
 
 WholeFile::WholeFile(const std::string& path) : path_(path), beside_(unfinished_path(path)) {

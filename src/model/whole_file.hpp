@@ -21,8 +21,9 @@ bool remove_abandoned(const std::string& path);
 /// Writes all bytes to an open file. Returns 0 or an errno.
 int write_all(int descriptor, std::string_view bytes) noexcept;
 
-/// Error if `path` is a folder, or if its folder does not exist: before hours of work for it.
-void check_output_file(const std::string& path);
+/// Error unless `path` names a file in a folder that exists and can be written to: before hours of
+/// work for it. `what` is the output in words, such as "the mean image".
+void check_output_file(const std::string& path, const char* what = "the output");
 
 class WholeFile {
  public:

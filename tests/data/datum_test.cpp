@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "crema/error.hpp"
 #include "data/datum_loader.hpp"
 #include "data/jpeg.hpp"
 #include "support/database.hpp"
@@ -177,6 +178,8 @@ TEST(PrintableKey, EscapesAndShortens) {
   EXPECT_EQ(printable_key("00000001_my cat.jpg"), "00000001_my cat.jpg");
   EXPECT_EQ(printable_key(std::string("\0\x1f\x7f", 3)), "\\x00\\x1f\\x7f");
   EXPECT_EQ(printable_key(std::string(200, 'k')), std::string(100, 'k').append("..."));
+  const std::string path = concat(std::string(200, 'k'), "/caf\u00e9.jpg");
+  EXPECT_EQ(printable_key(path), path);
 }
 
 /// 0xff begins a marker.

@@ -120,6 +120,8 @@ TEST_F(VerifyDatabase, FloatLabelsAreClassesWhereTheyAreOne) {
   EXPECT_EQ(report.problems[2], "record 'd': its label -1 is no whole number from 0 to 4");
   ASSERT_EQ(report.warnings.size(), 1u);
   EXPECT_EQ(report.warnings[0], "1 records have several labels, which are not checked (--classes)");
+  EXPECT_EQ(report.label_numbers.at(1).count, 5);
+  EXPECT_EQ(report.label_numbers.at(2).first_key, "e");
 }
 
 TEST_F(VerifyDatabase, ValuesThatAreNotFiniteAndMissingLabelsAreFound) {

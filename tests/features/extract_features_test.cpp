@@ -233,6 +233,39 @@ TEST_F(ExtractFeatures, Hdf5HasAllBlobsInOneFile) {
   EXPECT_NE(text("a.h5").find("00000009"), std::string::npos);
 }
 
+TEST_F(ExtractFeatures, SeveralLabelsOfARecordAreKept) {
+  test::Records records;
+  for (int i = 0; i < 6; ++i) {
+    Datum datum = test::byte_datum(1, 2, 3, 0, i);
+    datum.clear_label();
+    for (const float label : {static_cast<float>(i), -0.5f * static_cast<float>(i)}) {
+      datum.add_float_label(label);
+    }
+    records.emplace_back(concat("k", i), datum.SerializeAsString());
+  }
+  test::write_database(folder_ / "several", records);
+  const std::string layers = data_layer("", "data", "several");
+  set(FeatureFormat::lmdb, {"data"}, {"a"});
+  extract(layers);
+  const auto rows = datums("a");
+  ASSERT_EQ(rows.size(), 6u);
+  for (int i = 0; i < 6; ++i) {
+    const Datum& row = rows[static_cast<size_t>(i)];
+    EXPECT_FALSE(row.has_label());
+    ASSERT_EQ(row.float_label_size(), 2);
+    EXPECT_EQ(row.float_label(0), static_cast<float>(i));
+    EXPECT_EQ(row.float_label(1), -0.5f * static_cast<float>(i));
+  }
+  // Elsewhere they are a blob.
+  set(FeatureFormat::csv, {"data_label"}, {"a.csv"});
+  extract(layers);
+  EXPECT_TRUE(text("a.csv").ends_with("k4,4,-2\nk5,5,-2.5\n")) << text("a.csv");
+  if (!test::kBuiltWithHdf5) return;
+  set(FeatureFormat::hdf5, {"data", "data_label"}, {"a.h5"});
+  extract(layers);
+  EXPECT_EQ(Hdf5Reader(folder_ / "a.h5").shape("data_label"), (Shape{6, 2}));
+}
+
 TEST_F(ExtractFeatures, NamesWithSlashesAreGroupsOfHdf5) {
   if (!test::kBuiltWithHdf5) GTEST_SKIP() << "needs HDF5: configure with CREMA_HDF5=ON";
   set(FeatureFormat::hdf5, {"inception/out"}, {"a.h5"});

@@ -159,6 +159,12 @@ TEST_F(DataLayerTest, SeveralLabelsAreRowsOfTop1) {
 
   Source mixed(settings("mixed", {{"a", record({1, 2})}, {"b", record({1})}}));
   expect_error([&] { mixed.forward(); }, {"record 'b' has 1 labels, the first one 2"});
+  Source without(settings("without", {{"a", record({1, 2})}, {"b", record({})}}));
+  expect_error([&] { without.forward(); },
+               {"record 'b' has no label, the first one 2 labels", "the same number"});
+  // Where one label is enough, none counts as 0, as published.
+  Source zero(settings("zero", {{"a", record({})}, {"b", record({3})}}));
+  EXPECT_THAT(zero.labels(1), ElementsAre(0, 3));
   expect_error(
       [&] {
         Source(settings("nan", {{"a", record({1, NAN})}}));

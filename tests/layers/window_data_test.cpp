@@ -245,5 +245,18 @@ TEST_F(WindowData, SettingsThatCannotWorkAreErrors) {
         {"2 mean_value for 3 channels"});
 }
 
+TEST_F(WindowData, AugmentationIsAnError) {
+  for (const std::string field :
+       {"resize_param { height: 3 width: 3 }", "random_crop_param {}", "rotate_param {}",
+        "blur_param {}", "erase_param {}", "mixup_param {}", "cutmix_param {}", "num_labels: 3",
+        "noise_param {}", "expand_param {}", "distort_param {}", "random_resize_param {}",
+        "random_aspect_ratio_param {}", "bgr2rgb: true", "crop_h: 2", "crop_w: 2",
+        "img_rand_resize_lower: 2", "img_rand_resize_upper: 2"}) {
+    const std::string name = field.substr(0, field.find_first_of(" :"));
+    fails(layer(windows(), "batch_size: 1", "crop_size: 2 " + field),
+          {concat("transform_param { ", name, " }"), "not implemented"});
+  }
+}
+
 }  // namespace
 }  // namespace crema

@@ -242,6 +242,7 @@ TEST_F(DrawCliTest, DotHasShapesFusionAndPhases) {
   EXPECT_TRUE(test.says("rankdir=TB")) << test.text;
   expect_refusal("draw --rankdir XY " + drawn(), {"rankdir 'XY'"});
   expect_refusal("draw", {"draw takes NET"});
+  expect_refusal("draw " + drawn() + " " + path("no/net.svg"), {"there is no folder", "make it"});
 }
 
 TEST_F(DrawCliTest, ANetWithoutItsDataIsDrawnWithoutShapes) {

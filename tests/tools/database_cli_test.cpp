@@ -44,6 +44,8 @@ TEST_F(DatabaseCli, MeanOfADatabaseByThePublishedName) {
   expect_refusal("compute_image_mean " + path("db") + " " + path("no/mean"),
                  {"no folder", "make it"});
   expect_refusal("compute_image_mean " + path("db") + " " + path(""), {"is a folder"});
+  expect_refusal("compute_image_mean " + path("db") + " ''", {"has no name"});
+  expect_refusal("compute_image_mean " + path("db") + " /proc/mean", {"cannot write '/proc/mean'"});
 }
 
 TEST_F(DatabaseCli, VerifyReportsAndItsStatusSaysIfAllIsWell) {
@@ -91,6 +93,58 @@ TEST_F(DatabaseCli, ABadRecordInAListHasALineAndAStatus) {
   const Output output = run("db list " + path("bad"));
   EXPECT_EQ(output.status, 1);
   EXPECT_TRUE(output.says("1\tb\t\t\tbad: record 'b'")) << output.text;
+}
+
+TEST_F(DatabaseCli, ImagesInListsFoldersAndTarFilesAreLookedInto) {
+  if (!kBuiltWithOpenCv) GTEST_SKIP() << "needs a build with CREMA_OPENCV=ON";
+  fs::create_directories(path("photos/caf\u00e9"));
+  fs::create_directories(path("photos/tea"));
+  write("photos/caf\u00e9/a b.pgm", pgm(1, 2, "ab"));
+  write("photos/tea/c.pgm", pgm(1, 2, "cd"));
+  write("list.txt", "photos/caf\u00e9/a b.pgm 3\nphotos/none.pgm 4\n");
+  const Output folder = good("verify-db " + path("photos"));
+  EXPECT_TRUE(folder.says("records: 2 (0 raw, 2 compressed")) << folder.text;
+  EXPECT_TRUE(folder.says("label 1: 1")) << folder.text;
+  write("names.txt", "tea\ncaf\u00e9\n");
+  const Output named = good("db list --class_names=" + path("names.txt") + " " + path("photos"));
+  EXPECT_TRUE(named.says("tea/c.pgm\t0\t1x1x2\t")) << named.text;
+
+  const Output list = run("verify-db --root_folder=" + path("") + " " + path("list.txt"));
+  EXPECT_EQ(list.status, 1);
+  EXPECT_TRUE(list.says("list.txt:2")) << list.text;
+  EXPECT_TRUE(list.says("bad records: 1")) << list.text;
+  const Output shown =
+      run("db list --backend=image_list --root_folder=" + path("") + " " + path("list.txt"));
+  EXPECT_EQ(shown.status, 1);
+  EXPECT_TRUE(shown.says("1\tline 2: ")) << shown.text;
+  EXPECT_TRUE(shown.says("bad: ")) << shown.text;
+  good("db export " + path("photos") + " " + path("out"));
+  EXPECT_TRUE(fs::exists(path("out/tea_c.png")));
+  EXPECT_TRUE(good("compute_image_mean " + path("photos")).says("mean_value channel [0]"));
+  expect_refusal("db list --backend=lmbd " + path("photos"), {"'lmbd'", "did you mean 'lmdb'?"});
+  if (!kBuiltWithLibarchive) return;
+  expect_refusal("db list --backend=tar " + path("photos"), {"is a folder", "*.tar"});
+}
+
+// The second image is a pipe: the converter waits in it while the signal comes.
+TEST_F(DatabaseCli, ASignalLeavesNothingBehind) {
+  if (!kBuiltWithOpenCv) GTEST_SKIP() << "needs a build with CREMA_OPENCV=ON";
+  fs::create_directory(path("out"));
+  write("a.pgm", pgm(1, 1, "a"));
+  write("list.txt", "a.pgm 0\nb.pgm 1\n");
+  const std::string fifo = path("b.pgm");
+  for (const char* backend : {"lmdb", "leveldb"}) {
+    if (backend == std::string("leveldb") && !kBuiltWithLevelDb) continue;
+    const Output output = run("-c 'rm -f " + fifo + "; mkfifo " + fifo +
+                                  "; " CREMA_TOOL " convert-imageset --backend=" + backend + " " +
+                                  path("") + " " + path("list.txt") + " " + path("out/db") +
+                                  " & exec 3> " + fifo + "; kill -TERM $!; cat " + path("a.pgm") +
+                                  " >&3; exec 3>&-; wait $!; echo status $?'",
+                              "sh");
+    EXPECT_TRUE(output.says("stopped by signal 15")) << output.text;
+    EXPECT_TRUE(output.says("status 143")) << output.text;
+    EXPECT_TRUE(fs::is_empty(path("out"))) << output.text;
+  }
 }
 
 TEST_F(DatabaseCli, ExportsWhatConvertImagesetReads) {

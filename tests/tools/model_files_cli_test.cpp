@@ -127,6 +127,7 @@ TEST_F(ModelFilesCliTest, DiffWithinATolerance) {
                   .says(R"("finding": "different", "bit_equal": false, )"
                         R"("differing": 1, "max_abs": null)"));
   expect_refusal("diff --tolerance -1 " + files, {"--tolerance -1 is negative"});
+  expect_refusal("diff --tolerance nan " + files, {"--tolerance nan is no number"});
 }
 
 TEST_F(ModelFilesCliTest, DiffOfStates) {
@@ -263,6 +264,10 @@ layer { name: "last" blobs { shape { dim: 3 } data: [1, 2, 3] } })",
   expect_refusal(inputs + path("x") + " " + path("link.caffemodel"), {"given twice"});
   EXPECT_FALSE(std::filesystem::exists(path("x")));
   expect_refusal("merge-bn " + model, {"NET WEIGHTS OUT_NET OUT_WEIGHTS"});
+  // Neither output appears without the other.
+  expect_refusal(inputs + path("no/net.prototxt") + " " + path("alone.caffemodel"),
+                 {"there is no folder", "make it"});
+  EXPECT_FALSE(std::filesystem::exists(path("alone.caffemodel")));
 }
 
 }  // namespace

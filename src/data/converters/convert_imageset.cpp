@@ -173,7 +173,8 @@ class Collector {
           listed, concat("it is of ", converted.shape.str(), ", the first image ",
                          first_->shape.str(), "; resize them to one size"));
     }
-    if (!options_.check_only && !options_.skip_bad) throw Error(converted.problem);
+    if (!options_.check_only && !options_.skip_bad)
+      throw Error(converted.problem, " (--skip_bad leaves bad images out, --check lists them)");
     ++report_.bad;
     if (report_.problems.size() < ConvertReport::kMostProblems) {
       report_.problems.push_back(std::move(converted.problem));

@@ -312,6 +312,7 @@ class TarSource final : public RecordSource {
 
   int64_t count() const override { return static_cast<int64_t>(all_->images.size()); }
   std::string name() const override { return all_->name; }
+  bool is_files() const override { return true; }
   std::unique_ptr<RecordReader> reader(Access) override {
     return std::make_unique<TarReader>(all_);
   }
