@@ -1,4 +1,4 @@
-// Image files, told by their names.
+// Image files, told by their names or by their first bytes.
 #pragma once
 
 #include <string>
@@ -11,5 +11,9 @@ std::string image_extension(std::string_view name);
 
 /// Whether a file of this name holds an image that can be decoded.
 bool is_image_name(std::string_view name);
+
+/// The kind of an image file with these contents, as file names end: "jpg", "png", "bmp", "gif",
+/// "tif", "webp", "jp2", "pnm". "" for others, which are not given to a decoder.
+std::string image_type(std::string_view file);
 
 }  // namespace crema

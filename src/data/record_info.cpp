@@ -4,24 +4,11 @@
 #include <cmath>
 
 #include "crema/error.hpp"
+#include "data/image_name.hpp"
 #include "proto/datum.pb.h"
 
 namespace crema {
 namespace {
-
-using namespace std::string_view_literals;
-
-/// As file names end.
-std::string type_of_image(std::string_view file) {
-  constexpr std::pair<std::string_view, const char*> kMarks[] = {
-      {"\xff\xd8\xff"sv, "jpg"}, {"\x89PNG"sv, "png"}, {"BM"sv, "bmp"},
-      {"GIF8"sv, "gif"},         {"II*\0"sv, "tif"},   {"MM\0*"sv, "tif"},
-  };
-  for (const auto& [mark, type] : kMarks) {
-    if (file.starts_with(mark)) return type;
-  }
-  return file.starts_with("RIFF"sv) && file.substr(0, 12).ends_with("WEBP"sv) ? "webp" : "";
-}
 
 template <class Values>
 void need_finite(const Values& values, std::string_view what, const std::string& key) {
@@ -63,7 +50,7 @@ RecordInfo inspect_record(const Record& record, DatumDecoder& decoder) {
   decoder.labels(labels);  // refuses what data layers refuse
   if (info.encoded) {
     info.file = std::move(*datum.mutable_data());
-    info.file_type = type_of_image(info.file);
+    info.file_type = image_type(info.file);
   }
   return info;
 }
