@@ -20,8 +20,22 @@ option(CREMA_HDF5 "Read and write HDF5 files" ON)
 option(CREMA_LEVELDB "Read and write LevelDB databases" ON)
 option(CREMA_LIBARCHIVE "Read images from tar files with libarchive" ON)
 option(CREMA_WERROR "Treat warnings as errors" OFF)
+option(CREMA_FUZZ "Build the programs of tests/fuzz for libFuzzer; needs Clang" OFF)
 option(CREMA_CCACHE "Compile through ccache when it is there" ON)
 set(CREMA_SANITIZE "" CACHE STRING "Sanitizers for all code, as in -fsanitize=: address,undefined")
+
+if(CREMA_FUZZ)
+  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    message(FATAL_ERROR "CREMA_FUZZ=ON needs Clang, whose libFuzzer the programs are linked with, and the \
+compiler is ${CMAKE_CXX_COMPILER_ID}; configure with cmake --preset fuzz, or in a new folder with \
+-DCMAKE_CXX_COMPILER=clang++ (on Debian and Ubuntu: apt install clang libomp-dev)")
+  endif()
+  # Counts for all of the library's code which branches an input takes.
+  set(crema_sanitizers ${CREMA_SANITIZE} fuzzer-no-link)
+  list(JOIN crema_sanitizers "," crema_sanitizers)
+else()
+  set(crema_sanitizers "${CREMA_SANITIZE}")
+endif()
 
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "Kind of build" FORCE)
@@ -72,10 +86,10 @@ function(crema_flags target)
   target_compile_options(${target} PRIVATE
     "$<$<COMPILE_LANGUAGE:CXX>:${warnings};${arithmetic}>"
     "$<$<COMPILE_LANGUAGE:CUDA>:${cuda_warnings};--expt-relaxed-constexpr;-Xcompiler=-fopenmp,-fno-math-errno,-fno-trapping-math>")
-  if(CREMA_SANITIZE)
-    set(flags -fsanitize=${CREMA_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  if(crema_sanitizers)
+    set(flags -fsanitize=${crema_sanitizers} -fno-sanitize-recover=all -fno-omit-frame-pointer)
     target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${flags}>")
-    target_link_options(${target} PUBLIC -fsanitize=${CREMA_SANITIZE})
+    target_link_options(${target} PUBLIC -fsanitize=${crema_sanitizers})
   endif()
 endfunction()
 

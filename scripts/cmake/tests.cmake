@@ -1,6 +1,6 @@
 # tests/<area>/*.cpp -> test_<area>, one CTest case a GoogleTest case, labelled "unit" or "tools".
 # tests/support/ helps all of them, tests/golden/ is the golden runner, tests/bench/ prints numbers and
-# is never run as a test.
+# is never run as a test; fuzz.cmake builds tests/fuzz/.
 
 find_package(GTest QUIET)
 if(NOT TARGET GTest::gtest_main OR NOT TARGET GTest::gmock)

@@ -1,4 +1,4 @@
-// Image files, told by their names.
+// Image files, told by their names or by their first bytes.
 #pragma once
 
 #include <string>

@@ -14,7 +14,7 @@ struct RecordInfo {
   size_t bytes = 0;  // of the record
   Shape shape;       // (C, H, W)
   bool encoded = false, floats = false;
-  /// Of a compressed image: "jpg", "png", "bmp", "gif", "tif", "webp", or "" for another kind.
+  /// image_type() of a compressed image.
   std::string file_type;
   bool has_label = false;
   int64_t label = 0;

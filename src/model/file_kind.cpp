@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -49,6 +50,8 @@ constexpr Mark kMarks[] = {
     {"II*\0"sv, 0, FileKind::image, "tif"},
     {"MM\0*"sv, 0, FileKind::image, "tif"},
     {"WEBP"sv, 8, FileKind::image, "webp"},
+    {"\0\0\0\x0CjP  "sv, 0, FileKind::image, "jp2"},
+    {"\xFF\x4F\xFF\x51"sv, 0, FileKind::image, "jp2"},
     {"\x1F\x8B"sv, 0, FileKind::compressed},
     {"BZh"sv, 0, FileKind::compressed},
     {"\xFD\x37zXZ"sv, 0, FileKind::compressed},
@@ -145,8 +148,11 @@ std::string advice_for_missing(const fs::path& path) {
 }  // namespace
 
 std::string_view image_type(std::string_view head) {
-  const Mark* mark = find_mark(head);
-  return mark != nullptr ? mark->image : "";
+  if (const Mark* mark = find_mark(head)) return mark->image;
+  // A letter, a digit and white space are no mark: many texts begin so.
+  const bool is_pnm = head.size() > 2 && head[0] == 'P' && head[1] >= '1' && head[1] <= '6' &&
+                      std::isspace(static_cast<unsigned char>(head[2])) != 0;
+  return is_pnm ? "pnm" : "";
 }
 
 FileKind kind_of(std::string_view head) {

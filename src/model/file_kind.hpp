@@ -15,7 +15,7 @@ enum class FileKind {
   text,
   wide_text,  // UTF-16 or UTF-32
   hdf5,
-  image,       // JPEG, PNG, GIF, BMP, TIFF, WebP
+  image,       // JPEG, PNG, GIF, BMP, TIFF, WebP, JPEG 2000
   compressed,  // gzip, bzip2, xz, zstd, zip, 7z
   lmdb,        // an LMDB's data.mdb
   binary,      // anything else; a binary protocol buffer has no mark of its own
@@ -27,7 +27,8 @@ inline constexpr size_t kFileHeadSize = 4096;
 /// The kind of a file that begins with `head`.
 FileKind kind_of(std::string_view head);
 
-/// How the names of such images end: jpg, png, gif, bmp, tif, webp; "" for what is no image.
+/// How the names of such images end: jpg, png, gif, bmp, tif, webp, jp2, pnm; "" for what is none of
+/// them, and is not given to a decoder.
 std::string_view image_type(std::string_view head);
 
 /// The kind of a file that can be opened. Throws an Error when it cannot be read.

@@ -10,6 +10,7 @@
 
 #include "crema/error.hpp"
 #include "data/jpeg.hpp"
+#include "model/file_kind.hpp"
 
 namespace crema {
 namespace {
@@ -70,6 +71,11 @@ Image ImageCodec::decode(std::string_view file, ColorMode mode) {
   if (file.empty()) throw Error("the image file is empty");
   if (file.size() > static_cast<size_t>(std::numeric_limits<int>::max()))
     throw Error("the image file has ", file.size(), " bytes, too many for an image");
+  // OpenCV knows more kinds. It writes temporary files for some of them, prints what is wrong with
+  // others, and asks GDAL about the rest.
+  if (image_type(file).empty())
+    throw Error("the image cannot be decoded: it begins as none of JPEG, PNG, BMP, TIFF, WebP, ",
+                "JPEG 2000 and PNM; convert it to one of them");
   const bool lacks_end = lacks_jpeg_end(file);
   try {
     const int flags = flags_of(mode);
@@ -79,7 +85,7 @@ Image ImageCodec::decode(std::string_view file, ColorMode mode) {
   }
   if (state_->image.empty())
     throw Error("the image cannot be decoded: ",
-                lacks_end ? "the JPEG file is cut off" : "damaged, or of an unknown format");
+                lacks_end ? "the JPEG file is cut off" : "it is damaged");
   if (state_->image.depth() != CV_8U)
     throw Error(
         "the image has more than 8 bits a channel; decode it with force_color or force_gray, or "

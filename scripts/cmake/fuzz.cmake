@@ -1,0 +1,55 @@
+# tests/fuzz/NAME.cpp -> tests/fuzz_NAME. With CREMA_FUZZ it is libFuzzer's program; without, it runs each
+# file of its corpus once, as the CTest case fuzz.NAME.
+
+set(folder "${PROJECT_SOURCE_DIR}/tests/fuzz")
+file(GLOB targets CONFIGURE_DEPENDS "${folder}/*.cpp")
+set(support "${folder}/target.cpp" "${folder}/replay.cpp")
+list(REMOVE_ITEM targets ${support})
+if(CREMA_FUZZ)
+  list(REMOVE_ITEM support "${folder}/replay.cpp")
+endif()
+
+add_library(crema_fuzz_support OBJECT ${support})
+crema_flags(crema_fuzz_support)
+target_link_libraries(crema_fuzz_support PUBLIC crema_internal)
+target_include_directories(crema_fuzz_support PUBLIC "${PROJECT_SOURCE_DIR}/tests")
+target_precompile_headers(crema_fuzz_support PRIVATE ${CREMA_SLOW_HEADERS})
+set_target_properties(crema_fuzz_support PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+
+foreach(source IN LISTS targets)
+  cmake_path(GET source STEM name)
+  set(target fuzz_${name})
+  add_executable(${target} ${source})
+  crema_flags(${target})
+  target_link_libraries(${target} PRIVATE crema_fuzz_support)
+  target_precompile_headers(${target} REUSE_FROM crema_fuzz_support)
+  set_target_properties(${target} PROPERTIES
+    POSITION_INDEPENDENT_CODE OFF
+    RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
+  if(CREMA_FUZZ)
+    target_link_options(${target} PRIVATE -fsanitize=fuzzer)
+  else()
+    add_dependencies(unit_tests ${target})
+    add_test(NAME fuzz.${name} COMMAND ${target} "${folder}/corpus/${name}")
+    set_tests_properties(fuzz.${name} PROPERTIES LABELS unit TIMEOUT 300)
+  endif()
+endforeach()
+
+# The names that a prototxt may have, for the fuzzers that read one: of fields, of values of enums, and of
+# layer types.
+if(CREMA_FUZZ)
+  set(words "")
+  foreach(proto IN LISTS crema_protos)
+    file(STRINGS "${PROJECT_SOURCE_DIR}/${proto}" lines REGEX "^ *[a-zA-Z_0-9. <>,]+ = [0-9]+")
+    list(TRANSFORM lines REPLACE "^(.* )?([A-Za-z_0-9]+) = .*$" "\\2")
+    list(APPEND words ${lines})
+  endforeach()
+  file(STRINGS "${PROJECT_SOURCE_DIR}/layers/published_types.txt" lines REGEX "^[A-Z]")
+  list(TRANSFORM lines REPLACE " .*$" "")
+  list(APPEND words ${lines})
+  list(REMOVE_DUPLICATES words)
+  list(SORT words)
+  list(TRANSFORM words REPLACE "^(.+)$" "\"\\1\"\n")
+  list(JOIN words "" words)
+  file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/tests/prototxt.dict" CONTENT "${words}" @ONLY)
+endif()
