@@ -15,14 +15,13 @@ struct Math {
 
   template <class V>
   CREMA_FUNCTOR V forward(V x) const {
-    return x * (by_tanh ? V(0.5) * (V(1) + tanh(inner(x))) : share_below(x));
+    return x * (by_tanh ? gate(x) : share_below(x));
   }
   template <class V>
   CREMA_FUNCTOR V backward(V dy, V x, V /*y*/) const {
     if (by_tanh) {
-      const V t = tanh(inner(x));
-      const V slope = V(kRoot2OverPi) * (V(1) + V(3 * kCubic) * x * x);
-      return dy * V(0.5) * (V(1) + t + x * (V(1) - t * t) * slope);
+      const V g = gate(x), slope = V(2 * kRoot2OverPi) * (V(1) + V(3 * kCubic) * x * x);
+      return dy * g * (V(1) + x * (V(1) - g) * slope);
     }
     constexpr double kPeak = 0.39894228040143267794;  // 1 / sqrt(2 pi)
     return dy * (share_below(x) + x * V(kPeak) * exp(V(-0.5) * x * x));
@@ -30,9 +29,10 @@ struct Math {
 
   static constexpr double kRoot2OverPi = 0.79788456080286535588, kCubic = 0.044715;
 
+  // (1 + tanh(u)) / 2 = 1 / (1 + exp(-2 u)), which keeps its digits where it is nearly 0.
   template <class V>
-  CREMA_FUNCTOR V inner(V x) const {
-    return V(kRoot2OverPi) * (x + V(kCubic) * x * x * x);
+  CREMA_FUNCTOR V gate(V x) const {
+    return V(1) / (V(1) + exp(V(-2 * kRoot2OverPi) * (x + V(kCubic) * x * x * x)));
   }
   template <class V>
   CREMA_FUNCTOR V share_below(V x) const {

@@ -202,7 +202,7 @@ TEST(IndexMap, EmptyBatches) {
 
 TEST(IndexMap, WrongSettings) {
   const auto refuses = [](const std::string& layer, const Shape& bottom,
-                          const std::vector<std::string>& parts) {
+                          std::initializer_list<std::string_view> parts) {
     SCOPED_TRACE(layer);
     expect_error([&] { LayerRun({.layer = layer, .bottoms = {uniform(bottom)}}); }, parts);
   };

@@ -96,17 +96,21 @@ const std::vector<Room>& rooms() {
                 x * std::exp(-0.5 * x * x) / std::sqrt(2 * std::acos(-1.0));
        }},
       {"layer { type: 'GELU' gelu_param { approximate: TANH } }",
-       [](double x) { return 0.5 * x * (1 + std::tanh(gelu_inner(x))); },
+       [](double x) { return x * sigmoid(2 * gelu_inner(x)); },
        [](double x) {
          const double t = std::tanh(gelu_inner(x));
          const double slope = std::sqrt(2 / std::acos(-1.0)) * (1 + 3 * 0.044715 * x * x);
          return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * slope;
-       }},
+       },
+       {{-3, 3}},
+       true,
+       1e-5},
       {"layer { type: 'HardSigmoid' }",
        [](double x) { return std::clamp(kSixth * x + 0.5, 0.0, 1.0); },
        [](double x) { return std::abs(x) < 3 ? kSixth : 0; },
        {{-2.9, 2.9}, {3.1, 5}, {-5, -3.1}},
-       false},
+       false,
+       2e-5},  // near -3, a difference of two numbers near 1/2
       {"layer { type: 'HardSigmoid' hard_sigmoid_param { alpha: 0.25 beta: 0.375 } }",
        [](double x) { return std::clamp(0.25 * x + 0.375, 0.0, 1.0); },
        [](double x) { return x > -1.5 && x < 2.5 ? 0.25 : 0; },
@@ -121,7 +125,7 @@ const std::vector<Room>& rooms() {
                                       : x / 3 + 0.5; },
        {{-2.9, 2.9}, {3.1, 5}, {-5, -3.1}},
        true,
-       2e-6},
+       2e-5},
       {"layer { type: 'Mish' }", [](double x) { return x * std::tanh(std::log1p(std::exp(x))); },
        [](double x) {
          const double t = std::tanh(std::log1p(std::exp(x)));
