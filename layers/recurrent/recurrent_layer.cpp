@@ -43,6 +43,11 @@ RecurrentLayer::RecurrentLayer(const LayerInit& init, int64_t blocks, int states
     : TwoSidedLayer(init), blocks_(blocks), states_(states), carried_(static_cast<size_t>(states)) {
   const RecurrentParameter& settings = init.param.recurrent_param();
   exposes_ = settings.expose_hidden();
+  if (settings.bidirectional())
+    throw Error("bidirectional is not there yet; put a Reverse layer before and behind a second ",
+                "layer, and join both with Concat");
+  if (settings.has_linear_before_reset())
+    throw Error("linear_before_reset is a setting of GRU; remove it");
   units_ = settings.num_output();
   if (units_ == 0)
     throw Error("num_output is missing or 0; say recurrent_param { num_output: N } with N > 0");

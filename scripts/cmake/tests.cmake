@@ -103,7 +103,7 @@ if(sources)
   # golden.<kind>.<variant>: the cases of a kind have to pass, but for those that an engine for special
   # problems has to refuse.
   function(crema_golden_test variant)
-    foreach(kind IN ITEMS layers solvers)
+    foreach(kind IN ITEMS layers ssd torch solvers)
       set(name golden.${kind}.${variant})
       add_test(NAME ${name}
         COMMAND golden_runner --strict ${ARGN} "${PROJECT_SOURCE_DIR}/tests/golden/${kind}")

@@ -21,6 +21,7 @@ struct RowCopy {
 };
 
 class Registry;
+struct StridedGather;  // core/strided.hpp
 
 /// All calls run in one stream, in order. Errors of the device are thrown as Error.
 class DeviceBackend {
@@ -35,6 +36,9 @@ class DeviceBackend {
   /// Within the device; the two do not overlap.
   virtual void copy(void* to, const void* from, size_t bytes) = 0;
   virtual void copy_rows(const RowCopy& copy, const void* from, void* to) = 0;
+  /// `to`, dense, becomes the elements of the box in `from`.
+  virtual void gather(const StridedGather& box, size_t element_bytes, const void* from,
+                      void* to) = 0;
   /// sum = the terms, added up in their order: `count` elements of a floating point
   /// type, rounded once. `sum` may be a term.
   static constexpr size_t kMostTerms = 8;

@@ -1,6 +1,6 @@
 // Functions that the CPU and, when nvcc compiles the file, CUDA kernels both run. Beside this file
 // only kit/passes.hpp and its like ask which compiler it is. What functors call on numbers: abs,
-// sqrt, exp, expm1, log, log1p, pow, tanh and select; backend/cpu/value-inl.hpp has them for
+// sqrt, exp, expm1, log, log1p, pow, tanh, erfc and select; backend/cpu/value-inl.hpp has them for
 // vectors.
 #pragma once
 
@@ -16,6 +16,7 @@
 namespace crema {
 
 using std::abs;
+using std::erfc;
 using std::exp;
 using std::expm1;
 using std::log;

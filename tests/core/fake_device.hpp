@@ -8,6 +8,7 @@
 
 #include "backend/conversion_math.hpp"
 #include "core/device.hpp"
+#include "core/strided.hpp"
 
 namespace crema {
 
@@ -43,6 +44,11 @@ class FakeDevice : public DeviceBackend {
                   static_cast<const char*>(from) + row * copy.from_stride,
                   static_cast<size_t>(copy.bytes));
     }
+    ++launched;
+  }
+  void gather(const StridedGather& box, size_t element_bytes, const void* from, void* to) override {
+    crema::gather(Side(), box, element_bytes, static_cast<const std::byte*>(from),
+                  static_cast<std::byte*>(to));
     ++launched;
   }
   void add(DType dtype, int64_t count, std::span<const void* const> terms, void* to) override {

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -27,6 +28,9 @@ struct Room {
 };
 
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+double gelu_inner(double x) { return std::sqrt(2 / std::acos(-1.0)) * (x + 0.044715 * x * x * x); }
+
+const double kSixth = 0.16666667F;
 
 const std::vector<std::pair<double, double>> kSides = {{0.1, 3}, {-3, -0.1}};
 const std::vector<std::pair<double, double>> kPositive = {{0.1, 3}};
@@ -86,6 +90,53 @@ const std::vector<Room>& rooms() {
        {{-3, 3}},
        false,
        1e-5},
+      {"layer { type: 'GELU' }", [](double x) { return 0.5 * x * std::erfc(-x / std::sqrt(2.0)); },
+       [](double x) {
+         return 0.5 * std::erfc(-x / std::sqrt(2.0)) +
+                x * std::exp(-0.5 * x * x) / std::sqrt(2 * std::acos(-1.0));
+       }},
+      {"layer { type: 'GELU' gelu_param { approximate: TANH } }",
+       [](double x) { return x * sigmoid(2 * gelu_inner(x)); },
+       [](double x) {
+         const double t = std::tanh(gelu_inner(x));
+         const double slope = std::sqrt(2 / std::acos(-1.0)) * (1 + 3 * 0.044715 * x * x);
+         return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * slope;
+       },
+       {{-3, 3}},
+       true,
+       1e-5},
+      {"layer { type: 'HardSigmoid' }",
+       [](double x) { return std::clamp(kSixth * x + 0.5, 0.0, 1.0); },
+       [](double x) { return std::abs(x) < 3 ? kSixth : 0; },
+       {{-2.9, 2.9}, {3.1, 5}, {-5, -3.1}},
+       false,
+       2e-5},  // near -3, a difference of two numbers near 1/2
+      {"layer { type: 'HardSigmoid' hard_sigmoid_param { alpha: 0.25 beta: 0.375 } }",
+       [](double x) { return std::clamp(0.25 * x + 0.375, 0.0, 1.0); },
+       [](double x) { return x > -1.5 && x < 2.5 ? 0.25 : 0; },
+       {{-1.4, 2.4}, {2.6, 5}, {-5, -1.6}},
+       false},
+      {"layer { type: 'HardSwish' }",
+       [](double x) { return x <= -3  ? 0
+                             : x >= 3 ? x
+                                      : x * (x / 6 + 0.5); },
+       [](double x) { return x <= -3  ? 0
+                             : x >= 3 ? 1
+                                      : x / 3 + 0.5; },
+       {{-2.9, 2.9}, {3.1, 5}, {-5, -3.1}},
+       true,
+       2e-5},
+      {"layer { type: 'Mish' }", [](double x) { return x * std::tanh(std::log1p(std::exp(x))); },
+       [](double x) {
+         const double t = std::tanh(std::log1p(std::exp(x)));
+         return t + x * (1 - t * t) * sigmoid(x);
+       }},
+      {"layer { type: 'ReLU6' }",
+       [](double x) { return x < 0   ? 0
+                             : x > 6 ? 6
+                                     : x; },
+       [](double x) { return x > 0 && x < 6 ? 1 : 0; },
+       {{0.1, 5.9}, {-3, -0.1}, {6.1, 9}}},
       {"layer { type: 'Log' }", [](double x) { return std::log(x); },
        [](double x) { return 1 / x; }, kPositive, false},
       {"layer { type: 'Log' log_param { base: 10 scale: 2 shift: 0.5 } }",

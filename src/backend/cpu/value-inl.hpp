@@ -132,6 +132,23 @@ template <class D>
 HWY_INLINE Value<D> tanh(Value<D> x) {
   return keep_nan(x, Value<D>(hn::Tanh(D(), x.raw)));
 }
+/// erfc(a) = exp(-a^2) t P(t) for a >= 0 and t = 1 / (1 + a / 2). P was fitted to a relative error
+/// of 5e-8 for a up to 14; beyond 10.2 the result is 0 in f32.
+template <class D>
+HWY_INLINE Value<D> erfc(Value<D> x) {
+  static_assert(sizeof(hn::TFromD<D>) == 4);
+  constexpr double kPolynomial[] = {-0.0593871051704, 0.286126760099,   -0.490411357939,
+                                    0.28173797301,    -0.0291509918183, 0.203753211504,
+                                    0.242835038691,   0.282412095067,   0.282084332373};
+  const Value<D> size = abs(x), a = select(size > Value<D>(14), Value<D>(14), size);
+  const Value<D> t = Value<D>(1) / (Value<D>(1) + Value<D>(0.5) * a);
+  Value<D> p(kPolynomial[0]);
+  for (int i = 1; i < 9; ++i) p = Value<D>(hn::MulAdd(p.raw, t.raw, Value<D>(kPolynomial[i]).raw));
+  // The exponent in two parts: rounding a^2 alone would cost the result three digits.
+  const Value<D> square = a * a, rest(hn::MulSub(a.raw, a.raw, square.raw));
+  const Value<D> above = exp(-square) * (Value<D>(1) - rest) * t * p;
+  return select(x < Value<D>(0), Value<D>(2) - above, above);
+}
 /// In f64: the error of a logarithm in f32 would be multiplied by the exponent.
 template <class D>
 HWY_INLINE Value<D> pow(Value<D> x, double exponent) {

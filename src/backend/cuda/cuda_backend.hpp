@@ -36,6 +36,7 @@ class CudaBackend : public DeviceBackend {
   void copy_to_host(void* host, const void* device, size_t bytes) override;
   void copy(void* to, const void* from, size_t bytes) override;
   void copy_rows(const RowCopy& copy, const void* from, void* to) override;
+  void gather(const StridedGather& box, size_t element_bytes, const void* from, void* to) override;
   void add(DType dtype, int64_t count, std::span<const void* const> terms, void* sum) override;
   void fill(DType dtype, int64_t count, double value, bool adds, void* y) override;
   void fill_zero(void* device, size_t bytes) override;

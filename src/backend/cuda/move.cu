@@ -1,5 +1,6 @@
-// Rows of bytes on the device.
+// Rows of bytes, and elements in another order, on the device.
 #include "backend/cuda/kernels.cuh"
+#include "core/strided.hpp"
 
 namespace crema {
 namespace {
@@ -15,7 +16,50 @@ struct CopyRows {
   }
 };
 
+constexpr int kMostAxes = 32;  // of a simplified box: more than blobs have
+
+template <class E>
+struct GatherElement {
+  int rank;
+  int64_t extents[kMostAxes], strides[kMostAxes], offset;
+  const E* from;
+  E* to;
+  __device__ void operator()(int64_t i) const {
+    int64_t rest = i, at = offset;
+    for (int a = rank - 1; a >= 0; --a) {
+      at += rest % extents[a] * strides[a];
+      rest /= extents[a];
+    }
+    to[i] = from[at];
+  }
+};
+
 }  // namespace
+
+void CudaBackend::gather(const StridedGather& box, size_t element_bytes, const void* from,
+                         void* to) {
+  activate();
+  if (box.rank() > kMostAxes)
+    throw Error("CUDA gathers along ", kMostAxes, " axes at most, not ", box.rank());
+  const auto gather_as = [&](auto element) {
+    using E = decltype(element);
+    GatherElement<E> body{box.rank(),         {}, {}, box.offset, static_cast<const E*>(from),
+                          static_cast<E*>(to)};
+    std::copy(box.extents.begin(), box.extents.end(), body.extents);
+    std::copy(box.strides.begin(), box.strides.end(), body.strides);
+    cuda_for_each(*this, box.count(), body);
+  };
+  switch (element_bytes) {
+    case 1:
+      return gather_as(int8_t{});
+    case 2:
+      return gather_as(int16_t{});
+    case 4:
+      return gather_as(int32_t{});
+    default:
+      return gather_as(int64_t{});
+  }
+}
 
 void CudaBackend::copy_rows(const RowCopy& copy, const void* from, void* to) {
   activate();

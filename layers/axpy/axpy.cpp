@@ -1,0 +1,158 @@
+// Axpy: scales the channels of one bottom by another, and adds a third. See README.md.
+#include "core/dispatch.hpp"
+#include "kit/options.hpp"
+#include "kit/passes.hpp"
+#include "kit/position_sums.hpp"
+#include "kit/two_sided.hpp"
+
+namespace crema {
+namespace {
+
+/// The scale of element i is scales[i / block * step + i % step]: a scale covers `block` elements
+/// one behind the other (contiguous, step 1), or every step-th one of a block (channels_last).
+struct ScaleOf {
+  int64_t block = 1, step = 1;
+  CREMA_FUNCTOR int64_t operator()(int64_t i) const { return i / block * step + i % step; }
+};
+
+/// y = scale * x + z; z may be null: 0, and y may be z.
+template <class T>
+struct ScaleAndAdd {
+  ScaleOf scale_of;
+  const T *scales, *x, *z;
+  T* y;
+
+  CREMA_FUNCTOR void operator()(int64_t i) const {
+    y[i] = scales[scale_of(i)] * x[i] + (z ? z[i] : T{0});
+  }
+  void on_host(int64_t begin, int64_t end) const {
+    const auto [block, step] = scale_of;
+    for (int64_t i = begin; i < end;) {
+      const int64_t first = scale_of(i);
+      const int64_t rest = step == 1 ? block - i % block : step - i % step;
+      const int64_t count = std::min(rest, end - i);
+      if (step == 1) {
+        run(i, count, [scale = scales[first]](int64_t) { return scale; });
+      } else {
+        run(i, count, [from = scales + first](int64_t k) { return from[k]; });
+      }
+      i += count;
+    }
+  }
+  template <class Scale>
+  void run(int64_t at, int64_t count, const Scale& scale) const {
+    const T* const from = x + at;
+    T* const to = y + at;
+    if (z) {
+      const T* const added = z + at;
+#pragma omp simd
+      for (int64_t k = 0; k < count; ++k) to[k] = scale(k) * from[k] + added[k];
+    } else {
+#pragma omp simd
+      for (int64_t k = 0; k < count; ++k) to[k] = scale(k) * from[k];
+    }
+  }
+};
+
+template <class T>
+struct Product {
+  const T *a, *b;
+  CREMA_FUNCTOR double operator()(int64_t i) const {
+    return static_cast<double>(a[i]) * static_cast<double>(b[i]);
+  }
+};
+
+template <class T>
+struct Store {
+  T* to;
+  CREMA_FUNCTOR void operator()(int64_t i, double sum) const { to[i] = static_cast<T>(sum); }
+};
+
+class AxpyLayer : public TwoSidedLayer {
+ public:
+  using TwoSidedLayer::TwoSidedLayer;
+
+  Arity arity() const override { return {.min_bottoms = 3, .max_bottoms = 3}; }
+  size_t in_place_bottom() const override { return 2; }
+
+  void reshape(Blobs bottom, Blobs top) override {
+    const Shape &scales = bottom[0]->shape(), &x = bottom[1]->shape(), &z = bottom[2]->shape();
+    if (x.rank() < 2)
+      throw Error("'", bottom[1]->name, "' (", x.str(), ") has no channels to scale; it needs the ",
+                  "axes N x C");
+    if (z != x)
+      throw Error("'", bottom[2]->name, "' (", z.str(), ") is added to '", bottom[1]->name, "' (",
+                  x.str(), "), and must have its shape");
+    const bool fits = scales.rank() >= 2 && scales.count() == x[0] * x[1] && scales[0] == x[0] &&
+                      scales[1] == x[1];
+    if (!fits)
+      throw Error("'", bottom[0]->name, "' (", scales.str(),
+                  ") must have one scale for each of the ", x[0], " x ", x[1], " channels of '",
+                  bottom[1]->name, "' (", x.str(), ")");
+    top[0]->reshape(x);
+  }
+
+  /// The scales, one a channel, lie in the same order in every format that is not blocked.
+  std::vector<Option> reference_options(Blobs bottom, Blobs top) const override {
+    return without_blocks(same_format_options(bottom, top, dtype(), false));
+  }
+
+  void prepare_reference(Blobs bottom, Blobs) override {
+    const Shape& x = bottom[1]->shape();
+    const bool last = bottom[1]->data.format() == Format::channels_last;
+    const int64_t inner = x.count(2);
+    scale_of_ = last ? ScaleOf{std::max<int64_t>(inner * x[1], 1), x[1]}
+                     : ScaleOf{std::max<int64_t>(inner, 1), 1};
+    split_.outer = last ? x[0] : x[0] * x[1];
+    split_.size = inner;
+    split_.inner = last ? x[1] : 1;
+  }
+
+  Flops flops(Blobs bottom, Blobs) const override {
+    const double n = static_cast<double>(bottom[1]->count());
+    return {2 * n, (propagates(0) ? 2 * n : 0) + (propagates(1) ? n : 0)};
+  }
+
+  void run_forward(const Side& side, Blobs bottom, Blobs top) override {
+    dispatch_float(dtype(), [&]<class T>(T) {
+      const T *scales = side.read<T>(bottom[0]->data), *x = side.read<T>(bottom[1]->data);
+      const T* z = side.read<T>(bottom[2]->data);
+      for_each(side, top[0]->count(), kElementGrain,
+               ScaleAndAdd<T>{scale_of_, scales, x, z, side.overwrite<T>(top[0]->data)});
+    });
+  }
+
+  void run_backward(const Side& side, Blobs top, const std::vector<bool>& propagate,
+                    Blobs bottom) override {
+    dispatch_float(dtype(), [&]<class T>(T) {
+      const T* dy = side.read<T>(top[0]->diff);
+      if (propagate[0]) {
+        position_sums(side, split_, Product<T>{dy, side.read<T>(bottom[1]->data)},
+                      Store<T>{side.overwrite<T>(bottom[0]->diff)});
+      }
+      if (propagate[1]) {
+        for_each(side, top[0]->count(), kElementGrain,
+                 ScaleAndAdd<T>{scale_of_, side.read<T>(bottom[0]->data), dy, nullptr,
+                                side.overwrite<T>(bottom[1]->diff)});
+      }
+      if (propagate[2]) copy(side, top[0]->diff, bottom[2]->diff);
+    });
+  }
+
+ protected:
+  BackwardReads reference_backward_reads() const override {
+    const bool scales = propagates(1), x = propagates(0);
+    return {scales && x ? Which{0, 1} : scales ? Which{0} : x ? Which{1} : Which(false), false};
+  }
+  InPlace reference_in_place() const override { return InPlace::overwrite; }
+
+ private:
+  ScaleOf scale_of_;
+  AxisSplit split_;  // sums over the positions of each channel
+};
+
+}  // namespace
+
+void register_axpy(Registry& registry) { add_two_sided<AxpyLayer>(registry, "Axpy"); }
+
+}  // namespace crema

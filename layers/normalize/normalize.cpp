@@ -1,0 +1,263 @@
+// Normalize: divides by the L2 norm, then scales. See README.md.
+#include <array>
+#include <cmath>
+
+#include "core/dispatch.hpp"
+#include "kit/options.hpp"
+#include "kit/passes.hpp"
+#include "kit/sums.hpp"
+#include "kit/two_sided.hpp"
+#include "proto/layer.pb.h"
+
+namespace crema {
+namespace {
+
+/// What is normalized together: the values of a position of the split. Value k of it is of channel
+/// k / block % channels.
+struct Vectors {
+  AxisSplit split;
+  int64_t block = 1, channels = 1;  // channels 1: one scale for all
+
+  CREMA_FUNCTOR int64_t channel(int64_t k) const { return k / block % channels; }
+  CREMA_FUNCTOR int64_t position(int64_t place) const {
+    return place / (split.size * split.inner) * split.inner + place % split.inner;
+  }
+};
+
+constexpr int64_t kTogether = 64;  // neighbouring positions that the host takes at once
+
+template <class T>
+struct Forward {
+  Vectors vectors;
+  double eps;
+  const T *x, *scale;
+  double* inverse_norm;
+  T* y;
+
+  void on_host(int64_t begin, int64_t end) const {
+    const AxisSplit& split = vectors.split;
+    for (int64_t i = begin; i < end;) {
+      const int64_t count =
+          split.inner == 1 ? 1 : std::min({kTogether, split.inner - i % split.inner, end - i});
+      const int64_t first = split.at(i);
+      std::array<double, kTogether> sums{};
+      if (split.inner == 1) {
+        sums[0] = sum_of_piece(first, first + split.size, [this](int64_t at) {
+          return static_cast<double>(x[at]) * static_cast<double>(x[at]);
+        });
+      } else {
+        for (int64_t k = 0; k < split.size; ++k) {
+          const T* const row = x + first + k * split.inner;
+#pragma omp simd
+          for (int64_t j = 0; j < count; ++j) {
+            sums[static_cast<size_t>(j)] +=
+                static_cast<double>(row[j]) * static_cast<double>(row[j]);
+          }
+        }
+      }
+      std::array<T, kTogether> factors{};
+      for (int64_t j = 0; j < count; ++j) {
+        inverse_norm[i + j] = 1 / std::sqrt(sums[static_cast<size_t>(j)] + eps);
+        factors[static_cast<size_t>(j)] = static_cast<T>(inverse_norm[i + j]);
+      }
+      for (int64_t k = 0; k < split.size; ++k) {
+        const int64_t at = first + k * split.inner;
+        const T s = scale[vectors.channel(k)];
+#pragma omp simd
+        for (int64_t j = 0; j < count; ++j)
+          y[at + j] = x[at + j] * factors[static_cast<size_t>(j)] * s;
+      }
+      i += count;
+    }
+  }
+  template <class Lanes = OneLane>
+  CREMA_FUNCTOR void operator()(int64_t i, const Lanes& lanes = {}) const {
+    const AxisSplit& split = vectors.split;
+    double sum = 0;
+    for (int64_t k = lanes.first; k < split.size; k += lanes.count) {
+      const double value = static_cast<double>(x[split.at(i) + k * split.inner]);
+      sum += value * value;
+    }
+    const double inverse = 1 / std::sqrt(lanes.sum(sum) + eps);
+    if (lanes.first == 0) inverse_norm[i] = inverse;
+    for (int64_t k = lanes.first; k < split.size; k += lanes.count) {
+      const int64_t at = split.at(i) + k * split.inner;
+      y[at] = static_cast<T>(static_cast<double>(x[at]) * inverse) * scale[vectors.channel(k)];
+    }
+  }
+};
+
+/// dx = (s dy - x * sum of (s dy x) / norm^2) / norm.
+template <class T>
+struct Backward {
+  Vectors vectors;
+  const T *x, *dy, *scale;
+  const double* inverse_norm;
+  T* dx;
+
+  void on_host(int64_t begin, int64_t end) const {
+    const AxisSplit& split = vectors.split;
+    for (int64_t i = begin; i < end;) {
+      const int64_t count =
+          split.inner == 1 ? 1 : std::min({kTogether, split.inner - i % split.inner, end - i});
+      const int64_t first = split.at(i);
+      std::array<double, kTogether> sums{};
+      for (int64_t k = 0; k < split.size; ++k) {
+        const int64_t at = first + k * split.inner;
+        const T s = scale[vectors.channel(k)];
+#pragma omp simd
+        for (int64_t j = 0; j < count; ++j) {
+          sums[static_cast<size_t>(j)] +=
+              static_cast<double>(s * dy[at + j]) * static_cast<double>(x[at + j]);
+        }
+      }
+      std::array<T, kTogether> factors{}, shares{};
+      for (int64_t j = 0; j < count; ++j) {
+        const double inverse = inverse_norm[i + j];
+        factors[static_cast<size_t>(j)] = static_cast<T>(inverse);
+        shares[static_cast<size_t>(j)] =
+            static_cast<T>(sums[static_cast<size_t>(j)] * inverse * inverse * inverse);
+      }
+      for (int64_t k = 0; k < split.size; ++k) {
+        const int64_t at = first + k * split.inner;
+        const T s = scale[vectors.channel(k)];
+#pragma omp simd
+        for (int64_t j = 0; j < count; ++j) {
+          const auto n = static_cast<size_t>(j);
+          dx[at + j] = s * dy[at + j] * factors[n] - x[at + j] * shares[n];
+        }
+      }
+      i += count;
+    }
+  }
+  template <class Lanes = OneLane>
+  CREMA_FUNCTOR void operator()(int64_t i, const Lanes& lanes = {}) const {
+    const AxisSplit& split = vectors.split;
+    double sum = 0;
+    for (int64_t k = lanes.first; k < split.size; k += lanes.count) {
+      const int64_t at = split.at(i) + k * split.inner;
+      sum += static_cast<double>(scale[vectors.channel(k)]) * static_cast<double>(dy[at]) *
+             static_cast<double>(x[at]);
+    }
+    const double inverse = inverse_norm[i];
+    const double share = lanes.sum(sum) * inverse * inverse * inverse;
+    for (int64_t k = lanes.first; k < split.size; k += lanes.count) {
+      const int64_t at = split.at(i) + k * split.inner;
+      const double g = static_cast<double>(scale[vectors.channel(k)]) * static_cast<double>(dy[at]);
+      dx[at] = static_cast<T>(g * inverse - static_cast<double>(x[at]) * share);
+    }
+  }
+};
+
+/// What a place adds to the gradient of its scale.
+template <class T>
+struct ScaleTerm {
+  Vectors vectors;
+  const T *x, *dy;
+  const double* inverse_norm;
+  CREMA_FUNCTOR SumPair operator()(int64_t place, int64_t /*channel*/) const {
+    return {static_cast<double>(dy[place]) * static_cast<double>(x[place]) *
+                inverse_norm[vectors.position(place)],
+            0};
+  }
+};
+
+class NormalizeLayer : public TwoSidedLayer {
+ public:
+  explicit NormalizeLayer(const LayerInit& init) : TwoSidedLayer(init) {
+    const float eps = settings().eps();
+    if (!(eps >= 0 && std::isfinite(eps)))
+      throw Error("eps ", eps, " is not at least 0; it is added to the squared norm");
+  }
+
+  void setup(Blobs bottom, Blobs) override {
+    const Shape& shape = bottom[0]->shape();
+    if (shape.rank() < 2)
+      throw Error("normalizes the channels, axis 1, of each sample, but the bottom is ",
+                  shape.str());
+    add_param(
+        settings().channel_shared() ? Shape{} : Shape{shape[1]},
+        settings().has_scale_filler() ? Filler(settings().scale_filler()) : Filler::constant(1));
+  }
+
+  void reshape(Blobs bottom, Blobs top) override {
+    const Shape& shape = bottom[0]->shape();
+    if (!settings().channel_shared() && params()[0]->shape() != Shape{shape[1]})
+      throw Error("the scales, ", params()[0]->shape().str(),
+                  ", do not fit a bottom that has become ", shape.str());
+    inverse_norm_.reshape(
+        Shape{settings().across_spatial() ? shape[0] : shape[0] * shape.count(2)});
+    top[0]->reshape(shape);
+  }
+
+  std::vector<Option> reference_options(Blobs bottom, Blobs top) const override {
+    return without_blocks(same_format_options(bottom, top, dtype(), false));
+  }
+
+  void prepare_reference(Blobs bottom, Blobs) override {
+    const Shape& shape = bottom[0]->shape();
+    const bool last = bottom[0]->data.format() == Format::channels_last;
+    const bool across = settings().across_spatial(), shared = settings().channel_shared();
+    const int64_t inner = shape.count(2);
+    vectors_.split.outer = across || !last ? shape[0] : shape[0] * inner;
+    vectors_.split.size = across ? shape.count(1) : shape[1];
+    vectors_.split.inner = across || last ? 1 : inner;
+    vectors_.block = across && !last ? std::max<int64_t>(inner, 1) : 1;
+    vectors_.channels = shared ? 1 : std::max<int64_t>(shape[1], 1);
+    view_ = shared ? ChannelView{1, 1, shape.count()}
+            : last ? ChannelView{shape[0] * inner, shape[1], 1}
+                   : ChannelView{shape[0], shape[1], inner};
+  }
+  size_t kept_bytes() const override { return inverse_norm_.bytes(); }
+
+  Flops flops(Blobs bottom, Blobs) const override {
+    const double n = static_cast<double>(bottom[0]->count());
+    return {4 * n, 8 * n};
+  }
+
+  void run_forward(const Side& side, Blobs bottom, Blobs top) override {
+    if (bottom[0]->count() == 0) return;
+    dispatch_float(dtype(), [&]<class T>(T) {
+      for_each_position(
+          side, vectors_.split, kPassGrain,
+          Forward<T>{vectors_, static_cast<double>(settings().eps()), side.read<T>(bottom[0]->data),
+                     side.read<T>(params()[0]->data), side.overwrite<double>(inverse_norm_),
+                     side.overwrite<T>(top[0]->data)});
+    });
+  }
+
+  void run_backward(const Side& side, Blobs top, const std::vector<bool>& propagate,
+                    Blobs bottom) override {
+    if (bottom[0]->count() == 0) return;
+    dispatch_float(dtype(), [&]<class T>(T) {
+      const T *x = side.read<T>(bottom[0]->data), *dy = side.read<T>(top[0]->diff);
+      const double* inverse_norm = side.read<double>(inverse_norm_);
+      if (T* gradient = gradient_of<T>(side, params()[0].get())) {
+        channel_sums(side, view_, kPassGrain, ScaleTerm<T>{vectors_, x, dy, inverse_norm},
+                     AddToGradient<T>{gradient});
+      }
+      if (!propagate[0]) return;
+      for_each_position(side, vectors_.split, kPassGrain,
+                        Backward<T>{vectors_, x, dy, side.read<T>(params()[0]->data), inverse_norm,
+                                    side.overwrite<T>(bottom[0]->diff)});
+    });
+  }
+
+ protected:
+  BackwardReads reference_backward_reads() const override { return {true, false}; }
+
+ private:
+  const NormalizeParameter& settings() const { return param().norm_param(); }
+
+  Vectors vectors_;
+  ChannelView view_;                           // of the scales
+  Tensor inverse_norm_{Shape{0}, DType::f64};  // one a position
+};
+
+}  // namespace
+
+void register_normalize(Registry& registry) {
+  add_two_sided<NormalizeLayer>(registry, "Normalize");
+}
+
+}  // namespace crema

@@ -1,0 +1,97 @@
+#include "layers/upsample/mask_unpool.hpp"
+
+#include "core/dispatch.hpp"
+#include "kit/passes.hpp"
+
+namespace crema {
+namespace {
+
+/// Maps are independent, so that the last value of a place is the last one in memory.
+template <class T>
+struct Scatter {
+  int64_t pooled;
+  const int64_t* places;
+  const T* x;
+  T* y;
+  CREMA_FUNCTOR void operator()(int64_t map) const {
+    for (int64_t i = map * pooled; i < (map + 1) * pooled; ++i) y[places[i]] = x[i];
+  }
+};
+
+template <class T>
+struct Fetch {
+  const int64_t* places;
+  const T* dy;
+  T* dx;
+  CREMA_FUNCTOR void operator()(int64_t i) const { dx[i] = dy[places[i]]; }
+};
+
+}  // namespace
+
+void MaskUnpool::reshape(Blobs bottom, Blobs top, int64_t height, int64_t width) {
+  const Shape &x = bottom[0]->shape(), &mask = bottom[1]->shape();
+  if (x != mask)
+    throw Error("the mask '", bottom[1]->name, "' (", mask.str(), ") must have the shape of '",
+                bottom[0]->name, "' (", x.str(), "): one place for each value");
+  pooled_ = x[2] * x[3];
+  map_ = height * width;
+  places_.reshape(x);
+  top[0]->reshape(Shape{x[0], x[1], height, width});
+}
+
+void MaskUnpool::forward(const Side& side, DType dtype, Blobs bottom, Blobs top) {
+  dispatch_float(dtype, [&]<class T>(T) {
+    const T* mask = bottom[1]->data.template host<T>();
+    int64_t* places = places_.host_overwrite<int64_t>();
+    parallel_for(places_.count(), kElementGrain, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const T place = mask[i];
+        if (!(place >= 0 && place < static_cast<T>(map_)) || std::floor(place) != place)
+          throw Error("value ", i, " of the mask '", bottom[1]->name, "' is ", place,
+                      ", no place in a map of ", top[0]->shape()[2], " x ", top[0]->shape()[3],
+                      "; set the size that the pooled map had");
+        places[i] = i / pooled_ * map_ + static_cast<int64_t>(place);
+      }
+    });
+    fill_zero(side, top[0]->data);
+    const int64_t maps = pooled_ > 0 ? places_.count() / pooled_ : 0;
+    for_each(side, maps, kPassGrain / std::max<int64_t>(pooled_, 1) + 1,
+             Scatter<T>{pooled_, side.read<int64_t>(places_), side.read<T>(bottom[0]->data),
+                        side.change<T>(top[0]->data)});
+  });
+}
+
+void MaskUnpool::backward(const Side& side, DType dtype, Blobs top, Blobs bottom) const {
+  dispatch_float(dtype, [&]<class T>(T) {
+    for_each(side, places_.count(), kElementGrain,
+             Fetch<T>{side.read<int64_t>(places_), side.read<T>(top[0]->diff),
+                      side.overwrite<T>(bottom[0]->diff)});
+  });
+}
+
+void UnpoolingLayer::set_mask(Blobs bottom, Blobs top, int64_t height, int64_t width) {
+  has_mask_ = true;
+  unpool_.reshape(bottom, top, height, width);
+}
+
+std::vector<Option> UnpoolingLayer::reference_options(Blobs bottom, Blobs top) const {
+  if (has_mask_) return {uniform_option(bottom, top, dtype())};
+  return ResampleLayer::reference_options(bottom, top);
+}
+
+size_t UnpoolingLayer::kept_bytes() const {
+  return has_mask_ ? unpool_.kept_bytes() : ResampleLayer::kept_bytes();
+}
+
+void UnpoolingLayer::run_forward(const Side& side, Blobs bottom, Blobs top) {
+  if (has_mask_) return unpool_.forward(side, dtype(), bottom, top);
+  ResampleLayer::run_forward(side, bottom, top);
+}
+
+void UnpoolingLayer::run_backward(const Side& side, Blobs top, const std::vector<bool>& propagate,
+                                  Blobs bottom) {
+  if (!has_mask_) return ResampleLayer::run_backward(side, top, propagate, bottom);
+  if (propagate[0]) unpool_.backward(side, dtype(), top, bottom);
+}
+
+}  // namespace crema

@@ -1,0 +1,47 @@
+// Unpooling by the mask of a pooling layer: Upsample and Unpooling. Sources include
+// kit/passes.hpp themselves, so that nvcc compiles them.
+#pragma once
+
+#include "kit/resample.hpp"
+
+namespace crema {
+
+/// Bottom 0: values (N, C, H, W), bottom 1: their places (N, C, H, W), each y * width + x in a map
+/// of the top. The other places of the top are 0. Of several values with one place, the last
+/// counts.
+class MaskUnpool {
+ public:
+  /// Sets the shape of the top. Error if the bottoms differ in shape.
+  void reshape(Blobs bottom, Blobs top, int64_t height, int64_t width);
+  /// Error if a place is no whole number inside the map.
+  void forward(const Side& side, DType dtype, Blobs bottom, Blobs top);
+  void backward(const Side& side, DType dtype, Blobs top, Blobs bottom) const;
+  size_t kept_bytes() const { return places_.bytes(); }
+
+ private:
+  int64_t map_ = 0, pooled_ = 0;         // values of a map of the top and of the bottom
+  Tensor places_{Shape{0}, DType::i64};  // of each value, in the whole top
+};
+
+/// A layer that unpools by its bottom 1, or resamples where it has none.
+class UnpoolingLayer : public ResampleLayer {
+ public:
+  using ResampleLayer::ResampleLayer;
+
+  bool can_propagate(int bottom) const override { return bottom == 0; }
+  std::vector<Option> reference_options(Blobs bottom, Blobs top) const override;
+  size_t kept_bytes() const override;
+  void run_forward(const Side& side, Blobs bottom, Blobs top) override;
+  void run_backward(const Side& side, Blobs top, const std::vector<bool>& propagate,
+                    Blobs bottom) override;
+
+ protected:
+  /// For reshape(): bottom 1 has the places in maps of this size.
+  void set_mask(Blobs bottom, Blobs top, int64_t height, int64_t width);
+
+ private:
+  bool has_mask_ = false;
+  MaskUnpool unpool_;
+};
+
+}  // namespace crema
