@@ -15,6 +15,26 @@ struct Region {
   double x1, y1, x2, y2;
 };
 
+namespace regions_detail {
+
+/// The gradient of one map; see RegionLayer::sum_regions().
+template <class T, class Body>
+struct SumMap {
+  int64_t channels, map, count;
+  const Region* regions;
+  Body body;
+  T* dx;
+  CREMA_FUNCTOR void operator()(int64_t i) const {
+    T* const to = dx + i * map;
+    for (int64_t k = 0; k < map; ++k) to[k] = T{0};
+    for (int64_t r = 0; r < count; ++r) {
+      if (regions[r].image == i / channels) body.add(r, regions[r], i % channels, to);
+    }
+  }
+};
+
+}  // namespace regions_detail
+
 class RegionLayer : public TwoSidedLayer {
  public:
   using TwoSidedLayer::TwoSidedLayer;
@@ -41,28 +61,14 @@ class RegionLayer : public TwoSidedLayer {
     const Shape& maps = bottom[0]->shape();
     T* dx = side.overwrite<T>(bottom[0]->diff);
     const int64_t count = maps[2] * maps[3], regions_count = regions_.count() / kWords;
-    for_each(side, maps[0] * maps[1], kPassGrain / std::max<int64_t>(regions_count, 1) + 1,
-             SumMap<T, Body>{maps[1], count, regions_count, regions(side), body, dx});
+    for_each(
+        side, maps[0] * maps[1], kPassGrain / std::max<int64_t>(regions_count, 1) + 1,
+        regions_detail::SumMap<T, Body>{maps[1], count, regions_count, regions(side), body, dx});
   }
 
  private:
   static_assert(sizeof(Region) % sizeof(double) == 0);
   static constexpr int64_t kWords = sizeof(Region) / sizeof(double);
-
-  template <class T, class Body>
-  struct SumMap {
-    int64_t channels, map, count;
-    const Region* regions;
-    Body body;
-    T* dx;
-    CREMA_FUNCTOR void operator()(int64_t i) const {
-      T* const to = dx + i * map;
-      for (int64_t k = 0; k < map; ++k) to[k] = T{0};
-      for (int64_t r = 0; r < count; ++r) {
-        if (regions[r].image == i / channels) body.add(r, regions[r], i % channels, to);
-      }
-    }
-  };
 
   Tensor regions_{Shape{0}, DType::i64};  // (R, kWords), as Region
 };

@@ -27,8 +27,8 @@ inline constexpr size_t kFileHeadSize = 4096;
 /// The kind of a file that begins with `head`.
 FileKind kind_of(std::string_view head);
 
-/// How the names of such images end: jpg, png, gif, bmp, tif, webp, jp2, pnm; "" for what is none of
-/// them, and is not given to a decoder.
+/// How the names of such images end: jpg, png, gif, bmp, tif, webp, jp2, pnm; "" for what is none
+/// of them, and is not given to a decoder.
 std::string_view image_type(std::string_view head);
 
 /// The kind of a file that can be opened. Throws an Error when it cannot be read.
