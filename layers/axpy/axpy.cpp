@@ -1,5 +1,6 @@
 // Axpy: scales the channels of one bottom by another, and adds a third. See README.md.
 #include "core/dispatch.hpp"
+#include "kit/channel_factors.hpp"
 #include "kit/options.hpp"
 #include "kit/passes.hpp"
 #include "kit/position_sums.hpp"
@@ -7,52 +8,6 @@
 
 namespace crema {
 namespace {
-
-/// The scale of element i is scales[i / block * step + i % step]: a scale covers `block` elements
-/// one behind the other (contiguous, step 1), or every step-th one of a block (channels_last).
-struct ScaleOf {
-  int64_t block = 1, step = 1;
-  CREMA_FUNCTOR int64_t operator()(int64_t i) const { return i / block * step + i % step; }
-};
-
-/// y = scale * x + z; z may be null: 0, and y may be z.
-template <class T>
-struct ScaleAndAdd {
-  ScaleOf scale_of;
-  const T *scales, *x, *z;
-  T* y;
-
-  CREMA_FUNCTOR void operator()(int64_t i) const {
-    y[i] = scales[scale_of(i)] * x[i] + (z ? z[i] : T{0});
-  }
-  void on_host(int64_t begin, int64_t end) const {
-    const auto [block, step] = scale_of;
-    for (int64_t i = begin; i < end;) {
-      const int64_t first = scale_of(i);
-      const int64_t rest = step == 1 ? block - i % block : step - i % step;
-      const int64_t count = std::min(rest, end - i);
-      if (step == 1) {
-        run(i, count, [scale = scales[first]](int64_t) { return scale; });
-      } else {
-        run(i, count, [from = scales + first](int64_t k) { return from[k]; });
-      }
-      i += count;
-    }
-  }
-  template <class Scale>
-  void run(int64_t at, int64_t count, const Scale& scale) const {
-    const T* const from = x + at;
-    T* const to = y + at;
-    if (z) {
-      const T* const added = z + at;
-#pragma omp simd
-      for (int64_t k = 0; k < count; ++k) to[k] = scale(k) * from[k] + added[k];
-    } else {
-#pragma omp simd
-      for (int64_t k = 0; k < count; ++k) to[k] = scale(k) * from[k];
-    }
-  }
-};
 
 template <class T>
 struct Product {
@@ -99,12 +54,11 @@ class AxpyLayer : public TwoSidedLayer {
 
   void prepare_reference(Blobs bottom, Blobs) override {
     const Shape& x = bottom[1]->shape();
-    const bool last = bottom[1]->data.format() == Format::channels_last;
-    const int64_t inner = x.count(2);
-    scale_of_ = last ? ScaleOf{std::max<int64_t>(inner * x[1], 1), x[1]}
-                     : ScaleOf{std::max<int64_t>(inner, 1), 1};
+    const Format format = bottom[1]->data.format();
+    const bool last = format == Format::channels_last;
+    scale_of_ = ScaleOf(x, format);
     split_.outer = last ? x[0] : x[0] * x[1];
-    split_.size = inner;
+    split_.size = x.count(2);
     split_.inner = last ? x[1] : 1;
   }
 

@@ -1,0 +1,93 @@
+// SpatialDropout: zeroes whole channels at random while training. See README.md.
+#include <cmath>
+
+#include "core/dispatch.hpp"
+#include "crema/random.hpp"
+#include "kit/channel_factors.hpp"
+#include "kit/options.hpp"
+#include "kit/passes.hpp"
+#include "kit/two_sided.hpp"
+#include "proto/layer.pb.h"
+
+namespace crema {
+namespace {
+
+class SpatialDropoutLayer : public TwoSidedLayer {
+ public:
+  explicit SpatialDropoutLayer(const LayerInit& init)
+      : TwoSidedLayer(init), stream_(stream_id(name())), factors_(Shape{0}, dtype()) {
+    const float ratio = init.param.spatial_dropout_param().dropout_ratio();
+    if (!(ratio >= 0 && ratio < 1))
+      throw Error("dropout_ratio ", ratio,
+                  " is outside [0, 1); give the share of channels to drop");
+    ratio_ = phase() == Phase::train ? static_cast<double>(ratio) : 0;
+  }
+
+  void reshape(Blobs bottom, Blobs top) override {
+    const Shape& shape = bottom[0]->shape();
+    if (shape.rank() < 2)
+      throw Error("drops channels, axis 1 of N x C x ..., but the bottom is ", shape.str());
+    factors_.reshape(Shape{shape[0], shape[1]});
+    top[0]->reshape(shape);
+  }
+  std::vector<Option> reference_options(Blobs bottom, Blobs top) const override {
+    return without_blocks(same_format_options(bottom, top, dtype(), false));
+  }
+  void prepare_reference(Blobs bottom, Blobs) override {
+    factor_of_ = ScaleOf(bottom[0]->shape(), bottom[0]->data.format());
+  }
+  size_t kept_bytes() const override { return factors_.bytes(); }
+  Flops flops(Blobs bottom, Blobs) const override {
+    const double n = ratio_ > 0 ? static_cast<double>(bottom[0]->count()) : 0;
+    return {n, n};
+  }
+
+  void run_forward(const Side& side, Blobs bottom, Blobs top) override {
+    if (ratio_ > 0) draw_factors();
+    apply(side, bottom[0]->data, top[0]->data);
+  }
+  void run_backward(const Side& side, Blobs top, const std::vector<bool>&, Blobs bottom) override {
+    apply(side, top[0]->diff, bottom[0]->diff);
+  }
+
+ protected:
+  BackwardReads reference_backward_reads() const override { return {false, false}; }
+  InPlace reference_in_place() const override {
+    return ratio_ > 0 ? InPlace::overwrite : InPlace::alias;
+  }
+
+ private:
+  /// 0, or 1 / (1 - ratio): channel c of sample n takes word n * C + c of the pass.
+  void draw_factors() {
+    Random random(run().seed, stream_ + run().pass, run().iteration);
+    const auto threshold = static_cast<uint64_t>(std::llround(ratio_ * 0x1p32));
+    dispatch_float(dtype(), [&]<class T>(T) {
+      const T kept = static_cast<T>(0x1p32 / (0x1p32 - static_cast<double>(threshold)));
+      T* const to = factors_.host_overwrite<T>();
+      for (int64_t i = 0; i < factors_.count(); ++i) {
+        to[i] = random.next_u32() < threshold ? T{0} : kept;
+      }
+    });
+  }
+  void apply(const Side& side, const Tensor& from, Tensor& to) const {
+    if (ratio_ == 0) return copy(side, from, to);
+    dispatch_float(dtype(), [&]<class T>(T) {
+      for_each(side, to.count(), kElementGrain,
+               ScaleAndAdd<T>{factor_of_, side.read<T>(factors_), side.read<T>(from), nullptr,
+                              side.overwrite<T>(to)});
+    });
+  }
+
+  double ratio_ = 0;
+  uint64_t stream_;  // of the layer's name
+  ScaleOf factor_of_;
+  Tensor factors_;  // (N, C)
+};
+
+}  // namespace
+
+void register_spatial_dropout(Registry& registry) {
+  add_two_sided<SpatialDropoutLayer>(registry, "SpatialDropout");
+}
+
+}  // namespace crema
