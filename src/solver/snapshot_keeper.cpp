@@ -137,7 +137,7 @@ void SnapshotKeeper::save(int iteration, std::optional<double> value, SolverStat
   state.set_best_value(value ? *value : *best_value_);
 }
 
-void SnapshotKeeper::load(const SolverState& state, const std::string& path) {
+bool SnapshotKeeper::load(const SolverState& state, const std::string& path) {
   written_.clear();
   averaged_.clear();
   best_ = -1;
@@ -146,10 +146,11 @@ void SnapshotKeeper::load(const SolverState& state, const std::string& path) {
   std::error_code failed;
   const std::string own =
       concat(snapshot_stem(prefix_, state.iter()), ".solverstate", hdf5_ ? ".h5" : "");
-  if (!fs::equivalent(path, own, failed)) return;
+  if (!fs::equivalent(path, own, failed)) return false;
   written_.assign(state.kept_snapshot().begin(), state.kept_snapshot().end());
   averaged_.insert(state.kept_average().begin(), state.kept_average().end());
   best_ = state.best_snapshot();
+  return true;
 }
 
 }  // namespace crema

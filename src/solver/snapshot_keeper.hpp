@@ -35,8 +35,8 @@ class SnapshotKeeper {
   /// Continues the run whose state is at `path`. If that is a snapshot with the prefix and the
   /// format of this run, this run counts, and may remove, the snapshots that the state names. If
   /// it has another prefix or is a copy, the snapshots are left alone, and only the best value is
-  /// taken from the state.
-  void load(const SolverState& state, const std::string& path);
+  /// taken from the state. Returns whether it is such a snapshot.
+  bool load(const SolverState& state, const std::string& path);
 
  private:
   bool is_least(float loss_weight) const;

@@ -442,8 +442,10 @@ void Solver::restore(const std::string& solverstate) {
       for (auto& net : test_nets_) net->replan();
     }
     restore_state(saved, state);
-    keeper_->load(saved, solverstate);
-    iteration_ = last_snapshot_ = state.iteration;
+    const bool is_own = keeper_->load(saved, solverstate);
+    iteration_ = state.iteration;
+    // The files of another prefix are no snapshot of this run.
+    last_snapshot_ = is_own ? iteration_ : -1;
     losses_ = state.losses;
     if (losses_.size() > static_cast<size_t>(param_->average_loss()))
       losses_.erase(losses_.begin(), losses_.end() - param_->average_loss());

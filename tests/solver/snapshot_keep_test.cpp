@@ -111,6 +111,39 @@ TEST_F(SnapshotKeepTest, AResumedRunRemovesThoseOfItsBegin) {
   EXPECT_EQ(on_disk(), (std::set<int>{6, 8, 10}));
 }
 
+// The run that continues from elsewhere has written nothing at its own prefix yet.
+TEST_F(SnapshotKeepTest, AStateFromElsewhereIsNoSnapshotOfTheRun) {
+  Context context;
+  Solver(solver_param("max_iter: 8 snapshot: 8"), context).solve();  // another run's
+  fs::create_directories(folder_ / "elsewhere");
+  SolverParameter elsewhere = solver_param("max_iter: 8 snapshot: 8");
+  elsewhere.set_snapshot_prefix(folder_ / "elsewhere/x");
+  Solver(elsewhere, context).solve();
+  const std::string state = folder_ / "elsewhere/x_iter_8.solverstate";
+  const std::string of_other = test::read_file(file(8, ".solverstate"));
+  Solver best(solver_param("max_iter: 12 snapshot: 1 snapshot_keep: 1 test_iter: 1 "
+                           "test_interval: 4 snapshot_best: 'loss'"),
+              context);
+  best.restore(state);
+  best.step(1);  // the test of iteration 8 is the best so far: it writes a snapshot
+  EXPECT_NE(test::read_file(file(8, ".solverstate")), of_other);
+
+  for (const char* ending : {".solverstate", ".caffemodel"}) fs::remove(file(8, ending));
+  Solver stopped(solver_param("max_iter: 12 snapshot: 4"), context);
+  stopped.restore(state);
+  stopped.poll = [] { return SolverAction::stop; };
+  EXPECT_FALSE(stopped.solve());
+  EXPECT_TRUE(fs::exists(file(8, ".solverstate")));
+  fs::remove(file(8, ".solverstate"));
+  // Its own snapshot is not written again.
+  fs::copy(state, file(8, ".solverstate"));
+  Solver own(solver_param("max_iter: 12 snapshot: 4"), context);
+  own.restore(file(8, ".solverstate"));
+  own.poll = [] { return SolverAction::stop; };
+  own.on_snapshot = [](const std::string& path) { ADD_FAILURE() << path; };
+  EXPECT_FALSE(own.solve());
+}
+
 TEST_F(SnapshotKeepTest, AFailedSnapshotLeavesTheLastGoodOne) {
   Context context = logging();
   Solver solver(
