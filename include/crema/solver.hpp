@@ -118,7 +118,8 @@ class Solver {
   void restore(const std::string& solverstate);
   /// Continues from the newest snapshot with the prefix of the solver, as restore(), and returns
   /// its path; "" if there is none. A snapshot that is damaged or incomplete is passed over with a
-  /// warning that names it.
+  /// warning that names it. Error if that is so for all of them, or if a file cannot be read for
+  /// another reason than damage: a run from scratch would write over the snapshots.
   std::string resume();
 
   /// Called before each iteration and before each batch of a test. The result `snapshot` writes a

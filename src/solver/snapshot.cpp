@@ -1,7 +1,11 @@
 #include "solver/snapshot.hpp"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <new>
 
 #include "core/carried_state.hpp"
 #include "core/parse_number.hpp"
@@ -130,6 +134,24 @@ std::string beside_state(const std::string& path, const std::string& name, const
   throw Error("its weights '", name, "' are neither there nor beside it; put the ", what,
               " of the same snapshot next to it")
       .at({path, 0, 0});
+}
+
+/// Error if the system refuses to read the file, as for lack of a right or a disk that fails. None
+/// if there is no such file.
+void require_readable(const std::string& path) {
+  std::error_code ignored;  // a damaged state may have any name
+  if (!fs::exists(path, ignored) && !ignored) return;
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  std::string block(size_t{1} << 20, '\0');
+  while (file.read(block.data(), static_cast<std::streamsize>(block.size()))) {
+  }
+  const int reason = errno;
+  for (const int none : {0, ENOENT, ENOTDIR, EISDIR, ENAMETOOLONG, ELOOP}) {
+    if (reason == none) return;
+  }
+  throw Error("cannot read '", path, "': ", std::strerror(reason),
+              "; that is no damage of the snapshot: mend it and resume again");
 }
 
 /// Which types of solvers keep that many blobs for each of `parameters`; "" if none does.
@@ -276,10 +298,10 @@ std::vector<std::string> snapshots_of(const std::string& prefix) {
   };
   std::vector<Found> found;
   fs::path folder = fs::path(prefix).parent_path();
+  if (folder.empty()) folder = ".";
   const std::string stem = fs::path(prefix).filename().string() + "_iter_";
-  std::error_code ignored;  // a folder that cannot be read, or a file that is gone
-  for (fs::directory_iterator entry(folder.empty() ? "." : folder, ignored), end; entry != end;
-       entry.increment(ignored)) {
+  std::error_code failed, ignored;  // the latter where a file is gone
+  for (fs::directory_iterator entry(folder, failed), end; entry != end; entry.increment(failed)) {
     const std::string name = entry->path().filename().string();
     if (!name.starts_with(stem)) continue;
     const size_t dot = std::min(name.find('.', stem.size()), name.size());
@@ -289,6 +311,8 @@ std::vector<std::string> snapshots_of(const std::string& prefix) {
     if (!iteration || (ending != ".solverstate" && ending != ".solverstate.h5")) continue;
     found.push_back({*iteration, entry->last_write_time(ignored), (folder / name).string()});
   }
+  if (failed && failed != std::errc::no_such_file_or_directory)
+    throw Error("cannot look for snapshots in '", folder.string(), "': ", failed.message());
   std::ranges::sort(found, [](const Found& a, const Found& b) {
     return std::tie(a.iteration, a.time) > std::tie(b.iteration, b.time);
   });
@@ -297,15 +321,42 @@ std::vector<std::string> snapshots_of(const std::string& prefix) {
   return paths;
 }
 
-std::string why_damaged(const std::string& path) {
+std::string why_damaged(const std::string& path, bool average) {
+  SolverState state;
   try {
-    SolverState state;
     read_state(path, state);
-    read_and_check(state, path, true, true);
+    read_and_check(state, path, true, average);
+  } catch (const std::bad_alloc&) {
+    throw;
   } catch (const std::exception& error) {
+    const fs::path beside = fs::path(path).parent_path();
+    require_readable(path);
+    for (const std::string& file : {state.learned_net(), state.average_net()}) {
+      if (file.empty()) continue;
+      require_readable((beside / fs::path(file).filename()).string());
+      require_readable(file);
+    }
     return error.what();
   }
   return "";
+}
+
+std::string newest_whole_snapshot(const std::string& prefix, bool average, Context& context) {
+  std::string newest, damage_of_newest;
+  for (const std::string& path : snapshots_of(prefix)) {
+    const std::string damage = why_damaged(path, average);
+    if (damage.empty()) return path;
+    context.log(Severity::warning, concat("the snapshot '", path, "' is passed over: ", damage));
+    if (newest.empty()) {
+      newest = path;
+      damage_of_newest = damage;
+    }
+  }
+  if (newest.empty()) return "";
+  // A run from scratch would write over them.
+  throw Error("none of the snapshots '", prefix, "_iter_*' can be continued from; the newest is '",
+              newest, "': ", damage_of_newest,
+              "; put whole files in their place, or move them away to start from scratch");
 }
 
 void read_state(const std::string& path, SolverState& state) {

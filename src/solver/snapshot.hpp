@@ -63,11 +63,16 @@ std::string snapshot_stem(const std::string& prefix, int iteration);
 std::string write_snapshot(const std::string& prefix, const TrainingState& run,
                            const SnapshotForm& form);
 
-/// The states with this prefix, of both formats, the newest (by iteration) first.
+/// The states with this prefix, of both formats, the newest (by iteration) first. Error if the
+/// folder cannot be read.
 std::vector<std::string> snapshots_of(const std::string& prefix);
-/// Why the state at `path`, or its weights, cannot be read, or do not belong together; "" if they
-/// can be taken.
-std::string why_damaged(const std::string& path);
+/// Why the state at `path`, or its weights, are damaged, lack, or do not belong together; "" if
+/// they can be taken. `average`: the average of the weights too. Error if the system refuses to
+/// read a file: that is no damage.
+std::string why_damaged(const std::string& path, bool average);
+/// The first of snapshots_of() that is not damaged, after a warning for each one before it; "" if
+/// there is no snapshot. Error if all are damaged, and as why_damaged().
+std::string newest_whole_snapshot(const std::string& prefix, bool average, Context& context);
 
 /// Removes what runs of this prefix on this machine left that were killed while they wrote a
 /// snapshot.

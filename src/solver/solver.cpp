@@ -412,15 +412,9 @@ void Solver::keep_best(const std::vector<TestReport>& reports) {
 }
 
 std::string Solver::resume() {
-  for (const std::string& path : snapshots_of(prefix_)) {
-    const std::string damage = why_damaged(path);
-    if (damage.empty()) {
-      restore(path);
-      return path;
-    }
-    context_.log(Severity::warning, concat("the snapshot '", path, "' is passed over: ", damage));
-  }
-  return "";
+  const std::string path = newest_whole_snapshot(prefix_, average_ != nullptr, context_);
+  if (!path.empty()) restore(path);
+  return path;
 }
 
 void Solver::restore(const std::string& solverstate) {

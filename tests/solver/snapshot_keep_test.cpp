@@ -1,6 +1,7 @@
 // Which snapshots a run keeps, which one it resumes from, and what it refuses to resume from.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <filesystem>
@@ -328,7 +329,7 @@ TEST_F(SnapshotKeepTest, WeightsOfAnotherRunAreNotTakenForThoseOfTheState) {
       Solver solver(solver_param(settings), context);
       expect_error([&] { solver.restore(state); },
                    {state, file(4, ""), "were not written with the state", "--weights"});
-      EXPECT_NE(why_damaged(state).find("were not written with the state"), std::string::npos);
+      EXPECT_NE(why_damaged(state, true).find("were not written with the state"), std::string::npos);
       warnings_.clear();
       Solver other(solver_param(settings + " type: 'Nesterov'"), context);
       EXPECT_EQ(other.resume(), file(2, ".solverstate" + format));
@@ -403,7 +404,49 @@ TEST_F(SnapshotKeepTest, ResumesFromTheNewestWholeSnapshot) {
   EXPECT_TRUE(warned(file(6, ".caffemodel"))) << warnings_;
   EXPECT_TRUE(warned("put the weights of the same snapshot next to it")) << warnings_;
   fs::resize_file(file(2, ".solverstate"), 40);
-  EXPECT_EQ(resumed_from(), "");
+  // From scratch the run would write over them.
+  expect_error(resumed_from, {"none of the snapshots", file(8, ".solverstate"), "from scratch"});
+}
+
+// The average is of no use to a solver without one.
+TEST_F(SnapshotKeepTest, ResumesWithoutAnAverageThatItDoesNotNeed) {
+  Context context = logging();
+  const std::string settings = "max_iter: 4 snapshot: 2 ";
+  Solver(solver_param(settings + "ema_decay: 0.5"), context).solve();
+  fs::remove(file(4, "_ema.caffemodel"));
+  Solver plain(solver_param(settings), context);
+  EXPECT_EQ(plain.resume(), file(4, ".solverstate"));
+  Solver averaging(solver_param(settings + "ema_decay: 0.5"), context);
+  EXPECT_EQ(averaging.resume(), file(2, ".solverstate"));
+  EXPECT_TRUE(warned("'" + file(4, ".solverstate") + "' is passed over")) << warnings_;
+}
+
+// A file that cannot be opened for a while is whole: an older snapshot must not take its place.
+TEST_F(SnapshotKeepTest, WhatTheSystemRefusesIsNoDamage) {
+  Context context = logging();
+  Solver(solver_param("max_iter: 4 snapshot: 2"), context).solve();
+  Solver solver(solver_param("max_iter: 4"), context);
+  rlimit before;
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const int next = ::dup(0);
+  ASSERT_GE(next, 0);
+  ::close(next);
+  const rlimit few = {static_cast<rlim_t>(next), before.rlim_max};
+  const auto refused = [&] {
+    ::setrlimit(RLIMIT_NOFILE, &few);
+    std::string damage;
+    try {
+      damage = why_damaged(file(4, ".solverstate"), false);
+    } catch (...) {
+      ::setrlimit(RLIMIT_NOFILE, &before);
+      throw;
+    }
+    ::setrlimit(RLIMIT_NOFILE, &before);
+    ADD_FAILURE() << "taken for damage: " << damage;
+  };
+  expect_error(refused, {"cannot read '" + file(4, ".solverstate"), "no damage"});
+  EXPECT_EQ(warnings_, "");
+  EXPECT_EQ(solver.resume(), file(4, ".solverstate"));
 }
 
 TEST_F(SnapshotKeepTest, RefusesTheStateOfAnotherTypeOrNet) {
