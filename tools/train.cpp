@@ -151,19 +151,21 @@ class Progress {
   double seconds_ = 0, waited_ = 0, recent_seconds_ = 0, recent_waited_ = 0;
 };
 
-/// Restores what --snapshot or --resume asks for.
-void continue_run(Solver& solver, const SolverParameter& param, const SolverOptions& options) {
-  std::string from = FLAGS_snapshot;
-  if (FLAGS_resume) {
-    from = solver.resume();
-    if (from.empty()) {
-      LOG(INFO) << "No snapshot to resume from: starting from "
-                << (FLAGS_weights.empty() ? "scratch" : FLAGS_weights);
-    }
-  } else if (!from.empty()) {
-    solver.restore(from);
+/// The state that --snapshot or --resume asks for; "" for none.
+std::string state_to_restore(const SolverParameter& param, const SourceMap& source,
+                             Context& context) {
+  if (!FLAGS_resume) return FLAGS_snapshot;
+  const std::string from = Solver::find_snapshot(param, source, context);
+  if (from.empty()) {
+    LOG(INFO) << "No snapshot to resume from: starting from "
+              << (FLAGS_weights.empty() ? "scratch" : FLAGS_weights);
   }
-  if (from.empty()) return;
+  return from;
+}
+
+void continue_run(Solver& solver, const std::string& from, const SolverParameter& param,
+                  const SolverOptions& options) {
+  solver.restore(from);
   LOG(INFO) << "Resuming from " << from << " at iteration " << solver.iteration();
   if (options.seed) {
     LOG(WARNING) << "--seed=" << *options.seed
@@ -190,7 +192,8 @@ int train(const std::vector<std::string>& arguments) {
   Context context(context_options(wants_gpu, param.device_id()));
   SolverOptions options = solver_options();
   if (!FLAGS_weights.empty()) options.weights = split_list(FLAGS_weights);
-  if (!FLAGS_snapshot.empty()) options.weights.emplace();  // a snapshot has its own
+  const std::string from = state_to_restore(param, source, context);
+  if (!from.empty()) options.weights.emplace();  // a snapshot has its own
   options.strict_weights = FLAGS_strict;
   LOG(INFO) << "Making the nets"
             << (FLAGS_tune ? "; what was never timed on this machine is timed first" : "");
@@ -200,7 +203,7 @@ int train(const std::vector<std::string>& arguments) {
 
   Progress progress(solver, param);
   solver.poll = [&] { return signals.take(); };
-  continue_run(solver, param, options);
+  if (!from.empty()) continue_run(solver, from, param, options);
   const MemoryPlan memory = solver.net().memory();
   LOG(INFO) << "Solving " << solver.net().name() << " on " << context.threads()
             << " threads; memory: " << human_bytes(static_cast<double>(memory.activations))

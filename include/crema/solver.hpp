@@ -121,6 +121,10 @@ class Solver {
   /// warning that names it. Error if that is so for all of them, or if a file cannot be read for
   /// another reason than damage: a run from scratch would write over the snapshots.
   std::string resume();
+  /// The snapshot from which resume() of a solver with these settings continues. No net is made for
+  /// it: a run that has one needs no weights to start from (SolverOptions::weights).
+  static std::string find_snapshot(const SolverParameter& param, const SourceMap& source,
+                                   Context& context);
 
   /// Called before each iteration and before each batch of a test. The result `snapshot` writes a
   /// snapshot. `stop` ends solve(), step() or test(), after a snapshot if the solver takes

@@ -417,6 +417,12 @@ std::string Solver::resume() {
   return path;
 }
 
+std::string Solver::find_snapshot(const SolverParameter& param, const SourceMap& source,
+                                  Context& context) {
+  return newest_whole_snapshot(snapshot_prefix(param, source.file()), param.ema_decay() > 0,
+                               context);
+}
+
 void Solver::restore(const std::string& solverstate) {
   SolverState saved;
   read_state(solverstate, saved);

@@ -421,6 +421,22 @@ TEST_F(SnapshotKeepTest, ResumesWithoutAnAverageThatItDoesNotNeed) {
   EXPECT_TRUE(warned("'" + file(4, ".solverstate") + "' is passed over")) << warnings_;
 }
 
+// The weights that the run started from may be gone by then.
+TEST_F(SnapshotKeepTest, ASnapshotIsFoundBeforeNetsAreMade) {
+  Context context = logging();
+  const SolverParameter param = solver_param("max_iter: 4 snapshot: 2 weights: 'gone.caffemodel'");
+  EXPECT_EQ(Solver::find_snapshot(param, {}, context), "");
+  Solver(solver_param("max_iter: 4 snapshot: 2"), context).solve();
+  damage(file(4, ".solverstate"));
+  const std::string found = Solver::find_snapshot(param, {}, context);
+  EXPECT_EQ(found, file(2, ".solverstate"));
+  EXPECT_TRUE(warned("passed over")) << warnings_;
+  expect_error([&] { Solver(param, context); }, {"gone.caffemodel"});
+  Solver solver(param, context, {.weights = std::vector<std::string>()});
+  solver.restore(found);
+  EXPECT_EQ(solver.iteration(), 2);
+}
+
 // A file that cannot be opened for a while is whole: an older snapshot must not take its place.
 TEST_F(SnapshotKeepTest, WhatTheSystemRefusesIsNoDamage) {
   Context context = logging();

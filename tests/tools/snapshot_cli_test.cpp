@@ -38,6 +38,13 @@ TEST_F(SnapshotCliTest, ResumeTakesTheNewestWholeSnapshotOrStarts) {
       << done.text;
   expect_refusal(command + " --snapshot=" + path("s_iter_4.solverstate"),
                  {"--snapshot", "--resume"});
+  // The snapshot needs no weights to start from.
+  const Output weightless = run(command + " --weights=" + path("gone.caffemodel"));
+  EXPECT_EQ(weightless.status, 0) << weightless.text;
+  EXPECT_TRUE(weightless.says("Resuming from " + path("s_iter_4.solverstate"))) << weightless.text;
+  damage(path("s_iter_2.solverstate"));
+  damage(path("s_iter_4.solverstate"));
+  expect_refusal(command, {"none of the snapshots", path("s_iter_4.solverstate"), "from scratch"});
 }
 
 TEST_F(SnapshotCliTest, ChecksumNamesDamageAndAcceptsChanges) {
