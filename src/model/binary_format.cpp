@@ -301,12 +301,10 @@ bool has_checksum(const std::string& path, const Descriptor& type) {
 
 namespace {
 
-/// Writes a file beside `path` and renames it. `write` returns false if it cannot write.
-void write_checked(const std::string& path, const std::function<bool(CheckedOutput&)>& write) {
-  WholeFile file(path);
+/// `write` returns false if it cannot write.
+void write_checked(WholeFile& file, const std::function<bool(CheckedOutput&)>& write) {
   CheckedOutput out(file);
   if (!write(out)) file.check(out.error() != 0 ? out.error() : EIO);
-  file.finish();
 }
 
 }  // namespace
@@ -314,20 +312,28 @@ void write_checked(const std::string& path, const std::function<bool(CheckedOutp
 void write_file_atomically(
     const std::string& path,
     const std::function<bool(google::protobuf::io::ZeroCopyOutputStream&)>& write) {
-  write_checked(path, [&](CheckedOutput& out) {
+  WholeFile file(path);
+  write_checked(file, [&](CheckedOutput& out) {
     google::protobuf::io::CopyingOutputStreamAdaptor stream(&out, kBlockBytes);
     return write(stream) && stream.Flush();
   });
+  file.finish();
 }
 
 void write_binary_proto_atomically(const std::string& path, const Message& message) {
+  WholeFile file(path);
+  write_binary_proto(file, message);
+  file.finish();
+}
+
+void write_binary_proto(WholeFile& file, const Message& message) {
   const FieldDescriptor* field = checksum_field(*message.GetDescriptor());
   const size_t around = field != nullptr ? checksum_bytes(*field, 0).size() : 0;
   const size_t size = message.ByteSizeLong() + 2 * around;
   if (size > static_cast<size_t>(kMostBytes))
-    throw Error("cannot write '", path, "': it would have ", size,
+    throw Error("cannot write '", file.path(), "': it would have ", size,
                 " bytes, and a protocol buffer at most ", kMostBytes);
-  write_checked(path, [&](CheckedOutput& out) {
+  write_checked(file, [&](CheckedOutput& out) {
     if (field != nullptr && !out.write(checksum_bytes(*field, size))) return false;
     {
       google::protobuf::io::CopyingOutputStreamAdaptor stream(&out, kBlockBytes);

@@ -15,6 +15,8 @@ class ZeroCopyOutputStream;
 
 namespace crema {
 
+class WholeFile;
+
 /// What one file, that is one protocol buffer, can hold.
 inline constexpr int64_t kMostMessageBytes = INT32_MAX;
 
@@ -48,6 +50,8 @@ void write_file_atomically(
 /// system's reason.
 void write_binary_proto_atomically(const std::string& path,
                                    const google::protobuf::Message& message);
+/// Writes the message to the file beside. The caller calls finish().
+void write_binary_proto(WholeFile& file, const google::protobuf::Message& message);
 
 /// Whether the file, one of such a message, carries a checksum.
 bool has_checksum(const std::string& path, const google::protobuf::Descriptor& type);

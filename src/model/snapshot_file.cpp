@@ -149,13 +149,12 @@ void check_group_name(const std::string& layer) {
   }
 }
 
-void write_weights_hdf5(const std::string& path, const NetParameter& weights) {
+void write_hdf5(Hdf5Writer& file, const NetParameter& weights) {
   std::vector<std::string> names;
   for (const LayerParameter& layer : weights.layer()) {
     if (layer.blobs_size() != 0) names.push_back(layer.name());
   }
   check_hdf5_layers(names);
-  Hdf5Writer file(path, true);
   file.make_group("/data");
   for (const LayerParameter& layer : weights.layer()) {
     if (layer.blobs_size() == 0 && layer.name().empty()) continue;
@@ -175,7 +174,6 @@ void write_weights_hdf5(const std::string& path, const NetParameter& weights) {
       }
     }
   }
-  file.finish();
 }
 
 // --- States ------------------------------------------------------------
@@ -221,8 +219,7 @@ void read_state_hdf5(const std::string& path, SolverState& out, Verify verify) {
   }
 }
 
-void write_state_hdf5(const std::string& path, const SolverState& state) {
-  Hdf5Writer file(path, true);
+void write_hdf5(Hdf5Writer& file, const SolverState& state) {
   file.put("iter", state.iter());
   file.put_text("learned_net", state.learned_net());
   file.put("current_step", state.current_step());
@@ -236,7 +233,21 @@ void write_state_hdf5(const std::string& path, const SolverState& state) {
                 SolverState::kCurrentStepFieldNumber, SolverState::kHistoryFieldNumber},
                rest);
   file.put_bytes("crema", rest.SerializePartialAsString());
-  file.finish();
+}
+
+/// Writes a file beside its name, and syncs it: one of the two, by the name.
+template <class Message>
+void write_synced(const std::string& path, const Message& message,
+                  std::unique_ptr<WholeFile>& binary, std::unique_ptr<Hdf5Writer>& hdf5) {
+  if (is_hdf5_name(path)) {
+    hdf5 = std::make_unique<Hdf5Writer>(path, true);
+    write_hdf5(*hdf5, message);
+    hdf5->sync();
+  } else {
+    binary = std::make_unique<WholeFile>(path);
+    write_binary_proto(*binary, message);
+    binary->sync();
+  }
 }
 
 /// An empty message of the kind that a binary file holds: weights, or a state. Error for others.
@@ -371,13 +382,26 @@ bool renew_checksum(const std::string& named) {
   return renewed;
 }
 
+SyncedFile::SyncedFile(const std::string& path, const NetParameter& weights) {
+  write_synced(path, weights, binary_, hdf5_);
+}
+
+SyncedFile::SyncedFile(const std::string& path, const SolverState& state) {
+  write_synced(path, state, binary_, hdf5_);
+}
+
+SyncedFile::~SyncedFile() = default;
+SyncedFile::SyncedFile(SyncedFile&&) noexcept = default;
+SyncedFile& SyncedFile::operator=(SyncedFile&&) noexcept = default;
+
+void SyncedFile::finish() { hdf5_ ? hdf5_->finish() : binary_->finish(); }
+
 void write_weights(const std::string& path, const NetParameter& weights) {
-  is_hdf5_name(path) ? write_weights_hdf5(path, weights)
-                     : write_binary_proto_atomically(path, weights);
+  SyncedFile(path, weights).finish();
 }
 
 void write_solver_state(const std::string& path, const SolverState& state) {
-  is_hdf5_name(path) ? write_state_hdf5(path, state) : write_binary_proto_atomically(path, state);
+  SyncedFile(path, state).finish();
 }
 
 }  // namespace crema

@@ -8,14 +8,17 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace crema {
 
+class Hdf5Writer;
 class NetParameter;
 class SolverState;
+class WholeFile;
 
 /// Whether a file with this name is written as HDF5.
 bool is_hdf5_name(std::string_view path);
@@ -44,6 +47,26 @@ std::string check_hdf5_layers(const std::vector<std::string>& names);
 /// have, and for two layers with parameters and one name.
 void write_weights(const std::string& path, const NetParameter& weights);
 void write_solver_state(const std::string& path, const SolverState& state);
+
+/// Weights or a state that are on the disk and have no name yet. The files of a snapshot are written
+/// so, and get their names together.
+class SyncedFile {
+ public:
+  /// As write_weights() and write_solver_state(), but for the name.
+  SyncedFile(const std::string& path, const NetParameter& weights);
+  SyncedFile(const std::string& path, const SolverState& state);
+  /// Without finish(): removes what was written.
+  ~SyncedFile();
+  SyncedFile(SyncedFile&&) noexcept;
+  SyncedFile& operator=(SyncedFile&&) noexcept;
+
+  /// Gives the file its name. Error if that fails.
+  void finish();
+
+ private:
+  std::unique_ptr<WholeFile> binary_;
+  std::unique_ptr<Hdf5Writer> hdf5_;
+};
 
 /// Reads a file with weights or a state, of either format. Error as read_weights() and
 /// read_solver_state(), and for other files. Returns whether it carries a checksum.

@@ -47,6 +47,7 @@ class WholeFile {
   /// sync(), and renames. The file has the mode of the one that it replaces.
   void finish();
 
+  const std::string& path() const { return path_; }
   /// The file beside, for what else writes it, and its descriptor, open for reading and writing.
   const std::string& beside() const { return beside_; }
   int descriptor() const { return descriptor_; }

@@ -73,25 +73,20 @@ void restart_others(const TrainingState& run, const RecordCursors& cursors) {
              "without a break"));
 }
 
-/// Writes the average of the weights, and its name and checksum to the state. If that fails, the
-/// weights, which are no snapshot alone, are removed unless they `replace` others.
-void write_average(const std::string& stem, const TrainingState& run, const std::string& weights,
-                   bool replaces, SolverState& state) {
-  std::string path = stem + "_ema.caffemodel" + (is_hdf5_name(weights) ? ".h5" : "");
-  NetParameter net;
-  {
-    const WeightAverage::InNet average(run.average, true);
-    run.train->save(net);
+/// Gives the files of a snapshot their names, the state's last. If that fails, those that have
+/// theirs are removed: weights without a state are no snapshot. Weights that took the place of an
+/// earlier run's stay: the state of that run would be left without any.
+void finish_all(std::vector<std::pair<std::string, SyncedFile>>& files) {
+  std::error_code unknown;
+  const bool replaces = fs::exists(files.front().first, unknown);
+  for (size_t i = 0; i < files.size(); ++i) {
+    try {
+      files[i].second.finish();
+    } catch (const Error&) {
+      for (size_t done = 0; done < i && !replaces; ++done) fs::remove(files[done].first, unknown);
+      throw;
+    }
   }
-  try {
-    write_weights(path, net);
-  } catch (const Error&) {
-    std::error_code unknown;
-    if (!replaces) fs::remove(weights, unknown);
-    throw;
-  }
-  state.set_average_net(path);
-  state.set_average_net_values(values_checksum(net));
 }
 
 /// Error unless the weights at `path` have this checksum.
@@ -214,17 +209,27 @@ std::string write_snapshot(const std::string& prefix, const TrainingState& run,
                            const SnapshotForm& form) {
   const std::string stem = snapshot_stem(prefix, run.iteration), format = form.hdf5 ? ".h5" : "";
   const std::string weights = stem + ".caffemodel" + format;
+  // All of them are on the disk before the first one replaces another: a disk that is full leaves
+  // an earlier snapshot of this name whole.
+  std::vector<std::pair<std::string, SyncedFile>> files;
   NetParameter net;
   run.train->save(net, form.with_diffs);
-  std::error_code unknown;
-  const bool replaces = fs::exists(weights, unknown);
-  write_weights(weights, net);
+  files.emplace_back(weights, SyncedFile(weights, net));
 
   SolverState state;
   state.set_iter(run.iteration);
   state.set_learned_net(weights);
   state.set_learned_net_values(values_checksum(net));
-  if (run.average) write_average(stem, run, weights, replaces, state);
+  if (run.average) {
+    const std::string average = stem + "_ema.caffemodel" + format;
+    {
+      const WeightAverage::InNet shown(run.average, true);
+      run.train->save(net);
+    }
+    files.emplace_back(average, SyncedFile(average, net));
+    state.set_average_net(average);
+    state.set_average_net_values(values_checksum(net));
+  }
   state.set_type(run.type);
   state.set_current_step(run.steps_passed);
   state.set_minimum_loss(run.plateau.minimum);
@@ -260,15 +265,8 @@ std::string write_snapshot(const std::string& prefix, const TrainingState& run,
     record->set_choice(choice);
   }
   const std::string path = stem + ".solverstate" + format;
-  try {
-    write_solver_state(path, state);
-  } catch (const Error&) {
-    // Weights without a state are no snapshot, so they are removed. Weights that took the place of
-    // an earlier run's stay: the state of that run would be left without any.
-    if (!replaces) fs::remove(weights, unknown);
-    if (!replaces && run.average) fs::remove(state.average_net(), unknown);
-    throw;
-  }
+  files.emplace_back(path, SyncedFile(path, state));
+  finish_all(files);
   return path;
 }
 

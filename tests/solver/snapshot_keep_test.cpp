@@ -193,6 +193,40 @@ TEST_F(SnapshotKeepTest, AFullDiskLeavesTheLastGoodSnapshotAndSaysWhatToDo) {
   }
 }
 
+// The state is the largest file: the disk is full before it is written.
+TEST_F(SnapshotKeepTest, AFullDiskLeavesTheSnapshotThatWouldBeReplaced) {
+  for (const char* format : {"BINARYPROTO", "HDF5"}) {
+    if (std::string(format) == "HDF5" && !test::kBuiltWithHdf5) continue;
+    SCOPED_TRACE(format);
+    Context context = logging();
+    SolverParameter param = solver_param(
+        concat("type: 'Adam' ema_decay: 0.5 max_iter: 2 snapshot: 2 snapshot_format: ", format));
+    param.mutable_net_param()->mutable_layer(1)->mutable_inner_product_param()->set_num_output(900);
+    Solver first(param, context);
+    first.solve();
+    const std::string ending = std::string(format) == "HDF5" ? ".h5" : "";
+    const std::string state = file(2, ".solverstate" + ending);
+    const auto size = fs::file_size(file(2, ".caffemodel" + ending));
+    ASSERT_GT(fs::file_size(state), size + 4000);
+    param.set_base_lr(0.2F);
+    Solver second(param, context);
+    second.step(1);
+    rlimit before;
+    ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+    const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+    const rlimit small = {size + 2000, before.rlim_max};
+    second.on_iteration = [&](const IterationReport&) { ::setrlimit(RLIMIT_FSIZE, &small); };
+    // Of the last iteration, so it is no warning.
+    expect_error([&] { second.step(1); }, {"cannot write '" + state});
+    ::setrlimit(RLIMIT_FSIZE, &before);
+    std::signal(SIGXFSZ, handler);
+    EXPECT_EQ(why_damaged(state, true), "");
+    Solver resumed(param, context);
+    resumed.restore(state);
+    EXPECT_EQ(params_of(resumed.net()), params_of(first.net()));
+  }
+}
+
 TEST_F(SnapshotKeepTest, KeepsTheBestByAnOutputOfATest) {
   Context context;
   const std::string tests = "snapshot: 1 snapshot_keep: 1 test_iter: 1 test_interval: 2 ";
