@@ -1,6 +1,7 @@
 #include "solver/weight_average.hpp"
 
-#include "core/move.hpp"
+#include <algorithm>
+
 #include "core/parallel.hpp"
 #include "crema/parameter_arena.hpp"
 #include "solver/update_rule.hpp"
@@ -11,53 +12,75 @@ WeightAverage::WeightAverage(Net& net)
     : net_(net), values_(Shape{net.params().size()}, net.params().dtype()) {}
 
 Tensor& WeightAverage::values() {
-  if (!started_) start();
+  follow();
   return values_;
 }
 
-template <class Body>
-void WeightAverage::for_parts(const Body& body) {
+Side WeightAverage::side() {
   Context& context = net_.context();
-  const ThreadScope threads(context.threads());
   const Side side = context.on_gpu() ? Side(context.backend()) : Side();
   // All of it has to be on this side before a part of it is overwritten there.
   side.read_bytes(values_);
-  for (const ParameterArena::Segment& segment : net_.params().segments()) {
-    if (!learns(*segment.parameter)) continue;
-    Tensor part = part_of(values_, segment);
-    body(side, segment.parameter->data, part);
+  return side;
+}
+
+void WeightAverage::follow() {
+  const auto& segments = net_.params().segments();
+  averaged_.resize(segments.size(), false);
+  for (size_t i = 0; i < segments.size(); ++i) {
+    Parameter& parameter = *segments[i].parameter;
+    const bool begins = learns(parameter) && !averaged_[i];
+    if (begins) {
+      const ThreadScope threads(net_.context().threads());
+      Tensor part = part_of(values_, segments[i]);
+      copy(side(), parameter.data, part);
+    }
+    averaged_[i] = learns(parameter);
   }
 }
 
-void WeightAverage::start() {
-  for_parts(
-      [](const Side& side, Tensor& weights, Tensor& average) { copy(side, weights, average); });
-  started_ = true;
-}
-
 void WeightAverage::restore(const std::string& path) {
+  averaged_.clear();
   if (path.empty()) {
-    started_ = false;
     net_.context().log(Severity::warning,
                        "the state has no average of the weights (ema_decay); it starts as the "
                        "weights of the state");
     return;
   }
   net_.load_weights(path, true);
-  start();
+  follow();
 }
 
 void WeightAverage::show(bool average) {
   if (average == in_net_) return;
-  if (!started_) start();
-  Tensor weights;
-  for_parts([&](const Side& side, Tensor& in_net, Tensor& other) {
-    weights = Tensor(in_net.shape(), in_net.dtype());
-    copy(side, in_net, weights);
-    copy(side, other, in_net);
-    copy(side, weights, other);
-  });
+  if (average) follow();
+  const ThreadScope threads(net_.context().threads());
+  const Side side = this->side();
+  // Memory is taken before the first swap: none of them fails for lack of it.
+  int64_t most = 0;
+  for (const auto& segment : net_.params().segments()) most = std::max(most, segment.count);
+  Tensor scratch(Shape{most}, values_.dtype());
+  side.overwrite_bytes(scratch);
+  size_t done = 0;
+  try {
+    for (; done < averaged_.size(); ++done) swap(side, done, scratch);
+  } catch (...) {
+    // The net holds one of the two, not some of each.
+    while (done > 0) swap(side, --done, scratch);
+    throw;
+  }
   in_net_ = average;
+}
+
+void WeightAverage::swap(const Side& side, size_t number, const Tensor& scratch) {
+  if (!averaged_[number]) return;
+  const ParameterArena::Segment& segment = net_.params().segments()[number];
+  Tensor& in_net = segment.parameter->data;
+  Tensor other = part_of(values_, segment), kept(in_net.shape(), in_net.dtype());
+  kept.bind(scratch.memory(), scratch.offset());
+  copy(side, in_net, kept);
+  copy(side, other, in_net);
+  copy(side, kept, other);
 }
 
 WeightAverage::InNet::InNet(WeightAverage* of, bool average) : of_(of) {

@@ -2,14 +2,16 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
+#include "core/move.hpp"
 #include "crema/net.hpp"
 
 namespace crema {
 
-/// An array of the arena's size. It starts as the weights when it is first used; the update rule
-/// then moves it. Parameters that do not learn, such as running statistics, have no average: nets
-/// with the average have their present values.
+/// An array of the arena's size. Each parameter's part starts as the weights when the parameter
+/// begins to learn; the update rule then moves it. Parameters that do not learn, such as running
+/// statistics, have no average: nets with the average have their present values.
 class WeightAverage {
  public:
   /// Of the parameters of `net`, which must outlive this object.
@@ -36,15 +38,18 @@ class WeightAverage {
   };
 
  private:
-  void start();
+  /// Where the values are.
+  Side side();
+  /// Starts the parts of parameters that began to learn.
+  void follow();
+  /// After an Error the net holds what it held before.
   void show(bool average);
-  /// Calls body(the parameter's values, the part of the average) for each parameter that learns.
-  template <class Body>
-  void for_parts(const Body& body);
+  /// Swaps a parameter with its part, if it has an average. `scratch` is of its size or larger.
+  void swap(const Side& side, size_t number, const Tensor& scratch);
 
   Net& net_;
   Tensor values_;
-  bool started_ = false;
+  std::vector<bool> averaged_;  // by segment: whether the part holds an average
   bool in_net_ = false;  // the net holds the average, and values_ the weights
 };
 

@@ -14,6 +14,7 @@
 #include "proto/solver.pb.h"
 #include "support/database.hpp"
 #include "support/expect_error.hpp"
+#include "support/memory_limit.hpp"
 #include "support/net_test.hpp"
 #include "support/temp_folder.hpp"
 
@@ -255,6 +256,57 @@ TEST(WeightAverage, SnapshotsWithinATestHoldTheWeights) {
   resumed->restore(folder.path("snap_iter_2.solverstate"));
   resumed->solve();
   EXPECT_EQ(resumed.params(), straight.params());
+}
+
+// A parameter that is frozen at first has no average until it learns.
+TEST(WeightAverage, OfAParameterStartsWhenItBeginsToLearn) {
+  const TempFolder folder;
+  Training run(concat("base_lr: 0.1 lr_policy: 'fixed' ema_decay: 0.75 max_iter: 4 "
+                      "snapshot_prefix: '",
+                      folder.path("snap"), "'"),
+               DType::f64);
+  Parameter& thawed = *run->net().layer("ip").params()[0];
+  thawed.lr_mult = 0;
+  run->step(2);
+  const std::vector<double> before = test::values_of(thawed.data);
+  thawed.lr_mult = 1;
+  run->step(1);
+  const std::vector<double> after = test::values_of(thawed.data);
+  EXPECT_NE(after, before);
+  run->snapshot();
+  run->net().load_weights(folder.path("snap_iter_3_ema.caffemodel"));
+  const std::vector<double> averaged = test::values_of(thawed.data);
+  for (size_t i = 0; i < averaged.size(); ++i) {
+    ASSERT_NEAR(averaged[i], 0.75 * before[i] + 0.25 * after[i], 1e-12) << i;
+  }
+}
+
+TEST(WeightAverage, ThatDoesNotFitTheMemoryLeavesTheWeights) {
+  if (!test::kRefusesMemory) GTEST_SKIP() << test::kNeedsRefusedMemory;
+  SolverParameter param;
+  parse_text_proto(R"(
+    net_param {
+      layer { name: "x" type: "Input" top: "x" top: "label"
+              input_param { shape { dim: 1 dim: 8 } shape { dim: 1 } } }
+      layer { name: "small" type: "InnerProduct" bottom: "x" top: "small"
+              inner_product_param { num_output: 2000 weight_filler { type: "xavier" } } }
+      layer { name: "large" type: "InnerProduct" bottom: "small" top: "large"
+              inner_product_param { num_output: 5000 weight_filler { type: "xavier" } } }
+      layer { name: "loss" type: "SoftmaxWithLoss" bottom: "large" bottom: "label" top: "loss" } }
+    base_lr: 0.1 lr_policy: "fixed" ema_decay: 0.5 snapshot_after_train: false)",
+                   "solver.prototxt", param);
+  Context context({.engine = "reference"});
+  Solver solver(param, context);
+  fill_inputs(solver.net());
+  solver.step(2);
+  const std::vector<double> weights = params_of(solver.net());
+  {
+    const test::MemoryLimit limit(size_t{16} << 20);  // the large parameter takes 40 MB
+    EXPECT_ANY_THROW(solver.test());
+  }
+  EXPECT_EQ(params_of(solver.net()), weights);
+  solver.test();
+  EXPECT_EQ(params_of(solver.net()), weights);
 }
 
 TEST(WeightAverage, StartsAnewWhereAStateHasNone) {
