@@ -205,6 +205,18 @@ std::string snapshot_stem(const std::string& prefix, int iteration) {
   return concat(prefix, "_iter_", iteration);
 }
 
+size_t saved_bytes(const Net& net, bool with_diffs) {
+  size_t bytes = 0;
+  for (const Layer* layer : net.layers()) {
+    for (const auto& parameter : layer->params()) {
+      const auto count = static_cast<size_t>(parameter->shape().count());
+      const bool has_diff = with_diffs && parameter->learnable;
+      bytes += count * size_of(parameter->data.dtype()) * (has_diff ? 2 : 1);
+    }
+  }
+  return bytes;
+}
+
 std::string write_snapshot(const std::string& prefix, const TrainingState& run,
                            const SnapshotForm& form) {
   const std::string stem = snapshot_stem(prefix, run.iteration), format = form.hdf5 ? ".h5" : "";

@@ -57,6 +57,10 @@ struct SnapshotForm {
 /// PREFIX_iter_N, with which all files of a snapshot begin.
 std::string snapshot_stem(const std::string& prefix, int iteration);
 
+/// What the weights of a snapshot take, without the text of the net: as Net::save() has them, a
+/// parameter that layers share once for each of them.
+size_t saved_bytes(const Net& net, bool with_diffs);
+
 /// Writes PREFIX_iter_N.caffemodel, with an average PREFIX_iter_N_ema.caffemodel, then
 /// PREFIX_iter_N.solverstate, and returns the latter's path; all names end in .h5 for HDF5. Each of
 /// these files is complete if it exists. The state exists only with its weights.

@@ -328,6 +328,35 @@ TEST_F(SnapshotKeepTest, APlaceForTheBestIsChecked) {
   expect_error([&] { Solver(param, context); }, {"there is no folder", "absent"});
 }
 
+// Files hold a shared parameter once for each layer.
+TEST_F(SnapshotKeepTest, SharedParametersTakeSpaceInEachLayer) {
+  const auto layer = [](const char* name, const char* bottom) {
+    return concat("layer { name: '", name, "' type: 'InnerProduct' bottom: '", bottom, "' top: '",
+                  name,
+                  "' param { name: 'w' } param { name: 'b' } inner_product_param { num_output: 60 "
+                  "weight_filler { type: 'xavier' } } } ");
+  };
+  SolverParameter param;
+  parse_text_proto(
+      concat("net_param { layer { name: 'x' type: 'Input' top: 'x' top: 'label' input_param { "
+             "shape { dim: 2 dim: 60 } shape { dim: 2 } } } ",
+             layer("a", "x"), layer("b", "a"), layer("c", "b"),
+             "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'c' bottom: 'label' "
+             "top: 'loss' } } base_lr: 0.1 lr_policy: 'fixed' max_iter: 1 snapshot_prefix: '",
+             folder_ / "s", "'"),
+      "solver.prototxt", param);
+  for (const bool diffs : {false, true}) {
+    param.set_snapshot_diff(diffs);
+    Context context;
+    Solver solver(param, context);
+    solver.solve();
+    const size_t bytes = saved_bytes(solver.net(), diffs);
+    EXPECT_EQ(bytes, 3 * 61 * 60 * sizeof(float) * (diffs ? 2 : 1));
+    EXPECT_NEAR(static_cast<double>(fs::file_size(file(1, ".caffemodel"))),
+                static_cast<double>(bytes), 1000);
+  }
+}
+
 TEST_F(SnapshotKeepTest, SpaceIsCountedForEachBestSnapshot) {
   SolverParameter param = solver_param(
       "snapshot: 4 test_iter: 1 test_interval: 2 max_iter: 8 snapshot_best: 'loss' "
