@@ -42,7 +42,7 @@ SnapshotKeeper::SnapshotKeeper(const SolverParameter& param, std::string prefix)
       best_is_(param.snapshot_best_is()),
       averages_(param.ema_decay() > 0) {}
 
-void SnapshotKeeper::check(const std::vector<std::unique_ptr<Net>>& test_nets) const {
+void SnapshotKeeper::check(const std::vector<std::unique_ptr<Net>>& test_nets) {
   if (best_output_.empty()) return;
   const auto count = static_cast<int>(test_nets.size());
   if (best_net_ < 0 || best_net_ >= count)
@@ -58,10 +58,10 @@ void SnapshotKeeper::check(const std::vector<std::unique_ptr<Net>>& test_nets) c
   if (values != 1)
     throw Error("snapshot_best '", best_output_, "' has ", values,
                 " values; name an output of one value");
+  is_least_ = is_least(net.loss_weight(best_output_));
   net.context().log(
       Severity::info,
-      concat("the snapshot with the ",
-             is_least(net.loss_weight(best_output_)) ? "least" : "greatest", " '", best_output_,
+      concat("the snapshot with the ", is_least_ ? "least" : "greatest", " '", best_output_,
              "' of test net ", best_net_, " is the best; snapshot_best_is sets which one"));
 }
 
@@ -75,9 +75,8 @@ std::optional<double> SnapshotKeeper::better(const TestReport& report) const {
   for (const TestReport::Output& output : report.outputs) {
     if (output.name != best_output_) continue;
     if (!std::isfinite(output.value)) return {};
-    const bool better =
-        !best_value_ ||
-        (is_least(output.loss_weight) ? output.value < *best_value_ : output.value > *best_value_);
+    const bool better = !best_value_ || (is_least_ ? output.value < *best_value_
+                                                   : output.value > *best_value_);
     return better ? std::optional(output.value) : std::nullopt;
   }
   return {};
@@ -132,17 +131,36 @@ void SnapshotKeeper::save(int iteration, std::optional<double> value, SolverStat
     if (averaged != iteration) state.add_kept_average(averaged);
   }
   if (averages_) state.add_kept_average(iteration);
+  if (value || best_ >= 0) state.set_best_snapshot(value ? iteration : best_);
   if (!value && !best_value_) return;
-  state.set_best_snapshot(value ? iteration : best_);
   state.set_best_value(value ? *value : *best_value_);
+  state.set_best_output(best_output_);
+  state.set_best_net(best_net_);
+  state.set_best_is_least(is_least_);
 }
 
-bool SnapshotKeeper::load(const SolverState& state, const std::string& path) {
+bool SnapshotKeeper::compares(const SolverState& state) const {
+  return (!state.has_best_output() || state.best_output() == best_output_) &&
+         (!state.has_best_net() || state.best_net() == best_net_) &&
+         (!state.has_best_is_least() || state.best_is_least() == is_least_);
+}
+
+bool SnapshotKeeper::load(const SolverState& state, const std::string& path, Context& context) {
   written_.clear();
   averaged_.clear();
   best_ = -1;
   best_value_.reset();
-  if (state.has_best_value()) best_value_ = state.best_value();
+  if (state.has_best_value() && !best_output_.empty()) {
+    if (compares(state)) {
+      best_value_ = state.best_value();
+    } else {
+      context.log(Severity::info,
+                  concat("the best snapshot of the state is that with the ",
+                         state.best_is_least() ? "least" : "greatest", " '", state.best_output(),
+                         "' of test net ", state.best_net(),
+                         "; this run compares another value, and begins anew with it"));
+    }
+  }
   std::error_code failed;
   const std::string own =
       concat(snapshot_stem(prefix_, state.iter()), ".solverstate", hdf5_ ? ".h5" : "");

@@ -21,7 +21,7 @@ class SnapshotKeeper {
 
   /// Error unless snapshot_best names an output of one value of a test net. Logs which value is the
   /// best.
-  void check(const std::vector<std::unique_ptr<Net>>& test_nets) const;
+  void check(const std::vector<std::unique_ptr<Net>>& test_nets);
   /// The value by which snapshots are compared, if the report is better than all before it.
   std::optional<double> better(const TestReport& report) const;
 
@@ -35,12 +35,16 @@ class SnapshotKeeper {
   /// Continues the run whose state is at `path`. If that is a snapshot with the prefix and the
   /// format of this run, this run counts, and may remove, the snapshots that the state names. If
   /// it has another prefix or is a copy, the snapshots are left alone, and only the best value is
-  /// taken from the state. Returns whether it is such a snapshot.
-  bool load(const SolverState& state, const std::string& path);
+  /// taken from the state. A value of another output is not taken, which is logged. Returns
+  /// whether it is such a snapshot.
+  bool load(const SolverState& state, const std::string& path, Context& context);
 
  private:
   bool is_least(float loss_weight) const;
-  void remove(int iteration, Context& context) const;
+  /// Whether the best value of the state is of the output that this run compares.
+  bool compares(const SolverState& state) const;
+  /// Returns false if a file cannot be removed.
+  bool remove(int iteration, Context& context) const;
 
   std::string prefix_;
   bool hdf5_;
@@ -48,6 +52,7 @@ class SnapshotKeeper {
   std::string best_output_;
   int best_net_;
   int best_is_;               // SolverParameter::Best
+  bool is_least_ = false;     // the least value is the best
   bool averages_;             // each snapshot has an average of the weights
   std::vector<int> written_;  // iterations of the snapshots on disk, in the order of writing
   std::set<int> averaged_;    // those of them with an average

@@ -442,7 +442,7 @@ void Solver::restore(const std::string& solverstate) {
       for (auto& net : test_nets_) net->replan();
     }
     restore_state(saved, state);
-    const bool is_own = keeper_->load(saved, solverstate);
+    const bool is_own = keeper_->load(saved, solverstate, context_);
     iteration_ = state.iteration;
     // The files of another prefix are no snapshot of this run.
     last_snapshot_ = is_own ? iteration_ : -1;

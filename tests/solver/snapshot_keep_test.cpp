@@ -16,6 +16,7 @@
 #include "proto/solver.pb.h"
 #include "solver/settings.hpp"
 #include "solver/snapshot.hpp"
+#include "solver/snapshot_keeper.hpp"
 #include "support/database.hpp"
 #include "support/expect_error.hpp"
 #include "support/memory_limit.hpp"
@@ -316,6 +317,51 @@ TEST_F(SnapshotKeepTest, TheStateOfTheBestSaysSo) {
     EXPECT_EQ(state.best_snapshot(), i);
     EXPECT_EQ(state.best_value(), tested[static_cast<size_t>(i)]);
   }
+}
+
+// A value of another output, net or direction is not comparable.
+TEST_F(SnapshotKeepTest, TheBestOfAnotherOutputIsForgotten) {
+  std::string log;
+  Context context({.logger = [&](Severity, const std::string& message) { log += message + "\n"; }});
+  const std::string tests =
+      "snapshot: 3 snapshot_keep: 1 test_iter: 1 test_iter: 1 test_interval: 1 max_iter: 6 "
+      "snapshot_best: 'loss' ";
+  Solver(solver_param("snapshot_after_train: false " + tests), context).step(3);
+  SolverState state;
+  read_solver_state(file(3, ".solverstate"), state);
+  EXPECT_EQ(state.best_output(), "loss");
+  EXPECT_EQ(state.best_net(), 0);
+  EXPECT_TRUE(state.best_is_least());
+  struct Case {
+    const char* settings;
+    int net;
+    bool forgets;
+  };
+  for (const Case& one : {Case{"", 0, false},
+                          Case{"snapshot_best_net: 1", 1, true},
+                          Case{"snapshot_best_is: GREATEST", 0, true}}) {
+    SCOPED_TRACE(one.settings);
+    SnapshotKeeper keeper(solver_param(tests + one.settings), folder_ / "s");
+    Solver nets(solver_param(tests + one.settings), context);
+    keeper.check(nets.test_nets());
+    log.clear();
+    EXPECT_TRUE(keeper.load(state, file(3, ".solverstate"), context));
+    TestReport report;
+    report.net = one.net;
+    report.outputs.push_back({"loss", 0, state.best_value(), 1});
+    EXPECT_EQ(keeper.better(report).has_value(), one.forgets);
+    EXPECT_EQ(log.find("compares another value") != std::string::npos, one.forgets) << log;
+  }
+  // An output of another name.
+  SolverParameter param = solver_param(tests);
+  LayerParameter& layer = *param.mutable_net_param()->add_layer();
+  parse_text_proto("name: 'out' type: 'Accuracy' bottom: 'ip' bottom: 'label' top: 'accuracy'",
+                   "layer", layer);
+  param.set_snapshot_best("accuracy");
+  Solver other(param, context);
+  log.clear();
+  other.restore(file(3, ".solverstate"));
+  EXPECT_NE(log.find("'loss' of test net 0"), std::string::npos) << log;
 }
 
 // The best snapshots alone need a place too, before training starts.
