@@ -94,21 +94,22 @@ void SnapshotKeeper::written(int iteration, std::optional<double> value, Context
   const size_t old = written_.size() - std::min(written_.size(), static_cast<size_t>(keep_));
   std::vector<int> stay;
   for (size_t i = 0; i < written_.size(); ++i) {
-    if (i >= old || written_[i] == best_) {
+    // What cannot be removed now is tried again.
+    if (i >= old || written_[i] == best_ || !remove(written_[i], context)) {
       stay.push_back(written_[i]);
     } else {
-      remove(written_[i], context);
       averaged_.erase(written_[i]);
     }
   }
   written_ = std::move(stay);
 }
 
-void SnapshotKeeper::remove(int iteration, Context& context) const {
+bool SnapshotKeeper::remove(int iteration, Context& context) const {
   const std::string stem = snapshot_stem(prefix_, iteration), format = hdf5_ ? ".h5" : "";
   // The state goes first: there is never one without its weights.
   std::vector<const char*> endings = {".solverstate", ".caffemodel"};
   if (averaged_.count(iteration) != 0) endings.push_back("_ema.caffemodel");
+  bool all = true;
   for (const char* ending : endings) {
     const fs::path path = stem + ending + format;
     std::error_code failed;
@@ -116,10 +117,12 @@ void SnapshotKeeper::remove(int iteration, Context& context) const {
     if (!fs::is_regular_file(fs::symlink_status(path, failed))) continue;
     fs::remove(path, failed);
     if (failed) {
+      all = false;
       context.log(Severity::warning, concat("cannot remove the old snapshot '", path.string(),
                                             "': ", failed.message()));
     }
   }
+  return all;
 }
 
 void SnapshotKeeper::save(int iteration, std::optional<double> value, SolverState& state) const {

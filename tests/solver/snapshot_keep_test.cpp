@@ -157,6 +157,22 @@ TEST_F(SnapshotKeepTest, AFailedSnapshotLeavesTheLastGoodOne) {
   EXPECT_TRUE(fs::exists(file(2, ".caffemodel")));
 }
 
+TEST_F(SnapshotKeepTest, WhatCannotBeRemovedIsTriedAgain) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs files of another user: run as root";
+  Context context = logging();
+  Solver solver(solver_param("max_iter: 3 snapshot: 1 snapshot_keep: 1"), context);
+  solver.step(1);
+  // In such a folder, as /tmp is, a user removes only files of their own.
+  fs::permissions(folder_.path(), fs::perms::all | fs::perms::sticky_bit);
+  ASSERT_EQ(::seteuid(65534), 0);
+  solver.step(1);
+  ASSERT_EQ(::seteuid(0), 0);
+  EXPECT_EQ(on_disk(), (std::set<int>{1, 2}));
+  EXPECT_TRUE(warned("cannot remove the old snapshot '" + file(1, ".solverstate"))) << warnings_;
+  solver.step(1);
+  EXPECT_EQ(on_disk(), (std::set<int>{3}));
+}
+
 // A limit on the size of files stands for the full disk.
 TEST_F(SnapshotKeepTest, AFullDiskLeavesTheLastGoodSnapshotAndSaysWhatToDo) {
   for (const char* format : {"BINARYPROTO", "HDF5"}) {
