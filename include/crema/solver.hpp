@@ -111,8 +111,8 @@ class Solver {
   /// complete. Error if that fails. During training, a failed periodic snapshot is logged as a
   /// warning and training continues; a failed snapshot at a stop or at the end is an Error.
   std::string snapshot();
-  /// Continues from a .solverstate: loads weights, history, iteration, positions in data, seed and
-  /// choices of engines. The weights file is searched for beside it first, then at the path that it
+  /// Continues from a .solverstate: loads weights, history, iteration, positions in data, seed,
+  /// choices of engines, and the loss scale if it was another one than that of the settings. The weights file is searched for beside it first, then at the path that it
   /// contains. A warning names sources whose positions it lacks. After an Error, restore() again.
   /// Both formats are read, whatever the file's name.
   void restore(const std::string& solverstate);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -247,6 +248,7 @@ std::string write_snapshot(const std::string& prefix, const TrainingState& run,
   state.set_minimum_loss(run.plateau.minimum);
   state.set_iter_last_event(run.plateau.last_event);
   for (const double loss : run.losses) state.add_recent_loss(loss);
+  if (run.loss_scale) state.set_loss_scale(*run.loss_scale);
   state.set_net(run.train->name());
   if (run.keeper) run.keeper->save(run.iteration, run.best, state);
   for (const Tensor& history : *run.history) {
@@ -416,6 +418,9 @@ void check_state(const SolverState& state, const TrainingState& run) {
     throw Error("the state has ", state.history_size(), " history blobs, this solver of type '",
                 run.type, "' and this net need ", expected, "; it belongs to another net", nets,
                 types_of(static_cast<size_t>(state.history_size()), segments.size()));
+  if (state.has_loss_scale() && !(state.loss_scale() > 0 && std::isfinite(state.loss_scale())))
+    throw Error("the state has the loss_scale ", state.loss_scale(),
+                ", and one has to be positive; the file is damaged, take an earlier snapshot");
   int blob = 0;
   for (size_t h = 0; h < run.history->size(); ++h) {
     for (const auto& segment : segments) {
@@ -438,6 +443,8 @@ void restore_state(const SolverState& state, TrainingState& run) {
     }
   }
   run.iteration = state.iter();
+  run.loss_scale.reset();
+  if (state.has_loss_scale()) run.loss_scale = state.loss_scale();
   run.plateau = {state.current_step(), state.minimum_loss(), state.iter_last_event()};
   run.losses.assign(state.recent_loss().begin(), state.recent_loss().end());
   RecordCursors cursors;

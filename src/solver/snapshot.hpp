@@ -33,6 +33,7 @@ struct TrainingState {
   uint64_t seed = 0;     // to save
   std::string type;      // of the solver; a state of another type is refused
   RatePolicy::Plateau plateau;
+  std::optional<double> loss_scale;        // none: that of the settings
   std::vector<double> losses;              // of the last average_loss iterations
   WeightAverage* average = nullptr;        // to save; null: none
   std::vector<Tensor>* history = nullptr;  // each of the arena's size
@@ -94,9 +95,10 @@ std::string average_of(const SolverState& state, const std::string& path);
 /// state, as after a kill between the two files. States of other programs cannot tell.
 /// `average`: the average too.
 void check_weights(const SolverState& state, const std::string& path, bool average);
-/// Error if the solver's type is another one, or the history does not fit the run.
+/// Error if the solver's type is another one, the history does not fit the run, or a number is
+/// none that a run can have.
 void check_state(const SolverState& state, const TrainingState& run);
-/// Restores the iteration, the history, which check_state() accepted, the positions of the data
+/// Restores the iteration, the loss scale, the history, which check_state() accepted, the positions of the data
 /// sources, and what layers carry. A source with another number of records starts from the
 /// beginning, with a warning. Error if a source has no record at its position.
 void restore_state(const SolverState& state, TrainingState& run);

@@ -375,6 +375,7 @@ TrainingState Solver::training_state() {
   // As in published solvers: of the last iteration that was run.
   state.steps_passed = policy_->steps_passed(std::max(0, iteration_ - 1));
   state.plateau = policy_->plateau();
+  if (loss_scale_ != param_->loss_scale()) state.loss_scale = loss_scale_;
   state.losses = losses_;
   state.seed = run_.seed;
   state.keeper = keeper_.get();
@@ -442,6 +443,7 @@ void Solver::restore(const std::string& solverstate) {
       for (auto& net : test_nets_) net->replan();
     }
     restore_state(saved, state);
+    set_loss_scale(state.loss_scale.value_or(param_->loss_scale()));
     const bool is_own = keeper_->load(saved, solverstate, context_);
     iteration_ = state.iteration;
     // The files of another prefix are no snapshot of this run.

@@ -390,6 +390,34 @@ TEST(LossScale, IsDividedOutOfTheUpdate) {
   expect_error([&] { run->set_loss_scale(0); }, {"loss_scale 0"});
 }
 
+// 6 is no power of 2: each change of the scale changes bits.
+TEST(LossScale, ThatTheProgramSetIsResumed) {
+  const TempFolder folder;
+  const std::string text =
+      concat("base_lr: 0.1 lr_policy: 'fixed' momentum: 0.9 loss_scale: 8 "
+             "snapshot_after_train: false snapshot_prefix: '",
+             folder.path("snap"), "'");
+  Training straight(text), resumed(text);
+  straight->step(2);
+  const std::string first = straight->snapshot();
+  straight->set_loss_scale(6);
+  straight->step(1);
+  const std::string second = straight->snapshot();
+  straight->step(3);
+  resumed->restore(second);
+  EXPECT_EQ(resumed->loss_scale(), 6);
+  EXPECT_EQ(loss_scale(resumed->net()), 6);
+  resumed->step(3);
+  EXPECT_EQ(resumed.params(), straight.params());
+  resumed->restore(first);
+  EXPECT_EQ(resumed->loss_scale(), 8);
+  SolverState state;
+  read_binary_proto(second, state);
+  state.set_loss_scale(-1);
+  write_binary_proto_atomically(second, state);
+  expect_error([&] { resumed->restore(second); }, {second, "loss_scale -1", "positive"});
+}
+
 TEST(SolverSettings, WrongNumbersAreRefused) {
   const auto refuse = [](const std::string& text, std::initializer_list<std::string_view> parts) {
     expect_error([&] { Training(text + " base_lr: 0.1 lr_policy: 'fixed'"); }, parts);
