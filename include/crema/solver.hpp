@@ -96,7 +96,8 @@ class Solver {
   /// Trains up to max_iter, with the tests and snapshots of the settings. Returns false if `poll`
   /// stopped it. Error if the solver has no max_iter.
   bool solve();
-  /// Trains `iterations` iterations. Returns false if `poll` stopped it.
+  /// Trains `iterations` iterations. Returns false if `poll` stopped it. Error if the number of the
+  /// last one is beyond INT_MAX.
   bool step(int iterations);
   /// Runs all test nets, with the average of the weights if there is one and the settings do not
   /// say ema_test: false. If `poll` stops it between two batches, the reports of complete tests are

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <climits>
 #include <cmath>
 #include <numeric>
 
@@ -223,7 +224,10 @@ bool Solver::solve() {
 }
 
 bool Solver::step(int iterations) {
-  const int stop = iteration_ + iterations;
+  const int64_t stop = int64_t{iteration_} + iterations;
+  if (stop > INT_MAX)
+    throw Error("cannot train ", iterations, " iterations after iteration ", iteration_,
+                ": the last one would be beyond ", INT_MAX);
   while (iteration_ < stop) {
     if (asked_to_stop()) return false;
     if (test_due() && (iteration_ > 0 || param_->test_initialization()) && !run_tests()) {

@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <climits>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -618,6 +619,30 @@ TEST_F(SnapshotKeepTest, RefusesTheStateOfAnotherTypeOrNet) {
   expect_error([&] { wider.restore(state); },
                {"parameter 0 of layer 'ip' has 12 values, the net 15", "its net is 'falling'",
                 "this one 'other'"});
+}
+
+TEST_F(SnapshotKeepTest, RefusesIterationsThatNoRunHas) {
+  Context context = logging();
+  Solver(solver_param("max_iter: 4 snapshot: 2"), context).solve();
+  const std::string state = file(4, ".solverstate");
+  SolverState whole;
+  read_solver_state(state, whole);
+  Solver solver(solver_param("max_iter: 4"), context);
+  for (const int value : {-1, INT_MIN}) {
+    SolverState saved = whole;
+    saved.set_iter(value);
+    write_solver_state(state, saved);
+    expect_error([&] { solver.restore(state); }, {state, concat("iter ", value), "damaged"});
+    EXPECT_EQ(solver.resume(), file(2, ".solverstate"));
+    saved = whole;
+    saved.set_current_step(value);
+    write_solver_state(state, saved);
+    expect_error([&] { solver.restore(state); }, {state, concat("current_step ", value)});
+  }
+  whole.set_iter(INT_MAX);
+  write_solver_state(state, whole);
+  solver.restore(state);
+  expect_error([&] { solver.step(1); }, {"iteration 2147483647"});
 }
 
 TEST_F(SnapshotKeepTest, AChangedSourceIsNamedAndStartsFromTheBeginning) {
