@@ -113,9 +113,10 @@ class Solver {
   /// warning and training continues; a failed snapshot at a stop or at the end is an Error.
   std::string snapshot();
   /// Continues from a .solverstate: loads weights, history, iteration, positions in data, seed,
-  /// choices of engines, and the loss scale if it was another one than that of the settings. The weights file is searched for beside it first, then at the path that it
-  /// contains. A warning names sources whose positions it lacks. After an Error, restore() again.
-  /// Both formats are read, whatever the file's name.
+  /// choices of engines, and the loss scale if it was another one than that of the settings. The
+  /// weights file is searched for beside it first, then at the path that it contains. A warning
+  /// names sources whose positions it lacks. After an Error, restore() again. Both formats are
+  /// read, whatever the file's name.
   void restore(const std::string& solverstate);
   /// Continues from the newest snapshot with the prefix of the solver, as restore(), and returns
   /// its path; "" if there is none. A snapshot that is damaged or incomplete is passed over with a

@@ -48,8 +48,8 @@ std::string check_hdf5_layers(const std::vector<std::string>& names);
 void write_weights(const std::string& path, const NetParameter& weights);
 void write_solver_state(const std::string& path, const SolverState& state);
 
-/// Weights or a state that are on the disk and have no name yet. The files of a snapshot are written
-/// so, and get their names together.
+/// Weights or a state that are on the disk and have no name yet. The files of a snapshot are
+/// written so, and get their names together.
 class SyncedFile {
  public:
   /// As write_weights() and write_solver_state(), but for the name.

@@ -383,9 +383,9 @@ void read_state(const std::string& path, SolverState& state) {
   if (!state.has_iter() && state.history_size() == 0) {
     throw Error("holds no training state; give the .solverstate of a snapshot").at(place);
   }
-  for (const auto& [name, value] : {std::pair{"iter", state.iter()},
-                                    std::pair{"current_step", state.current_step()},
-                                    std::pair{"iter_last_event", state.iter_last_event()}}) {
+  for (const auto& [name, value] :
+       {std::pair{"iter", state.iter()}, std::pair{"current_step", state.current_step()},
+        std::pair{"iter_last_event", state.iter_last_event()}}) {
     if (value < 0)
       throw Error("the state has ", name, " ", value,
                   ", which no run has; the file is damaged, take an earlier snapshot")

@@ -98,9 +98,9 @@ void check_weights(const SolverState& state, const std::string& path, bool avera
 /// Error if the solver's type is another one, the history does not fit the run, or a number is
 /// none that a run can have.
 void check_state(const SolverState& state, const TrainingState& run);
-/// Restores the iteration, the loss scale, the history, which check_state() accepted, the positions of the data
-/// sources, and what layers carry. A source with another number of records starts from the
-/// beginning, with a warning. Error if a source has no record at its position.
+/// Restores the iteration, the loss scale, the history, which check_state() accepted, the positions
+/// of the data sources, and what layers carry. A source with another number of records starts from
+/// the beginning, with a warning. Error if a source has no record at its position.
 void restore_state(const SolverState& state, TrainingState& run);
 
 }  // namespace crema

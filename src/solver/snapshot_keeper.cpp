@@ -75,8 +75,8 @@ std::optional<double> SnapshotKeeper::better(const TestReport& report) const {
   for (const TestReport::Output& output : report.outputs) {
     if (output.name != best_output_) continue;
     if (!std::isfinite(output.value)) return {};
-    const bool better = !best_value_ || (is_least_ ? output.value < *best_value_
-                                                   : output.value > *best_value_);
+    const bool better =
+        !best_value_ || (is_least_ ? output.value < *best_value_ : output.value > *best_value_);
     return better ? std::optional(output.value) : std::nullopt;
   }
   return {};

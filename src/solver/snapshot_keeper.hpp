@@ -26,8 +26,8 @@ class SnapshotKeeper {
   std::optional<double> better(const TestReport& report) const;
 
   /// After the snapshot of `iteration` was written; `value` if it is the best so far. Removes those
-  /// that are too many; a file that cannot be removed is a warning, and is tried again after the next
-  /// snapshot.
+  /// that are too many; a file that cannot be removed is a warning, and is tried again after the
+  /// next snapshot.
   void written(int iteration, std::optional<double> value, Context& context);
 
   /// What the state of the snapshot of `iteration`, which is about to be written, says of these;

@@ -186,10 +186,9 @@ void Solver::build_nets(const SolverParameter& param, const SourceMap& source,
 void Solver::prepare_snapshots() {
   keeper_->check(test_nets_);
   if (!takes_snapshots()) return;
-  const std::string note =
-      check_snapshot_place(prefix_, *param_, saved_bytes(*net_, param_->snapshot_diff()),
-                           net_->params().data().bytes() * history_.size(),
-                           average_ ? saved_bytes(*net_, false) : 0);
+  const std::string note = check_snapshot_place(
+      prefix_, *param_, saved_bytes(*net_, param_->snapshot_diff()),
+      net_->params().data().bytes() * history_.size(), average_ ? saved_bytes(*net_, false) : 0);
   if (!note.empty()) context_.log(Severity::warning, note);
   if (param_->snapshot_format() == SolverParameter::HDF5) {
     std::vector<std::string> names;

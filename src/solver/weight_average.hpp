@@ -50,7 +50,7 @@ class WeightAverage {
   Net& net_;
   Tensor values_;
   std::vector<bool> averaged_;  // by segment: whether the part holds an average
-  bool in_net_ = false;  // the net holds the average, and values_ the weights
+  bool in_net_ = false;         // the net holds the average, and values_ the weights
 };
 
 }  // namespace crema

@@ -393,10 +393,10 @@ TEST(LossScale, IsDividedOutOfTheUpdate) {
 // 6 is no power of 2: each change of the scale changes bits.
 TEST(LossScale, ThatTheProgramSetIsResumed) {
   const TempFolder folder;
-  const std::string text =
-      concat("base_lr: 0.1 lr_policy: 'fixed' momentum: 0.9 loss_scale: 8 "
-             "snapshot_after_train: false snapshot_prefix: '",
-             folder.path("snap"), "'");
+  const std::string text = concat(
+      "base_lr: 0.1 lr_policy: 'fixed' momentum: 0.9 loss_scale: 8 "
+      "snapshot_after_train: false snapshot_prefix: '",
+      folder.path("snap"), "'");
   Training straight(text), resumed(text);
   straight->step(2);
   const std::string first = straight->snapshot();

@@ -354,8 +354,7 @@ TEST_F(SnapshotKeepTest, TheBestOfAnotherOutputIsForgotten) {
     int net;
     bool forgets;
   };
-  for (const Case& one : {Case{"", 0, false},
-                          Case{"snapshot_best_net: 1", 1, true},
+  for (const Case& one : {Case{"", 0, false}, Case{"snapshot_best_net: 1", 1, true},
                           Case{"snapshot_best_is: GREATEST", 0, true}}) {
     SCOPED_TRACE(one.settings);
     SnapshotKeeper keeper(solver_param(tests + one.settings), folder_ / "s");
@@ -455,7 +454,8 @@ TEST_F(SnapshotKeepTest, WeightsOfAnotherRunAreNotTakenForThoseOfTheState) {
       Solver solver(solver_param(settings), context);
       expect_error([&] { solver.restore(state); },
                    {state, file(4, ""), "were not written with the state", "--weights"});
-      EXPECT_NE(why_damaged(state, true).find("were not written with the state"), std::string::npos);
+      EXPECT_NE(why_damaged(state, true).find("were not written with the state"),
+                std::string::npos);
       warnings_.clear();
       Solver other(solver_param(settings + " type: 'Nesterov'"), context);
       EXPECT_EQ(other.resume(), file(2, ".solverstate" + format));
