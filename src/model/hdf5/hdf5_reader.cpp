@@ -170,8 +170,10 @@ Hdf5Reader::Hdf5Reader(const std::string& path, Verify verify) : state_(std::mak
   state_->file = Hdf5Id(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose);
   if (state_->file.is_open()) {
     if (checks && contents == Contents::unknown &&
-        H5Aexists(state_->file.get(), kHdf5ChecksumName) > 0)
+        H5Aexists(state_->file.get(), kHdf5ChecksumName) > 0) {
+      state_->file.close();  // there is no destructor yet, and the call ends before the members
       throw_changed(path, "its checksum is damaged");
+    }
     return;
   }
   const std::string reason = call.reason();

@@ -69,7 +69,7 @@ struct Hdf5Writer::State {
   std::map<std::string, Array> arrays;
 
   [[noreturn]] void fail(const std::string& reason) const {
-    // The library tells all that it was doing, in two lines.
+    // The library's reason holds the system's words for the error among others.
     for (const int error : {ENOSPC, EFBIG, EDQUOT}) {
       if (reason.find(std::strerror(error)) != std::string::npos) whole.check(error);
     }
@@ -92,8 +92,8 @@ struct Hdf5Writer::State {
   }
 
   /// Makes an array and the groups on the way to it, and writes it.
-  void write(const std::string& name, const Shape& shape, hid_t type, const void* values) const {
-    const Hdf5Call call;
+  void write(const Hdf5Call& call, const std::string& name, const Shape& shape, hid_t type,
+             const void* values) const {
     const std::vector<hsize_t> dims = dims_of(shape);
     const Hdf5Id space(
         dims.empty() ? H5Screate(H5S_SCALAR) : H5Screate_simple(shape.rank(), dims.data(), nullptr),
@@ -128,8 +128,7 @@ struct Hdf5Writer::State {
     for (hsize_t& side : chunk) side = std::max<hsize_t>(1, side);
     const Hdf5Id space(H5Screate_simple(rows.shape().rank(), dims.data(), most.data()), H5Sclose);
     const Hdf5Id settings(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
-    const Hdf5Id links(H5Pcreate(H5P_LINK_CREATE), H5Pclose);
-    H5Pset_create_intermediate_group(links.get(), 1);  // for names with slashes
+    const Hdf5Id links = links_with_groups();
     if (!space.is_open() || !settings.is_open() ||
         H5Pset_chunk(settings.get(), rows.shape().rank(), chunk.data()) < 0)
       fail(call.reason());
@@ -206,7 +205,8 @@ void Hdf5Writer::put_texts(const std::string& name, const std::vector<std::strin
   H5Tset_size(type.get(), H5T_VARIABLE);
   H5Tset_cset(type.get(), H5T_CSET_UTF8);
   const Hdf5Id space(H5Screate_simple(1, &count, nullptr), H5Sclose);
-  Hdf5Id array(H5Dcreate2(state_->file.get(), name.c_str(), type.get(), space.get(), H5P_DEFAULT,
+  const Hdf5Id links = State::links_with_groups();
+  Hdf5Id array(H5Dcreate2(state_->file.get(), name.c_str(), type.get(), space.get(), links.get(),
                           H5P_DEFAULT, H5P_DEFAULT),
                H5Dclose);
   if (!array.is_open() ||
@@ -216,27 +216,27 @@ void Hdf5Writer::put_texts(const std::string& name, const std::vector<std::strin
 }
 
 void Hdf5Writer::put(const std::string& name, const Tensor& values) {
-  state_->write(name, values.shape(), type_of(values.dtype()), values.read_bytes());
+  const void* const bytes = values.read_bytes();
+  const Hdf5Call call;
+  state_->write(call, name, values.shape(), type_of(values.dtype()), bytes);
 }
 
 void Hdf5Writer::put(const std::string& name, int32_t value) {
-  state_->write(name, Shape{1}, H5T_NATIVE_INT32, &value);
+  const Hdf5Call call;
+  state_->write(call, name, Shape{1}, H5T_NATIVE_INT32, &value);
 }
 
 void Hdf5Writer::put_text(const std::string& name, const std::string& text) {
-  Hdf5Id type;
-  {
-    const Hdf5Call call;
-    type = Hdf5Id(H5Tcopy(H5T_C_S1), H5Tclose);
-    H5Tset_size(type.get(), text.size() + 1);
-  }
-  state_->write(name, Shape{}, type.get(), text.c_str());
   const Hdf5Call call;
-  type.close();
+  const Hdf5Id type(H5Tcopy(H5T_C_S1), H5Tclose);
+  H5Tset_size(type.get(), text.size() + 1);
+  state_->write(call, name, Shape{}, type.get(), text.c_str());
 }
 
 void Hdf5Writer::put_bytes(const std::string& name, const std::string& bytes) {
-  state_->write(name, Shape{static_cast<int64_t>(bytes.size())}, H5T_NATIVE_UINT8, bytes.data());
+  const Hdf5Call call;
+  state_->write(call, name, Shape{static_cast<int64_t>(bytes.size())}, H5T_NATIVE_UINT8,
+                bytes.data());
 }
 
 void Hdf5Writer::make_group(const std::string& name) {
