@@ -39,7 +39,7 @@ class Hdf5Reader {
     bool is_group = false;  // otherwise an array
   };
   /// What lies in a group ("/": the root), in the order of the names. Error if there is no such
-  /// group.
+  /// group, and for links to other files.
   std::vector<Entry> entries(const std::string& group) const;
 
   /// Error, with the nearest name, if there is no such array, or if it does not hold numbers.

@@ -4,10 +4,10 @@
 #include <climits>
 #include <cmath>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <new>
 #include <optional>
-#include <set>
 #include <stdexcept>
 #include <vector>
 
@@ -43,6 +43,9 @@ void read_blob(const Hdf5Reader& file, const std::string& name, BlobProto& out) 
   save_values(values, out);
 }
 
+/// Of a layer, and groups and parameters of a file. Nets have a few, and some thousands.
+constexpr int kMostParameters = 10000, kMostEntries = 100000;
+
 /// Calls read(). What it says that the memory cannot hold is an Error that names the file: a
 /// damaged one may say any size.
 template <class Read>
@@ -63,18 +66,24 @@ void read_within_memory(const std::string& path, const Read& read) {
 
 // --- Weights ------------------------------------------------------------
 
-/// Reads the layers of a group. Names with '/' are groups in groups.
+/// Reads the layers of a group. Names with '/' are groups in groups. `left`: how many more groups
+/// and parameters there may be; links may name a group many times over.
 void read_layers(const Hdf5Reader& file, const std::string& group, const std::string& layer,
-                 int depth, NetParameter& out) {
-  constexpr int kMostDepth = 32, kMostLayers = 1000000, kMostParameters = 10000;
-  if (depth > kMostDepth || out.layer_size() > kMostLayers)
-    throw Error("cannot read '", group, "': groups lie in groups without end; the file is damaged");
+                 int depth, int& left, NetParameter& out) {
+  constexpr int kMostDepth = 32;
+  const auto take = [&](int count) {
+    left -= count;
+    if (left < 0 || depth > kMostDepth)
+      throw Error("cannot read '", group,
+                  "': groups lie in groups without end; the file is damaged");
+  };
+  take(1);
   LayerParameter* saved = nullptr;
   for (const Hdf5Reader::Entry& entry : file.entries(group)) {
     const std::string path = concat(group, "/", entry.name);
     if (entry.is_group) {
       read_layers(file, path, layer.empty() ? entry.name : concat(layer, "/", entry.name),
-                  depth + 1, out);
+                  depth + 1, left, out);
       continue;
     }
     const std::optional<int> index = layer.empty() ? std::nullopt : index_of(entry.name);
@@ -84,6 +93,7 @@ void read_layers(const Hdf5Reader& file, const std::string& group, const std::st
       saved = out.add_layer();
       saved->set_name(layer);
     }
+    take(1 + std::max(0, *index - saved->blobs_size()));
     while (saved->blobs_size() <= *index) saved->add_blobs();
     read_blob(file, path, *saved->mutable_blobs(*index));
   }
@@ -105,7 +115,8 @@ void read_weights_hdf5(const std::string& path, NetParameter& out, Verify verify
                 state ? "a solver's state" : "another HDF5 file: it has no group 'data'");
   }
   try {
-    read_layers(file, "/data", "", 0, out);
+    int left = kMostEntries;
+    read_layers(file, "/data", "", 0, left, out);
   } catch (Error& error) {
     throw error.at({path, 0, 0});
   }
@@ -150,15 +161,14 @@ void check_group_name(const std::string& layer) {
 }
 
 void write_hdf5(Hdf5Writer& file, const NetParameter& weights) {
-  std::vector<std::string> names;
+  std::vector<Hdf5Layer> layers;
   for (const LayerParameter& layer : weights.layer()) {
-    if (layer.blobs_size() != 0) names.push_back(layer.name());
+    layers.push_back({layer.name(), layer.blobs_size()});
   }
-  check_hdf5_layers(names);
+  check_hdf5_layers(layers);
   file.make_group("/data");
   for (const LayerParameter& layer : weights.layer()) {
     if (layer.blobs_size() == 0 && layer.name().empty()) continue;
-    check_group_name(layer.name());
     file.make_group(concat("/data/", layer.name()));
     for (int i = 0; i < layer.blobs_size(); ++i) {
       const BlobProto& blob = layer.blobs(i);
@@ -281,16 +291,32 @@ bool renew_hdf5_checksum(const std::string& path) {
 
 }  // namespace
 
-std::string check_hdf5_layers(const std::vector<std::string>& names) {
-  std::set<std::string> known;
+std::string check_hdf5_layers(const std::vector<Hdf5Layer>& layers) {
+  std::map<std::string, int> parameters;
   std::string nested;
-  for (const std::string& name : names) {
+  for (const auto& [name, count] : layers) {
+    if (count == 0 && name.empty()) continue;
     check_group_name(name);
-    if (!known.insert(name).second)
+    if (count == 0) continue;
+    if (!parameters.emplace(name, count).second)
       throw Error("two layers are named '", name,
                   "', which HDF5 cannot have; give them different "
                   "names, or use snapshot_format: BINARYPROTO");
     if (nested.empty() && name.find('/') != std::string::npos) nested = name;
+  }
+  for (const Hdf5Layer& layer : layers) {
+    for (size_t at = layer.name.find('/'); at != std::string::npos;
+         at = layer.name.find('/', at + 1)) {
+      const auto around = parameters.find(layer.name.substr(0, at));
+      const size_t end = std::min(layer.name.find('/', at + 1), layer.name.size());
+      const std::optional<int> index = index_of(layer.name.substr(at + 1, end - at - 1));
+      if (around != parameters.end() && index && *index < around->second)
+        throw Error("layer '", layer.name,
+                    "' cannot be a group of an HDF5 file: that is where "
+                    "parameter ",
+                    *index, " of layer '", around->first,
+                    "' lies; rename one of them, or use snapshot_format: BINARYPROTO");
+    }
   }
   if (nested.empty()) return "";
   return concat(

@@ -38,10 +38,14 @@ void read_solver_state(const std::string& path, SolverState& out);
 /// Both formats of the same weights have the same one.
 uint64_t values_checksum(const NetParameter& weights);
 
-/// The layers with parameters that weights in HDF5 shall have. Error for a name that HDF5 cannot
-/// have, and for two layers with one name. Returns a warning if published tools cannot read them,
-/// or "".
-std::string check_hdf5_layers(const std::vector<std::string>& names);
+struct Hdf5Layer {
+  std::string name;
+  int parameters;
+};
+/// The layers that weights in HDF5 shall have. Error for a name that HDF5 cannot have, for two
+/// layers with parameters and one name, and for a layer in the place of a parameter of another, as
+/// "a/0" is in that of "a". Returns a warning if published tools cannot read them, or "".
+std::string check_hdf5_layers(const std::vector<Hdf5Layer>& layers);
 
 /// Both write as write_binary_proto_atomically() does. Error for a layer whose name HDF5 cannot
 /// have, and for two layers with parameters and one name.

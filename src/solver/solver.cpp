@@ -191,11 +191,12 @@ void Solver::prepare_snapshots() {
       net_->params().data().bytes() * history_.size(), average_ ? saved_bytes(*net_, false) : 0);
   if (!note.empty()) context_.log(Severity::warning, note);
   if (param_->snapshot_format() == SolverParameter::HDF5) {
-    std::vector<std::string> names;
+    std::vector<Hdf5Layer> layers;
     for (const Layer* layer : net_->layers()) {
-      if (!layer->params().empty()) names.push_back(layer->name());
+      if (layer->params().empty() && !layer->param().has_name()) continue;
+      layers.push_back({layer->name(), static_cast<int>(layer->params().size())});
     }
-    const std::string foreign = check_hdf5_layers(names);
+    const std::string foreign = check_hdf5_layers(layers);
     if (!foreign.empty()) context_.log(Severity::warning, foreign);
   }
   remove_unfinished(prefix_);

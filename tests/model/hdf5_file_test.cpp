@@ -286,6 +286,31 @@ TEST_F(Hdf5File, SeveralThreadsMayReadAtOnce) {
   EXPECT_EQ(good, 400);
 }
 
+// What an Error leaves open is closed under the lock too.
+TEST_F(Hdf5File, SeveralThreadsMayFailAtOnce) {
+  std::atomic<int> refused = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      Hdf5Writer writer(folder_ / concat("f", t, ".h5"));
+      writer.make_group("group");
+      writer.put_texts("group/texts", {"a", "b"});
+      writer.put_text("group/name", "taken");
+      for (int i = 0; i < 100; ++i) {
+        try {
+          writer.put_text("group/name", "again");
+        } catch (const Error&) {
+          ++refused;
+        }
+      }
+      writer.finish();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(refused, 400);
+  EXPECT_EQ(Hdf5Reader(folder_ / "f3.h5").text("group/name"), "taken");
+}
+
 TEST_F(Hdf5File, PrintsNothing) {
   testing::internal::CaptureStderr();
   EXPECT_THROW(Hdf5Writer(folder_ / "no_folder/a.h5"), Error);

@@ -293,12 +293,48 @@ TEST_F(SnapshotFileHdf5, NamesWithSlashesAreGroupsInGroups) {
   NetParameter read;
   read_weights(folder_.path("a.h5"), read);
   EXPECT_EQ(read.SerializeAsString(), net.SerializeAsString());
-  EXPECT_NE(check_hdf5_layers({"x", "a/b"}).find("layer 'a/b' has '/'"), std::string::npos);
-  EXPECT_EQ(check_hdf5_layers({"x", "y"}), "");
-  expect_error([] { check_hdf5_layers({"x", "x"}); }, {"two layers are named 'x'"});
+  EXPECT_NE(check_hdf5_layers({{"x", 1}, {"a/b", 1}}).find("layer 'a/b' has '/'"),
+            std::string::npos);
+  EXPECT_EQ(check_hdf5_layers({{"x", 1}, {"y", 1}, {"y", 0}, {"", 0}}), "");
+  expect_error([] { check_hdf5_layers({{"x", 1}, {"x", 1}}); }, {"two layers are named 'x'"});
   for (const char* wrong : {"", ".", "a//b", "a/", "./a"}) {
-    expect_error([&] { check_hdf5_layers({wrong}); }, {"cannot be a group", "BINARYPROTO"});
+    expect_error([&] { check_hdf5_layers({{wrong, 1}}); }, {"cannot be a group", "BINARYPROTO"});
   }
+}
+
+// A parameter of one layer and the group of another have one name.
+TEST_F(SnapshotFileHdf5, ALayerInThePlaceOfAParameterIsRefused) {
+  for (const char* inner : {"a/0", "a/1/x"}) {
+    NetParameter net;
+    for (const std::string name : {"a", inner}) {
+      net.add_layer()->set_name(name);
+      for (int i = 0; i < 2; ++i) add_blob(*net.mutable_layer(net.layer_size() - 1), {2}, 1);
+    }
+    expect_error([&] { write_weights(folder_.path("a.h5"), net); },
+                 {concat("layer '", inner, "'"), "of layer 'a' lies", "BINARYPROTO"});
+    expect_error([&] { check_hdf5_layers({{inner, 0}, {"a", 2}}); }, {"of layer 'a' lies"});
+  }
+  EXPECT_NE(check_hdf5_layers({{"a/2", 1}, {"a", 2}}), "");
+}
+
+// 2^30 paths lead through these links.
+TEST_F(SnapshotFileHdf5, LinksAreNotFollowedWithoutEndNorToOtherFiles) {
+  const std::string many = folder_.path("a.h5"), other = folder_.path("b.h5");
+  for (const std::string& file : {many, other}) {
+    Hdf5Writer writer(file);
+    writer.make_group("/data/ip");
+    writer.finish();
+    test::add_hdf5(file, "/data/ip/0", test::Hdf5Kind::f32, Shape{1}, {1});
+  }
+  for (int i = 0; i < 30; ++i) {
+    const std::string target = i == 0 ? "/data/ip" : concat("/g", i);
+    for (const char* name : {"/x", "/y"}) test::link_hdf5(many, concat("/g", i + 1, name), target);
+  }
+  test::link_hdf5(many, "/data/top", "/g30");
+  NetParameter net;
+  expect_error([&] { read_weights(many, net); }, {many, "without end", "damaged"});
+  test::link_hdf5(other, "/data/elsewhere", "/data/ip", many);
+  expect_error([&] { read_weights(other, net); }, {other, "'elsewhere' is a link to another file"});
 }
 
 // Caffe writes f64 nets as f64, and h5py makes files of its own kind.

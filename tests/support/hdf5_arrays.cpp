@@ -65,11 +65,25 @@ void add_hdf5_integers(const std::string& path, const std::string& name, const S
   const Hdf5Call call;
   add(path, name, H5T_STD_U64LE, shape, H5T_NATIVE_UINT64, values.data());
 }
+
+void link_hdf5(const std::string& path, const std::string& name, const std::string& target,
+               const std::string& other) {
+  const Hdf5Call call;
+  const Hdf5Id file(H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT), H5Fclose);
+  const Hdf5Id links(H5Pcreate(H5P_LINK_CREATE), H5Pclose);
+  H5Pset_create_intermediate_group(links.get(), 1);
+  const herr_t done = other.empty() ? H5Lcreate_hard(file.get(), target.c_str(), file.get(),
+                                                     name.c_str(), links.get(), H5P_DEFAULT)
+                                    : H5Lcreate_external(other.c_str(), target.c_str(), file.get(),
+                                                         name.c_str(), links.get(), H5P_DEFAULT);
+  ASSERT_GE(done, 0) << path << " " << name;
+}
 #else
 void add_hdf5(const std::string&, const std::string&, Hdf5Kind, const Shape&,
               const std::vector<double>&) {}
 void add_hdf5_integers(const std::string&, const std::string&, const Shape&,
                        const std::vector<uint64_t>&) {}
+void link_hdf5(const std::string&, const std::string&, const std::string&, const std::string&) {}
 #endif
 
 }  // namespace crema::test

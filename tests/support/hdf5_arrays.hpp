@@ -17,5 +17,8 @@ void add_hdf5(const std::string& path, const std::string& name, Hdf5Kind kind, c
 /// The same for integers that have no exact value in f64.
 void add_hdf5_integers(const std::string& path, const std::string& name, const Shape& shape,
                        const std::vector<uint64_t>& values);
+/// Adds a name for what has the name `target` in the file, or in `other`, if that is not empty.
+void link_hdf5(const std::string& path, const std::string& name, const std::string& target,
+               const std::string& other = "");
 
 }  // namespace crema::test

@@ -205,18 +205,30 @@ std::vector<Hdf5Reader::Entry> Hdf5Reader::entries(const std::string& group) con
   const Hdf5Call call;
   const Hdf5Id id(H5Gopen2(state_->file.get(), group.c_str(), H5P_DEFAULT), H5Gclose);
   if (!id.is_open()) throw Error("'", state_->path, "' has no group '", group, "'");
-  std::vector<Entry> entries;
-  const auto take = [](hid_t in, const char* name, const H5L_info_t*, void* out) -> herr_t {
+  struct Found {
+    std::vector<Entry> entries;
+    std::string external;
+  } found;
+  const auto take = [](hid_t in, const char* name, const H5L_info_t* link, void* out) -> herr_t {
+    auto& found = *static_cast<Found*>(out);
+    if (link->type == H5L_TYPE_EXTERNAL) {
+      found.external = name;
+      return 1;
+    }
     const Hdf5Id object(H5Oopen(in, name, H5P_DEFAULT), H5Oclose);
     if (!object.is_open()) return -1;
     const H5I_type_t type = H5Iget_type(object.get());
     if (type == H5I_GROUP || type == H5I_DATASET)
-      static_cast<std::vector<Entry>*>(out)->push_back({name, type == H5I_GROUP});
+      found.entries.push_back({name, type == H5I_GROUP});
     return 0;
   };
-  if (H5Literate(id.get(), H5_INDEX_NAME, H5_ITER_INC, nullptr, take, &entries) < 0)
+  const herr_t done = H5Literate(id.get(), H5_INDEX_NAME, H5_ITER_INC, nullptr, take, &found);
+  if (!found.external.empty())
+    throw Error("cannot read group '", group, "' of '", state_->path, "': '", found.external,
+                "' is a link to another file; copy what it names into this one");
+  if (done < 0)
     throw Error("cannot read group '", group, "' of '", state_->path, "': ", call.reason());
-  return entries;
+  return found.entries;
 }
 
 std::string Hdf5Reader::text(const std::string& name) const {
