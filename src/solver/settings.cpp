@@ -200,6 +200,22 @@ std::vector<std::string> check_settings(const SolverParameter& param, const Sour
         "the solver's test_interval has no effect without test_iter; add test_iter, the number of "
         "batches of a test, or remove test_interval");
   }
+  const auto without_effect = [&](bool given, bool read, const char* field, const char* what) {
+    if (given && !read)
+      notes.push_back(concat("the solver's ", field, " has no effect without ", what));
+  };
+  without_effect(param.has_warmup_start_lr(), param.warmup_iter() > 0, "warmup_start_lr",
+                 "warmup_iter");
+  without_effect(param.has_rampup_lr(), param.rampup_interval() > 0, "rampup_lr",
+                 "rampup_interval");
+  without_effect(param.has_max_momentum(), param.momentum_policy() != "fixed", "max_momentum",
+                 "momentum_policy");
+  without_effect(param.has_momentum_power(), param.momentum_policy() == "poly", "momentum_power",
+                 "momentum_policy: \"poly\"");
+  without_effect(param.has_max_weight_decay(), param.weight_decay_policy() != "fixed",
+                 "max_weight_decay", "weight_decay_policy");
+  without_effect(param.has_weight_decay_power(), param.weight_decay_policy() == "poly",
+                 "weight_decay_power", "weight_decay_policy: \"poly\"");
   if (param.debug_info()) {
     notes.push_back(
         "the solver's debug_info has no effect: values that are not finite are traced to their "

@@ -203,6 +203,20 @@ std::vector<std::string> UpdateRule::notes(const SolverParameter& param) const {
   without_effect(param.has_momentum2(), kind.reads_momentum2, "momentum2");
   without_effect(param.has_rms_decay(), kind.reads_rms_decay, "rms_decay");
   without_effect(param.has_delta(), kind.reads_delta, "delta");
+  const bool is_larc = param.larc(), is_auto = param.local_lr_auto() && !is_larc;
+  // LARS and LAMB have rates of their own, and LARS reads larc_eta for them.
+  const bool has_own = kind.local_rate != LocalRate::none;
+  const auto of_local_rate = [&](bool given, bool read, const char* field, const char* switched) {
+    if (given && !read)
+      notes.push_back(
+          concat("the solver's ", field, " has no effect with",
+                 has_own ? concat(" type '", kind.name, "'") : concat("out ", switched)));
+  };
+  of_local_rate(param.has_larc_eta(), is_larc || kind.local_rate == LocalRate::scale, "larc_eta",
+                "larc: true");
+  of_local_rate(param.has_larc_policy(), is_larc, "larc_policy", "larc: true");
+  of_local_rate(param.has_local_gw_ratio(), is_auto, "local_gw_ratio",
+                is_larc ? "local_lr_auto in place of larc" : "local_lr_auto: true");
   if (kind.histories == 2 && settings_.momentum == 0 && param.momentum_policy() == "fixed")
     notes.push_back(concat("solver type '", kind.name, "' without momentum averages nothing; add ",
                            kind.reads_momentum2 ? "momentum: 0.9" : "momentum: 0.95"));

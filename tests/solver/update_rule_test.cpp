@@ -9,6 +9,7 @@
 #include "crema/random.hpp"
 #include "model/text_format.hpp"
 #include "proto/solver.pb.h"
+#include "solver/settings.hpp"
 #include "support/expect_error.hpp"
 #include "support/needs.hpp"
 #include "support/values.hpp"
@@ -434,8 +435,40 @@ TEST(UpdateRule, SaysWhichSettingsHaveNoEffect) {
   EXPECT_EQ(notes("type: 'AdaGrad' rms_decay: 0.9"),
             "the solver's rms_decay has no effect with type 'AdaGrad'");
   EXPECT_EQ(notes("type: 'Lion' delta: 1"), "the solver's delta has no effect with type 'Lion'");
+  EXPECT_EQ(notes("larc_eta: 0.1"), "the solver's larc_eta has no effect without larc: true");
+  EXPECT_EQ(notes("larc: true larc_eta: 0.1 larc_policy: 'clip'"), "");
+  EXPECT_EQ(notes("type: 'LARS' larc_eta: 0.1"), "");
+  EXPECT_EQ(notes("type: 'LAMB' larc_eta: 0.1"),
+            "the solver's larc_eta has no effect with type 'LAMB'");
+  EXPECT_EQ(notes("type: 'LARS' larc_policy: 'clip'"),
+            "the solver's larc_policy has no effect with type 'LARS'");
+  EXPECT_EQ(notes("larc_policy: 'clip'"),
+            "the solver's larc_policy has no effect without larc: true");
+  EXPECT_EQ(notes("local_lr_auto: true local_gw_ratio: 0.1"), "");
+  EXPECT_EQ(notes("larc: true local_gw_ratio: 0.1"),
+            "the solver's local_gw_ratio has no effect without local_lr_auto in place of larc");
   EXPECT_NE(notes("type: 'Adam'").find("add momentum: 0.9"), std::string::npos);
   EXPECT_EQ(notes("type: 'Adam' momentum_policy: 'opt'"), "");
+}
+
+TEST(SolverSettings, OfPoliciesThatAreNotSetHaveNoEffect) {
+  const auto notes = [](const std::string& text) {
+    return joined(check_settings(settings_of(text), {}), "; ");
+  };
+  EXPECT_EQ(notes("warmup_start_lr: 0.1"),
+            "the solver's warmup_start_lr has no effect without warmup_iter");
+  EXPECT_EQ(notes("warmup_iter: 3 warmup_start_lr: 0.1"), "");
+  EXPECT_EQ(notes("rampup_lr: 0.1"),
+            "the solver's rampup_lr has no effect without rampup_interval");
+  EXPECT_EQ(notes("max_momentum: 0.9"),
+            "the solver's max_momentum has no effect without momentum_policy");
+  EXPECT_EQ(notes("max_momentum: 0.9 momentum_policy: 'opt'"), "");
+  EXPECT_EQ(notes("momentum_power: 2 momentum_policy: 'opt'"),
+            "the solver's momentum_power has no effect without momentum_policy: \"poly\"");
+  EXPECT_EQ(notes("max_weight_decay: 0.9"),
+            "the solver's max_weight_decay has no effect without weight_decay_policy");
+  EXPECT_EQ(notes("weight_decay_power: 2"),
+            "the solver's weight_decay_power has no effect without weight_decay_policy: \"poly\"");
 }
 
 TEST(UpdateRule, SaysWhenAStepIsNotFinite) {
