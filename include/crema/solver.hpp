@@ -101,7 +101,9 @@ class Solver {
   bool step(int iterations);
   /// Runs all test nets, with the average of the weights if there is one and the settings do not
   /// say ema_test: false. If `poll` stops it between two batches, the reports of complete tests are
-  /// returned, and data sources and carried states are set back to those before the tests.
+  /// returned, and data sources and carried states are set back to those before the tests. With
+  /// snapshot_best, a snapshot is written if the result is the best so far, and older ones are
+  /// removed as snapshot_keep says.
   std::vector<TestReport> test();
 
   /// Writes PREFIX_iter_N.caffemodel and PREFIX_iter_N.solverstate, and with ema_decay the average

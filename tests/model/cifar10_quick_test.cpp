@@ -47,8 +47,8 @@ TEST_F(Cifar10Quick, NetIsThePublishedOne) {
     for (LayerParameter& layer : *net->mutable_layer()) {
       layer.mutable_transform_param()->clear_mean_file();
       layer.mutable_data_param()->clear_source();
-      // 1 is what they are without being set.
-      layer.mutable_convolution_param()->clear_stride();
+      ConvolutionParameter& convolution = *layer.mutable_convolution_param();
+      if (convolution.stride_size() == 0) convolution.add_stride(1);  // the default
     }
   }
   EXPECT_EQ(differences(ours, published), "");
