@@ -210,16 +210,15 @@ std::vector<Hdf5Reader::Entry> Hdf5Reader::entries(const std::string& group) con
     std::string external;
   } found;
   const auto take = [](hid_t in, const char* name, const H5L_info_t* link, void* out) -> herr_t {
-    auto& found = *static_cast<Found*>(out);
+    auto& into = *static_cast<Found*>(out);
     if (link->type == H5L_TYPE_EXTERNAL) {
-      found.external = name;
+      into.external = name;
       return 1;
     }
     const Hdf5Id object(H5Oopen(in, name, H5P_DEFAULT), H5Oclose);
     if (!object.is_open()) return -1;
     const H5I_type_t type = H5Iget_type(object.get());
-    if (type == H5I_GROUP || type == H5I_DATASET)
-      found.entries.push_back({name, type == H5I_GROUP});
+    if (type == H5I_GROUP || type == H5I_DATASET) into.entries.push_back({name, type == H5I_GROUP});
     return 0;
   };
   const herr_t done = H5Literate(id.get(), H5_INDEX_NAME, H5_ITER_INC, nullptr, take, &found);
