@@ -223,8 +223,8 @@ std::vector<std::string> check_settings(const SolverParameter& param, const Sour
   }
   for (const auto* field : fields) {
     if (!is_of_fork(field->number()) || has_effect(field->number())) continue;
-    notes.push_back("the solver's setting '" + std::string(field->name()) +
-                    "' belongs to a fork and has no effect");
+    notes.push_back(
+        concat("the solver's setting '", field->name(), "' belongs to a fork and has no effect"));
   }
   return notes;
 }
