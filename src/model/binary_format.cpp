@@ -19,6 +19,7 @@
 #include "crema/error.hpp"
 #include "model/checksum.hpp"
 #include "model/file_kind.hpp"
+#include "model/open_file.hpp"
 #include "model/whole_file.hpp"
 
 namespace crema {
@@ -31,24 +32,6 @@ using google::protobuf::io::CodedInputStream;
 using google::protobuf::io::FileInputStream;
 
 constexpr int kMostBytes = static_cast<int>(kMostMessageBytes);
-
-// A file descriptor that is closed with it.
-class OpenFile {
- public:
-  OpenFile(const std::string& path, int flags)
-      : descriptor_(::open(path.c_str(), flags | O_CLOEXEC)) {}
-  ~OpenFile() {
-    if (descriptor_ >= 0) ::close(descriptor_);
-  }
-  OpenFile(const OpenFile&) = delete;
-  OpenFile& operator=(const OpenFile&) = delete;
-
-  bool is_open() const { return descriptor_ >= 0; }
-  int get() const { return descriptor_; }
-
- private:
-  int descriptor_;
-};
 
 // --- The field with the checksum ----------------------------------------
 //

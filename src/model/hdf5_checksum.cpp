@@ -10,6 +10,7 @@
 #include "crema/error.hpp"
 #include "model/binary_format.hpp"
 #include "model/checksum.hpp"
+#include "model/open_file.hpp"
 
 namespace crema {
 namespace {
@@ -75,20 +76,6 @@ int checksum_of(int descriptor, size_t place, uint64_t& value) {
   return 0;
 }
 
-class Descriptor {
- public:
-  Descriptor(const std::string& path, int flags) : id_(::open(path.c_str(), flags | O_CLOEXEC)) {}
-  ~Descriptor() {
-    if (id_ >= 0) ::close(id_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return id_; }
-
- private:
-  int id_;
-};
-
 }  // namespace
 
 std::array<uint64_t, 3> hdf5_checksum_values() {
@@ -108,8 +95,8 @@ int seal_hdf5(int descriptor) {
 }
 
 Contents hdf5_contents(const std::string& path) {
-  const Descriptor file(path, O_RDONLY);
-  if (file.get() < 0) return Contents::unknown;
+  const OpenFile file(path, O_RDONLY);
+  if (!file.is_open()) return Contents::unknown;
   const size_t place = find_place(file.get());
   std::string written(kValueBytes, '\0');
   uint64_t value = 0;
