@@ -217,7 +217,7 @@ std::vector<std::string> check_settings(const SolverParameter& param, const Sour
   without_effect(param.has_weight_decay_power(), param.weight_decay_policy() == "poly",
                  "weight_decay_power", "weight_decay_policy: \"poly\"");
   if (param.debug_info()) {
-    notes.push_back(
+    notes.emplace_back(
         "the solver's debug_info has no effect: values that are not finite are traced to their "
         "layer and blob without it");
   }
