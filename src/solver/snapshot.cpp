@@ -309,11 +309,11 @@ std::vector<std::string> snapshots_of(const std::string& prefix) {
     std::string path;
   };
   std::vector<Found> found;
-  fs::path folder = fs::path(prefix).parent_path();
-  if (folder.empty()) folder = ".";
+  const fs::path folder = fs::path(prefix).parent_path();
   const std::string stem = fs::path(prefix).filename().string() + "_iter_";
   std::error_code failed, ignored;  // the latter where a file is gone
-  for (fs::directory_iterator entry(folder, failed), end; entry != end; entry.increment(failed)) {
+  for (fs::directory_iterator entry(folder.empty() ? "." : folder, failed), end; entry != end;
+       entry.increment(failed)) {
     const std::string name = entry->path().filename().string();
     if (!name.starts_with(stem)) continue;
     const size_t dot = std::min(name.find('.', stem.size()), name.size());
@@ -324,7 +324,7 @@ std::vector<std::string> snapshots_of(const std::string& prefix) {
     found.push_back({*iteration, entry->last_write_time(ignored), (folder / name).string()});
   }
   if (failed && failed != std::errc::no_such_file_or_directory)
-    throw Error("cannot look for snapshots in '", folder.string(), "': ", failed.message());
+    throw Error("cannot look for snapshots '", prefix, "_iter_*': ", failed.message());
   std::ranges::sort(found, [](const Found& a, const Found& b) {
     return std::tie(a.iteration, a.time) > std::tie(b.iteration, b.time);
   });

@@ -534,6 +534,16 @@ TEST_F(SnapshotKeepTest, ResumesFromTheNewestWholeSnapshot) {
   expect_error(resumed_from, {"none of the snapshots", file(8, ".solverstate"), "from scratch"});
 }
 
+TEST_F(SnapshotKeepTest, SnapshotsOfARelativePrefixAreNamedAsItIs) {
+  Context context;
+  Solver(solver_param("max_iter: 3"), context).solve();
+  const fs::path before = fs::current_path();
+  fs::current_path(folder_.path());
+  const std::vector<std::string> found = snapshots_of("s");
+  fs::current_path(before);
+  EXPECT_EQ(found, std::vector<std::string>{"s_iter_3.solverstate"});
+}
+
 // The average is of no use to a solver without one.
 TEST_F(SnapshotKeepTest, ResumesWithoutAnAverageThatItDoesNotNeed) {
   Context context = logging();
