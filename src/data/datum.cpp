@@ -62,12 +62,8 @@ void DatumDecoder::labels(std::vector<double>& labels) const {
 
 Image DatumDecoder::pixels(const ImageWindow& window, int eighths) {
   if (!is_scalable()) return opened_;
-  if (const auto image = jpeg_.pixels(window, eighths)) return *image;
-  // A damaged file: OpenCV fills up its picture or refuses it.
   try {
-    const Image image = codec_.decode(datum_->data(), mode_);
-    const auto scaled = [eighths](int64_t side) { return (side * eighths + 7) / 8; };
-    return eighths == 8 ? image : codec_.resize(scaled(image.height), scaled(image.width));
+    return images_.pixels(window, eighths);
   } catch (const Error& error) {
     throw Error("record '", printable_key(key_), "': ", error.message());
   }
@@ -78,17 +74,10 @@ Image DatumDecoder::decode(const Record& record) {
   return pixels({.height = image.height, .width = image.width});
 }
 
-std::string DatumDecoder::damage() {
-  return was_encoded_ ? jpeg_.damage(datum_->data()) : std::string();
-}
-
 Image DatumDecoder::open_datum() {
   if (!was_encoded_) return open_raw();
-  if (size_.height == 0) {
-    if (const auto header = jpeg_.open(datum_->data(), mode_)) return *header;
-  }
-  const Image decoded = codec_.decode(datum_->data(), mode_);
-  return size_.height == 0 ? decoded : codec_.resize(size_.height, size_.width);
+  const Image image = images_.open(datum_->data(), mode_);
+  return size_.height == 0 ? image : images_.changed({Resize{.size = size_}});
 }
 
 Image DatumDecoder::open_raw() {

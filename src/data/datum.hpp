@@ -8,8 +8,7 @@
 #include <vector>
 
 #include "data/image.hpp"
-#include "data/image_codec.hpp"
-#include "data/jpeg_decoder.hpp"
+#include "data/image_decoder.hpp"
 #include "data/record_source.hpp"
 
 namespace crema {
@@ -23,7 +22,7 @@ std::string printable_key(std::string_view key);
 /// Decodes records one by one and keeps its memory for the next; one a thread.
 class DatumDecoder {
  public:
-  /// Compressed images are resized, unless `size` is none.
+  /// Compressed images are resized, unless `size` is none; where they shrink, by averages.
   explicit DatumDecoder(ColorMode mode, ImageSize size = {});
   ~DatumDecoder();
 
@@ -34,8 +33,9 @@ class DatumDecoder {
   /// Whether the record opened last can be decoded at a fraction of its size.
   bool is_scalable() const { return !opened_.has_pixels(); }
   /// Of the record opened last, at least the window; Image::top and left say where the pixels
-  /// begin. Valid until the next call. If the record is scalable, its sides are first multiplied by
-  /// eighths / 8 (1, 2, 4 or 8), rounded up; the window lies in the image of that size.
+  /// begin. Valid until the next call. Error, with the key, if its image is damaged. If the record
+  /// is scalable, its sides are first multiplied by eighths / 8 (1, 2, 4 or 8), rounded up; the
+  /// window lies in the image of that size.
   Image pixels(const ImageWindow& window, int eighths = 8);
   /// The whole record: open() and pixels().
   Image decode(const Record& record);
@@ -47,9 +47,6 @@ class DatumDecoder {
   /// both, or a label that is not finite.
   void labels(std::vector<double>& labels) const;
   bool was_encoded() const { return was_encoded_; }
-  /// What is damaged in the compressed image of the record opened last, though it can be decoded
-  /// (JpegDecoder::damage), or "". Reads the image anew; pixels() cannot follow.
-  std::string damage();
 
  private:
   Image open_datum();
@@ -58,8 +55,7 @@ class DatumDecoder {
   ColorMode mode_;
   ImageSize size_;
   std::unique_ptr<Datum> datum_;
-  ImageCodec codec_;
-  JpegDecoder jpeg_;
+  ImageDecoder images_;
   Image opened_;
   std::string_view key_;  // of the record opened last
   int label_ = 0;

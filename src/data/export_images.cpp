@@ -163,9 +163,9 @@ class Exporter {
       return;
     }
     ImageCodec codec;
-    codec.decode(info.file, ColorMode::as_stored);
+    const Image image = codec.decode(info.file, ColorMode::as_stored);
     out.type = options_.encode_type.empty() ? "png" : options_.encode_type;
-    out.file = codec.encode(out.type);
+    out.file = ImageCodec::encode(image, out.type);
   }
 
   void compress(const RecordInfo& info, Exported& out) const {
@@ -177,9 +177,9 @@ class Exporter {
       throw Error("record '", info.key, "' has ", info.shape[0],
                   " channels, and image files 1 or 3; leave it out (--skip_bad)");
     ImageCodec codec;
-    codec.decode(netpbm_of(info, options_.rgb), ColorMode::as_stored);
+    const Image image = codec.decode(netpbm_of(info, options_.rgb), ColorMode::as_stored);
     out.type = options_.encode_type.empty() ? "png" : options_.encode_type;
-    out.file = codec.encode(out.type);
+    out.file = ImageCodec::encode(image, out.type);
   }
 
   const ExportOptions& options_;

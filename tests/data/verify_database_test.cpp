@@ -165,7 +165,7 @@ TEST_F(VerifyDatabase, CompressedImagesAreDecoded) {
   EXPECT_NE(report.problems.at(0).find("'half'"), std::string::npos);
 }
 
-TEST_F(VerifyDatabase, DamagedDataOfAnImageThatCanBeDecodedAreFound) {
+TEST_F(VerifyDatabase, DamagedDataOfAnImageAreFound) {
   if (!test::kBuiltWithOpenCv || !test::kBuiltWithLibjpeg)
     GTEST_SKIP()
         << "needs OpenCV and libjpeg-turbo: configure with CREMA_OPENCV=ON and CREMA_LIBJPEG=ON";
@@ -177,15 +177,12 @@ TEST_F(VerifyDatabase, DamagedDataOfAnImageThatCanBeDecodedAreFound) {
   file.replace(file.size() / 2, 100, 100, '\0');
   datum.set_data(file);
   const std::string damaged = datum.SerializeAsString();
-  DatumDecoder decoder(ColorMode::as_stored);
-  EXPECT_EQ(decoder.decode({.key = "k", .value = damaged}).shape(), (Shape{3, 120, 160}))
-      << "data layers go on";
   for (const ColorMode mode : {ColorMode::as_stored, ColorMode::color}) {
     const VerifyReport report = verify({{"good", good}, {"zeros", damaged}}, {.color = mode});
     EXPECT_EQ(report.encoded, 1);
     EXPECT_EQ(report.bad, 1);
     ASSERT_EQ(report.problems.size(), 1u);
-    EXPECT_NE(report.problems[0].find("record 'zeros': its image is damaged (Corrupt JPEG data"),
+    EXPECT_NE(report.problems[0].find("record 'zeros': the image is damaged (Corrupt JPEG data"),
               std::string::npos)
         << report.problems[0];
   }
