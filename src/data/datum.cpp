@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <new>
 
 #include "crema/error.hpp"
 #include "proto/datum.pb.h"
@@ -24,24 +25,44 @@ std::string printable_key(std::string_view key) {
   return key.size() > longest ? text + "..." : text;
 }
 
+Error memory_error(std::string_view key) {
+  return Error(
+      "record '", printable_key(key),
+      "': the memory does not suffice for its image; make it smaller, leave it out, or set "
+      "on_bad_record: SKIP");
+}
+
+namespace {
+
+/// body() with the key in its errors.
+template <class Body>
+auto with_key(std::string_view key, const Body& body) {
+  try {
+    return body();
+  } catch (const Error& error) {
+    throw Error("record '", printable_key(key), "': ", error.message());
+  } catch (const std::bad_alloc&) {
+    throw memory_error(key);
+  }
+}
+
+}  // namespace
+
 DatumDecoder::DatumDecoder(ColorMode mode, ImageSize size)
     : mode_(mode), size_(size), datum_(std::make_unique<Datum>()) {}
 DatumDecoder::~DatumDecoder() = default;
 
 Image DatumDecoder::open(const Record& record) {
   key_ = record.key;
-  try {
+  return with_key(key_, [&] {
     const int size = static_cast<int>(std::min<size_t>(record.value.size(), INT32_MAX));
     if (record.value.size() >= size_t{INT32_MAX} ||
         !datum_->ParseFromArray(record.value.data(), size))
       throw Error("its ", record.value.size(), " bytes are no Datum");
     label_ = datum_->label();
     was_encoded_ = datum_->encoded();
-    opened_ = open_datum();
-    return opened_;
-  } catch (const Error& error) {
-    throw Error("record '", printable_key(key_), "': ", error.message());
-  }
+    return opened_ = open_datum();
+  });
 }
 
 bool DatumDecoder::has_labels() const {
@@ -62,11 +83,7 @@ void DatumDecoder::labels(std::vector<double>& labels) const {
 
 Image DatumDecoder::pixels(const ImageWindow& window, int eighths) {
   if (!is_scalable()) return opened_;
-  try {
-    return images_.pixels(window, eighths);
-  } catch (const Error& error) {
-    throw Error("record '", printable_key(key_), "': ", error.message());
-  }
+  return with_key(key_, [&] { return images_.pixels(window, eighths); });
 }
 
 Image DatumDecoder::decode(const Record& record) {

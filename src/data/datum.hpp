@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "crema/error.hpp"
 #include "data/image.hpp"
 #include "data/image_decoder.hpp"
 #include "data/record_source.hpp"
@@ -19,6 +20,9 @@ class Datum;  // proto/datum.proto
 /// unprintable bytes written as \xhh.
 std::string printable_key(std::string_view key);
 
+/// Of a record for whose pixels the memory does not suffice.
+Error memory_error(std::string_view key);
+
 /// Decodes records one by one and keeps its memory for the next; one a thread.
 class DatumDecoder {
  public:
@@ -28,7 +32,8 @@ class DatumDecoder {
 
   /// The record's sizes, and its pixels unless they are still to be decoded. It must stay until
   /// pixels(). Error, with the key, if the record is no Datum, if its sizes and bytes disagree, if
-  /// its image cannot be decoded, or if it is raw and has another number of channels than the mode.
+  /// its image cannot be decoded, if the memory does not suffice, or if it is raw and has another
+  /// number of channels than the mode.
   Image open(const Record& record);
   /// Whether the record opened last can be decoded at a fraction of its size.
   bool is_scalable() const { return !opened_.has_pixels(); }

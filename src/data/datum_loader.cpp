@@ -142,9 +142,7 @@ void DatumLoader::load_one(Batch& batch, size_t index) {
   try {
     load_record(record, batch, index);
   } catch (const std::bad_alloc&) {
-    throw Error("record '", printable_key(record.key),
-                "': the memory does not suffice for its image, which may be damaged and say huge "
-                "sides; leave it out, or set on_bad_record: SKIP");
+    throw memory_error(record.key);
   }
 }
 

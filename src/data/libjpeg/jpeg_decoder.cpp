@@ -21,6 +21,9 @@ namespace {
 
 constexpr int64_t kMostPixels = int64_t{1} << 30;  // what OpenCV takes
 constexpr int kExifMarker = JPEG_APP0 + 1;
+/// A Huffman code has a bit for each component of a block, 64 pixels, at least: 512 pixels a byte.
+/// Arithmetic codes have no such bound.
+constexpr int64_t kMostPixelsPerByte = 4096;
 
 /// libjpeg reports through it: errors jump out of the library, damage is noted.
 struct Reports {
@@ -93,6 +96,13 @@ struct JpegDecoder::State {
       throw Error(
           what, " (", reports.damage.data(),
           "), and decoding would make up a part of it; get the file again, or leave it out");
+  }
+  /// Sides that a few damaged bytes say would take memory and time.
+  void check_sides(size_t bytes) const {
+    const auto height = int64_t{info.image_height}, width = int64_t{info.image_width};
+    if (!info.arith_code && height * width / kMostPixelsPerByte > static_cast<int64_t>(bytes))
+      throw Error("its ", bytes, " bytes cannot hold the ", height, " x ", width,
+                  " pixels that it says it has; get the file again, or leave it out");
   }
   void close() {
     jpeg_abort_decompress(&info);
@@ -190,6 +200,7 @@ void JpegDecoder::State::read_all(std::string_view file) {
   jpeg_mem_src(&info, reinterpret_cast<const unsigned char*>(file.data()),
                static_cast<unsigned long>(file.size()));
   jpeg_read_header(&info, TRUE);
+  check_sides(file.size());
   info.scale_num = 1;
   info.scale_denom = 8;
   jpeg_start_decompress(&info);
@@ -207,6 +218,7 @@ std::optional<Image> JpegDecoder::open(std::string_view file, ColorMode mode) {
   s.close();
   if (!file.starts_with("\xff\xd8\xff") || lacks_jpeg_end(file) || !s.read_header(file))
     return std::nullopt;
+  s.check_sides(file.size());
   const bool color =
       mode == ColorMode::color || (mode == ColorMode::as_stored && s.info.num_components > 1);
   const Image image{.channels = color ? 3 : 1,
