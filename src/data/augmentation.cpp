@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "crema/error.hpp"
 
@@ -289,9 +290,12 @@ void Augmentation::expand(Random random, DrawnSteps& drawn) const {
   const ImageSize size{longer(drawn.size.height), longer(drawn.size.width)};
   const int64_t top = between(random, 0, size.height - drawn.size.height);
   const int64_t left = between(random, 0, size.width - drawn.size.width);
+  // The means are in the sample's order, and bgr2rgb comes later.
+  Fill fill = fill_of(param_.mean_value());
+  if (param_.bgr2rgb()) std::ranges::reverse(fill);
   drawn.steps.push_back(
       Pad{.window = {.top = -top, .left = -left, .height = size.height, .width = size.width},
-          .fill = fill_of(param_.mean_value())});
+          .fill = std::move(fill)});
   drawn.size = size;
 }
 

@@ -111,6 +111,19 @@ TEST(Augmentation, ShorterSidesAndAspectRatiosOfForks) {
   EXPECT_LE(expanded.size.width, 80);
 }
 
+TEST(Augmentation, ExpandFillsWithTheMeansOfTheSamplesOrderOfChannels) {
+  const std::string means =
+      "expand_param { max_expand_ratio: 4 } "
+      "mean_value: 104 mean_value: 117 mean_value: 123 ";
+  const auto fill_of = [&](const std::string& text) {
+    const auto steps =
+        augmentation(means + text).draw({.height = 10, .width = 20}, {1, 2, 5}).steps;
+    return std::get<Pad>(steps.at(0)).fill;
+  };
+  EXPECT_THAT(fill_of(""), ElementsAre(104, 117, 123));
+  EXPECT_THAT(fill_of("bgr2rgb: true"), ElementsAre(123, 117, 104)) << "swapped afterwards";
+}
+
 TEST(Augmentation, ASampleIsAFunctionOfItsNumber) {
   const std::string text =
       "rotate_param { max_degrees: 30 } blur_param { prob: 0.5 } "
