@@ -262,6 +262,40 @@ void Augmentation::check_pixels() const {
     throw Error("transform_param { erase_param } has both noise and value; keep one of them");
 }
 
+void Augmentation::check_channels(int64_t channels) const {
+  const T& p = param_;
+  const auto need = [channels](bool set, const char* name, bool gray_too) {
+    if (!set || channels == 3 || (gray_too && channels == 1)) return;
+    throw Error("transform_param { ", name, " } needs ", gray_too ? "1 or 3 channels" : "colour",
+                ", and the image has ", channels, " channels; ",
+                channels == 1 ? "set force_color, or leave the step out" : "leave the step out");
+  };
+  const auto need_fill = [channels](int values, const char* name) {
+    if (values > 1 && values != channels)
+      throw Error("transform_param { ", name, " } has ", values,
+                  " values to fill with, and the image has ", channels,
+                  " channels; give one for all, or one a channel");
+  };
+  need(p.bgr2rgb(), "bgr2rgb", false);
+  if (p.has_resize_param())
+    need_fill(p.resize_param().pad_value_size(), "resize_param { pad_value }");
+  if (!trains_) return;
+  const DistortionParameter& distort = p.distort_param();
+  need(distort.saturation_prob() > 0, "distort_param { saturation_prob }", false);
+  need(distort.hue_prob() > 0, "distort_param { hue_prob }", false);
+  need(distort.random_order_prob() > 0, "distort_param { random_order_prob }", false);
+  const NoiseParameter& noise = p.noise_param();
+  need(noise.decolorize(), "noise_param { decolorize }", false);
+  need(noise.hist_eq(), "noise_param { hist_eq }", true);
+  need(noise.clahe(), "noise_param { clahe }", true);
+  need(noise.jpeg() > 0, "noise_param { jpeg }", true);
+  need(noise.convert_to_hsv(), "noise_param { convert_to_hsv }", false);
+  need(noise.convert_to_lab(), "noise_param { convert_to_lab }", false);
+  need_fill(noise.saltpepper_param().value_size(), "noise_param { saltpepper_param { value } }");
+  need_fill(p.rotate_param().fill_size(), "rotate_param { fill }");
+  need_fill(p.erase_param().value_size(), "erase_param { value }");
+}
+
 DrawnSteps Augmentation::draw(ImageSize size, const SampleRandom& random) const {
   const T& p = param_;
   DrawnSteps drawn{.steps = {}, .size = size};

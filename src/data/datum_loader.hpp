@@ -63,7 +63,7 @@ class DatumLoader final : public BatchLoader {
   void load_record(const Record& record, Batch& batch, size_t index);
   void load_good(Batch& batch, size_t index, const std::atomic<bool>& stop);
   void load_labels(const Record& record, Batch& batch, size_t index);
-  Image augmented(const Record& record, const Image& opened, std::vector<ImageStep>& steps);
+  Image augmented(const Record& record, const Image& opened, DrawnSteps& drawn);
 
   DatumLoading loading_;
   std::unique_ptr<RecordReader> reader_;

@@ -124,6 +124,33 @@ TEST(Augmentation, ExpandFillsWithTheMeansOfTheSamplesOrderOfChannels) {
   EXPECT_THAT(fill_of("bgr2rgb: true"), ElementsAre(123, 117, 104)) << "swapped afterwards";
 }
 
+TEST(Augmentation, StepsThatNeedColourAreRefusedBeforeOneIsDrawn) {
+  const auto refuses = [](const std::string& text, int64_t channels) {
+    expect_error([&] { augmentation(text).check_channels(channels); },
+                 {"transform_param {", concat("the image has ", channels, " channels")});
+  };
+  const std::string bounds = "saturation_lower: 0.5 saturation_upper: 1.5 hue_delta: 9 ";
+  for (const char* step :
+       {"distort_param { saturation_prob: 0.01 ", "distort_param { hue_prob: 0.1 ",
+        "distort_param { random_order_prob: 0.01 "}) {
+    for (const int64_t channels : {1, 4}) refuses(step + bounds + "}", channels);
+    EXPECT_NO_THROW(augmentation(step + bounds + "}").check_channels(3));
+    EXPECT_NO_THROW(augmentation(step + bounds + "}", Phase::test).check_channels(1));
+  }
+  for (const char* step : {"decolorize", "convert_to_hsv", "convert_to_lab"})
+    refuses(concat("noise_param { prob: 0.1 ", step, ": true }"), 1);
+  for (const char* step : {"hist_eq: true", "clahe: true", "jpeg: 80"}) {
+    const std::string text = concat("noise_param { prob: 0.1 ", step, " }");
+    for (const int64_t channels : {1, 3})
+      EXPECT_NO_THROW(augmentation(text).check_channels(channels));
+    refuses(text, 4);
+  }
+  refuses("bgr2rgb: true", 1);
+  refuses("rotate_param { prob: 0.1 fill: 1 fill: 2 fill: 3 }", 1);
+  refuses("resize_param { height: 9 width: 9 pad_value: 1 pad_value: 2 }", 3);
+  EXPECT_NO_THROW(augmentation("rotate_param { fill: 1 fill: 2 fill: 3 }").check_channels(3));
+}
+
 TEST(Augmentation, ASampleIsAFunctionOfItsNumber) {
   const std::string text =
       "rotate_param { max_degrees: 30 } blur_param { prob: 0.5 } "

@@ -75,6 +75,17 @@ TEST(DatumLoader, AnImageWithoutMemoryIsAnErrorWithItsKey) {
   EXPECT_EQ(batch.shape, Shape({3, 16, 16}));
 }
 
+TEST(DatumLoader, StepsThatNeedColourFailBeforeTraining) {
+  const test::ScratchFolder folder;
+  test::write_database(folder / "db", test::counting_records(3, 1, 4, 4));
+  DatumLoading loading{.source = open_database({.path = folder / "db"})};
+  TransformationParameter param;
+  param.mutable_distort_param()->set_hue_prob(1e-6f);
+  param.mutable_distort_param()->set_hue_delta(9);
+  loading.transform = std::make_shared<Transform>(param, Phase::train);
+  expect_error([&] { first_format(loading); }, {"hue_prob", "needs colour", "1 channels"});
+}
+
 TEST(DatumDecoder, SidesThatTheBytesCannotHoldAreAnError) {
   if (!test::kBuiltWithOpenCv || !test::kBuiltWithLibjpeg)
     GTEST_SKIP() << "needs OpenCV and libjpeg-turbo";

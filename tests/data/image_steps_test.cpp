@@ -129,6 +129,18 @@ TEST_F(ImageSteps, Filters) {
   EXPECT_NEAR(std::count(salted.begin(), salted.end(), 255), 490, 20);  // some places come twice
 }
 
+// OpenCV compresses 3 of 4 channels, and the fourth was read from behind the image.
+TEST_F(ImageSteps, CompressRefusesOtherChannels) {
+  for (const int channels : {2, 4}) {
+    const std::vector<uint8_t> pixels(static_cast<size_t>(8 * 8 * channels), 70);
+    expect_error(
+        [&] {
+          run(pixels, {8, 8}, channels, {Compress{90}});
+        },
+        {"1 or 3 channels", concat("has ", channels)});
+  }
+}
+
 TEST_F(ImageSteps, PlanesAndPartsWork) {
   const std::vector<uint8_t> planes{1, 2, 3, 4, 5, 6};  // 3 channels of 1 x 2
   const Image image{.channels = 3, .height = 1, .width = 2, .bytes = planes.data()};

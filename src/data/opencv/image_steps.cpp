@@ -188,6 +188,9 @@ void run(const Filter& filter, const cv::Mat& in, cv::Mat& out) {
 }
 
 void run(const Compress& step, const cv::Mat& in, cv::Mat& out) {
+  // OpenCV leaves a channel out.
+  if (in.channels() != 1 && in.channels() != 3)
+    throw Error("compressing needs 1 or 3 channels, and the image has ", in.channels());
   std::vector<uint8_t> file;
   cv::imencode(".jpg", in, file, {cv::IMWRITE_JPEG_QUALITY, step.quality});
   out = cv::imdecode(file, cv::IMREAD_UNCHANGED);
