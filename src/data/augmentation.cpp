@@ -236,6 +236,17 @@ void Augmentation::check_pixels() const {
   check_probability("distort_param { hue_prob }", d.hue_prob());
   check_probability("distort_param { saturation_prob }", d.saturation_prob());
   check_probability("distort_param { random_order_prob }", d.random_order_prob());
+  const auto need = [](bool taken, bool set, const char* step, const char* fields) {
+    if (taken && !set)
+      throw Error("transform_param { distort_param } has ", step, "_prob and no ", fields,
+                  "; give ", fields, ", or leave ", step, "_prob out");
+  };
+  need(d.brightness_prob() > 0, d.has_brightness_delta(), "brightness", "brightness_delta");
+  need(d.hue_prob() > 0, d.has_hue_delta(), "hue", "hue_delta");
+  need(d.contrast_prob() > 0, d.has_contrast_lower() && d.has_contrast_upper(), "contrast",
+       "contrast_lower and contrast_upper");
+  need(d.saturation_prob() > 0, d.has_saturation_lower() && d.has_saturation_upper(), "saturation",
+       "saturation_lower and saturation_upper");
   check_range("distort_param { brightness_delta }", 0, d.brightness_delta(), 0, 255);
   check_range("distort_param { hue_delta }", 0, d.hue_delta(), 0, 180);
   check_range("distort_param { contrast_lower, contrast_upper }", d.contrast_lower(),

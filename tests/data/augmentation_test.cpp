@@ -124,6 +124,24 @@ TEST(Augmentation, ExpandFillsWithTheMeansOfTheSamplesOrderOfChannels) {
   EXPECT_THAT(fill_of("bgr2rgb: true"), ElementsAre(123, 117, 104)) << "swapped afterwards";
 }
 
+// Without bounds, contrast multiplied by 0: black images.
+TEST(Augmentation, ProbabilitiesOfDistortParamNeedTheirBounds) {
+  for (const auto& [set, missing] :
+       {std::pair{"contrast_prob: 0.5", "contrast_lower and contrast_upper"},
+        {"contrast_prob: 0.5 contrast_upper: 2", "contrast_lower and contrast_upper"},
+        {"contrast_prob: 0.5 contrast_lower: 0", "contrast_lower and contrast_upper"},
+        {"saturation_prob: 0.5", "saturation_lower and saturation_upper"},
+        {"brightness_prob: 0.5", "brightness_delta"},
+        {"hue_prob: 0.5", "hue_delta"}}) {
+    expect_error([&] { augmentation(concat("distort_param { ", set, " }")); }, {missing});
+  }
+  for (const char* fine :
+       {"contrast_prob: 0", "contrast_prob: 1 contrast_lower: 0 contrast_upper: 2",
+        "brightness_prob: 1 brightness_delta: 0", "random_order_prob: 1"}) {
+    EXPECT_NO_THROW(augmentation(concat("distort_param { ", fine, " }"))) << fine;
+  }
+}
+
 TEST(Augmentation, StepsThatNeedColourAreRefusedBeforeOneIsDrawn) {
   const auto refuses = [](const std::string& text, int64_t channels) {
     expect_error([&] { augmentation(text).check_channels(channels); },
