@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "crema/error.hpp"
+#include "data/unsupported.hpp"
 
 namespace crema {
 namespace {
@@ -157,6 +158,11 @@ Augmentation::Augmentation(const T& param, Phase phase)
 
 void Augmentation::check_resizing() const {
   const T& p = param_;
+  constexpr int kMode = ResizeParameter::kInterpModeFieldNumber;
+  reject_unsupported(p.random_resize_param().resize_param(), {kMode},
+                     "transform_param { random_resize_param { resize_param } }");
+  reject_unsupported(p.random_aspect_ratio_param().resize_param(), {kMode},
+                     "transform_param { random_aspect_ratio_param { resize_param } }");
   const int resizes = p.has_resize_param() + p.has_random_resize_param() +
                       (p.img_rand_resize_lower() > 0 || p.img_rand_resize_upper() > 0);
   if (resizes > 1)

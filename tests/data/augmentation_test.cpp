@@ -142,6 +142,20 @@ TEST(Augmentation, ProbabilitiesOfDistortParamNeedTheirBounds) {
   }
 }
 
+TEST(Augmentation, OfNestedResizeParamsTheInterpolationAloneCounts) {
+  for (const char* step : {"random_resize_param", "random_aspect_ratio_param"}) {
+    const auto of = [&](const char* fields) {
+      return augmentation(concat("crop_size: 8 ", step, " { resize_param { ", fields, " } }"));
+    };
+    EXPECT_NO_THROW(of("interp_mode: CUBIC"));
+    EXPECT_NO_THROW(of("interp_mode: CUBIC prob: 1 height: 0")) << "defaults";
+    for (const char* fields :
+         {"height: 300", "prob: 0.5", "resize_mode: FIT_SMALL_SIZE", "pad_mode: MIRRORED"}) {
+      expect_error([&] { of(fields); }, {step, "resize_param", "is not implemented"});
+    }
+  }
+}
+
 TEST(Augmentation, StepsThatNeedColourAreRefusedBeforeOneIsDrawn) {
   const auto refuses = [](const std::string& text, int64_t channels) {
     expect_error([&] { augmentation(text).check_channels(channels); },
