@@ -268,6 +268,19 @@ layer { name: "last" blobs { shape { dim: 3 } data: [1, 2, 3] } })",
   expect_refusal(inputs + path("no/net.prototxt") + " " + path("alone.caffemodel"),
                  {"there is no folder", "make it"});
   EXPECT_FALSE(std::filesystem::exists(path("alone.caffemodel")));
+  // A file of at most 1 KiB stands for a full disk: the weights fit, the net with its name does
+  // not.
+  NetParameter named;
+  read_text_proto(model, named);
+  named.set_name(std::string(2000, 'n'));
+  write_text_proto_atomically(path("long.prototxt"), named);
+  const Output full = run("merge-bn " + path("long.prototxt") + " " + weights_file + " " +
+                              path("full.prototxt") + " " + path("alone.caffemodel"),
+                          concat("trap '' XFSZ; ulimit -f 2; ", CREMA_TOOL));
+  EXPECT_EQ(full.status, 1) << full.text;
+  EXPECT_TRUE(full.says("full.prototxt")) << full.text;
+  for (const char* name : {"full.prototxt", "alone.caffemodel"})
+    EXPECT_FALSE(std::filesystem::exists(path(name))) << name;
 }
 
 }  // namespace
