@@ -37,7 +37,9 @@ TEST_F(RecordRangeTest, ByNumber) {
   expect_range("-5:", 96, 101);
   expect_range(":-1", 0, 100);
   expect_range("90:1000", 90, 101);
-  for (const char* text : {"101", "-102", "20:10", "5:5", "200:"}) {
+  expect_range("90:9223372036854775807", 90, 101);
+  for (const char* text :
+       {"101", "-102", "20:10", "5:5", "200:", "9223372036854775807", "-9223372036854775808"}) {
     expect_error([&] { numbered_range(*source_, text); }, {text, "numbered 0 to 100"});
   }
   for (const char* text : {"x", "1:x", "1:2:3", "1.5", "9999999999999999999999"}) {
