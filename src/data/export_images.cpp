@@ -30,6 +30,13 @@ fs::path new_folder(const std::string& path) {
   fs::path folder = fs::path(path).lexically_normal();
   if (!folder.has_filename()) folder = folder.parent_path();  // "images/"
   std::error_code code;
+  // A link stands for the folder that it leads to: a folder cannot take a link's name.
+  if (fs::is_directory(folder, code)) {
+    folder = fs::canonical(folder, code);
+    if (folder == fs::current_path(code))
+      throw Error("the images cannot take the place of the folder '", folder.string(),
+                  "', which this command runs in; name a new one");
+  }
   if (fs::exists(fs::symlink_status(folder, code)) &&
       !(fs::is_directory(folder, code) && fs::is_empty(folder, code)))
     throw Error("'", folder.string(),
