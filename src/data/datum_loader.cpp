@@ -73,7 +73,8 @@ SampleFormat format_of(const Record& record, const DatumLoading& loading) {
   return {.shape = plan(image, record, *loading.transform, {.stream = loading.stream}).shape,
           .floats = image.floats != nullptr,
           .encoded = decoder.was_encoded(),
-          .labels = static_cast<int64_t>(labels.size())};
+          .labels = static_cast<int64_t>(labels.size()),
+          .changes = loading.transform->augmentation().has_steps()};
 }
 
 SampleFormat first_format(const DatumLoading& loading) {
@@ -85,8 +86,8 @@ SampleFormat first_format(const DatumLoading& loading) {
 
 int loader_threads(uint32_t wanted, const SampleFormat& format) {
   if (wanted > 0) return static_cast<int>(wanted);
-  // Decoding images is worth several threads; copying raw pixels is not worth two.
-  return format.encoded ? std::min(omp_get_num_procs(), 4) : 1;
+  // Decoding or changing images is worth several threads; copying raw pixels is not worth two.
+  return format.encoded || format.changes ? std::min(omp_get_num_procs(), 4) : 1;
 }
 
 DatumLoader::DatumLoader(DatumLoading loading)

@@ -16,7 +16,8 @@ struct SampleFormat {
   Shape shape;          // (C, H, W) after cropping
   bool floats = false;  // records hold floats, not bytes
   bool encoded = false;
-  int64_t labels = 1;  // of a record
+  int64_t labels = 1;    // of a record
+  bool changes = false;  // there are steps of augmentation before the crop
 };
 
 /// Settings that the loaders of a layer share.

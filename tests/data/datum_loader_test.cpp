@@ -84,6 +84,13 @@ TEST(DatumLoader, StepsThatNeedColourFailBeforeTraining) {
   param.mutable_distort_param()->set_hue_delta(9);
   loading.transform = std::make_shared<Transform>(param, Phase::train);
   expect_error([&] { first_format(loading); }, {"hue_prob", "needs colour", "1 channels"});
+  param.clear_distort_param();
+  EXPECT_FALSE(first_format({.source = loading.source,
+                             .transform = std::make_shared<Transform>(param, Phase::train)})
+                   .changes);
+  param.mutable_blur_param();
+  loading.transform = std::make_shared<Transform>(param, Phase::train);
+  EXPECT_TRUE(first_format(loading).changes);
 }
 
 TEST(DatumDecoder, SidesThatTheBytesCannotHoldAreAnError) {

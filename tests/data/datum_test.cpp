@@ -174,6 +174,8 @@ TEST(LoaderThreads, CountTheCoresOfTheProcess) {
   ASSERT_EQ(sched_setaffinity(0, sizeof(all), &all), 0);
   EXPECT_EQ(loader_threads(0, {.encoded = true}), std::min(CPU_COUNT(&all), 4));
   EXPECT_EQ(loader_threads(0, {.encoded = false}), 1);
+  EXPECT_EQ(loader_threads(0, {.encoded = false, .changes = true}),
+            loader_threads(0, {.encoded = true}));
   EXPECT_EQ(loader_threads(7, {.encoded = false}), 7);
 }
 

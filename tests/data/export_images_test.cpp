@@ -129,9 +129,9 @@ TEST_F(ExportImages, WhatIsNoImageIsAnErrorAndLeavesNothing) {
   floats.set_width(1);
   floats.add_float_data(1);
   const Records records = {{"a", good},
-                                 {"b", test::byte_datum(2, 1, 1, 0).SerializeAsString()},
-                                 {"c", floats.SerializeAsString()},
-                                 {"d", "junk"}};
+                           {"b", test::byte_datum(2, 1, 1, 0).SerializeAsString()},
+                           {"c", floats.SerializeAsString()},
+                           {"d", "junk"}};
   expect_error([&] { export_all(records); }, {"'b' has 2 channels", "--skip_bad"});
   EXPECT_FALSE(fs::exists(folder_ / "images"));
   for (const auto& entry : fs::directory_iterator(folder_.path())) {
