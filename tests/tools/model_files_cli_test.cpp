@@ -174,6 +174,22 @@ TEST_F(ModelFilesCliTest, InspectsWeights) {
       << json.text;
 }
 
+TEST_F(ModelFilesCliTest, InspectTellsDamagedArraysByStatusAndJson) {
+  NetParameter net = weights();
+  net.mutable_layer(2)->mutable_blobs(0)->add_data(1);
+  const std::string good = save("good.caffemodel", weights()), bad = save("bad.caffemodel", net);
+  const Output output = run("inspect " + bad + " " + good);
+  EXPECT_EQ(output.status, 1) << output.text;
+  EXPECT_TRUE(output.says("damaged: 5 values")) << output.text;
+  EXPECT_TRUE(output.says("good.caffemodel: weights file")) << "goes on\n" << output.text;
+  const Output json = run("inspect --json " + bad);
+  EXPECT_EQ(json.status, 1) << json.text;
+  EXPECT_EQ(json.count("\"damaged\": true}"), 1) << json.text;
+  const Output whole = run("inspect --json " + good);
+  EXPECT_EQ(whole.status, 0) << whole.text;
+  EXPECT_FALSE(whole.says("damaged")) << whole.text;
+}
+
 TEST_F(ModelFilesCliTest, InspectsOldFormats) {
   NetParameter v1, v0;
   parse_text_proto(
