@@ -12,17 +12,21 @@ namespace crema {
 std::string printable_key(std::string_view key) {
   // Of a path, the end says most.
   const size_t longest = key.find('/') == std::string_view::npos ? 100 : 1000;
+  return escaped_key(key.substr(0, longest)) + (key.size() > longest ? "..." : "");
+}
+
+std::string escaped_key(std::string_view key) {
   constexpr char kDigits[] = "0123456789abcdef";
   std::string text;
-  for (const char c : key.substr(0, longest)) {
+  for (const char c : key) {
     const auto byte = static_cast<unsigned char>(c);
-    if (byte >= 0x20 && byte != 0x7f) {
+    if (byte >= 0x20 && byte != 0x7f && c != '\\') {
       text += c;
     } else {
       text += {'\\', 'x', kDigits[byte >> 4], kDigits[byte & 15]};
     }
   }
-  return key.size() > longest ? text + "..." : text;
+  return text;
 }
 
 Error memory_error(std::string_view key) {

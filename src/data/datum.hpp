@@ -16,8 +16,10 @@ namespace crema {
 
 class Datum;  // proto/datum.proto
 
-/// A key as it can stand in a message: cut to a sensible length, which is more for paths,
-/// unprintable bytes written as \xhh.
+/// A key with unprintable bytes and backslashes written as \xhh, which unprintable_key()
+/// (record_range.hpp) reads.
+std::string escaped_key(std::string_view key);
+/// The same as it can stand in a message: cut to a sensible length, which is more for paths.
 std::string printable_key(std::string_view key);
 
 /// Of a record for whose pixels the memory does not suffice.

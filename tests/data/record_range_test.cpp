@@ -60,8 +60,9 @@ TEST_F(RecordRangeTest, ByKey) {
 }
 
 TEST_F(RecordRangeTest, KeysOfAnyBytesCanBeWritten) {
-  const std::string key("z\0\x7f", 3);
-  EXPECT_EQ(unprintable_key(printable_key(key)), key);
+  for (const std::string& key :
+       {std::string("z\0\x7f", 3), std::string("a\\x41"), std::string("\\"), std::string(300, 'k')})
+    EXPECT_EQ(unprintable_key(escaped_key(key)), key);
   EXPECT_EQ(find_key(*source_, unprintable_key("z\\x00\\x7f")), 100);
   EXPECT_EQ(unprintable_key("a\\xg0\\x1"), "a\\xg0\\x1");
 }
