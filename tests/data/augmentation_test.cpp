@@ -86,6 +86,53 @@ TEST(Augmentation, RandomCropsKeepToTheirBounds) {
   EXPECT_EQ(window.width, 20);
 }
 
+TEST(Augmentation, AspectRatiosOfForksKeepToTheirBounds) {
+  const auto a = augmentation(
+      "crop_size: 24 random_aspect_ratio_param { min_area_ratio: 0.1 max_area_ratio: 0.4 "
+      "aspect_ratio_change: 0.75 max_attempt: 100 }");
+  double least = 1, most = 0, narrowest = 9, widest = 0;
+  for (uint64_t n = 0; n < 2000; ++n) {
+    const auto drawn = a.draw({.height = 600, .width = 800}, {1, 2, n});
+    const ImageWindow window = std::get<Cut>(drawn.steps.at(0)).window;
+    const auto height = static_cast<double>(window.height),
+               width = static_cast<double>(window.width);
+    least = std::min(least, height * width / (600 * 800));
+    most = std::max(most, height * width / (600 * 800));
+    narrowest = std::min(narrowest, width / height);
+    widest = std::max(widest, width / height);
+  }
+  EXPECT_NEAR(least, 0.1, 0.005);
+  EXPECT_NEAR(most, 0.4, 0.005);
+  // The ratio is the square of the change: both sides have it.
+  EXPECT_NEAR(narrowest, 0.75 * 0.75, 0.02);
+  EXPECT_NEAR(widest, 1 / (0.75 * 0.75), 0.05);
+}
+
+TEST(Augmentation, ExpandedImagesLieAnywhereOnACanvasOfAnySizeAllowed) {
+  const auto a = augmentation("expand_param { max_expand_ratio: 4 }");
+  int64_t least = 1000, most = 0;
+  double topmost = 1, lowest = 0;
+  for (uint64_t n = 0; n < 1000; ++n) {
+    const auto drawn = a.draw({.height = 100, .width = 200}, {1, 2, n});
+    EXPECT_EQ(drawn.size.width / 2, drawn.size.height) << "one ratio for both sides";
+    least = std::min(least, drawn.size.height);
+    most = std::max(most, drawn.size.height);
+    const ImageWindow window = std::get<Pad>(drawn.steps.at(0)).window;
+    ASSERT_TRUE(window.top <= 0 && window.height + window.top >= 100);
+    ASSERT_TRUE(window.left <= 0 && window.width + window.left >= 200);
+    if (window.height < 150) continue;
+    const double place =
+        static_cast<double>(-window.top) / static_cast<double>(window.height - 100);
+    topmost = std::min(topmost, place);
+    lowest = std::max(lowest, place);
+  }
+  EXPECT_LE(least, 105);
+  EXPECT_GE(most, 395);
+  EXPECT_LE(most, 400);
+  EXPECT_LE(topmost, 0.02);
+  EXPECT_GE(lowest, 0.98);
+}
+
 TEST(Augmentation, ShorterSidesAndAspectRatiosOfForks) {
   std::set<int64_t> heights;
   const auto a = augmentation("img_rand_resize_lower: 64 img_rand_resize_upper: 66 crop_size: 60");

@@ -240,6 +240,11 @@ TEST_F(DamagedDatabase, AWholeDatabasePasses) {
   EXPECT_TRUE(has_branch && has_value_pages);
 }
 
+/// Bytes of a page: first, first + step, ... below last.
+struct BytesOfPage {
+  size_t first, last, step;
+};
+
 /// liblmdb alone ends the process at some of these.
 TEST_F(DamagedDatabase, NoFlippedByteOfAPageOfKeysEndsTheProcess) {
   int tried = 0, noticed = 0;
@@ -254,11 +259,13 @@ TEST_F(DamagedDatabase, NoFlippedByteOfAPageOfKeysEndsTheProcess) {
   for (size_t page = 0; page < file_.size() / kPage; ++page) {
     const bool of_keys = page < 2 || kind_of_page(page) == 1 || kind_of_page(page) == 2;
     if (!of_keys) continue;
-    // All of the first bytes, where sizes and places are, and every 31st of the others.
-    for (size_t i = page > 8 ? 7 : 0; i<(page > 8 ? 24 : 160); i += page> 8 ? 5 : 1) {
+    // The first bytes, where sizes and places are: all of some pages, a few of the others; and of
+    // each page every 331st of the rest.
+    const BytesOfPage head = page <= 8 ? BytesOfPage{0, 160, 1} : BytesOfPage{7, 24, 5};
+    const BytesOfPage rest{160, kPage, 331};
+    for (size_t i = head.first; i < head.last; i += head.step)
       flip(page * kPage + i, ++at % 2 == 0 ? '\x01' : '\x80');
-    }
-    for (size_t i = 160; i < kPage; i += 331) flip(page * kPage + i, '\x10');
+    for (size_t i = rest.first; i < rest.last; i += rest.step) flip(page * kPage + i, '\x10');
   }
   EXPECT_GT(tried, 1000);
   EXPECT_GT(noticed, tried / 4);
