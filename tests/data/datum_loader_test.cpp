@@ -95,7 +95,8 @@ TEST(DatumLoader, StepsThatNeedColourFailBeforeTraining) {
 
 TEST(DatumDecoder, SidesThatTheBytesCannotHoldAreAnError) {
   if (!test::kBuiltWithOpenCv || !test::kBuiltWithLibjpeg)
-    GTEST_SKIP() << "needs OpenCV and libjpeg-turbo";
+    GTEST_SKIP()
+        << "needs OpenCV and libjpeg-turbo: configure with CREMA_OPENCV=ON and CREMA_LIBJPEG=ON";
   DatumDecoder decoder(ColorMode::color);
   for (const int orientation : {0, 6}) {  // libjpeg-turbo's, OpenCV's
     const std::string good =

@@ -207,7 +207,8 @@ TEST_F(DataLayerTest, SkippedRecordsAreToldOnceAnEpochAndAtTheEnd) {
 
 TEST_F(DataLayerTest, DamagedJpegsAreErrorsAndSkipCountsThem) {
   if (!test::kBuiltWithOpenCv || !test::kBuiltWithLibjpeg)
-    GTEST_SKIP() << "needs OpenCV and libjpeg-turbo";
+    GTEST_SKIP()
+        << "needs OpenCV and libjpeg-turbo: configure with CREMA_OPENCV=ON and CREMA_LIBJPEG=ON";
   const auto record = [](const std::string& file, int label) {
     Datum datum;
     datum.set_encoded(true);
