@@ -3,6 +3,7 @@
 #include <glog/logging.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -265,6 +266,11 @@ int classify(const std::vector<std::string>& arguments) {
               out.at(item * classes + c) / static_cast<double>(input.samples());
         }
       }
+      if (std::ranges::any_of(mean, [](double score) { return std::isnan(score); }))
+        throw Error(
+            "image '", images[i], "': blob '", scores,
+            "' has scores that are NaN; the weights may be damaged, or diverged in training "
+            "(crema inspect counts such values)");
       print(images[i], mean, names);
     }
   }

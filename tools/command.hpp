@@ -16,6 +16,7 @@ struct Command {
   std::vector<std::string> flags;  // gflags that the command takes, beside the common ones
   /// Positional arguments that follow the command. Returns the exit status.
   int (*run)(const std::vector<std::string>& arguments);
+  int error_status = 1;  // exit status where it throws
 };
 
 extern const Command kTrain, kTest, kTime, kSummary, kLayers, kConvertMnist, kConvertImageset,

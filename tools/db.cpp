@@ -71,7 +71,7 @@ int list(RecordSource& source, const RecordRange& range) {
   std::cout << "number\tkey\tlabel\tshape\tkind\n";
   const auto work = [&source](ScanThread& thread, int64_t index, Line& line) {
     const auto bad_line = [index](std::string_view key, const std::string& problem) -> Line {
-      return {concat(index, "\t", printable_key(key), "\t\t\tbad: ", problem), true};
+      return {concat(index, "\t", escaped_key(key), "\t\t\tbad: ", problem), true};
     };
     std::string problem;
     const auto record = read_for_scan(source, *thread.reader, index, problem);
@@ -81,8 +81,8 @@ int list(RecordSource& source, const RecordRange& range) {
     }
     try {
       const RecordInfo info = inspect_record(*record, *thread.decoder);
-      line = {concat(index, "\t", info.key, "\t", info.labels(","), "\t", info.shape.str(), "\t",
-                     info.kind())};
+      line = {concat(index, "\t", escaped_key(record->key), "\t", info.labels(","), "\t",
+                     info.shape.str(), "\t", info.kind())};
     } catch (const Error& error) {
       line = bad_line(record->key, error.message());
     }
@@ -114,10 +114,11 @@ int show(RecordSource& source, const RecordRange& range) {
   const auto reader = source.reader(Access::random);
   DatumDecoder decoder(ColorMode::as_stored);
   for (int64_t i = range.first; i < range.last; ++i) {
-    const RecordInfo info = inspect_record(reader->read(i), decoder);
+    const Record record = reader->read(i);
+    const RecordInfo info = inspect_record(record, decoder);
     const std::string labels = info.labels(", ");
     std::cout << (i > range.first ? "\n" : "") << "record: " << i << " of " << source.count()
-              << "\nkey: " << info.key << "\nbytes: " << info.bytes
+              << "\nkey: " << escaped_key(record.key) << "\nbytes: " << info.bytes
               << "\nlabel: " << (labels.empty() ? "none, which counts as 0" : labels)
               << "\nshape: " << info.shape.str() << "\nkind: " << info.kind() << "\n";
     if (info.image.bytes != nullptr) {

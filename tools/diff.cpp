@@ -208,8 +208,9 @@ const Command kDiff = {
     "Arrays belong together by layer and place. A line for each array that is missing in one\n"
     "file, has another shape, or other values: greatest absolute and relative difference, root\n"
     "mean square, number of values that differ. Exit status 0: equal, or within --tolerance; 1:\n"
-    "they differ.",
+    "they differ; 2: they cannot be compared.",
     {"tolerance", "json"},
-    diff};
+    diff,
+    2};
 
 }  // namespace crema::tools

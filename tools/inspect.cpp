@@ -46,7 +46,12 @@ std::vector<Fact> facts_of(const ArrayFile& file) {
   return facts;
 }
 
-/// All arrays together, and how many are damaged: their values do not fit their shape.
+/// Whether the array holds another number of values than its shape.
+bool is_damaged(const FileArray& array, const ArrayStatistics& of) {
+  return of.count != blob_shape(*array.blob).count();
+}
+
+/// All arrays together.
 struct Totals {
   int64_t values = 0, bytes = 0, nans = 0, infinities = 0;
   int damaged = 0;
@@ -56,11 +61,12 @@ struct Totals {
     bytes += value_bytes(*array.blob);
     nans += of.nans;
     infinities += of.infinities;
-    damaged += of.count != blob_shape(*array.blob).count();
+    damaged += is_damaged(array, of);
   }
 };
 
-void print_arrays(const ArrayFile& file) {
+/// Returns how many are damaged.
+int print_arrays(const ArrayFile& file) {
   int name = 5, type = 4, shape = 5;
   for (const FileArray& array : file.arrays) {
     name = std::max(name, static_cast<int>(array.owner.size()));
@@ -80,7 +86,7 @@ void print_arrays(const ArrayFile& file) {
                 of.greatest, of.mean, of.deviation, static_cast<long long>(of.zeros));
     if (of.nans != 0) std::printf(" NaN: %lld", static_cast<long long>(of.nans));
     if (of.infinities != 0) std::printf(" inf: %lld", static_cast<long long>(of.infinities));
-    if (of.count != blob_shape(*array.blob).count()) {
+    if (is_damaged(array, of)) {
       std::printf(" damaged: %lld values", static_cast<long long>(of.count));
     }
     std::printf("\n");
@@ -91,10 +97,10 @@ void print_arrays(const ArrayFile& file) {
               static_cast<long long>(totals.nans), static_cast<long long>(totals.infinities));
   if (totals.damaged != 0)
     std::printf("%d arrays hold another number of values than their shapes\n", totals.damaged);
+  return totals.damaged;
 }
 
-std::string json_of(const FileArray& array) {
-  const ArrayStatistics of = statistics_of(*array.blob);
+std::string json_of(const FileArray& array, const ArrayStatistics& of) {
   const std::vector<int64_t> dims = blob_shape(*array.blob).dims();
   return concat("{\"layer\": ", json_string(array.owner), ", \"type\": ", json_string(array.type),
                 ", \"index\": ", array.index, ", \"shape\": [", joined(dims), "]",
@@ -102,7 +108,7 @@ std::string json_of(const FileArray& array) {
                 ", \"min\": ", json_number(of.least), ", \"max\": ", json_number(of.greatest),
                 ", \"mean\": ", json_number(of.mean), ", \"std\": ", json_number(of.deviation),
                 ", \"zeros\": ", of.zeros, ", \"nan\": ", of.nans, ", \"inf\": ", of.infinities,
-                "}");
+                is_damaged(array, of) ? ", \"damaged\": true}" : "}");
 }
 
 std::string json_of(const std::vector<Fact>& facts) {
@@ -119,20 +125,26 @@ void print_facts(const std::string& path, const std::string& kind, const std::ve
   for (const Fact& fact : facts) std::printf("%s: %s\n", fact.name.c_str(), fact.value.c_str());
 }
 
-void inspect_arrays(const std::string& path) {
+/// Returns how many arrays are damaged.
+int inspect_arrays(const std::string& path) {
   ArrayFile file;
   read_array_file(path, file);
   const std::vector<Fact> facts = facts_of(file);
   if (!FLAGS_json) {
     print_facts(path, concat(file.describe(), ", ", file.format), facts);
-    print_arrays(file);
-    return;
+    return print_arrays(file);
   }
   std::vector<std::string> arrays;
-  for (const FileArray& array : file.arrays) arrays.push_back(json_of(array));
+  int damaged = 0;
+  for (const FileArray& array : file.arrays) {
+    const ArrayStatistics of = statistics_of(*array.blob);
+    damaged += is_damaged(array, of);
+    arrays.push_back(json_of(array, of));
+  }
   std::printf("{\"file\": %s, \"kind\": %s, \"format\": %s%s, \"arrays\": [%s]}\n",
               json_string(path).c_str(), json_string(file.describe()).c_str(),
               json_string(file.format).c_str(), json_of(facts).c_str(), joined(arrays).c_str());
+  return damaged;
 }
 
 /// The first record stands for all: `crema verify-db` reads each of them.
@@ -163,13 +175,18 @@ void inspect_database(const std::string& path) {
 int inspect(const std::vector<std::string>& arguments) {
   if (arguments.empty())
     throw Error("inspect takes files, as in `crema inspect net.caffemodel`; there is none");
+  int damaged = 0;
   for (size_t i = 0; i < arguments.size(); ++i) {
     if (i != 0 && !FLAGS_json) std::printf("\n");
     const std::filesystem::path path = arguments[i];
     const bool database = std::filesystem::is_directory(path) || path.filename() == "data.mdb";
-    database ? inspect_database(arguments[i]) : inspect_arrays(arguments[i]);
+    if (database) {
+      inspect_database(arguments[i]);
+    } else {
+      damaged += inspect_arrays(arguments[i]);
+    }
   }
-  return 0;
+  return damaged > 0 ? 1 : 0;
 }
 
 }  // namespace
@@ -183,7 +200,8 @@ const Command kInspect = {
     "The kind of a file is told by its contents. For each array: layer, type, index, shape,\n"
     "bytes, least and greatest value, mean, standard deviation, zeros, NaN and infinite values.\n"
     "For a state: iteration, seed, positions in the data. For a database: records, first key,\n"
-    "shape of the first record. With --json, one line a file.",
+    "shape of the first record. With --json, one line a file. Exit status 1 if an array\n"
+    "holds another number of values than its shape.",
     {"json"},
     inspect};
 

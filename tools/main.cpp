@@ -103,6 +103,22 @@ void print_help(const Command& command) {
   for (const auto& flag : command.flags) print_flag(flag);
 }
 
+int run(const Command& command, const std::vector<std::string>& arguments, const CommandLine& line,
+        const char* program) {
+  set_flags(command, line);
+  google::InitGoogleLogging(program);
+  load_plugins();
+  const int status = command.run(arguments);
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0 || !std::cout.flush().good())
+    throw Error("standard output cannot be written; is the disk full?");
+  return status;
+}
+
+int report(const std::exception& error, int status) {
+  std::cerr << "crema: " << error.what() << "\n";
+  return status;
+}
+
 int run(int argc, char** argv) {
   std::vector<std::string> words(argv + 1, argv + argc);
   // Called by a published name (a link to this program), the command is the name.
@@ -136,13 +152,13 @@ int run(int argc, char** argv) {
     throw Error("there is no command among these words; `crema help` lists them");
   const Command& command = need_command(arguments[0]);
   arguments.erase(arguments.begin());
-  set_flags(command, line);
-  google::InitGoogleLogging(argv[0]);
-  load_plugins();
-  const int status = command.run(arguments);
-  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0 || !std::cout.flush().good())
-    throw Error("standard output cannot be written; is the disk full?");
-  return status;
+  try {
+    return run(command, arguments, line, argv[0]);
+  } catch (const Interrupted&) {
+    throw;
+  } catch (const std::exception& error) {
+    return report(error, command.error_status);
+  }
 }
 
 }  // namespace
@@ -163,7 +179,6 @@ int main(int argc, char** argv) {
     std::raise(end.signal());
     return 128 + end.signal();
   } catch (const std::exception& error) {
-    std::cerr << "crema: " << error.what() << "\n";
-    return 1;
+    return crema::tools::report(error, 1);
   }
 }

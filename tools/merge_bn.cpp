@@ -54,8 +54,12 @@ int merge_bn(const std::vector<std::string>& arguments) {
     }
   }
   if (merged.entries.empty()) throw Error("the net has no BatchNorm, Scale or Bias layer to fold");
+  // Neither output appears without the other.
+  WholeFile text(arguments[2]);
+  text.append(prototxt_of(merged.net));
+  text.sync();
   write_weights(arguments[3], merged.weights);
-  write_text_proto_atomically(arguments[2], merged.net);
+  text.finish();
   std::printf("%d of %zu layers folded; outputs agree to %.2g of their greatest value\n",
               merged.merged(), merged.entries.size(), merged.difference);
   return 0;

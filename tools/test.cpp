@@ -55,12 +55,12 @@ struct Scores {
     // are scores each.
     in_one_line = in_one_line || (shape.rank() > 1 && shape.count() > kMostLines);
     Spread of_batch;
-    sums.resize(std::max(sums.size(), static_cast<size_t>(values.count())));
+    means.resize(std::max(means.size(), static_cast<size_t>(values.count())));
     for (int64_t i = 0; i < values.count(); ++i) {
       const double value = values.at(i);
       of_batch.add(value);
       spread.add(value);
-      sums[static_cast<size_t>(i)] += value;
+      means[static_cast<size_t>(i)].add(value);
       if (!in_one_line) LOG(INFO) << "Batch " << batch << ", " << name << " = " << value;
     }
     if (of_batch.count == 0) {
@@ -84,31 +84,31 @@ struct Scores {
                         : "");
       return;
     }
-    for (const double sum : sums) {
-      const double mean = sum / batches;
+    for (const Spread& of_index : means) {
+      const double mean = of_index.mean();
       LOG(INFO) << name << " = " << mean
                 << (weight != 0 ? concat(" (* ", weight, " = ", weight * mean, " loss)") : "");
     }
   }
 
   /// The means of its values, or of all together where they are many.
-  std::string json(int batches) const {
+  std::string json() const {
     if (spread.count == 0) return "[]";
     if (in_one_line) {
       return concat("{\"mean\": ", json_number(spread.mean()),
                     ", \"min\": ", json_number(spread.least),
                     ", \"max\": ", json_number(spread.greatest), "}");
     }
-    std::vector<std::string> means;
-    for (const double sum : sums) means.push_back(json_number(sum / batches));
-    return concat("[", joined(means), "]");
+    std::vector<std::string> values;
+    for (const Spread& of_index : means) values.push_back(json_number(of_index.mean()));
+    return concat("[", joined(values), "]");
   }
 
   std::string name;
   Shape shape;  // of the last batch
   bool in_one_line = false;
-  std::vector<double> sums;  // of each value
-  Spread spread;             // of all values
+  std::vector<Spread> means;  // of each index, over the batches that have it
+  Spread spread;              // of all values
 };
 
 /// The scores and labels to count, as the flags or the net say; none where nobody asks for them.
@@ -188,7 +188,7 @@ int test(const std::vector<std::string>& arguments) {
   if (FLAGS_json) {
     std::vector<std::string> outputs;
     for (const Scores& output : scores) {
-      outputs.push_back(json_string(output.name) + ": " + output.json(FLAGS_iterations));
+      outputs.push_back(json_string(output.name) + ": " + output.json());
     }
     std::printf("{\"iterations\": %d, \"loss\": %s, \"outputs\": {%s}%s}\n", FLAGS_iterations,
                 json_number(loss).c_str(), joined(outputs).c_str(),

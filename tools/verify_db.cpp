@@ -86,7 +86,7 @@ const Command kVerifyDb = {
     "file or pattern of tar files, or a text file that lists images (--root_folder).\n"
     "\n"
     "Decodes all records. Logs those that cannot be decoded, with their keys, and JPEG images\n"
-    "with damaged data, which decoders fill up with pixels of their own; with --classes=N also\n"
+    "with damaged data, which are errors in data layers, too; with --classes=N also\n"
     "those with a label outside 0 to N-1, with --check_size also those of another size than the\n"
     "first one. Prints how many records have each shape and label. The exit status is 1 if there\n"
     "is a bad record.",

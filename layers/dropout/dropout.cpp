@@ -141,11 +141,14 @@ class DropoutLayer : public TwoSidedLayer {
     const double ratio = settings.dropout_ratio();
     if (!(ratio >= 0 && ratio < 1))
       throw Error("dropout_ratio ", ratio, " is outside [0, 1); give the share of values to drop");
+    const uint32_t threshold =
+        std::min(static_cast<uint32_t>(std::lround(ratio * 0x1p16)), 0xffffU);
+    const double kept = 1 - threshold / 0x1p16;  // as drawn, so that the mean stays
     if (phase() == Phase::train) {
-      math_.threshold = std::min(static_cast<uint32_t>(std::lround(ratio * 0x1p16)), 0xffffU);
-      if (settings.scale_train()) math_.scale = static_cast<float>(1 / (1 - ratio));
+      math_.threshold = threshold;
+      if (settings.scale_train()) math_.scale = static_cast<float>(1 / kept);
     } else if (!settings.scale_train()) {
-      math_.scale = static_cast<float>(1 - ratio);
+      math_.scale = static_cast<float>(kept);
     }
     if (settings.random_seed() >= 0) seed_ = static_cast<uint64_t>(settings.random_seed());
   }

@@ -9,7 +9,7 @@
 #include "crema/random.hpp"
 #include "crema/registry.hpp"
 #include "data/datum_batch.hpp"
-#include "data/image_codec.hpp"
+#include "data/image_decoder.hpp"
 #include "data/image_list.hpp"
 #include "data/sampled_layer.hpp"
 #include "data/unsupported.hpp"
@@ -80,13 +80,15 @@ class WindowLoader final : public BatchLoader {
     } else {
       file = &loading_->cache[static_cast<size_t>(drawn.window->image)];
     }
-    const Image image = codec_.decode(*file, ColorMode::color);
+    const Image image = decoder_.open(*file, ColorMode::color);
     if (image.height != drawn.image->height || image.width != drawn.image->width)
       throw Error("it is of ", image.height, " x ", image.width,
                   " pixels, and the window file says ", drawn.image->height, " x ",
                   drawn.image->width);
-    codec_.crop(drawn.cut.top, drawn.cut.left, drawn.cut.height, drawn.cut.width);
-    return codec_.resize(drawn.cut.to_height, drawn.cut.to_width);
+    const WindowCut& cut = drawn.cut;
+    return decoder_.changed(
+        {Cut{{.top = cut.top, .left = cut.left, .height = cut.height, .width = cut.width}},
+         Resize{.size = {cut.to_height, cut.to_width}}});
   }
 
   /// Writes the pixels to their place in the sample, planes (3, crop, crop).
@@ -104,7 +106,7 @@ class WindowLoader final : public BatchLoader {
 
   std::shared_ptr<const WindowLoading> loading_;
   uint64_t seed_;
-  ImageCodec codec_;
+  ImageDecoder decoder_;
   std::string file_;
 };
 

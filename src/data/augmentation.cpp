@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "crema/error.hpp"
+#include "data/unsupported.hpp"
 
 namespace crema {
 namespace {
@@ -156,6 +158,11 @@ Augmentation::Augmentation(const T& param, Phase phase)
 
 void Augmentation::check_resizing() const {
   const T& p = param_;
+  constexpr int kMode = ResizeParameter::kInterpModeFieldNumber;
+  reject_unsupported(p.random_resize_param().resize_param(), {kMode},
+                     "transform_param { random_resize_param { resize_param } }");
+  reject_unsupported(p.random_aspect_ratio_param().resize_param(), {kMode},
+                     "transform_param { random_aspect_ratio_param { resize_param } }");
   const int resizes = p.has_resize_param() + p.has_random_resize_param() +
                       (p.img_rand_resize_lower() > 0 || p.img_rand_resize_upper() > 0);
   if (resizes > 1)
@@ -235,6 +242,17 @@ void Augmentation::check_pixels() const {
   check_probability("distort_param { hue_prob }", d.hue_prob());
   check_probability("distort_param { saturation_prob }", d.saturation_prob());
   check_probability("distort_param { random_order_prob }", d.random_order_prob());
+  const auto need = [](bool taken, bool set, const char* step, const char* fields) {
+    if (taken && !set)
+      throw Error("transform_param { distort_param } has ", step, "_prob and no ", fields,
+                  "; give ", fields, ", or leave ", step, "_prob out");
+  };
+  need(d.brightness_prob() > 0, d.has_brightness_delta(), "brightness", "brightness_delta");
+  need(d.hue_prob() > 0, d.has_hue_delta(), "hue", "hue_delta");
+  need(d.contrast_prob() > 0, d.has_contrast_lower() && d.has_contrast_upper(), "contrast",
+       "contrast_lower and contrast_upper");
+  need(d.saturation_prob() > 0, d.has_saturation_lower() && d.has_saturation_upper(), "saturation",
+       "saturation_lower and saturation_upper");
   check_range("distort_param { brightness_delta }", 0, d.brightness_delta(), 0, 255);
   check_range("distort_param { hue_delta }", 0, d.hue_delta(), 0, 180);
   check_range("distort_param { contrast_lower, contrast_upper }", d.contrast_lower(),
@@ -259,6 +277,40 @@ void Augmentation::check_pixels() const {
   check_colour("erase_param { value }", erase.value());
   if (erase.noise() && erase.value_size() > 0)
     throw Error("transform_param { erase_param } has both noise and value; keep one of them");
+}
+
+void Augmentation::check_channels(int64_t channels) const {
+  const T& p = param_;
+  const auto need = [channels](bool set, const char* name, bool gray_too) {
+    if (!set || channels == 3 || (gray_too && channels == 1)) return;
+    throw Error("transform_param { ", name, " } needs ", gray_too ? "1 or 3 channels" : "colour",
+                ", and the image has ", channels, " channels; ",
+                channels == 1 ? "set force_color, or leave the step out" : "leave the step out");
+  };
+  const auto need_fill = [channels](int values, const char* name) {
+    if (values > 1 && values != channels)
+      throw Error("transform_param { ", name, " } has ", values,
+                  " values to fill with, and the image has ", channels,
+                  " channels; give one for all, or one a channel");
+  };
+  need(p.bgr2rgb(), "bgr2rgb", false);
+  if (p.has_resize_param())
+    need_fill(p.resize_param().pad_value_size(), "resize_param { pad_value }");
+  if (!trains_) return;
+  const DistortionParameter& distort = p.distort_param();
+  need(distort.saturation_prob() > 0, "distort_param { saturation_prob }", false);
+  need(distort.hue_prob() > 0, "distort_param { hue_prob }", false);
+  need(distort.random_order_prob() > 0, "distort_param { random_order_prob }", false);
+  const NoiseParameter& noise = p.noise_param();
+  need(noise.decolorize(), "noise_param { decolorize }", false);
+  need(noise.hist_eq(), "noise_param { hist_eq }", true);
+  need(noise.clahe(), "noise_param { clahe }", true);
+  need(noise.jpeg() > 0, "noise_param { jpeg }", true);
+  need(noise.convert_to_hsv(), "noise_param { convert_to_hsv }", false);
+  need(noise.convert_to_lab(), "noise_param { convert_to_lab }", false);
+  need_fill(noise.saltpepper_param().value_size(), "noise_param { saltpepper_param { value } }");
+  need_fill(p.rotate_param().fill_size(), "rotate_param { fill }");
+  need_fill(p.erase_param().value_size(), "erase_param { value }");
 }
 
 DrawnSteps Augmentation::draw(ImageSize size, const SampleRandom& random) const {
@@ -289,9 +341,12 @@ void Augmentation::expand(Random random, DrawnSteps& drawn) const {
   const ImageSize size{longer(drawn.size.height), longer(drawn.size.width)};
   const int64_t top = between(random, 0, size.height - drawn.size.height);
   const int64_t left = between(random, 0, size.width - drawn.size.width);
+  // The means are in the sample's order, and bgr2rgb comes later.
+  Fill fill = fill_of(param_.mean_value());
+  if (param_.bgr2rgb()) std::ranges::reverse(fill);
   drawn.steps.push_back(
       Pad{.window = {.top = -top, .left = -left, .height = size.height, .width = size.width},
-          .fill = fill_of(param_.mean_value())});
+          .fill = std::move(fill)});
   drawn.size = size;
 }
 

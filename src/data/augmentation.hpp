@@ -48,6 +48,8 @@ class Augmentation {
 
   /// Whether there are steps before the crop; they need bytes.
   bool has_steps() const { return has_steps_; }
+  /// Error for steps that images of so many channels cannot go through, drawn or not.
+  void check_channels(int64_t channels) const;
   DrawnSteps draw(ImageSize size, const SampleRandom& random) const;
   /// Of a sample of this size, cropped and mirrored.
   std::optional<Erasure> draw_erasure(ImageSize sample, const SampleRandom& random) const;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <new>
 
 #include "crema/error.hpp"
 #include "proto/datum.pb.h"
@@ -11,18 +12,45 @@ namespace crema {
 std::string printable_key(std::string_view key) {
   // Of a path, the end says most.
   const size_t longest = key.find('/') == std::string_view::npos ? 100 : 1000;
+  return escaped_key(key.substr(0, longest)) + (key.size() > longest ? "..." : "");
+}
+
+std::string escaped_key(std::string_view key) {
   constexpr char kDigits[] = "0123456789abcdef";
   std::string text;
-  for (const char c : key.substr(0, longest)) {
+  for (const char c : key) {
     const auto byte = static_cast<unsigned char>(c);
-    if (byte >= 0x20 && byte != 0x7f) {
+    if (byte >= 0x20 && byte != 0x7f && c != '\\') {
       text += c;
     } else {
       text += {'\\', 'x', kDigits[byte >> 4], kDigits[byte & 15]};
     }
   }
-  return key.size() > longest ? text + "..." : text;
+  return text;
 }
+
+Error memory_error(std::string_view key) {
+  return Error(
+      "record '", printable_key(key),
+      "': the memory does not suffice for its image; make it smaller, leave it out, or set "
+      "on_bad_record: SKIP");
+}
+
+namespace {
+
+/// body() with the key in its errors.
+template <class Body>
+auto with_key(std::string_view key, const Body& body) {
+  try {
+    return body();
+  } catch (const Error& error) {
+    throw Error("record '", printable_key(key), "': ", error.message());
+  } catch (const std::bad_alloc&) {
+    throw memory_error(key);
+  }
+}
+
+}  // namespace
 
 DatumDecoder::DatumDecoder(ColorMode mode, ImageSize size)
     : mode_(mode), size_(size), datum_(std::make_unique<Datum>()) {}
@@ -30,18 +58,15 @@ DatumDecoder::~DatumDecoder() = default;
 
 Image DatumDecoder::open(const Record& record) {
   key_ = record.key;
-  try {
+  return with_key(key_, [&] {
     const int size = static_cast<int>(std::min<size_t>(record.value.size(), INT32_MAX));
     if (record.value.size() >= size_t{INT32_MAX} ||
         !datum_->ParseFromArray(record.value.data(), size))
       throw Error("its ", record.value.size(), " bytes are no Datum");
     label_ = datum_->label();
     was_encoded_ = datum_->encoded();
-    opened_ = open_datum();
-    return opened_;
-  } catch (const Error& error) {
-    throw Error("record '", printable_key(key_), "': ", error.message());
-  }
+    return opened_ = open_datum();
+  });
 }
 
 bool DatumDecoder::has_labels() const {
@@ -62,15 +87,7 @@ void DatumDecoder::labels(std::vector<double>& labels) const {
 
 Image DatumDecoder::pixels(const ImageWindow& window, int eighths) {
   if (!is_scalable()) return opened_;
-  if (const auto image = jpeg_.pixels(window, eighths)) return *image;
-  // A damaged file: OpenCV fills up its picture or refuses it.
-  try {
-    const Image image = codec_.decode(datum_->data(), mode_);
-    const auto scaled = [eighths](int64_t side) { return (side * eighths + 7) / 8; };
-    return eighths == 8 ? image : codec_.resize(scaled(image.height), scaled(image.width));
-  } catch (const Error& error) {
-    throw Error("record '", printable_key(key_), "': ", error.message());
-  }
+  return with_key(key_, [&] { return images_.pixels(window, eighths); });
 }
 
 Image DatumDecoder::decode(const Record& record) {
@@ -78,17 +95,10 @@ Image DatumDecoder::decode(const Record& record) {
   return pixels({.height = image.height, .width = image.width});
 }
 
-std::string DatumDecoder::damage() {
-  return was_encoded_ ? jpeg_.damage(datum_->data()) : std::string();
-}
-
 Image DatumDecoder::open_datum() {
   if (!was_encoded_) return open_raw();
-  if (size_.height == 0) {
-    if (const auto header = jpeg_.open(datum_->data(), mode_)) return *header;
-  }
-  const Image decoded = codec_.decode(datum_->data(), mode_);
-  return size_.height == 0 ? decoded : codec_.resize(size_.height, size_.width);
+  const Image image = images_.open(datum_->data(), mode_);
+  return size_.height == 0 ? image : images_.changed({Resize{.size = size_}});
 }
 
 Image DatumDecoder::open_raw() {

@@ -7,35 +7,42 @@
 #include <string_view>
 #include <vector>
 
+#include "crema/error.hpp"
 #include "data/image.hpp"
-#include "data/image_codec.hpp"
-#include "data/jpeg_decoder.hpp"
+#include "data/image_decoder.hpp"
 #include "data/record_source.hpp"
 
 namespace crema {
 
 class Datum;  // proto/datum.proto
 
-/// A key as it can stand in a message: cut to a sensible length, which is more for paths,
-/// unprintable bytes written as \xhh.
+/// A key with unprintable bytes and backslashes written as \xhh, which unprintable_key()
+/// (record_range.hpp) reads.
+std::string escaped_key(std::string_view key);
+/// The same as it can stand in a message: cut to a sensible length, which is more for paths.
 std::string printable_key(std::string_view key);
+
+/// Of a record for whose pixels the memory does not suffice.
+Error memory_error(std::string_view key);
 
 /// Decodes records one by one and keeps its memory for the next; one a thread.
 class DatumDecoder {
  public:
-  /// Compressed images are resized, unless `size` is none.
+  /// Compressed images are resized, unless `size` is none; where they shrink, by averages.
   explicit DatumDecoder(ColorMode mode, ImageSize size = {});
   ~DatumDecoder();
 
   /// The record's sizes, and its pixels unless they are still to be decoded. It must stay until
   /// pixels(). Error, with the key, if the record is no Datum, if its sizes and bytes disagree, if
-  /// its image cannot be decoded, or if it is raw and has another number of channels than the mode.
+  /// its image cannot be decoded, if the memory does not suffice, or if it is raw and has another
+  /// number of channels than the mode.
   Image open(const Record& record);
   /// Whether the record opened last can be decoded at a fraction of its size.
   bool is_scalable() const { return !opened_.has_pixels(); }
   /// Of the record opened last, at least the window; Image::top and left say where the pixels
-  /// begin. Valid until the next call. If the record is scalable, its sides are first multiplied by
-  /// eighths / 8 (1, 2, 4 or 8), rounded up; the window lies in the image of that size.
+  /// begin. Valid until the next call. Error, with the key, if its image is damaged. If the record
+  /// is scalable, its sides are first multiplied by eighths / 8 (1, 2, 4 or 8), rounded up; the
+  /// window lies in the image of that size.
   Image pixels(const ImageWindow& window, int eighths = 8);
   /// The whole record: open() and pixels().
   Image decode(const Record& record);
@@ -47,9 +54,6 @@ class DatumDecoder {
   /// both, or a label that is not finite.
   void labels(std::vector<double>& labels) const;
   bool was_encoded() const { return was_encoded_; }
-  /// What is damaged in the compressed image of the record opened last, though it can be decoded
-  /// (JpegDecoder::damage), or "". Reads the image anew; pixels() cannot follow.
-  std::string damage();
 
  private:
   Image open_datum();
@@ -58,8 +62,7 @@ class DatumDecoder {
   ColorMode mode_;
   ImageSize size_;
   std::unique_ptr<Datum> datum_;
-  ImageCodec codec_;
-  JpegDecoder jpeg_;
+  ImageDecoder images_;
   Image opened_;
   std::string_view key_;  // of the record opened last
   int label_ = 0;

@@ -53,6 +53,7 @@ Planned plan(const Image& opened, const Record& record, const Transform& transfo
         throw Error(
             "transform_param changes images of bytes, and it holds floats; leave out all but "
             "scale, mean, crop, mirror, erase_param and mixing");
+      transform.augmentation().check_channels(opened.channels);
       planned.drawn = transform.augmentation().draw({opened.height, opened.width}, random);
       planned.image.height = planned.drawn.size.height;
       planned.image.width = planned.drawn.size.width;
@@ -72,7 +73,8 @@ SampleFormat format_of(const Record& record, const DatumLoading& loading) {
   return {.shape = plan(image, record, *loading.transform, {.stream = loading.stream}).shape,
           .floats = image.floats != nullptr,
           .encoded = decoder.was_encoded(),
-          .labels = static_cast<int64_t>(labels.size())};
+          .labels = static_cast<int64_t>(labels.size()),
+          .changes = loading.transform->augmentation().has_steps()};
 }
 
 SampleFormat first_format(const DatumLoading& loading) {
@@ -84,8 +86,8 @@ SampleFormat first_format(const DatumLoading& loading) {
 
 int loader_threads(uint32_t wanted, const SampleFormat& format) {
   if (wanted > 0) return static_cast<int>(wanted);
-  // Decoding images is worth several threads; copying raw pixels is not worth two.
-  return format.encoded ? std::min(omp_get_num_procs(), 4) : 1;
+  // Decoding or changing images is worth several threads; copying raw pixels is not worth two.
+  return format.encoded || format.changes ? std::min(omp_get_num_procs(), 4) : 1;
 }
 
 DatumLoader::DatumLoader(DatumLoading loading)
@@ -129,12 +131,18 @@ void DatumLoader::set_shape(Batch& batch, const Shape& shape) const {
   }
 }
 
-Image DatumLoader::augmented(const Record& record, const Image& opened,
-                             std::vector<ImageStep>& steps) {
+Image DatumLoader::augmented(const Record& record, const Image& opened, DrawnSteps& drawn) {
+  auto& [steps, size] = drawn;
   const DecodePlan plan =
       plan_decoding({opened.height, opened.width}, decoder_.is_scalable(), steps);
   const Image image = decoder_.pixels(plan.window, plan.eighths);
-  return with_key(record, [&] { return editor_.apply(image, plan.window, steps); });
+  return with_key(record, [&] {
+    const Image changed = editor_.apply(image, plan.window, steps);
+    if (changed.shape() != Shape{opened.channels, size.height, size.width})
+      throw Error("transform_param makes an image of ", changed.shape().str(), " instead of ",
+                  Shape{opened.channels, size.height, size.width}.str());
+    return changed;
+  });
 }
 
 void DatumLoader::load_one(Batch& batch, size_t index) {
@@ -142,9 +150,7 @@ void DatumLoader::load_one(Batch& batch, size_t index) {
   try {
     load_record(record, batch, index);
   } catch (const std::bad_alloc&) {
-    throw Error("record '", printable_key(record.key),
-                "': the memory does not suffice for its image, which may be damaged and say huge "
-                "sides; leave it out, or set on_bad_record: SKIP");
+    throw memory_error(record.key);
   }
 }
 
@@ -173,7 +179,7 @@ void DatumLoader::load_record(const Record& record, Batch& batch, size_t index) 
       transform.place(planned.image, Random(loading_.seed, loading_.stream, sample.number));
   batch.placements[index] = placement;
   const Image image = transform.augmentation().has_steps()
-                          ? augmented(record, opened, planned.drawn.steps)
+                          ? augmented(record, opened, planned.drawn)
                           : decoder_.pixels(transform.window(opened, placement));
   const auto erasure = transform.augmentation().draw_erasure({shape[1], shape[2]}, random);
   const auto write = [&](auto* out) {

@@ -16,7 +16,8 @@ struct SampleFormat {
   Shape shape;          // (C, H, W) after cropping
   bool floats = false;  // records hold floats, not bytes
   bool encoded = false;
-  int64_t labels = 1;  // of a record
+  int64_t labels = 1;    // of a record
+  bool changes = false;  // there are steps of augmentation before the crop
 };
 
 /// Settings that the loaders of a layer share.
@@ -63,7 +64,7 @@ class DatumLoader final : public BatchLoader {
   void load_record(const Record& record, Batch& batch, size_t index);
   void load_good(Batch& batch, size_t index, const std::atomic<bool>& stop);
   void load_labels(const Record& record, Batch& batch, size_t index);
-  Image augmented(const Record& record, const Image& opened, std::vector<ImageStep>& steps);
+  Image augmented(const Record& record, const Image& opened, DrawnSteps& drawn);
 
   DatumLoading loading_;
   std::unique_ptr<RecordReader> reader_;

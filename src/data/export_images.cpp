@@ -30,6 +30,13 @@ fs::path new_folder(const std::string& path) {
   fs::path folder = fs::path(path).lexically_normal();
   if (!folder.has_filename()) folder = folder.parent_path();  // "images/"
   std::error_code code;
+  // A link stands for the folder that it leads to: a folder cannot take a link's name.
+  if (fs::is_directory(folder, code)) {
+    folder = fs::canonical(folder, code);
+    if (folder == fs::current_path(code))
+      throw Error("the images cannot take the place of the folder '", folder.string(),
+                  "', which this command runs in; name a new one");
+  }
   if (fs::exists(fs::symlink_status(folder, code)) &&
       !(fs::is_directory(folder, code) && fs::is_empty(folder, code)))
     throw Error("'", folder.string(),
@@ -163,9 +170,9 @@ class Exporter {
       return;
     }
     ImageCodec codec;
-    codec.decode(info.file, ColorMode::as_stored);
+    const Image image = codec.decode(info.file, ColorMode::as_stored);
     out.type = options_.encode_type.empty() ? "png" : options_.encode_type;
-    out.file = codec.encode(out.type);
+    out.file = ImageCodec::encode(image, out.type);
   }
 
   void compress(const RecordInfo& info, Exported& out) const {
@@ -177,9 +184,9 @@ class Exporter {
       throw Error("record '", info.key, "' has ", info.shape[0],
                   " channels, and image files 1 or 3; leave it out (--skip_bad)");
     ImageCodec codec;
-    codec.decode(netpbm_of(info, options_.rgb), ColorMode::as_stored);
+    const Image image = codec.decode(netpbm_of(info, options_.rgb), ColorMode::as_stored);
     out.type = options_.encode_type.empty() ? "png" : options_.encode_type;
-    out.file = codec.encode(out.type);
+    out.file = ImageCodec::encode(image, out.type);
   }
 
   const ExportOptions& options_;

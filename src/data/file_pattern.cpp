@@ -25,8 +25,8 @@ std::vector<std::string> alternatives(std::string_view inside) {
     if (!first || !last || *first < 0 || *last < 0) return {};
     if (*last < *first || *last - *first >= kMostFiles)
       throw Error("{", inside, "} is no range of files; write the smaller number first");
-    for (int64_t i = *first; i <= *last; ++i) {
-      const std::string digits = std::to_string(i);
+    for (int64_t i = 0; i <= *last - *first; ++i) {
+      const std::string digits = std::to_string(*first + i);
       const size_t width = std::max(dots, digits.size());
       texts.push_back(std::string(width - digits.size(), '0') + digits);
     }

@@ -1,6 +1,9 @@
 // Geometry: where the pixels of a record are in its sample. Whatever is done to the pixels can be
 // done to the points, boxes and label maps that lie on them.
 //
+// No layer calls apply(), clipped() or stays() yet: they are for layers that read boxes and label
+// maps with their images.
+//
 // Coordinates are continuous, in pixels from the outer corner of the first one: pixel (row, column)
 // covers [column, column + 1) x [row, row + 1).
 #pragma once

@@ -11,10 +11,6 @@
 
 namespace crema {
 
-/// How an image is made smaller. average: over the area of each new pixel, so that nothing of the
-/// image is left out. bilinear: from the pixels nearest to its centre.
-enum class Shrinking : uint8_t { average, bilinear };
-
 /// Works on one image at a time and keeps its memory for the next; one a thread.
 class ImageCodec {
  public:
@@ -26,12 +22,10 @@ class ImageCodec {
   /// Decodes the contents of an image file (JPEG, PNG, ...) to 8 bits a channel, interleaved. The
   /// view holds until the next call. Error when it is no image, damaged, or has more than 8 bits.
   Image decode(std::string_view file, ColorMode mode);
-  /// Changes the size of the image decoded last. Enlarging is bilinear.
-  Image resize(int64_t height, int64_t width, Shrinking how = Shrinking::average);
-  /// Cuts a rectangle out of the image decoded last, which has it.
-  Image crop(int64_t top, int64_t left, int64_t height, int64_t width);
-  /// The image as a file of the kind that an extension names: "jpg", "png", ...
-  std::string encode(const std::string& extension) const;
+  /// Changes the size of the image decoded last: shrinks by averages, enlarges bilinearly.
+  Image resize(int64_t height, int64_t width);
+  /// An interleaved image as a file of the kind that an extension names: "jpg", "png", ...
+  static std::string encode(const Image& image, const std::string& extension);
 
  private:
   struct State;

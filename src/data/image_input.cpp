@@ -29,12 +29,13 @@ int64_t ImageInput::samples() const { return options_.crop == ImageCrop::ten ? 1
 Image ImageInput::load(const std::string& path) {
   const Shape& sample = options_.sample;
   read_file_bytes(path, bytes_);
-  Image image = codec_.decode(bytes_, sample[0] == 1 ? ColorMode::gray : ColorMode::color);
-  if (options_.crop == ImageCrop::whole) {
-    image = codec_.resize(sample[1], sample[2], options_.shrinking);
-  } else if (options_.resize.height != 0) {
-    image = codec_.resize(options_.resize.height, options_.resize.width, options_.shrinking);
-  }
+  decoder_.open(bytes_, sample[0] == 1 ? ColorMode::gray : ColorMode::color);
+  const bool whole = options_.crop == ImageCrop::whole;
+  const ImageSize size = whole ? ImageSize{sample[1], sample[2]} : options_.resize;
+  std::vector<ImageStep> steps;
+  if (size.height != 0)
+    steps.push_back(Resize{.size = size, .averages = options_.shrinking == Shrinking::average});
+  Image image = decoder_.changed(steps);
   if (sample[0] == 1 || options_.channels == std::array<int, 3>{2, 1, 0}) return image;
   swapped_.resize(static_cast<size_t>(image.count()));
   for (size_t pixel = 0; pixel < swapped_.size(); pixel += 3) {

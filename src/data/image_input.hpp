@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "data/image_codec.hpp"
+#include "data/image_decoder.hpp"
 #include "data/transform.hpp"
 #include "proto/common.pb.h"
 
@@ -19,6 +19,10 @@ enum class ImageCrop : uint8_t {
   center,  // the centre of the resized image
   ten,     // its corners and its centre, and each of them mirrored: ten samples
 };
+
+/// How an image is made smaller. average: over the area of each new pixel, so that nothing of the
+/// image is left out. bilinear: from the pixels nearest to its centre.
+enum class Shrinking : uint8_t { average, bilinear };
 
 struct ImageInputOptions {
   Shape sample;  // (C, H, W) of the net's input; C is 1 (gray) or 3
@@ -47,7 +51,7 @@ class ImageInput {
 
   ImageInputOptions options_;
   std::unique_ptr<Transform> transform_;
-  ImageCodec codec_;
+  ImageDecoder decoder_;
   std::string bytes_;
   std::vector<uint8_t> swapped_, cut_;
 };

@@ -20,7 +20,8 @@ DecodePlan plan_decoding(ImageSize size, bool scalable, std::vector<ImageStep>& 
     }
   }
   const auto* resize = steps.empty() ? nullptr : std::get_if<Resize>(&steps[0]);
-  if (!scalable || resize == nullptr || resize->interpolation == Interpolation::nearest)
+  if (!scalable || resize == nullptr || !resize->averages ||
+      resize->interpolation == Interpolation::nearest)
     return plan;
   const ImageWindow whole = plan.window;
   const auto enough = [&](int eighths) {

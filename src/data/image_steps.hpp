@@ -19,10 +19,11 @@ using Fill = std::vector<float>;
 enum class Interpolation : uint8_t { linear, area, nearest, cubic, lanczos4 };
 
 /// To another size. Where it shrinks, each new pixel is the average of what it covers, but for
-/// `nearest`.
+/// `nearest`, and unless it is to be interpolated from the pixels nearest to its centre.
 struct Resize {
   ImageSize size;
   Interpolation interpolation = Interpolation::linear;
+  bool averages = true;
 };
 /// A rectangle of the image.
 struct Cut {

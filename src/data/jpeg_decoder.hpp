@@ -20,18 +20,19 @@ class JpegDecoder {
   JpegDecoder& operator=(const JpegDecoder&) = delete;
 
   /// Channels and sides of a file, without pixels; `file` must stay until pixels(). None for a file
-  /// that is ImageCodec's: no JPEG, damaged, of four channels, or to be turned as its EXIF says.
+  /// that is ImageCodec's: no JPEG, without an end marker, of four channels, or to be turned as its
+  /// EXIF says. Error for sides that its bytes cannot hold.
   std::optional<Image> open(std::string_view file, ColorMode mode);
   /// Decodes the opened file, at least the window of it, interleaved; Image::top and left say where
   /// the pixels begin. The file's sides are first multiplied by eighths / 8 (1, 2, 4 or 8), rounded
-  /// up; the window lies in the image of that size. The view holds until the next call. None if the
-  /// file turns out to be damaged.
+  /// up; the window lies in the image of that size. The view holds until the next call. Error if
+  /// the data are damaged, wherever it is; none if libjpeg-turbo cannot go on.
   std::optional<Image> pixels(const ImageWindow& window, int eighths = 8);
-  /// What libjpeg-turbo says is damaged in a file, which decoders fill up with pixels of their own:
-  /// its first warning or error, such as "Corrupt JPEG data: bad Huffman code". "" for a whole
-  /// file, for one that is no JPEG, and for one that lacks its end marker, which ImageCodec checks.
-  /// Reads all data, and makes few pixels of them. Closes the opened file.
-  std::string damage(std::string_view file);
+  /// Error if the data of a JPEG file are damaged or end early, which decoders fill up with pixels
+  /// of their own. Passes files of other kinds, and oddities that change no pixel, such
+  /// as padding behind the data. Reads all data, and makes few pixels of them. Closes the opened
+  /// file.
+  void check(std::string_view file);
 
  private:
   struct State;

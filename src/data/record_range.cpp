@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 #include <utility>
 
 #include "core/parse_number.hpp"
@@ -16,7 +17,8 @@ int64_t number_in(std::string_view text, std::string_view range, int64_t count) 
   if (!number)
     throw Error("'", range, "' is no range of records: '", text,
                 "' is no number; write N, N:M, N: or :M, or give a key with --key");
-  return *number < 0 ? *number + count : *number;
+  // Beyond the end all are the same, and one more is still a number.
+  return *number < 0 ? *number + count : std::min(*number, std::numeric_limits<int64_t>::max() - 1);
 }
 
 /// The only record whose key is this, or ends with this path.

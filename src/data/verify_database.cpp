@@ -22,10 +22,6 @@ void look(const RecordSource& source, ScanThread& thread, int64_t index, Finding
   if (!record) return;
   try {
     finding.info = inspect_record(*record, *thread.decoder);
-    const std::string damage = thread.decoder->damage();
-    if (!damage.empty())
-      finding.problem = concat("record '", finding.info.key, "': its image is damaged (", damage,
-                               "), and decoders make up a part of it; write the record again");
   } catch (const Error& error) {
     finding.problem = error.message();
   }

@@ -13,6 +13,7 @@
 #include "model/field_advice.hpp"
 #include "model/file_kind.hpp"
 #include "model/text_diagnosis.hpp"
+#include "model/whole_file.hpp"
 
 namespace crema {
 namespace {
@@ -119,13 +120,20 @@ void read_text_proto(const std::string& path, Message& out, SourceMap* map) {
   parse_text_proto(text, path, out, map);
 }
 
-void write_text_proto_atomically(const std::string& path, const Message& message) {
+std::string prototxt_of(const Message& message) {
   TextFormat::Printer printer;
   printer.SetUseUtf8StringEscaping(true);
   printer.SetUseShortRepeatedPrimitives(false);
-  write_file_atomically(path, [&](google::protobuf::io::ZeroCopyOutputStream& stream) {
-    return printer.Print(message, &stream);
-  });
+  std::string text;
+  if (!printer.PrintToString(message, &text))
+    throw Error(message.GetTypeName(), " cannot be written as text");
+  return text;
+}
+
+void write_text_proto_atomically(const std::string& path, const Message& message) {
+  WholeFile file(path);
+  file.append(prototxt_of(message));
+  file.finish();
 }
 
 void check_layer_mix(const NetParameter& net, const SourceMap& map) {

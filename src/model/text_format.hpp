@@ -24,7 +24,9 @@ void read_text_proto(const std::string& path, google::protobuf::Message& out,
 void parse_text_proto(std::string_view text, const std::string& name,
                       google::protobuf::Message& out, SourceMap* map = nullptr);
 
-/// Writes the message as a prototxt, as write_binary_proto_atomically() writes binary files.
+/// The message as a prototxt.
+std::string prototxt_of(const google::protobuf::Message& message);
+/// Writes it, as write_binary_proto_atomically() writes binary files.
 void write_text_proto_atomically(const std::string& path, const google::protobuf::Message& message);
 
 /// Throws an Error when the net has both `layer` and `layers`, naming a line of each.

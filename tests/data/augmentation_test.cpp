@@ -86,6 +86,53 @@ TEST(Augmentation, RandomCropsKeepToTheirBounds) {
   EXPECT_EQ(window.width, 20);
 }
 
+TEST(Augmentation, AspectRatiosOfForksKeepToTheirBounds) {
+  const auto a = augmentation(
+      "crop_size: 24 random_aspect_ratio_param { min_area_ratio: 0.1 max_area_ratio: 0.4 "
+      "aspect_ratio_change: 0.75 max_attempt: 100 }");
+  double least = 1, most = 0, narrowest = 9, widest = 0;
+  for (uint64_t n = 0; n < 2000; ++n) {
+    const auto drawn = a.draw({.height = 600, .width = 800}, {1, 2, n});
+    const ImageWindow window = std::get<Cut>(drawn.steps.at(0)).window;
+    const auto height = static_cast<double>(window.height),
+               width = static_cast<double>(window.width);
+    least = std::min(least, height * width / (600 * 800));
+    most = std::max(most, height * width / (600 * 800));
+    narrowest = std::min(narrowest, width / height);
+    widest = std::max(widest, width / height);
+  }
+  EXPECT_NEAR(least, 0.1, 0.005);
+  EXPECT_NEAR(most, 0.4, 0.005);
+  // The ratio is the square of the change: both sides have it.
+  EXPECT_NEAR(narrowest, 0.75 * 0.75, 0.02);
+  EXPECT_NEAR(widest, 1 / (0.75 * 0.75), 0.05);
+}
+
+TEST(Augmentation, ExpandedImagesLieAnywhereOnACanvasOfAnySizeAllowed) {
+  const auto a = augmentation("expand_param { max_expand_ratio: 4 }");
+  int64_t least = 1000, most = 0;
+  double topmost = 1, lowest = 0;
+  for (uint64_t n = 0; n < 1000; ++n) {
+    const auto drawn = a.draw({.height = 100, .width = 200}, {1, 2, n});
+    EXPECT_EQ(drawn.size.width / 2, drawn.size.height) << "one ratio for both sides";
+    least = std::min(least, drawn.size.height);
+    most = std::max(most, drawn.size.height);
+    const ImageWindow window = std::get<Pad>(drawn.steps.at(0)).window;
+    ASSERT_TRUE(window.top <= 0 && window.height + window.top >= 100);
+    ASSERT_TRUE(window.left <= 0 && window.width + window.left >= 200);
+    if (window.height < 150) continue;
+    const double place =
+        static_cast<double>(-window.top) / static_cast<double>(window.height - 100);
+    topmost = std::min(topmost, place);
+    lowest = std::max(lowest, place);
+  }
+  EXPECT_LE(least, 105);
+  EXPECT_GE(most, 395);
+  EXPECT_LE(most, 400);
+  EXPECT_LE(topmost, 0.02);
+  EXPECT_GE(lowest, 0.98);
+}
+
 TEST(Augmentation, ShorterSidesAndAspectRatiosOfForks) {
   std::set<int64_t> heights;
   const auto a = augmentation("img_rand_resize_lower: 64 img_rand_resize_upper: 66 crop_size: 60");
@@ -109,6 +156,78 @@ TEST(Augmentation, ShorterSidesAndAspectRatiosOfForks) {
   EXPECT_THAT(pad.fill, ElementsAre(104));
   EXPECT_GE(expanded.size.height, 10);
   EXPECT_LE(expanded.size.width, 80);
+}
+
+TEST(Augmentation, ExpandFillsWithTheMeansOfTheSamplesOrderOfChannels) {
+  const std::string means =
+      "expand_param { max_expand_ratio: 4 } "
+      "mean_value: 104 mean_value: 117 mean_value: 123 ";
+  const auto fill_of = [&](const std::string& text) {
+    const auto steps =
+        augmentation(means + text).draw({.height = 10, .width = 20}, {1, 2, 5}).steps;
+    return std::get<Pad>(steps.at(0)).fill;
+  };
+  EXPECT_THAT(fill_of(""), ElementsAre(104, 117, 123));
+  EXPECT_THAT(fill_of("bgr2rgb: true"), ElementsAre(123, 117, 104)) << "swapped afterwards";
+}
+
+// Without bounds, contrast multiplied by 0: black images.
+TEST(Augmentation, ProbabilitiesOfDistortParamNeedTheirBounds) {
+  for (const auto& [set, missing] :
+       {std::pair{"contrast_prob: 0.5", "contrast_lower and contrast_upper"},
+        {"contrast_prob: 0.5 contrast_upper: 2", "contrast_lower and contrast_upper"},
+        {"contrast_prob: 0.5 contrast_lower: 0", "contrast_lower and contrast_upper"},
+        {"saturation_prob: 0.5", "saturation_lower and saturation_upper"},
+        {"brightness_prob: 0.5", "brightness_delta"},
+        {"hue_prob: 0.5", "hue_delta"}}) {
+    expect_error([&] { augmentation(concat("distort_param { ", set, " }")); }, {missing});
+  }
+  for (const char* fine :
+       {"contrast_prob: 0", "contrast_prob: 1 contrast_lower: 0 contrast_upper: 2",
+        "brightness_prob: 1 brightness_delta: 0", "random_order_prob: 1"}) {
+    EXPECT_NO_THROW(augmentation(concat("distort_param { ", fine, " }"))) << fine;
+  }
+}
+
+TEST(Augmentation, OfNestedResizeParamsTheInterpolationAloneCounts) {
+  for (const char* step : {"random_resize_param", "random_aspect_ratio_param"}) {
+    const auto of = [&](const char* fields) {
+      return augmentation(concat("crop_size: 8 ", step, " { resize_param { ", fields, " } }"));
+    };
+    EXPECT_NO_THROW(of("interp_mode: CUBIC"));
+    EXPECT_NO_THROW(of("interp_mode: CUBIC prob: 1 height: 0")) << "defaults";
+    for (const char* fields :
+         {"height: 300", "prob: 0.5", "resize_mode: FIT_SMALL_SIZE", "pad_mode: MIRRORED"}) {
+      expect_error([&] { of(fields); }, {step, "resize_param", "is not implemented"});
+    }
+  }
+}
+
+TEST(Augmentation, StepsThatNeedColourAreRefusedBeforeOneIsDrawn) {
+  const auto refuses = [](const std::string& text, int64_t channels) {
+    expect_error([&] { augmentation(text).check_channels(channels); },
+                 {"transform_param {", concat("the image has ", channels, " channels")});
+  };
+  const std::string bounds = "saturation_lower: 0.5 saturation_upper: 1.5 hue_delta: 9 ";
+  for (const char* step :
+       {"distort_param { saturation_prob: 0.01 ", "distort_param { hue_prob: 0.1 ",
+        "distort_param { random_order_prob: 0.01 "}) {
+    for (const int64_t channels : {1, 4}) refuses(step + bounds + "}", channels);
+    EXPECT_NO_THROW(augmentation(step + bounds + "}").check_channels(3));
+    EXPECT_NO_THROW(augmentation(step + bounds + "}", Phase::test).check_channels(1));
+  }
+  for (const char* step : {"decolorize", "convert_to_hsv", "convert_to_lab"})
+    refuses(concat("noise_param { prob: 0.1 ", step, ": true }"), 1);
+  for (const char* step : {"hist_eq: true", "clahe: true", "jpeg: 80"}) {
+    const std::string text = concat("noise_param { prob: 0.1 ", step, " }");
+    for (const int64_t channels : {1, 3})
+      EXPECT_NO_THROW(augmentation(text).check_channels(channels));
+    refuses(text, 4);
+  }
+  refuses("bgr2rgb: true", 1);
+  refuses("rotate_param { prob: 0.1 fill: 1 fill: 2 fill: 3 }", 1);
+  refuses("resize_param { height: 9 width: 9 pad_value: 1 pad_value: 2 }", 3);
+  EXPECT_NO_THROW(augmentation("rotate_param { fill: 1 fill: 2 fill: 3 }").check_channels(3));
 }
 
 TEST(Augmentation, ASampleIsAFunctionOfItsNumber) {

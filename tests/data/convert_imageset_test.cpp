@@ -258,21 +258,22 @@ TEST_F(ConvertImageset, WarnsOfImagesOfSeveralSizes) {
   }
 }
 
-TEST_F(ConvertImageset, WarnsOfDamagedJpegs) {
+TEST_F(ConvertImageset, DamagedJpegsAreBadImages) {
   if (!test::kBuiltWithLibjpeg)
     GTEST_SKIP() << "needs libjpeg-turbo: configure with CREMA_LIBJPEG=ON";
   std::string file = test::jpeg_file(test::picture(120, 160, 3), 120, 160);
   image("whole.jpg", file);
   image("zeros.jpg", file.replace(file.size() / 2, 100, 100, '\0'));
   list("whole.jpg 1\nzeros.jpg 2\nzeros.jpg 3\n");
-  const auto told = ElementsAre(
-      testing::AllOf(HasSubstr("2 of 3 images are damaged"),
-                     HasSubstr("'zeros.jpg' (" + options_.list + ":2): Corrupt JPEG data")));
-  EXPECT_EQ(convert().size(), 3u);
-  EXPECT_THAT(report_.warnings, told);
-  options_.overwrite = options_.encoded = true;
-  EXPECT_EQ(convert().size(), 3u);
-  EXPECT_THAT(report_.warnings, told);
+  for (const bool encoded : {false, true}) {
+    options_.encoded = encoded;
+    options_.skip_bad = false;
+    expect_error([&] { convert(); }, {options_.list + ":2", "zeros.jpg", "damaged (Corrupt JPEG"});
+    options_.skip_bad = true;
+    EXPECT_EQ(convert().size(), 1u);
+    EXPECT_EQ(report_.bad, 2);
+    options_.overwrite = true;
+  }
 }
 
 TEST_F(ConvertImageset, WarnsOfLabelsBelowZero) {

@@ -174,12 +174,16 @@ TEST(LoaderThreads, CountTheCoresOfTheProcess) {
   ASSERT_EQ(sched_setaffinity(0, sizeof(all), &all), 0);
   EXPECT_EQ(loader_threads(0, {.encoded = true}), std::min(CPU_COUNT(&all), 4));
   EXPECT_EQ(loader_threads(0, {.encoded = false}), 1);
+  EXPECT_EQ(loader_threads(0, {.encoded = false, .changes = true}),
+            loader_threads(0, {.encoded = true}));
   EXPECT_EQ(loader_threads(7, {.encoded = false}), 7);
 }
 
 TEST(PrintableKey, EscapesAndShortens) {
   EXPECT_EQ(printable_key("00000001_my cat.jpg"), "00000001_my cat.jpg");
   EXPECT_EQ(printable_key(std::string("\0\x1f\x7f", 3)), "\\x00\\x1f\\x7f");
+  EXPECT_EQ(printable_key("a\\x41"), "a\\x5cx41");
+  EXPECT_EQ(escaped_key(std::string(200, 'k')), std::string(200, 'k'));
   EXPECT_EQ(printable_key(std::string(200, 'k')), std::string(100, 'k').append("..."));
   const std::string path = concat(std::string(200, 'k'), "/caf\u00e9.jpg");
   EXPECT_EQ(printable_key(path), path);

@@ -45,6 +45,30 @@ class ExportImages : public testing::Test {
   int databases_ = 0;
 };
 
+// rename() failed at the end, and all work was lost.
+TEST_F(ExportImages, AnEmptyFolderMayBeReachedThroughALink) {
+  const Records records = {{"0", test::byte_datum(3, 4, 5, 7, 0).SerializeAsString()}};
+  std::filesystem::create_directory(folder_ / "images");
+  std::filesystem::create_directory_symlink("images", folder_ / "link");
+  options_.folder = folder_ / "link/";
+  EXPECT_EQ(export_all(records).written, 1);
+  EXPECT_EQ(list(), "0.png 7\n");
+  EXPECT_TRUE(std::filesystem::is_symlink(folder_ / "link"));
+}
+
+TEST_F(ExportImages, TheFolderThatTheProgramIsInIsRefusedBeforeTheWork) {
+  const Records records = {{"0", test::byte_datum(3, 4, 5, 7, 0).SerializeAsString()}};
+  std::filesystem::create_directory(folder_ / "here");
+  const auto before = std::filesystem::current_path();
+  std::filesystem::current_path(folder_ / "here");
+  options_.folder = ".";
+  int64_t done = 0;
+  options_.progress = [&](int64_t count, int64_t) { done = count; };
+  expect_error([&] { export_all(records); }, {"here'", "name a new one"});
+  std::filesystem::current_path(before);
+  EXPECT_EQ(done, 0);
+}
+
 TEST_F(ExportImages, RawRecordsBecomePngAndComeBackTheSame) {
   const Datum a = test::byte_datum(3, 4, 5, 7, 0), b = test::byte_datum(3, 2, 2, 1, 100);
   const ConvertReport report =

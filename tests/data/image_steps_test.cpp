@@ -120,13 +120,63 @@ TEST_F(ImageSteps, Filters) {
   EXPECT_THAT(run({0, 0, 255}, {1, 1}, 3, {Filter::to_hsv}), ElementsAre(0, 255, 255));
   EXPECT_THAT(run({255, 255, 255}, {1, 1}, 3, {Filter::to_lab}), ElementsAre(255, 128, 128));
   EXPECT_THAT(run({10, 10, 20, 20}, {1, 4}, 1, {Filter::equalize}), ElementsAre(0, 0, 255, 255));
-  EXPECT_EQ(run(std::vector<uint8_t>(64 * 64, 9), {64, 64}, 1, {Filter::equalize_locally}).size(),
-            64u * 64);
   EXPECT_THAT(run(std::vector<uint8_t>(8 * 8 * 3, 70), {8, 8}, 3, {Compress{90}}),
               Each(testing::AllOf(testing::Ge(68), testing::Le(72))));
   const auto salted = run(std::vector<uint8_t>(100 * 100), {100, 100}, 1,
                           {SaltPepper{.count = 500, .value = {255}, .seed = 3}});
   EXPECT_NEAR(std::count(salted.begin(), salted.end(), 255), 490, 20);  // some places come twice
+}
+
+TEST_F(ImageSteps, EqualizingLocallyRaisesTheContrastOfDarkParts) {
+  // Gray levels 8 to 15 on the left, 200 to 207 on the right.
+  std::vector<uint8_t> pixels(64 * 64);
+  for (size_t i = 0; i < pixels.size(); ++i)
+    pixels[i] = static_cast<uint8_t>((i % 64 < 32 ? 8 : 200) + (i + i / 64) % 8);
+  const auto out = run(pixels, {64, 64}, 1, {Filter::equalize_locally});
+  const auto range = [&](const auto& image, size_t begin) {
+    int least = 255, most = 0;
+    for (size_t row = 16; row < 48; ++row) {
+      for (size_t column = begin; column < begin + 16; ++column) {
+        const int value = image[row * 64 + column];
+        least = std::min(least, value);
+        most = std::max(most, value);
+      }
+    }
+    return most - least;
+  };
+  EXPECT_EQ(range(pixels, 4), 7);
+  EXPECT_GT(range(out, 4), 14);
+  EXPECT_GT(range(out, 44), 14);
+  // Order stays, and the brightness of a colour image is what is equalised.
+  EXPECT_LT(out[20 * 64 + 8], out[20 * 64 + 52]);
+  std::vector<uint8_t> gray;
+  for (const uint8_t value : pixels) gray.insert(gray.end(), 3, value);
+  const auto colours = run(gray, {64, 64}, 3, {Filter::equalize_locally});
+  EXPECT_NEAR(colours[3 * 2000], colours[3 * 2000 + 1], 2);
+  EXPECT_NE(colours, std::vector<int>(gray.begin(), gray.end()));
+}
+
+TEST_F(ImageSteps, ExpandingPutsTheImageOnACanvasOfTheMeans) {
+  const ImageWindow window{.top = -1, .left = -2, .height = 3, .width = 4};
+  const auto out = run({1, 2, 3, 4, 5, 6}, {1, 2}, 3, {Pad{.window = window, .fill = {7, 8, 9}}});
+  std::vector<int> expected;
+  for (int pixel = 0; pixel < 12; ++pixel) {
+    const bool first = pixel == 6, second = pixel == 7;  // row 1, columns 2 and 3
+    for (int c = 0; c < 3; ++c) expected.push_back((first ? 1 : second ? 4 : 7) + c);
+  }
+  EXPECT_EQ(out, expected);
+}
+
+// OpenCV compresses 3 of 4 channels, and the fourth was read from behind the image.
+TEST_F(ImageSteps, CompressRefusesOtherChannels) {
+  for (const int channels : {2, 4}) {
+    const std::vector<uint8_t> pixels(static_cast<size_t>(8 * 8 * channels), 70);
+    expect_error(
+        [&] {
+          run(pixels, {8, 8}, channels, {Compress{90}});
+        },
+        {"1 or 3 channels", concat("has ", channels)});
+  }
 }
 
 TEST_F(ImageSteps, PlanesAndPartsWork) {

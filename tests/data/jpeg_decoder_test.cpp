@@ -4,8 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <memory>
 
+#include "crema/error.hpp"
 #include "crema/random.hpp"
 #include "data/datum.hpp"
 #include "data/image_codec.hpp"
@@ -50,8 +53,20 @@ class JpegDecoding : public testing::Test {
     return count;
   }
 
+  /// A record of the file, by a decoder that remains until the next one.
+  Image decode(const std::string& file, ImageSize size = {}) {
+    Datum datum;
+    datum.set_encoded(true);
+    datum.set_data(file);
+    record_ = datum.SerializeAsString();
+    records_ = std::make_unique<DatumDecoder>(ColorMode::color, size);
+    return records_->decode({.key = "k", .value = record_});
+  }
+
   ImageCodec codec_;
   JpegDecoder decoder_;
+  std::string record_;
+  std::unique_ptr<DatumDecoder> records_;
 };
 
 TEST_F(JpegDecoding, WholePhotosAreOpenCvs) {
@@ -124,14 +139,17 @@ TEST_F(JpegDecoding, FilesOfOtherKindsAreLeftToOpenCv) {
   EXPECT_FALSE(decoder_.open(file.substr(0, file.size() / 2), ColorMode::color));
 }
 
-TEST_F(JpegDecoding, DamageIsForOpenCvToSay) {
+TEST_F(JpegDecoding, DataThatEndEarlyAreAnError) {
   std::string file = jpeg_file(picture(120, 160, 3), 120, 160);
   const size_t middle = file.size() / 2;  // where the data end early
   file[middle] = '\xff';
   file[middle + 1] = '\xd9';
   ASSERT_TRUE(decoder_.open(file, ColorMode::color));
-  EXPECT_FALSE(decoder_.pixels({.height = 120, .width = 160}));
+  expect_error([&] { decoder_.pixels({.height = 120, .width = 160}); },
+               {"damaged", "premature end of data"});
   EXPECT_FALSE(decoder_.pixels({.height = 120, .width = 160})) << "without a file";
+  ASSERT_TRUE(decoder_.open(file, ColorMode::color));
+  expect_error([&] { decoder_.pixels({.height = 20, .width = 160}); }, {"damaged"});
 }
 
 TEST_F(JpegDecoding, DamageIsSaidWhereverItLies) {
@@ -139,23 +157,86 @@ TEST_F(JpegDecoding, DamageIsSaidWhereverItLies) {
     for (const int channels : {1, 3, 4}) {
       const std::string file = jpeg_file(picture(120, 160, channels), 120, 160,
                                          {.channels = channels, .progressive = progressive});
-      EXPECT_EQ(decoder_.damage(file), "") << channels;
+      EXPECT_NO_THROW(decoder_.check(file)) << channels;
       for (const size_t eighth : {3, 4, 5, 6, 7}) {
         if (progressive && eighth > 5) continue;  // zeros can be code words of the last scans
         std::string damaged = file;
         damaged.replace(file.size() / 8 * eighth - 50, 200, 200, '\0');
-        EXPECT_NE(decoder_.damage(damaged), "")
+        EXPECT_THROW(decoder_.check(damaged), Error)
             << channels << " channels, " << eighth << (progressive ? ", progressive" : "");
       }
     }
   }
   const std::string turned = jpeg_file(picture(40, 50, 3), 40, 50, {.orientation = 6});
-  EXPECT_EQ(decoder_.damage(turned), "");
-  EXPECT_EQ(decoder_.damage(turned.substr(0, turned.size() - 2)), "") << "lacks its end marker";
-  EXPECT_EQ(decoder_.damage("no JPEG"), "");
-  EXPECT_EQ(decoder_.damage(""), "");
+  EXPECT_NO_THROW(decoder_.check(turned));
+  EXPECT_NO_THROW(decoder_.check(turned.substr(0, turned.size() - 2))) << "lacks its end marker";
+  EXPECT_NO_THROW(decoder_.check("no JPEG"));
+  EXPECT_NO_THROW(decoder_.check(""));
+  expect_error([&] { decoder_.check(turned.substr(0, turned.size() / 2)); }, {"cut off"});
   ASSERT_TRUE(decoder_.open(turned, ColorMode::as_stored)) << "the decoder goes on";
   EXPECT_TRUE(decoder_.pixels({.height = 40, .width = 50}));
+}
+
+TEST_F(JpegDecoding, OdditiesThatChangeNoPixelAreNoDamage) {
+  const std::string file = jpeg_file(picture(40, 50, 3), 40, 50);
+  const size_t jfif = file.find("JFIF");
+  ASSERT_NE(jfif, std::string::npos);
+  std::string revision = file;
+  revision[jfif + 5] = 9;         // JFIF 9.1
+  std::string extraneous = file;  // bytes between the data and the end marker
+  extraneous.insert(file.size() - 2, std::string(7, '\x55'));
+  std::string between = file;  // and between two markers
+  between.insert(file.find("\xff\xdb"), std::string(5, '\x55'));
+  std::string adobe = file;
+  adobe.insert(2, std::string("\xff\xee\0\x0e"
+                              "Adobe\0\x64\0\0\0\0\x07",
+                              16));
+  const std::string turned = jpeg_file(picture(50, 40, 3), 50, 40, {.orientation = 6});
+  std::string odd_turned = turned;  // which OpenCV decodes
+  odd_turned.insert(turned.size() - 2, std::string(7, '\x55'));
+  const ImageWindow whole{.height = 40, .width = 50};
+  for (const std::string& odd : {revision, extraneous, between, adobe}) {
+    EXPECT_EQ(differences(odd, ColorMode::color, whole), 0);
+    EXPECT_NO_THROW(decoder_.check(odd));
+    EXPECT_NO_THROW(decode(odd));
+  }
+  EXPECT_NO_THROW(decode(odd_turned));
+}
+
+TEST_F(JpegDecoding, DamagedRecordsAreErrorsByEveryWayOfDecoding) {
+  for (const JpegKind& kind : {JpegKind{}, {.progressive = true}, {.orientation = 6}}) {
+    std::string file = jpeg_file(picture(120, 160, 3), 120, 160, kind);
+    EXPECT_NO_THROW(decode(file));
+    file.replace(file.size() / 2, 100, 100, '\0');
+    testing::internal::CaptureStderr();
+    expect_error([&] { decode(file); }, {"record 'k'", "damaged (Corrupt JPEG data"});
+    expect_error([&] { decode(file, {.height = 50, .width = 50}); }, {"record 'k'", "damaged ("});
+    const std::string no_end = file.substr(0, file.size() - 2);
+    expect_error([&] { decode(no_end); }, {"record 'k'", "cut off (Corrupt JPEG data"});
+    EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  }
+}
+
+TEST_F(JpegDecoding, ResizedFilesAreDecodedAtAFractionOfTheirSize) {
+  const std::string file = jpeg_file(picture(800, 640, 3), 800, 640);
+  const Image small = decode(file, {.height = 100, .width = 80});
+  ASSERT_EQ(small.shape(), (Shape{3, 100, 80}));
+  // Each pixel is the average of 8 x 8.
+  double worst = 0, sum = 0;
+  int64_t differing = 0;
+  codec_.decode(file, ColorMode::color);
+  const Image averaged = codec_.resize(100, 80);
+  const std::vector<uint8_t> expected(averaged.bytes, averaged.bytes + averaged.count());
+  for (int64_t i = 0; i < small.count(); ++i) {
+    const double difference = std::abs(int{small.bytes[i]} - int{expected[static_cast<size_t>(i)]});
+    worst = std::max(worst, difference);
+    sum += difference;
+    differing += difference > 0;
+  }
+  // A part of the frequencies is left out, which is nearly the same.
+  EXPECT_LE(worst, 24);
+  EXPECT_LE(sum / static_cast<double>(small.count()), 2);
+  EXPECT_GT(differing, 0) << "decoded whole";
 }
 
 TEST_F(JpegDecoding, NoDamageCrashes) {
@@ -169,25 +250,22 @@ TEST_F(JpegDecoding, NoDamageCrashes) {
     const auto header = decoder_.open(damaged, ColorMode::color);
     // A file may claim a size that takes long to decode, and is none of this test's.
     if (!header || header->count() >= 1'000'000) continue;
-    decoder_.pixels({.height = 1, .width = 1});
-    decoder_.damage(damaged);
+    try {
+      decoder_.pixels({.height = 1, .width = 1});
+      decoder_.check(damaged);
+    } catch (const Error&) {
+      // It is damaged.
+    }
   }
 }
 
 TEST_F(JpegDecoding, RecordsThatAreTurnedOrCutOffAreReadAsEver) {
   const auto pixels = picture(40, 50, 3);
-  Datum datum;
-  datum.set_encoded(true);
-  const auto decode = [&](const std::string& file) {
-    datum.set_data(file);
-    const std::string bytes = datum.SerializeAsString();
-    DatumDecoder decoder(ColorMode::color);
-    return decoder.decode({.key = "k", .value = bytes}).shape();
-  };
-  EXPECT_EQ(decode(jpeg_file(pixels, 40, 50)), (Shape{3, 40, 50}));
-  EXPECT_EQ(decode(jpeg_file(pixels, 40, 50, {.orientation = 6})), (Shape{3, 50, 40}));
+  EXPECT_EQ(decode(jpeg_file(pixels, 40, 50)).shape(), (Shape{3, 40, 50}));
+  EXPECT_EQ(decode(jpeg_file(pixels, 40, 50, {.orientation = 6})).shape(), (Shape{3, 50, 40}));
   const std::string file = jpeg_file(pixels, 40, 50);
-  EXPECT_EQ(decode(file.substr(0, file.size() - 2)), (Shape{3, 40, 50})) << "lacks its end marker";
+  EXPECT_EQ(decode(file.substr(0, file.size() - 2)).shape(), (Shape{3, 40, 50}))
+      << "lacks its end marker";
   expect_error([&] { decode(file.substr(0, file.size() / 2)); }, {"record 'k'", "cut off"});
 }
 

@@ -37,7 +37,9 @@ TEST_F(RecordRangeTest, ByNumber) {
   expect_range("-5:", 96, 101);
   expect_range(":-1", 0, 100);
   expect_range("90:1000", 90, 101);
-  for (const char* text : {"101", "-102", "20:10", "5:5", "200:"}) {
+  expect_range("90:9223372036854775807", 90, 101);
+  for (const char* text :
+       {"101", "-102", "20:10", "5:5", "200:", "9223372036854775807", "-9223372036854775808"}) {
     expect_error([&] { numbered_range(*source_, text); }, {text, "numbered 0 to 100"});
   }
   for (const char* text : {"x", "1:x", "1:2:3", "1.5", "9999999999999999999999"}) {
@@ -58,8 +60,9 @@ TEST_F(RecordRangeTest, ByKey) {
 }
 
 TEST_F(RecordRangeTest, KeysOfAnyBytesCanBeWritten) {
-  const std::string key("z\0\x7f", 3);
-  EXPECT_EQ(unprintable_key(printable_key(key)), key);
+  for (const std::string& key :
+       {std::string("z\0\x7f", 3), std::string("a\\x41"), std::string("\\"), std::string(300, 'k')})
+    EXPECT_EQ(unprintable_key(escaped_key(key)), key);
   EXPECT_EQ(find_key(*source_, unprintable_key("z\\x00\\x7f")), 100);
   EXPECT_EQ(unprintable_key("a\\xg0\\x1"), "a\\xg0\\x1");
 }

@@ -139,6 +139,9 @@ TEST_F(Tar, ShardsAreNamedByPatternsAndLists) {
   EXPECT_THAT(records("list.txt"),
               ElementsAre("t-002.tar: x2.jpg=t-002.tar 1", "t-000.tar: x0.jpg=t-000.tar 1"));
   fails("t-{000..003}.tar", {"t-003.tar'", "No such file"});
+  // The largest number: one more is none.
+  fails("t-{9223372036854775806..9223372036854775807}.tar",
+        {"t-9223372036854775806.tar'", "No such file"});
   fails("u-*.tar", {"no file is named like", "u-*.tar"});
   fails("t-{3..1}.tar", {"3..1", "smaller number first"});
   expect_error([&] { open_tar(folder_.path().string(), "", {}); }, {"is a folder", "*.tar"});
@@ -186,6 +189,21 @@ TEST_F(Tar, DamagedFilesAreErrorsThatNameThem) {
   fails("a.tar.gz", {"is compressed", "gunzip"});
   folder_.write("text.tar", "words\n");
   fails("text.tar", {"words"});
+}
+
+TEST_F(Tar, SizesThatAreNoNumberWithTheirPlaceAreErrors) {
+  // Sizes in binary, for more than 8 GiB.
+  for (const int below : {0, 1, 511, 512, 600, 1024}) {
+    std::string size("\x80\0\0\0\x7f\xff\xff\xff\xff\xff\xff\xff", 12);
+    for (int k = 0; k < below; ++k) {
+      for (size_t i = 12; i-- > 4;) {
+        if (size[i]-- != 0) break;
+      }
+    }
+    folder_.write("huge.tar", with_header(test::tar_member("1.jpg", "pixels"), {{124, size}}) +
+                                  tar({{"2.jpg", "pixels"}}));
+    fails("huge.tar", {"huge.tar' is damaged"});
+  }
 }
 
 TEST_F(Tar, WhatCannotBeASampleIsAnError) {

@@ -67,7 +67,6 @@ int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t count) {
                 .width = window.width - window.width / 3};
     }
     look_at(decoder.pixels(window, eighths));
-    if ((choice & 32) != 0) decoder.damage();
   });
   return 0;
 }

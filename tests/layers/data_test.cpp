@@ -12,6 +12,7 @@
 #include "proto/layer.pb.h"
 #include "support/database.hpp"
 #include "support/expect_error.hpp"
+#include "support/jpeg_file.hpp"
 #include "support/needs.hpp"
 #include "support/net_test.hpp"
 
@@ -202,6 +203,37 @@ TEST_F(DataLayerTest, SkippedRecordsAreToldOnceAnEpochAndAtTheEnd) {
   }
   ASSERT_EQ(notes.size(), 2u);
   EXPECT_THAT(notes[1], HasSubstr("in epoch 1, 2 records"));
+}
+
+TEST_F(DataLayerTest, DamagedJpegsAreErrorsAndSkipCountsThem) {
+  if (!test::kBuiltWithOpenCv || !test::kBuiltWithLibjpeg)
+    GTEST_SKIP()
+        << "needs OpenCV and libjpeg-turbo: configure with CREMA_OPENCV=ON and CREMA_LIBJPEG=ON";
+  const auto record = [](const std::string& file, int label) {
+    Datum datum;
+    datum.set_encoded(true);
+    datum.set_data(file);
+    datum.set_label(label);
+    return datum.SerializeAsString();
+  };
+  const std::string whole = test::jpeg_file(test::picture(120, 160, 3), 120, 160);
+  std::string damaged = whole;
+  damaged.replace(damaged.size() / 2, 100, 100, '\0');
+  test::write_database(
+      folder_ / "db",
+      {{"1", record(whole, 1)}, {"2", record(damaged, 2)}, {"3", record(whole, 3)}});
+  const std::string db = "source: '" + (folder_ / "db") + "' backend: LMDB batch_size: 3 ";
+  Source fails(data_param(db));
+  expect_error([&] { fails.forward(); }, {"record '2'", "damaged (Corrupt JPEG data"});
+  std::vector<std::string> notes;
+  {
+    Source skips(data_param(db + "on_bad_record: SKIP"),
+                 {.logger = [&](Severity, const std::string& text) { notes.push_back(text); }});
+    EXPECT_THAT(skips.labels(1), ElementsAre(1, 3, 3));
+  }
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_THAT(notes[0],
+              testing::AllOf(HasSubstr("1 record"), HasSubstr("record '2'"), HasSubstr("damaged")));
 }
 
 TEST_F(DataLayerTest, ManyBadRecordsInARowAreAnErrorThoughOthersAreGood) {

@@ -34,7 +34,7 @@ TEST(Dropout, DropsTheGivenShareAndScalesTheRest) {
   const std::vector<double> y = forward_at(run, 0);
   const auto dropped = std::count(y.begin(), y.end(), 0.0);
   EXPECT_NEAR(double(dropped) / 100000, 0.3, 0.005);
-  const double scale = double(float(1 / (1 - double(0.3F))));
+  const double scale = double(float(1 / (1 - 19661 / 65536.0)));  // of the ratio that is drawn
   EXPECT_EQ(std::count(y.begin(), y.end(), scale) + dropped, 100000);
 }
 
@@ -114,6 +114,21 @@ TEST(Dropout, MayScaleInTestInsteadOfTrain) {
   EXPECT_THAT(forward_at(test, 0), Each(Eq(0.75)));
   check_gradients(c);
   check_engines(c);
+}
+
+// Near 1 the rounded ratio is another one: means grew to 1.5 times theirs.
+TEST(Dropout, ScalesByTheRatioThatIsDrawn) {
+  for (const auto& [ratio, kept] : {std::pair{"0.99999", 1}, {"0.9999", 7}, {"0.3", 45875}}) {
+    const std::string layer =
+        concat("layer { type: 'Dropout' dropout_param { dropout_ratio: ", ratio);
+    LayerRun train(ones({1000, 1000}, layer + " } }"), {.dtype = DType::f64});
+    const std::vector<double> y = forward_at(train, 0);
+    EXPECT_EQ(*std::max_element(y.begin(), y.end()), double(float(65536.0 / kept))) << ratio;
+    LayerCase c = ones({2}, layer + " scale_train: false } }");
+    c.phase = Phase::test;
+    LayerRun test(c);
+    EXPECT_THAT(forward_at(test, 0), Each(Eq(float(kept / 65536.0)))) << ratio;
+  }
 }
 
 TEST(Dropout, RatioZeroDropsNothing) {

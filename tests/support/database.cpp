@@ -134,8 +134,7 @@ std::string pgm(int height, int width, const std::string& pixels) {
 
 std::string encoded(const std::string& file, const std::string& extension) {
   ImageCodec codec;
-  codec.decode(file, ColorMode::as_stored);
-  return codec.encode(extension);
+  return ImageCodec::encode(codec.decode(file, ColorMode::as_stored), extension);
 }
 
 }  // namespace crema::test

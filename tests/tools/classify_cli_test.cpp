@@ -52,6 +52,18 @@ TEST_F(ClassifyCliTest, NamesTheBestClasses) {
       << json.text;
 }
 
+TEST_F(ClassifyCliTest, ScoresThatAreNoNumbersAreAnError) {
+  const std::string net = write("log.prototxt", R"(name: "log"
+input: "data" input_dim: 1 input_dim: 3 input_dim: 2 input_dim: 2
+layer { name: "mean" type: "Pooling" bottom: "data" top: "mean" pooling_param { pool: AVE global_pooling: true } }
+layer { name: "log" type: "Log" bottom: "mean" top: "scores" log_param { shift: -5 } })");
+  const std::string good = image("good.ppm", 2, 30, 20, 10), bad = image("bad.ppm", 2, 30, 1, 10);
+  EXPECT_EQ(run("classify --model " + net + " " + good).status, 0);
+  for (const char* json : {"", "--json "})
+    expect_refusal(concat("classify ", json, "--model ", net, " ", bad),
+                   {"bad.ppm'", "'scores'", "NaN"});
+}
+
 TEST_F(ClassifyCliTest, MeanScaleAndChannels) {
   const std::string classify =
       "classify --model " + mean_net() + " " + image("photo.ppm", 2, 30, 20, 10) + " ";

@@ -35,10 +35,11 @@ inline Output run(const std::string& arguments, const std::string& program = CRE
   return output;
 }
 
-/// Fails unless the command ends with status 1 and one message that holds every part.
-inline void expect_refusal(const std::string& arguments, std::initializer_list<std::string> parts) {
+/// Fails unless the command ends with this status and one message that holds every part.
+inline void expect_refusal(const std::string& arguments, std::initializer_list<std::string> parts,
+                           int status = 1) {
   const Output output = run(arguments);
-  EXPECT_EQ(output.status, 1) << arguments << "\n" << output.text;
+  EXPECT_EQ(output.status, status) << arguments << "\n" << output.text;
   for (const auto& part : parts)
     EXPECT_TRUE(output.says(part)) << part << " is not in: " << output.text;
   EXPECT_FALSE(output.says("Check failure stack trace")) << output.text;

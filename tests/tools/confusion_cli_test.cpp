@@ -137,4 +137,22 @@ layer { name: "filter" type: "Filter" bottom: "x" bottom: "none" top: "filtered"
   EXPECT_TRUE(output.says("] filtered (0x3): no values in any batch\n")) << output.text;
 }
 
+TEST_F(ConfusionCliTest, MeansOfOutputsThatVaryAreOfTheBatchesThatHaveThem) {
+  Records all;
+  for (const std::string& pixels : {std::string("\x0a\x14"), std::string("\x1e\x28\x32")}) {
+    Datum datum = byte_datum(1, 1, static_cast<int>(pixels.size()), 0);
+    datum.set_data(pixels);
+    all.emplace_back(std::to_string(all.size()), datum.SerializeAsString());
+  }
+  write_database(path("images"), all);
+  const std::string model = write("images.prototxt", data("d", "top: 'x'", path("images"), 1));
+  const Output output = run("test --iterations 2 --model " + model);
+  EXPECT_EQ(output.status, 0) << output.text;
+  for (const char* part : {"x = 20\n", "x = 30\n", "x = 50\n"})
+    EXPECT_TRUE(output.says(part)) << part << " is not in: " << output.text;
+  EXPECT_EQ(output.count("x = 50\n"), 2) << "of the batch, and the mean\n" << output.text;
+  const Output json = run("test --iterations 2 --json --model " + model);
+  EXPECT_TRUE(json.says(R"("x": [20, 30, 50])")) << json.text;
+}
+
 }  // namespace

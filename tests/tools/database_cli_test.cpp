@@ -88,6 +88,19 @@ TEST_F(DatabaseCli, ListsAndShowsRecordsByNumberAndKey) {
   expect_refusal("db export " + path("db"), {"DB FOLDER [RECORDS]"});
 }
 
+TEST_F(DatabaseCli, KeysOfListsAreWholeAndCanBeGivenBack) {
+  const std::string long_key(200, 'k');
+  const std::string record = byte_datum(1, 1, 1, 0).SerializeAsString();
+  write_database(path("keys"), {{"a\\x41", record}, {long_key, record}});
+  const Output listed = good("db list " + path("keys"));
+  EXPECT_TRUE(listed.says("0\ta\\x5cx41\t0\t")) << listed.text;
+  EXPECT_TRUE(listed.says("1\t" + long_key + "\t0\t")) << listed.text;
+  for (const std::string& key : {std::string("a\\x5cx41"), long_key}) {
+    const Output shown = good("db show --key='" + key + "' " + path("keys"));
+    EXPECT_TRUE(shown.says("key: " + key + "\n")) << shown.text;
+  }
+}
+
 TEST_F(DatabaseCli, ABadRecordInAListHasALineAndAStatus) {
   write_database(path("bad"), {{"a", byte_datum(1, 1, 1, 0).SerializeAsString()}, {"b", "junk"}});
   const Output output = run("db list " + path("bad"));

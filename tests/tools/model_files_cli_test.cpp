@@ -30,6 +30,11 @@ layer { name: "b" type: "Scale" blobs { shape { dim: 4 } data: [1, 1, 1, 1] } })
                      "tiny", net);
     return net;
   }
+  /// Scripts tell files that differ from those that cannot be read.
+  static void expect_diff_error(const std::string& arguments,
+                                std::initializer_list<std::string> parts) {
+    expect_refusal(arguments, parts, 2);
+  }
   std::string save(const std::string& name, const google::protobuf::Message& message) const {
     write_binary_proto_atomically(path(name), message);
     return path(name);
@@ -63,7 +68,7 @@ TEST_F(ModelFilesCliTest, DiffReadsRawValues) {
   EXPECT_EQ(other.status, 1) << other.text;
   EXPECT_TRUE(other.says("1 different")) << other.text;
   const std::string few = save("few.caffemodel", with_raw(ones.substr(2)));
-  expect_refusal("diff " + few + " " + few, {"array 0 of 'b'", "holds 3 values"});
+  expect_diff_error("diff " + few + " " + few, {"array 0 of 'b'", "holds 3 values"});
 }
 
 TEST_F(ModelFilesCliTest, DiffNamesWhatDiffers) {
@@ -126,8 +131,8 @@ TEST_F(ModelFilesCliTest, DiffWithinATolerance) {
   EXPECT_TRUE(run("diff --json " + files)
                   .says(R"("finding": "different", "bit_equal": false, )"
                         R"("differing": 1, "max_abs": null)"));
-  expect_refusal("diff --tolerance -1 " + files, {"--tolerance -1 is negative"});
-  expect_refusal("diff --tolerance nan " + files, {"--tolerance nan is no number"});
+  expect_diff_error("diff --tolerance -1 " + files, {"--tolerance -1 is negative"});
+  expect_diff_error("diff --tolerance nan " + files, {"--tolerance nan is no number"});
 }
 
 TEST_F(ModelFilesCliTest, DiffOfStates) {
@@ -144,10 +149,10 @@ TEST_F(ModelFilesCliTest, DiffOfStates) {
   const Output output = run("diff " + a + " " + save("b.solverstate", state));
   EXPECT_EQ(output.status, 1) << output.text;
   EXPECT_TRUE(output.says("iteration: 10 and 20")) << output.text;
-  expect_refusal("diff " + a + " " + save("w.caffemodel", weights()),
-                 {"solver's state", "weights file", "one kind"});
-  expect_refusal("diff " + a, {"two files"});
-  expect_refusal("diff " + a + " " + path("none"), {"none"});
+  expect_diff_error("diff " + a + " " + save("w.caffemodel", weights()),
+                    {"solver's state", "weights file", "one kind"});
+  expect_diff_error("diff " + a, {"two files"});
+  expect_diff_error("diff " + a + " " + path("none"), {"none"});
 }
 
 TEST_F(ModelFilesCliTest, InspectsWeights) {
@@ -167,6 +172,22 @@ TEST_F(ModelFilesCliTest, InspectsWeights) {
   EXPECT_TRUE(json.says(
       R"("layer": "a", "type": "InnerProduct", "index": 1, "shape": [2], "values": 2, "bytes": 8, "min": -1, "max": 0, "mean": -0.5, "std": 0.5, "zeros": 1, "nan": 0, "inf": 0)"))
       << json.text;
+}
+
+TEST_F(ModelFilesCliTest, InspectTellsDamagedArraysByStatusAndJson) {
+  NetParameter net = weights();
+  net.mutable_layer(2)->mutable_blobs(0)->add_data(1);
+  const std::string good = save("good.caffemodel", weights()), bad = save("bad.caffemodel", net);
+  const Output output = run("inspect " + bad + " " + good);
+  EXPECT_EQ(output.status, 1) << output.text;
+  EXPECT_TRUE(output.says("damaged: 5 values")) << output.text;
+  EXPECT_TRUE(output.says("good.caffemodel: weights file")) << "goes on\n" << output.text;
+  const Output json = run("inspect --json " + bad);
+  EXPECT_EQ(json.status, 1) << json.text;
+  EXPECT_EQ(json.count("\"damaged\": true}"), 1) << json.text;
+  const Output whole = run("inspect --json " + good);
+  EXPECT_EQ(whole.status, 0) << whole.text;
+  EXPECT_FALSE(whole.says("damaged")) << whole.text;
 }
 
 TEST_F(ModelFilesCliTest, InspectsOldFormats) {
@@ -268,6 +289,19 @@ layer { name: "last" blobs { shape { dim: 3 } data: [1, 2, 3] } })",
   expect_refusal(inputs + path("no/net.prototxt") + " " + path("alone.caffemodel"),
                  {"there is no folder", "make it"});
   EXPECT_FALSE(std::filesystem::exists(path("alone.caffemodel")));
+  // A file of at most 1 KiB stands for a full disk: the weights fit, the net with its name does
+  // not.
+  NetParameter named;
+  read_text_proto(model, named);
+  named.set_name(std::string(2000, 'n'));
+  write_text_proto_atomically(path("long.prototxt"), named);
+  const Output full = run("merge-bn " + path("long.prototxt") + " " + weights_file + " " +
+                              path("full.prototxt") + " " + path("alone.caffemodel"),
+                          concat("ulimit -f 2; ", CREMA_TOOL));
+  EXPECT_EQ(full.status, 1) << full.text;
+  EXPECT_TRUE(full.says("full.prototxt")) << full.text;
+  for (const char* name : {"full.prototxt", "alone.caffemodel"})
+    EXPECT_FALSE(std::filesystem::exists(path(name))) << name;
 }
 
 }  // namespace

@@ -12,10 +12,10 @@
 #include "data/converters.hpp"
 #include "data/database_writer.hpp"
 #include "data/image_codec.hpp"
+#include "data/image_decoder.hpp"
 #include "data/image_list.hpp"
 #include "data/image_name.hpp"
 #include "data/image_planes.hpp"
-#include "data/jpeg_decoder.hpp"
 #include "proto/datum.pb.h"
 
 namespace crema {
@@ -29,14 +29,7 @@ constexpr int64_t kMostBytes = std::numeric_limits<int32_t>::max() - 1024;
 struct Converted {
   std::string record;
   std::string problem;  // not empty: there is no record
-  std::string damage;   // of an image that can be decoded all the same
   Shape shape{0, 0, 0};
-};
-
-/// What a thread has of its own.
-struct Codecs {
-  ImageCodec images;
-  JpegDecoder jpeg;
 };
 
 /// Error when so many bytes do not fit into a record.
@@ -57,18 +50,16 @@ class Converter {
   /// Whether records hold compressed images.
   bool encoded() const { return encoded_; }
 
-  /// Safe to call from several threads, each with its own codecs.
-  Converted convert(const ListedImage& listed, Codecs& codecs) const {
+  /// Safe to call from several threads, each with its own decoder.
+  Converted convert(const ListedImage& listed, ImageDecoder& decoder) const {
     Converted result;
-    ImageCodec& codec = codecs.images;
     try {
       std::string file;
       read_file_bytes(path_of(listed), file);
       Datum datum;
       set_labels(listed, datum);
       result.shape =
-          encoded_ ? keep_encoded(listed, file, codec, datum) : keep_raw(file, codec, datum);
-      result.damage = codecs.jpeg.damage(file);
+          encoded_ ? keep_encoded(listed, file, decoder, datum) : keep_raw(file, decoder, datum);
       if (!options_.check_only && !datum.SerializeToString(&result.record))
         throw Error("it cannot be made a record");
     } catch (const std::exception& error) {
@@ -86,10 +77,10 @@ class Converter {
     return image_path(options_.root, listed.file);
   }
 
-  Image decode(const std::string& file, ImageCodec& codec) const {
-    const Image image = codec.decode(file, mode_);
-    if (options_.resize_height == 0) return image;
-    return codec.resize(options_.resize_height, options_.resize_width);
+  Image decode(const std::string& file, ImageDecoder& decoder) const {
+    decoder.open(file, mode_);
+    if (options_.resize_height == 0) return decoder.whole();
+    return decoder.changed({Resize{.size = {options_.resize_height, options_.resize_width}}});
   }
 
   static void set_size(const Image& image, Datum& datum) {
@@ -98,8 +89,8 @@ class Converter {
     datum.set_width(static_cast<int>(image.width));
   }
 
-  Shape keep_raw(const std::string& file, ImageCodec& codec, Datum& datum) const {
-    const Image image = decode(file, codec);
+  Shape keep_raw(const std::string& file, ImageDecoder& decoder, Datum& datum) const {
+    const Image image = decode(file, decoder);
     check_bytes(image.channels, image.height, image.width);
     set_size(image, datum);
     datum.set_encoded(false);
@@ -109,7 +100,7 @@ class Converter {
     return image.shape();
   }
 
-  Shape keep_encoded(const ListedImage& listed, const std::string& file, ImageCodec& codec,
+  Shape keep_encoded(const ListedImage& listed, const std::string& file, ImageDecoder& decoder,
                      Datum& datum) const {
     const std::string own = image_extension(listed.file);
     const std::string type =
@@ -118,23 +109,24 @@ class Converter {
       throw Error("its name does not say what kind of image it is; give --encode_type");
     datum.set_encoded(true);
     if (options_.resize_height == 0 && type == own) {
-      if (const auto image = decode_as_stored(file, codec)) {
+      if (const auto image = decode_as_stored(file, decoder)) {
         set_size(*image, datum);
         datum.set_data(file);
         return image->shape();
       }
     }
-    const Image image = decode(file, codec);
+    const Image image = decode(file, decoder);
     set_size(image, datum);
-    datum.set_data(codec.encode(type));
+    datum.set_data(ImageCodec::encode(image, type));
     return image.shape();
   }
 
   /// The image, when its file decodes to the channels wanted without being told: then the file
   /// itself can be the record.
-  std::optional<Image> decode_as_stored(const std::string& file, ImageCodec& codec) const {
+  std::optional<Image> decode_as_stored(const std::string& file, ImageDecoder& decoder) const {
     try {
-      const Image image = codec.decode(file, ColorMode::as_stored);
+      decoder.open(file, ColorMode::as_stored);
+      const Image image = decoder.whole();
       if (image.channels == (mode_ == ColorMode::gray ? 1 : 3)) return image;
     } catch (const Error&) {
       // More than 8 bits, or no image at all: decode() knows.
@@ -162,10 +154,6 @@ class Collector {
       if (fits || !options_.check_size) {
         if (!fits) sizes_.add(listed, converted.shape);
         if (listed.floats.empty()) look_at_label(listed, converted.shape);
-        if (!converted.damage.empty()) {
-          damaged_.add(listed, converted.shape);
-          if (damaged_.count == 1) damage_ = converted.damage;
-        }
         ++accepted_;
         return true;
       }
@@ -192,12 +180,6 @@ class Collector {
                  converter_.encoded() ? "; data layers decode them, but do not resize them" : "",
                  ". Give --resize_height and --resize_width, or let the data layer crop all to "
                  "one size: transform_param { crop_size }"));
-    }
-    if (damaged_.count > 0) {
-      report_.warnings.push_back(concat(
-          damaged_.count, " of ", accepted_, " images are damaged, and decoders make up a part of ",
-          "them; the first one is ", place_of(damaged_.first->listed), ": ", damage_,
-          ". Get these files again, or leave them out"));
     }
     if (labels_.count > 0) {
       const ListedImage& listed = labels_.first->listed;
@@ -246,8 +228,7 @@ class Collector {
   const Converter& converter_;
   ConvertReport report_;
   std::optional<Seen> first_;
-  Oddities sizes_, labels_, inexact_, damaged_;
-  std::string damage_;  // of the first one
+  Oddities sizes_, labels_, inexact_;
   int64_t accepted_ = 0;
 };
 
@@ -290,13 +271,13 @@ ConvertReport convert_imageset(const ConvertImagesetOptions& options) {
   if (!options.check_only) writer = make_database_writer(kind, options.output, options.overwrite);
 
   const auto threads = static_cast<size_t>(std::max(1, omp_get_max_threads()));
-  std::vector<Codecs> codecs(threads);
+  std::vector<ImageDecoder> decoders(threads);
   std::vector<Converted> chunk(threads * kChunkPerThread);
   Collector collector(options, converter);
   for (int64_t done = 0; done < total;) {
     const int64_t size = std::min<int64_t>(static_cast<int64_t>(chunk.size()), total - done);
     parallel_for(size, 1, [&](int64_t begin, int64_t end) {
-      Codecs& own = codecs[static_cast<size_t>(thread_number())];
+      ImageDecoder& own = decoders[static_cast<size_t>(thread_number())];
       for (int64_t i = begin; i < end; ++i) {
         chunk[static_cast<size_t>(i)] =
             converter.convert(images[static_cast<size_t>(done + i)], own);

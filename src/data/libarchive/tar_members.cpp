@@ -109,10 +109,12 @@ TarFile list_tar(const std::string& path, const std::function<void(const TarMemb
     const bool is_link = member.is_symbolic_link || !member.hard_link.empty();
     const bool is_file = archive_entry_filetype(entry) == AE_IFREG && !is_link;
     if (is_file && !member.has_holes) {
-      end = (member.offset + member.size + kBlock - 1) / kBlock * kBlock;
-      if (member.size < 0 || end > file.bytes)
+      // The padding to whole blocks belongs to the file, too.
+      const int64_t room = (file.bytes - member.offset) / kBlock * kBlock;
+      if (member.size < 0 || member.size > room)
         refuse(path,
                concat("'", member.path, "' of ", member.size, " bytes reaches beyond its end"));
+      end = member.offset + (member.size + kBlock - 1) / kBlock * kBlock;
     } else {
       check(archive_read_data_skip(tar.get()), false);
       end = archive_filter_bytes(tar.get(), 0);

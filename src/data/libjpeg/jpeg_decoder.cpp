@@ -4,6 +4,8 @@
 #include <cstdio>
 // In this order.
 #include <jpeglib.h>
+// Its numbers depend on jpeglib.h.
+#include <jerror.h>
 
 #include <algorithm>
 #include <array>
@@ -11,6 +13,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "crema/error.hpp"
 #include "data/jpeg.hpp"
 
 namespace crema {
@@ -18,28 +21,54 @@ namespace {
 
 constexpr int64_t kMostPixels = int64_t{1} << 30;  // what OpenCV takes
 constexpr int kExifMarker = JPEG_APP0 + 1;
+/// A Huffman code has a bit for each component of a block, 64 pixels, at least: 512 pixels a byte.
+/// Arithmetic codes have no such bound.
+constexpr int64_t kMostPixelsPerByte = 4096;
 
-/// libjpeg reports through it: errors jump out of the library, warnings are noted.
+/// libjpeg reports through it: errors jump out of the library, damage is noted.
 struct Reports {
   jpeg_error_mgr base;
   std::jmp_buf escape;
-  bool warned;
-  std::array<char, JMSG_LENGTH_MAX> first;  // warning or error, once warned
+  bool damaged;
+  std::array<char, JMSG_LENGTH_MAX> damage;  // the first, once damaged
 };
 
-void note(j_common_ptr info) {
-  auto* const reports = reinterpret_cast<Reports*>(info->err);
-  if (!reports->warned) reports->base.format_message(info, reports->first.data());
-  reports->warned = true;
+/// Whether bytes that were passed over on the way to a marker are data that remained because those
+/// before them are damaged. Headers have none, and encoders pad data with a few bytes of one kind.
+bool are_data(const jpeg_decompress_struct& info, int count) {
+  constexpr int kMostPadding = 64;
+  if (info.input_scan_number == 0) return false;
+  const JOCTET* const end = info.src->next_input_byte;
+  return count > kMostPadding ||
+         std::any_of(end - count, end, [end](JOCTET byte) { return byte != end[-1]; });
+}
+
+/// Whether libjpeg makes up pixels where it gives its present warning.
+bool is_damage(j_common_ptr common) {
+  switch (common->err->msg_code) {
+    case JWRN_EXTRANEOUS_DATA:
+      return are_data(*reinterpret_cast<j_decompress_ptr>(common), common->err->msg_parm.i[0]);
+    case JWRN_HIT_MARKER:
+    case JWRN_HUFF_BAD_CODE:
+    case JWRN_ARITH_BAD_CODE:
+    case JWRN_MUST_RESYNC:
+    case JWRN_BOGUS_PROGRESSION:
+    case JWRN_JPEG_EOF:
+      return true;
+    default:
+      return false;
+  }
 }
 
 [[noreturn]] void on_error(j_common_ptr info) {
-  note(info);
   std::longjmp(reinterpret_cast<Reports*>(info->err)->escape, 1);
 }
 
 void on_message(j_common_ptr info, int level) {
-  if (level < 0) note(info);
+  auto* const reports = reinterpret_cast<Reports*>(info->err);
+  if (level >= 0 || reports->damaged || !is_damage(info)) return;
+  reports->base.format_message(info, reports->damage.data());
+  reports->damaged = true;
 }
 
 void print_nothing(j_common_ptr) {}
@@ -62,6 +91,19 @@ struct JpegDecoder::State {
   }
   ~State() { jpeg_destroy_decompress(&info); }
 
+  void refuse_damage(const char* what) const {
+    if (reports.damaged)
+      throw Error(
+          what, " (", reports.damage.data(),
+          "), and decoding would make up a part of it; get the file again, or leave it out");
+  }
+  /// Sides that a few damaged bytes say would take memory and time.
+  void check_sides(size_t bytes) const {
+    const auto height = int64_t{info.image_height}, width = int64_t{info.image_width};
+    if (!info.arith_code && height * width / kMostPixelsPerByte > static_cast<int64_t>(bytes))
+      throw Error("its ", bytes, " bytes cannot hold the ", height, " x ", width,
+                  " pixels that it says it has; get the file again, or leave it out");
+  }
   void close() {
     jpeg_abort_decompress(&info);
     opened = false;
@@ -73,13 +115,13 @@ struct JpegDecoder::State {
 };
 
 bool JpegDecoder::State::read_header(std::string_view file) {
-  reports.warned = false;
+  reports.damaged = false;
   if (setjmp(reports.escape) != 0) return false;
   jpeg_mem_src(&info, reinterpret_cast<const unsigned char*>(file.data()),
                static_cast<unsigned long>(file.size()));
   jpeg_save_markers(&info, kExifMarker, 0xffff);
   jpeg_read_header(&info, TRUE);
-  return !reports.warned && (info.num_components == 1 || info.num_components == 3);
+  return info.num_components == 1 || info.num_components == 3;
 }
 
 /// Whether an EXIF tag says, or may say, that the picture is to be turned. TIFF 6.0, section 2; tag
@@ -131,7 +173,7 @@ bool JpegDecoder::State::read_pixels(const ImageWindow& window, int eighths, Ima
   image.height = window.height;
   image.width = info.output_width;
   const auto row = static_cast<size_t>(image.width * image.channels);
-  pixels.resize(row * static_cast<size_t>(window.height));
+  pixels.resize(row * static_cast<size_t>(window.height + 1));
   std::array<JSAMPROW, 4> rows;
   for (size_t at = 0; at < static_cast<size_t>(window.height);) {
     const size_t count = std::min(rows.size(), static_cast<size_t>(window.height) - at);
@@ -139,17 +181,26 @@ bool JpegDecoder::State::read_pixels(const ImageWindow& window, int eighths, Ima
     at += jpeg_read_scanlines(&info, rows.data(), static_cast<JDIMENSION>(count));
   }
   image.bytes = pixels.data();
-  return !reports.warned;
+  if (jpeg_input_complete(&info)) return true;
+  // Damaged data can decode to other pixels without a warning before their end.
+  JSAMPROW last = pixels.data() + row * static_cast<size_t>(window.height);
+  if (const JDIMENSION rest = info.output_height - info.output_scanline; rest > 0) {
+    if (rest > 1) jpeg_skip_scanlines(&info, rest - 1);
+    jpeg_read_scanlines(&info, &last, 1);
+  }
+  jpeg_finish_decompress(&info);
+  return true;
 }
 
-/// Notes warnings of any part of the file. An eighth of the size: all data are read, and one pixel
+/// Notes damage in any part of the file. An eighth of the size: all data are read, and one pixel
 /// is made of 64.
 void JpegDecoder::State::read_all(std::string_view file) {
-  reports.warned = false;
+  reports.damaged = false;
   if (setjmp(reports.escape) != 0) return;
   jpeg_mem_src(&info, reinterpret_cast<const unsigned char*>(file.data()),
                static_cast<unsigned long>(file.size()));
   jpeg_read_header(&info, TRUE);
+  check_sides(file.size());
   info.scale_num = 1;
   info.scale_denom = 8;
   jpeg_start_decompress(&info);
@@ -167,6 +218,7 @@ std::optional<Image> JpegDecoder::open(std::string_view file, ColorMode mode) {
   s.close();
   if (!file.starts_with("\xff\xd8\xff") || lacks_jpeg_end(file) || !s.read_header(file))
     return std::nullopt;
+  s.check_sides(file.size());
   const bool color =
       mode == ColorMode::color || (mode == ColorMode::as_stored && s.info.num_components > 1);
   const Image image{.channels = color ? 3 : 1,
@@ -186,16 +238,24 @@ std::optional<Image> JpegDecoder::pixels(const ImageWindow& window, int eighths)
   Image image{.channels = s.channels, .interleaved = true};
   const bool whole = s.read_pixels(window, eighths, image);
   s.close();
+  s.refuse_damage("the image is damaged");
   return whole ? std::optional(image) : std::nullopt;
 }
 
-std::string JpegDecoder::damage(std::string_view file) {
+void JpegDecoder::check(std::string_view file) {
   State& s = *state_;
   s.close();
-  if (!file.starts_with("\xff\xd8\xff") || lacks_jpeg_end(file)) return {};
-  s.read_all(file);
+  if (!file.starts_with("\xff\xd8\xff")) return;
+  const bool lacks_end = lacks_jpeg_end(file);
+  if (lacks_end) {
+    // The marker alone may be missing: then the data are whole.
+    if (file.back() == '\xff') file.remove_suffix(1);
+    s.read_all(std::string(file) + "\xff\xd9");
+  } else {
+    s.read_all(file);
+  }
   s.close();
-  return s.reports.warned ? s.reports.first.data() : std::string();
+  s.refuse_damage(lacks_end ? "the JPEG file is cut off" : "the image is damaged");
 }
 
 }  // namespace crema

@@ -9,6 +9,6 @@ JpegDecoder::JpegDecoder() = default;
 JpegDecoder::~JpegDecoder() = default;
 std::optional<Image> JpegDecoder::open(std::string_view, ColorMode) { return std::nullopt; }
 std::optional<Image> JpegDecoder::pixels(const ImageWindow&, int) { return std::nullopt; }
-std::string JpegDecoder::damage(std::string_view) { return {}; }
+void JpegDecoder::check(std::string_view) {}
 
 }  // namespace crema

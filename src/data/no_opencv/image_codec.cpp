@@ -19,8 +19,7 @@ struct ImageCodec::State {};
 ImageCodec::ImageCodec() = default;
 ImageCodec::~ImageCodec() = default;
 Image ImageCodec::decode(std::string_view, ColorMode) { fail(); }
-Image ImageCodec::resize(int64_t, int64_t, Shrinking) { fail(); }
-Image ImageCodec::crop(int64_t, int64_t, int64_t, int64_t) { fail(); }
-std::string ImageCodec::encode(const std::string&) const { fail(); }
+Image ImageCodec::resize(int64_t, int64_t) { fail(); }
+std::string ImageCodec::encode(const Image&, const std::string&) { fail(); }
 
 }  // namespace crema

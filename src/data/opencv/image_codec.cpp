@@ -93,16 +93,15 @@ Image ImageCodec::decode(std::string_view file, ColorMode mode) {
   return state_->view();
 }
 
-Image ImageCodec::resize(int64_t height, int64_t width, Shrinking how) {
+Image ImageCodec::resize(int64_t height, int64_t width) {
   constexpr int64_t kMost = std::numeric_limits<int16_t>::max();  // OpenCV's own limit
   if (height < 1 || width < 1 || height > kMost || width > kMost)
     throw Error("cannot resize an image to ", height, " x ", width, "; sides are 1 to ", kMost);
   State& s = *state_;
   const int h = static_cast<int>(height), w = static_cast<int>(width);
   try {
-    if (how == Shrinking::average)
-      resized(s.image, s.scratch, std::min(s.image.rows, h), std::min(s.image.cols, w),
-              cv::INTER_AREA);
+    resized(s.image, s.scratch, std::min(s.image.rows, h), std::min(s.image.cols, w),
+            cv::INTER_AREA);
     resized(s.image, s.scratch, h, w, cv::INTER_LINEAR);
   } catch (const cv::Exception& e) {
     throw Error("cannot resize an image to ", height, " x ", width, ": ", e.err);
@@ -110,22 +109,12 @@ Image ImageCodec::resize(int64_t height, int64_t width, Shrinking how) {
   return s.view();
 }
 
-Image ImageCodec::crop(int64_t top, int64_t left, int64_t height, int64_t width) {
-  State& s = *state_;
-  const cv::Rect part(static_cast<int>(left), static_cast<int>(top), static_cast<int>(width),
-                      static_cast<int>(height));
-  if ((part & cv::Rect(0, 0, s.image.cols, s.image.rows)) != part)
-    throw Error("cannot cut ", height, " x ", width, " pixels at ", top, ", ", left,
-                " out of an image of ", s.image.rows, " x ", s.image.cols);
-  s.image(part).copyTo(s.scratch);
-  std::swap(s.image, s.scratch);
-  return s.view();
-}
-
-std::string ImageCodec::encode(const std::string& extension) const {
+std::string ImageCodec::encode(const Image& image, const std::string& extension) {
+  const cv::Mat pixels(static_cast<int>(image.height), static_cast<int>(image.width),
+                       CV_8UC(static_cast<int>(image.channels)), const_cast<uint8_t*>(image.bytes));
   std::vector<uint8_t> bytes;
   try {
-    cv::imencode("." + extension, state_->image, bytes);
+    cv::imencode("." + extension, pixels, bytes);
   } catch (const cv::Exception& e) {
     throw Error("cannot encode an image as '", extension, "': ", e.err,
                 "; use an extension such as jpg or png");

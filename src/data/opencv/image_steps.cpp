@@ -1,6 +1,7 @@
 #include "data/image_steps.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <opencv2/core.hpp>
 #include <opencv2/imgcodecs.hpp>
 #include <opencv2/imgproc.hpp>
@@ -57,9 +58,13 @@ void change_channel(const cv::Mat& in, int to, int back, int channel, cv::Mat& o
 }
 
 void run(const Resize& step, const cv::Mat& in, cv::Mat& out) {
-  const cv::Size size(static_cast<int>(step.size.width), static_cast<int>(step.size.height));
-  if (step.interpolation == Interpolation::nearest) {
-    cv::resize(in, out, size, 0, 0, cv::INTER_NEAREST);
+  constexpr int64_t kMost = std::numeric_limits<int16_t>::max();  // OpenCV's own limit
+  const auto [height, width] = step.size;
+  if (height < 1 || width < 1 || height > kMost || width > kMost)
+    throw Error("cannot resize an image to ", height, " x ", width, "; sides are 1 to ", kMost);
+  const cv::Size size(static_cast<int>(width), static_cast<int>(height));
+  if (!step.averages || step.interpolation == Interpolation::nearest) {
+    cv::resize(in, out, size, 0, 0, flag_of(step.interpolation));
     return;
   }
   const cv::Size smaller(std::min(size.width, in.cols), std::min(size.height, in.rows));
@@ -183,6 +188,9 @@ void run(const Filter& filter, const cv::Mat& in, cv::Mat& out) {
 }
 
 void run(const Compress& step, const cv::Mat& in, cv::Mat& out) {
+  // OpenCV leaves a channel out.
+  if (in.channels() != 1 && in.channels() != 3)
+    throw Error("compressing needs 1 or 3 channels, and the image has ", in.channels());
   std::vector<uint8_t> file;
   cv::imencode(".jpg", in, file, {cv::IMWRITE_JPEG_QUALITY, step.quality});
   out = cv::imdecode(file, cv::IMREAD_UNCHANGED);
