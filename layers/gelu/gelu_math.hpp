@@ -7,7 +7,8 @@ struct Math {
 
   template <class Parameter>
   static Math of(const Parameter& param) {
-    return {param.gelu_param().approximate() == GELUParameter::TANH};
+    const auto& settings = param.gelu_param();
+    return {settings.approximate() == settings.TANH};
   }
 
   CREMA_FUNCTOR bool reads_x() const { return true; }
