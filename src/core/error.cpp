@@ -100,6 +100,8 @@ std::string nearest_name(std::string_view word, const std::vector<std::string>& 
     // A third of the longer word may be wrong, and one letter in any word of two or more.
     const int length = static_cast<int>(std::max(word.size(), name.size()));
     const int allowed_edits = length < 2 ? 0 : std::max(1, length / 3);
+    // Each letter that the shorter word lacks is an edit.
+    if (length - static_cast<int>(std::min(word.size(), name.size())) > allowed_edits) continue;
     const int distance = edit_distance(word, name);
     if (distance < (allowed_edits + 1) * kEdit && (best.empty() || distance < best_distance)) {
       best = name;

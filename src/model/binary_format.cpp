@@ -241,7 +241,9 @@ void read_binary_proto(const std::string& path, Message& out, Verify verify) {
   CheckedInput bytes(file, written.has_checksum ? written.checked : 0);
   bool parsed;
   {
-    google::protobuf::io::CopyingInputStreamAdaptor stream(&bytes, kBlockBytes);
+    // A small file, as a mean or a state often is, needs no block of 1 MiB.
+    const auto block = std::clamp<int64_t>(status.st_size, 4096, kBlockBytes);
+    google::protobuf::io::CopyingInputStreamAdaptor stream(&bytes, static_cast<int>(block));
     CodedInputStream input(&stream);
     input.SetTotalBytesLimit(kMostBytes);
     parsed = out.ParsePartialFromCodedStream(&input) && input.ConsumedEntireMessage();

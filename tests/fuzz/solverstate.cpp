@@ -34,6 +34,11 @@ int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t count) {
   // HDF5 files are those of another library.
   if (fuzz::text_of(bytes, count).starts_with("\x89HDF")) return 0;
   const std::string path = fuzz::write_input("net_iter_5.solverstate", bytes, count);
+  const bool read = fuzz::attempt_in_little_memory([&] {
+    SolverState state;
+    read_state(path, state);
+  });
+  if (!read) return 0;
   fuzz::attempt([&] { why_damaged(path); });
   fuzz::attempt_in_little_memory([&] {
     solver->restore(path);
