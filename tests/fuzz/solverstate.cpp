@@ -39,7 +39,7 @@ int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t count) {
     read_state(path, state);
   });
   if (!read) return 0;
-  fuzz::attempt([&] { why_damaged(path); });
+  fuzz::attempt([&] { why_damaged(path, false); });
   fuzz::attempt_in_little_memory([&] {
     solver->restore(path);
     solver->rate();
