@@ -28,12 +28,16 @@ std::string lower(std::string text) {
   return text;
 }
 
-/// The types whose names hold the word, whatever its case; else the one with the nearest name.
+/// The types whose names hold the word or are part of it, whatever its case; else the one with the
+/// nearest name.
 std::vector<std::string> types_like(const std::string& word,
                                     const std::vector<std::string>& types) {
   std::vector<std::string> found;
   for (const std::string& type : types) {
-    if (lower(type).find(lower(word)) != std::string::npos) found.push_back(type);
+    constexpr size_t kShort = 4;  // names that words hold by chance
+    const bool is_part =
+        type.size() >= kShort && lower(word).find(lower(type)) != std::string::npos;
+    if (is_part || lower(type).find(lower(word)) != std::string::npos) found.push_back(type);
   }
   if (!found.empty()) return found;
   const std::string nearest = nearest_name(word, types);
@@ -77,7 +81,7 @@ const Command kLayers = {"layers",
                          "\n"
                          "A line for each layer type; or the page of a type: formula, shapes, a\n"
                          "sample, all parameters with defaults, engines; or the types whose names\n"
-                         "hold NAME, else the nearest.",
+                         "hold NAME or are part of it, else the nearest.",
                          {"like", "plugin"},
                          layers};
 

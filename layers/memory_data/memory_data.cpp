@@ -187,7 +187,7 @@ class MemoryDataLayer : public Layer, public DataSource, public MemoryData {
     loading.seed = run().seed;
     DatumLoader(loading).load(batch_, false);
     give_datums(
-        batch_, loading, mixing_,
+        batch_, loading, run().seed, mixing_,
         [this](const Sample&, int64_t index) { return record_key(index); }, top);
   }
   Sampler make_sampler() const {

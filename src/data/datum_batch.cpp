@@ -11,11 +11,12 @@
 namespace crema {
 namespace {
 
-std::vector<Mix> draw_mixes(const Batch& batch, const DatumLoading& loading, const Mixing& mixing) {
+std::vector<Mix> draw_mixes(const Batch& batch, const DatumLoading& loading, uint64_t seed,
+                            const Mixing& mixing) {
   std::vector<Mix> mixes;
   if (!mixing.is_active()) return mixes;
   for (size_t i = 0; i < batch.samples.size(); ++i) {
-    const SampleRandom random{loading.seed, loading.stream, batch.samples[i].number};
+    const SampleRandom random{seed, loading.stream, batch.samples[i].number};
     mixes.push_back(mixing.draw(random, static_cast<int64_t>(i), {batch.shape[1], batch.shape[2]}));
   }
   return mixes;
@@ -83,9 +84,9 @@ Shape labels_shape(int64_t batch_size, const SampleFormat& format, const Mixing&
   return values == 1 ? Shape{batch_size} : Shape{batch_size, values};
 }
 
-void give_datums(const Batch& batch, const DatumLoading& loading, const Mixing& mixing,
-                 const KeyOf& key_of, Blobs top) {
-  const std::vector<Mix> mixes = draw_mixes(batch, loading, mixing);
+void give_datums(const Batch& batch, const DatumLoading& loading, uint64_t seed,
+                 const Mixing& mixing, const KeyOf& key_of, Blobs top) {
+  const std::vector<Mix> mixes = draw_mixes(batch, loading, seed, mixing);
   convert_batch(batch, loading.format.floats, *loading.transform, top[0]->data, mixes);
   if (top.size() < 2) return;
   if (mixing.classes() == 0) return write_labels(batch, key_of, top[1]->data);

@@ -27,8 +27,9 @@ void write_labels(const Batch& batch, const KeyOf& key_of, Tensor& top);
 /// num_labels where records have several labels.
 Shape labels_shape(int64_t batch_size, const SampleFormat& format, const Mixing& mixing);
 
-/// Writes a batch of a DatumLoader to top 0 and, if there is one, its labels to top 1.
-void give_datums(const Batch& batch, const DatumLoading& loading, const Mixing& mixing,
-                 const KeyOf& key_of, Blobs top);
+/// Writes a batch of a DatumLoader to top 0 and, if there is one, its labels to top 1. `seed` is
+/// that of the run.
+void give_datums(const Batch& batch, const DatumLoading& loading, uint64_t seed,
+                 const Mixing& mixing, const KeyOf& key_of, Blobs top);
 
 }  // namespace crema

@@ -88,10 +88,8 @@ std::string DatumLayer::raw_key_of(const Sample& sample, int64_t) const {
 }
 
 void DatumLayer::give(const Batch& batch, Blobs top) const {
-  DatumLoading records = records_;
-  records.seed = run().seed;
   give_datums(
-      batch, records, mixing_,
+      batch, records_, run().seed, mixing_,
       [this](const Sample& sample, int64_t index) { return key_of(sample, index); }, top);
 }
 

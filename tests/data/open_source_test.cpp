@@ -108,7 +108,7 @@ TEST_F(OpenSource, ExportsAndAverages) {
   const auto source = open("images");
   const ConvertReport report = export_images(*source, {.range = {1, 4}, .folder = folder_ / "out"});
   EXPECT_EQ(report.written, 3);
-  EXPECT_EQ(test::read_file(folder_ / "out/list.txt"), "cat_1.png 0\ncat_2.png 0\ndog_3.png 1\n");
+  EXPECT_EQ(test::read_file(folder_ / "out/list.txt"), "cat_1.pnm 0\ncat_2.pnm 0\ndog_3.pnm 1\n");
   EXPECT_THAT(image_mean(*source).values, ElementsAre(15, 15));
 }
 

@@ -299,7 +299,7 @@ TEST_F(ExtractFeatures, MistakesAreFoundAndNothingIsLeft) {
   set(FeatureFormat::csv, {"twice"}, {"no/such/a.csv"});
   fails({"no folder", "make it first"}, net());
   set(FeatureFormat::csv, {"twice"}, {"db"});
-  fails({"db' is a folder"}, net());
+  fails({"db': it is a folder"}, net());
   set(FeatureFormat::csv, {"twice"}, {"net.prototxt"});
   fails({"net.prototxt' exists already", "--overwrite"}, net());
   folder_.write("a.keys.txt", "");

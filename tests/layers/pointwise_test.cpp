@@ -90,11 +90,15 @@ const std::vector<Room>& rooms() {
        {{-3, 3}},
        false,
        1e-5},
-      {"layer { type: 'GELU' }", [](double x) { return 0.5 * x * std::erfc(-x / std::sqrt(2.0)); },
+      {"layer { type: 'GELU' }",
+       [](double x) { return 0.5 * x * std::erfc(-x / std::sqrt(2.0)); },
        [](double x) {
          return 0.5 * std::erfc(-x / std::sqrt(2.0)) +
                 x * std::exp(-0.5 * x * x) / std::sqrt(2 * std::acos(-1.0));
-       }},
+       },
+       {{-3, 3}},
+       true,
+       5e-6},
       {"layer { type: 'GELU' gelu_param { approximate: TANH } }",
        [](double x) { return x * sigmoid(2 * gelu_inner(x)); },
        [](double x) {

@@ -104,7 +104,7 @@ TEST(TextFormatTest, SaysWhereAFieldBelongs) {
   EXPECT_NE(complaint("layer { lr_mult: 1 }").find("it belongs inside param { }"),
             std::string::npos);
   EXPECT_NE(complaint("layer { kernel_size: 1 }")
-                .find("it belongs inside convolution_param or pooling_param { }"),
+                .find("it belongs inside convolution_param, pooling_param, "),
             std::string::npos);
 }
 

@@ -33,14 +33,13 @@ const std::map<std::string, std::string>& refused() {
       {"c4cfbbc413ba/examples/mnist/lenet_train_test.prototxt",
        ":12:3: layer 'mnist' (DATA): unknown field 'enable'"},
       // Layers of one fork alone.
-      {"255d2d760b5f/examples/mnist/lenet_local_train_test.prototxt",
-       ":81:3: layer 'local1' (Local): unknown field 'local_param'"},
       {"andoc_1m_labeled/color_mirror_crop_train_val.prototxt",
        ":10:3: layer 'data' (DocData): unknown field 'doc_data_param'"},
       {"examples/cifar10/cifar10_full_train_test_sync_client.prototxt",
        ":10:3: layer 'cifar' (RemoteData): unknown field 'remote_data_param'"},
       {"examples/warpctc_captcha/lstm_ctc.prototxt",
-       ":123:2: layer 'ctc_loss' (CtcLoss): unknown field 'ctc_loss_param'"},
+       ":155:3: layer 'accuracy' (LabelsequenceAccuracy): unknown field "
+       "'labelsequence_accuracy_param'"},
       {"examples/mnist/mnist_rbm.prototxt",
        ":51:3: layer 'fc_rbm_1_layer' (RBMInnerProduct): unknown field 'rbm_inner_product_param'"},
       {"src/caffe/test/inner_distance_layer.prototxt",

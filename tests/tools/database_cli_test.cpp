@@ -132,7 +132,7 @@ TEST_F(DatabaseCli, ImagesInListsFoldersAndTarFilesAreLookedInto) {
   EXPECT_TRUE(shown.says("1\tline 2: ")) << shown.text;
   EXPECT_TRUE(shown.says("bad: ")) << shown.text;
   good("db export " + path("photos") + " " + path("out"));
-  EXPECT_TRUE(fs::exists(path("out/tea_c.png")));
+  EXPECT_TRUE(fs::exists(path("out/tea_c.pnm")));
   EXPECT_TRUE(good("compute_image_mean " + path("photos")).says("mean_value channel [0]"));
   expect_refusal("db list --backend=lmbd " + path("photos"), {"'lmbd'", "did you mean 'lmdb'?"});
   if (!kBuiltWithLibarchive) return;

@@ -248,19 +248,35 @@ std::vector<std::string> layer_tests() {
   return texts;
 }
 
+/// Of the layers of Caffe, of the SSD fork and of PyTorch.
+std::vector<std::string> golden_cases() {
+  std::vector<std::string> all;
+  for (const char* kind : {"layers", "ssd", "torch"}) {
+    const std::vector<std::string> some =
+        texts_in(std::string("tests/golden/") + kind, ".prototxt");
+    all.insert(all.end(), some.begin(), some.end());
+  }
+  return all;
+}
+
 TEST_P(LayerPages, HaveTestsOfValuesAndGradients) {
   const std::string& type = GetParam();
   const std::vector<std::string> names = {"type: '" + type + "'", "type: \"" + type + '"',
                                           "type: \\\"" + type + "\\\"", '"' + type + '"'};
-  static const std::vector<std::string> golden = texts_in("tests/golden/layers", ".prototxt");
+  static const std::vector<std::string> golden = golden_cases();
   static const std::vector<std::string> tests = layer_tests();
   EXPECT_TRUE(any_holds(golden, names) || any_holds(tests, names, {"EXPECT_THAT(", ".top("}) ||
-              any_holds(tests, names, {"EXPECT_THAT(", ".values<float>()"}))
+              any_holds(tests, names, {"EXPECT_THAT(", ".values<float>()"}) ||
+              any_holds(tests, names, {"EXPECT_EQ(", ".top(0)"}) ||
+              any_holds(tests, names, {"expect_close(", ".top(0)"}))
       << "no test has its values";
   // Sources, measures, and what has no derivative.
   const std::set<std::string> without_gradient = {
-      "Accuracy",  "ArgMax", "Data",       "DummyData", "HDF5Data",  "HDF5Output",
-      "ImageData", "Input",  "MemoryData", "Silence",   "Threshold", "WindowData"};
+      "Accuracy",   "ArgMax",    "ContinuationIndicator",
+      "Data",       "DummyData", "HDF5Data",
+      "HDF5Output", "ImageData", "Input",
+      "MemoryData", "PriorBox",  "PriorBoxClustered",
+      "Silence",    "Threshold", "WindowData"};
   if (without_gradient.count(type) > 0) return;
   EXPECT_TRUE(any_holds(tests, names, {"check_gradients("})) << "no test checks its gradient";
 }
