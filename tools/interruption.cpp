@@ -3,12 +3,13 @@
 namespace crema::tools {
 namespace {
 
-constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
+constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
 
 volatile std::sig_atomic_t received = 0;
 
 void on_signal(int signal) {
-  if (received != 0) {
+  // Each line that is printed to a closed pipe gives one SIGPIPE.
+  if (received != 0 && signal != SIGPIPE) {
     std::signal(signal, SIG_DFL);
     std::raise(signal);
   }

@@ -19,9 +19,9 @@ class Interrupted : public std::exception {
   int signal_;
 };
 
-/// While one lives, SIGINT, SIGTERM and SIGHUP set a flag that check() turns into an exception; a
-/// second signal ends the program at once. Signals that are ignored stay so. Only one may live at a
-/// time.
+/// While one lives, SIGINT, SIGTERM, SIGHUP and SIGPIPE set a flag that check() turns into an
+/// exception; a second signal, but for SIGPIPE, ends the program at once. Signals that are ignored
+/// stay so. Only one may live at a time.
 class Interruption {
  public:
   Interruption();
@@ -33,7 +33,7 @@ class Interruption {
   void check() const;
 
  private:
-  std::array<struct sigaction, 3> before_;
+  std::array<struct sigaction, 4> before_;
 };
 
 }  // namespace crema::tools

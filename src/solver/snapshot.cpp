@@ -119,16 +119,23 @@ void read_and_check(const SolverState& state, const std::string& path, bool all,
   }
 }
 
-/// The file of that name beside the state at `path`, or else where the name says.
-std::string beside_state(const std::string& path, const std::string& name, const char* what) {
+/// The file of that name beside the state at `path`, or else where the name says, or else the one
+/// with the name of the state, `tail` and the ending of `name`: both were renamed.
+std::string beside_state(const std::string& path, const std::string& name, const char* tail,
+                         const char* what) {
   // The name is relative to where that run was started: in another folder the same name may be
   // another run's.
   const fs::path beside = fs::path(path).parent_path() / fs::path(name).filename();
   std::error_code ignored;  // a damaged state may have any name
   if (!name.empty() && fs::exists(beside, ignored)) return beside.string();
   if (fs::exists(name, ignored)) return name;
+  const size_t state_end = path.rfind(".solverstate"), own_end = name.rfind(".caffemodel");
+  if (state_end != std::string::npos && own_end != std::string::npos) {
+    const std::string renamed = path.substr(0, state_end) + tail + name.substr(own_end);
+    if (fs::exists(renamed, ignored)) return renamed;
+  }
   throw Error("its weights '", name, "' are neither there nor beside it; put the ", what,
-              " of the same snapshot next to it")
+              " of the same snapshot next to it, under that name")
       .at({path, 0, 0});
 }
 
@@ -400,12 +407,12 @@ void restore_tuning(const SolverState& state, Context& context) {
 }
 
 std::string weights_of(const SolverState& state, const std::string& path) {
-  return beside_state(path, state.learned_net(), "weights");
+  return beside_state(path, state.learned_net(), "", "weights");
 }
 
 std::string average_of(const SolverState& state, const std::string& path) {
   if (!state.has_average_net()) return "";
-  return beside_state(path, state.average_net(), "average of the weights");
+  return beside_state(path, state.average_net(), "_ema", "average of the weights");
 }
 
 void check_weights(const SolverState& state, const std::string& path, bool average) {

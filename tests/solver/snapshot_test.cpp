@@ -189,6 +189,25 @@ TEST_F(SnapshotTest, TakesTheWeightsBesideTheState) {
   EXPECT_EQ(params_of(solver.net()), params_of(expected));
 }
 
+TEST_F(SnapshotTest, TakesTheWeightsThatWereRenamedWithTheState) {
+  Context context;
+  SolverParameter param = solver_param("lr_policy: 'fixed' max_iter: 2 ema_decay: 0.5");
+  param.set_snapshot_prefix(folder_ / "snap");
+  Solver(param, context).solve();
+  for (const char* ending : {".solverstate", ".caffemodel", "_ema.caffemodel"}) {
+    fs::rename(folder_ / ("snap_iter_2" + std::string(ending)),
+               folder_ / ("moved" + std::string(ending)));
+  }
+  Solver solver(param, context);
+  solver.restore(folder_ / "moved.solverstate");
+  Net expected(param.net_param(), context, {.phase = Phase::train});
+  expected.load_weights(folder_ / "moved.caffemodel");
+  EXPECT_EQ(params_of(solver.net()), params_of(expected));
+  fs::remove(folder_ / "moved_ema.caffemodel");
+  expect_error([&] { solver.restore(folder_ / "moved.solverstate"); },
+               {"snap_iter_2_ema.caffemodel", "average of the weights", "under that name"});
+}
+
 TEST_F(SnapshotTest, StartsFromTheWeightsThatTheSolverNames) {
   Context context({.seed = 8});
   Solver first(solver_param("lr_policy: 'fixed' max_iter: 2"), context);
