@@ -1,7 +1,7 @@
 #include "core/strided.hpp"
 
 #include <algorithm>
-#include <cstring>
+#include <array>
 
 #include "core/parallel.hpp"
 #include "core/transpose.hpp"
@@ -9,17 +9,20 @@
 namespace crema {
 namespace {
 
-/// The axes of a box without some: which element of `from` and of `to` each index of them means.
+/// The axes of a box without some: which element of `from` and of `to` each index of them means. On
+/// the stack: boxes are gathered in every pass.
 struct Outer {
-  std::vector<int64_t> extents, from_strides, to_strides;
+  static constexpr int kMostAxes = 64;  // of a simplified box: more than blobs have
+  int rank = 0;
+  std::array<int64_t, kMostAxes> extents, from_strides, to_strides;  // innermost first
 
   int64_t count() const {
     int64_t product = 1;
-    for (const int64_t extent : extents) product *= extent;
+    for (int a = 0; a < rank; ++a) product *= extents[static_cast<size_t>(a)];
     return product;
   }
   void locate(int64_t index, int64_t& from, int64_t& to) const {
-    for (size_t a = extents.size(); a-- > 0;) {
+    for (size_t a = 0; a < static_cast<size_t>(rank); ++a) {
       const int64_t i = index % extents[a];
       index /= extents[a];
       from += i * from_strides[a];
@@ -29,14 +32,17 @@ struct Outer {
 };
 
 Outer outer_of(const StridedGather& box, int without) {
+  if (box.rank() > Outer::kMostAxes)
+    throw Error("boxes of more than ", Outer::kMostAxes, " axes cannot be gathered");
   Outer outer;
   int64_t dense = 1;
   for (int a = box.rank() - 1; a >= 0; --a) {
     const auto k = static_cast<size_t>(a);
     if (a != without && a != box.rank() - 1) {
-      outer.extents.insert(outer.extents.begin(), box.extents[k]);
-      outer.from_strides.insert(outer.from_strides.begin(), box.strides[k]);
-      outer.to_strides.insert(outer.to_strides.begin(), dense);
+      const auto at = static_cast<size_t>(outer.rank++);
+      outer.extents[at] = box.extents[k];
+      outer.from_strides[at] = box.strides[k];
+      outer.to_strides[at] = dense;
     }
     dense *= box.extents[k];
   }

@@ -108,25 +108,26 @@ void resample_row(const resample_detail::Maps<T>& maps, int64_t taps_of_columns,
 }
 
 template <class T>
-void run_maps(const resample_detail::Maps<T>& maps) {
+void run_maps(const resample_detail::Maps<T>& maps, Tensor& scratch) {
   const int64_t from_row = maps.from_width * maps.inner, to_row = maps.w.rows * maps.inner;
   const int64_t taps_of_columns = taps_of_each(maps.w);
   const int64_t rows = maps.outer * maps.h.rows;
   const int64_t grain = kPassGrain / std::max<int64_t>(from_row + to_row, 1) + 1;
+  T* const sums = pass_scratch<T>(Side(), omp_get_max_threads() * from_row, scratch);
   parallel_for(rows, grain, [&](int64_t begin, int64_t end) {
-    std::vector<T> sum(static_cast<size_t>(from_row));
+    T* const sum = sums + thread_number() * from_row;
     for (int64_t i = begin; i < end; ++i) {
       const int64_t y = i % maps.h.rows;
       const T* const map = maps.from + i / maps.h.rows * maps.from_height * from_row;
       const int64_t first = maps.h.begins[y], last = maps.h.begins[y + 1];
-      const T* row = sum.data();
+      const T* row = sum;
       if (last - first == 1 && maps.h.weights[first] == T{1}) {
         row = map + maps.h.sources[first] * from_row;
       } else {
-        if (first == last) std::fill(sum.begin(), sum.end(), T{0});
+        if (first == last) std::fill_n(sum, from_row, T{0});
         for (int64_t a = first; a < last; ++a) {
           vectorized<add_row<T>>(map + maps.h.sources[a] * from_row, maps.h.weights[a], a == first,
-                                 from_row, sum.data());
+                                 from_row, sum);
         }
       }
       resample_row(maps, taps_of_columns, row, maps.to + i * to_row);
@@ -138,8 +139,8 @@ void run_maps(const resample_detail::Maps<T>& maps) {
 
 namespace resample_detail {
 
-void run(const Maps<float>& maps) { run_maps(maps); }
-void run(const Maps<double>& maps) { run_maps(maps); }
+void run(const Maps<float>& maps, Tensor& scratch) { run_maps(maps, scratch); }
+void run(const Maps<double>& maps, Tensor& scratch) { run_maps(maps, scratch); }
 
 }  // namespace resample_detail
 
@@ -216,7 +217,7 @@ void ResampleLayer::Table::set(const Taps& taps, DType dtype) {
 }
 
 size_t ResampleLayer::kept_bytes() const {
-  size_t bytes = 0;
+  size_t bytes = scratch_.bytes();
   for (const Table* table : {&height_, &width_, &height_back_, &width_back_}) {
     bytes += table->begins.bytes() + table->sources.bytes() + table->weights.bytes();
   }

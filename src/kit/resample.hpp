@@ -69,9 +69,9 @@ struct Maps {
   }
 };
 
-/// On the threads of the host, with vectors.
-void run(const Maps<float>& maps);
-void run(const Maps<double>& maps);
+/// On the threads of the host, with vectors. `scratch` grows to one row of the source a thread.
+void run(const Maps<float>& maps, Tensor& scratch);
+void run(const Maps<double>& maps, Tensor& scratch);
 
 }  // namespace resample_detail
 
@@ -127,7 +127,7 @@ class ResampleLayer : public TwoSidedLayer {
 
   template <class T>
   void run(const Side& side, const Table& height, const Table& width, const Tensor& like,
-           const T* from, T* to) const {
+           const T* from, T* to) {
     const Shape& shape = like.shape();
     resample_detail::Maps<T> maps;
     const bool last = like.format() == Format::channels_last;
@@ -140,11 +140,12 @@ class ResampleLayer : public TwoSidedLayer {
     maps.w = width.view<T>(side);
     maps.from = from;
     maps.to = to;
-    if (side.device() == nullptr) return resample_detail::run(maps);
+    if (side.device() == nullptr) return resample_detail::run(maps, scratch_);
     for_each(side, maps.count(), kPassGrain, maps);
   }
 
   Table height_, width_, height_back_, width_back_;
+  Tensor scratch_;
 };
 
 }  // namespace crema
