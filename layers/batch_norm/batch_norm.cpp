@@ -14,37 +14,55 @@ int64_t channels_of(const Shape& shape) { return shape.rank() == 1 ? 1 : shape[1
 
 }  // namespace
 
-BatchNormLayer::BatchNormLayer(const LayerInit& init) : TwoSidedLayer(init) {
+BatchNormLayer::BatchNormLayer(const LayerInit& init) : BatchNormLayer(init, settings_of(init)) {
   const BatchNormParameter& settings = init.param.batch_norm_param();
-  stored_ = settings.has_use_global_stats() ? settings.use_global_stats() : phase() == Phase::test;
-  fraction_ = settings.moving_average_fraction();
-  epsilon_ = settings.eps();
-  if (!(epsilon_ >= 0))
-    throw Error("eps ", epsilon_, " is negative; variances would become so too");
   if (settings.stats_batch_size() != 0)
     throw Error("stats_batch_size ", settings.stats_batch_size(),
                 " is not supported; remove it: statistics are those of the whole batch");
-  own_relu_ = settings.relu();
+}
+
+BatchNormLayer::BatchNormLayer(const LayerInit& init, const Settings& settings)
+    : TwoSidedLayer(init), settings_(settings) {
+  if (!(settings.epsilon >= 0))
+    throw Error("eps ", settings.epsilon, " is negative; variances would become so too");
+}
+
+BatchNormLayer::Settings BatchNormLayer::settings_of(const LayerInit& init) {
+  const BatchNormParameter& settings = init.param.batch_norm_param();
+  return {settings.has_use_global_stats() ? settings.use_global_stats() : init.phase == Phase::test,
+          settings.moving_average_fraction(), settings.eps(), settings.relu()};
 }
 
 void BatchNormLayer::setup(Blobs bottom, Blobs) {
   if (bottom[0]->shape().rank() < 1)
     throw Error("needs a bottom with at least 1 axis, not a scalar");
   channels_ = channels_of(bottom[0]->shape());
-  for (const Shape& shape : {Shape{channels_}, Shape{channels_}, Shape{1}}) {
-    add_param(shape, Filler::constant(0)).learnable = false;
-  }
+  roles_ = add_params();
+}
+
+Parameter& BatchNormLayer::add_statistics(int64_t count) {
+  Parameter& parameter = add_param({count}, Filler::constant(0));
+  parameter.learnable = false;
+  return parameter;
+}
+
+BatchNormLayer::Roles BatchNormLayer::add_params() {
+  Roles roles;
+  roles.means = &add_statistics(channels_);
+  roles.variances = &add_statistics(channels_);
+  roles.factor = &add_statistics(1);
   const BatchNormParameter& settings = param().batch_norm_param();
   const bool by_weight = settings.has_use_weight_bias() && settings.use_weight_bias();
-  if (!settings.scale_bias() && !by_weight) return;
+  if (!settings.scale_bias() && !by_weight) return roles;
   const bool has_filler = settings.has_scale_filler() || settings.has_filler();
   const FillerParameter& filler =
       settings.has_scale_filler() ? settings.scale_filler() : settings.filler();
-  own_scale_ = &add_param({channels_}, has_filler ? Filler(filler) : Filler::constant(1));
+  roles.scale = &add_param({channels_}, has_filler ? Filler(filler) : Filler::constant(1));
   if (settings.scale_bias() || settings.bias_term()) {
-    own_bias_ = &add_param({channels_}, settings.has_bias_filler() ? Filler(settings.bias_filler())
-                                                                   : Filler::constant(0));
+    roles.bias = &add_param({channels_}, settings.has_bias_filler() ? Filler(settings.bias_filler())
+                                                                    : Filler::constant(0));
   }
+  return roles;
 }
 
 bool BatchNormLayer::adopt(std::vector<Tensor>& published) const {
@@ -53,7 +71,7 @@ bool BatchNormLayer::adopt(std::vector<Tensor>& published) const {
   if (count < 2 || count > 5) return false;
   const size_t first_scale = has_factor ? 3 : 2;
   for (size_t i = 0; i < count; ++i) {
-    const Shape own = has_factor && i == kFactor ? Shape{1} : Shape{channels_};
+    const Shape own = has_factor && i == 2 ? Shape{1} : Shape{channels_};
     if (published[i].count() != own.count()) return false;
     published[i].reshape(own);
   }
@@ -62,7 +80,7 @@ bool BatchNormLayer::adopt(std::vector<Tensor>& published) const {
     own.emplace_back(shape, dtype()).fill(value);
   };
   if (!has_factor) constant({1}, 1);
-  const Parameter* const wanted[] = {own_scale_, own_bias_};
+  const Parameter* const wanted[] = {roles_.scale, roles_.bias};
   for (size_t i = 0; i < 2; ++i) {
     const double neutral = i == 0 ? 1 : 0;
     if (wanted[i] != nullptr) {
@@ -97,25 +115,25 @@ Flops BatchNormLayer::flops(Blobs bottom, Blobs) const {
   const double n = static_cast<double>(bottom[0]->count());
   // Batch statistics: two sums forward; backward two sums, of which one of products, and three
   // coefficients.
-  return stored_ ? Flops{2 * n, n} : Flops{5 * n, 9 * n};
+  return settings_.stored ? Flops{2 * n, n} : Flops{5 * n, 9 * n};
 }
 
 bool BatchNormLayer::accepts(const Tail& tail) const {
   // At most: one affine step where the layer has none of its own, then a ReLU.
   size_t step = 0;
   if (step < tail.size() && tail[step].kind == TailStep::Kind::affine) {
-    if (own_scale_ != nullptr || own_relu_) return false;
+    if (roles_.scale != nullptr || settings_.relu) return false;
     ++step;
   }
   if (step < tail.size()) {
-    if (own_relu_ || relu_slope_of({tail[step]}) != 0.0F) return false;
+    if (settings_.relu || relu_slope_of({tail[step]}) != 0.0F) return false;
     ++step;
   }
   return step == tail.size();
 }
 
 BatchNormLayer::Ending BatchNormLayer::ending() const {
-  Ending ending{own_scale_, own_bias_, own_relu_};
+  Ending ending{roles_.scale, roles_.bias, settings_.relu};
   for (const TailStep& step : tail()) {
     if (step.kind == TailStep::Kind::affine) {
       ending.scale = step.scale;
@@ -130,7 +148,8 @@ BatchNormLayer::Ending BatchNormLayer::ending() const {
 BackwardReads BatchNormLayer::reference_backward_reads() const {
   // With stored statistics the layer is linear. The sign that ReLU saw is computed again.
   const Ending ending = this->ending();
-  const bool reads_x = !stored_ || ending.relu || (ending.scale && ending.scale->needs_gradient);
+  const bool reads_x =
+      !settings_.stored || ending.relu || (ending.scale && ending.scale->needs_gradient);
   return {.bottom_data = reads_x, .top_data = false};
 }
 
@@ -156,7 +175,7 @@ void BatchNormLayer::run_forward(const Side& side, Blobs bottom, Blobs top) {
   dispatch_float(dtype(), [&]<class T>(T) {
     const T* x = side.read<T>(bottom[0]->data);
     const Normalize<T> norm = normalize<T>(side);
-    if (stored_) {
+    if (settings_.stored) {
       for_each(side, channels_, kPassGrain, take_stored<T>(side, norm.statistics));
     } else {
       const double count = static_cast<double>(channel_count_);
@@ -177,7 +196,7 @@ void BatchNormLayer::run_backward(const Side& side, Blobs top, const std::vector
     const Incoming<T> in{normalize<T>(side), dy, x};
     // The memory of `channels` pairs.
     auto* means = reinterpret_cast<SumPair*>(side.change<double>(means_));
-    const bool depends = propagate[0] && !stored_;
+    const bool depends = propagate[0] && !settings_.stored;
     T* const of_bias = gradient_of<T>(side, ending().bias);
     T* const of_scale = gradient_of<T>(side, ending().scale);
     if (depends || of_bias || of_scale) {

@@ -21,7 +21,7 @@ class BatchNormLayer : public TwoSidedLayer {
 
   explicit BatchNormLayer(const LayerInit& init);
 
-  void setup(Blobs bottom, Blobs top) override;
+  void setup(Blobs bottom, Blobs top) final;
   void reshape(Blobs bottom, Blobs top) override;
   Flops flops(Blobs bottom, Blobs top) const override;
   /// Files of others hold mean and variance, the factor that they are divided by or not, scale and
@@ -33,7 +33,7 @@ class BatchNormLayer : public TwoSidedLayer {
 
   Ending ending() const;
   /// The stored statistics are used, not the batch's.
-  bool uses_stored_statistics() const { return stored_; }
+  bool uses_stored_statistics() const { return settings_.stored; }
   int64_t channels() const { return channels_; }
   /// Values of one channel.
   int64_t channel_count() const { return channel_count_; }
@@ -43,20 +43,20 @@ class BatchNormLayer : public TwoSidedLayer {
   /// Bodies for channels: they take the statistics that are stored, or store those of the batch.
   template <class T>
   batch_norm::TakeStored<T> take_stored(const Side& side, const batch_norm::Statistics& to) const {
-    return {side.read<T>(params()[kMeans]->data), side.read<T>(params()[kVariances]->data),
-            side.read<T>(params()[kFactor]->data), epsilon_, to};
+    return {read_parameter<T>(side, roles_.means), read_parameter<T>(side, roles_.variances),
+            read_parameter<T>(side, roles_.factor), settings_.epsilon, to};
   }
   template <class T>
   batch_norm::StoreVariance<T> store_variance(const Side& side,
                                               const batch_norm::Statistics& of_batch) {
     return {static_cast<double>(channel_count_),
-            fraction_,
-            epsilon_,
-            !run().recomputing,
+            settings_.fraction,
+            settings_.epsilon,
+            roles_.means != nullptr && !run().recomputing,
             of_batch,
-            side.change<T>(params()[kMeans]->data),
-            side.change<T>(params()[kVariances]->data),
-            side.change<T>(params()[kFactor]->data)};
+            change_parameter<T>(side, roles_.means),
+            change_parameter<T>(side, roles_.variances),
+            change_parameter<T>(side, roles_.factor)};
   }
 
   /// A training step reads x three times and writes y once forward; backward reads x and dy twice
@@ -73,21 +73,42 @@ class BatchNormLayer : public TwoSidedLayer {
   }
 
  protected:
+  struct Settings {
+    bool stored = false;  // use stored statistics, not the batch's
+    double fraction = 0, epsilon = 0;
+    bool relu = false;  // a ReLU of its own
+  };
+  /// What a layer of this kind has, each nullptr where it is not there: `means`, `variances` and
+  /// the `factor` that both are divided by (1 without it: moving averages); scale and bias of its
+  /// own. With `stored` and no means, mean and variance are 0 and 1.
+  struct Roles {
+    Parameter* means = nullptr;
+    Parameter* variances = nullptr;
+    Parameter* factor = nullptr;
+    Parameter* scale = nullptr;
+    Parameter* bias = nullptr;
+  };
+  BatchNormLayer(const LayerInit& init, const Settings& settings);
+  /// Adds the parameters, in the order of published files. Called once, in setup.
+  virtual Roles add_params();
+  /// A parameter of one number a channel that is saved, but not learned.
+  Parameter& add_statistics(int64_t count);
+
   BackwardReads reference_backward_reads() const override;
   InPlace reference_in_place() const override { return InPlace::overwrite; }
 
  private:
+  static Settings settings_of(const LayerInit& init);
   template <class T>
   batch_norm::Normalize<T> normalize(const Side& side);
 
-  // Parameters, in the order of published files.
-  static constexpr size_t kMeans = 0, kVariances = 1, kFactor = 2;
+  template <class T>
+  static T* change_parameter(const Side& side, Parameter* parameter) {
+    return parameter ? side.change<T>(parameter->data) : nullptr;
+  }
 
-  bool stored_ = false;
-  double fraction_ = 0, epsilon_ = 0;
-  Parameter* own_scale_ = nullptr;
-  Parameter* own_bias_ = nullptr;
-  bool own_relu_ = false;  // the message sets relu
+  Settings settings_;
+  Roles roles_;
   int64_t channels_ = 1, channel_count_ = 0;
   // Of the reference and of devices.
   ChannelView view_;

@@ -7,7 +7,8 @@ namespace crema::batch_norm {
 
 using namespace normalize;
 
-/// Body for channels: the statistics are those stored.
+/// Body for channels: the statistics are those stored. `factor` may be null: 1. `mean` and
+/// `variance` may be null: 0 and 1, which epsilon does not change.
 template <class T>
 struct TakeStored {
   const T* mean;
@@ -16,7 +17,13 @@ struct TakeStored {
   double epsilon;
   Statistics statistics;
   CREMA_FUNCTOR void operator()(int64_t c) const {
-    const double scale = factor[0] == T{0} ? 0 : 1 / static_cast<double>(factor[0]);
+    if (!mean) {
+      statistics.mean[c] = 0;
+      statistics.inverse_deviation[c] = 1;
+      return;
+    }
+    const double divisor = factor ? static_cast<double>(factor[0]) : 1;
+    const double scale = divisor == 0 ? 0 : 1 / divisor;
     statistics.mean[c] = scale * static_cast<double>(mean[c]);
     statistics.inverse_deviation[c] =
         1 / std::sqrt(scale * static_cast<double>(variance[c]) + epsilon);
@@ -24,7 +31,7 @@ struct TakeStored {
 };
 
 /// Completes the batch's statistics and moves the stored ones, of which the variance is the
-/// unbiased one, towards them.
+/// unbiased one, towards them: sums of the batches with a factor, moving averages without.
 template <class T>
 struct StoreVariance {
   double count, fraction, epsilon;
@@ -40,9 +47,13 @@ struct StoreVariance {
     statistics.inverse_deviation[c] = 1 / std::sqrt(of_batch + epsilon);
     if (!moves) return;
     const double unbiased = count > 1 ? count / (count - 1) : 1;
-    mean[c] = static_cast<T>(fraction * static_cast<double>(mean[c]) + statistics.mean[c]);
-    variance[c] = static_cast<T>(fraction * static_cast<double>(variance[c]) + unbiased * of_batch);
-    if (c == 0) factor[0] = static_cast<T>(fraction * static_cast<double>(factor[0]) + 1);
+    const double share = factor ? 1 : 1 - fraction;
+    const auto move = [&](T& stored, double value) {
+      stored = static_cast<T>(fraction * static_cast<double>(stored) + share * value);
+    };
+    move(mean[c], statistics.mean[c]);
+    move(variance[c], unbiased * of_batch);
+    if (factor && c == 0) factor[0] = static_cast<T>(fraction * static_cast<double>(factor[0]) + 1);
   }
 };
 

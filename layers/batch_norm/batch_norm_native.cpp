@@ -151,7 +151,8 @@ class BatchNormNative : public NativeEngine<BatchNormLayer> {
 }  // namespace
 
 void register_batch_norm_native(Registry& registry) {
-  registry.add_engine<BatchNormNative>("BatchNorm", "native", DeviceType::cpu);
+  for (const char* type : {"BatchNorm", "BN"})
+    registry.add_engine<BatchNormNative>(type, "native", DeviceType::cpu);
 }
 
 }  // namespace crema

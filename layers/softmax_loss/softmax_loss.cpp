@@ -1,5 +1,7 @@
 // SoftmaxWithLoss: the mean of -log(softmax(x)[label]). See README.md.
 #include <algorithm>
+#include <cmath>
+#include <vector>
 
 #include "core/dispatch.hpp"
 #include "core/move.hpp"
@@ -14,47 +16,88 @@ namespace {
 
 constexpr int64_t kGrain = 2048;  // elements that a thread should have at least
 
-/// The loss of one position: the log of the sum of exponentials, less the scores as the target
+/// The target of a position of label l: weight_c times (1 - smoothing, if c = l, and smoothing
+/// spread over all classes evenly).
+template <class T>
+struct LabelTarget {
+  double smoothing;
+  const T* weight;  // one a class; null: 1
+  const T* mass;    // of a label: the sum of its targets; null: 1
+
+  CREMA_FUNCTOR double label_target(int64_t classes) const {
+    return 1 - smoothing + other_target(classes);
+  }
+  CREMA_FUNCTOR double other_target(int64_t classes) const {
+    return smoothing / static_cast<double>(classes);
+  }
+};
+
+/// The loss of one position: the log of the sum of exponentials, less the scores, as the target
 /// weighs them.
 template <class T>
 struct PositionLoss {
   AxisSplit split;
-  double smoothing;
+  LabelTarget<T> target;
   const T* x;
   const double* log_sum;
   const int32_t* labels;
 
   CREMA_FUNCTOR double operator()(int64_t i) const {
-    if (labels[i] < 0) return 0;
+    const int32_t label = labels[i];
+    if (label < 0) return 0;
     const T* scores = x + split.at(i);
-    double loss =
-        log_sum[i] - (1 - smoothing) * static_cast<double>(scores[labels[i] * split.inner]);
-    const double spread = smoothing / static_cast<double>(split.size);
-    for (int64_t c = 0; spread > 0 && c < split.size; ++c) {
-      loss -= spread * static_cast<double>(scores[c * split.inner]);
-    }
-    return loss;
+    const auto term = [&](int64_t c) {
+      const double loss = log_sum[i] - static_cast<double>(scores[c * split.inner]);
+      return target.weight ? static_cast<double>(target.weight[c]) * loss : loss;
+    };
+    const double own = (1 - target.smoothing) * term(label);
+    const double spread = target.other_target(split.size);
+    double others = 0;
+    for (int64_t c = 0; spread > 0 && c < split.size; ++c) others += term(c);
+    return own + spread * others;
   }
 };
 
-/// dx = scale * (probability - target), where the target of a position gives 1 - smoothing to its
-/// label, and spreads smoothing over all classes evenly.
+/// dx = scale * (sum of the target * probability - target).
 template <class T>
 struct ScoreGradient {
   AxisSplit split;
-  T scale, label_target, other_target;
+  LabelTarget<T> target;
+  T scale;
   const T* probability;
   const int32_t* labels;
   T* dx;
 
-  CREMA_FUNCTOR T gradient(int64_t at, int32_t c, int32_t label) const {
-    const T value = scale * (probability[at] - (c == label ? label_target : other_target));
+  struct Targets {
+    T own, other;
+  };
+  CREMA_FUNCTOR Targets targets() const {
+    return {static_cast<T>(target.label_target(split.size)),
+            static_cast<T>(target.other_target(split.size))};
+  }
+  template <bool kWeighted>
+  CREMA_FUNCTOR T gradient(const Targets& targets, int64_t at, int32_t c, int32_t label) const {
+    T share = c == label ? targets.own : targets.other, mass = probability[at];
+    if constexpr (kWeighted) {
+      share *= target.weight[c];
+      mass *= target.mass[label < 0 ? 0 : label];
+    }
+    const T value = scale * (mass - share);
     return label < 0 ? T{0} : value;
   }
 
   void on_host(int64_t begin, int64_t end) const {
+    if (target.weight) {
+      on_host<true>(begin, end);
+    } else {
+      on_host<false>(begin, end);
+    }
+  }
+  template <bool kWeighted>
+  void on_host(int64_t begin, int64_t end) const {
+    const Targets given = targets();
     if (split.inner == 1) {
-      for (int64_t i = begin; i < end; ++i) position(i);
+      for (int64_t i = begin; i < end; ++i) position<kWeighted>(given, i);
       return;
     }
     for (int64_t i = begin; i < end;) {
@@ -62,42 +105,55 @@ struct ScoreGradient {
       for (int32_t c = 0; c < split.size; ++c) {
         const int64_t at = split.at(i) + c * split.inner;
 #pragma omp simd
-        for (int64_t j = 0; j < count; ++j) dx[at + j] = gradient(at + j, c, labels[i + j]);
+        for (int64_t j = 0; j < count; ++j) {
+          dx[at + j] = gradient<kWeighted>(given, at + j, c, labels[i + j]);
+        }
       }
       i += count;
     }
   }
   /// A position whose classes are neighbours, on the host.
-  void position(int64_t i) const {
+  template <bool kWeighted>
+  void position(const Targets& given, int64_t i) const {
     const int64_t begin = i * split.size, end = begin + split.size;
-    if (labels[i] < 0) {
+    const int32_t label = labels[i];
+    if (label < 0) {
       std::fill(dx + begin, dx + end, T{0});
       return;
     }
+    const T mass = kWeighted ? target.mass[label] : T{1};
 #pragma omp simd
-    for (int64_t at = begin; at < end; ++at) dx[at] = scale * (probability[at] - other_target);
-    dx[begin + labels[i]] = gradient(begin + labels[i], labels[i], labels[i]);
+    for (int64_t at = begin; at < end; ++at) {
+      const T other = kWeighted ? target.weight[at - begin] * given.other : given.other;
+      dx[at] = scale * (mass * probability[at] - other);
+    }
+    dx[begin + label] = gradient<kWeighted>(given, begin + label, label, label);
   }
   template <class Lanes = OneLane>
   CREMA_FUNCTOR void operator()(int64_t i, const Lanes& lanes = {}) const {
+    const Targets given = targets();
     for (int64_t c = lanes.first; c < split.size; c += lanes.count) {
       const int64_t at = split.at(i) + c * split.inner;
-      dx[at] = gradient(at, static_cast<int32_t>(c), labels[i]);
+      const auto number = static_cast<int32_t>(c);
+      dx[at] = target.weight ? gradient<true>(given, at, number, labels[i])
+                             : gradient<false>(given, at, number, labels[i]);
     }
   }
 };
 
 /// Of a label that is a probability for each class: the target is (1 - smoothing) times it, and
-/// smoothing spread over all classes evenly.
+/// smoothing spread over all classes evenly, times the weight of the class.
 template <class T>
 struct Target {
   AxisSplit split;
   double smoothing;
+  const T* weight;  // one a class; null: 1
   const T* probability;
 
-  CREMA_FUNCTOR double at(int64_t element) const {
-    return (1 - smoothing) * static_cast<double>(probability[element]) +
-           smoothing / static_cast<double>(split.size);
+  CREMA_FUNCTOR double at(int64_t element, int64_t c) const {
+    const double share = (1 - smoothing) * static_cast<double>(probability[element]) +
+                         smoothing / static_cast<double>(split.size);
+    return weight ? static_cast<double>(weight[c]) * share : share;
   }
 };
 
@@ -113,7 +169,7 @@ struct TargetLoss {
     double loss = 0;
     for (int64_t c = 0; c < split.size; ++c) {
       const int64_t at = split.at(i) + c * split.inner;
-      const auto share = target.at(at);
+      const auto share = target.at(at, c);
       // A class that cannot be has a score of -inf.
       if (share != 0) loss += share * (log_sum[i] - static_cast<double>(x[at]));
     }
@@ -137,11 +193,11 @@ struct TargetGradient {
     const AxisSplit& split = target.split;
     double sum = 0;
     for (int64_t c = lanes.first; c < split.size; c += lanes.count)
-      sum += target.at(split.at(i) + c * split.inner);
+      sum += target.at(split.at(i) + c * split.inner, c);
     sum = lanes.sum(sum);
     for (int64_t c = lanes.first; c < split.size; c += lanes.count) {
       const int64_t at = split.at(i) + c * split.inner;
-      dx[at] = static_cast<T>(scale * (sum * static_cast<double>(softmax[at]) - target.at(at)));
+      dx[at] = static_cast<T>(scale * (sum * static_cast<double>(softmax[at]) - target.at(at, c)));
     }
   }
 };
@@ -195,6 +251,19 @@ class SoftmaxLossLayer : public LabelLoss {
     if (!(smoothing_ >= 0 && smoothing_ < 1))
       throw Error("label_smoothing ", smoothing_,
                   " is outside [0, 1); give the share of the target that all classes get");
+    const LossParameter& settings = init.param.loss_param();
+    by_frequency_ = settings.weight_by_label_freqs() && settings.class_weighting_size() == 0;
+    if (settings.weight_by_label_freqs()) {
+      for (const float weight : settings.class_weighting()) {
+        if (!(weight >= 0 && std::isfinite(weight)))
+          throw Error("class_weighting ", weight, " is no weight; give a number from 0 on");
+      }
+    } else if (settings.class_weighting_size() > 0) {
+      init.context.log(Severity::warning,
+                       concat("layer '", init.param.name(),
+                              "': class_weighting has no effect without weight_by_label_freqs: "
+                              "true"));
+    }
   }
 
   void reshape(Blobs bottom, Blobs top) override {
@@ -204,6 +273,11 @@ class SoftmaxLossLayer : public LabelLoss {
       throw Error(
           "'", bottom[1]->name, "' (", bottom[1]->shape().str(),
           ") holds probabilities, and ignore_label is for labels that are numbers; remove it");
+    if (soft_ && by_frequency_)
+      throw Error("'", bottom[1]->name, "' (", bottom[1]->shape().str(),
+                  ") holds probabilities, and frequencies are those of labels that are numbers; ",
+                  "give class_weighting for each class");
+    reshape_weights(bottom);
     top[0]->reshape(Shape{});
     if (top.size() > 1) top[1]->reshape(bottom[0]->shape());
   }
@@ -218,7 +292,8 @@ class SoftmaxLossLayer : public LabelLoss {
     probability_.set_layout(dtype(), Format::contiguous);
   }
   size_t kept_bytes() const override {
-    return log_sum_.bytes() + probability_.bytes() + target_.bytes();
+    return log_sum_.bytes() + probability_.bytes() + target_.bytes() + weight_.bytes() +
+           mass_.bytes();
   }
 
   Flops flops(Blobs bottom, Blobs) const override {
@@ -228,6 +303,7 @@ class SoftmaxLossLayer : public LabelLoss {
 
   void run_forward(const Side& side, Blobs bottom, Blobs top) override {
     const int32_t* labels = soft_ ? nullptr : read_labels(side, bottom);
+    if (by_frequency_) weigh_by_frequency();
     Tensor* shown = top.size() > 1 ? &top[1]->data : nullptr;
     Tensor* kept = trains() ? &probability_ : shown;
     double* log_sum = side.overwrite<double>(log_sum_);
@@ -241,11 +317,12 @@ class SoftmaxLossLayer : public LabelLoss {
         check_probabilities(scores(), bottom[1]->data.template host<T>());
         const T* given = side.read<T>(bottom[1]->data);
         sum(side, scores().positions(), kGrain,
-            TargetLoss<T>{{scores(), smoothing_, given}, x, log_sum},
+            TargetLoss<T>{{scores(), smoothing_, weights<T>(side, weight_), given}, x, log_sum},
             1 / divisor(scores().positions()), loss);
       } else {
         sum(side, scores().positions(), kGrain,
-            PositionLoss<T>{scores(), smoothing_, x, log_sum, labels}, 1 / divisor(), loss);
+            PositionLoss<T>{scores(), label_target<T>(side), x, log_sum, labels}, 1 / divisor(),
+            loss);
       }
     });
     if (soft_ && trains()) copy(side, bottom[1]->data, target_);
@@ -256,18 +333,18 @@ class SoftmaxLossLayer : public LabelLoss {
     dispatch_float(dtype(), [&]<class T>(T) {
       const double weight = static_cast<double>(top[0]->diff.template host<T>()[0]);
       if (soft_) {
-        const Target<T> target{scores(), smoothing_, side.read<T>(target_)};
+        const Target<T> target{scores(), smoothing_, weights<T>(side, weight_),
+                               side.read<T>(target_)};
         return for_each_position(
             side, scores(), 4 * kGrain,
             TargetGradient<T>{target, weight / divisor(scores().positions()),
                               side.read<T>(probability_), side.overwrite<T>(bottom[0]->diff)});
       }
-      const double other = smoothing_ / static_cast<double>(scores().size);
-      for_each_position(side, scores(), 4 * kGrain,
-                        ScoreGradient<T>{scores(), static_cast<T>(weight / divisor()),
-                                         static_cast<T>(1 - smoothing_ + other),
-                                         static_cast<T>(other), side.read<T>(probability_),
-                                         labels(side), side.overwrite<T>(bottom[0]->diff)});
+      for_each_position(
+          side, scores(), 4 * kGrain,
+          ScoreGradient<T>{scores(), label_target<T>(side), static_cast<T>(weight / divisor()),
+                           side.read<T>(probability_), labels(side),
+                           side.overwrite<T>(bottom[0]->diff)});
     });
   }
 
@@ -276,7 +353,65 @@ class SoftmaxLossLayer : public LabelLoss {
   BackwardReads reference_backward_reads() const override { return {false, false}; }
 
  private:
+  template <class T>
+  const T* weights(const Side& side, const Tensor& values) const {
+    return values.count() > 0 ? side.read<T>(values) : nullptr;
+  }
+  template <class T>
+  LabelTarget<T> label_target(const Side& side) const {
+    return {smoothing_, weights<T>(side, weight_), weights<T>(side, mass_)};
+  }
+
+  /// Reads class_weighting. Error unless there is a weight for each class.
+  void reshape_weights(Blobs bottom) {
+    const LossParameter& settings = param().loss_param();
+    if (!settings.weight_by_label_freqs()) return;
+    for (Tensor* values : {&weight_, &mass_}) {
+      values->reshape(Shape{scores().size});
+      values->set_layout(dtype(), Format::contiguous);
+    }
+    if (by_frequency_) return;
+    if (settings.class_weighting_size() != scores().size)
+      throw Error("class_weighting has ", settings.class_weighting_size(), " numbers, and '",
+                  bottom[0]->name, "' (", bottom[0]->shape().str(), ") has ", scores().size,
+                  " classes; give one for each class");
+    set_weights([&](int64_t c) { return settings.class_weighting(static_cast<int>(c)); });
+  }
+  /// The weight of a class is the number of labels divided by that of its own and by the number of
+  /// classes that occur; 0 if it does not occur.
+  void weigh_by_frequency() {
+    std::vector<int64_t>& counts = counts_;
+    counts.assign(static_cast<size_t>(scores().size), 0);
+    const int32_t* label = labels(Side());
+    for (int64_t i = 0; i < scores().positions(); ++i) {
+      if (label[i] >= 0) ++counts[static_cast<size_t>(label[i])];
+    }
+    const auto occurring = std::ranges::count_if(counts, [](int64_t count) { return count > 0; });
+    const double all = static_cast<double>(valid_labels());
+    set_weights([&](int64_t c) {
+      const int64_t count = counts[static_cast<size_t>(c)];
+      return count == 0 ? 0 : all / static_cast<double>(count * occurring);
+    });
+  }
+  void set_weights(const auto& weight_of) {
+    dispatch_float(dtype(), [&]<class T>(T) {
+      T *weight = weight_.host_overwrite<T>(), *mass = mass_.host_overwrite<T>();
+      double all = 0;
+      for (int64_t c = 0; c < scores().size; ++c) {
+        weight[c] = static_cast<T>(weight_of(c));
+        all += static_cast<double>(weight[c]);
+      }
+      const double spread = smoothing_ / static_cast<double>(scores().size) * all;
+      for (int64_t c = 0; c < scores().size; ++c)
+        mass[c] = static_cast<T>((1 - smoothing_) * static_cast<double>(weight[c]) + spread);
+    });
+  }
+
   double smoothing_;
+  bool by_frequency_ = false;             // class weights come from the labels of the batch
+  Tensor weight_{Shape{0}};               // one a class, if classes are weighted
+  Tensor mass_{Shape{0}};                 // and the sum of the targets of a label of the class
+  std::vector<int64_t> counts_;           // labels a class, if they are weighted by frequency
   bool soft_ = false;                     // labels are probabilities of the classes
   Tensor log_sum_{Shape{0}, DType::f64};  // of the sum of exponentials, one a position
   Tensor target_;       // the labels, where they are probabilities and the layer trains

@@ -155,26 +155,24 @@ const int32_t* LabelledLayer::read_labels(const Side& side, Blobs bottom) {
   return labels(side);
 }
 
-void check_loss_settings(const LayerInit& init, bool smooths) {
+void check_loss_settings(const LayerInit& init, bool of_softmax) {
+  if (of_softmax) return;
   const LossParameter& settings = init.param.loss_param();
   const std::string& type = init.param.type();
-  if (settings.label_smoothing() != 0 && !smooths)
+  if (settings.label_smoothing() != 0)
     throw Error("label_smoothing ", settings.label_smoothing(),
                 " is a setting of SoftmaxWithLoss; ", type, " has none: remove it");
   if (settings.weight_by_label_freqs() || settings.class_weighting_size() > 0) {
-    const char* const instead = type == "SoftmaxWithLoss"
-                                    ? "; InfogainLoss with a diagonal matrix weights the classes"
-                                    : "";
-    init.context.log(
-        Severity::warning,
-        concat("layer '", init.param.name(),
-               "': class_weighting and weight_by_label_freqs have no effect", instead));
+    init.context.log(Severity::warning,
+                     concat("layer '", init.param.name(),
+                            "': class_weighting and weight_by_label_freqs have no effect on ", type,
+                            "; SoftmaxWithLoss reads them"));
   }
 }
 
-LabelLoss::LabelLoss(const LayerInit& init, int axis, bool smooths)
+LabelLoss::LabelLoss(const LayerInit& init, int axis, bool of_softmax)
     : LabelledLayer(init, axis, ignored_label(init.param)), normalization_(init.param) {
-  check_loss_settings(init, smooths);
+  check_loss_settings(init, of_softmax);
 }
 
 }  // namespace crema

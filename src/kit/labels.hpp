@@ -90,9 +90,9 @@ class LabelledLayer : public TwoSidedLayer {
 /// loss_param.ignore_label, if it is set.
 std::optional<int> ignored_label(const LayerParameter& param);
 
-/// Error if loss_param sets label_smoothing and the loss does not read it (`smooths`). Warns of
-/// class weights, which none reads.
-void check_loss_settings(const LayerInit& init, bool smooths);
+/// Only SoftmaxWithLoss (`of_softmax`) reads label_smoothing and class weights. Error if loss_param
+/// of another loss sets the first; warns of the others.
+void check_loss_settings(const LayerInit& init, bool of_softmax);
 
 /// A loss summed over positions, with the settings of loss_param.
 class LabelLoss : public LabelledLayer {
@@ -100,8 +100,8 @@ class LabelLoss : public LabelledLayer {
   float default_loss_weight(int top) const override { return top == 0 ? 1 : 0; }
 
  protected:
-  /// `smooths`: the loss reads label_smoothing.
-  LabelLoss(const LayerInit& init, int axis, bool smooths = false);
+  /// `of_softmax`: see check_loss_settings().
+  LabelLoss(const LayerInit& init, int axis, bool of_softmax = false);
 
   /// The divisor of the loss of the last forward.
   double divisor() const { return divisor(valid_labels()); }

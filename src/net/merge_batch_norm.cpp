@@ -17,7 +17,7 @@ namespace crema {
 namespace {
 
 bool can_be_folded(const std::string& type) {
-  return type == "BatchNorm" || type == "Scale" || type == "Bias";
+  return type == "BatchNorm" || type == "BN" || type == "Scale" || type == "Bias";
 }
 
 /// A layer of the net that is merged, with its parameters in f64.

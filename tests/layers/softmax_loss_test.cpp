@@ -247,5 +247,72 @@ TEST(SoftmaxWithLoss, Errors) {
       {"label_smoothing 1", "[0, 1)"});
 }
 
+TEST(SoftmaxWithLoss, ClassWeights) {
+  const std::string weighted =
+      "loss_param { weight_by_label_freqs: true class_weighting: 0.5 "
+      "class_weighting: 3 ignore_label: 9 ";
+  const double log2 = std::log(2);
+  EXPECT_NEAR(loss_of(even_odds(weighted + "}", {0, 1, 1, 9})), log2 * 6.5 / 3, 1e-12);
+  EXPECT_NEAR(loss_of(even_odds(weighted + "normalization: NONE }", {0, 1, 1, 9})), log2 * 6.5,
+              1e-12);
+  // 3 labels, 2 classes: 3 / (1 * 2) and 3 / (2 * 2).
+  LayerRun run(
+      even_odds("loss_param { weight_by_label_freqs: true ignore_label: 9 }", {0, 1, 1, 9}));
+  run.forward();
+  EXPECT_NEAR(run.top(0)[0], log2, 1e-6);
+  run.backward();
+  expect_close(run.bottom_diff(0), {-0.25, 0.25, 0.125, -0.125, 0.125, -0.125, 0, 0}, {1e-6, 0},
+               "by frequency");
+  run.bottom_values(1) = {1, 1, 1, 9};
+  run.forward();
+  run.backward();
+  expect_close(run.bottom_diff(0), {1. / 6, -1. / 6, 1. / 6, -1. / 6, 1. / 6, -1. / 6, 0, 0},
+               {1e-6, 0}, "one class alone");
+}
+
+TEST(SoftmaxWithLoss, GradientsWithClassWeights) {
+  const std::string given =
+      "weight_by_label_freqs: true class_weighting: 0.5 class_weighting: 3 "
+      "class_weighting: 0 class_weighting: 1.25 ";
+  for (const std::string& settings :
+       {given, given + "label_smoothing: 0.3", std::string("weight_by_label_freqs: true"),
+        std::string("weight_by_label_freqs: true label_smoothing: 0.1 ignore_label: 2"),
+        given + "normalization: FULL ignore_label: 1"}) {
+    for (const Shape& shape : {Shape{5, 4}, Shape{2, 4, 3, 3}, Shape{1, 4, 37}}) {
+      const Shape positions{shape.count() / 4};
+      const LayerCase c{.layer = loss(concat("loss_param { ", settings, " }")),
+                        .bottoms = {uniform(shape, -3, 3), labels(positions, 4)}};
+      check_gradients(c);
+      check_engines(c);
+    }
+  }
+}
+
+TEST(SoftmaxWithLoss, ClassWeightsOfProbabilities) {
+  const std::string settings =
+      "loss_param { weight_by_label_freqs: true class_weighting: 2 class_weighting: 5 }";
+  const LayerCase c{.layer = loss(settings),
+                    .bottoms = {uniform({3, 2}), given({3, 2}, {0.25, 0.75, 1, 0, 0.5, 0.5})}};
+  LayerRun run({.layer = c.layer, .bottoms = {given({1, 2}, {3, 3}), given({1, 2}, {0.25, 0.75})}});
+  run.forward();
+  EXPECT_NEAR(run.top(0)[0], std::log(2) * (2 * 0.25 + 5 * 0.75), 1e-5);
+  check_gradients(c, {.bottoms = {0}});
+  check_engines(c);
+}
+
+TEST(SoftmaxWithLoss, ErrorsOfClassWeights) {
+  const auto run = [](const std::string& settings) {
+    LayerRun{even_odds(concat("loss_param { weight_by_label_freqs: true ", settings, " }"), {0})};
+  };
+  expect_error([&] { run("class_weighting: 1"); }, {"1 numbers", "2 classes"});
+  expect_error([&] { run("class_weighting: 1 class_weighting: -2"); }, {"class_weighting -2"});
+  expect_error(
+      [] {
+        LayerRun({.layer = loss("loss_param { weight_by_label_freqs: true }"),
+                  .bottoms = {uniform({1, 2}), given({1, 2}, {0.25, 0.75})}});
+      },
+      {"probabilities", "class_weighting"});
+}
+
 }  // namespace
 }  // namespace crema::test
