@@ -12,10 +12,11 @@
 
 namespace crema {
 
-/// The layer types that are a ConvolutionLayer. DepthwiseConvolution and ConvolutionDepthwise are
-/// names of forks.
+/// The layer types that are a ConvolutionLayer. All but Convolution and Deconvolution are names of
+/// forks.
 inline constexpr const char* kConvolutionTypes[] = {"Convolution", "DepthwiseConvolution",
-                                                    "ConvolutionDepthwise", "Deconvolution"};
+                                                    "ConvolutionDepthwise", "Convolution3D",
+                                                    "Deconvolution"};
 
 class ConvolutionLayer : public Layer {
  public:

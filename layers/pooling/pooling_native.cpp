@@ -202,7 +202,8 @@ class PoolingNative : public NativeEngine<PoolingLayer> {
 }  // namespace
 
 void register_pooling_native(Registry& registry) {
-  registry.add_engine<PoolingNative>("Pooling", "native", DeviceType::cpu);
+  for (const char* type : {"Pooling", "Pooling3D"})
+    registry.add_engine<PoolingNative>(type, "native", DeviceType::cpu);
 }
 
 }  // namespace crema
