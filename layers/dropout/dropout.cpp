@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "backend/conversion_math.hpp"
+#include "backend/cpu/random_words.hpp"
 #include "core/move.hpp"
 #include "core/philox.hpp"
 #include "core/transpose.hpp"
