@@ -30,7 +30,7 @@ HWY_INLINE V normal(V x) {
   V p = hn::Zero(d);
   for (int i = 0; i < kErfInverseTerms; ++i) {
     const V coefficient =
-        hn::IfThenElse(centre, hn::Set(d, kErfInverseCentre[i]), hn::Set(d, kErfInverseTail[i]));
+        hn::IfThenElse(centre, hn::Set(d, erf_inverse_centre(i)), hn::Set(d, erf_inverse_tail(i)));
     p = hn::MulAdd(p, t, coefficient);
   }
   return hn::Mul(hn::Mul(hn::Set(d, 1.41421356F), p), x);

@@ -13,13 +13,19 @@ namespace crema {
 /// relative error about 1e-6).
 inline constexpr int kErfInverseTerms = 9;
 /// For w < 5, in powers of w - 2.5.
-inline constexpr float kErfInverseCentre[kErfInverseTerms] = {
-    2.81022636e-08F, 3.43273939e-07F, -3.5233877e-06F, -4.39150654e-06F, 0.00021858087F,
-    -0.00125372503F, -0.00417768164F, 0.246640727F,    1.50140941F};
+CREMA_FUNCTOR float erf_inverse_centre(int i) {
+  constexpr float kCoefficients[kErfInverseTerms] = {
+      2.81022636e-08F, 3.43273939e-07F, -3.5233877e-06F, -4.39150654e-06F, 0.00021858087F,
+      -0.00125372503F, -0.00417768164F, 0.246640727F,    1.50140941F};
+  return kCoefficients[i];
+}
 /// For w >= 5, in powers of sqrt(w) - 3.
-inline constexpr float kErfInverseTail[kErfInverseTerms] = {
-    -0.000200214257F, 0.000100950558F, 0.00134934322F, -0.00367342844F, 0.00573950773F,
-    -0.0076224613F,   0.00943887047F,  1.00167406F,    2.83297682F};
+CREMA_FUNCTOR float erf_inverse_tail(int i) {
+  constexpr float kCoefficients[kErfInverseTerms] = {
+      -0.000200214257F, 0.000100950558F, 0.00134934322F, -0.00367342844F, 0.00573950773F,
+      -0.0076224613F,   0.00943887047F,  1.00167406F,    2.83297682F};
+  return kCoefficients[i];
+}
 
 struct NoiseMath {
   bool gaussian = true;
@@ -37,7 +43,7 @@ struct NoiseMath {
     const float t = centre ? w - 2.5F : std::sqrt(w) - 3;
     float p = 0;
     for (int i = 0; i < kErfInverseTerms; ++i)
-      p = p * t + (centre ? kErfInverseCentre[i] : kErfInverseTail[i]);
+      p = p * t + (centre ? erf_inverse_centre(i) : erf_inverse_tail(i));
     return 1.41421356F * p * x;
   }
   /// Of mean 0 and deviation 1.
