@@ -1,0 +1,193 @@
+// DetectionOutput: boxes from predicted locations, confidences and prior boxes. See README.md.
+#include <algorithm>
+#include <limits>
+#include <optional>
+
+#include "core/checked.hpp"
+#include "core/dispatch.hpp"
+#include "kit/two_sided.hpp"
+#include "layers/detection_output/detection_choice.hpp"
+#include "layers/detection_output/detection_files.hpp"
+#include "proto/layer.pb.h"
+
+namespace crema {
+namespace {
+
+constexpr int64_t kRow = 7;  // image, label, confidence, xmin, ymin, xmax, ymax
+
+DetectionSettings settings_of(const DetectionOutputParameter& param) {
+  if (param.num_classes() == 0)
+    throw Error(
+        "num_classes is missing; say detection_output_param { num_classes: 21 }, with the "
+        "background");
+  DetectionSettings settings;
+  settings.classes = param.num_classes();
+  settings.background = param.background_label_id();
+  if (settings.background < -1 || settings.background >= settings.classes)
+    throw Error("background_label_id ", settings.background, " is none of the ", settings.classes,
+                " classes, 0 to ", settings.classes - 1, "; say -1 if there is no background");
+  if (settings.background == 0 && settings.classes == 1)
+    throw Error(
+        "num_classes 1 with background_label_id 0 leaves no class to detect; count the background "
+        "among the classes, or say background_label_id: -1");
+  settings.shares_location = param.share_location();
+  settings.coder = {static_cast<BoxCode>(param.code_type()), param.variance_encoded_in_target()};
+  settings.suppression = suppression_of(param.nms_param());
+  settings.keep = param.keep_top_k();
+  if (settings.keep < -1 || settings.keep == 0)
+    throw Error("keep_top_k ", settings.keep,
+                " keeps no box; give a number above 0, or -1 for all");
+  settings.least = param.has_confidence_threshold()
+                       ? static_cast<double>(param.confidence_threshold())
+                       : -std::numeric_limits<double>::infinity();
+  if (settings.least != settings.least) throw Error("confidence_threshold is NaN");
+  return settings;
+}
+
+class DetectionOutputLayer : public TwoSidedLayer {
+ public:
+  explicit DetectionOutputLayer(const LayerInit& init)
+      : TwoSidedLayer(init), settings_(settings_of(init.param.detection_output_param())) {
+    const DetectionOutputParameter& settings = init.param.detection_output_param();
+    const SaveOutputParameter& save = settings.save_output_param();
+    if (!save.output_directory().empty())
+      files_.emplace(save, settings_.classes, settings_.background);
+    if (settings.visualize())
+      context().log(Severity::warning,
+                    concat("layer '", name(),
+                           "': visualize is left out, since Crema opens no window; "
+                           "save_output_param writes the boxes to files"));
+  }
+
+  /// The fourth one, the images, is what the fork shows in a window.
+  Arity arity() const override { return {.min_bottoms = 3, .max_bottoms = 4}; }
+  bool can_propagate(int) const override { return false; }
+  bool is_exact_bottom(int i) const override { return i < 3; }
+  bool is_exact_top(int) const override { return true; }
+  TopShapes top_shapes() const override { return TopShapes::from_values; }
+
+  /// With the bound: forward sets the number of boxes.
+  void reshape(Blobs bottom, Blobs top) override {
+    const Shape &locations = bottom[0]->shape(), &confidences = bottom[1]->shape();
+    if (locations.rank() < 2 || confidences.rank() < 2 || locations[0] != confidences[0])
+      throw Error("locations '", bottom[0]->name, "' (", locations.str(), ") and confidences '",
+                  bottom[1]->name, "' (", confidences.str(),
+                  ") must have one item an image along their first axis");
+    images_ = locations[0];
+    priors_ = prior_count(*bottom[2], images_);
+    const int64_t of_prior = settings_.shares_location ? 1 : settings_.classes;
+    const auto expect = [&](const Blob& blob, const char* what, int64_t each, const char* advice) {
+      const int64_t values = checked_multiply(priors_, each, what);
+      if (blob.shape().count(1) != values)
+        throw Error("'", blob.name, "' (", blob.shape().str(), ") has ", blob.shape().count(1), " ",
+                    what, " an image; '", bottom[2]->name, "' has ", priors_, " prior boxes, so ",
+                    values, " are expected: ", advice);
+    };
+    expect(*bottom[0], "locations", 4 * of_prior,
+           settings_.shares_location ? "4 for each prior box (share_location is true)"
+                                     : "4 for each class of each prior box");
+    expect(*bottom[1], "confidences", settings_.classes, "one for each class of each prior box");
+    const int64_t labels = settings_.classes - (settings_.background < 0 ? 0 : 1);
+    const int64_t top_k = settings_.suppression.top_k;
+    int64_t most =
+        checked_multiply(labels, top_k < 0 ? priors_ : std::min(top_k, priors_), "number of boxes");
+    if (settings_.keep >= 0) most = std::min(most, settings_.keep);
+    const int64_t rows = checked_multiply(images_, std::max<int64_t>(most, 1), "number of boxes");
+    top[0]->reshape(Shape{1, 1, rows, kRow});
+  }
+
+  std::vector<Option> reference_options(Blobs bottom, Blobs top) const override {
+    std::vector<Option> options = {uniform_option(bottom, top, dtype())};
+    if (bottom.size() < 4) return options;
+    // The images are not read.
+    for (const DType type : {activations(), dtype()}) {
+      for (const Format format :
+           {Format::contiguous, Format::channels_last, Format::blocked8, Format::blocked16}) {
+        Option option = options.front();
+        option.bottoms[3] = uniform_option(bottom, top, type, format).bottoms[3];
+        if (option.bottoms[3] != options.front().bottoms[3]) options.push_back(option);
+      }
+    }
+    return options;
+  }
+  size_t kept_bytes() const override {
+    return single_ ? single_->bytes() : double_ ? double_->bytes() : 0;
+  }
+
+  /// On the host, whatever the device: the numbers of candidates decide what runs next.
+  void run_forward(const Side&, Blobs bottom, Blobs top) override {
+    if (dtype() == DType::f64) {
+      forward(double_, bottom, *top[0]);
+    } else {
+      forward(single_, bottom, *top[0]);
+    }
+  }
+
+ private:
+  template <class T>
+  void forward(std::optional<DetectionChoice<T>>& choice, Blobs bottom, Blob& top) {
+    if (!choice) choice.emplace(settings_);
+    choice->run({.images = images_,
+                 .priors = priors_,
+                 .locations = bottom[0]->data.template host<T>(),
+                 .confidences = bottom[1]->data.template host<T>(),
+                 .boxes = bottom[2]->data.template host<T>(),
+                 .own_priors = bottom[2]->shape()[0] > 1});
+    // One row an image where there is no box at all, as published.
+    const bool nothing = choice->count() == 0;
+    top.reshape(Shape{1, 1, nothing ? images_ : choice->count(), kRow});
+    T* to = top.data.template host_overwrite<T>();
+    if (nothing) {
+      for (int64_t image = 0; image < images_; ++image, to += kRow) {
+        std::fill_n(to, kRow, T{-1});
+        to[0] = static_cast<T>(image);
+      }
+    }
+    for (int64_t image = 0; image < images_; ++image) {
+      for (int64_t label = 0; label < settings_.classes; ++label) {
+        for (const Detection<T>& one : choice->of(image, label)) {
+          to[0] = static_cast<T>(image);
+          to[1] = static_cast<T>(label);
+          to[2] = one.score;
+          one.box.store(to + 3);
+          to += kRow;
+        }
+      }
+    }
+    if (files_) save(*choice);
+  }
+
+  template <class T>
+  void save(const DetectionChoice<T>& choice) {
+    for (int64_t image = 0; image < images_; ++image) {
+      files_->begin_image();
+      for (int64_t label = 0; label < settings_.classes; ++label) {
+        for (const Detection<T>& one : choice.of(image, label)) {
+          const auto value = [](T coordinate) { return static_cast<double>(coordinate); };
+          files_->add(
+              label, value(one.score),
+              {value(one.box.xmin), value(one.box.ymin), value(one.box.xmax), value(one.box.ymax)});
+        }
+      }
+      if (files_->end_image())
+        context().log(Severity::info,
+                      concat("layer '", name(), "': the detections of ", files_->images(),
+                             " images are in ", files_->folder()));
+    }
+  }
+
+  DetectionSettings settings_;
+  std::optional<DetectionFiles> files_;
+  int64_t images_ = 0, priors_ = 0;
+  // One of them, by dtype().
+  std::optional<DetectionChoice<float>> single_;
+  std::optional<DetectionChoice<double>> double_;
+};
+
+}  // namespace
+
+void register_detection_output(Registry& registry) {
+  add_two_sided<DetectionOutputLayer>(registry, "DetectionOutput");
+}
+
+}  // namespace crema
