@@ -73,7 +73,8 @@ struct AddGradients {
 
 class PSROIPoolingLayer : public RegionLayer {
  public:
-  explicit PSROIPoolingLayer(const LayerInit& init) : RegionLayer(init) {
+  explicit PSROIPoolingLayer(const LayerInit& init)
+      : RegionLayer(init, init.param.psroi_pooling_param().spatial_scale()) {
     const PSROIPoolingParameter& settings = init.param.psroi_pooling_param();
     cells_.side = settings.group_size();
     cells_.outputs = settings.output_dim();
@@ -81,8 +82,6 @@ class PSROIPoolingLayer : public RegionLayer {
     if (cells_.side < 1 || cells_.outputs < 1)
       throw Error("group_size ", cells_.side, " and output_dim ", cells_.outputs,
                   " must be above 0: the cells along a side, and the channels of the top");
-    if (!(cells_.scale > 0 && std::isfinite(cells_.scale)))
-      throw Error("spatial_scale ", cells_.scale, " is not above 0; it is map over image");
   }
 
   void reshape(Blobs bottom, Blobs top) override {

@@ -118,7 +118,8 @@ struct AddGradients {
 
 class ROIAlignLayer : public RegionLayer {
  public:
-  explicit ROIAlignLayer(const LayerInit& init) : RegionLayer(init) {
+  explicit ROIAlignLayer(const LayerInit& init)
+      : RegionLayer(init, init.param.roi_align_param().spatial_scale()) {
     const ROIAlignParameter& settings = init.param.roi_align_param();
     cells_.height = settings.pooled_h();
     cells_.width = settings.pooled_w();
@@ -126,11 +127,7 @@ class ROIAlignLayer : public RegionLayer {
     cells_.scale = static_cast<double>(settings.spatial_scale());
     cells_.aligned = settings.aligned();
     cells_.offset = settings.aligned() ? 0.5 : 0;
-    if (cells_.height == 0 || cells_.width == 0)
-      throw Error("a grid of ", cells_.height, " x ", cells_.width,
-                  " has no cells; set pooled_h and pooled_w");
-    if (!(cells_.scale > 0 && std::isfinite(cells_.scale)))
-      throw Error("spatial_scale ", cells_.scale, " is not above 0; it is map over image");
+    check_grid(cells_.height, cells_.width);
   }
 
   void reshape(Blobs bottom, Blobs top) override {

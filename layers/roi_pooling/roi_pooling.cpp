@@ -73,7 +73,8 @@ struct AddGradients {
 
 class ROIPoolingLayer : public RegionLayer {
  public:
-  explicit ROIPoolingLayer(const LayerInit& init) : RegionLayer(init) {
+  explicit ROIPoolingLayer(const LayerInit& init)
+      : RegionLayer(init, init.param.roi_pooling_param().spatial_scale()) {
     const ROIPoolingParameter& settings = init.param.roi_pooling_param();
     const int sizes = settings.pooled_size_size();
     if (sizes > 2) throw Error(sizes, " values of pooled_size; give one, or height and width");
@@ -82,11 +83,7 @@ class ROIPoolingLayer : public RegionLayer {
     cells_.height = sizes > 0 ? settings.pooled_size(0) : settings.pooled_h();
     cells_.width = sizes > 0 ? settings.pooled_size(sizes - 1) : settings.pooled_w();
     cells_.scale = static_cast<double>(settings.spatial_scale());
-    if (cells_.height == 0 || cells_.width == 0)
-      throw Error("a grid of ", cells_.height, " x ", cells_.width,
-                  " has no cells; set pooled_h and pooled_w");
-    if (!(cells_.scale > 0 && std::isfinite(cells_.scale)))
-      throw Error("spatial_scale ", cells_.scale, " is not above 0; it is map over image");
+    check_grid(cells_.height, cells_.width);
   }
 
   void reshape(Blobs bottom, Blobs top) override {

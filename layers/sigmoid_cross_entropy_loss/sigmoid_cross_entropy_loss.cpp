@@ -1,63 +1,15 @@
 // SigmoidCrossEntropyLoss: the logistic loss of each score against a target of its own. See
 // README.md.
 #include <limits>
-#include <type_traits>
 
 #include "core/dispatch.hpp"
 #include "kit/labels.hpp"
 #include "kit/passes.hpp"
-#include "layers/sigmoid_cross_entropy_loss/cross_entropy_kernels.hpp"
+#include "layers/sigmoid_cross_entropy_loss/cross_entropy_passes.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
 namespace {
-
-#include "layers/sigmoid_cross_entropy_loss/cross_entropy-inl.hpp"
-
-/// The target `ignored` has no loss; NaN ignores none.
-template <class T>
-struct ScoreLoss {
-  const T *x, *t;
-  T ignored;
-
-  CREMA_FUNCTOR double operator()(int64_t i) const {
-    return t[i] == ignored ? 0 : static_cast<double>(loss_of(x[i], t[i]));
-  }
-  double on_host(int64_t begin, int64_t end) const {
-    if constexpr (std::is_same_v<T, float>) {
-      return cross_entropy(end - begin, x + begin, t + begin, ignored);
-    } else {
-      return sum_of_piece(begin, end, [this](int64_t i) { return (*this)(i); });
-    }
-  }
-};
-
-/// A divisor in the memory of the side, which a device counted; null for 1.
-struct Counted {
-  const double* count;
-  CREMA_FUNCTOR double divisor() const { return count && *count > 1 ? *count : 1; }
-};
-
-template <class T>
-struct ScoreGradient {
-  double weight;
-  Counted valid;
-  const T *x, *t;
-  T ignored;
-  T* dx;
-
-  CREMA_FUNCTOR T scale() const { return static_cast<T>(weight / valid.divisor()); }
-  CREMA_FUNCTOR void operator()(int64_t i) const {
-    dx[i] = t[i] == ignored ? T{0} : scale() * slope_of(x[i], t[i]);
-  }
-  void on_host(int64_t begin, int64_t end) const {
-    if constexpr (std::is_same_v<T, float>) {
-      cross_entropy_gradient(end - begin, scale(), x + begin, t + begin, ignored, dx + begin);
-    } else {
-      for (int64_t i = begin; i < end; ++i) (*this)(i);
-    }
-  }
-};
 
 template <class T>
 struct Counts {
@@ -68,7 +20,7 @@ struct Counts {
 
 template <class T>
 struct Divide {
-  Counted valid;
+  CountedTargets valid;
   T* loss;
   CREMA_FUNCTOR void operator()(int64_t i) const {
     loss[i] = static_cast<T>(static_cast<double>(loss[i]) / valid.divisor());
@@ -103,7 +55,8 @@ class SigmoidCrossEntropyLossLayer : public TwoSidedLayer {
     dispatch_float(dtype(), [&]<class T>(T) {
       const T *x = side.read<T>(bottom[0]->data), *t = side.read<T>(bottom[1]->data);
       T* loss = side.overwrite<T>(top[0]->data);
-      sum(side, count(), kPassGrain, ScoreLoss<T>{x, t, ignored<T>()}, 1 / known_divisor(), loss);
+      sum(side, count(), kPassGrain, CrossEntropyLoss<T>{x, t, ignored<T>()}, 1 / known_divisor(),
+          loss);
       if (!counts()) return;
       sum(side, count(), kElementGrain, Counts<T>{t, ignored<T>()}, 1,
           side.overwrite<double>(valid_));
@@ -115,9 +68,9 @@ class SigmoidCrossEntropyLossLayer : public TwoSidedLayer {
     dispatch_float(dtype(), [&]<class T>(T) {
       const double weight = static_cast<double>(top[0]->diff.template host<T>()[0]);
       for_each(side, count(), kPassGrain,
-               ScoreGradient<T>{weight / known_divisor(), valid(side),
-                                side.read<T>(bottom[0]->data), side.read<T>(bottom[1]->data),
-                                ignored<T>(), side.overwrite<T>(bottom[0]->diff)});
+               CrossEntropyGradient<T>{weight / known_divisor(), valid(side),
+                                       side.read<T>(bottom[0]->data), side.read<T>(bottom[1]->data),
+                                       ignored<T>(), side.overwrite<T>(bottom[0]->diff)});
     });
   }
 
@@ -134,7 +87,9 @@ class SigmoidCrossEntropyLossLayer : public TwoSidedLayer {
   bool counts() const {
     return ignored_ && normalization_.mode() == LossNormalization::Mode::valid;
   }
-  Counted valid(const Side& side) const { return {counts() ? side.read<double>(valid_) : nullptr}; }
+  CountedTargets valid(const Side& side) const {
+    return {counts() ? side.read<double>(valid_) : nullptr};
+  }
   /// The divisor, or 1 if it is counted.
   double known_divisor() const {
     return counts() ? 1 : normalization_.divisor(items_, values_, count());

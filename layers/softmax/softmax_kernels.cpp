@@ -19,7 +19,12 @@ constexpr D kFloats;
 
 // --- One position: its classes are neighbours ----------------------------------------------------
 
-void row(int64_t classes, const float* x, float* y, double* log_sum) {
+/// The largest value, and the sum of the exponentials of what is below it.
+struct RowSum {
+  double largest, sum;
+};
+
+RowSum row(int64_t classes, const float* x, float* y) {
   V most = hn::Set(kFloats, x[0]);
   each_vector(kFloats, classes, [&](int64_t i, auto lanes) CREMA_LANES_LAMBDA {
     most = hn::Max(most, keep(kFloats, lanes, load(kFloats, lanes, x + i), most));
@@ -33,12 +38,37 @@ void row(int64_t classes, const float* x, float* y, double* log_sum) {
     if (y) store(kFloats, lanes, power, y + i);
   });
   const double sum = sums.total();
-  if (log_sum) *log_sum = static_cast<double>(largest) + std::log(sum);
-  if (!y) return;
+  const RowSum result{static_cast<double>(largest), sum};
+  if (!y) return result;
   const V scale = hn::Set(kFloats, static_cast<float>(1 / sum));
   each_vector(kFloats, classes, [&](int64_t i, auto lanes) CREMA_LANES_LAMBDA {
     store(kFloats, lanes, hn::Mul(load(kFloats, lanes, y + i), scale), y + i);
   });
+  return result;
+}
+
+/// Rows [begin, end). Logarithms are those of vectors of rows.
+void rows(int64_t classes, int64_t begin, int64_t end, const float* x, float* y, double* log_sum) {
+  constexpr int64_t kBlock = 64;
+  HWY_ALIGN double largest[kBlock] = {}, sums[kBlock];
+  std::fill_n(sums, kBlock, 1.0);
+  const WideLanes<D>::DD wide;
+  for (int64_t p = begin; p < end; p += kBlock) {
+    const int64_t count = std::min(kBlock, end - p);
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t at = (p + i) * classes;
+      const RowSum sum = row(classes, x + at, y ? y + at : nullptr);
+      largest[i] = sum.largest;
+      sums[i] = sum.sum;
+    }
+    if (!log_sum) continue;
+    for (size_t i = 0; i < kBlock; i += hn::Lanes(wide)) {
+      const auto logs = log_of(wide, hn::Load(wide, sums + i));
+      hn::Store(hn::Add(hn::Load(wide, largest + i), logs), wide, sums + i);
+    }
+    std::copy_n(sums, count, log_sum + (p - begin));
+    std::fill_n(sums, kBlock, 1.0);
+  }
 }
 
 void row_gradient(int64_t classes, const float* dy, const float* y, float* dx) {
@@ -121,10 +151,7 @@ HWY_INLINE void each_columns(const AxisSplit& s, int64_t begin, int64_t end, con
 void forward(const AxisSplit& s, int64_t begin, int64_t end, const float* x, float* y,
              double* log_sum) {
   if (s.inner == 1) {
-    for (int64_t p = begin; p < end; ++p) {
-      const int64_t at = p * s.size;
-      row(s.size, x + at, y ? y + at : nullptr, log_sum ? log_sum + p - begin : nullptr);
-    }
+    rows(s.size, begin, end, x, y, log_sum);
     return;
   }
   each_columns(s, begin, end, [&](int64_t at, int64_t number, auto lanes) CREMA_LANES_LAMBDA {

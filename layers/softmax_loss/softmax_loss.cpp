@@ -9,137 +9,13 @@
 #include "kit/labels.hpp"
 #include "kit/passes.hpp"
 #include "layers/softmax/softmax_passes.hpp"
+#include "layers/softmax_loss/label_passes.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
 namespace {
 
 constexpr int64_t kGrain = 2048;  // elements that a thread should have at least
-
-/// The target of a position of label l: weight_c times (1 - smoothing, if c = l, and smoothing
-/// spread over all classes evenly).
-template <class T>
-struct LabelTarget {
-  double smoothing;
-  const T* weight;  // one a class; null: 1
-  const T* mass;    // of a label: the sum of its targets; null: 1
-
-  CREMA_FUNCTOR double label_target(int64_t classes) const {
-    return 1 - smoothing + other_target(classes);
-  }
-  CREMA_FUNCTOR double other_target(int64_t classes) const {
-    return smoothing / static_cast<double>(classes);
-  }
-};
-
-/// The loss of one position: the log of the sum of exponentials, less the scores, as the target
-/// weighs them.
-template <class T>
-struct PositionLoss {
-  AxisSplit split;
-  LabelTarget<T> target;
-  const T* x;
-  const double* log_sum;
-  const int32_t* labels;
-
-  CREMA_FUNCTOR double operator()(int64_t i) const {
-    const int32_t label = labels[i];
-    if (label < 0) return 0;
-    const T* scores = x + split.at(i);
-    const auto term = [&](int64_t c) {
-      const double loss = log_sum[i] - static_cast<double>(scores[c * split.inner]);
-      return target.weight ? static_cast<double>(target.weight[c]) * loss : loss;
-    };
-    const double own = (1 - target.smoothing) * term(label);
-    const double spread = target.other_target(split.size);
-    double others = 0;
-    for (int64_t c = 0; spread > 0 && c < split.size; ++c) others += term(c);
-    return own + spread * others;
-  }
-};
-
-/// dx = scale * (sum of the target * probability - target).
-template <class T>
-struct ScoreGradient {
-  AxisSplit split;
-  LabelTarget<T> target;
-  T scale;
-  const T* probability;
-  const int32_t* labels;
-  T* dx;
-
-  struct Targets {
-    T own, other;
-  };
-  CREMA_FUNCTOR Targets targets() const {
-    return {static_cast<T>(target.label_target(split.size)),
-            static_cast<T>(target.other_target(split.size))};
-  }
-  template <bool kWeighted>
-  CREMA_FUNCTOR T gradient(const Targets& targets, int64_t at, int32_t c, int32_t label) const {
-    T share = c == label ? targets.own : targets.other, mass = probability[at];
-    if constexpr (kWeighted) {
-      share *= target.weight[c];
-      mass *= target.mass[label < 0 ? 0 : label];
-    }
-    const T value = scale * (mass - share);
-    return label < 0 ? T{0} : value;
-  }
-
-  void on_host(int64_t begin, int64_t end) const {
-    if (target.weight) {
-      on_host<true>(begin, end);
-    } else {
-      on_host<false>(begin, end);
-    }
-  }
-  template <bool kWeighted>
-  void on_host(int64_t begin, int64_t end) const {
-    const Targets given = targets();
-    if (split.inner == 1) {
-      for (int64_t i = begin; i < end; ++i) position<kWeighted>(given, i);
-      return;
-    }
-    for (int64_t i = begin; i < end;) {
-      const int64_t count = std::min(split.inner - i % split.inner, end - i);
-      for (int32_t c = 0; c < split.size; ++c) {
-        const int64_t at = split.at(i) + c * split.inner;
-#pragma omp simd
-        for (int64_t j = 0; j < count; ++j) {
-          dx[at + j] = gradient<kWeighted>(given, at + j, c, labels[i + j]);
-        }
-      }
-      i += count;
-    }
-  }
-  /// A position whose classes are neighbours, on the host.
-  template <bool kWeighted>
-  void position(const Targets& given, int64_t i) const {
-    const int64_t begin = i * split.size, end = begin + split.size;
-    const int32_t label = labels[i];
-    if (label < 0) {
-      std::fill(dx + begin, dx + end, T{0});
-      return;
-    }
-    const T mass = kWeighted ? target.mass[label] : T{1};
-#pragma omp simd
-    for (int64_t at = begin; at < end; ++at) {
-      const T other = kWeighted ? target.weight[at - begin] * given.other : given.other;
-      dx[at] = scale * (mass * probability[at] - other);
-    }
-    dx[begin + label] = gradient<kWeighted>(given, begin + label, label, label);
-  }
-  template <class Lanes = OneLane>
-  CREMA_FUNCTOR void operator()(int64_t i, const Lanes& lanes = {}) const {
-    const Targets given = targets();
-    for (int64_t c = lanes.first; c < split.size; c += lanes.count) {
-      const int64_t at = split.at(i) + c * split.inner;
-      const auto number = static_cast<int32_t>(c);
-      dx[at] = target.weight ? gradient<true>(given, at, number, labels[i])
-                             : gradient<false>(given, at, number, labels[i]);
-    }
-  }
-};
 
 /// Of a label that is a probability for each class: the target is (1 - smoothing) times it, and
 /// smoothing spread over all classes evenly, times the weight of the class.
@@ -243,6 +119,15 @@ void check_probabilities(const AxisSplit& split, const T* values) {
                });
 }
 
+/// The loss of each position.
+template <class T, class Term>
+struct StoreLosses {
+  Term term;
+  T* loss;
+  CREMA_FUNCTOR void operator()(int64_t i) const { loss[i] = static_cast<T>(term(i)); }
+};
+
+/// Top 2, if it is there, is that of SoftmaxWithLossOHEM.
 class SoftmaxLossLayer : public LabelLoss {
  public:
   explicit SoftmaxLossLayer(const LayerInit& init)
@@ -266,6 +151,10 @@ class SoftmaxLossLayer : public LabelLoss {
     }
   }
 
+  Arity arity() const override {
+    return {.min_bottoms = 2, .max_bottoms = 2, .min_tops = 1, .max_tops = 3};
+  }
+
   void reshape(Blobs bottom, Blobs top) override {
     soft_ = reshape_probabilities(bottom);
     if (!soft_) reshape_scores(bottom);
@@ -280,6 +169,10 @@ class SoftmaxLossLayer : public LabelLoss {
     reshape_weights(bottom);
     top[0]->reshape(Shape{});
     if (top.size() > 1) top[1]->reshape(bottom[0]->shape());
+    if (top.size() < 3) return;
+    Shape positions = bottom[1]->shape();
+    if (soft_) positions.set(positions.canonical_axis(param().softmax_param().axis()), 1);
+    top[2]->reshape(positions);
   }
   void prepare_reference(Blobs bottom, Blobs) override {
     log_sum_.reshape(Shape{scores().positions()});
@@ -316,13 +209,12 @@ class SoftmaxLossLayer : public LabelLoss {
       if (soft_) {
         check_probabilities(scores(), bottom[1]->data.template host<T>());
         const T* given = side.read<T>(bottom[1]->data);
-        sum(side, scores().positions(), kGrain,
-            TargetLoss<T>{{scores(), smoothing_, weights<T>(side, weight_), given}, x, log_sum},
-            1 / divisor(scores().positions()), loss);
+        sum_losses(
+            side, top, divisor(scores().positions()), loss,
+            TargetLoss<T>{{scores(), smoothing_, weights<T>(side, weight_), given}, x, log_sum});
       } else {
-        sum(side, scores().positions(), kGrain,
-            PositionLoss<T>{scores(), label_target<T>(side), x, log_sum, labels}, 1 / divisor(),
-            loss);
+        sum_losses(side, top, divisor(), loss,
+                   SoftmaxLabelLoss<T>{scores(), label_target<T>(side), x, log_sum, labels});
       }
     });
     if (soft_ && trains()) copy(side, bottom[1]->data, target_);
@@ -342,9 +234,9 @@ class SoftmaxLossLayer : public LabelLoss {
       }
       for_each_position(
           side, scores(), 4 * kGrain,
-          ScoreGradient<T>{scores(), label_target<T>(side), static_cast<T>(weight / divisor()),
-                           side.read<T>(probability_), labels(side),
-                           side.overwrite<T>(bottom[0]->diff)});
+          SoftmaxLabelGradient<T>{scores(), label_target<T>(side),
+                                  static_cast<T>(weight / divisor()), side.read<T>(probability_),
+                                  labels(side), side.overwrite<T>(bottom[0]->diff)});
     });
   }
 
@@ -353,6 +245,13 @@ class SoftmaxLossLayer : public LabelLoss {
   BackwardReads reference_backward_reads() const override { return {false, false}; }
 
  private:
+  template <class T, class Term>
+  void sum_losses(const Side& side, Blobs top, double divisor, T* loss, const Term& term) const {
+    sum(side, scores().positions(), kGrain, term, 1 / divisor, loss);
+    if (top.size() < 3) return;
+    for_each(side, scores().positions(), kGrain,
+             StoreLosses<T, Term>{term, side.overwrite<T>(top[2]->data)});
+  }
   template <class T>
   const T* weights(const Side& side, const Tensor& values) const {
     return values.count() > 0 ? side.read<T>(values) : nullptr;
@@ -422,6 +321,7 @@ class SoftmaxLossLayer : public LabelLoss {
 
 void register_softmax_loss(Registry& registry) {
   add_two_sided<SoftmaxLossLayer>(registry, "SoftmaxWithLoss");
+  add_two_sided<SoftmaxLossLayer>(registry, "SoftmaxWithLossOHEM");
 }
 
 }  // namespace crema

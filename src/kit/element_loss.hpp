@@ -1,5 +1,6 @@
 // Losses that add up a function of the difference of two bottoms, element by element, and divide by
-// the batch size. Sources include kit/passes.hpp themselves, so that nvcc compiles them.
+// the batch size, or by what a room says. Sources include kit/passes.hpp themselves, so that nvcc
+// compiles them.
 //
 //   struct Math {                       // in double, for the host and for a device
 //     static Math of(const LayerParameter& param);
@@ -51,15 +52,20 @@ struct ElementLossGradient {
 template <class Math>
 class ElementLossLayer : public TwoSidedLayer {
  public:
-  ElementLossLayer(const LayerInit& init, int most_bottoms)
-      : TwoSidedLayer(init), math_(Math::of(init.param)), most_bottoms_(most_bottoms) {}
+  ElementLossLayer(const LayerInit& init, int most_bottoms, int most_tops = 1)
+      : TwoSidedLayer(init),
+        math_(Math::of(init.param)),
+        most_bottoms_(most_bottoms),
+        most_tops_(most_tops) {}
 
-  Arity arity() const override { return {.min_bottoms = 2, .max_bottoms = most_bottoms_}; }
-  float default_loss_weight(int) const override { return 1; }
+  Arity arity() const override {
+    return {.min_bottoms = 2, .max_bottoms = most_bottoms_, .max_tops = most_tops_};
+  }
+  float default_loss_weight(int top) const override { return top == 0 ? 1 : 0; }
   bool can_propagate(int bottom) const override { return bottom < 2; }
 
   void reshape(Blobs bottom, Blobs top) override {
-    items_ = std::max<int64_t>(compared_items(bottom), 1);  // the loss of an empty batch is 0
+    items_ = compared_items(bottom);
     for (size_t k = 2; k < bottom.size(); ++k) {
       if (bottom[k]->count() != bottom[0]->count())
         throw Error("'", bottom[k]->name, "' (", bottom[k]->shape().str(), ") has ",
@@ -76,8 +82,8 @@ class ElementLossLayer : public TwoSidedLayer {
 
   void run_forward(const Side& side, Blobs bottom, Blobs top) override {
     dispatch_float(dtype(), [&]<class T>(T) {
-      sum(side, bottom[0]->count(), kElementGrain, term<T>(side, bottom),
-          1 / static_cast<double>(items_), side.overwrite<T>(top[0]->data));
+      sum(side, bottom[0]->count(), kElementGrain, term<T>(side, bottom), 1 / divisor(),
+          side.overwrite<T>(top[0]->data));
     });
   }
 
@@ -85,7 +91,7 @@ class ElementLossLayer : public TwoSidedLayer {
                     Blobs bottom) override {
     dispatch_float(dtype(), [&]<class T>(T) {
       const double weight = static_cast<double>(top[0]->diff.template host<T>()[0]);
-      const double scale = weight / static_cast<double>(items_);
+      const double scale = weight / divisor();
       for (size_t k = 0; k < 2; ++k) {
         if (!propagate[k]) continue;
         for_each(side, bottom[0]->count(), kElementGrain,
@@ -98,7 +104,9 @@ class ElementLossLayer : public TwoSidedLayer {
  protected:
   BackwardReads reference_backward_reads() const override { return {true, false}; }
 
- private:
+  /// What the sum is divided by; at least 1, so that the loss of an empty batch is 0.
+  virtual double divisor() const { return static_cast<double>(std::max<int64_t>(items_, 1)); }
+
   template <class T>
   ElementLossTerm<T, Math> term(const Side& side, Blobs bottom) const {
     const auto values = [&](size_t k) -> const T* {
@@ -107,9 +115,10 @@ class ElementLossLayer : public TwoSidedLayer {
     return {math_, values(0), values(1), values(2), values(3)};
   }
 
+ private:
   Math math_;
-  int most_bottoms_;
-  int64_t items_ = 1;  // N
+  int most_bottoms_, most_tops_;
+  int64_t items_ = 0;  // N
 };
 
 }  // namespace crema

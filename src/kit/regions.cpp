@@ -4,6 +4,16 @@
 
 namespace crema {
 
+RegionLayer::RegionLayer(const LayerInit& init, float scale) : TwoSidedLayer(init) {
+  if (!(scale > 0 && std::isfinite(scale)))
+    throw Error("spatial_scale ", scale, " is not above 0; it is map over image");
+}
+
+void RegionLayer::check_grid(int64_t height, int64_t width) {
+  if (height < 1 || width < 1)
+    throw Error("a grid of ", height, " x ", width, " has no cells; set pooled_h and pooled_w");
+}
+
 void RegionLayer::reshape_regions(Blobs bottom, Blobs top, int64_t channels, int64_t height,
                                   int64_t width) {
   const Shape &maps = bottom[0]->shape(), &regions = bottom[1]->shape();

@@ -37,13 +37,16 @@ struct SumMap {
 
 class RegionLayer : public TwoSidedLayer {
  public:
-  using TwoSidedLayer::TwoSidedLayer;
+  /// Error unless `scale`, from image to map, is above 0.
+  RegionLayer(const LayerInit& init, float scale);
 
   Arity arity() const override { return {.min_bottoms = 2, .max_bottoms = 2}; }
   bool can_propagate(int bottom) const override { return bottom == 0; }
   size_t kept_bytes() const override { return regions_.bytes(); }
 
  protected:
+  /// Error, with what to set, unless there are rows and columns of cells.
+  static void check_grid(int64_t height, int64_t width);
   /// For reshape(): checks the bottoms, and gives top 0 the shape (R, channels, height, width).
   void reshape_regions(Blobs bottom, Blobs top, int64_t channels, int64_t height, int64_t width);
   /// For forward: reads the regions. Error if one is of an image that is not there, or no number.

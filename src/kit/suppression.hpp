@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "kit/boxes.hpp"
@@ -60,15 +61,16 @@ template <class T>
 bool overlaps_any(const BoxColumns<T>& boxes, const BoundingBox<T>& box, T threshold);
 
 /// Keeps boxes greedily: calls box_of(k) for each k in [0, count), best first, and writes the k of
-/// those kept to `kept`, which is overwritten. `scratch` gets the kept boxes. Of `settings`, top_k
-/// is not read: the caller chose `count`.
+/// those kept to `kept`, which is overwritten, until there are `most`. `scratch` gets the kept
+/// boxes. Of `settings`, top_k is not read: the caller chose `count`.
 template <class T, class BoxOf>
 void suppress(const Suppression& settings, int64_t count, const BoxOf& box_of,
-              BoxColumns<T>& scratch, std::vector<int32_t>& kept) {
+              BoxColumns<T>& scratch, std::vector<int32_t>& kept,
+              int64_t most = std::numeric_limits<int64_t>::max()) {
   scratch.clear();
   kept.clear();
   auto threshold = static_cast<T>(settings.threshold);
-  for (int64_t k = 0; k < count; ++k) {
+  for (int64_t k = 0; k < count && scratch.size() < most; ++k) {
     const BoundingBox<T> box = box_of(k);
     if (overlaps_any(scratch, box, threshold)) continue;
     scratch.add(box);

@@ -29,6 +29,41 @@ struct Problem {
   LayerCase layer_case;
 };
 
+/// The 8,732 boxes of SSD300, with the proportions of its six maps.
+Input ssd300_priors() {
+  struct Map {
+    int side, boxes;
+    double size;
+  };
+  std::vector<double> values;
+  for (const Map& map : {Map{38, 4, 0.1}, Map{19, 6, 0.2}, Map{10, 6, 0.37}, Map{5, 6, 0.54},
+                         Map{3, 4, 0.71}, Map{1, 4, 0.88}}) {
+    for (int i = 0; i < map.side * map.side * map.boxes; ++i) {
+      const int cell = i / map.boxes;
+      const double x = (cell % map.side + 0.5) / map.side, y = (cell / map.side + 0.5) / map.side;
+      const double wide = map.size / 2 * (1 + 0.2 * (i % map.boxes)),
+                   high = map.size * map.size / 4 / wide;
+      values.insert(values.end(), {x - wide, y - high, x + wide, y + high});
+    }
+  }
+  const auto boxes = static_cast<int64_t>(values.size()) / 4;
+  for (int64_t i = 0; i < boxes; ++i) values.insert(values.end(), {0.1, 0.1, 0.2, 0.2});
+  return given({1, 2, 4 * boxes}, values);
+}
+
+/// 20 boxes for each image, of all sizes.
+Input true_boxes(int64_t images) {
+  std::vector<double> values;
+  for (int64_t i = 0; i < images * 20; ++i) {
+    const auto part = [&](int64_t by) { return static_cast<double>(i * by % 97) / 97; };
+    const double side = 0.05 + 0.5 * part(31) * part(31), x = part(17) * (1 - side),
+                 y = part(53) * (1 - side);
+    values.insert(values.end(), {static_cast<double>(i / 20), static_cast<double>(1 + i % 20), 0, x,
+                                 y, x + side, y + side, 0});
+  }
+  return given({1, 1, images * 20, 8}, values);
+}
+
 std::vector<Problem> problems() {
   std::vector<Problem> all;
   auto add_case = [&](const std::string& name, const std::string& layer,
@@ -65,6 +100,21 @@ std::vector<Problem> problems() {
         "InfogainLoss", "type: 'InfogainLoss'",
         {uniform(shape, -2, 2), labels(Shape(positions), shape[1]), uniform({shape[1], shape[1]})});
   }
+  const Input priors = ssd300_priors();
+  const int64_t boxes = priors.shape[2] / 4;
+  for (const char* settings :
+       {"", "mining_type: NONE", "conf_loss_type: LOGISTIC", "use_prior_for_matching: false",
+        "mining_type: HARD_EXAMPLE nms_param { nms_threshold: 0.7 }"}) {
+    add_case(
+        concat("MultiBoxLoss ", settings),
+        concat("type: 'MultiBoxLoss' multibox_loss_param { num_classes: 21 code_type: "
+               "CENTER_SIZE ",
+               settings, " }"),
+        {uniform({8, 4 * boxes}, -1, 1), uniform({8, 21 * boxes}, -3, 3), priors, true_boxes(8)});
+  }
+  add_case("Proposal", "type: 'Proposal'",
+           {uniform({1, 18, 38, 63}, 0, 1), uniform({1, 36, 38, 63}, -0.5, 0.5),
+            given({1, 3}, {600, 1000, 1})});
   for (const char* norm_of_loss : {"L1", "L2"}) {
     add_case(concat("HingeLoss ", norm_of_loss),
              concat("type: 'HingeLoss' hinge_loss_param { norm: ", norm_of_loss, " }"),

@@ -1,0 +1,118 @@
+// BoxAnnotatorOHEM: keeps the labels and the weights of the regions with the greatest loss. See
+// README.md.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "core/axis_split.hpp"
+#include "core/dispatch.hpp"
+#include "kit/two_sided.hpp"
+#include "proto/layer.pb.h"
+
+namespace crema {
+namespace {
+
+class BoxAnnotatorOHEMLayer : public TwoSidedLayer {
+ public:
+  explicit BoxAnnotatorOHEMLayer(const LayerInit& init)
+      : TwoSidedLayer(init),
+        keep_(init.param.box_annotator_ohem_param().roi_per_img()),
+        ignored_(init.param.box_annotator_ohem_param().ignore_label()) {
+    if (keep_ == 0) throw Error("roi_per_img 0 keeps no region; give their number an image");
+  }
+
+  Arity arity() const override {
+    return {.min_bottoms = 4, .max_bottoms = 4, .min_tops = 2, .max_tops = 2};
+  }
+  bool can_propagate(int) const override { return false; }
+
+  void reshape(Blobs bottom, Blobs top) override {
+    const Shape& regions = bottom[0]->shape();
+    if (regions.rank() < 2 || regions[1] != 5)
+      throw Error("'", bottom[0]->name, "' must be regions R x 5 (image, x1, y1, x2, y2), not ",
+                  regions.str());
+    regions_ = AxisSplit(regions, 1);
+    for (size_t i = 1; i < 4; ++i) {
+      const Shape& shape = bottom[i]->shape();
+      const bool same = shape.rank() >= 2 || (i < 3 && shape.rank() == 1);
+      const int64_t positions = !same   ? -1
+                                : i < 3 ? shape.count()
+                                        : AxisSplit(shape, 1).positions();
+      if (positions != regions_.positions() || shape[0] != regions.dim_or_1(0))
+        throw Error("'", bottom[i]->name, "' (", shape.str(), ") does not fit the ",
+                    regions_.positions(), " regions of '", bottom[0]->name, "' (", regions.str(),
+                    "); give ", i < 3 ? "one value" : "the weights of one", " for each");
+    }
+    weights_ = AxisSplit(bottom[3]->shape(), 1);
+    top[0]->reshape(bottom[2]->shape());
+    top[1]->reshape(bottom[3]->shape());
+  }
+
+  void run_forward(const Side&, Blobs bottom, Blobs top) override {
+    dispatch_float(dtype(), [&]<class T>(T) {
+      sort_regions(*bottom[0], bottom[0]->data.template host<T>(),
+                   bottom[1]->data.template host<T>());
+      const T *labels = bottom[2]->data.template host<T>(),
+              *weights = bottom[3]->data.template host<T>();
+      T* const kept_labels = top[0]->data.template host_overwrite<T>();
+      T* const kept_weights = top[1]->data.template host_overwrite<T>();
+      std::fill_n(kept_labels, top[0]->count(), static_cast<T>(ignored_));
+      std::fill_n(kept_weights, top[1]->count(), T{0});
+      int64_t image = -1, left = 0;
+      for (const Sorted& region : order_) {
+        if (region.image != image) left = keep_;
+        image = region.image;
+        if (left-- <= 0) continue;
+        kept_labels[region.index] = labels[region.index];
+        for (int64_t c = 0; c < weights_.size; ++c) {
+          const int64_t at = weights_.at(region.index) + c * weights_.inner;
+          kept_weights[at] = weights[at];
+        }
+      }
+    });
+  }
+
+ protected:
+  BackwardReads reference_backward_reads() const override { return {false, false}; }
+
+ private:
+  struct Sorted {
+    int64_t image, index;
+    double loss;
+    bool operator<(const Sorted& other) const {
+      if (image != other.image) return image < other.image;
+      return loss != other.loss ? loss > other.loss : index < other.index;
+    }
+  };
+
+  /// By image, falling loss and index; a loss that is NaN comes first.
+  template <class T>
+  void sort_regions(const Blob& regions, const T* values, const T* losses) {
+    order_.clear();
+    for (int64_t i = 0; i < regions_.positions(); ++i) {
+      const auto image = static_cast<double>(values[regions_.at(i)]);
+      if (!(image >= 0 && image < 0x1p53) || std::floor(image) != image)
+        throw Error("region ", i, " of '", regions.name, "' is of image ", image,
+                    "; images are whole numbers from 0 on");
+      const auto loss = static_cast<double>(losses[i]);
+      order_.push_back({.image = static_cast<int64_t>(image),
+                        .index = i,
+                        .loss = loss == loss ? loss : std::numeric_limits<double>::infinity()});
+    }
+    std::sort(order_.begin(), order_.end());
+  }
+
+  int64_t keep_;
+  int ignored_;
+  AxisSplit regions_, weights_;
+  std::vector<Sorted> order_;
+};
+
+}  // namespace
+
+void register_box_annotator_ohem(Registry& registry) {
+  add_two_sided<BoxAnnotatorOHEMLayer>(registry, "BoxAnnotatorOHEM");
+}
+
+}  // namespace crema

@@ -1,0 +1,545 @@
+// MultiBoxLoss: matches prior boxes with true ones; location loss plus confidence loss. See
+// README.md.
+#include <array>
+#include <limits>
+#include <tuple>
+
+#include "core/dispatch.hpp"
+#include "kit/labels.hpp"
+#include "kit/passes.hpp"
+#include "layers/multibox_loss/settings.hpp"
+#include "layers/multibox_loss/truths.hpp"
+#include "layers/sigmoid_cross_entropy_loss/cross_entropy_passes.hpp"
+#include "layers/smooth_l1_loss/smooth_l1_math.hpp"
+#include "layers/softmax/softmax_passes.hpp"
+#include "layers/softmax_loss/label_passes.hpp"
+
+namespace crema {
+namespace {
+
+constexpr int64_t kGrain = 2048;  // scores that a thread should have at least
+constexpr int kEdges = 4;
+
+struct LocationMath {
+  bool smooth_l1;
+  CREMA_FUNCTOR double value(double d) const {
+    return smooth_l1 ? SmoothL1{}.value(d) : 0.5 * d * d;
+  }
+  CREMA_FUNCTOR double slope(double d) const { return smooth_l1 ? SmoothL1{}.slope(d) : d; }
+};
+
+/// The loss of a value of a matched location.
+struct LocationLoss {
+  LocationMath math;
+  const double* difference;
+  CREMA_FUNCTOR double operator()(int64_t i) const { return math.value(difference[i]); }
+};
+
+/// Its gradient. Each place occurs once.
+template <class T>
+struct LocationGradient {
+  LocationMath math;
+  double scale;
+  const double *difference, *factor;
+  const int64_t* places;  // of matched locations, in the locations of the batch
+  T* dx;
+  CREMA_FUNCTOR void operator()(int64_t i) const {
+    dx[places[i / kEdges] * kEdges + i % kEdges] =
+        static_cast<T>(scale * factor[i] * math.slope(difference[i]));
+  }
+};
+
+template <class T>
+struct AddParts {
+  const T* parts;
+  T* loss;
+  CREMA_FUNCTOR void operator()(int64_t i) const { loss[i] = parts[0] + parts[1]; }
+};
+
+/// A predicted location less the encoded true box, and the factor of the prediction in it.
+struct Difference {
+  std::array<double, kEdges> value, factor;
+};
+
+/// What is kept from pass to pass for its memory only.
+template <class T>
+struct Scratch {
+  struct OfThread {
+    BoxMatcher<T> matcher;
+    BoxColumns<T> predicted;
+    std::vector<BoundingBox<T>> boxes;  // of one class
+    std::vector<int32_t> numbers, matches;
+    MiningScratch<T> mining;
+  };
+  Truths<T> truths;
+  BoxColumns<T> priors;
+  std::vector<T> overlaps;  // (images, locations, priors)
+  std::vector<T> one_hot;   // (classes + 1, classes); the last row is 0
+  std::vector<OfThread> threads;
+};
+
+class MultiBoxLossLayer : public TwoSidedLayer {
+ public:
+  explicit MultiBoxLossLayer(const LayerInit& init)
+      : TwoSidedLayer(init),
+        settings_(init.param.multibox_loss_param()),
+        normalization_(init.param),
+        counts_{counts(init.param, 0), counts(init.param, 1)} {
+    check_loss_settings(init, false);
+  }
+
+  Arity arity() const override { return {.min_bottoms = 4, .max_bottoms = 4}; }
+  float default_loss_weight(int) const override { return 1; }
+  bool can_propagate(int bottom) const override { return bottom < 2; }
+
+  void reshape(Blobs bottom, Blobs top) override {
+    priors_ = prior_count(*bottom[2]);
+    const Shape &locations = bottom[0]->shape(), &scores = bottom[1]->shape();
+    const auto check = [&](const Shape& shape, const Blob& blob, int64_t each, const char* what) {
+      if (shape.rank() >= 1 && shape.count(1) == priors_ * each) return;
+      throw Error("'", blob.name, "' (", shape.str(), ") must have ", each, " ", what,
+                  " for each of the ", priors_, " priors of '", bottom[2]->name, "' (",
+                  bottom[2]->shape().str(), "): N x ", priors_ * each);
+    };
+    check(locations, *bottom[0], kEdges * settings_.locations,
+          settings_.locations == 1 ? "values" : "values (share_location: false)");
+    check(scores, *bottom[1], settings_.classes, "scores (num_classes)");
+    images_ = locations[0];
+    if (scores[0] != images_)
+      throw Error("'", bottom[0]->name, "' (", locations.str(), ") and '", bottom[1]->name, "' (",
+                  scores.str(), ") must have the same batch size");
+    const Shape& truths = bottom[3]->shape();
+    if (truths.rank() == 0 || truths[truths.rank() - 1] != 8)
+      throw Error("'", bottom[3]->name,
+                  "' must be rows of image, label, instance, xmin, ymin, xmax, ",
+                  "ymax, difficult: 1 x 1 x G x 8, not ", truths.str());
+    top[0]->reshape(Shape{});
+  }
+
+  void prepare_reference(Blobs, Blobs) override {
+    const int64_t positions = images_ * priors_;
+    labels_.reshape(Shape{positions});
+    matches_.resize(static_cast<size_t>(positions * settings_.locations));
+    if (settings_.softmax) {
+      log_sum_.reshape(Shape{positions});
+    } else {
+      targets_.reshape(Shape{positions, settings_.classes});
+      targets_.set_layout(dtype(), Format::contiguous);
+    }
+    if (settings_.softmax && trains()) {
+      probability_.reshape(Shape{positions, settings_.classes});
+      probability_.set_layout(dtype(), Format::contiguous);
+    }
+    parts_.set_layout(dtype(), Format::contiguous);
+  }
+  size_t kept_bytes() const override {
+    return labels_.bytes() + log_sum_.bytes() + probability_.bytes() + targets_.bytes() +
+           matches_.size() * sizeof(int32_t) + matches_.size() * size_of(dtype());  // the overlaps
+  }
+
+  Flops flops(Blobs bottom, Blobs) const override {
+    const double n = static_cast<double>(bottom[1]->count());
+    return {4 * n, 2 * n};
+  }
+
+  void run_forward(const Side& side, Blobs bottom, Blobs top) override {
+    dispatch_float(dtype(), [&]<class T>(T) {
+      if (settings_.softmax) {
+        for_each_position(side, split(), kGrain,
+                          SoftmaxForward<T>{split(), side.read<T>(bottom[1]->data),
+                                            trains() ? side.overwrite<T>(probability_) : nullptr,
+                                            side.overwrite<double>(log_sum_)});
+      }
+      find_targets<T>(bottom);
+      T* const parts = side.overwrite<T>(parts_);
+      sum(side, counts_[0] ? kEdges * pairs_ : 0, kPassGrain,
+          LocationLoss{location_math(), side.read<double>(difference_)},
+          settings_.location_weight / divisor(), parts);
+      const T* x = side.read<T>(bottom[1]->data);
+      const int64_t positions = counts_[1] ? split().positions() : 0;
+      if (settings_.softmax) {
+        sum(side, positions, kElementGrain,
+            SoftmaxLabelLoss<T>{split(),
+                                {0, nullptr, nullptr},
+                                x,
+                                side.read<double>(log_sum_),
+                                side.read<int32_t>(labels_)},
+            1 / divisor(), parts + 1);
+      } else {
+        sum(side, positions * settings_.classes, kPassGrain,
+            CrossEntropyLoss<T>{x, side.read<T>(targets_), T{-1}}, 1 / divisor(), parts + 1);
+      }
+      for_each(side, 1, 1, AddParts<T>{parts, side.overwrite<T>(top[0]->data)});
+    });
+  }
+
+  void run_backward(const Side& side, Blobs top, const std::vector<bool>& propagate,
+                    Blobs bottom) override {
+    dispatch_float(dtype(), [&]<class T>(T) {
+      const double scale = static_cast<double>(top[0]->diff.template host<T>()[0]) / divisor();
+      for (size_t b = 0; b < 2; ++b) {
+        if (propagate[b] && (b == 0 || !counts_[b])) fill_zero(side, bottom[b]->diff);
+      }
+      if (propagate[0] && counts_[0]) {
+        for_each(side, kEdges * pairs_, kPassGrain,
+                 LocationGradient<T>{location_math(), scale * settings_.location_weight,
+                                     side.read<double>(difference_), side.read<double>(factor_),
+                                     side.read<int64_t>(places_), side.change<T>(bottom[0]->diff)});
+      }
+      if (!propagate[1] || !counts_[1]) return;
+      if (settings_.softmax) {
+        return for_each_position(side, split(), 4 * kGrain,
+                                 SoftmaxLabelGradient<T>{split(),
+                                                         {0, nullptr, nullptr},
+                                                         static_cast<T>(scale),
+                                                         side.read<T>(probability_),
+                                                         side.read<int32_t>(labels_),
+                                                         side.overwrite<T>(bottom[1]->diff)});
+      }
+      for_each(side, split().count(), kPassGrain,
+               CrossEntropyGradient<T>{scale,
+                                       {nullptr},
+                                       side.read<T>(bottom[1]->data),
+                                       side.read<T>(targets_),
+                                       T{-1},
+                                       side.overwrite<T>(bottom[1]->diff)});
+    });
+  }
+
+ protected:
+  BackwardReads reference_backward_reads() const override {
+    return {settings_.softmax ? Which(false) : Which{1}, false};
+  }
+
+ private:
+  /// Whether the loss of a bottom is part of the sum; propagate_down: false leaves it out.
+  static bool counts(const LayerParameter& param, int bottom) {
+    return param.propagate_down_size() <= bottom || param.propagate_down(bottom);
+  }
+  AxisSplit split() const {
+    AxisSplit split;
+    split.outer = images_ * priors_;
+    split.size = settings_.classes;
+    return split;
+  }
+  LocationMath location_math() const { return {settings_.smooth_l1}; }
+  bool mines() const { return settings_.mining.kind != Mining::Kind::none; }
+  double divisor() const { return normalization_.divisor(images_, priors_, pairs_); }
+  std::span<int32_t> matches(int64_t image, int64_t location) {
+    return std::span(matches_).subspan(
+        static_cast<size_t>((image * settings_.locations + location) * priors_),
+        static_cast<size_t>(priors_));
+  }
+
+  /// Values of the bottoms on the host.
+  template <class T>
+  struct Values {
+    const T *locations, *scores, *priors, *variances;
+    const double* log_sum;  // null without softmax
+  };
+
+  /// On the host: matches, mines, and writes what the passes read.
+  template <class T>
+  void find_targets(Blobs bottom) {
+    const T* priors = bottom[2]->data.template host<T>();
+    const Values<T> values{bottom[0]->data.template host<T>(), bottom[1]->data.template host<T>(),
+                           priors, priors + kEdges * priors_,
+                           settings_.softmax ? log_sum_.host<double>() : nullptr};
+    auto& memory = std::get<Scratch<T>>(memory_);
+    prepare_memory(memory);
+    read_priors(*bottom[2], values, memory);
+    memory.truths.read(settings_, *bottom[3], images_);
+    first_pair_.assign(static_cast<size_t>(images_) + 1, 0);
+    int32_t* const labels = labels_.host_overwrite<int32_t>();
+    T* const targets = settings_.softmax ? nullptr : targets_.host_overwrite<T>();
+    parallel_for(images_, 1, [&](int64_t begin, int64_t end) {
+      auto& scratch = memory.threads[static_cast<size_t>(thread_number())];
+      for (int64_t image = begin; image < end; ++image) {
+        match(image, values, memory, scratch);
+        if (mines() && !memory.truths.boxes(image).empty())
+          mine_image(image, values, memory, scratch);
+        write_labels(image, memory, labels + image * priors_);
+        if (targets)
+          write_targets(image, memory, labels + image * priors_,
+                        targets + image * priors_ * settings_.classes);
+        first_pair_[static_cast<size_t>(image) + 1] = count_pairs(image);
+      }
+    });
+    for (size_t i = 1; i < first_pair_.size(); ++i) first_pair_[i] += first_pair_[i - 1];
+    pairs_ = first_pair_.back();
+    grow_pairs();
+    double* const difference = difference_.host_overwrite<double>();
+    double* const factor = factor_.host_overwrite<double>();
+    int64_t* const places = places_.host_overwrite<int64_t>();
+    parallel_for(images_, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t image = begin; image < end; ++image) {
+        int64_t pair = first_pair_[static_cast<size_t>(image)];
+        for_each_pair(image, [&](int64_t location, int64_t prior, int32_t truth) {
+          const Difference d = difference_of(image, location, prior, truth, values, memory);
+          std::copy(d.value.begin(), d.value.end(), difference + kEdges * pair);
+          std::copy(d.factor.begin(), d.factor.end(), factor + kEdges * pair);
+          places[pair++] = place(image, location, prior);
+        });
+      }
+    });
+  }
+
+  template <class T>
+  void prepare_memory(Scratch<T>& memory) {
+    memory.overlaps.resize(matches_.size());
+    const auto threads = static_cast<size_t>(omp_get_max_threads());
+    if (memory.threads.size() < threads) memory.threads.resize(threads);
+    if (!memory.one_hot.empty()) return;
+    const auto classes = static_cast<size_t>(settings_.classes);
+    memory.one_hot.resize((classes + 1) * classes);
+    for (size_t c = 0; c < classes; ++c) memory.one_hot[c * classes + c] = 1;
+  }
+
+  template <class T>
+  void read_priors(const Blob& blob, const Values<T>& values, Scratch<T>& memory) {
+    check_priors(settings_.coder, blob.name, values.priors, values.variances, priors_);
+    memory.priors.clear();
+    for (int64_t p = 0; p < priors_; ++p) {
+      memory.priors.add(BoundingBox<T>::load(values.priors + kEdges * p));
+      for (int64_t k = kEdges * p; k < kEdges * (p + 1); ++k) {
+        if (!(values.variances[k] > T{0}))
+          throw Error("prior box ", p, " of '", blob.name, "' has the variance ",
+                      values.variances[k], "; differences are divided by it");
+      }
+    }
+  }
+
+  int64_t place(int64_t image, int64_t location, int64_t prior) const {
+    return (image * priors_ + prior) * settings_.locations + location;
+  }
+
+  /// The predicted box of a prior.
+  template <class T>
+  BoundingBox<T> predicted(int64_t image, int64_t location, int64_t prior,
+                           const Values<T>& values) const {
+    return settings_.coder.decode(
+        BoundingBox<T>::load(values.priors + kEdges * prior), values.variances + kEdges * prior,
+        BoundingBox<T>::load(values.locations + kEdges * place(image, location, prior)));
+  }
+
+  template <class T>
+  void match(int64_t image, const Values<T>& values, Scratch<T>& memory,
+             typename Scratch<T>::OfThread& scratch) {
+    const auto truths = memory.truths.boxes(image);
+    const auto labels = memory.truths.labels(image);
+    T* const overlaps = memory.overlaps.data() + image * settings_.locations * priors_;
+    if (settings_.by_priors) {
+      const auto all = matches(image, 0);
+      scratch.matcher.match(settings_.matching, memory.priors, truths, all.data(), overlaps);
+      if (settings_.locations > 1) {
+        scratch.matches.assign(all.begin(), all.end());
+        for (int64_t c = 0; c < settings_.locations; ++c) {
+          const auto own = matches(image, c);
+          for (size_t p = 0; p < own.size(); ++p) {
+            const int32_t truth = scratch.matches[p];
+            own[p] = truth >= 0 && labels[static_cast<size_t>(truth)] == c ? truth : kUnmatched;
+          }
+        }
+      }
+    } else {
+      for (int64_t l = 0; l < settings_.locations; ++l) {
+        match_predicted(image, l, values, memory, scratch, overlaps + l * priors_);
+      }
+    }
+    const auto ignored = memory.truths.ignored(image);
+    for (int64_t l = 0; settings_.ignores_difficult && l < settings_.locations; ++l) {
+      for (int32_t& m : matches(image, l)) {
+        if (m >= 0 && ignored[static_cast<size_t>(m)] != 0) m = kDifficult;
+      }
+    }
+  }
+
+  /// Matches predicted boxes with the true boxes of their class, or with all if they have none.
+  template <class T>
+  void match_predicted(int64_t image, int64_t location, const Values<T>& values, Scratch<T>& memory,
+                       typename Scratch<T>::OfThread& scratch, T* overlaps) {
+    const auto truths = memory.truths.boxes(image);
+    const auto labels = memory.truths.labels(image);
+    const auto found = matches(image, location);
+    scratch.boxes.clear();
+    scratch.numbers.clear();
+    for (size_t t = 0; t < truths.size(); ++t) {
+      if (settings_.locations > 1 && labels[t] != location) continue;
+      scratch.boxes.push_back(truths[t]);
+      scratch.numbers.push_back(static_cast<int32_t>(t));
+    }
+    if (scratch.boxes.empty()) {
+      std::fill(found.begin(), found.end(), kUnmatched);
+      return;
+    }
+    scratch.predicted.clear();
+    for (int64_t p = 0; p < priors_; ++p) {
+      const BoundingBox<T> box = predicted(image, location, p, values);
+      if (!(box.xmin == box.xmin && box.ymin == box.ymin && box.xmax == box.xmax &&
+            box.ymax == box.ymax))
+        throw Error("the predicted box of prior ", p, " of image ", image,
+                    " is no number, and boxes are matched with predicted ones "
+                    "(use_prior_for_matching: false)")
+            .of_sample(image);
+      scratch.predicted.add(box);
+    }
+    scratch.matcher.match(settings_.matching, scratch.predicted,
+                          std::span<const BoundingBox<T>>(scratch.boxes), found.data(), overlaps);
+    for (int32_t& m : found) {
+      if (m >= 0) m = scratch.numbers[static_cast<size_t>(m)];
+    }
+  }
+
+  template <class T>
+  void mine_image(int64_t image, const Values<T>& values, Scratch<T>& memory,
+                  typename Scratch<T>::OfThread& scratch) {
+    const auto found = matches(image, 0);
+    const auto labels = memory.truths.labels(image);
+    const auto loss_of = [&](int64_t prior) {
+      const int32_t truth = found[static_cast<size_t>(prior)];
+      const int64_t label = truth >= 0 ? labels[static_cast<size_t>(truth)] : settings_.background;
+      double loss = score_loss(image * priors_ + prior, label, values, memory);
+      if (truth < 0 || settings_.mining.kind != Mining::Kind::hard_examples) return loss;
+      const Difference d = difference_of(image, 0, prior, truth, values, memory);
+      for (const double value : d.value) loss += location_math().value(value);
+      return loss;
+    };
+    const auto box_of = [&](int64_t prior) {
+      return settings_.suppresses_priors ? memory.priors[prior]
+                                         : predicted(image, 0, prior, values);
+    };
+    mine(settings_.mining, found, memory.overlaps.data() + image * priors_, loss_of, box_of,
+         scratch.mining);
+  }
+
+  /// The loss of the scores of one position; label `classes`: none of them.
+  template <class T>
+  double score_loss(int64_t position, int64_t label, const Values<T>& values,
+                    const Scratch<T>& memory) const {
+    const T* const scores = values.scores + position * settings_.classes;
+    if (settings_.softmax) return values.log_sum[position] - static_cast<double>(scores[label]);
+    return CrossEntropyLoss<T>{scores, memory.one_hot.data() + label * settings_.classes, T{-1}}
+        .on_host(0, settings_.classes);
+  }
+
+  /// Writes the label of each prior of an image; -1 for no loss. Of a prior matched in several
+  /// classes, it is the last.
+  template <class T>
+  void write_labels(int64_t image, const Scratch<T>& memory, int32_t* to) {
+    const auto labels = memory.truths.labels(image);
+    const int32_t background = static_cast<int32_t>(settings_.background);
+    for (int64_t l = 0; l < settings_.locations; ++l) {
+      const auto found = matches(image, l);
+      for (size_t p = 0; p < found.size(); ++p) {
+        const int32_t match = found[p];
+        if (match >= 0) {
+          to[p] = labels[static_cast<size_t>(match)];
+        } else if (l == 0 || match == kDifficult) {
+          const bool counts = mines() ? match == kNegative : match != kDifficult;
+          if (l == 0 || to[p] == background) to[p] = counts ? background : -1;
+        }
+      }
+    }
+  }
+
+  /// Logistic targets from labels: 1 for the classes of a prior. Negatives are of the background
+  /// class if examples are mined, else of none.
+  template <class T>
+  void write_targets(int64_t image, const Scratch<T>&, const int32_t* labels, T* to) {
+    const int64_t classes = settings_.classes;
+    for (int64_t p = 0; p < priors_; ++p, to += classes) {
+      std::fill_n(to, classes, labels[p] < 0 ? T{-1} : T{0});
+      if (labels[p] < 0 || labels[p] == classes) continue;
+      if (labels[p] != settings_.background || mines()) to[labels[p]] = 1;
+      for (int64_t c = 0; settings_.locations > 1 && c < classes; ++c) {
+        if (matches(image, c)[static_cast<size_t>(p)] >= 0) to[c] = 1;
+      }
+    }
+  }
+
+  /// body(location, prior, number of the true box) for all matches of an image.
+  template <class Body>
+  void for_each_pair(int64_t image, const Body& body) {
+    for (int64_t l = 0; l < settings_.locations; ++l) {
+      const auto found = matches(image, l);
+      for (int64_t p = 0; p < priors_; ++p) {
+        const int32_t truth = found[static_cast<size_t>(p)];
+        if (truth >= 0) body(l, p, truth);
+      }
+    }
+  }
+  int64_t count_pairs(int64_t image) {
+    int64_t count = 0;
+    for_each_pair(image, [&](int64_t, int64_t, int32_t) { ++count; });
+    return count;
+  }
+  /// Makes room for pairs_. Some more, so that few batches allocate.
+  void grow_pairs() {
+    if (places_.count() >= pairs_ && places_.count() > 0) return;
+    const int64_t room = 2 * pairs_ + 1;
+    places_.reshape(Shape{room});
+    difference_.reshape(Shape{room, kEdges});
+    factor_.reshape(Shape{room, kEdges});
+  }
+
+  template <class T>
+  Difference difference_of(int64_t image, int64_t location, int64_t prior, int32_t truth,
+                           const Values<T>& values, const Scratch<T>& memory) const {
+    const auto wide = [](const T* from) {
+      return std::array<double, kEdges>{static_cast<double>(from[0]), static_cast<double>(from[1]),
+                                        static_cast<double>(from[2]), static_cast<double>(from[3])};
+    };
+    const auto prior_box = wide(values.priors + kEdges * prior);
+    const auto variance = wide(values.variances + kEdges * prior);
+    const auto given = wide(values.locations + kEdges * place(image, location, prior));
+    std::array<T, kEdges> edges;
+    memory.truths.boxes(image)[static_cast<size_t>(truth)].store(edges.data());
+    std::array<double, kEdges> target;
+    settings_.coder
+        .encode(BoundingBox<double>::load(prior_box.data()), variance.data(),
+                BoundingBox<double>::load(wide(edges.data()).data()))
+        .store(target.data());
+    std::array<T, kEdges> matched;
+    if (settings_.inside_only) {
+      const BoundingBox<T> box = settings_.by_priors
+                                     ? BoundingBox<T>::load(values.priors + kEdges * prior)
+                                     : predicted(image, location, prior, values);
+      box.store(matched.data());
+    }
+    Difference result{};
+    for (size_t k = 0; k < kEdges; ++k) {
+      if (settings_.inside_only && !(matched[k] >= T{0} && matched[k] <= T{1})) continue;
+      result.factor[k] = settings_.coder.in_target ? 1 / variance[k] : 1;
+      result.value[k] = result.factor[k] * (given[k] - target[k]);
+    }
+    return result;
+  }
+
+  MultiBoxSettings settings_;
+  LossNormalization normalization_;
+  std::array<bool, 2> counts_;  // of locations and of scores: their loss is part of the sum
+  int64_t images_ = 0, priors_ = 0;
+
+  // Of the last forward.
+  int64_t pairs_ = 0;                        // matched locations
+  Tensor labels_{Shape{0}, DType::i32};      // of each prior of each image
+  Tensor targets_;                           // logistic: of each score; -1: no loss
+  Tensor log_sum_{Shape{0}, DType::f64};     // softmax: of the exponentials of each prior's scores
+  Tensor probability_;                       // softmax, where the layer trains
+  Tensor places_{Shape{0}, DType::i64};      // of pairs_ locations; more room behind them
+  Tensor difference_{Shape{0}, DType::f64};  // four each
+  Tensor factor_{Shape{0}, DType::f64};      // four each
+  Tensor parts_{Shape{2}};                   // the losses of locations and scores
+
+  std::vector<int32_t> matches_;     // (images, locations, priors); see BoxMatcher and mining.hpp
+  std::vector<int64_t> first_pair_;  // of each image
+  std::tuple<Scratch<float>, Scratch<double>> memory_;
+};
+
+}  // namespace
+
+void register_multibox_loss(Registry& registry) {
+  add_two_sided<MultiBoxLossLayer>(registry, "MultiBoxLoss");
+}
+
+}  // namespace crema

@@ -1,0 +1,60 @@
+// SigmoidCrossEntropyLoss as passes on either side.
+#pragma once
+
+#include <type_traits>
+
+#include "kit/passes.hpp"
+#include "layers/sigmoid_cross_entropy_loss/cross_entropy_kernels.hpp"
+
+namespace crema {
+
+namespace cross_entropy_math {
+#include "layers/sigmoid_cross_entropy_loss/cross_entropy-inl.hpp"
+}  // namespace cross_entropy_math
+
+/// The target `ignored` has no loss; NaN ignores none.
+template <class T>
+struct CrossEntropyLoss {
+  const T *x, *t;
+  T ignored;
+
+  CREMA_FUNCTOR double operator()(int64_t i) const {
+    return t[i] == ignored ? 0 : static_cast<double>(cross_entropy_math::loss_of(x[i], t[i]));
+  }
+  double on_host(int64_t begin, int64_t end) const {
+    if constexpr (std::is_same_v<T, float>) {
+      return cross_entropy(end - begin, x + begin, t + begin, ignored);
+    } else {
+      return sum_of_piece(begin, end, [this](int64_t i) { return (*this)(i); });
+    }
+  }
+};
+
+/// A divisor in the memory of the side, which a device counted; null for 1.
+struct CountedTargets {
+  const double* count;
+  CREMA_FUNCTOR double divisor() const { return count && *count > 1 ? *count : 1; }
+};
+
+template <class T>
+struct CrossEntropyGradient {
+  double weight;
+  CountedTargets valid;
+  const T *x, *t;
+  T ignored;
+  T* dx;
+
+  CREMA_FUNCTOR T scale() const { return static_cast<T>(weight / valid.divisor()); }
+  CREMA_FUNCTOR void operator()(int64_t i) const {
+    dx[i] = t[i] == ignored ? T{0} : scale() * cross_entropy_math::slope_of(x[i], t[i]);
+  }
+  void on_host(int64_t begin, int64_t end) const {
+    if constexpr (std::is_same_v<T, float>) {
+      cross_entropy_gradient(end - begin, scale(), x + begin, t + begin, ignored, dx + begin);
+    } else {
+      for (int64_t i = begin; i < end; ++i) (*this)(i);
+    }
+  }
+};
+
+}  // namespace crema

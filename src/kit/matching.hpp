@@ -1,0 +1,55 @@
+// Matching of boxes with the true boxes of one image, as detectors are trained. Vectorized; one
+// call runs on the calling thread.
+//
+// First each true box gets one box: the pair that overlaps most is taken, then the next pair of the
+// boxes and true boxes that are left. Among equal overlaps, the lower box comes first, then the
+// lower true box. Then, unless `bipartite`, each box that is left gets the true box that it
+// overlaps most (the lower one among equals), if they overlap by `threshold` or more. Overlaps of
+// 1e-6 and below count as none.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kit/boxes.hpp"
+#include "kit/suppression.hpp"
+
+namespace crema {
+
+/// What a box is matched with: the index of a true box, or one of these.
+inline constexpr int32_t kUnmatched = -1;
+inline constexpr int32_t kOutside = -2;  // reaches over the border, and such boxes are left out
+
+struct Matching {
+  bool bipartite = false;
+  double threshold = 0.5;
+  bool leaves_out_crossing = false;  // boxes that cross the border are kOutside
+};
+
+/// Holds scratch memory, and nothing else between two calls.
+template <class T>
+class BoxMatcher {
+ public:
+  /// Writes to matches[i] what box i is matched with, and to overlaps[i] its overlap with that true
+  /// box, or, if it has none, its largest one. Coordinates are relative.
+  void match(const Matching& settings, const BoxColumns<T>& boxes,
+             std::span<const BoundingBox<T>> truths, int32_t* matches, T* overlaps);
+
+ private:
+  /// A true box that has no box yet, and the free box that overlaps it most.
+  struct Open {
+    int32_t truth, box;
+    T overlap;
+  };
+  void find_best(const BoxColumns<T>& boxes, const BoundingBox<T>& truth, const int32_t* matches,
+                 Open& open);
+  void give_each_truth_a_box(const BoxColumns<T>& boxes, std::span<const BoundingBox<T>> truths,
+                             int32_t* matches, T* overlaps);
+
+  std::vector<T> row_;         // overlaps of one true box, one a box
+  std::vector<int32_t> best_;  // the true box that each box overlaps most
+  std::vector<Open> open_;
+};
+
+}  // namespace crema
