@@ -23,8 +23,9 @@ std::vector<double> values_of(const Tensor& tensor) {
 }
 
 /// Forward and backward on a device give what the host gave, and nothing but inputs goes there.
-void check_device(const LayerCase& c, const Tolerance& tolerance = {0, 0},
-                  DType dtype = DType::f32) {
+/// `to_host`: what forward reads back.
+void check_device(const LayerCase& c, const Tolerance& tolerance = {0, 0}, DType dtype = DType::f32,
+                  int to_host = 0) {
   LayerRun first(c);
   for (int option = 0; option < static_cast<int>(first.options().size()); ++option) {
     FakeDevice device;  // outlives what the layer holds there
@@ -48,7 +49,7 @@ void check_device(const LayerCase& c, const Tolerance& tolerance = {0, 0},
       tops_there.push_back(&there[i]);
     }
     layer.run_forward(side, bottoms, tops_there);
-    EXPECT_EQ(device.downloads, 0);
+    EXPECT_EQ(device.downloads, to_host);
     for (int i = 0; i < run.num_tops(); ++i) {
       expect_close(values_of(there[i].data), run.top(i), tolerance, concat("top ", i));
     }
@@ -120,6 +121,19 @@ TEST(TwoSided, BodiesOfDevicesAgreeWithTheHost) {
       check({.layer = of("InfogainLoss", "loss_param { ignore_label: 2 }"),
              .bottoms = {x, targets, uniform({x.shape[1], x.shape[1]})},
              .tops = 2});
+    }
+    check({.layer = of("SoftmaxWithLossOHEM"), .bottoms = {rows, labels({5}, 37)}, .tops = 3});
+    check({.layer = of("SmoothL1LossOHEM"), .bottoms = {images, images, images}, .tops = 2});
+    // Matching is on the host, which reads the sums of the exponentials.
+    const Input priors = given({1, 2, 8}, {0.1, 0.1, 0.4, 0.4, 0.5, 0.5, 0.9, 0.9,  //
+                                           0.1, 0.1, 0.2, 0.2, 0.1, 0.1, 0.2, 0.2});
+    const Input boxes = given({1, 1, 1, 8}, {1, 2, 0, 0.12, 0.1, 0.42, 0.4, 0});
+    for (const char* more : {"", "mining_type: NONE", "conf_loss_type: LOGISTIC"}) {
+      const std::string text = concat("multibox_loss_param { num_classes: 3 ", more, " }");
+      check_device({.layer = of("MultiBoxLoss", text.c_str()),
+                    .bottoms = {uniform({2, 8}), uniform({2, 6}), priors, boxes}},
+                   {1e-6, 1e-5}, dtype,
+                   std::string(more).find("LOGISTIC") != std::string::npos ? 0 : 1);
     }
     const Input classes = labels({5}, 37), whole = labels({5, 37}, 3);
     const char* const ignoring = "loss_param { ignore_label: 2 normalization: VALID }";

@@ -204,6 +204,46 @@ TEST(SteadyState, TrainingLeNetTakesNoMemoryAndNoLock) {
   }
 }
 
+TEST(SteadyState, TrainingADetectorTakesNoMemoryAndNoLock) {
+  if (!CREMA_CAN_COUNT)
+    GTEST_SKIP()
+        << "needs a build without sanitizers, which have their own malloc: set no CREMA_SANITIZE";
+  for (const char* more : {"", "mining_type: HARD_EXAMPLE nms_param { nms_threshold: 0.6 }",
+                           "use_prior_for_matching: false conf_loss_type: LOGISTIC"}) {
+    Context context({.threads = 2});
+    SolverParameter param;
+    parse_text_proto(concat(R"(base_lr: 0.001 lr_policy: 'fixed' net_param {
+  layer { name: "in" type: "Input" top: "data" top: "truth"
+          input_param { shape { dim: 4 dim: 3 dim: 32 dim: 32 } shape { dim: 1 dim: 1 dim: 3 dim: 8 } } }
+  layer { name: "loc" type: "Convolution" bottom: "data" top: "loc"
+          convolution_param { num_output: 16 kernel_size: 3 stride: 2 weight_filler { type: "xavier" } } }
+  layer { name: "conf" type: "Convolution" bottom: "data" top: "conf"
+          convolution_param { num_output: 12 kernel_size: 3 stride: 2 weight_filler { type: "xavier" } } }
+  layer { name: "loc_perm" type: "Permute" bottom: "loc" top: "loc_perm"
+          permute_param { order: 0 order: 2 order: 3 order: 1 } }
+  layer { name: "conf_perm" type: "Permute" bottom: "conf" top: "conf_perm"
+          permute_param { order: 0 order: 2 order: 3 order: 1 } }
+  layer { name: "loc_flat" type: "Flatten" bottom: "loc_perm" top: "loc_flat" }
+  layer { name: "conf_flat" type: "Flatten" bottom: "conf_perm" top: "conf_flat" }
+  layer { name: "priors" type: "PriorBox" bottom: "loc" bottom: "data" top: "priors"
+          prior_box_param { min_size: 8 max_size: 16 aspect_ratio: 2 } }
+  layer { name: "loss" type: "MultiBoxLoss" bottom: "loc_flat" bottom: "conf_flat" bottom: "priors"
+          bottom: "truth" top: "loss" multibox_loss_param { num_classes: 3 )",
+                            more, "} } }"),
+                     "solver.prototxt", param);
+    Solver solver(param, context);
+    test::fill_inputs(solver.net());
+    const std::vector<float> boxes = {0, 1, 0, 0.2F, 0.2F, 0.5F, 0.5F, 0,  //
+                                      0, 2, 0, 0.4F, 0.5F, 0.7F, 0.7F, 0,  //
+                                      3, 2, 0, 0.1F, 0.5F, 0.4F, 0.9F, 0};
+    std::copy(boxes.begin(), boxes.end(), solver.net().input("truth").host_overwrite<float>());
+    ASSERT_TRUE(solver.step(kWarm));
+    const Counting counter(context);
+    solver.step(kCounted);
+    EXPECT_EQ(counter.ours(), "") << more;
+  }
+}
+
 TEST(SteadyState, TrainingFromADatabaseTakesNoMemory) {
   if (!CREMA_CAN_COUNT)
     GTEST_SKIP()
