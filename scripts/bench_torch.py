@@ -5,7 +5,7 @@
 
 One step is forward, loss, backward to the weights (not to the input), on made-up data. Prints one
 line of JSON: medians in milliseconds, the work in GFLOP as `crema time` counts it (convolutions,
-inner products and LSTM only; a multiply and an add are two, a bias of a convolution one), parameters, and the peak memory of the process.
+inner products, LSTM and GRU only; a multiply and an add are two, a bias of a convolution one), parameters, and the peak memory of the process.
 Needs PyTorch (Debian: python3-torch) and nothing else.
 """
 
@@ -139,16 +139,16 @@ def mobilenet_v2():
         nn.Linear(1280, 1000))
 
 
-class Lstm(nn.Module):
+class Recurrent(nn.Module):
     """Scores (steps * sequences, classes) of the sequences (steps, sequences, values)."""
 
-    def __init__(self):
+    def __init__(self, kind):
         super().__init__()
-        self.lstm = nn.LSTM(512, 512, 2)
+        self.layers = kind(512, 512, 2)
         self.scores = nn.Linear(512, 10)
 
     def forward(self, data):
-        return self.scores(self.lstm(data)[0]).flatten(0, 1)
+        return self.scores(self.layers(data)[0]).flatten(0, 1)
 
 
 # Builder, input shape (N, C, H, W), or (steps, sequences, values), and classes.
@@ -159,7 +159,8 @@ NETS = {
     "googlenet": (googlenet, (16, 3, 224, 224), 1000),
     "resnet50": (resnet50, (8, 3, 224, 224), 1000),
     "mobilenet_v2": (mobilenet_v2, (16, 3, 224, 224), 1000),
-    "lstm": (Lstm, (64, 32, 512), 10),
+    "lstm": (lambda: Recurrent(nn.LSTM), (64, 32, 512), 10),
+    "gru": (lambda: Recurrent(nn.GRU), (64, 32, 512), 10),
 }
 
 
@@ -174,14 +175,16 @@ def count_gflop(net, data):
         products.append(2e-9 * output.numel() * per_output)
         sums.append(1e-9 * output.numel() if is_convolution and module.bias is not None else 0)
 
-    def note_lstm(module, inputs, output):
+    def note_recurrent(module, inputs, output):
+        blocks = 4 if isinstance(module, nn.LSTM) else 3
         for layer in range(module.num_layers):
             for columns in (module.input_size if layer == 0 else module.hidden_size, module.hidden_size):
-                products.append(8e-9 * output[0].numel() * columns)
+                products.append(2e-9 * blocks * output[0].numel() * columns)
 
     weighted = [m for m in net.modules() if isinstance(m, (nn.Conv2d, nn.Linear))]
     hooks = [m.register_forward_hook(note) for m in weighted]
-    hooks += [m.register_forward_hook(note_lstm) for m in net.modules() if isinstance(m, nn.LSTM)]
+    hooks += [m.register_forward_hook(note_recurrent) for m in net.modules()
+              if isinstance(m, (nn.LSTM, nn.GRU))]
     with torch.no_grad():
         net(data)
     for hook in hooks:

@@ -86,6 +86,7 @@ constexpr const char* kProducts[] = {"Convolution",
                                      "Deconvolution",
                                      "InnerProduct",
                                      "LSTM",
+                                     "GRU",
                                      "RNN"};
 
 Flops product_flops(const Net& net, bool with_backward) {

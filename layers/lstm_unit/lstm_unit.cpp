@@ -47,6 +47,7 @@ class LstmUnitLayer : public TwoSidedLayer {
     dispatch_float(dtype(), [&]<class T>(T) {
       run_elements<LstmCell>(side, batch_ * units_,
                              ForwardStep<T>{.units = units_,
+                                            .hidden_row = units_,
                                             .sums = side.read<T>(bottom[1]->data),
                                             .factor = side.read<T>(bottom[2]->data),
                                             .cell_before = side.read<T>(bottom[0]->data),
@@ -62,6 +63,7 @@ class LstmUnitLayer : public TwoSidedLayer {
           side, batch_ * units_,
           BackwardStep<T>{
               .units = units_,
+              .hidden_row = units_,
               .gates = side.read<T>(gates_),
               .factor = side.read<T>(bottom[2]->data),
               .cell_before = side.read<T>(bottom[0]->data),

@@ -41,17 +41,29 @@ HWY_INLINE void each_row(const Step& step, int64_t begin, int64_t end) {
   }
 }
 
-HWY_FLATTEN void lstm_forward(const ForwardStep<float>& step, int64_t begin, int64_t end) {
-  each_row<LstmCell>(step, begin, end);
+template <class Step>
+HWY_INLINE void each_row_of(CellKind cell, const Step& step, int64_t begin, int64_t end) {
+  switch (cell) {
+    case CellKind::lstm:
+      return each_row<LstmCell>(step, begin, end);
+    case CellKind::rnn:
+      return each_row<RnnCell>(step, begin, end);
+    case CellKind::gru:
+      return each_row<GruCell>(step, begin, end);
+    case CellKind::gru_gates:
+      return each_row<GruGatesCell>(step, begin, end);
+    case CellKind::gru_candidate:
+      return each_row<GruCandidateCell>(step, begin, end);
+  }
 }
-HWY_FLATTEN void lstm_backward(const BackwardStep<float>& step, int64_t begin, int64_t end) {
-  each_row<LstmCell>(step, begin, end);
+
+HWY_FLATTEN void cells_forward(CellKind cell, const ForwardStep<float>& step, int64_t begin,
+                               int64_t end) {
+  each_row_of(cell, step, begin, end);
 }
-HWY_FLATTEN void rnn_forward(const ForwardStep<float>& step, int64_t begin, int64_t end) {
-  each_row<RnnCell>(step, begin, end);
-}
-HWY_FLATTEN void rnn_backward(const BackwardStep<float>& step, int64_t begin, int64_t end) {
-  each_row<RnnCell>(step, begin, end);
+HWY_FLATTEN void cells_backward(CellKind cell, const BackwardStep<float>& step, int64_t begin,
+                                int64_t end) {
+  each_row_of(cell, step, begin, end);
 }
 
 }  // namespace
@@ -62,24 +74,17 @@ HWY_AFTER_NAMESPACE();
 namespace crema {
 namespace {
 
-HWY_EXPORT(lstm_forward);
-HWY_EXPORT(lstm_backward);
-HWY_EXPORT(rnn_forward);
-HWY_EXPORT(rnn_backward);
+HWY_EXPORT(cells_forward);
+HWY_EXPORT(cells_backward);
 
 }  // namespace
 
-void compute_on_vectors(LstmCell, const ForwardStep<float>& step, int64_t begin, int64_t end) {
-  HWY_DYNAMIC_DISPATCH(lstm_forward)(step, begin, end);
+void compute_on_vectors(CellKind cell, const ForwardStep<float>& step, int64_t begin, int64_t end) {
+  HWY_DYNAMIC_DISPATCH(cells_forward)(cell, step, begin, end);
 }
-void compute_on_vectors(LstmCell, const BackwardStep<float>& step, int64_t begin, int64_t end) {
-  HWY_DYNAMIC_DISPATCH(lstm_backward)(step, begin, end);
-}
-void compute_on_vectors(RnnCell, const ForwardStep<float>& step, int64_t begin, int64_t end) {
-  HWY_DYNAMIC_DISPATCH(rnn_forward)(step, begin, end);
-}
-void compute_on_vectors(RnnCell, const BackwardStep<float>& step, int64_t begin, int64_t end) {
-  HWY_DYNAMIC_DISPATCH(rnn_backward)(step, begin, end);
+void compute_on_vectors(CellKind cell, const BackwardStep<float>& step, int64_t begin,
+                        int64_t end) {
+  HWY_DYNAMIC_DISPATCH(cells_backward)(cell, step, begin, end);
 }
 
 }  // namespace crema

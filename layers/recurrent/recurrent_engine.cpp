@@ -1,8 +1,9 @@
 // The engine "native" of recurrent layers: f32 on the CPU; each of the step's two products by the
 // BLAS or by ThinProduct, whichever is faster.
-#include <optional>
+#include <string>
 #include <vector>
 
+#include "core/parallel.hpp"
 #include "core/simd.hpp"
 #include "crema/registry.hpp"
 #include "kit/matrix_products.hpp"
@@ -23,6 +24,22 @@ constexpr const char* kPassNames[] = {"forward", "backward"};
 /// Without tuning: the BLAS packs the weights in each step, which pays for many sequences only.
 bool probably_thin(int64_t batch) { return simd_level() >= SimdLevel::avx2 && batch <= 64; }
 
+/// Of directions side by side, each has one thread.
+int threads_of_a_product(const RecurrentLayer& layer) {
+  return layer.directions_side_by_side() ? 1 : omp_get_max_threads();
+}
+
+/// The weights of product k of the first direction, for measuring.
+Tensor weights_of(const RecurrentLayer& layer, int k) {
+  const Tensor& all = layer.recurrent_weights().data;
+  const ProductSizes sizes = layer.product_sizes(k);
+  const Shape shape{sizes.rows, sizes.columns};
+  if (shape == all.shape()) return all;
+  Tensor part(shape);
+  part.fill(1e-3);  // zeros and denormals may have other times
+  return part;
+}
+
 class RecurrentEngine : public Engine {
  public:
   std::vector<Option> options(Layer& layer, Blobs bottom, Blobs top, std::string& why) override {
@@ -38,11 +55,17 @@ class RecurrentEngine : public Engine {
     }
     Option option = uniform_option(bottom, top, DType::f32);
     if (of.batch() == 0 || of.steps() == 0) return {option};
-    ProductTrial trial(of.context(), of.batch(), of.recurrent_weights().data);
-    for (size_t pass = 0; pass < (of.trains() ? 2 : 1); ++pass) {
-      const ProductChoice choice = trial.choose(kProductOf[pass], probably_thin(of.batch()));
-      option.choice.push_back(choice.key);
-      option.seconds += choice.seconds * static_cast<double>(of.steps());
+    const ThreadScope scope(threads_of_a_product(of));
+    const bool by_turns = of.directions() == 2 && !of.directions_side_by_side();
+    for (int k = 0; k < of.product_count(); ++k) {
+      const ProductSizes sizes = of.product_sizes(k);
+      const Tensor weights = weights_of(of, k);
+      ProductTrial trial(of.context(), of.batch(), weights);
+      for (size_t pass = 0; pass < (of.trains() ? 2 : 1); ++pass) {
+        const ProductChoice choice = trial.choose(kProductOf[pass], probably_thin(sizes.batch));
+        option.choice.push_back(choice.key);
+        option.seconds += choice.seconds * static_cast<double>(of.steps()) * (by_turns ? 2 : 1);
+      }
     }
     return {option};
   }
@@ -50,31 +73,43 @@ class RecurrentEngine : public Engine {
   void prepare(Layer& layer, const Option& option, Blobs bottom, Blobs top) override {
     RecurrentLayer& of = this->of(layer);
     of.prepare_reference(bottom, top);
-    products_.emplace(of.product_sizes(), layer.context().threads());
+    const ThreadScope scope(threads_of_a_product(of));
+    products_.clear();
     detail_.clear();
-    for (size_t pass = 0; pass < option.choice.size(); ++pass) {
-      detail_ += concat(pass > 0 ? ", " : "", kPassNames[pass], " ",
-                        take_choice(layer.context(), of.product_sizes(), kProductOf[pass],
-                                    option.choice[pass], *products_));
+    const size_t passes = option.choice.size() / static_cast<size_t>(of.product_count());
+    for (int i = 0; i < of.directions() * of.product_count(); ++i) {
+      const int k = i % of.product_count();
+      FasterProducts& products = products_.emplace_back(of.product_sizes(k), omp_get_max_threads());
+      for (size_t pass = 0; pass < passes; ++pass) {
+        const std::string name =
+            take_choice(layer.context(), of.product_sizes(k), kProductOf[pass],
+                        option.choice[static_cast<size_t>(k) * passes + pass], products);
+        if (i >= of.product_count()) continue;
+        detail_ += concat(detail_.empty() ? "" : ", ", kPassNames[pass], " ", name);
+      }
     }
   }
   void resume(Layer& layer, Blobs bottom, Blobs top) override {
     of(layer).prepare_reference(bottom, top);
   }
   void forward(Layer& layer, Blobs bottom, Blobs top) override {
-    of(layer).forward_by<float>(Side(), *products_, bottom, top);
+    of(layer).forward_by<float>(Side(), products_.data(), bottom, top);
   }
   void backward(Layer& layer, Blobs top, const std::vector<bool>& propagate,
                 Blobs bottom) override {
-    of(layer).backward_by<float>(Side(), *products_, top, propagate, bottom);
+    of(layer).backward_by<float>(Side(), products_.data(), top, propagate, bottom);
   }
-  size_t extra_bytes() const override { return products_ ? products_->bytes() : 0; }
+  size_t extra_bytes() const override {
+    size_t bytes = 0;
+    for (const FasterProducts& products : products_) bytes += products.bytes();
+    return bytes;
+  }
   std::string detail() const override { return detail_; }
 
  private:
   static RecurrentLayer& of(Layer& layer) { return static_cast<RecurrentLayer&>(layer); }
 
-  std::optional<FasterProducts> products_;
+  std::vector<FasterProducts> products_;  // product_count() for each direction
   std::string detail_;
 };
 

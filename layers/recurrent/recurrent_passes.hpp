@@ -15,29 +15,40 @@ void run_elements(const Side& side, int64_t count, const Step<T>& step) {
   if constexpr (std::is_same_v<T, float>) {
     if (side.device() == nullptr) {
       return parallel_for(count, kGrain, [=](int64_t begin, int64_t end) {
-        compute_on_vectors(Cell(), step, begin, end);
+        compute_on_vectors(Cell::kKind, step, begin, end);
       });
     }
   }
   for_each(side, count, kGrain, EachElement<Cell, Step, T>{step});
 }
 
-/// A layer with the arithmetic of a Cell (cells.hpp).
-template <class Cell>
+/// A layer with the arithmetic of a Cell (cells.hpp); Second: of part 1 of its steps.
+template <class Cell, class Second = Cell>
 class CellLayer : public RecurrentLayer {
  protected:
   using RecurrentLayer::RecurrentLayer;
-  void run_step(const Side& side, int64_t count, const ForwardStep<float>& step) override {
-    run_elements<Cell>(side, count, step);
+  void run_step(const Side& side, int64_t count, const ForwardStep<float>& step,
+                int part) override {
+    run_part(side, count, step, part);
   }
-  void run_step(const Side& side, int64_t count, const ForwardStep<double>& step) override {
-    run_elements<Cell>(side, count, step);
+  void run_step(const Side& side, int64_t count, const ForwardStep<double>& step,
+                int part) override {
+    run_part(side, count, step, part);
   }
-  void run_step(const Side& side, int64_t count, const BackwardStep<float>& step) override {
-    run_elements<Cell>(side, count, step);
+  void run_step(const Side& side, int64_t count, const BackwardStep<float>& step,
+                int part) override {
+    run_part(side, count, step, part);
   }
-  void run_step(const Side& side, int64_t count, const BackwardStep<double>& step) override {
-    run_elements<Cell>(side, count, step);
+  void run_step(const Side& side, int64_t count, const BackwardStep<double>& step,
+                int part) override {
+    run_part(side, count, step, part);
+  }
+
+ private:
+  template <template <class> class Step, class T>
+  void run_part(const Side& side, int64_t count, const Step<T>& step, int part) {
+    if (part == 0) return run_elements<Cell>(side, count, step);
+    run_elements<Second>(side, count, step);
   }
 };
 

@@ -1,4 +1,6 @@
 // RNN: h = tanh(...), o = tanh(W_ho h + b_o). See README.md.
+#include <array>
+
 #include "core/dispatch.hpp"
 #include "kit/passes.hpp"
 #include "layers/recurrent/recurrent_passes.hpp"
@@ -12,55 +14,85 @@ class RnnLayer : public CellLayer<RnnCell> {
 
   void prepare_reference(Blobs bottom, Blobs top) override {
     CellLayer::prepare_reference(bottom, top);
-    for (Tensor* tensor : {&output_sum_diffs_, &hidden_diffs_}) {
-      tensor->set_layout(dtype(), Format::contiguous);
-      tensor->reshape(trains() ? top[0]->shape() : Shape{0});
+    const Shape shape{steps(), batch(), units()};
+    for (Outputs& of : outputs_) {
+      const bool runs = &of - outputs_.data() < directions();
+      need(of.outputs, runs && directions() == 2, shape);
+      need(of.sum_diffs, runs && trains(), shape);
+      need(of.hidden_diffs, runs && trains(), shape);
     }
   }
   size_t kept_bytes() const override {
-    return CellLayer::kept_bytes() + output_sum_diffs_.bytes() + hidden_diffs_.bytes();
+    size_t bytes = CellLayer::kept_bytes();
+    for (const Outputs& of : outputs_)
+      bytes += of.outputs.bytes() + of.sum_diffs.bytes() + of.hidden_diffs.bytes();
+    return bytes;
   }
 
  protected:
   bool has_outputs() const override { return true; }
   void add_output_params(const Filler& weights, const Filler& bias) override {
-    weights_ = &add_param(Shape{units(), units()}, weights);
-    bias_ = &add_param(Shape{units()}, bias);
+    Outputs& of = outputs_[outputs_[0].weights == nullptr ? 0 : 1];
+    of.weights = &add_param(Shape{units(), units()}, weights);
+    of.bias = &add_param(Shape{units()}, bias);
   }
 
   // Elements of all steps are one step of RnnCell without states.
-  void outputs(const Side& side, const Tensor& hidden, Tensor& top) override {
+  void outputs(const Side& side, int direction, const Tensor& hidden, Tensor& top) override {
+    Outputs& of = outputs_[static_cast<size_t>(direction)];
+    const bool both = directions() == 2;
     dispatch_float(dtype(), [&]<class T>(T) {
-      T* y = side.overwrite<T>(top);
+      T* const columns = (direction == 0 ? side.overwrite<T>(top) : side.change<T>(top));
+      T* const y = both ? side.overwrite<T>(of.outputs) : columns;
       gemm<T>(side, false, true, rows(), units(), units(), side.read<T>(hidden),
-              side.read<T>(weights_->data), 0, y);
+              side.read<T>(of.weights->data), 0, y);
       run_step(side, rows() * units(),
-               ForwardStep<T>{
-                   .units = units(), .sums = y, .bias = side.read<T>(bias_->data), .hidden = y});
+               ForwardStep<T>{.units = units(),
+                              .hidden_row = directions() * units(),
+                              .sums = y,
+                              .bias = side.read<T>(of.bias->data),
+                              .gates = both ? y : nullptr,
+                              .hidden = columns + direction * units()},
+               0);
     });
   }
-  const Tensor& hidden_diffs(const Side& side, const Tensor& hidden, const Blob& top) override {
+  const Tensor& hidden_diffs(const Side& side, int direction, const Tensor& hidden,
+                             const Blob& top) override {
+    Outputs& of = outputs_[static_cast<size_t>(direction)];
+    const Tensor& y = directions() == 2 ? of.outputs : top.data;
     dispatch_float(dtype(), [&]<class T>(T) {
-      T* diffs = side.overwrite<T>(output_sum_diffs_);
+      T* diffs = side.overwrite<T>(of.sum_diffs);
       run_step(side, rows() * units(),
                BackwardStep<T>{.units = units(),
-                               .gates = side.read<T>(top.data),
-                               .hidden_diff = side.read<T>(top.diff),
-                               .sum_diffs = diffs});
-      if (weights_->needs_gradient)
-        add_outer<T>(side, *weights_, rows(), diffs, side.read<T>(hidden));
-      if (bias_->needs_gradient) add_rows<T>(side, *bias_, rows(), diffs);
-      gemm<T>(side, false, false, rows(), units(), units(), diffs, side.read<T>(weights_->data), 0,
-              side.overwrite<T>(hidden_diffs_));
+                               .hidden_row = directions() * units(),
+                               .gates = side.read<T>(y),
+                               .hidden_diff = side.read<T>(top.diff) + direction * units(),
+                               .sum_diffs = diffs},
+               0);
+      if (of.weights->needs_gradient)
+        add_outer<T>(side, *of.weights, rows(), diffs, side.read<T>(hidden));
+      if (of.bias->needs_gradient) add_rows<T>(side, *of.bias, rows(), diffs);
+      gemm<T>(side, false, false, rows(), units(), units(), diffs, side.read<T>(of.weights->data),
+              0, side.overwrite<T>(of.hidden_diffs));
     });
-    return hidden_diffs_;
+    return of.hidden_diffs;
   }
 
  private:
-  int64_t rows() const { return steps() * batch(); }
+  /// Of one direction; tensors are (T, N, H).
+  struct Outputs {
+    Parameter *weights = nullptr, *bias = nullptr;
+    Tensor outputs{Shape{0}};  // of two directions, whose columns of the top are not dense
+    Tensor sum_diffs{Shape{0}}, hidden_diffs{Shape{0}};
+  };
 
-  Parameter *weights_ = nullptr, *bias_ = nullptr;
-  Tensor output_sum_diffs_{Shape{0}}, hidden_diffs_{Shape{0}};  // (T, N, H)
+  int64_t rows() const { return steps() * batch(); }
+  void need(Tensor& tensor, bool wanted, const Shape& shape) const {
+    tensor.set_layout(dtype(), Format::contiguous);
+    tensor.reshape(wanted ? shape : Shape{0});
+  }
+
+  std::array<Outputs, 2> outputs_;
 };
 
 }  // namespace

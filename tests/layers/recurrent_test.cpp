@@ -1,11 +1,13 @@
-// LSTM and RNN: values against plain loops, gradients, carried states, masks, errors.
+// LSTM, RNN and GRU: values against plain loops, gradients, carried states, masks, errors.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <omp.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
+#include "core/carried_state.hpp"
 #include "core/fake_device.hpp"
 #include "kit/two_sided.hpp"
 #include "support/layer_test.hpp"
@@ -21,10 +23,21 @@ struct Sizes {
   int64_t steps, batch, inputs, units;
   int64_t static_inputs = 0;
   bool exposes = false;
+  bool both = false;  // directions
 };
 
+/// GRU whose reset gate comes before the product.
+const std::string kResetFirst = "GRUResetFirst";
+
+/// What layer_text() is given beside units.
+std::string settings_of(const std::string& type, const Sizes& s) {
+  return concat(s.exposes ? "expose_hidden: true " : "", s.both ? "bidirectional: true " : "",
+                type == kResetFirst ? "linear_before_reset: false" : "");
+}
+
 std::string layer_text(const std::string& type, int64_t units, const std::string& more = "") {
-  return concat("layer { type: '", type, "' recurrent_param { num_output: ", units,
+  return concat("layer { type: '", type.substr(0, type.find("Reset")),
+                "' recurrent_param { num_output: ", units,
                 " weight_filler { type: 'uniform' min: -0.8 max: 0.8 }"
                 " bias_filler { type: 'uniform' min: -0.5 max: 0.5 } ",
                 more, " } }");
@@ -40,13 +53,13 @@ Values indicators(const Sizes& s, bool begins) {
 }
 
 LayerCase make_case(const std::string& type, const Sizes& s, Values cont) {
-  LayerCase c{.layer = layer_text(type, s.units, s.exposes ? "expose_hidden: true" : ""),
+  LayerCase c{.layer = layer_text(type, s.units, settings_of(type, s)),
               .bottoms = {uniform({s.steps, s.batch, s.inputs}, -2, 2),
                           given({s.steps, s.batch}, std::move(cont))}};
   const int states = type == "LSTM" ? 2 : 1;
   if (s.static_inputs > 0) c.bottoms.push_back(uniform({s.batch, s.static_inputs}));
   for (int i = 0; s.exposes && i < states; ++i) {
-    c.bottoms.push_back(uniform({1, s.batch, s.units}));
+    c.bottoms.push_back(uniform({s.both ? 2 : 1, s.batch, s.units}));
     ++c.tops;
   }
   return c;
@@ -66,70 +79,135 @@ double dot(const Values& a, int64_t n, const Values& weights, int64_t r, int64_t
   return sum;
 }
 
-/// What the published definition gives, a sequence and a unit at a time: the tops.
-std::vector<Values> expected_tops(const std::string& type, const Sizes& s, LayerRun& run) {
-  const bool lstm = type == "LSTM";
-  const int64_t H = s.units, blocks = lstm ? 4 : 1;
-  int p = 0;
-  const Values wx = run.param(p++), b = run.param(p++);
-  const Values ws = s.static_inputs > 0 ? run.param(p++) : Values();
-  const Values wh = run.param(p++);
-  const Values wo = lstm ? Values() : run.param(p++), bo = lstm ? Values() : run.param(p++);
-  const Values x = run.bottom_values(0), cont = run.bottom_values(1);
-  const int first_state = 2 + (s.static_inputs > 0 ? 1 : 0);
-  Values h(static_cast<size_t>(s.batch * H)), c = h, y;
-  if (s.exposes) h = run.bottom_values(first_state);
-  if (s.exposes && lstm) c = run.bottom_values(first_state + 1);
-  for (int64_t t = 0; t < s.steps; ++t) {
-    Values before = h;
-    for (int64_t i = 0; i < std::ssize(h); ++i) {
-      const double factor = cont[static_cast<size_t>(t * s.batch + i / H)];
-      before[static_cast<size_t>(i)] *= factor;
-      c[static_cast<size_t>(i)] *= factor;
-    }
-    for (int64_t n = 0; n < s.batch; ++n) {
-      for (int64_t u = 0; u < H; ++u) {
-        Values sums;
-        for (int64_t k = 0; k < blocks; ++k) {
-          const int64_t r = k * H + u;
-          double sum = b[static_cast<size_t>(r)] + dot(x, t * s.batch + n, wx, r, s.inputs) +
-                       dot(before, n, wh, r, H);
-          if (s.static_inputs > 0) sum += dot(run.bottom_values(2), n, ws, r, s.static_inputs);
-          sums.push_back(sum);
-        }
-        const auto at = static_cast<size_t>(n * H + u);
-        if (lstm) {
-          c[at] = sigmoid(sums[1]) * c[at] + sigmoid(sums[0]) * std::tanh(sums[3]);
-          h[at] = sigmoid(sums[2]) * std::tanh(c[at]);
-        } else {
-          h[at] = std::tanh(sums[0]);
+/// One direction of a layer, a sequence and a unit at a time.
+struct Plain {
+  const std::string& type;
+  const Sizes& s;
+  LayerRun& run;
+  bool reverse;
+  Values y, h, c;  // (T, N, H); (N, H) the states
+
+  Values next_param() { return run.param(param++); }
+  int param = 0;
+
+  void compute() {
+    const int64_t H = s.units;
+    const bool lstm = type == "LSTM", rnn = type == "RNN", gru = !lstm && !rnn;
+    const int64_t blocks = lstm ? 4 : gru ? 3 : 1;
+    const Values wx = next_param(), b = next_param();
+    const Values ws = s.static_inputs > 0 ? next_param() : Values(), wh = next_param();
+    const Values bh = type == "GRU" ? next_param() : Values(static_cast<size_t>(H));
+    const Values wo = rnn ? next_param() : Values(), bo = rnn ? next_param() : Values();
+    const Values x = run.bottom_values(0), cont = run.bottom_values(1);
+    const Values fixed = s.static_inputs > 0 ? run.bottom_values(2) : Values();
+    y.resize(static_cast<size_t>(s.steps * s.batch * H));
+    for (int64_t i = 0; i < s.steps; ++i) {
+      const int64_t t = reverse ? s.steps - 1 - i : i, begins = reverse ? t + 1 : t;
+      Values before = h;
+      for (int64_t at = 0; begins < s.steps && at < std::ssize(h); ++at) {
+        const double factor = cont[static_cast<size_t>(begins * s.batch + at / H)];
+        before[static_cast<size_t>(at)] *= factor;
+        c[static_cast<size_t>(at)] *= factor;
+      }
+      const auto at = [&](int64_t n, int64_t u) { return static_cast<size_t>(n * H + u); };
+      const auto of_input = [&](int64_t n, int64_t k, int64_t u) {
+        const int64_t r = k * H + u;
+        double sum = b[static_cast<size_t>(r)] + dot(x, t * s.batch + n, wx, r, s.inputs);
+        if (s.static_inputs > 0) sum += dot(fixed, n, ws, r, s.static_inputs);
+        return sum;
+      };
+      Values reset = before;
+      if (gru) {
+        for (int64_t n = 0; n < s.batch; ++n) {
+          for (int64_t u = 0; u < H; ++u)
+            reset[at(n, u)] *= sigmoid(of_input(n, 0, u) + dot(before, n, wh, u, H));
         }
       }
-    }
-    for (int64_t n = 0; n < s.batch; ++n) {
-      for (int64_t u = 0; u < H; ++u) {
-        y.push_back(lstm ? h[static_cast<size_t>(n * H + u)]
-                         : std::tanh(bo[static_cast<size_t>(u)] + dot(h, n, wo, u, H)));
+      for (int64_t n = 0; n < s.batch; ++n) {
+        for (int64_t u = 0; u < H; ++u) {
+          Values sums;
+          for (int64_t k = 0; k < blocks; ++k) {
+            const bool candidate = gru && k == 2;
+            sums.push_back(of_input(n, k, u) + (candidate ? 0 : dot(before, n, wh, k * H + u, H)));
+          }
+          if (type == "GRU") {
+            const double of_state = bh[static_cast<size_t>(u)] + dot(before, n, wh, 2 * H + u, H);
+            sums[2] += sigmoid(sums[0]) * of_state;
+          } else if (gru) {
+            sums[2] += dot(reset, n, wh, 2 * H + u, H);
+          }
+          if (lstm) {
+            double& cell = c[at(n, u)];
+            cell = sigmoid(sums[1]) * cell + sigmoid(sums[0]) * std::tanh(sums[3]);
+            h[at(n, u)] = sigmoid(sums[2]) * std::tanh(cell);
+          } else if (gru) {
+            const double z = sigmoid(sums[1]);
+            h[at(n, u)] = (1 - z) * std::tanh(sums[2]) + z * before[at(n, u)];
+          } else {
+            h[at(n, u)] = std::tanh(sums[0]);
+          }
+        }
+      }
+      for (int64_t n = 0; n < s.batch; ++n) {
+        for (int64_t u = 0; u < H; ++u) {
+          y[static_cast<size_t>((t * s.batch + n) * H + u)] =
+              rnn ? std::tanh(bo[static_cast<size_t>(u)] + dot(h, n, wo, u, H)) : h[at(n, u)];
+        }
       }
     }
   }
-  std::vector<Values> tops = {y};
-  if (s.exposes) tops.push_back(h);
-  if (s.exposes && lstm) tops.push_back(c);
+};
+
+/// What the definition gives: the tops.
+std::vector<Values> expected_tops(const std::string& type, const Sizes& s, LayerRun& run) {
+  const int first_state = 2 + (s.static_inputs > 0 ? 1 : 0);
+  const int64_t H = s.units, row = s.batch * H, directions = s.both ? 2 : 1;
+  const int states = type == "LSTM" ? 2 : 1;
+  std::vector<Values> tops = {Values(static_cast<size_t>(s.steps * row * directions))};
+  int param = 0;
+  for (int64_t d = 0; d < directions; ++d) {
+    Plain plain{type, s, run, d == 1, {}, {}, {}, param};
+    for (Values* state : {&plain.h, &plain.c}) state->resize(static_cast<size_t>(row));
+    for (int i = 0; s.exposes && i < states; ++i) {
+      const Values& first = run.bottom_values(first_state + i);
+      (i == 0 ? plain.h : plain.c).assign(first.begin() + d * row, first.begin() + (d + 1) * row);
+    }
+    plain.compute();
+    param = plain.param;
+    for (int64_t i = 0; i < std::ssize(plain.y); ++i) {
+      tops[0][static_cast<size_t>((i / H * directions + d) * H + i % H)] =
+          plain.y[static_cast<size_t>(i)];
+    }
+    for (int i = 0; s.exposes && i < states; ++i) {
+      if (d == 0) tops.emplace_back();
+      const Values& last = i == 0 ? plain.h : plain.c;
+      tops[static_cast<size_t>(1 + i)].insert(tops[static_cast<size_t>(1 + i)].end(), last.begin(),
+                                              last.end());
+    }
+  }
   return tops;
 }
 
-const std::vector<Sizes> kSizes = {
-    {4, 2, 5, 3},           {4, 2, 5, 3, 2},       {4, 3, 2, 3, 0, true},
-    {3, 2, 4, 17, 3, true}, {1, 2, 3, 2},          {1, 2, 3, 2, 1, true},
-    {5, 1, 3, 4},           {5, 1, 3, 4, 2, true}, {1, 1, 1, 1, 0, true}};
+const std::vector<Sizes> kSizes = {{4, 2, 5, 3},
+                                   {4, 2, 5, 3, 2},
+                                   {4, 3, 2, 3, 0, true},
+                                   {3, 2, 4, 17, 3, true},
+                                   {1, 2, 3, 2},
+                                   {1, 2, 3, 2, 1, true},
+                                   {5, 1, 3, 4},
+                                   {5, 1, 3, 4, 2, true},
+                                   {1, 1, 1, 1, 0, true},
+                                   {4, 2, 5, 3, 0, false, true},
+                                   {4, 3, 2, 3, 2, true, true},
+                                   {1, 2, 3, 17, 1, true, true},
+                                   {7, 1, 2, 2, 0, false, true}};
 
 class Recurrent : public testing::TestWithParam<const char*> {
  protected:
   const std::string type_ = GetParam();
 };
 
-INSTANTIATE_TEST_SUITE_P(, Recurrent, testing::Values("LSTM", "RNN"),
+INSTANTIATE_TEST_SUITE_P(, Recurrent, testing::Values("LSTM", "RNN", "GRU", "GRUResetFirst"),
                          [](const auto& tested) { return std::string(tested.param); });
 
 TEST_P(Recurrent, Values) {
@@ -149,18 +227,19 @@ TEST_P(Recurrent, Values) {
 }
 
 TEST_P(Recurrent, ParametersInPublishedOrder) {
-  LayerRun run(make_case(type_, {4, 2, 5, 3, 2}));
-  std::vector<std::string> shapes;
-  for (const auto& parameter : run.layer().params()) {
-    shapes.push_back(parameter->shape().str());
+  for (const bool both : {false, true}) {
+    LayerRun run(make_case(type_, {4, 2, 5, 3, 2, false, both}));
+    std::vector<std::string> shapes, expected;
+    for (const auto& parameter : run.layer().params()) shapes.push_back(parameter->shape().str());
+    for (int d = 0; d < (both ? 2 : 1); ++d) {
+      const int64_t width = type_ == "LSTM" ? 12 : type_ == "RNN" ? 3 : 9;
+      for (const Shape& shape : {Shape{width, 5}, {width}, {width, 2}, {width, 3}})
+        expected.push_back(shape.str());
+      if (type_ == "GRU") expected.push_back(Shape{3}.str());
+      if (type_ == "RNN") expected.insert(expected.end(), {Shape{3, 3}.str(), Shape{3}.str()});
+    }
+    EXPECT_EQ(shapes, expected);
   }
-  const auto of = [](std::initializer_list<Shape> list) {
-    std::vector<std::string> names;
-    for (const Shape& shape : list) names.push_back(shape.str());
-    return names;
-  };
-  EXPECT_EQ(shapes, type_ == "LSTM" ? of({{12, 5}, {12}, {12, 2}, {12, 3}})
-                                    : of({{3, 5}, {3}, {3, 2}, {3, 3}, {3, 3}, {3}}));
 }
 
 TEST_P(Recurrent, Gradients) {
@@ -174,12 +253,43 @@ TEST_P(Recurrent, Gradients) {
   check_gradients(make_case(type_, exposed, {0, 0, 1, 1, 1, 0, 1, 1}));
   // Factors between 0 and 1.
   check_gradients(make_case(type_, exposed, {0.3, 1, 0.5, 0, 1, 0.7, 0.2, 1}));
+  const Sizes both{4, 2, 2, 3, 1, true, true};
+  check_gradients(make_case(type_, both, {1, 1, 0, 0, 1, 1, 0, 0}));
+  check_gradients(make_case(type_, both, {0.3, 1, 0.5, 0, 1, 0.7, 0.2, 1}));
 }
 
 TEST_P(Recurrent, Engines) {
   for (const Sizes& s : kSizes) check_engines(make_case(type_, s), {1e-4, 1e-4});
   const auto ran = check_engines(make_case(type_, {6, 7, 19, 33, 5, true}), {1e-4, 1e-4});
   EXPECT_THAT(ran, testing::Contains(testing::HasSubstr("native")));
+  // Directions side by side, and by turns: steps of more than a million multiply-adds.
+  check_engines(make_case(type_, {6, 7, 19, 33, 5, true, true}), {1e-4, 1e-4});
+  const Sizes large{3, 8, 5, 384, 0, false, true};
+  for (const int threads : {1, 2, 3}) {
+    const int before = omp_get_max_threads();
+    omp_set_num_threads(threads);
+    check_engines(make_case(type_, large), {1e-3, 1e-3});
+    omp_set_num_threads(before);
+  }
+}
+
+// The reverse direction begins anew where a sequence ends, and at the last step, whatever the pass
+// before it saw; that of the forward direction goes on.
+TEST_P(Recurrent, TheReverseDirectionBeginsAtTheEndOfASequence) {
+  const Sizes two{5, 1, 3, 4, 0, false, true}, first{3, 1, 3, 4, 0, false, true};
+  LayerRun joined(make_case(type_, two, {0, 1, 1, 0, 1}));
+  joined.forward();
+  const LayerCase alone = make_case(type_, first, {0, 1, 1});
+  LayerRun part(alone);
+  const Values all = joined.bottom_values(0);
+  part.bottom_values(0).assign(all.begin(), all.begin() + 9);
+  for (int pass = 0; pass < 2; ++pass) {
+    part.forward();
+    const Values begin(joined.top(0).begin(), joined.top(0).begin() + 24);
+    expect_close(part.top(0), begin, {1e-6, 1e-6}, concat("pass ", pass));
+  }
+  const int64_t count = std::ssize(dynamic_cast<CarriesState&>(joined.layer()).carried());
+  EXPECT_EQ(count, type_ == "LSTM" ? 2 : 1);
 }
 
 TEST_P(Recurrent, LargeProblemsRunOnTheEngineByThemselves) {
@@ -380,7 +490,7 @@ TEST_P(Recurrent, Errors) {
   };
   expect_error(
       [&] {
-        LayerRun({.layer = concat("layer { type: '", type_, "' }"),
+        LayerRun({.layer = concat("layer { type: '", type_.substr(0, type_.find("Reset")), "' }"),
                   .bottoms = {uniform({1, 1, 1}), given({1, 1}, {0})}});
       },
       {"num_output", "recurrent_param"});
@@ -391,6 +501,22 @@ TEST_P(Recurrent, Errors) {
   refuses(2, {3, 2}, {"bottom2", "3x2", "(2, ...)"});
   refuses(3, {2, 3}, {"bottom3", "2x3", "1x2x3"});
   refuses(3, {1, 3, 3}, {"bottom3", "1x3x3", "1x2x3"});
+  const Sizes both{4, 2, 5, 3, 2, true, true};
+  expect_error(
+      [&] {
+        LayerCase c = make_case(type_, both);
+        c.bottoms[3] = uniform({1, 2, 3});
+        LayerRun{c};
+      },
+      {"bottom3", "1x2x3", "2x2x3", "each direction"});
+  if (type_ == "LSTM" || type_ == "RNN") {
+    expect_error(
+        [&] {
+          LayerRun({.layer = layer_text(type_, 3, "linear_before_reset: true"),
+                    .bottoms = good.bottoms});
+        },
+        {"linear_before_reset", "GRU"});
+  }
   LayerRun run(good);
   expect_error(
       [&] {

@@ -26,6 +26,7 @@ std::vector<double> values_of(const Tensor& tensor) {
 /// `to_host`: what forward reads back.
 void check_device(const LayerCase& c, const Tolerance& tolerance = {0, 0}, DType dtype = DType::f32,
                   int to_host = 0) {
+  SCOPED_TRACE(c.layer);
   LayerRun first(c);
   for (int option = 0; option < static_cast<int>(first.options().size()); ++option) {
     FakeDevice device;  // outlives what the layer holds there
@@ -226,17 +227,26 @@ TEST(TwoSided, BodiesOfDevicesAgreeWithTheHost) {
     check({.layer = of("Bias", "bias_param { num_axes: 0 }"), .bottoms = {images}});
     const Input cont = given({3, 2}, {0, 0, 1, 0, 1, 1}), state = uniform({1, 2, 5});
     const Input sequences = uniform({3, 2, 4});
-    for (const char* type : {"LSTM", "RNN"}) {
+    for (const char* type : {"LSTM", "RNN", "GRU"}) {
       const bool lstm = std::string_view(type) == "LSTM";
-      const char* const plain =
-          "recurrent_param { num_output: 5 weight_filler { type: 'xavier' } }";
-      const char* const exposed =
-          "recurrent_param { num_output: 5 weight_filler { type: 'xavier' } expose_hidden: true }";
-      check({.layer = of(type, plain), .bottoms = {sequences, cont, uniform({2, 3})}});
+      const auto settings = [](const char* more) {
+        return concat("recurrent_param { num_output: 5 weight_filler { type: 'xavier' } ", more,
+                      " }");
+      };
+      check(
+          {.layer = of(type, settings("").c_str()), .bottoms = {sequences, cont, uniform({2, 3})}});
+      check({.layer = of(type, settings("bidirectional: true").c_str()),
+             .bottoms = {sequences, cont, uniform({2, 3})}});
       std::vector<Input> bottoms = {sequences, cont, state};
       if (lstm) bottoms.push_back(state);
-      check({.layer = of(type, exposed), .bottoms = bottoms, .tops = lstm ? 3 : 2});
+      check({.layer = of(type, settings("expose_hidden: true").c_str()),
+             .bottoms = bottoms,
+             .tops = lstm ? 3 : 2});
     }
+    check({.layer = of("GRU",
+                       "recurrent_param { num_output: 5 linear_before_reset: false "
+                       "weight_filler { type: 'xavier' } bidirectional: true }"),
+           .bottoms = {sequences, cont}});
     check({.layer = of("LSTMUnit"),
            .bottoms = {state, uniform({1, 2, 20}), given({1, 2}, {1, 0})},
            .tops = 2});
