@@ -31,7 +31,7 @@ struct Mining {
 /// Memory of one thread.
 template <class T>
 struct MiningScratch {
-  std::vector<Candidate<double>> candidates;
+  std::vector<Candidate<T>> candidates;
   std::vector<bool> chosen;
   BoxColumns<T> columns;
   std::vector<int32_t> kept;
@@ -48,7 +48,7 @@ void suppress_candidates(const Suppression& settings, const BoxOf& box_of, int64
                          MiningScratch<T>& scratch) {
   auto& candidates = scratch.candidates;
   sort_candidates(candidates, settings.top_k);
-  std::erase_if(candidates, [&](const Candidate<double>& candidate) {
+  std::erase_if(candidates, [&](const Candidate<T>& candidate) {
     return !(area(box_of(candidate.index)) >= T(kLeastArea));
   });
   const auto box_of_candidate = [&](int64_t k) {
@@ -79,9 +79,9 @@ void mine(const Mining& mining, std::span<int32_t> matches, const T* overlaps,
         hard ? matches[p] >= kUnmatched
              : matches[p] == kUnmatched && overlaps[p] < static_cast<T>(mining.negative_overlap);
     if (!eligible) continue;
-    const double loss = loss_of(static_cast<int64_t>(p));
+    const auto loss = static_cast<T>(loss_of(static_cast<int64_t>(p)));
     candidates.push_back(
-        {loss == loss ? loss : std::numeric_limits<double>::infinity(), static_cast<int32_t>(p)});
+        {loss == loss ? loss : std::numeric_limits<T>::infinity(), static_cast<int32_t>(p)});
   }
   const float wanted = static_cast<float>(positives) * mining.negatives_each;
   int64_t count = mining.samples;

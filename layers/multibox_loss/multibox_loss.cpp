@@ -253,14 +253,15 @@ class MultiBoxLossLayer : public TwoSidedLayer {
     int32_t* const labels = labels_.host_overwrite<int32_t>();
     T* const targets = settings_.softmax ? nullptr : targets_.host_overwrite<T>();
     parallel_for(images_, 1, [&](int64_t begin, int64_t end) {
-      auto& scratch = memory.threads[static_cast<size_t>(thread_number())];
+      // One piece only where another team runs this.
+      auto& scratch = memory.threads[static_cast<size_t>(thread_number()) % memory.threads.size()];
       for (int64_t image = begin; image < end; ++image) {
         match(image, values, memory, scratch);
         if (mines() && !memory.truths.boxes(image).empty())
           mine_image(image, values, memory, scratch);
         write_labels(image, memory, labels + image * priors_);
         if (targets)
-          write_targets(image, memory, labels + image * priors_,
+          write_targets(image, labels + image * priors_,
                         targets + image * priors_ * settings_.classes);
         first_pair_[static_cast<size_t>(image) + 1] = count_pairs(image);
       }
@@ -445,7 +446,7 @@ class MultiBoxLossLayer : public TwoSidedLayer {
   /// Logistic targets from labels: 1 for the classes of a prior. Negatives are of the background
   /// class if examples are mined, else of none.
   template <class T>
-  void write_targets(int64_t image, const Scratch<T>&, const int32_t* labels, T* to) {
+  void write_targets(int64_t image, const int32_t* labels, T* to) {
     const int64_t classes = settings_.classes;
     for (int64_t p = 0; p < priors_; ++p, to += classes) {
       std::fill_n(to, classes, labels[p] < 0 ? T{-1} : T{0});

@@ -2,10 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <limits>
 #include <numeric>
 
+#include "core/parallel.hpp"
 #include "support/layer_test.hpp"
 #include "support/net_test.hpp"
 
@@ -404,6 +406,20 @@ TEST(MultiBoxLoss, WorksUnderForceBackward) {
   const std::vector<double> usual = gradients("");
   EXPECT_THAT(usual, testing::Not(Each(0)));
   EXPECT_EQ(gradients("force_backward: true "), usual);
+}
+
+TEST(MultiBoxLoss, TheThreadsDoNotChangeABit) {
+  const LayerCase c = usual_case("num_classes: 3 code_type: CENTER_SIZE");
+  const double alone = loss_of(c);
+  // Each run is one piece on a thread of another team.
+  std::array<double, 5> losses{};
+#pragma omp parallel for num_threads(5)
+  for (int i = 0; i < 5; ++i) losses[static_cast<size_t>(i)] = loss_of(c);
+  EXPECT_THAT(losses, Each(alone));
+  for (const int threads : {1, 2, 3, 7}) {
+    const ThreadScope scope(threads);
+    EXPECT_EQ(loss_of(c), alone) << threads;
+  }
 }
 
 TEST(MultiBoxLoss, AnEmptyBatch) {
