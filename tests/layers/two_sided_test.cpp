@@ -229,17 +229,17 @@ TEST(TwoSided, BodiesOfDevicesAgreeWithTheHost) {
     const Input sequences = uniform({3, 2, 4});
     for (const char* type : {"LSTM", "RNN", "GRU"}) {
       const bool lstm = std::string_view(type) == "LSTM";
-      const auto settings = [](const char* more) {
+      const auto recurrent = [](const char* more) {
         return concat("recurrent_param { num_output: 5 weight_filler { type: 'xavier' } ", more,
                       " }");
       };
-      check(
-          {.layer = of(type, settings("").c_str()), .bottoms = {sequences, cont, uniform({2, 3})}});
-      check({.layer = of(type, settings("bidirectional: true").c_str()),
+      check({.layer = of(type, recurrent("").c_str()),
+             .bottoms = {sequences, cont, uniform({2, 3})}});
+      check({.layer = of(type, recurrent("bidirectional: true").c_str()),
              .bottoms = {sequences, cont, uniform({2, 3})}});
       std::vector<Input> bottoms = {sequences, cont, state};
       if (lstm) bottoms.push_back(state);
-      check({.layer = of(type, settings("expose_hidden: true").c_str()),
+      check({.layer = of(type, recurrent("expose_hidden: true").c_str()),
              .bottoms = bottoms,
              .tops = lstm ? 3 : 2});
     }
