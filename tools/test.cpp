@@ -11,6 +11,7 @@
 #include "net/confusion.hpp"
 #include "tools/command.hpp"
 #include "tools/confusion_report.hpp"
+#include "tools/detection_report.hpp"
 #include "tools/flags.hpp"
 #include "tools/json.hpp"
 #include "tools/text.hpp"
@@ -21,6 +22,9 @@ DEFINE_string(
     scores, "",
     "The blob of class scores. Default: of classify the net's output, of test what its Accuracy or "
     "SoftmaxWithLoss layer reads.");
+DEFINE_string(ap_version, "Integral",
+              "How average precision of detections is computed: 11point, MaxIntegral or Integral.");
+DEFINE_bool(per_class, false, "Log the average precision of each class.");
 
 namespace crema::tools {
 namespace {
@@ -169,13 +173,17 @@ int test(const std::vector<std::string>& arguments) {
   Net net(param, source, context, std::move(options));
   if (!net.params().segments().empty()) required_flag("weights", FLAGS_weights);
   LOG(INFO) << "Running for " << FLAGS_iterations << " iterations.";
+  DetectionReport detections(net, ap_version(FLAGS_ap_version, "--ap_version"));
   std::vector<Scores> scores;
-  for (const auto& name : net.outputs()) scores.emplace_back(name);
+  for (const auto& name : net.outputs()) {
+    if (!detections.has(name)) scores.emplace_back(name);
+  }
   double loss = 0;
   ConfusionMatrix confusion(FLAGS_confusion);
   for (int batch = 0; batch < FLAGS_iterations; ++batch) {
     loss += net.forward();
     for (Scores& output : scores) output.add(batch, net.output(output.name));
+    detections.add(net);
     if (!scored) continue;
     count_classes(
         [&] { confusion.add(net.output(scored->scores), net.output(scored->labels), *scored); });
@@ -183,6 +191,7 @@ int test(const std::vector<std::string>& arguments) {
   loss /= FLAGS_iterations;
   LOG(INFO) << "Loss: " << loss;
   for (const Scores& output : scores) output.log(FLAGS_iterations, net.loss_weight(output.name));
+  detections.log(FLAGS_per_class);
   if (scored) log_shares(confusion);
   if (FLAGS_confusion && !FLAGS_json) print_confusion(confusion);
   if (FLAGS_json) {
@@ -190,8 +199,8 @@ int test(const std::vector<std::string>& arguments) {
     for (const Scores& output : scores) {
       outputs.push_back(json_string(output.name) + ": " + output.json());
     }
-    std::printf("{\"iterations\": %d, \"loss\": %s, \"outputs\": {%s}%s}\n", FLAGS_iterations,
-                json_number(loss).c_str(), joined(outputs).c_str(),
+    std::printf("{\"iterations\": %d, \"loss\": %s, \"outputs\": {%s}%s%s}\n", FLAGS_iterations,
+                json_number(loss).c_str(), joined(outputs).c_str(), detections.json().c_str(),
                 scored ? json_of(confusion, *scored).c_str() : "");
   }
   return 0;
@@ -211,10 +220,13 @@ const Command kTest = {
     "--confusion prints, for each class: records (or pixels, for label maps), accuracy,\n"
     "intersection over union, and the classes it was taken for. The counts are exact over all\n"
     "iterations; positions of the layer's ignore_label do not count. --json prints all this on\n"
-    "standard output; the counts of which class was taken for which only with --confusion.",
-    {"model", "weights", "strict", "iterations", "confusion", "scores", "labels", "json", "gpu",
-     "threads", "engine", "tune", "tuning_file", "seed", "plugin", "fuse", "phase", "level",
-     "stage"},
+    "standard output; the counts of which class was taken for which only with --confusion.\n"
+    "\n"
+    "Of an output of DetectionEvaluate the mean average precision over the detections of all\n"
+    "iterations is logged, computed as --ap_version says; --per_class adds each class.",
+    {"model",       "weights",    "strict",    "iterations", "confusion", "scores", "labels",
+     "json",        "ap_version", "per_class", "gpu",        "threads",   "engine", "tune",
+     "tuning_file", "seed",       "plugin",    "fuse",       "phase",     "level",  "stage"},
     test};
 
 }  // namespace crema::tools

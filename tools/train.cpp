@@ -130,6 +130,10 @@ class Progress {
     if (shows_test_loss_) LOG(INFO) << "Test loss: " << report.loss;
     int number = 0;
     for (const auto& output : report.outputs) {
+      for (const auto& one : report.classes) {
+        if (one.output == output.name)
+          LOG(INFO) << "class" << one.label << ": " << one.average_precision;
+      }
       log_output("Test", number++, output.name, output.value, output.loss_weight);
     }
   }

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,6 +14,7 @@
 namespace crema {
 
 class DataSource;       // src/data/data_source.hpp
+class DetectionScores;  // src/solver/average_precision.hpp
 class RatePolicy;       // src/solver/rate_policy.hpp
 class SnapshotKeeper;   // src/solver/snapshot_keeper.hpp
 class SolverParameter;  // proto/solver.proto
@@ -51,7 +53,8 @@ struct IterationReport {
   int64_t images = 0;        // records read
 };
 
-/// The result of one test net: the values of each output, averaged over test_iter batches.
+/// The result of one test net: the values of each output, averaged over test_iter batches. Of an
+/// output of DetectionEvaluate, the mean average precision over the detections of all batches.
 struct TestReport {
   int iteration = 0;  // number of iterations done
   int net = 0;        // index of the test net
@@ -63,6 +66,13 @@ struct TestReport {
     float loss_weight;
   };
   std::vector<Output> outputs;
+  /// With show_per_class_result, for outputs of DetectionEvaluate: classes with true boxes.
+  struct Class {
+    std::string output;
+    int64_t label;
+    double average_precision;
+  };
+  std::vector<Class> classes;
 };
 
 /// Solvers of one context on the CPU may run at the same time in different threads. One thread at a
@@ -163,8 +173,12 @@ class Solver {
   bool test_due() const;
   /// As test(). Returns false if stopped.
   bool run_tests() { return test().size() == test_nets_.size(); }
-  /// Runs one batch of the report's net and adds its values to the report.
-  void test_batch(TestReport& report);
+  /// Of each output of DetectionEvaluate.
+  using DetectionsOfOutputs = std::map<std::string, DetectionScores>;
+  /// Runs one batch of the report's net and adds its values to the report, or to `detections`.
+  void test_batch(TestReport& report, DetectionsOfOutputs& detections);
+  /// Writes their average precision to the report.
+  void score_detections(const DetectionsOfOutputs& detections, TestReport& report);
 
   /// Whether the settings ask for snapshots.
   bool takes_snapshots() const;

@@ -128,6 +128,7 @@ if(sources)
   crema_golden_test(direct --engine=direct --refuses=${other_kernels})
   string(APPEND other_kernels ,convolution_1,convolution_2,convolution_4,convolution_5,convolution_axis)
   string(APPEND other_kernels ,deconvolution_1,deconvolution_2,deconvolution_4,deconvolution_5)
+  string(APPEND other_kernels ,net_ssd_test_0,net_ssd_train_0)
   crema_golden_test(winograd --engine=winograd --refuses=${other_kernels})
 endif()
 

@@ -13,6 +13,7 @@
 #include "model/binary_format.hpp"
 #include "model/hdf5_file.hpp"
 #include "proto/solver.pb.h"
+#include "solver/average_precision.hpp"
 
 namespace crema {
 namespace fs = std::filesystem;
@@ -132,10 +133,13 @@ void check_finite(const SolverParameter& param, const google::protobuf::FieldDes
   }
 }
 
-/// Settings of forks that RatePolicy and UpdateRule read.
+/// Settings of forks that the solver, RatePolicy and UpdateRule read.
 bool has_effect(int field_number) {
   using P = SolverParameter;
-  static const std::set<int> fields = {P::kPlateauWinsizeFieldNumber,
+  static const std::set<int> fields = {P::kEvalTypeFieldNumber,
+                                       P::kApVersionFieldNumber,
+                                       P::kShowPerClassResultFieldNumber,
+                                       P::kPlateauWinsizeFieldNumber,
                                        P::kStagelrFieldNumber,
                                        P::kStageiterFieldNumber,
                                        P::kWarmupIterFieldNumber,
@@ -187,6 +191,17 @@ std::vector<std::string> check_settings(const SolverParameter& param, const Sour
   need(param.random_seed() >= -1, "random_seed", param.random_seed(),
        "be at least 0; leave it out, or give -1, for 1701");
   need(param.snapshot_keep() >= 0, "snapshot_keep", param.snapshot_keep(), "not be negative");
+  const std::string& eval = param.eval_type();
+  if (eval != "classification" && eval != "detection")
+    throw Error("eval_type '", eval, "' is neither classification nor detection",
+                did_you_mean(eval, {"classification", "detection"}))
+        .at(source.position("eval_type"));
+  try {
+    ap_version(param.ap_version());
+  } catch (Error& error) {
+    error.at(source.position("ap_version"));
+    throw;
+  }
   if (param.snapshot_format() == SolverParameter::HDF5 && !has_hdf5())
     throw Error(
         "snapshot_format HDF5: this build cannot write HDF5 files, since it was configured "

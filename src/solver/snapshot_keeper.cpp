@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "proto/solver.pb.h"
+#include "solver/average_precision.hpp"
 #include "solver/snapshot.hpp"
 
 namespace crema {
@@ -54,7 +55,9 @@ void SnapshotKeeper::check(const std::vector<std::unique_ptr<Net>>& test_nets) {
   if (std::ranges::find(outputs, best_output_) == outputs.end())
     throw Error("snapshot_best '", best_output_, "' is no output of test net ", best_net_,
                 did_you_mean(best_output_, outputs, "its outputs are"));
-  const int64_t values = net.output(best_output_).count();
+  const std::vector<std::string> detections = detection_outputs(net);  // one number of all rows
+  const int64_t values =
+      std::ranges::count(detections, best_output_) != 0 ? 1 : net.output(best_output_).count();
   if (values != 1)
     throw Error("snapshot_best '", best_output_, "' has ", values,
                 " values; name an output of one value");

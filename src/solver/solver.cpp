@@ -14,6 +14,7 @@
 #include "model/source_map.hpp"
 #include "model/text_format.hpp"
 #include "proto/solver.pb.h"
+#include "solver/average_precision.hpp"
 #include "solver/finite.hpp"
 #include "solver/rate_policy.hpp"
 #include "solver/settings.hpp"
@@ -177,6 +178,13 @@ void Solver::build_nets(const SolverParameter& param, const SourceMap& source,
                 [&] { test_nets_.push_back(build_net(shared, source, context_)); });
   }
   test_iterations_ = nets.test_iterations;
+  for (size_t n = 0; param.eval_type() == "detection" && n < test_nets_.size(); ++n) {
+    if (detection_outputs(*test_nets_[n]).empty())
+      throw Error("eval_type \"detection\": test net ", n,
+                  " has no DetectionEvaluate layer whose top is an output; add one, or remove "
+                  "eval_type")
+          .at(source.position("eval_type"));
+  }
   warn_if_idle(*net_);
   for (Layer* layer : net_->layers()) {
     if (auto* data = dynamic_cast<DataSource*>(layer)) sources_.push_back(data);
@@ -324,11 +332,14 @@ std::vector<TestReport> Solver::test() {
     TestReport report;
     report.iteration = iteration_;
     report.net = static_cast<int>(n);
+    DetectionsOfOutputs detections;
+    for (const std::string& output : detection_outputs(*test_nets_[n])) detections[output];
     for (int batch = 0; batch < test_iterations_[n]; ++batch) {
       if (asked_to_stop()) return reports;
       begin_pass(batch);
-      in_test_net(n, [&] { test_batch(report); });
+      in_test_net(n, [&] { test_batch(report, detections); });
     }
+    score_detections(detections, report);
     if (on_test) on_test(report);
     reports.push_back(std::move(report));
   }
@@ -338,7 +349,7 @@ std::vector<TestReport> Solver::test() {
   return reports;
 }
 
-void Solver::test_batch(TestReport& report) {
+void Solver::test_batch(TestReport& report, DetectionsOfOutputs& detections) {
   const auto n = static_cast<size_t>(report.net);
   Net& net = *test_nets_[n];
   const int batches = test_iterations_[n];
@@ -346,11 +357,36 @@ void Solver::test_batch(TestReport& report) {
   size_t output = 0;
   for (const auto& name : net.outputs()) {
     const Tensor values = net.output(name);
+    if (const auto found = detections.find(name); found != detections.end()) {
+      found->second.add(values);
+      if (output == report.outputs.size()) report.outputs.push_back({name, 0, 0, 0});
+      ++output;
+      continue;
+    }
     for (int64_t i = 0; i < values.count(); ++i, ++output) {
       if (output == report.outputs.size()) {
         report.outputs.push_back({name, static_cast<int>(i), 0, net.loss_weight(name)});
       }
       report.outputs[output].value += values.at(i) / batches;
+    }
+  }
+}
+
+void Solver::score_detections(const DetectionsOfOutputs& detections, TestReport& report) {
+  const ApVersion version = ap_version(param_->ap_version());
+  for (TestReport::Output& output : report.outputs) {
+    const auto found = detections.find(output.name);
+    if (found == detections.end()) continue;
+    const std::optional<double> mean = found->second.mean(version);
+    if (!mean) {
+      context_.log(Severity::warning, concat("'", output.name, "' of test net ", report.net,
+                                             ": no batch had a true box; its mean average "
+                                             "precision is given as 0"));
+    }
+    output.value = mean.value_or(0);
+    if (!param_->show_per_class_result()) continue;
+    for (const DetectionScores::Class& one : found->second.classes(version)) {
+      report.classes.push_back({output.name, one.label, one.average_precision});
     }
   }
 }

@@ -1,0 +1,51 @@
+#include "tools/detection_report.hpp"
+
+#include <glog/logging.h>
+
+#include <vector>
+
+#include "crema/error.hpp"
+#include "tools/json.hpp"
+
+namespace crema::tools {
+
+DetectionReport::DetectionReport(const Net& net, ApVersion version) : version_(version) {
+  for (const std::string& output : detection_outputs(net)) scores_[output];
+}
+
+void DetectionReport::add(Net& net) {
+  for (auto& [output, scores] : scores_) scores.add(net.output(output));
+}
+
+void DetectionReport::log(bool per_class) const {
+  for (const auto& [output, scores] : scores_) {
+    for (const DetectionScores::Class& one : scores.classes(version_)) {
+      if (per_class) LOG(INFO) << "class" << one.label << ": " << one.average_precision;
+    }
+    if (const auto mean = scores.mean(version_)) {
+      LOG(INFO) << output << " = " << *mean;
+    } else {
+      LOG(WARNING) << output << ": no batch had a true box";
+    }
+  }
+}
+
+std::string DetectionReport::json() const {
+  if (scores_.empty()) return {};
+  std::vector<std::string> outputs;
+  for (const auto& [output, scores] : scores_) {
+    std::vector<std::string> classes;
+    for (const DetectionScores::Class& one : scores.classes(version_)) {
+      classes.push_back(concat("{\"label\": ", one.label, ", \"boxes\": ", one.boxes,
+                               ", \"detections\": ", one.detections, ", \"average_precision\": ",
+                               json_number(one.average_precision), "}"));
+    }
+    const auto mean = scores.mean(version_);
+    outputs.push_back(concat(json_string(output),
+                             ": {\"mean_average_precision\": ", mean ? json_number(*mean) : "null",
+                             ", \"classes\": [", joined(classes), "]}"));
+  }
+  return concat(", \"detections\": {", joined(outputs), "}");
+}
+
+}  // namespace crema::tools
