@@ -157,6 +157,27 @@ Answers read_arrays(const fs::path& folder, const fs::path& prototxt) {
   return answers;
 }
 
+/// OpenCV gives as many detections as there may be: rows of 7 values, behind the last one zeros.
+void drop_rows_of_zeros(std::vector<float>& rows) {
+  const auto is_zero = [](float value) { return value == 0; };
+  while (rows.size() >= 7 && std::all_of(rows.end() - 7, rows.end(), is_zero)) {
+    rows.resize(rows.size() - 7);
+  }
+}
+
+/// Whether prior boxes have sides with fractions of pixels. Caffe drops the fractions, OpenCV does
+/// not.
+bool has_fractional_priors(const fs::path& prototxt) {
+  NetParameter net;
+  read_text_proto(prototxt.string(), net);
+  return std::ranges::any_of(net.layer(), [](const LayerParameter& layer) {
+    const auto has_fraction = [](float side) { return std::trunc(side) != side; };
+    const PriorBoxParameter& boxes = layer.prior_box_param();
+    return std::ranges::any_of(boxes.min_size(), has_fraction) ||
+           std::ranges::any_of(boxes.max_size(), has_fraction);
+  });
+}
+
 void expect_answers(const fs::path& prototxt, const std::string& weights, const Answers& answers) {
   Context context;
   NetOptions options{.phase = Phase::test};
@@ -176,14 +197,21 @@ void expect_answers(const fs::path& prototxt, const std::string& weights, const 
   }
   net.forward();
   ASSERT_FALSE(answers.outputs.empty());
-  for (const auto& [name, expected] : answers.outputs) {
+  for (const auto& [name, all_expected] : answers.outputs) {
     const Tensor actual = net.output(name);
+    std::vector<float> expected = all_expected;
+    const bool is_detections = actual.shape().rank() == 4 && actual.shape()[3] == 7;
+    if (is_detections) drop_rows_of_zeros(expected);
+    // By what the README of the data allows for coordinates of detections.
+    const double of_coordinates = is_detections && has_fractional_priors(prototxt) ? 10 : 1;
     ASSERT_EQ(actual.count(), static_cast<int64_t>(expected.size())) << name;
     double worst = 0;
     for (size_t i = 0; i < expected.size(); ++i) {
       const double difference = std::abs(static_cast<double>(actual.values<float>()[i]) -
                                          static_cast<double>(expected[i]));
-      worst = std::max(worst, difference / (1 + std::abs(static_cast<double>(expected[i]))));
+      const double scale = is_detections && i % 7 >= 3 ? of_coordinates : 1;
+      worst =
+          std::max(worst, difference / scale / (1 + std::abs(static_cast<double>(expected[i]))));
     }
     EXPECT_LE(worst, 1e-4) << name;
   }
