@@ -12,7 +12,6 @@
 #include "kit/options.hpp"
 #include "kit/passes.hpp"
 #include "kit/two_sided.hpp"
-#include "layers/dropout/dropout_kernels.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {

@@ -183,6 +183,11 @@ std::vector<Problem> problems() {
            {labels({32, 20}, 1000)});
   add_case("LSTMUnit", "type: 'LSTMUnit'",
            {uniform({1, 64, 512}), uniform({1, 64, 2048}), labels({1, 64}, 2)}, {}, 2);
+  for (const char* causal : {"false", "true"}) {
+    add(concat("Attention causal ", causal),
+        concat("type: 'Attention' attention_param { num_heads: 8 causal: ", causal, " }"),
+        {1, 1024, 512}, 3);
+  }
   add("Dropout", "type: 'Dropout'", {64, 4096});
   add("Dropout", "type: 'Dropout'", {8, 256, 28, 28});
   for (const std::string operation : {"SUM", "PROD", "MAX"}) {

@@ -79,6 +79,27 @@ HWY_FLATTEN void draw(uint32_t key0, uint32_t key1, int64_t first, int64_t count
   }
 }
 
+HWY_FLATTEN void apply(const uint16_t* words, uint32_t threshold, float scale, int64_t rows,
+                       int64_t n, const float* x, float* y, int64_t stride) {
+  const hn::ScalableTag<float> floats;
+  const hn::Rebind<int32_t, decltype(floats)> ints;
+  const hn::Rebind<uint16_t, decltype(floats)> halves;
+  const auto limit = hn::Set(ints, static_cast<int32_t>(threshold));
+  const auto factor = hn::Set(floats, scale);
+  if (stride == n) {
+    n *= rows;
+    rows = 1;
+  }
+  for (int64_t row = 0; row < rows; ++row, words += n, x += stride, y += stride) {
+    each_vector(floats, n, [&](int64_t i, auto lanes) CREMA_LANES_LAMBDA {
+      const auto word = hn::PromoteTo(ints, load(halves, lanes, words + i));
+      const auto dropped = hn::RebindMask(floats, hn::Lt(word, limit));
+      const auto kept = hn::Mul(load(floats, lanes, x + i), factor);
+      store(floats, lanes, hn::IfThenZeroElse(dropped, kept), y + i);
+    });
+  }
+}
+
 }  // namespace
 }  // namespace crema::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -88,11 +109,17 @@ namespace crema {
 namespace {
 
 HWY_EXPORT(draw);
+HWY_EXPORT(apply);
 
 }  // namespace
 
 void draw_words(uint32_t key0, uint32_t key1, int64_t first, int64_t count, uint16_t* words) {
   HWY_DYNAMIC_DISPATCH(draw)(key0, key1, first, count, words);
+}
+
+void apply_words(const uint16_t* words, uint32_t threshold, float scale, int64_t rows, int64_t n,
+                 const float* x, float* y, int64_t stride) {
+  HWY_DYNAMIC_DISPATCH(apply)(words, threshold, scale, rows, n, x, y, stride);
 }
 
 }  // namespace crema
