@@ -20,7 +20,7 @@ struct Command {
 };
 
 extern const Command kTrain, kTest, kTime, kSummary, kLayers, kConvertMnist, kConvertImageset,
-    kDeviceQuery, kChecksum;
+    kConvertAnnotations, kDeviceQuery, kChecksum;
 extern const Command kClassify, kDraw, kMergeBn, kDiff, kInspect;
 extern const Command kConvertCifar, kComputeImageMean, kExtractFeatures, kVerifyDb, kDb;
 extern const Command kUpgradeNetProtoText, kUpgradeNetProtoBinary, kUpgradeSolverProtoText;

@@ -8,6 +8,7 @@
 
 #include "data/export_images.hpp"
 #include "data/image_planes.hpp"
+#include "data/label_map.hpp"
 #include "data/record_info.hpp"
 #include "data/record_range.hpp"
 #include "data/record_scan.hpp"
@@ -24,6 +25,7 @@ DEFINE_bool(rgb, false,
             "blue, green, red.");
 DECLARE_string(encode_type);
 DECLARE_bool(skip_bad);
+DECLARE_string(label_map_file);
 
 namespace crema::tools {
 namespace {
@@ -110,7 +112,22 @@ void print_channels(const RecordInfo& info, const T* pixels) {
   }
 }
 
+/// A line each, in pixels.
+void print_boxes(const RecordInfo& info, const LabelNames& names) {
+  const ImageSize size{info.shape[1], info.shape[2]};
+  for (const LabeledBox& labeled : info.boxes) {
+    const Box box = to_pixels(labeled.box, size);
+    const std::string name = names.has(labeled.label) ? names.name(labeled.label) : "";
+    std::cout << "box: label " << labeled.label << (name.empty() ? "" : " (" + name + ")")
+              << ", instance " << labeled.instance << ", from (" << box.left << ", " << box.top
+              << ") to (" << box.right << ", " << box.bottom << ")"
+              << (labeled.difficult ? ", difficult" : "") << "\n";
+  }
+}
+
 int show(RecordSource& source, const RecordRange& range) {
+  LabelNames names;
+  if (!FLAGS_label_map_file.empty()) names = LabelNames::read(FLAGS_label_map_file);
   const auto reader = source.reader(Access::random);
   DatumDecoder decoder(ColorMode::as_stored);
   for (int64_t i = range.first; i < range.last; ++i) {
@@ -119,8 +136,10 @@ int show(RecordSource& source, const RecordRange& range) {
     const std::string labels = info.labels(", ");
     std::cout << (i > range.first ? "\n" : "") << "record: " << i << " of " << source.count()
               << "\nkey: " << escaped_key(record.key) << "\nbytes: " << info.bytes
-              << "\nlabel: " << (labels.empty() ? "none, which counts as 0" : labels)
+              << (info.has_boxes ? "\nannotation: " : "\nlabel: ")
+              << (labels.empty() ? "none, which counts as 0" : labels)
               << "\nshape: " << info.shape.str() << "\nkind: " << info.kind() << "\n";
+    print_boxes(info, names);
     if (info.image.bytes != nullptr) {
       print_channels(info, info.image.bytes);
     } else {
@@ -179,11 +198,15 @@ const Command kDb = {
     ":M leave one side open, and numbers below 0 count from the end: -- -5: are the last five.\n"
     "--key, --from_key and --to_key name records by key.\n"
     "\n"
-    "export writes FOLDER/list.txt for `crema convert-imageset FOLDER/ FOLDER/list.txt DB`.\n"
+    "show prints boxes in pixels, with the names of --label_map_file.\n"
+    "\n"
+    "export writes FOLDER/list.txt for `crema convert-imageset FOLDER/ FOLDER/list.txt DB`. Of a\n"
+    "database with boxes it writes a text file of them beside each image, for\n"
+    "`crema convert-annotations --label_type=txt FOLDER/ FOLDER/list.txt DB`.\n"
     "Compressed images stay as they are, raw ones become PNG. FOLDER appears under its name when\n"
     "it is whole.",
     {"backend", "root_folder", "class_names", "key", "from_key", "to_key", "encode_type", "rgb",
-     "skip_bad", "threads"},
+     "skip_bad", "label_map_file", "threads"},
     db};
 
 }  // namespace crema::tools

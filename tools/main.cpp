@@ -32,6 +32,7 @@ const std::vector<const Command*>& commands() {
                                                   &kConvertMnist,
                                                   &kConvertCifar,
                                                   &kConvertImageset,
+                                                  &kConvertAnnotations,
                                                   &kComputeImageMean,
                                                   &kExtractFeatures,
                                                   &kVerifyDb,

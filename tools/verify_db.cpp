@@ -11,6 +11,7 @@
 
 DEFINE_int64(classes, 0, "Labels have to be from 0 to this number, which is excluded. 0: any.");
 DECLARE_bool(check_size);
+DECLARE_string(label_map_file);
 
 namespace crema::tools {
 namespace {
@@ -33,7 +34,21 @@ void print_shapes(const VerifyReport& report) {
   }
 }
 
-void print_labels(const VerifyReport& report) {
+/// Of labels of boxes, with their names where a label map has them.
+void print_boxes(const VerifyReport& report, const LabelNames& names) {
+  if (report.with_boxes == 0) return;
+  std::cout << "boxes: " << report.boxes << " (" << report.difficult << " difficult) in "
+            << report.with_boxes << " records, " << report.without_boxes << " of them without\n";
+  if (report.box_labels.size() > kMostClasses) return;
+  for (const auto& [label, count] : report.box_labels) {
+    const auto number = static_cast<int32_t>(label);
+    const std::string name = names.has(number) ? names.name(number) : "";
+    std::cout << "boxes of label " << label << (name.empty() ? "" : " (" + name + ")") << ": "
+              << count << "\n";
+  }
+}
+
+void print_labels(const VerifyReport& report, const LabelNames& names) {
   if (report.float_labels > 0) {
     std::cout << "records with float labels: " << report.float_labels << "\n";
   }
@@ -44,6 +59,7 @@ void print_labels(const VerifyReport& report) {
     }
     LOG(WARNING) << "records have different numbers of labels, which data layers refuse";
   }
+  print_boxes(report, names);
   if (report.labels.empty()) return;
   std::cout << "labels: " << report.labels.begin()->first << " to " << report.labels.rbegin()->first
             << ", " << report.labels.size() << " different\n";
@@ -62,6 +78,7 @@ int verify_db(const std::vector<std::string>& arguments) {
   options.classes = FLAGS_classes;
   options.one_size = FLAGS_check_size;
   options.color = color_flag();
+  if (!FLAGS_label_map_file.empty()) options.names = LabelNames::read(FLAGS_label_map_file);
   options.progress = show_progress();
   const VerifyReport report = verify_database(*source, options);
   options.progress = {};  // ends its line
@@ -70,7 +87,7 @@ int verify_db(const std::vector<std::string>& arguments) {
   std::cout << source->name() << "\nrecords: " << report.records << " (" << report.raw << " raw, "
             << report.encoded << " compressed, " << report.floats << " floats)\n";
   print_shapes(report);
-  print_labels(report);
+  print_labels(report, options.names);
   std::cout << "bad records: " << report.bad << "\n";
   return report.ok() ? 0 : 1;
 }
@@ -88,10 +105,11 @@ const Command kVerifyDb = {
     "Decodes all records. Logs those that cannot be decoded, with their keys, and JPEG images\n"
     "with damaged data, which are errors in data layers, too; with --classes=N also\n"
     "those with a label outside 0 to N-1, with --check_size also those of another size than the\n"
-    "first one. Prints how many records have each shape and label. The exit status is 1 if there\n"
-    "is a bad record.",
-    {"backend", "root_folder", "class_names", "classes", "check_size", "force_color", "force_gray",
-     "threads"},
+    "first one. Prints how many records have each shape and label. Of databases with boxes\n"
+    "(crema convert-annotations) it counts those of each label; with --label_map_file, records\n"
+    "with a label that it lacks are bad, too. The exit status is 1 if there is a bad record.",
+    {"backend", "root_folder", "class_names", "classes", "label_map_file", "check_size",
+     "force_color", "force_gray", "threads"},
     verify_db};
 
 }  // namespace crema::tools

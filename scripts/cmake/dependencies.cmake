@@ -48,6 +48,17 @@ if(CREMA_LIBARCHIVE)
 apt install libarchive-dev, or configure with -DCREMA_LIBARCHIVE=OFF")
   endif()
 endif()
+if(CREMA_ANNOTATIONS)
+  foreach(library IN ITEMS pugixml nlohmann_json)
+    find_package(${library} CONFIG)
+    if(NOT ${library}_FOUND)
+      message(FATAL_ERROR "${library} was not found; on Debian and Ubuntu: \
+apt install libpugixml-dev nlohmann-json3-dev, or configure with -DCREMA_ANNOTATIONS=OFF")
+    endif()
+  endforeach()
+  find_library(Pugixml_LIBRARY pugixml)  # for crema.pc
+  mark_as_advanced(Pugixml_LIBRARY)
+endif()
 
 set(CREMA_HAS_ONEDNN OFF)
 if(NOT CREMA_ONEDNN STREQUAL "OFF")

@@ -33,6 +33,7 @@ install(TARGETS crema_tool RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 # Published builds name them with .bin behind, too. The program looks at the name it was called by.
 set(crema_published_names
   convert_imageset=convert-imageset
+  convert_annoset=convert-annotations
   convert_mnist_data=convert-mnist
   convert_cifar_data=convert-cifar
   compute_image_mean=compute-image-mean

@@ -314,21 +314,37 @@ void Augmentation::check_channels(int64_t channels) const {
 }
 
 DrawnSteps Augmentation::draw(ImageSize size, const SampleRandom& random) const {
-  const T& p = param_;
   DrawnSteps drawn{.steps = {}, .size = size};
-  if (trains_ && p.has_expand_param()) expand(random.of("expand"), drawn);
+  if (trains_ && param_.has_expand_param()) expand(random.of("expand"), drawn);
+  draw_rest(random, true, drawn);
+  return drawn;
+}
+
+DrawnSteps Augmentation::draw_before_boxes(ImageSize size, const SampleRandom& random) const {
+  DrawnSteps drawn{.steps = {}, .size = size};
+  if (!trains_) return drawn;
+  if (param_.has_distort_param()) distort(random.of("distort"), drawn);
+  if (param_.has_expand_param()) expand(random.of("expand"), drawn);
+  return drawn;
+}
+
+void Augmentation::draw_behind_boxes(const SampleRandom& random, DrawnSteps& drawn) const {
+  draw_rest(random, false, drawn);
+}
+
+void Augmentation::draw_rest(const SampleRandom& random, bool distorts, DrawnSteps& drawn) const {
+  const T& p = param_;
   if (p.has_resize_param()) resize(random.of("resize"), drawn);
   if (trains_) {
     resize_shorter_side(random.of("shorter side"), drawn);
     if (p.has_random_crop_param()) random_crop(random.of("random crop"), drawn);
     if (p.has_random_aspect_ratio_param()) random_aspect_ratio(random.of("aspect ratio"), drawn);
     if (p.has_rotate_param()) rotate(random.of("rotate"), drawn);
-    if (p.has_distort_param()) distort(random.of("distort"), drawn);
+    if (distorts && p.has_distort_param()) distort(random.of("distort"), drawn);
     if (p.has_noise_param()) add_noise(random.of("noise"), drawn);
     if (p.has_blur_param()) blur(random.of("blur"), drawn);
   }
   if (p.bgr2rgb()) drawn.steps.push_back(Permute{.order = {2, 1, 0}});
-  return drawn;
 }
 
 void Augmentation::expand(Random random, DrawnSteps& drawn) const {

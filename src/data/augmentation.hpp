@@ -51,6 +51,10 @@ class Augmentation {
   /// Error for steps that images of so many channels cannot go through, drawn or not.
   void check_channels(int64_t channels) const;
   DrawnSteps draw(ImageSize size, const SampleRandom& random) const;
+  /// The same in another order, for images with boxes (data/box_sampling.hpp): distort_param and
+  /// expand_param first, then a crop by the boxes, which the caller adds to `drawn`, then the rest.
+  DrawnSteps draw_before_boxes(ImageSize size, const SampleRandom& random) const;
+  void draw_behind_boxes(const SampleRandom& random, DrawnSteps& drawn) const;
   /// Of a sample of this size, cropped and mirrored.
   std::optional<Erasure> draw_erasure(ImageSize sample, const SampleRandom& random) const;
 
@@ -59,6 +63,7 @@ class Augmentation {
   void check_cropping() const;
   void check_pixels() const;
 
+  void draw_rest(const SampleRandom& random, bool distorts, DrawnSteps& drawn) const;
   void expand(Random random, DrawnSteps& drawn) const;
   void resize(Random random, DrawnSteps& drawn) const;
   void resize_shorter_side(Random random, DrawnSteps& drawn) const;

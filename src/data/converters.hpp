@@ -1,4 +1,5 @@
-// Converters: from data sets as they are found to databases of Datum records, LMDB or LevelDB.
+// Converters: from data sets as they are found to databases of Datum or AnnotatedDatum
+// records, LMDB or LevelDB.
 //
 // The database appears under its name when it is whole, and not before (see database_folder.hpp).
 #pragma once
@@ -81,5 +82,37 @@ struct ConvertImagesetOptions {
 /// decoded on all OpenMP threads and written in order. Error, naming line and file, at the first
 /// bad image, unless check_only or skip_bad is set; and always for a bad list.
 ConvertReport convert_imageset(const ConvertImagesetOptions& options);
+
+struct ConvertAnnotationsOptions {
+  std::string root;  // put before every file name of the list
+  /// Lines "image boxes" (pair_list.hpp), or a COCO data set, instances_*.json. With yolo, a line
+  /// may be an image alone, whose boxes are where YOLO has them.
+  std::string list;
+  std::string output;            // the database's folder
+  std::string backend = "lmdb";  // or "leveldb"
+  /// "detection", or "classification": lines "image label". "": as the first line of the list says.
+  std::string annotation_type;
+  std::string label_type = "xml";  // "xml", "json", "txt" or "yolo": of the files of boxes
+  std::string label_map_file;      // LabelMap in text: labels of the names of classes
+  std::string class_names;         // yolo: file with the names of the classes, one a line
+  bool gray = false;
+  bool shuffle = false;  // the list, by `seed`
+  uint64_t seed = 1701;
+  int64_t resize_height = 0, resize_width = 0;  // both or neither
+  int64_t min_dim = 0, max_dim = 0;             // bounds of the sides, the aspect ratio kept
+  bool check_size = false;
+  bool encoded = false;
+  std::string encode_type;
+  bool check_only = false;
+  bool skip_bad = false;
+  bool overwrite = false;
+  ConvertProgress progress;
+};
+
+/// A database of AnnotatedDatum records: images with boxes. Keys, threads and errors are those of
+/// convert_imageset(). Boxes are clipped to their images, those without area left out, and images
+/// whose file of boxes is missing have none: warnings count them. Error for a box with its edges in
+/// the wrong order or outside of its image, and for an unknown class.
+ConvertReport convert_annotations(const ConvertAnnotationsOptions& options);
 
 }  // namespace crema

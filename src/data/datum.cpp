@@ -5,7 +5,9 @@
 #include <new>
 
 #include "crema/error.hpp"
+#include "data/annotation.hpp"
 #include "proto/datum.pb.h"
+#include "proto/detection.pb.h"
 
 namespace crema {
 
@@ -53,33 +55,44 @@ auto with_key(std::string_view key, const Body& body) {
 }  // namespace
 
 DatumDecoder::DatumDecoder(ColorMode mode, ImageSize size)
-    : mode_(mode), size_(size), datum_(std::make_unique<Datum>()) {}
+    : mode_(mode),
+      size_(size),
+      datum_(std::make_unique<Datum>()),
+      annotated_(std::make_unique<AnnotatedDatum>()) {}
 DatumDecoder::~DatumDecoder() = default;
+
+void DatumDecoder::parse(std::string_view record) {
+  is_annotated_ = is_annotated(record);
+  google::protobuf::MessageLite& message =
+      is_annotated_ ? static_cast<google::protobuf::MessageLite&>(*annotated_) : *datum_;
+  const int size = static_cast<int>(std::min<size_t>(record.size(), INT32_MAX));
+  if (record.size() >= size_t{INT32_MAX} || !message.ParseFromArray(record.data(), size))
+    throw Error("its ", record.size(), " bytes are no ", is_annotated_ ? "Annotated" : "", "Datum");
+}
+
+const Datum& DatumDecoder::datum() const { return is_annotated_ ? annotated_->datum() : *datum_; }
 
 Image DatumDecoder::open(const Record& record) {
   key_ = record.key;
   return with_key(key_, [&] {
-    const int size = static_cast<int>(std::min<size_t>(record.value.size(), INT32_MAX));
-    if (record.value.size() >= size_t{INT32_MAX} ||
-        !datum_->ParseFromArray(record.value.data(), size))
-      throw Error("its ", record.value.size(), " bytes are no Datum");
-    label_ = datum_->label();
-    was_encoded_ = datum_->encoded();
+    parse(record.value);
+    label_ = datum().label();
+    was_encoded_ = datum().encoded();
     return opened_ = open_datum();
   });
 }
 
 bool DatumDecoder::has_labels() const {
-  return datum_->has_label() || datum_->float_label_size() > 0;
+  return datum().has_label() || datum().float_label_size() > 0;
 }
 
 void DatumDecoder::labels(std::vector<double>& labels) const {
-  labels.assign(datum_->float_label().begin(), datum_->float_label().end());
-  if (labels.empty()) return labels.assign(1, datum_->label());
+  labels.assign(datum().float_label().begin(), datum().float_label().end());
+  if (labels.empty()) return labels.assign(1, datum().label());
   const auto refuse = [&](const std::string& why) {
     throw Error("record '", printable_key(key_), "': ", why, "; write the database anew");
   };
-  if (datum_->has_label()) refuse("its Datum has label and float_label");
+  if (datum().has_label()) refuse("its Datum has label and float_label");
   for (const double label : labels) {
     if (!std::isfinite(label)) refuse(concat("its label is ", label));
   }
@@ -97,26 +110,26 @@ Image DatumDecoder::decode(const Record& record) {
 
 Image DatumDecoder::open_datum() {
   if (!was_encoded_) return open_raw();
-  const Image image = images_.open(datum_->data(), mode_);
+  const Image image = images_.open(datum().data(), mode_);
   return size_.height == 0 ? image : images_.changed({Resize{.size = size_}});
 }
 
 Image DatumDecoder::open_raw() {
-  Image image{.channels = datum_->channels(), .height = datum_->height(), .width = datum_->width()};
+  Image image{.channels = datum().channels(), .height = datum().height(), .width = datum().width()};
   if (image.channels <= 0 || image.height <= 0 || image.width <= 0)
     throw Error("its Datum says ", image.channels, " channels of ", image.height, " x ",
                 image.width, " pixels; all must be positive");
   const auto count = static_cast<size_t>(image.shape().count());
-  if (!datum_->data().empty()) {
-    if (datum_->data().size() != count)
-      throw Error("its Datum of ", image.shape().str(), " pixels holds ", datum_->data().size(),
+  if (!datum().data().empty()) {
+    if (datum().data().size() != count)
+      throw Error("its Datum of ", image.shape().str(), " pixels holds ", datum().data().size(),
                   " bytes instead of ", count);
-    image.bytes = reinterpret_cast<const uint8_t*>(datum_->data().data());
+    image.bytes = reinterpret_cast<const uint8_t*>(datum().data().data());
   } else {
-    if (static_cast<size_t>(datum_->float_data_size()) != count)
-      throw Error("its Datum of ", image.shape().str(), " values holds ", datum_->float_data_size(),
+    if (static_cast<size_t>(datum().float_data_size()) != count)
+      throw Error("its Datum of ", image.shape().str(), " values holds ", datum().float_data_size(),
                   " of them");
-    image.floats = datum_->float_data().data();
+    image.floats = datum().float_data().data();
   }
   const int64_t wanted = mode_ == ColorMode::color  ? 3
                          : mode_ == ColorMode::gray ? 1

@@ -1,5 +1,5 @@
 // Records of the published image databases: a Datum, with raw pixels, floats, or a compressed
-// image.
+// image; or an AnnotatedDatum, which has one, with boxes on it.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,8 @@
 
 namespace crema {
 
-class Datum;  // proto/datum.proto
+class AnnotatedDatum;  // proto/detection.proto
+class Datum;           // proto/datum.proto
 
 /// A key with unprintable bytes and backslashes written as \xhh, which unprintable_key()
 /// (record_range.hpp) reads.
@@ -54,19 +55,26 @@ class DatumDecoder {
   /// both, or a label that is not finite.
   void labels(std::vector<double>& labels) const;
   bool was_encoded() const { return was_encoded_; }
+  /// The record opened last, if it is an AnnotatedDatum; else null.
+  const AnnotatedDatum* annotated() const { return is_annotated_ ? annotated_.get() : nullptr; }
 
  private:
+  void parse(std::string_view record);
+  /// Of the record opened last.
+  const Datum& datum() const;
   Image open_datum();
   Image open_raw();
 
   ColorMode mode_;
   ImageSize size_;
   std::unique_ptr<Datum> datum_;
+  std::unique_ptr<AnnotatedDatum> annotated_;
   ImageDecoder images_;
   Image opened_;
   std::string_view key_;  // of the record opened last
   int label_ = 0;
   bool was_encoded_ = false;
+  bool is_annotated_ = false;
 };
 
 }  // namespace crema

@@ -24,7 +24,8 @@ DatumLayer::DatumLayer(const LayerInit& init, const Settings& settings)
   if (settings.threads > kMostThreads)
     throw Error(settings.message, " { threads: ", settings.threads, " } is more than ",
                 kMostThreads, "; set it to the number of cores at most");
-  const TransformationParameter& transform = init.param.transform_param();
+  TransformationParameter transform = init.param.transform_param();
+  if (settings.takes_boxes) transform.clear_emit_constraint();
   if (transform.force_color() && transform.force_gray())
     throw Error("transform_param has both force_color and force_gray; keep one of them");
   records_.transform = std::make_shared<const Transform>(transform, phase());

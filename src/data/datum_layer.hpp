@@ -34,19 +34,25 @@ class DatumLayer : public SampledLayer {
     ImageSize size = {};
     const char* one_size = "";  // as in DatumLoading
     bool skip_bad = false;      // likewise
+    bool takes_boxes = false;   // emit_constraint is a setting of the layer
   };
   DatumLayer(const LayerInit& init, const Settings& settings);
   /// For setup(): takes the source and looks at its first record.
   void open(std::shared_ptr<RecordSource> source);
+  /// For what a layer reads beside images: set before open().
+  DatumLoading& datums() { return records_; }
+  const SampleFormat& format() const { return records_.format; }
+  const Mixing& mixing() const { return mixing_; }
+
+  void take_shape(const Batch& batch, Blobs top) const override;
+  void give(const Batch& batch, Blobs top) const override;
+  std::string key_of(const Sample& sample, int64_t index) const override;
+  int depth() const;
 
  private:
   SamplerOptions sampling() const override;
   uint64_t rand_skip() const override { return settings_.rand_skip; }
   Loading loading(Blobs top) override;
-  int depth() const;
-  void take_shape(const Batch& batch, Blobs top) const override;
-  void give(const Batch& batch, Blobs top) const override;
-  std::string key_of(const Sample& sample, int64_t index) const override;
   std::string raw_key_of(const Sample& sample, int64_t index) const override;
 
   Settings settings_;

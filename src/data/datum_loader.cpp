@@ -3,9 +3,11 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <iterator>
 #include <new>
 
 #include "crema/error.hpp"
+#include "proto/detection.pb.h"
 
 namespace crema {
 namespace {
@@ -44,17 +46,23 @@ struct Planned {
   Shape shape;  // of the sample
 };
 
-Planned plan(const Image& opened, const Record& record, const Transform& transform,
-             const SampleRandom& random) {
-  Planned planned{.drawn = {}, .image = opened, .shape = {}};
+/// Moves `boxes`, in pixels, with the image up to the crop.
+Planned plan(const Image& opened, const Record& record, const DatumLoading& loading,
+             const SampleRandom& random, std::vector<LabeledBox>& boxes) {
+  const Transform& transform = *loading.transform;
+  const Augmentation& augmentation = transform.augmentation();
+  const ImageSize size{opened.height, opened.width};
+  Planned planned{.drawn = {.steps = {}, .size = size}, .image = opened, .shape = {}};
   with_key(record, [&] {
-    if (transform.augmentation().has_steps()) {
-      if (opened.floats != nullptr)
+    if (augmentation.has_steps() || loading.boxes) {
+      if (augmentation.has_steps()) augmentation.check_channels(opened.channels);
+      planned.drawn = loading.boxes
+                          ? loading.boxes->sampling.draw(augmentation, size, random, boxes)
+                          : augmentation.draw(size, random);
+      if (opened.floats != nullptr && (augmentation.has_steps() || !planned.drawn.steps.empty()))
         throw Error(
-            "transform_param changes images of bytes, and it holds floats; leave out all but "
-            "scale, mean, crop, mirror, erase_param and mixing");
-      transform.augmentation().check_channels(opened.channels);
-      planned.drawn = transform.augmentation().draw({opened.height, opened.width}, random);
+            "transform_param and samplers change images of bytes, and it holds floats; leave out "
+            "all but scale, mean, crop, mirror, erase_param and mixing");
       planned.image.height = planned.drawn.size.height;
       planned.image.width = planned.drawn.size.width;
     }
@@ -63,18 +71,60 @@ Planned plan(const Image& opened, const Record& record, const Transform& transfo
   return planned;
 }
 
+/// What crop and mirroring do to what lies on an image.
+Geometry geometry_of(const Transform& transform, const Image& image, const Placement& placement) {
+  Geometry geometry({image.height, image.width});
+  geometry.cut(transform.window(image, placement));
+  if (placement.mirrored) geometry.mirror();
+  return geometry;
+}
+
+/// Error unless the record is of the kind that the layer reads.
+void check_kind(const Record& record, const DatumDecoder& decoder, const DatumLoading& loading) {
+  const bool annotated = decoder.annotated() != nullptr;
+  if (annotated == (loading.boxes != nullptr)) return;
+  throw Error("record '", printable_key(record.key), "' is ",
+              annotated ? "an AnnotatedDatum, with boxes, and this layer reads Datum records; set "
+                          "type: \"AnnotatedData\""
+                        : "a Datum, and this layer reads AnnotatedDatum records, with boxes; set "
+                          "type: \"Data\", or write the database with crema convert-annotations");
+}
+
+/// Whether the record, opened last, has boxes in place of labels.
+bool has_boxes(const DatumDecoder& decoder, const DatumLoading& loading) {
+  return loading.boxes && (loading.boxes->is_type_given || decoder.annotated()->has_type());
+}
+
+/// The boxes of the record opened last, in pixels; none of a record without any.
+void take_boxes(const Record& record, const DatumDecoder& decoder, const DatumLoading& loading,
+                const Image& opened, std::vector<LabeledBox>& boxes) {
+  boxes.clear();
+  if (!has_boxes(decoder, loading)) return;
+  with_key(record, [&] {
+    boxes = boxes_of(*decoder.annotated());
+    for (LabeledBox& labeled : boxes) {
+      loading.boxes->names.check(labeled.label);
+      labeled.box = to_pixels(labeled.box, {opened.height, opened.width});
+    }
+  });
+}
+
 }  // namespace
 
 SampleFormat format_of(const Record& record, const DatumLoading& loading) {
   DatumDecoder decoder(loading.color, loading.size);
   const Image image = decoder.decode(record);
+  check_kind(record, decoder, loading);
   std::vector<double> labels;
   decoder.labels(labels);
-  return {.shape = plan(image, record, *loading.transform, {.stream = loading.stream}).shape,
+  std::vector<LabeledBox> boxes;
+  take_boxes(record, decoder, loading, image, boxes);
+  return {.shape = plan(image, record, loading, {.stream = loading.stream}, boxes).shape,
           .floats = image.floats != nullptr,
           .encoded = decoder.was_encoded(),
           .labels = static_cast<int64_t>(labels.size()),
-          .changes = loading.transform->augmentation().has_steps()};
+          .changes = loading.transform->augmentation().has_steps() || loading.boxes != nullptr,
+          .boxes = has_boxes(decoder, loading)};
 }
 
 SampleFormat first_format(const DatumLoading& loading) {
@@ -100,6 +150,7 @@ void DatumLoader::load(Batch& batch, const std::atomic<bool>& stop) {
   batch.placements.resize(size);
   batch.labels.resize(size * static_cast<size_t>(loading_.format.labels));
   batch.skipped.clear();
+  batch.boxes.clear();
   set_shape(batch, loading_.format.shape);
   for (size_t i = 0; i < size && !stop.load(std::memory_order_relaxed); ++i) {
     loading_.skip_bad ? load_good(batch, i, stop) : load_one(batch, i);
@@ -129,6 +180,8 @@ void DatumLoader::set_shape(Batch& batch, const Shape& shape) const {
   } else {
     batch.bytes.resize(count);
   }
+  if (loading_.label_maps)
+    batch.label_maps.resize(batch.samples.size() * static_cast<size_t>(shape.count(1)));
 }
 
 Image DatumLoader::augmented(const Record& record, const Image& opened, DrawnSteps& drawn) {
@@ -159,7 +212,10 @@ void DatumLoader::load_record(const Record& record, Batch& batch, size_t index) 
   const Transform& transform = *loading_.transform;
   const SampleRandom random{loading_.seed, loading_.stream, sample.number};
   const Image opened = decoder_.open(record);
-  Planned planned = plan(opened, record, transform, random);
+  const ImageSize opened_size{opened.height, opened.width};
+  check_kind(record, decoder_, loading_);
+  take_boxes(record, decoder_, loading_, opened, boxes_);
+  Planned planned = plan(opened, record, loading_, random, boxes_);
   const Shape& shape = planned.shape;
   const SampleFormat& format = loading_.format;
   if (loading_.varies && shape[0] == format.shape[0]) {
@@ -178,7 +234,10 @@ void DatumLoader::load_record(const Record& record, Batch& batch, size_t index) 
   const Placement placement =
       transform.place(planned.image, Random(loading_.seed, loading_.stream, sample.number));
   batch.placements[index] = placement;
-  const Image image = transform.augmentation().has_steps()
+  const Geometry crop = geometry_of(transform, planned.image, placement);
+  if (loading_.label_maps)
+    load_label_map(sample.record, opened_size, planned.drawn.steps, crop, index, batch);
+  const Image image = transform.augmentation().has_steps() || !planned.drawn.steps.empty()
                           ? augmented(record, opened, planned.drawn)
                           : decoder_.pixels(transform.window(opened, placement));
   const auto erasure = transform.augmentation().draw_erasure({shape[1], shape[2]}, random);
@@ -192,7 +251,46 @@ void DatumLoader::load_record(const Record& record, Batch& batch, size_t index) 
   } else {
     write(batch.bytes.data() + begin);
   }
-  load_labels(record, batch, index);
+  if (format.boxes) {
+    add_boxes(record, crop, index, batch);
+  } else {
+    load_labels(record, batch, index);
+  }
+}
+
+void DatumLoader::add_boxes(const Record& record, const Geometry& crop, size_t index,
+                            Batch& batch) {
+  if (!has_boxes(decoder_, loading_))
+    throw Error("record '", printable_key(record.key),
+                "' has no annotation type, the first one BBOX; write the database anew, or set "
+                "annotated_data_param { anno_type: BBOX }");
+  loading_.boxes->sampling.follow(crop, boxes_);
+  for (const LabeledBox& labeled : boxes_) {
+    const auto [left, top, right, bottom] = to_relative(labeled.box, crop.sample_size());
+    const double row[] = {static_cast<double>(index),
+                          static_cast<double>(labeled.label),
+                          static_cast<double>(labeled.instance),
+                          left,
+                          top,
+                          right,
+                          bottom,
+                          labeled.difficult ? 1.0 : 0.0};
+    batch.boxes.insert(batch.boxes.end(), std::begin(row), std::end(row));
+  }
+}
+
+void DatumLoader::load_label_map(int64_t record, ImageSize opened,
+                                 const std::vector<ImageStep>& steps, const Geometry& crop,
+                                 size_t index, Batch& batch) {
+  const ImageSize size = loading_.label_maps->read(record, opened, label_map_);
+  Geometry geometry(size);
+  if (size.height != opened.height || size.width != opened.width) geometry.resize(opened);
+  for (const ImageStep& step : steps) crema::apply(step, geometry);
+  geometry.then(crop);
+  const ImageSize sample = geometry.sample_size();
+  geometry.apply(
+      label_map_.labels.data(), kOutsideLabel,
+      batch.label_maps.data() + index * static_cast<size_t>(sample.height * sample.width));
 }
 
 void DatumLoader::load_labels(const Record& record, Batch& batch, size_t index) {

@@ -4,7 +4,10 @@
 #include <memory>
 
 #include "crema/tensor.hpp"
+#include "data/box_sampling.hpp"
 #include "data/datum.hpp"
+#include "data/label_map.hpp"
+#include "data/pixel_labels.hpp"
 #include "data/prefetcher.hpp"
 #include "data/record_source.hpp"
 #include "data/transform.hpp"
@@ -18,6 +21,14 @@ struct SampleFormat {
   bool encoded = false;
   int64_t labels = 1;    // of a record
   bool changes = false;  // there are steps of augmentation before the crop
+  bool boxes = false;    // records have boxes in place of labels
+};
+
+/// How a layer reads records with boxes, AnnotatedDatum.
+struct BoxLoading {
+  BoxSampling sampling;
+  LabelNames names;            // of the labels of boxes; none: any label
+  bool is_type_given = false;  // records without an annotation type have boxes, too
 };
 
 /// Settings that the loaders of a layer share.
@@ -34,6 +45,10 @@ struct DatumLoading {
   std::string_view one_size;
   uint64_t seed = 0;
   uint64_t stream = 0;  // of the layer's random numbers
+  /// Of a layer that reads AnnotatedDatum records; null: Datum.
+  std::shared_ptr<const BoxLoading> boxes;
+  /// Of a layer that reads a label map with each image; null: none.
+  std::shared_ptr<const PixelLabels> label_maps;
 };
 
 /// The format that `record` has. Error, naming its key, when it cannot be used.
@@ -64,12 +79,17 @@ class DatumLoader final : public BatchLoader {
   void load_record(const Record& record, Batch& batch, size_t index);
   void load_good(Batch& batch, size_t index, const std::atomic<bool>& stop);
   void load_labels(const Record& record, Batch& batch, size_t index);
+  void add_boxes(const Record& record, const Geometry& crop, size_t index, Batch& batch);
+  void load_label_map(int64_t record, ImageSize opened, const std::vector<ImageStep>& steps,
+                      const Geometry& crop, size_t index, Batch& batch);
   Image augmented(const Record& record, const Image& opened, DrawnSteps& drawn);
 
   DatumLoading loading_;
   std::unique_ptr<RecordReader> reader_;
   DatumDecoder decoder_;
-  std::vector<double> labels_;  // of one record
+  std::vector<double> labels_;     // of one record
+  std::vector<LabeledBox> boxes_;  // of one record
+  PixelLabels::Reader label_map_;  // likewise
   ImageEditor editor_;
 };
 

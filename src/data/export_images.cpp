@@ -7,7 +7,9 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 #include <set>
+#include <sstream>
 #include <string_view>
 
 #include "crema/error.hpp"
@@ -91,6 +93,8 @@ class ImageWriter {
 
 struct Exported {
   std::string file, name, type, labels;
+  bool has_boxes = false;
+  std::string boxes;    // the text file of them
   std::string problem;  // not empty: there is no file
 };
 
@@ -135,6 +139,21 @@ std::string_view short_path(std::string_view key) {
   return folder == std::string_view::npos ? key : key.substr(folder + 1);
 }
 
+/// As convert_annotations() reads it, with all digits that coordinates have.
+std::string boxes_text(const RecordInfo& info) {
+  std::string text;
+  for (const LabeledBox& labeled : info.boxes) {
+    const Box box = to_pixels(labeled.box, {info.shape[1], info.shape[2]});
+    std::ostringstream line;
+    line.imbue(std::locale::classic());
+    line.precision(std::numeric_limits<float>::max_digits10);
+    line << labeled.label << " " << box.left << " " << box.top << " " << box.right << " "
+         << box.bottom << (labeled.difficult ? " 1" : "") << "\n";
+    text += line.str();
+  }
+  return text;
+}
+
 class Exporter {
  public:
   explicit Exporter(const ExportOptions& options) : options_(options) {
@@ -152,6 +171,8 @@ class Exporter {
       RecordInfo info = inspect_record(*record, *thread.decoder);
       out.name = file_name_of(source.is_files() ? short_path(record->key) : record->key);
       out.labels = info.labels(" ");
+      out.has_boxes = info.has_boxes;
+      out.boxes = boxes_text(info);
       if (info.encoded) {
         keep_compressed(info, out);
       } else {
@@ -217,8 +238,14 @@ ConvertReport export_images(RecordSource& source, const ExportOptions& options) 
         name = concat(exported.name, "_", copy, ".", exported.type);
       }
       folder.write(name, exported.file);
-      if (exported.labels.empty()) ++without_label;
-      list += concat(name, " ", exported.labels.empty() ? "0" : exported.labels, "\n");
+      if (exported.has_boxes) {
+        const std::string boxes = name + ".boxes.txt";
+        folder.write(boxes, exported.boxes);
+        list += concat(name, " ", boxes, "\n");
+      } else {
+        if (exported.labels.empty()) ++without_label;
+        list += concat(name, " ", exported.labels.empty() ? "0" : exported.labels, "\n");
+      }
       ++report.written;
     }
     if (options.progress) options.progress(index + 1 - options.range.first, options.range.count());

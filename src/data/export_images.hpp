@@ -1,4 +1,5 @@
-// Images of a database as files, with a list that convert_imageset reads.
+// Images of a database as files, with a list that convert_imageset() reads; with boxes, each has a
+// text file beside it, and convert_annotations() reads them.
 #pragma once
 
 #include <string>

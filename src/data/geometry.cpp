@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <vector>
 
 namespace crema {
 
@@ -37,6 +38,11 @@ void Geometry::rotate(double degrees) {
 
 void Geometry::mirror() { then({.xx = -1, .x1 = static_cast<double>(sample_.width)}); }
 
+void Geometry::then(const Geometry& next) {
+  then(next.map_);
+  sample_ = next.sample_;
+}
+
 Point Geometry::apply(Point point) const {
   return {map_.xx * point.x + map_.xy * point.y + map_.x1,
           map_.yx * point.x + map_.yy * point.y + map_.y1};
@@ -58,6 +64,24 @@ Box Geometry::apply(const Box& box) const {
 template <class Label>
 void Geometry::apply(const Label* labels, Label outside, Label* out) const {
   const Affine& m = map_;
+  if (m.xy == 0 && m.yx == 0) {
+    const auto sources = [](int64_t count, double factor, double offset, int64_t last) {
+      std::vector<int64_t> from(static_cast<size_t>(count));
+      for (int64_t i = 0; i < count; ++i) {
+        const double at = std::floor((static_cast<double>(i) + 0.5 - offset) / factor);
+        const bool inside = at >= 0 && at < static_cast<double>(last);
+        from[static_cast<size_t>(i)] = inside ? static_cast<int64_t>(at) : -1;
+      }
+      return from;
+    };
+    const auto rows = sources(sample_.height, m.yy, m.y1, record_.height);
+    const auto columns = sources(sample_.width, m.xx, m.x1, record_.width);
+    for (const int64_t row : rows) {
+      const Label* const from = labels + row * record_.width;
+      for (const int64_t column : columns) *out++ = row < 0 || column < 0 ? outside : from[column];
+    }
+    return;
+  }
   const double determinant = m.xx * m.yy - m.xy * m.yx;
   for (int64_t row = 0; row < sample_.height; ++row) {
     for (int64_t column = 0; column < sample_.width; ++column, ++out) {
@@ -84,10 +108,10 @@ std::optional<Box> clipped(const Box& box, ImageSize sample) {
   return part;
 }
 
-bool stays(const Box& box, ImageSize sample, double least_share) {
-  if (least_share > 0) {
+bool stays(const Box& box, ImageSize sample, std::optional<double> least_share) {
+  if (least_share) {
     const auto part = clipped(box, sample);
-    return part && part->area() >= least_share * box.area();
+    return part && part->area() >= *least_share * box.area();
   }
   const double x = (box.left + box.right) / 2, y = (box.top + box.bottom) / 2;
   return x >= 0 && y >= 0 && x <= static_cast<double>(sample.width) &&

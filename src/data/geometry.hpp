@@ -1,9 +1,6 @@
 // Geometry: where the pixels of a record are in its sample. Whatever is done to the pixels can be
 // done to the points, boxes and label maps that lie on them.
 //
-// No layer calls apply(), clipped() or stays() yet: they are for layers that read boxes and label
-// maps with their images.
-//
 // Coordinates are continuous, in pixels from the outer corner of the first one: pixel (row, column)
 // covers [column, column + 1) x [row, row + 1).
 #pragma once
@@ -39,6 +36,8 @@ class Geometry {
   void rotate(double degrees);
   /// Left to right.
   void mirror();
+  /// All that `next` does; its record is the sample so far.
+  void then(const Geometry& next);
 
   ImageSize record_size() const { return record_; }
   ImageSize sample_size() const { return sample_; }
@@ -66,8 +65,8 @@ class Geometry {
 
 /// The part of a box that lies in a sample; none where nothing does.
 std::optional<Box> clipped(const Box& box, ImageSize sample);
-/// Whether a box stays with the sample: by its centre, or, for a share above 0, by the share of its
-/// area that lies inside. proto/augment.proto, EmitConstraint.
-bool stays(const Box& box, ImageSize sample, double least_share);
+/// Whether a box stays with the sample: by the share of its area that lies inside, which is more
+/// than 0, or, without a least share, by its centre. proto/augment.proto, EmitConstraint.
+bool stays(const Box& box, ImageSize sample, std::optional<double> least_share);
 
 }  // namespace crema

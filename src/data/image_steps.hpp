@@ -90,6 +90,11 @@ using ImageStep = std::variant<Resize, Cut, Pad, Rotate, Linear, Saturate, TurnH
 /// The same for what lies on the pixels; steps that move none change nothing.
 void apply(const ImageStep& step, Geometry& geometry);
 
+/// The same image of an image of this size by fewer pixels, where the last of the steps is a cut:
+/// it moves before the steps that change each pixel by itself, and before padding with a constant,
+/// unless it cuts nothing but padding.
+void cut_first(ImageSize size, std::vector<ImageStep>& steps);
+
 /// What has to be decoded for a list of steps.
 struct DecodePlan {
   ImageWindow window;  // in the image of eighths / 8 of the size

@@ -57,6 +57,24 @@ std::optional<int32_t> LabelNames::find(const std::string& name) const {
   return found == by_name_.end() ? std::nullopt : std::optional(found->second);
 }
 
+std::optional<int32_t> LabelNames::find_displayed(const std::string& name) const {
+  if (const auto found = find(name)) return found;
+  std::optional<int32_t> one;
+  for (const auto& [label, item] : items_) {
+    if (item.display_name != name) continue;
+    if (one) return std::nullopt;
+    one = label;
+  }
+  return one;
+}
+
+void LabelNames::check(int32_t label) const {
+  if (empty() || has(label)) return;
+  throw Error("label ", label, " is not in the label map '", source_, "', which has ",
+              items_.size(), " labels from ", items_.begin()->first, " to ", items_.rbegin()->first,
+              "; give the label map that the data were written with");
+}
+
 std::vector<int32_t> LabelNames::labels() const {
   std::vector<int32_t> all;
   for (const auto& [label, item] : items_) all.push_back(label);

@@ -23,6 +23,8 @@ class LabelNames {
   /// The same for a message; `source` is for messages.
   LabelNames(const LabelMap& map, std::string source);
 
+  /// Of no map: every label is known, and has no name.
+  bool empty() const { return items_.empty(); }
   bool has(int32_t label) const { return items_.contains(label); }
   /// Error if the map lacks the label or the name.
   const std::string& name(int32_t label) const { return item(label).name; }
@@ -31,6 +33,10 @@ class LabelNames {
   int32_t label(const std::string& name) const;
   /// None if the map lacks the name.
   std::optional<int32_t> find(const std::string& name) const;
+  /// The same, or else by the name for display, where one item alone has it.
+  std::optional<int32_t> find_displayed(const std::string& name) const;
+  /// Error, with the labels that there are, for one that the map lacks.
+  void check(int32_t label) const;
   /// Rising.
   std::vector<int32_t> labels() const;
   const std::string& source() const { return source_; }

@@ -28,6 +28,9 @@ struct Batch {
   std::vector<uint8_t> bytes;  // (N, C, H, W) where records hold bytes
   std::vector<float> floats;   // the same where they hold floats
   std::vector<double> labels;  // (N, L): integers of 32 bits, or values of f32
+  /// Of AnnotatedData, (B, 8): the sample, label, instance, xmin, ymin, xmax, ymax, difficult.
+  std::vector<double> boxes;
+  std::vector<uint8_t> label_maps;  // of DenseImageData, (N, H, W), mirrored as the sample
   /// Why records were skipped, one a sample; other records took their places in `samples`.
   std::vector<std::string> skipped;
 };

@@ -6,6 +6,7 @@
 #include "crema/error.hpp"
 #include "model/file_kind.hpp"
 #include "proto/datum.pb.h"
+#include "proto/detection.pb.h"
 
 namespace crema {
 namespace {
@@ -28,6 +29,7 @@ std::string RecordInfo::kind() const {
 }
 
 std::string RecordInfo::labels(std::string_view separator) const {
+  if (has_boxes) return concat(boxes.size(), boxes.size() == 1 ? " box" : " boxes");
   if (!float_labels.empty()) return joined(float_labels, separator);
   return has_label ? concat(label) : "";
 }
@@ -38,8 +40,19 @@ RecordInfo inspect_record(const Record& record, DatumDecoder& decoder) {
   info.key = printable_key(record.key);
   info.bytes = record.value.size();
   info.shape = info.image.shape();
+  const AnnotatedDatum* annotated = decoder.annotated();
   Datum datum;
-  datum.ParseFromArray(record.value.data(), static_cast<int>(record.value.size()));
+  if (annotated != nullptr) {
+    datum = annotated->datum();
+    info.has_boxes = annotated->has_type() || annotated->annotation_group_size() > 0;
+    try {
+      info.boxes = boxes_of(*annotated);
+    } catch (const Error& error) {
+      throw Error("record '", info.key, "': ", error.message());
+    }
+  } else {
+    datum.ParseFromArray(record.value.data(), static_cast<int>(record.value.size()));
+  }
   info.floats = info.image.floats != nullptr;
   info.encoded = datum.encoded();
   info.has_label = datum.has_label();

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "data/annotation.hpp"
 #include "data/datum.hpp"
 
 namespace crema {
@@ -19,6 +20,9 @@ struct RecordInfo {
   bool has_label = false;
   int64_t label = 0;
   std::vector<float> float_labels;
+  /// Of an AnnotatedDatum with boxes, relative to its image: in place of labels.
+  bool has_boxes = false;
+  std::vector<LabeledBox> boxes;
   /// The file of a compressed image; empty for others.
   std::string file;
   /// The pixels, valid until the decoder decodes another record.
@@ -26,7 +30,7 @@ struct RecordInfo {
 
   /// "raw", "floats", or the kind of compressed image.
   std::string kind() const;
-  /// The labels, with `separator` between them; "" if there is none.
+  /// The labels, with `separator` between them, or "N boxes"; "" if there is none.
   std::string labels(std::string_view separator) const;
 };
 

@@ -46,9 +46,7 @@ class Verifier {
     if (options_.one_size && info.shape != first_shape_)
       problem = concat("it is of ", info.shape.str(), ", the first one, '", first_key_, "', of ",
                        first_shape_.str());
-    VerifyReport::Shapes& labels = report_.label_numbers[number_of_labels(info)];
-    if (labels.count++ == 0) labels.first_key = info.key;
-    const std::string label_problem = take_label(info);
+    const std::string label_problem = info.has_boxes ? take_boxes(info) : take_labels(info);
     if (problem.empty()) problem = label_problem;
     if (!problem.empty()) add_problem(concat("record '", info.key, "': ", problem));
   }
@@ -61,7 +59,15 @@ class Verifier {
   }
 
   void warn() {
-    if (report_.shapes.size() > 1) {
+    if (boxes_lost_ > 0)
+      warning(boxes_lost_,
+              " boxes lie outside of their images or have no area; training leaves "
+              "them out");
+    if (report_.with_boxes > 0 && report_.with_boxes < good_)
+      warning(good_ - report_.with_boxes,
+              " records have no boxes but labels; AnnotatedData refuses "
+              "a mixture");
+    if (report_.shapes.size() > 1 && report_.with_boxes == 0) {
       warning("images are of ", report_.shapes.size(), " sizes; data layers need crop_size, ",
               "or images of one size: convert-imageset --resize");
     }
@@ -77,6 +83,35 @@ class Verifier {
   /// A record without a label counts as one with 0.
   static int64_t number_of_labels(const RecordInfo& info) {
     return std::max<int64_t>(1, static_cast<int64_t>(info.float_labels.size()));
+  }
+
+  /// Counts the boxes. Returns what is wrong with them.
+  std::string take_boxes(const RecordInfo& info) {
+    ++report_.with_boxes;
+    report_.without_boxes += info.boxes.empty();
+    std::string problem;
+    for (const LabeledBox& labeled : info.boxes) {
+      ++report_.boxes;
+      report_.difficult += labeled.difficult;
+      ++report_.box_labels[labeled.label];
+      if (!clipped(labeled.box, {1, 1})) ++boxes_lost_;
+      if (!problem.empty()) continue;
+      if (options_.classes > 0 && labeled.label >= options_.classes)
+        problem =
+            concat("the label ", labeled.label, " of a box is not in 0 to ", options_.classes - 1);
+      try {
+        options_.names.check(labeled.label);
+      } catch (const Error& error) {
+        problem = error.message();
+      }
+    }
+    return problem;
+  }
+
+  std::string take_labels(const RecordInfo& info) {
+    VerifyReport::Shapes& labels = report_.label_numbers[number_of_labels(info)];
+    if (labels.count++ == 0) labels.first_key = info.key;
+    return take_label(info);
   }
 
   /// Counts the label. Returns what is wrong with it.
@@ -128,6 +163,7 @@ class Verifier {
   const VerifyOptions& options_;
   VerifyReport& report_;
   int64_t good_ = 0;            // records that were decoded
+  int64_t boxes_lost_ = 0;      // in training
   int64_t several_labels_ = 0;  // records with them, where classes are checked
   std::string first_key_;
   Shape first_shape_;

@@ -8,6 +8,7 @@
 
 #include "data/converters.hpp"
 #include "data/image.hpp"
+#include "data/label_map.hpp"
 #include "data/record_source.hpp"
 
 namespace crema {
@@ -18,6 +19,8 @@ struct VerifyOptions {
   int64_t classes = 0;
   /// Images of another size than the first good one are bad.
   bool one_size = false;
+  /// Labels of boxes have to be in it; none: any label.
+  LabelNames names;
   ColorMode color = ColorMode::as_stored;
   ConvertProgress progress;
 };
@@ -41,7 +44,12 @@ struct VerifyReport {
   /// Records with each label; those without a label count as 0, as data layers take them.
   std::map<int64_t, int64_t> labels;
   int64_t without_label = 0;
-  int64_t float_labels = 0;  // records with labels in float_label
+  // Of records with boxes, which have no labels:
+  int64_t with_boxes = 0;     // records
+  int64_t without_boxes = 0;  // those of them that have none
+  int64_t boxes = 0, difficult = 0;
+  std::map<int64_t, int64_t> box_labels;  // boxes of each label
+  int64_t float_labels = 0;               // records with labels in float_label
 
   bool ok() const { return bad == 0; }
 };

@@ -125,13 +125,14 @@ void follow_shapes(const Plan& plan, Node& node) {
 /// Error unless the tops have the shapes that memory was planned for, or fit if they may be
 /// smaller.
 void check_shapes(const Plan& plan, const Node& node) {
-  const bool may_shrink = node.follows_values || node.layer->top_shapes() == TopShapes::from_values;
+  const bool late = node.follows_values || node.layer->top_shapes() == TopShapes::from_values;
   for (size_t t = 0; t < node.makes.size(); ++t) {
     const Value& value = plan.value(node.makes[t]);
     const Blob& blob = *node.top_blobs[t];
     if (blob.shape() == value.planned) continue;
     const bool fits = storage_count(blob.shape(), blob.data.format()) <=
                       storage_count(value.planned, blob.data.format());
+    const bool may_shrink = late || (!node.is_conversion && plan.has_late_shape(value));
     if (!may_shrink || !fits) refuse_shape(node, value);
   }
 }

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <set>
 
+#include "core/late_tops.hpp"
 #include "crema/registry.hpp"
 #include "net/plan.hpp"
 #include "proto/net.pb.h"
@@ -192,7 +193,15 @@ std::map<std::string, std::vector<Node*>> Plan::nodes_with_params() {
 
 bool Plan::has_late_shape(const Value& value) const {
   const Node& producer = node(value.producer);
-  return producer.follows_values || producer.layer->top_shapes() == TopShapes::from_values;
+  if (producer.follows_values || producer.layer->top_shapes() == TopShapes::from_values)
+    return true;
+  if (producer.layer->top_shapes() != TopShapes::per_batch) return false;
+  const auto* late = dynamic_cast<const LateTops*>(producer.layer.get());
+  if (late == nullptr) return false;
+  for (size_t t = 0; t < producer.tops.size(); ++t) {
+    if (&this->value(producer.tops[t]) == &value) return late->is_late(static_cast<int>(t));
+  }
+  return false;
 }
 
 void Plan::note(const std::string& text, Severity severity) {

@@ -52,8 +52,10 @@ TEST(Geometry, StepsFollowEachOther) {
 
 TEST(Geometry, BoxesStayByTheirCentreOrTheirShare) {
   const ImageSize sample{.height = 10, .width = 10};
-  EXPECT_TRUE(stays({-4, 0, 5, 10}, sample, 0));   // its centre is at 0.5
-  EXPECT_FALSE(stays({-6, 0, 5, 10}, sample, 0));  // at -0.5
+  EXPECT_TRUE(stays({-4, 0, 5, 10}, sample, std::nullopt));   // its centre is at 0.5
+  EXPECT_FALSE(stays({-6, 0, 5, 10}, sample, std::nullopt));  // at -0.5
+  EXPECT_TRUE(stays({-6, 0, 5, 10}, sample, 0));
+  EXPECT_FALSE(stays({-6, 0, 0, 10}, sample, 0));  // beside it
   EXPECT_TRUE(stays({-5, 0, 5, 10}, sample, 0.5));
   EXPECT_FALSE(stays({-5, 0, 5, 10}, sample, 0.51));
   EXPECT_FALSE(clipped({10, 0, 12, 5}, sample));

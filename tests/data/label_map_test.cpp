@@ -42,6 +42,19 @@ TEST(LabelMap, WhatIsMissing) {
   expect_error([&] { names.label("catt"); }, {"no class 'catt'", "cat"});
 }
 
+TEST(LabelMap, FindsByNamesForDisplayAndChecksLabels) {
+  const LabelNames names = names_of(
+      "item { name: 'n01' label: 1 display_name: 'dog' } item { name: 'n02' label: 4 "
+      "display_name: 'cat' } item { name: 'n03' label: 2 display_name: 'cat' }");
+  EXPECT_EQ(names.find_displayed("n02"), 4);
+  EXPECT_EQ(names.find_displayed("dog"), 1);
+  EXPECT_EQ(names.find_displayed("cat"), std::nullopt);  // of two
+  names.check(2);
+  expect_error([&] { names.check(3); }, {"label 3", "labels.prototxt", "3 labels from 1 to 4"});
+  LabelNames().check(99);
+  EXPECT_TRUE(LabelNames().empty());
+}
+
 TEST(LabelMap, WrongMaps) {
   expect_error([] { LabelNames(LabelMap(), "labels.prototxt"); }, {"labels.prototxt", "no item"});
   expect_error([] { names_of("item { name: 'a' label: 1 } item { name: 'b' }"); },

@@ -18,6 +18,7 @@ inline constexpr bool kBuiltWithLibjpeg = CREMA_BUILT_WITH_LIBJPEG;
 inline constexpr bool kBuiltWithHdf5 = CREMA_BUILT_WITH_HDF5;
 inline constexpr bool kBuiltWithLevelDb = CREMA_BUILT_WITH_LEVELDB;
 inline constexpr bool kBuiltWithLibarchive = CREMA_BUILT_WITH_LIBARCHIVE;
+inline constexpr bool kBuiltWithAnnotations = CREMA_BUILT_WITH_ANNOTATIONS;
 
 /// Why there is no CUDA device; "" if there is one. The test fails if the machine has a device that
 /// the library does not find, unless CUDA_VISIBLE_DEVICES says which devices to use.

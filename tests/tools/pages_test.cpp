@@ -271,12 +271,15 @@ TEST_P(LayerPages, HaveTestsOfValuesAndGradients) {
               any_holds(tests, names, {"expect_close(", ".top(0)"}))
       << "no test has its values";
   // Sources, measures, and what has no derivative.
+<<<<<<< HEAD
   const std::set<std::string> without_gradient = {"Accuracy",
+                                                  "AnnotatedData",
                                                   "ArgMax",
                                                   "BoxAnnotatorOHEM",
                                                   "ConfusionMatrix",
                                                   "ContinuationIndicator",
                                                   "Data",
+                                                  "DenseImageData",
                                                   "DetectionEvaluate",
                                                   "DetectionOutput",
                                                   "DummyData",

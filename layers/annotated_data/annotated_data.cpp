@@ -1,0 +1,161 @@
+// AnnotatedData: images with boxes from a database. See README.md.
+#include <algorithm>
+#include <bit>
+
+#include "core/dispatch.hpp"
+#include "core/late_tops.hpp"
+#include "crema/registry.hpp"
+#include "data/datum_layer.hpp"
+#include "data/open_source.hpp"
+#include "data/unsupported.hpp"
+#include "proto/layer.pb.h"
+
+namespace crema {
+namespace {
+
+using P = DataParameter;
+
+constexpr int64_t kRow = 8;  // values of a box
+
+void check_settings(const LayerParameter& layer) {
+  const P& data = layer.data_param();
+  if (data.backend() != P::LMDB && data.backend() != P::LEVELDB)
+    throw Error("data_param { backend: ", P::DB_Name(data.backend()),
+                " } has no boxes; give a database (LMDB, LEVELDB) that crema convert-annotations "
+                "writes");
+  reject_old_transform(data, "data_param");
+  reject_unsupported(data,
+                     {P::kSourceFieldNumber, P::kBatchSizeFieldNumber, P::kRandSkipFieldNumber,
+                      P::kBackendFieldNumber, P::kForceEncodedColorFieldNumber,
+                      P::kPrefetchFieldNumber, P::kShuffleFieldNumber, P::kLockFieldNumber,
+                      P::kThreadsFieldNumber, P::kParserThreadsFieldNumber, P::kCacheFieldNumber,
+                      P::kPrecacheFieldNumber, P::kOnBadRecordFieldNumber},
+                     "data_param");
+  const TransformationParameter& transform = layer.transform_param();
+  if (data.force_encoded_color() && transform.force_gray())
+    throw Error("force_encoded_color contradicts force_gray; keep one of them");
+  if (transform.has_mixup_param() || transform.has_cutmix_param() || transform.num_labels() > 0)
+    throw Error(
+        "transform_param { mixup_param, cutmix_param, num_labels } mix labels of whole "
+        "images, and these have boxes; remove them");
+}
+
+ColorMode color_mode(const LayerParameter& layer) {
+  if (layer.transform_param().force_gray()) return ColorMode::gray;
+  const bool color =
+      layer.transform_param().force_color() || layer.data_param().force_encoded_color();
+  return color ? ColorMode::color : ColorMode::as_stored;
+}
+
+class AnnotatedDataLayer final : public DatumLayer, public LateTops {
+ public:
+  explicit AnnotatedDataLayer(const LayerInit& init)
+      : DatumLayer(init,
+                   {.message = "data_param",
+                    .batch_size = init.param.data_param().batch_size(),
+                    .shuffle = init.param.data_param().shuffle(),
+                    .rand_skip = init.param.data_param().rand_skip(),
+                    .prefetch = init.param.data_param().prefetch(),
+                    .threads = init.param.data_param().threads(),
+                    .color = color_mode(init.param),
+                    .one_size = "transform_param { force_color resize_param }, not FIT_SMALL_SIZE",
+                    .skip_bad = init.param.data_param().on_bad_record() == P::SKIP,
+                    .takes_boxes = true}) {
+    check_settings(init.param);
+    const AnnotatedDataParameter& settings = init.param.annotated_data_param();
+    BoxLoading boxes{.sampling = BoxSampling(settings, init.param.transform_param(), phase()),
+                     .names = {},
+                     .is_type_given = settings.has_anno_type()};
+    if (!settings.label_map_file().empty())
+      boxes.names = LabelNames::read(settings.label_map_file());
+    datums().boxes = std::make_shared<const BoxLoading>(std::move(boxes));
+  }
+
+  TopShapes top_shapes() const override {
+    return gives_boxes() ? TopShapes::per_batch : DatumLayer::top_shapes();
+  }
+  bool is_late(int t) const override { return t == 1 && gives_boxes(); }
+
+  /// Opens the database and looks at its first record.
+  void setup(Blobs, Blobs top) override {
+    const P& data = param().data_param();
+    const auto log = [&log = context()](Severity severity, const std::string& text) {
+      log.log(severity, text);
+    };
+    tops_ = top.size();
+    open(open_source({.path = data.source(),
+                      .kind = data.backend() == P::LEVELDB ? SourceKind::leveldb : SourceKind::lmdb,
+                      .lock = data.lock() == P::NONE ? LockMode::none : LockMode::automatic,
+                      .logger = log}));
+    if (!gives_boxes()) return;
+    constexpr int64_t kFew = 8;  // boxes of an image, mostly
+    bound_ = std::max<int64_t>(1, kFew * records_per_batch());
+  }
+
+  void reshape(Blobs bottom, Blobs top) override {
+    DatumLayer::reshape(bottom, top);
+    if (gives_boxes()) top[1]->reshape({1, 1, bound_, kRow});
+  }
+
+  size_t kept_bytes() const override {
+    const size_t boxes = gives_boxes() ? static_cast<size_t>(depth() * bound_ * kRow) : 0;
+    return DatumLayer::kept_bytes() + boxes * sizeof(double);
+  }
+
+ private:
+  bool gives_boxes() const { return tops_ > 1 && format().boxes; }
+
+  void take_shape(const Batch& batch, Blobs top) const override {
+    DatumLayer::take_shape(batch, top);
+    if (!gives_boxes()) return;
+    // It only grows, and by twice at least, so that few batches need a new plan of the net.
+    if (const int64_t rows = rows_of(batch); rows > bound_)
+      bound_ = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(rows)));
+    top[1]->reshape({1, 1, bound_, kRow});
+  }
+
+  void give(const Batch& batch, Blobs top) const override {
+    if (!gives_boxes()) return DatumLayer::give(batch, top);
+    DatumLayer::give(batch, top.first(1));
+    const int64_t rows = rows_of(batch);
+    top[1]->reshape({1, 1, std::max<int64_t>(1, rows), kRow});
+    dispatch_float(top[1]->data.dtype(), [&](auto zero) {
+      using T = decltype(zero);
+      T* const out = top[1]->data.host_overwrite<T>();  // (B, 8)
+      if (rows == 0) std::fill_n(out, kRow, T{-1});
+      for (int64_t row = 0; row < rows; ++row) {
+        const double* const from = batch.boxes.data() + row * kRow;
+        for (int64_t i = 0; i < kRow; ++i) out[row * kRow + i] = static_cast<T>(from[i]);
+        check_exact(batch, from, out + row * kRow);
+      }
+    });
+  }
+
+  static int64_t rows_of(const Batch& batch) {
+    return static_cast<int64_t>(batch.boxes.size()) / kRow;
+  }
+
+  /// Label and instance of a box; rounded ones would be taken for others.
+  template <class T>
+  void check_exact(const Batch& batch, const double* from, const T* out) const {
+    for (const int i : {1, 2}) {
+      if (static_cast<double>(out[i]) == from[i]) continue;
+      const auto sample = static_cast<int64_t>(from[0]);
+      throw Error("record '", key_of(batch.samples[static_cast<size_t>(sample)], sample), "': the ",
+                  i == 1 ? "label " : "instance ", static_cast<int64_t>(from[i]),
+                  " of a box has no exact value in ", to_string(dtype()),
+                  ", the type of the net; number labels from 0, or make the net in f64");
+    }
+  }
+
+  size_t tops_ = 0;
+  mutable int64_t bound_ = 0;  // of the rows of top 1
+};
+
+}  // namespace
+
+void register_annotated_data(Registry& registry) {
+  registry.add<AnnotatedDataLayer>("AnnotatedData");
+}
+
+}  // namespace crema

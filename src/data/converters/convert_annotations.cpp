@@ -1,0 +1,209 @@
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "crema/error.hpp"
+#include "data/annotation_files.hpp"
+#include "data/converters.hpp"
+#include "data/converters/image_records.hpp"
+#include "data/image_list.hpp"
+#include "data/pair_list.hpp"
+#include "proto/datum.pb.h"
+#include "proto/detection.pb.h"
+
+namespace crema {
+namespace fs = std::filesystem;
+namespace {
+
+/// An image with its boxes, with the file that has them, or with its labels.
+struct Listed {
+  std::string image;
+  std::string place;
+  std::string beside;    // the file
+  AnnotationFile boxes;  // of a data set in one file
+  RecordLabels labels;
+};
+
+/// Whether the list has labels of images in place of boxes.
+bool is_classification(const ConvertAnnotationsOptions& options) {
+  const std::string& type = options.annotation_type;
+  if (type == "classification") return true;
+  if (type == "detection") return false;
+  if (!type.empty())
+    throw Error("anno_type '", type, "' is unknown; there are detection and classification");
+  const auto pairs = read_pair_list(options.list, "lines 'image boxes'", true);
+  return is_number(pairs.front().beside);
+}
+
+bool is_dataset(const std::string& list) {
+  std::error_code ignored;
+  return fs::path(list).extension() == ".json" && fs::is_regular_file(list, ignored);
+}
+
+/// Where YOLO has the boxes of an image: beside it, in a text file of its name, or in a folder
+/// "labels" beside the last folder "images" of its path.
+std::string yolo_labels(const std::string& image) {
+  fs::path path = fs::path(image).replace_extension(".txt");
+  std::vector<fs::path> parts(path.begin(), path.end());
+  const auto last = std::ranges::find(parts.rbegin(), parts.rend(), fs::path("images"));
+  if (last == parts.rend()) return path.string();
+  *last = "labels";
+  fs::path moved;
+  for (const fs::path& part : parts) moved /= part;
+  return moved.string();
+}
+
+class Job {
+ public:
+  explicit Job(const ConvertAnnotationsOptions& options)
+      : options_(options),
+        records_({.gray = options.gray,
+                  .resize_height = options.resize_height,
+                  .resize_width = options.resize_width,
+                  .min_dim = options.min_dim,
+                  .max_dim = options.max_dim,
+                  .encoded = options.encoded,
+                  .encode_type = options.encode_type}),
+        dataset_(is_dataset(options.list)) {
+    if (!dataset_ && is_classification(options)) {
+      list_labels();
+      return;
+    }
+    reading_.form = annotation_form(options.label_type);
+    if (!options.label_map_file.empty()) reading_.names = LabelNames::read(options.label_map_file);
+    if (!options.class_names.empty()) {
+      if (reading_.form != AnnotationForm::yolo)
+        throw Error("--class_names is for --label_type=yolo, and it is ", options.label_type,
+                    "; give --label_map_file");
+      reading_.classes = read_class_list(options.class_names);
+      for (size_t i = 0; i < reading_.classes.size(); ++i)
+        label_of_class(static_cast<int64_t>(i), reading_);  // refuses what the map lacks
+    }
+    if (reading_.form == AnnotationForm::xml && reading_.names.empty() && !dataset_)
+      throw Error(
+          "PASCAL VOC has names of classes, and labels are numbers; give "
+          "--label_map_file, as labelmap_voc.prototxt");
+    dataset_ ? list_dataset() : list_lines();
+  }
+
+  ConvertReport run() {
+    if (options_.shuffle) shuffle_lines(images_, options_.seed);
+    ConvertReport report = convert_list(
+        {.list = options_.list,
+         .output = options_.output,
+         .backend = options_.backend,
+         .overwrite = options_.overwrite,
+         .check_only = options_.check_only,
+         .check_size = options_.check_size,
+         .skip_bad = options_.skip_bad,
+         .sizes_may_vary = true,
+         .encoded = records_.encoded(),
+         .progress = options_.progress,
+         .count = static_cast<int64_t>(images_.size()),
+         .listed =
+             [&](int64_t index) {
+               const Listed& listed = images_[static_cast<size_t>(index)];
+               return ListedFile{listed.image, image_path(options_.root, listed.image),
+                                 listed.place};
+             },
+         .convert = [&](int64_t index, ImageDecoder& decoder,
+                        ConvertedImage& converted) { convert(index, decoder, converted); },
+         .accepted = {}});
+    const auto warnings = reading_.oddities.warnings();
+    report.warnings.insert(report.warnings.end(), warnings.begin(), warnings.end());
+    return report;
+  }
+
+ private:
+  void list_lines() {
+    const bool finds = reading_.form == AnnotationForm::yolo;
+    auto pairs = read_pair_list(options_.list, "lines 'image boxes'", finds);
+    int64_t missing = 0;
+    for (ListedPair& pair : pairs) {
+      if (pair.beside.empty()) pair.beside = yolo_labels(pair.image);
+      std::error_code ignored;
+      if (!fs::exists(image_path(options_.root, pair.beside), ignored)) {
+        reading_.oddities.add(BoxOddities::missing, pair.line,
+                              concat(options_.list, ":", pair.line, ": '", pair.beside, "'"));
+        ++missing;
+      }
+      Listed& listed = images_.emplace_back();
+      listed.image = pair.image;
+      listed.beside = pair.beside;
+      listed.place = concat(options_.list, ":", pair.line);
+    }
+    if (missing == static_cast<int64_t>(images_.size()))
+      throw Error("none of the files of boxes that '", options_.list,
+                  "' names is there, the first: '",
+                  image_path(options_.root, images_.front().beside),
+                  "'; paths are relative to the root folder");
+  }
+
+  void list_dataset() {
+    for (CocoImage& image : read_coco_dataset(options_.list, reading_.names)) {
+      Listed& listed = images_.emplace_back();
+      listed.image = std::move(image.file);
+      listed.place = concat(options_.list, ": image ", image.id);
+      listed.boxes = std::move(image.annotation);
+    }
+  }
+
+  void list_labels() {
+    has_boxes_ = false;
+    for (ListedImage& image : read_image_list(options_.list)) {
+      Listed& listed = images_.emplace_back();
+      listed.image = std::move(image.file);
+      listed.place = concat(options_.list, ":", image.line);
+      listed.labels = std::move(image);
+    }
+  }
+
+  void convert(int64_t index, ImageDecoder& decoder, ConvertedImage& converted) const {
+    const Listed& listed = images_[static_cast<size_t>(index)];
+    std::string file;
+    read_file_bytes(image_path(options_.root, listed.image), file);
+    AnnotatedDatum annotated;
+    const auto filled = records_.fill(listed.image, file, decoder, *annotated.mutable_datum());
+    converted.shape = filled.shape;
+    if (has_boxes_) {
+      annotated.set_type(AnnotatedDatum::BBOX);
+      // As published: the labels are those of the boxes.
+      annotated.mutable_datum()->set_label(-1);
+      set_boxes(boxes_of(listed, filled.original, index), annotated);
+    } else {
+      set_labels(listed.labels, *annotated.mutable_datum());
+    }
+    if (!options_.check_only && !annotated.SerializeToString(&converted.record))
+      throw Error("it cannot be made a record");
+  }
+
+  std::vector<LabeledBox> boxes_of(const Listed& listed, ImageSize image, int64_t index) const {
+    if (dataset_) {
+      const ImageSize said = listed.boxes.image;
+      const bool says_size = said.height > 0 && said.width > 0;
+      if (says_size && (said.height != image.height || said.width != image.width))
+        reading_.oddities.add(BoxOddities::other_size, index, listed.place);
+      return checked_boxes(listed.boxes.boxes, says_size ? said : image, index, options_.list,
+                           reading_.oddities);
+    }
+    const std::string path = image_path(options_.root, listed.beside);
+    std::error_code ignored;
+    if (!fs::exists(path, ignored)) return {};
+    return reading_.read(path, image, index);
+  }
+
+  const ConvertAnnotationsOptions& options_;
+  ImageRecords records_;
+  bool dataset_;
+  bool has_boxes_ = true;
+  AnnotationReading reading_;
+  std::vector<Listed> images_;
+};
+
+}  // namespace
+
+ConvertReport convert_annotations(const ConvertAnnotationsOptions& options) {
+  return Job(options).run();
+}
+
+}  // namespace crema

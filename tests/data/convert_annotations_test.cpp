@@ -1,0 +1,310 @@
+// Databases with boxes from every form of files of boxes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "data/annotation.hpp"
+#include "data/annotation_files.hpp"
+#include "data/converters.hpp"
+#include "data/export_images.hpp"
+#include "data/image_mean.hpp"
+#include "data/verify_database.hpp"
+#include "proto/detection.pb.h"
+#include "support/database.hpp"
+#include "support/expect_error.hpp"
+#include "support/needs.hpp"
+
+namespace crema {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class ConvertAnnotations : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!test::kBuiltWithOpenCv) GTEST_SKIP() << "needs OpenCV: configure with CREMA_OPENCV=ON";
+    folder_.write("images/a.pgm", test::pgm(10, 20, std::string(200, 'a')));
+    folder_.write("images/b.pgm", test::pgm(40, 20, std::string(800, 'b')));
+    options_.root = folder_.path();
+    options_.output = folder_ / "db";
+    options_.overwrite = true;
+    options_.label_map_file = folder_.write(
+        "map.prototxt",
+        "item { name: 'none' label: 0 display_name: 'background' } item { name: '18' label: 2 "
+        "display_name: 'dog' } item { name: 'cat' label: 5 }");
+  }
+  /// The records of the list converted.
+  std::vector<AnnotatedDatum> convert(const std::string& list) {
+    options_.list = folder_.write("list.txt", list);
+    return convert_list_file();
+  }
+  std::vector<AnnotatedDatum> convert_list_file() {
+    report_ = convert_annotations(options_);
+    std::vector<AnnotatedDatum> all;
+    keys_.clear();
+    for (const auto& [key, value] : test::read_database(options_.output)) {
+      EXPECT_TRUE(is_annotated(value));
+      keys_.push_back(key);
+      EXPECT_TRUE(all.emplace_back().ParseFromString(value));
+    }
+    return all;
+  }
+  void fails(const std::string& list, std::initializer_list<std::string_view> words) {
+    expect_error([&] { convert(list); }, words);
+  }
+  /// label, instance, xmin, ymin, xmax, ymax, difficult of each box.
+  static std::vector<std::vector<double>> rows(const AnnotatedDatum& datum) {
+    std::vector<std::vector<double>> all;
+    for (const LabeledBox& b : boxes_of(datum))
+      all.push_back({double(b.label), double(b.instance), b.box.left, b.box.top, b.box.right,
+                     b.box.bottom, double(b.difficult)});
+    return all;
+  }
+  std::string object(const std::string& name, const std::string& edges,
+                     const std::string& more = "") {
+    return concat("<object><name>", name, "</name>", more, "<bndbox>", edges,
+                  "</bndbox></object>\n");
+  }
+  static std::string edges(double xmin, double ymin, double xmax, double ymax) {
+    return concat("<xmin>", xmin, "</xmin><ymin>", ymin, "</ymin><xmax>", xmax, "</xmax><ymax>",
+                  ymax, "</ymax>");
+  }
+
+  test::ScratchFolder folder_;
+  ConvertAnnotationsOptions options_;
+  ConvertReport report_;
+  std::vector<std::string> keys_;
+};
+
+TEST_F(ConvertAnnotations, ReadsXml) {
+  if (!test::kBuiltWithAnnotations) GTEST_SKIP() << "needs CREMA_ANNOTATIONS=ON";
+  // Boxes with fractions, and a mark of difficulty behind the box: the fork drops both.
+  folder_.write("a.xml", "<annotation><size><width>20</width><height>10</height></size>\n" +
+                             object("cat", edges(5, 2.5, 10, 7.5)) +
+                             "<object><name>dog</name><part><name>head</name></part><bndbox>" +
+                             edges(0, 0, 20, 5) + "</bndbox><difficult>1</difficult></object>" +
+                             object("cat", edges(10, 0, 20, 10), "<difficult>0</difficult>") +
+                             "</annotation>");
+  folder_.write("b.xml", "<annotation></annotation>");
+  const auto records = convert("images/a.pgm a.xml\nimages/b.pgm b.xml\n");
+  ASSERT_EQ(records.size(), 2U);
+  EXPECT_THAT(keys_, ElementsAre("00000000_images/a.pgm", "00000001_images/b.pgm"));
+  EXPECT_THAT(rows(records[0]),
+              ElementsAre(ElementsAre(5, 0, 0.25, 0.25, 0.5, 0.75, 0),
+                          ElementsAre(5, 1, 0.5, 0, 1, 1, 0), ElementsAre(2, 0, 0, 0, 1, 0.5, 1)));
+  EXPECT_EQ(records[0].type(), AnnotatedDatum::BBOX);
+  EXPECT_EQ(records[0].datum().label(), -1);
+  EXPECT_EQ(records[0].datum().height(), 10);
+  EXPECT_EQ(records[1].annotation_group_size(), 0);
+  EXPECT_THAT(report_.warnings, ElementsAre());
+
+  folder_.write("a.xml", "<annotation>\n<object></annotation>");
+  fails("images/a.pgm a.xml", {"list.txt:1", "images/a.pgm", "a.xml", "line 2", "no XML"});
+  folder_.write("a.xml", "<annotation>\n" + object("horse", edges(0, 0, 1, 1)) + "</annotation>");
+  fails("images/a.pgm a.xml", {"a.xml", "line 2", "object 1 ('horse')", "map.prototxt"});
+  folder_.write("a.xml", "<annotation>" + object("cat", "<xmin>1</xmin>") + "</annotation>");
+  fails("images/a.pgm a.xml", {"object 1 ('cat')", "<ymin>", "no number"});
+  options_.label_map_file.clear();
+  fails("images/a.pgm a.xml", {"--label_map_file"});
+}
+
+TEST_F(ConvertAnnotations, ReadsJsonOfAnImage) {
+  if (!test::kBuiltWithAnnotations) GTEST_SKIP() << "needs CREMA_ANNOTATIONS=ON";
+  options_.label_type = "json";
+  folder_.write("a.json",
+                R"({"image": {"width": 20, "height": 10}, "annotation": [
+    {"category_id": 18, "bbox": [5, 2.5, 10, 5], "iscrowd": 1, "segmentation": [[1, 2]]},
+    {"category_id": "cat", "bbox": [0, 0, 20, 10]}]})");
+  const auto records = convert("images/a.pgm a.json");
+  EXPECT_THAT(rows(records[0]), ElementsAre(ElementsAre(2, 0, 0.25, 0.25, 0.75, 0.75, 1),
+                                            ElementsAre(5, 0, 0, 0, 1, 1, 0)));
+  folder_.write("a.json", "{\"annotation\":\n [,]}");
+  fails("images/a.pgm a.json", {"a.json", "line 2", "byte", "no JSON"});
+  folder_.write("a.json", R"({"annotation": [{"category_id": 18, "bbox": [1, 2]}]})");
+  fails("images/a.pgm a.json", {"annotation 0 (category 18)", "[1,2]", "[x, y, width, height]"});
+  folder_.write("a.json", R"({"annotation": [{"category_id": 19, "bbox": [1, 2, 1, 1]}]})");
+  fails("images/a.pgm a.json", {"annotation 0", "'19'", "label map"});
+  folder_.write("a.json", "[]");
+  fails("images/a.pgm a.json", {"\"annotation\""});
+}
+
+TEST_F(ConvertAnnotations, ReadsACocoDataSet) {
+  if (!test::kBuiltWithAnnotations) GTEST_SKIP() << "needs CREMA_ANNOTATIONS=ON";
+  options_.root = folder_ / "images";
+  options_.list = folder_.write("instances.json", R"({"info": {},
+    "images": [{"id": 7, "file_name": "b.pgm", "width": 20, "height": 40},
+               {"id": 3, "file_name": "a.pgm", "width": 20, "height": 10}],
+    "annotations": [{"image_id": 3, "category_id": 44, "bbox": [0, 0, 10, 5], "iscrowd": 0},
+                    {"image_id": 7, "category_id": 18, "bbox": [0, 0, 20, 10]},
+                    {"image_id": 3, "category_id": 18, "bbox": [10, 5, 10, 5], "iscrowd": 1}],
+    "categories": [{"id": 44, "name": "cat"}, {"id": 18, "name": "dog"}]})");
+  auto records = convert_list_file();
+  ASSERT_EQ(records.size(), 2U);
+  EXPECT_THAT(keys_, ElementsAre("00000000_b.pgm", "00000001_a.pgm"));
+  EXPECT_THAT(rows(records[0]), ElementsAre(ElementsAre(2, 0, 0, 0, 1, 0.25, 0)));
+  EXPECT_THAT(rows(records[1]), ElementsAre(ElementsAre(5, 0, 0, 0, 0.5, 0.5, 0),
+                                            ElementsAre(2, 0, 0.5, 0.5, 1, 1, 1)));
+  options_.label_map_file.clear();  // 18 is 1, and 44 is 2
+  records = convert_list_file();
+  EXPECT_EQ(rows(records[0])[0][0], 1);
+  EXPECT_EQ(rows(records[1])[0][0], 2);
+
+  const auto refuses = [&](const std::string& annotations,
+                           std::initializer_list<std::string_view> words) {
+    folder_.write("instances.json",
+                  concat("{\"images\": [{\"id\": 1, \"file_name\": \"a.pgm\"}], \"categories\": "
+                         "[{\"id\": 1, \"name\": \"cat\"}], \"annotations\": [",
+                         annotations, "]}"));
+    expect_error([&] { convert_list_file(); }, words);
+  };
+  refuses(R"({"image_id": 2, "category_id": 1, "bbox": [0, 0, 1, 1]})",
+          {"instances.json", "annotation 0", "image_id 2"});
+  refuses(R"({"image_id": 1, "category_id": 4, "bbox": [0, 0, 1, 1]})", {"category_id 4"});
+  refuses(R"({"image_id": 1, "category_id": 1, "bbox": [50, 0, 9, 9]})",
+          {"instances.json: image 1", "annotation 0", "outside", "10 x 20"});
+}
+
+TEST_F(ConvertAnnotations, ReadsText) {
+  options_.label_type = "txt";
+  folder_.write("a.txt", "5 5 2.5 10 7.5\n\n2 0 0 20 5 1\n");
+  folder_.write("b.txt", "");
+  const auto records = convert("images/a.pgm a.txt\nimages/b.pgm b.txt");
+  EXPECT_THAT(rows(records[0]), ElementsAre(ElementsAre(5, 0, 0.25, 0.25, 0.5, 0.75, 0),
+                                            ElementsAre(2, 0, 0, 0, 1, 0.5, 1)));
+  folder_.write("a.txt", "5 1 1 2 2\n5 1 1 2\n");
+  fails("images/a.pgm a.txt", {"a.txt", "line 2", "4 words", "label xmin"});
+  folder_.write("a.txt", "5 1 nan 2 2\n");
+  fails("images/a.pgm a.txt", {"line 1", "'nan'", "no number"});
+  folder_.write("a.txt", "6 1 1 2 2\n");
+  fails("images/a.pgm a.txt", {"label 6", "map.prototxt"});
+  folder_.write("a.txt", "5 3 1 2 2\n");
+  fails("images/a.pgm a.txt", {"line 1", "(3, 1) to (2, 2)", "--skip_bad"});
+}
+
+TEST_F(ConvertAnnotations, ReadsYolo) {
+  options_.label_type = "yolo";
+  options_.label_map_file.clear();
+  folder_.write("labels/a.txt", "0 0.5 0.5 0.5 0.5\n3 0.25 0.75 0.5 0.5\n");
+  auto records = convert("images/a.pgm\nimages/b.pgm\n");
+  EXPECT_THAT(rows(records[0]), ElementsAre(ElementsAre(1, 0, 0.25, 0.25, 0.75, 0.75, 0),
+                                            ElementsAre(4, 0, 0, 0.5, 0.5, 1, 0)));
+  EXPECT_EQ(records[1].annotation_group_size(), 0);
+  ASSERT_EQ(report_.warnings.size(), 1U);
+  EXPECT_THAT(report_.warnings[0], HasSubstr("1 images have no file of boxes"));
+  EXPECT_THAT(report_.warnings[0], HasSubstr("labels/b.txt"));
+
+  // By their names in the label map.
+  options_.label_map_file = folder_ / "map.prototxt";
+  options_.class_names = folder_.write("names", "cat\nbackground\nnone\ndog\n");
+  records = convert("images/a.pgm labels/a.txt");
+  EXPECT_EQ(rows(records[0])[0][0], 5);
+  EXPECT_EQ(rows(records[0])[1][0], 2);
+  folder_.write("names", "cat\ndog\n");
+  fails("images/a.pgm", {"labels/a.txt", "line 2", "class 3", "2 classes"});
+  folder_.write("names", "cat\nhorse\n");
+  fails("images/a.pgm", {"'horse'", "map.prototxt"});
+  options_.class_names.clear();
+  options_.label_map_file.clear();
+  folder_.write("labels/a.txt", "0 5 5 10 10\n");
+  fails("images/a.pgm", {"line 1", "'5'", "--label_type=txt"});
+  fails("images/b.pgm", {"none of the files of boxes", "labels/b.txt"});
+}
+
+TEST_F(ConvertAnnotations, ClipsAndCountsWhatIsHarmless) {
+  options_.label_type = "txt";
+  options_.label_map_file.clear();
+  folder_.write("a.txt", "1 -5 0 10 5\n1 3 3 3 9\n1 10 5 21 10\n");
+  const auto records = convert("images/a.pgm a.txt");
+  EXPECT_THAT(rows(records[0]), ElementsAre(ElementsAre(1, 0, 0, 0, 0.5, 0.5, 0),
+                                            ElementsAre(1, 1, 0.5, 0.5, 1, 1, 0)));
+  ASSERT_EQ(report_.warnings.size(), 2U);
+  EXPECT_THAT(report_.warnings[0], HasSubstr("2 boxes reach out"));
+  EXPECT_THAT(report_.warnings[0], HasSubstr("a.txt', line 1"));
+  EXPECT_THAT(report_.warnings[1], HasSubstr("1 boxes have no area"));
+  folder_.write("a.txt", "1 30 0 40 5\n");
+  options_.skip_bad = true;
+  folder_.write("b.txt", "1 0 0 1 1");
+  EXPECT_EQ(convert("images/a.pgm a.txt\nimages/b.pgm b.txt").size(), 1U);
+  ASSERT_EQ(report_.problems.size(), 1U);
+  EXPECT_THAT(report_.problems[0], HasSubstr("outside of its image of 10 x 20"));
+}
+
+/// 10 x 20 up to a shorter side of 20, and 40 x 20 down to a longer side of 30.
+TEST_F(ConvertAnnotations, KeepsTheAspectRatioAndTheBoxes) {
+  options_.label_type = "txt";
+  options_.label_map_file.clear();
+  options_.min_dim = 15;
+  options_.max_dim = 30;
+  folder_.write("a.txt", "1 5 2.5 10 7.5\n");
+  auto records = convert("images/a.pgm a.txt\nimages/b.pgm a.txt");
+  EXPECT_EQ(records[0].datum().height(), 15);
+  EXPECT_EQ(records[0].datum().width(), 30);
+  EXPECT_EQ(records[1].datum().height(), 30);
+  EXPECT_EQ(records[1].datum().width(), 15);
+  EXPECT_THAT(rows(records[0])[0], ElementsAre(1, 0, 0.25, 0.25, 0.5, 0.75, 0));
+  options_.resize_height = options_.resize_width = 8;
+  fails("images/a.pgm a.txt", {"--min_dim", "--resize_height"});
+}
+
+TEST_F(ConvertAnnotations, ClassificationKeepsLabels) {
+  const auto records = convert("images/a.pgm 3\nimages/b.pgm 9\n");
+  ASSERT_EQ(records.size(), 2U);
+  EXPECT_FALSE(records[1].has_type());
+  EXPECT_EQ(records[1].datum().label(), 9);
+  options_.annotation_type = "boxes";
+  fails("images/a.pgm 3", {"'boxes'", "detection"});
+}
+
+/// verify, export and the mean image look into AnnotatedDatum records.
+TEST_F(ConvertAnnotations, OtherCommandsReadItsDatabases) {
+  options_.label_type = "txt";
+  options_.label_map_file.clear();
+  options_.encode_type = "png";
+  folder_.write("a.txt", "1 5 2.5 10 7.5\n4 0 0 20 5 1\n");
+  folder_.write("b.txt", "");
+  const auto records = convert("images/a.pgm a.txt\nimages/b.pgm b.txt");
+  const auto source = open_database({.path = options_.output});
+  VerifyReport report = verify_database(*source);
+  EXPECT_TRUE(report.ok());
+  EXPECT_EQ(report.with_boxes, 2);
+  EXPECT_EQ(report.without_boxes, 1);
+  EXPECT_EQ(report.boxes, 2);
+  EXPECT_EQ(report.difficult, 1);
+  EXPECT_THAT(report.box_labels, ElementsAre(testing::Pair(1, 1), testing::Pair(4, 1)));
+  EXPECT_TRUE(report.labels.empty());
+  EXPECT_EQ(verify_database(*source, {.classes = 4}).bad, 1);
+  const LabelNames names = LabelNames::read(folder_ / "map.prototxt");
+  report = verify_database(*source, {.names = names});
+  ASSERT_EQ(report.bad, 1);
+  EXPECT_THAT(report.problems[0], HasSubstr("label 1 is not in the label map"));
+
+  const std::string files = folder_ / "files";
+  export_images(*source, {.range = {0, 2}, .folder = files});
+  options_.list = files + "/list.txt";
+  options_.root = files;
+  options_.encode_type.clear();
+  options_.encoded = true;
+  const auto again = convert_list_file();
+  ASSERT_EQ(again.size(), 2U);
+  for (size_t i = 0; i < 2; ++i)
+    EXPECT_EQ(again[i].SerializeAsString(), records[i].SerializeAsString());
+
+  options_.encoded = false;
+  options_.gray = true;
+  options_.skip_bad = true;
+  options_.resize_height = options_.resize_width = 4;
+  convert_list_file();
+  EXPECT_EQ(image_mean(*open_database({.path = options_.output}), ColorMode::as_stored, {}).shape,
+            (Shape{1, 4, 4}));
+}
+
+TEST(AnnotationFiles, WithoutLibrariesSaysHowToGetIt) {
+  if (test::kBuiltWithAnnotations) GTEST_SKIP() << "needs a build with CREMA_ANNOTATIONS=OFF";
+  expect_error([] { parse_voc_xml("", {}); }, {"CREMA_ANNOTATIONS=ON", "libpugixml-dev"});
+  expect_error([] { parse_coco_image("", {}); }, {"CREMA_ANNOTATIONS=ON", "nlohmann-json3-dev"});
+}
+
+}  // namespace
+}  // namespace crema

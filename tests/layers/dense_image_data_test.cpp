@@ -1,0 +1,151 @@
+// DenseImageData: label maps go where their images go.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "support/database.hpp"
+#include "support/needs.hpp"
+#include "support/source_run.hpp"
+
+namespace crema {
+namespace {
+
+using test::LayerCase;
+using test::LayerRun;
+using testing::ElementsAre;
+
+class DenseImageData : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!test::kBuiltWithOpenCv) GTEST_SKIP() << "needs OpenCV: configure with CREMA_OPENCV=ON";
+  }
+  /// A gray image and a map with the same values.
+  std::string twins(const std::string& name, int height, int width) {
+    std::string pixels;
+    for (int i = 0; i < height * width; ++i) pixels += static_cast<char>(i * 5 % 250 + 1);
+    folder_.write(name + ".pgm", test::pgm(height, width, pixels));
+    folder_.write(name + "_map.pgm", test::pgm(height, width, pixels));
+    return concat(name, ".pgm ", name, "_map.pgm\n");
+  }
+  LayerCase layer(const std::string& list, const std::string& settings = "is_color: false",
+                  const std::string& transform = "", Phase phase = Phase::train) {
+    return {.layer = concat("layer { type: 'DenseImageData' top: 'data' top: 'label' "
+                            "transform_param { ",
+                            transform, " } dense_image_data_param { source: '",
+                            folder_.write("list.txt", list), "' root_folder: '",
+                            folder_.path().string(), "' ", settings, " } }"),
+            .phase = phase};
+  }
+  void fails(const LayerCase& wrong, std::initializer_list<std::string_view> words) {
+    expect_error([&] { LayerRun(wrong).forward(); }, words);
+  }
+  test::ScratchFolder folder_;
+};
+
+TEST_F(DenseImageData, GivesImagesAndMaps) {
+  folder_.write("my a.ppm", test::ppm(1, 2, "\1\2\3\4\5\6"));
+  folder_.write("b.ppm", test::ppm(1, 2, "\7\7\7\x8\x8\x8"));
+  folder_.write("a.pgm", test::pgm(1, 2, std::string("\0\xff", 2)));
+  folder_.write("b.pgm", test::pgm(1, 2, "\3\4"));
+  LayerRun run(
+      layer("my a.ppm a.pgm\n\nb.ppm\tb.pgm \n", "batch_size: 2", "scale: 2 mean_value: 1"));
+  run.forward();
+  EXPECT_EQ(run.top_blob(0).shape(), (Shape{2, 3, 1, 2}));
+  EXPECT_EQ(run.top_blob(1).shape(), (Shape{2, 1, 1, 2}));
+  EXPECT_THAT(run.top(0), ElementsAre(4, 10, 2, 8, 0, 6, 12, 14, 12, 14, 12, 14));
+  EXPECT_THAT(run.top(1), ElementsAre(0, 255, 3, 4));
+  EXPECT_EQ(test::source_of(run).record_key(1), "line 3: " + (folder_ / "b.ppm"));
+}
+
+TEST_F(DenseImageData, DividesLabelsWithoutTheFraction) {
+  folder_.write("a.pgm", test::pgm(1, 3, "abc"));
+  folder_.write("m.pgm", test::pgm(1, 3, std::string("\0\x7f\xff", 3)));
+  LayerRun run(layer("a.pgm m.pgm", "is_color: false label_divide_factor: 127"));
+  run.forward();
+  EXPECT_THAT(run.top(1), ElementsAre(0, 1, 2));
+  fails(layer("a.pgm m.pgm", "is_color: false label_divide_factor: 0"), {"label_divide_factor"});
+}
+
+/// The image and its map have the same values: so they have behind cropping and mirroring.
+TEST_F(DenseImageData, MapsAreCroppedAndMirroredWithTheirImages) {
+  const std::string list = twins("a", 7, 9) + twins("b", 8, 6);
+  LayerRun run(
+      layer(list, "is_color: false batch_size: 2 shuffle: true", "mirror: true crop_size: 5"));
+  std::set<std::vector<double>> different;
+  for (int i = 0; i < 12; ++i) {
+    run.forward();
+    EXPECT_EQ(run.top(0), run.top(1));
+    different.insert(run.top(0));
+  }
+  EXPECT_GT(different.size(), 8U);
+}
+
+/// By hand: 2 x 2 becomes 4 x 4, each label four times; the centre 2 x 2 has one of each.
+TEST_F(DenseImageData, MapsAreResizedToTheNearestLabel) {
+  folder_.write("a.pgm", test::pgm(2, 2, "abcd"));
+  folder_.write("m.pgm", test::pgm(2, 2, "\1\2\3\4"));
+  LayerRun run(layer("a.pgm m.pgm", "is_color: false new_height: 4 new_width: 4"));
+  run.forward();
+  EXPECT_THAT(run.top(1), ElementsAre(1, 1, 2, 2, 1, 1, 2, 2, 3, 3, 4, 4, 3, 3, 4, 4));
+  LayerRun crop(layer("a.pgm m.pgm", "is_color: false new_height: 4 new_width: 4", "crop_size: 2",
+                      Phase::test));
+  crop.forward();
+  EXPECT_THAT(crop.top(1), ElementsAre(1, 2, 3, 4));
+}
+
+/// What padding brings in has label 255: 1 x 2 on 2 x 2 has half a row above and below.
+TEST_F(DenseImageData, MapsFollowStepsOfAugmentation) {
+  folder_.write("a.pgm", test::pgm(2, 4, "abcdefgh"));
+  folder_.write("m.pgm", test::pgm(2, 4, "\1\2\3\4\5\6\7\x8"));
+  LayerRun run(layer("a.pgm m.pgm", "is_color: false",
+                     "resize_param { resize_mode: FIT_LARGE_SIZE_AND_PAD height: 4 width: 4 }"));
+  run.forward();
+  EXPECT_THAT(run.top(1),
+              ElementsAre(255, 255, 255, 255, 1, 2, 3, 4, 5, 6, 7, 8, 255, 255, 255, 255));
+  LayerRun twins_run(layer(twins("t", 12, 12), "is_color: false",
+                           "resize_param { height: 24 width: 24 interp_mode: NEAREST } "
+                           "expand_param { max_expand_ratio: 1 }"));
+  twins_run.forward();
+  EXPECT_EQ(twins_run.top(0), twins_run.top(1));
+}
+
+TEST_F(DenseImageData, FollowsSizesOfSingleImagesAndResumes) {
+  std::string list;
+  for (int i = 0; i < 7; ++i) list += twins(concat("n", i), 3 + i % 3, 4);
+  LayerRun run(layer(list));
+  EXPECT_EQ(run.layer().top_shapes(), TopShapes::per_batch);
+  const LayerCase drawn =
+      layer(list, "is_color: false batch_size: 2 shuffle: true", "mirror: true crop_size: 3");
+  test::expect_resumes(drawn, 2);
+  test::expect_resumes(drawn, 5);
+}
+
+TEST_F(DenseImageData, OneTopReadsNoMaps) {
+  folder_.write("a.pgm", test::pgm(1, 1, "a"));
+  LayerCase one = layer("a.pgm nowhere.png");
+  one.layer.replace(one.layer.find("top: 'label'"), 12, "");
+  LayerRun run(one);
+  run.forward();
+  EXPECT_THAT(run.top(0), ElementsAre('a'));
+}
+
+TEST_F(DenseImageData, RefusesMapsThatHaveNoLabels) {
+  folder_.write("a.pgm", test::pgm(2, 2, "abcd"));
+  folder_.write("colour.ppm", test::ppm(2, 2, "aaabbbcccdde"));
+  folder_.write("large.pgm", test::pgm(2, 3, "abcdef"));
+  // The head of a PNG with a palette.
+  folder_.write("palette.png",
+                std::string("\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\2\0\0\0\2\x8\3", 26));
+  fails(layer("a.pgm colour.ppm"), {"list.txt:1", "colour.ppm", "row 1, column 1", "gray"});
+  fails(layer("a.pgm large.pgm"), {"list.txt:1", "2 x 3", "2 x 2", "new_height"});
+  fails(layer("a.pgm palette.png"), {"palette.png", "palette", "gray"});
+  fails(layer("a.pgm nowhere.png"), {"nowhere.png", "cannot open"});
+  fails(layer("a.pgm"), {"list.txt:1", "'a.pgm'", "image labelmap"});
+  fails(layer("a.pgm a.pgm", "is_color: false new_height: 4"), {"new_height 4", "new_width 0"});
+  fails(layer("a.pgm a.pgm", "is_color: false", "num_labels: 5"), {"num_labels"});
+  fails({.layer = "layer { type: 'DenseImageData' top: 'data' }"}, {"no source"});
+}
+
+}  // namespace
+}  // namespace crema

@@ -1,0 +1,70 @@
+// crema convert-annotations by its flags, and the commands that look into its databases.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "support/database.hpp"
+#include "support/needs.hpp"
+#include "tools/cli.hpp"
+
+namespace crema::test {
+namespace {
+
+class AnnotationsCliTest : public CliTest {
+ protected:
+  void SetUp() override {
+    if (!kBuiltWithOpenCv) GTEST_SKIP() << "needs OpenCV: configure with CREMA_OPENCV=ON";
+    write("a.pgm", pgm(10, 20, std::string(200, 'a')));
+    write("a.txt", "1 5 2.5 10 7.5\n2 0 0 20 5 1\n");
+    list_ = write("list.txt", "a.pgm a.txt\n");
+    map_ = write("map.prototxt", "item { name: 'cat' label: 1 } item { name: 'dog' label: 2 }");
+  }
+  std::string list_, map_;
+};
+
+TEST_F(AnnotationsCliTest, PublishedNameAndFlagsWriteADatabaseThatOthersShow) {
+  const std::string bin = std::filesystem::path(CREMA_TOOL).parent_path() / "convert_annoset";
+  const Output made = run("--anno_type=detection --label_type=txt --label_map_file=" + map_ +
+                              " --check_label=True --min_dim=0 --max_dim=0 --resize_height=0 "
+                              "--resize_width=0 --backend=lmdb --shuffle=False --check_size=False "
+                              "--encode_type=png --encoded=True --gray=False " +
+                              path("") + " " + list_ + " " + path("db"),
+                          bin);
+  ASSERT_EQ(made.status, 0) << made.text;
+  EXPECT_TRUE(made.says("1 records written")) << made.text;
+
+  const Output verified = run("verify-db --label_map_file=" + map_ + " " + path("db"));
+  EXPECT_EQ(verified.status, 0) << verified.text;
+  for (const char* part : {"boxes: 2 (1 difficult) in 1 records, 0 of them without",
+                           "boxes of label 1 (cat): 1", "bad records: 0"})
+    EXPECT_TRUE(verified.says(part)) << part << " is not in " << verified.text;
+  EXPECT_EQ(run("verify-db --classes=2 " + path("db")).status, 1);
+
+  const Output listed = run("db list " + path("db"));
+  EXPECT_TRUE(listed.says("00000000_a.pgm\t2 boxes\t")) << listed.text;
+  const Output shown = run("db show --label_map_file=" + map_ + " " + path("db"));
+  for (const char* part :
+       {"annotation: 2 boxes", "box: label 1 (cat), instance 0, from (5, 2.5) to (10, 7.5)\n",
+        "box: label 2 (dog), instance 0, from (0, 0) to (20, 5), difficult"})
+    EXPECT_TRUE(shown.says(part)) << part << " is not in " << shown.text;
+  EXPECT_EQ(run("compute-image-mean " + path("db")).status, 0);
+
+  ASSERT_EQ(run("db export " + path("db") + " " + path("files")).status, 0);
+  EXPECT_EQ(read_file(path("files/list.txt")), "00000000_a.png 00000000_a.png.boxes.txt\n");
+  EXPECT_EQ(read_file(path("files/00000000_a.png.boxes.txt")), "1 5 2.5 10 7.5\n2 0 0 20 5 1\n");
+}
+
+TEST_F(AnnotationsCliTest, RefusesWhatItCannotRead) {
+  const std::string arguments = path("") + " " + list_ + " " + path("db");
+  expect_refusal("convert-annotations --label_type=voc " + arguments, {"'voc'", "xml", "yolo"});
+  expect_refusal("convert-annotations --anno_type=boxes " + arguments, {"'boxes'", "detection"});
+  expect_refusal("convert-annotations " + arguments, {"--label_map_file"});
+  expect_refusal("convert-annotations", {"ROOT_FOLDER LIST_FILE OUTPUT"});
+  write("a.txt", "7 0 0 1 1\n");
+  expect_refusal("convert-annotations --label_type=txt --label_map_file=" + map_ + " " + arguments,
+                 {"list.txt:1", "a.txt", "line 1", "label 7"});
+  EXPECT_FALSE(std::filesystem::exists(path("db")));
+}
+
+}  // namespace
+}  // namespace crema::test

@@ -1,0 +1,63 @@
+// crema convert-annotations: a database of images with boxes. The published name, convert_annoset,
+// and its flags work too.
+#include "tools/command.hpp"
+#include "tools/image_flags.hpp"
+
+DEFINE_string(anno_type, "",
+              "detection, or classification: lines 'image label'. Without it, the first line of "
+              "the list says which.");
+DEFINE_string(
+    label_type, "xml",
+    "Files of boxes: xml (PASCAL VOC), json (an image of MS COCO), txt (lines 'label xmin "
+    "ymin xmax ymax' in pixels), yolo (lines 'class cx cy width height').");
+DEFINE_string(label_map_file, "", "LabelMap in text: names of classes and their labels.");
+DEFINE_bool(check_label, false,
+            "As published, has no effect: a label map with a name or label twice is always an "
+            "error.");
+DEFINE_int32(min_dim, 0, "Enlarge images whose shorter side is less, keeping the aspect ratio.");
+DEFINE_int32(max_dim, 0, "Shrink images whose longer side is more, keeping the aspect ratio.");
+DECLARE_string(class_names);
+
+namespace crema::tools {
+namespace {
+
+int convert_annotations(const std::vector<std::string>& arguments) {
+  ConvertAnnotationsOptions options;
+  options.annotation_type = FLAGS_anno_type;
+  options.label_type = FLAGS_label_type;
+  options.label_map_file = FLAGS_label_map_file;
+  options.class_names = FLAGS_class_names;
+  options.min_dim = FLAGS_min_dim;
+  options.max_dim = FLAGS_max_dim;
+  return convert_images("convert-annotations", arguments, options, crema::convert_annotations);
+}
+
+}  // namespace
+
+const Command kConvertAnnotations = {
+    "convert-annotations",
+    "makes a database of images with boxes, for AnnotatedData",
+    "  crema convert-annotations [FLAGS] ROOT_FOLDER/ LIST_FILE OUTPUT\n"
+    "  crema convert-annotations [FLAGS] ROOT_FOLDER/ instances_train2017.json OUTPUT\n"
+    "\n"
+    "Each line of LIST_FILE is an image and the file of its boxes (both put behind ROOT_FOLDER),\n"
+    "with white space between; --label_type says their form. With yolo a line may be an image\n"
+    "alone: its boxes are in the text file of its name, in a folder labels beside images. A list\n"
+    "that ends with .json is a whole data set of MS COCO.\n"
+    "\n"
+    "Labels are those of --label_map_file, by the names of classes; MS COCO's by the numbers or "
+    "the\n"
+    "names of categories. Without it, labels are 1, 2, ... in the order of the category ids of a\n"
+    "data set, the category_id of an image's json, or 1 + the class of yolo, whose names\n"
+    "--class_names lists; 0 is the background. PASCAL VOC needs it.\n"
+    "\n"
+    "Boxes are clipped to their images, and those without area left out; warnings count them. A\n"
+    "box with its edges in the wrong order or outside of its image is an error (--skip_bad). The\n"
+    "database appears under its name when it is whole.",
+    {"anno_type", "label_type",  "label_map_file", "check_label",   "class_names",
+     "min_dim",   "max_dim",     "gray",           "shuffle",       "seed",
+     "backend",   "resize",      "resize_width",   "resize_height", "check_size",
+     "encoded",   "encode_type", "check",          "skip_bad",      "overwrite"},
+    convert_annotations};
+
+}  // namespace crema::tools

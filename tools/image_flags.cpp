@@ -1,0 +1,25 @@
+#include "tools/image_flags.hpp"
+
+#include <glog/logging.h>
+
+DEFINE_bool(gray, false, "Read images as grayscale.");
+DEFINE_bool(shuffle, false, "Shuffle the list.");
+DEFINE_int32(resize_width, 0, "Resize images to this width; needs --resize_height.");
+DEFINE_int32(resize_height, 0, "Resize images to this height; needs --resize_width.");
+DEFINE_string(resize, "", "WIDTHxHEIGHT, in one flag.");
+DEFINE_bool(check_size, false, "Error unless all images have one size.");
+DEFINE_bool(encoded, false, "Keep images compressed in the database.");
+DEFINE_string(encode_type, "", "Compress as jpg, png, ...; implies --encoded.");
+DEFINE_bool(check, false, "Decode all images and report bad ones, but write nothing.");
+DEFINE_bool(skip_bad, false, "Leave out and count images that cannot be read.");
+
+namespace crema::tools {
+
+int report_check(const ConvertReport& result) {
+  for (const auto& problem : result.problems) LOG(WARNING) << problem;
+  for (const auto& warning : result.warnings) LOG(WARNING) << warning;
+  LOG(INFO) << result.bad << " bad images";
+  return result.bad ? 1 : 0;
+}
+
+}  // namespace crema::tools
