@@ -271,7 +271,6 @@ TEST_P(LayerPages, HaveTestsOfValuesAndGradients) {
               any_holds(tests, names, {"expect_close(", ".top(0)"}))
       << "no test has its values";
   // Sources, measures, and what has no derivative.
-<<<<<<< HEAD
   const std::set<std::string> without_gradient = {"Accuracy",
                                                   "AnnotatedData",
                                                   "ArgMax",
