@@ -82,7 +82,8 @@ class DetectionEvaluateLayer : public TwoSidedLayer {
     rows_of(*bottom[1], kTruth,
             "1 x 1 x G x 8 (image, label, instance, xmin, ymin, xmax, ymax, difficult), as "
             "AnnotatedData writes them");
-    top[0]->reshape(Shape{1, 1, labels() + rows, kRow});
+    shape_ = Shape{1, 1, labels() + rows, kRow};
+    top[0]->reshape(shape_);
   }
 
   /// On the host, whatever the device.
@@ -91,7 +92,8 @@ class DetectionEvaluateLayer : public TwoSidedLayer {
       read<T>(*bottom[0], kDetection, detections_);
       read<T>(*bottom[1], kTruth, truth_);
       if (in_pixels()) to_pixels();
-      top[0]->reshape(Shape{1, 1, labels() + static_cast<int64_t>(detections_.size()), kRow});
+      shape_.set(2, labels() + static_cast<int64_t>(detections_.size()));
+      top[0]->reshape(shape_);
       write(top[0]->data.template host_overwrite<T>());
     });
   }
@@ -212,6 +214,7 @@ class DetectionEvaluateLayer : public TwoSidedLayer {
   }
 
   int64_t classes_, background_;
+  Shape shape_;  // of the top
   std::vector<NamedSize> sizes_;
   int64_t first_image_ = 0;  // of the batch, among sizes_
   BoxList detections_, truth_;

@@ -47,6 +47,7 @@ void DetectionChoice<T>::run(const DetectionInput<T>& input) {
 
   each_job(input.images * blocks_,
            [&](Scratch& scratch, int64_t job) { find(scratch, job / blocks_, job % blocks_); });
+  reserve();
   each_job(outputs, [&](Scratch& scratch, int64_t job) {
     choose(scratch, job / settings_.classes, job % settings_.classes);
   });
@@ -56,6 +57,30 @@ void DetectionChoice<T>::run(const DetectionInput<T>& input) {
   count_ = 0;
   for (int64_t i = 0; i < outputs; ++i) {
     count_ += static_cast<int64_t>(chosen_[static_cast<size_t>(i)].size());
+  }
+}
+
+template <class T>
+void DetectionChoice<T>::reserve() {
+  size_t most = 0, most_kept = 0;  // of a class; of an image, behind its choice
+  const auto top_k = settings_.suppression.top_k;
+  for (int64_t image = 0; image < input_.images; ++image) {
+    size_t kept = 0;
+    for (int64_t label = 0; label < settings_.classes; ++label) {
+      size_t count = 0;
+      for (int64_t block = 0; block < blocks_; ++block)
+        count += list_of(image, block, label).size();
+      most = std::max(most, count);
+      kept += top_k < 0 ? count : std::min(count, static_cast<size_t>(top_k));
+    }
+    most_kept = std::max(most_kept, kept);
+  }
+  const size_t boxes = top_k < 0 ? most : std::min(most, static_cast<size_t>(top_k));
+  for (Scratch& scratch : scratch_) {
+    scratch.candidates.reserve(std::max(most, settings_.keep < 0 ? 0 : most_kept));
+    scratch.kept.reserve(boxes);
+    scratch.boxes.reserve(static_cast<int64_t>(boxes));
+    scratch.indices.resize(static_cast<size_t>(block_rows_ * settings_.classes + 1));
   }
 }
 
@@ -89,8 +114,7 @@ void DetectionChoice<T>::choose(Scratch& scratch, int64_t image, int64_t label) 
   auto& candidates = scratch.candidates;
   candidates.clear();
   for (int64_t block = 0; block < blocks_; ++block) {
-    const auto& list =
-        found_[static_cast<size_t>((image * blocks_ + block) * settings_.classes + label)];
+    const auto& list = list_of(image, block, label);
     candidates.insert(candidates.end(), list.begin(), list.end());
   }
   sort_candidates(candidates, settings_.suppression.top_k);

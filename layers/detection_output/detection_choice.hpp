@@ -65,11 +65,15 @@ class DetectionChoice {
     std::vector<Candidate<T>> candidates;
     BoxColumns<T> boxes;
     std::vector<int32_t> kept;
-    std::vector<Detection<T>> best;
   };
   /// Calls body(scratch, job) for each job in [0, jobs), on whichever thread is free.
   template <class Body>
   void each_job(int64_t jobs, const Body& body);
+  const std::vector<Candidate<T>>& list_of(int64_t image, int64_t block, int64_t label) const {
+    return found_[static_cast<size_t>((image * blocks_ + block) * settings_.classes + label)];
+  }
+  /// Takes memory for the longest lists in all threads: whichever gets them.
+  void reserve();
   void find(Scratch& scratch, int64_t image, int64_t block);
   void choose(Scratch& scratch, int64_t image, int64_t label);
   void keep_best(Scratch& scratch, int64_t image);

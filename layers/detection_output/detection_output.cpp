@@ -93,7 +93,8 @@ class DetectionOutputLayer : public TwoSidedLayer {
         checked_multiply(labels, top_k < 0 ? priors_ : std::min(top_k, priors_), "number of boxes");
     if (settings_.keep >= 0) most = std::min(most, settings_.keep);
     const int64_t rows = checked_multiply(images_, std::max<int64_t>(most, 1), "number of boxes");
-    top[0]->reshape(Shape{1, 1, rows, kRow});
+    shape_ = Shape{1, 1, rows, kRow};
+    top[0]->reshape(shape_);
   }
 
   std::vector<Option> reference_options(Blobs bottom, Blobs top) const override {
@@ -135,7 +136,8 @@ class DetectionOutputLayer : public TwoSidedLayer {
                  .own_priors = bottom[2]->shape()[0] > 1});
     // One row an image where there is no box at all, as published.
     const bool nothing = choice->count() == 0;
-    top.reshape(Shape{1, 1, nothing ? images_ : choice->count(), kRow});
+    shape_.set(2, nothing ? images_ : choice->count());
+    top.reshape(shape_);
     T* to = top.data.template host_overwrite<T>();
     if (nothing) {
       for (int64_t image = 0; image < images_; ++image, to += kRow) {
@@ -179,6 +181,7 @@ class DetectionOutputLayer : public TwoSidedLayer {
   DetectionSettings settings_;
   std::optional<DetectionFiles> files_;
   int64_t images_ = 0, priors_ = 0;
+  Shape shape_;  // of the top
   // One of them, by dtype().
   std::optional<DetectionChoice<float>> single_;
   std::optional<DetectionChoice<double>> double_;

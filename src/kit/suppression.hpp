@@ -42,6 +42,8 @@ class BoxColumns {
  public:
   void clear() { size_ = 0; }
   int64_t size() const { return size_; }
+  /// Takes memory for so many.
+  void reserve(int64_t count);
   void add(const BoundingBox<T>& box);
   BoundingBox<T> operator[](int64_t i) const {
     const auto k = static_cast<size_t>(i);

@@ -241,6 +241,34 @@ TEST(Suppression, IsTheDefinitionAtEveryVectorWidth) {
   check_every_width<double>();
 }
 
+template <class T>
+void check_best_of_many() {
+  std::mt19937 random(11);
+  std::uniform_real_distribution<T> share(-1, 1);
+  for (const int count : {1100, 5000, 20000}) {
+    std::vector<Candidate<T>> all;
+    for (int i = 0; i < count; ++i) {
+      // Tiny ones, negative ones, zeros of both signs; a third are equal to others.
+      const T value = std::pow(share(random), T(9));
+      all.push_back({i % 3 == 0 ? std::round(value * 8) / 8 : value, i});
+    }
+    std::vector<Candidate<T>> expected = all;
+    std::stable_sort(expected.begin(), expected.end(),
+                     [](const auto& a, const auto& b) { return a.score > b.score; });
+    for (const int64_t top_k : {0, 1, 40, 400, count / 2 - 1, count - 1, count, count + 1}) {
+      std::vector<Candidate<T>> best = all;
+      sort_candidates(best, top_k);
+      ASSERT_EQ(best.size(), static_cast<size_t>(std::min<int64_t>(top_k, count)));
+      for (size_t i = 0; i < best.size(); ++i) ASSERT_EQ(best[i].index, expected[i].index) << i;
+    }
+  }
+}
+
+TEST(Suppression, TheBestOfManyCandidates) {
+  check_best_of_many<float>();
+  check_best_of_many<double>();
+}
+
 TEST(Suppression, Settings) {
   NonMaximumSuppressionParameter settings;
   // In the SSD fork, settings without top_k select nothing in MultiBoxLoss.

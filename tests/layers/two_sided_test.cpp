@@ -136,6 +136,12 @@ TEST(TwoSided, BodiesOfDevicesAgreeWithTheHost) {
                    {1e-6, 1e-5}, dtype,
                    std::string(more).find("LOGISTIC") != std::string::npos ? 0 : 1);
     }
+    check_device({.layer = of("DetectionOutput", "detection_output_param { num_classes: 3 }"),
+                  .bottoms = {uniform({2, 8}), uniform({2, 6}), priors, uniform({2, 3, 4, 4})}},
+                 {0, 0}, dtype);
+    check_device({.layer = of("DetectionEvaluate", "detection_evaluate_param { num_classes: 3 }"),
+                  .bottoms = {given({1, 1, 1, 7}, {1, 2, 0.5, 0.1, 0.1, 0.4, 0.4}), boxes}},
+                 {0, 0}, dtype);
     const Input classes = labels({5}, 37), whole = labels({5, 37}, 3);
     const char* const ignoring = "loss_param { ignore_label: 2 normalization: VALID }";
     check({.layer = of("SigmoidCrossEntropyLoss", ignoring), .bottoms = {rows, whole}});

@@ -17,6 +17,7 @@
 
 #include "core/parallel.hpp"
 #include "core/simd.hpp"
+#include "crema/net.hpp"
 #include "crema/solver.hpp"
 #include "model/text_format.hpp"
 #include "proto/solver.pb.h"
@@ -240,6 +241,33 @@ TEST(SteadyState, TrainingADetectorTakesNoMemoryAndNoLock) {
     ASSERT_TRUE(solver.step(kWarm));
     const Counting counter(context);
     solver.step(kCounted);
+    EXPECT_EQ(counter.ours(), "") << more;
+  }
+}
+
+TEST(SteadyState, DetectingTakesNoMemoryAndNoLock) {
+  if (!CREMA_CAN_COUNT)
+    GTEST_SKIP()
+        << "needs a build without sanitizers, which have their own malloc: set no CREMA_SANITIZE";
+  for (const char* more : {"", "keep_top_k: 20 nms_param { top_k: 50 }"}) {
+    Context context({.threads = 2});
+    Net net(test::net_param(concat(R"(
+  layer { name: "loc" type: "Input" top: "loc" input_param { shape { dim: 2 dim: 4000 } } }
+  layer { name: "conf" type: "Input" top: "conf" input_param { shape { dim: 2 dim: 5000 } } }
+  layer { name: "priors" type: "Input" top: "priors" input_param { shape { dim: 1 dim: 2 dim: 4000 } } }
+  layer { name: "truth" type: "Input" top: "truth" input_param { shape { dim: 1 dim: 1 dim: 1 dim: 8 } } }
+  layer { name: "out" type: "DetectionOutput" bottom: "loc" bottom: "conf" bottom: "priors"
+          top: "out" detection_output_param { num_classes: 5 )",
+                                   more, R"( } }
+  layer { name: "eval" type: "DetectionEvaluate" bottom: "out" bottom: "truth" top: "eval"
+          detection_evaluate_param { num_classes: 5 } })")),
+            context, {.phase = Phase::test});
+    test::fill_inputs(net, 0, 1);
+    const std::vector<float> box = {0, 1, 0, 0.2F, 0.2F, 0.5F, 0.5F, 0};
+    std::copy(box.begin(), box.end(), net.input("truth").host_overwrite<float>());
+    for (int i = 0; i < kWarm; ++i) net.forward();
+    const Counting counter(context);
+    for (int i = 0; i < kCounted; ++i) net.forward();
     EXPECT_EQ(counter.ours(), "") << more;
   }
 }
