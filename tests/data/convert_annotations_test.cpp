@@ -123,7 +123,8 @@ TEST_F(ConvertAnnotations, ReadsJsonOfAnImage) {
   folder_.write("a.json", "{\"annotation\":\n [,]}");
   fails("images/a.pgm a.json", {"a.json", "line 2", "byte", "no JSON"});
   folder_.write("a.json", R"({"annotation": [{"category_id": 18, "bbox": [1, 2]}]})");
-  fails("images/a.pgm a.json", {"annotation 0 (category 18)", "[1,2]", "[x, y, width, height]"});
+  fails("images/a.pgm a.json",
+        {"annotation 0 (category 18)", "2 numbers", "[x, y, width, height]"});
   folder_.write("a.json", R"({"annotation": [{"category_id": 19, "bbox": [1, 2, 1, 1]}]})");
   fails("images/a.pgm a.json", {"annotation 0", "'19'", "label map"});
   folder_.write("a.json", "[]");

@@ -1,5 +1,5 @@
-// A record of a database: a Datum with raw pixels, floats or an image file. The first byte of the
-// input chooses how it is decoded.
+// A record of a database: a Datum with raw pixels, floats or an image file, or an AnnotatedDatum.
+// The first byte of the input chooses how it is decoded.
 #include "data/datum.hpp"
 
 #include <array>
@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "data/annotation.hpp"
 #include "fuzz/target.hpp"
 
 using namespace crema;
@@ -20,6 +21,15 @@ void look_at(const Image& image) {
   const auto count = static_cast<size_t>(image.shape().count());
   if (image.bytes != nullptr) std::vector<uint8_t>(image.bytes, image.bytes + count);
   if (image.floats != nullptr) std::vector<float>(image.floats, image.floats + count);
+}
+
+/// Boxes are finite, and their edges in order.
+void look_at(const std::vector<LabeledBox>& boxes) {
+  for (const LabeledBox& labeled : boxes) {
+    const Box& box = labeled.box;
+    if (!(box.left <= box.right && box.top <= box.bottom) || labeled.label < 0)
+      fuzz::fail("a box that is none");
+  }
 }
 
 /// One for each mode and size, which keep their memory from record to record as those of loaders
@@ -53,6 +63,8 @@ int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t count) {
     const Image opened = decoder.open(record);
     std::vector<double> labels;
     fuzz::attempt([&] { decoder.labels(labels); });
+    if (decoder.annotated() != nullptr)
+      fuzz::attempt([&] { look_at(boxes_of(*decoder.annotated())); });
     if (opened.height * opened.width > kMostPixels) return;
     ImageWindow window{.height = opened.height, .width = opened.width};
     int eighths = 8;

@@ -63,7 +63,9 @@ Box box_of(const json& object) {
   const json& values = member(object, "bbox", kArray, "array");
   const bool numbers = std::ranges::all_of(values, [](const json& v) { return v.is_number(); });
   if (values.size() != 4 || !numbers)
-    throw Error("its \"bbox\" is ", values.dump(), "; it is [x, y, width, height]");
+    throw Error("its \"bbox\" has ", values.size(),
+                numbers ? " numbers" : " members, not all numbers",
+                "; it is [x, y, width, height]");
   const auto x = values[0].get<double>(), y = values[1].get<double>();
   return {x, y, x + values[2].get<double>(), y + values[3].get<double>()};
 }
@@ -74,7 +76,12 @@ bool is_crowd(const json& object) {
   return found->is_boolean() ? found->get<bool>() : found->is_number() && found->get<double>() != 0;
 }
 
-std::string name_of(const json& id) { return id.is_string() ? id.get<std::string>() : id.dump(); }
+/// A category_id as a name, which a label map has it as.
+std::string name_of(const json& id) {
+  if (id.is_string()) return id.get<std::string>();
+  if (!id.is_number_integer()) throw Error("its \"category_id\" is no whole number and no name");
+  return std::to_string(id.get<int64_t>());
+}
 
 /// Runs body, and says which object its Error is about.
 template <class Body>

@@ -1,0 +1,130 @@
+// A detector as a whole: from a database with boxes through training to detections.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "crema/solver.hpp"
+#include "model/text_format.hpp"
+#include "proto/solver.pb.h"
+#include "support/annotated.hpp"
+#include "support/needs.hpp"
+#include "support/net_test.hpp"
+
+namespace crema {
+namespace {
+
+/// Convolutions of a small detector: a map of 6 x 6 places with two priors each.
+constexpr const char* kTrunk = R"(
+layer { name: 'c1' type: 'Convolution' bottom: 'data' top: 'c1' convolution_param { num_output: 8 kernel_size: 3 pad: 1 stride: 2 weight_filler { type: 'msra' } } }
+layer { name: 'r1' type: 'ReLU' bottom: 'c1' top: 'c1' }
+layer { name: 'c2' type: 'Convolution' bottom: 'c1' top: 'c2' convolution_param { num_output: 16 kernel_size: 5 pad: 2 stride: 2 weight_filler { type: 'msra' } } }
+layer { name: 'r2' type: 'ReLU' bottom: 'c2' top: 'c2' }
+layer { name: 'loc' type: 'Convolution' bottom: 'c2' top: 'loc' convolution_param { num_output: 8 kernel_size: 3 pad: 1 weight_filler { type: 'xavier' } } }
+layer { name: 'loc_perm' type: 'Permute' bottom: 'loc' top: 'loc_perm' permute_param { order: 0 order: 2 order: 3 order: 1 } }
+layer { name: 'loc_flat' type: 'Flatten' bottom: 'loc_perm' top: 'loc_flat' }
+layer { name: 'conf' type: 'Convolution' bottom: 'c2' top: 'conf' convolution_param { num_output: 6 kernel_size: 3 pad: 1 weight_filler { type: 'xavier' } } }
+layer { name: 'conf_perm' type: 'Permute' bottom: 'conf' top: 'conf_perm' permute_param { order: 0 order: 2 order: 3 order: 1 } }
+layer { name: 'conf_flat' type: 'Flatten' bottom: 'conf_perm' top: 'conf_flat' }
+layer { name: 'priors' type: 'PriorBox' bottom: 'c2' bottom: 'data' top: 'priors' prior_box_param { min_size: 6 max_size: 12 variance: 0.1 variance: 0.1 variance: 0.2 variance: 0.2 } }
+)";
+
+/// Bright rectangles are of class 1, darker ones of class 2; one of each in every image.
+AnnotatedDatum picture(uint64_t number) {
+  Random random(11, 3, number);
+  AnnotatedDatum datum = test::rectangle(24, 24, {}, {});
+  std::vector<LabeledBox> boxes;
+  for (int label = 1; label <= 2; ++label) {
+    const auto side = [&] { return 7 + static_cast<int>(random.below(5)); };
+    const int height = side(), width = side();
+    // One in the upper half, one in the lower one.
+    const int top =
+        (label == 1 ? 0 : 12) + static_cast<int>(random.below(static_cast<uint64_t>(13 - height)));
+    const int left = static_cast<int>(random.below(static_cast<uint64_t>(25 - width)));
+    for (int c = 0; c < 3; ++c)
+      for (int h = top; h < top + height; ++h)
+        for (int w = left; w < left + width; ++w)
+          (*datum.mutable_datum()->mutable_data())[static_cast<size_t>((c * 24 + h) * 24 + w)] =
+              label == 1 ? '\xff' : '\x60';
+    const Box box{double(left), double(top), double(left + width), double(top + height)};
+    boxes.push_back({.label = label, .box = to_relative(box, {24, 24})});
+  }
+  set_boxes(boxes, datum);
+  return datum;
+}
+
+std::string database(const test::ScratchFolder& folder, const std::string& name, uint64_t first,
+                     int count) {
+  std::vector<AnnotatedDatum> all;
+  for (int i = 0; i < count; ++i) all.push_back(picture(first + static_cast<uint64_t>(i)));
+  test::write_database(folder / name, test::annotated_records(all));
+  return folder / name;
+}
+
+std::string data(const std::string& source, const std::string& transform,
+                 const std::string& settings, const std::string& samplers) {
+  return concat(
+      "layer { name: 'data' type: 'AnnotatedData' top: 'data' top: 'label' "
+      "transform_param { scale: 0.008 mean_value: 60 ",
+      transform, " resize_param { height: 24 width: 24 } } data_param { source: '", source,
+      "' backend: LMDB ", settings, " } annotated_data_param { ", samplers, " } }");
+}
+
+TEST(Detection, ADetectorLearnsFromADatabaseWithBoxes) {
+  if (!test::kBuiltWithOpenCv) GTEST_SKIP() << "needs OpenCV: configure with CREMA_OPENCV=ON";
+  const test::ScratchFolder folder;
+  const std::string train =
+      data(database(folder, "train", 0, 200),
+           "mirror: true expand_param { prob: 0.2 max_expand_ratio: 1.2 } emit_constraint { }",
+           "batch_size: 8 shuffle: true",
+           "batch_sampler { max_sample: 1 max_trials: 1 } batch_sampler { sampler { min_scale: 0.8 "
+           "max_scale: 1 min_aspect_ratio: 0.8 max_aspect_ratio: 1.25 } sample_constraint { "
+           "min_object_coverage: 0.9 } max_sample: 1 max_trials: 20 }");
+  SolverParameter param;
+  parse_text_proto(
+      concat("net_param { ", train, kTrunk,
+             "layer { name: 'loss' type: 'MultiBoxLoss' bottom: 'loc_flat' bottom: 'conf_flat' "
+             "bottom: 'priors' bottom: 'label' top: 'loss' multibox_loss_param { num_classes: 3 "
+             "code_type: CENTER_SIZE } propagate_down: true propagate_down: true "
+             "propagate_down: false propagate_down: false } } base_lr: 0.01 momentum: 0.9 "
+             "lr_policy: 'multistep' gamma: 0.1 stepvalue: 500 max_iter: 600 snapshot_prefix: '",
+             folder / "snap", "' snapshot_after_train: false"),
+      "solver.prototxt", param);
+  Context context({.seed = 7});
+  Solver solver(param, context);
+  std::vector<double> losses;
+  solver.on_iteration = [&](const IterationReport& report) { losses.push_back(report.loss); };
+  solver.solve();
+
+  constexpr int kTests = 20;
+  Net net(test::net_param(concat(
+              data(database(folder, "test", 1000, kTests), "", concat("batch_size: ", kTests), ""),
+              kTrunk,
+              "layer { name: 'by_prior' type: 'Reshape' bottom: 'conf_flat' top: 'by_prior' "
+              "reshape_param { shape { dim: 0 dim: -1 dim: 3 } } }"
+              "layer { name: 'prob' type: 'Softmax' bottom: 'by_prior' top: 'prob' "
+              "softmax_param { axis: 2 } }"
+              "layer { name: 'prob_flat' type: 'Flatten' bottom: 'prob' top: 'prob_flat' }"
+              "layer { name: 'found' type: 'DetectionOutput' bottom: 'loc_flat' "
+              "bottom: 'prob_flat' bottom: 'priors' top: 'found' detection_output_param { "
+              "num_classes: 3 code_type: CENTER_SIZE keep_top_k: 20 "
+              "confidence_threshold: 0.5 nms_param { nms_threshold: 0.45 top_k: 40 } } }"
+              "layer { name: 'rows' type: 'DetectionEvaluate' bottom: 'found' "
+              "bottom: 'label' top: 'rows' detection_evaluate_param { num_classes: 3 } }")),
+          context, {.phase = Phase::test, .share_params_with = &solver.net()});
+  net.forward();
+  const std::vector<double> rows = test::values_of(net.blob("rows").data);
+  int right = 0, wrong = 0;
+  for (size_t at = 0; at + 5 <= rows.size(); at += 5) {
+    if (rows[at] < 0) {
+      EXPECT_EQ(rows[at + 2], kTests);  // true boxes of a class
+      continue;
+    }
+    right += rows[at + 3] == 1;
+    wrong += rows[at + 4] == 1;
+  }
+  EXPECT_GT(right, 2 * kTests * 9 / 10) << wrong << " wrong, loss " << losses.back();
+  EXPECT_LT(wrong, 2 * kTests / 4);
+}
+
+}  // namespace
+}  // namespace crema
