@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "crema/random.hpp"
 #include "crema/solver.hpp"
 #include "model/text_format.hpp"
 #include "proto/solver.pb.h"
@@ -86,7 +87,7 @@ TEST(Detection, ADetectorLearnsFromADatabaseWithBoxes) {
              "bottom: 'priors' bottom: 'label' top: 'loss' multibox_loss_param { num_classes: 3 "
              "code_type: CENTER_SIZE } propagate_down: true propagate_down: true "
              "propagate_down: false propagate_down: false } } base_lr: 0.01 momentum: 0.9 "
-             "lr_policy: 'multistep' gamma: 0.1 stepvalue: 500 max_iter: 600 snapshot_prefix: '",
+             "lr_policy: 'multistep' gamma: 0.1 stepvalue: 300 max_iter: 360 snapshot_prefix: '",
              folder / "snap", "' snapshot_after_train: false"),
       "solver.prototxt", param);
   Context context({.seed = 7});
