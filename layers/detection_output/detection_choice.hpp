@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kit/boxes.hpp"
+#include "kit/detection_rows.hpp"
 #include "kit/suppression.hpp"
 #include "layers/detection_output/scan_kernels.hpp"
 
@@ -30,13 +31,6 @@ struct DetectionInput {
   const T* confidences = nullptr;  // (images, priors, classes)
   const T* boxes = nullptr;        // (1 or images, 2, priors, 4): prior boxes and variances
   bool own_priors = false;         // a set for each image
-};
-
-template <class T>
-struct Detection {
-  T score;
-  int32_t prior;
-  BoundingBox<T> box;
 };
 
 /// Keeps its memory from batch to batch.

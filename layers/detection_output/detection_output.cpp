@@ -13,8 +13,6 @@
 namespace crema {
 namespace {
 
-constexpr int64_t kRow = 7;  // image, label, confidence, xmin, ymin, xmax, ymax
-
 DetectionSettings settings_of(const DetectionOutputParameter& param) {
   if (param.num_classes() == 0)
     throw Error(
@@ -93,7 +91,7 @@ class DetectionOutputLayer : public TwoSidedLayer {
         checked_multiply(labels, top_k < 0 ? priors_ : std::min(top_k, priors_), "number of boxes");
     if (settings_.keep >= 0) most = std::min(most, settings_.keep);
     const int64_t rows = checked_multiply(images_, std::max<int64_t>(most, 1), "number of boxes");
-    shape_ = Shape{1, 1, rows, kRow};
+    shape_ = Shape{1, 1, rows, kDetectionRow};
     top[0]->reshape(shape_);
   }
 
@@ -134,28 +132,8 @@ class DetectionOutputLayer : public TwoSidedLayer {
                  .confidences = bottom[1]->data.template host<T>(),
                  .boxes = bottom[2]->data.template host<T>(),
                  .own_priors = bottom[2]->shape()[0] > 1});
-    // One row an image where there is no box at all, as published.
-    const bool nothing = choice->count() == 0;
-    shape_.set(2, nothing ? images_ : choice->count());
-    top.reshape(shape_);
-    T* to = top.data.template host_overwrite<T>();
-    if (nothing) {
-      for (int64_t image = 0; image < images_; ++image, to += kRow) {
-        std::fill_n(to, kRow, T{-1});
-        to[0] = static_cast<T>(image);
-      }
-    }
-    for (int64_t image = 0; image < images_; ++image) {
-      for (int64_t label = 0; label < settings_.classes; ++label) {
-        for (const Detection<T>& one : choice->of(image, label)) {
-          to[0] = static_cast<T>(image);
-          to[1] = static_cast<T>(label);
-          to[2] = one.score;
-          one.box.store(to + 3);
-          to += kRow;
-        }
-      }
-    }
+    write_detections<T>(top, shape_, images_, settings_.classes, choice->count(),
+                        [&](int64_t image, int64_t label) { return choice->of(image, label); });
     if (files_) save(*choice);
   }
 

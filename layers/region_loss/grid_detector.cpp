@@ -1,0 +1,100 @@
+#include "layers/region_loss/grid_detector.hpp"
+
+#include <string>
+
+#include "core/dispatch.hpp"
+#include "crema/error.hpp"
+
+namespace crema {
+namespace {
+
+constexpr int64_t kEdgeRow = 8, kCentreRow = 5;
+
+bool has_edges(const Shape& shape) {
+  return shape.rank() == 4 && shape[0] == 1 && shape[1] == 1 && shape[3] == kEdgeRow;
+}
+
+}  // namespace
+
+std::vector<GridAnchor> grid_anchors(std::span<const float> biases, double unit) {
+  if (biases.empty() || biases.size() % 2 != 0)
+    throw Error("biases has ", biases.size(),
+                " numbers; give width and height of each anchor box, one after the other");
+  std::vector<GridAnchor> anchors;
+  for (size_t i = 0; i < biases.size(); i += 2) {
+    if (!(biases[i] > 0 && biases[i + 1] > 0 && std::isfinite(biases[i] * biases[i + 1])))
+      throw Error("biases: anchor box ", i / 2, " is ", biases[i], " wide and ", biases[i + 1],
+                  " high; both have to be above 0");
+    anchors.push_back(
+        {static_cast<double>(biases[i]) / unit, static_cast<double>(biases[i + 1]) / unit});
+  }
+  return anchors;
+}
+
+GridLayout::GridLayout(const Blob& predictions, int64_t number, int64_t of_classes)
+    : anchors(number), classes(of_classes) {
+  const Shape& shape = predictions.shape();
+  const int64_t channels = anchors * (kClasses + classes);
+  if (shape.rank() != 4 || shape[1] != channels)
+    throw Error("'", predictions.name, "' (", shape.str(), ") has to be N x ", channels,
+                " x H x W: for each of the ", anchors, " anchor boxes 4 coordinates, the score of ",
+                "an object, and ", classes, " classes");
+  images = shape[0];
+  height = shape[2];
+  width = shape[3];
+}
+
+void check_truth_shape(const Blob& labels, int64_t images) {
+  const Shape& shape = labels.shape();
+  if (has_edges(shape)) return;
+  if (shape.rank() < 2 || shape[0] != images || shape.count(1) % kCentreRow != 0)
+    throw Error("'", labels.name, "' (", shape.str(), ") holds no true boxes; give (1, 1, R, 8), ",
+                "as AnnotatedData does, or ", images,
+                " items of rows of 5: class, x, y, width, height");
+}
+
+void GridTruths::add(const Blob& labels, int64_t row, int64_t image, int64_t classes, double label,
+                     double first, const CentredBox& box) {
+  const auto refuse = [&](const auto&... parts) {
+    throw Error("row ", row, " of '", labels.name, "', of image ", image, ", ", parts...)
+        .of_sample(image);
+  };
+  const double end = first + static_cast<double>(classes);
+  if (!(label >= first && label < end && std::floor(label) == label))
+    refuse("has the label ", label, "; labels are whole numbers in [", first, ", ", end,
+           "): fix the labels or raise the number of classes");
+  for (const double value : {box.x, box.y, box.width, box.height}) {
+    if (!std::isfinite(value)) refuse("has a coordinate that is no number");
+  }
+  if (!(box.width > 0 && box.height > 0))
+    refuse("is a box ", box.width, " wide and ", box.height, " high; give sides above 0");
+  if (box.x < 0 || box.x > 1 || box.y < 0 || box.y > 1) return;
+  truths_[static_cast<size_t>(image)].push_back({box, static_cast<int32_t>(label - first)});
+}
+
+void GridTruths::read(const Blob& labels, int64_t images, int64_t classes) {
+  truths_.resize(static_cast<size_t>(images));
+  for (auto& of_image : truths_) of_image.clear();
+  const Shape& shape = labels.shape();
+  dispatch_float(labels.data.dtype(), [&]<class T>(T) {
+    const T* const values = labels.data.host<T>();
+    const bool edges = has_edges(shape);
+    const int64_t width = edges ? kEdgeRow : kCentreRow, rows = labels.count() / width;
+    for (int64_t row = 0; row < rows; ++row) {
+      const auto v = [&](int64_t k) { return static_cast<double>(values[row * width + k]); };
+      if (edges) {
+        if (v(0) == -1) continue;
+        if (!(v(0) >= 0 && v(0) < static_cast<double>(images) && std::floor(v(0)) == v(0)))
+          throw Error("row ", row, " of '", labels.name, "' is of image ", v(0),
+                      ", but the images of the batch are 0 to ", images - 1,
+                      "; padding is of image -1");
+        add(labels, row, static_cast<int64_t>(v(0)), classes, v(1), 1,
+            {(v(3) + v(5)) / 2, (v(4) + v(6)) / 2, v(5) - v(3), v(6) - v(4)});
+      } else if (v(3) != 0 || v(4) != 0) {
+        add(labels, row, row / (rows / images), classes, v(0), 0, {v(1), v(2), v(3), v(4)});
+      }
+    }
+  });
+}
+
+}  // namespace crema

@@ -1,0 +1,51 @@
+// The tops of layers that detect: rows of image, label, confidence, xmin, ymin, xmax, ymax.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+
+#include "crema/blob.hpp"
+#include "kit/boxes.hpp"
+
+namespace crema {
+
+inline constexpr int64_t kDetectionRow = 7;
+
+template <class T>
+struct Detection {
+  T score;
+  int32_t prior;
+  BoundingBox<T> box;
+};
+
+/// Writes the rows by image and label, and gives the top the shape (1, 1, count, 7):
+/// of(image, label) are the detections, `count` in all; their label is label + first. Without any,
+/// one row an image, as the SSD fork has it: its number and six times -1. `shape` is of four axes,
+/// the last 7; the caller keeps it, so that a pass allocates none.
+template <class T, class Of>
+void write_detections(Blob& top, Shape& shape, int64_t images, int64_t labels, int64_t count,
+                      const Of& of, int64_t first = 0) {
+  shape.set(2, count == 0 ? images : count);
+  top.reshape(shape);
+  T* to = top.data.template host_overwrite<T>();
+  for (int64_t image = 0; image < images; ++image) {
+    if (count == 0) {
+      std::fill_n(to, kDetectionRow, T{-1});
+      to[0] = static_cast<T>(image);
+      to += kDetectionRow;
+      continue;
+    }
+    for (int64_t label = 0; label < labels; ++label) {
+      for (const Detection<T>& one : std::span<const Detection<T>>(of(image, label))) {
+        to[0] = static_cast<T>(image);
+        to[1] = static_cast<T>(label + first);
+        to[2] = one.score;
+        one.box.store(to + 3);
+        to += kDetectionRow;
+      }
+    }
+  }
+}
+
+}  // namespace crema
