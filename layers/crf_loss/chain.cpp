@@ -5,6 +5,7 @@
 
 #include "core/dispatch.hpp"
 #include "crema/error.hpp"
+#include "layers/crf_loss/chain_kernels.hpp"
 
 namespace crema {
 namespace {
@@ -17,6 +18,19 @@ double log_sum_exp(const double* values, int64_t count) {
   double sum = 0;
   for (int64_t i = 0; i < count; ++i) sum += std::exp(values[i] - largest);
   return largest + std::log(sum);
+}
+
+/// The transitions out of one class, whose sum powers cannot hold: adds their probabilities to
+/// `to`; `until` is log of the share of paths up to the class. Returns log of their sum.
+double far_transitions(const double* transitions, int64_t classes, const double* following,
+                       double until, double* to) {
+  double largest = transitions[0] + following[0], sum = 0;
+  for (int64_t j = 1; j < classes; ++j) largest = std::max(largest, transitions[j] + following[j]);
+  for (int64_t j = 0; j < classes; ++j) sum += std::exp(transitions[j] + following[j] - largest);
+  const double after = largest + std::log(sum), probability = std::exp(until + after);
+  for (int64_t j = 0; j < classes; ++j)
+    to[j] += probability * std::exp(transitions[j] + following[j] - after);
+  return after;
 }
 
 }  // namespace
@@ -120,37 +134,28 @@ double Chain::forward(const ChainWeights& weights, const T* x, int64_t stride, i
   const int64_t C = weights.classes();
   const auto size = static_cast<size_t>(C);
   forward_.resize(static_cast<size_t>(steps) * size);
-  for (std::vector<double>* row : {&powers_, &sums_, &row_}) row->resize(size);
-  double *const powers = powers_.data(), *const sums = sums_.data();
+  for (std::vector<double>* row : {&powers_, &sums_, &row_, &following_}) row->resize(size);
+  double *const sums = sums_.data(), *const row = row_.data();
   for (int64_t j = 0; j < C; ++j)
     forward_[static_cast<size_t>(j)] = weights.first()[j] + static_cast<double>(x[j]);
   for (int64_t t = 1; t < steps; ++t) {
     const double* const before = forward_.data() + (t - 1) * C;
     double* const after = forward_.data() + t * C;
     const double largest = *std::max_element(before, before + C);
-    for (int64_t i = 0; i < C; ++i) powers[i] = std::exp(before[i] - largest);
-    std::fill(sums, sums + C, 0.0);
-    for (int64_t i = 0; i < C; ++i) {
-      const double power = powers[i];
-      const double* const into = weights.powers_into() + i * C;
-#pragma omp simd
-      for (int64_t j = 0; j < C; ++j) sums[j] += power * into[j];
-    }
+    exp_of_sums(C, before, nullptr, largest, powers_.data());
+    times_matrix(C, powers_.data(), weights.powers_into(), sums);
+    log_and_add(C, sums, weights.largest_into(), largest, after);
     for (int64_t j = 0; j < C; ++j) {
-      double sum = largest + weights.largest_into()[j] + std::log(sums[j]);
       if (sums[j] < kLeastSum) {
-        for (int64_t i = 0; i < C; ++i)
-          row_[static_cast<size_t>(i)] = before[i] + weights.transitions()[i * C + j];
-        sum = log_sum_exp(row_.data(), C);
+        for (int64_t i = 0; i < C; ++i) row[i] = before[i] + weights.transitions()[i * C + j];
+        after[j] = log_sum_exp(row, C);
       }
-      after[j] = sum + static_cast<double>(x[t * stride + j]);
+      after[j] += static_cast<double>(x[t * stride + j]);
     }
   }
-  for (int64_t j = 0; j < C; ++j) {
-    row_[static_cast<size_t>(j)] =
-        forward_[static_cast<size_t>((steps - 1) * C + j)] + weights.last()[j];
-  }
-  return log_sum_exp(row_.data(), C);
+  const double* const until = forward_.data() + (steps - 1) * C;
+  for (int64_t j = 0; j < C; ++j) row[j] = until[j] + weights.last()[j];
+  return log_sum_exp(row, C);
 }
 
 // The probability of class i at step t and class j at the next is that of i times
@@ -159,48 +164,34 @@ template <class T>
 void Chain::backward(const ChainWeights& weights, const T* x, int64_t stride, int64_t steps,
                      double total, T* shares, ChainGradients& gradients) {
   const int64_t C = weights.classes();
-  double *const powers = powers_.data(), *const following = sums_.data();
+  double *const powers = powers_.data(), *const sums = sums_.data();
+  double* const following = following_.data();
   double* const after = row_.data();  // log of the sum of paths from a class on, behind its step
   std::copy(weights.last(), weights.last() + C, after);
   for (int64_t t = steps - 1; t >= 0; --t) {
     const double* const until = forward_.data() + t * C;
-    T* const share = shares + t * stride;
     if (t < steps - 1) {
       for (int64_t j = 0; j < C; ++j)
         following[j] = after[j] + static_cast<double>(x[(t + 1) * stride + j]);
       const double largest = *std::max_element(following, following + C);
-      for (int64_t j = 0; j < C; ++j) powers[j] = std::exp(following[j] - largest);
+      exp_of_sums(C, following, nullptr, largest, powers);
+      matrix_times(C, weights.powers_from(), powers, sums);
+      log_and_add(C, sums, weights.largest_from(), largest, after);
       for (int64_t i = 0; i < C; ++i) {
-        const double* const from = weights.powers_from() + i * C;
-        double sum = 0;
-#pragma omp simd reduction(+ : sum)
-        for (int64_t j = 0; j < C; ++j) sum += from[j] * powers[j];
-        if (sum >= kLeastSum) {
-          after[i] = largest + weights.largest_from()[i] + std::log(sum);
-          const double factor = std::exp(until[i] + after[i] - total) / sum;
-          double* const scaled = gradients.scaled.data() + i * C;
-#pragma omp simd
-          for (int64_t j = 0; j < C; ++j) scaled[j] += factor * powers[j];
+        if (sums[i] >= kLeastSum) {
+          const double factor = std::exp(until[i] + after[i] - total) / sums[i];
+          add_scaled(C, factor, powers, gradients.scaled.data() + i * C);
           continue;
         }
-        const double* const of = weights.transitions() + i * C;
-        double most = of[0] + following[0];
-        for (int64_t j = 1; j < C; ++j) most = std::max(most, of[j] + following[j]);
-        sum = 0;
-        for (int64_t j = 0; j < C; ++j) sum += std::exp(of[j] + following[j] - most);
-        after[i] = most + std::log(sum);
-        const double probability = std::exp(until[i] + after[i] - total);
-        for (int64_t j = 0; j < C; ++j)
-          gradients.transitions[static_cast<size_t>(i * C + j)] +=
-              probability * std::exp(of[j] + following[j] - after[i]);
+        after[i] = far_transitions(weights.transitions() + i * C, C, following, until[i] - total,
+                                   gradients.transitions.data() + i * C);
       }
     }
-    for (int64_t j = 0; j < C; ++j) {
-      const double probability = std::exp(until[j] + after[j] - total);
-      share[j] = static_cast<T>(probability);
-      if (t == 0) gradients.first[static_cast<size_t>(j)] += probability;
-      if (t == steps - 1) gradients.last[static_cast<size_t>(j)] += probability;
-    }
+    exp_of_sums(C, until, after, total, sums);
+    T* const share = shares + t * stride;
+    for (int64_t j = 0; j < C; ++j) share[j] = static_cast<T>(sums[j]);
+    if (t == 0) add_scaled(C, 1, sums, gradients.first.data());
+    if (t == steps - 1) add_scaled(C, 1, sums, gradients.last.data());
   }
 }
 
@@ -232,25 +223,11 @@ void Chain::best_path(const ChainWeights& weights, const T* x, int64_t stride, i
                       T* path, int64_t path_stride) {
   const int64_t C = weights.classes();
   for (std::vector<double>* row : {&powers_, &sums_}) row->resize(static_cast<size_t>(C));
-  from_.resize(static_cast<size_t>(steps * C));
+  forward_.resize(static_cast<size_t>(steps * C));
   double *before = powers_.data(), *after = sums_.data();
   for (int64_t j = 0; j < C; ++j) before[j] = weights.first()[j] + static_cast<double>(x[j]);
   for (int64_t t = 1; t < steps; ++t) {
-    int32_t* const from = from_.data() + t * C;
-    const double* of = weights.transitions();
-    for (int64_t j = 0; j < C; ++j) {
-      after[j] = before[0] + of[j];
-      from[j] = 0;
-    }
-    for (int64_t i = 1; i < C; ++i) {
-      of += C;
-#pragma omp simd
-      for (int64_t j = 0; j < C; ++j) {
-        const double score = before[i] + of[j];
-        from[j] = score > after[j] ? static_cast<int32_t>(i) : from[j];
-        after[j] = score > after[j] ? score : after[j];
-      }
-    }
+    best_of_columns(C, before, weights.transitions(), after, forward_.data() + t * C);
     for (int64_t j = 0; j < C; ++j) after[j] += static_cast<double>(x[t * stride + j]);
     std::swap(before, after);
   }
@@ -258,14 +235,14 @@ void Chain::best_path(const ChainWeights& weights, const T* x, int64_t stride, i
   int64_t best = std::max_element(before, before + C) - before;
   for (int64_t t = steps - 1; t >= 0; --t) {
     path[t * path_stride] = static_cast<T>(best);
-    if (t > 0) best = from_[static_cast<size_t>(t * C + best)];
+    if (t > 0) best = static_cast<int64_t>(forward_[static_cast<size_t>(t * C + best)]);
   }
 }
 
 size_t Chain::bytes() const {
-  return (forward_.capacity() + powers_.capacity() + sums_.capacity() + row_.capacity()) *
-             sizeof(double) +
-         from_.capacity() * sizeof(int32_t);
+  return (forward_.capacity() + powers_.capacity() + sums_.capacity() + row_.capacity() +
+          following_.capacity()) *
+         sizeof(double);
 }
 
 template double Chain::loss(const ChainWeights&, const float*, int64_t, int64_t, const int32_t*,

@@ -87,9 +87,9 @@ class Chain {
   void backward(const ChainWeights& weights, const T* x, int64_t stride, int64_t steps,
                 double total, T* shares, ChainGradients& gradients);
 
-  std::vector<double> forward_;              // (steps, C): log of the sum of paths that end there
-  std::vector<double> powers_, sums_, row_;  // (C)
-  std::vector<int32_t> from_;                // (steps, C): of the best path
+  // (steps, C): log of the sum of paths that end there; of best_path(), where paths come from.
+  std::vector<double> forward_;
+  std::vector<double> powers_, sums_, row_, following_;  // (C)
 };
 
 }  // namespace crema
