@@ -66,8 +66,7 @@ BlockedAttention<T>::BlockedAttention(const AttentionSizes& sizes, bool trains, 
 }
 
 template <class T>
-typename BlockedAttention<T>::Room BlockedAttention<T>::room(int64_t thread) {
-  T* at = values_.template host_overwrite<T>() + thread * room_;
+typename BlockedAttention<T>::Room BlockedAttention<T>::room(T* at, uint16_t* words) const {
   const auto take = [&](int64_t count) {
     T* const taken = at;
     at += count;
@@ -93,20 +92,23 @@ typename BlockedAttention<T>::Room BlockedAttention<T>::room(int64_t thread) {
     room.dk = take(all_keys * panel_depth_);
     room.dv = take(all_keys * panel_value_depth_);
   }
-  if (words_.count() > 0) {
-    room.words = reinterpret_cast<uint16_t*>(words_.template host_overwrite<float>()) +
-                 thread * keys_ * kQueries;
-  }
+  room.words = words;
   return room;
 }
 
 template <class T>
 template <class Body>
 void BlockedAttention<T>::each(int64_t items, const Body& body) {
+  // Taken here: tensors note who writes them, and are not made for several threads at once.
+  T* const values = values_.template host_overwrite<T>();
+  uint16_t* const words = words_.count() > 0
+                              ? reinterpret_cast<uint16_t*>(words_.template host_overwrite<float>())
+                              : nullptr;
   // Pieces of a number of their own, since there is memory for that many.
   parallel_for(threads_, 1, [&](int64_t begin, int64_t end) {
     for (int64_t piece = begin; piece < end; ++piece) {
-      Room own = room(piece);
+      Room own = room(values + piece * room_,
+                      words != nullptr ? words + piece * keys_ * kQueries : nullptr);
       for (int64_t item = items * piece / threads_; item < items * (piece + 1) / threads_; ++item) {
         body(item, own);
       }

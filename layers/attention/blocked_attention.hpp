@@ -68,7 +68,8 @@ class BlockedAttention {
   /// A body for each item on the threads, with the room of its thread.
   template <class Body>
   void each(int64_t items, const Body& body);
-  Room room(int64_t thread);
+  /// The parts of a thread's memory.
+  Room room(T* values, uint16_t* words) const;
 
   void load_queries(const AttentionInputs<T>& in, const Block& at, Room& room) const;
   void load_gradients(const AttentionInputs<T>& in, const AttentionGradients<T>& gradients,

@@ -188,6 +188,14 @@ std::vector<Problem> problems() {
         concat("type: 'Attention' attention_param { num_heads: 8 causal: ", causal, " }"),
         {1, 1024, 512}, 3);
   }
+  add_case("SpatialTransformer", "type: 'SpatialTransformer'",
+           {uniform({8, 32, 64, 64}), uniform({8, 6})});
+  for (const Shape& shape : {Shape{8, 16, 63, 63}, Shape{64, 20, 12, 12}}) {
+    add("LocallyConnected",
+        concat("type: 'LocallyConnected' local_param { num_output: 16 kernel_size: 5 ", xavier,
+               " }"),
+        shape);
+  }
   add("Dropout", "type: 'Dropout'", {64, 4096});
   add("Dropout", "type: 'Dropout'", {8, 256, 28, 28});
   for (const std::string operation : {"SUM", "PROD", "MAX"}) {
