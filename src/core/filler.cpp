@@ -178,7 +178,7 @@ void Filler::fill(Tensor& tensor, uint64_t seed, uint64_t stream) const {
                   shape.str());
   }
   if (count == 0) return;
-  if (type == Type::constant) {
+  if (type == Type::constant && sparse < 0) {
     tensor.fill(value * scale);
     return;
   }
@@ -188,6 +188,11 @@ void Filler::fill(Tensor& tensor, uint64_t seed, uint64_t stream) const {
     T* const x = writing;
     switch (type) {
       case Type::constant:
+        // Of layers alone, not of messages: `sparse` zeros between two values. The diagonal of a
+        // square matrix has as many between its values as the matrix has columns.
+        for (int64_t i = 0; i < count; ++i) {
+          x[i] = i % (sparse + 1) == 0 ? static_cast<T>(value * scale) : T{0};
+        }
         break;
       case Type::uniform:
         fill_uniform(x, count, scale * min, scale * max, seed, stream);

@@ -1,0 +1,192 @@
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "layers/locally_connected/local_kernels.cpp"
+#include "layers/locally_connected/local_kernels.hpp"
+
+#include <type_traits>
+
+#include "backend/cpu/highway.hpp"
+#include "backend/cpu/lanes-inl.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace crema::HWY_NAMESPACE {
+namespace {
+
+template <class T>
+using Tag = hn::ScalableTag<T>;
+
+/// Weights of a position that the next vectors will read: rows are too far apart to be foreseen.
+template <class T>
+HWY_INLINE void fetch_row(const T* from) {
+  constexpr int64_t kLine = 64 / sizeof(T);
+  for (int64_t i = 0; i < kLocalLanes; i += kLine) __builtin_prefetch(from + i);
+}
+constexpr int64_t kAhead = 6;  // rows
+
+template <int N, int O, class T, class Lanes>
+HWY_INLINE void forward(const LocalTile<T>& t, int64_t i, Lanes lanes) {
+  const Tag<T> d;
+  hn::Vec<Tag<T>> sums[O][N];
+#pragma GCC unroll 2
+  for (int o = 0; o < O; ++o) {
+#pragma GCC unroll 8
+    for (int n = 0; n < N; ++n) {
+      sums[o][n] = load(d, lanes, t.top + n * t.top_sample + o * t.top_output + i);
+    }
+  }
+  const T *weights = t.weights + i, *columns = t.columns + i;
+  for (int64_t k = 0; k < t.taps; ++k, weights += t.weights_tap, columns += N * kLocalLanes) {
+    hn::Vec<Tag<T>> w[O];
+#pragma GCC unroll 2
+    for (int o = 0; o < O; ++o) {
+      if (i == 0 && k + kAhead < t.taps)
+        fetch_row(weights + o * t.weights_output + kAhead * t.weights_tap);
+      w[o] = load(d, lanes, weights + o * t.weights_output);
+    }
+#pragma GCC unroll 8
+    for (int n = 0; n < N; ++n) {
+      const auto x = hn::LoadU(d, columns + n * kLocalLanes);
+#pragma GCC unroll 2
+      for (int o = 0; o < O; ++o) sums[o][n] = hn::MulAdd(w[o], x, sums[o][n]);
+    }
+  }
+#pragma GCC unroll 2
+  for (int o = 0; o < O; ++o) {
+#pragma GCC unroll 8
+    for (int n = 0; n < N; ++n) {
+      store(d, lanes, sums[o][n], t.top + n * t.top_sample + o * t.top_output + i);
+    }
+  }
+}
+
+template <int N, int O, class T, class Lanes>
+HWY_INLINE void weights(const LocalTile<T>& t, bool adds, int64_t i, Lanes lanes) {
+  const Tag<T> d;
+  hn::Vec<Tag<T>> dy[O][N];
+#pragma GCC unroll 2
+  for (int o = 0; o < O; ++o) {
+#pragma GCC unroll 8
+    for (int n = 0; n < N; ++n) {
+      dy[o][n] = load(d, lanes, t.top + n * t.top_sample + o * t.top_output + i);
+    }
+  }
+  T* to = t.weights + i;
+  const T* columns = t.columns + i;
+  for (int64_t k = 0; k < t.taps; ++k, to += t.weights_tap, columns += N * kLocalLanes) {
+    hn::Vec<Tag<T>> sums[O];
+#pragma GCC unroll 2
+    for (int o = 0; o < O; ++o) {
+      sums[o] = adds ? load(d, lanes, to + o * t.weights_output) : hn::Zero(d);
+    }
+#pragma GCC unroll 8
+    for (int n = 0; n < N; ++n) {
+      const auto x = hn::LoadU(d, columns + n * kLocalLanes);
+#pragma GCC unroll 2
+      for (int o = 0; o < O; ++o) sums[o] = hn::MulAdd(dy[o][n], x, sums[o]);
+    }
+#pragma GCC unroll 2
+    for (int o = 0; o < O; ++o) store(d, lanes, sums[o], to + o * t.weights_output);
+  }
+}
+
+template <int N, int O, class T, class Lanes>
+HWY_INLINE void columns(const LocalTile<T>& t, int64_t i, Lanes lanes) {
+  const Tag<T> d;
+  hn::Vec<Tag<T>> dy[O][N];
+#pragma GCC unroll 2
+  for (int o = 0; o < O; ++o) {
+#pragma GCC unroll 8
+    for (int n = 0; n < N; ++n) {
+      dy[o][n] = load(d, lanes, t.top + n * t.top_sample + o * t.top_output + i);
+    }
+  }
+  const T* from = t.weights + i;
+  T* to = t.columns + i;
+  for (int64_t k = 0; k < t.taps; ++k, from += t.weights_tap, to += N * kLocalLanes) {
+    hn::Vec<Tag<T>> w[O];
+#pragma GCC unroll 2
+    for (int o = 0; o < O; ++o) {
+      if (i == 0 && k + kAhead < t.taps)
+        fetch_row(from + o * t.weights_output + kAhead * t.weights_tap);
+      w[o] = load(d, lanes, from + o * t.weights_output);
+    }
+#pragma GCC unroll 8
+    for (int n = 0; n < N; ++n) {
+      auto sum = hn::LoadU(d, to + n * kLocalLanes);
+#pragma GCC unroll 2
+      for (int o = 0; o < O; ++o) sum = hn::MulAdd(w[o], dy[o][n], sum);
+      hn::StoreU(sum, d, to + n * kLocalLanes);
+    }
+  }
+}
+
+/// Calls body(samples, outputs), both as constants.
+template <class T, class Body>
+HWY_INLINE void with_sizes(const LocalTile<T>& t, const Body& body) {
+  const auto with = [&](auto samples) CREMA_LANES_LAMBDA {
+    if (t.outputs == 2) return body(samples, std::integral_constant<int, 2>());
+    body(samples, std::integral_constant<int, 1>());
+  };
+  if (t.samples == 8) return with(std::integral_constant<int, 8>());
+  if (t.samples == 4) return with(std::integral_constant<int, 4>());
+  if (t.samples == 2) return with(std::integral_constant<int, 2>());
+  with(std::integral_constant<int, 1>());
+}
+
+template <class T>
+HWY_FLATTEN void forward_tile(const LocalTile<T>& given) {
+  const LocalTile<T> t = given;
+  with_sizes(t, [&](auto n, auto o) CREMA_LANES_LAMBDA {
+    each_vector(Tag<T>(), t.positions, [&](int64_t i, auto lanes) CREMA_LANES_LAMBDA {
+      forward<n.value, o.value>(t, i, lanes);
+    });
+  });
+}
+template <class T>
+HWY_FLATTEN void weights_tile(const LocalTile<T>& given, bool adds) {
+  const LocalTile<T> t = given;
+  with_sizes(t, [&](auto n, auto o) CREMA_LANES_LAMBDA {
+    each_vector(Tag<T>(), t.positions, [&](int64_t i, auto lanes) CREMA_LANES_LAMBDA {
+      weights<n.value, o.value>(t, adds, i, lanes);
+    });
+  });
+}
+template <class T>
+HWY_FLATTEN void columns_tile(const LocalTile<T>& given) {
+  const LocalTile<T> t = given;
+  with_sizes(t, [&](auto n, auto o) CREMA_LANES_LAMBDA {
+    each_vector(Tag<T>(), t.positions, [&](int64_t i, auto lanes) CREMA_LANES_LAMBDA {
+      columns<n.value, o.value>(t, i, lanes);
+    });
+  });
+}
+
+template <class T>
+constexpr LocalKernels<T> kKernels = {forward_tile<T>, weights_tile<T>, columns_tile<T>};
+
+const LocalKernels<float>* kernels_f32() { return &kKernels<float>; }
+const LocalKernels<double>* kernels_f64() { return &kKernels<double>; }
+
+}  // namespace
+}  // namespace crema::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace crema {
+namespace {
+
+HWY_EXPORT(kernels_f32);
+HWY_EXPORT(kernels_f64);
+
+}  // namespace
+
+template <>
+const LocalKernels<float>& local_kernels<float>() {
+  return *HWY_DYNAMIC_DISPATCH(kernels_f32)();
+}
+template <>
+const LocalKernels<double>& local_kernels<double>() {
+  return *HWY_DYNAMIC_DISPATCH(kernels_f64)();
+}
+
+}  // namespace crema
+#endif  // HWY_ONCE

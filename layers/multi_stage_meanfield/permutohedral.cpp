@@ -1,0 +1,253 @@
+#include "layers/multi_stage_meanfield/permutohedral.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "core/parallel.hpp"
+#include "core/simd.hpp"
+#include "crema/error.hpp"
+
+namespace crema {
+namespace {
+
+constexpr int64_t kMostDimensions = 8;
+constexpr int64_t kGrain = 256;  // rows of channels
+
+/// to += weight * from
+template <class T>
+[[gnu::always_inline]] inline void add_row(T weight, const T* from, int64_t n, T* to) {
+#pragma omp simd
+  for (int64_t c = 0; c < n; ++c) to[c] += weight * from[c];
+}
+
+/// For rows [begin, end): the sum over a row's entries of weights[entry] * x[row_of(entry)].
+template <class T>
+[[gnu::always_inline]] inline void splat_rows(int64_t begin, int64_t end, const int32_t* begins,
+                                              const int32_t* touching, const T* weights,
+                                              int64_t corners, int64_t channels, const T* x,
+                                              T* values) {
+  for (int64_t v = begin; v < end; ++v) {
+    T* const to = values + v * channels;
+    for (int64_t c = 0; c < channels; ++c) to[c] = T{0};
+    for (int32_t i = begins[v]; i < begins[v + 1]; ++i) {
+      const int64_t corner = touching[i];
+      add_row(weights[corner], x + corner / corners * channels, channels, to);
+    }
+  }
+}
+
+template <class T>
+[[gnu::always_inline]] inline void blur_rows(int64_t begin, int64_t end, const int32_t* neighbours,
+                                             int64_t channels, const T* from, T* to) {
+  for (int64_t v = begin; v < end; ++v) {
+    const T* const here = from + v * channels;
+    const T* const before = from + neighbours[2 * v] * channels;
+    const T* const behind = from + neighbours[2 * v + 1] * channels;
+    T* const row = to + v * channels;
+#pragma omp simd
+    for (int64_t c = 0; c < channels; ++c) {
+      row[c] = T(0.5) * here[c] + T(0.25) * (before[c] + behind[c]);
+    }
+  }
+}
+
+template <class T>
+[[gnu::always_inline]] inline void slice_rows(int64_t begin, int64_t end, const int32_t* vertices,
+                                              const T* weights, int64_t corners, int64_t channels,
+                                              const T* values, T* y) {
+  for (int64_t p = begin; p < end; ++p) {
+    T* const to = y + p * channels;
+    for (int64_t c = 0; c < channels; ++c) to[c] = T{0};
+    for (int64_t i = p * corners; i < (p + 1) * corners; ++i) {
+      add_row(weights[i], values + vertices[i] * channels, channels, to);
+    }
+  }
+}
+
+}  // namespace
+
+template <class T>
+size_t Permutohedral<T>::bytes() const {
+  const size_t integers = table_.capacity() + keys_.capacity() + corners_.capacity() +
+                          neighbours_.capacity() + begins_.capacity() + touching_.capacity();
+  return integers * sizeof(int32_t) +
+         (weights_.capacity() + values_.capacity() + blurred_.capacity()) * sizeof(T);
+}
+
+template <class T>
+void Permutohedral<T>::place(int64_t points, int64_t dimensions, const double* features) {
+  points_ = points;
+  dimensions_ = dimensions;
+  vertices_ = 0;
+  const auto corners = static_cast<size_t>(points * (dimensions + 1));
+  corners_.resize(corners);
+  weights_.resize(corners);
+  keys_.clear();
+  table_.assign(std::bit_ceil(2 * corners + 1), -1);
+  for (int64_t p = 0; p < points; ++p) {
+    find_simplex(features + p * dimensions, corners_.data() + p * (dimensions + 1),
+                 weights_.data() + p * (dimensions + 1));
+  }
+  find_neighbours();
+  sort_by_vertex();
+}
+
+/// The corners of the simplex around a point, and its barycentric coordinates there.
+template <class T>
+void Permutohedral<T>::find_simplex(const double* feature, int32_t* vertices, T* weights) {
+  const int64_t d = dimensions_, n = d + 1;
+  // The point in the hyperplane of n coordinates whose sum is 0, scaled so that splat, blur and
+  // slice together have a deviation of 1.
+  double at[kMostDimensions + 1];
+  const double deviation = static_cast<double>(n) * std::sqrt(2.0 / 3);
+  double sum = 0;
+  for (int64_t i = d; i > 0; --i) {
+    const auto size = static_cast<double>(i);
+    const double x = feature[i - 1] * deviation / std::sqrt(size * (size + 1));
+    at[i] = sum - size * x;
+    sum += x;
+  }
+  at[0] = sum;
+
+  // The nearest point whose coordinates are multiples of n, and the order of what is left.
+  double base[kMostDimensions + 1];
+  int64_t rank[kMostDimensions + 1] = {}, excess = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    const double multiple = std::round(at[i] / static_cast<double>(n));
+    if (!(std::abs(multiple) < 1e8))
+      throw Error("a colour of the image is no number, or too large for theta_beta");
+    base[i] = multiple * static_cast<double>(n);
+    excess += static_cast<int64_t>(multiple);
+  }
+  for (int64_t i = 0; i < n; ++i) {
+    for (int64_t j = i + 1; j < n; ++j) ++rank[at[i] - base[i] < at[j] - base[j] ? i : j];
+  }
+  // Their sum has to be 0: those that were rounded farthest go to the other multiple.
+  for (int64_t i = 0; i < n; ++i) {
+    rank[i] += excess;
+    const int64_t turn = rank[i] < 0 ? 1 : rank[i] > d ? -1 : 0;
+    rank[i] += turn * n;
+    base[i] += static_cast<double>(turn * n);
+  }
+
+  double shares[kMostDimensions + 2] = {};
+  for (int64_t i = 0; i < n; ++i) {
+    const double part = (at[i] - base[i]) / static_cast<double>(n);
+    shares[d - rank[i]] += part;
+    shares[d + 1 - rank[i]] -= part;
+  }
+  shares[0] += 1 + shares[n];
+  for (int64_t k = 0; k < n; ++k) {
+    int32_t key[kMostDimensions];
+    for (int64_t i = 0; i < d; ++i) {
+      key[i] = static_cast<int32_t>(static_cast<int64_t>(base[i]) + k - (rank[i] > d - k ? n : 0));
+    }
+    vertices[k] = vertex_of(key);
+    weights[k] = static_cast<T>(shares[k]);
+  }
+}
+
+template <class T>
+size_t Permutohedral<T>::slot_of(const int32_t* key) const {
+  uint64_t hash = 0;
+  for (int64_t i = 0; i < dimensions_; ++i) {
+    hash = (hash ^ static_cast<uint32_t>(key[i])) * 0x9e3779b97f4a7c15u;
+    hash ^= hash >> 32;
+  }
+  size_t slot = hash & (table_.size() - 1);
+  while (table_[slot] >= 0 &&
+         !std::equal(key, key + dimensions_, keys_.data() + table_[slot] * dimensions_)) {
+    slot = (slot + 1) & (table_.size() - 1);
+  }
+  return slot;
+}
+
+template <class T>
+int32_t Permutohedral<T>::vertex_of(const int32_t* key) {
+  int32_t& entry = table_[slot_of(key)];
+  if (entry < 0) {
+    entry = static_cast<int32_t>(vertices_++);
+    keys_.insert(keys_.end(), key, key + dimensions_);
+  }
+  return entry;
+}
+
+/// The number of vertices, that of the row of zeros, if there is no such vertex.
+template <class T>
+int32_t Permutohedral<T>::find(const int32_t* key) const {
+  const int32_t vertex = table_[slot_of(key)];
+  return vertex >= 0 ? vertex : static_cast<int32_t>(vertices_);
+}
+
+template <class T>
+void Permutohedral<T>::find_neighbours() {
+  const int64_t d = dimensions_;
+  neighbours_.resize(static_cast<size_t>((d + 1) * vertices_ * 2));
+  parallel_for((d + 1) * vertices_, 4096, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t direction = i / vertices_;
+      const int32_t* const key = keys_.data() + i % vertices_ * d;
+      for (int32_t side = 0; side < 2; ++side) {
+        const int32_t step = side == 0 ? 1 : -1;
+        int32_t other[kMostDimensions];
+        for (int64_t k = 0; k < d; ++k) other[k] = key[k] + step;
+        // The last coordinate, which is not stored, changes in its own direction.
+        if (direction < d) other[direction] = key[direction] - step * static_cast<int32_t>(d);
+        neighbours_[static_cast<size_t>(2 * i + side)] = find(other);
+      }
+    }
+  });
+}
+
+template <class T>
+void Permutohedral<T>::sort_by_vertex() {
+  begins_.assign(static_cast<size_t>(vertices_) + 1, 0);
+  touching_.resize(corners_.size());
+  for (const int32_t vertex : corners_) ++begins_[static_cast<size_t>(vertex) + 1];
+  for (size_t v = 1; v < begins_.size(); ++v) begins_[v] += begins_[v - 1];
+  // While they are filled, the begins move to the ends, which are the next begins.
+  for (size_t i = 0; i < corners_.size(); ++i) {
+    touching_[static_cast<size_t>(begins_[static_cast<size_t>(corners_[i])]++)] =
+        static_cast<int32_t>(i);
+  }
+  for (size_t v = begins_.size() - 1; v > 0; --v) begins_[v] = begins_[v - 1];
+  begins_[0] = 0;
+}
+
+template <class T>
+void Permutohedral<T>::filter(int64_t channels, bool adjoint, const T* x, T* y) {
+  const int64_t corners = dimensions_ + 1;
+  const auto rows = static_cast<size_t>((vertices_ + 1) * channels);
+  if (values_.size() < rows) {
+    values_.resize(rows);
+    blurred_.resize(rows);
+  }
+  T *values = values_.data(), *blurred = blurred_.data();
+  std::fill_n(values + vertices_ * channels, channels, T{0});
+  std::fill_n(blurred + vertices_ * channels, channels, T{0});
+  parallel_for(vertices_, kGrain, [&](int64_t begin, int64_t end) {
+    vectorized<splat_rows<T>>(begin, end, static_cast<const int32_t*>(begins_.data()),
+                              static_cast<const int32_t*>(touching_.data()),
+                              static_cast<const T*>(weights_.data()), corners, channels, x, values);
+  });
+  for (int64_t i = 0; i < corners; ++i) {
+    const int64_t direction = adjoint ? corners - 1 - i : i;
+    const int32_t* const neighbours = neighbours_.data() + direction * vertices_ * 2;
+    parallel_for(vertices_, kGrain, [&](int64_t begin, int64_t end) {
+      vectorized<blur_rows<T>>(begin, end, neighbours, channels, static_cast<const T*>(values),
+                               blurred);
+    });
+    std::swap(values, blurred);
+  }
+  parallel_for(points_, kGrain, [&](int64_t begin, int64_t end) {
+    vectorized<slice_rows<T>>(begin, end, static_cast<const int32_t*>(corners_.data()),
+                              static_cast<const T*>(weights_.data()), corners, channels,
+                              static_cast<const T*>(values), y);
+  });
+}
+
+template class Permutohedral<float>;
+template class Permutohedral<double>;
+
+}  // namespace crema

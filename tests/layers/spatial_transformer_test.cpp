@@ -1,0 +1,116 @@
+// Values: the cases spatial_transformer* of tests/golden/torch.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "core/parallel.hpp"
+#include "support/layer_test.hpp"
+
+namespace crema::test {
+namespace {
+
+using testing::Each;
+
+std::string layer(const std::string& settings) {
+  return concat("layer { type: 'SpatialTransformer' st_param { ", settings, " } }");
+}
+// No point may be a pixel's, where the derivative jumps.
+const Input kMaps = given({2, 6}, {0.8137, 0.3119, 0.1093, -0.2071, 1.1213, -0.1531, 1.3067,
+                                   -0.4129, 0.2011, 0.5077, 0.6173, 0.3037});
+
+TEST(SpatialTransformer, GradientsAndEngines) {
+  for (const std::string settings :
+       {"", "align_corners: true", "align_corners: false", "output_H: 3 output_W: 7",
+        "output_H: 1 output_W: 1 align_corners: true"}) {
+    SCOPED_TRACE(settings);
+    const LayerCase c{.layer = layer(settings), .bottoms = {uniform({2, 3, 5, 4}), kMaps}};
+    check_gradients(c);
+    check_engines(c);
+  }
+  const LayerCase fixed{
+      .layer = layer("theta_1_1: 0.7013 theta_2_1: 0.1071 theta_2_2: -0.9127"),
+      .bottoms = {uniform({2, 2, 4, 6}),
+                  given({2, 3, 1}, {0.2317, 0.1129, -0.2051, 0.3079, -0.1373, 0.2719})}};
+  check_gradients(fixed);
+  check_engines(fixed);
+  check_engines({.layer = layer(""), .bottoms = {uniform({2, 19, 23, 17}), kMaps}});
+}
+
+TEST(SpatialTransformer, TheIdentityCopies) {
+  const Input identity = given({1, 6}, {1, 0, 0, 0, 1, 0});
+  for (const char* settings : {"", "align_corners: true", "align_corners: false"}) {
+    LayerRun run({.layer = layer(settings), .bottoms = {uniform({1, 2, 4, 5}), identity}},
+                 {.dtype = DType::f64});
+    run.forward();
+    expect_close(run.top(0), run.bottom_values(0), {1e-12, 0}, settings);
+  }
+}
+
+TEST(SpatialTransformer, AFixedMapNeedsNoSecondBottom) {
+  const LayerCase c{.layer = layer("theta_1_1: 0 theta_1_2: 1 theta_1_3: 0 theta_2_1: 1 "
+                                   "theta_2_2: 0 theta_2_3: 0"),
+                    .bottoms = {given({1, 1, 2, 2}, {1, 2, 3, 4})}};
+  LayerRun run(c);
+  run.forward();
+  EXPECT_THAT(run.top(0), testing::ElementsAre(1, 3, 2, 4));  // rows are columns
+  check_gradients(c);
+}
+
+TEST(SpatialTransformer, OutsideIsZeroWhateverTheMapHolds) {
+  LayerCase c{.layer = layer(""),
+              .bottoms = {uniform({1, 1, 3, 3}), given({1, 6}, {1, 0, 9, 0, 1, 0})}};
+  c.bottoms[0].values = std::vector<double>(9, std::numeric_limits<double>::infinity());
+  for (const double shift : {9.0, std::numeric_limits<double>::infinity()}) {
+    c.bottoms[1].values[2] = shift;
+    LayerRun run(c);
+    run.forward();
+    EXPECT_THAT(run.top(0), Each(0));
+  }
+  c.bottoms[1].values[2] = std::numeric_limits<double>::quiet_NaN();
+  LayerRun run(c);
+  run.forward();
+  for (const double y : run.top(0)) EXPECT_TRUE(std::isnan(y));
+}
+
+TEST(SpatialTransformer, MapsMayGetNoGradient) {
+  LayerRun run({.layer = layer("to_compute_dU: false"), .bottoms = {uniform({2, 1, 3, 3}), kMaps}});
+  EXPECT_FALSE(run.layer().can_propagate(0));
+  EXPECT_TRUE(run.layer().can_propagate(1));
+}
+
+TEST(SpatialTransformer, ResultsDoNotDependOnThreads) {
+  const auto results = [](int threads) {
+    const ThreadScope scope(threads);
+    LayerRun run({.layer = layer(""), .bottoms = {uniform({2, 5, 40, 30}), kMaps}});
+    run.forward();
+    run.backward();
+    return std::vector<std::vector<double>>{run.top(0), run.bottom_diff(0), run.bottom_diff(1)};
+  };
+  const auto one = results(1);
+  EXPECT_EQ(results(2), one);
+  EXPECT_EQ(results(3), one);
+}
+
+TEST(SpatialTransformer, Refuses) {
+  const auto refuses = [](const std::string& settings, const Shape& u, const Shape& theta,
+                          std::initializer_list<std::string_view> parts) {
+    expect_error(
+        [&] {
+          LayerRun({.layer = layer(settings), .bottoms = {uniform(u), uniform(theta)}});
+        },
+        parts);
+  };
+  refuses("", {2, 1, 3, 3}, {2, 5}, {"bottom1", "2x5", "6 elements"});
+  refuses("theta_1_1: 1", {2, 1, 3, 3}, {2, 6}, {"5 elements", "fix 1"});
+  refuses("", {2, 1, 3, 3}, {1, 6}, {"2 samples"});
+  refuses("", {2, 3, 3}, {2, 6}, {"bottom0", "(N, C, H, W)"});
+  refuses("output_H: 0", {2, 1, 3, 3}, {2, 6}, {"output_H"});
+  refuses("transform_type: 'tps'", {2, 1, 3, 3}, {2, 6}, {"tps", "affine"});
+  refuses("sampler_type: 'cubic'", {2, 1, 3, 3}, {2, 6}, {"cubic", "bilinear"});
+  refuses("theta_2_3: nan", {2, 1, 3, 3}, {2, 5}, {"theta_2_3"});
+}
+
+}  // namespace
+}  // namespace crema::test
