@@ -61,6 +61,20 @@ std::string advice_for(int reason, const std::string& path) {
   }
 }
 
+/// Where the symbolic links that `path` may be lead, whether or not anything is there; `path`
+/// itself where they go round in circles.
+std::string behind_links(const std::string& path) {
+  constexpr int kMostLinks = 40;  // as the system follows them
+  std::filesystem::path target = path;
+  std::error_code none;
+  for (int i = 0; i < kMostLinks; ++i) {
+    const std::filesystem::path next = std::filesystem::read_symlink(target, none);
+    if (none) return target.string();
+    target = target.parent_path() / next;  // `next` alone where it is absolute
+  }
+  return path;
+}
+
 }  // namespace
 
 std::string unfinished_path(const std::string& path) {
@@ -107,7 +121,16 @@ void check_output_file(const std::string& path, const char* what) {
   const WholeFile probe(path);  // an Error where it cannot be made; nothing of it stays
 }
 
-WholeFile::WholeFile(const std::string& path) : path_(path), beside_(unfinished_path(path)) {
+WholeFile::WholeFile(const std::string& path)
+    : path_(path), target_(behind_links(path)), beside_(unfinished_path(target_)) {
+  struct stat old {};
+  if (::stat(path_.c_str(), &old) == 0) {
+    mode_ = old.st_mode & 07777;
+    if (!S_ISREG(old.st_mode) && !S_ISDIR(old.st_mode))
+      throw Error("cannot write '", path_, "': it is a device or a pipe; name a file");
+  } else if (errno == ELOOP) {
+    check(errno);
+  }
   descriptor_ = ::open(beside_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (descriptor_ < 0) check(errno);
   // Where files cannot be locked, remove_abandoned() cannot lock them either, and leaves them.
@@ -117,8 +140,6 @@ WholeFile::WholeFile(const std::string& path) : path_(path), beside_(unfinished_
                 "': this process is writing it already; name another file. Two layers with one "
                 "file: give each a file_name of its own, or include { phase } in the layer");
   }
-  struct stat old {};
-  if (::stat(path_.c_str(), &old) == 0) mode_ = old.st_mode & 07777;
   // What opens the file by its name has to be able to write it. Where this fails, as on a file
   // system without modes, the file has the usual one.
   if (mode_) {
@@ -140,7 +161,8 @@ WholeFile::~WholeFile() {
 
 void WholeFile::check(int reason) const {
   if (reason == 0) return;
-  throw Error("cannot write '", path_, "': ", std::strerror(reason), advice_for(reason, path_));
+  throw Error("cannot write '", path_, "'", target_ == path_ ? "" : ", a link to '" + target_ + "'",
+              ": ", std::strerror(reason), advice_for(reason, target_));
 }
 
 void WholeFile::append(std::string_view bytes) {
@@ -182,9 +204,9 @@ void WholeFile::sync() {
 
 void WholeFile::finish() {
   sync();
-  if (::rename(beside_.c_str(), path_.c_str()) != 0) check(errno);
+  if (::rename(beside_.c_str(), target_.c_str()) != 0) check(errno);
   ::close(std::exchange(descriptor_, -1));
-  sync_folder(std::filesystem::path(path_).parent_path());
+  sync_folder(std::filesystem::path(target_).parent_path());
 }
 
 }  // namespace crema

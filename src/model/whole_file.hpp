@@ -28,8 +28,9 @@ void check_output_file(const std::string& path, const char* what = "the output")
 class WholeFile {
  public:
   /// Makes an empty file beside `path`, under the name of unfinished_path(), and locks it until
-  /// this object ends, so that remove_abandoned() leaves it. Error when it cannot be made, and when
-  /// this process is writing `path` already.
+  /// this object ends, so that remove_abandoned() leaves it. Where `path` is a symbolic link, the
+  /// file that it leads to is written, and the link stays. Error when the file cannot be made, when
+  /// this process is writing it already, and for a device or pipe, which no file may replace.
   explicit WholeFile(const std::string& path);
   /// Without finish(): removes what was written.
   ~WholeFile();
@@ -59,7 +60,9 @@ class WholeFile {
  private:
   void flush();
 
-  std::string path_, beside_;
+  std::string path_;    // as it was named
+  std::string target_;  // where links lead
+  std::string beside_;
   std::optional<mode_t> mode_;  // of the file that is replaced
   int descriptor_ = -1;
   std::string pending_;

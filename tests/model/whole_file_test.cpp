@@ -64,6 +64,40 @@ TEST_F(WholeFileTest, WhatKilledProcessesLeftIsOverwrittenOrRemoved) {
   EXPECT_EQ(files(), 1);
 }
 
+// A link was replaced by a file, and what it led to kept the old contents.
+TEST_F(WholeFileTest, LinksStayAndWhatTheyLeadToIsWritten) {
+  const auto write = [](const std::string& path, const char* text) {
+    WholeFile file(path);
+    file.append(text);
+    file.finish();
+  };
+  fs::create_directory(folder_ / "far");
+  folder_.write("far/b", "the old one");
+  fs::create_symlink("far/b", folder_ / "link");
+  fs::create_symlink(folder_ / "link", folder_ / "a");
+  write(path_, "new");
+  EXPECT_EQ(test::read_file(folder_ / "far/b"), "new");
+  EXPECT_EQ(fs::read_symlink(path_), folder_ / "link");
+  EXPECT_EQ(fs::read_symlink(folder_ / "link"), "far/b");
+  // A link to nothing yet.
+  fs::remove(folder_ / "far/b");
+  write(path_, "newer");
+  EXPECT_EQ(test::read_file(folder_ / "far/b"), "newer");
+  EXPECT_TRUE(fs::is_symlink(path_));
+  fs::remove_all(folder_ / "far");
+  expect_error([&] { WholeFile file(path_); },
+               {"cannot write", path_, "a link to", folder_ / "far/b", "create the folder"});
+  fs::create_symlink("round", folder_ / "round");
+  expect_error([&] { WholeFile file(folder_ / "round"); }, {"cannot write", "round"});
+  EXPECT_TRUE(fs::is_symlink(folder_ / "round"));
+}
+
+// Whoever may write to /dev had the device replaced by a file.
+TEST_F(WholeFileTest, DevicesAndPipesStay) {
+  expect_error([] { WholeFile file("/dev/null"); }, {"'/dev/null'", "device or a pipe", "a file"});
+  EXPECT_TRUE(fs::is_character_file("/dev/null"));
+}
+
 TEST_F(WholeFileTest, SaysWhatToDo) {
   expect_error([&] { WholeFile(folder_ / "none/a"); },
                {"cannot write", "none/a", "No such file", "create the folder"});
