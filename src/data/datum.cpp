@@ -4,6 +4,7 @@
 #include <cmath>
 #include <new>
 
+#include "core/utf8.hpp"
 #include "crema/error.hpp"
 #include "data/annotation.hpp"
 #include "proto/datum.pb.h"
@@ -18,15 +19,13 @@ std::string printable_key(std::string_view key) {
 }
 
 std::string escaped_key(std::string_view key) {
-  constexpr char kDigits[] = "0123456789abcdef";
   std::string text;
-  for (const char c : key) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte >= 0x20 && byte != 0x7f && c != '\\') {
-      text += c;
-    } else {
-      text += {'\\', 'x', kDigits[byte >> 4], kDigits[byte & 15]};
-    }
+  while (!key.empty()) {
+    const size_t length = utf8_length(key);
+    const char first = key[0];
+    const bool is_printable = length > 1 || (first >= 0x20 && first != 0x7f && first != '\\');
+    text += length != 0 && is_printable ? std::string(key.substr(0, length)) : escaped_byte(first);
+    key.remove_prefix(std::max<size_t>(1, length));
   }
   return text;
 }

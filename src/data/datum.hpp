@@ -17,8 +17,8 @@ namespace crema {
 class AnnotatedDatum;  // proto/detection.proto
 class Datum;           // proto/datum.proto
 
-/// A key with unprintable bytes and backslashes written as \xhh, which unprintable_key()
-/// (record_range.hpp) reads.
+/// A key with backslashes and bytes that are unprintable or no UTF-8 written as \xhh, which
+/// unprintable_key() (record_range.hpp) reads.
 std::string escaped_key(std::string_view key);
 /// The same as it can stand in a message: cut to a sensible length, which is more for paths.
 std::string printable_key(std::string_view key);

@@ -183,6 +183,7 @@ TEST(PrintableKey, EscapesAndShortens) {
   EXPECT_EQ(printable_key("00000001_my cat.jpg"), "00000001_my cat.jpg");
   EXPECT_EQ(printable_key(std::string("\0\x1f\x7f", 3)), "\\x00\\x1f\\x7f");
   EXPECT_EQ(printable_key("a\\x41"), "a\\x5cx41");
+  EXPECT_EQ(escaped_key("caf\xC3\xA9 caf\xE9"), "caf\xC3\xA9 caf\\xe9");
   EXPECT_EQ(escaped_key(std::string(200, 'k')), std::string(200, 'k'));
   EXPECT_EQ(printable_key(std::string(200, 'k')), std::string(100, 'k').append("..."));
   const std::string path = concat(std::string(200, 'k'), "/caf\u00e9.jpg");
