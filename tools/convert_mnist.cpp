@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "data/database_writer.hpp"
+#include "data/gzip_file.hpp"
 #include "tools/command.hpp"
 #include "tools/convert_report.hpp"
 #include "tools/database_flags.hpp"
@@ -12,16 +13,6 @@
 namespace crema::tools {
 namespace fs = std::filesystem;
 namespace {
-
-/// NAME or NAME.gz in the folder, whichever is there.
-std::string find_file(const fs::path& folder, const std::string& name) {
-  for (const char* ending : {"", ".gz"}) {
-    const fs::path path = folder / (name + ending);
-    if (fs::exists(path)) return path.string();
-  }
-  throw Error("there is neither '", (folder / name).string(), "' nor '", name,
-              ".gz'; data/mnist/get.sh fetches the data set");
-}
 
 void convert(const std::string& images, const std::string& labels, const std::string& output) {
   ConvertMnistOptions options;
@@ -49,8 +40,11 @@ int convert_mnist(const std::vector<std::string>& arguments) {
   const bool leveldb = database_kind(FLAGS_backend) == DatabaseKind::leveldb;
   const std::string ending = leveldb ? "leveldb" : "lmdb";
   for (const auto& [prefix, output] : {std::pair{"train", "train_"}, {"t10k", "test_"}}) {
-    const std::string images = find_file(folder, std::string(prefix) + "-images-idx3-ubyte");
-    const std::string labels = find_file(folder, std::string(prefix) + "-labels-idx1-ubyte");
+    const auto find = [&](const char* kind) {
+      return plain_or_gzip(folder.string(), concat(prefix, kind),
+                           "; data/mnist/get.sh fetches the data set");
+    };
+    const std::string images = find("-images-idx3-ubyte"), labels = find("-labels-idx1-ubyte");
     convert(images, labels, (folder / (output + ending)).string());
   }
   return 0;

@@ -18,6 +18,7 @@
 #include <limits>
 #include <optional>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <variant>
 
@@ -382,6 +383,14 @@ CREMA_FUNCTOR double rate_of(const UpdateSettings& settings, double rate, const 
   const double local = none ? 1 : settings.local_eta * values / steps;
   if (settings.local_rate == LocalRate::larc_scale) return rate * local;
   return rate < local ? rate : local;
+}
+
+/// body(regularization as a type) for the one of the settings.
+template <class Body>
+decltype(auto) with_regularization(Regularization regularization, const Body& body) {
+  using L1 = std::integral_constant<Regularization, Regularization::l1>;
+  using L2 = std::integral_constant<Regularization, Regularization::l2>;
+  return regularization == Regularization::l2 ? body(L2()) : body(L1());
 }
 
 /// body(array_of(0), array_of(1), ...) for each history array of the rule.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 
 #include "crema/error.hpp"
 
@@ -28,6 +29,15 @@ size_t GzipFile::read(std::span<uint8_t> bytes) {
     done += static_cast<size_t>(got);
   }
   return done;
+}
+
+std::string plain_or_gzip(const std::string& folder, const std::string& name,
+                          std::string_view way_out) {
+  const std::string plain = std::filesystem::path(folder) / name;
+  for (const char* ending : {"", ".gz"}) {
+    if (std::filesystem::exists(plain + ending)) return plain + ending;
+  }
+  throw Error("there is neither '", plain, "' nor '", name, ".gz'", way_out);
 }
 
 }  // namespace crema

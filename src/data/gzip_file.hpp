@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 
 namespace crema {
 
@@ -28,5 +29,10 @@ class GzipFile {
   std::string path_;
   std::unique_ptr<gzFile_s, Close> file_;
 };
+
+/// NAME or NAME.gz in the folder, whichever is there. Error that ends with `way_out`, such as
+/// "; get the file", if there is neither.
+std::string plain_or_gzip(const std::string& folder, const std::string& name,
+                          std::string_view way_out);
 
 }  // namespace crema

@@ -9,6 +9,7 @@
 #include <set>
 #include <utility>
 
+#include "core/counted.hpp"
 #include "core/split_list.hpp"
 #include "model/binary_format.hpp"
 #include "model/hdf5_file.hpp"
@@ -24,10 +25,6 @@ std::string locate(const std::string& file, const std::string& solver_file) {
   if (fs::exists(file) || solver_file.empty() || fs::path(file).is_absolute()) return file;
   const fs::path beside = fs::path(solver_file).parent_path() / file;
   return fs::exists(beside) ? beside.string() : file;
-}
-
-std::string counted(int count, const char* what) {
-  return concat(count, " ", what, count == 1 ? "" : "s");
 }
 
 /// Such as "12 MB", "0.03 MB".

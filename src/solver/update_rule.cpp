@@ -1,7 +1,5 @@
 #include "solver/update_rule.hpp"
 
-#include <strings.h>
-
 #include <array>
 #include <cmath>
 #include <cstring>
@@ -12,6 +10,7 @@
 #include "backend/update.hpp"
 #include "core/dispatch.hpp"
 #include "core/parallel.hpp"
+#include "model/upgrade/upgrade.hpp"
 #include "proto/solver.pb.h"
 #include "solver/settings.hpp"
 
@@ -60,18 +59,17 @@ Regularization regularization_of(const SolverParameter& param, const SourceMap& 
 }
 
 size_t kind_of(const SolverParameter& param, const SourceMap& source) {
-  // The deprecated enum has the same names in capitals.
   const bool is_old = param.has_solver_type();
   if (is_old && param.has_type())
     throw Error("the solver gives both type and the old solver_type; keep type")
         .at(source.position("solver_type"));
+  const std::string successor = is_old ? successor_of_solver_type(param) : param.type();
   const std::string& type =
-      is_old ? SolverParameter::SolverType_Name(param.solver_type()) : param.type();
+      successor.empty() ? SolverParameter::SolverType_Name(param.solver_type()) : successor;
   std::vector<std::string> names;
   for (const RuleKind& kind : kRules) {
     const std::string& name = names.emplace_back(kind.name);
-    if (name == type || (is_old && strcasecmp(name.c_str(), type.c_str()) == 0))
-      return names.size() - 1;
+    if (name == type) return names.size() - 1;
   }
   throw Error("solver type '", type, "' is not available", did_you_mean(type, names, "types are"))
       .at(source.position(is_old ? "solver_type" : "type"));

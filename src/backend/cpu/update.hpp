@@ -18,14 +18,6 @@ namespace crema {
 /// Chunks of an update that are worth a thread.
 inline constexpr int64_t kUpdateGrain = 4;
 
-/// body(regularization as a type) for the one of the settings.
-template <class Body>
-decltype(auto) with_regularization(Regularization regularization, const Body& body) {
-  using L1 = std::integral_constant<Regularization, Regularization::l1>;
-  using L2 = std::integral_constant<Regularization, Regularization::l2>;
-  return regularization == Regularization::l2 ? body(L2()) : body(L1());
-}
-
 /// True when gradients and steps were all finite.
 template <class T, class Update, class... History>
 bool update_chunk(const UpdateChunk& chunk, const Update& update, const T* g, T* w,

@@ -105,16 +105,10 @@ struct UpdateScratch {
 /// body(regularization as a type, histories...), for the kernels of a rule.
 template <class T, class Rule, class Body>
 void with_arrays(const UpdateSettings& settings, const UpdateArrays& arrays, const Body& body) {
-  using L1 = std::integral_constant<Regularization, Regularization::l1>;
-  using L2 = std::integral_constant<Regularization, Regularization::l2>;
-  with_histories<Rule>([&](size_t number) { return static_cast<T*>(arrays.histories[number]); },
-                       [&](auto*... history) {
-                         if (settings.regularization == Regularization::l2) {
-                           body(L2(), history...);
-                         } else {
-                           body(L1(), history...);
-                         }
-                       });
+  with_regularization(settings.regularization, [&](auto regularization) {
+    with_histories<Rule>([&](size_t number) { return static_cast<T*>(arrays.histories[number]); },
+                         [&](auto*... history) { body(regularization, history...); });
+  });
 }
 
 template <class T, class Rule>

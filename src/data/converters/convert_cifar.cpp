@@ -52,22 +52,14 @@ CifarSet set_of(const ConvertCifarOptions& options) {
   return set;
 }
 
-/// NAME or NAME.gz in the folder, whichever is there.
-std::string find_file(const fs::path& folder, const std::string& name) {
-  for (const char* ending : {"", ".gz"}) {
-    const fs::path path = folder / (name + ending);
-    if (fs::exists(path)) return path.string();
-  }
-  const fs::path python = folder / fs::path(name).stem();
-  throw Error(
-      "there is neither '", (folder / name).string(), "' nor '", name, ".gz'",
-      fs::exists(python) ? concat("; '", python.string(), "' is of the Python version") : "",
-      kWayOut);
-}
-
 std::vector<std::string> find_files(const std::string& folder, const Part& part) {
   std::vector<std::string> paths;
-  for (const auto& name : part.files) paths.push_back(find_file(folder, name));
+  for (const auto& name : part.files) {
+    const fs::path python = fs::path(folder) / fs::path(name).stem();
+    const std::string hint =
+        fs::exists(python) ? concat("; '", python.string(), "' is of the Python version") : "";
+    paths.push_back(plain_or_gzip(folder, name, concat(hint, kWayOut)));
+  }
   return paths;
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/counted.hpp"
 #include "model/upgrade/upgrade.hpp"
 
 namespace crema {
@@ -25,9 +26,6 @@ struct OldNet {
   }
   void warn(const Position& at, const std::string& text);
 };
-
-/// "1 layer", "3 layers".
-std::string counted(size_t count, const std::string& noun);
 
 /// Warns of fields of a fork, which are left out, in the layer with this index.
 void warn_of_unknown(OldNet& old, int layer, const std::string& name,

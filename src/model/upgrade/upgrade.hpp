@@ -37,6 +37,9 @@ NetUpgrade upgrade_net(NetParameter& net, const SourceMap& source = {});
 /// The solver, and the nets inside it.
 Upgrade upgrade_solver(SolverParameter& solver, const SourceMap& source = {});
 
+/// The `type` that stands for the solver's old solver_type; "" if none does.
+std::string successor_of_solver_type(const SolverParameter& solver);
+
 /// Moves names and blobs of V0 and V1 layers to `layer`, all that a weights file is read for. Knows
 /// nothing of types, so layers of any fork keep their weights.
 void upgrade_weights(NetParameter& weights);

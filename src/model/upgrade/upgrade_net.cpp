@@ -24,10 +24,6 @@ void take_weights(V1LayerParameter& old, LayerParameter& layer) {
 
 }  // namespace
 
-std::string counted(size_t count, const std::string& noun) {
-  return concat(count, " ", noun, count == 1 ? "" : "s");
-}
-
 void OldNet::warn(const Position& at, const std::string& text) {
   result.warnings.push_back(at.known() ? concat(at.str(), ": ", text) : text);
 }
@@ -37,7 +33,7 @@ void warn_of_unknown(OldNet& old, int layer, const std::string& name,
   if (unknown.field_count() == 0) return;
   old.warn(
       old.place(layer, ""),
-      concat("layer '", name, "': ", counted(static_cast<size_t>(unknown.field_count()), "field"),
+      concat("layer '", name, "': ", counted(unknown.field_count(), "field"),
              " of a fork, the first with number ", unknown.field(0).number(), ", is left out"));
 }
 

@@ -4,27 +4,6 @@
 namespace crema {
 namespace {
 
-/// The `type` that stands for the enum, or "" if there is none.
-std::string type_of(SolverParameter::SolverType type) {
-  switch (type) {
-    case SolverParameter::SGD:
-      return "SGD";
-    case SolverParameter::NESTEROV:
-      return "Nesterov";
-    case SolverParameter::ADAGRAD:
-      return "AdaGrad";
-    case SolverParameter::RMSPROP:
-      return "RMSProp";
-    case SolverParameter::ADADELTA:
-      return "AdaDelta";
-    case SolverParameter::ADAM:
-      return "Adam";
-    case SolverParameter::SAG:
-      break;
-  }
-  return "";
-}
-
 void upgrade_type(SolverParameter& solver, const SourceMap& source, Upgrade& result) {
   if (!solver.has_solver_type()) return;
   const std::string name = SolverParameter::SolverType_Name(solver.solver_type());
@@ -33,7 +12,7 @@ void upgrade_type(SolverParameter& solver, const SourceMap& source, Upgrade& res
     throw Error("the solver gives both type \"", solver.type(), "\" and the old solver_type ", name,
                 "; keep type")
         .at(place);
-  const std::string type = type_of(solver.solver_type());
+  const std::string type = successor_of_solver_type(solver);
   if (type.empty())
     throw Error("solver_type ", name,
                 " has no successor; give another one: SGD, NESTEROV, ADAGRAD, RMSPROP, ADADELTA or "
@@ -54,6 +33,26 @@ void upgrade_nested(NetParameter& net, const SourceMap& solver, const std::strin
 }
 
 }  // namespace
+
+std::string successor_of_solver_type(const SolverParameter& solver) {
+  switch (solver.solver_type()) {
+    case SolverParameter::SGD:
+      return "SGD";
+    case SolverParameter::NESTEROV:
+      return "Nesterov";
+    case SolverParameter::ADAGRAD:
+      return "AdaGrad";
+    case SolverParameter::RMSPROP:
+      return "RMSProp";
+    case SolverParameter::ADADELTA:
+      return "AdaDelta";
+    case SolverParameter::ADAM:
+      return "Adam";
+    case SolverParameter::SAG:
+      break;
+  }
+  return "";
+}
 
 Upgrade upgrade_solver(SolverParameter& solver, const SourceMap& source) {
   Upgrade result;

@@ -152,7 +152,7 @@ class V0Upgrade {
       if (layer(i).has_layer()) convert(i);
     }
     old_.result.changes.push_back(
-        concat(counted(static_cast<size_t>(count), "layer"), " of the V0 format became `layer {}`",
+        concat(counted(count, "layer"), " of the V0 format became `layer {}`",
                padding ? concat(", ", counted(padding, "padding layer"),
                                 " of them `pad` of the layers behind them")
                        : ""));
@@ -172,7 +172,7 @@ class V0Upgrade {
 
   void need_one(int i, const char* what, int count) {
     if (count == 1) return;
-    fail(i, "type", "has ", counted(static_cast<size_t>(count), what),
+    fail(i, "type", "has ", counted(count, what),
          "; a padding layer has one, and so has the layer behind it: write pad in that layer");
   }
 

@@ -158,8 +158,8 @@ void upgrade_v1(OldNet& old) {
   }
   old.net.clear_layers();
   if (old.result.changes.empty())  // else they were of V0 before
-    old.result.changes.push_back(concat(counted(static_cast<size_t>(count), "layer"),
-                                        " of the V1 format became `layer {}`"));
+    old.result.changes.push_back(
+        concat(counted(count, "layer"), " of the V1 format became `layer {}`"));
 }
 
 }  // namespace crema
