@@ -155,21 +155,22 @@ class Progress {
   double seconds_ = 0, waited_ = 0, recent_seconds_ = 0, recent_waited_ = 0;
 };
 
-/// The state that --snapshot or --resume asks for; "" for none.
-std::string state_to_restore(const SolverParameter& param, const SourceMap& source,
-                             Context& context) {
-  if (!FLAGS_resume) return FLAGS_snapshot;
-  const std::string from = Solver::find_snapshot(param, source, context);
-  if (from.empty()) {
-    LOG(INFO) << "No snapshot to resume from: starting from "
-              << (FLAGS_weights.empty() ? "scratch" : FLAGS_weights);
-  }
-  return from;
+/// Whether the run continues, as --snapshot or --resume asks for.
+bool continues(const SolverParameter& param, const SourceMap& source) {
+  if (!FLAGS_resume) return !FLAGS_snapshot.empty();
+  if (Solver::has_snapshot(param, source)) return true;
+  LOG(INFO) << "No snapshot to resume from: starting from "
+            << (FLAGS_weights.empty() ? "scratch" : FLAGS_weights);
+  return false;
 }
 
-void continue_run(Solver& solver, const std::string& from, const SolverParameter& param,
-                  const SolverOptions& options) {
-  solver.restore(from);
+void continue_run(Solver& solver, const SolverParameter& param, const SolverOptions& options) {
+  std::string from = FLAGS_snapshot;
+  if (FLAGS_resume) {
+    from = solver.resume();
+  } else {
+    solver.restore(from);
+  }
   LOG(INFO) << "Resuming from " << from << " at iteration " << solver.iteration();
   if (options.seed) {
     LOG(WARNING) << "--seed=" << *options.seed
@@ -196,8 +197,8 @@ int train(const std::vector<std::string>& arguments) {
   Context context(context_options(wants_gpu, param.device_id()));
   SolverOptions options = solver_options();
   if (!FLAGS_weights.empty()) options.weights = split_list(FLAGS_weights);
-  const std::string from = state_to_restore(param, source, context);
-  if (!from.empty()) options.weights.emplace();  // a snapshot has its own
+  const bool is_continued = continues(param, source);
+  if (is_continued) options.weights.emplace();  // a snapshot has its own
   options.strict_weights = FLAGS_strict;
   LOG(INFO) << "Making the nets"
             << (FLAGS_tune ? "; what was never timed on this machine is timed first" : "");
@@ -207,7 +208,7 @@ int train(const std::vector<std::string>& arguments) {
 
   Progress progress(solver, param);
   solver.poll = [&] { return signals.take(); };
-  if (!from.empty()) continue_run(solver, from, param, options);
+  if (is_continued) continue_run(solver, param, options);
   const MemoryPlan memory = solver.net().memory();
   LOG(INFO) << "Solving " << solver.net().name() << " on " << context.threads()
             << " threads; memory: " << human_bytes(static_cast<double>(memory.activations))

@@ -22,7 +22,8 @@ class SourceMap;        // src/model/source_map.hpp
 class UpdateRule;       // src/solver/update_rule.hpp
 class WeightAverage;    // src/solver/weight_average.hpp
 struct RecordCursors;   // src/solver/snapshot.hpp
-struct TrainingState;   // src/solver/snapshot.hpp
+struct SavedSnapshot;
+struct TrainingState;  // src/solver/snapshot.hpp
 
 struct SolverOptions {
   int level = 0;
@@ -135,8 +136,11 @@ class Solver {
   /// warning that names it. Error if that is so for all of them, or if a file cannot be read for
   /// another reason than damage: a run from scratch would write over the snapshots.
   std::string resume();
+  /// Whether there is a snapshot for resume() of a solver with these settings, damaged or not: a
+  /// run that has one needs no weights to start from (SolverOptions::weights).
+  static bool has_snapshot(const SolverParameter& param, const SourceMap& source);
   /// The snapshot from which resume() of a solver with these settings continues. No net is made for
-  /// it: a run that has one needs no weights to start from (SolverOptions::weights).
+  /// it.
   static std::string find_snapshot(const SolverParameter& param, const SourceMap& source,
                                    Context& context);
 
@@ -188,6 +192,8 @@ class Solver {
   /// warning.
   void snapshot_once(bool needed, std::optional<double> best = {});
   TrainingState training_state();
+  /// restore() from what was read.
+  void restore_from(SavedSnapshot& saved);
   /// Takes the snapshot of this iteration if a test was the best so far, and keeps it.
   void keep_best(const std::vector<TestReport>& reports);
 
@@ -209,7 +215,8 @@ class Solver {
   std::vector<double> losses_;                  // of the last average_loss iterations, in order
   std::unique_ptr<RecordCursors> before_test_;  // during a test: positions in the data before it
   int iteration_ = 0;
-  int last_snapshot_ = -1;  // its iteration
+  int last_snapshot_ = -1;    // its iteration
+  int failed_snapshot_ = -1;  // likewise, of the last one that failed
 };
 
 }  // namespace crema

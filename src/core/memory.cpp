@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "core/device.hpp"
+#include "core/memory_error.hpp"
 #include "crema/tensor.hpp"
 
 namespace crema {
@@ -20,8 +21,8 @@ constexpr size_t kPage = 4096;
 size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
 [[noreturn]] void out_of_memory(size_t bytes) {
-  throw Error("cannot allocate ", bytes, " bytes (", bytes >> 20,
-              " MiB) of host memory; use a smaller batch or fewer nets at once");
+  throw MemoryError("cannot allocate ", bytes, " bytes (", bytes >> 20,
+                    " MiB) of host memory; use a smaller batch or fewer nets at once");
 }
 
 // The kernel gives mapped pages zeroed and only when touched. On a 2 MiB boundary it can give huge

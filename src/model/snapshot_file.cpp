@@ -11,6 +11,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "core/memory_error.hpp"
 #include "core/parse_number.hpp"
 #include "crema/error.hpp"
 #include "model/binary_format.hpp"
@@ -46,8 +47,8 @@ void read_blob(const Hdf5Reader& file, const std::string& name, BlobProto& out) 
 /// Of a layer, and groups and parameters of a file. Nets have a few, and some thousands.
 constexpr int kMostParameters = 10000, kMostEntries = 100000;
 
-/// Calls read(). What it says that the memory cannot hold is an Error that names the file: a
-/// damaged one may say any size.
+/// Calls read(). What the memory cannot hold is an Error that names the file: a damaged one in HDF5
+/// without a checksum may say any size, another one holds what it says, and gives a MemoryError.
 template <class Read>
 void read_within_memory(const std::string& path, const Read& read) {
   const auto fail = [&] {
@@ -55,9 +56,19 @@ void read_within_memory(const std::string& path, const Read& read) {
                 "': the memory does not suffice for what it says to hold; if it is damaged, copy "
                 "or download it again, or take an earlier one");
   };
+  const auto check_whole = [&] {
+    if (!is_hdf5_file(path) || hdf5_contents(path) == Contents::intact)
+      throw MemoryError("cannot read '", path,
+                        "': the memory does not suffice for it; the file is whole, so end other "
+                        "programs, raise the limit (ulimit -v), or take a larger machine");
+  };
   try {
     read();
   } catch (const std::bad_alloc&) {
+    check_whole();
+    fail();
+  } catch (const MemoryError&) {
+    check_whole();
     fail();
   } catch (const std::length_error&) {
     fail();
@@ -118,7 +129,8 @@ void read_weights_hdf5(const std::string& path, NetParameter& out, Verify verify
     int left = kMostEntries;
     read_layers(file, "/data", "", 0, left, out);
   } catch (Error& error) {
-    throw error.at({path, 0, 0});
+    error.at({path, 0, 0});
+    throw;
   }
 }
 
@@ -225,7 +237,8 @@ void read_state_hdf5(const std::string& path, SolverState& out, Verify verify) {
       read_blob(file, concat("/history/", name), *out.mutable_history(*index));
     }
   } catch (Error& error) {
-    throw error.at({path, 0, 0});
+    error.at({path, 0, 0});
+    throw;
   }
 }
 

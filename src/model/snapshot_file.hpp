@@ -29,8 +29,9 @@ bool is_hdf5_file(const std::string& path);
 bool is_hdf5_state(const std::string& path);
 
 /// Both lose what `out` held. Whatever the bytes are, the result is a message or an Error, as for
-/// read_binary_proto(). Weights from HDF5 have layers with name and blobs only; a parameter that
-/// the file lacks among those of a layer is a blob without shape and values.
+/// read_binary_proto(): a MemoryError (core/memory_error.hpp) where the file is whole. Weights from
+/// HDF5 have layers with name and blobs only; a parameter that the file lacks among those of a
+/// layer is a blob without shape and values.
 void read_weights(const std::string& path, NetParameter& out);
 void read_solver_state(const std::string& path, SolverState& out);
 

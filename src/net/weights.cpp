@@ -189,6 +189,19 @@ LoadReport load_weights(Plan& plan, const NetParameter& weights, bool strict,
 
 bool is_there(const BlobProto& blob) { return blob_count(blob) != 0 || blob.has_shape(); }
 
+/// Whether layers share a parameter.
+bool has_shared(Plan& plan) {
+  std::set<const ParameterStorage*> seen;
+  for (const auto& [name, nodes] : plan.nodes_with_params()) {
+    for (const Node* node : nodes) {
+      for (const auto& parameter : node->layer->params()) {
+        if (!seen.insert(parameter->storage().get()).second) return true;
+      }
+    }
+  }
+  return false;
+}
+
 /// An HDF5 file has a parameter that layers share only once, with the layer that owns it. Gives it
 /// to the others.
 void give_shared(Plan& plan, NetParameter& weights) {
@@ -220,6 +233,11 @@ void give_shared(Plan& plan, NetParameter& weights) {
   }
 }
 
+/// Whether the message was read from HDF5, going by what it has of its layers: names and blobs.
+bool is_from_hdf5(const NetParameter& weights) {
+  return std::ranges::none_of(weights.layer(), &LayerParameter::has_type);
+}
+
 LoadReport load_weights(Plan& plan, const std::string& path, bool strict) {
   NetParameter weights;
   read_weights(path, weights);
@@ -242,6 +260,11 @@ LoadReport Net::load_weights(const NetParameter& weights, bool strict) {
     NetParameter upgraded = weights;
     upgrade_weights(upgraded);
     return crema::load_weights(*plan_, upgraded, strict, "weights");
+  }
+  if (is_from_hdf5(weights) && has_shared(*plan_)) {
+    NetParameter whole = weights;
+    give_shared(*plan_, whole);
+    return crema::load_weights(*plan_, whole, strict, "weights");
   }
   return crema::load_weights(*plan_, weights, strict, "weights");
 }

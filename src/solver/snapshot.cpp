@@ -9,6 +9,7 @@
 #include <new>
 
 #include "core/carried_state.hpp"
+#include "core/memory_error.hpp"
 #include "core/parse_number.hpp"
 #include "core/tuner.hpp"
 #include "crema/parameter_arena.hpp"
@@ -97,26 +98,6 @@ void check_values(const NetParameter& weights, uint64_t checksum, const std::str
   throw Error("the weights '", path, "' were not written with the state '", state,
               "'; another run may have replaced one of them. Put both files of one snapshot "
               "together, take an earlier snapshot, or start from the weights alone with --weights");
-}
-
-/// Reads the weights of the state and, with `average_too`, their average. Error if they are not
-/// those that were written with the state: a state of Crema has their checksums. Files without a
-/// checksum in the state, as in published ones, are read only with `all`, to find damage.
-void read_and_check(const SolverState& state, const std::string& path, bool all, bool average_too) {
-  NetParameter weights;
-  if (all || state.has_learned_net_values()) {
-    const std::string file = weights_of(state, path);
-    read_weights(file, weights);
-    if (state.has_learned_net_values()) {
-      check_values(weights, state.learned_net_values(), file, path);
-    }
-  }
-  if (!average_too || !state.has_average_net() || !(all || state.has_average_net_values())) return;
-  const std::string average = average_of(state, path);
-  read_weights(average, weights);
-  if (state.has_average_net_values()) {
-    check_values(weights, state.average_net_values(), average, path);
-  }
 }
 
 /// The file of that name beside the state at `path`, or else where the name says, or else the one
@@ -340,12 +321,16 @@ std::vector<std::string> snapshots_of(const std::string& prefix) {
   return paths;
 }
 
-std::string why_damaged(const std::string& path, bool average) {
-  SolverState state;
+std::string why_damaged(const std::string& path, bool average, SavedSnapshot* out) {
+  SavedSnapshot read;
+  read.path = path;
+  const SolverState& state = read.state;
   try {
-    read_state(path, state);
-    read_and_check(state, path, true, average);
+    read_state(path, read.state);
+    read_weights_of_state(read, average);
   } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const MemoryError&) {
     throw;
   } catch (const std::exception& error) {
     const fs::path beside = fs::path(path).parent_path();
@@ -357,21 +342,23 @@ std::string why_damaged(const std::string& path, bool average) {
     }
     return error.what();
   }
+  if (out != nullptr) *out = std::move(read);
   return "";
 }
 
-std::string newest_whole_snapshot(const std::string& prefix, bool average, Context& context) {
+SavedSnapshot newest_whole_snapshot(const std::string& prefix, bool average, Context& context) {
   std::string newest, damage_of_newest;
+  SavedSnapshot found;
   for (const std::string& path : snapshots_of(prefix)) {
-    const std::string damage = why_damaged(path, average);
-    if (damage.empty()) return path;
+    const std::string damage = why_damaged(path, average, &found);
+    if (damage.empty()) return found;
     context.log(Severity::warning, concat("the snapshot '", path, "' is passed over: ", damage));
     if (newest.empty()) {
       newest = path;
       damage_of_newest = damage;
     }
   }
-  if (newest.empty()) return "";
+  if (newest.empty()) return found;
   // A run from scratch would write over them.
   throw Error("none of the snapshots '", prefix, "_iter_*' can be continued from; the newest is '",
               newest, "': ", damage_of_newest,
@@ -415,8 +402,17 @@ std::string average_of(const SolverState& state, const std::string& path) {
   return beside_state(path, state.average_net(), "_ema", "average of the weights");
 }
 
-void check_weights(const SolverState& state, const std::string& path, bool average) {
-  read_and_check(state, path, false, average);
+void read_weights_of_state(SavedSnapshot& out, bool average) {
+  const SolverState& state = out.state;
+  out.weights_path = weights_of(state, out.path);
+  read_weights(out.weights_path, out.weights);
+  if (state.has_learned_net_values())
+    check_values(out.weights, state.learned_net_values(), out.weights_path, out.path);
+  out.average_path = average ? average_of(state, out.path) : "";
+  if (out.average_path.empty()) return;
+  read_weights(out.average_path, out.average);
+  if (state.has_average_net_values())
+    check_values(out.average, state.average_net_values(), out.average_path, out.path);
 }
 
 void check_state(const SolverState& state, const TrainingState& run) {

@@ -9,12 +9,13 @@
 #include "crema/net.hpp"
 #include "crema/parameter_arena.hpp"
 #include "data/data_source.hpp"
+#include "proto/net.pb.h"
+#include "proto/solver.pb.h"
 #include "solver/rate_policy.hpp"
 
 namespace crema {
 
 class SnapshotKeeper;
-class SolverState;
 class WeightAverage;
 
 struct RecordCursors {
@@ -50,6 +51,14 @@ RecordCursors data_cursors(const TrainingState& run);
 /// Sets data sources and layers to these. Those that are not named keep theirs.
 void set_data_cursors(const TrainingState& run, const RecordCursors& cursors);
 
+/// The files of a snapshot, each read once.
+struct SavedSnapshot {
+  std::string path;  // of the state; "": there is none
+  SolverState state;
+  std::string weights_path, average_path;
+  NetParameter weights, average;
+};
+
 struct SnapshotForm {
   bool hdf5 = false;
   bool with_diffs = false;  // the weights' file has the gradients too
@@ -73,11 +82,12 @@ std::string write_snapshot(const std::string& prefix, const TrainingState& run,
 std::vector<std::string> snapshots_of(const std::string& prefix);
 /// Why the state at `path`, or its weights, are damaged, lack, or do not belong together; "" if
 /// they can be taken. `average`: the average of the weights too. Error if the system refuses to
-/// read a file: that is no damage.
-std::string why_damaged(const std::string& path, bool average);
-/// The first of snapshots_of() that is not damaged, after a warning for each one before it; "" if
-/// there is no snapshot. Error if all are damaged, and as why_damaged().
-std::string newest_whole_snapshot(const std::string& prefix, bool average, Context& context);
+/// read a file, MemoryError if the memory does not suffice for one: that is no damage.
+/// `out`, if not null, gets what was read.
+std::string why_damaged(const std::string& path, bool average, SavedSnapshot* out = nullptr);
+/// The first of snapshots_of() that is not damaged, after a warning for each one before it; without
+/// a path if there is no snapshot. Error if all are damaged, and as why_damaged().
+SavedSnapshot newest_whole_snapshot(const std::string& prefix, bool average, Context& context);
 
 /// Removes what runs of this prefix on this machine left that were killed while they wrote a
 /// snapshot.
@@ -91,10 +101,10 @@ void restore_tuning(const SolverState& state, Context& context);
 std::string weights_of(const SolverState& state, const std::string& path);
 /// Likewise the weights' average; empty if the state has none.
 std::string average_of(const SolverState& state, const std::string& path);
-/// Error if the weights or the average at these places are not those that were written with the
-/// state, as after a kill between the two files. States of other programs cannot tell.
-/// `average`: the average too.
-void check_weights(const SolverState& state, const std::string& path, bool average);
+/// Reads the weights of the state at `out.path`, which is read, and with `average` their average if
+/// it has one. Error if they are not those that were written with the state, as after a kill
+/// between the two files; states of other programs cannot tell.
+void read_weights_of_state(SavedSnapshot& out, bool average);
 /// Error if the solver's type is another one, the history does not fit the run, or a number is
 /// none that a run can have.
 void check_state(const SolverState& state, const TrainingState& run);

@@ -398,11 +398,14 @@ bool Solver::takes_snapshots() const {
 
 void Solver::snapshot_once(bool needed, std::optional<double> best) {
   if (last_snapshot_ == iteration_) return;
+  // A test of the same iteration meets the same full disk, which one warning is enough for.
+  if (best && failed_snapshot_ == iteration_) return;
   try {
     take_snapshot(best);
   } catch (const Error& error) {
     // After last_snapshot_ is set, the Error is one of on_snapshot.
     if (needed || last_snapshot_ == iteration_) throw;
+    failed_snapshot_ = iteration_;
     context_.log(Severity::warning, concat("the snapshot of iteration ", iteration_,
                                            " failed, training goes on: ", error.what()));
   }
@@ -453,28 +456,44 @@ void Solver::keep_best(const std::vector<TestReport>& reports) {
 }
 
 std::string Solver::resume() {
-  const std::string path = newest_whole_snapshot(prefix_, average_ != nullptr, context_);
-  if (!path.empty()) restore(path);
-  return path;
+  SavedSnapshot found = newest_whole_snapshot(prefix_, average_ != nullptr, context_);
+  if (!found.path.empty()) restore_from(found);
+  return found.path;
 }
 
 std::string Solver::find_snapshot(const SolverParameter& param, const SourceMap& source,
                                   Context& context) {
   return newest_whole_snapshot(snapshot_prefix(param, source.file()), param.ema_decay() > 0,
-                               context);
+                               context)
+      .path;
+}
+
+bool Solver::has_snapshot(const SolverParameter& param, const SourceMap& source) {
+  return !snapshots_of(snapshot_prefix(param, source.file())).empty();
 }
 
 void Solver::restore(const std::string& solverstate) {
-  SolverState saved;
-  read_state(solverstate, saved);
+  SavedSnapshot saved;
+  saved.path = solverstate;
+  read_state(solverstate, saved.state);
+  try {
+    check_state(saved.state, training_state());
+    read_weights_of_state(saved, average_ != nullptr);
+  } catch (Error& error) {
+    error.at({solverstate, 0, 0});
+    throw;
+  }
+  restore_from(saved);
+}
+
+void Solver::restore_from(SavedSnapshot& snapshot) {
+  const SolverState& saved = snapshot.state;
   try {
     TrainingState state = training_state();
     check_state(saved, state);
-    check_weights(saved, solverstate, average_ != nullptr);
-    if (average_) average_->restore(average_of(saved, solverstate));
-    const std::string weights = weights_of(saved, solverstate);
-    net_->load_weights(weights, true);
-    context_.log(Severity::info, concat("Weights from ", weights));
+    if (average_) average_->restore(snapshot.average_path, snapshot.average);
+    load_read_weights(*net_, snapshot.weights_path, snapshot.weights);
+    context_.log(Severity::info, concat("Weights from ", snapshot.weights_path));
     if (saved.has_seed() && !asked_seed_) run_.seed = saved.seed();
     if (saved.tuning_size() != 0) {
       // The nets were planned with other choices: plan again with those of the state.
@@ -484,7 +503,7 @@ void Solver::restore(const std::string& solverstate) {
     }
     restore_state(saved, state);
     set_loss_scale(state.loss_scale.value_or(param_->loss_scale()));
-    const bool is_own = keeper_->load(saved, solverstate, context_);
+    const bool is_own = keeper_->load(saved, snapshot.path, context_);
     iteration_ = state.iteration;
     // The files of another prefix are no snapshot of this run.
     last_snapshot_ = is_own ? iteration_ : -1;
@@ -493,7 +512,7 @@ void Solver::restore(const std::string& solverstate) {
       losses_.erase(losses_.begin(), losses_.end() - param_->average_loss());
     policy_->set_plateau(state.plateau);
   } catch (Error& error) {
-    error.at({solverstate, 0, 0});
+    error.at({snapshot.path, 0, 0});
     throw;
   }
 }

@@ -39,7 +39,16 @@ void WeightAverage::follow() {
   }
 }
 
-void WeightAverage::restore(const std::string& path) {
+void load_read_weights(Net& net, const std::string& path, const NetParameter& read) {
+  try {
+    net.load_weights(read, true);
+  } catch (Error& error) {
+    error.at({path, 0, 0});
+    throw;
+  }
+}
+
+void WeightAverage::restore(const std::string& path, const NetParameter& read) {
   averaged_.clear();
   if (path.empty()) {
     net_.context().log(Severity::warning,
@@ -47,7 +56,7 @@ void WeightAverage::restore(const std::string& path) {
                        "weights of the state");
     return;
   }
-  net_.load_weights(path, true);
+  load_read_weights(net_, path, read);
   follow();
 }
 

@@ -9,6 +9,9 @@
 
 namespace crema {
 
+/// Loads weights that were read from `path` as Net::load_weights(path, true) does.
+void load_read_weights(Net& net, const std::string& path, const NetParameter& read);
+
 /// An array of the arena's size. Each parameter's part starts as the weights when the parameter
 /// begins to learn; the update rule then moves it. Parameters that do not learn, such as running
 /// statistics, have no average: nets with the average have their present values.
@@ -19,9 +22,10 @@ class WeightAverage {
 
   /// The array, for UpdateRule::update().
   Tensor& values();
-  /// Loads the average from a weights file; the weights of the net are then those of the file. If
-  /// `path` is empty, the average starts from the weights at its next use.
-  void restore(const std::string& path);
+  /// Loads the average that was read from the weights file at `path`; the weights of the net are
+  /// then those of the file. If `path` is empty, the average starts from the weights at its next
+  /// use.
+  void restore(const std::string& path, const NetParameter& read);
 
   /// While it lives, the net holds the average (`average` true) or the weights; then what it held
   /// before. Does nothing without an average.
