@@ -109,6 +109,19 @@ TEST(TwoSided, BodiesOfDevicesAgreeWithTheHost) {
   const char* const settings = "loss_param { ignore_label: 2 label_smoothing: 0.1 } loss_weight: 3";
   for (const DType dtype : {DType::f32, DType::f64}) {
     const auto check = [&](const LayerCase& c) { check_device(c, {1e-6, 1e-5}, dtype); };
+    for (const char* attention : {"num_heads: 2", "num_heads: 2 causal: true dropout_ratio: 0.3"}) {
+      const Input q = uniform({2, 21, 8}), k = uniform({2, 19, 8}), v = uniform({2, 19, 6});
+      const std::string text = concat("attention_param { ", attention, " }");
+      check({.layer = of("Attention", text.c_str()), .bottoms = {q, k, v}});
+      check({.layer = of("Attention", text.c_str()), .bottoms = {q, k, v, labels({2, 19}, 2)}});
+      check({.layer = of("Attention", text.c_str()), .bottoms = {q, k, v, given({2}, {7, 0})}});
+    }
+    check({.layer = of("SpatialTransformer", "st_param { output_H: 5 theta_1_3: 0.1 }"),
+           .bottoms = {images, uniform({2, 5})}});
+    check({.layer = of("LocallyConnected",
+                       "local_param { num_output: 3 kernel_size: 3 stride: 2 pad: 1 "
+                       "weight_filler { type: 'xavier' } }"),
+           .bottoms = {images}});
     for (const Input& x : {rows, images}) {
       const bool flat = x.shape.rank() == 2;
       const Input targets = labels(flat ? Shape{5} : Shape{2, 7, 9}, x.shape[1]);
