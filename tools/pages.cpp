@@ -195,15 +195,7 @@ std::string Page::for_terminal() const {
 const std::vector<Page>& pages() {
   static const std::vector<Page> all = [] {
     std::vector<Page> found;
-    for (const std::string_view text : page_texts()) {
-      // "Type (Alias, Alias)": a page for each of the names.
-      Page page = page_of(text);
-      std::string names = page.type;
-      std::ranges::replace_if(
-          names, [](char c) { return c == '(' || c == ')' || c == ','; }, ' ');
-      std::istringstream words(names);
-      while (words >> page.type) found.push_back(page);
-    }
+    for (const std::string_view text : page_texts()) found.push_back(page_of(text));
     std::ranges::sort(found, {}, &Page::type);
     return found;
   }();

@@ -14,7 +14,7 @@ const std::vector<std::string_view>& page_texts();
 using PageRow = std::vector<std::string>;
 
 struct Page {
-  std::string type;     // the title, or one of its names: "# Type (Alias, Alias)"
+  std::string type;     // the title
   std::string summary;  // the first sentence
   std::string_view text;
 
