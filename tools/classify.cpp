@@ -123,6 +123,16 @@ std::vector<float> read_numbers(const std::string& text) {
   return numbers;
 }
 
+/// Error where the whole image is resized to the input, whatever --resize says.
+void check_resize(const ImageSize& resize, const Shape& sample) {
+  if (FLAGS_resize.empty() || (resize.height == sample[1] && resize.width == sample[2])) return;
+  throw Error("--resize=", FLAGS_resize, " has no effect: ",
+              FLAGS_crop.empty() ? "it is not larger than the net's input of "
+                                 : "--crop=whole resizes images to the net's input of ",
+              sample[2], "x", sample[1], "; leave it out, or give a larger size with --crop=center",
+              " or --crop=ten");
+}
+
 ImageInputOptions read_input(const Sources& sources, const Shape& sample) {
   ImageInputOptions options{.sample = sample};
   options.channels = read_channels();
@@ -145,6 +155,7 @@ ImageInputOptions read_input(const Sources& sources, const Shape& sample) {
   const bool larger = options.resize.height > sample[1] || options.resize.width > sample[2];
   const std::string crop = !FLAGS_crop.empty() ? FLAGS_crop : larger ? "center" : "whole";
   if (crop == "whole") {
+    check_resize(options.resize, sample);
     options.crop = ImageCrop::whole;
   } else if (crop == "center") {
     options.crop = ImageCrop::center;
@@ -295,7 +306,7 @@ const Command kClassify = {
     "one input (N, C, H, W) and one output, or --scores. The published form subtracts the mean of\n"
     "each channel and shows the whole image to the net. It resizes by bilinear interpolation, as\n"
     "published; the other form averages over the area of each new pixel where it shrinks. --json\n"
-    "prints a line an image.",
+    "prints a line an image, in which bytes of names that are no UTF-8 are U+FFFD.",
     {"model",        "weights", "strict",       "list",    "labels", "top",   "mean",
      "channel_mean", "scale",   "channel_swap", "resize",  "crop",   "batch", "scores",
      "skip_bad",     "json",    "gpu",          "threads", "engine", "tune",  "tuning_file",

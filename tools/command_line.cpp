@@ -121,7 +121,9 @@ CommandLine read_command_line(const std::vector<std::string>& words) {
       break;
     }
     const size_t begin = word.find_first_not_of('-');
-    if (begin == 0 || begin == std::string::npos) {
+    // No flag begins with a digit: -5 is a number.
+    const bool is_number = begin == 1 && word[1] >= '0' && word[1] <= '9';
+    if (begin == 0 || begin == std::string::npos || is_number) {
       line.arguments.push_back(word);
       continue;
     }

@@ -3,11 +3,13 @@
 
 #include "data/image_mean.hpp"
 #include "model/binary_format.hpp"
+#include "model/file_kind.hpp"
 #include "model/whole_file.hpp"
 #include "proto/blob.pb.h"
 #include "tools/command.hpp"
 #include "tools/convert_report.hpp"
 #include "tools/database_flags.hpp"
+#include "tools/output_file.hpp"
 
 namespace crema::tools {
 namespace {
@@ -16,7 +18,13 @@ int compute_image_mean(const std::vector<std::string>& arguments) {
   if (arguments.empty() || arguments.size() > 2)
     throw Error("compute-image-mean takes INPUT_DB [OUTPUT_FILE]; got ", arguments.size(),
                 " arguments");
-  if (arguments.size() > 1) check_output_file(arguments[1], "the mean image");
+  if (arguments.size() > 1) {
+    check_output_file(arguments[1], "the mean image");
+    check_replaced(arguments[1], {arguments[0]}, {"mean file", [](const std::string& path) {
+                                                    return guess_message(path) ==
+                                                           BlobProto::descriptor();
+                                                  }});
+  }
   const auto source = open_database_argument(arguments[0]);
   ConvertProgress progress = show_progress();
   const ImageMean mean = image_mean(*source, color_flag(), progress);
@@ -44,8 +52,11 @@ const Command kComputeImageMean = {
     "\n"
     "Writes the mean of all images to OUTPUT_FILE, for transform_param { mean_file }, and prints\n"
     "the mean of each channel, for mean_value. All images have to be of one size. The sums are\n"
-    "exact.",
-    {"backend", "root_folder", "class_names", "force_color", "force_gray", "threads"},
+    "exact.\n"
+    "\n"
+    "An OUTPUT_FILE that exists is replaced with --overwrite only. By the published name,\n"
+    "compute_image_mean, an earlier mean file is, too.",
+    {"backend", "root_folder", "class_names", "force_color", "force_gray", "overwrite", "threads"},
     compute_image_mean};
 
 }  // namespace crema::tools

@@ -3,6 +3,7 @@
 #include <glog/logging.h>
 
 #include <memory>
+#include <utility>
 
 #include "crema/error.hpp"
 #include "tools/interruption.hpp"
@@ -13,23 +14,26 @@ namespace {
 
 /// What a command shows of its progress, which it can be stopped at.
 struct Shown {
+  std::string what;
   Interruption interruption;
   ProgressLine line;
+
+  explicit Shown(std::string of) : what(std::move(of)) {}
 
   void show(int64_t done, int64_t total) {
     interruption.check();
     if (on_terminal()) {
       if (line.due(done == total)) line.draw(concat(done, " of ", total, " records"));
     } else if (done % 1000 == 0 || done == total) {
-      LOG(INFO) << "Processed " << done << " files.";
+      LOG(INFO) << "Processed " << done << " " << what << ".";
     }
   }
 };
 
 }  // namespace
 
-ConvertProgress show_progress() {
-  return [shown = std::make_shared<Shown>()](int64_t done, int64_t total) {
+ConvertProgress show_progress(const std::string& what) {
+  return [shown = std::make_shared<Shown>(what)](int64_t done, int64_t total) {
     shown->show(done, total);
   };
 }

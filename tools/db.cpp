@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <iostream>
 
+#include "core/utf8.hpp"
 #include "data/export_images.hpp"
 #include "data/image_planes.hpp"
 #include "data/label_map.hpp"
@@ -73,7 +74,7 @@ int list(RecordSource& source, const RecordRange& range) {
   std::cout << "number\tkey\tlabel\tshape\tkind\n";
   const auto work = [&source](ScanThread& thread, int64_t index, Line& line) {
     const auto bad_line = [index](std::string_view key, const std::string& problem) -> Line {
-      return {concat(index, "\t", escaped_key(key), "\t\t\tbad: ", problem), true};
+      return {concat(index, "\t", escaped_key(key), "\t\t\tbad: ", as_utf8(problem)), true};
     };
     std::string problem;
     const auto record = read_for_scan(source, *thread.reader, index, problem);
@@ -164,7 +165,8 @@ int export_to(RecordSource& source, const RecordRange& range, const std::string&
 }
 
 int db(const std::vector<std::string>& arguments) {
-  const std::string action = arguments.empty() ? "" : arguments[0];
+  if (arguments.empty()) throw Error("db takes ACTION DB; actions are list, show, export");
+  const std::string& action = arguments[0];
   const std::vector<std::string> actions = {"list", "show", "export"};
   if (std::find(actions.begin(), actions.end(), action) == actions.end())
     throw Error("db has no action '", action, "'", did_you_mean(action, actions, "actions are"),
@@ -195,8 +197,10 @@ const Command kDb = {
     "file or pattern of tar files, or a text file that lists images.\n"
     "\n"
     "RECORDS is a number from 0, or N:M for the records from N up to M, which is excluded; N: and\n"
-    ":M leave one side open, and numbers below 0 count from the end: -- -5: are the last five.\n"
-    "--key, --from_key and --to_key name records by key.\n"
+    ":M leave one side open, and numbers below 0 count from the end: -5: are the last five.\n"
+    "--key, --from_key and --to_key name records by key. In keys that are printed, and in those\n"
+    "that are given, \\xhh stands for a byte: a backslash, or one that is unprintable or no "
+    "UTF-8.\n"
     "\n"
     "show prints boxes in pixels, with the names of --label_map_file.\n"
     "\n"

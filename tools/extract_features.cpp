@@ -11,6 +11,7 @@
 #include "tools/command.hpp"
 #include "tools/flags.hpp"
 #include "tools/interruption.hpp"
+#include "tools/required_data.hpp"
 
 DEFINE_string(format, "", "lmdb, leveldb, hdf5, npy or csv; the same as DB_TYPE. Default: lmdb.");
 DEFINE_string(keys, "record",
@@ -84,6 +85,7 @@ int extract_features(const std::vector<std::string>& arguments) {
   net_rules.keep = options.blobs;
   net_rules.weights = split_list(arguments[0]);
   Net net(arguments[1], context, std::move(net_rules));
+  require_data(net);
   const ExtractReport report = crema::extract_features(net, options);
   if (report.whole_epoch && options.batches > report.batches) {
     LOG(WARNING) << "NUM_BATCHES " << options.batches << ": all records are in the first "

@@ -56,7 +56,7 @@ int convert_images(const char* command, const std::vector<std::string>& argument
   options.check_only = FLAGS_check;
   options.skip_bad = FLAGS_skip_bad;
   options.overwrite = FLAGS_overwrite;
-  options.progress = show_progress();
+  options.progress = show_progress("files");
   const ConvertReport result = convert(options);
   options.progress = {};  // ends its line
   if (FLAGS_check) return report_check(result);

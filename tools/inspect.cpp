@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <iostream>
 
 #include "data/datum.hpp"
 #include "data/record_source.hpp"
@@ -172,21 +173,35 @@ void inspect_database(const std::string& path) {
   }
 }
 
+/// Returns whether all of it is whole.
+bool inspect_file(const std::string& path) {
+  const bool database =
+      std::filesystem::is_directory(path) || std::filesystem::path(path).filename() == "data.mdb";
+  if (!database) return inspect_arrays(path) == 0;
+  inspect_database(path);
+  return true;
+}
+
 int inspect(const std::vector<std::string>& arguments) {
   if (arguments.empty())
     throw Error("inspect takes files, as in `crema inspect net.caffemodel`; there is none");
-  int damaged = 0;
+  int bad = 0;
   for (size_t i = 0; i < arguments.size(); ++i) {
     if (i != 0 && !FLAGS_json) std::printf("\n");
-    const std::filesystem::path path = arguments[i];
-    const bool database = std::filesystem::is_directory(path) || path.filename() == "data.mdb";
-    if (database) {
-      inspect_database(arguments[i]);
-    } else {
-      damaged += inspect_arrays(arguments[i]);
+    const std::string& path = arguments[i];
+    try {
+      bad += !inspect_file(path);
+    } catch (const std::exception& error) {
+      ++bad;
+      std::fflush(stdout);
+      std::cerr << "crema: " << error.what() << "\n";
+      if (FLAGS_json) {
+        std::printf("{\"file\": %s, \"error\": %s}\n", json_string(path).c_str(),
+                    json_string(error.what()).c_str());
+      }
     }
   }
-  return damaged > 0 ? 1 : 0;
+  return bad > 0 ? 1 : 0;
 }
 
 }  // namespace
@@ -200,7 +215,9 @@ const Command kInspect = {
     "The kind of a file is told by its contents. For each array: layer, type, index, shape,\n"
     "bytes, least and greatest value, mean, standard deviation, zeros, NaN and infinite values.\n"
     "For a state: iteration, seed, positions in the data. For a database: records, first key,\n"
-    "shape of the first record. With --json, one line a file. Exit status 1 if an array\n"
+    "shape of the first record. With --json, one line a file, in which bytes of names that\n"
+    "are no UTF-8 are U+FFFD. A file that cannot be read gets a message, with --json also a line\n"
+    "with file and error, and the next one follows. Exit status 1 if there is one, or if an array\n"
     "holds another number of values than its shape.",
     {"json"},
     inspect};

@@ -13,6 +13,7 @@
 #include "tools/command_line.hpp"
 #include "tools/flags.hpp"
 #include "tools/interruption.hpp"
+#include "tools/output_file.hpp"
 
 namespace crema::tools {
 namespace {
@@ -136,6 +137,7 @@ int run(int argc, char** argv) {
   if (!arguments.empty() && arguments[0] == "help") {
     wants_help = true;
     arguments.erase(arguments.begin());
+    if (!arguments.empty() && arguments[0] == "help") arguments.clear();
   }
   if (wants_help) {
     if (arguments.empty()) {
@@ -152,6 +154,7 @@ int run(int argc, char** argv) {
   if (arguments.empty())
     throw Error("there is no command among these words; `crema help` lists them");
   const Command& command = need_command(arguments[0]);
+  set_called_by_published_name(arguments[0] != command.name);
   arguments.erase(arguments.begin());
   try {
     return run(command, arguments, line, argv[0]);

@@ -2,7 +2,6 @@
 #include <glog/logging.h>
 
 #include <cstdio>
-#include <filesystem>
 
 #include "model/snapshot_file.hpp"
 #include "model/text_format.hpp"
@@ -10,26 +9,15 @@
 #include "net/merge_batch_norm.hpp"
 #include "tools/command.hpp"
 #include "tools/flags.hpp"
+#include "tools/output_file.hpp"
 
 namespace crema::tools {
 namespace {
 
-bool is_same_file(const std::string& a, const std::string& b) {
-  using std::filesystem::weakly_canonical;
-  std::error_code failed;
-  return weakly_canonical(a) == weakly_canonical(b) || std::filesystem::equivalent(a, b, failed);
-}
-
 /// Error if an output is an input or the other output, is there already, or cannot be written.
 void check_output(const std::vector<std::string>& paths, size_t index) {
   const std::string& path = paths[index];
-  for (size_t i = 0; i < index; ++i) {
-    if (is_same_file(path, paths[i]))
-      throw Error("'", path, "' is given twice, and would be written over '", paths[i],
-                  "'; give another name");
-  }
-  if (std::filesystem::exists(path) && !FLAGS_overwrite)
-    throw Error("'", path, "' exists already; give another name, or --overwrite");
+  check_replaced(path, {paths.begin(), paths.begin() + static_cast<std::ptrdiff_t>(index)});
   check_output_file(path, index == 2 ? "the net to write" : "the file of weights");
 }
 

@@ -14,6 +14,7 @@
 #include "tools/detection_report.hpp"
 #include "tools/flags.hpp"
 #include "tools/json.hpp"
+#include "tools/required_data.hpp"
 #include "tools/text.hpp"
 
 DEFINE_bool(confusion, false,
@@ -172,6 +173,7 @@ int test(const std::vector<std::string>& arguments) {
   if (scored) options.keep = {scored->scores, scored->labels};
   Net net(param, source, context, std::move(options));
   if (!net.params().segments().empty()) required_flag("weights", FLAGS_weights);
+  require_data(net);
   LOG(INFO) << "Running for " << FLAGS_iterations << " iterations.";
   DetectionReport detections(net, ap_version(FLAGS_ap_version, "--ap_version"));
   std::vector<Scores> scores;

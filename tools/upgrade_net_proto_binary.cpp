@@ -1,5 +1,6 @@
 // crema upgrade-net-proto-binary: rewrites an old weights file in the current form.
 #include "model/binary_format.hpp"
+#include "model/file_kind.hpp"
 #include "tools/command.hpp"
 #include "tools/upgrade_report.hpp"
 
@@ -14,7 +15,9 @@ int upgrade_net_proto_binary(const std::vector<std::string>& arguments) {
         read_binary_proto(path, net);
         return upgrade_net(net);
       },
-      [&](const std::string& path) { write_binary_proto_atomically(path, net); });
+      [&](const std::string& path) { write_binary_proto_atomically(path, net); },
+      {"weights file",
+       [](const std::string& path) { return guess_message(path) == NetParameter::descriptor(); }});
 }
 
 }  // namespace
@@ -24,9 +27,12 @@ const Command kUpgradeNetProtoBinary = {
     "rewrites an old weights file in the current form",
     "  crema upgrade-net-proto-binary OLD NEW\n"
     "\n"
-    "OLD is a .caffemodel or another binary net of the V0 or V1 format. NEW may be the same file;\n"
-    "it is replaced when the new one is whole. crema reads old weights as they are, too.",
-    {},
+    "OLD is a .caffemodel or another binary net of the V0 or V1 format. With --overwrite, NEW\n"
+    "may exist, and may be the same file; it is replaced when the new one is whole. By the\n"
+    "published name, upgrade_net_proto_binary, earlier weights at NEW are replaced without it. "
+    "crema\n"
+    "reads old weights as they are, too.",
+    {"overwrite"},
     upgrade_net_proto_binary};
 
 }  // namespace crema::tools

@@ -6,6 +6,15 @@
 namespace crema::tools {
 namespace {
 
+/// Whether the file is a net prototxt, of any form.
+bool is_net_text(const std::string& path) try {
+  NetParameter net;
+  read_text_proto(path, net);
+  return net.layer_size() > 0 || net.layers_size() > 0;
+} catch (const Error&) {
+  return false;
+}
+
 int upgrade_net_proto_text(const std::vector<std::string>& arguments) {
   NetParameter net;
   return upgrade_file(
@@ -16,7 +25,8 @@ int upgrade_net_proto_text(const std::vector<std::string>& arguments) {
         check_has_layers(net, source);
         return upgrade_net(net, source);
       },
-      [&](const std::string& path) { write_text_proto_atomically(path, net); });
+      [&](const std::string& path) { write_text_proto_atomically(path, net); },
+      {"net prototxt", is_net_text});
 }
 
 }  // namespace
@@ -27,10 +37,13 @@ const Command kUpgradeNetProtoText = {
     "  crema upgrade-net-proto-text OLD NEW\n"
     "\n"
     "OLD is a net of the V0 or V1 format (`layers {}`), or one with `input` and `input_dim`, or\n"
-    "with scale, mean_file, crop_size or mirror in the settings of a data layer. NEW may be the\n"
-    "same file; it is replaced when the new one is whole. Comments are not kept. crema trains and\n"
-    "runs old nets as they are, too.",
-    {},
+    "with scale, mean_file, crop_size or mirror in the settings of a data layer. With "
+    "--overwrite,\n"
+    "NEW may exist, and may be the same file; it is replaced when the new one is whole. By the\n"
+    "published name, upgrade_net_proto_text, an earlier net at NEW is replaced without it. "
+    "Comments\n"
+    "are not kept. crema trains and runs old nets as they are, too.",
+    {"overwrite"},
     upgrade_net_proto_text};
 
 }  // namespace crema::tools

@@ -4,11 +4,14 @@
 
 #include <filesystem>
 
+#include "tools/flags.hpp"
+
 namespace crema::tools {
 
 int upgrade_file(const std::string& command, const std::vector<std::string>& arguments,
                  const std::function<Upgrade(const std::string& path)>& upgrade,
-                 const std::function<void(const std::string& path)>& write) {
+                 const std::function<void(const std::string& path)>& write,
+                 const OutputKind& kind) {
   if (arguments.size() != 2)
     throw Error(command, " takes an old file and the file to write; got ", arguments.size(),
                 " arguments");
@@ -22,6 +25,9 @@ int upgrade_file(const std::string& command, const std::vector<std::string>& arg
     LOG(INFO) << in << " is in the current form already" << (same ? "; it stays as it is" : "");
     if (same) return 0;
   }
+  if (same && !FLAGS_overwrite)
+    throw Error("'", out, "' is the old file and the new one; give another name, or --overwrite");
+  check_replaced(out, {}, kind);
   write(out);
   LOG(INFO) << "Wrote " << out;
   return 0;

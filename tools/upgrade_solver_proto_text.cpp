@@ -7,6 +7,15 @@
 namespace crema::tools {
 namespace {
 
+/// Whether the file is a solver prototxt, of any form.
+bool is_solver_text(const std::string& path) try {
+  SolverParameter solver;
+  read_text_proto(path, solver);
+  return true;
+} catch (const Error&) {
+  return false;
+}
+
 int upgrade_solver_proto_text(const std::vector<std::string>& arguments) {
   SolverParameter solver;
   return upgrade_file(
@@ -16,7 +25,8 @@ int upgrade_solver_proto_text(const std::vector<std::string>& arguments) {
         read_text_proto(path, solver, &source);
         return upgrade_solver(solver, source);
       },
-      [&](const std::string& path) { write_text_proto_atomically(path, solver); });
+      [&](const std::string& path) { write_text_proto_atomically(path, solver); },
+      {"solver prototxt", is_solver_text});
 }
 
 }  // namespace
@@ -27,9 +37,12 @@ const Command kUpgradeSolverProtoText = {
     "  crema upgrade-solver-proto-text OLD NEW\n"
     "\n"
     "OLD is a solver with solver_type (SGD, NESTEROV, ADAGRAD, RMSPROP, ADADELTA, ADAM), or with\n"
-    "old nets inside. NEW may be the same file; it is replaced when the new one is whole.\n"
-    "Comments are not kept. crema trains with old solvers as they are, too.",
-    {},
+    "old nets inside. With --overwrite, NEW may exist, and may be the same file; it is replaced\n"
+    "when the new one is whole. By the published name, upgrade_solver_proto_text, an earlier "
+    "solver\n"
+    "at NEW is replaced without it. Comments are not kept. crema trains with old solvers as they\n"
+    "are, too.",
+    {"overwrite"},
     upgrade_solver_proto_text};
 
 }  // namespace crema::tools

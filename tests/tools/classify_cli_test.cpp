@@ -97,6 +97,11 @@ TEST_F(ClassifyCliTest, CropsAreThoseOfThePublishedOversampling) {
   // The mean of the corners, (90 + 3 v) / 4 each, and of the centre; mirroring changes no mean.
   EXPECT_TRUE(run(classify + "--crop ten").says("51.6000 - \"2\"")) << run(classify).text;
   expect_refusal(classify + "--crop ten --resize 1x1", {"corners.ppm", "crop"});
+  // It had no effect, and nothing said so.
+  expect_refusal(classify + "--crop whole --resize 4x4",
+                 {"--resize=4x4 has no effect", "--crop=whole", "input of 2x2", "--crop=center"});
+  expect_refusal(classify + "--resize 1x2", {"--resize=1x2 has no effect", "not larger", "2x2"});
+  EXPECT_TRUE(run(classify + "--crop whole --resize 2x2").says("42.0000 - \"2\""));
 }
 
 // Of 8 pixels, bilinear interpolation reads the two beside the centre of a new one.
@@ -220,7 +225,10 @@ TEST_F(ClassifyCliTest, MistakesAreExplained) {
                  {"2 lines", "3 classes"});
   fs::create_directory(path("empty"));
   expect_refusal(classify + path("empty"), {"has no image files"});
-  expect_refusal("classify --model " + net() + " " + photo, {"2 inputs"});
+  const std::string two = write("two.prototxt", R"(
+layer { name: "x" type: "Input" top: "x" top: "y" input_param { shape { dim: 1 dim: 3 } } }
+layer { name: "sum" type: "Eltwise" bottom: "x" bottom: "y" top: "sum" })");
+  expect_refusal("classify --model " + two + " " + photo, {"2 inputs"});
   const std::string map = write("map.prototxt", R"(
 input: "data" input_dim: 1 input_dim: 3 input_dim: 2 input_dim: 2
 layer { name: "relu" type: "ReLU" bottom: "data" top: "relu" })");

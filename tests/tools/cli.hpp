@@ -55,7 +55,7 @@ class CliTest : public ::testing::Test {
 
   std::string net() const {
     return write("net.prototxt", R"(name: "tiny"
-layer { name: "x" type: "Input" top: "x" top: "label" input_param { shape { dim: 2 dim: 3 } shape { dim: 2 } } }
+layer { name: "x" type: "DummyData" top: "x" top: "label" dummy_data_param { shape { dim: 2 dim: 3 } shape { dim: 2 } } }
 layer { name: "ip" type: "InnerProduct" bottom: "x" top: "ip" inner_product_param { num_output: 2 } }
 layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "loss" })");
   }

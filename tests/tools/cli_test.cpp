@@ -97,6 +97,13 @@ TEST_F(CliTest, WrongValuesOfFlagsAreExplained) {
   expect_refusal("time --flagfile=" + write("circle", "--flagfile=" + circle), {"--flagfile"});
 }
 
+// "there is no command 'help'; did you mean 'help'?"
+TEST_F(CliTest, HelpOfHelpIsTheList) {
+  const Output output = run("help help");
+  EXPECT_EQ(output.status, 0);
+  EXPECT_EQ(output.text, run("help").text);
+}
+
 TEST_F(CliTest, WordsBehindTwoDashesStayAsTheyAre) {
   expect_refusal("convert-imageset -- --my-root --my-list out", {"--my-list"});
   expect_refusal("convert-mnist -- --no-such_folder", {"'--no-such_folder'"});
@@ -154,7 +161,7 @@ TEST_F(CliTest, TrainsAndLogsWhatParsersRead) {
 // Each file has a part of the net: strictness is about all of them together.
 TEST_F(CliTest, StrictWeightsMayComeInPieces) {
   const std::string model = write("two.prototxt", R"(
-layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 2 dim: 3 } } }
+layer { name: "x" type: "DummyData" top: "x" dummy_data_param { shape { dim: 2 dim: 3 } } }
 layer { name: "a" type: "InnerProduct" bottom: "x" top: "a" inner_product_param { num_output: 4 } }
 layer { name: "b" type: "InnerProduct" bottom: "a" top: "b" inner_product_param { num_output: 2 } }
 layer { name: "l" type: "EuclideanLoss" bottom: "b" bottom: "b" top: "l" })");
@@ -340,16 +347,24 @@ TEST_F(CliTest, TestsScoreWeights) {
   expect_refusal("test --model=" + net() + " --weights=" + path("none"), {"none"});
 }
 
+// The inputs were zeros, and their scores looked like any others.
+TEST_F(CliTest, TestNeedsData) {
+  const std::string deploy = write("deploy.prototxt", R"(
+layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 2 dim: 3 } } }
+layer { name: "prob" type: "Softmax" bottom: "x" top: "prob" })");
+  expect_refusal("test --model=" + deploy, {"input 'x'", "no values", "zeros", "data layer"});
+}
+
 // A deploy net has no scores: thousands of lines told nothing. Accuracies of classes are scores.
 TEST_F(CliTest, OutputsOfManyValuesAreSummedUp) {
   const std::string model = write("deploy.prototxt", R"(name: "tiny"
-layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 30 dim: 3 } } }
+layer { name: "x" type: "DummyData" top: "x" dummy_data_param { shape { dim: 30 dim: 3 } } }
 layer { name: "ip" type: "InnerProduct" bottom: "x" top: "ip" inner_product_param { num_output: 2 } }
 layer { name: "prob" type: "Softmax" bottom: "ip" top: "prob" }
 layer { name: "weighed" type: "Softmax" bottom: "ip" top: "weighed" loss_weight: 0.5 }
-layer { name: "y" type: "Input" top: "y" input_param { shape { dim: 1 } } }
+layer { name: "y" type: "DummyData" top: "y" dummy_data_param { shape { dim: 1 } } }
 layer { name: "few" type: "ReLU" bottom: "y" top: "few" }
-layer { name: "label" type: "Input" top: "label" input_param { shape { dim: 30 } } }
+layer { name: "label" type: "DummyData" top: "label" dummy_data_param { shape { dim: 30 } } }
 layer { name: "many" type: "InnerProduct" bottom: "x" top: "many" inner_product_param { num_output: 41 } }
 layer { name: "accuracy" type: "Accuracy" bottom: "many" bottom: "label" top: "accuracy" top: "class" })");
   ASSERT_EQ(run("train --solver=" + snapshotting_solver("max_iter: 1")).status, 0);

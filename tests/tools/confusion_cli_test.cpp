@@ -128,8 +128,8 @@ TEST_F(ConfusionCliTest, ScoresThatChangeInPlaceAreRefused) {
 // Filter lets through what its second bottom selects: here nothing.
 TEST_F(ConfusionCliTest, OutputsWithoutValuesSaySo) {
   const std::string model = write("empty.prototxt", R"(
-layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 2 dim: 3 } } }
-layer { name: "none" type: "Input" top: "none" input_param { shape { dim: 2 } } }
+layer { name: "x" type: "DummyData" top: "x" dummy_data_param { shape { dim: 2 dim: 3 } } }
+layer { name: "none" type: "DummyData" top: "none" dummy_data_param { shape { dim: 2 } } }
 layer { name: "filter" type: "Filter" bottom: "x" bottom: "none" top: "filtered" })");
   const Output output = run("test --iterations 2 --model " + model);
   EXPECT_EQ(output.status, 0) << output.text;

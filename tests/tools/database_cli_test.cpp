@@ -31,6 +31,7 @@ TEST_F(DatabaseCli, MeanOfADatabaseByThePublishedName) {
   const Output output =
       good("compute_image_mean --backend=lmdb " + path("db") + " " + path("mean.binaryproto"));
   EXPECT_TRUE(output.says("mean_value channel [0]: 7")) << output.text;
+  EXPECT_TRUE(output.says("Processed 10 records.")) << output.text;
   BlobProto blob;
   read_binary_proto(path("mean.binaryproto"), blob);
   EXPECT_EQ(blob.width(), 3);
@@ -46,6 +47,25 @@ TEST_F(DatabaseCli, MeanOfADatabaseByThePublishedName) {
   expect_refusal("compute_image_mean " + path("db") + " " + path(""), {"is a folder"});
   expect_refusal("compute_image_mean " + path("db") + " ''", {"has no name"});
   expect_refusal("compute_image_mean " + path("db") + " /proc/mean", {"cannot write '/proc/mean'"});
+}
+
+// Whatever was at the place of the mean file was replaced without a word.
+TEST_F(DatabaseCli, MeansReplaceWhatTheyAreToldToAndEarlierMeansByThePublishedName) {
+  const std::string mean = path("mean.binaryproto"), text = write("list.txt", "mine");
+  good("compute-image-mean " + path("db") + " " + mean);
+  expect_refusal("compute-image-mean " + path("db") + " " + mean,
+                 {mean, "exists already", "--overwrite"});
+  EXPECT_TRUE(good("compute_image_mean " + path("db") + " " + mean)
+                  .says(mean + " exists already, a mean file, and is replaced"));
+  expect_refusal("compute_image_mean " + path("db") + " " + text,
+                 {text, "exists already, and is no mean file", "--overwrite"});
+  EXPECT_EQ(read_file(text), "mine");
+  good("compute-image-mean --overwrite " + path("db") + " " + text);
+  EXPECT_EQ(read_file(text), read_file(mean));
+  // No flag makes it write over the database that it reads.
+  expect_refusal("compute-image-mean --overwrite " + path("db") + " " + path("db/data.mdb"),
+                 {"is a file of a database", "another name"});
+  EXPECT_EQ(run("db list " + path("db") + " 0").status, 0);
 }
 
 TEST_F(DatabaseCli, VerifyReportsAndItsStatusSaysIfAllIsWell) {
@@ -80,22 +100,24 @@ TEST_F(DatabaseCli, ListsAndShowsRecordsByNumberAndKey) {
   }
   EXPECT_TRUE(good("db show --key=00000009 " + path("db")).says("record: 9 of 10"));
 
-  expect_refusal("db", {"no action ''", "list, show, export"});
   expect_refusal("db lost " + path("db"), {"did you mean 'list'?"});
   expect_refusal("db show --key=5 " + path("db"), {"no record with key '5'", "behind '00000009'"});
   expect_refusal("db show --key=00000005 " + path("db") + " 3", {"by number", "by key"});
   expect_refusal("db list " + path("db") + " 20", {"'20'", "0 to 9"});
   expect_refusal("db export " + path("db"), {"DB FOLDER [RECORDS]"});
+  expect_refusal("db", {"db takes ACTION DB", "list, show, export"});
+  EXPECT_EQ(good("db list " + path("db") + " -2:").count("\n"), 3) << "a number, and no flag";
 }
 
 TEST_F(DatabaseCli, KeysOfListsAreWholeAndCanBeGivenBack) {
   const std::string long_key(200, 'k');
   const std::string record = byte_datum(1, 1, 1, 0).SerializeAsString();
-  write_database(path("keys"), {{"a\\x41", record}, {long_key, record}});
+  write_database(path("keys"), {{"a\\x41", record}, {"caf\xE9", record}, {long_key, record}});
   const Output listed = good("db list " + path("keys"));
   EXPECT_TRUE(listed.says("0\ta\\x5cx41\t0\t")) << listed.text;
-  EXPECT_TRUE(listed.says("1\t" + long_key + "\t0\t")) << listed.text;
-  for (const std::string& key : {std::string("a\\x5cx41"), long_key}) {
+  EXPECT_TRUE(listed.says("1\tcaf\\xe9\t0\t")) << listed.text;
+  EXPECT_TRUE(listed.says("2\t" + long_key + "\t0\t")) << listed.text;
+  for (const std::string& key : {std::string("a\\x5cx41"), std::string("caf\\xe9"), long_key}) {
     const Output shown = good("db show --key='" + key + "' " + path("keys"));
     EXPECT_TRUE(shown.says("key: " + key + "\n")) << shown.text;
   }
@@ -234,6 +256,13 @@ TEST_F(ExtractCli, LevelDbIsWrittenAndRead) {
 }
 
 TEST_F(ExtractCli, WrongArgumentsSayWhatIsRight) {
+  // The rows were those of zeros.
+  const std::string deploy = write("deploy.prototxt", R"(
+layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 2 dim: 3 } } }
+layer { name: "prob" type: "Softmax" bottom: "x" top: "prob" })");
+  expect_refusal("extract_features '' " + deploy + " prob " + path("zeros.csv") + " 1 csv",
+                 {"input 'x'", "no values", "zeros", "data layer", "crema classify"});
+  EXPECT_FALSE(fs::exists(path("zeros.csv")));
   expect_refusal("extract_features a b c", {"WEIGHTS NET BLOB", "3 arguments"});
   expect_refusal("extract_features " + extract("pi " + path("a")), {"'pi'", "did you mean 'ip'?"});
   expect_refusal("extract_features " + extract("ip " + path("a") + " ten"), {"NUM_BATCHES 'ten'"});

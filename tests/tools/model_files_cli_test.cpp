@@ -4,6 +4,7 @@
 #include <fstream>
 #include <limits>
 
+#include "crema/net.hpp"
 #include "model/binary_format.hpp"
 #include "model/text_format.hpp"
 #include "proto/net.pb.h"
@@ -190,6 +191,24 @@ TEST_F(ModelFilesCliTest, InspectTellsDamagedArraysByStatusAndJson) {
   EXPECT_FALSE(whole.says("damaged")) << whole.text;
 }
 
+// The first bad file ended the command. Names that are no UTF-8 made JSON that nothing reads.
+TEST_F(ModelFilesCliTest, InspectReportsBadFilesAndGoesOn) {
+  NetParameter net;
+  net.add_layer()->set_name("a\xE9");
+  const std::string good = save("good.caffemodel", net), bad = write("b\xFF", "no weights");
+  const Output output = run("inspect " + path("none") + " " + bad + " " + good);
+  EXPECT_EQ(output.status, 1);
+  for (const std::string& part :
+       {std::string("crema: cannot open"), path("none"), bad + "' is not a", good + ": weights"}) {
+    EXPECT_TRUE(output.says(part)) << part << " is not in: " << output.text;
+  }
+  const Output json = run("inspect --json " + bad + " " + good + " 2>/dev/null; exit $?");
+  EXPECT_EQ(json.status, 1);
+  EXPECT_EQ(json.count("\n"), 2) << json.text;
+  EXPECT_TRUE(json.says("/b\xEF\xBF\xBD\", \"error\": \"")) << json.text;
+  EXPECT_FALSE(json.says("\xFF")) << json.text;
+}
+
 TEST_F(ModelFilesCliTest, InspectsOldFormats) {
   NetParameter v1, v0;
   parse_text_proto(
@@ -272,9 +291,10 @@ layer { name: "last" blobs { shape { dim: 3 } data: [1, 2, 3] } })",
   const Output summary = run("summary --phase TEST --model=" + path("merged.prototxt"));
   EXPECT_EQ(summary.status, 0) << summary.text;
   EXPECT_FALSE(summary.says("BatchNorm")) << summary.text;
-  const Output tested = run("test --iterations 1 --strict --model=" + path("merged.prototxt") +
-                            " --weights=" + path("merged.caffemodel"));
-  EXPECT_EQ(tested.status, 0) << tested.text;
+  Context context;
+  Net merged(path("merged.prototxt"), context,
+             {.phase = Phase::test, .weights = {path("merged.caffemodel")}, .strict = true});
+  EXPECT_EQ(merged.forward(), 0);
   expect_refusal(command, {"merged.prototxt", "exists already", "--overwrite"});
   EXPECT_EQ(run(command + " --overwrite").status, 0);
   // Neither an input nor the other output is written over.

@@ -69,8 +69,12 @@ TEST_F(UpgradeCliTest, PublishedNamesArePrograms) {
 }
 
 TEST_F(UpgradeCliTest, AFileMayBeRewrittenInPlace) {
-  const std::string net = old_net();
-  EXPECT_EQ(run("upgrade-net-proto-text " + net + " " + net).status, 0);
+  const std::string net = old_net(), before = content(net);
+  for (const char* command : {"upgrade-net-proto-text ", "upgrade_net_proto_text "}) {
+    expect_refusal(command + net + " " + net, {"the old file and the new one", "--overwrite"});
+  }
+  EXPECT_EQ(content(net), before);
+  EXPECT_EQ(run("upgrade-net-proto-text --overwrite " + net + " " + net).status, 0);
   const std::string once = content(net);
   EXPECT_NE(once.find("type: \"Convolution\""), std::string::npos) << once;
   // The second time there is nothing to do, and the file keeps its comments.
@@ -79,6 +83,55 @@ TEST_F(UpgradeCliTest, AFileMayBeRewrittenInPlace) {
   EXPECT_EQ(again.status, 0);
   EXPECT_TRUE(again.says("is in the current form already; it stays as it is")) << again.text;
   EXPECT_EQ(content(net), "# mine\n" + once);
+}
+
+// Whatever was at the place of the new file was replaced without a word.
+TEST_F(UpgradeCliTest, ExistingFilesAreReplacedIfToldOrTheirOwnByThePublishedName) {
+  const std::string old = old_net();
+  NetParameter v1;
+  v1.add_layers()->set_name("a");
+  v1.mutable_layers(0)->set_type(V1LayerParameter::RELU);
+  const std::string weights = path("old.caffemodel");
+  write_binary_proto_atomically(weights, v1);
+  const std::string solver = write("old_solver.prototxt", "net: 'a' solver_type: ADAM");
+  struct Case {
+    std::string command, published, in, kind, other;
+  };
+  for (const Case& of : {Case{"upgrade-net-proto-text ", "upgrade_net_proto_text ", old,
+                              "net prototxt", write("notes", "my notes")},
+                         Case{"upgrade-solver-proto-text ", "upgrade_solver_proto_text ", solver,
+                              "solver prototxt", old},
+                         Case{"upgrade-net-proto-binary ", "upgrade_net_proto_binary.bin ", weights,
+                              "weights file", write("photo.jpg", "\xFF\xD8\xFF")}}) {
+    const std::string fresh = path("new_of_" + of.kind.substr(0, 3)), other = content(of.other);
+    EXPECT_EQ(run(of.command + of.in + " " + fresh).status, 0);
+    const std::string written = content(fresh);
+    expect_refusal(of.command + of.in + " " + fresh, {fresh, "exists already", "--overwrite"});
+    const Output again = run(of.published + of.in + " " + fresh);
+    EXPECT_EQ(again.status, 0) << again.text;
+    EXPECT_TRUE(again.says(fresh + " exists already, a " + of.kind + ", and is replaced"))
+        << again.text;
+    EXPECT_EQ(content(fresh), written);
+    for (const std::string& command : {of.command, of.published}) {
+      expect_refusal(command + of.in + " " + of.other,
+                     {of.other, "exists already, and is no " + of.kind, "--overwrite"});
+    }
+    EXPECT_EQ(content(of.other), other);
+    const std::string told = path("told");
+    std::filesystem::copy_file(of.other, told);
+    EXPECT_EQ(run(of.command + "--overwrite " + of.in + " " + told).status, 0);
+    EXPECT_EQ(content(told), written);
+    std::filesystem::remove(told);
+  }
+}
+
+// A link was replaced by a file.
+TEST_F(UpgradeCliTest, LinksStayLinks) {
+  const std::string target = write("target", "kept where?");
+  std::filesystem::create_symlink(target, path("link"));
+  EXPECT_EQ(run("upgrade-net-proto-text --overwrite " + old_net() + " " + path("link")).status, 0);
+  EXPECT_TRUE(std::filesystem::is_symlink(path("link")));
+  EXPECT_NE(content(target).find("type: \"Convolution\""), std::string::npos) << content(target);
 }
 
 TEST_F(UpgradeCliTest, WhatFailsLeavesBothFiles) {
@@ -93,6 +146,8 @@ TEST_F(UpgradeCliTest, WhatFailsLeavesBothFiles) {
   expect_refusal("upgrade-net-proto-text " + path("none.prototxt") + " " + fresh,
                  {"none.prototxt"});
   expect_refusal("upgrade-net-proto-binary " + old_net() + " " + fresh, {"is not a weights file"});
+  expect_refusal("upgrade-net-proto-binary " + write("a.h5", "\x89HDF\r\n\x1A\n") + " " + fresh,
+                 {"an HDF5 file", "no old form", "read them as they are"});
   expect_refusal("upgrade-net-proto-text " + write("empty.prototxt", "name: 'a'") + " " + fresh,
                  {"has no layers"});
 }
@@ -107,7 +162,7 @@ TEST_F(UpgradeCliTest, BinaryNetsKeepTheirWeights) {
   const std::string file = path("old.caffemodel"), fresh = path("new.caffemodel");
   write_binary_proto_atomically(file, old);
   for (const std::string& out : {fresh, file}) {
-    const Output output = run("upgrade-net-proto-binary " + file + " " + out);
+    const Output output = run("upgrade-net-proto-binary --overwrite " + file + " " + out);
     EXPECT_EQ(output.status, 0) << output.text;
     EXPECT_TRUE(output.says("1 layer of the V1 format")) << output.text;
     NetParameter net;

@@ -1,0 +1,49 @@
+#include "tools/output_file.hpp"
+
+#include <glog/logging.h>
+
+#include <filesystem>
+
+#include "crema/error.hpp"
+#include "data/database_folder.hpp"
+#include "tools/flags.hpp"
+
+namespace crema::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool called_by_published_name = false;
+
+}  // namespace
+
+void set_called_by_published_name(bool is_published) { called_by_published_name = is_published; }
+
+bool is_same_file(const std::string& a, const std::string& b) {
+  std::error_code failed;
+  return fs::weakly_canonical(a) == fs::weakly_canonical(b) || fs::equivalent(a, b, failed);
+}
+
+void check_replaced(const std::string& path, const std::vector<std::string>& inputs,
+                    const OutputKind& kind) {
+  for (const std::string& input : inputs) {
+    if (is_same_file(path, input))
+      throw Error("'", path, "' is given twice, and would be written over '", input,
+                  "'; give another name");
+  }
+  std::error_code failed;
+  if (!fs::exists(path, failed)) return;
+  if (is_database_file(fs::path(path).filename().string()))
+    throw Error("'", path, "' is a file of a database, and is not overwritten; give another name");
+  if (FLAGS_overwrite) return;
+  const bool is_of_kind = kind.is_of_kind && kind.is_of_kind(path);
+  if (is_of_kind && called_by_published_name) {
+    LOG(INFO) << path << " exists already, a " << kind.name << ", and is replaced";
+    return;
+  }
+  throw Error("'", path, "' exists already",
+              kind.is_of_kind && !is_of_kind ? ", and is no " + kind.name : "",
+              "; give another name, or --overwrite");
+}
+
+}  // namespace crema::tools
