@@ -82,9 +82,8 @@ DataLayer::DataLayer(const LayerInit& init)
                         .threads = init.param.data_param().threads(),
                         .color = color_mode(init.param),
                         .one_size = is_database(init.param.data_param())
-                                        ? "write the database with --resize_height, "
-                                          "--resize_width, and set force_color"
-                                        : "transform_param { force_color resize_param }",
+                                        ? "write the database with --resize=WIDTHxHEIGHT"
+                                        : "transform_param { resize_param }",
                         .skip_bad = init.param.data_param().on_bad_record() == P::SKIP}) {
   check_settings(init.param, init.context);
 }

@@ -29,8 +29,8 @@ DatabaseKind database_kind(std::string_view name) {
 void check_key(std::string_view key, const std::string& database) {
   constexpr size_t kMost = DatabaseWriter::max_key_size();
   if (key.empty() || key.size() > kMost)
-    throw Error("writing ", database, ": key '", printable_key(key), "' has ", key.size(),
-                " bytes; 1 to ", kMost, " are possible");
+    throw KeyError("writing ", database, ": key '", printable_key(key), "' has ", key.size(),
+                   " bytes; 1 to ", kMost, " are possible");
 }
 
 }  // namespace crema

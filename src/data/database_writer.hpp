@@ -11,9 +11,16 @@
 #include <string>
 #include <string_view>
 
+#include "crema/error.hpp"
 #include "data/record_source.hpp"
 
 namespace crema {
+
+/// A key that the database cannot take: it comes twice, or has too many bytes or none.
+class KeyError : public Error {
+ public:
+  using Error::Error;
+};
 
 class DatabaseWriter {
  public:
@@ -24,8 +31,8 @@ class DatabaseWriter {
   DatabaseWriter& operator=(const DatabaseWriter&) = delete;
 
   /// Adds a record. Keys may come in any order, ascending being fastest; they are unique and have 1
-  /// to max_key_size() bytes. Records reach the file in batches, so an error may be about an
-  /// earlier one.
+  /// to max_key_size() bytes, or it is a KeyError. Records reach the file in batches, so an error
+  /// may be about an earlier one.
   virtual void put(std::string_view key, std::string_view value) = 0;
   /// Writes all records to the disk, not under the database's name yet. No put afterwards. Before
   /// finish() where several outputs have to appear together: a full disk is met here.
@@ -49,7 +56,7 @@ std::unique_ptr<DatabaseWriter> make_database_writer(DatabaseKind kind, const st
 /// Of "lmdb" or "leveldb", as flags and prototxt files name them, in any case. Error for others.
 DatabaseKind database_kind(std::string_view name);
 
-/// Error, naming the database, for a key that no writer takes.
+/// KeyError, naming the database, for a key that no writer takes.
 void check_key(std::string_view key, const std::string& database);
 
 }  // namespace crema

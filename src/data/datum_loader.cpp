@@ -221,10 +221,14 @@ void DatumLoader::load_record(const Record& record, Batch& batch, size_t index) 
   if (loading_.varies && shape[0] == format.shape[0]) {
     set_shape(batch, shape);
   } else if (shape != format.shape) {
-    throw Error("record '", printable_key(record.key), "' gives a sample of ", shape.str(),
-                ", the first one ", format.shape.str(),
-                "; make the images of one size and one number of channels (", loading_.one_size,
-                "), or set crop_size");
+    const bool channels = shape[0] != format.shape[0];
+    throw Error(
+        "record '", printable_key(record.key), "' gives a sample of ", shape.str(),
+        ", the first one ", format.shape.str(), "; ",
+        channels
+            ? concat("give all records ", format.shape[0], " channels: for compressed ",
+                     "images, transform_param { force_color: true } or ", "{ force_gray: true }")
+            : concat("make the images of one size (", loading_.one_size, "), or set crop_size"));
   }
   if ((opened.floats != nullptr) != format.floats)
     throw Error("record '", printable_key(record.key), "' holds ",

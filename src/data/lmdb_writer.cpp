@@ -94,8 +94,8 @@ int LmdbWriter::try_batch(std::string& last_key) {
     code = mdb_put(transaction, table, &name, &value, ascends ? MDB_APPEND : MDB_NOOVERWRITE);
     if (code == MDB_KEYEXIST) {
       mdb_txn_abort(transaction);
-      throw Error("writing ", folder_.name(), ": key '", printable_key(key),
-                  "' comes twice; keys have to be unique");
+      throw KeyError("writing ", folder_.name(), ": key '", printable_key(key),
+                     "' comes twice; keys have to be unique");
     }
     if (ascends) last_key = key;
   }

@@ -110,7 +110,8 @@ void class_distributions(const std::vector<double>& labels, const std::vector<Mi
     const double label = labels[static_cast<size_t>(n)];
     if (!(label >= 0 && label < static_cast<double>(classes) && label == std::floor(label)))
       throw Error("record '", key_of(n), "': its label ", label, " is none of the ", classes,
-                  " classes of num_labels; labels go from 0 to ", classes - 1);
+                  " classes of num_labels; labels go from 0 to ", classes - 1,
+                  ": raise num_labels, or fix the labels");
   }
   std::fill_n(out, count * classes, T{0});
   for (int64_t n = 0; n < count; ++n) {

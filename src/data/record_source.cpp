@@ -7,6 +7,7 @@
 #include "data/database_folder.hpp"
 #include "data/leveldb_database.hpp"
 #include "data/lmdb_source.hpp"
+#include "data/open_source.hpp"
 
 namespace crema {
 namespace fs = std::filesystem;
@@ -34,17 +35,20 @@ std::shared_ptr<RecordSource> open_database(const DatabaseOptions& options) {
       throw Error(
           "data source '", options.path,
           "' is a file; name the folder of a database: of LMDB the one that holds data.mdb, "
-          "of LevelDB the one that holds CURRENT");
+          "of LevelDB the one that holds CURRENT. A list of images needs backend: IMAGE_LIST, a "
+          "tar "
+          "file backend: TAR");
     folder = folder.has_parent_path() ? folder.parent_path() : fs::path(".");
     log(Severity::info, concat("data source '", options.path, "' is the file inside a database; ",
                                "opening the folder '", folder.string(), "'"));
   }
   const bool lmdb = fs::exists(folder / "data.mdb", code);
   if (!lmdb && !fs::exists(folder / "CURRENT", code))
-    throw Error(
-        "data source '", options.path,
-        "' is no database: the folder has no data.mdb (LMDB) and no CURRENT (LevelDB); make one "
-        "with crema convert-imageset or crema convert-mnist");
+    throw Error("data source '", options.path,
+                "' is no database: the folder has no data.mdb (LMDB) and no CURRENT (LevelDB); ",
+                guess_source_kind(folder.string()) == SourceKind::folder
+                    ? "if its folders hold the images of a class each, set backend: FOLDER"
+                    : "make one with crema convert-imageset or crema convert-mnist");
   if (lmdb != (options.kind == DatabaseKind::lmdb)) {
     log(Severity::info,
         concat("data source '", options.path, "' is ", lmdb ? "an LMDB" : "a LevelDB",

@@ -53,18 +53,23 @@ class DatabaseFeatures final : public FeatureWriter {
         if (each > 0) set_labels(labels_of(std::span(rows.labels).subspan(i * each, each)), datum_);
         if (!datum_.SerializeToString(&record_))
           throw Error("the features of '", rows.keys[i], "' are too many for a record");
-        put(rows.keys[i]);
+        with_hint([&] { writer_->put(rows.keys[i], record_); });
       }
     });
   }
-  void sync() override { writer_->sync(); }
+  // The last records are written here.
+  void sync() override {
+    with_hint([&] { writer_->sync(); });
+  }
   void finish() override { writer_->finish(); }
 
  private:
-  void put(const std::string& key) {
+  /// Calls write(). What it says of a key gets the way out.
+  template <class Write>
+  static void with_hint(const Write& write) {
     try {
-      writer_->put(key, record_);
-    } catch (const Error& error) {
+      write();
+    } catch (const KeyError& error) {
       throw Error(error.message(), " (--keys=index numbers the rows instead)");
     }
   }

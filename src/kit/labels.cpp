@@ -113,11 +113,16 @@ void LabelledLayer::reshape_scores(Blobs bottom) {
   if (scores_.size <= 0)
     throw Error("axis ", axis_, " of '", bottom[0]->name, "' (", scores.str(),
                 ") is empty; it has to hold one score for each class");
+  const bool distributions = labels.rank() == 2 && labels[0] == scores_.outer &&
+                             scores_.inner == 1 && labels[1] > 1 && labels[1] != scores_.size;
   if (scores_.positions() != labels.count())
     throw Error("'", bottom[0]->name, "' (", scores.str(), ") has ", scores_.positions(),
                 " positions beside its class axis ", scores.canonical_axis(axis_), ", but '",
                 bottom[1]->name, "' (", labels.str(), ") has ", labels.count(),
-                " labels; give one label for each position");
+                " labels; give one label for each position",
+                distributions ? concat(", or, if these are distributions (num_labels: ", labels[1],
+                                       "), scores of as many classes: num_output: ", labels[1])
+                              : "");
 }
 
 bool LabelledLayer::reshape_probabilities(Blobs bottom) {

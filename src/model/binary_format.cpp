@@ -164,6 +164,9 @@ std::string_view advice(FileKind kind, const Descriptor& wanted) {
   if (kind == FileKind::text && wanted.name() == "NetParameter") {
     return "; if it is a prototxt, give it where the net is asked for, and the .caffemodel here";
   }
+  if (kind == FileKind::hdf5 && wanted.name() == "NetParameter")
+    return "; weights in HDF5 have no old form, and commands that take weights read them as they "
+           "are";
   if (kind == FileKind::compressed) return "; unpack it first";
   return "";
 }

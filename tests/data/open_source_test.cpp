@@ -65,6 +65,13 @@ TEST_F(OpenSource, TellsWhatIsThere) {
   EXPECT_EQ(source_kind("Image_List"), SourceKind::image_list);
   expect_error([] { source_kind("foldr"); }, {"'foldr'", "did you mean 'folder'?"});
   expect_error([&] { open("images/cat"); }, {"images/cat' is no database"});
+  // What a Data layer says of such a folder.
+  expect_error(
+      [&] { open_source({.path = folder_ / "images", .kind = SourceKind::lmdb, .logger = {}}); },
+      {"images' is no database", "set backend: FOLDER"});
+  expect_error(
+      [&] { open_source({.path = folder_ / "list.txt", .kind = SourceKind::lmdb, .logger = {}}); },
+      {"list.txt' is a file", "backend: IMAGE_LIST"});
   expect_error([&] { open("images", "x"); }, {"root_folder", "lists of images"});
   expect_error(
       [&] {

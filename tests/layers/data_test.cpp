@@ -137,6 +137,29 @@ TEST_F(DataLayerTest, LabelsThatTheNetsTypeDoesNotHoldAreErrors) {
   EXPECT_NO_THROW(without.values(3));
 }
 
+// It said to set crop_size where that was set, and to make images of one size that were.
+TEST_F(DataLayerTest, RecordsThatDifferSayInWhat) {
+  const auto settings = [&](const std::string& name, int channels, int width) {
+    test::write_database(folder_ / name,
+                         {{"a", test::byte_datum(1, 2, 2, 0).SerializeAsString()},
+                          {"b", test::byte_datum(channels, 2, width, 0).SerializeAsString()}});
+    return "source: '" + (folder_ / name) + "' backend: LMDB batch_size: 2";
+  };
+  Source channels(data_param(settings("channels", 3, 2), "crop_size: 2"));
+  try {
+    channels.forward();
+    FAIL();
+  } catch (const Error& error) {
+    const std::string text = error.what();
+    EXPECT_NE(text.find("give all records 1 channels"), std::string::npos) << text;
+    EXPECT_NE(text.find("force_gray: true"), std::string::npos) << text;
+    EXPECT_EQ(text.find("crop_size"), std::string::npos) << text;
+  }
+  Source sizes(data_param(settings("sizes", 1, 3)));
+  expect_error([&] { sizes.forward(); },
+               {"record 'b' gives a sample of 1x2x3", "one size", "--resize", "or set crop_size"});
+}
+
 TEST_F(DataLayerTest, SeveralLabelsAreRowsOfTop1) {
   const auto record = [](std::initializer_list<float> labels) {
     Datum datum = test::byte_datum(1, 1, 1, 0);
@@ -498,7 +521,7 @@ TEST_F(DataLayerTest, LabelsBecomeOneHotVectors) {
   source.forward();
   EXPECT_THAT(source.label().values<float>(), ElementsAre(1, 0, 0, 0, 1, 0, 1, 0, 0, 0, 1, 0));
   Source few(data_param(database(4) + "batch_size: 4", "num_labels: 2"));
-  expect_error([&] { few.forward(); }, {"record '00000002'", "its label 2", "num_labels"});
+  expect_error([&] { few.forward(); }, {"record '00000002'", "its label 2", "raise num_labels"});
 }
 
 TEST_F(DataLayerTest, MixupMixesPixelsAndLabelsAlike) {

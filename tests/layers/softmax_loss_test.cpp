@@ -241,6 +241,11 @@ TEST(SoftmaxWithLoss, Errors) {
       {"'score' (4x5)", "'label' (3)", "4 positions", "3 labels"});
   expect_error(
       [] {
+        LayerRun run({.layer = loss(), .bottoms = {uniform({4, 5}), uniform({4, 3})}});
+      },
+      {"'label' (4x3)", "12 labels", "distributions (num_labels: 3)", "num_output: 3"});
+  expect_error(
+      [] {
         LayerRun run({.layer = loss("loss_param { label_smoothing: 1 }"),
                       .bottoms = {uniform({4, 5}), labels({4}, 5)}});
       },

@@ -38,8 +38,8 @@ class LevelDbWriter final : public DatabaseWriter {
       std::string old;
       const leveldb::Status found = db_->Get({}, name, &old);
       if (found.ok())
-        throw Error("writing ", folder_.name(), ": key '", printable_key(key),
-                    "' comes twice; keys have to be unique");
+        throw KeyError("writing ", folder_.name(), ": key '", printable_key(key),
+                       "' comes twice; keys have to be unique");
       if (!found.IsNotFound()) check(found, "cannot look for a key");
     } else {
       last_key_ = key;
