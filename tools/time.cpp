@@ -83,8 +83,12 @@ Timing measure(Net& net, int iterations, bool with_backward) {
 constexpr const char* kProducts[] = {"Convolution",
                                      "ConvolutionDepthwise",
                                      "DepthwiseConvolution",
+                                     "Convolution3D",
                                      "Deconvolution",
+                                     "LocallyConnected",
+                                     "Local",
                                      "InnerProduct",
+                                     "MarginInnerProduct",
                                      "LSTM",
                                      "GRU",
                                      "RNN"};

@@ -89,6 +89,7 @@ struct ForwardBody {
     for (int64_t j = 0; j < s.keys; ++j) {
       if (!heads.counts(sample, i, j)) continue;
       const T score = heads.score(sample, head, i, j);
+      if (score == -std::numeric_limits<T>::infinity()) continue;  // its weight is 0
       if (!(score <= most)) {
         const T factor = exp(most - score);
         for (int64_t k = 0; k < s.value_depth; ++k) sums[k] *= factor;

@@ -140,7 +140,7 @@ class CenterLossLayer : public TwoSidedLayer {
     top[0]->reshape(Shape{});
     squared_.reshape(Shape{split_.outer});
   }
-  size_t kept_bytes() const override { return squared_.bytes(); }
+  size_t kept_bytes() const override { return squared_.bytes() + labels_.bytes(); }
   Flops flops(Blobs bottom, Blobs) const override {
     const double n = static_cast<double>(bottom[0]->count());
     return {3 * n, 4 * n};

@@ -108,9 +108,12 @@ struct Products {
 
 }  // namespace
 
-ConvolutionLayer::ConvolutionLayer(const LayerInit& init, ConvolutionGeometry::Kind kind)
-    : Layer(init), geometry_(init.param.convolution_param(), kind) {
-  const ConvolutionParameter& settings = init.param.convolution_param();
+ConvolutionLayer::ConvolutionLayer(const LayerInit& init, const ConvolutionParameter& settings,
+                                   ConvolutionGeometry::Kind kind)
+    : Layer(init),
+      geometry_(settings, kind),
+      weight_filler_(settings.weight_filler()),
+      bias_filler_(settings.bias_filler()) {
   if (settings.relu()) {
     if (!(settings.negative_slope() >= 0))
       throw Error("relu with negative_slope ", settings.negative_slope(),
@@ -128,9 +131,8 @@ void ConvolutionLayer::setup(Blobs bottom, Blobs top) {
     throw Error("has ", bottom.size(), " bottoms and ", top.size(),
                 " tops; give each bottom a top");
   geometry_.set_up(bottom[0]->shape());
-  const ConvolutionParameter& settings = param().convolution_param();
-  add_param(geometry_.weights(), Filler(settings.weight_filler()));
-  if (geometry_.bias) add_param(Shape{geometry_.top_channels()}, Filler(settings.bias_filler()));
+  add_param(geometry_.weights(), weight_filler_);
+  if (geometry_.bias) add_param(Shape{geometry_.top_channels()}, bias_filler_);
 }
 
 bool ConvolutionLayer::adopt(std::vector<Tensor>& published) const {
@@ -365,7 +367,7 @@ void ConvolutionLayer::backward_cpu(Blobs top, const std::vector<bool>& propagat
 void add_convolution_type(Registry& registry, const std::string& type,
                           ConvolutionGeometry::Kind kind) {
   registry.add(type, [kind](const LayerInit& init) {
-    return std::make_unique<ConvolutionLayer>(init, kind);
+    return std::make_unique<ConvolutionLayer>(init, init.param.convolution_param(), kind);
   });
 }
 

@@ -20,7 +20,9 @@ inline constexpr const char* kConvolutionTypes[] = {"Convolution", "DepthwiseCon
 
 class ConvolutionLayer : public Layer {
  public:
-  ConvolutionLayer(const LayerInit& init, ConvolutionGeometry::Kind kind);
+  /// `settings` need not be those of the message.
+  ConvolutionLayer(const LayerInit& init, const ConvolutionParameter& settings,
+                   ConvolutionGeometry::Kind kind);
 
   Arity arity() const override;
   void setup(Blobs bottom, Blobs top) override;
@@ -89,6 +91,7 @@ class ConvolutionLayer : public Layer {
   void prepare_sums_diffs(Blobs top);
 
   ConvolutionGeometry geometry_;
+  Filler weight_filler_, bias_filler_;
   std::optional<float> own_relu_;   // the slope, if the message sets relu
   std::vector<Tensor> masked_;      // like the tops, if their diffs must not be overwritten
   std::vector<double> block_sums_;  // of backward_bias() in blocked formats

@@ -16,7 +16,7 @@ CtcShape CtcShape::of(const Blob& scores) {
 }
 
 int32_t blank_class(int blank, int64_t classes) {
-  if (blank >= classes)
+  if (blank >= classes || blank < -1)
     throw Error("the blank is class ", blank, ", but there are ", classes,
                 " classes; give one in [0, ", classes, "), or -1 for the last one");
   return static_cast<int32_t>(blank < 0 ? classes - 1 : blank);

@@ -48,6 +48,11 @@ class CtcLossLayer : public Layer {
     if (settings.time_step() > shape_.steps)
       throw Error("time_step ", settings.time_step(), " exceeds the ", shape_.steps, " steps of '",
                   bottom[0]->name, "' (", bottom[0]->shape().str(), ")");
+    if (settings.time_step() != 0 && bottom.size() > 2)
+      throw Error("time_step ", settings.time_step(),
+                  " is for layers whose bottoms are scores and labels alone; this one reads the "
+                  "steps of each sequence from '",
+                  bottom[1]->name, "': remove it");
     blank_class(blank_, shape_.classes);
     check_shapes(bottom);
     top[0]->reshape(Shape{});

@@ -154,6 +154,8 @@ class LocallyConnectedLayer : public TwoSidedLayer {
 
   void setup(Blobs bottom, Blobs) override {
     fit(*bottom[0]);
+    out_height_ = sizes_.out_height;
+    out_width_ = sizes_.out_width;
     const LocallyConnectedParameter& settings = param().local_param();
     add_param(Shape{sizes_.outputs, 1, sizes_.taps(), sizes_.positions()},
               Filler(settings.weight_filler()));
@@ -176,7 +178,8 @@ class LocallyConnectedLayer : public TwoSidedLayer {
   void reshape(Blobs bottom, Blobs top) override {
     fit(*bottom[0]);
     const Shape& weights = params()[0]->shape();
-    if (weights[2] != sizes_.taps() || weights[3] != sizes_.positions())
+    if (weights[2] != sizes_.taps() || sizes_.out_height != out_height_ ||
+        sizes_.out_width != out_width_)
       throw Error("'", bottom[0]->name, "' (", bottom[0]->shape().str(), ") has ",
                   sizes_.positions(), " positions of ", sizes_.taps(), " values, the weights (",
                   weights.str(), ") are for ", weights[3], " of ", weights[2],
@@ -288,7 +291,8 @@ class LocallyConnectedLayer : public TwoSidedLayer {
   }
 
   LocalSizes sizes_;
-  LocalPasses<float> passes_f32_;  // of the host, in one of the types
+  int64_t out_height_ = 0, out_width_ = 0;  // that the weights were made for
+  LocalPasses<float> passes_f32_;           // of the host, in one of the types
   LocalPasses<double> passes_f64_;
 };
 

@@ -182,8 +182,7 @@ class MarginInnerProductLayer : public TwoSidedLayer {
     check("base", settings().base());
     check("gamma", settings().gamma());
     check("lambda_min", settings().lambda_min());
-    if (!std::isfinite(settings().power()))
-      throw Error("power ", settings().power(), " is no number");
+    check("power", settings().power());
     if (settings().iteration() < 0)
       throw Error("iteration ", settings().iteration(), " is negative; the first is 0");
   }
@@ -228,11 +227,8 @@ class MarginInnerProductLayer : public TwoSidedLayer {
     scratch(d_unit_, {trains() ? outputs_ : 0, inputs_});
     scratch(d_product_, {trains() ? batch_ : 0, outputs_});
   }
-  void release_reference() override {
-    for (Tensor* values : {&unit_, &d_unit_, &d_product_}) *values = Tensor(Shape{0}, dtype());
-  }
   size_t kept_bytes() const override {
-    size_t bytes = 0;
+    size_t bytes = labels_.bytes();
     for (const Tensor* values :
          {&length_, &cosine_, &along_, &weight_length_, &unit_, &d_unit_, &d_product_})
       bytes += values->bytes();

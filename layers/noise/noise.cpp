@@ -63,7 +63,8 @@ struct PartMaximum {
     T greatest = 0;
     for (int64_t i = p * part; i < end; ++i) {
       const T size = x[i] < T{0} ? -x[i] : x[i];
-      greatest = size <= greatest ? greatest : size;
+      // A NaN stays.
+      greatest = size <= greatest || greatest != greatest ? greatest : size;
     }
     maximum[p] = greatest;
   }
@@ -77,6 +78,9 @@ class NoiseLayer : public TwoSidedLayer {
       throw Error("mean ", settings.mean(), " is no number to add");
     if (!(settings.std() >= 0 && std::isfinite(settings.std())))
       throw Error("std ", settings.std(), " is no standard deviation; give a number from 0 on");
+    if (!settings.has_std() && !settings.has_mean())
+      throw Error(
+          "neither std nor mean is set, so there is no noise; say noise_param { std: 0.1 }");
     adds_ = phase() == Phase::train || settings.in_test();
     adds_ = adds_ && (settings.std() > 0 || settings.mean() != 0);
     by_range_ = settings.relative_to() == NoiseLayerParameter::RANGE;

@@ -74,8 +74,10 @@ PoolingChance pooling_chance(const Layer& layer) {
   return chance;
 }
 
-PoolingLayer::PoolingLayer(const LayerInit& init) : TwoSidedLayer(init) {
-  const PoolingParameter& s = init.param.pooling_param();
+PoolingLayer::PoolingLayer(const LayerInit& init)
+    : PoolingLayer(init, init.param.pooling_param()) {}
+
+PoolingLayer::PoolingLayer(const LayerInit& init, const PoolingParameter& s) : TwoSidedLayer(init) {
   if (s.axis() != 1)
     throw Error("axis ", s.axis(),
                 " is not supported as that of the channels; channels are axis 1");

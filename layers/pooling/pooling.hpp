@@ -13,6 +13,8 @@
 
 namespace crema {
 
+class PoolingParameter;  // layers/pooling/pooling.proto
+
 /// A setting of the windows as it is given.
 struct PoolingSetting {
   std::string name;
@@ -31,6 +33,8 @@ class PoolingLayer : public TwoSidedLayer {
   using Method = PoolingMethod;
 
   explicit PoolingLayer(const LayerInit& init);
+  /// `settings` need not be those of the message.
+  PoolingLayer(const LayerInit& init, const PoolingParameter& settings);
 
   Arity arity() const override;
   void setup(Blobs bottom, Blobs top) override;

@@ -1,22 +1,18 @@
 // Pooling3D: Pooling over volumes, with depth or time by itself. See README.md.
 #include "kit/passes.hpp"
-#include "kit/translated.hpp"
 #include "layers/pooling/pooling.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
 namespace {
 
-/// The layer as a Pooling's settings have it.
-LayerParameter translated(const LayerParameter& param) {
-  const Pooling3DParameter& from = param.pooling3d_param();
+/// The settings as a Pooling has them.
+PoolingParameter translated(const Pooling3DParameter& from) {
   if (from.kernel_size() == 0 || from.kernel_depth() == 0)
     throw Error("kernel_size ", from.kernel_size(), " and kernel_depth ", from.kernel_depth(),
                 " are no window; give both, above 0: kernel_depth for the first spatial axis, "
                 "kernel_size for the other two");
-  LayerParameter result = param;
-  PoolingParameter& to = *result.mutable_pooling_param();
-  to.Clear();
+  PoolingParameter to;
   to.set_pool(from.pool() == Pooling3DParameter::MAX   ? PoolingParameter::MAX
               : from.pool() == Pooling3DParameter::AVE ? PoolingParameter::AVE
                                                        : PoolingParameter::STOCHASTIC);
@@ -26,13 +22,13 @@ LayerParameter translated(const LayerParameter& param) {
   axes(to.mutable_kernel_size_3d(), from.kernel_depth(), from.kernel_size());
   axes(to.mutable_stride_3d(), from.temporal_stride(), from.stride());
   axes(to.mutable_pad_3d(), 0, from.pad());
-  return result;
+  return to;
 }
 
 class Pooling3DLayer : public PoolingLayer {
  public:
   explicit Pooling3DLayer(const LayerInit& init)
-      : PoolingLayer(with_param(init, translated(init.param))) {}
+      : PoolingLayer(init, translated(init.param.pooling3d_param())) {}
 
   void setup(Blobs bottom, Blobs top) override {
     if (bottom[0]->shape().rank() != 5)

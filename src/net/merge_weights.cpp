@@ -9,7 +9,8 @@ namespace crema {
 namespace {
 
 bool is_convolution(const std::string& type) {
-  return type == "Convolution" || type == "DepthwiseConvolution" || type == "ConvolutionDepthwise";
+  return type == "Convolution" || type == "DepthwiseConvolution" ||
+         type == "ConvolutionDepthwise" || type == "Convolution3D";
 }
 
 bool shifts(const ChannelAffine& affine) {
@@ -34,7 +35,8 @@ MergeableWeights::MergeableWeights(LayerParameter& param, const Shape& bottom) :
     outputs_ = weights_[is_transposed() ? 1 : 0];
     per_channel_ = bottom.count(2);
   } else {
-    outputs_ = param.convolution_param().num_output();
+    outputs_ =
+        is_3d() ? param.convolution3d_param().num_output() : param.convolution_param().num_output();
   }
 }
 
@@ -46,6 +48,10 @@ bool MergeableWeights::is_transposed() const {
 }
 
 bool MergeableWeights::has_padding() const {
+  if (is_3d()) {
+    const Convolution3DParameter& settings = param_->convolution3d_param();
+    return settings.pad() != 0 || settings.temporal_pad() != 0;
+  }
   const ConvolutionParameter& settings = param_->convolution_param();
   return settings.pad_h() != 0 || settings.pad_w() != 0 ||
          std::ranges::any_of(settings.pad(), [](uint32_t pad) { return pad != 0; });
@@ -77,6 +83,8 @@ double* MergeableWeights::bias() {
     made->mutable_double_data()->Resize(static_cast<int>(outputs_), 0);
     if (is_inner_product()) {
       param_->mutable_inner_product_param()->clear_bias_term();
+    } else if (is_3d()) {
+      param_->mutable_convolution3d_param()->clear_bias_term();
     } else {
       param_->mutable_convolution_param()->clear_bias_term();
     }

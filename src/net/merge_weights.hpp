@@ -36,6 +36,7 @@ class MergeableWeights {
   double* bias();
   bool has_padding() const;
   bool is_inner_product() const;
+  bool is_3d() const { return param_->type() == "Convolution3D"; }
   bool is_transposed() const;  // the weights' first axis is the input
 
   LayerParameter* param_;

@@ -271,6 +271,11 @@ TEST(CTCLoss, Errors) {
   };
   const auto rows = [&](const char* settings) { return rows_case(settings, {4, 2, 3}, labels); };
   refuses(rows("ctc_loss_param { blank_index: 3 }"), {"class 3", "3 classes", "-1"});
+  refuses(rows("ctc_loss_param { blank_index: -5 }"), {"class -5", "3 classes", "-1"});
+  LayerCase steps = rows("ctc_loss_param { time_step: 3 }");
+  steps.bottoms.insert(steps.bottoms.begin() + 1, given({4, 2}, Values(8, 1.0)));
+  steps.layer = "layer { type: 'CTCLoss' ctc_loss_param { time_step: 3 } }";
+  refuses(steps, {"time_step 3", "bottom1", "remove it"});
   refuses(rows("ctc_loss_param { blank_index: 1 blank_label: 0 }"),
           {"blank_index 1", "blank_label 0"});
   refuses(rows("ctc_loss_param { alphabet_size: 4 }"), {"alphabet_size 4", "4x2x3"});

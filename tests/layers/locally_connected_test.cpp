@@ -121,6 +121,8 @@ TEST(LocallyConnected, Refuses) {
         run.reshape({uniform({1, 2, 5, 5})});
       },
       {"1x2x5x5", "16 positions", "one size of images"});
+  // As many positions, but in other rows.
+  expect_error([&] { run.reshape({uniform({1, 2, 5, 4})}); }, {"1x2x5x4", "one size of images"});
 }
 
 }  // namespace

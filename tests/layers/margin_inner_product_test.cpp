@@ -104,6 +104,7 @@ TEST(MarginInnerProduct, Errors) {
   };
   refuses("base: -1", {"base -1"});
   refuses("gamma: -1", {"gamma -1"});
+  refuses("power: -400", {"power -400"});
   refuses("lambda_min: -2", {"lambda_min -2"});
   refuses("iteration: -2", {"iteration -2"});
   LayerCase c = at_angle(1, "");

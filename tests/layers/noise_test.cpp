@@ -1,5 +1,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <omp.h>
 
 #include <cmath>
 
@@ -127,7 +128,49 @@ TEST(Noise, EveryEngine) {
   }
 }
 
+// What is drawn depends on seed, name, iteration and pass, and on nothing else.
+TEST(Noise, DrawsAnewForEachPassSeedAndName) {
+  const LayerCase c{.layer = noise("std: 1"), .bottoms = {uniform({5, 1001})}};
+  LayerRun run(c);
+  run.forward();
+  const std::vector<double> first = run.top(0);
+  const auto differs = [&](const char* what) {
+    run.forward();
+    EXPECT_NE(run.top(0), first) << what;
+  };
+  run.state().pass = 1;
+  differs("pass");
+  run.state().pass = 0;
+  ++run.state().seed;
+  differs("seed");
+  --run.state().seed;
+  const int before = omp_get_max_threads();
+  for (const int threads : {1, 2, 3}) {
+    omp_set_num_threads(threads);
+    run.forward();
+    EXPECT_EQ(run.top(0), first) << threads;
+  }
+  omp_set_num_threads(before);
+  LayerCase other = c;
+  other.layer = "layer { name: 'other' type: 'Noise' noise_param { std: 1 } }";
+  LayerRun named(other);
+  named.forward();
+  EXPECT_NE(named.top(0), first);
+}
+
+TEST(Noise, NaNIsNotHidden) {
+  for (const char* relative : {"VALUE", "RANGE"}) {
+    LayerRun run({.layer = noise(concat("mean: 1 relative_to: ", relative)),
+                  .bottoms = {given({3}, {1, std::nan(""), 1})}});
+    run.forward();
+    EXPECT_TRUE(std::isnan(run.top(0)[1]));
+    EXPECT_EQ(std::isnan(run.top(0)[2]), std::string_view(relative) == "RANGE");
+  }
+}
+
 TEST(Noise, Errors) {
+  expect_error([] { LayerRun({.layer = noise(""), .bottoms = {uniform({2})}}); },
+               {"neither std nor mean"});
   expect_error([] { LayerRun({.layer = noise("std: -1"), .bottoms = {uniform({2})}}); },
                {"std -1"});
   expect_error([] { LayerRun({.layer = noise("mean: inf"), .bottoms = {uniform({2})}}); },

@@ -122,6 +122,38 @@ TEST(TwoSided, BodiesOfDevicesAgreeWithTheHost) {
                        "local_param { num_output: 3 kernel_size: 3 stride: 2 pad: 1 "
                        "weight_filler { type: 'xavier' } }"),
            .bottoms = {images}});
+    check({.layer = of("BN", "bn_param { slope_filler { type: 'gaussian' std: 1 } }"),
+           .bottoms = {images}});
+    check({.layer = of("BN", "bn_param { bn_mode: INFERENCE scale_filler { value: 2 } }"),
+           .bottoms = {images}});
+    check({.layer = of("CenterLoss",
+                       "center_loss_param { num_output: 4 center_filler { type: 'xavier' } }"),
+           .bottoms = {rows, labels({5}, 4)}});
+    check({.layer = of("ConfusionMatrix"), .bottoms = {rows, labels({5}, 37)}});
+    for (const char* dice : {"", "dice_loss_param { per_channel: true }"}) {
+      check({.layer = of("DiceLoss", dice),
+             .bottoms = {uniform({2, 6, 7, 9}, 0, 1), labels({2, 6, 7, 9}, 2)}});
+    }
+    for (const char* type : {"SINGLE", "DOUBLE", "TRIPLE", "QUADRUPLE"}) {
+      const std::string text = concat("margin_inner_product_param { num_output: 4 type: ", type,
+                                      " base: 2 weight_filler { type: 'xavier' } }");
+      check({.layer = of("MarginInnerProduct", text.c_str()),
+             .bottoms = {rows, labels({5}, 4)},
+             .tops = 2});
+    }
+    for (const char* added : {"std: 0.3", "std: 0.3 distribution: UNIFORM relative_to: VALUE",
+                              "std: 0.2 relative_to: RANGE"}) {
+      check({.layer = of("Noise", concat("noise_param { ", added, " }").c_str()),
+             .bottoms = {images}});
+    }
+    check({.layer = of("Repeat", "repeat_param { times: 3 }"), .bottoms = {images}});
+    check({.layer = of("Tile", "tile_param { tiles: 3 }"), .bottoms = {images}});
+    check({.layer = of("Pooling3D",
+                       "pooling3d_param { kernel_size: 3 kernel_depth: 2 stride: 2 pad: 1 }"),
+           .bottoms = {uniform({2, 3, 5, 7, 6})}});
+    check({.layer =
+               of("SoftmaxWithLoss", "loss_param { weight_by_label_freqs: true ignore_label: 2 }"),
+           .bottoms = {rows, labels({5}, 37)}});
     for (const Input& x : {rows, images}) {
       const bool flat = x.shape.rank() == 2;
       const Input targets = labels(flat ? Shape{5} : Shape{2, 7, 9}, x.shape[1]);

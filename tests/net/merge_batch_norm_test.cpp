@@ -29,8 +29,9 @@ NetParameter random_weights(const NetParameter& net, int norm_blobs = 0, bool fo
     for (int i = 0; i < layer.blobs_size(); ++i) {
       Random random(7, stream_id(layer.name()), static_cast<uint64_t>(i));
       const bool norm = layer.type() == "BatchNorm";
+      const bool variance = norm ? i == 1 : layer.type() == "BN" && i == 3;
       for (float& value : *layer.mutable_blobs(i)->mutable_data()) {
-        value = static_cast<float>(norm && i == 1 ? random.uniform(0.5, 2) : random.uniform(-1, 1));
+        value = static_cast<float>(variance ? random.uniform(0.5, 2) : random.uniform(-1, 1));
         if (norm && i == 2) value = 2;
       }
       if (norm && four_dims && i != 2) {
@@ -115,6 +116,44 @@ TEST(MergeBatchNorm, ChainsBehindEachKindOfWeights) {
     EXPECT_EQ(merged.weights.layer(1).blobs_size(), 2);
     EXPECT_GT(merged.difference, 0);  // the outputs were compared, and rounding differs
   }
+}
+
+// BN with statistics, and with those of a file folded into scale and shift.
+TEST(MergeBatchNorm, BothKindsOfBN) {
+  for (const char* settings : {"", "bn_mode: INFERENCE"}) {
+    const MergedNet merged =
+        merge(kInput + convolution("conv", "x", "pad: 1") +
+              concat("layer { name: 'bn' type: 'BN' bottom: 'conv' top: 'bn' bn_param { ", settings,
+                     " } }"));
+    EXPECT_EQ(merged.merged(), 1) << settings;
+    EXPECT_EQ(layers_of(merged.net), (std::vector<std::string>{"x", "conv"}));
+  }
+}
+
+// It depends on the batch; the rest of the net is merged.
+TEST(MergeBatchNorm, LeavesOutBNThatLearns) {
+  const MergedNet merged =
+      merge(kInput + convolution("conv", "x", "pad: 1") +
+            "layer { name: 'bn' type: 'BN' bottom: 'conv' top: 'bn' bn_param { bn_mode: LEARN } }" +
+            convolution("second", "bn", "pad: 1") +
+            "layer { name: 'norm' type: 'BatchNorm' bottom: 'second' top: 'norm' }");
+  EXPECT_EQ(merged.merged(), 1);
+  EXPECT_EQ(entry(merged, "norm").into, "second");
+  EXPECT_NE(entry(merged, "bn").why.find("fixed number"), std::string::npos)
+      << entry(merged, "bn").why;
+}
+
+TEST(MergeBatchNorm, IntoConvolution3D) {
+  const MergedNet merged = merge(
+      "layer { name: 'x' type: 'Input' top: 'x' input_param { shape { dim: 2 dim: 4 dim: 5 dim: 6 "
+      "dim: 7 } } } layer { name: 'conv' type: 'Convolution3D' bottom: 'x' top: 'conv' "
+      "convolution3d_param { num_output: 6 kernel_size: 3 kernel_depth: 2 pad: 1 bias_term: false "
+      "weight_filler { type: 'xavier' } } } "
+      "layer { name: 'norm' type: 'BatchNorm' bottom: 'conv' top: 'norm' }");
+  EXPECT_EQ(merged.merged(), 1);
+  const LayerParameter& conv = merged.net.layer(1);
+  EXPECT_TRUE(conv.convolution3d_param().bias_term());
+  EXPECT_FALSE(conv.has_convolution_param());
 }
 
 // Published files hold 2, 3, 4 or 5 blobs, in one or four dimensions.
