@@ -145,7 +145,8 @@ ChannelAffine affine_of(const WorkLayer& layer, Context& context) {
       if (values[first + i] != shift || values[one + i] != values[one] ||
           std::abs(values[back + i] - (shift - scale)) > rounding ||
           std::abs(of_twice[one + i] - (shift + 2 * scale)) > 2 * rounding) {
-        throw Error("it does not scale and shift each channel by one fixed number");
+        throw Error(
+            "it does not scale and shift each channel by one number, the same in all batches");
       }
     }
     affine.scale.push_back(scale);
