@@ -8,14 +8,13 @@
 #include "data/datum_layer.hpp"
 #include "data/open_source.hpp"
 #include "data/unsupported.hpp"
+#include "kit/detection_rows.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
 namespace {
 
 using P = DataParameter;
-
-constexpr int64_t kRow = 8;  // values of a box
 
 void check_settings(const LayerParameter& layer) {
   const P& data = layer.data_param();
@@ -94,11 +93,11 @@ class AnnotatedDataLayer final : public DatumLayer, public LateTops {
 
   void reshape(Blobs bottom, Blobs top) override {
     DatumLayer::reshape(bottom, top);
-    if (gives_boxes()) top[1]->reshape({1, 1, bound_, kRow});
+    if (gives_boxes()) top[1]->reshape({1, 1, bound_, kTruthRow});
   }
 
   size_t kept_bytes() const override {
-    const size_t boxes = gives_boxes() ? static_cast<size_t>(depth() * bound_ * kRow) : 0;
+    const size_t boxes = gives_boxes() ? static_cast<size_t>(depth() * bound_ * kTruthRow) : 0;
     return DatumLayer::kept_bytes() + boxes * sizeof(double);
   }
 
@@ -111,28 +110,28 @@ class AnnotatedDataLayer final : public DatumLayer, public LateTops {
     // It only grows, and by twice at least, so that few batches need a new plan of the net.
     if (const int64_t rows = rows_of(batch); rows > bound_)
       bound_ = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(rows)));
-    top[1]->reshape({1, 1, bound_, kRow});
+    top[1]->reshape({1, 1, bound_, kTruthRow});
   }
 
   void give(const Batch& batch, Blobs top) const override {
     if (!gives_boxes()) return DatumLayer::give(batch, top);
     DatumLayer::give(batch, top.first(1));
     const int64_t rows = rows_of(batch);
-    top[1]->reshape({1, 1, std::max<int64_t>(1, rows), kRow});
+    top[1]->reshape({1, 1, std::max<int64_t>(1, rows), kTruthRow});
     dispatch_float(top[1]->data.dtype(), [&](auto zero) {
       using T = decltype(zero);
       T* const out = top[1]->data.host_overwrite<T>();  // (B, 8)
-      if (rows == 0) std::fill_n(out, kRow, T{-1});
+      if (rows == 0) std::fill_n(out, kTruthRow, T{-1});
       for (int64_t row = 0; row < rows; ++row) {
-        const double* const from = batch.boxes.data() + row * kRow;
-        for (int64_t i = 0; i < kRow; ++i) out[row * kRow + i] = static_cast<T>(from[i]);
-        check_exact(batch, from, out + row * kRow);
+        const double* const from = batch.boxes.data() + row * kTruthRow;
+        for (int64_t i = 0; i < kTruthRow; ++i) out[row * kTruthRow + i] = static_cast<T>(from[i]);
+        check_exact(batch, from, out + row * kTruthRow);
       }
     });
   }
 
   static int64_t rows_of(const Batch& batch) {
-    return static_cast<int64_t>(batch.boxes.size()) / kRow;
+    return static_cast<int64_t>(batch.boxes.size()) / kTruthRow;
   }
 
   /// Label and instance of a box; rounded ones would be taken for others.

@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "core/dispatch.hpp"
+#include "kit/detection_rows.hpp"
 #include "kit/labels.hpp"
 #include "kit/passes.hpp"
 #include "layers/multibox_loss/settings.hpp"
@@ -109,7 +110,7 @@ class MultiBoxLossLayer : public TwoSidedLayer {
       throw Error("'", bottom[0]->name, "' (", locations.str(), ") and '", bottom[1]->name, "' (",
                   scores.str(), ") must have the same batch size");
     const Shape& truths = bottom[3]->shape();
-    if (truths.rank() == 0 || truths[truths.rank() - 1] != 8)
+    if (truths.rank() == 0 || truths[truths.rank() - 1] != kTruthRow)
       throw Error("'", bottom[3]->name,
                   "' must be rows of image, label, instance, xmin, ymin, xmax, ",
                   "ymax, difficult: 1 x 1 x G x 8, not ", truths.str());

@@ -3,26 +3,20 @@
 #include <cmath>
 
 #include "crema/error.hpp"
+#include "kit/detection_rows.hpp"
 
 namespace crema {
-namespace {
-
-constexpr int64_t kRow = 8;  // values of a row
-
-}  // namespace
 
 template <class T>
 int64_t Truths<T>::image_of(const MultiBoxSettings& settings, const Blob& rows, int64_t row,
                             int64_t images) {
-  const T* const values = rows.data.host<T>() + row * kRow;
-  const T image = values[0], label = values[1];
-  if (image == T{-1}) return -1;
-  if (!(image >= 0 && image < static_cast<T>(images)) || std::floor(image) != image)
-    throw Error("row ", row, " of '", rows.name, "' is of image ", image,
-                ", but the images of the batch are 0 to ", images - 1, "; padding is of image -1");
+  const int64_t image = image_of_row<T>(rows, row, kTruthRow, images);
+  if (image < 0) return -1;
+  const T* const values = rows.data.host<T>() + row * kTruthRow;
+  const T label = values[1];
   const auto refuse = [&](const auto&... parts) {
     throw Error("row ", row, " of '", rows.name, "', of image ", image, ", ", parts...)
-        .of_sample(static_cast<int64_t>(image));
+        .of_sample(image);
   };
   // With one label for all objects, theirs may be any other.
   const bool any = settings.agnostic;
@@ -33,18 +27,13 @@ int64_t Truths<T>::image_of(const MultiBoxSettings& settings, const Blob& rows, 
   if (label == static_cast<T>(settings.background))
     refuse("has the label ", label,
            ", which is background_label_id; give the boxes labels of their own");
-  for (int64_t k = 3; k < 7; ++k) {
-    if (!std::isfinite(values[k])) refuse("has the coordinate ", values[k]);
-  }
-  if (values[5] < values[3] || values[6] < values[4])
-    refuse("is the box (", values[3], ", ", values[4], ", ", values[5], ", ", values[6],
-           "), whose xmax or ymax is below its xmin or ymin");
-  return values[7] != T{0} && !settings.uses_difficult ? -1 : static_cast<int64_t>(image);
+  check_truth_box<T>(rows, row);
+  return values[7] != T{0} && !settings.uses_difficult ? -1 : image;
 }
 
 template <class T>
 void Truths<T>::read(const MultiBoxSettings& settings, const Blob& rows, int64_t images) {
-  const int64_t count = rows.count() / kRow;
+  const int64_t count = rows.count() / kTruthRow;
   images_.resize(static_cast<size_t>(count));
   first_.assign(static_cast<size_t>(images) + 1, 0);
   for (int64_t row = 0; row < count; ++row) {
@@ -58,7 +47,7 @@ void Truths<T>::read(const MultiBoxSettings& settings, const Blob& rows, int64_t
   labels_.resize(first_.back());
   ignored_.resize(first_.back());
   const T* values = rows.data.host<T>();
-  for (int64_t row = 0; row < count; ++row, values += kRow) {
+  for (int64_t row = 0; row < count; ++row, values += kTruthRow) {
     const int64_t image = images_[static_cast<size_t>(row)];
     if (image < 0) continue;
     const size_t at = next_[static_cast<size_t>(image)]++;

@@ -4,14 +4,15 @@
 
 #include "core/dispatch.hpp"
 #include "crema/error.hpp"
+#include "kit/detection_rows.hpp"
 
 namespace crema {
 namespace {
 
-constexpr int64_t kEdgeRow = 8, kCentreRow = 5;
+constexpr int64_t kCentreRow = 5;
 
 bool has_edges(const Shape& shape) {
-  return shape.rank() == 4 && shape[0] == 1 && shape[1] == 1 && shape[3] == kEdgeRow;
+  return shape.rank() == 4 && shape[0] == 1 && shape[1] == 1 && shape[3] == kTruthRow;
 }
 
 }  // namespace
@@ -79,16 +80,14 @@ void GridTruths::read(const Blob& labels, int64_t images, int64_t classes) {
   dispatch_float(labels.data.dtype(), [&]<class T>(T) {
     const T* const values = labels.data.host<T>();
     const bool edges = has_edges(shape);
-    const int64_t width = edges ? kEdgeRow : kCentreRow, rows = labels.count() / width;
+    const int64_t width = edges ? kTruthRow : kCentreRow, rows = labels.count() / width;
     for (int64_t row = 0; row < rows; ++row) {
       const auto v = [&](int64_t k) { return static_cast<double>(values[row * width + k]); };
       if (edges) {
-        if (v(0) == -1) continue;
-        if (!(v(0) >= 0 && v(0) < static_cast<double>(images) && std::floor(v(0)) == v(0)))
-          throw Error("row ", row, " of '", labels.name, "' is of image ", v(0),
-                      ", but the images of the batch are 0 to ", images - 1,
-                      "; padding is of image -1");
-        add(labels, row, static_cast<int64_t>(v(0)), classes, v(1), 1,
+        const int64_t image = image_of_row<T>(labels, row, kTruthRow, images);
+        if (image < 0) continue;
+        check_truth_box<T>(labels, row);
+        add(labels, row, image, classes, v(1), 1,
             {(v(3) + v(5)) / 2, (v(4) + v(6)) / 2, v(5) - v(3), v(6) - v(4)});
       } else if (v(3) != 0 || v(4) != 0) {
         add(labels, row, row / (rows / images), classes, v(0), 0, {v(1), v(2), v(3), v(4)});

@@ -1,4 +1,6 @@
-// The tops of layers that detect: rows of image, label, confidence, xmin, ymin, xmax, ymax.
+// Boxes of a batch in rows. What layers detect: image, label, confidence, xmin, ymin, xmax, ymax.
+// True boxes, as AnnotatedData writes them: image, label, instance, xmin, ymin, xmax, ymax,
+// difficult.
 #pragma once
 
 #include <algorithm>
@@ -11,6 +13,19 @@
 namespace crema {
 
 inline constexpr int64_t kDetectionRow = 7;
+inline constexpr int64_t kTruthRow = 8;
+
+inline constexpr int64_t kUnknownImages = -1;
+
+/// The image of a row of `width` values, -1 for padding. Error with the row unless it is one of the
+/// `images` of the batch.
+template <class T>
+int64_t image_of_row(const Blob& rows, int64_t row, int64_t width, int64_t images);
+
+/// Error with the row unless the coordinates of a true box are finite, and none is below the
+/// opposite one.
+template <class T>
+void check_truth_box(const Blob& rows, int64_t row);
 
 template <class T>
 struct Detection {

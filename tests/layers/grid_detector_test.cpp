@@ -178,6 +178,10 @@ TEST(GridLoss, Errors) {
   refuses(region(""), {v, given({1, 1, 1, 8}, {1, 1, 0, 0.1, 0.1, 0.2, 0.2, 0})},
           {"image 1", "0 to 0"});
   refuses(region(""), {v, given({1, 5}, {0, 0.5, 0.5, -0.1, 0.1})}, {"-0.1 wide"});
+  refuses(region(""), {v, given({1, 1, 1, 8}, {0, 1, 0, 0.3, 0.1, 0.2, 0.2, 0})},
+          {"row 0", "xmax", "0.3"});
+  refuses(region(""), {v, given({1, 1, 1, 8}, {0, 1, 0, 0.1, 0.1, std::nan(""), 0.2, 0})},
+          {"row 0", "coordinate nan"});
   refuses(region(""), {v, given({1, 5}, {0, std::nan(""), 0.5, 0.1, 0.1})}, {"no number"});
   refuses(region(""), {v, given({1, 4}, {0, 0.5, 0.5, 0.1})}, {"1x4", "no true boxes"});
   refuses(region("", "num: 3"), {v, kTruth}, {"num is 3", "2 anchor boxes"});
