@@ -9,6 +9,7 @@
 #include <fstream>
 #include <numeric>
 
+#include "core/json.hpp"
 #include "core/parse_number.hpp"
 #include "core/split_list.hpp"
 #include "crema/parameter_arena.hpp"
@@ -16,7 +17,6 @@
 #include "data/text_list.hpp"
 #include "tools/command.hpp"
 #include "tools/flags.hpp"
-#include "tools/json.hpp"
 
 DECLARE_string(scores);
 DECLARE_string(resize);

@@ -6,8 +6,8 @@
 #include <cstdio>
 #include <numeric>
 
+#include "core/json.hpp"
 #include "crema/error.hpp"
-#include "tools/json.hpp"
 
 namespace crema::tools {
 namespace {

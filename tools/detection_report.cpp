@@ -4,8 +4,8 @@
 
 #include <vector>
 
+#include "core/json.hpp"
 #include "crema/error.hpp"
-#include "tools/json.hpp"
 
 namespace crema::tools {
 

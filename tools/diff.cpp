@@ -7,11 +7,11 @@
 #include <cstdio>
 #include <set>
 
+#include "core/json.hpp"
 #include "model/array_file.hpp"
 #include "model/blob_message.hpp"
 #include "tools/command.hpp"
 #include "tools/flags.hpp"
-#include "tools/json.hpp"
 
 DEFINE_double(
     tolerance, 0,

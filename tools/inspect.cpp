@@ -4,13 +4,13 @@
 #include <filesystem>
 #include <iostream>
 
+#include "core/json.hpp"
 #include "data/datum.hpp"
 #include "data/record_source.hpp"
 #include "model/array_file.hpp"
 #include "model/blob_message.hpp"
 #include "tools/command.hpp"
 #include "tools/flags.hpp"
-#include "tools/json.hpp"
 #include "tools/text.hpp"
 
 namespace crema::tools {

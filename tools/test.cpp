@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "core/json.hpp"
 #include "core/split_list.hpp"
 #include "crema/parameter_arena.hpp"
 #include "model/text_format.hpp"
@@ -13,7 +14,6 @@
 #include "tools/confusion_report.hpp"
 #include "tools/detection_report.hpp"
 #include "tools/flags.hpp"
-#include "tools/json.hpp"
 #include "tools/required_data.hpp"
 #include "tools/text.hpp"
 

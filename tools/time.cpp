@@ -7,10 +7,10 @@
 #include <map>
 
 #include "core/device.hpp"
+#include "core/json.hpp"
 #include "core/split_list.hpp"
 #include "tools/command.hpp"
 #include "tools/flags.hpp"
-#include "tools/json.hpp"
 #include "tools/peak.hpp"
 #include "tools/resident.hpp"
 

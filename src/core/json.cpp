@@ -1,19 +1,24 @@
-// JSON that the tools write.
-#pragma once
+#include "core/json.hpp"
 
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <string>
-#include <string_view>
 
 #include "core/utf8.hpp"
 
-namespace crema::tools {
+namespace crema {
+namespace {
 
-/// The text as a JSON string: in quotes, with what may not stand there escaped. A byte that is no
-/// UTF-8, as names of files may have, becomes U+FFFD.
-inline std::string json_string(std::string_view text) {
+template <class T>
+std::string shortest(T value) {
+  if (!std::isfinite(value)) return "null";
+  char digits[32];
+  return {digits, std::to_chars(digits, digits + sizeof digits, value).ptr};
+}
+
+}  // namespace
+
+std::string json_string(std::string_view text) {
   constexpr char kDigits[] = "0123456789abcdef";
   std::string json = "\"";
   while (!text.empty()) {
@@ -33,11 +38,7 @@ inline std::string json_string(std::string_view text) {
   return json + '"';
 }
 
-/// The number in as many digits as it needs; NaN and infinities, which JSON has none of, as null.
-inline std::string json_number(double value) {
-  if (!std::isfinite(value)) return "null";
-  char digits[32];
-  return {digits, std::to_chars(digits, digits + sizeof digits, value).ptr};
-}
+std::string json_number(double value) { return shortest(value); }
+std::string json_number(float value) { return shortest(value); }
 
-}  // namespace crema::tools
+}  // namespace crema
