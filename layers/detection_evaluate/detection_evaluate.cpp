@@ -6,18 +6,18 @@
 #include <tuple>
 #include <vector>
 
+#include "core/carried_state.hpp"
 #include "core/dispatch.hpp"
 #include "data/original_boxes.hpp"
 #include "kit/boxes.hpp"
+#include "kit/detection_rows.hpp"
 #include "kit/two_sided.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
 namespace {
 
-constexpr int64_t kDetection = 7;  // image, label, confidence, xmin, ymin, xmax, ymax
-constexpr int64_t kTruth = 8;      // image, label, instance, xmin, ymin, xmax, ymax, difficult
-constexpr int64_t kRow = 5;        // image, label, confidence, right, wrong
+constexpr int64_t kRow = 5;  // image, label, confidence, right, wrong
 
 /// A detection or a true box.
 struct LabelledBox {
@@ -38,7 +38,8 @@ int64_t background_of(const DetectionEvaluateParameter& param) {
   return param.background_label_id() == kNone ? -1 : int64_t{param.background_label_id()};
 }
 
-class DetectionEvaluateLayer : public TwoSidedLayer {
+/// It carries the place of the next batch among the images of name_size_file.
+class DetectionEvaluateLayer : public TwoSidedLayer, public CarriesState {
  public:
   explicit DetectionEvaluateLayer(const LayerInit& init)
       : TwoSidedLayer(init),
@@ -76,21 +77,42 @@ class DetectionEvaluateLayer : public TwoSidedLayer {
       return shape.count() / width;
     };
     const int64_t rows = rows_of(
-        *bottom[0], kDetection,
+        *bottom[0], kDetectionRow,
         "1 x 1 x D x 7 (image, label, confidence, xmin, ymin, xmax, ymax), as DetectionOutput "
         "writes them");
-    rows_of(*bottom[1], kTruth,
+    rows_of(*bottom[1], kTruthRow,
             "1 x 1 x G x 8 (image, label, instance, xmin, ymin, xmax, ymax, difficult), as "
             "AnnotatedData writes them");
     shape_ = Shape{1, 1, labels() + rows, kRow};
     top[0]->reshape(shape_);
   }
 
+  bool carries() const override { return in_pixels(); }
+  std::vector<Tensor> carried() const override {
+    if (first_image_ == 0) return {};
+    Tensor state(Shape{1}, DType::f64);
+    *state.host_overwrite<double>() = static_cast<double>(first_image_);
+    return {state};
+  }
+  void carry(const std::vector<Tensor>& state) override {
+    double first = 0;
+    if (!state.empty()) {
+      if (state.size() != 1 || state[0].count() != 1)
+        throw Error("a state of shape ", state[0].shape().str(),
+                    " is not the place of a batch in name_size_file, one number");
+      first = *state[0].to(DType::f64, Format::contiguous).host<double>();
+      if (!(first >= 0 && first < 1e15) || std::floor(first) != first)
+        throw Error("the state has ", first, " for the place of a batch in name_size_file");
+    }
+    first_image_ = static_cast<int64_t>(first);
+  }
+
   /// On the host, whatever the device.
   void run_forward(const Side&, Blobs bottom, Blobs top) override {
     dispatch_float(dtype(), [&]<class T>(T) {
-      read<T>(*bottom[0], kDetection, detections_);
-      read<T>(*bottom[1], kTruth, truth_);
+      images_ = 0;
+      read<T>(*bottom[0], kDetectionRow, detections_);
+      read<T>(*bottom[1], kTruthRow, truth_);
       if (in_pixels()) to_pixels();
       shape_.set(2, labels() + static_cast<int64_t>(detections_.size()));
       top[0]->reshape(shape_);
@@ -109,31 +131,37 @@ class DetectionEvaluateLayer : public TwoSidedLayer {
   /// Reads all rows but those of image or label -1, by image and label; rows of one keep their
   /// order.
   template <class T>
-  void read(const Blob& blob, int64_t width, BoxList& list) const {
+  void read(const Blob& blob, int64_t width, BoxList& list) {
     list.clear();
     const T* row = blob.data.template host<T>();
     const int64_t rows = blob.count() / width;
     for (int64_t r = 0; r < rows; ++r, row += width) {
       const auto value = [&](int64_t k) { return static_cast<double>(row[k]); };
-      const double image = value(0), label = value(1);
-      if (image == -1 || (width == kDetection && label == -1)) continue;
-      if (!(image >= 0 && image < 1e9) || std::floor(image) != image)
-        throw Error("row ", r, " of '", blob.name, "' is of image ", image,
-                    "; images are numbered from 0, and rows of image -1 are passed over");
+      const int64_t image = image_of_row<T>(blob, r, width, kUnknownImages);
+      if (image < 0) continue;
+      // DetectionOutput has a row of label -1 for an image without boxes: it takes its size.
+      images_ = std::max(images_, image + 1);
+      const double label = value(1);
+      if (width == kDetectionRow && label == -1) continue;
       if (!(label >= 0 && label < static_cast<double>(classes_)) || std::floor(label) != label)
         throw Error("row ", r, " of '", blob.name, "' has the label ", label,
                     ", but the classes are 0 to ", classes_ - 1, "; see num_classes");
       if (static_cast<int64_t>(label) == background_)
         throw Error("row ", r, " of '", blob.name, "' has the label ", label,
                     ", which is the background; see background_label_id");
-      if (width == kDetection && std::isnan(value(2)))
+      if (width == kDetectionRow && std::isnan(value(2)))
         throw Error("row ", r, " of '", blob.name, "' has the confidence NaN");
-      list.push_back({.image = static_cast<int64_t>(image),
+      if (width == kTruthRow) check_truth_box<T>(blob, r);
+      for (int64_t k = 3; k < 7; ++k) {
+        if (!std::isfinite(value(k)))
+          throw Error("row ", r, " of '", blob.name, "' has the coordinate ", value(k));
+      }
+      list.push_back({.image = image,
                       .label = static_cast<int64_t>(label),
                       .row = r,
                       .score = value(2),
                       .box = {value(3), value(4), value(5), value(6)},
-                      .difficult = width == kTruth && value(7) != 0});
+                      .difficult = width == kTruthRow && value(7) != 0});
     }
     std::sort(list.begin(), list.end(),
               [](const LabelledBox& a, const LabelledBox& b) { return a.place() < b.place(); });
@@ -143,17 +171,15 @@ class DetectionEvaluateLayer : public TwoSidedLayer {
   void to_pixels() {
     if (sizes_.empty()) sizes_ = read_named_sizes(settings().name_size_file());
     const auto count = static_cast<int64_t>(sizes_.size());
-    int64_t images = 0;
     for (BoxList* list : {&detections_, &truth_}) {
       for (LabelledBox& one : *list) {
         const ImageSize size = sizes_[static_cast<size_t>((first_image_ + one.image) % count)].size;
         const Box box = in_original({one.box.xmin, one.box.ymin, one.box.xmax, one.box.ymax}, size,
                                     settings().resize_param());
         one.box = {box.left, box.top, box.right, box.bottom};
-        images = std::max(images, one.image + 1);
       }
     }
-    first_image_ = (first_image_ + images) % count;
+    first_image_ = (first_image_ + images_) % count;
   }
 
   template <class T>
@@ -217,6 +243,7 @@ class DetectionEvaluateLayer : public TwoSidedLayer {
   Shape shape_;  // of the top
   std::vector<NamedSize> sizes_;
   int64_t first_image_ = 0;  // of the batch, among sizes_
+  int64_t images_ = 0;       // of the batch, as far as its rows tell
   BoxList detections_, truth_;
 };
 

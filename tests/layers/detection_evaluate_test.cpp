@@ -5,6 +5,7 @@
 #include <fstream>
 #include <limits>
 
+#include "core/carried_state.hpp"
 #include "support/layer_test.hpp"
 #include "support/temp_folder.hpp"
 
@@ -125,6 +126,56 @@ TEST(DetectionEvaluate, InPixelsOfTheImages) {
   EXPECT_EQ(rows_of(run), rows);
 }
 
+// An image without true boxes and detections has its line too. What DetectionOutput writes for a
+// batch without boxes tells of it: the next image is b.
+TEST(DetectionEvaluate, ImagesWithoutBoxesTakeTheirLines) {
+  const TempFolder folder;
+  std::ofstream(folder.path("sizes.txt")) << "a 1000 1000\nb 9 19\nc 1000 1000\nd 9 19\n";
+  const std::string settings = concat("name_size_file: '", folder.path("sizes.txt"), "'");
+  const auto empty = [&](int64_t images) {
+    Rows rows;
+    for (int64_t i = 0; i < images; ++i) {
+      rows.push_back({static_cast<double>(i), -1, -1, -1, -1, -1, -1});
+    }
+    return evaluate(settings, rows, {{-1, -1, -1, -1, -1, -1, -1, -1}});
+  };
+  // Right in pixels of b and d only.
+  const LayerCase half =
+      evaluate(settings, {{0, 1, 0.5, 0, 0, 9.0 / 19, 1}}, {{0, 1, 0, 0, 0, 1, 1, 0}});
+  LayerRun run(half, {.dtype = DType::f64});
+  const auto right = [&](const LayerCase& c) {
+    run.reshape(c.bottoms);
+    const Rows rows = rows_of(run);
+    return rows.size() == 2 ? -1 : rows[2][3];
+  };
+  EXPECT_EQ(right(empty(1)), -1);  // a
+  EXPECT_EQ(right(half), 1);       // b
+  EXPECT_EQ(right(empty(2)), -1);  // c, d: the last images of a batch
+  EXPECT_EQ(right(empty(1)), -1);  // a
+  EXPECT_EQ(right(half), 1);       // b
+  EXPECT_EQ(right(half), 0);       // c
+}
+
+TEST(DetectionEvaluate, CarriesThePlaceInTheSizes) {
+  const TempFolder folder;
+  std::ofstream(folder.path("sizes.txt")) << "a 1000 1000\nb 9 19\n";
+  const LayerCase half = evaluate(concat("name_size_file: '", folder.path("sizes.txt"), "'"),
+                                  {{0, 1, 0.5, 0, 0, 9.0 / 19, 1}}, {{0, 1, 0, 0, 0, 1, 1, 0}});
+  LayerRun run(half, {.dtype = DType::f64}), other(half, {.dtype = DType::f64});
+  auto& to = dynamic_cast<CarriesState&>(other.layer());
+  EXPECT_TRUE(to.carries());
+  EXPECT_EQ(rows_of(run)[2][3], 0);
+  to.carry(dynamic_cast<CarriesState&>(run.layer()).carried());
+  EXPECT_EQ(rows_of(other)[2][3], 1);
+  to.carry({});
+  EXPECT_EQ(rows_of(other)[2][3], 0);
+  std::vector<Tensor> wrong;
+  wrong.emplace_back(Shape{2}, DType::f64);
+  expect_error([&] { to.carry(wrong); }, {"shape 2", "name_size_file"});
+  LayerRun relative(evaluate("", {{0, 1, 0.5, 0, 0, 1, 1}}, kTruth));
+  EXPECT_FALSE(dynamic_cast<CarriesState&>(relative.layer()).carries());
+}
+
 // In the SSD fork disjoint boxes share a pixel: it finds boxes of one pixel everywhere.
 TEST(DetectionEvaluate, DisjointBoxesInPixelsDoNotOverlap) {
   const TempFolder folder;
@@ -161,6 +212,12 @@ TEST(DetectionEvaluate, Errors) {
   refuses(evaluate("", good, {{0, 1.5, 0, 0, 0, 1, 1, 0}}), {"'bottom1'", "label 1.5"});
   const double nan = std::numeric_limits<double>::quiet_NaN();
   refuses(evaluate("", {{0, 1, nan, 0, 0, 1, 1}}, kTruth), {"row 0", "NaN"});
+  refuses(evaluate("", good, {{0, 1, 0, 0, 0, nan, 1, 0}}),
+          {"row 0 of 'bottom1'", "coordinate nan"});
+  refuses(evaluate("", good, {{-1, 0, 0, 0, 0, 0, 0, 0}, {2, 1, 0, 0.5, 0, 0.25, 1, 0}}),
+          {"row 1 of 'bottom1'", "image 2", "0.25", "xmax"});
+  refuses(evaluate("", {{0, 1, 0.5, 0, 0, 1, nan}}, kTruth),
+          {"row 0 of 'bottom0'", "coordinate nan"});
   LayerCase c = evaluate("", good, kTruth);
   c.bottoms[1] = uniform({1, 1, 2, 7});
   refuses(c, {"'bottom1'", "1x1x2x7", "G x 8"});
