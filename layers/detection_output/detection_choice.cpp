@@ -12,6 +12,20 @@ namespace {
 // Confidences that one job looks through.
 constexpr int64_t kBlock = 8192;
 
+/// With one branch: NaN and infinities times 0 are NaN.
+template <class T>
+bool is_finite(const BoundingBox<T>& box) {
+  return box.xmin * 0 + box.ymin * 0 + box.xmax * 0 + box.ymax * 0 == 0;
+}
+
+template <class T>
+[[noreturn]] void refuse(const BoundingBox<T>& box, int64_t label, int64_t prior, int64_t image) {
+  throw Error("the box of class ", label, " at prior box ", prior, " of image ", image, " is (",
+              box.xmin, ", ", box.ymin, ", ", box.xmax, ", ", box.ymax,
+              "); the net has diverged, or its input or prior boxes have NaN")
+      .of_sample(image);
+}
+
 }  // namespace
 
 template <class T>
@@ -128,8 +142,11 @@ void DetectionChoice<T>::choose(Scratch& scratch, int64_t image, int64_t label) 
       settings_.suppression, static_cast<int64_t>(candidates.size()),
       [&](int64_t k) {
         const int64_t p = candidates[static_cast<size_t>(k)].index;
-        return settings_.coder.decode(BoundingBox<T>::load(boxes + 4 * p), variances + 4 * p,
-                                      BoundingBox<T>::load(locations + 4 * p * of_prior));
+        const BoundingBox<T> box =
+            settings_.coder.decode(BoundingBox<T>::load(boxes + 4 * p), variances + 4 * p,
+                                   BoundingBox<T>::load(locations + 4 * p * of_prior));
+        if (!is_finite(box)) refuse(box, label, p, image);
+        return box;
       },
       scratch.boxes, scratch.kept);
   for (size_t i = 0; i < scratch.kept.size(); ++i) {

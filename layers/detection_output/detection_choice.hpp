@@ -39,7 +39,8 @@ class DetectionChoice {
  public:
   explicit DetectionChoice(const DetectionSettings& settings);
 
-  /// Chooses, on the threads of the context. Error for a confidence of NaN.
+  /// Chooses, on the threads of the context. Error for a confidence of NaN, and
+  /// for a candidate whose box is NaN or infinite.
   void run(const DetectionInput<T>& input);
 
   /// The boxes of the last run(), best first.

@@ -1,16 +1,20 @@
 #include "layers/detection_output/detection_files.hpp"
 
-#include <charconv>
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <utility>
 
+#include "core/json.hpp"
 #include "core/parse_number.hpp"
 #include "crema/error.hpp"
 #include "model/whole_file.hpp"
 
 namespace crema {
 namespace {
+
+constexpr int64_t kValues = 7;  // of a box in a state
 
 DetectionFiles::Format format_of(const SaveOutputParameter& settings) {
   const std::string& name = settings.output_format();
@@ -23,34 +27,10 @@ DetectionFiles::Format format_of(const SaveOutputParameter& settings) {
 
 double to_hundredths(double value) { return std::round(value * 100) / 100; }
 
-/// The fewest digits that give the same f32.
-std::string digits(double value) {
-  char text[64];
-  const auto end = std::to_chars(text, text + sizeof(text), static_cast<float>(value)).ptr;
-  return {text, end};
-}
-
-std::string quoted(const std::string& text) {
-  std::string result = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      result += '\\';
-      result += c;
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      char code[8];
-      std::snprintf(code, sizeof(code), "\\u%04x", c);
-      result += code;
-    } else {
-      result += c;
-    }
-  }
-  return result + '"';
-}
-
 /// A whole number without leading zeros where the text is one, else a string.
 std::string number_or_string(const std::string& text) {
   const auto number = parse_number<int64_t>(text);
-  return number ? std::to_string(*number) : quoted(text);
+  return number ? std::to_string(*number) : json_string(text);
 }
 
 }  // namespace
@@ -79,22 +59,38 @@ DetectionFiles::DetectionFiles(const SaveOutputParameter& settings, int64_t clas
 void DetectionFiles::open() {
   names_ = LabelNames::read(settings_.label_map_file());
   for (int64_t c = 0; c < classes_; ++c) {
-    if (c != background_) names_->name(static_cast<int32_t>(c));
+    if (c == background_) continue;
+    const std::string& name = names_->name(static_cast<int32_t>(c));
+    if (format_ == Format::voc && name.find('/') != std::string::npos)
+      throw Error("label_map_file '", settings_.label_map_file(), "': the class '", name,
+                  "' has a '/', so that it can have no VOC file '", name,
+                  ".txt'; rename it, or write another output_format");
   }
   sizes_ = read_named_sizes(settings_.name_size_file());
-  images_ = settings_.has_num_test_image() ? settings_.num_test_image()
-                                           : static_cast<int64_t>(sizes_.size());
-  if (images_ > static_cast<int64_t>(sizes_.size()))
-    throw Error("num_test_image ", images_, " is more than the ", sizes_.size(), " images of '",
+  const auto listed = static_cast<int64_t>(sizes_.size());
+  const int64_t images = settings_.has_num_test_image() ? settings_.num_test_image() : listed;
+  if (images > listed)
+    throw Error("num_test_image ", images, " is more than the ", listed, " images of '",
                 settings_.name_size_file(), "'");
   std::error_code code;
   std::filesystem::create_directories(folder(), code);
   if (!std::filesystem::is_directory(folder()))
     throw Error("output_directory '", folder(), "' cannot be made: ", code.message());
+  if (format_ == Format::voc) {
+    for (int64_t c = 0; c < classes_; ++c) {
+      if (c != background_) check_output_file(path_of_class(c));
+    }
+  } else {
+    check_output_file(path_of_set());
+  }
+  images_ = images;
 }
 
 void DetectionFiles::begin_image() {
   if (images_ == 0) open();
+  if (image_ >= images_)
+    throw Error("the run that is continued is at image ", image_, " of its test set, but the set ",
+                "has ", images_, " images; give name_size_file and num_test_image of that run");
 }
 
 void DetectionFiles::add(int64_t label, double score, const Box& box) {
@@ -107,10 +103,59 @@ void DetectionFiles::add(int64_t label, double score, const Box& box) {
 
 bool DetectionFiles::end_image() {
   if (++image_ < images_) return false;
-  write();
+  // First the next set: what follows a file that cannot be written is in its place.
   image_ = 0;
-  lines_.clear();
+  const std::vector<Line> lines = std::exchange(lines_, {});
+  write(lines);
   return true;
+}
+
+std::vector<Tensor> DetectionFiles::carried() const {
+  if (image_ == 0) return {};
+  Tensor state(Shape{1 + static_cast<int64_t>(lines_.size()), kValues}, DType::f64);
+  double* to = state.host_overwrite<double>();
+  to = std::fill_n(to, kValues, static_cast<double>(image_));
+  for (const Line& line : lines_) {
+    const double values[kValues] = {static_cast<double>(line.image),
+                                    static_cast<double>(line.label),
+                                    line.score,
+                                    line.xmin,
+                                    line.ymin,
+                                    line.width,
+                                    line.height};
+    to = std::ranges::copy(values, to).out;
+  }
+  return {state};
+}
+
+void DetectionFiles::carry(const std::vector<Tensor>& state) {
+  if (state.empty()) {
+    image_ = 0;
+    lines_.clear();
+    return;
+  }
+  const Shape& shape = state[0].shape();
+  if (state.size() != 1 || shape.rank() != 2 || shape[0] < 1 || shape[1] != kValues)
+    throw Error("a state of shape ", shape.str(), " holds no detections of a test set (1 + D, ",
+                kValues, ")");
+  const Tensor values = state[0].to(DType::f64, crema::Format::contiguous);
+  const double* from = values.host<double>();
+  const auto whole = [](double value, double end) {
+    if (!(value >= 0 && value < end && std::floor(value) == value))
+      throw Error("the state of the detections of a test set has ", value,
+                  " for an image or a label, which is none in [0, ", end, ")");
+    return static_cast<int64_t>(value);
+  };
+  const int64_t image = whole(from[0], 1e15);
+  std::vector<Line> lines;
+  for (int64_t i = 1; i < shape[0]; ++i) {
+    from += kValues;
+    lines.push_back({whole(from[0], static_cast<double>(image)),
+                     whole(from[1], static_cast<double>(classes_)), from[2], from[3], from[4],
+                     from[5], from[6]});
+  }
+  image_ = image;
+  lines_ = std::move(lines);
 }
 
 /// Whole pixels, as published: fractions are dropped of corner and sides.
@@ -125,39 +170,48 @@ std::string DetectionFiles::line(const Line& line, bool with_label) const {
 }
 
 std::string DetectionFiles::json(const Line& line) const {
+  // In the digits that f32 needs.
+  const auto number = [](double value) { return json_number(static_cast<float>(value)); };
   return concat(
       "{\"image_id\": ", number_or_string(sizes_[static_cast<size_t>(line.image)].name),
       ", \"category_id\": ", number_or_string(names_->name(static_cast<int32_t>(line.label))),
-      ", \"bbox\": [", digits(line.xmin), ", ", digits(line.ymin), ", ", digits(line.width), ", ",
-      digits(line.height), "], \"score\": ", digits(line.score), "}");
+      ", \"bbox\": [", number(line.xmin), ", ", number(line.ymin), ", ", number(line.width), ", ",
+      number(line.height), "], \"score\": ", number(line.score), "}");
 }
 
-void DetectionFiles::write_file(const std::string& name, const std::string& text) const {
-  WholeFile file(
-      (std::filesystem::path(folder()) / (settings_.output_name_prefix() + name)).string());
-  file.append(text);
-  file.finish();
+std::string DetectionFiles::path_of(const std::string& ending) const {
+  return (std::filesystem::path(folder()) / (settings_.output_name_prefix() + ending)).string();
+}
+std::string DetectionFiles::path_of_class(int64_t label) const {
+  return path_of(names_->name(static_cast<int32_t>(label)) + ".txt");
+}
+std::string DetectionFiles::path_of_set() const {
+  return path_of(format_ == Format::coco ? ".json" : ".txt");
 }
 
-void DetectionFiles::write() const {
+void DetectionFiles::write(const std::vector<Line>& lines) const {
+  const auto write_file = [](const std::string& path, const std::string& text) {
+    WholeFile file(path);
+    file.append(text);
+    file.finish();
+  };
   if (format_ == Format::voc) {
     std::vector<std::string> texts(static_cast<size_t>(classes_));
-    for (const Line& one : lines_) texts[static_cast<size_t>(one.label)] += line(one, false);
+    for (const Line& one : lines) texts[static_cast<size_t>(one.label)] += line(one, false);
     for (int64_t c = 0; c < classes_; ++c) {
-      if (c == background_) continue;
-      write_file(names_->name(static_cast<int32_t>(c)) + ".txt", texts[static_cast<size_t>(c)]);
+      if (c != background_) write_file(path_of_class(c), texts[static_cast<size_t>(c)]);
     }
     return;
   }
   std::string text;
   if (format_ == Format::coco) {
     text = "[";
-    for (const Line& one : lines_) text += concat(text.size() > 1 ? ",\n" : "\n", json(one));
+    for (const Line& one : lines) text += concat(text.size() > 1 ? ",\n" : "\n", json(one));
     text += "\n]\n";
   } else {
-    for (const Line& one : lines_) text += line(one, true);
+    for (const Line& one : lines) text += line(one, true);
   }
-  write_file(format_ == Format::coco ? ".json" : ".txt", text);
+  write_file(path_of_set(), text);
 }
 
 }  // namespace crema

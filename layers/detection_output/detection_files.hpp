@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "crema/tensor.hpp"
 #include "data/label_map.hpp"
 #include "data/original_boxes.hpp"
 #include "proto/detection.pb.h"
@@ -26,11 +27,18 @@ class DetectionFiles {
   DetectionFiles(const SaveOutputParameter& settings, int64_t classes, int64_t background);
 
   /// Each image of the test set in turn: begin_image(), and add() for its detections. Coordinates
-  /// are relative to the sample. Error if the list of images has no further one.
+  /// are relative to the sample. Error, with the first image, for files that cannot be read or
+  /// written.
   void begin_image();
   void add(int64_t label, double score, const Box& box);
-  /// After the last image of the test set, writes the files, and begins anew. Returns true then.
+  /// After the last image of the test set, begins anew, and writes the files. Returns true then.
+  /// Error if a file cannot be written; the set has begun anew all the same.
   bool end_image();
+
+  /// The number of the next image and the boxes of those before it, as CarriesState has them: one
+  /// tensor (1 + D, 7) of f64, or none before the first image.
+  std::vector<Tensor> carried() const;
+  void carry(const std::vector<Tensor>& state);
 
   /// Images of the test set. 0 before the first.
   int64_t images() const { return images_; }
@@ -43,8 +51,10 @@ class DetectionFiles {
     double xmin, ymin, width, height;  // to a hundredth of a pixel
   };
   void open();
-  void write() const;
-  void write_file(const std::string& name, const std::string& text) const;
+  void write(const std::vector<Line>& lines) const;
+  std::string path_of(const std::string& ending) const;
+  std::string path_of_class(int64_t label) const;
+  std::string path_of_set() const;
   std::string line(const Line& line, bool with_label) const;
   std::string json(const Line& line) const;
 

@@ -1,8 +1,10 @@
 // DetectionOutput: boxes from predicted locations, confidences and prior boxes. See README.md.
 #include <algorithm>
+#include <exception>
 #include <limits>
 #include <optional>
 
+#include "core/carried_state.hpp"
 #include "core/checked.hpp"
 #include "core/dispatch.hpp"
 #include "kit/two_sided.hpp"
@@ -42,7 +44,8 @@ DetectionSettings settings_of(const DetectionOutputParameter& param) {
   return settings;
 }
 
-class DetectionOutputLayer : public TwoSidedLayer {
+/// It carries the files that it has not written yet.
+class DetectionOutputLayer : public TwoSidedLayer, public CarriesState {
  public:
   explicit DetectionOutputLayer(const LayerInit& init)
       : TwoSidedLayer(init), settings_(settings_of(init.param.detection_output_param())) {
@@ -113,6 +116,10 @@ class DetectionOutputLayer : public TwoSidedLayer {
     return single_ ? single_->bytes() : double_ ? double_->bytes() : 0;
   }
 
+  bool carries() const override { return files_.has_value(); }
+  std::vector<Tensor> carried() const override { return files_->carried(); }
+  void carry(const std::vector<Tensor>& state) override { files_->carry(state); }
+
   /// On the host, whatever the device: the numbers of candidates decide what runs next.
   void run_forward(const Side&, Blobs bottom, Blobs top) override {
     if (dtype() == DType::f64) {
@@ -139,6 +146,8 @@ class DetectionOutputLayer : public TwoSidedLayer {
 
   template <class T>
   void save(const DetectionChoice<T>& choice) {
+    // A file that cannot be written is told after the whole batch: the next one is in its place.
+    std::exception_ptr failed;
     for (int64_t image = 0; image < images_; ++image) {
       files_->begin_image();
       for (int64_t label = 0; label < settings_.classes; ++label) {
@@ -149,11 +158,16 @@ class DetectionOutputLayer : public TwoSidedLayer {
               {value(one.box.xmin), value(one.box.ymin), value(one.box.xmax), value(one.box.ymax)});
         }
       }
-      if (files_->end_image())
-        context().log(Severity::info,
-                      concat("layer '", name(), "': the detections of ", files_->images(),
-                             " images are in ", files_->folder()));
+      try {
+        if (files_->end_image())
+          context().log(Severity::info,
+                        concat("layer '", name(), "': the detections of ", files_->images(),
+                               " images are in ", files_->folder()));
+      } catch (const Error&) {
+        failed = std::current_exception();
+      }
     }
+    if (failed) std::rethrow_exception(failed);
   }
 
   DetectionSettings settings_;

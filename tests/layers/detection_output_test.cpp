@@ -10,6 +10,7 @@
 #include <limits>
 #include <random>
 
+#include "core/carried_state.hpp"
 #include "core/parallel.hpp"
 #include "kit/boxes.hpp"
 #include "support/layer_test.hpp"
@@ -327,6 +328,22 @@ TEST(DetectionOutput, ConfidencesOfNaNAreNamed) {
   expect_error([&] { run.forward(); }, {"class 2", "prior box 1", "image 1", "NaN"});
 }
 
+// As rows they would be compared and written; prior box 0 of image 1 is no candidate of class 2.
+TEST(DetectionOutput, BoxesThatAreNotFiniteAreNamed) {
+  for (const double value : {kNaN, std::numeric_limits<double>::infinity()}) {
+    for (const DType type : {DType::f32, DType::f64}) {
+      LayerCase c = two_images("confidence_threshold: 0.3 nms_param { nms_threshold: 0.5 }");
+      c.bottoms[0].values[12 + 4 + 2] = value;
+      LayerRun run(c, {.dtype = type});
+      expect_error([&] { run.forward(); }, {"class 2", "prior box 1", "image 1", "diverged"});
+      c.bottoms[0].values[12 + 4 + 2] = 0;
+      c.bottoms[0].values[12 + 2] = value;
+      LayerRun unused(c, {.dtype = type});
+      EXPECT_FALSE(rows(unused).empty());
+    }
+  }
+}
+
 // --- Files
 // -----------------------------------------------------------------------------------------
 
@@ -387,6 +404,91 @@ TEST_F(DetectionFilesTest, CocoIsValidJson) {
             "{\"image_id\": \"val_2\", \"category_id\": \"the \\\"cat\\\"\", \"bbox\": [5, 0, 20, "
             "50], \"score\": 0.5}\n"
             "]\n");
+}
+
+TEST_F(DetectionFilesTest, BytesThatAreNoUtf8AreValidJson) {
+  write("sizes.txt", "caf\xE9 100 200\ncaf\xC3\xA9 50 50\n");
+  LayerRun run(saving("COCO"));
+  run.forward();
+  EXPECT_THAT(read("det_.json"), HasSubstr("{\"image_id\": \"caf\xEF\xBF\xBD\", "));
+  EXPECT_THAT(read("det_.json"), HasSubstr("{\"image_id\": \"caf\xC3\xA9\", "));
+}
+
+TEST_F(DetectionFilesTest, FilesAreTriedWithTheFirstBatch) {
+  write("sizes.txt", "a 100 200\nb 50 50\nc 10 10\n");
+  for (const auto& [format, file] :
+       {std::pair("VOC", "det_the \"cat\".txt"), {"ILSVRC", "det_.txt"}, {"COCO", "det_.json"}}) {
+    SCOPED_TRACE(format);
+    std::filesystem::create_directories(folder_.path(concat("out/", file)));
+    LayerRun run(saving(format));
+    expect_error([&] { run.forward(); }, {file, "folder"});
+    std::filesystem::remove(folder_.path(concat("out/", file)));
+    run.forward();
+  }
+  write("labels.prototxt", "item { name: 'a' label: 1 } item { name: 'b/c' label: 2 }");
+  LayerRun voc(saving("VOC")), coco(saving("COCO"));
+  expect_error([&] { voc.forward(); }, {"labels.prototxt", "'b/c'", "VOC"});
+  coco.forward();
+}
+
+// Whoever goes on after a full disk gets the next set, with the images in their places.
+TEST_F(DetectionFilesTest, GoesOnAfterAFileThatCannotBeWritten) {
+  write("sizes.txt", "a 100 200\nb 50 50\nc 10 10\n");
+  LayerRun run(saving("ILSVRC"));
+  run.forward();
+  std::filesystem::create_directories(folder_.path("out/det_.txt/x"));
+  expect_error([&] { run.forward(); }, {"det_.txt"});
+  std::filesystem::remove_all(folder_.path("out/det_.txt"));
+  // Of the next set the second image of the last batch is the first.
+  run.forward();
+  EXPECT_EQ(read("det_.txt"),
+            "a 2 0.5 20 0 100 100\nb 1 0.75 0 0 20 50\nb 2 0.5 5 0 25 50\n"
+            "c 2 0.5 1 0 5 10\n");
+}
+
+TEST_F(DetectionFilesTest, OpensAgainAfterAnError) {
+  LayerRun run(saving("ILSVRC", "num_test_image: 3"));
+  for (int pass = 0; pass < 3; ++pass) {
+    expect_error([&] { run.forward(); }, {"num_test_image 3", "2 images"});
+  }
+  write("sizes.txt", "a 100 200\nb 50 50\nc 10 10\n");
+  run.forward();
+  run.forward();
+  EXPECT_THAT(read("det_.txt"), HasSubstr("c 1 0.75"));
+}
+
+TEST_F(DetectionFilesTest, CarriesTheSetThatIsNotComplete) {
+  write("sizes.txt", "a 100 200\nb 50 50\nc 10 10\n");
+  LayerRun first(saving("ILSVRC")), second(saving("ILSVRC"));
+  const auto state_of = [](LayerRun& run) -> CarriesState& {
+    return dynamic_cast<CarriesState&>(run.layer());
+  };
+  EXPECT_TRUE(state_of(first).carries());
+  EXPECT_TRUE(state_of(first).carried().empty());
+  first.forward();
+  const std::vector<Tensor> state = state_of(first).carried();
+  first.forward();
+  const std::string whole = read("det_.txt");
+  EXPECT_THAT(whole, HasSubstr("a 1 0.75"));
+  std::filesystem::remove(folder_.path("out/det_.txt"));
+  state_of(second).carry(state);
+  second.forward();
+  EXPECT_EQ(read("det_.txt"), whole);
+  // Back to within the set, as after a test that was stopped.
+  std::filesystem::remove(folder_.path("out/det_.txt"));
+  state_of(second).carry(state);
+  second.forward();
+  EXPECT_EQ(read("det_.txt"), whole);
+
+  write("sizes.txt", "a 100 200\n");
+  LayerRun fewer(saving("ILSVRC"));
+  state_of(fewer).carry(state);
+  expect_error([&] { fewer.forward(); }, {"image 2", "1 images", "name_size_file"});
+  std::vector<Tensor> wrong;
+  wrong.emplace_back(Shape{2, 3}, DType::f64);
+  expect_error([&] { state_of(fewer).carry(wrong); }, {"2x3", "7"});
+  LayerRun none(two_images(""));
+  EXPECT_FALSE(state_of(none).carries());
 }
 
 TEST_F(DetectionFilesTest, EachTestSetIsWrittenAnew) {

@@ -2,6 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
 
 #include "crema/random.hpp"
 #include "crema/solver.hpp"
@@ -125,6 +128,106 @@ TEST(Detection, ADetectorLearnsFromADatabaseWithBoxes) {
   }
   EXPECT_GT(right, 2 * kTests * 9 / 10) << wrong << " wrong, loss " << losses.back();
   EXPECT_LT(wrong, 2 * kTests / 4);
+}
+
+// A set of three images in tests of two batches of one. Confidences and sizes tell the images
+// apart: in pixels the box is right in image a only.
+class DetectionPlaceTest : public ::testing::Test {
+ protected:
+  DetectionPlaceTest() {
+    std::vector<AnnotatedDatum> all;
+    for (const char value : {'\x20', '\x40', '\x60'}) {
+      all.push_back(test::rectangle(1, 2, {}, {{.label = 1, .box = {0, 0, 1, 1}}}, 1));
+      all.back().mutable_datum()->mutable_data()->assign(2, value);
+    }
+    test::write_database(folder_ / "db", test::annotated_records(all));
+    std::ofstream(folder_ / "sizes.txt") << "a 9 19\nb 1000 1000\nc 1000 1000\n";
+    std::ofstream(folder_ / "labels.prototxt") << "item { name: 'x' label: 1 }";
+    const std::string sizes = concat("name_size_file: '", folder_ / "sizes.txt", "'");
+    parse_text_proto(
+        concat(R"(net_param {
+layer { name: 'data' type: 'AnnotatedData' top: 'data' top: 'label' include { phase: TEST }
+        transform_param { scale: 0.0078125 } data_param { batch_size: 1 backend: LMDB source: ')",
+               folder_ / "db", R"(' } }
+layer { name: 'conf' type: 'Flatten' bottom: 'data' top: 'conf' include { phase: TEST } }
+layer { name: 'numbers' type: 'DummyData' top: 'loc' top: 'zero' top: 'x' top: 'one' top: 'variances'
+        include { phase: TEST } dummy_data_param {
+        shape { dim: 1 dim: 4 } shape { dim: 1 dim: 1 dim: 1 } shape { dim: 1 dim: 1 dim: 1 }
+        shape { dim: 1 dim: 1 dim: 1 } shape { dim: 1 dim: 1 dim: 4 }
+        data_filler { value: 0 } data_filler { value: 0 } data_filler { value: 0.49 }
+        data_filler { value: 1 } data_filler { value: 0.1 } } }
+layer { name: 'box' type: 'Concat' bottom: 'zero' bottom: 'zero' bottom: 'x' bottom: 'one' top: 'box'
+        include { phase: TEST } concat_param { axis: 2 } }
+layer { name: 'priors' type: 'Concat' bottom: 'box' bottom: 'variances' top: 'priors'
+        include { phase: TEST } concat_param { axis: 1 } }
+layer { name: 'found' type: 'DetectionOutput' bottom: 'loc' bottom: 'conf' bottom: 'priors'
+        top: 'found' include { phase: TEST } detection_output_param { num_classes: 2
+        save_output_param { output_format: 'ILSVRC' output_directory: ')",
+               folder_ / "out", "' label_map_file: '", folder_ / "labels.prototxt", "' ", sizes,
+               R"( } } }
+layer { name: 'rows' type: 'DetectionEvaluate' bottom: 'found' bottom: 'label' top: 'rows'
+        include { phase: TEST } detection_evaluate_param { num_classes: 2 )",
+               sizes, R"( } }
+layer { name: 'in' type: 'DummyData' top: 'in' include { phase: TRAIN } dummy_data_param {
+        shape { dim: 1 dim: 2 } data_filler { value: 1 } } }
+layer { name: 'ip' type: 'InnerProduct' bottom: 'in' top: 'ip' include { phase: TRAIN }
+        inner_product_param { num_output: 2 weight_filler { type: 'xavier' } } }
+layer { name: 'loss' type: 'EuclideanLoss' bottom: 'ip' bottom: 'in' top: 'loss'
+        include { phase: TRAIN } } }
+base_lr: 0.01 lr_policy: 'fixed' max_iter: 4 test_iter: 2 test_interval: 2 snapshot_prefix: ')",
+               folder_ / "snap", "'"),
+        "solver.prototxt", param_);
+  }
+
+  /// Trains on to the end. Returns the mean average precisions of the tests by iteration.
+  static std::map<int, double> solve(Solver& solver) {
+    std::map<int, double> precisions;
+    solver.on_test = [&](const TestReport& report) {
+      precisions[report.iteration] = report.outputs.at(0).value;
+    };
+    EXPECT_TRUE(solver.solve());
+    return precisions;
+  }
+  /// The file of detections, which is removed.
+  std::string written() const {
+    const std::string path = folder_ / "out/.txt";
+    std::ifstream in(path);
+    std::string text{std::istreambuf_iterator<char>(in), {}};
+    std::filesystem::remove(path);
+    return text;
+  }
+
+  test::ScratchFolder folder_;
+  SolverParameter param_;
+};
+
+TEST_F(DetectionPlaceTest, StoppedAndResumedTestsGoOnWithTheirImages) {
+  Context context;
+  Solver straight(param_, context);
+  const auto expected = solve(straight);
+  // Images a and b; c and a; b and c. The wrong one has the higher confidence.
+  EXPECT_EQ(expected, (std::map<int, double>{{0, 0.25}, {2, 0.25}, {4, 0}}));
+  const std::string file = written();
+  EXPECT_EQ(file, "a 1 0.25 0 0 9 9\nb 1 0.5 0 0 490 1000\nc 1 0.75 0 0 490 1000\n");
+
+  Solver stopped(param_, context);
+  // At iteration 2: before the iteration, before the test's first batch, before its second.
+  int asked = 0;
+  stopped.poll = [&] {
+    return stopped.iteration() == 2 && ++asked == 3 ? SolverAction::stop : SolverAction::none;
+  };
+  EXPECT_FALSE(stopped.solve());
+  EXPECT_EQ(written(), file) << "the set was complete with the first batch";
+  stopped.poll = nullptr;
+  const std::map<int, double> rest = {{2, 0.25}, {4, 0}};
+  EXPECT_EQ(solve(stopped), rest);
+  EXPECT_EQ(written(), file);
+
+  Context other;
+  Solver resumed(param_, other);
+  resumed.restore(folder_ / "snap_iter_2.solverstate");
+  EXPECT_EQ(solve(resumed), rest);
+  EXPECT_EQ(written(), file);
 }
 
 }  // namespace
