@@ -1,5 +1,6 @@
 #include "layers/region_loss/grid_detector.hpp"
 
+#include <algorithm>
 #include <string>
 
 #include "core/dispatch.hpp"
@@ -30,6 +31,20 @@ std::vector<GridAnchor> grid_anchors(std::span<const float> biases, double unit)
         {static_cast<double>(biases[i]) / unit, static_cast<double>(biases[i + 1]) / unit});
   }
   return anchors;
+}
+
+std::vector<int64_t> anchors_of_mask(std::span<const uint32_t> mask, size_t count) {
+  std::vector<int64_t> numbers;
+  for (const uint32_t number : mask) {
+    if (number >= count)
+      throw Error("mask names anchor box ", number, ", but biases has ", count,
+                  "; they are numbered from 0 on");
+    if (std::ranges::find(numbers, int64_t{number}) != numbers.end())
+      throw Error("mask names anchor box ", number,
+                  " twice for one bottom, which predicts each once; name another one");
+    numbers.push_back(number);
+  }
+  return numbers;
 }
 
 GridLayout::GridLayout(const Blob& predictions, int64_t number, int64_t of_classes)

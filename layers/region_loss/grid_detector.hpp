@@ -21,6 +21,10 @@ struct GridAnchor {
 /// are no pairs, or not above 0.
 std::vector<GridAnchor> grid_anchors(std::span<const float> biases, double unit);
 
+/// The numbers of the anchor boxes that a bottom predicts, as its `mask` names them. Error if one
+/// is not among the `count` of them, or comes twice.
+std::vector<int64_t> anchors_of_mask(std::span<const uint32_t> mask, size_t count);
+
 /// Predictions (N, anchors * (5 + classes), H, W): of each anchor x, y, width, height, the score of
 /// an object, and the scores of the classes.
 struct GridLayout {

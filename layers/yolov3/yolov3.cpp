@@ -11,12 +11,8 @@ GridLossSettings settings_of(const Yolov3Parameter& param) {
     throw Error("anchors_scale is 0; give the pixels of the image that a cell has");
   settings.anchors = grid_anchors({param.biases().data(), size_t(param.biases_size())},
                                   static_cast<double>(param.anchors_scale()));
-  for (const uint32_t number : param.mask()) {
-    if (number >= settings.anchors.size())
-      throw Error("mask names anchor box ", number, ", but biases has ", settings.anchors.size(),
-                  "; they are numbered from 0 on");
-    settings.mask.push_back(number);
-  }
+  settings.mask =
+      anchors_of_mask({param.mask().data(), size_t(param.mask_size())}, settings.anchors.size());
   if (settings.mask.size() != param.num())
     throw Error("num is ", param.num(), ", but mask has ", settings.mask.size(),
                 " anchor boxes; name those that this scale predicts");

@@ -192,6 +192,7 @@ TEST(GridLoss, Errors) {
   refuses(region("thresh: -1"), {v, kTruth}, {"thresh is -1"});
   refuses(yolov3("", "mask: 0 mask: 3"), {v, kTruth}, {"anchor box 3", "biases has 3"});
   refuses(yolov3("", "mask: 0"), {v, kTruth}, {"num is 2", "mask has 1"});
+  refuses(yolov3("", "mask: 2 mask: 2"), {v, kTruth}, {"anchor box 2", "twice"});
   refuses("layer { type: 'Yolov3' bottom: 'v' bottom: 'label' yolov3_param { anchors_scale: 0 } }",
           {v, kTruth}, {"anchors_scale is 0"});
 }
@@ -293,6 +294,20 @@ TEST(GridOutput, Errors) {
   refuses(region_output(""), {uniform({1, 15, 1, 2})}, {"N x 14 x H x W"});
   refuses(yolov3_output("anchors_scale: 2"), {objects(), objects()}, {"anchors_scale has 3"});
   refuses(yolov3_output("mask: 2"), {objects(), objects()}, {"mask has 3 numbers"});
+  // 4 * 2^30 is 0 in 32 bits, and the square of 2^32 - 1 is beyond 64 bits.
+  const auto numbers = [](const char* groups, const char* each) {
+    return concat("layer { type: 'Yolov3DetectionOutput' bottom: 'a' bottom: 'b' ",
+                  "yolov3_detection_output_param { biases: 8 biases: 8 anchors_scale: 1 ",
+                  "anchors_scale: 1 anchors_scale: 1 anchors_scale: 1 mask_group_num: ", groups,
+                  " num_box: ", each, " } }");
+  };
+  refuses(numbers("4", "1073741824"), {objects(), objects()}, {"mask has 0", "need 4294967296"});
+  refuses(numbers("4294967295", "4294967295"), {objects(), objects()}, {"has 4", "4294967295"});
+  refuses(
+      "layer { type: 'Yolov3DetectionOutput' bottom: 'a' yolov3_detection_output_param { "
+      "num_classes: 2 num_box: 2 mask: 1 mask: 1 mask_group_num: 1 anchors_scale: 8 biases: 8 "
+      "biases: 8 biases: 4 biases: 12 } }",
+      {objects()}, {"anchor box 1", "twice"});
   refuses(yolov3_output("mask_group_num: 0"), {objects(), objects()}, {"mask_group_num 0"});
   refuses(yolov3_output(""), {uniform({1, 7, 1, 2}), uniform({2, 7, 2, 4})}, {"batch size"});
 }
