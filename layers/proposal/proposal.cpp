@@ -1,6 +1,7 @@
 // Proposal: regions from anchor boxes, their scores and offsets. See README.md.
 #include <algorithm>
 #include <cmath>
+#include <string>
 #include <tuple>
 #include <vector>
 
@@ -54,7 +55,11 @@ BoundingBox<T> moved(const BoundingBox<T>& anchor, T dx, T dy, T log_width, T lo
   const T x = anchor.xmin + width / 2 + dx * width, y = anchor.ymin + height / 2 + dy * height;
   const T half_width = std::exp(log_width) * width / 2,
           half_height = std::exp(log_height) * height / 2;
-  const auto cut = [](T value, T side) { return std::max(T{0}, std::min(value, side - 1)); };
+  // NaN stays NaN, so that the region has no side.
+  const auto cut = [](T value, T side) {
+    const T last = std::max(T{0}, side - 1);
+    return value <= 0 ? T{0} : value > last ? last : value;
+  };
   return {cut(x - half_width, image.width), cut(y - half_height, image.height),
           cut(x + half_width, image.width), cut(y + half_height, image.height)};
 }
@@ -179,8 +184,9 @@ class ProposalLayer : public TwoSidedLayer {
         for (int64_t i = 0; i < anchors_an_image(); ++i) {
           const T score = score_of(n, i), width = boxes[i].xmax - boxes[i].xmin + 1,
                   height = boxes[i].ymax - boxes[i].ymin + 1;
+          if (score != score) refuse_score(bottom[0]->name, n, i);
           // False for NaN.
-          if (width >= image.least_width && height >= image.least_height && score == score)
+          if (width >= image.least_width && height >= image.least_height)
             own.candidates.push_back({score, static_cast<int32_t>(i)});
         }
         choose(boxes, own);
@@ -200,6 +206,15 @@ class ProposalLayer : public TwoSidedLayer {
         if (kept_scores) *kept_scores++ = score_of(n, i);
       }
     }
+  }
+
+  [[noreturn]] void refuse_score(const std::string& name, int64_t image, int64_t i) const {
+    const auto each = static_cast<int64_t>(anchors_.size());
+    const int64_t cell = i / each;
+    throw Error("'", name, "': the score of an object of image ", image, ", row ", cell / width_,
+                ", column ", cell % width_, ", anchor ", i % each,
+                ", is NaN; the net has diverged, or its input has NaN")
+        .of_sample(image);
   }
 
   /// Anchors are numbered by row, column and kind.

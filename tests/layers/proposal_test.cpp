@@ -99,24 +99,38 @@ TEST(Proposal, SuppressionInPixels) {
   EXPECT_EQ(regions("0.3"), 1);
 }
 
-TEST(Proposal, SmallRegionsAndNaNAreDropped) {
+TEST(Proposal, SmallRegionsAreDropped) {
   std::vector<double> offsets(24, 0);
   offsets[12] = offsets[13] = std::log(0.25);  // 4 wide
-  offsets[14] = std::numeric_limits<double>::quiet_NaN();
-  const double nan = std::numeric_limits<double>::quiet_NaN();
-  LayerCase c = one_anchor("", {0.9, 0.8, 0.7, nan, 0.5, 0.4}, offsets);
+  LayerCase c = one_anchor("", {0.9, 0.8, 0.7, 0.6, 0.5, 0.4}, offsets);
   c.bottoms[2] = given({1, 3}, {30, 45, 1.5});  // min_size 4 is 6 pixels
   LayerRun run(c, {.dtype = DType::f64});
   run.forward();
-  EXPECT_EQ(run.top(1), (std::vector<double>{0.5, 0.4}));
+  EXPECT_EQ(run.top(1), (std::vector<double>{0.7, 0.6, 0.5, 0.4}));
   c.bottoms[2] = given({1, 4}, {30, 45, 1.5, 1});  // 4 wide is enough
   run.reshape(c.bottoms);
   run.forward();
-  EXPECT_EQ(run.top(1), (std::vector<double>{0.9, 0.8, 0.5, 0.4}));
+  EXPECT_EQ(run.top(1), (std::vector<double>{0.9, 0.8, 0.7, 0.6, 0.5, 0.4}));
   c.bottoms[2] = given({1, 3}, {30, 45, 100});
   run.reshape(c.bottoms);
   run.forward();
   EXPECT_EQ(run.top_blob(0).shape().str(), "0x5");
+}
+
+/// With any min_size: a region of such sides is none.
+TEST(Proposal, RegionsOfNaNAreDropped) {
+  for (const double bad :
+       {std::numeric_limits<double>::quiet_NaN(), -std::numeric_limits<double>::quiet_NaN()}) {
+    for (size_t offset = 0; offset < 4; ++offset) {
+      std::vector<double> offsets(24, 0);
+      offsets[6 * offset + 2] = bad;
+      LayerCase c = one_anchor("", {0.9, 0.8, 0.7, 0.6, 0.5, 0.4}, offsets);
+      c.layer.replace(c.layer.find("min_size: 4"), 11, "min_size: 0");
+      LayerRun run(c, {.dtype = DType::f64});
+      run.forward();
+      EXPECT_EQ(run.top(1), (std::vector<double>{0.9, 0.8, 0.6, 0.5, 0.4})) << offset;
+    }
+  }
 }
 
 TEST(Proposal, EqualScoresKeepTheOrderOfRowsColumnsAndAnchors) {
@@ -176,6 +190,11 @@ TEST(Proposal, Errors) {
   refuses("", {scores, uniform({1, 36, 3, 2}), info}, {"1x36x3x2", "offsets"});
   refuses("", {scores, offsets, uniform({1, 2})}, {"1x2", "height, width and scale"});
   refuses("", {scores, offsets, given({1, 3}, {32, 0, 1})}, {"says 0 for image 0"});
+  Input no_number = scores;
+  no_number.values = std::vector<double>(18 * 6, 0.5);
+  no_number.values[(9 + 3) * 6 + 5] = std::nan("");
+  refuses("", {given({1, 18, 2, 3}, no_number.values), offsets, info},
+          {"image 0", "row 1, column 2, anchor 3", "NaN"});
   refuses("feat_stride: 0", {scores, offsets, info}, {"feat_stride 0"});
   refuses("ratio: -1", {scores, offsets, info}, {"ratio -1"});
   refuses("nms_thresh: -1", {scores, offsets, info}, {"nms_thresh -1"});
