@@ -77,8 +77,12 @@ void Geometry::apply(const Label* labels, Label outside, Label* out) const {
     const auto rows = sources(sample_.height, m.yy, m.y1, record_.height);
     const auto columns = sources(sample_.width, m.xx, m.x1, record_.width);
     for (const int64_t row : rows) {
+      if (row < 0) {
+        out = std::fill_n(out, columns.size(), outside);
+        continue;
+      }
       const Label* const from = labels + row * record_.width;
-      for (const int64_t column : columns) *out++ = row < 0 || column < 0 ? outside : from[column];
+      for (const int64_t column : columns) *out++ = column < 0 ? outside : from[column];
     }
     return;
   }
