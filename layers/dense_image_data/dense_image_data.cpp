@@ -70,8 +70,7 @@ class DenseImageDataLayer final : public DatumLayer {
           PixelLabels::Options{.list = settings.source(),
                                .root = settings.root_folder(),
                                .pairs = std::move(pairs),
-                               .divisor = settings.label_divide_factor(),
-                               .resizes = settings.new_height() > 0});
+                               .divisor = settings.label_divide_factor()});
     open(open_image_files(std::move(files)));
   }
 

@@ -108,8 +108,13 @@ Image DatumDecoder::decode(const Record& record) {
 }
 
 Image DatumDecoder::open_datum() {
-  if (!was_encoded_) return open_raw();
+  if (!was_encoded_) {
+    const Image image = open_raw();
+    original_ = {image.height, image.width};
+    return image;
+  }
   const Image image = images_.open(datum().data(), mode_);
+  original_ = {image.height, image.width};
   return size_.height == 0 ? image : images_.changed({Resize{.size = size_}});
 }
 

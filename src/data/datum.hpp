@@ -55,6 +55,8 @@ class DatumDecoder {
   /// both, or a label that is not finite.
   void labels(std::vector<double>& labels) const;
   bool was_encoded() const { return was_encoded_; }
+  /// The size of the record opened last, before it was resized.
+  ImageSize original() const { return original_; }
   /// The record opened last, if it is an AnnotatedDatum; else null.
   const AnnotatedDatum* annotated() const { return is_annotated_ ? annotated_.get() : nullptr; }
 
@@ -66,7 +68,7 @@ class DatumDecoder {
   Image open_raw();
 
   ColorMode mode_;
-  ImageSize size_;
+  ImageSize size_, original_;
   std::unique_ptr<Datum> datum_;
   std::unique_ptr<AnnotatedDatum> annotated_;
   ImageDecoder images_;

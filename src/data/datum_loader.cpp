@@ -286,7 +286,8 @@ void DatumLoader::add_boxes(const Record& record, const Geometry& crop, size_t i
 void DatumLoader::load_label_map(int64_t record, ImageSize opened,
                                  const std::vector<ImageStep>& steps, const Geometry& crop,
                                  size_t index, Batch& batch) {
-  const ImageSize size = loading_.label_maps->read(record, opened, label_map_);
+  const ImageSize size = decoder_.original();
+  loading_.label_maps->read(record, size, label_map_);
   Geometry geometry(size);
   if (size.height != opened.height || size.width != opened.width) geometry.resize(opened);
   for (const ImageStep& step : steps) crema::apply(step, geometry);

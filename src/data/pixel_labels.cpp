@@ -39,7 +39,7 @@ PixelLabels::PixelLabels(Options options) : options_(std::move(options)) {
         "keep them as they are");
 }
 
-ImageSize PixelLabels::read(int64_t index, ImageSize image, Reader& reader) const {
+void PixelLabels::read(int64_t index, ImageSize image, Reader& reader) const {
   const ListedPair& pair = options_.pairs.at(static_cast<size_t>(index));
   const std::string path = image_path(options_.root, pair.beside);
   try {
@@ -50,14 +50,12 @@ ImageSize PixelLabels::read(int64_t index, ImageSize image, Reader& reader) cons
           "gray, with the label as the value of each pixel");
     reader.decoder.open(reader.file, ColorMode::as_stored);
     const Image map = reader.decoder.whole();
-    const bool fits = map.height == image.height && map.width == image.width;
-    if (!fits && !options_.resizes)
+    if (map.height != image.height || map.width != image.width)
       throw Error("it is of ", map.height, " x ", map.width, " pixels, and its image of ",
                   image.height, " x ", image.width,
-                  "; make them of one size, or set new_height and new_width");
+                  "; a label map has the size of its image: name the map of this image");
     take_labels(map, reader.labels);
     for (uint8_t& label : reader.labels) label = static_cast<uint8_t>(label / options_.divisor);
-    return {map.height, map.width};
   } catch (const Error& error) {
     Error told("label map '", path, "': ", error.message());
     told.at({options_.list, static_cast<int>(pair.line), 0});

@@ -21,7 +21,6 @@ class PixelLabels {
     std::string list, root;  // root goes before every name
     std::vector<ListedPair> pairs;
     uint32_t divisor = 1;  // a pixel's value over this is its label, without its fraction
-    bool resizes = false;  // maps to the size of their images, which were resized
   };
   /// Error for a divisor of 0.
   explicit PixelLabels(Options options);
@@ -32,10 +31,10 @@ class PixelLabels {
     std::string file;
     std::vector<uint8_t> labels;  // of the map read last
   };
-  /// Reads the map of record `index` to reader.labels. Returns its size. Error, naming file and
-  /// line, if it cannot be read, is in colours, is a PNG with a palette, or is of another size than
-  /// its image (`image`), unless maps are resized.
-  ImageSize read(int64_t index, ImageSize image, Reader& reader) const;
+  /// Reads the map of record `index` to reader.labels. Error, naming file and line, if it cannot be
+  /// read, is in colours, is a PNG with a palette, or is of another size than the file of its image
+  /// (`image`).
+  void read(int64_t index, ImageSize image, Reader& reader) const;
 
  private:
   Options options_;

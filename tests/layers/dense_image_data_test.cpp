@@ -1,6 +1,7 @@
 // DenseImageData: label maps go where their images go.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <set>
 
@@ -121,6 +122,37 @@ TEST_F(DenseImageData, FollowsSizesOfSingleImagesAndResumes) {
   test::expect_resumes(drawn, 5);
 }
 
+TEST_F(DenseImageData, IsTheSameForAnyNumberOfThreads) {
+  cpu_set_t all, one;
+  ASSERT_EQ(sched_getaffinity(0, sizeof(all), &all), 0);
+  if (CPU_COUNT(&all) < 2) GTEST_SKIP() << "needs two cores";
+  int core = 0;
+  while (!CPU_ISSET(core, &all)) ++core;
+  CPU_ZERO(&one);
+  CPU_SET(core, &one);
+  std::string list;
+  for (int i = 0; i < 7; ++i) list += twins(concat("n", i), 9 + i % 3, 12);
+  const LayerCase drawn =
+      layer(list, "is_color: false batch_size: 3 shuffle: true",
+            "mirror: true crop_size: 5 resize_param { height: 14 width: 16 interp_mode: LINEAR } "
+            "expand_param { prob: 0.5 max_expand_ratio: 2 }");
+  // A thread a core, up to four.
+  const auto batches = [&](const cpu_set_t& cores) {
+    EXPECT_EQ(sched_setaffinity(0, sizeof(cores), &cores), 0);
+    std::vector<std::vector<double>> tops;
+    LayerRun run(drawn);
+    for (int b = 0; b < 12; ++b) {
+      run.forward();
+      tops.push_back(run.top(0));
+      tops.push_back(run.top(1));
+    }
+    return tops;
+  };
+  const auto alone = batches(one);
+  EXPECT_EQ(batches(all), alone);
+  EXPECT_GT(std::set(alone.begin(), alone.end()).size(), 20U);
+}
+
 TEST_F(DenseImageData, OneTopReadsNoMaps) {
   folder_.write("a.pgm", test::pgm(1, 1, "a"));
   LayerCase one = layer("a.pgm nowhere.png");
@@ -138,7 +170,13 @@ TEST_F(DenseImageData, RefusesMapsThatHaveNoLabels) {
   folder_.write("palette.png",
                 std::string("\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\2\0\0\0\2\x8\3", 26));
   fails(layer("a.pgm colour.ppm"), {"list.txt:1", "colour.ppm", "row 1, column 1", "gray"});
-  fails(layer("a.pgm large.pgm"), {"list.txt:1", "2 x 3", "2 x 2", "new_height"});
+  fails(layer("a.pgm large.pgm"), {"list.txt:1", "2 x 3", "2 x 2", "the map of this image"});
+  // The map of another image, of the next line of a list whose maps are shifted, say.
+  folder_.write("high.pgm", test::pgm(6, 4, std::string(24, 'a')));
+  fails(layer("a.pgm high.pgm", "is_color: false new_height: 4 new_width: 4"),
+        {"list.txt:1", "6 x 4", "2 x 2", "the map of this image"});
+  fails(layer("high.pgm a.pgm", "is_color: false new_height: 2 new_width: 2"),
+        {"list.txt:1", "2 x 2", "6 x 4", "the map of this image"});
   fails(layer("a.pgm palette.png"), {"palette.png", "palette", "gray"});
   fails(layer("a.pgm nowhere.png"), {"nowhere.png", "cannot open"});
   fails(layer("a.pgm"), {"list.txt:1", "'a.pgm'", "image labelmap"});
