@@ -96,6 +96,18 @@ bool remove_abandoned(const std::string& path) {
   return removed;
 }
 
+void remove_abandoned_of(const std::string& path) {
+  const std::filesystem::path target = behind_links(path);
+  const std::filesystem::path folder = target.parent_path();
+  const std::string name = target.filename().string() + unfinished_mark();
+  std::error_code ignored;  // an unreadable folder, or another process removed the file first
+  for (std::filesystem::directory_iterator entry(folder.empty() ? "." : folder, ignored), end;
+       entry != end; entry.increment(ignored)) {
+    if (entry->path().filename().string().starts_with(name))
+      remove_abandoned(entry->path().string());
+  }
+}
+
 int write_all(int descriptor, std::string_view bytes) noexcept {
   while (!bytes.empty()) {
     const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());

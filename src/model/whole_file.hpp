@@ -17,6 +17,9 @@ std::string unfinished_path(const std::string& path);
 /// Leaves, and returns false for, every other file: one that is still written, one of another
 /// machine that shares the folder, one with another name.
 bool remove_abandoned(const std::string& path);
+/// Removes those files that a WholeFile of `path` left: they lie beside the file that links lead
+/// to.
+void remove_abandoned_of(const std::string& path);
 
 /// Writes all bytes to an open file. Returns 0 or an errno.
 int write_all(int descriptor, std::string_view bytes) noexcept;

@@ -270,6 +270,20 @@ TEST_F(SnapshotTest, RemovesWhatKilledWritersLeft) {
   EXPECT_TRUE(fs::exists(far));
 }
 
+// A snapshot of a linked name is written beside the file that the link leads to.
+TEST_F(SnapshotTest, RemovesWhatKilledWritersLeftBehindLinks) {
+  fs::create_directory(folder_ / "disk");
+  const std::string target = folder_ / "disk/weights", other = folder_ / "disk/other";
+  fs::create_symlink("disk/weights", prefix() + "_iter_3.caffemodel");
+  const std::string dead = unfinished(target, 999999999), others = unfinished(other, 999999999);
+  for (const std::string& file : {target, dead, others}) std::ofstream(file) << "half";
+  Context context;
+  Solver solver(solver_param("lr_policy: 'fixed' max_iter: 1"), context);
+  EXPECT_FALSE(fs::exists(dead));
+  EXPECT_TRUE(fs::exists(others));
+  EXPECT_TRUE(fs::exists(target));
+}
+
 // Weights without their state are no snapshot.
 TEST_F(SnapshotTest, AStateThatCannotBeWrittenTakesItsWeightsAlong) {
   Context context;
