@@ -115,12 +115,6 @@ CREMA_FUNCTOR bool crosses_border(const BoundingBox<T>& box) {
   return box.xmin < T{0} || box.ymin < T{0} || box.xmax > T{1} || box.ymax > T{1};
 }
 
-/// The box scaled from shares to sides of these lengths.
-template <class T>
-CREMA_FUNCTOR BoundingBox<T> scaled(const BoundingBox<T>& box, T width, T height) {
-  return {box.xmin * width, box.ymin * height, box.xmax * width, box.ymax * height};
-}
-
 /// What the four values of an encoded box are. The numbers are those of
 /// PriorBoxParameter.CodeType. With a prior box p of width w, height h and centre (x, y), and the
 /// centre (X, Y), width W and height H of a box b:
