@@ -139,10 +139,6 @@ class Solver {
   /// Whether there is a snapshot for resume() of a solver with these settings, damaged or not: a
   /// run that has one needs no weights to start from (SolverOptions::weights).
   static bool has_snapshot(const SolverParameter& param, const SourceMap& source);
-  /// The snapshot from which resume() of a solver with these settings continues. No net is made for
-  /// it.
-  static std::string find_snapshot(const SolverParameter& param, const SourceMap& source,
-                                   Context& context);
 
   /// Called before each iteration and before each batch of a test. The result `snapshot` writes a
   /// snapshot. `stop` ends solve(), step() or test(), after a snapshot if the solver takes

@@ -461,13 +461,6 @@ std::string Solver::resume() {
   return found.path;
 }
 
-std::string Solver::find_snapshot(const SolverParameter& param, const SourceMap& source,
-                                  Context& context) {
-  return newest_whole_snapshot(snapshot_prefix(param, source.file()), param.ema_decay() > 0,
-                               context)
-      .path;
-}
-
 bool Solver::has_snapshot(const SolverParameter& param, const SourceMap& source) {
   return !snapshots_of(snapshot_prefix(param, source.file())).empty();
 }

@@ -152,15 +152,14 @@ TEST_F(SnapshotResumeTest, ResumesWithoutAnAverageThatItDoesNotNeed) {
 TEST_F(SnapshotResumeTest, ASnapshotIsFoundBeforeNetsAreMade) {
   Context context = logging();
   const SolverParameter param = solver_param("max_iter: 4 snapshot: 2 weights: 'gone.caffemodel'");
-  EXPECT_EQ(Solver::find_snapshot(param, {}, context), "");
+  EXPECT_FALSE(Solver::has_snapshot(param, {}));
   Solver(solver_param("max_iter: 4 snapshot: 2"), context).solve();
   damage(file(4, ".solverstate"));
-  const std::string found = Solver::find_snapshot(param, {}, context);
-  EXPECT_EQ(found, file(2, ".solverstate"));
-  EXPECT_TRUE(warned("passed over")) << warnings_;
+  EXPECT_TRUE(Solver::has_snapshot(param, {}));
   expect_error([&] { Solver(param, context); }, {"gone.caffemodel"});
   Solver solver(param, context, {.weights = std::vector<std::string>()});
-  solver.restore(found);
+  EXPECT_EQ(solver.resume(), file(2, ".solverstate"));
+  EXPECT_TRUE(warned("passed over")) << warnings_;
   EXPECT_EQ(solver.iteration(), 2);
 }
 
