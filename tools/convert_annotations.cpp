@@ -6,10 +6,10 @@
 DEFINE_string(anno_type, "",
               "detection, or classification: lines 'image label'. Without it, the first line of "
               "the list says which.");
-DEFINE_string(
-    label_type, "xml",
-    "Files of boxes: xml (PASCAL VOC), json (an image of MS COCO), txt (lines 'label xmin "
-    "ymin xmax ymax' in pixels), yolo (lines 'class cx cy width height').");
+DEFINE_string(label_type, "",
+              "Files of boxes: xml (PASCAL VOC; without the flag too), json (an image of MS COCO), "
+              "txt (lines 'label xmin ymin xmax ymax' in pixels), yolo (lines 'class cx cy width "
+              "height').");
 DEFINE_string(label_map_file, "", "LabelMap in text: names of classes and their labels.");
 DEFINE_bool(check_label, false,
             "As published, has no effect: a label map with a name or label twice is always an "
@@ -42,8 +42,8 @@ const Command kConvertAnnotations = {
     "\n"
     "Each line of LIST_FILE is an image and the file of its boxes (both put behind ROOT_FOLDER),\n"
     "with white space between; --label_type says their form. With yolo a line may be an image\n"
-    "alone: its boxes are in the text file of its name, in a folder labels beside images. A list\n"
-    "that ends with .json is a whole data set of MS COCO.\n"
+    "alone: its boxes are in the text file of its name, in a folder labels beside images; without\n"
+    "that file it has none. A list that ends with .json is a whole data set of MS COCO.\n"
     "\n"
     "Labels are those of --label_map_file, by the names of classes; MS COCO's by the numbers or "
     "the\n"

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <optional>
 
 #include "core/parse_number.hpp"
@@ -171,6 +172,9 @@ int32_t label_of_name(const std::string& name, const LabelNames& names) {
 
 int32_t label_of_class(int64_t index, const AnnotationReading& how) {
   if (how.classes.empty()) {
+    if (index >= std::numeric_limits<int32_t>::max())
+      throw Error("class ", index, " is too large: its label is ", index + 1,
+                  ", and labels have 31 bits; classes are numbered from 0");
     const auto label = static_cast<int32_t>(index + 1);
     how.names.check(label);
     return label;

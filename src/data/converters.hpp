@@ -92,9 +92,9 @@ struct ConvertAnnotationsOptions {
   std::string backend = "lmdb";  // or "leveldb"
   /// "detection", or "classification": lines "image label". "": as the first line of the list says.
   std::string annotation_type;
-  std::string label_type = "xml";  // "xml", "json", "txt" or "yolo": of the files of boxes
-  std::string label_map_file;      // LabelMap in text: labels of the names of classes
-  std::string class_names;         // yolo: file with the names of the classes, one a line
+  std::string label_type;      // "xml", "json", "txt" or "yolo": of the files of boxes; "": xml
+  std::string label_map_file;  // LabelMap in text: labels of the names of classes
+  std::string class_names;     // yolo: file with the names of the classes, one a line
   bool gray = false;
   bool shuffle = false;  // the list, by `seed`
   uint64_t seed = 1701;
@@ -111,8 +111,10 @@ struct ConvertAnnotationsOptions {
 
 /// A database of AnnotatedDatum records: images with boxes. Keys, threads and errors are those of
 /// convert_imageset(). Boxes are clipped to their images, those without area left out, and images
-/// whose file of boxes is missing have none: warnings count them. Error for a box with its edges in
-/// the wrong order or outside of its image, and for an unknown class.
+/// that are alone in their line and have no file of boxes have none: warnings count them. Error for
+/// a box with its edges in the wrong order or outside of its image, for an unknown class, for a
+/// file of boxes that the list names and that cannot be read, and for settings that a data set in
+/// one file does not have.
 ConvertReport convert_annotations(const ConvertAnnotationsOptions& options);
 
 }  // namespace crema

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cctype>
 #include <cerrno>
 #include <cstring>
@@ -172,6 +173,8 @@ class Exporter {
       out.name = file_name_of(source.is_files() ? short_path(record->key) : record->key);
       out.labels = info.labels(" ");
       out.has_boxes = info.has_boxes;
+      // A line that names two files is split at a blank.
+      if (out.has_boxes) std::ranges::replace(out.name, ' ', '_');
       out.boxes = boxes_text(info);
       if (info.encoded) {
         keep_compressed(info, out);

@@ -258,6 +258,77 @@ TEST_F(ConvertAnnotations, ClassificationKeepsLabels) {
   fails("images/a.pgm 3", {"'boxes'", "detection"});
 }
 
+/// A wrong path would make images without boxes of all of them.
+TEST_F(ConvertAnnotations, AFileOfBoxesThatTheListNamesMustBeThere) {
+  options_.label_map_file.clear();
+  folder_.write("labels/a.txt", "0 0.5 0.5 0.5 0.5\n");
+  for (const char* form : {"txt", "yolo"}) {
+    options_.label_type = form;
+    options_.skip_bad = false;
+    folder_.write("labels/a.txt", std::string(form) == "txt" ? "1 0 0 5 5\n" : "0 0.5 0.5 1 1\n");
+    const std::string list = "images/a.pgm labels/a.txt\nimages/b.pgm labels/b.txt\n";
+    fails(list, {"list.txt:2", "images/b.pgm", "labels/b.txt", "cannot open"});
+    options_.skip_bad = true;
+    EXPECT_EQ(convert(list).size(), 1U);
+    EXPECT_EQ(report_.bad, 1);
+    EXPECT_THAT(report_.warnings, ElementsAre());
+  }
+  // One that is there, and cannot be read, is not taken for none.
+  options_.skip_bad = false;
+  std::filesystem::create_directory(folder_ / "labels/b.txt");
+  fails("images/a.pgm\nimages/b.pgm\n", {"list.txt:2", "labels/b.txt"});
+}
+
+TEST_F(ConvertAnnotations, ADataSetInOneFileIsNotReadAsAList) {
+  options_.list = folder_.write("list.json", "images/a.pgm 3\n");
+  const auto refuses = [&](const ConvertAnnotationsOptions& options,
+                           std::initializer_list<std::string_view> words) {
+    expect_error([&] { convert_annotations(options); }, words);
+  };
+  ConvertAnnotationsOptions wrong = options_;
+  wrong.annotation_type = "classification";
+  refuses(wrong, {"list.json", "MS COCO", "--anno_type=classification"});
+  wrong = options_;
+  wrong.label_type = "yolo";
+  refuses(wrong, {"list.json", "MS COCO", "--label_type=yolo"});
+  wrong = options_;
+  wrong.class_names = "names";
+  refuses(wrong, {"list.json", "MS COCO", "--class_names=names", "--label_map_file"});
+  if (!test::kBuiltWithAnnotations) return;
+  wrong = options_;
+  wrong.annotation_type = "detection";
+  wrong.label_type = "json";
+  refuses(wrong, {"list.json", "no JSON"});
+}
+
+/// Its label would be a number below 0.
+TEST_F(ConvertAnnotations, TheLargestClassHasNoLabel) {
+  options_.label_type = "yolo";
+  options_.label_map_file.clear();
+  folder_.write("labels/a.txt", "2147483646 0.5 0.5 0.5 0.5\n");
+  EXPECT_EQ(rows(convert("images/a.pgm")[0])[0][0], 2147483647);
+  folder_.write("labels/a.txt", "2147483647 0.5 0.5 0.5 0.5\n");
+  fails("images/a.pgm", {"labels/a.txt", "line 1", "class 2147483647"});
+}
+
+/// A line of the exported list is split at its blank.
+TEST_F(ConvertAnnotations, ExportedNamesOfImagesWithBoxesHaveNoBlanks) {
+  options_.label_type = "txt";
+  options_.label_map_file.clear();
+  folder_.write("images/my own\tb.pgm", test::pgm(40, 20, std::string(800, 'b')));
+  folder_.write("b.txt", "1 5 10 10 20\n");
+  const auto records = convert("images/my own\tb.pgm b.txt\n");
+  const std::string files = folder_ / "files";
+  export_images(*open_database({.path = options_.output}), {.range = {0, 1}, .folder = files});
+  EXPECT_EQ(test::read_file(files + "/list.txt"),
+            "00000000_images_my_own_b.png 00000000_images_my_own_b.png.boxes.txt\n");
+  options_.list = files + "/list.txt";
+  options_.root = files;
+  const auto again = convert_list_file();
+  ASSERT_EQ(again.size(), 1U);
+  EXPECT_EQ(again[0].SerializeAsString(), records[0].SerializeAsString());
+}
+
 /// verify, export and the mean image look into AnnotatedDatum records.
 TEST_F(ConvertAnnotations, OtherCommandsReadItsDatabases) {
   options_.label_type = "txt";

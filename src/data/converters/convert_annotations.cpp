@@ -19,8 +19,9 @@ namespace {
 struct Listed {
   std::string image;
   std::string place;
-  std::string beside;    // the file
-  AnnotationFile boxes;  // of a data set in one file
+  std::string beside;     // the file
+  bool may_miss = false;  // it: YOLO writes none for an image without boxes
+  AnnotationFile boxes;   // of a data set in one file
   RecordLabels labels;
 };
 
@@ -38,6 +39,26 @@ bool is_classification(const ConvertAnnotationsOptions& options) {
 bool is_dataset(const std::string& list) {
   std::error_code ignored;
   return fs::path(list).extension() == ".json" && fs::is_regular_file(list, ignored);
+}
+
+/// Error for settings that contradict a data set in one file.
+void check_dataset(const ConvertAnnotationsOptions& options) {
+  const auto refuse = [&](const char* flag, const std::string& value, const char* advice) {
+    throw Error("'", options.list, "' ends in .json, so it is a data set of MS COCO, and --", flag,
+                "=", value, " is for a list; ", advice, ", or give a list another ending");
+  };
+  const std::string &type = options.annotation_type, &form = options.label_type;
+  if (!type.empty() && type != "detection") refuse("anno_type", type, "remove it");
+  if (!form.empty() && form != "json") refuse("label_type", form, "remove it");
+  if (!options.class_names.empty())
+    refuse("class_names", options.class_names,
+           "give --label_map_file for labels of its categories");
+}
+
+/// Whether nothing has this name, rather than that it cannot be seen.
+bool is_absent(const std::string& path) {
+  std::error_code ignored;
+  return fs::symlink_status(path, ignored).type() == fs::file_type::not_found;
 }
 
 /// Where YOLO has the boxes of an image: beside it, in a text file of its name, or in a folder
@@ -69,11 +90,13 @@ class Job {
       list_labels();
       return;
     }
-    reading_.form = annotation_form(options.label_type);
+    if (dataset_) check_dataset(options);
+    const std::string form = options.label_type.empty() ? "xml" : options.label_type;
+    reading_.form = annotation_form(form);
     if (!options.label_map_file.empty()) reading_.names = LabelNames::read(options.label_map_file);
     if (!options.class_names.empty()) {
       if (reading_.form != AnnotationForm::yolo)
-        throw Error("--class_names is for --label_type=yolo, and it is ", options.label_type,
+        throw Error("--class_names is for --label_type=yolo, and it is ", form,
                     "; give --label_map_file");
       reading_.classes = read_class_list(options.class_names);
       for (size_t i = 0; i < reading_.classes.size(); ++i)
@@ -120,16 +143,18 @@ class Job {
     auto pairs = read_pair_list(options_.list, "lines 'image boxes'", finds);
     int64_t missing = 0;
     for (ListedPair& pair : pairs) {
-      if (pair.beside.empty()) pair.beside = yolo_labels(pair.image);
-      std::error_code ignored;
-      if (!fs::exists(image_path(options_.root, pair.beside), ignored)) {
-        reading_.oddities.add(BoxOddities::missing, pair.line,
-                              concat(options_.list, ":", pair.line, ": '", pair.beside, "'"));
+      const bool may_miss = pair.beside.empty();
+      if (may_miss) pair.beside = yolo_labels(pair.image);
+      if (is_absent(image_path(options_.root, pair.beside))) {
+        if (may_miss)
+          reading_.oddities.add(BoxOddities::missing, pair.line,
+                                concat(options_.list, ":", pair.line, ": '", pair.beside, "'"));
         ++missing;
       }
       Listed& listed = images_.emplace_back();
       listed.image = pair.image;
       listed.beside = pair.beside;
+      listed.may_miss = may_miss;
       listed.place = concat(options_.list, ":", pair.line);
     }
     if (missing == static_cast<int64_t>(images_.size()))
@@ -187,8 +212,7 @@ class Job {
                            reading_.oddities);
     }
     const std::string path = image_path(options_.root, listed.beside);
-    std::error_code ignored;
-    if (!fs::exists(path, ignored)) return {};
+    if (listed.may_miss && is_absent(path)) return {};
     return reading_.read(path, image, index);
   }
 
