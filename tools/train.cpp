@@ -168,6 +168,10 @@ void continue_run(Solver& solver, const SolverParameter& param, const SolverOpti
   std::string from = FLAGS_snapshot;
   if (FLAGS_resume) {
     from = solver.resume();
+    if (from.empty())
+      throw Error(
+          "the snapshots to resume from were removed while the nets were made; run the "
+          "command again to start without one");
   } else {
     solver.restore(from);
   }

@@ -1,7 +1,15 @@
 // Snapshots as a user meets them: --resume, crema checksum, a full disk.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
+#include "support/database.hpp"
 #include "tools/cli.hpp"
 
 namespace crema::test {
@@ -45,6 +53,30 @@ TEST_F(SnapshotCliTest, ResumeTakesTheNewestWholeSnapshotOrStarts) {
   damage(path("s_iter_2.solverstate"));
   damage(path("s_iter_4.solverstate"));
   expect_refusal(command, {"none of the snapshots", path("s_iter_4.solverstate"), "from scratch"});
+}
+
+// The net comes through a pipe: it is read behind the first look for snapshots.
+TEST_F(SnapshotCliTest, ResumeStopsWhenSnapshotsVanishWhileNetsAreMade) {
+  const std::string solver = snapshotting_solver("max_iter: 1");
+  ASSERT_EQ(run("train --solver=" + solver).status, 0);
+  const std::string text = read_file(path("net.prototxt"));
+  fs::remove(path("net.prototxt"));
+  ASSERT_EQ(::mkfifo(path("net.prototxt").c_str(), 0600), 0);
+  std::atomic<bool> ended = false;
+  std::thread net([&] {
+    while (!ended) {
+      const int pipe = ::open(path("net.prototxt").c_str(), O_WRONLY | O_NONBLOCK);
+      if (pipe >= 0) {
+        fs::remove(path("s_iter_1.solverstate"));
+        EXPECT_EQ(::write(pipe, text.data(), text.size()), static_cast<ssize_t>(text.size()));
+        ::close(pipe);
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+  });
+  expect_refusal("train --resume --solver=" + solver, {"were removed while the nets were made"});
+  ended = true;
+  net.join();
 }
 
 TEST_F(SnapshotCliTest, ChecksumNamesDamageAndAcceptsChanges) {
