@@ -39,19 +39,20 @@ void check_settings(const LayerParameter& layer, const Context& context) {
 class ImageDataLayer : public DatumLayer {
  public:
   explicit ImageDataLayer(const LayerInit& init)
-      : DatumLayer(init, {.message = "image_data_param",
-                          .batch_size = init.param.image_data_param().batch_size(),
-                          .shuffle = init.param.image_data_param().shuffle(),
-                          .rand_skip = init.param.image_data_param().rand_skip(),
-                          .threads = init.param.image_data_param().has_threads()
-                                         ? init.param.image_data_param().threads()
-                                         : 0,
-                          .color = init.param.image_data_param().is_color() ? ColorMode::color
-                                                                            : ColorMode::gray,
-                          .size = {init.param.image_data_param().new_height(),
-                                   init.param.image_data_param().new_width()},
-                          .one_size = "image_data_param { new_height new_width }",
-                          .skip_bad = init.param.image_data_param().on_bad_record() == P::SKIP}) {
+      : DatumLayer(
+            init,
+            {.message = "image_data_param",
+             .batch_size = init.param.image_data_param().batch_size(),
+             .shuffle = init.param.image_data_param().shuffle(),
+             .rand_skip = init.param.image_data_param().rand_skip(),
+             .threads = init.param.image_data_param().has_threads()
+                            ? init.param.image_data_param().threads()
+                            : 0,
+             .color = init.param.image_data_param().is_color() ? ColorMode::color : ColorMode::gray,
+             .size = {init.param.image_data_param().new_height(),
+                      init.param.image_data_param().new_width()},
+             .one_size = "image_data_param { new_height new_width }",
+             .skip_bad = init.param.image_data_param().on_bad_record() == DataParameter::SKIP}) {
     check_settings(init.param, init.context);
   }
 
