@@ -1,5 +1,7 @@
 #include "data/prefetcher.hpp"
 
+#include <omp.h>
+
 #include <chrono>
 #include <system_error>
 #include <utility>
@@ -7,6 +9,21 @@
 #include "crema/error.hpp"
 
 namespace crema {
+namespace {
+
+/// Waits until ready(), which `mutex` guards, with all OpenMP threads of the caller's team. The
+/// others would spin for milliseconds, on processors that the loading threads need.
+template <class Ready>
+void wait_as_team(std::mutex& mutex, std::condition_variable& changed, const Ready& ready) {
+  const int team = omp_in_parallel() ? 1 : omp_get_max_threads();
+#pragma omp parallel num_threads(team)
+  {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, ready);
+  }
+}
+
+}  // namespace
 
 Prefetcher::Prefetcher(const PrefetcherOptions& options, Sampler sampler, MakeLoader make_loader)
     : options_(options), make_loader_(std::move(make_loader)), sampler_(std::move(sampler)) {
@@ -75,7 +92,7 @@ void Prefetcher::work() {
 
     mine.error = error;
     mine.ready = true;
-    if (ticket == next_out_) batch_ready_.notify_one();
+    if (ticket == next_out_) batch_ready_.notify_all();
   }
 }
 
@@ -85,7 +102,9 @@ Batch& Prefetcher::wait() {
   if (!next.ready) {
     using Clock = std::chrono::steady_clock;
     const auto begin = Clock::now();
-    batch_ready_.wait(guard, [&] { return next.ready; });
+    guard.unlock();
+    wait_as_team(mutex_, batch_ready_, [&] { return next.ready; });
+    guard.lock();
     wait_seconds_ += std::chrono::duration<double>(Clock::now() - begin).count();
   }
   if (next.error) std::rethrow_exception(next.error);

@@ -3,10 +3,16 @@
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <omp.h>
 #include <pthread.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 
 #include "crema/error.hpp"
 #include "support/expect_error.hpp"
@@ -134,6 +140,53 @@ TEST(Prefetcher, ThreadsThatCannotBeStartedAreAnError) {
   }
   Prefetcher prefetcher({.threads = 4}, Sampler({.count = 10}), slow(log));
   EXPECT_THAT(take(prefetcher, 2), testing::ElementsAre(0, 1));
+}
+
+/// Takes 1.5 ms for a batch, then counts whether a thread sleeps.
+class WatchingLoader : public BatchLoader {
+ public:
+  WatchingLoader(const std::atomic<pid_t>& thread, std::atomic<int>& asleep)
+      : thread_(thread), asleep_(asleep) {}
+
+  void load(Batch&, const std::atomic<bool>&) override {
+    std::this_thread::sleep_for(1500us);
+    if (thread_ == 0) return;
+    std::ifstream file(concat("/proc/self/task/", thread_.load(), "/stat"));
+    const std::string stat{std::istreambuf_iterator<char>(file), {}};
+    // The state follows the name, which is in parentheses.
+    asleep_ += stat.find(") S") != std::string::npos ? 1 : 0;
+  }
+
+ private:
+  const std::atomic<pid_t>& thread_;
+  std::atomic<int>& asleep_;
+};
+
+// They took half of two cores from the threads that decoded images.
+TEST(Prefetcher, OpenMpThreadsSleepWhileABatchIsLoaded) {
+  if (std::getenv("OMP_WAIT_POLICY") != nullptr) {
+    // libgomp has read it; without it, threads spin for 3 ms and more before they sleep.
+    const auto program = std::filesystem::read_symlink("/proc/self/exe").string();
+    const char* const name = "Prefetcher.OpenMpThreadsSleepWhileABatchIsLoaded";
+    EXPECT_EQ(std::system(concat("env -u OMP_WAIT_POLICY '", program, "' --gtest_filter=", name,
+                                 " > /dev/null")
+                              .c_str()),
+              0);
+    return;
+  }
+  std::atomic<pid_t> thread = 0;
+  std::atomic<int> asleep = 0;
+  Prefetcher prefetcher({.depth = 1}, Sampler({.count = 10}),
+                        [&] { return std::make_unique<WatchingLoader>(thread, asleep); });
+  omp_set_num_threads(2);
+  for (int i = 0; i < 500 && asleep == 0; ++i) {
+#pragma omp parallel num_threads(2)
+    if (omp_get_thread_num() == 1) thread = ::gettid();
+    prefetcher.wait();
+    prefetcher.release();
+  }
+  // Once is enough: a busy machine may let a thread sleep late.
+  EXPECT_GT(asleep, 0);
 }
 
 TEST(Prefetcher, EndsAtAnyMoment) {
