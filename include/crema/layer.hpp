@@ -84,7 +84,7 @@ class Parameter {
   const Shape& shape() const { return shape_; }
   const Filler& filler() const { return filler_; }
 
-  Tensor data;  // (shape), f32 or f64, contiguous; a view of the storage
+  Tensor data;  // (shape), f32 or f64, contiguous; a view of values()
   Tensor diff;  // (shape), the gradient; read it through gradient()
 
   /// Factors on the solver's learning rate and weight decay. They may change between updates. For a
@@ -109,11 +109,18 @@ class Parameter {
   /// Makes data and diff views of `storage`. Error if the number of values differs.
   void attach(std::shared_ptr<ParameterStorage> storage);
   const std::shared_ptr<ParameterStorage>& storage() const { return storage_; }
+  /// Makes data a view of other values, such as a noisy copy, until compute_with(nullptr). The net
+  /// does that around forward and backward of a layer whose `param` sets noise. storage() and the
+  /// gradient stay. `values` has the type and the number of the parameter's own.
+  void compute_with(ParameterStorage* values);
+  /// What data is a view of. What an engine derives from the values belongs there.
+  ParameterStorage& values() const { return values_ != nullptr ? *values_ : *storage_; }
 
  private:
   Shape shape_;
   Filler filler_;
   std::shared_ptr<ParameterStorage> storage_;
+  ParameterStorage* values_ = nullptr;  // null: storage_
 };
 
 /// The numbers of bottoms and tops that a layer accepts. A maximum of -1 means no limit.

@@ -125,9 +125,10 @@ struct NetValue {
 struct MemoryPlan {
   size_t activations = 0;           // data and diffs of all blobs
   size_t activations_unshared = 0;  // the same without sharing of memory between blobs
-  size_t reserved = 0;    // the part of activations that is not shared: inputs, outputs, kept blobs
-  size_t parameters = 0;  // values, and gradients if the net trains; without those of another net
-  size_t engines = 0;     // memory that layers and engines hold, and scratch memory of all threads
+  size_t reserved = 0;  // the part of activations that is not shared: inputs, outputs, kept blobs
+  /// Values, and gradients if the net trains, without those of another net; and noisy copies.
+  size_t parameters = 0;
+  size_t engines = 0;  // memory that layers and engines hold, and scratch memory of all threads
 };
 
 class Net {

@@ -87,7 +87,7 @@ std::vector<ConvolutionPass> passes_of(ConvolutionLayer& layer, Blobs top) {
 
 ConvolutionWeights weights_of(ConvolutionLayer& layer) {
   const Parameter& weights = layer.weights();
-  return {weights.data.host<float>(), layer.trains() ? nullptr : weights.storage().get()};
+  return {weights.data.host<float>(), layer.trains() ? nullptr : &weights.values()};
 }
 
 /// Formats of bottoms and tops.

@@ -79,8 +79,7 @@ class NoiseLayer : public TwoSidedLayer {
     if (!(settings.std() >= 0 && std::isfinite(settings.std())))
       throw Error("std ", settings.std(), " is no standard deviation; give a number from 0 on");
     if (!settings.has_std() && !settings.has_mean())
-      throw Error(
-          "neither std nor mean is set, so there is no noise; say noise_param { std: 0.1 }");
+      throw Error("neither std nor mean is set, so there is no noise; set one, such as std: 0.1");
     adds_ = phase() == Phase::train || settings.in_test();
     adds_ = adds_ && (settings.std() > 0 || settings.mean() != 0);
     by_range_ = settings.relative_to() == NoiseLayerParameter::RANGE;

@@ -32,6 +32,11 @@ Tensor& Parameter::gradient() {
   return diff;
 }
 
+void Parameter::compute_with(ParameterStorage* values) {
+  values_ = values;
+  data = this->values().data().view(shape_);
+}
+
 void Parameter::attach(std::shared_ptr<ParameterStorage> storage) {
   const Tensor& values = storage->data();
   if (values.count() != shape_.count())

@@ -150,6 +150,22 @@ class Recomputing {
   RunState& run_;
 };
 
+/// As long as it lives, the layer of the node computes with the noisy values.
+class WithNoise {
+ public:
+  explicit WithNoise(Node& node) : node_(node) {
+    for (ParameterNoise& noise : node_.noise) noise.parameter->compute_with(noise.values.get());
+  }
+  ~WithNoise() {
+    for (ParameterNoise& noise : node_.noise) noise.parameter->compute_with(nullptr);
+  }
+  WithNoise(const WithNoise&) = delete;
+  WithNoise& operator=(const WithNoise&) = delete;
+
+ private:
+  Node& node_;
+};
+
 void run_forward(Plan& plan, const Action& action) {
   Node& node = plan.node(action.node);
   std::optional<Recomputing> recomputing;
@@ -157,7 +173,11 @@ void run_forward(Plan& plan, const Action& action) {
   in_node(node, [&] {
     if (node.follows_values) follow_shapes(plan, node);
     try {
-      if (!is_empty(node)) node.layer->forward(action.bottoms, action.tops);
+      if (!is_empty(node)) {
+        if (!action.again) draw_noise(node);
+        const WithNoise noise(node);
+        node.layer->forward(action.bottoms, action.tops);
+      }
     } catch (Error& error) {
       try {
         if (error.sample() >= 0)
@@ -192,8 +212,10 @@ void run_action(Plan& plan, const Action& action) {
                   action.weight * plan.loss_scale, action.adds);
     case Action::Kind::backward:
       if (is_empty(node)) return;
-      return in_node(node,
-                     [&] { node.layer->backward(action.tops, node.propagate, action.bottoms); });
+      return in_node(node, [&] {
+        const WithNoise noise(node);
+        node.layer->backward(action.tops, node.propagate, action.bottoms);
+      });
     case Action::Kind::sum:
       return add(side, action.parts, *action.into);
     case Action::Kind::complete:

@@ -190,6 +190,8 @@ class Merger {
     WorkLayer& layer = work_->at(i);
     if (layer.param.bottom_size() != 1)
       throw Error("its ", layer.param.type() == "Bias" ? "bias" : "scale", " is a second bottom");
+    if (std::ranges::any_of(layer.param.param(), &ParamSpec::has_noise))
+      throw Error("its parameters have noise, which the weights of another layer would not have");
     const BatchNormParameter& norm = layer.param.batch_norm_param();
     if (norm.has_use_global_stats() && !norm.use_global_stats())
       throw Error("it normalizes by the statistics of each batch (use_global_stats: false)");
@@ -297,6 +299,14 @@ void write_result(const Work& work, const NetParameter& net, MergedNet& merged) 
   }
 }
 
+/// Noise would hide what merging changes.
+NetParameter without_noise(NetParameter net) {
+  for (LayerParameter& layer : *net.mutable_layer()) {
+    for (ParamSpec& spec : *layer.mutable_param()) spec.clear_noise();
+  }
+  return net;
+}
+
 /// Layers whose results one bit of a score can change: their scores are compared instead.
 bool counts_hits(const std::string& type) { return type == "Accuracy" || type == "ArgMax"; }
 
@@ -388,7 +398,8 @@ MergedNet merge_batch_norm(const NetParameter& net, const SourceMap& source,
   NetOptions merged_options = options;
   for (const auto& [layer, blob] : scores) options.keep.push_back(blob);
   for (const auto& [layer, blob] : merged_scores) merged_options.keep.push_back(blob);
-  Net before(net, source, context, options), after(merged.net, context, merged_options);
+  Net before(without_noise(net), source, context, options);
+  Net after(without_noise(merged.net), context, merged_options);
   before.load_weights(weights);
   after.load_weights(merged.weights);
   fill_inputs(before);

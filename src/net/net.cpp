@@ -85,6 +85,7 @@ std::unique_ptr<Plan> build(const NetParameter& given, const SourceMap& source, 
   place_params(*plan, modern);
   resolve_gradients(*plan);
   fuse_layers(*plan);
+  add_noise(*plan);
   take_program(*plan);
   return plan;
 }

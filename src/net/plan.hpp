@@ -68,6 +68,14 @@ struct NodeState {
   Layer::Prepared prepared;         // of the layer, while the program is kept
 };
 
+/// Noise on a parameter of a layer, for that layer alone.
+struct ParameterNoise {
+  Parameter* parameter = nullptr;
+  std::unique_ptr<Layer> layer = {};              // of type Noise
+  Blob exact = {}, noisy = {};                    // its bottom and top, of the parameter's shape
+  std::unique_ptr<ParameterStorage> values = {};  // the noisy ones
+};
+
 /// A layer, or a conversion between two layouts, with its state in the present program.
 struct Node : NodeState {
   Position position;
@@ -76,8 +84,9 @@ struct Node : NodeState {
   std::vector<ValueId> bottoms, tops;
   std::vector<bool> propagate;  // one entry a bottom: backward writes its diff
   bool needs_backward = false;
-  Tail tail;          // operations of layers that were fused into this one
-  NodeId fused_into;  // the node that computes this layer too
+  Tail tail;                          // operations of layers that were fused into this one
+  NodeId fused_into;                  // the node that computes this layer too
+  std::vector<ParameterNoise> noise;  // of parameters of the layer and of its tail
   bool is_conversion = false;
   bool recompute = false;        // its tops are dropped after forward and computed again
   bool follows_values = false;   // the shapes of its bottoms are known during forward only
@@ -250,6 +259,13 @@ void resolve_gradients(Plan& plan);
 bool has_learning_params(const Layer& layer);
 /// fuse.cpp: moves layers into the tails of other layers. Sets tail and fused_into of the nodes.
 void fuse_layers(Plan& plan);
+/// noise.cpp: sets noise of the nodes, by the `param` of their layers.
+void add_noise(Plan& plan);
+/// Bytes of all noisy copies.
+size_t noisy_bytes(const Plan& plan);
+/// Draws the noise of the present iteration and pass for the parameters that the node computes
+/// with.
+void draw_noise(Node& node);
 /// graph.cpp: calls reshape of all layers, with the present shapes of inputs and batches.
 void infer_shapes(Plan& plan);
 /// layouts.cpp: chooses the layout of each tensor. Sets the option of each node, adds conversions,

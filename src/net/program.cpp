@@ -89,6 +89,7 @@ size_t engine_bytes(const Plan& plan) {
   ScratchPlan scratch(plan.context->threads());
   for (const NodeId id : plan.program->order) {
     held += plan.node(id).layer->kept_bytes();
+    for (const ParameterNoise& noise : plan.node(id).noise) held += noise.layer->kept_bytes();
     if (const Engine* engine = plan.node(id).layer->engine()) {
       held += engine->extra_bytes();
       engine->plan_scratch(scratch);
@@ -149,7 +150,8 @@ void take_program(Plan& plan) {
     plan_memory(plan);
     bind_memory(plan);
     describe_steps(plan);
-    plan.program->memory.parameters = plan.arena.data().bytes() + plan.arena.diff().bytes();
+    plan.program->memory.parameters =
+        plan.arena.data().bytes() + plan.arena.diff().bytes() + noisy_bytes(plan);
     plan.program->memory.engines = engine_bytes(plan);
   } catch (...) {
     clear_program(plan);

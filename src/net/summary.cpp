@@ -15,7 +15,7 @@ void describe_steps(Plan& plan) {
     return blobs.empty() ? std::string() : to_string(blobs[0]->data.layout());
   };
   for (const NodeId id : plan.program->order) {
-    const Node& node = plan.node(id);
+    Node& node = plan.node(id);
     const Layer& layer = *node.layer;
     NetStep& step = plan.program->steps.emplace_back();
     step.name = layer.name();
@@ -32,6 +32,10 @@ void describe_steps(Plan& plan) {
     step.top_format = format_of(node.top_blobs);
     step.flops = layer.flops(node.bottom_blobs, node.top_blobs);
     if (!node.needs_backward) step.flops.backward = 0;
+    for (ParameterNoise& noise : node.noise) {
+      Blob *const exact[] = {&noise.exact}, *const noisy[] = {&noise.noisy};
+      step.flops.forward += noise.layer->flops(exact, noisy).forward;
+    }
   }
 }
 

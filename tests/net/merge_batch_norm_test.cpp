@@ -238,6 +238,21 @@ TEST(MergeBatchNorm, SaysWhatStaysAndWhy) {
               HasSubstr("by one number"));
 }
 
+// That of the weights stays and is not drawn when the nets are compared; that of a layer would go.
+TEST(MergeBatchNorm, NoiseOnParameters) {
+  std::string conv = convolution("conv", "x", "");
+  conv.insert(conv.find("convolution_param"), "param { noise { std: 10 } } ");
+  const MergedNet merged =
+      merge(kInput + conv +
+            "layer { name: 'norm' type: 'BatchNorm' bottom: 'conv' top: 'norm' } layer { name: "
+            "'scale' type: 'Scale' bottom: 'norm' top: 'y' param { noise { std: 1 } } }");
+  EXPECT_EQ(merged.merged(), 1);
+  ASSERT_EQ(layers_of(merged.net), (std::vector<std::string>{"x", "conv", "scale"}));
+  EXPECT_EQ(merged.net.layer(1).param(0).noise().std(), 10);
+  EXPECT_EQ(merged.net.layer(2).param(0).noise().std(), 1);
+  EXPECT_THAT(entry(merged, "scale").why, HasSubstr("its parameters have noise"));
+}
+
 TEST(MergeBatchNorm, AReluOfTheLayerStays) {
   const MergedNet merged =
       merge(kInput + convolution("conv", "x", "") +
