@@ -34,7 +34,8 @@ Tensor& Parameter::gradient() {
 
 void Parameter::compute_with(ParameterStorage* values) {
   values_ = values;
-  data = this->values().data().view(shape_);
+  const Tensor& source = this->values().data();
+  data.bind(source.memory(), source.offset());
 }
 
 void Parameter::attach(std::shared_ptr<ParameterStorage> storage) {

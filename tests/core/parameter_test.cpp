@@ -142,6 +142,27 @@ TEST(Derived, IsNotTrustedWhileSomebodyMayWrite) {
   EXPECT_EQ(parameter->storage()->derived("doubled", doubled), held);
 }
 
+TEST(ComputeWith, LeavesStorageAndGradient) {
+  const auto owner = make(Shape{2, 3}), user = make(Shape{3, 2});
+  user->attach(owner->storage());
+  owner->data.fill(1);
+  Tensor others(Shape{6});
+  others.fill(2);
+  ParameterStorage values(others, Tensor(Shape{0}));
+  EXPECT_EQ(&user->values(), owner->storage().get());
+  user->compute_with(&values);
+  EXPECT_EQ(&user->values(), &values);
+  EXPECT_EQ(user->data.shape(), (Shape{3, 2}));
+  EXPECT_THAT(user->data.values<float>(), Each(2));
+  EXPECT_THAT(owner->data.values<float>(), Each(1));
+  EXPECT_EQ(user->storage(), owner->storage());
+  EXPECT_EQ(user->begin_gradient(), 0);
+  EXPECT_EQ(owner->begin_gradient(), 1);
+  EXPECT_TRUE(user->diff.same_memory(owner->diff));
+  user->compute_with(nullptr);
+  EXPECT_TRUE(user->data.same_memory(owner->data));
+}
+
 TEST(Arena, LaysSegmentsOnMultiplesOfSixteen) {
   const auto a = make(Shape{3, 5}), b = make(Shape{16}), c = make(Shape{}), d = make(Shape{0});
   ParameterArena arena;

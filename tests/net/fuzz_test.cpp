@@ -1,4 +1,4 @@
-// Random nets, some of them with frozen layers, with propagate_down, and with axes of size 0:
+// Random nets, some of them with frozen layers, propagate_down, noise and axes of size 0:
 // planned or plain, fused or not, reshaped or fresh, a net computes the same.
 //
 //   CREMA_FUZZ_NETS   number of nets, default 300
@@ -33,7 +33,7 @@ struct Made {
 
 class RandomNet {
  public:
-  RandomNet(uint64_t seed, uint64_t number) : draw_(seed, number) {
+  RandomNet(uint64_t seed, uint64_t number) : draw_(seed, number), noisy_(draw_.one_in(3)) {
     if (draw_.one_in(4)) text_ += "force_backward: true\n";
     Sizes sizes = {draw_.between(1, 3), draw_.one_of<int64_t>({1, 3, 8, 16, 17}),
                    draw_.between(1, 7), draw_.between(1, 7)};
@@ -64,10 +64,11 @@ class RandomNet {
     return text;
   }
   const std::string& text() const { return text_; }
-  /// Whether gradients are those of the loss: all are passed on, none depends on a random mask.
+  /// Whether gradients are those of the loss: all are passed on, none depends on a random mask or
+  /// noise.
   bool has_true_gradients() const {
     return text_.find("propagate_down") == std::string::npos &&
-           text_.find("Dropout") == std::string::npos;
+           text_.find("Dropout") == std::string::npos && text_.find("noise") == std::string::npos;
   }
 
  private:
@@ -91,7 +92,8 @@ class RandomNet {
     const bool freezes = draw_.one_in(3);
     if (name.empty() && draw_.one_in(6)) text += " recompute: true";
     for (int p = 0; p < params; ++p) {
-      text += concat(" param { lr_mult: ", freezes && !draw_.one_in(4) ? 0 : 1, " }");
+      text += concat(" param { lr_mult: ", freezes && !draw_.one_in(4) ? 0 : 1,
+                     noisy_ && draw_.one_in(2) ? " noise { std: 0.1 }" : "", " }");
     }
     text_ += text + " " + settings + " }\n";
   }
@@ -242,6 +244,7 @@ class RandomNet {
   }
 
   Draw draw_;
+  bool noisy_;
   std::string text_;
   std::vector<Made> values_;
   int layers_ = 0;

@@ -37,7 +37,7 @@ const std::string kLayers = R"(
   layer { name: "relu" type: "ReLU" bottom: "conv" top: "conv" }
   layer { name: "drop" type: "Dropout" bottom: "conv" top: "conv" }
   layer { name: "ip" type: "InnerProduct" bottom: "conv" top: "ip"
-          param { noise { std: 0.02 relative_to: RANGE } }
+          param { noise { std: 0.02 relative_to: RANGE in_test: false } }
           inner_product_param { num_output: 40 weight_filler { type: "xavier" } } }
   layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "loss" } }
 )";

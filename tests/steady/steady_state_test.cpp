@@ -162,11 +162,12 @@ const char* const kLayers = R"(
   layer { name: "pool1" type: "Pooling" bottom: "conv1" top: "pool1"
           pooling_param { pool: MAX kernel_size: 2 stride: 2 } }
   layer { name: "conv2" type: "Convolution" bottom: "pool1" top: "conv2"
-          param { lr_mult: 1 } param { lr_mult: 2 }
+          param { lr_mult: 1 noise { std: 0.001 } } param { lr_mult: 2 }
           convolution_param { num_output: 50 kernel_size: 5 weight_filler { type: "xavier" } } }
   layer { name: "pool2" type: "Pooling" bottom: "conv2" top: "pool2"
           pooling_param { pool: MAX kernel_size: 2 stride: 2 } }
   layer { name: "ip1" type: "InnerProduct" bottom: "pool2" top: "ip1"
+          param { noise { std: 0.01 relative_to: RANGE } }
           inner_product_param { num_output: 500 weight_filler { type: "xavier" } } }
   layer { name: "relu1" type: "ReLU" bottom: "ip1" top: "ip1" }
   layer { name: "ip2" type: "InnerProduct" bottom: "ip1" top: "ip2"
