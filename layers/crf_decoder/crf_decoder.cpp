@@ -22,16 +22,18 @@ class CrfDecoderLayer : public CrfLayer {
     if (bottom.size() > 1) check_like_scores(*bottom[1], *bottom[0], "indicators");
     top[0]->reshape(Shape{steps(), batch()});
   }
-  void forward_cpu(Blobs bottom, Blobs top) override {
+  size_t scratch_bytes() const override {
+    return static_cast<size_t>(path_count()) * sizeof(double);
+  }
+  void run_forward(const Side& side, Blobs bottom, Blobs top) override {
     find_sequences(steps(), batch(), bottom.size() > 1 ? &bottom[1]->data : nullptr, nullptr,
                    sequences_);
-    begin_pass();
-    dispatch_float(dtype(), [&]<class T>(T) {
-      write_paths(bottom[0]->data.template host<T>(), top[0]->data.template host_overwrite<T>());
-    });
+    if (side.device() == nullptr) begin_pass();
+    dispatch_float(dtype(),
+                   [&]<class T>(T) { write_paths<T>(side, bottom[0]->data, top[0]->data); });
   }
   // Paths have no gradient.
-  void backward_cpu(Blobs, const std::vector<bool>&, Blobs) override {}
+  void run_backward(const Side&, Blobs, const std::vector<bool>&, Blobs) override {}
 
  protected:
   BackwardReads reference_backward_reads() const override { return {false, false}; }
@@ -39,6 +41,8 @@ class CrfDecoderLayer : public CrfLayer {
 
 }  // namespace
 
-void register_crf_decoder(Registry& registry) { registry.add<CrfDecoderLayer>("CRFDecoder"); }
+void register_crf_decoder(Registry& registry) {
+  add_two_sided<CrfDecoderLayer>(registry, "CRFDecoder");
+}
 
 }  // namespace crema

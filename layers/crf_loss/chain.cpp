@@ -109,24 +109,26 @@ void ChainWeights::set(const Tensor& transitions, const Tensor* first, const Ten
   }
 }
 
+size_t ChainWeights::bytes() const {
+  return (transitions_.capacity() + first_.capacity() + last_.capacity() + powers_into_.capacity() +
+          largest_into_.capacity() + powers_from_.capacity() + largest_from_.capacity()) *
+         sizeof(double);
+}
+
 void ChainGradients::clear(int64_t classes) {
   const auto size = static_cast<size_t>(classes);
   for (std::vector<double>* sums : {&first, &last}) sums->assign(size, 0);
   for (std::vector<double>* sums : {&transitions, &scaled}) sums->assign(size * size, 0);
 }
 
-void ChainGradients::add(const ChainGradients& other) {
-  const auto add = [](std::vector<double>& to, const std::vector<double>& from) {
-    for (size_t i = 0; i < to.size(); ++i) to[i] += from[i];
-  };
-  add(transitions, other.transitions);
-  add(first, other.first);
-  add(last, other.last);
-}
-
 void ChainGradients::finish(const ChainWeights& weights) {
   for (size_t i = 0; i < transitions.size(); ++i)
     transitions[i] += scaled[i] * weights.powers_from()[i];
+}
+
+size_t ChainGradients::bytes() const {
+  return (transitions.capacity() + first.capacity() + last.capacity() + scaled.capacity()) *
+         sizeof(double);
 }
 
 template <class T>

@@ -43,6 +43,7 @@ class ChainWeights {
   /// The same for those out of a class.
   const double* powers_from() const { return powers_from_.data(); }
   const double* largest_from() const { return largest_from_.data(); }
+  size_t bytes() const;
 
  private:
   int64_t classes_ = 0;
@@ -56,10 +57,9 @@ struct ChainGradients {
   std::vector<double> scaled;  // (C, C): a part of transitions, to be multiplied by powers_from()
 
   void clear(int64_t classes);
-  /// Adds those of another.
-  void add(const ChainGradients& other);
   /// Moves `scaled` to transitions.
   void finish(const ChainWeights& weights);
+  size_t bytes() const;
 };
 
 /// Scratch memory of a thread, and the recursions. Scores x are (steps, C), rows `stride` apart.

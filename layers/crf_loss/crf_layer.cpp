@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/parallel.hpp"
+#include "kit/passes.hpp"
+#include "layers/crf_loss/crf_passes.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
 
-CrfLayer::CrfLayer(const LayerInit& init) : Layer(init) {
+CrfLayer::CrfLayer(const LayerInit& init) : TwoSidedLayer(init) {
   const CRFLossParameter& settings = init.param.crf_loss_param();
   if (settings.has_boundary_filler() && !settings.boundary_term())
     throw Error("boundary_filler is set, but boundary_term is false; set it to true");
@@ -24,8 +25,15 @@ void CrfLayer::setup(Blobs bottom, Blobs) {
   last_ = &add_param(Shape{classes()}, filler);
 }
 
+std::string CrfLayer::device_refusal(Blobs bottom) const {
+  const int64_t classes = bottom[0]->shape()[2], most = kMostShared / 2;
+  if (classes <= most) return {};
+  return concat("takes at most ", most, " classes, not ", classes);
+}
+
 size_t CrfLayer::kept_bytes() const {
-  size_t bytes = 0;
+  size_t bytes = weights_.bytes() + sequences_.capacity() * sizeof(ChainSequence) +
+                 values_.bytes() + for_device_.bytes();
   for (const Chain& chain : chains_) bytes += chain.bytes();
   return bytes;
 }
@@ -49,23 +57,90 @@ void CrfLayer::check_scores(const T* x, const ChainSequence& sequence) const {
   }
 }
 
+ChainBatch CrfLayer::batch_there(const Side& side) {
+  const int64_t positions = steps() * batch(), count = std::ssize(sequences_);
+  for_device_.reshape(Shape{positions + 2 * count});
+  int32_t* const sequence_of = for_device_.host_overwrite<int32_t>();
+  int32_t *const starts = sequence_of + positions, *const lengths = starts + count;
+  std::fill(sequence_of, starts, -1);
+  for (int64_t q = 0; q < count; ++q) {
+    const ChainSequence& of = sequences_[static_cast<size_t>(q)];
+    const int64_t start = of.first * batch() + of.column;
+    starts[q] = static_cast<int32_t>(start);
+    lengths[q] = static_cast<int32_t>(of.steps);
+    for (int64_t t = 0; t < of.steps; ++t)
+      sequence_of[start + t * batch()] = static_cast<int32_t>(q);
+  }
+  const int32_t* const there = side.read<int32_t>(for_device_);
+  return {
+      positions, batch(), classes(), count, there, there + positions, there + positions + count};
+}
+
+int64_t CrfLayer::scale_count() const { return ChainScales::count(classes()); }
+
 template <class T>
-void CrfLayer::write_paths(const T* x, T* path) {
-  std::fill(path, path + steps() * batch(), T(-1));
-  parallel_for(static_cast<int64_t>(sequences_.size()), 1, [&](int64_t begin, int64_t end) {
+ChainScales CrfLayer::scales_there(const Side& side, double* memory) const {
+  const ChainScales scales{classes(), memory};
+  const T* transitions = side.read<T>(transitions_->data);
+  for_each(side, classes(), kPassGrain,
+           FindLargest<T>{scales, transitions, read_parameter<T>(side, first_),
+                          read_parameter<T>(side, last_)});
+  for_each(side, classes() * classes(), kPassGrain, FindPowers<T>{scales, transitions});
+  return scales;
+}
+
+int64_t CrfLayer::path_count() const {
+  // Behind the scales, a class for each position and class.
+  return scale_count() + (steps() * stride() + 1) / 2;
+}
+
+template <class T>
+void CrfLayer::check_values(const Tensor& values, const Tensor& scores) {
+  const double* const of_sequences = values.host<double>();
+  const int64_t count = std::ssize(sequences_);
+  if (std::none_of(of_sequences, of_sequences + count, [](double v) { return std::isnan(v); }))
+    return;
+  begin_pass();
+  const T* x = scores.host<T>();
+  for (const ChainSequence& of : sequences_)
+    check_scores(x + (of.first * batch() + of.column) * classes(), of);
+}
+
+template <class T>
+void CrfLayer::write_paths(const Side& side, const Tensor& scores, Tensor& path) {
+  if (side.device() != nullptr) {
+    fill(side, path, -1, false);
+    const ChainBatch of = batch_there(side);
+    double* const memory = pass_scratch<double>(side, path_count(), scratch_);
+    values_.reshape(Shape{of.count});
+    for_each_block(side, of.count, of.classes, 2 * of.classes,
+                   BestPaths<T>{of, scales_there<T>(side, memory), side.read<T>(scores),
+                                side.read<T>(transitions_->data),
+                                reinterpret_cast<int32_t*>(memory + scale_count()),
+                                side.overwrite<double>(values_), side.change<T>(path)});
+    return check_values<T>(values_, scores);
+  }
+  const T* const x = scores.host<T>();
+  T* const to = path.host_overwrite<T>();
+  std::fill(to, to + steps() * batch(), T(-1));
+  parallel_for(std::ssize(sequences_), 1, [&](int64_t begin, int64_t end) {
     Chain& chain = chains_[static_cast<size_t>(thread_number())];
     for (int64_t i = begin; i < end; ++i) {
       const ChainSequence& of = sequences_[static_cast<size_t>(i)];
       const int64_t at = of.first * batch() + of.column;
       check_scores(x + at * classes(), of);
-      chain.best_path(weights_, x + at * classes(), stride(), of.steps, path + at, batch());
+      chain.best_path(weights_, x + at * classes(), stride(), of.steps, to + at, batch());
     }
   });
 }
 
 template void CrfLayer::check_scores(const float*, const ChainSequence&) const;
 template void CrfLayer::check_scores(const double*, const ChainSequence&) const;
-template void CrfLayer::write_paths(const float*, float*);
-template void CrfLayer::write_paths(const double*, double*);
+template ChainScales CrfLayer::scales_there<float>(const Side&, double*) const;
+template ChainScales CrfLayer::scales_there<double>(const Side&, double*) const;
+template void CrfLayer::check_values<float>(const Tensor&, const Tensor&);
+template void CrfLayer::check_values<double>(const Tensor&, const Tensor&);
+template void CrfLayer::write_paths<float>(const Side&, const Tensor&, Tensor&);
+template void CrfLayer::write_paths<double>(const Side&, const Tensor&, Tensor&);
 
 }  // namespace crema

@@ -3,16 +3,20 @@
 
 #include <vector>
 
-#include "crema/layer.hpp"
+#include "kit/two_sided.hpp"
 #include "layers/crf_loss/chain.hpp"
 
 namespace crema {
 
-class CrfLayer : public Layer {
+struct ChainBatch;
+struct ChainScales;
+
+class CrfLayer : public TwoSidedLayer {
  public:
   explicit CrfLayer(const LayerInit& init);
   bool can_propagate(int bottom) const override { return bottom == 0; }
   void setup(Blobs bottom, Blobs top) override;
+  std::string device_refusal(Blobs bottom) const override;
   size_t kept_bytes() const override;
 
  protected:
@@ -24,11 +28,23 @@ class CrfLayer : public Layer {
   /// From a value of a class to that of the next step.
   int64_t stride() const { return shape_[1] * shape_[2]; }
 
-  /// For forward: reads the parameters, and makes a Chain for each thread.
+  /// For forward on the host: reads the parameters, and makes a Chain for each thread.
   void begin_pass();
-  /// Writes the best paths (T, N), and -1 outside of sequences.
+  /// For forward on a device: sequences_ in its memory, and the parameters in double, which take
+  /// scale_count() values of scratch memory.
+  ChainBatch batch_there(const Side& side);
+  int64_t scale_count() const;
   template <class T>
-  void write_paths(const T* x, T* path);
+  ChainScales scales_there(const Side& side, double* memory) const;
+  /// Writes the best paths (T, N), and -1 outside of sequences. After begin_pass(), on the host.
+  template <class T>
+  void write_paths(const Side& side, const Tensor& scores, Tensor& path);
+  /// Doubles of scratch memory that this takes on a device.
+  int64_t path_count() const;
+  /// Throws the Error of bad scores or parameters if a value is NaN: those of the sequences that a
+  /// device has computed.
+  template <class T>
+  void check_values(const Tensor& values, const Tensor& scores);
   /// Error if a score of a sequence is NaN or infinite.
   template <class T>
   void check_scores(const T* x, const ChainSequence& sequence) const;
@@ -38,9 +54,12 @@ class CrfLayer : public Layer {
   ChainWeights weights_;
   std::vector<Chain> chains_;  // one a thread
   std::vector<ChainSequence> sequences_;
+  Tensor values_{Shape{0}, DType::f64};   // of a device: one or more a sequence
+  Tensor scratch_{Shape{0}, DType::f64};  // of devices that the host can read
 
  private:
-  Shape shape_;  // (T, N, C)
+  Shape shape_;                              // (T, N, C)
+  Tensor for_device_{Shape{0}, DType::i32};  // see batch_there()
 };
 
 }  // namespace crema

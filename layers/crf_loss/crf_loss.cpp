@@ -1,20 +1,29 @@
 // CRFLoss: minus the log of the probability of the labels' path. See README.md.
 #include <algorithm>
-#include <array>
+#include <numeric>
 
 #include "core/dispatch.hpp"
-#include "core/parallel.hpp"
-#include "crema/registry.hpp"
+#include "kit/kept_gradient.hpp"
 #include "kit/labels.hpp"
+#include "kit/passes.hpp"
 #include "layers/crf_loss/crf_layer.hpp"
+#include "layers/crf_loss/crf_passes.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
 namespace {
 
-/// Parts of the batch whose gradients of the parameters are summed apart. Fixed, so that results
-/// do not depend on the number of threads.
-constexpr int64_t kParts = 8;
+/// Parts of the sequences, whose gradients of the parameters are summed apart. Their number depends
+/// on the problem only, so that results do not depend on the number of threads: enough steps for a
+/// part that its own sums count little, and no more than a few megabytes of them.
+int64_t parts_for(const std::vector<ChainSequence>& sequences, int64_t classes) {
+  constexpr int64_t kSteps = 16, kValues = 1 << 22, kAlways = 8;
+  int64_t steps = 0;
+  for (const ChainSequence& sequence : sequences) steps += sequence.steps;
+  const int64_t room = std::max(kAlways, kValues / (classes * classes));
+  return std::clamp<int64_t>(std::min(steps / kSteps, room), 1,
+                             std::max<int64_t>(std::ssize(sequences), 1));
+}
 
 class CrfLossLayer : public CrfLayer {
  public:
@@ -42,48 +51,46 @@ class CrfLossLayer : public CrfLayer {
   void prepare_reference(Blobs bottom, Blobs) override {
     gradient_.set_layout(dtype(), Format::contiguous);
     gradient_.reshape(trains() ? bottom[0]->shape() : Shape{0});
+    sums_.reshape(Shape{trains() ? classes() * (classes() + 2) : 0});
     used_.assign(static_cast<size_t>(steps() * batch()), true);
   }
   size_t kept_bytes() const override {
-    size_t bytes = CrfLayer::kept_bytes() + gradient_.bytes();
-    for (const ChainGradients& part : parts_)
-      bytes += (2 * part.transitions.capacity() + 2 * part.first.capacity()) * sizeof(double);
+    size_t bytes = CrfLayer::kept_bytes() + gradient_.bytes() + sums_.bytes() +
+                   labels_.classes().bytes() + used_.capacity() / 8 +
+                   losses_.capacity() * sizeof(double);
+    for (const ChainGradients& part : parts_) bytes += part.bytes();
     return bytes;
   }
+  size_t scratch_bytes() const override {
+    return static_cast<size_t>(std::max(sum_count(), path_count())) * sizeof(double);
+  }
 
-  void forward_cpu(Blobs bottom, Blobs top) override {
+  void run_forward(const Side& side, Blobs bottom, Blobs top) override {
     labels_.read(bottom[1]->data, 1, classes(), ignored_);
     const int32_t* labels = labels_.classes().host<int32_t>();
     for (size_t i = 0; i < used_.size(); ++i) used_[i] = labels[i] >= 0;
     find_sequences(steps(), batch(), bottom.size() > 2 ? &bottom[2]->data : nullptr, &used_,
                    sequences_);
-    begin_pass();
+    if (side.device() == nullptr) begin_pass();
     dispatch_float(dtype(), [&]<class T>(T) {
-      const T* x = bottom[0]->data.template host<T>();
-      T* gradient = nullptr;
-      if (trains()) {
-        gradient = gradient_.host_overwrite<T>();
-        // Steps outside of sequences have none.
-        std::fill(gradient, gradient + gradient_.count(), T(0));
-      }
-      const double loss = sum_losses(x, labels, gradient);
+      const Tensor& x = bottom[0]->data;
+      const double loss =
+          side.device() == nullptr ? sum_losses(x.host<T>(), labels) : sum_losses_there<T>(side, x);
       top[0]->data.template host_overwrite<T>()[0] = static_cast<T>(loss / divisor());
-      if (top.size() > 1) write_paths(x, top[1]->data.template host_overwrite<T>());
+      if (top.size() > 1) write_paths<T>(side, x, top[1]->data);
     });
   }
 
-  void backward_cpu(Blobs top, const std::vector<bool>& propagate, Blobs bottom) override {
+  void run_backward(const Side& side, Blobs top, const std::vector<bool>& propagate,
+                    Blobs bottom) override {
     dispatch_float(dtype(), [&]<class T>(T) {
       const double scale = static_cast<double>(top[0]->diff.template host<T>()[0]) / divisor();
-      add<T>(transitions_, parts_[0].transitions, scale);
-      add<T>(first_, parts_[0].first, scale);
-      add<T>(last_, parts_[0].last, scale);
-      if (!propagate[0]) return;
-      const T* gradient = gradient_.host<T>();
-      T* dx = bottom[0]->diff.template host_overwrite<T>();
-      parallel_for(bottom[0]->count(), kElementGrain, [=](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) dx[i] = static_cast<T>(scale) * gradient[i];
-      });
+      const double* const sums = side.read<double>(sums_);
+      const int64_t of_pairs = classes() * classes();
+      add<T>(side, transitions_, sums, scale);
+      add<T>(side, first_, sums + of_pairs, scale);
+      add<T>(side, last_, sums + of_pairs + classes(), scale);
+      if (propagate[0]) write_diff<T>(side, scale, gradient_, bottom[0]->diff);
     });
   }
 
@@ -96,52 +103,110 @@ class CrfLossLayer : public CrfLayer {
     return normalization_.divisor(batch(), 1, static_cast<int64_t>(sequences_.size()));
   }
 
-  /// The sum of the losses; the sums of the gradients of the parameters are in part 0 then.
+  /// The sum of the losses. In training, the gradients are in gradient_ and sums_ then.
   template <class T>
-  double sum_losses(const T* x, const int32_t* labels, T* gradient) {
+  double sum_losses(const T* x, const int32_t* labels) {
+    T* gradient = nullptr;
+    if (trains()) {
+      gradient = gradient_.host_overwrite<T>();
+      // Steps outside of sequences have none.
+      std::fill(gradient, gradient + gradient_.count(), T(0));
+    }
     const auto count = static_cast<int64_t>(sequences_.size());
-    std::array<double, kParts> losses{};
-    parallel_for(kParts, 1, [&](int64_t begin, int64_t end) {
+    const int64_t parts = parts_for(sequences_, classes());
+    losses_.assign(static_cast<size_t>(parts), 0);
+    if (gradient && std::ssize(parts_) < parts) parts_.resize(static_cast<size_t>(parts));
+    parallel_for(parts, 1, [&](int64_t begin, int64_t end) {
       Chain& chain = chains_[static_cast<size_t>(thread_number())];
       for (int64_t part = begin; part < end; ++part) {
-        ChainGradients& sums = parts_[static_cast<size_t>(part)];
-        if (gradient) sums.clear(classes());
-        for (int64_t i = count * part / kParts; i < count * (part + 1) / kParts; ++i) {
+        ChainGradients* const sums = gradient ? &parts_[static_cast<size_t>(part)] : nullptr;
+        if (sums) sums->clear(classes());
+        for (int64_t i = count * part / parts; i < count * (part + 1) / parts; ++i) {
           const ChainSequence& of = sequences_[static_cast<size_t>(i)];
           const int64_t at = of.first * batch() + of.column;
           check_scores(x + at * classes(), of);
-          losses[static_cast<size_t>(part)] +=
+          losses_[static_cast<size_t>(part)] +=
               chain.loss(weights_, x + at * classes(), stride(), of.steps, labels + at, batch(),
-                         gradient ? gradient + at * classes() : nullptr, &sums);
+                         gradient ? gradient + at * classes() : nullptr, sums);
         }
-        if (gradient) sums.finish(weights_);
+        if (sums) sums->finish(weights_);
       }
     });
-    double sum = losses[0];
-    for (size_t part = 1; part < parts_.size(); ++part) {
-      sum += losses[part];
-      if (gradient) parts_[0].add(parts_[part]);
+    if (gradient) add_parts(parts);
+    return std::accumulate(losses_.begin(), losses_.end(), 0.0);
+  }
+
+  /// sums_ from those of the parts.
+  void add_parts(int64_t parts) {
+    double* const sums = sums_.host_overwrite<double>();
+    const int64_t of_pairs = classes() * classes();
+    const auto add = [&](std::vector<double> ChainGradients::*from, int64_t count, double* to) {
+      parallel_for(count, kElementGrain / parts, [=, this](int64_t begin, int64_t end) {
+        std::fill(to + begin, to + end, 0.0);
+        for (int64_t part = 0; part < parts; ++part) {
+          const double* const values = (parts_[static_cast<size_t>(part)].*from).data();
+          for (int64_t i = begin; i < end; ++i) to[i] += values[i];
+        }
+      });
+    };
+    add(&ChainGradients::transitions, of_pairs, sums);
+    add(&ChainGradients::first, classes(), sums + of_pairs);
+    add(&ChainGradients::last, classes(), sums + of_pairs + classes());
+  }
+
+  /// Doubles of scratch memory of sum_losses_there(): scales and sums of both directions.
+  int64_t sum_count() const { return scale_count() + 2 * steps() * stride(); }
+
+  /// sum_losses() on a device.
+  template <class T>
+  double sum_losses_there(const Side& side, const Tensor& scores) {
+    const ChainBatch of = batch_there(side);
+    double* const memory = pass_scratch<double>(side, sum_count(), scratch_);
+    double *const until = memory + scale_count(), *const after = until + steps() * stride();
+    values_.reshape(Shape{2, of.count});
+    double *const losses = side.overwrite<double>(values_), *const totals = losses + of.count;
+    const T *const x = side.read<T>(scores), *const transitions = side.read<T>(transitions_->data);
+    const int32_t* const labels = side.read<int32_t>(labels_.classes());
+    const ChainScales scales = scales_there<T>(side, memory);
+    for_each_block(side, (trains() ? 2 : 1) * of.count, of.classes, of.classes,
+                   ChainSums<T>{of, scales, x, transitions, labels, until, after, totals, losses});
+    if (trains()) {
+      const ChainShares<T> shares{
+          of, scales, x, transitions, labels, until, after, totals, side.overwrite<T>(gradient_)};
+      for_each(side, gradient_.count(), kPassGrain, shares);
+      double* const sums = side.overwrite<double>(sums_);
+      const int64_t of_pairs = of.classes * of.classes;
+      channel_sums(side, {of.positions, of_pairs, 1}, kPassGrain, PairShare<T>{shares},
+                   StoreSums{sums, nullptr});
+      if (first_ != nullptr) {
+        channel_sums(side, {of.count, of.classes, 1}, kPassGrain, EndShares<T>{shares},
+                     StoreSums{sums + of_pairs, sums + of_pairs + of.classes});
+      }
     }
-    return sum;
+    check_values<T>(values_, scores);
+    const double* const found = values_.host<double>();
+    return std::accumulate(found, found + of.count, 0.0);
   }
 
   template <class T>
-  static void add(Parameter* parameter, const std::vector<double>& sums, double scale) {
-    if (parameter == nullptr || !parameter->needs_gradient) return;
-    T* to = parameter->gradient().host_mut<T>();
-    for (size_t i = 0; i < sums.size(); ++i) to[i] += static_cast<T>(scale * sums[i]);
+  static void add(const Side& side, Parameter* parameter, const double* sums, double scale) {
+    if (T* const gradient = gradient_of<T>(side, parameter))
+      for_each(side, parameter->shape().count(), kPassGrain, AddScaled<T>{scale, sums, gradient});
   }
 
   const std::optional<int> ignored_;
   LossNormalization normalization_;
   Labels labels_;
-  std::vector<bool> used_;                    // (T, N): steps whose label is not ignored
-  std::array<ChainGradients, kParts> parts_;  // in part 0, after forward, of all
-  Tensor gradient_{Shape{0}};  // (T, N, C), where the layer trains: before the division
+  std::vector<bool> used_;             // (T, N): steps whose label is not ignored
+  std::vector<ChainGradients> parts_;  // of the host
+  std::vector<double> losses_;         // of the parts
+  // Where the layer trains, after forward and before the division:
+  Tensor gradient_{Shape{0}};          // (T, N, C)
+  Tensor sums_{Shape{0}, DType::f64};  // gradients of transitions (C, C), first (C) and last (C)
 };
 
 }  // namespace
 
-void register_crf_loss(Registry& registry) { registry.add<CrfLossLayer>("CRFLoss"); }
+void register_crf_loss(Registry& registry) { add_two_sided<CrfLossLayer>(registry, "CRFLoss"); }
 
 }  // namespace crema

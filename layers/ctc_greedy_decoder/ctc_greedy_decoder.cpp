@@ -1,12 +1,14 @@
 // CTCGreedyDecoder: the classes of the best path, without repetitions and blanks. See README.md.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <optional>
 
 #include "core/dispatch.hpp"
-#include "core/parallel.hpp"
-#include "crema/registry.hpp"
+#include "kit/blocks.hpp"
+#include "kit/passes.hpp"
+#include "kit/two_sided.hpp"
 #include "layers/ctc_loss/ctc_labels.hpp"
 #include "proto/layer.pb.h"
 
@@ -31,9 +33,87 @@ int64_t edit_distance(std::span<const int32_t> a, std::span<const int32_t> b,
   return row.back();
 }
 
-class CtcGreedyDecoderLayer : public Layer {
+// On a device.
+
+/// Item (t, n): the best class, the lowest of equal ones; -1 if a score is NaN.
+template <class T>
+struct BestClass {
+  int64_t classes;
+  const T* x;
+  int32_t* best;  // (T, N)
+  template <class Lanes>
+  CREMA_FUNCTOR void operator()(int64_t item, const Lanes& lanes) const {
+    const T* const scores = x + item * classes;
+    double most = -std::numeric_limits<double>::infinity(), is_nan = 0;
+    for (int64_t c = lanes.first; c < classes; c += lanes.count) {
+      const auto score = static_cast<double>(scores[c]);
+      most = most < score ? score : most;
+      if (score != score) is_nan = 1;
+    }
+    most = lanes.max(most);
+    is_nan = lanes.max(is_nan);
+    // max() of minus the index is the lowest one.
+    double lowest = -static_cast<double>(classes);
+    for (int64_t c = lanes.first; c < classes; c += lanes.count) {
+      const double index = -static_cast<double>(c);
+      if (static_cast<double>(scores[c]) == most && index > lowest) lowest = index;
+    }
+    lowest = lanes.max(lowest);
+    if (lanes.first == 0) best[item] = is_nan > 0 ? -1 : static_cast<int32_t>(-lowest);
+  }
+};
+
+/// Item n: the sequence, each lane taking steps that lie side by side. scores[n]: minus the sum of
+/// the best values; NaN if a step of the sequence has NaN. lanes.shared: one for each lane.
+template <class T>
+struct MergeClasses {
+  int64_t steps, batch, classes;
+  int32_t blank;
+  bool merges;
+  const int32_t *used, *best;  // (N), (T, N)
+  const T* x;
+  T* y;  // (T, N)
+  double* scores;
+
+  CREMA_FUNCTOR bool is_kept(int64_t t, int64_t n) const {
+    const int32_t here = best[t * batch + n];
+    return here != blank && !(merges && t > 0 && here == best[(t - 1) * batch + n]);
+  }
+  template <class Lanes>
+  CREMA_FUNCTOR void operator()(int64_t n, const Lanes& lanes) const {
+    const int64_t each = (used[n] + lanes.count - 1) / lanes.count;
+    const int64_t begin = lanes.first * each;
+    const int64_t end = begin + each < used[n] ? begin + each : used[n];
+    double sum = 0, kept = 0, bad = 0;
+    for (int64_t t = begin; t < end; ++t) {
+      const int64_t position = t * batch + n;
+      if (best[position] < 0) {
+        bad = 1;
+        continue;
+      }
+      sum -= static_cast<double>(x[position * classes + best[position]]);
+      kept += is_kept(t, n) ? 1 : 0;
+    }
+    lanes.shared[lanes.first] = kept;
+    sum = lanes.sum(sum);
+    bad = lanes.max(bad);
+    lanes.wait();
+    if (lanes.first == 0) scores[n] = bad > 0 ? std::numeric_limits<double>::quiet_NaN() : sum;
+    int64_t at = 0, all = 0;
+    for (int64_t lane = 0; lane < lanes.count; ++lane) {
+      if (lane == lanes.first) at = all;
+      all += static_cast<int64_t>(lanes.shared[lane]);
+    }
+    for (int64_t t = begin; t < end; ++t) {
+      if (is_kept(t, n)) y[at++ * batch + n] = static_cast<T>(best[t * batch + n]);
+    }
+    for (int64_t t = all + lanes.first; t < steps; t += lanes.count) y[t * batch + n] = T(-1);
+  }
+};
+
+class CtcGreedyDecoderLayer : public TwoSidedLayer {
  public:
-  using Layer::Layer;
+  using TwoSidedLayer::TwoSidedLayer;
 
   Arity arity() const override {
     return {.min_bottoms = 1, .max_bottoms = 3, .min_tops = 1, .max_tops = 3};
@@ -68,29 +148,32 @@ class CtcGreedyDecoderLayer : public Layer {
     sequences_.emplace(shape_);
     decoded_.assign(static_cast<size_t>(shape_.steps * shape_.batch), 0);
     counts_.assign(static_cast<size_t>(shape_.batch), 0);
+    scores_.reshape(Shape{shape_.batch});
   }
-  size_t kept_bytes() const override { return decoded_.size() * sizeof(int32_t); }
+  size_t kept_bytes() const override {
+    return decoded_.capacity() * sizeof(int32_t) +
+           (counts_.capacity() + row_.capacity()) * sizeof(int64_t) + used_.bytes() +
+           best_.bytes() + scores_.bytes() + (sequences_ ? sequences_->bytes() : 0);
+  }
 
-  void forward_cpu(Blobs bottom, Blobs top) override {
+  void run_forward(const Side& side, Blobs bottom, Blobs top) override {
     sequences_->use_steps(shape_.steps);
     if (bottom.size() > 1) sequences_->read_indicators(bottom[1]->data);
     dispatch_float(dtype(), [&]<class T>(T) {
-      const T* x = bottom[0]->data.template host<T>();
-      T* y = top[0]->data.template host_overwrite<T>();
-      T* scores = scores_top_ > 0 ? top[scores_top_]->data.template host_overwrite<T>() : nullptr;
-      std::fill(y, y + top[0]->count(), T(-1));
-      parallel_for(shape_.batch, 1, [&](int64_t begin, int64_t end) {
-        for (int64_t n = begin; n < end; ++n) {
-          const double score = decode(x, n);
-          const std::span<const int32_t> classes = decoded(n);
-          for (size_t i = 0; i < classes.size(); ++i)
-            y[static_cast<int64_t>(i) * shape_.batch + n] = static_cast<T>(classes[i]);
-          if (scores) scores[n] = static_cast<T>(score);
-        }
-      });
-      if (accuracy_top_ > 0)
-        top[accuracy_top_]->data.template host_overwrite<T>()[0] =
-            static_cast<T>(accuracy(bottom[2]->data));
+      if (side.device() == nullptr) {
+        decode_all(bottom[0]->data.template host<T>(), top[0]->data.template host_overwrite<T>());
+      } else {
+        decode_there<T>(side, bottom[0]->data, top[0]->data);
+      }
+      if (scores_top_ > 0) {
+        const double* const scores = scores_.host<double>();
+        T* const to = top[scores_top_]->data.template host_overwrite<T>();
+        for (int64_t n = 0; n < shape_.batch; ++n) to[n] = static_cast<T>(scores[n]);
+      }
+      if (accuracy_top_ == 0) return;
+      if (side.device() != nullptr) read_decoded(top[0]->data.template host<T>());
+      top[accuracy_top_]->data.template host_overwrite<T>()[0] =
+          static_cast<T>(accuracy(bottom[2]->data));
     });
   }
 
@@ -102,6 +185,61 @@ class CtcGreedyDecoderLayer : public Layer {
   std::span<const int32_t> decoded(int64_t n) const {
     return {decoded_.data() + n * shape_.steps,
             static_cast<size_t>(counts_[static_cast<size_t>(n)])};
+  }
+
+  template <class T>
+  void decode_all(const T* x, T* y) {
+    std::fill(y, y + shape_.steps * shape_.batch, T(-1));
+    double* const scores = scores_.host_overwrite<double>();
+    parallel_for(shape_.batch, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t n = begin; n < end; ++n) {
+        scores[n] = decode(x, n);
+        const std::span<const int32_t> classes = decoded(n);
+        for (size_t i = 0; i < classes.size(); ++i)
+          y[static_cast<int64_t>(i) * shape_.batch + n] = static_cast<T>(classes[i]);
+      }
+    });
+  }
+
+  /// The same on a device.
+  template <class T>
+  void decode_there(const Side& side, const Tensor& scores, Tensor& sequences) {
+    constexpr int64_t kThreads = 256;
+    used_.reshape(Shape{shape_.batch});
+    int32_t* const used = used_.host_overwrite<int32_t>();
+    for (int64_t n = 0; n < shape_.batch; ++n) used[n] = static_cast<int32_t>(sequences_->steps(n));
+    best_.reshape(Shape{shape_.steps, shape_.batch});
+    const T* const x = side.read<T>(scores);
+    int32_t* const best = side.overwrite<int32_t>(best_);
+    for_each_block(side, best_.count(), shape_.classes, 0, BestClass<T>{shape_.classes, x, best});
+    for_each_block(
+        side, shape_.batch, kThreads, kThreads,
+        MergeClasses<T>{shape_.steps, shape_.batch, shape_.classes,
+                        blank_class(blank(), shape_.classes),
+                        param().ctc_decoder_param().ctc_merge_repeated(), side.read<int32_t>(used_),
+                        best, x, side.overwrite<T>(sequences), side.overwrite<double>(scores_)});
+    const double* const found = scores_.host<double>();
+    for (int64_t n = 0; n < shape_.batch; ++n) {
+      // Infinite scores may give NaN too.
+      for (int64_t t = 0; std::isnan(found[n]) && t < sequences_->steps(n); ++t) {
+        if (best_.host<int32_t>()[t * shape_.batch + n] < 0) refuse(t, n);
+      }
+    }
+  }
+
+  /// decoded() from top 0.
+  template <class T>
+  void read_decoded(const T* y) {
+    for (int64_t n = 0; n < shape_.batch; ++n) {
+      int64_t& count = counts_[static_cast<size_t>(n)];
+      for (count = 0; count < shape_.steps && y[count * shape_.batch + n] >= T(0); ++count)
+        decoded_[static_cast<size_t>(n * shape_.steps + count)] =
+            static_cast<int32_t>(y[count * shape_.batch + n]);
+    }
+  }
+
+  [[noreturn]] static void refuse(int64_t t, int64_t n) {
+    throw Error("the scores of step ", t, " of sequence ", n, " are NaN").of_sample(n);
   }
 
   /// Decodes sequence n. Returns minus the sum of the best scores.
@@ -119,8 +257,7 @@ class CtcGreedyDecoderLayer : public Layer {
       for (int64_t c = 0; c < shape_.classes; ++c) is_nan |= std::isnan(of_step[c]);
       const auto best =
           static_cast<int32_t>(std::max_element(of_step, of_step + shape_.classes) - of_step);
-      if (is_nan)
-        throw Error("the scores of step ", t, " of sequence ", n, " are NaN").of_sample(n);
+      if (is_nan) refuse(t, n);
       score -= static_cast<double>(of_step[best]);
       if (best != none && !(merges && best == before)) out[count++] = best;
       before = best;
@@ -149,12 +286,15 @@ class CtcGreedyDecoderLayer : public Layer {
   std::vector<int32_t> decoded_;  // (N, T), of which each sequence has the first ones
   std::vector<int64_t> counts_;   // (N)
   std::vector<int64_t> row_;
+  Tensor scores_{Shape{0}, DType::f64};  // (N)
+  Tensor used_{Shape{0}, DType::i32};    // (N): of a device
+  Tensor best_{Shape{0}, DType::i32};    // (T, N): the same
 };
 
 }  // namespace
 
 void register_ctc_greedy_decoder(Registry& registry) {
-  registry.add<CtcGreedyDecoderLayer>("CTCGreedyDecoder");
+  add_two_sided<CtcGreedyDecoderLayer>(registry, "CTCGreedyDecoder");
 }
 
 }  // namespace crema

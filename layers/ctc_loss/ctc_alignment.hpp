@@ -37,7 +37,10 @@ class CtcAlignment {
   double align(const CtcScores<T>& scores, std::span<const int32_t> label, int32_t blank,
                bool merges, T* shares);
 
-  size_t bytes() const { return (rows_.capacity() + forward_.capacity()) * sizeof(double); }
+  size_t bytes() const {
+    return (rows_.capacity() + forward_.capacity()) * sizeof(double) +
+           (classes_.capacity() + reversed_classes_.capacity()) * sizeof(int32_t);
+  }
 
  private:
   void set_label(std::span<const int32_t> label, int32_t blank, bool merges);

@@ -32,6 +32,11 @@ class CtcSequences {
     return {labels_.data() + begins_[at], begins_[at + 1] - begins_[at]};
   }
 
+  size_t bytes() const {
+    return steps_.capacity() * sizeof(int64_t) + labels_.capacity() * sizeof(int32_t) +
+           begins_.capacity() * sizeof(size_t);
+  }
+
   /// All sequences have `steps`.
   void use_steps(int64_t steps);
   /// They end before the first 0 behind step 0 of the indicators (T, N). Error outside [0, 1].

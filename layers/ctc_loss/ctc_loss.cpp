@@ -1,19 +1,25 @@
 // CTCLoss: minus the log of the probability of a label sequence. See README.md.
+#include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <optional>
+#include <utility>
 
 #include "core/dispatch.hpp"
-#include "core/parallel.hpp"
+#include "kit/kept_gradient.hpp"
 #include "kit/labels.hpp"
+#include "kit/passes.hpp"
 #include "layers/ctc_loss/ctc_alignment.hpp"
 #include "layers/ctc_loss/ctc_labels.hpp"
+#include "layers/ctc_loss/ctc_passes.hpp"
 #include "layers/softmax/softmax_passes.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
 namespace {
 
-constexpr int64_t kGrain = 2048;  // elements that a thread should have at least
+constexpr int64_t kGrain = 2048;      // elements that a thread should have at least
+constexpr int64_t kStepThreads = 32;  // of a device, for a step of a sequence
 
 /// blank_index, or the fork's blank_label, or what the type means without them.
 int blank_of(const LayerParameter& param) {
@@ -28,10 +34,10 @@ int blank_of(const LayerParameter& param) {
   return param.type() == "CTCLoss" ? -1 : 0;
 }
 
-class CtcLossLayer : public Layer {
+class CtcLossLayer : public TwoSidedLayer {
  public:
   explicit CtcLossLayer(const LayerInit& init)
-      : Layer(init), blank_(blank_of(init.param)), normalization_(init.param) {
+      : TwoSidedLayer(init), blank_(blank_of(init.param)), normalization_(init.param) {
     check_loss_settings(init, false);
   }
 
@@ -60,50 +66,60 @@ class CtcLossLayer : public Layer {
   void prepare_reference(Blobs bottom, Blobs) override {
     sequences_.emplace(shape_);
     log_sums_.reshape(Shape{shape_.steps * shape_.batch});
-    losses_.assign(static_cast<size_t>(shape_.batch), 0);
+    log_probabilities_.reshape(Shape{shape_.batch});
     gradient_.set_layout(dtype(), Format::contiguous);
     gradient_.reshape(trains() ? bottom[0]->shape() : Shape{0});
+    const Shape& labels = bottom[bottom.size() - 1]->shape();
+    most_labels_ = bottom.size() == 2 ? labels.count(1) : labels[0];
   }
   size_t kept_bytes() const override {
-    size_t bytes = log_sums_.bytes() + gradient_.bytes();
+    size_t bytes = log_sums_.bytes() + log_probabilities_.bytes() + gradient_.bytes() +
+                   for_device_.bytes() + (sequences_ ? sequences_->bytes() : 0);
     for (const CtcAlignment& alignment : alignments_) bytes += alignment.bytes();
     return bytes;
   }
+  size_t scratch_bytes() const override {
+    return static_cast<size_t>(path_count()) * sizeof(double);
+  }
 
-  void forward_cpu(Blobs bottom, Blobs top) override {
+  void run_forward(const Side& side, Blobs bottom, Blobs top) override {
     read(bottom);
     dispatch_float(dtype(), [&]<class T>(T) {
-      const T* x = bottom[0]->data.template host<T>();
-      T* gradient = trains() ? gradient_.host_overwrite<T>() : nullptr;
+      const T* x = side.read<T>(bottom[0]->data);
+      T* gradient = trains() ? side.overwrite<T>(gradient_) : nullptr;
       const AxisSplit split(bottom[0]->shape(), 2);
-      for_each_position(Side(), split, kGrain,
-                        SoftmaxForward<T>{split, x, gradient, log_sums_.host_overwrite<double>()});
-      align_all(x, gradient);
+      for_each_position(side, split, kGrain,
+                        SoftmaxForward<T>{split, x, gradient, side.overwrite<double>(log_sums_)});
+      if (side.device() == nullptr) {
+        align_all(x, gradient);
+      } else {
+        align_there(side, x, gradient);
+      }
+      const double* const log_probabilities = log_probabilities_.host<double>();
       double sum = 0;
       counted_ = 0;
       for (int64_t n = 0; n < shape_.batch; ++n) {
-        const double loss = losses_[static_cast<size_t>(n)];
-        if (!uses(n) || std::isinf(loss)) {
-          if (uses(n)) warn(n);
+        if (!uses(n)) continue;
+        // On a device, that of scores that are no numbers is none.
+        if (std::isnan(log_probabilities[n]))
+          check_scores(log_sums_.host<double>() + n, first_step(), used_steps(n), n);
+        if (std::isinf(log_probabilities[n])) {
+          warn(n);
           continue;
         }
-        sum += loss;
+        sum -= log_probabilities[n];
         ++counted_;
       }
       top[0]->data.template host_overwrite<T>()[0] = static_cast<T>(sum / divisor());
     });
   }
 
-  void backward_cpu(Blobs top, const std::vector<bool>& propagate, Blobs bottom) override {
+  void run_backward(const Side& side, Blobs top, const std::vector<bool>& propagate,
+                    Blobs bottom) override {
     if (!propagate[0]) return;
     dispatch_float(dtype(), [&]<class T>(T) {
       const double weight = static_cast<double>(top[0]->diff.template host<T>()[0]);
-      const T scale = static_cast<T>(weight / divisor());
-      const T* gradient = gradient_.host<T>();
-      T* dx = bottom[0]->diff.template host_overwrite<T>();
-      parallel_for(bottom[0]->count(), kElementGrain, [=](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) dx[i] = scale * gradient[i];
-      });
+      write_diff<T>(side, weight / divisor(), gradient_, bottom[0]->diff);
     });
   }
 
@@ -172,12 +188,64 @@ class CtcLossLayer : public Layer {
     return !(has_indicators_ && sequences_->label(n).empty() && sequences_->steps(n) <= 1);
   }
 
+  int64_t paths_rows() const { return trains() ? shape_.steps : 2; }
+  /// Values of CtcPaths::paths.
+  int64_t path_count() const {
+    return (trains() ? 2 : 1) * paths_rows() * shape_.batch * (2 * most_labels_ + 1);
+  }
+
+  /// What CtcBatch has in the memory of a device: one tensor, which goes there in one piece.
+  CtcBatch batch_there(const Side& side) {
+    const int64_t row = most_labels_, rows = shape_.batch;
+    for_device_.reshape(Shape{rows, 2 + 2 * row});
+    int32_t* const used = for_device_.host_overwrite<int32_t>();
+    int32_t *const lengths = used + rows, *const labels = lengths + rows;
+    for (int64_t n = 0; n < rows; ++n) {
+      const auto label = sequences_->label(n);
+      used[n] = static_cast<int32_t>(uses(n) ? used_steps(n) : 0);
+      lengths[n] = static_cast<int32_t>(label.size());
+      std::copy(label.begin(), label.end(), labels + n * row);
+      int32_t *const order = labels + rows * row + n * row, *const end = order + label.size();
+      std::iota(order, end, 0);
+      std::sort(order, end, [&](int32_t a, int32_t b) {
+        return std::pair(label[static_cast<size_t>(a)], a) <
+               std::pair(label[static_cast<size_t>(b)], b);
+      });
+    }
+    const int32_t* const there = side.read<int32_t>(for_device_);
+    return {shape_.steps,
+            rows,
+            shape_.classes,
+            row,
+            first_step(),
+            blank_class(blank_, shape_.classes),
+            param().ctc_loss_param().ctc_merge_repeated(),
+            there,
+            there + rows,
+            there + 2 * rows,
+            there + 2 * rows + rows * row};
+  }
+
+  template <class T>
+  void align_there(const Side& side, const T* x, T* gradient) {
+    const CtcBatch of = batch_there(side);
+    const double* const log_sums = side.read<double>(log_sums_);
+    double* const log_probabilities = side.overwrite<double>(log_probabilities_);
+    double* const paths = pass_scratch<double>(side, path_count(), paths_);
+    for_each_block(side, (gradient ? 2 : 1) * shape_.batch, of.most_states(), 0,
+                   CtcPaths<T>{of, x, log_sums, paths_rows(), paths, log_probabilities});
+    if (!gradient) return;
+    for_each_block(side, shape_.steps * shape_.batch, kStepThreads, 0,
+                   CtcShares<T>{of, x, log_sums, paths, log_probabilities, gradient});
+  }
+
   template <class T>
   void align_all(const T* x, T* gradient) {
     const int32_t blank = blank_class(blank_, shape_.classes);
     const bool merges = param().ctc_loss_param().ctc_merge_repeated();
     alignments_.resize(static_cast<size_t>(omp_get_max_threads()));
     const double* log_sums = log_sums_.host<double>();
+    double* const log_probabilities = log_probabilities_.host_overwrite<double>();
     parallel_for(shape_.batch, 1, [&](int64_t begin, int64_t end) {
       CtcAlignment& alignment = alignments_[static_cast<size_t>(thread_number())];
       for (int64_t n = begin; n < end; ++n) {
@@ -189,7 +257,7 @@ class CtcLossLayer : public Layer {
                                   used};
         const double log_probability = alignment.align(scores, sequences_->label(n), blank, merges,
                                                        gradient ? gradient + at : nullptr);
-        losses_[static_cast<size_t>(n)] = -log_probability;
+        log_probabilities[n] = log_probability;
         if (gradient == nullptr) continue;
         const bool counts = used > 0 && !std::isinf(log_probability);
         for (int64_t t = 0; t < shape_.steps; ++t) {
@@ -225,17 +293,21 @@ class CtcLossLayer : public Layer {
   CtcShape shape_;
   std::optional<CtcSequences> sequences_;
   bool has_indicators_ = false, warned_ = false;
-  int64_t counted_ = 0;                    // sequences in the loss of the last forward
-  std::vector<double> losses_;             // (N)
-  std::vector<CtcAlignment> alignments_;   // one a thread
-  Tensor log_sums_{Shape{0}, DType::f64};  // (T, N): of the exponentials of the scores
-  Tensor gradient_{Shape{0}};              // (T, N, C), where the layer trains: before the division
+  int64_t counted_ = 0;                             // sequences in the loss of the last forward
+  int64_t most_labels_ = 0;                         // L
+  std::vector<CtcAlignment> alignments_;            // one a thread
+  Tensor log_sums_{Shape{0}, DType::f64};           // (T, N): of the exponentials of the scores
+  Tensor log_probabilities_{Shape{0}, DType::f64};  // (N): of the labels
+  Tensor gradient_{Shape{0}};  // (T, N, C), where the layer trains: before the division
+  Tensor for_device_{Shape{0}, DType::i32};  // see batch_there()
+  Tensor paths_{Shape{0}, DType::f64};       // scratch memory of devices that the host can read
 };
 
 }  // namespace
 
 void register_ctc_loss(Registry& registry) {
-  for (const char* type : {"CTCLoss", "WarpCTCLoss", "CtcLoss"}) registry.add<CtcLossLayer>(type);
+  for (const char* type : {"CTCLoss", "WarpCTCLoss", "CtcLoss"})
+    add_two_sided<CtcLossLayer>(registry, type);
 }
 
 }  // namespace crema

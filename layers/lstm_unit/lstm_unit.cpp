@@ -43,7 +43,7 @@ class LstmUnitLayer : public TwoSidedLayer {
   }
 
   void run_forward(const Side& side, Blobs bottom, Blobs top) override {
-    masked_steps(bottom[2]->data);
+    find_masked_steps(bottom[2]->data, masked_steps_);
     dispatch_float(dtype(), [&]<class T>(T) {
       run_elements<LstmCell>(side, batch_ * units_,
                              ForwardStep<T>{.units = units_,
@@ -79,6 +79,7 @@ class LstmUnitLayer : public TwoSidedLayer {
 
  private:
   int64_t batch_ = 0, units_ = 0;
+  std::vector<bool> masked_steps_;
   Tensor gates_{Shape{0}};  // (1, N, 4H), where the layer trains
 };
 

@@ -6,12 +6,11 @@
 #include <type_traits>
 #include <vector>
 
-#include "backend/cpu/blas.hpp"
 #include "core/dispatch.hpp"
-#include "core/parallel.hpp"
 #include "core/simd.hpp"
-#include "crema/layer.hpp"
-#include "crema/registry.hpp"
+#include "kit/gemm.hpp"
+#include "kit/passes.hpp"
+#include "kit/two_sided.hpp"
 #include "layers/multi_stage_meanfield/permutohedral.hpp"
 #include "proto/layer.pb.h"
 
@@ -46,7 +45,98 @@ template <class T>
   }
 }
 
-/// body(first pixel, pixels) for chunks, each on one thread with single-threaded products.
+// The same on a device, for each row.
+
+template <class T>
+struct SoftenRow {
+  int64_t n;
+  const T* x;
+  T* p;
+  CREMA_FUNCTOR void operator()(int64_t r) const {
+    const T* const from = x + r * n;
+    T* const to = p + r * n;
+    T most = from[0], sum{0};
+    for (int64_t c = 1; c < n; ++c) most = from[c] > most ? from[c] : most;
+    for (int64_t c = 0; c < n; ++c) sum += to[c] = exp(from[c] - most);
+    const T scale = T{1} / sum;
+    for (int64_t c = 0; c < n; ++c) to[c] *= scale;
+  }
+};
+
+template <class T>
+struct SoftenGradient {
+  int64_t n;
+  const T *p, *dp;
+  T* dx;
+  CREMA_FUNCTOR void operator()(int64_t r) const {
+    T mean{0};
+    for (int64_t i = r * n; i < (r + 1) * n; ++i) mean += p[i] * dp[i];
+    for (int64_t i = r * n; i < (r + 1) * n; ++i) dx[i] = p[i] * (dp[i] - mean);
+  }
+};
+
+// On both sides.
+
+/// For each value of rows: times the scale of its row, and -1.
+template <class T>
+struct SubtractScaled {
+  int64_t n;
+  const T *scale, *from;
+  T* to;
+  CREMA_FUNCTOR void operator()(int64_t i) const { to[i] = -(from[i] * scale[i / n]); }
+  void on_host(int64_t begin, int64_t end) const {
+    for (int64_t r = begin / n; r * n < end; ++r) {
+      const int64_t last = std::min(end, (r + 1) * n);
+      for (int64_t i = std::max(begin, r * n); i < last; ++i) to[i] = -(from[i] * scale[r]);
+    }
+  }
+};
+
+template <class T>
+struct Invert {
+  T* x;
+  CREMA_FUNCTOR void operator()(int64_t i) const { x[i] = T{1} / x[i]; }
+};
+
+template <class T>
+struct Accumulate {
+  const T* from;
+  T* to;
+  CREMA_FUNCTOR void operator()(int64_t i) const { to[i] += from[i]; }
+};
+
+/// For each value of rows of pixels: from planes of channels, or back.
+template <class T>
+struct FromPlanes {
+  int64_t pixels, n;
+  const T* planes;
+  T* rows;
+  CREMA_FUNCTOR void operator()(int64_t i) const { rows[i] = planes[i % n * pixels + i / n]; }
+  void on_host(int64_t begin, int64_t end) const {
+    for (int64_t r = begin / n; r * n < end; ++r) {
+      const int64_t last = std::min(end, (r + 1) * n);
+      for (int64_t i = std::max(begin, r * n); i < last; ++i)
+        rows[i] = planes[(i - r * n) * pixels + r];
+    }
+  }
+};
+template <class T>
+struct ToPlanes {
+  int64_t pixels, n;
+  const T* rows;
+  T* planes;
+  CREMA_FUNCTOR void operator()(int64_t i) const { planes[i] = rows[i % pixels * n + i / pixels]; }
+  void on_host(int64_t begin, int64_t end) const {
+    for (int64_t c = begin / pixels; c * pixels < end; ++c) {
+      const int64_t last = std::min(end, (c + 1) * pixels);
+      for (int64_t i = std::max(begin, c * pixels); i < last; ++i)
+        planes[i] = rows[(i - c * pixels) * n + c];
+    }
+  }
+};
+
+/// On the host: body(first pixel, pixels) for chunks, each on one thread with single-threaded
+/// products.
 template <class Body>
 void each_chunk(int64_t pixels, const Body& body) {
   parallel_for((pixels + kPixels - 1) / kPixels, 1, [&](int64_t begin, int64_t end) {
@@ -57,53 +147,48 @@ void each_chunk(int64_t pixels, const Body& body) {
   });
 }
 
+/// A lattice, and (pixels): 1 over the filtered ones.
+template <class T>
+struct Kernel {
+  Permutohedral<T> lattice;
+  Tensor scale;
+};
+
+template <class T>
+T* overwrite(const Side& side, Tensor& tensor, int64_t count) {
+  tensor.set_layout(dtype_of<T>(), Format::contiguous);
+  tensor.reshape(Shape{count});
+  return side.overwrite<T>(tensor);
+}
+
 /// What the layer works with, in one type. Values of pixels are (pixels, channels): a row a pixel.
 template <class T>
 struct Field {
-  Permutohedral<T> spatial;
-  std::vector<T> spatial_scale;                     // (pixels): 1 over the filtered ones
-  std::vector<Permutohedral<T>> bilateral;          // one a sample
-  std::vector<std::vector<T>> bilateral_scale;      // likewise
-  std::vector<T> unary, states, filtered, sums;     // (pixels, channels)
-  std::vector<T> probabilities;                     // (samples, iterations, pixels, channels)
-  std::vector<T> spatial_kernel, bilateral_kernel;  // compatibility * weights
-  std::vector<T> products, parts;                   // (channels, channels), and one a chunk
-  int64_t height = 0, width = 0;                    // of the spatial lattice
+  Kernel<T> spatial;
+  std::vector<Kernel<T>> bilateral;             // one a sample
+  Tensor unary, states, filtered, sums;         // (pixels, channels)
+  Tensor probabilities;                         // (samples, iterations, pixels, channels)
+  Tensor spatial_products, bilateral_products;  // (channels, channels): compatibility * weights
+  Tensor products;                              // (channels, channels)
+  std::vector<T> parts;                         // on the host, the same for each chunk
+  int64_t height = 0, width = 0;                // of the spatial lattice
   std::vector<double> features;
 
   size_t bytes() const {
-    size_t values = spatial_scale.capacity() + unary.capacity() + states.capacity() +
-                    filtered.capacity() + sums.capacity() + probabilities.capacity() +
-                    parts.capacity();
-    size_t bytes = spatial.bytes() + features.capacity() * sizeof(double);
-    for (const auto& lattice : bilateral) bytes += lattice.bytes();
-    for (const auto& scale : bilateral_scale) values += scale.capacity();
-    return bytes + values * sizeof(T);
+    size_t bytes = spatial.lattice.bytes() + spatial.scale.bytes() +
+                   features.capacity() * sizeof(double) + parts.capacity() * sizeof(T);
+    for (const Kernel<T>& kernel : bilateral)
+      bytes += kernel.lattice.bytes() + kernel.scale.bytes();
+    for (const Tensor* tensor : {&unary, &states, &filtered, &sums, &probabilities,
+                                 &spatial_products, &bilateral_products, &products})
+      bytes += tensor->bytes();
+    return bytes;
   }
 };
 
-/// scale = 1 over what the lattice makes of ones.
-template <class T>
-void normalize(int64_t pixels, Permutohedral<T>& lattice, std::vector<T>& scale) {
-  scale.assign(static_cast<size_t>(pixels), T{1});
-  lattice.filter(1, false, scale.data(), scale.data());
-  for (T& value : scale) value = T{1} / value;
-}
-
-template <class T>
-void scale_rows(int64_t pixels, int64_t n, const std::vector<T>& scale, T factor, const T* from,
-                T* to) {
-  parallel_for(pixels, kElementGrain / (n + 1), [&](int64_t begin, int64_t end) {
-    for (int64_t p = begin; p < end; ++p) {
-      const T own = scale[static_cast<size_t>(p)] * factor;
-      for (int64_t c = 0; c < n; ++c) to[p * n + c] = from[p * n + c] * own;
-    }
-  });
-}
-
-class MultiStageMeanfieldLayer : public Layer {
+class MultiStageMeanfieldLayer : public TwoSidedLayer {
  public:
-  explicit MultiStageMeanfieldLayer(const LayerInit& init) : Layer(init) {
+  explicit MultiStageMeanfieldLayer(const LayerInit& init) : TwoSidedLayer(init) {
     const MultiStageMeanfieldParameter& s = settings();
     iterations_ = s.num_iterations();
     if (iterations_ == 0) throw Error("num_iterations is 0; set it to 1 or more");
@@ -160,22 +245,34 @@ class MultiStageMeanfieldLayer : public Layer {
   }
   size_t kept_bytes() const override { return f32_.bytes() + f64_.bytes(); }
 
-  void forward_cpu(Blobs bottom, Blobs top) override {
+  void run_forward(const Side& side, Blobs bottom, Blobs top) override {
     dispatch_float(dtype(), [&]<class T>(T) {
-      Field<T>& field = fit<T>();
-      find_kernels(field);
+      Field<T>& field = fit<T>(side);
+      find_kernels(side, field);
+      const T *const unary = side.read<T>(bottom[0]->data), *const q =
+                                                                side.read<T>(bottom[1]->data);
+      T* const y = side.overwrite<T>(top[0]->data);
       for (int64_t n = 0; n < samples_; ++n) {
-        place_colours(field, n, bottom[2]->data.template host<T>());
-        forward_sample(field, n, bottom, top[0]->data.template host_overwrite<T>());
+        place_colours(side, field, n, bottom[2]->data.template host<T>());
+        forward_sample(side, field, n, unary + n * values(), q + n * values(), y + n * values());
       }
     });
   }
 
-  void backward_cpu(Blobs top, const std::vector<bool>& propagate, Blobs bottom) override {
+  void run_backward(const Side& side, Blobs top, const std::vector<bool>& propagate,
+                    Blobs bottom) override {
     dispatch_float(dtype(), [&]<class T>(T) {
-      Field<T>& field = fit<T>();
-      find_kernels(field);
-      for (int64_t n = 0; n < samples_; ++n) backward_sample(field, n, *top[0], propagate, bottom);
+      Field<T>& field = fit<T>(side);
+      find_kernels(side, field);
+      const T* const dy = side.read<T>(top[0]->diff);
+      T* const to[] = {propagate[0] ? side.overwrite<T>(bottom[0]->diff) : nullptr,
+                       propagate[1] ? side.overwrite<T>(bottom[1]->diff) : nullptr};
+      for (int64_t n = 0; n < samples_; ++n) {
+        backward_sample(side, field, n, dy + n * values());
+        for (const size_t i : {size_t{0}, size_t{1}}) {
+          if (to[i]) to_planes<T>(side, i == 0 ? field.unary : field.states, to[i] + n * values());
+        }
+      }
     });
   }
 
@@ -196,7 +293,7 @@ class MultiStageMeanfieldLayer : public Layer {
   }
 
   template <class T>
-  Field<T>& fit() {
+  Field<T>& fit(const Side& side) {
     Field<T>& field = [&]() -> Field<T>& {
       if constexpr (std::is_same_v<T, float>) {
         return f32_;
@@ -204,14 +301,9 @@ class MultiStageMeanfieldLayer : public Layer {
         return f64_;
       }
     }();
-    const auto count = static_cast<size_t>(values());
-    for (auto* rows : {&field.unary, &field.states, &field.filtered, &field.sums}) {
-      rows->resize(count);
-    }
-    field.probabilities.resize(count *
-                               (trains() ? static_cast<size_t>(samples_ * iterations_) : 1));
     field.bilateral.resize(static_cast<size_t>(trains() ? samples_ : 1));
-    field.bilateral_scale.resize(field.bilateral.size());
+    field.probabilities.set_layout(dtype(), Format::contiguous);
+    field.probabilities.reshape(Shape{trains() ? samples_ * iterations_ : 1, values()});
     if (field.height == height_ && field.width == width_) return field;
     field.height = height_;
     field.width = width_;
@@ -221,16 +313,28 @@ class MultiStageMeanfieldLayer : public Layer {
       at[0] = static_cast<double>(p % width_) / static_cast<double>(settings().theta_gamma());
       at[1] = static_cast<double>(p / width_) / static_cast<double>(settings().theta_gamma());
     }
-    field.spatial.place(pixels(), 2, field.features.data());
-    normalize(pixels(), field.spatial, field.spatial_scale);
+    field.spatial.lattice.place(pixels(), 2, field.features.data());
+    normalize(side, field.spatial);
     return field;
   }
 
-  /// Which lattice a sample has: without training, one at a time is kept.
-  size_t kept(int64_t sample) const { return trains() ? static_cast<size_t>(sample) : 0; }
+  /// scale = 1 over what the lattice makes of ones.
+  template <class T>
+  void normalize(const Side& side, Kernel<T>& kernel) const {
+    T* const scale = overwrite<T>(side, kernel.scale, pixels());
+    fill(side, kernel.scale, 1, false);
+    kernel.lattice.filter(side, 1, false, scale, scale);
+    for_each(side, pixels(), kElementGrain, Invert<T>{scale});
+  }
+
+  /// That of a sample: without training, one at a time is kept.
+  template <class T>
+  Kernel<T>& bilateral(Field<T>& field, int64_t sample) const {
+    return field.bilateral[trains() ? static_cast<size_t>(sample) : 0];
+  }
 
   template <class T>
-  void place_colours(Field<T>& field, int64_t sample, const T* images) {
+  void place_colours(const Side& side, Field<T>& field, int64_t sample, const T* images) {
     const auto alpha = static_cast<double>(settings().theta_alpha());
     const auto beta = static_cast<double>(settings().theta_beta());
     field.features.resize(static_cast<size_t>(5 * pixels()));
@@ -243,144 +347,152 @@ class MultiStageMeanfieldLayer : public Layer {
         at[2 + c] = static_cast<double>(image[c * pixels() + p]) / beta;
       }
     }
-    Permutohedral<T>& lattice = field.bilateral[kept(sample)];
-    lattice.place(pixels(), 5, field.features.data());
-    normalize(pixels(), lattice, field.bilateral_scale[kept(sample)]);
+    Kernel<T>& kernel = bilateral(field, sample);
+    kernel.lattice.place(pixels(), 5, field.features.data());
+    normalize(side, kernel);
   }
 
-  template <class T>
-  const T* parameter(size_t i) const {
-    return params()[i]->data.template host<T>();
-  }
   /// The products of the compatibility with the weights of both filters.
   template <class T>
-  void find_kernels(Field<T>& field) const {
+  void find_kernels(const Side& side, Field<T>& field) const {
     const int64_t n = channels_;
     const ThreadScope one(1);
     for (const size_t i : {size_t{0}, size_t{1}}) {
-      auto& kernel = i == 0 ? field.spatial_kernel : field.bilateral_kernel;
-      kernel.resize(static_cast<size_t>(n * n));
-      gemm<T>(false, false, n, n, n, T{1}, parameter<T>(2), parameter<T>(i), T{0}, kernel.data());
+      Tensor& products = i == 0 ? field.spatial_products : field.bilateral_products;
+      gemm<T>(side, false, false, n, n, n, side.read<T>(params()[2]->data),
+              side.read<T>(params()[i]->data), T{0}, overwrite<T>(side, products, n * n));
     }
-    field.products.resize(static_cast<size_t>(n * n));
+    if (side.device() != nullptr) return;
     const int64_t chunks = (pixels() + kPixels - 1) / kPixels;
     field.parts.resize(static_cast<size_t>(trains() ? chunks * n * n : 0));
   }
 
-  /// Rows of pixels from planes of channels, or back.
   template <class T>
-  void to_rows(const T* planes, T* rows) const {
-    parallel_for(pixels(), kElementGrain / (channels_ + 1), [&](int64_t begin, int64_t end) {
-      for (int64_t p = begin; p < end; ++p) {
-        for (int64_t c = 0; c < channels_; ++c) rows[p * channels_ + c] = planes[c * pixels() + p];
-      }
-    });
+  T* pixel_rows(const Side& side, Tensor& tensor) const {
+    return overwrite<T>(side, tensor, values());
   }
   template <class T>
-  void to_planes(const T* rows, T* planes) const {
-    parallel_for(channels_, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t c = begin; c < end; ++c) {
-        for (int64_t p = 0; p < pixels(); ++p) planes[c * pixels() + p] = rows[p * channels_ + c];
-      }
-    });
+  void to_planes(const Side& side, const Tensor& rows, T* planes) const {
+    for_each(side, values(), kElementGrain,
+             ToPlanes<T>{pixels(), channels_, side.read<T>(rows), planes});
+  }
+  template <class T>
+  void from_planes(const Side& side, const T* planes, Tensor& rows) const {
+    for_each(side, values(), kElementGrain,
+             FromPlanes<T>{pixels(), channels_, planes, pixel_rows<T>(side, rows)});
   }
 
   template <class T>
-  T* probabilities(Field<T>& field, int64_t sample, int64_t iteration) const {
-    return field.probabilities.data() +
+  T* probabilities(const Side& side, Field<T>& field, int64_t sample, int64_t iteration) const {
+    return side.change<T>(field.probabilities) +
            (trains() ? (sample * iterations_ + iteration) * values() : 0);
   }
 
+  /// to (pixels, channels) += rows (pixels, channels) * products (channels, channels).
   template <class T>
-  void forward_sample(Field<T>& field, int64_t sample, Blobs bottom, T* top) const {
+  void add_product(const Side& side, const T* rows, bool transposed, const Tensor& products,
+                   T* to) const {
     const int64_t n = channels_;
-    to_rows(bottom[0]->data.template host<T>() + sample * values(), field.unary.data());
-    to_rows(bottom[1]->data.template host<T>() + sample * values(), field.states.data());
-    T *const states = field.states.data(), *const filtered = field.filtered.data();
-    for (int64_t i = 0; i < iterations_; ++i) {
-      T* const p = probabilities(field, sample, i);
-      each_chunk(pixels(), [&](int64_t first, int64_t count) {
-        vectorized<soften_rows<T>>(count, n, static_cast<const T*>(states + first * n),
-                                   p + first * n);
-      });
-      std::copy(field.unary.begin(), field.unary.end(), states);
-      // states = unary - kernel * filtered
-      const auto subtract = [&](Permutohedral<T>& lattice, const std::vector<T>& scale,
-                                const std::vector<T>& kernel) {
-        lattice.filter(n, false, p, filtered);
-        scale_rows(pixels(), n, scale, T{1}, static_cast<const T*>(filtered), filtered);
-        each_chunk(pixels(), [&](int64_t first, int64_t count) {
-          gemm<T>(false, true, count, n, n, T{-1}, filtered + first * n, kernel.data(), T{1},
-                  states + first * n);
-        });
-      };
-      subtract(field.spatial, field.spatial_scale, field.spatial_kernel);
-      subtract(field.bilateral[kept(sample)], field.bilateral_scale[kept(sample)],
-               field.bilateral_kernel);
-    }
-    to_planes(static_cast<const T*>(states), top + sample * values());
+    const T* const matrix = side.read<T>(products);
+    if (side.device() != nullptr)
+      return gemm<T>(side, false, transposed, pixels(), n, n, rows, matrix, T{1}, to);
+    each_chunk(pixels(), [&](int64_t first, int64_t count) {
+      gemm<T>(false, transposed, count, n, n, T{1}, rows + first * n, matrix, T{1}, to + first * n);
+    });
   }
 
   template <class T>
-  void backward_sample(Field<T>& field, int64_t sample, const Blob& top,
-                       const std::vector<bool>& propagate, Blobs bottom) {
+  void forward_sample(const Side& side, Field<T>& field, int64_t sample, const T* unary, const T* q,
+                      T* top) const {
     const int64_t n = channels_;
-    T *const d_states = field.states.data(), *const filtered = field.filtered.data();
-    T *const d_unary = field.unary.data(), *const dp = field.sums.data();
-    to_rows(top.diff.template host<T>() + sample * values(), d_states);
-    std::fill(field.unary.begin(), field.unary.end(), T{0});
+    from_planes(side, unary, field.unary);
+    from_planes(side, q, field.states);
+    T *const states = side.change<T>(field.states), *const filtered =
+                                                        pixel_rows<T>(side, field.filtered);
+    for (int64_t i = 0; i < iterations_; ++i) {
+      T* const p = probabilities(side, field, sample, i);
+      if (side.device() != nullptr) {
+        for_each(side, pixels(), kPassGrain, SoftenRow<T>{n, states, p});
+      } else {
+        each_chunk(pixels(), [&](int64_t first, int64_t count) {
+          vectorized<soften_rows<T>>(count, n, static_cast<const T*>(states + first * n),
+                                     p + first * n);
+        });
+      }
+      copy(side, field.unary, field.states);
+      // states = unary - products * filtered
+      const auto subtract = [&](Kernel<T>& kernel, const Tensor& products) {
+        kernel.lattice.filter(side, n, false, p, filtered);
+        for_each(side, values(), kElementGrain,
+                 SubtractScaled<T>{n, side.read<T>(kernel.scale), filtered, filtered});
+        add_product<T>(side, filtered, true, products, states);
+      };
+      subtract(field.spatial, field.spatial_products);
+      subtract(bilateral(field, sample), field.bilateral_products);
+    }
+    to_planes(side, field.states, top);
+  }
+
+  /// The gradient of the unary is in field.unary then, that of the state in field.states.
+  template <class T>
+  void backward_sample(const Side& side, Field<T>& field, int64_t sample, const T* dy) {
+    const int64_t n = channels_;
+    from_planes(side, dy, field.states);
+    T *const d_states = side.change<T>(field.states), *const d_unary =
+                                                          pixel_rows<T>(side, field.unary);
+    T *const filtered = pixel_rows<T>(side, field.filtered), *const dp =
+                                                                 pixel_rows<T>(side, field.sums);
+    fill_zero(side, field.unary);
     for (int64_t i = iterations_ - 1; i >= 0; --i) {
-      const T* const p = probabilities(field, sample, i);
-      parallel_for(values(), kElementGrain, [&](int64_t begin, int64_t end) {
-        for (int64_t k = begin; k < end; ++k) d_unary[k] += d_states[k];
-      });
-      std::fill(field.sums.begin(), field.sums.end(), T{0});
+      const T* const p = probabilities(side, field, sample, i);
+      for_each(side, values(), kElementGrain, Accumulate<T>{d_states, d_unary});
+      fill_zero(side, field.sums);
       // Filters and products of channels can change places: the filtered gradients of the
       // pairwise terms are all that the gradients of p and of the parameters need.
-      const auto add = [&](Permutohedral<T>& lattice, const std::vector<T>& scale,
-                           const std::vector<T>& kernel, size_t weights) {
-        scale_rows(pixels(), n, scale, T{-1}, static_cast<const T*>(d_states), filtered);
-        lattice.filter(n, true, filtered, filtered);
-        each_chunk(pixels(), [&](int64_t first, int64_t count) {
-          gemm<T>(false, false, count, n, n, T{1}, filtered + first * n, kernel.data(), T{1},
-                  dp + first * n);
-          gemm<T>(true, false, n, n, count, T{1}, filtered + first * n, p + first * n, T{0},
-                  field.parts.data() + first / kPixels * n * n);
-        });
-        add_gradients(field, weights);
+      const auto add = [&](Kernel<T>& kernel, const Tensor& products, size_t weights) {
+        for_each(side, values(), kElementGrain,
+                 SubtractScaled<T>{n, side.read<T>(kernel.scale), d_states, filtered});
+        kernel.lattice.filter(side, n, true, filtered, filtered);
+        add_product<T>(side, filtered, false, products, dp);
+        add_gradients(side, field, filtered, p, weights);
       };
-      add(field.spatial, field.spatial_scale, field.spatial_kernel, 0);
-      add(field.bilateral[kept(sample)], field.bilateral_scale[kept(sample)],
-          field.bilateral_kernel, 1);
+      add(field.spatial, field.spatial_products, 0);
+      add(bilateral(field, sample), field.bilateral_products, 1);
+      if (side.device() != nullptr) {
+        for_each(side, pixels(), kPassGrain, SoftenGradient<T>{n, p, dp, d_states});
+        continue;
+      }
       each_chunk(pixels(), [&](int64_t first, int64_t count) {
         vectorized<soften_gradients<T>>(
             count, n, p + first * n, static_cast<const T*>(dp + first * n), d_states + first * n);
       });
     }
-    if (propagate[0])
-      to_planes(static_cast<const T*>(d_unary),
-                bottom[0]->diff.template host_mut<T>() + sample * values());
-    if (propagate[1])
-      to_planes(static_cast<const T*>(d_states),
-                bottom[1]->diff.template host_mut<T>() + sample * values());
   }
 
-  /// From the sums over the pixels of a chunk each.
   template <class T>
-  void add_gradients(Field<T>& field, size_t weights) {
+  void add_gradients(const Side& side, Field<T>& field, const T* filtered, const T* p,
+                     size_t weights) {
     const int64_t n = channels_;
-    std::fill(field.products.begin(), field.products.end(), T{0});
-    for (size_t i = 0; i < field.parts.size(); ++i) {
-      field.products[i % static_cast<size_t>(n * n)] += field.parts[i];
+    T* const products = overwrite<T>(side, field.products, n * n);
+    if (side.device() != nullptr) {
+      gemm<T>(side, true, false, n, n, pixels(), filtered, p, T{0}, products);
+    } else {
+      each_chunk(pixels(), [&](int64_t first, int64_t count) {
+        gemm<T>(true, false, n, n, count, T{1}, filtered + first * n, p + first * n, T{0},
+                field.parts.data() + first / kPixels * n * n);
+      });
+      std::fill(products, products + n * n, T{0});
+      for (size_t i = 0; i < field.parts.size(); ++i) {
+        products[i % static_cast<size_t>(n * n)] += field.parts[i];
+      }
     }
     const ThreadScope one(1);
     Parameter &own = *params()[weights], &compatibility = *params()[2];
-    if (own.needs_gradient)
-      gemm<T>(true, false, n, n, n, T{1}, parameter<T>(2), field.products.data(), T{1},
-              own.gradient().template host_mut<T>());
-    if (compatibility.needs_gradient)
-      gemm<T>(false, true, n, n, n, T{1}, field.products.data(), parameter<T>(weights), T{1},
-              compatibility.gradient().template host_mut<T>());
+    if (T* const gradient = gradient_of<T>(side, &own))
+      gemm<T>(side, true, false, n, n, n, side.read<T>(compatibility.data), products, T{1},
+              gradient);
+    if (T* const gradient = gradient_of<T>(side, &compatibility))
+      gemm<T>(side, false, true, n, n, n, products, side.read<T>(own.data), T{1}, gradient);
   }
 
   int64_t iterations_ = 0;
@@ -392,7 +504,7 @@ class MultiStageMeanfieldLayer : public Layer {
 }  // namespace
 
 void register_multi_stage_meanfield(Registry& registry) {
-  registry.add<MultiStageMeanfieldLayer>("MultiStageMeanfield");
+  add_two_sided<MultiStageMeanfieldLayer>(registry, "MultiStageMeanfield");
 }
 
 }  // namespace crema

@@ -4,9 +4,10 @@
 #include <bit>
 #include <cmath>
 
-#include "core/parallel.hpp"
 #include "core/simd.hpp"
 #include "crema/error.hpp"
+#include "kit/blocks.hpp"
+#include "kit/passes.hpp"
 
 namespace crema {
 namespace {
@@ -65,14 +66,97 @@ template <class T>
   }
 }
 
+// On a device.
+
+/// Item v: the sum over its entries, by threads that take every n-th one, and then over those. Row
+/// `vertices` is 0.
+template <class T>
+struct SplatVertex {
+  int64_t vertices, corners, channels;
+  const int32_t *begins, *touching;
+  const T *weights, *x;
+  T* values;
+
+  CREMA_FUNCTOR T sum(int32_t begin, int32_t end, int64_t step, int64_t c) const {
+    T sum{0};
+    for (int64_t i = begin; i < end; i += step) {
+      const int64_t corner = touching[i];
+      sum += weights[corner] * x[corner / corners * channels + c];
+    }
+    return sum;
+  }
+  template <class Lanes>
+  CREMA_FUNCTOR void operator()(int64_t v, const Lanes& lanes) const {
+    const int32_t begin = v < vertices ? begins[v] : 0, end = v < vertices ? begins[v + 1] : 0;
+    T* const to = values + v * channels;
+    const int64_t groups = lanes.count / channels;
+    if (groups <= 1) {
+      for (int64_t c = lanes.first; c < channels; c += lanes.count) to[c] = sum(begin, end, 1, c);
+      return;
+    }
+    const int64_t c = lanes.first % channels, group = lanes.first / channels;
+    if (group < groups)
+      lanes.shared[lanes.first] =
+          static_cast<double>(sum(static_cast<int32_t>(begin + group), end, groups, c));
+    lanes.wait();
+    if (group != 0) return;
+    T all{0};
+    for (int64_t g = 0; g < groups; ++g) all += static_cast<T>(lanes.shared[g * channels + c]);
+    to[c] = all;
+  }
+};
+
+/// For each value of a vertex, and of the row of zeros.
+template <class T>
+struct BlurValue {
+  int64_t vertices, channels;
+  const int32_t* neighbours;
+  const T* from;
+  T* to;
+  CREMA_FUNCTOR void operator()(int64_t i) const {
+    const int64_t v = i / channels, c = i % channels;
+    if (v == vertices) {
+      to[i] = T{0};
+      return;
+    }
+    to[i] = T(0.5) * from[i] + T(0.25) * (from[neighbours[2 * v] * channels + c] +
+                                          from[neighbours[2 * v + 1] * channels + c]);
+  }
+};
+
+/// For each value of a point.
+template <class T>
+struct SliceValue {
+  int64_t corners, channels;
+  const int32_t* vertices;
+  const T *weights, *values;
+  T* y;
+  CREMA_FUNCTOR void operator()(int64_t i) const {
+    const int64_t p = i / channels, c = i % channels;
+    T sum{0};
+    for (int64_t k = p * corners; k < (p + 1) * corners; ++k)
+      sum += weights[k] * values[vertices[k] * channels + c];
+    y[i] = sum;
+  }
+};
+
+/// Memory for values of type T, on the host.
+template <class T>
+T* fit(Tensor& tensor, int64_t count) {
+  tensor.set_layout(dtype_of<T>(), Format::contiguous);
+  tensor.reshape(Shape{count});
+  return tensor.host_overwrite<T>();
+}
+
 }  // namespace
 
 template <class T>
 size_t Permutohedral<T>::bytes() const {
-  const size_t integers = table_.capacity() + keys_.capacity() + corners_.capacity() +
-                          neighbours_.capacity() + begins_.capacity() + touching_.capacity();
-  return integers * sizeof(int32_t) +
-         (weights_.capacity() + values_.capacity() + blurred_.capacity()) * sizeof(T);
+  size_t bytes = (table_.capacity() + keys_.capacity()) * sizeof(int32_t);
+  for (const Tensor* tensor :
+       {&corners_, &weights_, &neighbours_, &begins_, &touching_, &values_, &blurred_})
+    bytes += tensor->bytes();
+  return bytes;
 }
 
 template <class T>
@@ -80,14 +164,14 @@ void Permutohedral<T>::place(int64_t points, int64_t dimensions, const double* f
   points_ = points;
   dimensions_ = dimensions;
   vertices_ = 0;
-  const auto corners = static_cast<size_t>(points * (dimensions + 1));
-  corners_.resize(corners);
-  weights_.resize(corners);
+  const int64_t corners = points * (dimensions + 1);
+  int32_t* const vertices = fit<int32_t>(corners_, corners);
+  T* const weights = fit<T>(weights_, corners);
   keys_.clear();
-  table_.assign(std::bit_ceil(2 * corners + 1), -1);
+  table_.assign(std::bit_ceil(static_cast<size_t>(2 * corners + 1)), -1);
   for (int64_t p = 0; p < points; ++p) {
-    find_simplex(features + p * dimensions, corners_.data() + p * (dimensions + 1),
-                 weights_.data() + p * (dimensions + 1));
+    find_simplex(features + p * dimensions, vertices + p * (dimensions + 1),
+                 weights + p * (dimensions + 1));
   }
   find_neighbours();
   sort_by_vertex();
@@ -183,7 +267,7 @@ int32_t Permutohedral<T>::find(const int32_t* key) const {
 template <class T>
 void Permutohedral<T>::find_neighbours() {
   const int64_t d = dimensions_;
-  neighbours_.resize(static_cast<size_t>((d + 1) * vertices_ * 2));
+  int32_t* const neighbours = fit<int32_t>(neighbours_, (d + 1) * vertices_ * 2);
   parallel_for((d + 1) * vertices_, 4096, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t direction = i / vertices_;
@@ -194,7 +278,7 @@ void Permutohedral<T>::find_neighbours() {
         for (int64_t k = 0; k < d; ++k) other[k] = key[k] + step;
         // The last coordinate, which is not stored, changes in its own direction.
         if (direction < d) other[direction] = key[direction] - step * static_cast<int32_t>(d);
-        neighbours_[static_cast<size_t>(2 * i + side)] = find(other);
+        neighbours[2 * i + side] = find(other);
       }
     }
   });
@@ -202,49 +286,79 @@ void Permutohedral<T>::find_neighbours() {
 
 template <class T>
 void Permutohedral<T>::sort_by_vertex() {
-  begins_.assign(static_cast<size_t>(vertices_) + 1, 0);
-  touching_.resize(corners_.size());
-  for (const int32_t vertex : corners_) ++begins_[static_cast<size_t>(vertex) + 1];
-  for (size_t v = 1; v < begins_.size(); ++v) begins_[v] += begins_[v - 1];
+  const auto corners = corners_.values<int32_t>();
+  int32_t* const begins = fit<int32_t>(begins_, vertices_ + 1);
+  int32_t* const touching = fit<int32_t>(touching_, corners_.count());
+  std::fill_n(begins, vertices_ + 1, 0);
+  for (const int32_t vertex : corners) ++begins[vertex + 1];
+  for (int64_t v = 1; v <= vertices_; ++v) begins[v] += begins[v - 1];
   // While they are filled, the begins move to the ends, which are the next begins.
-  for (size_t i = 0; i < corners_.size(); ++i) {
-    touching_[static_cast<size_t>(begins_[static_cast<size_t>(corners_[i])]++)] =
-        static_cast<int32_t>(i);
-  }
-  for (size_t v = begins_.size() - 1; v > 0; --v) begins_[v] = begins_[v - 1];
-  begins_[0] = 0;
+  for (size_t i = 0; i < corners.size(); ++i)
+    touching[begins[corners[i]]++] = static_cast<int32_t>(i);
+  for (int64_t v = vertices_; v > 0; --v) begins[v] = begins[v - 1];
+  begins[0] = 0;
 }
 
 template <class T>
-void Permutohedral<T>::filter(int64_t channels, bool adjoint, const T* x, T* y) {
+void Permutohedral<T>::splat(const Side& side, int64_t channels, const T* x, T* values) {
   const int64_t corners = dimensions_ + 1;
-  const auto rows = static_cast<size_t>((vertices_ + 1) * channels);
-  if (values_.size() < rows) {
-    values_.resize(rows);
-    blurred_.resize(rows);
+  const int32_t* const begins = side.read<int32_t>(begins_);
+  const int32_t* const touching = side.read<int32_t>(touching_);
+  const T* const weights = side.read<T>(weights_);
+  if (side.device() != nullptr) {
+    constexpr int64_t kThreads = 256;
+    const int64_t entries = touching_.count() / std::max<int64_t>(vertices_, 1) + 1;
+    return for_each_block(
+        side, vertices_ + 1, entries * channels, kThreads,
+        SplatVertex<T>{vertices_, corners, channels, begins, touching, weights, x, values});
   }
-  T *values = values_.data(), *blurred = blurred_.data();
   std::fill_n(values + vertices_ * channels, channels, T{0});
-  std::fill_n(blurred + vertices_ * channels, channels, T{0});
   parallel_for(vertices_, kGrain, [&](int64_t begin, int64_t end) {
-    vectorized<splat_rows<T>>(begin, end, static_cast<const int32_t*>(begins_.data()),
-                              static_cast<const int32_t*>(touching_.data()),
-                              static_cast<const T*>(weights_.data()), corners, channels, x, values);
+    vectorized<splat_rows<T>>(begin, end, begins, touching, weights, corners, channels, x, values);
   });
-  for (int64_t i = 0; i < corners; ++i) {
-    const int64_t direction = adjoint ? corners - 1 - i : i;
-    const int32_t* const neighbours = neighbours_.data() + direction * vertices_ * 2;
-    parallel_for(vertices_, kGrain, [&](int64_t begin, int64_t end) {
-      vectorized<blur_rows<T>>(begin, end, neighbours, channels, static_cast<const T*>(values),
-                               blurred);
-    });
-    std::swap(values, blurred);
+}
+
+template <class T>
+void Permutohedral<T>::blur(const Side& side, int64_t channels, int64_t direction, const T* from,
+                            T* to) {
+  const int32_t* const neighbours = side.read<int32_t>(neighbours_) + direction * vertices_ * 2;
+  if (side.device() != nullptr) {
+    return for_each(side, (vertices_ + 1) * channels, kPassGrain,
+                    BlurValue<T>{vertices_, channels, neighbours, from, to});
+  }
+  std::fill_n(to + vertices_ * channels, channels, T{0});
+  parallel_for(vertices_, kGrain, [&](int64_t begin, int64_t end) {
+    vectorized<blur_rows<T>>(begin, end, neighbours, channels, from, to);
+  });
+}
+
+template <class T>
+void Permutohedral<T>::slice(const Side& side, int64_t channels, const T* values, T* y) {
+  const int64_t corners = dimensions_ + 1;
+  const int32_t* const vertices = side.read<int32_t>(corners_);
+  const T* const weights = side.read<T>(weights_);
+  if (side.device() != nullptr) {
+    return for_each(side, points_ * channels, kPassGrain,
+                    SliceValue<T>{corners, channels, vertices, weights, values, y});
   }
   parallel_for(points_, kGrain, [&](int64_t begin, int64_t end) {
-    vectorized<slice_rows<T>>(begin, end, static_cast<const int32_t*>(corners_.data()),
-                              static_cast<const T*>(weights_.data()), corners, channels,
-                              static_cast<const T*>(values), y);
+    vectorized<slice_rows<T>>(begin, end, vertices, weights, corners, channels, values, y);
   });
+}
+
+template <class T>
+void Permutohedral<T>::filter(const Side& side, int64_t channels, bool adjoint, const T* x, T* y) {
+  for (Tensor* tensor : {&values_, &blurred_}) {
+    tensor->set_layout(dtype_of<T>(), Format::contiguous);
+    tensor->reshape(Shape{(vertices_ + 1) * channels});
+  }
+  T *values = side.overwrite<T>(values_), *blurred = side.overwrite<T>(blurred_);
+  splat(side, channels, x, values);
+  for (int64_t i = 0; i <= dimensions_; ++i) {
+    blur(side, channels, adjoint ? dimensions_ - i : i, values, blurred);
+    std::swap(values, blurred);
+  }
+  slice(side, channels, values, y);
 }
 
 template class Permutohedral<float>;

@@ -12,18 +12,22 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/move.hpp"
+
 namespace crema {
 
 /// T: float or double, the type of the values. Positions are computed in double.
 template <class T>
 class Permutohedral {
  public:
-  /// Places the points: features (points, dimensions). Error if one is no number, or too far away.
+  /// Places the points, on the host: features (points, dimensions). Error if one is no number, or
+  /// too far away.
   void place(int64_t points, int64_t dimensions, const double* features);
 
-  /// y = the filtered x, both (points, channels). `adjoint`: of the transposed filter, whose blurs
-  /// run in the reverse order. y may be x. Results do not depend on the number of threads.
-  void filter(int64_t channels, bool adjoint, const T* x, T* y);
+  /// y = the filtered x, both (points, channels), in the memory of the side. `adjoint`: of the
+  /// transposed filter, whose blurs run in the reverse order. y may be x. Results do not depend on
+  /// the number of threads.
+  void filter(const Side& side, int64_t channels, bool adjoint, const T* x, T* y);
 
   int64_t vertices() const { return vertices_; }
   size_t bytes() const;
@@ -35,16 +39,19 @@ class Permutohedral {
   size_t slot_of(const int32_t* key) const;
   void find_neighbours();
   void sort_by_vertex();
+  void splat(const Side& side, int64_t channels, const T* x, T* values);
+  void blur(const Side& side, int64_t channels, int64_t direction, const T* from, T* to);
+  void slice(const Side& side, int64_t channels, const T* values, T* y);
 
   int64_t points_ = 0, dimensions_ = 0, vertices_ = 0;
-  std::vector<int32_t> table_;       // vertex at each slot of the hash table; -1: free
-  std::vector<int32_t> keys_;        // (vertices, dimensions); the last coordinate follows
-  std::vector<int32_t> corners_;     // (points, dimensions + 1): vertices
-  std::vector<T> weights_;           // of the corners; they add up to 1
-  std::vector<int32_t> neighbours_;  // (dimensions + 1, vertices, 2); vertices_ where there is none
-  std::vector<int32_t> begins_;      // (vertices + 1): of what lies at each vertex
-  std::vector<int32_t> touching_;    // corners (indices of corners_) by vertex, in order
-  std::vector<T> values_, blurred_;  // (vertices + 1, channels); the last row is 0
+  std::vector<int32_t> table_;  // vertex at each slot of the hash table; -1: free
+  std::vector<int32_t> keys_;   // (vertices, dimensions); the last coordinate follows
+  // Of i32, and of T where there are weights and values:
+  Tensor corners_, weights_;  // (points, dimensions + 1): vertices; weights, which add up to 1
+  Tensor neighbours_;         // (dimensions + 1, vertices, 2); vertices_ where there is none
+  Tensor begins_;             // (vertices + 1): of what lies at each vertex
+  Tensor touching_;           // corners (indices of corners_) by vertex, in order
+  Tensor values_, blurred_;   // (vertices + 1, channels); the last row is 0
 };
 
 }  // namespace crema

@@ -16,9 +16,9 @@ constexpr int64_t kLeastShared = 1 << 20;
 
 }  // namespace
 
-std::vector<bool> masked_steps(const Tensor& factors) {
+void find_masked_steps(const Tensor& factors, std::vector<bool>& masked) {
   const int64_t batch = factors.shape()[1];
-  std::vector<bool> masked(static_cast<size_t>(factors.shape()[0]), true);
+  masked.assign(static_cast<size_t>(factors.shape()[0]), true);
   dispatch_float(factors.dtype(), [&]<class T>(T) {
     const T* values = factors.host<T>();
     for (int64_t i = 0; i < factors.count(); ++i) {
@@ -28,7 +28,6 @@ std::vector<bool> masked_steps(const Tensor& factors) {
       if (values[i] != 0) masked[static_cast<size_t>(i / batch)] = false;
     }
   });
-  return masked;
 }
 
 RecurrentLayer::RecurrentLayer(const LayerInit& init, int64_t blocks, int states, Reset reset)

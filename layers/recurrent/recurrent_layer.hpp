@@ -20,9 +20,9 @@
 
 namespace crema {
 
-/// Reads `cont` (T, N) on the host: for each step, whether its factors are all 0. Error if
-/// one is outside [0, 1].
-std::vector<bool> masked_steps(const Tensor& factors);
+/// Reads `cont` (T, N) on the host. `masked` becomes, for each step, whether its factors are all 0.
+/// Error if one is outside [0, 1].
+void find_masked_steps(const Tensor& factors, std::vector<bool>& masked);
 
 class RecurrentLayer : public TwoSidedLayer, public CarriesState {
  public:

@@ -195,7 +195,7 @@ void RecurrentLayer::each_step(const Side& side, const Step& step) const {
 
 template <class T, class Products>
 void RecurrentLayer::forward_by(const Side& side, Products* products, Blobs bottom, Blobs top) {
-  masked_steps_ = masked_steps(bottom[1]->data);
+  find_masked_steps(bottom[1]->data, masked_steps_);
   std::array<ForwardPass<T>, 2> passes{};
   for (int d = 0; d < directions(); ++d)
     passes[static_cast<size_t>(d)] = forward_pass<T>(side, d, bottom, top);

@@ -317,6 +317,36 @@ std::vector<EngineCase> engine_cases() {
   const std::vector<double> begins = {0, 0, 0, 1, 1, 1, 1, 0, 1, 1, 1, 1, 0, 1, 1};
   const std::string relu = of("ReLU");
   const Tolerance sums{1e-4, 1e-4};
+  const Input queries = uniform({2, 70, 8}), keys = uniform({2, 45, 8}),
+              values = uniform({2, 45, 6});
+  // Recursions: labels of three sequences, and where these begin and end.
+  const Input scores = uniform({40, 3, 37}, -3, 3);
+  const Input ctc_labels = given({3, 5}, {1, 1, 7, 36, 2, 5, 9, -1, -1, -1, 3, 3, 3, 4, 4});
+  std::vector<double> parts(120, 1), ends(120, 1);
+  for (const size_t at : {0, 1, 2, 31, 62, 64}) parts[at] = 0;
+  for (size_t at = 0; at < 120; ++at) ends[at] = at >= 3 && at < 45 + 30 * (at % 3) ? 1 : 0;
+  const Input begins_of_parts = given({40, 3}, parts), ends_of_sequences = given({40, 3}, ends);
+  const auto chain = [&](const char* type, const std::string& more) {
+    return of(type, concat("crf_loss_param { transition_filler { type: 'gaussian' std: 2 } "
+                           "boundary_term: true boundary_filler { type: 'gaussian' } } ",
+                           more));
+  };
+  const auto mean_field = [&](const char* iterations) {
+    return of("MultiStageMeanfield",
+              concat("multi_stage_meanfield_param { theta_alpha: 3 theta_beta: 40 theta_gamma: 1.5 "
+                     "spatial_filter_weight: 3 bilateral_filter_weight: 5 num_iterations: ",
+                     iterations, " }"));
+  };
+  // Detectors: two priors, and a true box in each of two images.
+  const Input priors = given({1, 2, 8}, {0.1, 0.1, 0.4, 0.4, 0.5, 0.5, 0.9, 0.9,  //
+                                         0.1, 0.1, 0.2, 0.2, 0.1, 0.1, 0.2, 0.2});
+  const Input truths = given({1, 1, 2, 8}, {0, 1, 0, 0.52, 0.5, 0.85, 0.9, 0,  //
+                                            1, 2, 0, 0.12, 0.1, 0.42, 0.4, 0});
+  const auto multibox = [&](const std::string& more) {
+    return LayerCase{
+        .layer = of("MultiBoxLoss", concat("multibox_loss_param { num_classes: 3 ", more, " }")),
+        .bottoms = {uniform({2, 8}), uniform({2, 6}), priors, truths}};
+  };
   return {
       {"relu", "cuda", {.layer = relu, .bottoms = {images}}},
       {"relu_leaky",
@@ -636,6 +666,121 @@ std::vector<EngineCase> engine_cases() {
       {"spp_average",
        "cuda",
        {.layer = of("SPP", "spp_param { pool: AVE pyramid_height: 2 }"), .bottoms = {images}}},
+      {"attention",
+       "cuda",
+       {.layer = of("Attention", "attention_param { num_heads: 2 }"),
+        .bottoms = {queries, keys, values, labels({2, 45}, 2)}},
+       sums},
+      {"attention_causal",
+       "cuda",
+       {.layer =
+            of("Attention", "attention_param { num_heads: 2 causal: true dropout_ratio: 0.3 }"),
+        .bottoms = {queries, keys, values}},
+       sums},
+      {"bn",
+       "cuda",
+       {.layer = of("BN", "bn_param { slope_filler { type: 'gaussian' std: 1 } }"),
+        .bottoms = {images}},
+       sums},
+      {"bn_inference",
+       "cuda",
+       {.layer = of("BN", "bn_param { bn_mode: INFERENCE scale_filler { value: 2 } }"),
+        .bottoms = {images}},
+       sums},
+      {"center_loss",
+       "cuda",
+       {.layer = of("CenterLoss",
+                    "center_loss_param { num_output: 7 center_filler { type: "
+                    "'gaussian' std: 1 } }"),
+        .bottoms = {uniform({9, 40}), labels({9}, 7)}},
+       sums},
+      {"crf_loss",
+       "cuda",
+       {.layer = chain("CRFLoss", ""), .bottoms = {scores, labels({40, 3}, 37)}, .tops = 2},
+       sums},
+      {"crf_loss_parts",
+       "cuda",
+       {.layer = chain("CRFLoss", "loss_param { ignore_label: 4 }"),
+        .bottoms = {scores, labels({40, 3}, 37), begins_of_parts},
+        .tops = 2},
+       sums},
+      {"crf_loss_far",
+       "cuda",
+       {.layer =
+            of("CRFLoss", "crf_loss_param { transition_filler { type: 'gaussian' std: 400 } }"),
+        .bottoms = {uniform({9, 3, 5}), labels({9, 3}, 5)},
+        .tops = 2},
+       sums},
+      {"crf_decoder",
+       "cuda",
+       {.layer = chain("CRFDecoder", ""), .bottoms = {scores, begins_of_parts}}},
+      {"ctc_loss", "cuda", {.layer = of("CTCLoss"), .bottoms = {scores, ctc_labels}}, sums},
+      {"ctc_loss_not_merged",
+       "cuda",
+       {.layer = of("WarpCTCLoss", "ctc_loss_param { ctc_merge_repeated: false output_delay: 2 }"),
+        .bottoms = {scores, ctc_labels}},
+       sums},
+      {"ctc_loss_indicators",
+       "cuda",
+       {.layer = of("CTCLoss"),
+        .bottoms = {scores, ends_of_sequences, given({2, 3}, {1, 5, 3, 1, -1, 0})}},
+       sums},
+      {"ctc_greedy_decoder",
+       "cuda",
+       {.layer = of("CTCGreedyDecoder"),
+        .bottoms = {labels({700, 3, 3}, 2), labels({700, 3}, 2), labels({4, 3}, 2)},
+        .tops = 3},
+       sums},
+      {"dice_loss",
+       "cuda",
+       {.layer = of("DiceLoss", "dice_loss_param { per_channel: true }"),
+        .bottoms = {uniform({2, 6, 7, 9}, 0, 1), labels({2, 6, 7, 9}, 2)}},
+       sums},
+      {"locally_connected",
+       "cuda",
+       {.layer = of("LocallyConnected",
+                    "local_param { num_output: 3 kernel_size: 3 stride: 2 pad: "
+                    "1 weight_filler { type: 'xavier' } }"),
+        .bottoms = {images}},
+       sums},
+      {"mean_field",
+       "cuda",
+       {.layer = mean_field("1"),
+        .bottoms = {uniform({2, 3, 14, 15}, -2, 2), uniform({2, 3, 14, 15}, -2, 2),
+                    labels({2, 3, 14, 15}, 200)}},
+       sums},
+      {"mean_field_three",
+       "cuda",
+       {.layer = mean_field("3"),
+        .bottoms = {uniform({2, 3, 14, 15}, -2, 2), uniform({2, 3, 14, 15}, -2, 2),
+                    labels({2, 3, 14, 15}, 200)}},
+       sums},
+      {"multibox_loss", "cuda", multibox(""), sums},
+      {"multibox_loss_logistic", "cuda", multibox("conf_loss_type: LOGISTIC mining_type: NONE"),
+       sums},
+      {"noise", "cuda", {.layer = of("Noise", "noise_param { std: 0.3 }"), .bottoms = {images}}},
+      {"noise_range",
+       "cuda",
+       {.layer = of("Noise", "noise_param { std: 0.2 relative_to: RANGE }"), .bottoms = {images}}},
+      {"proposal",
+       "cuda",
+       {.layer = of("Proposal", "proposal_param { scale: 2 scale: 4 min_size: 3 }"),
+        .bottoms = {uniform({2, 12, 4, 5}, 0, 1), uniform({2, 24, 4, 5}, -0.3, 0.3),
+                    given({2, 3}, {64, 80, 1, 60, 70, 1})},
+        .tops = 2}},
+      {"region_loss",
+       "cuda",
+       {.layer = of("RegionLoss",
+                    "region_loss_param { num_class: 2 num: 2 biases: 1 biases: 1 "
+                    "biases: 0.5 biases: 1.5 rescore: 1 }"),
+        .bottoms = {uniform({2, 14, 3, 4}), truths}},
+       sums},
+      {"spatial_transformer",
+       "cuda",
+       {.layer = of("SpatialTransformer"),
+        .bottoms = {images, given({2, 6}, {0.8137, 0.3119, 0.1093, -0.2071, 1.1213, -0.1531, 1.3067,
+                                           -0.4129, 0.2011, 0.5077, 0.6173, 0.3037})}},
+       sums},
       {"convolution",
        "cudnn",
        {.layer = conv("num_output: 8 kernel_size: 3 stride: 2 pad: 1"), .bottoms = {images}},

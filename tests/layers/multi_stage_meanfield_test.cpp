@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
+#include <numeric>
+#include <utility>
 
 #include "core/parallel.hpp"
 #include "layers/multi_stage_meanfield/permutohedral.hpp"
@@ -50,7 +53,7 @@ std::vector<double> gaussian(int64_t points, int64_t dimensions, const std::vect
 std::vector<double> filtered(Permutohedral<double>& lattice, const std::vector<double>& x,
                              bool adjoint = false) {
   std::vector<double> y(x.size());
-  lattice.filter(1, adjoint, x.data(), y.data());
+  lattice.filter(Side(), 1, adjoint, x.data(), y.data());
   return y;
 }
 
@@ -206,6 +209,142 @@ TEST(MultiStageMeanfield, IsMeanFieldInferenceWithTheLatticesFilter) {
   double error = 0;
   for (size_t i = 0; i < expected.size(); ++i) error += std::abs(run.top(0)[i] - expected[i]);
   EXPECT_LT(error / static_cast<double>(expected.size()), 0.05);
+}
+
+/// The lattice's filter from its definition, with all coordinates of vertices in a map: the simplex
+/// of a point from its coordinates rounded down.
+std::vector<double> plain_lattice(int64_t points, int64_t dimensions, const std::vector<double>& f,
+                                  const std::vector<double>& x) {
+  using Vertex = std::vector<int>;
+  const auto d = static_cast<size_t>(dimensions), n = d + 1;
+  const auto size = static_cast<double>(n);
+  std::map<Vertex, double> values;
+  std::vector<std::vector<std::pair<Vertex, double>>> simplices;
+  for (size_t p = 0; p < static_cast<size_t>(points); ++p) {
+    std::vector<double> at(n, 0.0), rest(n);
+    for (size_t j = d; j-- > 0;) {
+      const auto k = static_cast<double>(j + 1);
+      const double scaled = f[p * d + j] * (size * std::sqrt(2.0 / 3)) / std::sqrt(k * (k + 1));
+      for (size_t i = 0; i <= j; ++i) at[i] += scaled;
+      at[j + 1] -= k * scaled;
+    }
+    Vertex base(n);
+    int missing = 0;
+    for (size_t i = 0; i < n; ++i) {
+      const int multiple = static_cast<int>(std::floor(at[i] / size));
+      base[i] = multiple * static_cast<int>(n);
+      missing -= multiple;
+      rest[i] = at[i] - base[i];
+    }
+    std::vector<size_t> order(n);
+    std::iota(order.begin(), order.end(), size_t{0});
+    const auto sort = [&] {
+      std::stable_sort(order.begin(), order.end(),
+                       [&](size_t a, size_t b) { return rest[a] > rest[b]; });
+    };
+    sort();
+    for (size_t i = 0; i < static_cast<size_t>(missing); ++i) {
+      base[order[i]] += static_cast<int>(n);
+      rest[order[i]] -= size;
+    }
+    sort();
+    auto& simplex = simplices.emplace_back();
+    for (size_t k = 0; k < n; ++k) {
+      Vertex vertex = base;
+      for (size_t i = 0; i < n; ++i)
+        vertex[order[i]] += static_cast<int>(k) - (i + k >= n ? static_cast<int>(n) : 0);
+      const double weight = k == 0 ? 1 - (rest[order[0]] - rest[order[d]]) / size
+                                   : (rest[order[d - k]] - rest[order[d - k + 1]]) / size;
+      values[vertex] += weight * x[p];
+      simplex.emplace_back(vertex, weight);
+    }
+  }
+  for (size_t direction = 0; direction < n; ++direction) {
+    std::map<Vertex, double> blurred;
+    for (const auto& [vertex, value] : values) {
+      blurred[vertex] = 0.5 * value;
+      for (const int step : {1, -1}) {
+        Vertex other = vertex;
+        for (size_t i = 0; i < n; ++i)
+          other[i] += i == direction ? -step * static_cast<int>(d) : step;
+        const auto found = values.find(other);
+        if (found != values.end()) blurred[vertex] += 0.25 * found->second;
+      }
+    }
+    values = std::move(blurred);
+  }
+  std::vector<double> y(static_cast<size_t>(points), 0.0);
+  for (size_t p = 0; p < y.size(); ++p) {
+    for (const auto& [vertex, weight] : simplices[p]) y[p] += weight * values.at(vertex);
+  }
+  return y;
+}
+
+// Several iterations, the second of two samples with another image, to the last digits.
+TEST(MultiStageMeanfield, IterationsAreThoseOfTheDefinition) {
+  const int64_t labels = 3, height = 9, width = 11, pixels = height * width, samples = 2;
+  const int iterations = 4;
+  const LayerCase c = with_parameters(
+      {.layer = layer("theta_alpha: 5 theta_beta: 30 theta_gamma: 2 num_iterations: 4"),
+       .bottoms = {uniform({samples, labels, height, width}, -2, 2),
+                   uniform({samples, labels, height, width}, -3, 3),
+                   uniform({samples, 3, height, width}, 0, 90)}},
+      labels);
+  LayerRun run(c, {.dtype = DType::f64});
+  run.forward();
+  const auto n = static_cast<size_t>(labels), count = static_cast<size_t>(pixels);
+  std::vector<double> expected;
+  for (size_t sample = 0; sample < static_cast<size_t>(samples); ++sample) {
+    const auto value = [&](int bottom, size_t channel, size_t i) {
+      const size_t channels = bottom == 2 ? 3 : n;
+      return run.bottom_values(bottom)[(sample * channels + channel) * count + i];
+    };
+    std::vector<double> position, colour;
+    for (size_t i = 0; i < count; ++i) {
+      const auto x = static_cast<double>(i % static_cast<size_t>(width));
+      const auto y = static_cast<double>(i / static_cast<size_t>(width));
+      position.insert(position.end(), {x / 2, y / 2});
+      colour.insert(colour.end(),
+                    {x / 5, y / 5, value(2, 0, i) / 30, value(2, 1, i) / 30, value(2, 2, i) / 30});
+    }
+    const std::vector<double> ones(count, 1.0);
+    const std::vector<double> of_ones[2] = {plain_lattice(pixels, 2, position, ones),
+                                            plain_lattice(pixels, 5, colour, ones)};
+    std::vector<double> state;
+    for (size_t l = 0; l < n; ++l) {
+      for (size_t i = 0; i < count; ++i) state.push_back(value(1, l, i));
+    }
+    for (int iteration = 0; iteration < iterations; ++iteration) {
+      std::vector<std::vector<double>> filtered[2];
+      for (size_t l = 0; l < n; ++l) {
+        std::vector<double> p(count);
+        for (size_t i = 0; i < count; ++i) {
+          double sum = 0;
+          for (size_t other = 0; other < n; ++other) sum += std::exp(state[other * count + i]);
+          p[i] = std::exp(state[l * count + i]) / sum;
+        }
+        filtered[0].push_back(plain_lattice(pixels, 2, position, p));
+        filtered[1].push_back(plain_lattice(pixels, 5, colour, p));
+      }
+      for (size_t i = 0; i < count; ++i) {
+        std::vector<double> message(n, 0.0);
+        for (size_t l = 0; l < n; ++l) {
+          for (size_t other = 0; other < n; ++other) {
+            for (const size_t k : {size_t{0}, size_t{1}})
+              message[l] += c.params[k][l * n + other] * filtered[k][other][i] / of_ones[k][i];
+          }
+        }
+        for (size_t l = 0; l < n; ++l) {
+          double pairwise = 0;
+          for (size_t other = 0; other < n; ++other)
+            pairwise += c.params[2][l * n + other] * message[other];
+          state[l * count + i] = value(0, l, i) - pairwise;
+        }
+      }
+    }
+    expected.insert(expected.end(), state.begin(), state.end());
+  }
+  expect_close(run.top(0), expected, {1e-9, 1e-9}, "top");
 }
 
 TEST(MultiStageMeanfield, ResultsDoNotDependOnThreads) {

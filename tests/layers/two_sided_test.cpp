@@ -6,6 +6,7 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "core/fake_device.hpp"
 #include "crema/net.hpp"
@@ -23,14 +24,14 @@ std::vector<double> values_of(const Tensor& tensor) {
 }
 
 /// Forward and backward on a device give what the host gave, and nothing but inputs goes there.
-/// `to_host`: what forward reads back.
+/// `to_host`: what forward reads back. Forward alone where the layer does not train.
 void check_device(const LayerCase& c, const Tolerance& tolerance = {0, 0}, DType dtype = DType::f32,
-                  int to_host = 0) {
+                  int to_host = 0, bool trains = true) {
   SCOPED_TRACE(c.layer);
   LayerRun first(c);
   for (int option = 0; option < static_cast<int>(first.options().size()); ++option) {
     FakeDevice device;  // outlives what the layer holds there
-    LayerRun run(c, {.dtype = dtype, .option = option});
+    LayerRun run(c, {.dtype = dtype, .option = option, .trains = trains});
     const std::vector<Layout>& layouts = run.option().bottoms;
     if (!layouts.empty() && block_of(layouts[0].format) > 1) continue;
     run.forward();
@@ -54,7 +55,7 @@ void check_device(const LayerCase& c, const Tolerance& tolerance = {0, 0}, DType
     for (int i = 0; i < run.num_tops(); ++i) {
       expect_close(values_of(there[i].data), run.top(i), tolerance, concat("top ", i));
     }
-    if (!any_of(propagate) && run.num_params() == 0) continue;
+    if (!trains || (!any_of(propagate) && run.num_params() == 0)) continue;
     run.backward();
     std::vector<std::vector<double>> expected(bottoms.size());
     for (size_t i = 0; i < bottoms.size(); ++i) {
@@ -306,6 +307,69 @@ TEST(TwoSided, BodiesOfDevicesAgreeWithTheHost) {
   }
 }
 
+// A team of threads shares the states of a step, as those of a block do.
+TEST(TwoSided, RecursionsAndLatticesOfDevicesAgreeWithTheHost) {
+  if (kBuiltWithCuda)
+    GTEST_SKIP() << "needs a build without CUDA, where these bodies run on the host: configure "
+                    "with CREMA_CUDA=OFF";
+  const auto of = [](const char* type, const std::string& settings) {
+    return concat("layer { type: '", type, "' ", settings, " }");
+  };
+  const Input scores = uniform({7, 3, 5}, -3, 3);
+  const Input begins =
+      given({7, 3}, {0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 0, 1, 1, 1, 1, 0, 1, 1, 0, 1, 1});
+  const Input ends = given({7, 3}, {0, 0, 0, 1, 1, 1, 1, 1, 0, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0});
+  const Input columns = given({3, 3}, {1, 2, -1, 1, -1, -1, 1, -1, -1});
+  // Row 1 has repetitions, and row 2 more of them than there are steps for.
+  const Input rows = given({3, 4}, {0, 3, -1, -1, 2, 2, 1, 2, 1, 1, 1, 1});
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    const Tolerance close{1e-6, dtype == DType::f32 ? 1e-5 : 1e-10};
+    for (const bool trains : {true, false}) {
+      // The host reads the probabilities of the labels, and what may be no number.
+      for (const char* ctc :
+           {"", "ctc_loss_param { ctc_merge_repeated: false output_delay: 1 blank_index: 0 }"}) {
+        check_device({.layer = of("CTCLoss", ctc), .bottoms = {scores, rows}}, close, dtype, 1,
+                     trains);
+      }
+      check_device({.layer = of("CTCLoss", ""), .bottoms = {scores, ends, columns}}, close, dtype,
+                   1, trains);
+      for (const char* crf : {"",
+                              "crf_loss_param { transition_filler { type: 'gaussian' std: 400 } "
+                              "boundary_term: true boundary_filler { type: 'gaussian' } } "
+                              "loss_param { ignore_label: 4 }"}) {
+        check_device({.layer = of("CRFLoss", crf),
+                      .bottoms = {scores, labels({7, 3}, 5), begins},
+                      .tops = 2},
+                     close, dtype, 2, trains);
+      }
+      for (const char* iterations : {"1", "3"}) {
+        check_device(
+            {.layer = of("MultiStageMeanfield",
+                         concat("multi_stage_meanfield_param { theta_alpha: 3 theta_beta: 40 ",
+                                "theta_gamma: 1.5 spatial_filter_weight: 3 ",
+                                "bilateral_filter_weight: 5 num_iterations: ", iterations, " }")),
+             .bottoms = {uniform({2, 3, 4, 5}, -2, 2), uniform({2, 3, 4, 5}, -2, 2),
+                         labels({2, 3, 4, 5}, 200)}},
+            close, dtype, 0, trains);
+      }
+    }
+    for (const char* crf : {"",
+                            "crf_loss_param { boundary_term: true boundary_filler { type: "
+                            "'gaussian' } transition_filler { type: 'gaussian' } }"}) {
+      check_device({.layer = of("CRFDecoder", crf), .bottoms = {scores, begins}}, {0, 0}, dtype, 1);
+    }
+    for (const char* greedy : {"", "ctc_decoder_param { ctc_merge_repeated: false }"}) {
+      const std::string layer = of("CTCGreedyDecoder", greedy);
+      // Few classes, so that there are repetitions and equal scores.
+      const Input few = labels({29, 3, 3}, 2);
+      check_device({.layer = layer, .bottoms = {few}, .tops = 2}, {0, 0}, dtype, 1);
+      check_device({.layer = layer, .bottoms = {scores, ends}, .tops = 2}, close, dtype, 1);
+      check_device({.layer = layer, .bottoms = {scores, ends, columns}, .tops = 3}, close, dtype,
+                   2);
+    }
+  }
+}
+
 /// Top, diff of the bottom, parameters and their gradients of the reference.
 std::vector<std::vector<double>> results(const LayerCase& c, int threads) {
   const int before = omp_get_max_threads();
@@ -348,6 +412,47 @@ TEST(TwoSided, ThreadsDoNotChangeTheReference) {
   }
   check("type: 'Tile' tile_param { tiles: 7 axis: -1 }", {uniform({9000, 1})});
   check("type: 'BatchReindex'", {scores, labels({700}, 900)});
+}
+
+/// The Error of forward on a device, where a value of a bottom, or of parameter 0 if `bottom` is
+/// -1, is a bad one.
+void expect_device_error(const LayerCase& c, int bottom, size_t at, double value,
+                         std::initializer_list<std::string_view> parts) {
+  SCOPED_TRACE(c.layer);
+  FakeDevice device;
+  LayerRun run(c);
+  run.forward();
+  std::vector<Blob*> bottoms, tops;
+  for (int i = 0; i < run.num_bottoms(); ++i) bottoms.push_back(&run.bottom_blob(i));
+  for (int i = 0; i < run.num_tops(); ++i) tops.push_back(&run.top_blob(i));
+  Tensor& changed =
+      bottom < 0 ? run.layer().params()[0]->data : bottoms[static_cast<size_t>(bottom)]->data;
+  changed.host_mut<float>()[at] = static_cast<float>(value);
+  auto& layer = dynamic_cast<TwoSidedLayer&>(run.layer());
+  expect_error([&] { layer.run_forward(Side(device), bottoms, tops); }, parts);
+  for (Blob* blob : bottoms) blob->data = Tensor();
+  for (Blob* blob : tops) blob->data = Tensor();
+}
+
+TEST(TwoSided, DevicesFindWhatIsNoNumber) {
+  if (kBuiltWithCuda)
+    GTEST_SKIP() << "needs a build without CUDA, where these bodies run on the host: configure "
+                    "with CREMA_CUDA=OFF";
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const Input scores = uniform({4, 2, 3}), classes = labels({4, 2}, 3);
+  const LayerCase ctc{.layer = "layer { type: 'CTCLoss' }",
+                      .bottoms = {scores, given({2, 1}, {0, 1})}};
+  const LayerCase greedy{.layer = "layer { type: 'CTCGreedyDecoder' }", .bottoms = {scores}};
+  const LayerCase crf{.layer = "layer { type: 'CRFLoss' }", .bottoms = {scores, classes}};
+  const LayerCase decoder{.layer = "layer { type: 'CRFDecoder' }", .bottoms = {scores}};
+  for (const double bad : {nan, std::numeric_limits<double>::infinity()}) {
+    expect_device_error(ctc, 0, 9, bad, {"step 1", "sequence 1", "NaN"});
+    for (const LayerCase& chain : {crf, decoder}) {
+      expect_device_error(chain, 0, 9, bad, {"class 0", "step 1", "sequence 1"});
+      expect_device_error(chain, -1, 1, bad, {"parameter"});
+    }
+  }
+  expect_device_error(greedy, 0, 9, nan, {"step 1", "sequence 1", "NaN"});
 }
 
 TEST(TwoSided, EltwiseRefusesMoreBottomsThanAKernelTakes) {

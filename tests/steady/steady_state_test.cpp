@@ -14,6 +14,8 @@
 #include <cerrno>
 #include <cstdlib>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "core/parallel.hpp"
 #include "core/simd.hpp"
@@ -270,6 +272,87 @@ TEST(SteadyState, DetectingTakesNoMemoryAndNoLock) {
     const Counting counter(context);
     for (int i = 0; i < kCounted; ++i) net.forward();
     EXPECT_EQ(counter.ours(), "") << more;
+  }
+}
+
+/// A layer over inputs of the given names and shapes. Those named "label" hold classes, and "cont"
+/// indicators of sequences.
+struct Room {
+  const char* name;
+  std::vector<std::pair<std::string, std::string>> inputs;
+  std::string layer;
+};
+
+TEST(SteadyState, LayersTakeNoMemoryAndNoLock) {
+  if (!CREMA_CAN_COUNT)
+    GTEST_SKIP()
+        << "needs a build without sanitizers, which have their own malloc: set no CREMA_SANITIZE";
+  const char* const sequences = "dim: 9 dim: 4 dim: 5";
+  const char* const steps = "dim: 9 dim: 4";
+  const char* const image = "dim: 2 dim: 3 dim: 12 dim: 14";
+  const char* const weights = "weight_filler { type: 'xavier' }";
+  const std::vector<Room> rooms = {
+      {"Attention",
+       {{"q", "dim: 2 dim: 40 dim: 8"}},
+       "type: 'Attention' loss_weight: 1 bottom: 'q' bottom: 'q' "
+       "bottom: 'q' attention_param { num_heads: 2 }"},
+      {"CRFLoss",
+       {{"x", sequences}, {"label", steps}},
+       "type: 'CRFLoss' crf_loss_param { "
+       "boundary_term: true }"},
+      {"CTCLoss", {{"x", sequences}, {"label", "dim: 4 dim: 3"}}, "type: 'CTCLoss'"},
+      {"CTCGreedyDecoder", {{"x", sequences}}, "type: 'CTCGreedyDecoder'"},
+      {"GRU",
+       {{"x", sequences}, {"cont", steps}},
+       concat("type: 'GRU' loss_weight: 1 recurrent_param { num_output: 6 ", weights, " }")},
+      {"GRU of the state before",
+       {{"x", sequences}, {"cont", steps}},
+       concat("type: 'GRU' loss_weight: 1 recurrent_param { num_output: 6 bidirectional: true ",
+              "linear_before_reset: false ", weights, " }")},
+      {"LSTM",
+       {{"x", sequences}, {"cont", steps}},
+       concat("type: 'LSTM' loss_weight: 1 recurrent_param { num_output: 6 ", weights, " }")},
+      {"LSTMUnit",
+       {{"c", "dim: 1 dim: 4 dim: 5"}, {"x", "dim: 1 dim: 4 dim: 20"}, {"cont", "dim: 1 dim: 4"}},
+       "type: 'LSTMUnit' top: 'h' loss_weight: 1 loss_weight: 1"},
+      {"LocallyConnected",
+       {{"x", image}},
+       concat("type: 'LocallyConnected' loss_weight: 1 local_param { num_output: 4 kernel_size: 3 ",
+              weights, " }")},
+      {"MultiStageMeanfield",
+       {{"x", image}, {"state", image}, {"image", image}},
+       "type: 'MultiStageMeanfield' loss_weight: 1 multi_stage_meanfield_param { num_iterations: 2 "
+       "theta_alpha: 4 "
+       "theta_beta: 2 theta_gamma: 2 }"},
+      {"SpatialTransformer",
+       {{"x", image}, {"theta", "dim: 2 dim: 6"}},
+       "type: 'SpatialTransformer' loss_weight: 1"},
+  };
+  for (const Room& room : rooms) {
+    SCOPED_TRACE(room.name);
+    std::string text = "force_backward: true ", bottoms;
+    for (const auto& [name, shape] : room.inputs) {
+      text += concat("layer { name: '", name, "' type: 'Input' top: '", name,
+                     "' input_param { shape { ", shape, " } } } ");
+      if (room.layer.find("bottom") == std::string::npos)
+        bottoms += concat("bottom: '", name, "' ");
+    }
+    text += concat("layer { name: 'y' ", room.layer, " ", bottoms, "top: 'y' } ");
+    Context context({.threads = 2});
+    Net net(test::net_param(text), context);
+    test::fill_inputs(net);
+    for (const auto& [name, shape] : room.inputs) {
+      if (name == "cont") net.input(name).fill(1);
+    }
+    const auto iterate = [&] {
+      net.clear_gradients();
+      net.forward();
+      net.backward();
+    };
+    for (int i = 0; i < kWarm; ++i) iterate();
+    const Counting counter(context);
+    for (int i = 0; i < kCounted; ++i) iterate();
+    EXPECT_EQ(counter.ours(), "");
   }
 }
 
