@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "kit/passes.hpp"
+#include "kit/resize.hpp"
 #include "layers/crf_loss/crf_passes.hpp"
 #include "proto/layer.pb.h"
 
@@ -59,7 +60,7 @@ void CrfLayer::check_scores(const T* x, const ChainSequence& sequence) const {
 
 ChainBatch CrfLayer::batch_there(const Side& side) {
   const int64_t positions = steps() * batch(), count = std::ssize(sequences_);
-  for_device_.reshape(Shape{positions + 2 * count});
+  resize<int32_t>(for_device_, positions + 2 * count);
   int32_t* const sequence_of = for_device_.host_overwrite<int32_t>();
   int32_t *const starts = sequence_of + positions, *const lengths = starts + count;
   std::fill(sequence_of, starts, -1);
@@ -112,7 +113,7 @@ void CrfLayer::write_paths(const Side& side, const Tensor& scores, Tensor& path)
     fill(side, path, -1, false);
     const ChainBatch of = batch_there(side);
     double* const memory = pass_scratch<double>(side, path_count(), scratch_);
-    values_.reshape(Shape{of.count});
+    resize<double>(values_, of.count);
     for_each_block(side, of.count, of.classes, 2 * of.classes,
                    BestPaths<T>{of, scales_there<T>(side, memory), side.read<T>(scores),
                                 side.read<T>(transitions_->data),

@@ -6,6 +6,7 @@
 #include "kit/kept_gradient.hpp"
 #include "kit/labels.hpp"
 #include "kit/passes.hpp"
+#include "kit/resize.hpp"
 #include "layers/crf_loss/crf_layer.hpp"
 #include "layers/crf_loss/crf_passes.hpp"
 #include "proto/layer.pb.h"
@@ -163,7 +164,7 @@ class CrfLossLayer : public CrfLayer {
     const ChainBatch of = batch_there(side);
     double* const memory = pass_scratch<double>(side, sum_count(), scratch_);
     double *const until = memory + scale_count(), *const after = until + steps() * stride();
-    values_.reshape(Shape{2, of.count});
+    resize<double>(values_, 2 * of.count);
     double *const losses = side.overwrite<double>(values_), *const totals = losses + of.count;
     const T *const x = side.read<T>(scores), *const transitions = side.read<T>(transitions_->data);
     const int32_t* const labels = side.read<int32_t>(labels_.classes());

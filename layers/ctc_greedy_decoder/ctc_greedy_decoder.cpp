@@ -8,6 +8,7 @@
 #include "core/dispatch.hpp"
 #include "kit/blocks.hpp"
 #include "kit/passes.hpp"
+#include "kit/resize.hpp"
 #include "kit/two_sided.hpp"
 #include "layers/ctc_loss/ctc_labels.hpp"
 #include "proto/layer.pb.h"
@@ -205,10 +206,10 @@ class CtcGreedyDecoderLayer : public TwoSidedLayer {
   template <class T>
   void decode_there(const Side& side, const Tensor& scores, Tensor& sequences) {
     constexpr int64_t kThreads = 256;
-    used_.reshape(Shape{shape_.batch});
+    resize<int32_t>(used_, shape_.batch);
     int32_t* const used = used_.host_overwrite<int32_t>();
     for (int64_t n = 0; n < shape_.batch; ++n) used[n] = static_cast<int32_t>(sequences_->steps(n));
-    best_.reshape(Shape{shape_.steps, shape_.batch});
+    resize<int32_t>(best_, shape_.steps * shape_.batch);
     const T* const x = side.read<T>(scores);
     int32_t* const best = side.overwrite<int32_t>(best_);
     for_each_block(side, best_.count(), shape_.classes, 0, BestClass<T>{shape_.classes, x, best});

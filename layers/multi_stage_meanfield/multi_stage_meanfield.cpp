@@ -10,6 +10,7 @@
 #include "core/simd.hpp"
 #include "kit/gemm.hpp"
 #include "kit/passes.hpp"
+#include "kit/resize.hpp"
 #include "kit/two_sided.hpp"
 #include "layers/multi_stage_meanfield/permutohedral.hpp"
 #include "proto/layer.pb.h"
@@ -156,8 +157,7 @@ struct Kernel {
 
 template <class T>
 T* overwrite(const Side& side, Tensor& tensor, int64_t count) {
-  tensor.set_layout(dtype_of<T>(), Format::contiguous);
-  tensor.reshape(Shape{count});
+  resize<T>(tensor, count);
   return side.overwrite<T>(tensor);
 }
 
@@ -302,8 +302,7 @@ class MultiStageMeanfieldLayer : public TwoSidedLayer {
       }
     }();
     field.bilateral.resize(static_cast<size_t>(trains() ? samples_ : 1));
-    field.probabilities.set_layout(dtype(), Format::contiguous);
-    field.probabilities.reshape(Shape{trains() ? samples_ * iterations_ : 1, values()});
+    resize<T>(field.probabilities, (trains() ? samples_ * iterations_ : 1) * values());
     if (field.height == height_ && field.width == width_) return field;
     field.height = height_;
     field.width = width_;

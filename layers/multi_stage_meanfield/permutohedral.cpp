@@ -8,6 +8,7 @@
 #include "crema/error.hpp"
 #include "kit/blocks.hpp"
 #include "kit/passes.hpp"
+#include "kit/resize.hpp"
 
 namespace crema {
 namespace {
@@ -143,8 +144,7 @@ struct SliceValue {
 /// Memory for values of type T, on the host.
 template <class T>
 T* fit(Tensor& tensor, int64_t count) {
-  tensor.set_layout(dtype_of<T>(), Format::contiguous);
-  tensor.reshape(Shape{count});
+  resize<T>(tensor, count);
   return tensor.host_overwrite<T>();
 }
 
@@ -348,10 +348,8 @@ void Permutohedral<T>::slice(const Side& side, int64_t channels, const T* values
 
 template <class T>
 void Permutohedral<T>::filter(const Side& side, int64_t channels, bool adjoint, const T* x, T* y) {
-  for (Tensor* tensor : {&values_, &blurred_}) {
-    tensor->set_layout(dtype_of<T>(), Format::contiguous);
-    tensor->reshape(Shape{(vertices_ + 1) * channels});
-  }
+  for (Tensor* tensor : {&values_, &blurred_})
+    resize<T>(*tensor, std::max(tensor->count(), (vertices_ + 1) * channels));
   T *values = side.overwrite<T>(values_), *blurred = side.overwrite<T>(blurred_);
   splat(side, channels, x, values);
   for (int64_t i = 0; i <= dimensions_; ++i) {

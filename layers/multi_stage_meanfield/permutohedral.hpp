@@ -51,7 +51,7 @@ class Permutohedral {
   Tensor neighbours_;         // (dimensions + 1, vertices, 2); vertices_ where there is none
   Tensor begins_;             // (vertices + 1): of what lies at each vertex
   Tensor touching_;           // corners (indices of corners_) by vertex, in order
-  Tensor values_, blurred_;   // (vertices + 1, channels); the last row is 0
+  Tensor values_, blurred_;  // (vertices + 1, channels) or larger; the row behind the vertices is 0
 };
 
 }  // namespace crema

@@ -87,7 +87,8 @@ void RecurrentLayer::begin_states(const Side& side, int d, const T* cont, Blobs 
     if (exposes_) {
       from = side.read<T>(bottom[first + i]->data) + d * row;
     } else if (!direction.reverse) {
-      if (carried_[i].shape() != Shape{batch_, units_})
+      const Shape& carried = carried_[i].shape();
+      if (carried.rank() != 2 || carried[0] != batch_ || carried[1] != units_)
         carried_[i] = Tensor(Shape{batch_, units_}, dtype());
       from = side.read<T>(carried_[i]);
     }

@@ -71,7 +71,7 @@ struct BlockLanes {
     CREMA_FUNCTOR double operator()(double a, double b) const { return a < b ? b : a; }
   };
   template <class Operation>
-  CREMA_FUNCTOR double combine(double value, const Operation& operation) const {
+  CREMA_FUNCTOR double combine(double value, [[maybe_unused]] const Operation& operation) const {
 #ifdef __CUDA_ARCH__
     __shared__ double of_warp[kBlockThreads / kWarp];
     for (int offset = kWarp / 2; offset > 0; offset /= 2) {
