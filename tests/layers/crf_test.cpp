@@ -172,10 +172,10 @@ TEST(CRFLoss, FarScoresAreExact) {
 
 TEST(CRFLoss, ThreadsDoNotChangeTheResult) {
   const LayerCase c{.layer = layer_text("CRFLoss", kFillers),
-                    .bottoms = {uniform({6, 21, 7}), labels({6, 21}, 7)}};
+                    .bottoms = {uniform({6, 61, 7}), labels({6, 61}, 7)}};
   std::vector<std::vector<Values>> results;
   const int before = omp_get_max_threads();
-  for (const int threads : {1, 2, 5}) {
+  for (const int threads : {1, 2, 5, 19}) {
     omp_set_num_threads(threads);
     LayerRun run(c);
     run.forward();
@@ -183,8 +183,7 @@ TEST(CRFLoss, ThreadsDoNotChangeTheResult) {
     results.push_back({run.top(0), run.bottom_diff(0), run.gradient(0), run.gradient(1)});
   }
   omp_set_num_threads(before);
-  EXPECT_EQ(results[1], results[0]);
-  EXPECT_EQ(results[2], results[0]);
+  for (size_t i = 1; i < results.size(); ++i) EXPECT_EQ(results[i], results[0]) << i;
 }
 
 TEST(CRFDecoder, GivesTheBestPathOfAll) {
