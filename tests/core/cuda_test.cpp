@@ -706,10 +706,9 @@ std::vector<EngineCase> engine_cases() {
        sums},
       {"crf_loss_far",
        "cuda",
-       {.layer =
-            of("CRFLoss", "crf_loss_param { transition_filler { type: 'gaussian' std: 400 } }"),
-        .bottoms = {uniform({9, 3, 5}), labels({9, 3}, 5)},
-        .tops = 2},
+       {.layer = of("CRFLoss"),
+        .bottoms = {given({2, 1, 2}, {0, -3000, -20000, 0}), given({2, 1}, {1, 1})},
+        .params = {{0, -5000, -1000, -4000}}},
        sums},
       {"crf_decoder",
        "cuda",

@@ -168,6 +168,14 @@ TEST(CRFLoss, FarScoresAreExact) {
   run.backward();
   expect_close(run.bottom_diff(0), {1, -1, 0, 0, 1, -1}, {1e-12, 1e-12}, "scores");
   expect_close(run.gradient(0), {2, -1, -1, 0}, {1e-12, 1e-12}, "transitions");
+  // All that counts goes through such a sum: the best path 0 1 has -5000, the labels' 1 1 -7000.
+  c.bottoms = {given({2, 1, 2}, {0, -3000, -20000, 0}), given({2, 1}, {1, 1})};
+  LayerRun far(c, {.dtype = DType::f64});
+  far.forward();
+  EXPECT_NEAR(far.top(0)[0], 2000, 1e-9);
+  far.backward();
+  expect_close(far.bottom_diff(0), {1, -1, 0, 0}, {1e-12, 1e-12}, "scores");
+  expect_close(far.gradient(0), {0, 1, 0, -1}, {1e-12, 1e-12}, "transitions");
 }
 
 TEST(CRFLoss, ThreadsDoNotChangeTheResult) {
