@@ -364,6 +364,8 @@ TEST(TwoSided, RecursionsAndLatticesOfDevicesAgreeWithTheHost) {
                             "crf_loss_param { boundary_term: true boundary_filler { type: "
                             "'gaussian' } transition_filler { type: 'gaussian' } }"}) {
       check_device({.layer = of("CRFDecoder", crf), .bottoms = {scores, begins}}, {0, 0}, dtype, 1);
+      check_device({.layer = of("CRFDecoder", crf), .bottoms = {labels({7, 3, 5}, 2)}}, {0, 0},
+                   dtype, 1);
     }
     for (const char* greedy : {"", "ctc_decoder_param { ctc_merge_repeated: false }"}) {
       const std::string layer = of("CTCGreedyDecoder", greedy);
