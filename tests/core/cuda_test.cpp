@@ -97,6 +97,45 @@ TEST_F(Cuda, LabelsAreCheckedAsOnTheCpu) {
   expect_error([&] { run.forward(); }, {"label 7 at position 2", "[0, 3)"});
 }
 
+TEST_F(Cuda, ScoresOfSequencesAreCheckedAsOnTheCpu) {
+  const Input scores = uniform({4, 2, 3}), classes = labels({4, 2}, 3);
+  const std::vector<LayerCase> cases = {
+      {.layer = "layer { type: 'CTCLoss' }", .bottoms = {scores, given({2, 1}, {0, 1})}},
+      {.layer = "layer { type: 'CTCGreedyDecoder' }", .bottoms = {scores}},
+      {.layer = "layer { type: 'CRFLoss' }", .bottoms = {scores, classes}},
+      {.layer = "layer { type: 'CRFDecoder' }", .bottoms = {scores}}};
+  for (const LayerCase& c : cases) {
+    SCOPED_TRACE(c.layer);
+    LayerRun run(c, {.engine = "cuda", .device = DeviceType::cuda});
+    run.bottom_values(0)[9] = std::nan("");
+    expect_error([&] { run.forward(); }, {"step 1", "sequence 1"});
+  }
+}
+
+TEST_F(Cuda, RecursionsGiveTheSameBitsAgain) {
+  const Input scores = uniform({90, 5, 37}, -3, 3);
+  const std::vector<LayerCase> cases = {
+      {.layer = "layer { type: 'CTCLoss' }", .bottoms = {scores, labels({5, 20}, 36)}},
+      {.layer = "layer { type: 'CRFLoss' }", .bottoms = {scores, labels({90, 5}, 37)}},
+      {.layer = "layer { type: 'MultiStageMeanfield' multi_stage_meanfield_param { theta_alpha: 9 "
+                "theta_beta: 40 theta_gamma: 2 spatial_filter_weight: 3 num_iterations: 3 } }",
+       .bottoms = {uniform({1, 5, 40, 50}, -2, 2), uniform({1, 5, 40, 50}, -2, 2),
+                   labels({1, 3, 40, 50}, 200)}}};
+  for (const LayerCase& c : cases) {
+    SCOPED_TRACE(c.layer);
+    LayerRun run(c, {.engine = "cuda", .device = DeviceType::cuda});
+    run.forward();
+    run.backward();
+    const std::vector<double> top = run.top(0), diff = run.bottom_diff(0);
+    for (int again = 0; again < 3; ++again) {
+      run.forward();
+      run.backward();
+      EXPECT_EQ(run.top(0), top);
+      EXPECT_EQ(run.bottom_diff(0), diff);
+    }
+  }
+}
+
 TEST_F(Cuda, SilenceClearsTheDiffs) {
   LayerRun run({.layer = "layer { type: 'Silence' }", .bottoms = {uniform({2, 3})}, .tops = 0},
                {.engine = "cuda", .device = DeviceType::cuda});
@@ -723,6 +762,17 @@ std::vector<EngineCase> engine_cases() {
        "cuda",
        {.layer = of("CTCLoss"),
         .bottoms = {scores, ends_of_sequences, given({2, 3}, {1, 5, 3, 1, -1, 0})}},
+       sums},
+      // More states and classes than a block has threads.
+      {"ctc_loss_long",
+       "cuda",
+       {.layer = of("CTCLoss"), .bottoms = {uniform({330, 2, 5}, -3, 3), labels({2, 150}, 4)}},
+       sums},
+      {"crf_loss_wide",
+       "cuda",
+       {.layer = chain("CRFLoss", ""),
+        .bottoms = {uniform({4, 2, 300}, -3, 3), labels({4, 2}, 300)},
+        .tops = 2},
        sums},
       {"ctc_greedy_decoder",
        "cuda",

@@ -178,6 +178,15 @@ TEST(CRFLoss, FarScoresAreExact) {
   expect_close(far.gradient(0), {0, 1, 0, -1}, {1e-12, 1e-12}, "transitions");
 }
 
+TEST(CRFLoss, CountsWhatItKeeps) {
+  LayerRun run(loss_case(kFillers, true), {.dtype = DType::f64});
+  run.forward();
+  // The gradients of 5 x 2 x 3 scores and of 15 parameters, a part of the latter with as many that
+  // are to be scaled, the parameters with powers and largest ones, three sequences, the labels.
+  const size_t doubles = 30 + 15 + (9 + 15) + (9 + 6 + 2 * 9 + 2 * 3);
+  EXPECT_GE(run.layer().kept_bytes(), doubles * sizeof(double) + 3 * 3 * 8 + 10 * 4);
+}
+
 TEST(CRFLoss, ThreadsDoNotChangeTheResult) {
   const LayerCase c{.layer = layer_text("CRFLoss", kFillers),
                     .bottoms = {uniform({6, 61, 7}), labels({6, 61}, 7)}};

@@ -230,6 +230,15 @@ TEST(CTCLoss, LongSequencesAndLargeScoresStayFinite) {
   }
 }
 
+TEST(CTCLoss, CountsWhatItKeeps) {
+  LayerRun run(rows_case("", {9, 3, 37}, {0, 1, 1, -1, 0, -1}), {.dtype = DType::f64});
+  run.forward();
+  // The gradient, the sums of exponentials, the probabilities, steps and labels of the sequences;
+  // of one sequence, its 5 states at all 9 steps, nine rows of them, and their classes twice.
+  const size_t doubles = 9 * 3 * 37 + 9 * 3 + 3 + 9 * 5 + 9 * 5;
+  EXPECT_GE(run.layer().kept_bytes(), doubles * sizeof(double) + 3 * 8 + 4 * 4 + 4 * 8 + 2 * 5 * 4);
+}
+
 TEST(CTCLoss, ThreadsDoNotChangeTheResult) {
   const LayerCase c = rows_case("", {6, 5, 4}, {0, 1, 1, 1, 2, -1, 2, 2, 0, -1});
   std::vector<Values> results;
