@@ -6,8 +6,8 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <span>
 #include <vector>
@@ -28,83 +28,71 @@ struct Mining {
   std::optional<Suppression> suppression = {};
 };
 
-/// Memory of one thread.
+/// The priors of an image that may be chosen, and those that are. Priors lie in bins by their loss:
+/// the larger the loss, the higher the bin.
 template <class T>
-struct MiningScratch {
-  std::vector<Candidate<T>> candidates;
-  std::vector<bool> chosen;
-  BoxColumns<T> columns;
-  std::vector<int32_t> kept;
+class Miner {
+ public:
+  /// Changes matches: negatives that were chosen become kNegative, and hard examples that were not
+  /// chosen kUnmatched. `overlaps` are those of BoxMatcher, `losses` those of all priors. Calls
+  /// box_of(prior) -> BoundingBox<T> if the settings suppress.
+  template <class BoxOf>
+  void mine(const Mining& mining, std::span<int32_t> matches, const T* overlaps, const T* losses,
+            const BoxOf& box_of) {
+    const int64_t wanted = sort_into_bins(mining, matches, overlaps, losses);
+    int32_t least = kTopBin;  // bins above it are chosen
+    if (mining.suppression) {
+      collect(0, kTopBin, losses);
+      suppress_candidates(*mining.suppression, box_of, wanted);
+    } else {
+      least = choose_largest(wanted, losses);
+    }
+    for (const auto& candidate : candidates_) {
+      bins_[static_cast<size_t>(candidate.index)] = kTopBin + 1;
+    }
+    mark(mining, least, matches);
+  }
+
+ private:
+  // Bin 0 has the priors that may not be chosen. Other bins are the first bits of a loss in f32:
+  // 3 of the mantissa.
+  static constexpr int32_t kTopBin = 1 << 11;
+  /// Boxes below this area are never chosen with suppression.
+  static constexpr double kLeastArea = 1e-5;
+
+  /// Returns the number of priors that are to be chosen.
+  int64_t sort_into_bins(const Mining& mining, std::span<const int32_t> matches, const T* overlaps,
+                         const T* losses);
+  /// Chooses as many priors with the largest losses. Returns the bin above which all are chosen;
+  /// candidates_ are those of this bin that are chosen.
+  int32_t choose_largest(int64_t wanted, const T* losses);
+  /// candidates_ = the priors whose bins lie in (below, last].
+  void collect(int32_t below, int32_t last, const T* losses);
+  void mark(const Mining& mining, int32_t least, std::span<int32_t> matches) const;
+
+  /// Reduces the candidates to the first `most` that suppression keeps.
+  template <class BoxOf>
+  void suppress_candidates(const Suppression& settings, const BoxOf& box_of, int64_t most) {
+    sort_candidates(candidates_, settings.top_k);
+    std::erase_if(candidates_, [&](const Candidate<T>& candidate) {
+      return !(area(box_of(candidate.index)) >= T(kLeastArea));
+    });
+    const auto box_of_candidate = [&](int64_t k) {
+      return box_of(candidates_[static_cast<size_t>(k)].index);
+    };
+    suppress<T>(settings, static_cast<int64_t>(candidates_.size()), box_of_candidate, columns_,
+                kept_, most);
+    for (size_t k = 0; k < kept_.size(); ++k)
+      candidates_[k] = candidates_[static_cast<size_t>(kept_[k])];
+    candidates_.resize(kept_.size());
+  }
+
+  // Memory for one image at a time.
+  std::vector<int32_t> bins_;                 // of each prior
+  std::array<int32_t, kTopBin + 1> sizes_{};  // of each bin
+  std::vector<Candidate<T>> candidates_;
+  BoxColumns<T> columns_;
+  std::vector<int32_t> kept_;
 };
-
-namespace mining_detail {
-
-/// Boxes below this area are never chosen with suppression.
-inline constexpr double kLeastArea = 1e-5;
-
-/// Reduces the candidates to the first `most` that suppression keeps.
-template <class T, class BoxOf>
-void suppress_candidates(const Suppression& settings, const BoxOf& box_of, int64_t most,
-                         MiningScratch<T>& scratch) {
-  auto& candidates = scratch.candidates;
-  sort_candidates(candidates, settings.top_k);
-  std::erase_if(candidates, [&](const Candidate<T>& candidate) {
-    return !(area(box_of(candidate.index)) >= T(kLeastArea));
-  });
-  const auto box_of_candidate = [&](int64_t k) {
-    return box_of(candidates[static_cast<size_t>(k)].index);
-  };
-  suppress<T>(settings, static_cast<int64_t>(candidates.size()), box_of_candidate, scratch.columns,
-              scratch.kept, most);
-  for (size_t k = 0; k < scratch.kept.size(); ++k)
-    candidates[k] = candidates[static_cast<size_t>(scratch.kept[k])];
-  candidates.resize(scratch.kept.size());
-}
-
-}  // namespace mining_detail
-
-/// Changes matches: negatives that were chosen become kNegative, and hard examples that were not
-/// chosen kUnmatched. `overlaps` are those of BoxMatcher. Calls loss_of(prior) -> double and
-/// box_of(prior) -> BoundingBox<T>.
-template <class T, class LossOf, class BoxOf>
-void mine(const Mining& mining, std::span<int32_t> matches, const T* overlaps,
-          const LossOf& loss_of, const BoxOf& box_of, MiningScratch<T>& scratch) {
-  const bool hard = mining.kind == Mining::Kind::hard_examples;
-  auto& candidates = scratch.candidates;
-  candidates.clear();
-  int64_t positives = 0;
-  for (size_t p = 0; p < matches.size(); ++p) {
-    positives += matches[p] >= 0 ? 1 : 0;
-    const bool eligible =
-        hard ? matches[p] >= kUnmatched
-             : matches[p] == kUnmatched && overlaps[p] < static_cast<T>(mining.negative_overlap);
-    if (!eligible) continue;
-    const auto loss = static_cast<T>(loss_of(static_cast<int64_t>(p)));
-    candidates.push_back(
-        {loss == loss ? loss : std::numeric_limits<T>::infinity(), static_cast<int32_t>(p)});
-  }
-  const float wanted = static_cast<float>(positives) * mining.negatives_each;
-  int64_t count = mining.samples;
-  if (!hard) {
-    const bool all = wanted >= static_cast<float>(candidates.size());
-    count = all ? static_cast<int64_t>(candidates.size()) : static_cast<int64_t>(wanted);
-  }
-  if (mining.suppression) {
-    mining_detail::suppress_candidates(*mining.suppression, box_of, count, scratch);
-  } else if (count < static_cast<int64_t>(candidates.size())) {
-    std::nth_element(candidates.begin(), candidates.begin() + count, candidates.end());
-  }
-  if (count < static_cast<int64_t>(candidates.size()))
-    candidates.resize(static_cast<size_t>(count));
-  scratch.chosen.assign(matches.size(), false);
-  for (const auto& candidate : candidates)
-    scratch.chosen[static_cast<size_t>(candidate.index)] = true;
-  for (size_t p = 0; p < matches.size(); ++p) {
-    if (matches[p] >= 0 && hard && !scratch.chosen[p])
-      matches[p] = kUnmatched;
-    else if (matches[p] == kUnmatched && scratch.chosen[p])
-      matches[p] = kNegative;
-  }
-}
 
 }  // namespace crema

@@ -1,6 +1,7 @@
 // MultiBoxLoss: matches prior boxes with true ones; location loss plus confidence loss. See
 // README.md.
 #include <array>
+#include <cstring>
 #include <limits>
 #include <tuple>
 
@@ -8,12 +9,12 @@
 #include "kit/detection_rows.hpp"
 #include "kit/labels.hpp"
 #include "kit/passes.hpp"
+#include "layers/multibox_loss/score_gradients.hpp"
 #include "layers/multibox_loss/settings.hpp"
 #include "layers/multibox_loss/truths.hpp"
 #include "layers/sigmoid_cross_entropy_loss/cross_entropy_passes.hpp"
 #include "layers/smooth_l1_loss/smooth_l1_math.hpp"
 #include "layers/softmax/softmax_passes.hpp"
-#include "layers/softmax_loss/label_passes.hpp"
 
 namespace crema {
 namespace {
@@ -50,6 +51,85 @@ struct LocationGradient {
   }
 };
 
+/// The logarithm of the sum of exponentials of each prior's scores, and the loss of a prior without
+/// a match.
+template <class T>
+struct FindSums {
+  SoftmaxForward<T> softmax;
+  int64_t background;
+  T* loss;
+
+  /// `softmax` leaves its scores in cache.
+  void on_host(int64_t begin, int64_t end) const {
+    constexpr int64_t kTogether = 256;
+    for (; begin < end; begin += kTogether) {
+      const int64_t last = std::min(end, begin + kTogether);
+      softmax.on_host(begin, last);
+      for (int64_t i = begin; i < last; ++i) find_loss(i);
+    }
+  }
+  template <class Lanes = OneLane>
+  CREMA_FUNCTOR void operator()(int64_t i, const Lanes& lanes = {}) const {
+    softmax(i, lanes);
+    if (lanes.first == 0) find_loss(i);
+  }
+  CREMA_FUNCTOR void find_loss(int64_t i) const {
+    const auto score = static_cast<double>(softmax.x[i * softmax.split.size + background]);
+    loss[i] = static_cast<T>(softmax.log_sum[i] - score);
+  }
+};
+
+/// The softmax loss of the positions that count.
+template <class T>
+struct ScoreLoss {
+  int64_t classes;
+  const int64_t* counted;
+  const T* x;
+  const double* log_sum;
+  const int32_t* labels;
+  CREMA_FUNCTOR double operator()(int64_t i) const {
+    const int64_t p = counted[i];
+    return log_sum[p] - static_cast<double>(x[p * classes + labels[p]]);
+  }
+};
+
+/// Its gradient, for all positions.
+template <class T>
+struct ScoreGradient {
+  int64_t classes, count;
+  const int64_t* counted;
+  T scale;
+  const T* x;
+  const double* log_sum;
+  const int32_t* labels;
+  T* dx;
+
+  /// Those that count are written while the zeros are in cache.
+  void on_host(int64_t begin, int64_t end) const {
+    constexpr int64_t kTogether = 512;
+    const int64_t* next = std::lower_bound(counted, counted + count, begin);
+    for (; begin < end; begin += kTogether) {
+      const int64_t behind = std::min(end, begin + kTogether);
+      const int64_t* const last = std::lower_bound(next, counted + count, behind);
+      if (last - next < behind - begin) std::fill(dx + begin * classes, dx + behind * classes, T{0});
+      if constexpr (std::is_same_v<T, float>) {
+        score_gradients(next, last - next, classes, scale, x, log_sum, labels, dx);
+      } else {
+        for (const int64_t* p = next; p < last; ++p) (*this)(*p, OneLane());
+      }
+      next = last;
+    }
+  }
+  template <class Lanes>
+  CREMA_FUNCTOR void operator()(int64_t p, const Lanes& lanes) const {
+    for (int64_t c = lanes.first; c < classes; c += lanes.count) {
+      const double share = exp(static_cast<double>(x[p * classes + c]) - log_sum[p]);
+      const double slope = scale * (share - (c == labels[p] ? 1 : 0));
+      dx[p * classes + c] = labels[p] < 0 ? T{0} : static_cast<T>(slope);
+    }
+  }
+};
+
 template <class T>
 struct AddParts {
   const T* parts;
@@ -62,7 +142,22 @@ struct Difference {
   std::array<double, kEdges> value, factor;
 };
 
-/// What is kept from pass to pass for its memory only.
+/// Calls body(i) for each i in [0, count) with values[i] >= 0, which are few.
+template <class Body>
+void each_not_negative(const int32_t* values, int64_t count, const Body& body) {
+  constexpr int64_t kTogether = 32;
+  for (int64_t i = 0; i < count; i += kTogether) {
+    const int64_t end = std::min(count, i + kTogether);
+    int32_t all = -1;
+    for (int64_t k = i; k < end; ++k) all &= values[k];
+    if (all < 0) continue;  // every sign bit is set
+    for (int64_t k = i; k < end; ++k) {
+      if (values[k] >= 0) body(k);
+    }
+  }
+}
+
+/// What is kept from pass to pass: memory, and the last priors.
 template <class T>
 struct Scratch {
   struct OfThread {
@@ -70,10 +165,12 @@ struct Scratch {
     BoxColumns<T> predicted;
     std::vector<BoundingBox<T>> boxes;  // of one class
     std::vector<int32_t> numbers, matches;
-    MiningScratch<T> mining;
+    std::vector<T> losses;  // of the priors of an image
+    Miner<T> miner;
   };
   Truths<T> truths;
   BoxColumns<T> priors;
+  std::vector<T> checked;   // values of bottom 2 that `priors` were made from
   std::vector<T> overlaps;  // (images, locations, priors)
   std::vector<T> one_hot;   // (classes + 1, classes); the last row is 0
   std::vector<OfThread> threads;
@@ -120,22 +217,21 @@ class MultiBoxLossLayer : public TwoSidedLayer {
   void prepare_reference(Blobs, Blobs) override {
     const int64_t positions = images_ * priors_;
     labels_.reshape(Shape{positions});
+    counted_.reshape(Shape{positions});
     matches_.resize(static_cast<size_t>(positions * settings_.locations));
     if (settings_.softmax) {
       log_sum_.reshape(Shape{positions});
+      loss_.reshape(Shape{positions});
+      loss_.set_layout(dtype(), Format::contiguous);
     } else {
       targets_.reshape(Shape{positions, settings_.classes});
       targets_.set_layout(dtype(), Format::contiguous);
     }
-    if (settings_.softmax && trains()) {
-      probability_.reshape(Shape{positions, settings_.classes});
-      probability_.set_layout(dtype(), Format::contiguous);
-    }
     parts_.set_layout(dtype(), Format::contiguous);
   }
   size_t kept_bytes() const override {
-    return labels_.bytes() + log_sum_.bytes() + probability_.bytes() + targets_.bytes() +
-           matches_.size() * sizeof(int32_t) + matches_.size() * size_of(dtype());  // the overlaps
+    return labels_.bytes() + counted_.bytes() + log_sum_.bytes() + loss_.bytes() +
+           targets_.bytes() + matches_.size() * sizeof(int32_t) + matches_.size() * size_of(dtype());  // the overlaps
   }
 
   Flops flops(Blobs bottom, Blobs) const override {
@@ -147,9 +243,10 @@ class MultiBoxLossLayer : public TwoSidedLayer {
     dispatch_float(dtype(), [&]<class T>(T) {
       if (settings_.softmax) {
         for_each_position(side, split(), kGrain,
-                          SoftmaxForward<T>{split(), side.read<T>(bottom[1]->data),
-                                            trains() ? side.overwrite<T>(probability_) : nullptr,
-                                            side.overwrite<double>(log_sum_)});
+                          FindSums<T>{{split(), side.read<T>(bottom[1]->data), nullptr,
+                                       side.overwrite<double>(log_sum_)},
+                                      settings_.background,
+                                      side.overwrite<T>(loss_)});
       }
       find_targets<T>(bottom);
       T* const parts = side.overwrite<T>(parts_);
@@ -157,17 +254,13 @@ class MultiBoxLossLayer : public TwoSidedLayer {
           LocationLoss{location_math(), side.read<double>(difference_)},
           settings_.location_weight / divisor(), parts);
       const T* x = side.read<T>(bottom[1]->data);
-      const int64_t positions = counts_[1] ? split().positions() : 0;
       if (settings_.softmax) {
-        sum(side, positions, kElementGrain,
-            SoftmaxLabelLoss<T>{split(),
-                                {0, nullptr, nullptr},
-                                x,
-                                side.read<double>(log_sum_),
-                                side.read<int32_t>(labels_)},
+        sum(side, counts_[1] ? count_ : 0, kElementGrain,
+            ScoreLoss<T>{settings_.classes, side.read<int64_t>(counted_), x,
+                         side.read<double>(log_sum_), side.read<int32_t>(labels_)},
             1 / divisor(), parts + 1);
       } else {
-        sum(side, positions * settings_.classes, kPassGrain,
+        sum(side, counts_[1] ? split().count() : 0, kPassGrain,
             CrossEntropyLoss<T>{x, side.read<T>(targets_), T{-1}}, 1 / divisor(), parts + 1);
       }
       for_each(side, 1, 1, AddParts<T>{parts, side.overwrite<T>(top[0]->data)});
@@ -189,13 +282,12 @@ class MultiBoxLossLayer : public TwoSidedLayer {
       }
       if (!propagate[1] || !counts_[1]) return;
       if (settings_.softmax) {
-        return for_each_position(side, split(), 4 * kGrain,
-                                 SoftmaxLabelGradient<T>{split(),
-                                                         {0, nullptr, nullptr},
-                                                         static_cast<T>(scale),
-                                                         side.read<T>(probability_),
-                                                         side.read<int32_t>(labels_),
-                                                         side.overwrite<T>(bottom[1]->diff)});
+        return for_each_position(
+            side, split(), 4 * kGrain,
+            ScoreGradient<T>{settings_.classes, count_, side.read<int64_t>(counted_),
+                             static_cast<T>(scale), side.read<T>(bottom[1]->data),
+                             side.read<double>(log_sum_), side.read<int32_t>(labels_),
+                             side.overwrite<T>(bottom[1]->diff)});
       }
       for_each(side, split().count(), kPassGrain,
                CrossEntropyGradient<T>{scale,
@@ -209,7 +301,7 @@ class MultiBoxLossLayer : public TwoSidedLayer {
 
  protected:
   BackwardReads reference_backward_reads() const override {
-    return {settings_.softmax ? Which(false) : Which{1}, false};
+    return {Which{1}, false};
   }
 
  private:
@@ -236,7 +328,8 @@ class MultiBoxLossLayer : public TwoSidedLayer {
   template <class T>
   struct Values {
     const T *locations, *scores, *priors, *variances;
-    const double* log_sum;  // null without softmax
+    const double* log_sum;  // null without softmax, as `loss`
+    const T* loss;          // of a prior without a match
   };
 
   /// On the host: matches, mines, and writes what the passes read.
@@ -245,13 +338,16 @@ class MultiBoxLossLayer : public TwoSidedLayer {
     const T* priors = bottom[2]->data.template host<T>();
     const Values<T> values{bottom[0]->data.template host<T>(), bottom[1]->data.template host<T>(),
                            priors, priors + kEdges * priors_,
-                           settings_.softmax ? log_sum_.host<double>() : nullptr};
+                           settings_.softmax ? log_sum_.host<double>() : nullptr,
+                           settings_.softmax ? loss_.template host<T>() : nullptr};
     auto& memory = std::get<Scratch<T>>(memory_);
     prepare_memory(memory);
     read_priors(*bottom[2], values, memory);
     memory.truths.read(settings_, *bottom[3], images_);
     first_pair_.assign(static_cast<size_t>(images_) + 1, 0);
+    counts_of_.resize(static_cast<size_t>(images_));
     int32_t* const labels = labels_.host_overwrite<int32_t>();
+    int64_t* const counted = counted_.host_overwrite<int64_t>();
     T* const targets = settings_.softmax ? nullptr : targets_.host_overwrite<T>();
     parallel_for(images_, 1, [&](int64_t begin, int64_t end) {
       // One piece only where another team runs this.
@@ -265,8 +361,15 @@ class MultiBoxLossLayer : public TwoSidedLayer {
           write_targets(image, labels + image * priors_,
                         targets + image * priors_ * settings_.classes);
         first_pair_[static_cast<size_t>(image) + 1] = count_pairs(image);
+        counts_of_[static_cast<size_t>(image)] =
+            list_counted(labels, image * priors_, counted + image * priors_);
       }
     });
+    count_ = 0;
+    for (int64_t image = 0; image < images_; ++image) {
+      const int64_t* const own = counted + image * priors_;
+      count_ = std::copy_n(own, counts_of_[static_cast<size_t>(image)], counted + count_) - counted;
+    }
     for (size_t i = 1; i < first_pair_.size(); ++i) first_pair_[i] += first_pair_[i - 1];
     pairs_ = first_pair_.back();
     grow_pairs();
@@ -299,6 +402,12 @@ class MultiBoxLossLayer : public TwoSidedLayer {
 
   template <class T>
   void read_priors(const Blob& blob, const Values<T>& values, Scratch<T>& memory) {
+    // They are mostly those of the last batch.
+    const std::span given(values.priors, static_cast<size_t>(2 * kEdges * priors_));
+    if (given.size() == memory.checked.size() &&
+        std::memcmp(given.data(), memory.checked.data(), given.size_bytes()) == 0)
+      return;
+    memory.checked.clear();
     check_priors(settings_.coder, blob.name, values.priors, values.variances, priors_);
     memory.priors.clear();
     for (int64_t p = 0; p < priors_; ++p) {
@@ -309,6 +418,7 @@ class MultiBoxLossLayer : public TwoSidedLayer {
                       values.variances[k], "; differences are divided by it");
       }
     }
+    memory.checked.assign(given.begin(), given.end());
   }
 
   int64_t place(int64_t image, int64_t location, int64_t prior) const {
@@ -397,21 +507,30 @@ class MultiBoxLossLayer : public TwoSidedLayer {
                   typename Scratch<T>::OfThread& scratch) {
     const auto found = matches(image, 0);
     const auto labels = memory.truths.labels(image);
+    const bool hard = settings_.mining.kind == Mining::Kind::hard_examples;
     const auto loss_of = [&](int64_t prior) {
       const int32_t truth = found[static_cast<size_t>(prior)];
       const int64_t label = truth >= 0 ? labels[static_cast<size_t>(truth)] : settings_.background;
       double loss = score_loss(image * priors_ + prior, label, values, memory);
-      if (truth < 0 || settings_.mining.kind != Mining::Kind::hard_examples) return loss;
+      if (truth < 0 || !hard) return loss;
       const Difference d = difference_of(image, 0, prior, truth, values, memory);
       for (const double value : d.value) loss += location_math().value(value);
       return loss;
     };
+    const T* losses = settings_.softmax ? values.loss + image * priors_ : nullptr;
+    if (hard || losses == nullptr) {
+      scratch.losses.resize(found.size());
+      for (size_t p = 0; p < found.size(); ++p) {
+        scratch.losses[p] = static_cast<T>(loss_of(static_cast<int64_t>(p)));
+      }
+      losses = scratch.losses.data();
+    }
     const auto box_of = [&](int64_t prior) {
       return settings_.suppresses_priors ? memory.priors[prior]
                                          : predicted(image, 0, prior, values);
     };
-    mine(settings_.mining, found, memory.overlaps.data() + image * priors_, loss_of, box_of,
-         scratch.mining);
+    scratch.miner.mine(settings_.mining, found, memory.overlaps.data() + image * priors_, losses,
+                       box_of);
   }
 
   /// The loss of the scores of one position; label `classes`: none of them.
@@ -430,18 +549,31 @@ class MultiBoxLossLayer : public TwoSidedLayer {
   void write_labels(int64_t image, const Scratch<T>& memory, int32_t* to) {
     const auto labels = memory.truths.labels(image);
     const int32_t background = static_cast<int32_t>(settings_.background);
-    for (int64_t l = 0; l < settings_.locations; ++l) {
+    const auto all = matches(image, 0);
+    for (size_t p = 0; p < all.size(); ++p) {
+      const bool counts = mines() ? all[p] == kNegative : all[p] != kDifficult;
+      to[p] = counts ? background : -1;
+    }
+    for (int64_t l = 1; settings_.ignores_difficult && l < settings_.locations; ++l) {
       const auto found = matches(image, l);
       for (size_t p = 0; p < found.size(); ++p) {
-        const int32_t match = found[p];
-        if (match >= 0) {
-          to[p] = labels[static_cast<size_t>(match)];
-        } else if (l == 0 || match == kDifficult) {
-          const bool counts = mines() ? match == kNegative : match != kDifficult;
-          if (l == 0 || to[p] == background) to[p] = counts ? background : -1;
-        }
+        if (found[p] == kDifficult && to[p] == background) to[p] = -1;
       }
     }
+    for_each_pair(image, [&](int64_t, int64_t prior, int32_t truth) {
+      to[prior] = labels[static_cast<size_t>(truth)];
+    });
+  }
+
+  /// Writes the positions with a label, of those of an image that begin with `first`. Returns their
+  /// number.
+  int64_t list_counted(const int32_t* labels, int64_t first, int64_t* to) const {
+    int64_t count = 0;
+    for (int64_t p = first; p < first + priors_; ++p) {
+      to[count] = p;  // stays if the position counts
+      count += labels[p] >= 0 ? 1 : 0;
+    }
+    return count;
   }
 
   /// Logistic targets from labels: 1 for the classes of a prior. Negatives are of the background
@@ -464,10 +596,9 @@ class MultiBoxLossLayer : public TwoSidedLayer {
   void for_each_pair(int64_t image, const Body& body) {
     for (int64_t l = 0; l < settings_.locations; ++l) {
       const auto found = matches(image, l);
-      for (int64_t p = 0; p < priors_; ++p) {
-        const int32_t truth = found[static_cast<size_t>(p)];
-        if (truth >= 0) body(l, p, truth);
-      }
+      each_not_negative(found.data(), priors_, [&](int64_t p) {
+        body(l, p, found[static_cast<size_t>(p)]);
+      });
     }
   }
   int64_t count_pairs(int64_t image) {
@@ -527,7 +658,9 @@ class MultiBoxLossLayer : public TwoSidedLayer {
   Tensor labels_{Shape{0}, DType::i32};      // of each prior of each image
   Tensor targets_;                           // logistic: of each score; -1: no loss
   Tensor log_sum_{Shape{0}, DType::f64};     // softmax: of the exponentials of each prior's scores
-  Tensor probability_;                       // softmax, where the layer trains
+  Tensor loss_{Shape{0}};                    // softmax: of each prior, if it has no match
+  int64_t count_ = 0;                        // positions with a label
+  Tensor counted_{Shape{0}, DType::i64};     // count_ positions; more room behind them
   Tensor places_{Shape{0}, DType::i64};      // of pairs_ locations; more room behind them
   Tensor difference_{Shape{0}, DType::f64};  // four each
   Tensor factor_{Shape{0}, DType::f64};      // four each
@@ -535,6 +668,7 @@ class MultiBoxLossLayer : public TwoSidedLayer {
 
   std::vector<int32_t> matches_;     // (images, locations, priors); see BoxMatcher and mining.hpp
   std::vector<int64_t> first_pair_;  // of each image
+  std::vector<int64_t> counts_of_;   // positions of each image with a label
   std::tuple<Scratch<float>, Scratch<double>> memory_;
 };
 

@@ -3,36 +3,18 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <tuple>
+#include <vector>
 
 #include "core/dispatch.hpp"
-#include "core/simd.hpp"
 #include "kit/passes.hpp"
 #include "kit/two_sided.hpp"
+#include "layers/spatial_transformer/grid.hpp"
+#include "layers/spatial_transformer/map_sampler.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
 namespace {
-
-/// Points of an axis of `size` pixels. Coordinate t from -1 to 1 is pixel
-/// (t + 1) / 2 * extent + shift.
-struct Axis {
-  int64_t size = 0;   // pixels of the bottom
-  int64_t count = 0;  // those of the top
-  double extent = 0, shift = 0;
-  double first = 0, step = 0;  // coordinates of the top's pixels
-
-  CREMA_FUNCTOR double coordinate(int64_t i) const { return first + step * static_cast<double>(i); }
-  CREMA_FUNCTOR double pixel(double t) const { return (t + 1) / 2 * extent + shift; }
-};
-
-/// The rows and columns of the maps.
-struct Grid {
-  Axis y, x;
-  int64_t channels = 0;
-
-  CREMA_FUNCTOR int64_t positions() const { return y.count * x.count; }
-  CREMA_FUNCTOR int64_t pixels() const { return y.size * x.size; }
-};
 
 /// The affine maps of all samples: elements that are fixed, and those of the bottom in order.
 template <class T>
@@ -50,16 +32,33 @@ struct Thetas {
 /// points (samples, positions, 2): row and column in pixels of the bottom.
 template <class T>
 struct FindPoints {
-  Grid grid;
+  SamplingGrid grid;
   Thetas<T> thetas;
   double* points;
   CREMA_FUNCTOR void operator()(int64_t i) const {
     const int64_t sample = i / grid.positions(), p = i % grid.positions();
-    const double y = grid.y.coordinate(p / grid.x.count), x = grid.x.coordinate(p % grid.x.count);
-    points[2 * i] =
-        grid.y.pixel(thetas.at(sample, 0) * y + thetas.at(sample, 1) * x + thetas.at(sample, 2));
-    points[2 * i + 1] =
-        grid.x.pixel(thetas.at(sample, 3) * y + thetas.at(sample, 4) * x + thetas.at(sample, 5));
+    double theta[6];
+    for (int k = 0; k < 6; ++k) theta[k] = thetas.at(sample, k);
+    find(theta, grid.y.coordinate(p / grid.x.count), p % grid.x.count, points + 2 * i);
+  }
+  /// A row of points at a time, or a part of one.
+  void on_host(int64_t begin, int64_t end) const {
+    const FindPoints own = *this;  // which stores cannot change
+    while (begin < end) {
+      const int64_t row = begin / own.grid.x.count, column = begin % own.grid.x.count;
+      const int64_t count = std::min(own.grid.x.count - column, end - begin);
+      const double y = own.grid.y.coordinate(row % own.grid.y.count);
+      double theta[6];
+      for (int k = 0; k < 6; ++k) theta[k] = own.thetas.at(row / own.grid.y.count, k);
+      double* const to = own.points + 2 * begin;
+      for (int64_t i = 0; i < count; ++i) own.find(theta, y, column + i, to + 2 * i);
+      begin += count;
+    }
+  }
+  CREMA_FUNCTOR void find(const double* theta, double y, int64_t column, double* point) const {
+    const double x = grid.x.coordinate(column);
+    point[0] = grid.y.pixel(theta[0] * y + theta[1] * x + theta[2]);
+    point[1] = grid.x.pixel(theta[3] * y + theta[4] * x + theta[5]);
   }
 };
 
@@ -70,7 +69,7 @@ struct Corners {
   double y[4], x[4];  // weights along the axes; NaN at points that are no numbers
   double sign_y[4], sign_x[4];
 
-  static CREMA_FUNCTOR Corners of(const Grid& grid, const double* point) {
+  static CREMA_FUNCTOR Corners of(const SamplingGrid& grid, const double* point) {
     Corners c{};
     const double y = point[0], x = point[1];
     const bool inside = y > -1 && y < static_cast<double>(grid.y.size) && x > -1 &&
@@ -94,63 +93,10 @@ struct Corners {
   CREMA_FUNCTOR double weight(int k) const { return y[k] * x[k]; }
 };
 
-/// Positions whose corners the host finds at a time, for all channels.
-constexpr int64_t kChunk = 128;
-
-/// Corners of a chunk, one behind the other, each kChunk long: places, and a factor each for the
-/// sum that a loop makes of the values there.
-template <class T>
-struct Chunk {
-  alignas(64) int32_t at[4 * kChunk];
-  alignas(64) T factor[4 * kChunk], other[4 * kChunk];
-};
-
-template <class T>
-[[gnu::always_inline]] inline void mix(const T* u, const int32_t* at, const T* factor, int64_t n,
-                                       T* y) {
-#pragma omp simd
-  for (int64_t i = 0; i < n; ++i) {
-    T sum{0};
-    for (int64_t k = 0; k < 4; ++k) {
-      const T w = factor[k * kChunk + i], value = u[at[k * kChunk + i]];
-      sum += w != T{0} ? w * value : T{0};
-    }
-    y[i] = sum;
-  }
-}
-
-/// The sums for both axes, times dy, are added to `by_y` and `by_x`.
-template <class T>
-[[gnu::always_inline]] inline void add_slopes(const T* u, const T* dy, const Chunk<T>* chunk,
-                                              int64_t n, T* by_y, T* by_x) {
-#pragma omp simd
-  for (int64_t i = 0; i < n; ++i) {
-    T down{0}, right{0};
-    for (int64_t k = 0; k < 4; ++k) {
-      const int64_t j = k * kChunk + i;
-      const T value = u[chunk->at[j]], f = chunk->factor[j], g = chunk->other[j];
-      down += f != T{0} ? f * value : T{0};
-      right += g != T{0} ? g * value : T{0};
-    }
-    by_y[i] += down * dy[i];
-    by_x[i] += right * dy[i];
-  }
-}
-
-template <class T>
-void add_to_corners(const T* dy, const int32_t* at, const T* factor, int64_t n, T* du) {
-  for (int64_t i = 0; i < n; ++i) {
-    for (int64_t k = 0; k < 4; ++k) {
-      const T w = factor[k * kChunk + i];
-      if (w != T{0}) du[at[k * kChunk + i]] += w * dy[i];
-    }
-  }
-}
-
 /// y[sample, c, p] = the value of the map at the point.
 template <class T>
 struct Sample {
-  Grid grid;
+  SamplingGrid grid;
   const double* points;
   const T* u;
   T* y;
@@ -169,7 +115,7 @@ struct Sample {
 /// du of a map: one thread adds it up, in the order of the positions.
 template <class T>
 struct MapGradient {
-  Grid grid;
+  SamplingGrid grid;
   const double* points;
   const T* dy;
   T* du;
@@ -190,7 +136,7 @@ struct MapGradient {
 /// d_points: the gradient of row and column of each point.
 template <class T>
 struct PointGradient {
-  Grid grid;
+  SamplingGrid grid;
   const double* points;
   const T *u, *dy;
   double* d_points;
@@ -215,7 +161,7 @@ struct PointGradient {
 /// The gradient of element i % 6 of the map of sample i / 6.
 template <class T>
 struct ThetaGradient {
-  Grid grid;
+  SamplingGrid grid;
   Thetas<T> thetas;
   const double* d_points;
   T* d_values;
@@ -290,14 +236,19 @@ class SpatialTransformerLayer : public TwoSidedLayer {
     top[0]->reshape(Shape{maps[0], maps[1], grid_.y.count, grid_.x.count});
     const Shape each{maps[0], grid_.positions(), 2};
     if (points_.shape() != each) points_ = Tensor(each, DType::f64);
-    if (d_points_.shape() != each) d_points_ = Tensor(trains() ? each : Shape{0}, DType::f64);
+    std::get<0>(samplers_).set_sizes(grid_, maps[0]);
+    std::get<1>(samplers_).set_sizes(grid_, maps[0]);
   }
 
   Flops flops(Blobs, Blobs top) const override {
     const auto n = static_cast<double>(top[0]->count());
     return {8 * n, (propagates(0) ? 8 * n : 0) + (propagates(1) ? 20 * n : 0)};
   }
-  size_t kept_bytes() const override { return points_.bytes() + d_points_.bytes(); }
+  size_t kept_bytes() const override {
+    const size_t sampler = dtype() == DType::f32 ? std::get<0>(samplers_).bytes(trains())
+                                                 : std::get<1>(samplers_).bytes(trains());
+    return points_.bytes() + d_points_.bytes() + (context().on_gpu() ? 0 : sampler);
+  }
 
   void run_forward(const Side& side, Blobs bottom, Blobs top) override {
     dispatch_float(dtype(), [&]<class T>(T) {
@@ -309,14 +260,7 @@ class SpatialTransformerLayer : public TwoSidedLayer {
       T* y = side.overwrite<T>(top[0]->data);
       if (side.device() != nullptr)
         return for_each(side, top[0]->count(), kPassGrain, Sample<T>{grid_, points, u, y});
-      each_chunk<T>([&](int64_t sample, int64_t first, int64_t n, Chunk<T>& chunk) {
-        find_weights(points + 2 * (sample * grid_.positions() + first), n, chunk);
-        for (int64_t map = sample * grid_.channels; map < (sample + 1) * grid_.channels; ++map) {
-          vectorized<mix<T>>(u + map * grid_.pixels(), static_cast<const int32_t*>(chunk.at),
-                             static_cast<const T*>(chunk.factor), n,
-                             y + map * grid_.positions() + first);
-        }
-      });
+      sampler<T>().forward(points, u, y);
     });
   }
 
@@ -325,26 +269,28 @@ class SpatialTransformerLayer : public TwoSidedLayer {
     dispatch_float(dtype(), [&]<class T>(T) {
       const double* points = side.read<double>(points_);
       const T* dy = side.read<T>(top[0]->diff);
-      const int64_t maps = points_.shape()[0] * grid_.channels;
-      if (propagate[0]) {
-        T* du = side.overwrite<T>(bottom[0]->diff);
-        if (side.device() != nullptr) {
-          for_each(side, maps, 1, MapGradient<T>{grid_, points, dy, du});
-        } else {
-          add_maps(maps, points, dy, du);
+      const bool finds_theta = propagate.size() > 1 && propagate[1];
+      T* du = propagate[0] ? side.overwrite<T>(bottom[0]->diff) : nullptr;
+      const T* u = finds_theta ? side.read<T>(bottom[0]->data) : nullptr;
+      T* d_values = finds_theta ? side.overwrite<T>(bottom[1]->diff) : nullptr;
+      if (side.device() == nullptr) {
+        if (du == nullptr && !finds_theta) return;
+        theta_.resize(finds_theta ? static_cast<size_t>(samples() * 6) : 0);
+        sampler<T>().backward(points, u, dy, du, finds_theta ? theta_.data() : nullptr);
+        for (size_t i = 0; i < theta_.size(); ++i) {
+          if (place_[i % 6] >= 0)
+            d_values[static_cast<int>(i / 6) * given_ + place_[i % 6]] = static_cast<T>(theta_[i]);
         }
+        return;
       }
-      if (propagate.size() < 2 || !propagate[1]) return;
-      const T* u = side.read<T>(bottom[0]->data);
+      if (du != nullptr)
+        for_each(side, samples() * grid_.channels, 1, MapGradient<T>{grid_, points, dy, du});
+      if (!finds_theta) return;
+      if (d_points_.shape() != points_.shape()) d_points_ = Tensor(points_.shape(), DType::f64);
       double* d_points = side.overwrite<double>(d_points_);
-      if (side.device() != nullptr) {
-        for_each(side, points_.count() / 2, 1, PointGradient<T>{grid_, points, u, dy, d_points});
-      } else {
-        find_slopes(points, u, dy, d_points);
-      }
-      for_each(side, points_.shape()[0] * 6, kPassGrain / (grid_.positions() + 1) + 1,
-               ThetaGradient<T>{grid_, thetas<T>(nullptr), d_points,
-                                side.overwrite<T>(bottom[1]->diff)});
+      for_each(side, points_.count() / 2, 1, PointGradient<T>{grid_, points, u, dy, d_points});
+      for_each(side, samples() * 6, 1,
+               ThetaGradient<T>{grid_, thetas<T>(nullptr), d_points, d_values});
     });
   }
 
@@ -355,10 +301,10 @@ class SpatialTransformerLayer : public TwoSidedLayer {
   }
 
  private:
-  Axis axis(int64_t size, int64_t count) const {
+  SampledAxis axis(int64_t size, int64_t count) const {
     const SpatialTransformerParameter& settings = param().st_param();
     const auto pixels = static_cast<double>(size), points = static_cast<double>(count);
-    Axis axis{.size = size, .count = count};
+    SampledAxis axis{.size = size, .count = count};
     if (!settings.has_align_corners()) {
       axis.extent = pixels;
       axis.first = -1;
@@ -387,84 +333,20 @@ class SpatialTransformerLayer : public TwoSidedLayer {
     return thetas;
   }
 
-  /// body(sample, first position, positions, chunk) for all chunks of all samples, on the threads.
-  template <class T, class Body>
-  void each_chunk(const Body& body) const {
-    const int64_t positions = grid_.positions(), chunks = (positions + kChunk - 1) / kChunk;
-    parallel_for(points_.shape()[0] * chunks, 8 / (grid_.channels + 1) + 1,
-                 [&](int64_t begin, int64_t end) {
-                   Chunk<T> chunk;
-                   for (int64_t i = begin; i < end; ++i) {
-                     const int64_t first = i % chunks * kChunk;
-                     body(i / chunks, first, std::min(kChunk, positions - first), chunk);
-                   }
-                 });
-  }
+  int64_t samples() const { return points_.shape()[0]; }
   template <class T>
-  void find_weights(const double* points, int64_t n, Chunk<T>& chunk) const {
-    for (int64_t i = 0; i < n; ++i) {
-      const Corners c = Corners::of(grid_, points + 2 * i);
-      for (int k = 0; k < 4; ++k) {
-        chunk.at[k * kChunk + i] = static_cast<int32_t>(c.at[k]);
-        chunk.factor[k * kChunk + i] = static_cast<T>(c.weight(k));
-      }
-    }
-  }
-
-  /// A thread has some maps of a sample, and finds the corners for all of them.
-  template <class T>
-  void add_maps(int64_t maps, const double* points, const T* dy, T* du) const {
-    const int64_t positions = grid_.positions();
-    parallel_for(maps, kPassGrain / (positions + 1) + 1, [&](int64_t begin, int64_t end) {
-      Chunk<T> chunk;
-      std::fill(du + begin * grid_.pixels(), du + end * grid_.pixels(), T{0});
-      while (begin < end) {
-        const int64_t sample = begin / grid_.channels;
-        const int64_t last = std::min(end, (sample + 1) * grid_.channels);
-        for (int64_t first = 0; first < positions; first += kChunk) {
-          const int64_t n = std::min(kChunk, positions - first);
-          find_weights(points + 2 * (sample * positions + first), n, chunk);
-          for (int64_t map = begin; map < last; ++map) {
-            add_to_corners(dy + map * positions + first, chunk.at, chunk.factor, n,
-                           du + map * grid_.pixels());
-          }
-        }
-        begin = last;
-      }
-    });
-  }
-
-  template <class T>
-  void find_slopes(const double* points, const T* u, const T* dy, double* d_points) const {
-    each_chunk<T>([&](int64_t sample, int64_t first, int64_t n, Chunk<T>& chunk) {
-      const int64_t at = sample * grid_.positions() + first;
-      for (int64_t i = 0; i < n; ++i) {
-        const Corners c = Corners::of(grid_, points + 2 * (at + i));
-        for (int k = 0; k < 4; ++k) {
-          chunk.at[k * kChunk + i] = static_cast<int32_t>(c.at[k]);
-          chunk.factor[k * kChunk + i] = static_cast<T>(c.sign_y[k] * c.x[k]);
-          chunk.other[k * kChunk + i] = static_cast<T>(c.sign_x[k] * c.y[k]);
-        }
-      }
-      alignas(64) T by_y[kChunk] = {}, by_x[kChunk] = {};
-      for (int64_t map = sample * grid_.channels; map < (sample + 1) * grid_.channels; ++map) {
-        vectorized<add_slopes<T>>(u + map * grid_.pixels(), dy + map * grid_.positions() + first,
-                                  static_cast<const Chunk<T>*>(&chunk), n, static_cast<T*>(by_y),
-                                  static_cast<T*>(by_x));
-      }
-      for (int64_t i = 0; i < n; ++i) {
-        d_points[2 * (at + i)] = static_cast<double>(by_y[i]);
-        d_points[2 * (at + i) + 1] = static_cast<double>(by_x[i]);
-      }
-    });
+  MapSampler<T>& sampler() {
+    return std::get<MapSampler<T>>(samplers_);
   }
 
   double fixed_[6];
   int place_[6];
   int given_ = 0;
-  Grid grid_;
+  SamplingGrid grid_;
   Tensor points_{Shape{0}, DType::f64};    // (N, positions, 2)
-  Tensor d_points_{Shape{0}, DType::f64};  // likewise
+  Tensor d_points_{Shape{0}, DType::f64};  // likewise; of a device
+  std::vector<double> theta_;              // (N, 6), gradients on the host
+  std::tuple<MapSampler<float>, MapSampler<double>> samplers_;  // of the host
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Tiles of 8 x 8 elements are transposed in registers: pairs of rows are interleaved in units of
 // one, two and four elements. The shuffles are those that AVX2 (and, for 16 bits, SSE2) does within
-// one instruction; what does not fill a tile is copied element by element.
+// one instruction. Where a side is not a multiple of the tile's, the last tile overlaps the one
+// before it; sides smaller than a tile are copied element by element.
 #include "core/transpose.hpp"
 
 #include <cstring>
@@ -104,33 +105,31 @@ template <int64_t kTile, class E>
   }
 }
 
+/// The first element of tile `number` of a side.
+template <int64_t kTile>
+[[gnu::always_inline]] inline int64_t tile_begin(int64_t number, int64_t side) {
+  return number * kTile + kTile <= side ? number * kTile : side - kTile;
+}
+
 // The narrower side, a block of channels, is walked first: that completes the cache lines which lie
 // across it before they are evicted.
 template <class E, int64_t kTile>
 [[gnu::always_inline]] inline void transpose_tiles(const E* from, int64_t from_stride, E* to,
                                                    int64_t to_stride, int64_t rows,
                                                    int64_t columns) {
-  const int64_t whole_rows = rows - rows % kTile;
-  const int64_t whole_columns = columns - columns % kTile;
-  if (rows <= columns) {
-    for (int64_t j = 0; j < whole_columns; j += kTile) {
-      for (int64_t i = 0; i < whole_rows; i += kTile) {
-        transpose_tile<kTile>(from + i * from_stride + j, from_stride, to + j * to_stride + i,
-                              to_stride);
-      }
-    }
-  } else {
-    for (int64_t i = 0; i < whole_rows; i += kTile) {
-      for (int64_t j = 0; j < whole_columns; j += kTile) {
-        transpose_tile<kTile>(from + i * from_stride + j, from_stride, to + j * to_stride + i,
-                              to_stride);
-      }
+  if (rows < kTile || columns < kTile)
+    return copy_elements(from, from_stride, to, to_stride, rows, columns);
+  const int64_t down = (rows + kTile - 1) / kTile, across = (columns + kTile - 1) / kTile;
+  const bool by_columns = rows <= columns;
+  const int64_t outer = by_columns ? across : down, inner = by_columns ? down : across;
+  for (int64_t o = 0; o < outer; ++o) {
+    for (int64_t n = 0; n < inner; ++n) {
+      const int64_t i = tile_begin<kTile>(by_columns ? n : o, rows);
+      const int64_t j = tile_begin<kTile>(by_columns ? o : n, columns);
+      transpose_tile<kTile>(from + i * from_stride + j, from_stride, to + j * to_stride + i,
+                            to_stride);
     }
   }
-  copy_elements(from + whole_columns, from_stride, to + whole_columns * to_stride, to_stride,
-                whole_rows, columns - whole_columns);
-  copy_elements(from + whole_rows * from_stride, from_stride, to + whole_rows, to_stride,
-                rows - whole_rows, columns);
 }
 
 }  // namespace

@@ -1,7 +1,8 @@
 // Milliseconds of one layer's passes: every engine and format of the rooms that are bound by memory
 // or by one function (BatchNorm, Scale, LRN, Softmax, losses, Eltwise, ...). Behind each time
 // stands its ratio to the time in which the layer's data are moved: a copy that reads and writes as
-// many bytes as bottoms and tops have together.
+// many bytes as bottoms, tops and parameters have together, in backward with the gradients of the
+// parameters.
 //   build/release/tests/layer_bench [--threads N] [--runs N] [--simd baseline|sse4|avx2|avx512]
 //   [WORD]...
 //
@@ -226,14 +227,8 @@ double median_ms(int runs, bool elapsed, const Body& body) {
   return times[static_cast<size_t>(runs / 2)];
 }
 
-/// Milliseconds in which as many bytes are copied as the blobs' data have, half of them read and
-/// half of them written.
-double move_ms(const std::vector<Blob*>& bottoms, const std::vector<Blob*>& tops, int runs,
-               bool elapsed) {
-  size_t bytes = 0;
-  for (const auto* blobs : {&bottoms, &tops}) {
-    for (const Blob* blob : *blobs) bytes += blob->data.bytes();
-  }
+/// Milliseconds in which `bytes` are moved, half of them read and half of them written.
+double move_ms(size_t bytes, int runs, bool elapsed) {
   const std::vector<float> from(bytes / 2 / sizeof(float) + 1, 1);
   std::vector<float> to(from.size());
   return median_ms(runs, elapsed, [&] {
@@ -256,7 +251,12 @@ void measure(const Problem& problem, int runs, bool elapsed) {
     }
     for (int i = 0; i < run.num_tops(); ++i) tops.push_back(&run.top_blob(i));
     const double forward = median_ms(runs, elapsed, [&] { run.layer().forward(bottoms, tops); });
-    const double moved = move_ms(bottoms, tops, runs, elapsed);
+    size_t blobs = 0, params = 0;
+    for (const auto* all : {&bottoms, &tops}) {
+      for (const Blob* blob : *all) blobs += blob->data.bytes();
+    }
+    for (const auto& parameter : run.layer().params()) params += parameter->data.bytes();
+    const double moved = move_ms(blobs + params, runs, elapsed);
     std::printf("%-28s %-10s %-14s %9.3f %6.2f", problem.name.c_str(),
                 std::string(run.layer().engine_name()).c_str(),
                 std::string(to_string(run.bottom_blob(0).data.format())).c_str(), forward,
@@ -264,8 +264,12 @@ void measure(const Problem& problem, int runs, bool elapsed) {
     if (std::ranges::find(propagate, true) != propagate.end()) {
       run.backward();  // from now on, what backward does not read is NaN
       const double backward =
-          median_ms(runs, elapsed, [&] { run.layer().backward(tops, propagate, bottoms); });
-      std::printf(" %9.3f %6.2f", backward, backward / moved);
+          median_ms(runs, elapsed, [&] {
+            run.clear_gradients();
+            run.layer().backward(tops, propagate, bottoms);
+          });
+      std::printf(" %9.3f %6.2f", backward,
+                  backward / (params == 0 ? moved : move_ms(blobs + 2 * params, runs, elapsed)));
     }
     std::printf("\n");
     std::fflush(stdout);
