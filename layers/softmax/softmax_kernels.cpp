@@ -174,14 +174,17 @@ HWY_INLINE void log_sums(Lanes lanes, int64_t classes, int64_t step, const float
                          double* log_sum) {
   V largest = hn::Load(kFloats, x);
   for (int64_t c = 1; c < classes; ++c) largest = hn::Max(largest, hn::Load(kFloats, x + c * step));
-  WideLanes<D> sum;
+  // The largest scores, whose terms are 1, are counted: small terms keep their digits so.
+  const V one = hn::Set(kFloats, 1.0F);
+  V rest = hn::Zero(kFloats), ones = hn::Set(kFloats, -1.0F);
   for (int64_t c = 0; c < classes; ++c) {
-    sum.add(WideLanes<D>(exp_below(hn::Sub(hn::Load(kFloats, x + c * step), largest))));
+    const V score = hn::Load(kFloats, x + c * step);
+    const auto is_largest = hn::Eq(score, largest);
+    const V term = exp_below(hn::Sub(score, largest));
+    rest = hn::Add(rest, hn::IfThenZeroElse(is_largest, term));
+    ones = hn::Add(ones, hn::IfThenElseZero(is_largest, one));
   }
-  // One term is 1.
-  WideLanes<D> one(hn::Set(kFloats, 1.0F));
-  sum.subtract(one);
-  const V rest = sum.narrow();
+  rest = hn::Add(rest, ones);
   WideLanes<D> logs(hn::IfThenElse(hn::Eq(rest, rest), hn::Log1p(kFloats, rest), rest));
   logs.add(WideLanes<D>(largest));
   logs.store_to(lanes, log_sum);

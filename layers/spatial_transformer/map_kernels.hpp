@@ -12,18 +12,23 @@ inline constexpr int64_t kMapChannels = 16;   // at a time, at most: 1, 4, 8 or 
 /// The four pixels around each of some points, corner k of point i at k * kMapPositions + i.
 template <class T>
 struct MapCorners {
-  int64_t count;                               // of points
-  alignas(64) int32_t at[4 * kMapPositions];   // the pixel
-  alignas(64) T weight[4 * kMapPositions];     // in the value at the point
-  alignas(64) int32_t near[4 * kMapPositions]; // the pixel, where it has a slope
-  alignas(64) T by_y[4 * kMapPositions];       // weight in the slope along the rows' axis
-  alignas(64) T by_x[4 * kMapPositions];       // along the columns'
+  int64_t count;                                // of points
+  alignas(64) int32_t at[4 * kMapPositions];    // the pixel
+  alignas(64) T weight[4 * kMapPositions];      // in the value at the point
+  alignas(64) int32_t near[4 * kMapPositions];  // the pixel, where it has a slope
+  alignas(64) T by_y[4 * kMapPositions];        // weight in the slope along the rows' axis
+  alignas(64) T by_x[4 * kMapPositions];        // along the columns'
   alignas(64) T y[kMapPositions], x[kMapPositions];  // coordinates of the point in the top
 };
 
 /// Maps of `width` channels: (pixels, width). Values at points: (count, width).
 template <class T>
 struct MapKernels {
+  /// The corners of `corners.count` points (count, 2), without or with those for slopes. What has
+  /// the weight 0 is the pixel behind the last, whose values are 0; at points that are no numbers,
+  /// weights are none either.
+  void (*find)(const double* points, int64_t rows, int64_t columns, bool slopes,
+               MapCorners<T>& corners);
   /// values = those of the maps at the points
   void (*sample)(const MapCorners<T>& corners, int64_t width, const T* maps, T* values);
   /// maps += the values, as the corners weigh them; in the order of the points

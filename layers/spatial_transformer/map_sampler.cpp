@@ -1,12 +1,9 @@
 #include "layers/spatial_transformer/map_sampler.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <type_traits>
 
 #include "core/parallel.hpp"
-#include "core/simd.hpp"
 #include "core/transpose.hpp"
 #include "layers/spatial_transformer/map_kernels.hpp"
 
@@ -22,53 +19,6 @@ void turn(const T* from, int64_t from_stride, T* to, int64_t to_stride, int64_t 
   using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
   transpose(reinterpret_cast<const Bits*>(from), from_stride, reinterpret_cast<Bits*>(to),
             to_stride, rows, columns);
-}
-
-/// The corners of `count` points. What has the weight 0 is the pixel behind the last, `outside`,
-/// whose values are 0; at points that are no numbers, weights are none either.
-template <class T, bool kSlopes>
-[[gnu::always_inline]] inline void find_corners(const double* points, int32_t rows, int32_t columns,
-                                                MapCorners<T>* corners) {
-  constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-  const int32_t outside = rows * columns;
-  const int64_t count = corners->count;
-  for (int64_t k = 0; k < 4; ++k) {
-    const int32_t down = k / 2, right = k % 2;
-    int32_t* const at = corners->at + k * kMapPositions;
-    int32_t* const near = corners->near + k * kMapPositions;
-    T* const weight = corners->weight + k * kMapPositions;
-    T* const by_y = corners->by_y + k * kMapPositions;
-    T* const by_x = corners->by_x + k * kMapPositions;
-#pragma omp simd
-    for (int64_t i = 0; i < count; ++i) {
-      const double y = points[2 * i], x = points[2 * i + 1];
-      const bool inside = (y > -1) & (y < rows) & (x > -1) & (x < columns);
-      const double nothing = (y != y) | (x != x) ? kNaN : 0;
-      const double top = inside ? std::floor(y) : 0, left = inside ? std::floor(x) : 0;
-      const int32_t row = static_cast<int32_t>(top) + down;
-      const int32_t column = static_cast<int32_t>(left) + right;
-      const bool there =
-          inside & (row >= 0) & (row < rows) & (column >= 0) & (column < columns);
-      const int32_t pixel = there ? row * columns + column : 0;
-      const double of_y = down ? y - top : 1 - (y - top), of_x = right ? x - left : 1 - (x - left);
-      const T w = static_cast<T>(there ? of_y * of_x : nothing);
-      weight[i] = w;
-      at[i] = w != T{0} ? pixel : outside;
-      if constexpr (kSlopes) {
-        const T f = static_cast<T>(there ? (down ? of_x : -of_x) : nothing);
-        const T g = static_cast<T>(there ? (right ? of_y : -of_y) : nothing);
-        by_y[i] = f;
-        by_x[i] = g;
-        near[i] = (f != T{0}) | (g != T{0}) ? pixel : outside;
-      }
-    }
-  }
-}
-
-template <class T, bool kSlopes>
-void find(const SamplingGrid& grid, const double* points, MapCorners<T>& corners) {
-  vectorized<find_corners<T, kSlopes>>(points, static_cast<int32_t>(grid.y.size),
-                                       static_cast<int32_t>(grid.x.size), &corners);
 }
 
 }  // namespace
@@ -128,7 +78,8 @@ void MapSampler<T>::forward(const double* points, const T* u, T* y) {
     MapCorners<T> corners;
     for (int64_t first = 0; first < positions; first += kMapPositions) {
       corners.count = std::min(kMapPositions, positions - first);
-      find<T, false>(grid_, points + 2 * (block.sample * positions + first), corners);
+      map_kernels<T>().find(points + 2 * (block.sample * positions + first), grid_.y.size,
+                            grid_.x.size, false, corners);
       map_kernels<T>().sample(corners, width_, scratch.maps.data(), scratch.values.data());
       turn(scratch.values.data(), width_, y + block.map * positions + first, positions,
            corners.count, block.channels);
@@ -147,7 +98,8 @@ void MapSampler<T>::backward(const double* points, const T* u, const T* dy, T* d
     MapCorners<T> corners;
     for (int64_t first = 0; first < positions; first += kMapPositions) {
       corners.count = std::min(kMapPositions, positions - first);
-      find<T, true>(grid_, points + 2 * (block.sample * positions + first), corners);
+      map_kernels<T>().find(points + 2 * (block.sample * positions + first), grid_.y.size,
+                            grid_.x.size, true, corners);
       turn(dy + block.map * positions + first, positions, scratch.values.data(), width_,
            block.channels, corners.count);
       if (du != nullptr) {
