@@ -4,8 +4,6 @@
 // before it; sides smaller than a tile are copied element by element.
 #include "core/transpose.hpp"
 
-#include <cstring>
-
 #include "core/simd.hpp"
 
 namespace crema {
@@ -14,29 +12,36 @@ namespace {
 template <class E, int64_t kLanes>
 struct VectorOf {
   typedef E Type __attribute__((vector_size(sizeof(E) * kLanes)));
+  typedef E InMemory __attribute__((vector_size(sizeof(E) * kLanes), aligned(alignof(E)), may_alias));
 };
 template <class E, int64_t kLanes>
 using Vector = typename VectorOf<E, kLanes>::Type;
 
-template <class V, class E>
-[[gnu::always_inline]] inline void load(const E* from, V& to) {
-  std::memcpy(&to, from, sizeof(V));
+// In one instruction each. GCC 12 makes two moves of half a vector of memcpy(), and reads what they
+// wrote to the stack as a whole, which waits for both.
+template <int64_t kLanes, class E>
+[[gnu::always_inline]] inline void load(const E* from, Vector<E, kLanes>& to) {
+  to = *reinterpret_cast<const typename VectorOf<E, kLanes>::InMemory*>(from);
 }
-template <class V, class E>
-[[gnu::always_inline]] inline void store(const V& from, E* to) {
-  std::memcpy(to, &from, sizeof(V));
+template <int64_t kLanes, class E>
+[[gnu::always_inline]] inline void store(const Vector<E, kLanes>& from, E* to) {
+  *reinterpret_cast<typename VectorOf<E, kLanes>::InMemory*>(to) = from;
 }
 
 // 8 x 8 of 32 bits, in registers of 256 bits: units move within halves of 128 bits first.
 [[gnu::always_inline]] inline void transpose_8x8(const uint32_t* from, int64_t from_stride,
                                                  uint32_t* to, int64_t to_stride) {
   Vector<uint32_t, 8> a[8], b[8];
-  for (int i = 0; i < 8; ++i) load(from + i * from_stride, a[i]);
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; ++i) load<8>(from + i * from_stride, a[i]);
+#pragma GCC unroll 4
   for (int i = 0; i < 4; ++i) {
     b[2 * i] = __builtin_shufflevector(a[2 * i], a[2 * i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
     b[2 * i + 1] = __builtin_shufflevector(a[2 * i], a[2 * i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
   }
+#pragma GCC unroll 2
   for (int i = 0; i < 8; i += 4) {
+#pragma GCC unroll 2
     for (int j = 0; j < 2; ++j) {
       const auto& upper = b[i + j];
       const auto& lower = b[i + j + 2];
@@ -44,47 +49,58 @@ template <class V, class E>
       a[i + 2 * j + 1] = __builtin_shufflevector(upper, lower, 2, 3, 10, 11, 6, 7, 14, 15);
     }
   }
+#pragma GCC unroll 4
   for (int i = 0; i < 4; ++i) {
     b[i] = __builtin_shufflevector(a[i], a[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
     b[i + 4] = __builtin_shufflevector(a[i], a[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
   }
-  for (int i = 0; i < 8; ++i) store(b[i], to + i * to_stride);
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; ++i) store<8>(b[i], to + i * to_stride);
 }
 
 // 8 x 8 of 16 bits, in registers of 128 bits.
 [[gnu::always_inline]] inline void transpose_8x8(const uint16_t* from, int64_t from_stride,
                                                  uint16_t* to, int64_t to_stride) {
   Vector<uint16_t, 8> a[8], b[8];
-  for (int i = 0; i < 8; ++i) load(from + i * from_stride, a[i]);
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; ++i) load<8>(from + i * from_stride, a[i]);
+#pragma GCC unroll 4
   for (int i = 0; i < 4; ++i) {
     b[2 * i] = __builtin_shufflevector(a[i], a[i + 4], 0, 8, 1, 9, 2, 10, 3, 11);
     b[2 * i + 1] = __builtin_shufflevector(a[i], a[i + 4], 4, 12, 5, 13, 6, 14, 7, 15);
   }
+#pragma GCC unroll 4
   for (int i = 0; i < 4; ++i) {
     a[2 * i] = __builtin_shufflevector(b[i], b[i + 4], 0, 8, 1, 9, 2, 10, 3, 11);
     a[2 * i + 1] = __builtin_shufflevector(b[i], b[i + 4], 4, 12, 5, 13, 6, 14, 7, 15);
   }
+#pragma GCC unroll 4
   for (int i = 0; i < 4; ++i) {
     b[2 * i] = __builtin_shufflevector(a[i], a[i + 4], 0, 8, 1, 9, 2, 10, 3, 11);
     b[2 * i + 1] = __builtin_shufflevector(a[i], a[i + 4], 4, 12, 5, 13, 6, 14, 7, 15);
   }
-  for (int i = 0; i < 8; ++i) store(b[i], to + i * to_stride);
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; ++i) store<8>(b[i], to + i * to_stride);
 }
 
 // 4 x 4 of 32 bits, in registers of 128 bits: for processors without AVX2.
 [[gnu::always_inline]] inline void transpose_4x4(const uint32_t* from, int64_t from_stride,
                                                  uint32_t* to, int64_t to_stride) {
   Vector<uint32_t, 4> a[4], b[4];
-  for (int i = 0; i < 4; ++i) load(from + i * from_stride, a[i]);
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) load<4>(from + i * from_stride, a[i]);
+#pragma GCC unroll 2
   for (int i = 0; i < 2; ++i) {
     b[2 * i] = __builtin_shufflevector(a[i], a[i + 2], 0, 4, 1, 5);
     b[2 * i + 1] = __builtin_shufflevector(a[i], a[i + 2], 2, 6, 3, 7);
   }
+#pragma GCC unroll 2
   for (int i = 0; i < 2; ++i) {
     a[2 * i] = __builtin_shufflevector(b[i], b[i + 2], 0, 4, 1, 5);
     a[2 * i + 1] = __builtin_shufflevector(b[i], b[i + 2], 2, 6, 3, 7);
   }
-  for (int i = 0; i < 4; ++i) store(a[i], to + i * to_stride);
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) store<4>(a[i], to + i * to_stride);
 }
 
 template <class E>
@@ -111,23 +127,28 @@ template <int64_t kTile>
   return number * kTile + kTile <= side ? number * kTile : side - kTile;
 }
 
-// The narrower side, a block of channels, is walked first: that completes the cache lines which lie
-// across it before they are evicted.
+// The narrower side, a block of channels, is walked first, as far as a cache line reaches along the
+// other side at a time: lines are completed before they are evicted, also where all rows lie in one
+// set of the cache.
 template <class E, int64_t kTile>
 [[gnu::always_inline]] inline void transpose_tiles(const E* from, int64_t from_stride, E* to,
                                                    int64_t to_stride, int64_t rows,
                                                    int64_t columns) {
   if (rows < kTile || columns < kTile)
     return copy_elements(from, from_stride, to, to_stride, rows, columns);
+  constexpr int64_t kLine = 64 / sizeof(E) / kTile;  // tiles
   const int64_t down = (rows + kTile - 1) / kTile, across = (columns + kTile - 1) / kTile;
   const bool by_columns = rows <= columns;
   const int64_t outer = by_columns ? across : down, inner = by_columns ? down : across;
-  for (int64_t o = 0; o < outer; ++o) {
+  for (int64_t first = 0; first < outer; first += kLine) {
+    const int64_t last = first + kLine < outer ? first + kLine : outer;
     for (int64_t n = 0; n < inner; ++n) {
-      const int64_t i = tile_begin<kTile>(by_columns ? n : o, rows);
-      const int64_t j = tile_begin<kTile>(by_columns ? o : n, columns);
-      transpose_tile<kTile>(from + i * from_stride + j, from_stride, to + j * to_stride + i,
-                            to_stride);
+      for (int64_t o = first; o < last; ++o) {
+        const int64_t i = tile_begin<kTile>(by_columns ? n : o, rows);
+        const int64_t j = tile_begin<kTile>(by_columns ? o : n, columns);
+        transpose_tile<kTile>(from + i * from_stride + j, from_stride, to + j * to_stride + i,
+                              to_stride);
+      }
     }
   }
 }
