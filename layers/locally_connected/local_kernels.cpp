@@ -14,13 +14,13 @@ namespace {
 template <class T>
 using Tag = hn::ScalableTag<T>;
 
-/// Weights of a position that the next vectors will read: rows are too far apart to be foreseen.
+/// Fetches what the row of weights has further on: more rows are read in turn than processors
+/// foresee.
 template <class T>
-HWY_INLINE void fetch_row(const T* from) {
-  constexpr int64_t kLine = 64 / sizeof(T);
-  for (int64_t i = 0; i < kLocalLanes; i += kLine) __builtin_prefetch(from + i);
+HWY_INLINE void fetch(const T* from) {
+  constexpr int64_t kAhead = 256 / sizeof(T);
+  __builtin_prefetch(from + kAhead);
 }
-constexpr int64_t kAhead = 6;  // rows
 
 template <int N, int O, class T, class Lanes>
 HWY_INLINE void forward(const LocalTile<T>& t, int64_t i, Lanes lanes) {
@@ -34,17 +34,16 @@ HWY_INLINE void forward(const LocalTile<T>& t, int64_t i, Lanes lanes) {
     }
   }
   const T *weights = t.weights + i, *columns = t.columns + i;
-  for (int64_t k = 0; k < t.taps; ++k, weights += t.weights_tap, columns += N * kLocalLanes) {
+  for (int64_t k = 0; k < t.taps; ++k, weights += t.weights_tap, columns += N * t.room) {
     hn::Vec<Tag<T>> w[O];
 #pragma GCC unroll 2
     for (int o = 0; o < O; ++o) {
-      if (i == 0 && k + kAhead < t.taps)
-        fetch_row(weights + o * t.weights_output + kAhead * t.weights_tap);
+      fetch(weights + o * t.weights_output);
       w[o] = load(d, lanes, weights + o * t.weights_output);
     }
 #pragma GCC unroll 8
     for (int n = 0; n < N; ++n) {
-      const auto x = hn::LoadU(d, columns + n * kLocalLanes);
+      const auto x = hn::LoadU(d, columns + n * t.room);
 #pragma GCC unroll 2
       for (int o = 0; o < O; ++o) sums[o][n] = hn::MulAdd(w[o], x, sums[o][n]);
     }
@@ -71,15 +70,16 @@ HWY_INLINE void weights(const LocalTile<T>& t, bool adds, int64_t i, Lanes lanes
   }
   T* to = t.weights + i;
   const T* columns = t.columns + i;
-  for (int64_t k = 0; k < t.taps; ++k, to += t.weights_tap, columns += N * kLocalLanes) {
+  for (int64_t k = 0; k < t.taps; ++k, to += t.weights_tap, columns += N * t.room) {
     hn::Vec<Tag<T>> sums[O];
 #pragma GCC unroll 2
     for (int o = 0; o < O; ++o) {
+      fetch(to + o * t.weights_output);
       sums[o] = adds ? load(d, lanes, to + o * t.weights_output) : hn::Zero(d);
     }
 #pragma GCC unroll 8
     for (int n = 0; n < N; ++n) {
-      const auto x = hn::LoadU(d, columns + n * kLocalLanes);
+      const auto x = hn::LoadU(d, columns + n * t.room);
 #pragma GCC unroll 2
       for (int o = 0; o < O; ++o) sums[o] = hn::MulAdd(dy[o][n], x, sums[o]);
     }
@@ -101,20 +101,19 @@ HWY_INLINE void columns(const LocalTile<T>& t, int64_t i, Lanes lanes) {
   }
   const T* from = t.weights + i;
   T* to = t.columns + i;
-  for (int64_t k = 0; k < t.taps; ++k, from += t.weights_tap, to += N * kLocalLanes) {
+  for (int64_t k = 0; k < t.taps; ++k, from += t.weights_tap, to += N * t.room) {
     hn::Vec<Tag<T>> w[O];
 #pragma GCC unroll 2
     for (int o = 0; o < O; ++o) {
-      if (i == 0 && k + kAhead < t.taps)
-        fetch_row(from + o * t.weights_output + kAhead * t.weights_tap);
+      fetch(from + o * t.weights_output);
       w[o] = load(d, lanes, from + o * t.weights_output);
     }
 #pragma GCC unroll 8
     for (int n = 0; n < N; ++n) {
-      auto sum = hn::LoadU(d, to + n * kLocalLanes);
+      auto sum = hn::LoadU(d, to + n * t.room);
 #pragma GCC unroll 2
       for (int o = 0; o < O; ++o) sum = hn::MulAdd(w[o], dy[o][n], sum);
-      hn::StoreU(sum, d, to + n * kLocalLanes);
+      hn::StoreU(sum, d, to + n * t.room);
     }
   }
 }

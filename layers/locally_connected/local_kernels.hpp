@@ -8,15 +8,15 @@ namespace crema {
 
 inline constexpr int64_t kLocalSamples = 8;  // of a tile, at most: 1, 2, 4 or 8
 inline constexpr int64_t kLocalOutputs = 2;  // likewise: 1 or 2
-inline constexpr int64_t kLocalLanes = 64;   // positions, at most
 
 /// Strides are in elements; positions are neighbours everywhere.
 template <class T>
 struct LocalTile {
   int64_t samples, outputs, taps, positions;
+  int64_t room;  // a multiple of 16 positions, at least as many
   T* weights;  // or their gradients
   int64_t weights_output, weights_tap;
-  T* columns;  // (taps, samples, kLocalLanes), or their gradients
+  T* columns;  // (taps, samples, room), or their gradients
   T* top;      // or its gradients
   int64_t top_sample, top_output;
 };

@@ -111,7 +111,8 @@ struct ScoreGradient {
     for (; begin < end; begin += kTogether) {
       const int64_t behind = std::min(end, begin + kTogether);
       const int64_t* const last = std::lower_bound(next, counted + count, behind);
-      if (last - next < behind - begin) std::fill(dx + begin * classes, dx + behind * classes, T{0});
+      if (last - next < behind - begin)
+        std::fill(dx + begin * classes, dx + behind * classes, T{0});
       if constexpr (std::is_same_v<T, float>) {
         score_gradients(next, last - next, classes, scale, x, log_sum, labels, dx);
       } else {
@@ -231,7 +232,8 @@ class MultiBoxLossLayer : public TwoSidedLayer {
   }
   size_t kept_bytes() const override {
     return labels_.bytes() + counted_.bytes() + log_sum_.bytes() + loss_.bytes() +
-           targets_.bytes() + matches_.size() * sizeof(int32_t) + matches_.size() * size_of(dtype());  // the overlaps
+           targets_.bytes() + matches_.size() * sizeof(int32_t) +
+           matches_.size() * size_of(dtype());  // the overlaps
   }
 
   Flops flops(Blobs bottom, Blobs) const override {
@@ -300,9 +302,7 @@ class MultiBoxLossLayer : public TwoSidedLayer {
   }
 
  protected:
-  BackwardReads reference_backward_reads() const override {
-    return {Which{1}, false};
-  }
+  BackwardReads reference_backward_reads() const override { return {Which{1}, false}; }
 
  private:
   /// Whether the loss of a bottom is part of the sum; propagate_down: false leaves it out.
@@ -336,8 +336,10 @@ class MultiBoxLossLayer : public TwoSidedLayer {
   template <class T>
   void find_targets(Blobs bottom) {
     const T* priors = bottom[2]->data.template host<T>();
-    const Values<T> values{bottom[0]->data.template host<T>(), bottom[1]->data.template host<T>(),
-                           priors, priors + kEdges * priors_,
+    const Values<T> values{bottom[0]->data.template host<T>(),
+                           bottom[1]->data.template host<T>(),
+                           priors,
+                           priors + kEdges * priors_,
                            settings_.softmax ? log_sum_.host<double>() : nullptr,
                            settings_.softmax ? loss_.template host<T>() : nullptr};
     auto& memory = std::get<Scratch<T>>(memory_);
@@ -596,9 +598,8 @@ class MultiBoxLossLayer : public TwoSidedLayer {
   void for_each_pair(int64_t image, const Body& body) {
     for (int64_t l = 0; l < settings_.locations; ++l) {
       const auto found = matches(image, l);
-      each_not_negative(found.data(), priors_, [&](int64_t p) {
-        body(l, p, found[static_cast<size_t>(p)]);
-      });
+      each_not_negative(found.data(), priors_,
+                        [&](int64_t p) { body(l, p, found[static_cast<size_t>(p)]); });
     }
   }
   int64_t count_pairs(int64_t image) {

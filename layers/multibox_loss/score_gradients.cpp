@@ -16,6 +16,11 @@ void gradients(const int64_t* positions, int64_t count, int64_t classes, float s
   using Wide = WideLanes<decltype(d)>;
   const auto factor = hn::Set(d, scale);
   for (int64_t i = 0; i < count; ++i) {
+    constexpr int64_t kAhead = 8;  // these positions are far apart
+    if (i + kAhead < count) {
+      const float* const next = x + positions[i + kAhead] * classes;
+      for (int64_t c = 0; c < classes; c += 16) __builtin_prefetch(next + c);
+    }
     const int64_t p = positions[i];
     Wide log;
     log.low = log.high = hn::Set(typename Wide::DD(), log_sum[p]);

@@ -149,12 +149,14 @@ HWY_INLINE void each_columns(const AxisSplit& s, int64_t begin, int64_t end, con
   }
 }
 
-// --- Rows of few classes, turned by blocks so that rows are lanes ---------------------------------
+// --- Rows of few classes, turned by blocks so that rows are lanes
+// ---------------------------------
 
-/// exp(x) for x <= 0, to a relative error of 2e-7 for x above -20 and 1e-6 for all that matters in a
-/// sum with 1; NaN for NaN. 2^f, f in [-1/2, 1/2], is a polynomial that is 1 at 0.
+/// exp(x) for x <= 0, to a relative error of 2e-7 for x above -20 and 1e-6 for all that matters in
+/// a sum with 1; NaN for NaN. 2^f, f in [-1/2, 1/2], is a polynomial that is 1 at 0.
 HWY_INLINE V exp_below(V x) {
-  const auto set = [](double value) HWY_ATTR { return hn::Set(kFloats, static_cast<float>(value)); };
+  const auto set = [](double value)
+                       HWY_ATTR { return hn::Set(kFloats, static_cast<float>(value)); };
   const V least = set(-87), log2e = set(1.4426950408889634);
   x = hn::IfThenElse(hn::Lt(x, least), least, x);
   const auto whole = hn::NearestInt(hn::Mul(x, log2e));
@@ -164,8 +166,7 @@ HWY_INLINE V exp_below(V x) {
     power = hn::MulAdd(power, f, set(c));
   }
   const hn::RebindToSigned<D> integers;
-  return hn::BitCast(kFloats,
-                     hn::Add(hn::BitCast(integers, power), hn::ShiftLeft<23>(whole)));
+  return hn::BitCast(kFloats, hn::Add(hn::BitCast(integers, power), hn::ShiftLeft<23>(whole)));
 }
 
 /// log_sum[i] of rows of a block: x (classes, `step`), a lane a row.

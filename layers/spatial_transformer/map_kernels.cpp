@@ -194,13 +194,13 @@ HWY_FLATTEN void find(const double* points, int64_t rows, int64_t columns, bool 
 }
 template <class T>
 HWY_FLATTEN void sample(const MapCorners<T>& corners, int64_t width, const T* maps, T* values) {
-  with_width(width, [&](auto w)
-                        CREMA_LANES_LAMBDA { sample_points<T, w.value>(corners, maps, values); });
+  with_width(width,
+             [&](auto w) CREMA_LANES_LAMBDA { sample_points<T, w.value>(corners, maps, values); });
 }
 template <class T>
 HWY_FLATTEN void spread(const MapCorners<T>& corners, int64_t width, const T* values, T* maps) {
-  with_width(width, [&](auto w)
-                        CREMA_LANES_LAMBDA { spread_values<T, w.value>(corners, values, maps); });
+  with_width(width,
+             [&](auto w) CREMA_LANES_LAMBDA { spread_values<T, w.value>(corners, values, maps); });
 }
 template <class T>
 HWY_FLATTEN void add_slopes(const MapCorners<T>& corners, int64_t width, const T* maps,

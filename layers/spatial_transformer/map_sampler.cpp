@@ -55,8 +55,7 @@ void MapSampler<T>::each_block(const Body& body) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t sample = i / blocks_, first = i % blocks_ * width_;
       body(i,
-           Block{sample, sample * grid_.channels + first,
-                 std::min(width_, grid_.channels - first)},
+           Block{sample, sample * grid_.channels + first, std::min(width_, grid_.channels - first)},
            scratch);
     }
   });

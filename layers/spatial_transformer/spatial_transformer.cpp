@@ -343,9 +343,9 @@ class SpatialTransformerLayer : public TwoSidedLayer {
   int place_[6];
   int given_ = 0;
   SamplingGrid grid_;
-  Tensor points_{Shape{0}, DType::f64};    // (N, positions, 2)
-  Tensor d_points_{Shape{0}, DType::f64};  // likewise; of a device
-  std::vector<double> theta_;              // (N, 6), gradients on the host
+  Tensor points_{Shape{0}, DType::f64};                         // (N, positions, 2)
+  Tensor d_points_{Shape{0}, DType::f64};                       // likewise; of a device
+  std::vector<double> theta_;                                   // (N, 6), gradients on the host
   std::tuple<MapSampler<float>, MapSampler<double>> samplers_;  // of the host
 };
 

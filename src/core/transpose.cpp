@@ -12,7 +12,8 @@ namespace {
 template <class E, int64_t kLanes>
 struct VectorOf {
   typedef E Type __attribute__((vector_size(sizeof(E) * kLanes)));
-  typedef E InMemory __attribute__((vector_size(sizeof(E) * kLanes), aligned(alignof(E)), may_alias));
+  typedef E InMemory
+      __attribute__((vector_size(sizeof(E) * kLanes), aligned(alignof(E)), may_alias));
 };
 template <class E, int64_t kLanes>
 using Vector = typename VectorOf<E, kLanes>::Type;

@@ -33,7 +33,8 @@ template <class T>
 class BoxMatcher {
  public:
   /// Writes to matches[i] what box i is matched with, and to overlaps[i] its overlap with that true
-  /// box, or, if it has none, its largest one. Coordinates are relative.
+  /// box, or, if it has none, its largest one. Coordinates are relative. T counts the true boxes:
+  /// up to 2^24 in f32.
   void match(const Matching& settings, const BoxColumns<T>& boxes,
              std::span<const BoundingBox<T>> truths, int32_t* matches, T* overlaps);
 
@@ -43,13 +44,13 @@ class BoxMatcher {
     int32_t truth, box;
     T overlap;
   };
-  void find_best(const BoxColumns<T>& boxes, const BoundingBox<T>& truth, const int32_t* matches,
-                 T* overlaps, Open& open);
+  void find_best(const BoxColumns<T>& boxes, const BoundingBox<T>& truth, T* overlaps, Open& open);
   void give_each_truth_a_box(const BoxColumns<T>& boxes, std::span<const BoundingBox<T>> truths,
                              int32_t* matches, T* overlaps);
 
   std::vector<BoundingBox<T>> around_;  // edges around some boxes each, in order
-  std::vector<int32_t> best_;           // the true box that each box overlaps most
+  std::vector<T> free_;                 // 1 for a box that may be matched, else 0
+  std::vector<T> best_;                 // the number of the true box that each box overlaps most
   std::vector<Open> open_;
 };
 

@@ -6,9 +6,9 @@
 //   build/release/tests/layer_bench [--threads N] [--runs N] [--simd baseline|sse4|avx2|avx512]
 //   [WORD]...
 //
-// Problems whose name contains one of the words are measured, or all of them. The median of the
-// runs counts: of CPU time with one thread, which other programs disturb least, of elapsed time
-// with more.
+// Problems whose name contains one of the words are measured, or all of them. With one
+// thread the median of the runs' CPU time counts, with more the least elapsed time: other programs
+// disturb these least.
 #include <omp.h>
 
 #include <algorithm>
@@ -216,13 +216,14 @@ double now(bool elapsed) {
 }
 
 template <class Body>
-double median_ms(int runs, bool elapsed, const Body& body) {
+double usual_ms(int runs, bool elapsed, const Body& body) {
   std::vector<double> times;
   for (int i = 0; i < runs + 2; ++i) {
     const double begin = now(elapsed);
     body();
     if (i >= 2) times.push_back(1e3 * (now(elapsed) - begin));
   }
+  if (elapsed) return *std::min_element(times.begin(), times.end());
   std::nth_element(times.begin(), times.begin() + runs / 2, times.end());
   return times[static_cast<size_t>(runs / 2)];
 }
@@ -231,7 +232,7 @@ double median_ms(int runs, bool elapsed, const Body& body) {
 double move_ms(size_t bytes, int runs, bool elapsed) {
   const std::vector<float> from(bytes / 2 / sizeof(float) + 1, 1);
   std::vector<float> to(from.size());
-  return median_ms(runs, elapsed, [&] {
+  return usual_ms(runs, elapsed, [&] {
     parallel_for(static_cast<int64_t>(from.size()), 1 << 14, [&](int64_t begin, int64_t end) {
       std::copy(from.begin() + begin, from.begin() + end, to.begin() + begin);
     });
@@ -250,7 +251,7 @@ void measure(const Problem& problem, int runs, bool elapsed) {
       propagate.push_back(run.layer().can_propagate(static_cast<size_t>(i)));
     }
     for (int i = 0; i < run.num_tops(); ++i) tops.push_back(&run.top_blob(i));
-    const double forward = median_ms(runs, elapsed, [&] { run.layer().forward(bottoms, tops); });
+    const double forward = usual_ms(runs, elapsed, [&] { run.layer().forward(bottoms, tops); });
     size_t blobs = 0, params = 0;
     for (const auto* all : {&bottoms, &tops}) {
       for (const Blob* blob : *all) blobs += blob->data.bytes();
@@ -263,11 +264,10 @@ void measure(const Problem& problem, int runs, bool elapsed) {
                 forward / moved);
     if (std::ranges::find(propagate, true) != propagate.end()) {
       run.backward();  // from now on, what backward does not read is NaN
-      const double backward =
-          median_ms(runs, elapsed, [&] {
-            run.clear_gradients();
-            run.layer().backward(tops, propagate, bottoms);
-          });
+      const double backward = usual_ms(runs, elapsed, [&] {
+        run.clear_gradients();
+        run.layer().backward(tops, propagate, bottoms);
+      });
       std::printf(" %9.3f %6.2f", backward,
                   backward / (params == 0 ? moved : move_ms(blobs + 2 * params, runs, elapsed)));
     }
