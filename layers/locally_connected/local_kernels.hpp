@@ -14,7 +14,7 @@ template <class T>
 struct LocalTile {
   int64_t samples, outputs, taps, positions;
   int64_t room;  // a multiple of 16 positions, at least as many
-  T* weights;  // or their gradients
+  T* weights;    // or their gradients
   int64_t weights_output, weights_tap;
   T* columns;  // (taps, samples, room), or their gradients
   T* top;      // or its gradients

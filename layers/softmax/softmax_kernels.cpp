@@ -152,29 +152,35 @@ HWY_INLINE void each_columns(const AxisSplit& s, int64_t begin, int64_t end, con
 // --- Rows of few classes, turned by blocks so that rows are lanes
 // ---------------------------------
 
-/// exp(x) for x <= 0, to a relative error of 2e-7 for x above -20 and 1e-6 for all that matters in
-/// a sum with 1; NaN for NaN. 2^f, f in [-1/2, 1/2], is a polynomial that is 1 at 0.
+/// exp(x) for x <= 0, for sums with 1: to a relative error of 2e-7 near 0 and 3e-6 at -40; below
+/// -87 that of -87; anything for NaN. 2^f, f in [-1/2, 1/2], is a polynomial that is 1 at 0.
 HWY_INLINE V exp_below(V x) {
   const auto set = [](double value)
                        HWY_ATTR { return hn::Set(kFloats, static_cast<float>(value)); };
-  const V least = set(-87), log2e = set(1.4426950408889634);
-  x = hn::IfThenElse(hn::Lt(x, least), least, x);
-  const auto whole = hn::NearestInt(hn::Mul(x, log2e));
-  const V f = hn::MulSub(x, log2e, hn::ConvertTo(kFloats, whole));
+  const V log2e = set(1.4426950408889634);
+  x = hn::Max(x, set(-87));
+  // 1.5 * 2^23 leaves a whole number in the last bits.
+  const V rounded = hn::MulAdd(x, log2e, set(12582912));
+  const V f = hn::MulSub(x, log2e, hn::Sub(rounded, set(12582912)));
   V power = set(1.3264727e-3);
   for (const double c : {9.67151265e-3, 5.55073374e-2, 0.240222421, 0.693146978, 1.0}) {
     power = hn::MulAdd(power, f, set(c));
   }
-  const hn::RebindToSigned<D> integers;
-  return hn::BitCast(kFloats, hn::Add(hn::BitCast(integers, power), hn::ShiftLeft<23>(whole)));
+  const hn::RebindToUnsigned<D> bits;
+  return hn::BitCast(
+      kFloats, hn::Add(hn::BitCast(bits, power), hn::ShiftLeft<23>(hn::BitCast(bits, rounded))));
 }
 
 /// log_sum[i] of rows of a block: x (classes, `step`), a lane a row.
 template <class Lanes>
 HWY_INLINE void log_sums(Lanes lanes, int64_t classes, int64_t step, const float* x,
                          double* log_sum) {
-  V largest = hn::Load(kFloats, x);
-  for (int64_t c = 1; c < classes; ++c) largest = hn::Max(largest, hn::Load(kFloats, x + c * step));
+  V largest = hn::Load(kFloats, x), all = largest;  // all: NaN if any score is
+  for (int64_t c = 1; c < classes; ++c) {
+    const V score = hn::Load(kFloats, x + c * step);
+    largest = hn::Max(largest, score);
+    all = hn::Add(all, score);
+  }
   // The largest scores, whose terms are 1, are counted: small terms keep their digits so.
   const V one = hn::Set(kFloats, 1.0F);
   V rest = hn::Zero(kFloats), ones = hn::Set(kFloats, -1.0F);
@@ -185,10 +191,10 @@ HWY_INLINE void log_sums(Lanes lanes, int64_t classes, int64_t step, const float
     rest = hn::Add(rest, hn::IfThenZeroElse(is_largest, term));
     ones = hn::Add(ones, hn::IfThenElseZero(is_largest, one));
   }
-  rest = hn::Add(rest, ones);
-  WideLanes<D> logs(hn::IfThenElse(hn::Eq(rest, rest), hn::Log1p(kFloats, rest), rest));
-  logs.add(WideLanes<D>(largest));
-  logs.store_to(lanes, log_sum);
+  const V logs = hn::Log1p(kFloats, hn::Add(rest, ones));
+  WideLanes<D> result(hn::IfThenElse(hn::Eq(all, all), logs, all));
+  result.add(WideLanes<D>(largest));
+  result.store_to(lanes, log_sum);
 }
 
 constexpr int64_t kFewClasses = 64;

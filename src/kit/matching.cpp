@@ -90,8 +90,7 @@ HWY_INLINE void overlap_vector(const Boxes<T>& boxes, const BoundingBox<T>& trut
 }
 
 template <class T>
-HWY_INLINE void overlap_boxes(Boxes<T> boxes, BoundingBox<T> truth, Kept<T> kept,
-                              Best<T>& result) {
+HWY_INLINE void overlap_boxes(Boxes<T> boxes, BoundingBox<T> truth, Kept<T> kept, Best<T>& result) {
   const hn::ScalableTag<T> d;
   Best<T> found = result;
   const T area = (truth.xmax - truth.xmin) * (truth.ymax - truth.ymin);

@@ -1,8 +1,8 @@
 // Milliseconds of one layer's passes: every engine and format of the rooms that are bound by memory
 // or by one function (BatchNorm, Scale, LRN, Softmax, losses, Eltwise, ...). Behind each time
 // stands its ratio to the time in which the layer's data are moved: a copy that reads and writes as
-// many bytes as bottoms, tops and parameters have together, in backward with the gradients of the
-// parameters.
+// many bytes as bottoms, tops and parameters have together; in backward, as their diffs have and
+// what it reads of their data.
 //   build/release/tests/layer_bench [--threads N] [--runs N] [--simd baseline|sse4|avx2|avx512]
 //   [WORD]...
 //
@@ -258,6 +258,14 @@ void measure(const Problem& problem, int runs, bool elapsed) {
     }
     for (const auto& parameter : run.layer().params()) params += parameter->data.bytes();
     const double moved = move_ms(blobs + params, runs, elapsed);
+    size_t read = params;
+    const BackwardReads reads = run.layer().backward_reads();
+    for (size_t i = 0; i < bottoms.size(); ++i) {
+      if (reads.bottom_data[i]) read += bottoms[i]->data.bytes();
+    }
+    for (size_t i = 0; i < tops.size(); ++i) {
+      if (reads.top_data[i]) read += tops[i]->data.bytes();
+    }
     std::printf("%-28s %-10s %-14s %9.3f %6.2f", problem.name.c_str(),
                 std::string(run.layer().engine_name()).c_str(),
                 std::string(to_string(run.bottom_blob(0).data.format())).c_str(), forward,
@@ -269,7 +277,7 @@ void measure(const Problem& problem, int runs, bool elapsed) {
         run.layer().backward(tops, propagate, bottoms);
       });
       std::printf(" %9.3f %6.2f", backward,
-                  backward / (params == 0 ? moved : move_ms(blobs + 2 * params, runs, elapsed)));
+                  backward / move_ms(blobs + params + read, runs, elapsed));
     }
     std::printf("\n");
     std::fflush(stdout);

@@ -29,9 +29,10 @@ TEST(LocallyConnected, GradientsAndEngines) {
                    .bottoms = {uniform({1, 1, 3, 3})}});
 }
 
-// Tiles have 64 positions and taps, up to 8 samples and 2 outputs.
+// Tiles have 64 positions and taps, or 256 positions and 16 taps, up to 8 samples and 2 outputs.
 TEST(LocallyConnected, SizesThatFillNoTile) {
-  for (const Shape& shape : {Shape{1, 1, 11, 13}, Shape{15, 9, 12, 7}, Shape{8, 3, 5, 40}}) {
+  for (const Shape& shape :
+       {Shape{1, 1, 11, 13}, Shape{15, 9, 12, 7}, Shape{8, 3, 5, 40}, Shape{3, 2, 31, 37}}) {
     for (const std::string settings :
          {"num_output: 5 kernel_size: 3 pad: 1", "num_output: 2 kernel_size: 5 stride: 2"}) {
       const LayerCase c{.layer = layer(settings), .bottoms = {uniform(shape)}};

@@ -6,6 +6,8 @@
 
 #include <random>
 
+#include "core/simd.hpp"
+
 namespace crema::test {
 namespace {
 
@@ -107,7 +109,12 @@ void compare_with_search() {
 
 TEST(BoxMatcher, GivesWhatASearchOfAllPairsGives) {
   // Exact sums in f64 for coarse places: equal overlaps stay equal.
-  compare_with_search<double>();
+  for (const SimdLevel level :
+       {SimdLevel::baseline, SimdLevel::sse4, SimdLevel::avx2, SimdLevel::avx512}) {
+    SCOPED_TRACE(to_string(level));
+    const SimdLimit limit(level);
+    compare_with_search<double>();
+  }
 }
 
 TEST(BoxMatcher, AmongEqualOverlapsTheLowerComesFirst) {

@@ -46,8 +46,9 @@ TEST(Softmax, Gradients) {
 }
 
 void check_shapes() {
-  for (const Shape& shape : {Shape{5, 1000}, Shape{7, 1}, Shape{3, 19}, Shape{2, 21, 17, 19},
-                             Shape{2, 3, 1, 2}, Shape{1, 5, 4, 16}}) {
+  for (const Shape& shape :
+       {Shape{5, 1000}, Shape{7, 1}, Shape{3, 19}, Shape{131, 21}, Shape{70, 64}, Shape{3, 65},
+        Shape{2, 21, 17, 19}, Shape{2, 3, 1, 2}, Shape{1, 5, 4, 16}}) {
     SCOPED_TRACE(shape.str());
     check_engines({.layer = softmax(), .bottoms = {uniform(shape, -10, 10)}});
   }
@@ -60,6 +61,44 @@ TEST(Softmax, EnginesOnLesserProcessors) {
     SCOPED_TRACE(to_string(level));
     const SimdLimit limit(level);
     check_shapes();
+  }
+}
+
+// Where probabilities are not wanted, logarithms keep the digits of a small loss.
+TEST(Softmax, LogarithmsOfSums) {
+  for (const SimdLevel level :
+       {SimdLevel::baseline, SimdLevel::sse4, SimdLevel::avx2, SimdLevel::avx512}) {
+    SCOPED_TRACE(to_string(level));
+    const SimdLimit limit(level);
+    for (const int64_t classes : {1, 2, 21, 64, 70}) {
+      AxisSplit split;
+      split.outer = 83;
+      split.size = classes;
+      std::vector<float> x(static_cast<size_t>(split.count()));
+      for (size_t i = 0; i < x.size(); ++i) {
+        // Some rows have a class far above the others, some have it twice, some have all alike.
+        const size_t row = i / static_cast<size_t>(classes), c = i % static_cast<size_t>(classes);
+        x[i] = static_cast<float>(std::sin(static_cast<double>(3 * i)) * 4);
+        if (row % 4 == 1 && c == 0) x[i] = 15;
+        if (row % 4 == 2 && c < 2) x[i] = 15;
+        if (row % 4 == 3) x[i] = -200;
+      }
+      x[static_cast<size_t>(7 * classes)] = std::nanf("");
+      std::vector<double> log_sum(83);
+      softmax_positions(split, 0, 83, x.data(), nullptr, log_sum.data());
+      for (size_t row = 0; row < 83; ++row) {
+        const auto begin = x.begin() + static_cast<int64_t>(row) * classes;
+        const double largest = *std::max_element(begin, begin + classes);
+        double rest = -1;
+        for (auto at = begin; at != begin + classes; ++at) rest += std::exp(*at - largest);
+        if (row == 7) {
+          EXPECT_TRUE(std::isnan(log_sum[row])) << classes;
+        } else {
+          const double expected = std::log1p(rest);
+          EXPECT_NEAR(log_sum[row] - largest, expected, 3e-6 * expected + 1e-14) << classes;
+        }
+      }
+    }
   }
 }
 

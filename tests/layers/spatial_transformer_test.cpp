@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "core/parallel.hpp"
+#include "core/simd.hpp"
 #include "support/layer_test.hpp"
 
 namespace crema::test {
@@ -36,6 +37,43 @@ TEST(SpatialTransformer, GradientsAndEngines) {
   check_gradients(fixed);
   check_engines(fixed);
   check_engines({.layer = layer(""), .bottoms = {uniform({2, 19, 23, 17}), kMaps}});
+}
+
+// Blocks have 1, 4, 8 or 16 channels, and 64 points at a time.
+TEST(SpatialTransformer, ChannelsThatFillNoBlock) {
+  for (const int64_t channels : {1, 2, 5, 8, 11, 33}) {
+    for (const int64_t samples : {1, 8}) {
+      std::vector<double> maps;
+      for (int64_t i = 0; i < samples; ++i)
+        maps.insert(maps.end(), kMaps.values.begin(), kMaps.values.begin() + 6);
+      const LayerCase c{.layer = layer("output_H: 9 output_W: 13"),
+                        .bottoms = {uniform({samples, channels, 6, 7}), given({samples, 6}, maps)}};
+      for (const SimdLevel level :
+           {SimdLevel::baseline, SimdLevel::sse4, SimdLevel::avx2, SimdLevel::avx512}) {
+        SCOPED_TRACE(concat(channels, " ", samples, " ", to_string(level)));
+        const SimdLimit limit(level);
+        check_engines(c);
+        if (samples == 1) check_gradients(c);
+      }
+    }
+  }
+}
+
+TEST(SpatialTransformer, PixelsWithoutWeightAreNotRead) {
+  // The identity: each point is a pixel, and its neighbours weigh nothing, whatever they hold.
+  const Input identity = given({1, 6}, {1, 0, 0, 0, 1, 0});
+  std::vector<double> values(36, 1);
+  values[14] = std::numeric_limits<double>::infinity();
+  LayerRun run({.layer = layer(""), .bottoms = {given({1, 1, 6, 6}, values), identity}});
+  run.forward();
+  EXPECT_EQ(run.top(0), values);
+  std::vector<double> slopes(36, 1);
+  slopes[14] = std::numeric_limits<double>::infinity();
+  run.bottom_values(0).assign(36, 1);
+  run.forward();
+  run.set_top_diff(0, slopes);
+  run.backward({true, false});
+  EXPECT_EQ(run.bottom_diff(0), slopes);
 }
 
 TEST(SpatialTransformer, TheIdentityCopies) {

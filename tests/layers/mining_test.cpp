@@ -1,0 +1,85 @@
+// The choice of priors, against a sort of all.
+#include "layers/multibox_loss/mining.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "core/simd.hpp"
+#include "crema/error.hpp"
+
+namespace crema::test {
+namespace {
+
+/// What mining.hpp says.
+template <class T>
+std::vector<int32_t> sorted(const Mining& mining, std::vector<int32_t> matches,
+                            const std::vector<T>& overlaps, const std::vector<T>& losses) {
+  const bool hard = mining.kind == Mining::Kind::hard_examples;
+  std::vector<size_t> eligible;
+  int64_t positives = 0;
+  for (size_t p = 0; p < matches.size(); ++p) {
+    positives += matches[p] >= 0 ? 1 : 0;
+    const bool negative = matches[p] == kUnmatched && overlaps[p] < T(mining.negative_overlap);
+    if (hard ? matches[p] >= kUnmatched : negative) eligible.push_back(p);
+  }
+  std::stable_sort(eligible.begin(), eligible.end(), [&](size_t a, size_t b) {
+    const auto key = [&](size_t p) {
+      return std::isnan(losses[p]) ? std::numeric_limits<T>::infinity() : losses[p];
+    };
+    return key(a) > key(b);
+  });
+  const auto wanted = static_cast<size_t>(hard ? mining.samples : 3 * positives);
+  if (eligible.size() > wanted) eligible.resize(wanted);
+  std::vector<bool> chosen(matches.size());
+  for (const size_t p : eligible) chosen[p] = true;
+  for (size_t p = 0; p < matches.size(); ++p) {
+    if (chosen[p] && matches[p] == kUnmatched) matches[p] = kNegative;
+    if (hard && !chosen[p] && matches[p] >= 0) matches[p] = kUnmatched;
+  }
+  return matches;
+}
+
+template <class T>
+void compare_with_sort() {
+  std::mt19937 random(3);
+  const auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
+  Miner<T> miner;
+  for (int round = 0; round < 200; ++round) {
+    const auto count = static_cast<size_t>(1 + below(700));
+    std::vector<int32_t> matches(count);
+    std::vector<T> overlaps(count), losses(count);
+    for (size_t p = 0; p < count; ++p) {
+      matches[p] = below(20) == 0 ? below(5) : below(10) == 0 ? kOutside : kUnmatched;
+      overlaps[p] = static_cast<T>(below(8)) / 8;
+      // Many are equal, all lie in one bin, or in bins of all sizes; some are no numbers or below
+      // 0.
+      losses[p] = round % 3 == 0   ? static_cast<T>(below(9))
+                  : round % 3 == 1 ? static_cast<T>(3 + 1e-5 * below(1000))
+                                   : static_cast<T>(std::exp(below(60) - 40) * below(7) - 1e-4);
+      if (below(150) == 0) losses[p] = std::numeric_limits<T>::quiet_NaN();
+      if (below(150) == 0) losses[p] = std::numeric_limits<T>::infinity();
+    }
+    for (const auto kind : {Mining::Kind::negatives, Mining::Kind::hard_examples}) {
+      const Mining mining{.kind = kind, .samples = 1 + below(100)};
+      std::vector<int32_t> actual = matches;
+      miner.mine(mining, actual, overlaps.data(), losses.data(),
+                 [](int64_t) { return BoundingBox<T>(); });
+      ASSERT_EQ(actual, sorted(mining, matches, overlaps, losses)) << round;
+    }
+  }
+}
+
+TEST(Miner, ChoosesWhatASortOfAllChooses) {
+  for (const SimdLevel level : {SimdLevel::baseline, SimdLevel::avx2, SimdLevel::avx512}) {
+    SCOPED_TRACE(to_string(level));
+    const SimdLimit limit(level);
+    compare_with_sort<float>();
+    compare_with_sort<double>();
+  }
+}
+
+}  // namespace
+}  // namespace crema::test
