@@ -317,6 +317,7 @@ class MultiBoxLossLayer : public TwoSidedLayer {
   }
   LocationMath location_math() const { return {settings_.smooth_l1}; }
   bool mines() const { return settings_.mining.kind != Mining::Kind::none; }
+  bool hard() const { return settings_.mining.kind == Mining::Kind::hard_examples; }
   double divisor() const { return normalization_.divisor(images_, priors_, pairs_); }
   std::span<int32_t> matches(int64_t image, int64_t location) {
     return std::span(matches_).subspan(
@@ -328,20 +329,21 @@ class MultiBoxLossLayer : public TwoSidedLayer {
   template <class T>
   struct Values {
     const T *locations, *scores, *priors, *variances;
-    const double* log_sum;  // null without softmax, as `loss`
-    const T* loss;          // of a prior without a match
+    const double* log_sum;  // null but for softmax and hard examples
+    const T* loss;          // of a prior without a match; null but for softmax and negatives
   };
 
   /// On the host: matches, mines, and writes what the passes read.
   template <class T>
   void find_targets(Blobs bottom) {
     const T* priors = bottom[2]->data.template host<T>();
-    const Values<T> values{bottom[0]->data.template host<T>(),
-                           bottom[1]->data.template host<T>(),
-                           priors,
-                           priors + kEdges * priors_,
-                           settings_.softmax ? log_sum_.host<double>() : nullptr,
-                           settings_.softmax ? loss_.template host<T>() : nullptr};
+    const Values<T> values{
+        bottom[0]->data.template host<T>(),
+        bottom[1]->data.template host<T>(),
+        priors,
+        priors + kEdges * priors_,
+        settings_.softmax && hard() ? log_sum_.host<double>() : nullptr,
+        settings_.softmax && mines() && !hard() ? loss_.template host<T>() : nullptr};
     auto& memory = std::get<Scratch<T>>(memory_);
     prepare_memory(memory);
     read_priors(*bottom[2], values, memory);
@@ -509,18 +511,19 @@ class MultiBoxLossLayer : public TwoSidedLayer {
                   typename Scratch<T>::OfThread& scratch) {
     const auto found = matches(image, 0);
     const auto labels = memory.truths.labels(image);
-    const bool hard = settings_.mining.kind == Mining::Kind::hard_examples;
     const auto loss_of = [&](int64_t prior) {
       const int32_t truth = found[static_cast<size_t>(prior)];
       const int64_t label = truth >= 0 ? labels[static_cast<size_t>(truth)] : settings_.background;
       double loss = score_loss(image * priors_ + prior, label, values, memory);
-      if (truth < 0 || !hard) return loss;
+      if (truth < 0 || !hard()) return loss;
       const Difference d = difference_of(image, 0, prior, truth, values, memory);
       for (const double value : d.value) loss += location_math().value(value);
       return loss;
     };
-    const T* losses = settings_.softmax ? values.loss + image * priors_ : nullptr;
-    if (hard || losses == nullptr) {
+    const T* losses = values.loss;
+    if (losses != nullptr) {
+      losses += image * priors_;
+    } else {
       scratch.losses.resize(found.size());
       for (size_t p = 0; p < found.size(); ++p) {
         scratch.losses[p] = static_cast<T>(loss_of(static_cast<int64_t>(p)));
