@@ -30,9 +30,11 @@ template <int64_t kLanes, class E>
 }
 
 // 8 x 8 of 32 bits, in registers of 256 bits: units move within halves of 128 bits first.
-[[gnu::always_inline]] inline void transpose_8x8(const uint32_t* from, int64_t from_stride,
-                                                 uint32_t* to, int64_t to_stride) {
-  Vector<uint32_t, 8> a[8], b[8];
+template <class E>
+requires(sizeof(E) == 4)
+    [[gnu::always_inline]] inline void transpose_8x8(const E* from, int64_t from_stride, E* to,
+                                                     int64_t to_stride) {
+  Vector<E, 8> a[8], b[8];
 #pragma GCC unroll 8
   for (int i = 0; i < 8; ++i) load<8>(from + i * from_stride, a[i]);
 #pragma GCC unroll 4
@@ -85,9 +87,10 @@ template <int64_t kLanes, class E>
 }
 
 // 4 x 4 of 32 bits, in registers of 128 bits: for processors without AVX2.
-[[gnu::always_inline]] inline void transpose_4x4(const uint32_t* from, int64_t from_stride,
-                                                 uint32_t* to, int64_t to_stride) {
-  Vector<uint32_t, 4> a[4], b[4];
+template <class E>
+[[gnu::always_inline]] inline void transpose_4x4(const E* from, int64_t from_stride, E* to,
+                                                 int64_t to_stride) {
+  Vector<E, 4> a[4], b[4];
 #pragma GCC unroll 4
   for (int i = 0; i < 4; ++i) load<4>(from + i * from_stride, a[i]);
 #pragma GCC unroll 2
@@ -175,6 +178,7 @@ void transpose(const E* from, int64_t from_stride, E* to, int64_t to_stride, int
 template void transpose<uint8_t>(const uint8_t*, int64_t, uint8_t*, int64_t, int64_t, int64_t);
 template void transpose<uint16_t>(const uint16_t*, int64_t, uint16_t*, int64_t, int64_t, int64_t);
 template void transpose<uint32_t>(const uint32_t*, int64_t, uint32_t*, int64_t, int64_t, int64_t);
+template void transpose<float>(const float*, int64_t, float*, int64_t, int64_t, int64_t);
 template void transpose<uint64_t>(const uint64_t*, int64_t, uint64_t*, int64_t, int64_t, int64_t);
 
 }  // namespace crema

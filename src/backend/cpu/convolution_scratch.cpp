@@ -8,7 +8,8 @@ namespace crema {
 namespace {
 
 constexpr std::string_view kPlaces[] = {"convolution window", "convolution partial",
-                                        "convolution packed", "convolution sums"};
+                                        "convolution brick", "convolution packed",
+                                        "convolution sums"};
 
 }  // namespace
 

@@ -10,6 +10,7 @@ namespace crema {
 enum class ConvolutionScratch : uint8_t {
   window,   // images with their padding
   partial,  // what is computed of a window at a time
+  brick,    // a few weights on their way into another order
   packed,   // an operand in another order
   sums,     // gradients of weights, one for each thread
 };

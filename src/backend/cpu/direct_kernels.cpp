@@ -13,16 +13,6 @@ using Floats = hn::ScalableTag<float>;
 using V = hn::Vec<Floats>;
 
 template <int N>
-HWY_INLINE void add(const V (&sums)[N], float* out) {
-  const Floats d;
-  const int64_t width = lanes_of(d);
-#pragma GCC unroll 4
-  for (int n = 0; n < N; ++n) {
-    hn::StoreU(hn::Add(hn::LoadU(d, out + n * width), sums[n]), d, out + n * width);
-  }
-}
-
-template <int N>
 HWY_INLINE void write(const DirectTile& t, int m, const V (&sums)[N]) {
   const Floats d;
   const int64_t width = lanes_of(d);
@@ -35,7 +25,7 @@ HWY_INLINE void write(const DirectTile& t, int m, const V (&sums)[N]) {
   for (int n = 0; n < N; ++n, out += t.out_vector) {
     const bool part = n + 1 == N && !whole;
     V v = sums[n];
-    if (t.init != nullptr) v = hn::Add(v, hn::LoadU(d, t.init + m * t.init_row + n * width));
+    if (t.bias != nullptr) v = hn::Add(v, hn::LoadU(d, t.bias + n * width));
     if (t.adds) v = hn::Add(v, part ? load(d, last, out) : hn::LoadU(d, out));
     if (t.relu) {
       v = hn::IfThenElse(hn::Lt(v, zero), leaks ? hn::Mul(v, hn::Set(d, t.slope)) : zero, v);
@@ -79,11 +69,7 @@ void tile(const DirectTile& t) {
 #pragma GCC unroll 8
   for (int m = 0; m < M; ++m) {
     if (m == t.rows) return;
-    if (t.add) {
-      add<N>(sums[m], t.out[m]);
-    } else {
-      write<N>(t, m, sums[m]);
-    }
+    write<N>(t, m, sums[m]);
   }
 }
 

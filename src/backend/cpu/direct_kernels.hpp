@@ -1,7 +1,7 @@
 // The inner loop of our direct convolution: a tile of a matrix product whose left matrix is never
 // formed, but read where it lies in the image.
 //
-//   out[m][n] = finish(init[m][n] + sum over k of a[m][place(k)] * b[k][n])   (+ out[m][n])
+//   out[m][n] = finish(out[m][n] + bias[n] + sum over k of a[m][place(k)] * b[k][n])
 //
 // m: a few rows, each with a base pointer of its own. k: runs of `length` elements that lie `step`
 // apart; run r starts at offsets[r]. n: up to kMaxVectors vectors. What rows, k and n are differs
@@ -20,16 +20,13 @@ struct DirectTile {
   int64_t runs = 0, length = 0, step = 1;
   const float* b = nullptr;  // (runs * length, vectors, width)
 
-  /// Added to the sums: row m's vectors at init + m * init_row; null: nothing.
-  const float* init = nullptr;
-  int64_t init_row = 0;
+  /// Added to the sums of every row: a panel's vectors; null: nothing.
+  const float* bias = nullptr;
 
   float* out[kMaxRows] = {};
   int64_t out_vector = 0;  // between a row's vectors
   int rows = 0;            // of the kernel's rows so many are wanted; the others repeat one
   int last_lanes = 0;      // of a row's last vector so many floats are written
-  /// Adds to what is there instead of writing; rows may overlap. All lanes are touched.
-  bool add = false;
   /// What is there counts as another summand, before the ReLU; only the lanes that are written.
   bool adds = false;
   bool relu = false;

@@ -1,9 +1,12 @@
 #include "backend/cpu/winograd.hpp"
 
+#include <omp.h>
+
 #include <algorithm>
 #include <vector>
 
 #include "backend/cpu/winograd_kernels.hpp"
+#include "core/cache_size.hpp"
 #include "core/parallel.hpp"
 #include "core/simd.hpp"
 
@@ -14,6 +17,8 @@ constexpr int kComponents = 36;
 constexpr int kTileSum = 6 * 1 + 1;
 // Tiles are worked on in batches whose transformed input and output stay in the last-level cache.
 constexpr int64_t kBatchBytes = 12 << 20;
+// Or, where that is possible, in so many tiles that they stay in a core's own cache.
+constexpr int64_t kLeastOwnTiles = 24, kMostOwnTiles = 64;
 
 int64_t blocks_of(int64_t channels, int block) { return (channels + block - 1) / block; }
 
@@ -56,6 +61,19 @@ Batches batches_of(const WinogradKernels& kernels, int64_t images, int64_t h, in
   const auto bytes = static_cast<int64_t>(sizeof(float));
   return {images * tiles_of(h) * tiles_of(w), kComponents * channel_blocks * kernels.block * bytes,
           step};
+}
+
+/// Tiles whose transformed input and output stay in a core's own cache, if they are enough to make
+/// use of the transformed weights that pass by, and every thread has some; else 0.
+int64_t own_tiles(const WinogradKernels& kernels, int64_t images, int64_t h, int64_t w, int64_t in,
+                  int64_t out, int threads) {
+  const int64_t channels =
+      (blocks_of(in, kernels.block) + blocks_of(out, kernels.block)) * kernels.block;
+  const int64_t bytes = kComponents * channels * static_cast<int64_t>(sizeof(float));
+  const int64_t fit = std::min(kMostOwnTiles, second_level_cache_bytes() * 3 / 5 / bytes);
+  const int64_t tiles = fit / kernels.row_step * kernels.row_step;
+  const int64_t all = images * tiles_of(h) * tiles_of(w);
+  return tiles >= kLeastOwnTiles && all >= kLeastOwnTiles * threads ? tiles : 0;
 }
 
 }  // namespace
@@ -108,7 +126,40 @@ const float* Winograd::transformed(DerivedWeights& kept, const ConvolutionWeight
   return u;
 }
 
+/// Each thread works on a few tiles at a time by itself: what it transforms stays in its own cache.
+void Winograd::convolve_by_tiles(const Sweep& s, int64_t capacity) {
+  const int b = kernels_->block;
+  const int64_t in_blocks = blocks_of(s.in, b), out_blocks = blocks_of(s.out, b);
+  const int64_t h_tiles = tiles_of(s.oh), w_tiles = tiles_of(s.ow);
+  const int64_t in_component = in_blocks * capacity * b, out_component = out_blocks * capacity * b;
+  const int64_t u_component = out_blocks * in_blocks * b * b;
+  parallel_for(problem_.n * h_tiles * w_tiles, capacity, [&](int64_t begin, int64_t end) {
+    float* const v = at_least(thread_scratch().tiles_in, kComponents * in_component);
+    float* const m = at_least(thread_scratch().tiles_out, kComponents * out_component);
+    const int64_t groups = (end - begin + capacity - 1) / capacity;
+    for (int64_t group = 0; group < groups; ++group) {
+      const int64_t first = begin + (end - begin) * group / groups;
+      const int64_t count = begin + (end - begin) * (group + 1) / groups - first;
+      const WinogradTiles in{in_blocks, s.h,     s.w,   h_tiles, w_tiles,
+                             s.pad_h,   s.pad_w, first, count,   capacity};
+      const WinogradTiles out{out_blocks, s.oh, s.ow,  h_tiles, w_tiles,
+                              0,          0,    first, count,   capacity};
+      kernels_->input(in, s.x, 0, count, v);
+      // Rows past `count`, up to the step, are computed from old memory and never read.
+      for (int64_t component = 0; component < kComponents; ++component) {
+        kernels_->multiply(round_up(count, kernels_->row_step), capacity, in_blocks, 0, out_blocks,
+                           v + component * in_component, s.u + component * u_component,
+                           m + component * out_component);
+      }
+      kernels_->output(out, m, s.bias, s.adds, s.relu, s.slope, 0, count, s.y);
+    }
+  });
+}
+
 void Winograd::convolve(const Sweep& s) {
+  const int64_t capacity =
+      own_tiles(*kernels_, problem_.n, s.oh, s.ow, s.in, s.out, omp_get_max_threads());
+  if (capacity > 0) return convolve_by_tiles(s, capacity);
   const int b = kernels_->block;
   const int64_t in_blocks = blocks_of(s.in, b), out_blocks = blocks_of(s.out, b);
   const int64_t h_tiles = tiles_of(s.oh), w_tiles = tiles_of(s.ow);
@@ -230,13 +281,17 @@ void Winograd::plan_scratch(ScratchPlan& plan, ConvolutionPass pass, bool traini
   const int64_t inputs = blocks_of(p.c, kernels_->block), outputs = blocks_of(p.k, kernels_->block);
   const Batches batches = batches_of(*kernels_, p.n, data ? p.h : p.out_h(), data ? p.w : p.out_w(),
                                      inputs + outputs, weights ? 1 : kernels_->row_step);
-  const int64_t block_count = kComponents * batches.size * kernels_->block;
-  const auto need = [&](std::string_view place, int64_t count) {
-    plan.need(place, static_cast<size_t>(count) * sizeof(float));
+  const int64_t own = weights ? 0
+                              : own_tiles(*kernels_, p.n, data ? p.h : p.out_h(),
+                                          data ? p.w : p.out_w(), p.c, p.k, plan.threads());
+  const int64_t block_count = kComponents * (own > 0 ? own : batches.size) * kernels_->block;
+  const auto need = [&](std::string_view place, int64_t count, int64_t threads) {
+    plan.need(place, static_cast<size_t>(count) * sizeof(float), threads);
   };
-  need("winograd tiles in", block_count * (data ? outputs : inputs));
-  need("winograd tiles out", block_count * (data ? inputs : outputs));
-  if (weights || training) need("winograd weights", transformed_count());
+  const int64_t threads = own > 0 ? plan.threads() : 1;
+  need("winograd tiles in", block_count * (data ? outputs : inputs), threads);
+  need("winograd tiles out", block_count * (data ? inputs : outputs), threads);
+  if (weights || training) need("winograd weights", transformed_count(), 1);
 }
 
 }  // namespace crema

@@ -58,6 +58,7 @@ class Winograd {
   struct Sweep;  // one convolution: forward, or backward data seen as one
 
   void convolve(const Sweep& sweep);
+  void convolve_by_tiles(const Sweep& sweep, int64_t capacity);
   int64_t transformed_count() const;
   /// [36][outputs / b][inputs, padded][b]
   const float* transformed(DerivedWeights& kept, const ConvolutionWeights& w, bool turned);

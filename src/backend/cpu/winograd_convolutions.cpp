@@ -66,7 +66,7 @@ std::string refusal(const ConvolutionProblem& problem, ConvolutionPass,
 }  // namespace
 
 std::unique_ptr<ConvolutionLibrary> winograd_convolutions() {
-  return make_library({"winograd", "2", "F(4x4,3x3)", refusal,
+  return make_library({"winograd", "3", "F(4x4,3x3)", refusal,
                        [](const ConvolutionProblem& problem, ConvolutionPass pass) {
                          return std::make_unique<Primitive>(problem, pass);
                        }});

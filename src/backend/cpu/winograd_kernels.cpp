@@ -3,6 +3,7 @@
 #include "backend/cpu/winograd_kernels.hpp"
 
 #include "backend/cpu/highway.hpp"
+#include "core/transpose.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace crema::HWY_NAMESPACE {
@@ -14,6 +15,9 @@ constexpr int kBlock = hn::MaxLanes(Floats());
 
 // The micro-kernel keeps kRows x (up to 3) vectors of sums in registers.
 constexpr int kRows = kBlock == 16 ? 8 : 4;
+
+/// Inputs whose weights are transposed at once.
+constexpr int kTurned = 16;
 
 HWY_INLINE V zero() { return hn::Zero(Floats()); }
 HWY_INLINE V all(float value) { return hn::Set(Floats(), value); }
@@ -178,19 +182,21 @@ void weights(const float* w, int64_t outputs, int64_t inputs, bool turned, int64
   const int64_t component = (outputs + kBlock - 1) / kBlock * padded * kBlock;
   for (int64_t block = begin; block < end; ++block) {
     const int64_t lanes = outputs - block * kBlock < kBlock ? outputs - block * kBlock : kBlock;
+    float taps[9 * kTurned][kBlock] = {};
     for (int64_t in = 0; in < padded; ++in) {
-      float* to = u + (block * padded + in) * kBlock;
-      float taps[9][kBlock] = {};
-      V g[9], half[18], out[36];
-      if (in < inputs) {
-        for (int64_t lane = 0; lane < lanes; ++lane) {
-          const float* from = w + (block * kBlock + lane) * out_stride + in * in_stride;
-          for (int i = 0; i < 9; ++i) taps[i][lane] = from[turned ? 8 - i : i];
-        }
+      // Of an output, the taps of successive inputs lie side by side; of turned ones, those of one.
+      const int64_t together = turned ? 1 : kTurned;
+      if (in < inputs && in % together == 0) {
+        const int64_t ready = inputs - in < together ? inputs - in : together;
+        transpose(w + block * kBlock * out_stride + in * in_stride, out_stride, taps[0], kBlock,
+                  lanes, 9 * ready);
       }
-      for (int i = 0; i < 9; ++i) g[i] = load(taps[i]);
+      const float(*from)[kBlock] = taps + in % together * 9;
+      V g[9], half[18], out[36];
+      for (int i = 0; i < 9; ++i) g[i] = in < inputs ? load(from[turned ? 8 - i : i]) : zero();
       for (int j = 0; j < 3; ++j) weights_line(g + j, half + j, 3, 3);
       for (int i = 0; i < 6; ++i) weights_line(half + 3 * i, out + 6 * i, 1, 1);
+      float* to = u + (block * padded + in) * kBlock;
       for (int i = 0; i < 36; ++i) store(to + i * component, out[i]);
     }
   }
@@ -202,17 +208,24 @@ void weights_gradient(const float* du, int64_t outputs, int64_t inputs, bool add
   const int64_t component = (outputs + kBlock - 1) / kBlock * padded * kBlock;
   for (int64_t block = begin; block < end; ++block) {
     const int64_t lanes = outputs - block * kBlock < kBlock ? outputs - block * kBlock : kBlock;
+    float taps[9 * kTurned][kBlock], rows[kBlock * 9 * kTurned];
     for (int64_t in = 0; in < inputs; ++in) {
       const float* from = du + (block * padded + in) * kBlock;
       V u[36], half[18], g[9];
       for (int i = 0; i < 36; ++i) u[i] = load(from + i * component);
       for (int j = 0; j < 6; ++j) weights_gradient_line(u + j, half + j, 6, 6);
       for (int i = 0; i < 3; ++i) weights_gradient_line(half + 6 * i, g + 3 * i, 1, 1);
-      float taps[9][kBlock];
-      for (int i = 0; i < 9; ++i) store(taps[i], g[i]);
+      const int64_t at = in % kTurned, ready = 9 * (at + 1);
+      for (int i = 0; i < 9; ++i) store(taps[9 * at + i], g[i]);
+      if (at + 1 < kTurned && in + 1 < inputs) continue;
+      float* const to = dw + (block * kBlock * inputs + in - at) * 9;
+      if (!add) {
+        transpose(taps[0], kBlock, to, inputs * 9, ready, lanes);
+        continue;
+      }
+      transpose(taps[0], kBlock, rows, ready, ready, lanes);
       for (int64_t lane = 0; lane < lanes; ++lane) {
-        float* to = dw + ((block * kBlock + lane) * inputs + in) * 9;
-        for (int i = 0; i < 9; ++i) to[i] = (add ? to[i] : 0.0F) + taps[i][lane];
+        for (int64_t i = 0; i < ready; ++i) to[lane * inputs * 9 + i] += rows[lane * ready + i];
       }
     }
   }
