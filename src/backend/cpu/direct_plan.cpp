@@ -289,9 +289,9 @@ void DirectPlan::find_bands(int64_t band_pixels) {
   }
   window_h_ = padded ? product.h.seen(band_rows) : product.source.h;
   window_w_ = padded ? product.w.seen(product.w.pixels) : product.source.w;
-  // A third of the cache, beside weights and results.
+  // A fifth of the cache, beside weights and results.
   const int64_t seen = band_images * product.h.seen(band_rows) * window_row();
-  const int64_t fit = second_level_cache_bytes() / 3 / (seen * static_cast<int64_t>(sizeof(float)));
+  const int64_t fit = second_level_cache_bytes() / 5 / (seen * static_cast<int64_t>(sizeof(float)));
   const int64_t blocks = product.source.blocks;
   const int64_t count = (blocks + std::max<int64_t>(fit, 1) - 1) / std::max<int64_t>(fit, 1);
   chunk_blocks = (blocks + count - 1) / count;
