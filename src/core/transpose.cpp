@@ -31,9 +31,8 @@ template <int64_t kLanes, class E>
 
 // 8 x 8 of 32 bits, in registers of 256 bits: units move within halves of 128 bits first.
 template <class E>
-requires(sizeof(E) == 4)
-    [[gnu::always_inline]] inline void transpose_8x8(const E* from, int64_t from_stride, E* to,
-                                                     int64_t to_stride) {
+[[gnu::always_inline]] inline void transpose_8x8(const E* from, int64_t from_stride, E* to,
+                                                 int64_t to_stride) {
   Vector<E, 8> a[8], b[8];
 #pragma GCC unroll 8
   for (int i = 0; i < 8; ++i) load<8>(from + i * from_stride, a[i]);
