@@ -12,10 +12,12 @@ namespace {
 
 constexpr int64_t kGrain = 8192;  // values of the top that a thread should have at least
 
-/// As transpose(), which moves bits.
+/// As transpose(), which moves bits; one channel is copied.
 template <class T>
 void turn(const T* from, int64_t from_stride, T* to, int64_t to_stride, int64_t rows,
           int64_t columns) {
+  if (rows == 1 && to_stride == 1) return void(std::copy_n(from, columns, to));
+  if (columns == 1 && from_stride == 1) return void(std::copy_n(from, rows, to));
   using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
   transpose(reinterpret_cast<const Bits*>(from), from_stride, reinterpret_cast<Bits*>(to),
             to_stride, rows, columns);

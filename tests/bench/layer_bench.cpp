@@ -189,8 +189,10 @@ std::vector<Problem> problems() {
         concat("type: 'Attention' attention_param { num_heads: 8 causal: ", causal, " }"),
         {1, 1024, 512}, 3);
   }
-  add_case("SpatialTransformer", "type: 'SpatialTransformer'",
-           {uniform({8, 32, 64, 64}), uniform({8, 6})});
+  for (const Shape& shape : {Shape{8, 32, 64, 64}, Shape{64, 1, 60, 60}}) {
+    add_case("SpatialTransformer", "type: 'SpatialTransformer'",
+             {uniform(shape), uniform({shape[0], 6})});
+  }
   for (const Shape& shape : {Shape{8, 16, 63, 63}, Shape{64, 20, 12, 12}}) {
     add("LocallyConnected",
         concat("type: 'LocallyConnected' local_param { num_output: 16 kernel_size: 5 ", xavier,
