@@ -116,13 +116,13 @@ struct ScoreGradient {
       if constexpr (std::is_same_v<T, float>) {
         score_gradients(next, last - next, classes, scale, x, log_sum, labels, dx);
       } else {
-        for (const int64_t* p = next; p < last; ++p) (*this)(*p, OneLane());
+        for (const int64_t* p = next; p < last; ++p) (*this)(*p);
       }
       next = last;
     }
   }
-  template <class Lanes>
-  CREMA_FUNCTOR void operator()(int64_t p, const Lanes& lanes) const {
+  template <class Lanes = OneLane>
+  CREMA_FUNCTOR void operator()(int64_t p, const Lanes& lanes = {}) const {
     for (int64_t c = lanes.first; c < classes; c += lanes.count) {
       const double share = exp(static_cast<double>(x[p * classes + c]) - log_sum[p]);
       const double slope = scale * (share - (c == labels[p] ? 1 : 0));
