@@ -11,15 +11,21 @@
 namespace crema {
 namespace {
 
-/// Waits until ready(), which `mutex` guards, with all OpenMP threads of the caller's team. The
-/// others would spin for milliseconds, on processors that the loading threads need.
+/// Waits until ready(), which the mutex of `guard` guards. The other OpenMP threads of the caller's
+/// team sleep meanwhile: they would spin for milliseconds, on processors that the loading threads
+/// need. They do not touch the mutex, which the loading threads need too.
 template <class Ready>
-void wait_as_team(std::mutex& mutex, std::condition_variable& changed, const Ready& ready) {
+void wait_as_team(std::unique_lock<std::mutex>& guard, std::condition_variable& changed,
+                  const Ready& ready) {
   const int team = omp_in_parallel() ? 1 : omp_get_max_threads();
+  std::atomic<bool> done = false;
 #pragma omp parallel num_threads(team)
-  {
-    std::unique_lock lock(mutex);
-    changed.wait(lock, ready);
+  if (omp_get_thread_num() == 0) {  // the caller
+    changed.wait(guard, ready);
+    done = true;
+    done.notify_all();
+  } else {
+    done.wait(false);
   }
 }
 
@@ -92,7 +98,7 @@ void Prefetcher::work() {
 
     mine.error = error;
     mine.ready = true;
-    if (ticket == next_out_) batch_ready_.notify_all();
+    if (ticket == next_out_) batch_ready_.notify_one();
   }
 }
 
@@ -102,9 +108,7 @@ Batch& Prefetcher::wait() {
   if (!next.ready) {
     using Clock = std::chrono::steady_clock;
     const auto begin = Clock::now();
-    guard.unlock();
-    wait_as_team(mutex_, batch_ready_, [&] { return next.ready; });
-    guard.lock();
+    wait_as_team(guard, batch_ready_, [&] { return next.ready; });
     wait_seconds_ += std::chrono::duration<double>(Clock::now() - begin).count();
   }
   if (next.error) std::rethrow_exception(next.error);

@@ -69,15 +69,17 @@ struct Direct {
   }
 };
 
-/// Rounding of F(4x4, 3x3) in f32, relative to the largest value.
+/// Rounding of F(4x4, 3x3) in f32, relative to the largest value, for sums over at most 64
+/// channels. It grows as the root of their number.
 constexpr double kTolerance = 2e-5;
 
 template <class Values>
-void expect_near(const char* what, const Values& actual, const std::vector<double>& expected) {
+void expect_near(const char* what, const Values& actual, const std::vector<double>& expected,
+                 double tolerance = kTolerance) {
   double largest = 0;
   for (double value : expected) largest = std::max(largest, std::abs(value));
   for (size_t i = 0; i < expected.size(); ++i) {
-    ASSERT_NEAR(static_cast<double>(actual[i]), expected[i], kTolerance * largest)
+    ASSERT_NEAR(static_cast<double>(actual[i]), expected[i], tolerance * largest)
         << what << " " << i;
   }
 }
@@ -107,7 +109,8 @@ TEST_P(WinogradTest, EqualsTheDirectSum) {
   const ConvolutionWeights weights{kept.host<float>(), &storage};
   winograd.forward(xb.host<float>(), weights, bias.data(), false, false, 0,
                    y.host_overwrite<float>());
-  expect_near("y", y.contiguous().values<float>(), direct.y);
+  const double tolerance = kTolerance * std::sqrt(std::max(1.0, static_cast<double>(p.c) / 64));
+  expect_near("y", y.contiguous().values<float>(), direct.y, tolerance);
 
   // Transformed weights are used again, and the ReLU acts after the bias.
   const std::vector<float> zeros(w.size());
@@ -116,13 +119,13 @@ TEST_P(WinogradTest, EqualsTheDirectSum) {
                    y.host_overwrite<float>());
   std::vector<double> relu = direct.y;
   for (double& value : relu) value = value > 0 ? value : 0.5 * value;
-  expect_near("relu", y.contiguous().values<float>(), relu);
+  expect_near("relu", y.contiguous().values<float>(), relu, tolerance);
 
   // What y holds is added before the ReLU.
   winograd.forward(xb.host<float>(), unread, bias.data(), true, false, 0, y.host_mut<float>());
   std::vector<double> added = direct.y;
   for (size_t i = 0; i < added.size(); ++i) added[i] += relu[i];
-  expect_near("added", y.contiguous().values<float>(), added);
+  expect_near("added", y.contiguous().values<float>(), added, tolerance);
 
   for (ParameterStorage* const keeps : {static_cast<ParameterStorage*>(nullptr), &storage}) {
     winograd.backward_data(dyb.host<float>(), {w.data(), keeps}, dx.host_overwrite<float>());
@@ -170,7 +173,12 @@ INSTANTIATE_TEST_SUITE_P(Shapes, WinogradTest,
                                            Case{{3, 33, 6, 6, 70, 2, 2}, "pad2"},
                                            Case{{2, 8, 3, 30, 8, 0, 1}, "one_row"},
                                            Case{{1, 1, 4, 4, 1, 1, 1}, "one_channel"},
-                                           Case{{2, 64, 112, 112, 48, 1, 1}, "several_batches"}),
+                                           // Tiles in a core's own cache, and with channels that
+                                           // fill no block.
+                                           Case{{2, 64, 112, 112, 48, 1, 1}, "own_tiles"},
+                                           Case{{3, 21, 40, 39, 37, 1, 1}, "own_tiles_odd"},
+                                           // Too many channels for that; several batches of tiles.
+                                           Case{{1, 1000, 42, 42, 16, 1, 1}, "several_batches"}),
                          [](const auto& test) { return test.param.name; });
 
 TEST(Winograd, RefusesWhatItCannotDo) {

@@ -8,11 +8,11 @@
 namespace crema {
 
 enum class ConvolutionScratch : uint8_t {
-  window,   // images with their padding
-  partial,  // what is computed of a window at a time
+  window,   // parts of images with their padding
+  partial,  // what is computed of a window, or multiplied with it, at a time
   brick,    // a few weights on their way into another order
   packed,   // an operand in another order
-  sums,     // gradients of weights, one for each thread
+  sums,     // gradients of weights, one for each part of the images
 };
 
 /// Memory of the calling thread for `count` floats; not cleared. Valid until the thread asks for

@@ -10,9 +10,9 @@
 namespace crema {
 
 /// Matrix products whose left matrix is read where it lies in the image. It takes any kernel,
-/// stride, padding and dilation of one or two spatial axes, one group, sources in any format, and
-/// targets channels-last or blocked as wide as the processor's vectors. It wastes nothing where
-/// channels are few or fill no block, where other libraries are weak.
+/// stride, padding and dilation of one or two spatial axes, and one group. The images that a pass
+/// writes, and the gradients of results that backward-weights reads, are channels-last or blocked
+/// as wide as the processor's vectors; the others have any format.
 std::unique_ptr<ConvolutionLibrary> direct_convolutions();
 
 /// Winograd's algorithm (winograd.hpp): 3x3 kernels of stride 1 in two dimensions, one group, both

@@ -11,6 +11,7 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <limits>
 #include <span>
 #include <sstream>
 
@@ -23,7 +24,8 @@
 namespace crema {
 namespace {
 
-/// A panel's rows that are summed over in one go.
+/// A panel's rows that are summed over in one go. Somewhat more than the first-level cache: they
+/// stream from the second, and sums move less often.
 constexpr int64_t kPieceBytes = 40 << 10;
 /// Pixels of a band: enough to use what was loaded of the weights many times.
 constexpr int64_t kBandPixels = 512;
@@ -106,6 +108,26 @@ Part part_of(const DirectPlan& plan, const std::vector<DirectPanel>& panels,
           std::span(panels).subspan(static_cast<size_t>(first), static_cast<size_t>(last - first))};
 }
 
+/// The split for a number of threads, found once.
+class Splitter {
+ public:
+  explicit Splitter(int64_t most_rows = std::numeric_limits<int64_t>::max())
+      : most_rows_(most_rows) {}
+
+  DirectSplit of(const DirectPlan& plan, const std::vector<DirectPanel>& panels, int threads) {
+    if (threads != threads_) {
+      split_ = direct_split(plan.product, panels, plan.kernels.width, threads, most_rows_);
+      threads_ = threads;
+    }
+    return split_;
+  }
+
+ private:
+  int64_t most_rows_;
+  int threads_ = 0;
+  DirectSplit split_;
+};
+
 /// A name of the layout in which weights are packed. It depends on the taps, their order, and the
 /// panels that they are cut into.
 std::string packed_form(const char* pass, const DirectProduct& p, const DirectKernels& kernels,
@@ -142,8 +164,7 @@ class Product {
     const float* const packed = weights_.get(weights, [&](const float* from, float* to) {
       pack_direct_weights(plan_.product, plan_.kernels, panels_, from, to);
     });
-    const DirectSplit split = direct_split(plan_.product, panels_, plan_.kernels.width,
-                                           omp_get_max_threads(), plan_.rows());
+    const DirectSplit split = splitter_.of(plan_, panels_, omp_get_max_threads());
     parallel_for(split.rows * split.panels, 1, [&](int64_t begin, int64_t end) {
       for (int64_t k = begin; k < end; ++k) {
         const Part part = part_of(plan_, panels_, split, k);
@@ -156,12 +177,15 @@ class Product {
   }
 
   int64_t vectors() const { return vectors_; }
-  size_t kept_bytes() const { return weights_.bytes(); }
+  size_t kept_bytes() const { return weights_.bytes() + plan_.table_bytes(); }
   void plan_scratch(ScratchPlan& scratch) const {
+    const DirectSplit split = Splitter().of(plan_, panels_, scratch.threads());
     weights_.plan_scratch(scratch);
     need_scratch(scratch, ConvolutionScratch::brick,
-                 direct_brick(plan_.product, plan_.kernels.width), scratch.threads());
-    need_scratch(scratch, ConvolutionScratch::window, plan_.window_count(), scratch.threads());
+                 direct_brick(plan_.product, plan_.kernels.width),
+                 std::min<int64_t>(scratch.threads(), vectors_));
+    need_scratch(scratch, ConvolutionScratch::window, plan_.window_count(),
+                 split.rows * split.panels);
   }
 
  private:
@@ -209,6 +233,7 @@ class Product {
   int64_t vectors_;
   std::vector<DirectPanel> panels_;
   Summands whole_, last_;  // of a chunk, and of the last one
+  Splitter splitter_;
   PackedWeights weights_;
 };
 
@@ -240,24 +265,20 @@ class Forward : public ConvolutionPrimitive {
 class BackwardData : public ConvolutionPrimitive {
  public:
   BackwardData(const ConvolutionProblem& problem, const DirectKernels& kernels) {
-    const DirectLayout dx(problem.source[1], problem.source_format, 1, 1);
-    count_ = problem.source.count() / problem.source[1] * dx.blocks * dx.unit;
-    int64_t covered = 0;
     for (const DirectProduct& product : direct_backward(problem)) {
-      covered += product.h.pixels * product.w.pixels;
-      products_.push_back(
-          std::make_unique<Product>("backward", product, kernels, problem.training));
+      if (product.taps() == 0) {
+        zeros_.push_back(product);
+      } else {
+        products_.push_back(
+            std::make_unique<Product>("backward", product, kernels, problem.training));
+      }
     }
-    whole_ = covered == problem.source.count(2);
   }
 
   void backward_data(const float* dy, const ConvolutionWeights& weights, float* dx) override {
-    if (!whole_) {
-      parallel_for(count_, kElementGrain,
-                   [&](int64_t begin, int64_t end) { std::fill(dx + begin, dx + end, 0.0F); });
-    }
     for (const auto& product : products_)
       product->compute(dy, weights, nullptr, false, std::nullopt, dx);
+    for (const DirectProduct& product : zeros_) clear(product, dx);
   }
   size_t kept_bytes() const override {
     size_t bytes = 0;
@@ -269,9 +290,23 @@ class BackwardData : public ConvolutionPrimitive {
   }
 
  private:
+  /// Writes zeros to the pixels of a product without taps.
+  static void clear(const DirectProduct& p, float* dx) {
+    const DirectLayout& target = p.target;
+    parallel_for(p.batch * target.blocks, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t plane = begin; plane < end; ++plane) {
+        for (int64_t h = 0; h < p.h.pixels; ++h) {
+          float* const row =
+              dx + plane * target.block() + (p.h.first + h * p.h.step) * target.row();
+          for (int64_t w = 0; w < p.w.pixels; ++w)
+            std::fill_n(row + (p.w.first + w * p.w.step) * target.unit, target.unit, 0.0F);
+        }
+      }
+    });
+  }
+
   std::vector<std::unique_ptr<Product>> products_;
-  int64_t count_ = 0;   // floats of dx
-  bool whole_ = false;  // the products write all pixels
+  std::vector<DirectProduct> zeros_;  // without taps
 };
 
 class BackwardWeights : public ConvolutionPrimitive {
@@ -281,7 +316,8 @@ class BackwardWeights : public ConvolutionPrimitive {
         vectors_(vectors_of(plan_.product.target.channels, kernels)),
         panels_(direct_panels(kernels, vectors_)),
         taps_(plan_.product.taps()),
-        sums_(vectors_ * kernels.width * taps_) {
+        sums_(vectors_ * kernels.width * taps_),
+        splitter_(most_row_parts()) {
     const int64_t block_taps = plan_.product.block_taps();
     const int64_t runs = std::ssize(plan_.runs) / plan_.chunk_blocks;
     for (int64_t block = 0; block < plan_.chunk_blocks; ++block) {
@@ -302,19 +338,31 @@ class BackwardWeights : public ConvolutionPrimitive {
            problem.weights().count(2) * static_cast<int64_t>(sizeof(float));
   }
 
+  size_t kept_bytes() const override {
+    return plan_.table_bytes() + tap_offsets_.capacity() * sizeof(int64_t) +
+           bias_sums_.capacity() * sizeof(double);
+  }
   void plan_scratch(ScratchPlan& plan) const override {
-    const int64_t width = plan_.kernels.width, threads = plan.threads();
-    const DirectSplit split = split_for(threads);
-    need_scratch(plan, ConvolutionScratch::window, plan_.window_count(), threads);
-    need_scratch(plan, ConvolutionScratch::partial, (plan_.most_pixels() + 1) * vectors_ * width,
-                 threads);
-    need_scratch(plan, ConvolutionScratch::brick, direct_brick(plan_.product, width), threads);
+    const DirectSplit split = Splitter(most_row_parts()).of(plan_, panels_, plan.threads());
+    const int64_t width = plan_.kernels.width, parts = split.rows * split.panels;
+    int64_t vectors = 0, pixels = 0;
+    for (int64_t k = 0; k < parts; ++k) {
+      const Part part = part_of(plan_, panels_, split, k);
+      vectors = std::max(vectors, vectors_in(part));
+      pixels = std::max(pixels, (part.end - part.begin) * plan_.product.w.pixels);
+    }
+    pixels = std::min(pixels, plan_.most_pixels());
+    need_scratch(plan, ConvolutionScratch::window, plan_.window_count(), parts);
+    need_scratch(plan, ConvolutionScratch::partial, (pixels + 1) * vectors * width, parts);
+    need_scratch(plan, ConvolutionScratch::brick,
+                 2 * direct_brick(plan_.product, plan_.kernels.width),
+                 std::min<int64_t>(plan.threads(), vectors_));
     need_scratch(plan, ConvolutionScratch::sums, split.rows * sums_, 1);
   }
 
   void backward_weights(const float* x, const float* dy, bool add_weights, float* dweights,
                         bool add_bias, float* dbias) override {
-    const DirectSplit split = split_for(omp_get_max_threads());
+    const DirectSplit split = splitter_.of(plan_, panels_, omp_get_max_threads());
     const int64_t width = plan_.kernels.width, channels = vectors_ * width;
     float* const sums = convolution_scratch(ConvolutionScratch::sums, split.rows * sums_);
     bias_sums_.assign(static_cast<size_t>(split.rows * channels), 0);
@@ -340,10 +388,13 @@ class BackwardWeights : public ConvolutionPrimitive {
   }
 
  private:
-  DirectSplit split_for(int threads) const {
+  int64_t most_row_parts() const {
     const int64_t bytes = sums_ * static_cast<int64_t>(sizeof(float));
-    return direct_split(plan_.product, panels_, plan_.kernels.width, threads,
-                        std::max<int64_t>(1, kMaxSumsBytes / bytes));
+    return std::max<int64_t>(1, kMaxSumsBytes / bytes);
+  }
+
+  static int64_t vectors_in(const Part& part) {
+    return part.panels.back().first + part.panels.back().vectors - part.panels.front().first;
   }
 
   /// Adds the band's products to sums [panel][tap][the panel's outputs]; the part's first band sets
@@ -355,7 +406,7 @@ class BackwardWeights : public ConvolutionPrimitive {
     const int64_t rows = band.images * band.rows;
     const bool first_band = band.image * p.h.pixels + band.row == part.begin;
     const int64_t first_vector = part.panels.front().first;
-    const int64_t vectors = part.panels.back().first + part.panels.back().vectors - first_vector;
+    const int64_t vectors = vectors_in(part);
     float* const packed =
         convolution_scratch(ConvolutionScratch::partial, (pixels + 1) * vectors * width);
     float* const band_sums = packed + pixels * vectors * width;
@@ -419,6 +470,7 @@ class BackwardWeights : public ConvolutionPrimitive {
   int64_t taps_, sums_;
   std::vector<int64_t> tap_offsets_;  // of a chunk, in the window
   int64_t piece_rows_;
+  Splitter splitter_;
   std::vector<double> bias_sums_;  // [row part][output]
 };
 

@@ -57,39 +57,43 @@ struct Axis {
   }
 };
 
-/// Between the vectors of a panel, which are side by side for each tap.
-struct PackedPlace {
-  float* to;
-  int64_t lanes;  // of the panel
+/// A vector of columns in packed weights.
+struct PackedVector {
+  int64_t offset;   // of its first tap
+  int64_t step;     // between its taps: the lanes of its panel
+  int64_t channel;  // of the target, that its first lane is
 };
 
-/// Calls body(place, channel, count) for all vectors of columns; the place is that of the first
-/// tap.
+/// Calls body(vector) for all vectors of columns.
 template <class Body>
-void each_vector(const std::vector<DirectPanel>& panels, int width, int64_t taps, float* packed,
+void each_vector(const std::vector<DirectPanel>& panels, int width, int64_t taps,
                  const Body& body) {
   const int64_t vectors = panels.back().first + panels.back().vectors;
   parallel_for(vectors, 1, [&](int64_t begin, int64_t end) {
     for (const DirectPanel& panel : panels) {
-      const int64_t lanes = int64_t{panel.vectors} * width;
       for (int v = 0; v < panel.vectors; ++v) {
         const int64_t vector = panel.first + v;
         if (vector < begin || vector >= end) continue;
-        body(PackedPlace{packed + panel.first * width * taps + int64_t{v} * width, lanes},
-             vector * width);
+        body(PackedVector{panel.first * width * taps + int64_t{v} * width,
+                          int64_t{panel.vectors} * width, vector * width});
       }
     }
   });
 }
 
-/// A few channels of the source whose weights lie side by side.
-constexpr int64_t kBrickChannels = 16;
+/// The most channels of the source whose weights are transposed together. Those of several channels
+/// lie side by side where the kernel's taps are all that is between them.
+int64_t brick_channels(const DirectProduct& p, int width) {
+  constexpr int64_t kMostBytes = 64 << 10;
+  if (p.source_weights != p.kernel_taps) return 1;
+  const int64_t fit = kMostBytes / (p.kernel_taps * width * static_cast<int64_t>(sizeof(float)));
+  return std::min({int64_t{16}, p.source.unit, std::max<int64_t>(fit, 1)});
+}
 
-/// Calls body(first channel, count, block, channel in the block) for bricks of the source's
-/// channels.
+/// Calls body(block, channel in the block, count) for bricks of the source's channels.
 template <class Body>
-void each_brick(const DirectProduct& p, const Body& body) {
-  const int64_t most = p.source_weights == p.kernel_taps ? kBrickChannels : 1;
+void each_brick(const DirectProduct& p, int width, const Body& body) {
+  const int64_t most = brick_channels(p, width);
   for (int64_t block = 0; block < p.source.blocks; ++block) {
     const int64_t first = block * p.source.unit;
     const int64_t here = std::min(p.source.unit, p.source.channels - first);
@@ -145,7 +149,6 @@ std::vector<DirectProduct> direct_backward(const ConvolutionProblem& p) {
                           .source_weights = p.source[1] * taps,
                           .kernel_w = w.kernel,
                           .kernel_taps = taps});
-      if (products.back().taps() == 0) products.pop_back();
     }
   }
   return products;
@@ -166,26 +169,28 @@ std::vector<DirectPanel> direct_panels(const DirectKernels& kernels, int64_t vec
 }
 
 int64_t direct_brick(const DirectProduct& product, int width) {
-  return 2 * kBrickChannels * product.kernel_taps * width;
+  return brick_channels(product, width) * product.kernel_taps * width;
 }
 
 void pack_direct_weights(const DirectProduct& p, const DirectKernels& kernels,
                          const std::vector<DirectPanel>& panels, const float* weights, float* to) {
   const int width = kernels.width;
-  each_vector(panels, width, p.taps(), to, [&](const PackedPlace& place, int64_t channel) {
-    const int64_t lanes = std::min<int64_t>(width, p.target.channels - channel);
-    float* const brick = convolution_scratch(ConvolutionScratch::brick, direct_brick(p, width));
-    if (lanes < width) std::fill_n(brick, kBrickChannels * p.kernel_taps * width, 0.0F);
-    each_brick(p, [&](int64_t block, int64_t c, int64_t count) {
-      const float* const from =
-          weights + channel * p.target_weights + (block * p.source.unit + c) * p.source_weights;
+  const int64_t brick_count = direct_brick(p, width);
+  each_vector(panels, width, p.taps(), [&](const PackedVector& vector) {
+    const int64_t lanes = std::min<int64_t>(width, p.target.channels - vector.channel);
+    float* const packed = to + vector.offset;
+    float* const brick = convolution_scratch(ConvolutionScratch::brick, brick_count);
+    if (lanes < width) std::fill_n(brick, brick_count, 0.0F);
+    each_brick(p, width, [&](int64_t block, int64_t c, int64_t count) {
+      const float* const from = weights + vector.channel * p.target_weights +
+                                (block * p.source.unit + c) * p.source_weights;
       transpose(from, p.target_weights, brick, width, lanes, count * p.kernel_taps);
       each_tap(p, [&](int64_t kernel_tap, int64_t tap) {
-        float* row = place.to + (block * p.block_taps() + tap + c) * place.lanes;
+        float* row = packed + (block * p.block_taps() + tap + c) * vector.step;
         const float* column = brick + kernel_tap * width;
         for (int64_t i = 0; i < count; ++i) {
           std::copy_n(column, width, row);
-          row += place.lanes;
+          row += vector.step;
           column += p.kernel_taps * width;
         }
       });
@@ -195,7 +200,7 @@ void pack_direct_weights(const DirectProduct& p, const DirectKernels& kernels,
     each_tap(p, [&](int64_t, int64_t tap) {
       const int64_t first = (p.source.blocks - 1) * p.block_taps() + tap + p.source.unit - missing;
       for (int64_t i = 0; i < missing; ++i)
-        std::fill_n(place.to + (first + i) * place.lanes, width, 0.0F);
+        std::fill_n(packed + (first + i) * vector.step, width, 0.0F);
     });
   });
 }
@@ -205,38 +210,34 @@ void unpack_direct_weights(const DirectProduct& p, const DirectKernels& kernels,
                            bool add, float* weights) {
   const int width = kernels.width;
   const int64_t vectors = panels.back().first + panels.back().vectors;
-  const int64_t part = vectors * width * p.taps();
-  each_vector(panels, width, p.taps(), const_cast<float*>(from),
-              [&](const PackedPlace& place, int64_t channel) {
-                const int64_t lanes = std::min<int64_t>(width, p.target.channels - channel);
-                float* const brick =
-                    convolution_scratch(ConvolutionScratch::brick, direct_brick(p, width));
-                float* const turned = brick + direct_brick(p, width) / 2;
-                each_brick(p, [&](int64_t block, int64_t c, int64_t count) {
-                  each_tap(p, [&](int64_t kernel_tap, int64_t tap) {
-                    const float* row = place.to + (block * p.block_taps() + tap + c) * place.lanes;
-                    float* column = brick + kernel_tap * width;
-                    for (int64_t i = 0; i < count; ++i) {
-                      std::copy_n(row, width, column);
-                      for (int64_t other = 1; other < parts; ++other) {
-                        for (int lane = 0; lane < width; ++lane)
-                          column[lane] += row[other * part + lane];
-                      }
-                      row += place.lanes;
-                      column += p.kernel_taps * width;
-                    }
-                  });
-                  const int64_t n = count * p.kernel_taps;
-                  float* const to = weights + channel * p.target_weights +
-                                    (block * p.source.unit + c) * p.source_weights;
-                  if (!add) return transpose(brick, width, to, p.target_weights, n, lanes);
-                  transpose(brick, width, turned, n, n, lanes);
-                  for (int64_t lane = 0; lane < lanes; ++lane) {
-                    for (int64_t i = 0; i < n; ++i)
-                      to[lane * p.target_weights + i] += turned[lane * n + i];
-                  }
-                });
-              });
+  const int64_t part = vectors * width * p.taps(), brick_count = direct_brick(p, width);
+  each_vector(panels, width, p.taps(), [&](const PackedVector& vector) {
+    const int64_t lanes = std::min<int64_t>(width, p.target.channels - vector.channel);
+    float* const brick = convolution_scratch(ConvolutionScratch::brick, 2 * brick_count);
+    float* const turned = brick + brick_count;
+    each_brick(p, width, [&](int64_t block, int64_t c, int64_t count) {
+      each_tap(p, [&](int64_t kernel_tap, int64_t tap) {
+        const float* row = from + vector.offset + (block * p.block_taps() + tap + c) * vector.step;
+        float* column = brick + kernel_tap * width;
+        for (int64_t i = 0; i < count; ++i) {
+          std::copy_n(row, width, column);
+          for (int64_t other = 1; other < parts; ++other) {
+            for (int lane = 0; lane < width; ++lane) column[lane] += row[other * part + lane];
+          }
+          row += vector.step;
+          column += p.kernel_taps * width;
+        }
+      });
+      const int64_t n = count * p.kernel_taps;
+      float* const to = weights + vector.channel * p.target_weights +
+                        (block * p.source.unit + c) * p.source_weights;
+      if (!add) return transpose(brick, width, to, p.target_weights, n, lanes);
+      transpose(brick, width, turned, n, n, lanes);
+      for (int64_t lane = 0; lane < lanes; ++lane) {
+        for (int64_t i = 0; i < n; ++i) to[lane * p.target_weights + i] += turned[lane * n + i];
+      }
+    });
+  });
 }
 
 DirectSplit direct_split(const DirectProduct& p, const std::vector<DirectPanel>& panels, int width,
@@ -244,29 +245,37 @@ DirectSplit direct_split(const DirectProduct& p, const std::vector<DirectPanel>&
   const int64_t rows = p.batch * p.h.pixels, vectors = panels.back().first + panels.back().vectors;
   const double source = static_cast<double>(p.batch * p.source.image());
   const double weights = static_cast<double>(p.taps() * vectors * width);
-  DirectSplit best;
-  double best_work = 1, best_moved = source + weights;
-  for (int64_t by_rows = 1; by_rows <= std::min<int64_t>({threads, rows, most_rows}); ++by_rows) {
-    const int64_t by_panels = std::min<int64_t>(threads / by_rows, std::ssize(panels));
+  struct Candidate {
+    DirectSplit split;
+    double work, moved;  // of the most loaded thread: its share, and what it reads
+  };
+  const auto judge = [&](int64_t by_rows) {
     const auto n = std::ssize(panels);
-    double widest = 0;
+    const int64_t by_panels = std::min<int64_t>(threads / by_rows, n);
+    int64_t widest = 0;
     for (int64_t k = 0; k < by_panels; ++k) {
-      const auto first = static_cast<size_t>(n * k / by_panels);
-      const auto last = static_cast<size_t>(n * (k + 1) / by_panels - 1);
-      widest = std::max(widest, static_cast<double>(panels[last].first + panels[last].vectors -
-                                                    panels[first].first));
+      const DirectPanel& first = panels[static_cast<size_t>(n * k / by_panels)];
+      const DirectPanel& last = panels[static_cast<size_t>(n * (k + 1) / by_panels - 1)];
+      widest = std::max(widest, last.first + last.vectors - first.first);
     }
-    const double share = static_cast<double>((rows + by_rows - 1) / by_rows);
-    const double work = share / static_cast<double>(rows) * widest / static_cast<double>(vectors);
-    const double moved =
-        source / static_cast<double>(by_rows) + weights / static_cast<double>(by_panels);
-    if (work < 0.97 * best_work || (work < 1.03 * best_work && moved < best_moved)) {
-      best = {by_rows, by_panels};
-      best_work = work;
-      best_moved = moved;
-    }
+    const int64_t highest = (rows + by_rows - 1) / by_rows;
+    return Candidate{
+        {by_rows, by_panels},
+        static_cast<double>(highest) * static_cast<double>(widest),
+        source / static_cast<double>(by_rows) + weights / static_cast<double>(by_panels)};
+  };
+  const int64_t most = std::max<int64_t>(1, std::min<int64_t>({threads, rows, most_rows}));
+  Candidate best = judge(1);
+  double least = best.work;
+  for (int64_t by_rows = 2; by_rows <= most; ++by_rows)
+    least = std::min(least, judge(by_rows).work);
+  constexpr double kEqual = 1.03;
+  for (int64_t by_rows = 2; by_rows <= most; ++by_rows) {
+    const Candidate other = judge(by_rows);
+    if (other.work > kEqual * least) continue;
+    if (best.work > kEqual * least || other.moved < best.moved) best = other;
   }
-  return best;
+  return best.split;
 }
 
 DirectPlan::DirectPlan(const DirectProduct& what, const DirectKernels& used, int64_t band_pixels)
@@ -289,11 +298,18 @@ void DirectPlan::find_bands(int64_t band_pixels) {
   }
   window_h_ = padded ? product.h.seen(band_rows) : product.source.h;
   window_w_ = padded ? product.w.seen(product.w.pixels) : product.source.w;
-  // A fifth of the cache, beside weights and results.
-  const int64_t seen = band_images * product.h.seen(band_rows) * window_row();
-  const int64_t fit = second_level_cache_bytes() / 5 / (seen * static_cast<int64_t>(sizeof(float)));
+  // Blocks share a fifth of the cache, beside weights and results. A single one may take half.
+  const int64_t cache = second_level_cache_bytes();
+  const auto block_bytes = [&] {
+    return band_images * product.h.seen(band_rows) * window_row() *
+           static_cast<int64_t>(sizeof(float));
+  };
+  while (2 * block_bytes() > cache && band_images > 1) band_images = (band_images + 1) / 2;
+  while (2 * block_bytes() > cache && band_rows > 1) band_rows = (band_rows + 1) / 2;
+  if (padded) window_h_ = product.h.seen(band_rows);
   const int64_t blocks = product.source.blocks;
-  const int64_t count = (blocks + std::max<int64_t>(fit, 1) - 1) / std::max<int64_t>(fit, 1);
+  const int64_t fit = std::clamp<int64_t>(cache / 5 / block_bytes(), 1, blocks);
+  const int64_t count = (blocks + fit - 1) / fit;
   chunk_blocks = (blocks + count - 1) / count;
 }
 
@@ -332,7 +348,7 @@ const float* DirectPlan::window_of(const DirectBand& band, int64_t chunk, const 
   const float* const from = x + band.image * source.image() + chunk * chunk_blocks * source.block();
   if (!padded) return from + first_row * source.row() + product.w.offset * source.unit;
   float* const to = convolution_scratch(ConvolutionScratch::window, window_count());
-  const int64_t unit = source.unit, skip = std::max<int64_t>(product.w.offset, 0);
+  const int64_t unit = source.unit, skip = std::clamp<int64_t>(product.w.offset, 0, source.w);
   const int64_t left = std::clamp<int64_t>(-product.w.offset, 0, window_w_);
   const int64_t middle = std::clamp<int64_t>(source.w - skip, 0, window_w_ - left);
   const int64_t right = window_w_ - left - middle;

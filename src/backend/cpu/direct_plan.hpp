@@ -50,8 +50,8 @@ struct DirectProduct {
 
 DirectProduct direct_forward(const ConvolutionProblem& problem);
 /// The gradient of the source, as the forward product of turned weights. With a stride, pixels of
-/// one residue each see some of the kernel's taps: a product for each pair of residues that sees
-/// any. The other pixels are zero.
+/// one residue each see some of the kernel's taps: there is a product for each pair of residues.
+/// One without taps is zero.
 std::vector<DirectProduct> direct_backward(const ConvolutionProblem& problem);
 
 /// Some vectors of a product's columns, as many as one kernel takes.
@@ -63,12 +63,13 @@ struct DirectPanel {
 /// Splits so many vectors into panels that suit the kernels.
 std::vector<DirectPanel> direct_panels(const DirectKernels& kernels, int64_t vectors);
 
-/// Floats of ConvolutionScratch::brick that packing and unpacking need.
+/// Floats of ConvolutionScratch::brick that packing needs; unpacking needs twice as many.
 int64_t direct_brick(const DirectProduct& product, int width);
 /// Packs weights as [panel][tap][the panel's vectors], with zeros for channels that do not exist.
 void pack_direct_weights(const DirectProduct& product, const DirectKernels& kernels,
                          const std::vector<DirectPanel>& panels, const float* weights, float* to);
-/// Writes `parts` such arrays, added up, where weights are from; or adds them.
+/// Sums `parts` packed arrays, which lie side by side, and writes the sum in the weights' own
+/// order, or adds it to them.
 void unpack_direct_weights(const DirectProduct& product, const DirectKernels& kernels,
                            const std::vector<DirectPanel>& panels, const float* from, int64_t parts,
                            bool add, float* weights);
@@ -118,6 +119,11 @@ class DirectPlan {
   int64_t most_pixels() const { return static_cast<int64_t>(source_at.size()); }
   int64_t pixels(const DirectBand& band) const {
     return band.images * band.rows * product.w.pixels;
+  }
+  /// Bytes of the tables.
+  size_t table_bytes() const {
+    return (source_at.capacity() + target_at.capacity() + row_at.capacity() + runs.capacity()) *
+           sizeof(int64_t);
   }
   int64_t window_count() const { return padded ? band_images * window_image() : 0; }
   int64_t chunks() const { return (product.source.blocks + chunk_blocks - 1) / chunk_blocks; }

@@ -133,7 +133,7 @@ void Winograd::convolve_by_tiles(const Sweep& s, int64_t capacity) {
   const int64_t h_tiles = tiles_of(s.oh), w_tiles = tiles_of(s.ow);
   const int64_t in_component = in_blocks * capacity * b, out_component = out_blocks * capacity * b;
   const int64_t u_component = out_blocks * in_blocks * b * b;
-  parallel_for(problem_.n * h_tiles * w_tiles, capacity, [&](int64_t begin, int64_t end) {
+  parallel_for(problem_.n * h_tiles * w_tiles, kLeastOwnTiles, [&](int64_t begin, int64_t end) {
     float* const v = at_least(thread_scratch().tiles_in, kComponents * in_component);
     float* const m = at_least(thread_scratch().tiles_out, kComponents * out_component);
     const int64_t groups = (end - begin + capacity - 1) / capacity;
