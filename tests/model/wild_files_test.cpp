@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "crema/registry.hpp"
 #include "model/text_format.hpp"
 #include "model/upgrade/upgrade.hpp"
 #include "proto/net.pb.h"
@@ -121,6 +123,52 @@ TEST(WildFilesTest, EachIsReadOrRefusedForAKnownReason) {
   EXPECT_EQ(refusals, refused().size());
   EXPECT_GE(nets, 100);
   EXPECT_GE(solvers, 52);
+}
+
+/// Types of which nothing is published but their names in these files, and those that need a
+/// program of the fork: an interpreter, a video decoder, a server, a compiler of nets.
+const std::set<std::string>& without_meaning() {
+  static const std::set<std::string> kTypes = {"BernoulliSample",
+                                               "BoxData",
+                                               "CPMData",
+                                               "DetectionLoss",
+                                               "DocData",
+                                               "ImageLabelmapData",
+                                               "InnerDistance",
+                                               "LS",
+                                               "LabelsequenceAccuracy",
+                                               "MTriangularLoss",
+                                               "Python",
+                                               "RBMInnerProduct",
+                                               "RemoteData",
+                                               "SaliencyPooling",
+                                               "SimpleCrop",
+                                               "SparseData",
+                                               "SparseInnerProduct",
+                                               "TRT",
+                                               "VideoData"};
+  return kTypes;
+}
+
+TEST(WildFilesTest, HaveLayersOfKnownTypes) {
+  const std::filesystem::path folder = test::shared_path("wild");
+  const std::vector<PublishedFile> files = test::published_files(folder);
+  if (files.empty()) {
+    GTEST_SKIP() << "needs " << folder << ": set CREMA_SHARED_DIR";
+  }
+  const Registry& registry = Registry::instance();
+  int layers = 0;
+  for (const PublishedFile& file : files) {
+    NetParameter net;
+    if (file.kind != "net" || !complaint_about((folder / file.path).string(), net).empty())
+      continue;
+    for (const LayerParameter& layer : net.layer()) {
+      layers += registry.has(layer.type());
+      EXPECT_TRUE(registry.has(layer.type()) || without_meaning().contains(layer.type()))
+          << file.path << ": layer '" << layer.name() << "' has type " << layer.type();
+    }
+  }
+  EXPECT_GE(layers, 3000);
 }
 
 }  // namespace
