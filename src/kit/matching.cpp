@@ -82,11 +82,8 @@ HWY_INLINE void overlap_vector(const Boxes<T>& boxes, const BoundingBox<T>& trut
   store(d, lanes, hn::IfThenElse(better, hn::Set(d, kept.number), load(d, lanes, kept.best + i)),
         kept.best + i);
   if (hn::AllFalse(d, hn::Gt(overlap, hn::Set(d, found.overlap)))) return;
-  HWY_ALIGN T values[hn::MaxLanes(d)];
-  hn::Store(overlap, d, values);
-  for (int64_t k = 0; k < lanes_of(d); ++k) {
-    if (values[k] > found.overlap) found = {values[k], i + k};
-  }
+  const auto largest = hn::MaxOfLanes(d, overlap);
+  found = {hn::GetLane(largest), i + hn::FindFirstTrue(d, hn::Eq(overlap, largest))};
 }
 
 template <class T>
