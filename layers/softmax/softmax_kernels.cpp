@@ -149,8 +149,7 @@ HWY_INLINE void each_columns(const AxisSplit& s, int64_t begin, int64_t end, con
   }
 }
 
-// --- Rows of few classes, turned by blocks so that rows are lanes
-// ---------------------------------
+// --- Rows of few classes, turned by blocks: rows are lanes ---------------------------------------
 
 /// exp(x) for x <= 0, for sums with 1: to a relative error of 2e-7 near 0 and 3e-6 at -40; below
 /// -87 that of -87; anything for NaN. 2^f, f in [-1/2, 1/2], is a polynomial that is 1 at 0.
@@ -175,11 +174,12 @@ HWY_INLINE V exp_below(V x) {
 template <class Lanes>
 HWY_INLINE void log_sums(Lanes lanes, int64_t classes, int64_t step, const float* x,
                          double* log_sum) {
-  V largest = hn::Load(kFloats, x), all = largest;  // all: NaN if any score is
+  V largest = hn::Load(kFloats, x);
+  auto numbers = hn::Eq(largest, largest);  // no score is NaN
   for (int64_t c = 1; c < classes; ++c) {
     const V score = hn::Load(kFloats, x + c * step);
     largest = hn::Max(largest, score);
-    all = hn::Add(all, score);
+    numbers = hn::And(numbers, hn::Eq(score, score));
   }
   // The largest scores, whose terms are 1, are counted: small terms keep their digits so.
   const V one = hn::Set(kFloats, 1.0F);
@@ -192,7 +192,9 @@ HWY_INLINE void log_sums(Lanes lanes, int64_t classes, int64_t step, const float
     ones = hn::Add(ones, hn::IfThenElseZero(is_largest, one));
   }
   const V logs = hn::Log1p(kFloats, hn::Add(rest, ones));
-  WideLanes<D> result(hn::IfThenElse(hn::Eq(all, all), logs, all));
+  // NaN where a score is NaN or the largest one infinite, as the sum of exponentials is.
+  const V nothing = hn::Sub(largest, largest);
+  WideLanes<D> result(hn::IfThenElse(numbers, hn::Add(logs, nothing), hn::NaN(kFloats)));
   result.add(WideLanes<D>(largest));
   result.store_to(lanes, log_sum);
 }

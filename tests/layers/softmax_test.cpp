@@ -5,6 +5,7 @@
 #include <barrier>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <thread>
 
 #include "core/simd.hpp"
@@ -96,6 +97,39 @@ TEST(Softmax, LogarithmsOfSums) {
         } else {
           const double expected = std::log1p(rest);
           EXPECT_NEAR(log_sum[row] - largest, expected, 3e-6 * expected + 1e-14) << classes;
+        }
+      }
+    }
+  }
+}
+
+// Rows whose scores are infinite, NaN, or finite with a sum that is not.
+TEST(Softmax, LogarithmsOfSumsOfInfiniteScores) {
+  const float inf = std::numeric_limits<float>::infinity(), nan = std::nanf("");
+  const std::vector<std::vector<float>> starts = {
+      {3e38F, 3e38F, -inf}, {-3e38F, 3e38F, 1}, {-inf, -inf, 2}, {inf, 1, 2},     {1, inf, -inf},
+      {inf, inf, inf},      {nan, 1, 2},        {1, 2, nan},     {nan, inf, -inf}};
+  for (const SimdLevel level :
+       {SimdLevel::baseline, SimdLevel::sse4, SimdLevel::avx2, SimdLevel::avx512}) {
+    const SimdLimit limit(level);
+    for (const int64_t classes : {3, 21, 70}) {
+      // What is behind the start is alike, and in the last case nothing has a probability.
+      for (const float rest : {-1.0F, -inf}) {
+        for (size_t row = 0; row <= starts.size(); ++row) {
+          SCOPED_TRACE(concat(to_string(level), " ", classes, " ", rest, " ", row));
+          AxisSplit split;
+          split.outer = 1;
+          split.size = classes;
+          std::vector<float> x(static_cast<size_t>(classes), rest), y(x.size());
+          if (row < starts.size()) std::ranges::copy(starts[row], x.begin());
+          const double expected = softmax_forward<float>(x.data(), nullptr, classes, 1);
+          for (float* const to : {static_cast<float*>(nullptr), y.data()}) {
+            double log_sum = 0;
+            softmax_positions(split, 0, 1, x.data(), to, &log_sum);
+            EXPECT_EQ(std::isnan(log_sum), std::isnan(expected)) << log_sum << ' ' << expected;
+            if (std::isnan(expected)) continue;
+            EXPECT_NEAR(log_sum / expected, 1, 1e-6);
+          }
         }
       }
     }
