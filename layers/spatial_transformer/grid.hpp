@@ -26,6 +26,8 @@ struct SamplingGrid {
 
   CREMA_FUNCTOR int64_t positions() const { return y.count * x.count; }
   CREMA_FUNCTOR int64_t pixels() const { return y.size * x.size; }
+  /// Whether the points read few of the pixels: four each.
+  bool is_sparse() const { return 4 * positions() < pixels(); }
 };
 
 }  // namespace crema

@@ -39,8 +39,11 @@ void MapSampler<T>::set_sizes(const SamplingGrid& grid, int64_t samples) {
 
 template <class T>
 size_t MapSampler<T>::bytes(bool trains) const {
+  if (!trains && grid_.is_sparse()) return 0;
   const int64_t maps = (grid_.pixels() + 1) * (trains ? 2 : 1);
-  return static_cast<size_t>(omp_get_max_threads() * (maps + kMapPositions) * width_) * sizeof(T);
+  const int64_t values = omp_get_max_threads() * (maps + kMapPositions) * width_;
+  const int64_t parts = trains ? samples_ * blocks_ * 6 : 0;
+  return static_cast<size_t>(values) * sizeof(T) + static_cast<size_t>(parts) * sizeof(double);
 }
 
 template <class T>
@@ -100,7 +103,7 @@ void MapSampler<T>::backward(const double* points, const T* u, const T* dy, T* d
     for (int64_t first = 0; first < positions; first += kMapPositions) {
       corners.count = std::min(kMapPositions, positions - first);
       map_kernels<T>().find(points + 2 * (block.sample * positions + first), grid_.y.size,
-                            grid_.x.size, true, corners);
+                            grid_.x.size, theta != nullptr, corners);
       turn(dy + block.map * positions + first, positions, scratch.values.data(), width_,
            block.channels, corners.count);
       if (du != nullptr) {

@@ -17,12 +17,13 @@ class MapSampler {
  public:
   void set_sizes(const SamplingGrid& grid, int64_t samples);
 
+  /// For grids that are not sparse: it copies all pixels.
   void forward(const double* points, const T* u, T* y);
   /// du, unless it is null: the gradient of u. theta, unless it is null: (samples, 6), the gradient
   /// of the maps' elements, theta_1_1 to theta_2_3.
   void backward(const double* points, const T* u, const T* dy, T* du, double* theta);
 
-  /// Of scratch memory.
+  /// Of scratch memory; `trains`: with that of backward.
   size_t bytes(bool trains) const;
 
  private:

@@ -245,9 +245,11 @@ class SpatialTransformerLayer : public TwoSidedLayer {
     return {8 * n, (propagates(0) ? 8 * n : 0) + (propagates(1) ? 20 * n : 0)};
   }
   size_t kept_bytes() const override {
+    const size_t points = points_.bytes() + d_points_.bytes();
+    if (context().on_gpu()) return points;
     const size_t sampler = dtype() == DType::f32 ? std::get<0>(samplers_).bytes(trains())
                                                  : std::get<1>(samplers_).bytes(trains());
-    return points_.bytes() + d_points_.bytes() + (context().on_gpu() ? 0 : sampler);
+    return points + sampler + theta_.capacity() * sizeof(double);
   }
 
   void run_forward(const Side& side, Blobs bottom, Blobs top) override {
@@ -258,7 +260,7 @@ class SpatialTransformerLayer : public TwoSidedLayer {
                FindPoints<T>{grid_, thetas<T>(values), points});
       const T* u = side.read<T>(bottom[0]->data);
       T* y = side.overwrite<T>(top[0]->data);
-      if (side.device() != nullptr)
+      if (side.device() != nullptr || grid_.is_sparse())
         return for_each(side, top[0]->count(), kPassGrain, Sample<T>{grid_, points, u, y});
       sampler<T>().forward(points, u, y);
     });

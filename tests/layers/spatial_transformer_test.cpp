@@ -59,6 +59,28 @@ TEST(SpatialTransformer, ChannelsThatFillNoBlock) {
   }
 }
 
+// A glimpse of a large map: its points alone are read.
+TEST(SpatialTransformer, FewPointsOfManyPixels) {
+  for (const int64_t channels : {1, 3, 19}) {
+    const LayerCase c{.layer = layer("output_H: 3 output_W: 4"),
+                      .bottoms = {uniform({2, channels, 11, 13}), kMaps}};
+    check_engines(c);
+    check_gradients(c);
+  }
+  const Input identity = given({1, 6}, {1, 0, 0, 0, 1, 0});
+  const LayerCase large{.layer = layer("output_H: 2 output_W: 2"),
+                        .bottoms = {uniform({1, 3, 100, 120}), identity}};
+  LayerRun run(large, {.trains = false});
+  run.forward();
+  const auto& x = run.bottom_values(0);
+  for (size_t c = 0; c < 3; ++c) {
+    for (size_t i = 0; i < 4; ++i)
+      EXPECT_FLOAT_EQ(run.top(0)[4 * c + i], x[c * 12000 + i / 2 * 6000 + i % 2 * 60]) << c << i;
+  }
+  // The row and the column of four points.
+  EXPECT_EQ(run.layer().kept_bytes(), 4 * 2 * sizeof(double));
+}
+
 TEST(SpatialTransformer, PixelsWithoutWeightAreNotRead) {
   // The identity: each point is a pixel, and its neighbours weigh nothing, whatever they hold.
   const Input identity = given({1, 6}, {1, 0, 0, 0, 1, 0});
