@@ -328,7 +328,8 @@ class MultiBoxLossLayer : public TwoSidedLayer {
   /// Values of the bottoms on the host.
   template <class T>
   struct Values {
-    const T *locations, *scores, *priors, *variances;
+    const T *locations, *priors, *variances;
+    const T* scores;        // null but where losses of examples are computed from them
     const double* log_sum;  // null but for softmax and hard examples
     const T* loss;          // of a prior without a match; null but for softmax and negatives
   };
@@ -339,9 +340,9 @@ class MultiBoxLossLayer : public TwoSidedLayer {
     const T* priors = bottom[2]->data.template host<T>();
     const Values<T> values{
         bottom[0]->data.template host<T>(),
-        bottom[1]->data.template host<T>(),
         priors,
         priors + kEdges * priors_,
+        mines() && (hard() || !settings_.softmax) ? bottom[1]->data.template host<T>() : nullptr,
         settings_.softmax && hard() ? log_sum_.host<double>() : nullptr,
         settings_.softmax && mines() && !hard() ? loss_.template host<T>() : nullptr};
     auto& memory = std::get<Scratch<T>>(memory_);
@@ -610,7 +611,8 @@ class MultiBoxLossLayer : public TwoSidedLayer {
     for_each_pair(image, [&](int64_t, int64_t, int32_t) { ++count; });
     return count;
   }
-  /// Makes room for pairs_. Some more, so that few batches allocate.
+  /// Makes the tensors of pairs larger if they are too small for pairs_, with headroom, so that few
+  /// batches allocate.
   void grow_pairs() {
     if (places_.count() >= pairs_ && places_.count() > 0) return;
     const int64_t room = 2 * pairs_ + 1;

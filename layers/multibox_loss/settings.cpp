@@ -72,8 +72,10 @@ MultiBoxSettings::MultiBoxSettings(const MultiBoxLossParameter& param)
   mining.negatives_each = param.neg_pos_ratio();
   mining.negative_overlap = static_cast<double>(param.neg_overlap());
   mining.samples = param.sample_size();
-  if (!(mining.negatives_each >= 0))
-    throw Error("neg_pos_ratio ", param.neg_pos_ratio(), " is below 0; it is negatives a positive");
+  if (!(mining.negatives_each >= 0) || !std::isfinite(mining.negatives_each))
+    throw Error(
+        "neg_pos_ratio ", param.neg_pos_ratio(),
+        " is no finite number of 0 or more; it is the number of negatives for each positive");
   if (!(mining.negative_overlap >= 0))
     throw Error("neg_overlap ", param.neg_overlap(),
                 " is below 0; priors that overlap less are negatives");

@@ -16,7 +16,8 @@ namespace {
 /// What mining.hpp says.
 template <class T>
 std::vector<int32_t> sorted(const Mining& mining, std::vector<int32_t> matches,
-                            const std::vector<T>& overlaps, const std::vector<T>& losses) {
+                            const std::vector<T>& overlaps, const std::vector<T>& losses,
+                            const std::vector<BoundingBox<T>>& boxes) {
   const bool hard = mining.kind == Mining::Kind::hard_examples;
   std::vector<size_t> eligible;
   int64_t positives = 0;
@@ -31,7 +32,22 @@ std::vector<int32_t> sorted(const Mining& mining, std::vector<int32_t> matches,
     };
     return key(a) > key(b);
   });
-  const auto wanted = static_cast<size_t>(hard ? mining.samples : 3 * positives);
+  const auto negatives =
+      static_cast<int64_t>(mining.negatives_each * static_cast<float>(positives));
+  const auto wanted = static_cast<size_t>(hard ? mining.samples : negatives);
+  if (mining.suppression) {
+    const Suppression& settings = *mining.suppression;
+    const auto most = static_cast<size_t>(settings.top_k);
+    if (settings.top_k >= 0 && eligible.size() > most) eligible.resize(most);
+    std::vector<size_t> kept;
+    for (const size_t p : eligible) {
+      const bool overlaps_kept = std::any_of(kept.begin(), kept.end(), [&](size_t k) {
+        return overlap(boxes[k], boxes[p]) > static_cast<T>(settings.threshold);
+      });
+      if (area(boxes[p]) >= T(1e-5) && !overlaps_kept) kept.push_back(p);
+    }
+    eligible = kept;
+  }
   if (eligible.size() > wanted) eligible.resize(wanted);
   std::vector<bool> chosen(matches.size());
   for (const size_t p : eligible) chosen[p] = true;
@@ -51,8 +67,15 @@ void compare_with_sort() {
     const auto count = static_cast<size_t>(1 + below(700));
     std::vector<int32_t> matches(count);
     std::vector<T> overlaps(count), losses(count);
+    std::vector<BoundingBox<T>> boxes(count);
     for (size_t p = 0; p < count; ++p) {
-      matches[p] = below(20) == 0 ? below(5) : below(10) == 0 ? kOutside : kUnmatched;
+      matches[p] = below(20) == 0   ? below(5)
+                   : below(10) == 0 ? kOutside
+                   : below(30) == 0 ? kDifficult
+                                    : kUnmatched;
+      // Coarse places: many boxes are the same, some have no area.
+      const T x = static_cast<T>(below(6)) / 8, y = static_cast<T>(below(6)) / 8;
+      boxes[p] = {x, y, x + static_cast<T>(below(3)) / 8, y + static_cast<T>(1 + below(2)) / 8};
       overlaps[p] = static_cast<T>(below(8)) / 8;
       // Many are equal, all lie in one bin, or in bins of all sizes; some are no numbers or below
       // 0.
@@ -63,11 +86,19 @@ void compare_with_sort() {
       if (below(150) == 0) losses[p] = std::numeric_limits<T>::infinity();
     }
     for (const auto kind : {Mining::Kind::negatives, Mining::Kind::hard_examples}) {
-      const Mining mining{.kind = kind, .samples = 1 + below(100)};
-      std::vector<int32_t> actual = matches;
-      miner.mine(mining, actual, overlaps.data(), losses.data(),
-                 [](int64_t) { return BoundingBox<T>(); });
-      ASSERT_EQ(actual, sorted(mining, matches, overlaps, losses)) << round;
+      for (const int64_t top_k : {0, -1, 50}) {  // 0: no suppression
+        Mining mining{.kind = kind, .samples = 1 + below(100)};
+        mining.negatives_each = round % 2 == 0 ? 3.0F : 0.7F;
+        if (top_k != 0) mining.suppression = {.threshold = 0.3, .top_k = top_k};
+        std::vector<int32_t> actual = matches;
+        const auto box_of = [&](int64_t p) {
+          EXPECT_NE(top_k, 0) << "boxes are for suppression alone";
+          return boxes[static_cast<size_t>(p)];
+        };
+        miner.mine(mining, actual, overlaps.data(), losses.data(), box_of);
+        ASSERT_EQ(actual, sorted(mining, matches, overlaps, losses, boxes))
+            << round << ' ' << top_k;
+      }
     }
   }
 }

@@ -493,6 +493,8 @@ TEST(MultiBoxLoss, WrongSettings) {
           {"do_neg_mining false", "MAX_NEGATIVE"});
   refuses("num_classes: 3 overlap_threshold: 1.5", {"overlap_threshold 1.5"});
   refuses("num_classes: 3 neg_pos_ratio: -1", {"neg_pos_ratio -1"});
+  refuses("num_classes: 3 neg_pos_ratio: inf", {"neg_pos_ratio inf", "finite"});
+  refuses("num_classes: 3 neg_pos_ratio: nan", {"neg_pos_ratio nan", "finite"});
   refuses("num_classes: 3 neg_overlap: nan", {"neg_overlap nan"});
   refuses("num_classes: 3 loc_weight: inf", {"loc_weight inf"});
   refuses("num_classes: 3 mining_type: HARD_EXAMPLE sample_size: 0", {"sample_size 0"});
