@@ -1,7 +1,10 @@
 // CRFDecoder: the best path of classes with the parameters of CRFLoss. See README.md.
 #include "core/dispatch.hpp"
 #include "crema/registry.hpp"
+#include "kit/passes.hpp"
+#include "kit/resize.hpp"
 #include "layers/crf_loss/crf_layer.hpp"
+#include "layers/crf_loss/crf_passes.hpp"
 
 namespace crema {
 namespace {
@@ -23,14 +26,22 @@ class CrfDecoderLayer : public CrfLayer {
     top[0]->reshape(Shape{steps(), batch()});
   }
   size_t scratch_bytes() const override {
-    return static_cast<size_t>(path_count()) * sizeof(double);
+    return static_cast<size_t>(scale_count() + from_count()) * sizeof(double);
   }
   void run_forward(const Side& side, Blobs bottom, Blobs top) override {
     find_sequences(steps(), batch(), bottom.size() > 1 ? &bottom[1]->data : nullptr, nullptr,
                    sequences_);
-    if (side.device() == nullptr) begin_pass();
-    dispatch_float(dtype(),
-                   [&]<class T>(T) { write_paths<T>(side, bottom[0]->data, top[0]->data); });
+    dispatch_float(dtype(), [&]<class T>(T) {
+      if (side.device() == nullptr) {
+        begin_pass();
+        return write_paths<T>(bottom[0]->data, top[0]->data);
+      }
+      double* const memory = pass_scratch<double>(side, scale_count() + from_count(), scratch_);
+      write_paths_there<T>(side, batch_there(side), scales_there<T>(side, false, memory),
+                           bottom[0]->data, memory + scale_count(),
+                           overwrite<double>(side, values_, steps() * batch()), top[0]->data);
+      check_values<T>(values_, bottom[0]->data);
+    });
   }
   // Paths have no gradient.
   void run_backward(const Side&, Blobs, const std::vector<bool>&, Blobs) override {}

@@ -10,9 +10,6 @@
 namespace crema {
 namespace {
 
-/// Sums of products of powers below this may have lost terms; they are computed in logarithms.
-constexpr double kLeastSum = 1e-200;
-
 double log_sum_exp(const double* values, int64_t count) {
   const double largest = *std::max_element(values, values + count);
   double sum = 0;

@@ -10,6 +10,9 @@
 
 namespace crema {
 
+/// Sums of products of powers below this may have lost terms; they are computed in logarithms.
+inline constexpr double kLeastSum = 1e-200;
+
 /// A run of steps of one column of the batch.
 struct ChainSequence {
   int64_t column, first, steps;

@@ -60,9 +60,9 @@ void CrfLayer::check_scores(const T* x, const ChainSequence& sequence) const {
 
 ChainBatch CrfLayer::batch_there(const Side& side) {
   const int64_t positions = steps() * batch(), count = std::ssize(sequences_);
-  resize<int32_t>(for_device_, positions + 2 * count);
-  int32_t* const sequence_of = for_device_.host_overwrite<int32_t>();
-  int32_t *const starts = sequence_of + positions, *const lengths = starts + count;
+  // Room for as many sequences as there may be: their number changes from batch to batch.
+  int32_t* const sequence_of = overwrite<int32_t>(Side(), for_device_, 3 * positions);
+  int32_t *const starts = sequence_of + positions, *const lengths = starts + positions;
   std::fill(sequence_of, starts, -1);
   for (int64_t q = 0; q < count; ++q) {
     const ChainSequence& of = sequences_[static_cast<size_t>(q)];
@@ -73,26 +73,20 @@ ChainBatch CrfLayer::batch_there(const Side& side) {
       sequence_of[start + t * batch()] = static_cast<int32_t>(q);
   }
   const int32_t* const there = side.read<int32_t>(for_device_);
-  return {
-      positions, batch(), classes(), count, there, there + positions, there + positions + count};
+  return {positions, batch(), classes(), count, there, there + positions, there + 2 * positions};
 }
 
 int64_t CrfLayer::scale_count() const { return ChainScales::count(classes()); }
 
 template <class T>
-ChainScales CrfLayer::scales_there(const Side& side, double* memory) const {
+ChainScales CrfLayer::scales_there(const Side& side, bool powers, double* memory) const {
   const ChainScales scales{classes(), memory};
   const T* transitions = side.read<T>(transitions_->data);
   for_each(side, classes(), kPassGrain,
            FindLargest<T>{scales, transitions, read_parameter<T>(side, first_),
                           read_parameter<T>(side, last_)});
-  for_each(side, classes() * classes(), kPassGrain, FindPowers<T>{scales, transitions});
+  if (powers) for_each(side, classes() * classes(), kPassGrain, FindPowers<T>{scales, transitions});
   return scales;
-}
-
-int64_t CrfLayer::path_count() const {
-  // Behind the scales, a class for each position and class.
-  return scale_count() + (steps() * stride() + 1) / 2;
 }
 
 template <class T>
@@ -108,19 +102,17 @@ void CrfLayer::check_values(const Tensor& values, const Tensor& scores) {
 }
 
 template <class T>
-void CrfLayer::write_paths(const Side& side, const Tensor& scores, Tensor& path) {
-  if (side.device() != nullptr) {
-    fill(side, path, -1, false);
-    const ChainBatch of = batch_there(side);
-    double* const memory = pass_scratch<double>(side, path_count(), scratch_);
-    resize<double>(values_, of.count);
-    for_each_block(side, of.count, of.classes, 2 * of.classes,
-                   BestPaths<T>{of, scales_there<T>(side, memory), side.read<T>(scores),
-                                side.read<T>(transitions_->data),
-                                reinterpret_cast<int32_t*>(memory + scale_count()),
-                                side.overwrite<double>(values_), side.change<T>(path)});
-    return check_values<T>(values_, scores);
-  }
+void CrfLayer::write_paths_there(const Side& side, const ChainBatch& of, const ChainScales& scales,
+                                 const Tensor& scores, double* memory, double* checks,
+                                 Tensor& path) const {
+  fill(side, path, -1, false);
+  for_each_block(side, of.count, of.classes, 2 * of.classes,
+                 BestPaths<T>{of, scales, side.read<T>(scores), side.read<T>(transitions_->data),
+                              reinterpret_cast<int32_t*>(memory), checks, side.change<T>(path)});
+}
+
+template <class T>
+void CrfLayer::write_paths(const Tensor& scores, Tensor& path) {
   const T* const x = scores.host<T>();
   T* const to = path.host_overwrite<T>();
   std::fill(to, to + steps() * batch(), T(-1));
@@ -137,11 +129,16 @@ void CrfLayer::write_paths(const Side& side, const Tensor& scores, Tensor& path)
 
 template void CrfLayer::check_scores(const float*, const ChainSequence&) const;
 template void CrfLayer::check_scores(const double*, const ChainSequence&) const;
-template ChainScales CrfLayer::scales_there<float>(const Side&, double*) const;
-template ChainScales CrfLayer::scales_there<double>(const Side&, double*) const;
+template ChainScales CrfLayer::scales_there<float>(const Side&, bool, double*) const;
+template ChainScales CrfLayer::scales_there<double>(const Side&, bool, double*) const;
 template void CrfLayer::check_values<float>(const Tensor&, const Tensor&);
 template void CrfLayer::check_values<double>(const Tensor&, const Tensor&);
-template void CrfLayer::write_paths<float>(const Side&, const Tensor&, Tensor&);
-template void CrfLayer::write_paths<double>(const Side&, const Tensor&, Tensor&);
+template void CrfLayer::write_paths<float>(const Tensor&, Tensor&);
+template void CrfLayer::write_paths<double>(const Tensor&, Tensor&);
+template void CrfLayer::write_paths_there<float>(const Side&, const ChainBatch&, const ChainScales&,
+                                                 const Tensor&, double*, double*, Tensor&) const;
+template void CrfLayer::write_paths_there<double>(const Side&, const ChainBatch&,
+                                                  const ChainScales&, const Tensor&, double*,
+                                                  double*, Tensor&) const;
 
 }  // namespace crema

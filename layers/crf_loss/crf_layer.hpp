@@ -30,17 +30,21 @@ class CrfLayer : public TwoSidedLayer {
 
   /// For forward on the host: reads the parameters, and makes a Chain for each thread.
   void begin_pass();
+  /// Writes the best paths (T, N), and -1 outside of sequences. On the host, after begin_pass().
+  template <class T>
+  void write_paths(const Tensor& scores, Tensor& path);
   /// For forward on a device: sequences_ in its memory, and the parameters in double, which take
-  /// scale_count() values of scratch memory.
+  /// scale_count() values of scratch memory; `powers`: with those of the transitions.
   ChainBatch batch_there(const Side& side);
   int64_t scale_count() const;
   template <class T>
-  ChainScales scales_there(const Side& side, double* memory) const;
-  /// Writes the best paths (T, N), and -1 outside of sequences. After begin_pass(), on the host.
+  ChainScales scales_there(const Side& side, bool powers, double* memory) const;
+  /// write_paths() on a device. Takes from_count() values of scratch memory. `checks` (sequences)
+  /// get NaN where a score or parameter is no number.
   template <class T>
-  void write_paths(const Side& side, const Tensor& scores, Tensor& path);
-  /// Doubles of scratch memory that this takes on a device.
-  int64_t path_count() const;
+  void write_paths_there(const Side& side, const ChainBatch& of, const ChainScales& scales,
+                         const Tensor& scores, double* memory, double* checks, Tensor& path) const;
+  int64_t from_count() const { return (steps() * stride() + 1) / 2; }
   /// Throws the Error of bad scores or parameters if a value is NaN: those of the sequences that a
   /// device has computed.
   template <class T>
@@ -54,7 +58,7 @@ class CrfLayer : public TwoSidedLayer {
   ChainWeights weights_;
   std::vector<Chain> chains_;  // one a thread
   std::vector<ChainSequence> sequences_;
-  Tensor values_{Shape{0}, DType::f64};   // of a device: one or more a sequence
+  Tensor values_{Shape{0}, DType::f64};   // of a device: one a sequence; (T, N) have room
   Tensor scratch_{Shape{0}, DType::f64};  // of devices that the host can read
 
  private:

@@ -16,12 +16,14 @@ namespace {
 
 /// Parts of the sequences, whose gradients of the parameters are summed apart. Their number depends
 /// on the problem only, so that results do not depend on the number of threads: enough steps for a
-/// part that its own sums count little, and no more than a few megabytes of them.
+/// part that its own sums count little, and at most 32 MiB of these sums, or those of four parts
+/// where that is more: 64 C (C + 1) bytes.
 int64_t parts_for(const std::vector<ChainSequence>& sequences, int64_t classes) {
-  constexpr int64_t kSteps = 16, kValues = 1 << 22, kAlways = 8;
+  constexpr int64_t kSteps = 16, kValues = 1 << 22, kAlways = 4;
   int64_t steps = 0;
   for (const ChainSequence& sequence : sequences) steps += sequence.steps;
-  const int64_t room = std::max(kAlways, kValues / (classes * classes));
+  const int64_t each = 2 * classes * (classes + 1);  // of ChainGradients
+  const int64_t room = std::max(kAlways, kValues / each);
   return std::clamp<int64_t>(std::min(steps / kSteps, room), 1,
                              std::max<int64_t>(std::ssize(sequences), 1));
 }
@@ -63,7 +65,7 @@ class CrfLossLayer : public CrfLayer {
     return bytes;
   }
   size_t scratch_bytes() const override {
-    return static_cast<size_t>(std::max(sum_count(), path_count())) * sizeof(double);
+    return static_cast<size_t>(sum_count()) * sizeof(double);
   }
 
   void run_forward(const Side& side, Blobs bottom, Blobs top) override {
@@ -75,10 +77,15 @@ class CrfLossLayer : public CrfLayer {
     if (side.device() == nullptr) begin_pass();
     dispatch_float(dtype(), [&]<class T>(T) {
       const Tensor& x = bottom[0]->data;
-      const double loss =
-          side.device() == nullptr ? sum_losses(x.host<T>(), labels) : sum_losses_there<T>(side, x);
+      Tensor* const path = top.size() > 1 ? &top[1]->data : nullptr;
+      double loss;
+      if (side.device() == nullptr) {
+        loss = sum_losses(x.host<T>(), labels);
+        if (path) write_paths<T>(x, *path);
+      } else {
+        loss = sum_losses_there<T>(side, x, path);
+      }
       top[0]->data.template host_overwrite<T>()[0] = static_cast<T>(loss / divisor());
-      if (top.size() > 1) write_paths<T>(side, x, top[1]->data);
     });
   }
 
@@ -155,20 +162,31 @@ class CrfLossLayer : public CrfLayer {
     add(&ChainGradients::last, classes(), sums + of_pairs + classes());
   }
 
-  /// Doubles of scratch memory of sum_losses_there(): scales and sums of both directions.
-  int64_t sum_count() const { return scale_count() + 2 * steps() * stride(); }
+  /// Doubles of scratch memory of sum_losses_there(): scales, totals, sums of both directions, and
+  /// parts of the gradient of the transitions. Best paths take the place of the sums.
+  int64_t sum_count() const {
+    const int64_t parts = pair_parts();
+    return scale_count() + steps() * batch() + (trains() ? 2 : 1) * steps() * stride() +
+           (trains() && parts > 1 ? parts * classes() * classes() : 0);
+  }
+  /// Parts of the positions, by which threads share the gradient of a transition.
+  int64_t pair_parts() const {
+    constexpr int64_t kThreads = 1 << 16, kPositions = 16;
+    return std::clamp<int64_t>(kThreads / (classes() * classes()), 1,
+                               std::max<int64_t>(steps() * batch() / kPositions, 1));
+  }
 
-  /// sum_losses() on a device.
+  /// sum_losses() on a device. `path`: top 1, or null.
   template <class T>
-  double sum_losses_there(const Side& side, const Tensor& scores) {
+  double sum_losses_there(const Side& side, const Tensor& scores, Tensor* path) {
     const ChainBatch of = batch_there(side);
     double* const memory = pass_scratch<double>(side, sum_count(), scratch_);
-    double *const until = memory + scale_count(), *const after = until + steps() * stride();
-    resize<double>(values_, 2 * of.count);
-    double *const losses = side.overwrite<double>(values_), *const totals = losses + of.count;
+    double *const totals = memory + scale_count(), *const until = totals + of.positions;
+    double* const after = until + steps() * stride();  // in training
+    double* const losses = overwrite<double>(side, values_, of.positions);
     const T *const x = side.read<T>(scores), *const transitions = side.read<T>(transitions_->data);
     const int32_t* const labels = side.read<int32_t>(labels_.classes());
-    const ChainScales scales = scales_there<T>(side, memory);
+    const ChainScales scales = scales_there<T>(side, true, memory);
     for_each_block(side, (trains() ? 2 : 1) * of.count, of.classes, of.classes,
                    ChainSums<T>{of, scales, x, transitions, labels, until, after, totals, losses});
     if (trains()) {
@@ -176,14 +194,17 @@ class CrfLossLayer : public CrfLayer {
           of, scales, x, transitions, labels, until, after, totals, side.overwrite<T>(gradient_)};
       for_each(side, gradient_.count(), kPassGrain, shares);
       double* const sums = side.overwrite<double>(sums_);
-      const int64_t of_pairs = of.classes * of.classes;
-      channel_sums(side, {of.positions, of_pairs, 1}, kPassGrain, PairShare<T>{shares},
-                   StoreSums{sums, nullptr});
+      const int64_t of_pairs = of.classes * of.classes, parts = pair_parts();
+      double* const of_parts = parts > 1 ? after + steps() * stride() : sums;
+      for_each(side, parts * of_pairs, 1, PairShares<T>{shares, parts, of_parts});
+      if (parts > 1)
+        for_each(side, of_pairs, kPassGrain, AddParts{parts, of_pairs, of_parts, sums});
       if (first_ != nullptr) {
         channel_sums(side, {of.count, of.classes, 1}, kPassGrain, EndShares<T>{shares},
                      StoreSums{sums + of_pairs, sums + of_pairs + of.classes});
       }
     }
+    if (path) write_paths_there<T>(side, of, scales, scores, until, totals, *path);
     check_values<T>(values_, scores);
     const double* const found = values_.host<double>();
     return std::accumulate(found, found + of.count, 0.0);

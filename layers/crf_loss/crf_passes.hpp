@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "kit/blocks.hpp"
+#include "layers/crf_loss/chain.hpp"
 
 namespace crema {
 
@@ -15,8 +16,9 @@ struct ChainBatch {
   const int32_t* sequence_of;         // (positions): -1 outside of sequences
   const int32_t *starts, *lengths;    // (count): position of the first step; steps
 
-  static constexpr double kNever = -std::numeric_limits<double>::infinity();
-  static CREMA_FUNCTOR bool is_finite(double value) { return abs(value) < -kNever; }
+  static constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  static constexpr double kNever = -kInfinity;
+  static CREMA_FUNCTOR bool is_finite(double value) { return abs(value) < kInfinity; }
 
   /// Whether a score of a sequence is no number.
   template <class T, class Lanes>
@@ -95,9 +97,6 @@ struct ChainSums {
   const int32_t* labels;    // (positions)
   double *until, *after;    // (positions, C)
   double *totals, *losses;  // (count)
-
-  /// Sums of products below this may have lost terms; they are computed in logarithms.
-  static constexpr double kLeastSum = 1e-200;
 
   /// Of the paths to a class of a step, in the order of the direction, before its own score.
   CREMA_FUNCTOR double reached(int64_t position, int64_t c, bool reversed) const {
@@ -217,23 +216,46 @@ struct ChainShares {
   }
 };
 
-/// Term of channel_sums() over (positions, C * C): that of a transition.
+/// Value k % C^2 of part k / C^2 of the positions: the gradient of a transition by them, summed up
+/// in their order. Neighbouring threads have neighbouring classes.
 template <class T>
-struct PairShare {
+struct PairShares {
   ChainShares<T> of;
-  CREMA_FUNCTOR SumPair operator()(int64_t place, int64_t pair) const {
+  int64_t parts;
+  double* to;  // (parts, C, C)
+
+  CREMA_FUNCTOR void operator()(int64_t k) const {
     const ChainBatch& batch = of.of;
-    const int64_t C = batch.classes, i = pair / C, j = pair % C;
-    const int64_t here = place / (C * C), next = here + batch.batch;
-    const int32_t q = batch.sequence_of[here];
-    if (q < 0 || next >= batch.positions || batch.sequence_of[next] != q) return {};
-    const double score = of.until[here * C + i] + static_cast<double>(of.transitions[pair]) +
-                         static_cast<double>(of.x[next * C + j]) + of.after[next * C + j];
-    return {exp(score - of.totals[q]) - (of.labels[here] == i && of.labels[next] == j ? 1 : 0), 0};
+    const int64_t C = batch.classes, part = k / (C * C), pair = k % (C * C);
+    const int64_t i = pair / C, j = pair % C;
+    const auto transition = static_cast<double>(of.transitions[pair]);
+    const int64_t end = batch.positions * (part + 1) / parts;
+    double sum = 0;
+    for (int64_t here = batch.positions * part / parts; here < end; ++here) {
+      const int64_t next = here + batch.batch;
+      const int32_t q = batch.sequence_of[here];
+      if (q < 0 || next >= batch.positions || batch.sequence_of[next] != q) continue;
+      const double score = of.until[here * C + i] + transition +
+                           static_cast<double>(of.x[next * C + j]) + of.after[next * C + j];
+      sum += exp(score - of.totals[q]) - (of.labels[here] == i && of.labels[next] == j ? 1 : 0);
+    }
+    to[k] = sum;
   }
 };
 
-/// The same over (sequences, C): of the first and of the last class.
+/// to[i] = the sum of parts[p * count + i], in order of p.
+struct AddParts {
+  int64_t parts, count;
+  const double* from;
+  double* to;
+  CREMA_FUNCTOR void operator()(int64_t i) const {
+    double sum = 0;
+    for (int64_t part = 0; part < parts; ++part) sum += from[part * count + i];
+    to[i] = sum;
+  }
+};
+
+/// Term of channel_sums() over (sequences, C): the gradients of the first and of the last class.
 template <class T>
 struct EndShares {
   ChainShares<T> of;
@@ -243,12 +265,12 @@ struct EndShares {
   }
 };
 
-/// End of both; `second` may be null.
+/// Its end.
 struct StoreSums {
   double *first, *second;
   CREMA_FUNCTOR void operator()(int64_t c, const SumPair& sums) const {
     first[c] = sums.first;
-    if (second) second[c] = sums.second;
+    second[c] = sums.second;
   }
 };
 

@@ -198,8 +198,7 @@ class CtcLossLayer : public TwoSidedLayer {
   /// What CtcBatch has in the memory of a device: one tensor, which goes there in one piece.
   CtcBatch batch_there(const Side& side) {
     const int64_t row = most_labels_, rows = shape_.batch;
-    resize<int32_t>(for_device_, rows * (2 + 2 * row));
-    int32_t* const used = for_device_.host_overwrite<int32_t>();
+    int32_t* const used = overwrite_some<int32_t>(Side(), for_device_, rows * (2 + 2 * row));
     int32_t *const lengths = used + rows, *const labels = lengths + rows;
     for (int64_t n = 0; n < rows; ++n) {
       const auto label = sequences_->label(n);

@@ -41,7 +41,9 @@ struct CtcPaths {
   double* paths;            // (directions, rows, N, states)
   double* log_probability;  // (N)
 
-  static constexpr double kNever = -std::numeric_limits<double>::infinity();
+  static constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  static constexpr double kNever = -kInfinity;
+  static CREMA_FUNCTOR bool is_finite(double value) { return abs(value) < kInfinity; }
 
   static CREMA_FUNCTOR double larger(double a, double b) { return a < b ? b : a; }
   static CREMA_FUNCTOR double log_sum(double a, double b, double c) {
@@ -56,7 +58,7 @@ struct CtcPaths {
     const int64_t n = item % of.batch, steps = of.used[n], states = 2 * of.lengths[n] + 1;
     double bad = 0;
     for (int64_t t = lanes.first; t < steps; t += lanes.count) {
-      if (!(abs(log_sums[of.position(t, n)]) < -kNever)) bad = 1;
+      if (!is_finite(log_sums[of.position(t, n)])) bad = 1;
     }
     bad = lanes.max(bad);
     if (bad > 0 || steps == 0) {
@@ -120,7 +122,7 @@ struct CtcShares {
     const int64_t t = item / of.batch - of.first, n = item % of.batch, length = of.lengths[n];
     const double total = log_probability[n];
     T* const row = gradient + item * of.classes;
-    if (t < 0 || t >= of.used[n] || !(abs(total) < -CtcPaths<T>::kNever)) {
+    if (t < 0 || t >= of.used[n] || !CtcPaths<T>::is_finite(total)) {
       for (int64_t c = lanes.first; c < of.classes; c += lanes.count) row[c] = 0;
       return;
     }

@@ -155,12 +155,6 @@ struct Kernel {
   Tensor scale;
 };
 
-template <class T>
-T* overwrite(const Side& side, Tensor& tensor, int64_t count) {
-  resize<T>(tensor, count);
-  return side.overwrite<T>(tensor);
-}
-
 /// What the layer works with, in one type. Values of pixels are (pixels, channels): a row a pixel.
 template <class T>
 struct Field {

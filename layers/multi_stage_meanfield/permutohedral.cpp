@@ -141,13 +141,6 @@ struct SliceValue {
   }
 };
 
-/// Memory for values of type T, on the host.
-template <class T>
-T* fit(Tensor& tensor, int64_t count) {
-  resize<T>(tensor, count);
-  return tensor.host_overwrite<T>();
-}
-
 }  // namespace
 
 template <class T>
@@ -165,8 +158,8 @@ void Permutohedral<T>::place(int64_t points, int64_t dimensions, const double* f
   dimensions_ = dimensions;
   vertices_ = 0;
   const int64_t corners = points * (dimensions + 1);
-  int32_t* const vertices = fit<int32_t>(corners_, corners);
-  T* const weights = fit<T>(weights_, corners);
+  int32_t* const vertices = overwrite<int32_t>(Side(), corners_, corners);
+  T* const weights = overwrite<T>(Side(), weights_, corners);
   keys_.clear();
   table_.assign(std::bit_ceil(static_cast<size_t>(2 * corners + 1)), -1);
   for (int64_t p = 0; p < points; ++p) {
@@ -267,7 +260,7 @@ int32_t Permutohedral<T>::find(const int32_t* key) const {
 template <class T>
 void Permutohedral<T>::find_neighbours() {
   const int64_t d = dimensions_;
-  int32_t* const neighbours = fit<int32_t>(neighbours_, (d + 1) * vertices_ * 2);
+  int32_t* const neighbours = overwrite_some<int32_t>(Side(), neighbours_, (d + 1) * vertices_ * 2);
   parallel_for((d + 1) * vertices_, 4096, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t direction = i / vertices_;
@@ -287,8 +280,8 @@ void Permutohedral<T>::find_neighbours() {
 template <class T>
 void Permutohedral<T>::sort_by_vertex() {
   const auto corners = corners_.values<int32_t>();
-  int32_t* const begins = fit<int32_t>(begins_, vertices_ + 1);
-  int32_t* const touching = fit<int32_t>(touching_, corners_.count());
+  int32_t* const begins = overwrite_some<int32_t>(Side(), begins_, vertices_ + 1);
+  int32_t* const touching = overwrite<int32_t>(Side(), touching_, corners_.count());
   std::fill_n(begins, vertices_ + 1, 0);
   for (const int32_t vertex : corners) ++begins[vertex + 1];
   for (int64_t v = 1; v <= vertices_; ++v) begins[v] += begins[v - 1];
@@ -348,9 +341,9 @@ void Permutohedral<T>::slice(const Side& side, int64_t channels, const T* values
 
 template <class T>
 void Permutohedral<T>::filter(const Side& side, int64_t channels, bool adjoint, const T* x, T* y) {
-  for (Tensor* tensor : {&values_, &blurred_})
-    resize<T>(*tensor, std::max(tensor->count(), (vertices_ + 1) * channels));
-  T *values = side.overwrite<T>(values_), *blurred = side.overwrite<T>(blurred_);
+  const int64_t count = (vertices_ + 1) * channels;
+  T *values = overwrite_some<T>(side, values_, count),
+    *blurred = overwrite_some<T>(side, blurred_, count);
   splat(side, channels, x, values);
   for (int64_t i = 0; i <= dimensions_; ++i) {
     blur(side, channels, adjoint ? dimensions_ - i : i, values, blurred);

@@ -46,12 +46,12 @@ class Permutohedral {
   int64_t points_ = 0, dimensions_ = 0, vertices_ = 0;
   std::vector<int32_t> table_;  // vertex at each slot of the hash table; -1: free
   std::vector<int32_t> keys_;   // (vertices, dimensions); the last coordinate follows
-  // Of i32, and of T where there are weights and values:
+  // Of i32, and of T where there are weights and values. Those of vertices have headroom.
   Tensor corners_, weights_;  // (points, dimensions + 1): vertices; weights, which add up to 1
   Tensor neighbours_;         // (dimensions + 1, vertices, 2); vertices_ where there is none
   Tensor begins_;             // (vertices + 1): of what lies at each vertex
   Tensor touching_;           // corners (indices of corners_) by vertex, in order
-  Tensor values_, blurred_;  // (vertices + 1, channels) or larger; the row behind the vertices is 0
+  Tensor values_, blurred_;   // (vertices + 1, channels); the row behind the vertices is 0
 };
 
 }  // namespace crema

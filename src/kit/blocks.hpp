@@ -6,17 +6,21 @@
 #include <array>
 #include <vector>
 
+#include "crema/error.hpp"
 #include "kit/passes.hpp"
 
 namespace crema {
 
-/// Who runs an item: the threads of a block (BlockLanes), or these. As OneLane; `shared` is memory
-/// of the item, and wait() lets all lanes see what each of them has written. sum() and max()
-/// combine one value of each lane, always in the same order. All lanes have to call them and
-/// wait().
-///
+// Lanes are the threads that run an item: those of a block (BlockLanes), or of a team (TeamLanes).
+// They have what OneLane has. `shared` is memory of the item, and wait() lets all lanes see what
+// each of them has written. sum() and max() combine one value of each lane, always in the same
+// order; a value that is NaN may be lost in max(), but all lanes get the same result. All lanes
+// have to call sum(), max() and wait().
+
 /// The threads of a team of OpenMP, which run the items for the device of the tests.
 struct TeamLanes {
+  /// Not as many as the context says (core/parallel.hpp): several lanes are to share an item on
+  /// any machine, and tests alone come here.
   static constexpr int kMost = 6;
   int64_t first, count;
   double *shared, *values;  // of the item; (count)
@@ -33,7 +37,8 @@ struct TeamLanes {
   }
   CREMA_FUNCTOR double max(double value) const {
     give(value);
-    for (int64_t lane = 0; lane < count; ++lane) {
+    value = values[0];
+    for (int64_t lane = 1; lane < count; ++lane) {
       if (value < values[lane]) value = values[lane];
     }
     return value;
@@ -100,10 +105,12 @@ __global__ void block_kernel(int64_t count, Body body) {
 #endif
 
 /// Calls body(i, lanes) for i in [0, count). On a device, a block of about `width` threads runs an
-/// item; lanes.shared are `shared` doubles, at most kMostShared.
+/// item; lanes.shared are `shared` doubles. Error if they are more than kMostShared.
 template <class Body>
 void for_each_block(const Side& side, int64_t count, [[maybe_unused]] int64_t width, int64_t shared,
                     const Body& body) {
+  if (shared > kMostShared)
+    throw Error("a pass of blocks has at most ", kMostShared, " values to share, not ", shared);
 #ifdef __CUDACC__
   if (side.device() != nullptr) {
     if (count == 0) return;

@@ -1,7 +1,7 @@
 // Tensors that layers keep for their own use.
 #pragma once
 
-#include "crema/tensor.hpp"
+#include "core/move.hpp"
 
 namespace crema {
 
@@ -11,6 +11,21 @@ template <class T>
 void resize(Tensor& tensor, int64_t count) {
   if (tensor.dtype() != dtype_of<T>()) tensor.set_layout(dtype_of<T>(), Format::contiguous);
   if (tensor.shape().rank() != 1 || tensor.count() != count) tensor.reshape(Shape{count});
+}
+
+/// The same, and memory of the side for all values, which the caller overwrites.
+template <class T>
+T* overwrite(const Side& side, Tensor& tensor, int64_t count) {
+  resize<T>(tensor, count);
+  return side.overwrite<T>(tensor);
+}
+
+/// Memory of the side for `count` values, a number that changes from pass to pass. The tensor has
+/// that many or more, with headroom, so that few passes take memory.
+template <class T>
+T* overwrite_some(const Side& side, Tensor& tensor, int64_t count) {
+  const bool fits = tensor.dtype() == dtype_of<T>() && tensor.count() >= count;
+  return overwrite<T>(side, tensor, fits ? tensor.count() : count + count / 4);
 }
 
 }  // namespace crema

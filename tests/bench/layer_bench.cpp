@@ -308,8 +308,9 @@ int bench(int argc, char** argv) {
     }
   }
   omp_set_num_threads(threads);
-  std::printf("%s, %d threads\n%-28s %-10s %-14s %9s %6s %9s %6s\n",
-              std::string(to_string(simd_level())).c_str(), threads, "problem", "engine", "format",
+  std::printf("%s, %d threads, ms: %s\n%-28s %-10s %-14s %9s %6s %9s %6s\n",
+              std::string(to_string(simd_level())).c_str(), threads,
+              threads > 1 ? "least elapsed" : "median CPU", "problem", "engine", "format",
               "forward", "moves", "backward", "moves");
   for (const Problem& problem : problems()) {
     const bool wanted = words.empty() || std::ranges::any_of(words, [&](const std::string& word) {

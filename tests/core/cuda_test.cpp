@@ -116,7 +116,8 @@ TEST_F(Cuda, RecursionsGiveTheSameBitsAgain) {
   const Input scores = uniform({90, 5, 37}, -3, 3);
   const std::vector<LayerCase> cases = {
       {.layer = "layer { type: 'CTCLoss' }", .bottoms = {scores, labels({5, 20}, 36)}},
-      {.layer = "layer { type: 'CRFLoss' }", .bottoms = {scores, labels({90, 5}, 37)}},
+      {.layer = "layer { type: 'CRFLoss' crf_loss_param { boundary_term: true } }",
+       .bottoms = {scores, labels({90, 5}, 37)}},
       {.layer = "layer { type: 'MultiStageMeanfield' multi_stage_meanfield_param { theta_alpha: 9 "
                 "theta_beta: 40 theta_gamma: 2 spatial_filter_weight: 3 num_iterations: 3 } }",
        .bottoms = {uniform({1, 5, 40, 50}, -2, 2), uniform({1, 5, 40, 50}, -2, 2),
@@ -127,11 +128,16 @@ TEST_F(Cuda, RecursionsGiveTheSameBitsAgain) {
     run.forward();
     run.backward();
     const std::vector<double> top = run.top(0), diff = run.bottom_diff(0);
+    std::vector<std::vector<double>> gradients;
+    for (int i = 0; i < run.num_params(); ++i) gradients.push_back(run.gradient(i));
     for (int again = 0; again < 3; ++again) {
+      run.clear_gradients();
       run.forward();
       run.backward();
       EXPECT_EQ(run.top(0), top);
       EXPECT_EQ(run.bottom_diff(0), diff);
+      for (int i = 0; i < run.num_params(); ++i)
+        EXPECT_EQ(run.gradient(i), gradients[static_cast<size_t>(i)]) << i;
     }
   }
 }

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "core/dispatch.hpp"
 #include "core/fake_device.hpp"
 #include "crema/net.hpp"
 #include "support/layer_test.hpp"
@@ -24,9 +25,10 @@ std::vector<double> values_of(const Tensor& tensor) {
 }
 
 /// Forward and backward on a device give what the host gave, and nothing but inputs goes there.
-/// `to_host`: what forward reads back. Forward alone where the layer does not train.
+/// `to_host`: what forward reads back, where the first `there` bottoms lie on the device alone.
+/// Forward alone where the layer does not train.
 void check_device(const LayerCase& c, const Tolerance& tolerance = {0, 0}, DType dtype = DType::f32,
-                  int to_host = 0, bool trains = true) {
+                  int to_host = 0, bool trains = true, int there = 0) {
   SCOPED_TRACE(c.layer);
   LayerRun first(c);
   for (int option = 0; option < static_cast<int>(first.options().size()); ++option) {
@@ -47,16 +49,20 @@ void check_device(const LayerCase& c, const Tolerance& tolerance = {0, 0}, DType
     }
     for (int i = 0; i < run.num_tops(); ++i) tops.push_back(&run.top_blob(i));
     auto& layer = dynamic_cast<TwoSidedLayer&>(run.layer());
-    std::vector<Blob> there(tops.size());
+    std::vector<Blob> results(tops.size());
     std::vector<Blob*> tops_there;
     for (size_t i = 0; i < tops.size(); ++i) {
-      there[i].data = Tensor(tops[i]->shape(), tops[i]->data.dtype(), tops[i]->data.format());
-      tops_there.push_back(&there[i]);
+      results[i].data = Tensor(tops[i]->shape(), tops[i]->data.dtype(), tops[i]->data.format());
+      tops_there.push_back(&results[i]);
+    }
+    for (int i = 0; i < there; ++i) {
+      Tensor& data = bottoms[static_cast<size_t>(i)]->data;
+      dispatch_float(data.dtype(), [&]<class T>(T) { side.change<T>(data); });
     }
     layer.run_forward(side, bottoms, tops_there);
     EXPECT_EQ(device.downloads, to_host);
     for (int i = 0; i < run.num_tops(); ++i) {
-      expect_close(values_of(there[i].data), host.top(i), tolerance, concat("top ", i));
+      expect_close(values_of(results[i].data), host.top(i), tolerance, concat("top ", i));
     }
     if (!trains || (!any_of(propagate) && run.num_params() == 0)) continue;
     host.backward();
@@ -175,15 +181,39 @@ TEST(TwoSided, BodiesOfDevicesAgreeWithTheHost) {
     }
     check({.layer = of("SoftmaxWithLossOHEM"), .bottoms = {rows, labels({5}, 37)}, .tops = 3});
     check({.layer = of("SmoothL1LossOHEM"), .bottoms = {images, images, images}, .tops = 2});
-    // Matching is on the host, which reads the sums of the exponentials.
+    // Matching is on the host. Of what lies on the device, it reads the locations, and where it
+    // mines losses: those of priors without a match, or sums of exponentials and scores.
     const Input priors = given({1, 2, 8}, {0.1, 0.1, 0.4, 0.4, 0.5, 0.5, 0.9, 0.9,  //
                                            0.1, 0.1, 0.2, 0.2, 0.1, 0.1, 0.2, 0.2});
     const Input boxes = given({1, 1, 1, 8}, {1, 2, 0, 0.12, 0.1, 0.42, 0.4, 0});
-    for (const char* more : {"", "mining_type: NONE", "conf_loss_type: LOGISTIC"}) {
-      const std::string text = concat("multibox_loss_param { num_classes: 3 ", more, " }");
-      check_device({.layer = of("MultiBoxLoss", text.c_str()),
-                    .bottoms = {uniform({2, 8}), uniform({2, 6}), priors, boxes}},
-                   {1e-6, 1e-5}, dtype, *more == '\0' ? 1 : 0);
+    // 210 priors. Image 1 has no box, image 2 a difficult one.
+    std::vector<double> grid(2 * 840, 0.2);
+    for (size_t p = 0; p < 210; ++p) {
+      const double x = 0.06 * static_cast<double>(p % 15), y = 0.06 * static_cast<double>(p / 15);
+      std::ranges::copy(std::array{x, y, x + 0.15, y + 0.15}, grid.begin() + 4 * p);
+    }
+    const Input many_priors = given({1, 2, 840}, grid);
+    const Input many_boxes = given({1, 1, 3, 8}, {0, 1, 0, 0.11, 0.12, 0.29, 0.30, 0,  //
+                                                  0, 2, 0, 0.52, 0.41, 0.64, 0.60, 0,  //
+                                                  2, 2, 0, 0.31, 0.29, 0.47, 0.45, 1});
+    const Input equal = given({3, 630}, std::vector<double>(1890, 0.5));
+    const std::pair<const char*, int> minings[] = {
+        {"", 2},
+        {"mining_type: NONE", 1},
+        {"conf_loss_type: LOGISTIC", 2},
+        {"mining_type: HARD_EXAMPLE", 3},
+        {"mining_type: HARD_EXAMPLE conf_loss_type: LOGISTIC", 2},
+        {"ignore_difficult_gt: true", 2},
+        {"use_difficult_gt: false", 2}};
+    for (const auto& [more, to_host] : minings) {
+      const std::string layer =
+          of("MultiBoxLoss", concat("multibox_loss_param { num_classes: 3 ", more, " }").c_str());
+      const auto check_loss = [&, count = to_host](const std::vector<Input>& bottoms) {
+        check_device({.layer = layer, .bottoms = bottoms}, {1e-6, 1e-5}, dtype, count, true, 2);
+      };
+      check_loss({uniform({2, 8}), uniform({2, 6}), priors, boxes});
+      check_loss({uniform({3, 840}), uniform({3, 630}), many_priors, many_boxes});
+      check_loss({uniform({3, 840}), equal, many_priors, many_boxes});
     }
     check_device({.layer = of("DetectionOutput", "detection_output_param { num_classes: 3 }"),
                   .bottoms = {uniform({2, 8}), uniform({2, 6}), priors, uniform({2, 3, 4, 4})}},
@@ -341,8 +371,38 @@ TEST(TwoSided, RecursionsAndLatticesOfDevicesAgreeWithTheHost) {
         check_device({.layer = of("CRFLoss", crf),
                       .bottoms = {scores, labels({7, 3}, 5), begins},
                       .tops = 2},
-                     close, dtype, 2, trains);
+                     close, dtype, 1, trains);
       }
+      // One step, no sequence, one class, no label that counts.
+      check_device({.layer = of("CRFLoss", ""), .bottoms = {uniform({1, 3, 5}), labels({1, 3}, 5)}},
+                   close, dtype, 1, trains);
+      check_device({.layer = of("CRFLoss", ""),
+                    .bottoms = {uniform({4, 0, 5}), labels({4, 0}, 5)},
+                    .tops = 2},
+                   close, dtype, 1, trains);
+      check_device({.layer = of("CRFLoss", "crf_loss_param { boundary_term: true }"),
+                    .bottoms = {uniform({4, 2, 1}), labels({4, 2}, 1)}},
+                   close, dtype, 1, trains);
+      check_device({.layer = of("CRFLoss", "loss_param { ignore_label: 0 }"),
+                    .bottoms = {scores, labels({7, 3}, 1)},
+                    .tops = 2},
+                   close, dtype, 1, trains);
+      // Classes whose pairs are too many for parts of the positions.
+      check_device({.layer = of("CRFLoss",
+                                "crf_loss_param { transition_filler { "
+                                "type: 'gaussian' } boundary_term: true }"),
+                    .bottoms = {uniform({3, 2, 300}), labels({3, 2}, 300)}},
+                   close, dtype, 1, trains);
+      check_device({.layer = of("CTCLoss", ""), .bottoms = {uniform({1, 2, 3}), labels({2, 1}, 2)}},
+                   close, dtype, 1, trains);
+      check_device(
+          {.layer = of("CTCLoss", ""), .bottoms = {uniform({3, 2, 1}), given({2, 1}, {-1, -1})}},
+          close, dtype, 1, trains);
+      // A score whose class has no probability, in a label and out of it.
+      Input impossible = given({2, 2, 3}, std::vector<double>(12, 0.5));
+      impossible.values[1] = impossible.values[9] = -std::numeric_limits<double>::infinity();
+      check_device({.layer = of("CTCLoss", ""), .bottoms = {impossible, given({2, 1}, {0, 1})}},
+                   close, dtype, 1, trains);
       // What counts goes through sums that powers cannot hold.
       check_device({.layer = of("CRFLoss", ""),
                     .bottoms = {given({2, 1, 2}, {0, -3000, -20000, 0}), given({2, 1}, {1, 1})},
@@ -356,6 +416,16 @@ TEST(TwoSided, RecursionsAndLatticesOfDevicesAgreeWithTheHost) {
                                 "bilateral_filter_weight: 5 num_iterations: ", iterations, " }")),
              .bottoms = {uniform({2, 3, 4, 5}, -2, 2), uniform({2, 3, 4, 5}, -2, 2),
                          labels({2, 3, 4, 5}, 200)}},
+            close, dtype, 0, trains);
+      }
+      // One pixel, and more labels than a block of threads takes at once.
+      for (const Shape& shape : {Shape{1, 3, 1, 1}, Shape{1, 300, 2, 3}}) {
+        check_device(
+            {.layer = of("MultiStageMeanfield",
+                         "multi_stage_meanfield_param { theta_alpha: 3 theta_beta: 40 "
+                         "theta_gamma: 1.5 spatial_filter_weight: 3 bilateral_filter_weight: 5 "
+                         "num_iterations: 2 }"),
+             .bottoms = {uniform(shape), uniform(shape), labels({1, 3, shape[2], shape[3]}, 200)}},
             close, dtype, 0, trains);
       }
     }

@@ -275,8 +275,8 @@ TEST(SteadyState, DetectingTakesNoMemoryAndNoLock) {
   }
 }
 
-/// A layer over inputs of the given names and shapes. Those named "label" hold classes, and "cont"
-/// indicators of sequences.
+/// A layer over inputs of the given names and shapes. Those named "label" hold classes, "cont"
+/// indicators of sequences, and "image" colours.
 struct Room {
   const char* name;
   std::vector<std::pair<std::string, std::string>> inputs;
@@ -300,6 +300,10 @@ TEST(SteadyState, LayersTakeNoMemoryAndNoLock) {
        {{"x", sequences}, {"label", steps}},
        "type: 'CRFLoss' crf_loss_param { "
        "boundary_term: true }"},
+      {"CRFLoss with best paths",
+       {{"x", sequences}, {"label", steps}, {"cont", steps}},
+       "type: 'CRFLoss' top: 'loss'"},
+      {"CRFDecoder", {{"x", sequences}, {"cont", steps}}, "type: 'CRFDecoder'"},
       {"CTCLoss", {{"x", sequences}, {"label", "dim: 4 dim: 3"}}, "type: 'CTCLoss'"},
       {"CTCGreedyDecoder", {{"x", sequences}}, "type: 'CTCGreedyDecoder'"},
       {"GRU",
@@ -341,17 +345,35 @@ TEST(SteadyState, LayersTakeNoMemoryAndNoLock) {
     Context context({.threads = 2});
     Net net(test::net_param(text), context);
     test::fill_inputs(net);
-    for (const auto& [name, shape] : room.inputs) {
-      if (name == "cont") net.input(name).fill(1);
-    }
-    const auto iterate = [&] {
+    const auto input = [&](std::string_view name) -> Tensor* {
+      const auto& names = net.inputs();
+      const auto at = std::ranges::find(names, name);
+      return at == names.end() ? nullptr : &net.input(*at);
+    };
+    Tensor* const labels = input("label");
+    const std::vector<float> filled =
+        labels ? std::vector<float>(labels->host<float>(), labels->host<float>() + labels->count())
+               : std::vector<float>();
+    // Two kinds of batches by turns: sequences are one or many, labels and colours several or one.
+    const auto iterate = [&](int i) {
+      const bool first = i % 2 == 0;
+      if (Tensor* const cont = input("cont")) {
+        cont->fill(1);
+        for (int64_t k = 0; !first && k < cont->count(); k += 3) cont->host_mut<float>()[k] = 0;
+      }
+      if (labels && first) std::ranges::copy(filled, labels->host_overwrite<float>());
+      if (labels && !first) labels->fill(0);
+      if (Tensor* const colours = input("image")) {
+        for (int64_t k = 0; k < colours->count(); ++k)
+          colours->host_overwrite<float>()[k] = first ? 0.0F : static_cast<float>(k % 19);
+      }
       net.clear_gradients();
       net.forward();
       net.backward();
     };
-    for (int i = 0; i < kWarm; ++i) iterate();
+    for (int i = 0; i < kWarm; ++i) iterate(i);
     const Counting counter(context);
-    for (int i = 0; i < kCounted; ++i) iterate();
+    for (int i = 0; i < kCounted; ++i) iterate(i);
     EXPECT_EQ(counter.ours(), "");
   }
 }
