@@ -193,6 +193,9 @@ std::vector<Problem> problems() {
     add_case("SpatialTransformer", "type: 'SpatialTransformer'",
              {uniform(shape), uniform({shape[0], 6})});
   }
+  add_case("SpatialTransformer, glimpse",
+           "type: 'SpatialTransformer' st_param { output_H: 28 output_W: 28 }",
+           {uniform({1, 3, 1024, 1024}), uniform({1, 6})});
   for (const Shape& shape : {Shape{8, 16, 63, 63}, Shape{64, 20, 12, 12}}) {
     add("LocallyConnected",
         concat("type: 'LocallyConnected' local_param { num_output: 16 kernel_size: 5 ", xavier,

@@ -18,6 +18,7 @@ class FakeDevice : public DeviceBackend {
     auto memory = std::make_unique<std::vector<char>>(bytes, '\xee');
     void* pointer = memory->data();
     memories_[pointer] = std::move(memory);
+    ++allocations;
     return pointer;
   }
   void release(void* pointer) noexcept override { memories_.erase(pointer); }
@@ -73,6 +74,7 @@ class FakeDevice : public DeviceBackend {
   /// Pieces of device memory that nobody has released yet.
   size_t held() const { return memories_.size(); }
 
+  int allocations = 0;  // ever
   int uploads = 0, downloads = 0;
   size_t bytes_up = 0, bytes_down = 0;
   int launched = 0;  // copies and sums within the device

@@ -6,11 +6,14 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <limits>
 
 #include "core/dispatch.hpp"
 #include "core/fake_device.hpp"
 #include "crema/net.hpp"
+#include "kit/blocks.hpp"
 #include "support/layer_test.hpp"
 #include "support/needs.hpp"
 #include "support/net_test.hpp"
@@ -510,6 +513,79 @@ void expect_device_error(const LayerCase& c, int bottom, size_t at, double value
   expect_error([&] { layer.run_forward(Side(device), bottoms, tops); }, parts);
   for (Blob* blob : bottoms) blob->data = Tensor();
   for (Blob* blob : tops) blob->data = Tensor();
+}
+
+// Batches differ in the number of sequences, the lengths of labels and the colours of images.
+TEST(TwoSided, LaterBatchesTakeNoMemoryOfADevice) {
+  if (kBuiltWithCuda)
+    GTEST_SKIP() << "needs a build without CUDA, where these bodies run on the host: configure "
+                    "with CREMA_CUDA=OFF";
+  const auto allocations = [](const LayerCase& c, int bottom, const std::vector<double>& later) {
+    SCOPED_TRACE(c.layer);
+    FakeDevice device;
+    LayerRun run(c);
+    run.forward();
+    std::vector<Blob*> bottoms, tops;
+    for (int i = 0; i < run.num_bottoms(); ++i) bottoms.push_back(&run.bottom_blob(i));
+    for (int i = 0; i < run.num_tops(); ++i) tops.push_back(&run.top_blob(i));
+    auto& layer = dynamic_cast<TwoSidedLayer&>(run.layer());
+    layer.run_forward(Side(device), bottoms, tops);
+    const int before = device.allocations;
+    Tensor& changed = bottoms[static_cast<size_t>(bottom)]->data;
+    std::ranges::copy(later, changed.host_overwrite<float>());
+    layer.run_forward(Side(device), bottoms, tops);
+    const int found = device.allocations - before;
+    for (Blob* blob : bottoms) blob->data = Tensor();
+    for (Blob* blob : tops) blob->data = Tensor();
+    return found;
+  };
+  const std::vector<double> ones(12, 1), zeros(12, 0);
+  const Input scores = uniform({6, 2, 3});
+  EXPECT_EQ(allocations({.layer = "layer { type: 'CRFLoss' }",
+                         .bottoms = {scores, labels({6, 2}, 3), given({6, 2}, ones)},
+                         .tops = 2},
+                        2, zeros),
+            0);
+  EXPECT_EQ(allocations({.layer = "layer { type: 'CRFDecoder' }",
+                         .bottoms = {scores, given({6, 2}, ones)}},
+                        1, zeros),
+            0);
+  // The colour of one pixel moves it to other vertices.
+  std::vector<double> colours(3 * 15 * 14, 10);
+  const Input image = given({1, 3, 15, 14}, colours), unary = uniform({1, 2, 15, 14});
+  colours[100] = 100;
+  EXPECT_EQ(allocations({.layer = "layer { type: 'MultiStageMeanfield' multi_stage_meanfield_param { "
+                                  "theta_alpha: 3 theta_beta: 4 theta_gamma: 2 num_iterations: 1 } }",
+                         .bottoms = {unary, unary, image}},
+                        2, colours),
+            0);
+}
+
+TEST(TwoSided, LanesOfABlockAgree) {
+  if (kBuiltWithCuda) GTEST_SKIP() << "needs a build without CUDA: configure with CREMA_CUDA=OFF";
+  FakeDevice device;
+  for (const int64_t place : {0, 1, 5}) {  // of a value that is NaN
+    std::array<double, TeamLanes::kMost> results{}, sums{};
+    int64_t count = 0;
+    for_each_block(Side(device), 1, TeamLanes::kMost, 1, [&](int64_t, const auto& lanes) {
+      const auto own = static_cast<double>(lanes.first);
+      const auto at = static_cast<size_t>(lanes.first);
+      results[at] = lanes.max(lanes.first == place ? std::nan("") : own);
+      sums[at] = lanes.sum(own);
+      if (lanes.first == 0) count = lanes.count;
+    });
+    for (size_t lane = 0; lane < static_cast<size_t>(count); ++lane) {
+      EXPECT_EQ(std::isnan(results[lane]), std::isnan(results[0])) << lane;
+      const bool same = results[lane] == results[0] || std::isnan(results[0]);
+      EXPECT_TRUE(same) << lane;
+      EXPECT_EQ(sums[lane], static_cast<double>(count * (count - 1)) / 2);
+    }
+  }
+  expect_error(
+      [&] {
+        for_each_block(Side(device), 1, 1, kMostShared + 1, [](int64_t, const auto&) {});
+      },
+      {concat(kMostShared), concat(kMostShared + 1)});
 }
 
 TEST(TwoSided, DevicesFindWhatIsNoNumber) {
