@@ -249,7 +249,8 @@ class SpatialTransformerLayer : public TwoSidedLayer {
     if (context().on_gpu()) return points;
     const size_t sampler = dtype() == DType::f32 ? std::get<0>(samplers_).bytes(trains())
                                                  : std::get<1>(samplers_).bytes(trains());
-    return points + sampler + theta_.capacity() * sizeof(double);
+    const size_t thetas = trains() && given_ > 0 ? static_cast<size_t>(6 * samples()) : 0;
+    return points + sampler + thetas * sizeof(double);
   }
 
   void run_forward(const Side& side, Blobs bottom, Blobs top) override {

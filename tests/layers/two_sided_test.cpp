@@ -546,19 +546,20 @@ TEST(TwoSided, LaterBatchesTakeNoMemoryOfADevice) {
                          .tops = 2},
                         2, zeros),
             0);
-  EXPECT_EQ(allocations({.layer = "layer { type: 'CRFDecoder' }",
-                         .bottoms = {scores, given({6, 2}, ones)}},
-                        1, zeros),
+  EXPECT_EQ(allocations(
+                {.layer = "layer { type: 'CRFDecoder' }", .bottoms = {scores, given({6, 2}, ones)}},
+                1, zeros),
             0);
   // The colour of one pixel moves it to other vertices.
   std::vector<double> colours(3 * 15 * 14, 10);
   const Input image = given({1, 3, 15, 14}, colours), unary = uniform({1, 2, 15, 14});
   colours[100] = 100;
-  EXPECT_EQ(allocations({.layer = "layer { type: 'MultiStageMeanfield' multi_stage_meanfield_param { "
-                                  "theta_alpha: 3 theta_beta: 4 theta_gamma: 2 num_iterations: 1 } }",
-                         .bottoms = {unary, unary, image}},
-                        2, colours),
-            0);
+  EXPECT_EQ(
+      allocations({.layer = "layer { type: 'MultiStageMeanfield' multi_stage_meanfield_param { "
+                            "theta_alpha: 3 theta_beta: 4 theta_gamma: 2 num_iterations: 1 } }",
+                   .bottoms = {unary, unary, image}},
+                  2, colours),
+      0);
 }
 
 TEST(TwoSided, LanesOfABlockAgree) {
@@ -582,9 +583,7 @@ TEST(TwoSided, LanesOfABlockAgree) {
     }
   }
   expect_error(
-      [&] {
-        for_each_block(Side(device), 1, 1, kMostShared + 1, [](int64_t, const auto&) {});
-      },
+      [&] { for_each_block(Side(device), 1, 1, kMostShared + 1, [](int64_t, const auto&) {}); },
       {concat(kMostShared), concat(kMostShared + 1)});
 }
 
