@@ -23,12 +23,12 @@ class FakeDevice : public DeviceBackend {
   }
   void release(void* pointer) noexcept override { memories_.erase(pointer); }
   void copy_to_device(void* device, const void* host, size_t bytes) override {
-    std::memcpy(device, host, bytes);
+    if (bytes > 0) std::memcpy(device, host, bytes);
     ++uploads;
     bytes_up += bytes;
   }
   void copy_to_host(void* host, const void* device, size_t bytes) override {
-    std::memcpy(host, device, bytes);
+    if (bytes > 0) std::memcpy(host, device, bytes);
     ++downloads;
     bytes_down += bytes;
   }
@@ -36,7 +36,7 @@ class FakeDevice : public DeviceBackend {
     if (bytes > 0) std::memset(device, 0, bytes);
   }
   void copy(void* to, const void* from, size_t bytes) override {
-    std::memcpy(to, from, bytes);
+    if (bytes > 0) std::memcpy(to, from, bytes);
     ++launched;
   }
   void copy_rows(const RowCopy& copy, const void* from, void* to) override {
