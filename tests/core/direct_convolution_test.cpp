@@ -104,10 +104,12 @@ class DirectConvolution : public ::testing::TestWithParam<Case> {
   }
 };
 
-/// All passes with all formats that they take.
-void check(const Case& given) {
+/// All passes with all formats that they take. With `kept`, packed weights are kept, as in
+/// inference.
+void check(const Case& given, bool kept = false) {
   const ThreadScope threads(given.threads);
   ConvolutionProblem p = given.problem();
+  p.training = !kept;
   const Tensor x = random_tensor(p.source, 1), w = random_tensor(p.weights(), 2);
   const Tensor b = random_tensor(Shape{p.target[1]}, 3), dy = random_tensor(p.target, 4);
   const Expected expected(p, x, w, b, dy);
@@ -115,7 +117,8 @@ void check(const Case& given) {
   for (double& value : twice) value *= 2;
   for (double& value : twice_bias) value *= 2;
   const Format blocked = direct_kernels().width == 16 ? Format::blocked16 : Format::blocked8;
-  const ConvolutionWeights weights{w.host<float>()};
+  ParameterStorage storage(w, Tensor());
+  const ConvolutionWeights weights{w.host<float>(), kept ? &storage : nullptr};
   const auto library = direct_convolutions();
   const auto make = [&](ConvolutionPass pass) {
     std::string why;
@@ -156,6 +159,7 @@ void check(const Case& given) {
 }
 
 TEST_P(DirectConvolution, EqualsTheSum) { check(GetParam()); }
+TEST_P(DirectConvolution, EqualsTheSumWithKeptWeights) { check(GetParam(), true); }
 
 INSTANTIATE_TEST_SUITE_P(
     Shapes, DirectConvolution,
