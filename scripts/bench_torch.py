@@ -5,7 +5,8 @@
 
 One step is forward, loss, backward to the weights (not to the input), on made-up data. Prints one
 line of JSON: medians in milliseconds, the work in GFLOP as `crema time` counts it (convolutions,
-inner products, LSTM and GRU only; a multiply and an add are two, a bias of a convolution one), parameters, and the peak memory of the process.
+inner products, attention, LSTM and GRU only; a multiply and an add are two, a bias of a convolution
+one), parameters, and the peak memory of the process.
 Needs PyTorch (Debian: python3-torch) and nothing else.
 """
 
@@ -36,11 +37,11 @@ def lenet():
         nn.Linear(800, 500), nn.ReLU(inplace=True), nn.Linear(500, 10))
 
 
-def fc_head(inputs):
+def fc_head(inputs, fc6=4096):
     return nn.Sequential(
         nn.Flatten(),
-        nn.Linear(inputs, 4096), nn.ReLU(inplace=True), nn.Dropout(0.5),
-        nn.Linear(4096, 4096), nn.ReLU(inplace=True), nn.Dropout(0.5),
+        nn.Linear(inputs, fc6), nn.ReLU(inplace=True), nn.Dropout(0.5),
+        nn.Linear(fc6, 4096), nn.ReLU(inplace=True), nn.Dropout(0.5),
         nn.Linear(4096, 1000))
 
 
@@ -49,6 +50,12 @@ def alexnet():
         conv_relu(3, 64, 11, 4, 2), pool(3, 2), conv_relu(64, 192, 5, 1, 2), pool(3, 2),
         conv_relu(192, 384, 3, 1, 1), conv_relu(384, 256, 3, 1, 1), conv_relu(256, 256, 3, 1, 1),
         pool(3, 2), fc_head(256 * 6 * 6))
+
+
+def overfeat():
+    return nn.Sequential(
+        conv_relu(3, 96, 11, 4), pool(2, 2), conv_relu(96, 256, 5), pool(2, 2), conv_relu(256, 512, 3, 1, 1),
+        conv_relu(512, 1024, 3, 1, 1), conv_relu(1024, 1024, 3, 1, 1), pool(2, 2), fc_head(1024 * 6 * 6, 3072))
 
 
 def vgg_a():
@@ -61,33 +68,65 @@ def vgg_a():
     return nn.Sequential(*layers, fc_head(512 * 7 * 7))
 
 
-class Inception(nn.Module):
-    def __init__(self, inputs, n1x1, reduce3, n3x3, reduce5, n5x5, projection):
+class Branches(nn.Module):
+    """What the branches make of one input, beside each other in the channels."""
+
+    def __init__(self, *branches):
         super().__init__()
-        self.branches = nn.ModuleList([
-            conv_relu(inputs, n1x1, 1),
-            nn.Sequential(conv_relu(inputs, reduce3, 1), conv_relu(reduce3, n3x3, 3, 1, 1)),
-            nn.Sequential(conv_relu(inputs, reduce5, 1), conv_relu(reduce5, n5x5, 5, 1, 2)),
-            nn.Sequential(pool(3, 1, 1), conv_relu(inputs, projection, 1))])
+        self.branches = nn.ModuleList(branches)
 
     def forward(self, x):
         return torch.cat([branch(x) for branch in self.branches], 1)
 
 
+def inception(inputs, n1x1, reduce3, n3x3, reduce5, n5x5, projection):
+    return Branches(
+        conv_relu(inputs, n1x1, 1),
+        nn.Sequential(conv_relu(inputs, reduce3, 1), conv_relu(reduce3, n3x3, 3, 1, 1)),
+        nn.Sequential(conv_relu(inputs, reduce5, 1), conv_relu(reduce5, n5x5, 5, 1, 2)),
+        nn.Sequential(pool(3, 1, 1), conv_relu(inputs, projection, 1)))
+
+
 def googlenet():
     return nn.Sequential(
         conv_relu(3, 64, 7, 2, 3), pool(3, 2), conv_relu(64, 64, 1), conv_relu(64, 192, 3, 1, 1), pool(3, 2),
-        Inception(192, 64, 96, 128, 16, 32, 32), Inception(256, 128, 128, 192, 32, 96, 64), pool(3, 2),
-        Inception(480, 192, 96, 208, 16, 48, 64), Inception(512, 160, 112, 224, 24, 64, 64),
-        Inception(512, 128, 128, 256, 24, 64, 64), Inception(512, 112, 144, 288, 32, 64, 64),
-        Inception(528, 256, 160, 320, 32, 128, 128), pool(3, 2),
-        Inception(832, 256, 160, 320, 32, 128, 128), Inception(832, 384, 192, 384, 48, 128, 128),
+        inception(192, 64, 96, 128, 16, 32, 32), inception(256, 128, 128, 192, 32, 96, 64), pool(3, 2),
+        inception(480, 192, 96, 208, 16, 48, 64), inception(512, 160, 112, 224, 24, 64, 64),
+        inception(512, 128, 128, 256, 24, 64, 64), inception(512, 112, 144, 288, 32, 64, 64),
+        inception(528, 256, 160, 320, 32, 128, 128), pool(3, 2),
+        inception(832, 256, 160, 320, 32, 128, 128), inception(832, 384, 192, 384, 48, 128, 128),
         nn.AvgPool2d(7, 1), nn.Dropout(0.4), nn.Flatten(), nn.Linear(1024, 1000))
+
+
+def mean_head(inputs, dropout=0):
+    return [nn.AdaptiveAvgPool2d(1), nn.Dropout(dropout), nn.Flatten(), nn.Linear(inputs, 1000)]
 
 
 def conv_bn(inputs, outputs, kernel, stride=1, pad=0, groups=1):
     return nn.Sequential(
         nn.Conv2d(inputs, outputs, kernel, stride, pad, groups=groups, bias=False), nn.BatchNorm2d(outputs))
+
+
+def conv_bn_relu(*geometry):
+    return nn.Sequential(conv_bn(*geometry), nn.ReLU(inplace=True))
+
+
+class BasicBlock(nn.Module):
+    def __init__(self, inputs, outputs, stride):
+        super().__init__()
+        self.body = nn.Sequential(conv_bn_relu(inputs, outputs, 3, stride, 1), conv_bn(outputs, outputs, 3, 1, 1))
+        self.shortcut = nn.Identity() if stride == 1 else conv_bn(inputs, outputs, 1, stride)
+
+    def forward(self, x):
+        return torch.relu_(self.body(x) + self.shortcut(x))
+
+
+def resnet18():
+    layers, inputs = [conv_bn_relu(3, 64, 7, 2, 3), nn.MaxPool2d(3, 2, 1)], 64
+    for outputs in (64, 128, 256, 512):
+        layers += [BasicBlock(inputs, outputs, outputs // inputs), BasicBlock(outputs, outputs, 1)]
+        inputs = outputs
+    return nn.Sequential(*layers, *mean_head(512))
 
 
 class Bottleneck(nn.Module):
@@ -112,6 +151,126 @@ def resnet50():
             layers.append(Bottleneck(inputs, width, 2 if stage > 0 and block == 0 else 1))
             inputs = 4 * width
     return nn.Sequential(*layers, nn.AvgPool2d(7, 1), nn.Flatten(), nn.Linear(2048, 1000))
+
+
+def bn_relu_conv(inputs, outputs, kernel, pad=0):
+    return nn.Sequential(
+        nn.BatchNorm2d(inputs), nn.ReLU(inplace=True), nn.Conv2d(inputs, outputs, kernel, 1, pad, bias=False))
+
+
+def densenet121():
+    layers, inputs = [conv_bn_relu(3, 64, 7, 2, 3), nn.MaxPool2d(3, 2, 1)], 64
+    for stage, block in enumerate((6, 12, 24, 16)):
+        if stage > 0:
+            layers += [bn_relu_conv(inputs, inputs // 2, 1), nn.AvgPool2d(2)]
+            inputs //= 2
+        for _ in range(block):
+            new = nn.Sequential(bn_relu_conv(inputs, 128, 1), bn_relu_conv(128, 32, 3, 1))
+            layers.append(Branches(nn.Identity(), new))
+            inputs += 32
+    return nn.Sequential(*layers, nn.BatchNorm2d(inputs), nn.ReLU(inplace=True), *mean_head(inputs))
+
+
+def fire(inputs, squeeze, expand):
+    return nn.Sequential(
+        conv_relu(inputs, squeeze, 1), Branches(conv_relu(squeeze, expand, 1), conv_relu(squeeze, expand, 3, 1, 1)))
+
+
+def squeezenet():
+    return nn.Sequential(
+        conv_relu(3, 64, 3, 2), pool(3, 2), fire(64, 16, 64), fire(128, 16, 64), pool(3, 2),
+        fire(128, 32, 128), fire(256, 32, 128), pool(3, 2),
+        fire(256, 48, 192), fire(384, 48, 192), fire(384, 64, 256), fire(512, 64, 256),
+        nn.Dropout(0.5), conv_relu(512, 1000, 1), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+
+
+def chain(inputs, *units):
+    """Units (outputs, kernel[, stride[, pad]]) one behind the other; a kernel (height, width) keeps the size."""
+    layers = []
+    for outputs, kernel, *rest in units:
+        rest = rest or ([1, (kernel[0] // 2, kernel[1] // 2)] if isinstance(kernel, tuple) else [])
+        layers.append(conv_bn_relu(inputs, outputs, kernel, *rest))
+        inputs = outputs
+    return nn.Sequential(*layers)
+
+
+def inception_v3():
+    def average(inputs, outputs):
+        return nn.Sequential(nn.AvgPool2d(3, 1, 1), chain(inputs, (outputs, 1)))
+
+    def mixed5(inputs, pooled):
+        return Branches(
+            chain(inputs, (64, 1)), chain(inputs, (48, 1), (64, 5, 1, 2)),
+            chain(inputs, (64, 1), (96, 3, 1, 1), (96, 3, 1, 1)), average(inputs, pooled))
+
+    def mixed6(n):
+        row, column = (1, 7), (7, 1)
+        return Branches(
+            chain(768, (192, 1)), chain(768, (n, 1), (n, row), (192, column)),
+            chain(768, (n, 1), (n, column), (n, row), (n, column), (192, row)), average(768, 192))
+
+    def mixed7(inputs):
+        def both():
+            return Branches(chain(384, (384, (1, 3))), chain(384, (384, (3, 1))))
+        return Branches(
+            chain(inputs, (320, 1)), nn.Sequential(chain(inputs, (384, 1)), both()),
+            nn.Sequential(chain(inputs, (448, 1), (384, 3, 1, 1)), both()), average(inputs, 192))
+
+    return nn.Sequential(
+        chain(3, (32, 3, 2), (32, 3), (64, 3, 1, 1)), pool(3, 2), chain(64, (80, 1), (192, 3)), pool(3, 2),
+        mixed5(192, 32), mixed5(256, 64), mixed5(288, 64),
+        Branches(chain(288, (384, 3, 2)), chain(288, (64, 1), (96, 3, 1, 1), (96, 3, 2)), pool(3, 2)),
+        mixed6(128), mixed6(160), mixed6(160), mixed6(192),
+        Branches(chain(768, (192, 1), (320, 3, 2)),
+                 chain(768, (192, 1), (192, (1, 7)), (192, (7, 1)), (192, 3, 2)), pool(3, 2)),
+        mixed7(1280), mixed7(2048), *mean_head(2048, 0.5))
+
+
+class UNet(nn.Module):
+    """At each size: two convolutions, the smaller sizes, and two convolutions of both beside each other."""
+
+    def __init__(self, inputs, width, smaller):
+        super().__init__()
+        self.down = chain(inputs, (width, 3, 1, 1), (width, 3, 1, 1))
+        self.smaller = nn.Sequential(
+            nn.MaxPool2d(2), UNet(width, 2 * width, smaller - 1), nn.ConvTranspose2d(2 * width, width, 2, 2),
+        ) if smaller else None
+        self.up = chain(2 * width, (width, 3, 1, 1), (width, 3, 1, 1)) if smaller else None
+
+    def forward(self, x):
+        x = self.down(x)
+        return self.up(torch.cat([x, self.smaller(x)], 1)) if self.smaller else x
+
+
+class Heads(nn.Module):
+    """Attention of three heads; queries, keys and values stand beside each other in the last axis."""
+
+    def forward(self, qkv):
+        parts = qkv.unflatten(2, (3, 3, -1)).permute(2, 0, 3, 1, 4)
+        return nn.functional.scaled_dot_product_attention(*parts).transpose(1, 2).flatten(2)
+
+
+class Residual(nn.Sequential):
+    def forward(self, x):
+        return x + super().forward(x)
+
+
+class VisionTransformer(nn.Module):
+    def __init__(self, width=192, depth=12):
+        super().__init__()
+        self.patches = nn.Conv2d(3, width, 16, 16)
+        self.token = nn.Parameter(torch.zeros(1, 1, width))
+        self.position = nn.Parameter(0.02 * torch.randn(1, 197, width))
+        self.blocks = nn.Sequential(*[nn.Sequential(
+            Residual(nn.LayerNorm(width, 1e-6), nn.Linear(width, 3 * width), Heads(), nn.Linear(width, width)),
+            Residual(nn.LayerNorm(width, 1e-6), nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)),
+        ) for _ in range(depth)], nn.LayerNorm(width, 1e-6))
+        self.scores = nn.Linear(width, 1000)
+
+    def forward(self, data):
+        patches = self.patches(data).flatten(2).transpose(1, 2)
+        tokens = torch.cat([self.token.expand(len(data), -1, -1), patches], 1) + self.position
+        return self.scores(self.blocks(tokens)[:, 0])
 
 
 class InvertedResidual(nn.Module):
@@ -159,6 +318,13 @@ NETS = {
     "googlenet": (googlenet, (16, 3, 224, 224), 1000),
     "resnet50": (resnet50, (8, 3, 224, 224), 1000),
     "mobilenet_v2": (mobilenet_v2, (16, 3, 224, 224), 1000),
+    "resnet18": (resnet18, (16, 3, 224, 224), 1000),
+    "densenet121": (densenet121, (8, 3, 224, 224), 1000),
+    "squeezenet_v1.1": (squeezenet, (16, 3, 227, 227), 1000),
+    "inception_v3": (inception_v3, (8, 3, 299, 299), 1000),
+    "unet": (lambda: nn.Sequential(UNet(3, 64, 4), nn.Conv2d(64, 2, 1)), (4, 3, 256, 256), 2),
+    "overfeat": (overfeat, (16, 3, 231, 231), 1000),
+    "vit_tiny": (VisionTransformer, (8, 3, 224, 224), 1000),
     "lstm": (lambda: Recurrent(nn.LSTM), (64, 32, 512), 10),
     "gru": (lambda: Recurrent(nn.GRU), (64, 32, 512), 10),
 }
@@ -167,12 +333,15 @@ NETS = {
 def count_gflop(net, data):
     """Work of forward, and of a step: backward has a product for the weights, one for the input but at
     the first layer, and the sums of the biases."""
-    products, sums = [], []
+    products, sums, attention = [], [], []
 
-    def note(module, _, output):
-        is_convolution = isinstance(module, nn.Conv2d)
-        per_output = module.weight[0].numel() if is_convolution else module.in_features
-        products.append(2e-9 * output.numel() * per_output)
+    def note(module, inputs, output):
+        if isinstance(module, Heads):  # two products; backward computes the first one again
+            attention.append(4e-9 * output.numel() * output.shape[1])
+            return
+        enlarges = isinstance(module, nn.ConvTranspose2d)
+        products.append(2e-9 * (inputs[0] if enlarges else output).numel() * module.weight[0].numel())
+        is_convolution = not isinstance(module, nn.Linear)
         sums.append(1e-9 * output.numel() if is_convolution and module.bias is not None else 0)
 
     def note_recurrent(module, inputs, output):
@@ -181,15 +350,16 @@ def count_gflop(net, data):
             for columns in (module.input_size if layer == 0 else module.hidden_size, module.hidden_size):
                 products.append(2e-9 * blocks * output[0].numel() * columns)
 
-    weighted = [m for m in net.modules() if isinstance(m, (nn.Conv2d, nn.Linear))]
-    hooks = [m.register_forward_hook(note) for m in weighted]
+    counted = (nn.Conv2d, nn.ConvTranspose2d, nn.Linear, Heads)
+    hooks = [m.register_forward_hook(note) for m in net.modules() if isinstance(m, counted)]
     hooks += [m.register_forward_hook(note_recurrent) for m in net.modules()
               if isinstance(m, (nn.LSTM, nn.GRU))]
     with torch.no_grad():
         net(data)
     for hook in hooks:
         hook.remove()
-    return sum(products) + sum(sums), 3 * sum(products) - products[0] + 2 * sum(sums)
+    forward = sum(products) + sum(sums) + sum(attention)
+    return forward, forward + 2 * sum(products) - products[0] + sum(sums) + 2.5 * sum(attention)
 
 
 def training_step(net, data, label):
@@ -218,7 +388,8 @@ def measure(args):
     net = build().to(memory_format=memory_format).train(not args.inference)
     data = torch.rand(shape).contiguous(memory_format=memory_format)
     with torch.no_grad():
-        label = torch.randint(classes, net(data).shape[:1])
+        scores = net(data)
+        label = torch.randint(classes, (len(scores), *scores.shape[2:]))
     gflop_forward, gflop_step = count_gflop(net, data)
 
     step = inference_step if args.inference else training_step

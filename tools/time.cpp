@@ -89,6 +89,8 @@ constexpr const char* kProducts[] = {"Convolution",
                                      "Local",
                                      "InnerProduct",
                                      "MarginInnerProduct",
+                                     "MatMul",
+                                     "Attention",
                                      "LSTM",
                                      "GRU",
                                      "RNN"};
@@ -210,7 +212,7 @@ int time(const std::vector<std::string>& arguments) {
   print_types(net, timing, peak);
   std::printf(
       "\n%s: forward %.2f ms, backward %.2f ms, together %.2f ms (medians of %d); %.1f "
-      "GFLOP in convolutions, inner products and recurrent layers, %.1f GFLOP/s",
+      "GFLOP in convolutions, products, attention and recurrent layers, %.1f GFLOP/s",
       net.name().empty() ? "net" : net.name().c_str(), forward, backward, total, FLAGS_iterations,
       gflop, gflop / total * 1e3);
   if (peak > 0) std::printf(", %.0f%% of the FMA peak", 100 * gflop / total * 1e3 / peak);
@@ -236,10 +238,10 @@ const Command kTime = {
     "\n"
     "Runs forward and backward (in phase TEST forward alone) and prints the median of each layer,\n"
     "its GFLOP/s and engine, the share of each type of layer, and totals. The net's GFLOP, here\n"
-    "and in JSON, are those of convolutions, inner products and recurrent layers. Its memory is\n"
-    "what was planned, and what the process took since before the net was built; measuring\n"
-    "kernels for the first time takes some too. Output layers such as HDF5Output write in each\n"
-    "pass. With --weights the net starts from these.",
+    "and in JSON, are those of convolutions, inner and matrix products, attention and recurrent\n"
+    "layers. Its memory is what was planned, and what the process took since before the net was\n"
+    "built; measuring kernels for the first time takes some too. Output layers such as HDF5Output\n"
+    "write in each pass. With --weights the net starts from these.",
     {"model", "weights", "strict", "iterations", "json", "peak", "forward_only", "gpu", "threads",
      "engine", "tune", "tuning_file", "seed", "plugin", "fuse", "phase", "level", "stage"},
     time};

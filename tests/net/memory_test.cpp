@@ -84,7 +84,8 @@ layer { name: "conv2" type: "Convolution" bottom: "a" top: "b" loss_weight: 1
 }
 
 TEST_F(TakenMemory, IsWhatTheNetsOfModelsPlanned) {
-  for (const char* name : {"lenet", "alexnet", "vgg_a", "googlenet", "resnet50", "mobilenet_v2"}) {
+  for (const char* name : {"lenet", "alexnet", "vgg_a", "googlenet", "resnet50", "mobilenet_v2",
+                           "densenet121", "squeezenet_v1.1", "vit_tiny"}) {
     SCOPED_TRACE(name);
     NetParameter param;
     read_text_proto(concat(CREMA_SOURCE_DIR "/models/", name, "/train_val.prototxt"), param);

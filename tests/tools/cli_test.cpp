@@ -422,7 +422,7 @@ layer { name: "ip" type: "InnerProduct" bottom: "lrn" top: "ip" inner_product_pa
   EXPECT_EQ(output.status, 0) << output.text;
   // 2 * 10 * 100 * (20 * 50 + 50 * 100) operations.
   EXPECT_TRUE(output.says("\"gflop_forward\": 0.012000")) << output.text;
-  EXPECT_TRUE(output.says("GFLOP in convolutions, inner products and recurrent layers"))
+  EXPECT_TRUE(output.says("GFLOP in convolutions, products, attention and recurrent layers"))
       << output.text;
 }
 

@@ -1,0 +1,368 @@
+#!/usr/bin/env python3
+"""Writes train_val.prototxt and deploy.prototxt of the nets of models/ that are too long to write by hand.
+
+    scripts/make_nets.py             writes all of them
+    scripts/make_nets.py --check     lists the files that differ from what it would write, and fails if there are any
+
+The prototxt files are what the nets are: this script only saves typing. It needs Python 3.8 and nothing else.
+"""
+
+import argparse
+import pathlib
+import sys
+
+MODELS = pathlib.Path(__file__).resolve().parent.parent / "models"
+SETTINGS = {"Convolution": "convolution_param", "Deconvolution": "convolution_param",
+            "InnerProduct": "inner_product_param"}
+
+
+def dims(*sizes):
+    return "shape { " + " ".join(f"dim: {size}" for size in sizes) + " }"
+
+
+class Net:
+    """The text of one prototxt. A method that appends layers returns the name of the last top."""
+
+    def __init__(self, train, bias_lr=2):
+        self.train = train      # with fillers, learning rates and a loss; else for inference
+        self.bias_lr = bias_lr  # learning rate of biases, as a factor
+        self.text = []
+
+    def part(self, name):
+        self.text.append(f"\n# {name}")
+
+    def layer(self, kind, name, bottoms, *settings, top=None):
+        """`bottoms`: a name or a list of names. `top`: a name, by default the layer's, or a list."""
+        lists = {"bottom": bottoms, "top": name if top is None else top}
+        words = [f'name: "{name}"', f'type: "{kind}"']
+        for key, names in lists.items():
+            words += [f'{key}: "{each}"' for each in ([names] if isinstance(names, str) else names)]
+        line = "layer { " + "  ".join(words + list(settings)) + " }"
+        if len(line) > 120 or "\n" in line:
+            line = "\n  ".join(["layer {", "  ".join(words), *settings]) + "\n}"
+        self.text.append(line)
+        return lists["top"]
+
+    def weights(self, kind, name, bottom, settings, bias=True, filler='type: "msra"'):
+        learning = []
+        if not bias:
+            settings += "  bias_term: false"
+        if self.train:
+            settings += f"  weight_filler {{ {filler} }}"
+            if bias:
+                learning = [f"param {{ lr_mult: 1 decay_mult: 1 }}  param {{ lr_mult: {self.bias_lr} decay_mult: 0 }}"]
+        return self.layer(kind, name, bottom, *learning, f"{SETTINGS[kind]} {{ {settings} }}")
+
+    def conv(self, name, bottom, outputs, kernel, stride=1, pad=0, **weights):
+        """A kernel (height, width) is padded by its half, so that it keeps the size."""
+        settings = f"num_output: {outputs}"
+        if isinstance(kernel, tuple):
+            settings += "".join(f"  {key}_{side}: {size}" for key, scale in (("kernel", 1), ("pad", 2))
+                                for side, size in zip("hw", (k // scale for k in kernel)))
+        else:
+            settings += f"  kernel_size: {kernel}" + (f"  pad: {pad}" if pad else "")
+        settings += f"  stride: {stride}" if stride > 1 else ""
+        return self.weights("Convolution", name, bottom, settings, **weights)
+
+    def relu(self, name, blob):
+        return self.layer("ReLU", name, blob, top=blob)
+
+    def conv_relu(self, name, bottom, *geometry, relu, **weights):
+        return self.relu(relu, self.conv(name, bottom, *geometry, **weights))
+
+    def norm(self, names, bottom, top, eps=None):
+        """BatchNorm and Scale; and ReLU, where there is a third name."""
+        self.layer("BatchNorm", names[0], bottom, *([f"batch_norm_param {{ eps: {eps} }}"] if eps else []), top=top)
+        self.layer("Scale", names[1], top, "scale_param { bias_term: true }", top=top)
+        return self.relu(names[2], top) if len(names) > 2 else top
+
+    def conv_norm_relu(self, name, bottom, *geometry, eps=None):
+        top = self.conv(name, bottom, *geometry, bias=False)
+        return self.norm([f"{name}/bn", f"{name}/scale", f"{name}/relu"], top, top, eps)
+
+    def pool(self, name, bottom, settings):
+        return self.layer("Pooling", name, bottom, f"pooling_param {{ {settings} }}")
+
+    def mean(self, name, bottom):
+        return self.pool(name, bottom, "pool: AVE  global_pooling: true")
+
+    def drop(self, name, blob, ratio):
+        return self.layer("Dropout", name, blob, f"dropout_param {{ dropout_ratio: {ratio} }}", top=blob)
+
+    def inner_product(self, name, bottom, outputs, settings="", **weights):
+        return self.weights("InnerProduct", name, bottom, f"num_output: {outputs}" + settings, **weights)
+
+    def ending(self, scores):
+        if self.train:
+            self.layer("Accuracy", "accuracy", [scores, "label"], "include { phase: TEST }")
+            self.layer("SoftmaxWithLoss", "loss", [scores, "label"])
+        else:
+            self.layer("Softmax", "prob", scores)
+
+
+FLOOR = "pool: MAX  kernel_size: 3  pad: 1  stride: 2  round_mode: FLOOR"
+MAX_3_2 = "pool: MAX  kernel_size: 3  stride: 2"
+MAX_2_2 = "pool: MAX  kernel_size: 2  stride: 2"
+
+
+def resnet18(net):
+    def unit(name, bottom, outputs, kernel, stride, pad, relu):
+        top = net.conv(name, bottom, outputs, kernel, stride, pad, bias=False)
+        rest = name[len("res"):] if name.startswith("res") else "_" + name
+        return net.norm([f"bn{rest}", f"scale{rest}"] + ([f"{name}_relu"] if relu else []), top, top)
+
+    blob = unit("conv1", "data", 64, 7, 2, 3, relu=True)
+    blob = net.pool("pool1", blob, FLOOR)
+    for stage, outputs in zip((2, 3, 4, 5), (64, 128, 256, 512)):
+        for block in "ab":
+            name = f"res{stage}{block}"
+            net.part(name)
+            stride = 2 if stage > 2 and block == "a" else 1
+            shortcut = unit(f"{name}_branch1", blob, outputs, 1, 2, 0, relu=False) if stride > 1 else blob
+            blob = unit(f"{name}_branch2a", blob, outputs, 3, stride, 1, relu=True)
+            blob = unit(f"{name}_branch2b", blob, outputs, 3, 1, 1, relu=False)
+            blob = net.relu(f"{name}_relu", net.layer("Eltwise", name, [shortcut, blob]))
+    net.part("scores")
+    net.ending(net.inner_product("fc1000", net.mean("pool5", blob), 1000))
+
+
+def densenet121(net):
+    growth, channels = 32, 64
+
+    def norm_relu(name, relu, bottom):
+        return net.norm([f"{name}/bn", f"{name}/scale", relu], bottom, f"{name}/bn")
+
+    blob = norm_relu("conv1", "relu1", net.conv("conv1", "data", channels, 7, 2, 3, bias=False))
+    blob = net.pool("pool1", blob, FLOOR)
+    for stage, layers in zip((2, 3, 4, 5), (6, 12, 24, 16)):
+        for number in range(1, layers + 1):
+            at, name = f"{stage}_{number}", f"conv{stage}_{number}"
+            net.part(name)
+            new = norm_relu(f"{name}/x1", f"relu{at}/x1", blob)
+            new = net.conv(f"{name}/x1", new, 4 * growth, 1, bias=False)
+            new = norm_relu(f"{name}/x2", f"relu{at}/x2", new)
+            new = net.conv(f"{name}/x2", new, growth, 3, 1, 1, bias=False)
+            blob = net.layer("Concat", f"concat_{at}", [blob, new])
+            channels += growth
+        net.part(f"conv{stage}_blk")
+        blob = norm_relu(f"conv{stage}_blk", f"relu{stage}_blk", blob)
+        if stage < 5:
+            channels //= 2
+            blob = net.conv(f"conv{stage}_blk", blob, channels, 1, bias=False)
+            blob = net.pool(f"pool{stage}", blob, "pool: AVE  kernel_size: 2  stride: 2")
+    net.ending(net.inner_product("fc6", net.mean("pool5", blob), 1000))
+
+
+def squeezenet(net):
+    xavier = 'type: "xavier"'
+    blob = net.conv_relu("conv1", "data", 64, 3, 2, relu="relu_conv1", filler=xavier)
+    blob = net.pool("pool1", blob, MAX_3_2)
+    for number, squeeze, expand in ((2, 16, 64), (3, 16, 64), (4, 32, 128), (5, 32, 128),
+                                    (6, 48, 192), (7, 48, 192), (8, 64, 256), (9, 64, 256)):
+        name = f"fire{number}"
+        net.part(name)
+
+        def unit(part, bottom, *geometry):
+            return net.conv_relu(f"{name}/{part}", bottom, *geometry, relu=f"{name}/relu_{part}", filler=xavier)
+
+        squeezed = unit("squeeze1x1", blob, squeeze, 1)
+        expanded = [unit("expand1x1", squeezed, expand, 1), unit("expand3x3", squeezed, expand, 3, 1, 1)]
+        blob = net.layer("Concat", f"{name}/concat", expanded)
+        if number in (3, 5):
+            blob = net.pool(f"pool{number}", blob, MAX_3_2)
+    net.part("scores")
+    blob = net.drop("drop9", blob, 0.5)
+    blob = net.conv_relu("conv10", blob, 1000, 1, relu="relu_conv10", filler='type: "gaussian" std: 0.01')
+    net.ending(net.mean("pool10", blob))
+
+
+def inception_v3(net):
+    def unit(name, bottom, *geometry):
+        return net.conv_norm_relu(name, bottom, *geometry, eps=0.001)
+
+    def chain(name, bottom, *units):
+        """Units (name, outputs, kernel[, stride[, pad]]) one behind the other."""
+        for part, *geometry in units:
+            bottom = unit(f"{name}/{part}", bottom, *geometry)
+        return bottom
+
+    def average(name, bottom, outputs):
+        pooled = net.pool(f"{name}/pool", bottom, "pool: AVE  kernel_size: 3  pad: 1  stride: 1")
+        return unit(f"{name}/branch_pool", pooled, outputs, 1)
+
+    def module(name, *branches):
+        return net.layer("Concat", name, list(branches))
+
+    blob = chain("stem", "data", ("conv1a", 32, 3, 2), ("conv2a", 32, 3), ("conv2b", 64, 3, 1, 1))
+    blob = net.pool("stem/pool1", blob, MAX_3_2)
+    blob = chain("stem", blob, ("conv3b", 80, 1), ("conv4a", 192, 3))
+    blob = net.pool("stem/pool2", blob, MAX_3_2)
+    for name, pooled in (("mixed5b", 32), ("mixed5c", 64), ("mixed5d", 64)):
+        net.part(f"{name}, 35x35")
+        blob = module(
+            name, unit(f"{name}/1x1", blob, 64, 1),
+            chain(name, blob, ("5x5_1", 48, 1), ("5x5_2", 64, 5, 1, 2)),
+            chain(name, blob, ("3x3dbl_1", 64, 1), ("3x3dbl_2", 96, 3, 1, 1), ("3x3dbl_3", 96, 3, 1, 1)),
+            average(name, blob, pooled))
+    net.part("mixed6a, to 17x17")
+    blob = module(
+        "mixed6a", unit("mixed6a/3x3", blob, 384, 3, 2),
+        chain("mixed6a", blob, ("3x3dbl_1", 64, 1), ("3x3dbl_2", 96, 3, 1, 1), ("3x3dbl_3", 96, 3, 2)),
+        net.pool("mixed6a/pool", blob, MAX_3_2))
+    row, column = (1, 7), (7, 1)
+    for name, width in (("mixed6b", 128), ("mixed6c", 160), ("mixed6d", 160), ("mixed6e", 192)):
+        net.part(f"{name}, 17x17")
+        blob = module(
+            name, unit(f"{name}/1x1", blob, 192, 1),
+            chain(name, blob, ("7x7_1", width, 1), ("7x7_2", width, row), ("7x7_3", 192, column)),
+            chain(name, blob, ("7x7dbl_1", width, 1), ("7x7dbl_2", width, column), ("7x7dbl_3", width, row),
+                  ("7x7dbl_4", width, column), ("7x7dbl_5", 192, row)),
+            average(name, blob, 192))
+    net.part("mixed7a, to 8x8")
+    blob = module(
+        "mixed7a", chain("mixed7a", blob, ("3x3_1", 192, 1), ("3x3_2", 320, 3, 2)),
+        chain("mixed7a", blob, ("7x7x3_1", 192, 1), ("7x7x3_2", 192, row), ("7x7x3_3", 192, column),
+              ("7x7x3_4", 192, 3, 2)),
+        net.pool("mixed7a/pool", blob, MAX_3_2))
+    row, column = (1, 3), (3, 1)
+    for name in ("mixed7b", "mixed7c"):
+        net.part(f"{name}, 8x8")
+        once = unit(f"{name}/3x3_1", blob, 384, 1)
+        twice = chain(name, blob, ("3x3dbl_1", 448, 1), ("3x3dbl_2", 384, 3, 1, 1))
+        blob = module(
+            name, unit(f"{name}/1x1", blob, 320, 1),
+            unit(f"{name}/3x3_2a", once, 384, row), unit(f"{name}/3x3_2b", once, 384, column),
+            unit(f"{name}/3x3dbl_3a", twice, 384, row), unit(f"{name}/3x3dbl_3b", twice, 384, column),
+            average(name, blob, 192))
+    net.part("scores")
+    net.ending(net.inner_product("fc", net.drop("drop", net.mean("pool", blob), 0.5), 1000))
+
+
+def unet(net):
+    def two(stage, blob, outputs):
+        for number in (1, 2):
+            blob = net.conv_norm_relu(f"conv{stage}_{number}", blob, outputs, 3, 1, 1)
+        return blob
+
+    blob, skips = "data", []
+    for stage, outputs in enumerate((64, 128, 256, 512), 1):
+        net.part(f"down, 1/{2 ** (stage - 1)} of the size")
+        skips.append(two(stage, blob, outputs))
+        blob = net.pool(f"pool{stage}", skips[-1], MAX_2_2)
+    net.part("bottom, 1/16 of the size")
+    blob = two(5, blob, 1024)
+    for stage, outputs in enumerate((512, 256, 128, 64), 6):
+        net.part(f"up, 1/{2 ** (9 - stage)} of the size")
+        blob = net.weights("Deconvolution", f"up{stage}", blob, f"num_output: {outputs}  kernel_size: 2  stride: 2")
+        blob = two(stage, net.layer("Concat", f"concat{stage}", [skips.pop(), blob]), outputs)
+    net.part("scores of each pixel")
+    net.ending(net.conv("score", blob, 2, 1))
+
+
+def overfeat(net):
+    blob = net.conv_relu("conv1", "data", 96, 11, 4, relu="relu1")
+    blob = net.pool("pool1", blob, MAX_2_2)
+    blob = net.conv_relu("conv2", blob, 256, 5, relu="relu2")
+    blob = net.pool("pool2", blob, MAX_2_2)
+    for number, outputs in ((3, 512), (4, 1024), (5, 1024)):
+        blob = net.conv_relu(f"conv{number}", blob, outputs, 3, 1, 1, relu=f"relu{number}")
+    blob = net.pool("pool5", blob, MAX_2_2)
+    for number, outputs in ((6, 3072), (7, 4096)):
+        blob = net.relu(f"relu{number}", net.inner_product(f"fc{number}", blob, outputs))
+        blob = net.drop(f"drop{number}", blob, 0.5)
+    net.ending(net.inner_product("fc8", blob, 1000))
+
+
+def vit_tiny(net):
+    width, heads, depth, patch = 192, 3, 12, 16
+    normal = 'type: "gaussian" std: 0.02'
+    free = "param { decay_mult: 0 }"
+
+    def norm(name, bottom):
+        learning = [f"{free}  {free}"] if net.train else []
+        return net.layer("LayerNorm", name, bottom, *learning, "layer_norm_param { eps: 1e-6 }")
+
+    def linear(name, bottom, outputs):
+        return net.inner_product(name, bottom, outputs, "  axis: -1", filler=normal)
+
+    def learned(name, blob, axes):
+        learning, filler = ([free], f"  filler {{ {normal} }}") if net.train else ([], "")
+        return net.layer("Bias", name, blob, *learning, f"bias_param {{ {axes}{filler} }}", top=blob)
+
+    patches = net.conv("patches", "data", width, patch, patch, filler='type: "xavier"')
+    net.part("The class token in front of the patches: a zero for each image of the batch, and a learned Bias.")
+    token = net.mean("token", patches)
+    net.layer("Power", "zero", token, "power_param { scale: 0 }", top=token)
+    learned("class_token", token, "axis: 1")
+    token = net.layer("Reshape", "token/row", token, f"reshape_param {{ {dims(0, 1, -1)} }}")
+    rows = net.layer("Permute", "patches/last", patches,
+                     "permute_param { order: 0 order: 2 order: 3 order: 1 }")
+    rows = net.layer("Flatten", "patches/rows", rows, "flatten_param { axis: 1  end_axis: 2 }")
+    blob = net.layer("Concat", "tokens", [token, rows])
+    learned("position", blob, "axis: 1  num_axes: 2")
+    for block in range(1, depth + 1):
+        name = f"block{block}"
+        net.part(name)
+        part = linear(f"{name}/qkv", norm(f"{name}/norm1", blob), 3 * width)
+        parts = net.layer("Slice", f"{name}/heads", part, "slice_param { axis: 2 }",
+                          top=[f"{name}/{each}" for each in "qkv"])
+        part = net.layer("Attention", f"{name}/attention", parts, f"attention_param {{ num_heads: {heads} }}")
+        blob = net.layer("Eltwise", f"{name}/sum1", [blob, linear(f"{name}/proj", part, width)])
+        part = linear(f"{name}/fc1", norm(f"{name}/norm2", blob), 4 * width)
+        part = net.layer("GELU", f"{name}/gelu", part, top=part)
+        blob = net.layer("Eltwise", f"{name}/sum2", [blob, linear(f"{name}/fc2", part, width)])
+    net.part("scores, from the class token")
+    token, rest = net.layer("Slice", "first", norm("norm", blob), "slice_param { axis: 1  slice_point: 1 }",
+                            top=["first", "rest"])
+    net.layer("Silence", "silence", rest, top=[])
+    net.ending(net.inner_product("fc", token, 1000, filler=normal))
+
+
+# Folder: builder, what it is, batch, shape of an image, shape of its label, learning rate of biases.
+NETS = {
+    "resnet18": (resnet18, "ResNet-18", 16, (3, 224, 224), (), 2),
+    "densenet121": (densenet121, "DenseNet-121", 8, (3, 224, 224), (), 2),
+    "squeezenet_v1.1": (squeezenet, "SqueezeNet, version 1.1", 16, (3, 227, 227), (), 2),
+    "inception_v3": (inception_v3, "Inception v3 without the auxiliary classifier", 8, (3, 299, 299), (), 2),
+    "unet": (unet, "U-Net for two classes, with BatchNorm and padded convolutions", 4, (3, 256, 256), (256, 256), 2),
+    "overfeat": (overfeat, "OverFeat, the fast model", 16, (3, 231, 231), (), 2),
+    "vit_tiny": (vit_tiny, "Vision transformer ViT-Ti/16", 8, (3, 224, 224), (), 1),
+}
+
+
+def prototxt(name, train):
+    build, title, batch, image, label, bias_lr = NETS[name]
+    net = Net(train, bias_lr)
+    if train:
+        head = [f"# {title}. Written by scripts/make_nets.py.",
+                "# Fed by Input, so that it can be timed without data; labels are zeros. For training, replace the",
+                '# layer "data" by Data layers, as in models/lenet/train_val.prototxt.']
+        shapes = f"input_param {{\n    {dims(batch, *image)}\n    {dims(batch, *label)}\n  }}"
+        net.layer("Input", "data", [], shapes, top=["data", "label"])
+    else:
+        head = [f"# {title}, for inference. Written by scripts/make_nets.py."]
+        net.layer("Input", "data", [], f"input_param {{ {dims(1, *image)} }}")
+    build(net)
+    return "\n".join([*head, f'name: "{name}"', *net.text]) + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="compare instead of writing")
+    check = parser.parse_args().check
+    differs = False
+    for name in NETS:
+        for file, train in (("train_val.prototxt", True), ("deploy.prototxt", False)):
+            path, text = MODELS / name / file, prototxt(name, train)
+            if check:
+                if not path.exists() or path.read_text() != text:
+                    print(f"{path} is not what scripts/make_nets.py writes: change the script and run it")
+                    differs = True
+            else:
+                path.parent.mkdir(exist_ok=True)
+                path.write_text(text)
+    sys.exit(1 if differs else 0)
+
+
+if __name__ == "__main__":
+    main()
