@@ -1,4 +1,5 @@
 // crema test and crema train on a detection net: mean average precision over all batches.
+#include "support/needs.hpp"
 #include "tools/cli.hpp"
 
 namespace {
@@ -80,6 +81,68 @@ layer { name: "loss" type: "EuclideanLoss" bottom: "ip" bottom: "x" top: "loss" 
        {"class1: 0.5\n", "class2: 0\n", "    Test net output #0: eval = 0.25\n"}) {
     EXPECT_TRUE(output.says(part)) << part << " is not in: " << output.text;
   }
+}
+
+/// One prior box in the middle, [0.25, 0.75] of both sides. The confidences of the classes 0, 1 and
+/// 2 are the means of blue, green and red.
+constexpr const char* kDetector = R"(name: "middle"
+layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 1 dim: 3 dim: 2 dim: 2 } } }
+layer { name: "mean" type: "Pooling" bottom: "data" top: "mean" pooling_param { pool: AVE global_pooling: true } }
+layer { name: "scores" type: "Flatten" bottom: "mean" top: "scores" }
+layer { name: "six" type: "Concat" bottom: "scores" bottom: "scores" top: "six" }
+layer { name: "four" type: "Slice" bottom: "six" top: "four" top: "two" slice_param { axis: 1 slice_point: 4 } }
+layer { name: "rest" type: "Silence" bottom: "two" }
+layer { name: "zero" type: "Power" bottom: "four" top: "zero" power_param { scale: 0 } }
+layer { name: "prior" type: "PriorBox" bottom: "mean" bottom: "data" top: "prior" prior_box_param { min_size: 1 } }
+layer { name: "out" type: "DetectionOutput" bottom: "zero" bottom: "scores" bottom: "prior" top: "out" detection_output_param { num_classes: 3 confidence_threshold: 0.1 } })";
+
+class DetectCliTest : public CliTest {
+ protected:
+  void SetUp() override {
+    if (!kBuiltWithOpenCv) GTEST_SKIP() << "needs OpenCV: configure with CREMA_OPENCV=ON";
+  }
+  /// 20 pixels wide and 40 high, in one colour.
+  std::string image(const std::string& name, char red, char green) const {
+    std::string pixels;
+    for (int i = 0; i < 40 * 20; ++i) pixels += {red, green, 0};
+    return write(name, "P6\n20 40\n255\n" + pixels);
+  }
+};
+
+TEST_F(DetectCliTest, PrintsBoxesInPixelsOfEachImage) {
+  const std::string both = image("both.ppm", 96, 64), none = image("none.ppm", 32, 48);
+  const std::string red = image("red.ppm", 80, 40);
+  const std::string detect = "detect --scale 0.0078125 --model " +
+                             write("net.prototxt", kDetector) + " " + both + " " + none + " " + red;
+  const Output plain = run(detect + " 2>/dev/null");
+  EXPECT_EQ(plain.status, 0) << plain.text;
+  EXPECT_EQ(plain.text, both + " 2 0.7500 5.0 10.0 15.0 30.0\n" + both +
+                            " 1 0.5000 5.0 10.0 15.0 30.0\n" + red +
+                            " 2 0.6250 5.0 10.0 15.0 30.0\n");
+  const std::string map = write("map.prototxt",
+                                "item { name: 'a' label: 1 display_name: 'A' } "
+                                "item { name: 'b' label: 2 }");
+  const Output named = run(detect + " --confidence_threshold 0.6 --label_map_file " + map +
+                           " --batch 2 2>/dev/null");
+  EXPECT_EQ(named.text,
+            both + " 2 0.7500 5.0 10.0 15.0 30.0 b\n" + red + " 2 0.6250 5.0 10.0 15.0 30.0 b\n");
+  const Output json = run(detect + " --json --label_map_file " + map);
+  EXPECT_TRUE(
+      json.says(R"({"label": 1, "name": "A", "confidence": 0.5, "box": [5, 10, 15, 30]}]})"))
+      << json.text;
+  EXPECT_TRUE(json.says("{\"image\": \"" + none + "\", \"detections\": []}\n")) << json.text;
+}
+
+TEST_F(DetectCliTest, RefusesNetsWithoutDetections) {
+  const std::string photo = image("photo.ppm", 1, 2);
+  const std::string classes = write("classes.prototxt", R"(
+input: "data" input_dim: 1 input_dim: 3 input_dim: 2 input_dim: 2
+layer { name: "mean" type: "Pooling" bottom: "data" top: "mean" pooling_param { pool: AVE global_pooling: true } })");
+  expect_refusal("detect --model " + classes + " " + photo,
+                 {"outputs mean", "0 are detections", "`crema classify`"});
+  const std::string detector = write("net.prototxt", kDetector);
+  expect_refusal("classify --model " + detector + " " + photo, {"scores 'out'", "`crema detect`"});
+  expect_refusal("detect --model " + detector, {"detect needs images"});
 }
 
 }  // namespace
