@@ -25,7 +25,7 @@ AnnotationForm annotation_form(std::string_view name);
 /// What is odd about boxes, and harmless. Safe to use from several threads.
 class BoxOddities {
  public:
-  enum Kind : uint8_t { clipped, empty, other_size, missing, kKinds };
+  enum Kind : uint8_t { clipped, empty, other_size, missing, background, kKinds };
   /// `index` of the image; of a kind, the lowest one is told of.
   void add(Kind kind, int64_t index, const std::string& where);
   /// Of images without a file beside them, say.

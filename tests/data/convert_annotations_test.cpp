@@ -164,7 +164,7 @@ TEST_F(ConvertAnnotations, ReadsACocoDataSet) {
           {"instances.json", "annotation 0", "image_id 2"});
   refuses(R"({"image_id": 1, "category_id": 4, "bbox": [0, 0, 1, 1]})", {"category_id 4"});
   refuses(R"({"image_id": 1, "category_id": 1, "bbox": [50, 0, 9, 9]})",
-          {"instances.json: image 1", "annotation 0", "outside", "10 x 20"});
+          {"instances.json: image 1", "annotation 0", "outside", "20 wide and 10 high"});
 }
 
 TEST_F(ConvertAnnotations, ReadsText) {
@@ -224,12 +224,17 @@ TEST_F(ConvertAnnotations, ClipsAndCountsWhatIsHarmless) {
   EXPECT_THAT(report_.warnings[0], HasSubstr("2 boxes reach out"));
   EXPECT_THAT(report_.warnings[0], HasSubstr("a.txt', line 1"));
   EXPECT_THAT(report_.warnings[1], HasSubstr("1 boxes have no area"));
+  folder_.write("a.txt", "0 0 0 9 9\n1 0 0 9 9\n");
+  EXPECT_EQ(rows(convert("images/a.pgm a.txt")[0]).size(), 2U);
+  ASSERT_EQ(report_.warnings.size(), 1U);
+  EXPECT_THAT(report_.warnings[0], HasSubstr("1 boxes have the label 0"));
+  EXPECT_THAT(report_.warnings[0], HasSubstr("a.txt', line 1"));
   folder_.write("a.txt", "1 30 0 40 5\n");
   options_.skip_bad = true;
   folder_.write("b.txt", "1 0 0 1 1");
   EXPECT_EQ(convert("images/a.pgm a.txt\nimages/b.pgm b.txt").size(), 1U);
   ASSERT_EQ(report_.problems.size(), 1U);
-  EXPECT_THAT(report_.problems[0], HasSubstr("outside of its image of 10 x 20"));
+  EXPECT_THAT(report_.problems[0], HasSubstr("outside of its image, which is 20 wide and 10 high"));
 }
 
 /// 10 x 20 up to a shorter side of 20, and 40 x 20 down to a longer side of 30.
