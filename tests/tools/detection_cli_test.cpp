@@ -85,8 +85,10 @@ layer { name: "loss" type: "EuclideanLoss" bottom: "ip" bottom: "x" top: "loss" 
 
 /// One prior box in the middle, [0.25, 0.75] of both sides. The confidences of the classes 0, 1 and
 /// 2 are the means of blue, green and red.
-constexpr const char* kDetector = R"(name: "middle"
-layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 1 dim: 3 dim: 2 dim: 2 } } }
+constexpr const char* kInput =
+    "layer { name: 'data' type: 'Input' top: 'data' input_param { shape { dim: 1 dim: 3 dim: 2 "
+    "dim: 2 } } }";
+constexpr const char* kDetector = R"(
 layer { name: "mean" type: "Pooling" bottom: "data" top: "mean" pooling_param { pool: AVE global_pooling: true } }
 layer { name: "scores" type: "Flatten" bottom: "mean" top: "scores" }
 layer { name: "six" type: "Concat" bottom: "scores" bottom: "scores" top: "six" }
@@ -94,12 +96,16 @@ layer { name: "four" type: "Slice" bottom: "six" top: "four" top: "two" slice_pa
 layer { name: "rest" type: "Silence" bottom: "two" }
 layer { name: "zero" type: "Power" bottom: "four" top: "zero" power_param { scale: 0 } }
 layer { name: "prior" type: "PriorBox" bottom: "mean" bottom: "data" top: "prior" prior_box_param { min_size: 1 } }
-layer { name: "out" type: "DetectionOutput" bottom: "zero" bottom: "scores" bottom: "prior" top: "out" detection_output_param { num_classes: 3 confidence_threshold: 0.1 } })";
+layer { name: "out" type: "DetectionOutput" bottom: "zero" bottom: "scores" bottom: "prior" top: "out" detection_output_param { num_classes: 3 confidence_threshold: 0.1 SAVE } })";
 
 class DetectCliTest : public CliTest {
  protected:
   void SetUp() override {
     if (!kBuiltWithOpenCv) GTEST_SKIP() << "needs OpenCV: configure with CREMA_OPENCV=ON";
+  }
+  static std::string detector(const std::string& data, const std::string& save = {}) {
+    std::string net = data + kDetector;
+    return net.replace(net.find("SAVE"), 4, save);
   }
   /// 20 pixels wide and 40 high, in one colour.
   std::string image(const std::string& name, char red, char green) const {
@@ -113,7 +119,8 @@ TEST_F(DetectCliTest, PrintsBoxesInPixelsOfEachImage) {
   const std::string both = image("both.ppm", 96, 64), none = image("none.ppm", 32, 48);
   const std::string red = image("red.ppm", 80, 40);
   const std::string detect = "detect --scale 0.0078125 --model " +
-                             write("net.prototxt", kDetector) + " " + both + " " + none + " " + red;
+                             write("net.prototxt", detector(kInput)) + " " + both + " " + none +
+                             " " + red;
   const Output plain = run(detect + " 2>/dev/null");
   EXPECT_EQ(plain.status, 0) << plain.text;
   EXPECT_EQ(plain.text, both + " 2 0.7500 5.0 10.0 15.0 30.0\n" + both +
@@ -140,9 +147,62 @@ input: "data" input_dim: 1 input_dim: 3 input_dim: 2 input_dim: 2
 layer { name: "mean" type: "Pooling" bottom: "data" top: "mean" pooling_param { pool: AVE global_pooling: true } })");
   expect_refusal("detect --model " + classes + " " + photo,
                  {"outputs mean", "0 are detections", "`crema classify`"});
-  const std::string detector = write("net.prototxt", kDetector);
-  expect_refusal("classify --model " + detector + " " + photo, {"scores 'out'", "`crema detect`"});
-  expect_refusal("detect --model " + detector, {"detect needs images"});
+  const std::string net = write("net.prototxt", detector(kInput));
+  expect_refusal("classify --model " + net + " " + photo, {"scores 'out'", "`crema detect`"});
+  expect_refusal("detect --model " + net, {"detect needs images"});
+}
+
+TEST_F(DetectCliTest, TestSaysWhichImagesCountTwiceAndWhichAreNotWritten) {
+  std::string list, sizes;
+  for (int i = 0; i < 3; ++i) {
+    image(concat(i, ".ppm"), 96, 64);
+    write(concat(i, ".txt"), "1 5 10 15 30\n");
+    list += concat(i, ".ppm ", i, ".txt\n");
+    sizes += concat(i, " 40 20\n");
+  }
+  const std::string map = write("map.prototxt",
+                                "item { name: 'bg' label: 0 } item { name: 'a' label: 1 } "
+                                "item { name: 'b' label: 2 }");
+  ASSERT_EQ(run("convert-annotations --label_type=txt --label_map_file=" + map + " " + path("") +
+                " " + write("list.txt", list) + " " + path("db"))
+                .status,
+            0);
+  const std::string net = detector(
+      "layer { name: 'data' type: 'AnnotatedData' top: 'data' top: 'label' data_param { source: '" +
+          path("db") +
+          "' batch_size: 1 backend: LMDB } transform_param { scale: 0.0078125 resize_param { "
+          "height: 2 width: 2 } } annotated_data_param { label_map_file: '" +
+          map + "' } }",
+      "save_output_param { output_directory: '" + path("out") +
+          "' output_format: 'ILSVRC' output_name_prefix: 'all' label_map_file: '" + map +
+          "' name_size_file: '" + write("sizes.txt", sizes) + "' }");
+  const std::string test =
+      "test --per_class --model " +
+      write("test.prototxt",
+            net +
+                "layer { name: 'eval' type: 'DetectionEvaluate' bottom: 'out' bottom: 'label' "
+                "top: 'eval' detection_evaluate_param { num_classes: 3 } }") +
+      " --iterations ";
+  const Output part = run(test + "2");
+  EXPECT_TRUE(part.says("layer 'out': the detections of 2 images are not written to")) << part.text;
+  EXPECT_FALSE(std::filesystem::exists(path("out/all.txt")) &&
+               std::filesystem::file_size(path("out/all.txt")) > 0);
+  const Output whole = run(test + "6");
+  EXPECT_FALSE(whole.says("not written") || whole.says("more often")) << whole.text;
+  EXPECT_TRUE(whole.says("class1: 1 (a)\n")) << whole.text;
+  EXPECT_GT(std::filesystem::file_size(path("out/all.txt")), 0U);
+  const Output more = run(test + "4");
+  EXPECT_TRUE(
+      more.says("layer 'data' has 3 records, and --iterations=4 takes 4: some count more "
+                "often than others; --iterations=3 takes each once"))
+      << more.text;
+}
+
+TEST_F(DetectCliTest, FilesWithoutAFolderAreAWarning) {
+  const Output output =
+      run("test --model " +
+          write("net.prototxt", detector(kInput, "save_output_param { output_format: 'VOC' }")));
+  EXPECT_TRUE(output.says("no output_directory")) << output.text;
 }
 
 }  // namespace
