@@ -94,9 +94,19 @@ struct CocoImage {
   int64_t id = 0;
   AnnotationFile annotation;
 };
+/// A class, with its names in a label map.
+struct NamedLabel {
+  int32_t label = 0;
+  std::string name, display_name;
+};
+
+struct CocoDataset {
+  std::vector<CocoImage> images;
+  std::vector<NamedLabel> labels;  // of its categories; their names are the ids
+};
 /// The images of instances_*.json in their order, with their boxes. Labels are those of the
 /// category's id, or of its name, in the label map; without a map 1, 2, ... in the order of the
 /// ids. Error as above, and for boxes of unknown images.
-std::vector<CocoImage> read_coco_dataset(const std::string& path, const LabelNames& names);
+CocoDataset read_coco_dataset(const std::string& path, const LabelNames& names);
 
 }  // namespace crema
