@@ -1,5 +1,7 @@
 // crema test and crema train on a detection net: mean average precision over all batches.
+#include "support/database.hpp"
 #include "support/needs.hpp"
+#include "support/paths.hpp"
 #include "tools/cli.hpp"
 
 namespace {
@@ -203,6 +205,44 @@ TEST_F(DetectCliTest, FilesWithoutAFolderAreAWarning) {
       run("test --model " +
           write("net.prototxt", detector(kInput, "save_output_param { output_format: 'VOC' }")));
   EXPECT_TRUE(output.says("no output_directory")) << output.text;
+}
+
+/// The commands of models/ssd_shapes/README.md, in another folder and with a short training.
+TEST_F(DetectCliTest, TheSmallDetectorRunsFromItsImagesToItsDetections) {
+  const auto source = [](const std::string& name) { return source_path(name).string(); };
+  if (run(source("data/shapes/make.py") + " " + path("full"), "python3").status != 0)
+    GTEST_SKIP() << "needs Python 3.9";
+  const std::string full = path("full") + "/";
+  const auto moved = [&](const std::string& name) {
+    std::string text = read_file(source("models/ssd_shapes/" + name));
+    for (const auto& [from, to] : {std::pair<std::string, std::string>{"data/shapes/full/", full},
+                                   {"data/shapes/full", path("full")},
+                                   {"models/ssd_shapes/", path("")},
+                                   {"max_iter: 3000", "max_iter: 2"}}) {
+      for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
+        text.replace(at, from.size(), to);
+    }
+    return write(name, text);
+  };
+  const std::string convert =
+      "convert-annotations --label_type=yolo --class_names=" + full + "names.txt ";
+  Output output = run(convert + full + " " + full + "train.txt " + full + "train_lmdb");
+  EXPECT_TRUE(output.says("1000 records written")) << output.text;
+  output =
+      run(convert + "--name_size_file=" + full + "test_name_size.txt --write_label_map=" + full +
+          "labelmap.prototxt " + full + " " + full + "test.txt " + full + "test_lmdb");
+  EXPECT_EQ(output.status, 0) << output.text;
+  output = run("verify-db --label_map_file=" + full + "labelmap.prototxt " + full + "train_lmdb");
+  EXPECT_TRUE(output.says("(triangle)") && output.status == 0) << output.text;
+  moved("train_val.prototxt");
+  output = run("train --solver " + moved("solver.prototxt"));
+  EXPECT_TRUE(output.says("Test net output #0: mAP = ") && output.status == 0) << output.text;
+  EXPECT_TRUE(std::filesystem::exists(full + "detections/disc.txt"));
+  output = run("detect --confidence_threshold 0 --weights " + path("ssd_shapes_iter_2.caffemodel") +
+               " --mean 128,128,128 --scale 0.0078125 --label_map_file " + full +
+               "labelmap.prototxt --model " + moved("deploy.prototxt") + " " + full +
+               "images/test0000.ppm");
+  EXPECT_TRUE(output.says("test0000.ppm 1 ") && output.says(" rectangle\n")) << output.text;
 }
 
 }  // namespace
