@@ -11,6 +11,7 @@
 #include "model/text_format.hpp"
 #include "proto/solver.pb.h"
 #include "support/annotated.hpp"
+#include "support/expect_error.hpp"
 #include "support/needs.hpp"
 #include "support/net_test.hpp"
 
@@ -260,6 +261,19 @@ TEST(Detection, RowsOfDifferentNumberAreInNoMean) {
   }
   // Behind 'p', whose rows differ in number too.
   EXPECT_NEAR(constant, 3, 1e-6);
+}
+
+TEST(Detection, RowsOfDifferentNumberAreNoMeasureOfTheBestSnapshot) {
+  const test::ScratchFolder folder;
+  expect_error(
+      [&] {
+        tested(
+            "layer { name: 'v' type: 'DummyData' top: 'v' dummy_data_param { shape { dim: 1 } "
+            "data_filler { type: 'constant' value: 1 } } } "
+            "layer { name: 'f' type: 'Filter' bottom: 'v' bottom: 'v' top: 'f' }",
+            concat("snapshot_best: 'f' snapshot_prefix: '", folder / "x", "'"));
+      },
+      {"snapshot_best 'f'", "another number of values", "DetectionEvaluate"});
 }
 
 TEST(Detection, ClassesAreReportedWithTheNamesOfTheLabelMap) {

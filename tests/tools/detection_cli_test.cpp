@@ -75,12 +75,15 @@ layer { name: "loss" type: "EuclideanLoss" bottom: "ip" bottom: "x" top: "loss" 
           write("solver.prototxt",
                 "train_net: 'train.prototxt' test_net: 'test.prototxt' test_iter: 2 "
                 "test_interval: 1 max_iter: 1 base_lr: 0.1 lr_policy: 'fixed' "
-                "snapshot_after_train: false eval_type: 'detection' "
-                "ap_version: 'MaxIntegral' show_per_class_result: true "
-                "solver_mode: CPU"));
+                "snapshot_after_train: false eval_type: 'detection' snapshot_best: 'eval' "
+                "snapshot_prefix: '" +
+                    path("best") +
+                    "' "
+                    "ap_version: 'MaxIntegral' show_per_class_result: true "
+                    "solver_mode: CPU"));
   EXPECT_EQ(output.status, 0) << output.text;
-  for (const char* part :
-       {"class1: 0.5\n", "class2: 0\n", "    Test net output #0: eval = 0.25\n"}) {
+  for (const char* part : {"class1: 0.5\n", "class2: 0\n", "    Test net output #0: eval = 0.25\n",
+                           "the snapshot of iteration 0 is the best so far: 'eval' is 0.25\n"}) {
     EXPECT_TRUE(output.says(part)) << part << " is not in: " << output.text;
   }
 }
