@@ -21,7 +21,7 @@ struct Command {
 
 extern const Command kTrain, kTest, kTime, kSummary, kLayers, kConvertMnist, kConvertImageset,
     kConvertAnnotations, kDeviceQuery, kChecksum;
-extern const Command kClassify, kDraw, kMergeBn, kDiff, kInspect;
+extern const Command kClassify, kDetect, kDraw, kMergeBn, kDiff, kInspect;
 extern const Command kConvertCifar, kComputeImageMean, kExtractFeatures, kVerifyDb, kDb;
 extern const Command kUpgradeNetProtoText, kUpgradeNetProtoBinary, kUpgradeSolverProtoText;
 

@@ -2,6 +2,7 @@
 // and its flags work too.
 #include "tools/command.hpp"
 #include "tools/image_flags.hpp"
+#include "tools/output_file.hpp"
 
 DEFINE_string(anno_type, "",
               "detection, or classification: lines 'image label'. Without it, the first line of "
@@ -16,6 +17,13 @@ DEFINE_bool(check_label, false,
             "error.");
 DEFINE_int32(min_dim, 0, "Enlarge images whose shorter side is less, keeping the aspect ratio.");
 DEFINE_int32(max_dim, 0, "Shrink images whose longer side is more, keeping the aspect ratio.");
+DEFINE_string(
+    name_size_file, "",
+    "Also write lines 'name height width' of the images, in the order of the records: what "
+    "DetectionOutput needs for files of detections.");
+DEFINE_string(
+    write_label_map, "",
+    "Also write a label map of the labels: of a data set of MS COCO, or of --class_names.");
 DECLARE_string(class_names);
 
 namespace crema::tools {
@@ -27,6 +35,11 @@ int convert_annotations(const std::vector<std::string>& arguments) {
   options.label_type = FLAGS_label_type;
   options.label_map_file = FLAGS_label_map_file;
   options.class_names = FLAGS_class_names;
+  for (const std::string& file : {FLAGS_name_size_file, FLAGS_write_label_map}) {
+    if (!file.empty() && !FLAGS_check) check_replaced(file, arguments);
+  }
+  options.name_size_file = FLAGS_name_size_file;
+  options.labels_file = FLAGS_write_label_map;
   options.min_dim = FLAGS_min_dim;
   options.max_dim = FLAGS_max_dim;
   return convert_images("convert-annotations", arguments, options, crema::convert_annotations);
@@ -53,11 +66,18 @@ const Command kConvertAnnotations = {
     "\n"
     "Boxes are clipped to their images, and those without area left out; warnings count them. A\n"
     "box with its edges in the wrong order or outside of its image is an error (--skip_bad). The\n"
-    "database appears under its name when it is whole.",
-    {"anno_type", "label_type",  "label_map_file", "check_label",   "class_names",
-     "min_dim",   "max_dim",     "gray",           "shuffle",       "seed",
-     "backend",   "resize",      "resize_width",   "resize_height", "check_size",
-     "encoded",   "encode_type", "check",          "skip_bad",      "overwrite"},
+    "database appears under its name when it is whole.\n"
+    "\n"
+    "--name_size_file and --write_label_map write the files that save_output_param of\n"
+    "DetectionOutput reads. Names of images are those of their files without ending; of a data "
+    "set\n"
+    "of MS COCO, names are the ids of images and of categories, as its evaluation reads them.",
+    {"anno_type",   "label_type",     "label_map_file",  "check_label",
+     "class_names", "name_size_file", "write_label_map", "min_dim",
+     "max_dim",     "gray",           "shuffle",         "seed",
+     "backend",     "resize",         "resize_width",    "resize_height",
+     "check_size",  "encoded",        "encode_type",     "check",
+     "skip_bad",    "overwrite"},
     convert_annotations};
 
 }  // namespace crema::tools

@@ -13,8 +13,8 @@ DEFINE_string(backend, "lmdb",
               "folder and tar; without this flag they look what is there.");
 DEFINE_string(root_folder, "", "Of an image list: goes before every path.");
 DEFINE_string(class_names, "",
-              "Of a folder of classes or tar files: file with the names of the classes, a line "
-              "each, in the order of their labels.");
+              "Of a folder of classes, tar files or boxes of YOLO: file with the names of the "
+              "classes, a line each, in the order of their labels.");
 DEFINE_bool(force_color, false, "Decode compressed images to three channels.");
 DEFINE_bool(force_gray, false, "Decode compressed images to one channel.");
 

@@ -9,7 +9,8 @@
 
 namespace crema::tools {
 
-DetectionReport::DetectionReport(const Net& net, ApVersion version) : version_(version) {
+DetectionReport::DetectionReport(const Net& net, ApVersion version)
+    : version_(version), names_(class_names(net)) {
   for (const std::string& output : detection_outputs(net)) scores_[output];
 }
 
@@ -20,7 +21,10 @@ void DetectionReport::add(Net& net) {
 void DetectionReport::log(bool per_class) const {
   for (const auto& [output, scores] : scores_) {
     for (const DetectionScores::Class& one : scores.classes(version_)) {
-      if (per_class) LOG(INFO) << "class" << one.label << ": " << one.average_precision;
+      const std::string name = class_name(names_, one.label);
+      if (per_class)
+        LOG(INFO) << "class" << one.label << ": " << one.average_precision
+                  << (name.empty() ? "" : " (" + name + ")");
     }
     if (const auto mean = scores.mean(version_)) {
       LOG(INFO) << output << " = " << *mean;
@@ -36,9 +40,11 @@ std::string DetectionReport::json() const {
   for (const auto& [output, scores] : scores_) {
     std::vector<std::string> classes;
     for (const DetectionScores::Class& one : scores.classes(version_)) {
-      classes.push_back(concat("{\"label\": ", one.label, ", \"boxes\": ", one.boxes,
-                               ", \"detections\": ", one.detections, ", \"average_precision\": ",
-                               json_number(one.average_precision), "}"));
+      const std::string name = class_name(names_, one.label);
+      classes.push_back(
+          concat("{\"label\": ", one.label, name.empty() ? "" : ", \"name\": " + json_string(name),
+                 ", \"boxes\": ", one.boxes, ", \"detections\": ", one.detections,
+                 ", \"average_precision\": ", json_number(one.average_precision), "}"));
     }
     const auto mean = scores.mean(version_);
     outputs.push_back(concat(json_string(output),

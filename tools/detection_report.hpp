@@ -24,6 +24,7 @@ class DetectionReport {
 
  private:
   ApVersion version_;
+  LabelNames names_;
   std::map<std::string, DetectionScores> scores_;
 };
 

@@ -5,7 +5,9 @@
 #include <iostream>
 
 #include "core/json.hpp"
+#include "data/annotation.hpp"
 #include "data/datum.hpp"
+#include "data/record_info.hpp"
 #include "data/record_source.hpp"
 #include "model/array_file.hpp"
 #include "model/blob_message.hpp"
@@ -157,12 +159,18 @@ void inspect_database(const std::string& path) {
   const size_t bytes = record.value.size();
   DatumDecoder decoder(ColorMode::as_stored);
   const Image image = decoder.decode(record);
+  const std::string pixels =
+      concat(image.shape().str(), decoder.was_encoded() ? " image file" : " raw",
+             image.floats != nullptr ? " f32" : " bytes");
+  std::string labels = concat("label ", decoder.label());
+  if (is_annotated(record.value)) {
+    const RecordInfo info = inspect_record(record, decoder);
+    if (info.has_boxes) labels = info.labels(", ");
+  }
   const std::vector<Fact> facts = {
       {"records", concat(source->count()), true},
       {"first key", key},
-      {"first record", concat(image.shape().str(), decoder.was_encoded() ? " image file" : " raw",
-                              image.floats != nullptr ? " f32" : " bytes", ", label ",
-                              decoder.label(), ", ", bytes, " bytes")},
+      {"first record", concat(pixels, ", ", labels, ", ", bytes, " bytes")},
   };
   if (FLAGS_json) {
     std::printf("{\"file\": %s, \"kind\": \"database\", \"format\": %s%s}\n",

@@ -22,6 +22,7 @@ const std::vector<const Command*>& commands() {
   static const std::vector<const Command*> all = {&kTrain,
                                                   &kTest,
                                                   &kClassify,
+                                                  &kDetect,
                                                   &kTime,
                                                   &kSummary,
                                                   &kDraw,

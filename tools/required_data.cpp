@@ -1,15 +1,34 @@
 #include "tools/required_data.hpp"
 
+#include <glog/logging.h>
+
 #include "crema/error.hpp"
+#include "data/data_source.hpp"
 
 namespace crema::tools {
 
 void require_data(const Net& net) {
   if (net.inputs().empty()) return;
-  throw Error("input '", net.inputs()[0],
-              "' of the net has no values here, and would be zeros; put a data layer in its place "
-              "(`crema layers Data`). `crema classify` gives images to an input, and the C++ API "
-              "anything else");
+  throw Error(
+      "input '", net.inputs()[0],
+      "' of the net has no values here, and would be zeros; put a data layer in its place "
+      "(`crema layers Data`). `crema classify` and `crema detect` give images to an input, and "
+      "the C++ API anything else");
+}
+
+void warn_of_repeats(const Net& net, int64_t batches, const char* setting) {
+  for (const Layer* layer : net.layers()) {
+    const auto* source = dynamic_cast<const DataSource*>(layer);
+    if (source == nullptr) continue;
+    const int64_t records = source->records(), batch = source->records_per_batch();
+    const int64_t taken = batches * batch;
+    if (records == 0 || taken <= records || taken % records == 0) continue;
+    LOG(WARNING) << "layer '" << layer->name() << "' has " << records << " records, and " << setting
+                 << "=" << batches << " takes " << taken << ": some count more often than others; "
+                 << (records % batch == 0
+                         ? concat(setting, "=", records / batch, " takes each once")
+                         : concat("give a batch_size that divides ", records));
+  }
 }
 
 }  // namespace crema::tools

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "core/carried_state.hpp"
 #include "core/json.hpp"
 #include "core/split_list.hpp"
 #include "crema/parameter_arena.hpp"
@@ -146,10 +147,20 @@ std::optional<ScoredLabels> scored_labels(const NetParameter& param, const NetOp
   return found.back();
 }
 
+/// Says what no further batch completes.
+void warn_of_unfinished(const Net& net) {
+  for (const Layer* layer : net.layers()) {
+    const auto* state = dynamic_cast<const CarriesState*>(layer);
+    if (state == nullptr || state->unfinished().empty()) continue;
+    LOG(WARNING) << "layer '" << layer->name() << "': " << state->unfinished();
+  }
+}
+
 int test(const std::vector<std::string>& arguments) {
   refuse_arguments(kTest, arguments, "give the net with --model=FILE");
   required_flag("model", FLAGS_model);
   if (FLAGS_iterations <= 0) throw Error("--iterations ", FLAGS_iterations, " must be at least 1");
+  const ApVersion version = ap_version(FLAGS_ap_version, "--ap_version");
   Context context(context_options());
   NetOptions options = net_options(Phase::test);
   options.weights = split_list(FLAGS_weights);
@@ -174,8 +185,9 @@ int test(const std::vector<std::string>& arguments) {
   Net net(param, source, context, std::move(options));
   if (!net.params().segments().empty()) required_flag("weights", FLAGS_weights);
   require_data(net);
+  DetectionReport detections(net, version);
   LOG(INFO) << "Running for " << FLAGS_iterations << " iterations.";
-  DetectionReport detections(net, ap_version(FLAGS_ap_version, "--ap_version"));
+  warn_of_repeats(net, FLAGS_iterations, "--iterations");
   std::vector<Scores> scores;
   for (const auto& name : net.outputs()) {
     if (!detections.has(name)) scores.emplace_back(name);
@@ -190,6 +202,7 @@ int test(const std::vector<std::string>& arguments) {
     count_classes(
         [&] { confusion.add(net.output(scored->scores), net.output(scored->labels), *scored); });
   }
+  warn_of_unfinished(net);
   loss /= FLAGS_iterations;
   LOG(INFO) << "Loss: " << loss;
   for (const Scores& output : scores) output.log(FLAGS_iterations, net.loss_weight(output.name));

@@ -12,6 +12,7 @@
 #include "tools/command.hpp"
 #include "tools/flags.hpp"
 #include "tools/progress_line.hpp"
+#include "tools/required_data.hpp"
 #include "tools/signals.hpp"
 #include "tools/text.hpp"
 
@@ -132,7 +133,8 @@ class Progress {
     for (const auto& output : report.outputs) {
       for (const auto& one : report.classes) {
         if (one.output == output.name)
-          LOG(INFO) << "class" << one.label << ": " << one.average_precision;
+          LOG(INFO) << "class" << one.label << ": " << one.average_precision
+                    << (one.name.empty() ? "" : " (" + one.name + ")");
       }
       log_output("Test", number++, output.name, output.value, output.loss_weight);
     }
@@ -207,6 +209,8 @@ int train(const std::vector<std::string>& arguments) {
   LOG(INFO) << "Making the nets"
             << (FLAGS_tune ? "; what was never timed on this machine is timed first" : "");
   Solver solver(param, source, context, options);
+  for (size_t n = 0; n < solver.test_nets().size(); ++n)
+    warn_of_repeats(*solver.test_nets()[n], param.test_iter(static_cast<int>(n)), "test_iter");
   // Until here the signals end the program.
   const SignalActions signals(FLAGS_sigint_effect, FLAGS_sighup_effect);
 

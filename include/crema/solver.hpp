@@ -14,7 +14,6 @@
 namespace crema {
 
 class DataSource;       // src/data/data_source.hpp
-class DetectionScores;  // src/solver/average_precision.hpp
 class RatePolicy;       // src/solver/rate_policy.hpp
 class SnapshotKeeper;   // src/solver/snapshot_keeper.hpp
 class SolverParameter;  // proto/solver.proto
@@ -66,12 +65,15 @@ struct TestReport {
     double value;
     float loss_weight;
   };
+  /// Without outputs whose rows differ in number from batch to batch, as those of DetectionOutput:
+  /// their places mean nothing together.
   std::vector<Output> outputs;
   /// With show_per_class_result, for outputs of DetectionEvaluate: classes with true boxes.
   struct Class {
     std::string output;
     int64_t label;
     double average_precision;
+    std::string name;  // of the label map of the net's AnnotatedData layer; "" without one
   };
   std::vector<Class> classes;
 };
@@ -173,12 +175,12 @@ class Solver {
   bool test_due() const;
   /// As test(). Returns false if stopped.
   bool run_tests() { return test().size() == test_nets_.size(); }
-  /// Of each output of DetectionEvaluate.
-  using DetectionsOfOutputs = std::map<std::string, DetectionScores>;
-  /// Runs one batch of the report's net and adds its values to the report, or to `detections`.
-  void test_batch(TestReport& report, DetectionsOfOutputs& detections);
-  /// Writes their average precision to the report.
-  void score_detections(const DetectionsOfOutputs& detections, TestReport& report);
+  /// What the batches of a test gave of each output.
+  struct TestSums;
+  /// Runs one batch of the report's net and adds its values.
+  void test_batch(TestReport& report, TestSums& sums);
+  /// Writes the outputs, in the net's order, to the report.
+  void report_outputs(const TestSums& sums, TestReport& report);
 
   /// Whether the settings ask for snapshots.
   bool takes_snapshots() const;

@@ -51,8 +51,14 @@ class DetectionOutputLayer : public TwoSidedLayer, public CarriesState {
       : TwoSidedLayer(init), settings_(settings_of(init.param.detection_output_param())) {
     const DetectionOutputParameter& settings = init.param.detection_output_param();
     const SaveOutputParameter& save = settings.save_output_param();
-    if (!save.output_directory().empty())
+    if (!save.output_directory().empty()) {
       files_.emplace(save, settings_.classes, settings_.background);
+    } else if (save.has_output_format() || save.has_name_size_file()) {
+      context().log(Severity::warning,
+                    concat("layer '", name(),
+                           "': save_output_param writes nothing, since it has no "
+                           "output_directory"));
+    }
     if (settings.visualize())
       context().log(Severity::warning,
                     concat("layer '", name(),
@@ -119,6 +125,12 @@ class DetectionOutputLayer : public TwoSidedLayer, public CarriesState {
   bool carries() const override { return files_.has_value(); }
   std::vector<Tensor> carried() const override { return files_->carried(); }
   void carry(const std::vector<Tensor>& state) override { files_->carry(state); }
+  std::string unfinished() const override {
+    if (!files_ || files_->image() == 0) return {};
+    return concat("the detections of ", files_->image(), " images are not written to ",
+                  files_->folder(), ": a test set has ", files_->images(),
+                  " (num_test_image); run as many batches as it takes");
+  }
 
   /// On the host, whatever the device: the numbers of candidates decide what runs next.
   void run_forward(const Side&, Blobs bottom, Blobs top) override {

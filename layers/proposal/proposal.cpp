@@ -106,9 +106,10 @@ class ProposalLayer : public TwoSidedLayer {
                         shape[2] == scores[2] && shape[3] == scores[3];
       if (!fits)
         throw Error("'", blob.name, "' (", shape.str(), ") must be ", what, " N x ", channels,
-                    " x H x W, for ", each,
-                    " anchors (ratio times scale), with the N, H and W of '", bottom[0]->name,
-                    "' (", scores.str(), ")");
+                    " x H x W, for ", each, " anchors (ratio times scale)",
+                    &blob == bottom[0] ? ""
+                                       : concat(", with the N, H and W of '", bottom[0]->name,
+                                                "' (", scores.str(), ")"));
     };
     check(*bottom[0], 2 * each, "scores of background and object");
     check(*bottom[1], 4 * each, "offsets");

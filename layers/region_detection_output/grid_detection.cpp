@@ -15,7 +15,7 @@ void check_grid_detection(const GridDetectionSettings& settings) {
   if (!(settings.least >= 0 && settings.least <= 1))
     throw Error("confidence_threshold ", settings.least,
                 " is outside [0, 1], where confidences are");
-  if (!(settings.suppression.threshold >= 0))
+  if (!(settings.suppression.threshold >= 0 && settings.suppression.threshold <= 1))
     throw Error("nms_threshold ", settings.suppression.threshold,
                 " is no overlap; give a number from 0 to 1");
 }

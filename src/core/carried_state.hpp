@@ -3,6 +3,7 @@
 // and its snapshots hold what they carry.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "crema/tensor.hpp"
@@ -20,6 +21,8 @@ class CarriesState {
   virtual std::vector<Tensor> carried() const = 0;
   /// Makes the next pass begin with what carried() returned. Error if it is that of another layer.
   virtual void carry(const std::vector<Tensor>& state) = 0;
+  /// What is lost if no pass follows, in words for a warning. "" if nothing is.
+  virtual std::string unfinished() const { return {}; }
 };
 
 }  // namespace crema

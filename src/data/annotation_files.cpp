@@ -127,7 +127,8 @@ std::vector<std::string> BoxOddities::warnings() const {
   constexpr const char* kTexts[] = {
       "boxes reach out of their images and were clipped", "boxes have no area and were left out",
       "files give their images another size than these have; boxes are relative to the files' size",
-      "images have no file of boxes and count as images without boxes"};
+      "images have no file of boxes and count as images without boxes",
+      "boxes have the label 0, which is that of the background in detection layers"};
   std::vector<std::string> lines;
   for (size_t kind = 0; kind < kKinds; ++kind) {
     const Seen& seen = kinds_[kind];
@@ -145,9 +146,10 @@ std::vector<LabeledBox> AnnotationReading::read(const std::string& path, ImageSi
     AnnotationFile file = parse(text, image, *this);
     const bool says_size = file.image.height > 0 && file.image.width > 0;
     if (says_size && (file.image.height != image.height || file.image.width != image.width))
-      oddities.add(BoxOddities::other_size, index,
-                   concat("'", path, "' says ", file.image.height, " x ", file.image.width,
-                          ", and the image has ", image.height, " x ", image.width));
+      oddities.add(
+          BoxOddities::other_size, index,
+          concat("'", path, "' says ", file.image.width, " wide and ", file.image.height,
+                 " high, and the image is ", image.width, " wide and ", image.height, " high"));
     return checked_boxes(std::move(file.boxes), says_size ? file.image : image, index, path,
                          oddities);
   } catch (const Error& error) {
@@ -193,8 +195,7 @@ std::vector<LabeledBox> checked_boxes(std::vector<RawBox> raw, ImageSize size, i
     const Box& box = each.labeled.box;
     const auto refuse = [&](const auto&... why) {
       throw Error(each.where, ": its box from (", box.left, ", ", box.top, ") to (", box.right,
-                  ", ", box.bottom, ") ", why...,
-                  "; correct it, or leave the image out (--skip_bad)");
+                  ", ", box.bottom, ") ", why..., "; correct it");
     };
     for (const double edge : {box.left, box.top, box.right, box.bottom}) {
       if (!std::isfinite(edge)) refuse("has the coordinate ", edge);
@@ -207,12 +208,15 @@ std::vector<LabeledBox> checked_boxes(std::vector<RawBox> raw, ImageSize size, i
       continue;
     }
     const auto part = clipped(box, size);
-    if (!part) refuse("lies outside of its image of ", size.height, " x ", size.width, " pixels");
+    if (!part)
+      refuse("lies outside of its image, which is ", size.width, " wide and ", size.height,
+             " high");
     // A rounding error is no reach.
     constexpr double kPixels = 1e-3;
     const bool reaches = part->left - box.left > kPixels || part->top - box.top > kPixels ||
                          box.right - part->right > kPixels || box.bottom - part->bottom > kPixels;
     if (reaches) oddities.add(BoxOddities::clipped, index, where);
+    if (each.labeled.label == 0) oddities.add(BoxOddities::background, index, where);
     each.labeled.box = to_relative(*part, size);
     boxes.push_back(each.labeled);
   }

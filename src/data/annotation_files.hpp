@@ -25,7 +25,7 @@ AnnotationForm annotation_form(std::string_view name);
 /// What is odd about boxes, and harmless. Safe to use from several threads.
 class BoxOddities {
  public:
-  enum Kind : uint8_t { clipped, empty, other_size, missing, kKinds };
+  enum Kind : uint8_t { clipped, empty, other_size, missing, background, kKinds };
   /// `index` of the image; of a kind, the lowest one is told of.
   void add(Kind kind, int64_t index, const std::string& where);
   /// Of images without a file beside them, say.
@@ -94,9 +94,19 @@ struct CocoImage {
   int64_t id = 0;
   AnnotationFile annotation;
 };
+/// A class, with its names in a label map.
+struct NamedLabel {
+  int32_t label = 0;
+  std::string name, display_name;
+};
+
+struct CocoDataset {
+  std::vector<CocoImage> images;
+  std::vector<NamedLabel> labels;  // of its categories; their names are the ids
+};
 /// The images of instances_*.json in their order, with their boxes. Labels are those of the
 /// category's id, or of its name, in the label map; without a map 1, 2, ... in the order of the
 /// ids. Error as above, and for boxes of unknown images.
-std::vector<CocoImage> read_coco_dataset(const std::string& path, const LabelNames& names);
+CocoDataset read_coco_dataset(const std::string& path, const LabelNames& names);
 
 }  // namespace crema

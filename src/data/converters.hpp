@@ -95,6 +95,12 @@ struct ConvertAnnotationsOptions {
   std::string label_type;      // "xml", "json", "txt" or "yolo": of the files of boxes; "": xml
   std::string label_map_file;  // LabelMap in text: labels of the names of classes
   std::string class_names;     // yolo: file with the names of the classes, one a line
+  /// What DetectionOutput needs to write files of detections. Written if they are not empty, when
+  /// the database is complete. name_size_file: lines "name height width" of the images in the order
+  /// of the records, with the sizes of their files; a name is that of the file without ending, or
+  /// of a COCO data set the image's id. labels_file: a LabelMap of a COCO data set, whose names are
+  /// the ids of the categories, or of class_names.
+  std::string name_size_file, labels_file;
   bool gray = false;
   bool shuffle = false;  // the list, by `seed`
   uint64_t seed = 1701;

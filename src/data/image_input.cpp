@@ -29,7 +29,8 @@ int64_t ImageInput::samples() const { return options_.crop == ImageCrop::ten ? 1
 Image ImageInput::load(const std::string& path) {
   const Shape& sample = options_.sample;
   read_file_bytes(path, bytes_);
-  decoder_.open(bytes_, sample[0] == 1 ? ColorMode::gray : ColorMode::color);
+  const Image opened = decoder_.open(bytes_, sample[0] == 1 ? ColorMode::gray : ColorMode::color);
+  opened_ = {.height = opened.height, .width = opened.width};
   const bool whole = options_.crop == ImageCrop::whole;
   const ImageSize size = whole ? ImageSize{sample[1], sample[2]} : options_.resize;
   std::vector<ImageStep> steps;
@@ -62,7 +63,7 @@ std::vector<Placement> ImageInput::placements(const Image& image) const {
   return all;
 }
 
-void ImageInput::read(const std::string& path, float* out) {
+ImageSize ImageInput::read(const std::string& path, float* out) {
   try {
     const Image image = load(path);
     const Shape shape = transform_->output_shape(image);
@@ -71,6 +72,7 @@ void ImageInput::read(const std::string& path, float* out) {
       transform_->convert(cut_.data(), shape, placement, out);
       out += shape.count();
     }
+    return opened_;
   } catch (const Error& error) {
     throw Error("image '", path, "': ", error.message());
   }

@@ -42,8 +42,9 @@ class ImageInput {
 
   /// Samples of an image: 1 or 10.
   int64_t samples() const;
-  /// Writes (samples, C, H, W). Error, naming the file, if it is no image or too small.
-  void read(const std::string& path, float* out);
+  /// Writes (samples, C, H, W), and returns the size of the file's image. Error, naming the file,
+  /// if it is no image or too small.
+  ImageSize read(const std::string& path, float* out);
 
  private:
   Image load(const std::string& path);
@@ -53,6 +54,7 @@ class ImageInput {
   std::unique_ptr<Transform> transform_;
   ImageDecoder decoder_;
   std::string bytes_;
+  ImageSize opened_;  // of the file
   std::vector<uint8_t> swapped_, cut_;
 };
 

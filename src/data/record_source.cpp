@@ -23,12 +23,13 @@ std::shared_ptr<RecordSource> open_database(const DatabaseOptions& options) {
   const fs::file_status status = fs::status(folder, code);
   if (!fs::exists(status)) {
     const bool missing = status.type() == fs::file_type::not_found;
-    throw Error("data source '", options.path, "' ",
-                missing ? "does not exist" : "cannot be reached: " + code.message(),
-                folder.is_relative()
-                    ? "; the path is relative to '" + fs::current_path(code).string() + "'"
-                    : "",
-                missing ? "; make it with crema convert-imageset or crema convert-mnist" : "");
+    throw Error(
+        "data source '", options.path, "' ",
+        missing ? "does not exist" : "cannot be reached: " + code.message(),
+        folder.is_relative() ? "; the path is relative to '" + fs::current_path(code).string() + "'"
+                             : "",
+        missing ? "; make it with crema convert-imageset, convert-annotations or convert-mnist"
+                : "");
   }
   if (!fs::is_directory(status)) {
     if (!is_database_file(folder.filename().string()))
@@ -48,7 +49,7 @@ std::shared_ptr<RecordSource> open_database(const DatabaseOptions& options) {
                 "' is no database: the folder has no data.mdb (LMDB) and no CURRENT (LevelDB); ",
                 guess_source_kind(folder.string()) == SourceKind::folder
                     ? "if its folders hold the images of a class each, set backend: FOLDER"
-                    : "make one with crema convert-imageset or crema convert-mnist");
+                    : "make one with crema convert-imageset, convert-annotations or convert-mnist");
   if (lmdb != (options.kind == DatabaseKind::lmdb)) {
     log(Severity::info,
         concat("data source '", options.path, "' is ", lmdb ? "an LMDB" : "a LevelDB",

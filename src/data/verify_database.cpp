@@ -63,6 +63,10 @@ class Verifier {
       warning(boxes_lost_,
               " boxes lie outside of their images or have no area; training leaves "
               "them out");
+    if (const auto background = report_.box_labels.find(0); background != report_.box_labels.end())
+      warning(background->second,
+              " boxes have the label 0, which is that of the background in detection layers "
+              "(background_label_id)");
     if (report_.with_boxes > 0 && report_.with_boxes < good_)
       warning(good_ - report_.with_boxes,
               " records have no boxes but labels; AnnotatedData refuses "

@@ -42,9 +42,10 @@ template void check_priors(const BoxCoder&, std::string_view, const double*, con
                            int64_t);
 
 Suppression suppression_of(const NonMaximumSuppressionParameter& settings) {
-  if (!(settings.nms_threshold() >= 0))
+  if (!(settings.nms_threshold() >= 0 && settings.nms_threshold() <= 1))
     throw Error("nms_threshold ", settings.nms_threshold(),
-                " is below 0; it is the overlap from which boxes are dropped");
+                " is not in [0, 1]; it is the overlap (intersection over union) above which boxes "
+                "are dropped, and 1 drops none");
   if (!(settings.eta() > 0 && settings.eta() <= 1))
     throw Error("eta ", settings.eta(), " of nms_param is not in (0, 1]; 1 keeps the threshold");
   if (settings.has_top_k() && (settings.top_k() == 0 || settings.top_k() < -1))

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "core/late_tops.hpp"
 #include "crema/error.hpp"
 #include "crema/layer.hpp"
 #include "proto/layer.pb.h"
@@ -30,6 +31,20 @@ std::vector<Point> curve(std::vector<ScoredDetection>& detections) {
     points.push_back({right, static_cast<int64_t>(points.size()) + 1, one.right});
   }
   return points;
+}
+
+/// The outputs that are tops t of layers for which is(layer, t).
+template <class Is>
+std::vector<std::string> outputs_of(const Net& net, const Is& is) {
+  std::vector<std::string> found;
+  for (const Layer* layer : net.layers()) {
+    for (int t = 0; t < layer->param().top_size(); ++t) {
+      const std::string& top = layer->param().top(t);
+      const bool is_output = std::ranges::find(net.outputs(), top) != net.outputs().end();
+      if (is_output && is(*layer, t)) found.push_back(top);
+    }
+  }
+  return found;
 }
 
 }  // namespace
@@ -112,13 +127,33 @@ std::optional<double> DetectionScores::mean(ApVersion version) const {
 }
 
 std::vector<std::string> detection_outputs(const Net& net) {
-  std::vector<std::string> found;
+  return outputs_of(net,
+                    [](const Layer& layer, int) { return layer.type() == "DetectionEvaluate"; });
+}
+
+std::vector<std::string> row_outputs(const Net& net) {
+  return outputs_of(net, [](const Layer& layer, int t) {
+    const auto* late = dynamic_cast<const LateTops*>(&layer);
+    return layer.top_shapes() == TopShapes::from_values || (late != nullptr && late->is_late(t));
+  });
+}
+
+LabelNames class_names(const Net& net) {
   for (const Layer* layer : net.layers()) {
-    if (layer->type() != "DetectionEvaluate") continue;
-    const std::string& top = layer->param().top(0);
-    if (std::ranges::find(net.outputs(), top) != net.outputs().end()) found.push_back(top);
+    const std::string& file = layer->param().annotated_data_param().label_map_file();
+    if (layer->type() != "AnnotatedData" || file.empty()) continue;
+    try {
+      return LabelNames::read(file);
+    } catch (const Error&) {
+      return {};  // it was there when the layer was made
+    }
   }
-  return found;
+  return {};
+}
+
+std::string class_name(const LabelNames& names, int64_t label) {
+  const auto number = static_cast<int32_t>(label);
+  return names.has(number) ? names.display_name(number) : "";
 }
 
 }  // namespace crema

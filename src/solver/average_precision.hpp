@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "crema/net.hpp"
+#include "data/label_map.hpp"
 
 namespace crema {
 
@@ -56,5 +57,16 @@ class DetectionScores {
 
 /// The outputs of a net that DetectionEvaluate layers write.
 std::vector<std::string> detection_outputs(const Net& net);
+
+/// The outputs of a net that differ in their number of rows from batch to batch, such as
+/// detections, those of DetectionEvaluate, and true boxes that no layer reads. A mean over batches
+/// of a place in them says nothing.
+std::vector<std::string> row_outputs(const Net& net);
+
+/// The label map of the net's first AnnotatedData layer that names one; empty without
+/// it, and if the file cannot be read any more.
+LabelNames class_names(const Net& net);
+/// The name of a class for display; "" where the map lacks the label.
+std::string class_name(const LabelNames& names, int64_t label);
 
 }  // namespace crema

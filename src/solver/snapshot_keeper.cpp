@@ -56,6 +56,11 @@ void SnapshotKeeper::check(const std::vector<std::unique_ptr<Net>>& test_nets) {
     throw Error("snapshot_best '", best_output_, "' is no output of test net ", best_net_,
                 did_you_mean(best_output_, outputs, "its outputs are"));
   const std::vector<std::string> detections = detection_outputs(net);  // one number of all rows
+  if (std::ranges::count(detections, best_output_) == 0 &&
+      std::ranges::count(row_outputs(net), best_output_) != 0)
+    throw Error("snapshot_best '", best_output_,
+                "' has another number of values in each batch; name an output of one value, such "
+                "as that of DetectionEvaluate");
   const int64_t values =
       std::ranges::count(detections, best_output_) != 0 ? 1 : net.output(best_output_).count();
   if (values != 1)

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <climits>
 #include <cmath>
+#include <map>
 #include <numeric>
 
 #include "crema/loss_scale.hpp"
@@ -324,6 +325,17 @@ bool Solver::test_due() const {
   return param_->test_interval() > 0 && iteration_ % param_->test_interval() == 0;
 }
 
+struct Solver::TestSums {
+  explicit TestSums(const Net& net) {
+    for (const std::string& output : net.outputs()) means[output];
+    for (const std::string& output : row_outputs(net)) means.erase(output);
+    for (const std::string& output : detection_outputs(net)) detections[output];
+  }
+
+  std::map<std::string, DetectionScores> detections;  // of outputs of DetectionEvaluate
+  std::map<std::string, std::vector<double>> means;   // of each value
+};
+
 std::vector<TestReport> Solver::test() {
   std::vector<TestReport> reports;
   TestScope scope(*this);
@@ -332,14 +344,13 @@ std::vector<TestReport> Solver::test() {
     TestReport report;
     report.iteration = iteration_;
     report.net = static_cast<int>(n);
-    DetectionsOfOutputs detections;
-    for (const std::string& output : detection_outputs(*test_nets_[n])) detections[output];
+    TestSums sums(*test_nets_[n]);
     for (int batch = 0; batch < test_iterations_[n]; ++batch) {
       if (asked_to_stop()) return reports;
       begin_pass(batch);
-      in_test_net(n, [&] { test_batch(report, detections); });
+      in_test_net(n, [&] { test_batch(report, sums); });
     }
-    score_detections(detections, report);
+    report_outputs(sums, report);
     if (on_test) on_test(report);
     reports.push_back(std::move(report));
   }
@@ -349,44 +360,44 @@ std::vector<TestReport> Solver::test() {
   return reports;
 }
 
-void Solver::test_batch(TestReport& report, DetectionsOfOutputs& detections) {
+void Solver::test_batch(TestReport& report, TestSums& sums) {
   const auto n = static_cast<size_t>(report.net);
   Net& net = *test_nets_[n];
   const int batches = test_iterations_[n];
   report.loss += net.forward() / batches;
-  size_t output = 0;
-  for (const auto& name : net.outputs()) {
-    const Tensor values = net.output(name);
-    if (const auto found = detections.find(name); found != detections.end()) {
-      found->second.add(values);
-      if (output == report.outputs.size()) report.outputs.push_back({name, 0, 0, 0});
-      ++output;
-      continue;
-    }
-    for (int64_t i = 0; i < values.count(); ++i, ++output) {
-      if (output == report.outputs.size()) {
-        report.outputs.push_back({name, static_cast<int>(i), 0, net.loss_weight(name)});
-      }
-      report.outputs[output].value += values.at(i) / batches;
-    }
+  for (auto& [output, scores] : sums.detections) scores.add(net.output(output));
+  for (auto& [output, means] : sums.means) {
+    const Tensor values = net.output(output);
+    means.resize(std::max(means.size(), static_cast<size_t>(values.count())));
+    for (int64_t i = 0; i < values.count(); ++i)
+      means[static_cast<size_t>(i)] += values.at(i) / batches;
   }
 }
 
-void Solver::score_detections(const DetectionsOfOutputs& detections, TestReport& report) {
+void Solver::report_outputs(const TestSums& sums, TestReport& report) {
+  Net& net = *test_nets_[static_cast<size_t>(report.net)];
   const ApVersion version = ap_version(param_->ap_version());
-  for (TestReport::Output& output : report.outputs) {
-    const auto found = detections.find(output.name);
-    if (found == detections.end()) continue;
+  const bool names_classes = param_->show_per_class_result() && !sums.detections.empty();
+  const LabelNames names = names_classes ? class_names(net) : LabelNames();
+  for (const std::string& name : net.outputs()) {
+    if (const auto found = sums.means.find(name); found != sums.means.end()) {
+      for (size_t i = 0; i < found->second.size(); ++i)
+        report.outputs.push_back(
+            {name, static_cast<int>(i), found->second[i], net.loss_weight(name)});
+    }
+    const auto found = sums.detections.find(name);
+    if (found == sums.detections.end()) continue;
     const std::optional<double> mean = found->second.mean(version);
     if (!mean) {
-      context_.log(Severity::warning, concat("'", output.name, "' of test net ", report.net,
+      context_.log(Severity::warning, concat("'", name, "' of test net ", report.net,
                                              ": no batch had a true box; its mean average "
                                              "precision is given as 0"));
     }
-    output.value = mean.value_or(0);
+    report.outputs.push_back({name, 0, mean.value_or(0), 0});
     if (!param_->show_per_class_result()) continue;
     for (const DetectionScores::Class& one : found->second.classes(version)) {
-      report.classes.push_back({output.name, one.label, one.average_precision});
+      report.classes.push_back(
+          {name, one.label, one.average_precision, class_name(names, one.label)});
     }
   }
 }
@@ -451,7 +462,11 @@ void Solver::keep_best(const std::vector<TestReport>& reports) {
     const std::optional<double> value = keeper_->better(report);
     if (!value) continue;
     snapshot_once(false, value);
-    if (last_snapshot_ == iteration_) keeper_->written(iteration_, value, context_);
+    if (last_snapshot_ != iteration_) continue;
+    keeper_->written(iteration_, value, context_);
+    context_.log(Severity::info,
+                 concat("the snapshot of iteration ", iteration_, " is the best so far: '",
+                        param_->snapshot_best(), "' is ", *value));
   }
 }
 

@@ -9,6 +9,8 @@
 #include "data/converters.hpp"
 #include "data/export_images.hpp"
 #include "data/image_mean.hpp"
+#include "data/label_map.hpp"
+#include "data/original_boxes.hpp"
 #include "data/verify_database.hpp"
 #include "proto/detection.pb.h"
 #include "support/database.hpp"
@@ -164,7 +166,7 @@ TEST_F(ConvertAnnotations, ReadsACocoDataSet) {
           {"instances.json", "annotation 0", "image_id 2"});
   refuses(R"({"image_id": 1, "category_id": 4, "bbox": [0, 0, 1, 1]})", {"category_id 4"});
   refuses(R"({"image_id": 1, "category_id": 1, "bbox": [50, 0, 9, 9]})",
-          {"instances.json: image 1", "annotation 0", "outside", "10 x 20"});
+          {"instances.json: image 1", "annotation 0", "outside", "20 wide and 10 high"});
 }
 
 TEST_F(ConvertAnnotations, ReadsText) {
@@ -224,12 +226,54 @@ TEST_F(ConvertAnnotations, ClipsAndCountsWhatIsHarmless) {
   EXPECT_THAT(report_.warnings[0], HasSubstr("2 boxes reach out"));
   EXPECT_THAT(report_.warnings[0], HasSubstr("a.txt', line 1"));
   EXPECT_THAT(report_.warnings[1], HasSubstr("1 boxes have no area"));
+  folder_.write("a.txt", "0 0 0 9 9\n1 0 0 9 9\n");
+  EXPECT_EQ(rows(convert("images/a.pgm a.txt")[0]).size(), 2U);
+  ASSERT_EQ(report_.warnings.size(), 1U);
+  EXPECT_THAT(report_.warnings[0], HasSubstr("1 boxes have the label 0"));
+  EXPECT_THAT(report_.warnings[0], HasSubstr("a.txt', line 1"));
   folder_.write("a.txt", "1 30 0 40 5\n");
   options_.skip_bad = true;
   folder_.write("b.txt", "1 0 0 1 1");
   EXPECT_EQ(convert("images/a.pgm a.txt\nimages/b.pgm b.txt").size(), 1U);
   ASSERT_EQ(report_.problems.size(), 1U);
-  EXPECT_THAT(report_.problems[0], HasSubstr("outside of its image of 10 x 20"));
+  EXPECT_THAT(report_.problems[0], HasSubstr("outside of its image, which is 20 wide and 10 high"));
+}
+
+/// Sizes are those of the files, in the order of the records, without what is left out.
+TEST_F(ConvertAnnotations, WritesNamesSizesAndLabelsForFilesOfDetections) {
+  options_.label_map_file.clear();
+  options_.name_size_file = folder_ / "sizes.txt";
+  options_.labels_file = folder_ / "labels.prototxt";
+  options_.label_type = "txt";
+  fails("images/a.pgm a.txt", {"--write_label_map is for"});
+  options_.label_type = "yolo";
+  options_.class_names = folder_.write("names.txt", "person\ntraffic light\n");
+  options_.skip_bad = true;
+  options_.resize_height = options_.resize_width = 8;
+  folder_.write("labels/a.txt", "");
+  convert("images/b.pgm\nimages/no.pgm\nimages/a.pgm");
+  EXPECT_EQ(test::read_file(options_.name_size_file), "b 40 20\na 10 20\n");
+  const LabelNames names = LabelNames::read(options_.labels_file);
+  EXPECT_THAT(names.labels(), ElementsAre(0, 1, 2));
+  EXPECT_EQ(names.name(2), "traffic light");
+  EXPECT_EQ(read_named_sizes(options_.name_size_file).size(), 2U);
+
+  if (!test::kBuiltWithAnnotations) return;
+  options_.label_type.clear();
+  options_.class_names.clear();
+  options_.root = folder_ / "images/";
+  options_.list = folder_.write("set.json", R"({"images": [
+      {"id": 139, "file_name": "a.pgm"}, {"id": 7, "file_name": "b.pgm"}],
+      "categories": [{"id": 44, "name": "cat"}, {"id": 18, "name": "dog"}], "annotations": []})");
+  convert_list_file();
+  EXPECT_EQ(test::read_file(options_.name_size_file), "139 10 20\n7 40 20\n");
+  const LabelNames coco = LabelNames::read(options_.labels_file);
+  EXPECT_EQ(coco.name(1), "18");
+  EXPECT_EQ(coco.display_name(1), "dog");
+  EXPECT_EQ(coco.name(2), "44");
+  options_.label_map_file =
+      folder_.write("own.prototxt", "item { name: 'cat' label: 1 } item { name: 'dog' label: 2 }");
+  expect_error([&] { convert_list_file(); }, {"own.prototxt", "--write_label_map"});
 }
 
 /// 10 x 20 up to a shorter side of 20, and 40 x 20 down to a longer side of 30.

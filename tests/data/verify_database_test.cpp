@@ -8,6 +8,7 @@
 
 #include "core/parallel.hpp"
 #include "data/datum.hpp"
+#include "support/annotated.hpp"
 #include "support/database.hpp"
 #include "support/expect_error.hpp"
 #include "support/jpeg_file.hpp"
@@ -149,6 +150,15 @@ TEST_F(VerifyDatabase, ValuesThatAreNotFiniteAndMissingLabelsAreFound) {
   EXPECT_EQ(report.without_label, 1);
   ASSERT_EQ(report.warnings.size(), 1u);
   EXPECT_NE(report.warnings[0].find("1 records have no label"), std::string::npos);
+}
+
+TEST_F(VerifyDatabase, BoxesOfTheBackgroundAreAWarning) {
+  const VerifyReport report = verify(test::annotated_records(
+      {test::boxed_rectangle(8, 8, {0, 0, 4, 4}, 0), test::boxed_rectangle(8, 8, {0, 0, 4, 4})}));
+  EXPECT_EQ(report.bad, 0);
+  EXPECT_EQ(report.box_labels.at(0), 1);
+  ASSERT_EQ(report.warnings.size(), 1u);
+  EXPECT_NE(report.warnings[0].find("1 boxes have the label 0"), std::string::npos);
 }
 
 TEST_F(VerifyDatabase, CompressedImagesAreDecoded) {

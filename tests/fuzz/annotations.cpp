@@ -31,7 +31,7 @@ int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t count) {
   fuzz::attempt_in_little_memory([&] {
     if ((choice & 7) == 4) {
       BoxOddities oddities;
-      for (CocoImage& image : read_coco_dataset(path, map))
+      for (CocoImage& image : read_coco_dataset(path, map).images)
         look_at(checked_boxes(std::move(image.annotation.boxes), {10, 20}, 0, path, oddities));
       return;
     }

@@ -284,6 +284,10 @@ TEST(Suppression, Settings) {
   settings.clear_eta();
   settings.set_nms_threshold(-0.1F);
   expect_error([&] { suppression_of(settings); }, {"nms_threshold -0.1"});
+  settings.set_nms_threshold(45);
+  expect_error([&] { suppression_of(settings); }, {"nms_threshold 45", "[0, 1]"});
+  settings.set_nms_threshold(1);
+  EXPECT_EQ(suppression_of(settings).threshold, 1);
 }
 
 }  // namespace

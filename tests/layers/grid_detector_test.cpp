@@ -291,6 +291,7 @@ TEST(GridOutput, Errors) {
   refuses(region_output(""), {bad}, {"NaN", "cell 1", "anchor box 1"});
   refuses(region_output("confidence_threshold: 2"), {objects()}, {"confidence_threshold 2"});
   refuses(region_output("nms_threshold: -1"), {objects()}, {"nms_threshold -1"});
+  refuses(region_output("nms_threshold: 45"), {objects()}, {"nms_threshold 45", "0 to 1"});
   refuses(region_output(""), {uniform({1, 15, 1, 2})}, {"N x 14 x H x W"});
   refuses(yolov3_output("anchors_scale: 2"), {objects(), objects()}, {"anchors_scale has 3"});
   refuses(yolov3_output("mask: 2"), {objects(), objects()}, {"mask has 3 numbers"});

@@ -11,6 +11,7 @@
 #include "model/text_format.hpp"
 #include "proto/solver.pb.h"
 #include "support/annotated.hpp"
+#include "support/expect_error.hpp"
 #include "support/needs.hpp"
 #include "support/net_test.hpp"
 
@@ -228,6 +229,76 @@ TEST_F(DetectionPlaceTest, StoppedAndResumedTestsGoOnWithTheirImages) {
   resumed.restore(folder_ / "snap_iter_2.solverstate");
   EXPECT_EQ(solve(resumed), rest);
   EXPECT_EQ(written(), file);
+}
+
+/// A test net with these layers, tested over five batches.
+TestReport tested(const std::string& layers, const std::string& settings = {}) {
+  SolverParameter param;
+  parse_text_proto(
+      concat("test_iter: 5 test_interval: 1 max_iter: 1 base_lr: 0.1 lr_policy: 'fixed' "
+             "snapshot_after_train: false train_net_param { layer { name: 'x' type: 'DummyData' "
+             "top: 'x' dummy_data_param { shape { dim: 1 } data_filler { type: 'constant' value: 1 "
+             "} } } layer { name: 's' type: 'Silence' bottom: 'x' } } test_net_param { ",
+             layers, " } ", settings),
+      "solver", param);
+  Context context;
+  Solver solver(param, {}, context);
+  return solver.test().at(0);
+}
+
+TEST(Detection, RowsOfDifferentNumberAreInNoMean) {
+  const TestReport report = tested(R"(
+      layer { name: 'v' type: 'DummyData' top: 'v' dummy_data_param { shape { dim: 8 } data_filler { type: 'uniform' min: -1 max: 1 } } }
+      layer { name: 't' type: 'Threshold' bottom: 'v' top: 't' }
+      layer { name: 'f' type: 'Filter' bottom: 'v' bottom: 't' top: 'f' }
+      layer { name: 'f2' type: 'Filter' bottom: 'v' bottom: 't' top: 'f2' }
+      layer { name: 'p' type: 'Power' bottom: 'f2' top: 'p' }
+      layer { name: 'c' type: 'DummyData' top: 'c' dummy_data_param { shape { dim: 1 } data_filler { type: 'constant' value: 3 } } })");
+  double constant = 0;
+  for (const TestReport::Output& output : report.outputs) {
+    EXPECT_NE(output.name, "f");
+    if (output.name == "c") constant += output.value;
+  }
+  // Behind 'p', whose rows differ in number too.
+  EXPECT_NEAR(constant, 3, 1e-6);
+}
+
+TEST(Detection, RowsOfDifferentNumberAreNoMeasureOfTheBestSnapshot) {
+  const test::ScratchFolder folder;
+  expect_error(
+      [&] {
+        tested(
+            "layer { name: 'v' type: 'DummyData' top: 'v' dummy_data_param { shape { dim: 1 } "
+            "data_filler { type: 'constant' value: 1 } } } "
+            "layer { name: 'f' type: 'Filter' bottom: 'v' bottom: 'v' top: 'f' }",
+            concat("snapshot_best: 'f' snapshot_prefix: '", folder / "x", "'"));
+      },
+      {"snapshot_best 'f'", "another number of values", "DetectionEvaluate"});
+}
+
+TEST(Detection, ClassesAreReportedWithTheNamesOfTheLabelMap) {
+  const test::ScratchFolder folder;
+  const std::string map = folder / "map.prototxt";
+  std::ofstream(map) << "item { name: 'a' label: 1 display_name: 'A' } item { name: 'b' label: 2 }";
+  const TestReport report = tested(concat(data(database(folder, "db", 0, 5), "", "batch_size: 1",
+                                               concat("label_map_file: '", map, "'")),
+                                          R"(layer { name: 's' type: 'Silence' bottom: 'data' }
+                layer { name: 'd' type: 'DummyData' top: 'd' dummy_data_param { shape { dim: 1 dim: 1 dim: 1 dim: 7 } data_filler { type: 'constant' value: 0.5 } } }
+                layer { name: 'z' type: 'Power' bottom: 'd' top: 'z' power_param { scale: 2 shift: -2 } }
+                layer { name: 'e' type: 'DetectionEvaluate' bottom: 'z' bottom: 'label' top: 'e' detection_evaluate_param { num_classes: 3 } })"),
+                                   "show_per_class_result: true");
+  ASSERT_EQ(report.classes.size(), 2U);
+  EXPECT_EQ(report.classes[0].name, "A");
+  EXPECT_EQ(report.classes[1].name, "b");
+}
+
+TEST(Detection, TrueBoxesThatNoLayerReadsAreNotReported) {
+  const test::ScratchFolder folder;
+  const TestReport report =
+      tested(concat(data(database(folder, "db", 0, 5), "", "batch_size: 1", ""),
+                    "layer { name: 'p' type: 'Reduction' bottom: 'data' top: 'p' }"));
+  ASSERT_EQ(report.outputs.size(), 1U);
+  EXPECT_EQ(report.outputs[0].name, "p");
 }
 
 }  // namespace

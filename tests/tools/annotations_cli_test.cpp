@@ -42,6 +42,8 @@ TEST_F(AnnotationsCliTest, PublishedNameAndFlagsWriteADatabaseThatOthersShow) {
 
   const Output listed = run("db list " + path("db"));
   EXPECT_TRUE(listed.says("00000000_a.pgm\t2 boxes\t")) << listed.text;
+  const Output inspected = run("inspect " + path("db"));
+  EXPECT_TRUE(inspected.says("image file bytes, 2 boxes, ")) << inspected.text;
   const Output shown = run("db show --label_map_file=" + map_ + " " + path("db"));
   for (const char* part :
        {"annotation: 2 boxes", "box: label 1 (cat), instance 0, from (5, 2.5) to (10, 7.5)\n",
@@ -52,6 +54,21 @@ TEST_F(AnnotationsCliTest, PublishedNameAndFlagsWriteADatabaseThatOthersShow) {
   ASSERT_EQ(run("db export " + path("db") + " " + path("files")).status, 0);
   EXPECT_EQ(read_file(path("files/list.txt")), "00000000_a.png 00000000_a.png.boxes.txt\n");
   EXPECT_EQ(read_file(path("files/00000000_a.png.boxes.txt")), "1 5 2.5 10 7.5\n2 0 0 20 5 1\n");
+}
+
+TEST_F(AnnotationsCliTest, FilesOfNamesAreReplacedWithOverwriteOnly) {
+  const std::string convert =
+      "convert-annotations --label_type=txt --name_size_file=" + path("sizes") + " " + path("") +
+      " " + list_ + " ";
+  EXPECT_EQ(run(convert + path("db")).status, 0);
+  EXPECT_EQ(read_file(path("sizes")), "a 10 20\n");
+  expect_refusal(convert + path("db2"), {"sizes' exists already", "--overwrite"});
+  EXPECT_FALSE(std::filesystem::exists(path("db2")));
+  write("b.pgm", pgm(5, 6, std::string(30, 'a')));
+  write("list.txt", "b.pgm a.txt\n");
+  write("a.txt", "1 0 0 1 1\n");
+  EXPECT_EQ(run(convert + "--overwrite " + path("db")).status, 0);
+  EXPECT_EQ(read_file(path("sizes")), "b 5 6\n");
 }
 
 TEST_F(AnnotationsCliTest, RefusesWhatItCannotRead) {

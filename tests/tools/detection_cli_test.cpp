@@ -1,4 +1,7 @@
 // crema test and crema train on a detection net: mean average precision over all batches.
+#include "support/database.hpp"
+#include "support/needs.hpp"
+#include "support/paths.hpp"
 #include "tools/cli.hpp"
 
 namespace {
@@ -72,14 +75,177 @@ layer { name: "loss" type: "EuclideanLoss" bottom: "ip" bottom: "x" top: "loss" 
           write("solver.prototxt",
                 "train_net: 'train.prototxt' test_net: 'test.prototxt' test_iter: 2 "
                 "test_interval: 1 max_iter: 1 base_lr: 0.1 lr_policy: 'fixed' "
-                "snapshot_after_train: false eval_type: 'detection' "
-                "ap_version: 'MaxIntegral' show_per_class_result: true "
-                "solver_mode: CPU"));
+                "snapshot_after_train: false eval_type: 'detection' snapshot_best: 'eval' "
+                "snapshot_prefix: '" +
+                    path("best") +
+                    "' "
+                    "ap_version: 'MaxIntegral' show_per_class_result: true "
+                    "solver_mode: CPU"));
   EXPECT_EQ(output.status, 0) << output.text;
-  for (const char* part :
-       {"class1: 0.5\n", "class2: 0\n", "    Test net output #0: eval = 0.25\n"}) {
+  for (const char* part : {"class1: 0.5\n", "class2: 0\n", "    Test net output #0: eval = 0.25\n",
+                           "the snapshot of iteration 0 is the best so far: 'eval' is 0.25\n"}) {
     EXPECT_TRUE(output.says(part)) << part << " is not in: " << output.text;
   }
+}
+
+/// One prior box in the middle, [0.25, 0.75] of both sides. The confidences of the classes 0, 1 and
+/// 2 are the means of blue, green and red.
+constexpr const char* kInput =
+    "layer { name: 'data' type: 'Input' top: 'data' input_param { shape { dim: 1 dim: 3 dim: 2 "
+    "dim: 2 } } }";
+constexpr const char* kDetector = R"(
+layer { name: "mean" type: "Pooling" bottom: "data" top: "mean" pooling_param { pool: AVE global_pooling: true } }
+layer { name: "scores" type: "Flatten" bottom: "mean" top: "scores" }
+layer { name: "six" type: "Concat" bottom: "scores" bottom: "scores" top: "six" }
+layer { name: "four" type: "Slice" bottom: "six" top: "four" top: "two" slice_param { axis: 1 slice_point: 4 } }
+layer { name: "rest" type: "Silence" bottom: "two" }
+layer { name: "zero" type: "Power" bottom: "four" top: "zero" power_param { scale: 0 } }
+layer { name: "prior" type: "PriorBox" bottom: "mean" bottom: "data" top: "prior" prior_box_param { min_size: 1 } }
+layer { name: "out" type: "DetectionOutput" bottom: "zero" bottom: "scores" bottom: "prior" top: "out" detection_output_param { num_classes: 3 confidence_threshold: 0.1 SAVE } })";
+
+class DetectCliTest : public CliTest {
+ protected:
+  void SetUp() override {
+    if (!kBuiltWithOpenCv) GTEST_SKIP() << "needs OpenCV: configure with CREMA_OPENCV=ON";
+  }
+  static std::string detector(const std::string& data, const std::string& save = {}) {
+    std::string net = data + kDetector;
+    return net.replace(net.find("SAVE"), 4, save);
+  }
+  /// 20 pixels wide and 40 high, in one colour.
+  std::string image(const std::string& name, char red, char green) const {
+    std::string pixels;
+    for (int i = 0; i < 40 * 20; ++i) pixels += {red, green, 0};
+    return write(name, "P6\n20 40\n255\n" + pixels);
+  }
+};
+
+TEST_F(DetectCliTest, PrintsBoxesInPixelsOfEachImage) {
+  const std::string both = image("both.ppm", 96, 64), none = image("none.ppm", 32, 48);
+  const std::string red = image("red.ppm", 80, 40);
+  const std::string detect = "detect --scale 0.0078125 --model " +
+                             write("net.prototxt", detector(kInput)) + " " + both + " " + none +
+                             " " + red;
+  const Output plain = run(detect + " 2>/dev/null");
+  EXPECT_EQ(plain.status, 0) << plain.text;
+  EXPECT_EQ(plain.text, both + " 2 0.7500 5.0 10.0 15.0 30.0\n" + both +
+                            " 1 0.5000 5.0 10.0 15.0 30.0\n" + red +
+                            " 2 0.6250 5.0 10.0 15.0 30.0\n");
+  const std::string map = write("map.prototxt",
+                                "item { name: 'a' label: 1 display_name: 'A' } "
+                                "item { name: 'b' label: 2 }");
+  const Output named = run(detect + " --confidence_threshold 0.6 --label_map_file " + map +
+                           " --batch 2 2>/dev/null");
+  EXPECT_EQ(named.text,
+            both + " 2 0.7500 5.0 10.0 15.0 30.0 b\n" + red + " 2 0.6250 5.0 10.0 15.0 30.0 b\n");
+  const Output json = run(detect + " --json --label_map_file " + map);
+  EXPECT_TRUE(
+      json.says(R"({"label": 1, "name": "A", "confidence": 0.5, "box": [5, 10, 15, 30]}]})"))
+      << json.text;
+  EXPECT_TRUE(json.says("{\"image\": \"" + none + "\", \"detections\": []}\n")) << json.text;
+}
+
+TEST_F(DetectCliTest, RefusesNetsWithoutDetections) {
+  const std::string photo = image("photo.ppm", 1, 2);
+  const std::string classes = write("classes.prototxt", R"(
+input: "data" input_dim: 1 input_dim: 3 input_dim: 2 input_dim: 2
+layer { name: "mean" type: "Pooling" bottom: "data" top: "mean" pooling_param { pool: AVE global_pooling: true } })");
+  expect_refusal("detect --model " + classes + " " + photo,
+                 {"outputs mean", "0 are detections", "`crema classify`"});
+  const std::string net = write("net.prototxt", detector(kInput));
+  expect_refusal("classify --model " + net + " " + photo, {"scores 'out'", "`crema detect`"});
+  expect_refusal("detect --model " + net, {"detect needs images"});
+}
+
+TEST_F(DetectCliTest, TestSaysWhichImagesCountTwiceAndWhichAreNotWritten) {
+  std::string list, sizes;
+  for (int i = 0; i < 3; ++i) {
+    image(concat(i, ".ppm"), 96, 64);
+    write(concat(i, ".txt"), "1 5 10 15 30\n");
+    list += concat(i, ".ppm ", i, ".txt\n");
+    sizes += concat(i, " 40 20\n");
+  }
+  const std::string map = write("map.prototxt",
+                                "item { name: 'bg' label: 0 } item { name: 'a' label: 1 } "
+                                "item { name: 'b' label: 2 }");
+  ASSERT_EQ(run("convert-annotations --label_type=txt --label_map_file=" + map + " " + path("") +
+                " " + write("list.txt", list) + " " + path("db"))
+                .status,
+            0);
+  const std::string net = detector(
+      "layer { name: 'data' type: 'AnnotatedData' top: 'data' top: 'label' data_param { source: '" +
+          path("db") +
+          "' batch_size: 1 backend: LMDB } transform_param { scale: 0.0078125 resize_param { "
+          "height: 2 width: 2 } } annotated_data_param { label_map_file: '" +
+          map + "' } }",
+      "save_output_param { output_directory: '" + path("out") +
+          "' output_format: 'ILSVRC' output_name_prefix: 'all' label_map_file: '" + map +
+          "' name_size_file: '" + write("sizes.txt", sizes) + "' }");
+  const std::string test =
+      "test --per_class --model " +
+      write("test.prototxt",
+            net +
+                "layer { name: 'eval' type: 'DetectionEvaluate' bottom: 'out' bottom: 'label' "
+                "top: 'eval' detection_evaluate_param { num_classes: 3 } }") +
+      " --iterations ";
+  const Output part = run(test + "2");
+  EXPECT_TRUE(part.says("layer 'out': the detections of 2 images are not written to")) << part.text;
+  EXPECT_FALSE(std::filesystem::exists(path("out/all.txt")) &&
+               std::filesystem::file_size(path("out/all.txt")) > 0);
+  const Output whole = run(test + "6");
+  EXPECT_FALSE(whole.says("not written") || whole.says("more often")) << whole.text;
+  EXPECT_TRUE(whole.says("class1: 1 (a)\n")) << whole.text;
+  EXPECT_GT(std::filesystem::file_size(path("out/all.txt")), 0U);
+  const Output more = run(test + "4");
+  EXPECT_TRUE(
+      more.says("layer 'data' has 3 records, and --iterations=4 takes 4: some count more "
+                "often than others; --iterations=3 takes each once"))
+      << more.text;
+}
+
+TEST_F(DetectCliTest, FilesWithoutAFolderAreAWarning) {
+  const Output output =
+      run("test --model " +
+          write("net.prototxt", detector(kInput, "save_output_param { output_format: 'VOC' }")));
+  EXPECT_TRUE(output.says("no output_directory")) << output.text;
+}
+
+/// The commands of models/ssd_shapes/README.md, in another folder and with a short training.
+TEST_F(DetectCliTest, TheSmallDetectorRunsFromItsImagesToItsDetections) {
+  const auto source = [](const std::string& name) { return source_path(name).string(); };
+  if (run(source("data/shapes/make.py") + " " + path("full"), "python3").status != 0)
+    GTEST_SKIP() << "needs Python 3.9";
+  const std::string full = path("full") + "/";
+  const auto moved = [&](const std::string& name) {
+    std::string text = read_file(source("models/ssd_shapes/" + name));
+    for (const auto& [from, to] : {std::pair<std::string, std::string>{"data/shapes/full/", full},
+                                   {"data/shapes/full", path("full")},
+                                   {"models/ssd_shapes/", path("")},
+                                   {"max_iter: 3000", "max_iter: 2"}}) {
+      for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
+        text.replace(at, from.size(), to);
+    }
+    return write(name, text);
+  };
+  const std::string convert =
+      "convert-annotations --label_type=yolo --class_names=" + full + "names.txt ";
+  Output output = run(convert + full + " " + full + "train.txt " + full + "train_lmdb");
+  EXPECT_TRUE(output.says("1000 records written")) << output.text;
+  output =
+      run(convert + "--name_size_file=" + full + "test_name_size.txt --write_label_map=" + full +
+          "labelmap.prototxt " + full + " " + full + "test.txt " + full + "test_lmdb");
+  EXPECT_EQ(output.status, 0) << output.text;
+  output = run("verify-db --label_map_file=" + full + "labelmap.prototxt " + full + "train_lmdb");
+  EXPECT_TRUE(output.says("(triangle)") && output.status == 0) << output.text;
+  moved("train_val.prototxt");
+  output = run("train --solver " + moved("solver.prototxt"));
+  EXPECT_TRUE(output.says("Test net output #0: mAP = ") && output.status == 0) << output.text;
+  EXPECT_TRUE(std::filesystem::exists(full + "detections/disc.txt"));
+  output = run("detect --confidence_threshold 0 --weights " + path("ssd_shapes_iter_2.caffemodel") +
+               " --mean 128,128,128 --scale 0.0078125 --label_map_file " + full +
+               "labelmap.prototxt --model " + moved("deploy.prototxt") + " " + full +
+               "images/test0000.ppm");
+  EXPECT_TRUE(output.says("test0000.ppm 1 ") && output.says(" rectangle\n")) << output.text;
 }
 
 }  // namespace

@@ -93,8 +93,9 @@ void in_object(const std::string& where, const Body& body) {
   }
 }
 
-/// The labels of categories by their ids.
-std::map<int64_t, int32_t> category_labels(const json& data, const LabelNames& names) {
+/// The labels of categories by their ids, for `dataset` too.
+std::map<int64_t, int32_t> category_labels(const json& data, const LabelNames& names,
+                                           CocoDataset& dataset) {
   std::map<int64_t, std::string> categories;
   for (const json& category : member(data, "categories", kArray, "array")) {
     in_object("categories", [&] {
@@ -112,6 +113,8 @@ std::map<int64_t, int32_t> category_labels(const json& data, const LabelNames& n
     } else if (const auto by_name = names.find_displayed(name)) {
       labels.emplace(id, *by_name);
     }
+    if (const auto known = labels.find(id); known != labels.end())
+      dataset.labels.push_back({known->second, std::to_string(id), name});
   }
   return labels;
 }
@@ -155,13 +158,14 @@ AnnotationFile parse_coco_image(const std::string& text, const LabelNames& names
   return file;
 }
 
-std::vector<CocoImage> read_coco_dataset(const std::string& path, const LabelNames& names) {
+CocoDataset read_coco_dataset(const std::string& path, const LabelNames& names) {
   try {
     std::string text;
     read_file_bytes(path, text);
     const json data = parse(text);
     std::string().swap(text);
-    std::vector<CocoImage> images;
+    CocoDataset dataset;
+    std::vector<CocoImage>& images = dataset.images;
     std::map<int64_t, size_t> places;
     for (const json& image : member(data, "images", kArray, "array")) {
       in_object(concat("image ", images.size()), [&] {
@@ -174,7 +178,7 @@ std::vector<CocoImage> read_coco_dataset(const std::string& path, const LabelNam
       });
     }
     if (images.empty()) throw Error("it has no images");
-    const auto labels = category_labels(data, names);
+    const auto labels = category_labels(data, names, dataset);
     int64_t number = 0;
     for (const json& object : member(data, "annotations", kArray, "array")) {
       RawBox box{.labeled = {}, .where = concat("annotation ", number++)};
@@ -189,7 +193,7 @@ std::vector<CocoImage> read_coco_dataset(const std::string& path, const LabelNam
         images[place->second].annotation.boxes.push_back(std::move(box));
       });
     }
-    return images;
+    return dataset;
   } catch (const Error& error) {
     throw Error("cannot read the data set '", path, "': ", error.message());
   }

@@ -8,6 +8,8 @@
 #include "data/converters/image_records.hpp"
 #include "data/image_list.hpp"
 #include "data/pair_list.hpp"
+#include "model/text_format.hpp"
+#include "model/whole_file.hpp"
 #include "proto/datum.pb.h"
 #include "proto/detection.pb.h"
 
@@ -18,11 +20,13 @@ namespace {
 /// An image with its boxes, with the file that has them, or with its labels.
 struct Listed {
   std::string image;
+  std::string name;  // in files of detections
   std::string place;
   std::string beside;     // the file
   bool may_miss = false;  // it: YOLO writes none for an image without boxes
   AnnotationFile boxes;   // of a data set in one file
   RecordLabels labels;
+  mutable ImageSize size;  // of its file, once it was read
 };
 
 /// Whether the list has labels of images in place of boxes.
@@ -87,6 +91,7 @@ class Job {
                   .encode_type = options.encode_type}),
         dataset_(is_dataset(options.list)) {
     if (!dataset_ && is_classification(options)) {
+      check_files();
       list_labels();
       return;
     }
@@ -106,6 +111,7 @@ class Job {
       throw Error(
           "PASCAL VOC has names of classes, and labels are numbers; give "
           "--label_map_file, as labelmap_voc.prototxt");
+    check_files();
     dataset_ ? list_dataset() : list_lines();
   }
 
@@ -131,7 +137,8 @@ class Job {
              },
          .convert = [&](int64_t index, ImageDecoder& decoder,
                         ConvertedImage& converted) { convert(index, decoder, converted); },
-         .accepted = {}});
+         .accepted = [&](int64_t index) { add_size(images_[static_cast<size_t>(index)]); }});
+    if (!options_.check_only) write_files();
     const auto warnings = reading_.oddities.warnings();
     report.warnings.insert(report.warnings.end(), warnings.begin(), warnings.end());
     return report;
@@ -153,6 +160,7 @@ class Job {
       }
       Listed& listed = images_.emplace_back();
       listed.image = pair.image;
+      listed.name = fs::path(pair.image).stem().string();
       listed.beside = pair.beside;
       listed.may_miss = may_miss;
       listed.place = concat(options_.list, ":", pair.line);
@@ -165,9 +173,12 @@ class Job {
   }
 
   void list_dataset() {
-    for (CocoImage& image : read_coco_dataset(options_.list, reading_.names)) {
+    CocoDataset dataset = read_coco_dataset(options_.list, reading_.names);
+    labels_ = std::move(dataset.labels);
+    for (CocoImage& image : dataset.images) {
       Listed& listed = images_.emplace_back();
       listed.image = std::move(image.file);
+      listed.name = std::to_string(image.id);
       listed.place = concat(options_.list, ": image ", image.id);
       listed.boxes = std::move(image.annotation);
     }
@@ -178,6 +189,7 @@ class Job {
     for (ListedImage& image : read_image_list(options_.list)) {
       Listed& listed = images_.emplace_back();
       listed.image = std::move(image.file);
+      listed.name = fs::path(listed.image).stem().string();
       listed.place = concat(options_.list, ":", image.line);
       listed.labels = std::move(image);
     }
@@ -190,6 +202,7 @@ class Job {
     AnnotatedDatum annotated;
     const auto filled = records_.fill(listed.image, file, decoder, *annotated.mutable_datum());
     converted.shape = filled.shape;
+    listed.size = filled.original;
     if (has_boxes_) {
       annotated.set_type(AnnotatedDatum::BBOX);
       // As published: the labels are those of the boxes.
@@ -216,12 +229,59 @@ class Job {
     return reading_.read(path, image, index);
   }
 
+  /// Error for files that cannot be written, or that nothing could be written to.
+  void check_files() const {
+    if (!options_.name_size_file.empty())
+      check_output_file(options_.name_size_file, "the file of names and sizes");
+    if (options_.labels_file.empty()) return;
+    if (!reading_.names.empty())
+      throw Error("a label map is there already, '", reading_.names.source(),
+                  "'; leave out --write_label_map");
+    if (!dataset_ && reading_.classes.empty())
+      throw Error(
+          "--write_label_map is for a data set of MS COCO, and for --label_type=yolo with "
+          "--class_names; other labels have no names");
+    check_output_file(options_.labels_file, "the label map");
+  }
+
+  void add_size(const Listed& listed) {
+    if (!options_.name_size_file.empty())
+      sizes_ += concat(listed.name, " ", listed.size.height, " ", listed.size.width, "\n");
+  }
+
+  void write_files() const {
+    if (!options_.name_size_file.empty()) {
+      WholeFile file(options_.name_size_file);
+      file.append(sizes_);
+      file.finish();
+    }
+    if (!options_.labels_file.empty())
+      write_text_proto_atomically(options_.labels_file, label_map());
+  }
+
+  LabelMap label_map() const {
+    std::vector<NamedLabel> labels = labels_;
+    for (const std::string& name : reading_.classes)
+      labels.push_back({static_cast<int32_t>(labels.size()) + 1, name, name});
+    LabelMap map;
+    labels.insert(labels.begin(), {0, "none_of_the_above", "background"});
+    for (const NamedLabel& label : labels) {
+      LabelMapItem& item = *map.add_item();
+      item.set_name(label.name);
+      item.set_label(label.label);
+      item.set_display_name(label.display_name);
+    }
+    return map;
+  }
+
   const ConvertAnnotationsOptions& options_;
   ImageRecords records_;
   bool dataset_;
   bool has_boxes_ = true;
   AnnotationReading reading_;
   std::vector<Listed> images_;
+  std::vector<NamedLabel> labels_;  // of a data set
+  std::string sizes_;
 };
 
 }  // namespace

@@ -17,6 +17,6 @@ namespace {
 
 AnnotationFile parse_voc_xml(const std::string&, const LabelNames&) { refuse("XML"); }
 AnnotationFile parse_coco_image(const std::string&, const LabelNames&) { refuse("JSON"); }
-std::vector<CocoImage> read_coco_dataset(const std::string&, const LabelNames&) { refuse("JSON"); }
+CocoDataset read_coco_dataset(const std::string&, const LabelNames&) { refuse("JSON"); }
 
 }  // namespace crema

@@ -1,0 +1,134 @@
+// crema detect: the boxes that a detector finds in images.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "core/json.hpp"
+#include "core/split_list.hpp"
+#include "crema/parameter_arena.hpp"
+#include "data/label_map.hpp"
+#include "data/original_boxes.hpp"
+#include "kit/detection_rows.hpp"
+#include "proto/augment.pb.h"
+#include "tools/command.hpp"
+#include "tools/flags.hpp"
+#include "tools/image_net.hpp"
+
+DECLARE_string(label_map_file);
+DEFINE_double(confidence_threshold, 0.5, "Show boxes of this confidence and above.");
+
+namespace crema::tools {
+namespace {
+
+/// The only output with rows of detections.
+std::string detections_of(Net& net) {
+  std::vector<std::string> found;
+  for (const std::string& output : net.outputs()) {
+    const Shape& shape = net.blob(output).shape();
+    if (shape.rank() == 4 && shape.count(0, 2) == 1 && shape[3] == kDetectionRow)
+      found.push_back(output);
+  }
+  if (found.size() == 1) return found[0];
+  throw Error("the net has the outputs ", joined(net.outputs()), ", of which ", found.size(),
+              " are detections, 1 x 1 x D x 7; end it with one DetectionOutput, "
+              "RegionDetectionOutput or Yolov3DetectionOutput. `crema classify` names classes");
+}
+
+struct Found {
+  int32_t label;
+  double confidence;
+  Box box;  // in pixels of the image
+};
+
+/// The rows of each image, best first.
+std::vector<std::vector<Found>> found_in(const Tensor& rows, std::span<const ReadImage> images) {
+  std::vector<std::vector<Found>> found(images.size());
+  for (int64_t row = 0; row < rows.count(); row += kDetectionRow) {
+    const auto value = [&](int64_t k) { return rows.at(row + k); };
+    if (value(1) < 0 || !(value(2) >= FLAGS_confidence_threshold)) continue;
+    const auto image = static_cast<size_t>(value(0));
+    if (value(0) < 0 || image >= images.size())
+      throw Error("a row of detections is of image ", value(0), ", and the batch has ",
+                  images.size());
+    const Box box = in_original({value(3), value(4), value(5), value(6)}, images[image].size,
+                                ResizeParameter());
+    found[image].push_back({static_cast<int32_t>(value(1)), value(2), box});
+  }
+  for (auto& of_image : found)
+    std::ranges::stable_sort(of_image, std::ranges::greater(), &Found::confidence);
+  return found;
+}
+
+void print_lines(const std::string& image, const std::vector<Found>& found,
+                 const LabelNames& names) {
+  for (const Found& one : found) {
+    std::printf("%s %d %.4f %.1f %.1f %.1f %.1f%s\n", image.c_str(), one.label, one.confidence,
+                one.box.left, one.box.top, one.box.right, one.box.bottom,
+                names.empty() ? "" : concat(" ", names.display_name(one.label)).c_str());
+  }
+}
+
+void print_json(const std::string& image, const std::vector<Found>& found,
+                const LabelNames& names) {
+  const auto pixels = [](double x) { return json_number(std::round(x * 100) / 100); };
+  std::vector<std::string> boxes;
+  for (const Found& one : found) {
+    const auto& [left, top, right, bottom] = one.box;
+    boxes.push_back(concat(
+        "{\"label\": ", one.label,
+        names.empty() ? "" : ", \"name\": " + json_string(names.display_name(one.label)),
+        ", \"confidence\": ", json_number(static_cast<float>(one.confidence)), ", \"box\": [",
+        pixels(left), ", ", pixels(top), ", ", pixels(right), ", ", pixels(bottom), "]}"));
+  }
+  std::printf("{\"image\": %s, \"detections\": [%s]}\n", json_string(image).c_str(),
+              joined(boxes).c_str());
+}
+
+int detect(const std::vector<std::string>& arguments) {
+  required_flag("model", FLAGS_model);
+  const std::vector<std::string> images = named_images("detect", arguments);
+  if (FLAGS_batch < 1) throw Error("--batch ", FLAGS_batch, " must be at least 1");
+  const LabelNames names =
+      FLAGS_label_map_file.empty() ? LabelNames() : LabelNames::read(FLAGS_label_map_file);
+  Context context(context_options());
+  NetOptions options = net_options(Phase::test);
+  options.weights = split_list(FLAGS_weights);
+  options.strict = FLAGS_strict;
+  Net net(FLAGS_model, context, std::move(options));
+  const Shape sample = image_shape("detect", FLAGS_model, net);
+  if (!net.params().segments().empty()) required_flag("weights", FLAGS_weights);
+  const std::string output = detections_of(net);
+  ImageInput input(image_options(sample, FLAGS_mean, FLAGS_channel_mean));
+  return for_each_batch(net, input, sample, images, [&](std::span<const ReadImage> batch) {
+    const auto found = found_in(net.output(output), batch);
+    for (size_t i = 0; i < batch.size(); ++i) {
+      (FLAGS_json ? print_json : print_lines)(batch[i].path, found[i], names);
+    }
+  });
+}
+
+}  // namespace
+
+const Command kDetect = {
+    "detect",
+    "shows the boxes that a detector finds in images",
+    "  crema detect --model deploy.prototxt --weights ssd.caffemodel --mean 104,117,123 \\\n"
+    "        --label_map_file labelmap_voc.prototxt street.jpg photos/\n"
+    "  crema detect --model deploy.prototxt --weights ssd.caffemodel --json --list images.txt\n"
+    "\n"
+    "Takes image files, folders of images and --list. An image is decoded as by data layers (blue\n"
+    "first, values 0 to 255), resized to the input of the net, which need not keep its aspect\n"
+    "ratio, and becomes (pixel - mean) * scale. The net has one input (N, C, H, W), and an output\n"
+    "of DetectionOutput, RegionDetectionOutput or Yolov3DetectionOutput.\n"
+    "\n"
+    "Prints a line a box, those of an image by falling confidence: image, label, confidence, "
+    "xmin,\n"
+    "ymin, xmax, ymax in pixels of the image, and the name of the class with --label_map_file.\n"
+    "--json prints a line an image, those without boxes too.",
+    {"model",  "weights",      "strict",  "list",         "label_map_file", "confidence_threshold",
+     "mean",   "channel_mean", "scale",   "channel_swap", "batch",          "skip_bad",
+     "json",   "gpu",          "threads", "engine",       "tune",           "tuning_file",
+     "plugin", "fuse",         "level",   "stage"},
+    detect};
+
+}  // namespace crema::tools

@@ -1,0 +1,131 @@
+#include "tools/image_net.hpp"
+
+#include <glog/logging.h>
+
+#include <array>
+#include <filesystem>
+
+#include "core/parse_number.hpp"
+#include "core/split_list.hpp"
+#include "crema/error.hpp"
+#include "data/text_list.hpp"
+
+DEFINE_string(list, "", "A text file with image files, a line each.");
+DEFINE_string(mean, "",
+              "What to subtract: a mean image (.binaryproto), or a value for each channel of the "
+              "net's input, such as 104,117,123.");
+DEFINE_bool(channel_mean, false,
+            "Of a mean image, subtract the mean of each channel, as the published program does.");
+DEFINE_double(scale, 1, "Multiplies pixels, which are 0 to 255, after the mean is subtracted.");
+DEFINE_string(channel_swap, "bgr",
+              "Channels of the net's input: bgr, as data layers give them, rgb, or three indices "
+              "into red, green, blue, such as 2,1,0.");
+DEFINE_int32(batch, 16, "Images in a pass of the net.");
+
+namespace crema::tools {
+namespace {
+
+std::array<int, 3> read_channels() {
+  if (FLAGS_channel_swap == "bgr") return {2, 1, 0};
+  if (FLAGS_channel_swap == "rgb") return {0, 1, 2};
+  const std::vector<std::string> words = split_list(FLAGS_channel_swap);
+  std::array<int, 3> channels{};
+  bool good = words.size() == 3;
+  for (size_t i = 0; good && i < 3; ++i) {
+    good = words[i] == "0" || words[i] == "1" || words[i] == "2";
+    if (good) channels[i] = words[i][0] - '0';
+  }
+  if (!good)
+    throw Error("--channel_swap=", FLAGS_channel_swap, " is not bgr, rgb or three of 0, 1, 2");
+  return channels;
+}
+
+/// Numbers separated by commas; none if the text is something else.
+std::vector<float> read_numbers(const std::string& text) {
+  std::vector<float> numbers;
+  for (const std::string& word : split_list(text)) {
+    const auto number = parse_number<float>(word);
+    if (!number) return {};
+    numbers.push_back(*number);
+  }
+  return numbers;
+}
+
+}  // namespace
+
+std::vector<std::string> named_images(const char* command,
+                                      const std::vector<std::string>& arguments) {
+  std::vector<std::string> images;
+  for (const std::string& image : arguments) {
+    if (std::filesystem::is_directory(image)) {
+      const std::vector<std::string> all = images_in_folder(image);
+      images.insert(images.end(), all.begin(), all.end());
+    } else {
+      images.push_back(image);
+    }
+  }
+  if (!FLAGS_list.empty()) {
+    read_text_list(FLAGS_list, "lines with an image file",
+                   [&](std::string_view text, int64_t) { images.emplace_back(text); });
+  }
+  if (images.empty()) throw Error(command, " needs images: files, folders, or --list=FILE");
+  return images;
+}
+
+Shape image_shape(const char* command, const std::string& model, Net& net) {
+  if (net.inputs().size() != 1)
+    throw Error(model, " has ", net.inputs().size(), " inputs; ", command,
+                " takes a deploy net with one, for images");
+  const Shape& shape = net.input(net.inputs()[0]).shape();
+  if (shape.rank() != 4)
+    throw Error("input '", net.inputs()[0], "' is of ", shape.str(), "; images need (N, C, H, W)");
+  return {shape[1], shape[2], shape[3]};
+}
+
+bool is_mean_image(const std::string& mean) { return !mean.empty() && read_numbers(mean).empty(); }
+
+ImageInputOptions image_options(const Shape& sample, const std::string& mean, bool channel_mean) {
+  ImageInputOptions options{.sample = sample};
+  options.channels = read_channels();
+  options.transform.set_scale(static_cast<float>(FLAGS_scale));
+  if (is_mean_image(mean) && !channel_mean) {
+    options.transform.set_mean_file(mean);
+  } else {
+    const std::vector<float> values =
+        is_mean_image(mean) ? channel_means(mean) : read_numbers(mean);
+    options.transform.mutable_mean_value()->Add(values.begin(), values.end());
+  }
+  return options;
+}
+
+std::vector<ReadImage> read_images(Net& net, ImageInput& input, const Shape& sample,
+                                   std::span<const std::string> images, int& bad) {
+  std::vector<ReadImage> read;
+  std::vector<float> values;
+  const auto of_image = static_cast<size_t>(input.samples() * sample.count());
+  for (const std::string& image : images) {
+    values.resize((read.size() + 1) * of_image);
+    try {
+      const ImageSize size = input.read(image, values.data() + read.size() * of_image);
+      read.push_back({image, size});
+    } catch (const Error& error) {
+      if (!FLAGS_skip_bad) throw;
+      LOG(WARNING) << error.what();
+      ++bad;
+    }
+  }
+  if (read.empty()) return read;
+  const std::string& name = net.inputs()[0];
+  net.reshape_input(
+      name, {static_cast<int64_t>(read.size()) * input.samples(), sample[0], sample[1], sample[2]});
+  net.reshape();
+  std::copy_n(values.begin(), read.size() * of_image, net.input(name).host_overwrite<float>());
+  return read;
+}
+
+int report_unread(int bad, size_t images) {
+  if (bad != 0) LOG(WARNING) << bad << " of " << images << " images could not be read";
+  return bad == 0 ? 0 : 1;
+}
+
+}  // namespace crema::tools

@@ -1,0 +1,72 @@
+// What commands share that show image files to a net with one input: the flags --list, --mean,
+// --channel_mean, --scale, --channel_swap and --batch, the images, and their batches.
+#pragma once
+
+#include <gflags/gflags.h>
+
+#include <algorithm>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "crema/net.hpp"
+#include "data/image_input.hpp"
+
+DECLARE_string(list);
+DECLARE_string(mean);
+DECLARE_bool(channel_mean);
+DECLARE_double(scale);
+DECLARE_string(channel_swap);
+DECLARE_int32(batch);
+DECLARE_bool(skip_bad);
+
+namespace crema::tools {
+
+/// The files that the arguments name, those in folders among them, and those of --list. Error if
+/// there are none.
+std::vector<std::string> named_images(const char* command,
+                                      const std::vector<std::string>& arguments);
+
+/// The channels, height and width of the net's input. Error if it has several inputs, or one that
+/// is of no images.
+Shape image_shape(const char* command, const std::string& model, Net& net);
+
+/// Channels, scale and mean as the flags say; `mean` and `channel_mean` stand for those flags. The
+/// whole image is resized to the input.
+ImageInputOptions image_options(const Shape& sample, const std::string& mean, bool channel_mean);
+
+/// Whether --mean names a mean image and not values.
+bool is_mean_image(const std::string& mean);
+
+/// An image of a batch.
+struct ReadImage {
+  std::string path;
+  ImageSize size;  // of the file
+};
+
+/// Reads the images into the net's input, whose batch becomes as large; without those that cannot
+/// be read if --skip_bad says so, which `bad` counts. Returns the others.
+std::vector<ReadImage> read_images(Net& net, ImageInput& input, const Shape& sample,
+                                   std::span<const std::string> images, int& bad);
+
+/// Logs how many of the images could not be read. Returns the exit status: 1 if there are any.
+int report_unread(int bad, size_t images);
+
+/// Reads all images, --batch at a time, runs the net, and calls body(images) for each batch.
+/// Returns the exit status.
+template <class Body>
+int for_each_batch(Net& net, ImageInput& input, const Shape& sample,
+                   std::span<const std::string> images, const Body& body) {
+  const auto batch = static_cast<size_t>(FLAGS_batch);
+  int bad = 0;
+  for (size_t first = 0; first < images.size(); first += batch) {
+    const std::vector<ReadImage> read = read_images(
+        net, input, sample, images.subspan(first, std::min(images.size() - first, batch)), bad);
+    if (read.empty()) continue;
+    net.forward();
+    body(read);
+  }
+  return report_unread(bad, images.size());
+}
+
+}  // namespace crema::tools
