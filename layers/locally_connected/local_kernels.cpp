@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "backend/cpu/float_kernels.hpp"
 #include "backend/cpu/highway.hpp"
 #include "backend/cpu/lanes-inl.hpp"
 
@@ -182,21 +183,6 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace crema {
-namespace {
-
-HWY_EXPORT(kernels_f32);
-HWY_EXPORT(kernels_f64);
-
-}  // namespace
-
-template <>
-const LocalKernels<float>& local_kernels<float>() {
-  return *HWY_DYNAMIC_DISPATCH(kernels_f32)();
-}
-template <>
-const LocalKernels<double>& local_kernels<double>() {
-  return *HWY_DYNAMIC_DISPATCH(kernels_f64)();
-}
-
+CREMA_FLOAT_KERNELS(LocalKernels, local_kernels);
 }  // namespace crema
 #endif  // HWY_ONCE

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/parallel.hpp"
+#include "kit/pieces.hpp"
 #include "layers/locally_connected/local_kernels.hpp"
 
 namespace crema {
@@ -39,13 +39,8 @@ template <class T>
 template <class Body>
 void LocalPasses<T>::each(int64_t items, const Body& body) {
   T* const columns = columns_.template host_overwrite<T>();
-  // Pieces of a number of their own, since there is memory for that many.
-  parallel_for(threads_, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t piece = begin; piece < end; ++piece) {
-      for (int64_t i = items * piece / threads_; i < items * (piece + 1) / threads_; ++i) {
-        body(i, columns + piece * room_);
-      }
-    }
+  for_pieces(items, threads_, [&](int64_t piece, int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) body(i, columns + piece * room_);
   });
 }
 

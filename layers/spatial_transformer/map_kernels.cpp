@@ -6,6 +6,7 @@
 #include <iterator>
 #include <type_traits>
 
+#include "backend/cpu/float_kernels.hpp"
 #include "backend/cpu/highway.hpp"
 #include "backend/cpu/lanes-inl.hpp"
 
@@ -297,21 +298,6 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace crema {
-namespace {
-
-HWY_EXPORT(kernels_f32);
-HWY_EXPORT(kernels_f64);
-
-}  // namespace
-
-template <>
-const MapKernels<float>& map_kernels<float>() {
-  return *HWY_DYNAMIC_DISPATCH(kernels_f32)();
-}
-template <>
-const MapKernels<double>& map_kernels<double>() {
-  return *HWY_DYNAMIC_DISPATCH(kernels_f64)();
-}
-
+CREMA_FLOAT_KERNELS(MapKernels, map_kernels);
 }  // namespace crema
 #endif  // HWY_ONCE
