@@ -1,4 +1,4 @@
-// That CUDA engines agree with the reference, on the cases of the other files, and what else they do.
+// CUDA engines agree with the reference, on the cases of the other files, and what else they do.
 #include <cmath>
 
 #include "core/cuda_test.hpp"
