@@ -2,6 +2,7 @@
 #define HWY_TARGET_INCLUDE "layers/attention/attention_kernels.cpp"
 #include "layers/attention/attention_kernels.hpp"
 
+#include "backend/cpu/float_kernels.hpp"
 #include "backend/cpu/highway.hpp"
 #include "backend/cpu/lanes-inl.hpp"
 #include "backend/cpu/math_lanes-inl.hpp"
@@ -209,21 +210,6 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace crema {
-namespace {
-
-HWY_EXPORT(kernels_f32);
-HWY_EXPORT(kernels_f64);
-
-}  // namespace
-
-template <>
-const AttentionKernels<float>& attention_kernels<float>() {
-  return *HWY_DYNAMIC_DISPATCH(kernels_f32)();
-}
-template <>
-const AttentionKernels<double>& attention_kernels<double>() {
-  return *HWY_DYNAMIC_DISPATCH(kernels_f64)();
-}
-
+CREMA_FLOAT_KERNELS(AttentionKernels, attention_kernels);
 }  // namespace crema
 #endif  // HWY_ONCE

@@ -6,8 +6,8 @@
 #include <type_traits>
 
 #include "backend/cpu/random_words.hpp"
-#include "core/parallel.hpp"
 #include "core/transpose.hpp"
+#include "kit/pieces.hpp"
 #include "layers/attention/attention_kernels.hpp"
 
 namespace crema {
@@ -104,15 +104,10 @@ void BlockedAttention<T>::each(int64_t items, const Body& body) {
   uint16_t* const words = words_.count() > 0
                               ? reinterpret_cast<uint16_t*>(words_.template host_overwrite<float>())
                               : nullptr;
-  // Pieces of a number of their own, since there is memory for that many.
-  parallel_for(threads_, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t piece = begin; piece < end; ++piece) {
-      Room own = room(values + piece * room_,
-                      words != nullptr ? words + piece * keys_ * kQueries : nullptr);
-      for (int64_t item = items * piece / threads_; item < items * (piece + 1) / threads_; ++item) {
-        body(item, own);
-      }
-    }
+  for_pieces(items, threads_, [&](int64_t piece, int64_t begin, int64_t end) {
+    Room own =
+        room(values + piece * room_, words != nullptr ? words + piece * keys_ * kQueries : nullptr);
+    for (int64_t item = begin; item < end; ++item) body(item, own);
   });
 }
 

@@ -2,14 +2,13 @@
 
 #include <algorithm>
 
-#include "core/parallel.hpp"
+#include "kit/pieces.hpp"
 #include "layers/locally_connected/local_kernels.hpp"
 
 namespace crema {
 namespace {
 
-constexpr int64_t kLanes = 16;       // vectors may reach so far
-constexpr int64_t kElements = 4096;  // of a tile: of a sample's columns
+constexpr int64_t kLanes = 16;  // vectors may reach so far
 
 /// Samples of the next tile.
 int64_t tile_samples(int64_t left) {
@@ -24,12 +23,14 @@ template <class T>
 LocalPasses<T>::LocalPasses(const LocalSizes& sizes, bool trains, int threads)
     : sizes_(sizes), threads_(threads) {
   // Many positions: long pieces of the rows of weights, and few rows at a time, whose memory the
-  // processor foresees.
+  // processor foresees. Few: what a tile reads of the columns again and again stays in the first
+  // cache.
   const int64_t positions = std::max<int64_t>(sizes.positions(), 1);
-  const int64_t most = positions < 1024 ? 64 : 256;
-  tile_ = std::min(most, (positions + kLanes - 1) / kLanes * kLanes);
-  taps_ = kElements / tile_;
-  room_ = std::max(taps_, trains ? sizes.kernel_h * sizes.kernel_w : 0) * kLocalSamples * tile_;
+  const bool many = positions >= 1024;
+  tile_ = std::min<int64_t>(many ? 512 : 64, (positions + kLanes - 1) / kLanes * kLanes);
+  taps_ = (many ? 4096 : 1024) / tile_;
+  row_ = tile_ + kLanes;  // not a power of two: rows of columns must not share a set of the cache
+  room_ = std::max(taps_, trains ? sizes.kernel_h * sizes.kernel_w : 0) * kLocalSamples * row_;
   columns_ = Tensor(Shape{threads, room_}, dtype_of<T>());
 }
 
@@ -38,13 +39,8 @@ template <class T>
 template <class Body>
 void LocalPasses<T>::each(int64_t items, const Body& body) {
   T* const columns = columns_.template host_overwrite<T>();
-  // Pieces of a number of their own, since there is memory for that many.
-  parallel_for(threads_, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t piece = begin; piece < end; ++piece) {
-      for (int64_t i = items * piece / threads_; i < items * (piece + 1) / threads_; ++i) {
-        body(i, columns + piece * room_);
-      }
-    }
+  for_pieces(items, threads_, [&](int64_t piece, int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) body(i, columns + piece * room_);
   });
 }
 
@@ -56,7 +52,7 @@ void LocalPasses<T>::each_tile(const Body& body) {
   const int64_t blocks = (sizes_.positions() + tile_ - 1) / tile_;
   const int64_t pairs = (sizes_.outputs + kLocalOutputs - 1) / kLocalOutputs;
   // Parts of the outputs need the same columns: only where there are few positions.
-  const int64_t parts = std::min<int64_t>(blocks >= 2 * threads_ ? 1 : threads_, pairs);
+  const int64_t parts = std::min<int64_t>(blocks >= 4 * threads_ ? 1 : threads_, pairs);
   each(blocks * parts, [&](int64_t item, T* columns) {
     const int64_t first = item / parts * tile_, part = item % parts;
     const auto output = [&](int64_t i) {
@@ -89,13 +85,13 @@ template <class T>
 void LocalPasses<T>::unfold(const T* x, int64_t first_sample, int64_t samples, int64_t first_tap,
                             int64_t taps, int64_t first, int64_t count, T* columns) const {
   const int64_t each = sizes_.kernel_h * sizes_.kernel_w, plane = sizes_.height * sizes_.width;
-  std::fill_n(columns, taps * samples * tile_, T{0});
-  for (int64_t tap = first_tap; tap < first_tap + taps; ++tap, columns += samples * tile_) {
+  std::fill_n(columns, taps * samples * row_, T{0});
+  for (int64_t tap = first_tap; tap < first_tap + taps; ++tap, columns += samples * row_) {
     const T* const channel = x + (first_sample * sizes_.channels + tap / each) * plane;
     each_run(tap % each, first, count, [&](int64_t to, int64_t from, int64_t n) {
       for (int64_t s = 0; s < samples; ++s) {
         const T* const source = channel + s * sizes_.channels * plane + from;
-        T* const target = columns + s * tile_ + to;
+        T* const target = columns + s * row_ + to;
         if (sizes_.stride_w == 1) {
           std::copy_n(source, n, target);
         } else {
@@ -111,10 +107,10 @@ void LocalPasses<T>::fold(const T* columns, int64_t first_sample, int64_t sample
                           int64_t first, int64_t count, T* dx) const {
   const int64_t each = sizes_.kernel_h * sizes_.kernel_w, plane = sizes_.height * sizes_.width;
   T* const image = dx + (first_sample * sizes_.channels + channel) * plane;
-  for (int64_t tap = 0; tap < each; ++tap, columns += samples * tile_) {
+  for (int64_t tap = 0; tap < each; ++tap, columns += samples * row_) {
     each_run(tap, first, count, [&](int64_t from, int64_t to, int64_t n) {
       for (int64_t s = 0; s < samples; ++s) {
-        const T* const source = columns + s * tile_ + from;
+        const T* const source = columns + s * row_ + from;
         T* const target = image + s * sizes_.channels * plane + to;
         for (int64_t i = 0; i < n; ++i) target[i * sizes_.stride_w] += source[i];
       }
@@ -132,10 +128,12 @@ void LocalPasses<T>::forward(const T* x, const T* w, T* y) {
         const int64_t some = std::min(taps_, taps - t);
         unfold(x, n, samples, t, some, first, count, columns);
         for (int64_t o = begin; o < end; o += kLocalOutputs) {
+          const int64_t next = o + kLocalOutputs < end ? kLocalOutputs * taps * positions
+                                                       : ((begin - o) * taps + some) * positions;
           // The kernel does not change the weights.
-          local_kernels<T>().forward({samples, std::min(kLocalOutputs, end - o), some, count, tile_,
+          local_kernels<T>().forward({samples, std::min(kLocalOutputs, end - o), some, count, row_,
                                       const_cast<T*>(w) + (o * taps + t) * positions + first,
-                                      taps * positions, positions, columns,
+                                      taps * positions, positions, next, columns,
                                       y + (n * sizes_.outputs + o) * positions + first,
                                       sizes_.outputs * positions, positions});
         }
@@ -155,9 +153,11 @@ void LocalPasses<T>::add_weights(const T* x, const T* dy, bool adds, T* dw) {
         const int64_t some = std::min(taps_, taps - t);
         unfold(x, n, samples, t, some, first, count, columns);
         for (int64_t o = begin; o < end; o += kLocalOutputs) {
+          const int64_t next = o + kLocalOutputs < end ? kLocalOutputs * taps * positions
+                                                       : ((begin - o) * taps + some) * positions;
           local_kernels<T>().weights(
-              {samples, std::min(kLocalOutputs, end - o), some, count, tile_,
-               dw + (o * taps + t) * positions + first, taps * positions, positions, columns,
+              {samples, std::min(kLocalOutputs, end - o), some, count, row_,
+               dw + (o * taps + t) * positions + first, taps * positions, positions, next, columns,
                const_cast<T*>(dy) + (n * sizes_.outputs + o) * positions + first,
                sizes_.outputs * positions, positions},
               adds || n > 0);
@@ -181,14 +181,14 @@ void LocalPasses<T>::find_images(const T* w, const T* dy, T* dx) {
       samples = tile_samples(sizes_.batch - n);
       for (int64_t first = 0; first < positions; first += tile_) {
         const int64_t count = std::min(tile_, positions - first);
-        std::fill_n(columns, each_taps * samples * tile_, T{0});
-        for (int64_t o = 0; o < sizes_.outputs; o += kLocalOutputs) {
+        for (int64_t o = 0; o < sizes_.outputs; o += kLocalSums) {
           local_kernels<T>().columns(
-              {samples, std::min(kLocalOutputs, sizes_.outputs - o), each_taps, count, tile_,
+              {samples, std::min(kLocalSums, sizes_.outputs - o), each_taps, count, row_,
                const_cast<T*>(w) + (o * taps + channel * each_taps) * positions + first,
-               taps * positions, positions, columns,
+               taps * positions, positions, 0, columns,
                const_cast<T*>(dy) + (n * sizes_.outputs + o) * positions + first,
-               sizes_.outputs * positions, positions});
+               sizes_.outputs * positions, positions},
+              o > 0);
         }
         fold(columns, n, samples, channel, first, count, dx);
       }

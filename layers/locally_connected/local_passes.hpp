@@ -56,6 +56,7 @@ class LocalPasses {
   LocalSizes sizes_;
   int threads_ = 1;
   int64_t tile_ = 0, taps_ = 0;  // positions and taps of a tile
+  int64_t row_ = 0;              // elements from one row of columns to the next
   int64_t room_ = 0;             // elements of a thread
   Tensor columns_{Shape{0}};
 };

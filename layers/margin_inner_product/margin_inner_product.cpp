@@ -5,6 +5,7 @@
 #include "core/dispatch.hpp"
 #include "kit/gemm.hpp"
 #include "kit/passes.hpp"
+#include "kit/position_sums.hpp"
 #include "kit/rows.hpp"
 #include "kit/two_sided.hpp"
 #include "proto/layer.pb.h"
@@ -45,30 +46,17 @@ struct Margin {
   }
 };
 
-/// The length of each row.
 template <class T>
-struct RowLength {
-  AxisSplit split;  // (rows, width)
+struct Square {
   const T* x;
-  double* length;
-
-  CREMA_FUNCTOR double square(int64_t at) const {
+  CREMA_FUNCTOR double operator()(int64_t at) const {
     return static_cast<double>(x[at]) * static_cast<double>(x[at]);
   }
-  void on_host(int64_t begin, int64_t end) const {
-    for (int64_t i = begin; i < end; ++i) {
-      length[i] = std::sqrt(sum_of_piece(i * split.size, (i + 1) * split.size,
-                                         [this](int64_t at) { return square(at); }));
-    }
-  }
-  template <class Lanes = OneLane>
-  CREMA_FUNCTOR void operator()(int64_t i, const Lanes& lanes = {}) const {
-    double sum = 0;
-    for (int64_t k = lanes.first; k < split.size; k += lanes.count)
-      sum += square(i * split.size + k);
-    sum = lanes.sum(sum);
-    if (lanes.first == 0) length[i] = std::sqrt(sum);
-  }
+};
+/// The length of a row, from the sum of its squares.
+struct StoreLength {
+  double* length;
+  CREMA_FUNCTOR void operator()(int64_t i, double sum) const { length[i] = std::sqrt(sum); }
 };
 
 /// unit = x / length for each row; a row of zeros stays.
@@ -248,8 +236,8 @@ class MarginInnerProductLayer : public TwoSidedLayer {
       T *unit = side.overwrite<T>(unit_), *y = side.overwrite<T>(top[0]->data);
       double *length = side.overwrite<double>(length_),
              *of_weight = side.overwrite<double>(weight_length_);
-      for_each_position(side, samples(), kElementGrain, RowLength<T>{samples(), x, length});
-      for_each_position(side, classes(), kElementGrain, RowLength<T>{classes(), w, of_weight});
+      position_sums(side, samples(), Square<T>{x}, StoreLength{length});
+      position_sums(side, classes(), Square<T>{w}, StoreLength{of_weight});
       for_each(side, ChannelView{1, outputs_, inputs_}, kElementGrain,
                UnitRows<T>{w, of_weight, unit});
       if (batch_ > 0) gemm<T>(side, false, true, batch_, outputs_, inputs_, x, unit, T{0}, y);

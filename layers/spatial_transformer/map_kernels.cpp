@@ -3,8 +3,10 @@
 #include "layers/spatial_transformer/map_kernels.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <type_traits>
 
+#include "backend/cpu/float_kernels.hpp"
 #include "backend/cpu/highway.hpp"
 #include "backend/cpu/lanes-inl.hpp"
 
@@ -16,7 +18,7 @@ using DD = hn::ScalableTag<double>;
 using VV = hn::Vec<DD>;
 constexpr DD kDoubles;
 
-/// Numbers of T, or whole ones, from doubles.
+/// Numbers of To from doubles.
 template <class To>
 HWY_INLINE void store_as(VV values, To* to) {
   if constexpr (std::is_same_v<To, double>) {
@@ -27,60 +29,107 @@ HWY_INLINE void store_as(VV values, To* to) {
   }
 }
 
-/// Corners of as many points as a vector of doubles has lanes, from `i` on.
-template <class T, bool kSlopes>
-HWY_INLINE void find_vector(VV y, VV x, double rows, double columns, int64_t i,
-                            MapCorners<T>& corners) {
-  const auto set = [](double value) HWY_ATTR { return hn::Set(kDoubles, value); };
-  const VV zero = hn::Zero(kDoubles), one = set(1);
-  const auto inside = hn::And(hn::And(hn::Gt(y, set(-1)), hn::Lt(y, set(rows))),
-                              hn::And(hn::Gt(x, set(-1)), hn::Lt(x, set(columns))));
-  // NaN at points that are none.
-  const VV nothing = hn::IfThenElse(hn::And(hn::Eq(y, y), hn::Eq(x, x)), zero, hn::Add(y, x));
-  y = hn::IfThenElseZero(inside, y);
-  x = hn::IfThenElseZero(inside, x);
-  const VV top = hn::Floor(y), left = hn::Floor(x), outside = set(rows * columns);
-  const VV below = hn::Sub(y, top), behind = hn::Sub(x, left);
-#pragma GCC unroll 4
-  for (int k = 0; k < 4; ++k) {
-    const int64_t at = k * kMapPositions + i;
-    const VV row = k / 2 ? hn::Add(top, one) : top, column = k % 2 ? hn::Add(left, one) : left;
-    const auto row_there = k / 2 ? hn::Lt(row, set(rows)) : hn::Ge(row, zero);
-    const auto column_there = k % 2 ? hn::Lt(column, set(columns)) : hn::Ge(column, zero);
-    const auto there = hn::And(inside, hn::And(row_there, column_there));
-    const VV pixel = hn::IfThenElseZero(there, hn::MulAdd(row, set(columns), column));
-    const VV of_y = k / 2 ? below : hn::Sub(one, below);
-    const VV of_x = k % 2 ? behind : hn::Sub(one, behind);
-    const VV weight = hn::IfThenElse(there, hn::Mul(of_y, of_x), nothing);
-    store_as(weight, corners.weight + at);
-    store_as(hn::IfThenElse(hn::Eq(weight, zero), outside, pixel), corners.at + at);
-    if constexpr (kSlopes) {
-      const VV by_y = hn::IfThenElse(there, k / 2 ? of_x : hn::Neg(of_x), nothing);
-      const VV by_x = hn::IfThenElse(there, k % 2 ? of_y : hn::Neg(of_y), nothing);
-      const auto flat = hn::And(hn::Eq(by_y, zero), hn::Eq(by_x, zero));
-      store_as(by_y, corners.by_y + at);
-      store_as(by_x, corners.by_x + at);
-      store_as(hn::IfThenElse(flat, outside, pixel), corners.near + at);
-    }
+/// Numbers of pixels, in lanes as wide as T's.
+template <class T>
+using MapIndex = std::conditional_t<sizeof(T) == 4, int32_t, double>;
+
+/// The pixels before points along an axis, and how far behind them the points lie. Points far from
+/// all pixels lie 0 behind pixel -2, and NaN lies NaN behind it.
+template <class T>
+struct AxisPlaces {
+  MapIndex<T> first[kMapPositions];
+  T* behind;
+
+  HWY_INLINE void set(VV at, int64_t pixels, int64_t i) {
+    const VV minus_one = hn::Set(kDoubles, -1);
+    const VV end = hn::Set(kDoubles, static_cast<double>(pixels));
+    const auto inside = hn::And(hn::Gt(at, minus_one), hn::Lt(at, end));
+    const VV whole = hn::Floor(at);
+    // Infinite points must not become NaN.
+    const VV part = hn::IfThenElse(hn::Eq(at, at), hn::Zero(kDoubles), at);
+    store_as(hn::IfThenElse(inside, hn::Sub(at, whole), part), behind + i);
+    store_as(hn::IfThenElse(inside, whole, hn::Set(kDoubles, -2)), first + i);
   }
-}
+};
+
+/// Of the pixels before and behind points: whether there are any, and weights, which may be 0 by
+/// rounding; NaN where a point is no number.
+template <class T>
+struct AxisWeights {
+  using D = hn::ScalableTag<T>;
+  using V = hn::Vec<D>;
+  V there[2], weight[2];
+
+  template <class I>
+  HWY_INLINE AxisWeights(const T* behind, I first, int64_t pixels) {
+    const D d;
+    const hn::Rebind<MapIndex<T>, D> di;
+    const V part = hn::LoadU(d, behind), one = hn::Set(d, 1), nothing = hn::Sub(part, part);
+    const auto end = hn::Set(di, static_cast<MapIndex<T>>(pixels - 1));
+    const auto is_first = hn::RebindMask(d, hn::Gt(first, hn::Set(di, -1)));
+    const auto is_second =
+        hn::RebindMask(d, hn::And(hn::Gt(first, hn::Set(di, -2)), hn::Lt(first, end)));
+    there[0] = hn::IfThenElse(is_first, one, nothing);
+    there[1] = hn::IfThenElse(is_second, one, nothing);
+    weight[0] = hn::Mul(there[0], hn::Sub(one, part));
+    weight[1] = hn::Mul(there[1], part);
+  }
+};
 
 template <class T, bool kSlopes>
-HWY_INLINE void find_all(const double* points, double rows, double columns,
+HWY_INLINE void find_all(const double* points, int64_t rows, int64_t columns,
                          MapCorners<T>& corners) {
-  const int64_t lanes = lanes_of(kDoubles);
-  static_assert(kMapPositions % hn::MaxLanes(DD()) == 0);
-  int64_t i = 0;
-  VV y, x;
-  for (; i + lanes <= corners.count; i += lanes) {
-    hn::LoadInterleaved2(kDoubles, points + 2 * i, y, x);
-    find_vector<T, kSlopes>(y, x, rows, columns, i, corners);
+  AxisPlaces<T> y_axis, x_axis;
+  y_axis.behind = corners.below;
+  x_axis.behind = corners.behind;
+  double filled[2 * kMapPositions];
+  if (corners.count < kMapPositions) {
+    std::fill(std::copy_n(points, 2 * corners.count, filled), std::end(filled), 0.0);
+    points = filled;
   }
-  if (i == corners.count) return;
-  double rest[2 * hn::MaxLanes(DD())] = {};
-  std::copy_n(points + 2 * i, 2 * (corners.count - i), rest);
-  hn::LoadInterleaved2(kDoubles, rest, y, x);
-  find_vector<T, kSlopes>(y, x, rows, columns, i, corners);
+  for (int64_t i = 0; i < kMapPositions; i += lanes_of(kDoubles)) {
+    VV y, x;
+    hn::LoadInterleaved2(kDoubles, points + 2 * i, y, x);
+    y_axis.set(y, rows, i);
+    x_axis.set(x, columns, i);
+  }
+  const hn::ScalableTag<T> d;
+  const hn::Rebind<MapIndex<T>, hn::ScalableTag<T>> di;
+  static_assert(kMapPositions % hn::MaxLanes(d) == 0);
+  const auto whole = [&](int64_t value) CREMA_LANES_LAMBDA {
+    return hn::Set(di, static_cast<MapIndex<T>>(value));
+  };
+  const auto store_pixel = [&](auto pixel, auto weight, int32_t* to) CREMA_LANES_LAMBDA {
+    const auto none = hn::RebindMask(di, hn::Eq(weight, hn::Zero(d)));
+    pixel = hn::IfThenElse(none, whole(rows * columns), pixel);
+    if constexpr (sizeof(T) == 4) {
+      hn::StoreU(pixel, di, to);
+    } else {
+      store_as(pixel, to);
+    }
+  };
+  for (int64_t i = 0; i < kMapPositions; i += lanes_of(d)) {
+    const auto row = hn::LoadU(di, y_axis.first + i), column = hn::LoadU(di, x_axis.first + i);
+    const AxisWeights<T> y(corners.below + i, row, rows), x(corners.behind + i, column, columns);
+    // NaN takes the first pixel four times.
+    const auto sum = hn::Add(y.weight[0], x.weight[0]);
+    const auto is_number = hn::RebindMask(di, hn::Eq(sum, sum));
+    const auto first = hn::Add(hn::Mul(row, whole(columns)), column);
+#pragma GCC unroll 4
+    for (int k = 0; k < 4; ++k) {
+      const auto pixel =
+          hn::IfThenElseZero(is_number, hn::Add(first, whole(k / 2 * columns + k % 2)));
+      const auto of_y = y.weight[k / 2], of_x = x.weight[k % 2];
+      const auto weight = hn::Mul(of_y, of_x);
+      hn::StoreU(weight, d, corners.weight + k * kMapPositions + i);
+      store_pixel(pixel, weight, corners.at + k * kMapPositions + i);
+      if constexpr (kSlopes) {
+        // A pixel that is there counts in a slope if it weighs something along the other axis.
+        const auto reach = hn::MulAdd(y.there[k / 2], of_x, hn::Mul(of_y, x.there[k % 2]));
+        store_pixel(pixel, reach, corners.near + k * kMapPositions + i);
+      }
+    }
+  }
 }
 
 /// Vectors of kWidth channels.
@@ -122,16 +171,23 @@ HWY_INLINE void spread_values(const MapCorners<T>& corners, const T* values, T* 
     typename C::V value[C::kVectors];
 #pragma GCC unroll 16
     for (int v = 0; v < C::kVectors; ++v) value[v] = hn::LoadU(d, values + v * C::kLanes);
+    // All four first: loads do not wait for stores. What lies outside may be there twice, and is
+    // not read.
+    typename C::V sums[4][C::kVectors];
 #pragma GCC unroll 4
-    for (int64_t k = 0; k < 4; ++k) {
+    for (int k = 0; k < 4; ++k) {
       const int64_t corner = k * kMapPositions + i;
-      T* const to = maps + int64_t{corners.at[corner]} * kWidth;
+      const T* const from = maps + int64_t{corners.at[corner]} * kWidth;
       const auto weight = hn::Set(d, corners.weight[corner]);
 #pragma GCC unroll 16
-      for (int v = 0; v < C::kVectors; ++v) {
-        T* const at = to + v * C::kLanes;
-        hn::StoreU(hn::MulAdd(weight, value[v], hn::LoadU(d, at)), d, at);
-      }
+      for (int v = 0; v < C::kVectors; ++v)
+        sums[k][v] = hn::MulAdd(weight, value[v], hn::LoadU(d, from + v * C::kLanes));
+    }
+#pragma GCC unroll 4
+    for (int k = 0; k < 4; ++k) {
+      T* const to = maps + int64_t{corners.at[k * kMapPositions + i]} * kWidth;
+#pragma GCC unroll 16
+      for (int v = 0; v < C::kVectors; ++v) hn::StoreU(sums[k][v], d, to + v * C::kLanes);
     }
   }
 }
@@ -140,35 +196,56 @@ template <class T, int kWidth>
 HWY_INLINE void slopes_of_points(const MapCorners<T>& corners, const T* maps, const T* values,
                                  double* sums) {
   using C = Channels<T, kWidth>;
+  using V = typename C::V;
   const typename C::D d;
-  for (int v = 0; v < C::kVectors; ++v) {
-    typename C::V parts[6];
+  V parts[6][C::kVectors];
 #pragma GCC unroll 6
-    for (int e = 0; e < 6; ++e) parts[e] = hn::Zero(d);
-    for (int64_t i = 0; i < corners.count; ++i) {
-      auto down = hn::Zero(d), right = hn::Zero(d);
+  for (int e = 0; e < 6; ++e) {
+#pragma GCC unroll 16
+    for (int v = 0; v < C::kVectors; ++v) parts[e][v] = hn::Zero(d);
+  }
+  for (int64_t i = 0; i < corners.count;) {
+    const T row = corners.y[i];  // of the top
+    V of_row[2][C::kVectors];
+#pragma GCC unroll 16
+    for (int v = 0; v < C::kVectors; ++v) of_row[0][v] = of_row[1][v] = hn::Zero(d);
+    do {
+      const T* at[4];
 #pragma GCC unroll 4
-      for (int64_t k = 0; k < 4; ++k) {
-        const int64_t corner = k * kMapPositions + i;
-        const auto value =
-            hn::LoadU(d, maps + int64_t{corners.near[corner]} * kWidth + v * C::kLanes);
-        down = hn::MulAdd(hn::Set(d, corners.by_y[corner]), value, down);
-        right = hn::MulAdd(hn::Set(d, corners.by_x[corner]), value, right);
+      for (int k = 0; k < 4; ++k)
+        at[k] = maps + int64_t{corners.near[k * kMapPositions + i]} * kWidth;
+      const V below = hn::Set(d, corners.below[i]), behind = hn::Set(d, corners.behind[i]);
+      const V x = hn::Set(d, corners.x[i]);
+#pragma GCC unroll 16
+      for (int v = 0; v < C::kVectors; ++v) {
+        V pixel[4];
+#pragma GCC unroll 4
+        for (int k = 0; k < 4; ++k) pixel[k] = hn::LoadU(d, at[k] + v * C::kLanes);
+        const V left = hn::Sub(pixel[2], pixel[0]), top = hn::Sub(pixel[1], pixel[0]);
+        const V change = hn::Sub(hn::Sub(pixel[3], pixel[1]), left);
+        const V value = hn::LoadU(d, values + i * kWidth + v * C::kLanes);
+        const V down = hn::Mul(hn::MulAdd(behind, change, left), value);
+        const V right = hn::Mul(hn::MulAdd(below, change, top), value);
+        of_row[0][v] = hn::Add(of_row[0][v], down);
+        of_row[1][v] = hn::Add(of_row[1][v], right);
+        parts[1][v] = hn::MulAdd(down, x, parts[1][v]);
+        parts[4][v] = hn::MulAdd(right, x, parts[4][v]);
       }
-      const auto value = hn::LoadU(d, values + i * kWidth + v * C::kLanes);
-      const auto y = hn::Set(d, corners.y[i]), x = hn::Set(d, corners.x[i]);
-      down = hn::Mul(down, value);
-      right = hn::Mul(right, value);
-      parts[0] = hn::MulAdd(down, y, parts[0]);
-      parts[1] = hn::MulAdd(down, x, parts[1]);
-      parts[2] = hn::Add(down, parts[2]);
-      parts[3] = hn::MulAdd(right, y, parts[3]);
-      parts[4] = hn::MulAdd(right, x, parts[4]);
-      parts[5] = hn::Add(right, parts[5]);
+    } while (++i < corners.count && corners.y[i] == row);
+#pragma GCC unroll 16
+    for (int v = 0; v < C::kVectors; ++v) {
+      for (int e = 0; e < 2; ++e) {
+        parts[3 * e][v] = hn::MulAdd(of_row[e][v], hn::Set(d, row), parts[3 * e][v]);
+        parts[3 * e + 2][v] = hn::Add(of_row[e][v], parts[3 * e + 2][v]);
+      }
     }
-    HWY_ALIGN T lanes[C::kLanes];
-    for (int e = 0; e < 6; ++e) {
-      hn::Store(parts[e], d, lanes);
+  }
+  HWY_ALIGN T lanes[C::kLanes];
+#pragma GCC unroll 6
+  for (int e = 0; e < 6; ++e) {
+#pragma GCC unroll 16
+    for (int v = 0; v < C::kVectors; ++v) {
+      hn::Store(parts[e][v], d, lanes);
       for (int c = 0; c < C::kLanes; ++c) {
         sums[e * kWidth + v * C::kLanes + c] += static_cast<double>(lanes[c]);
       }
@@ -188,9 +265,8 @@ HWY_INLINE void with_width(int64_t width, const Body& body) {
 template <class T>
 HWY_FLATTEN void find(const double* points, int64_t rows, int64_t columns, bool slopes,
                       MapCorners<T>& corners) {
-  const auto height = static_cast<double>(rows), width = static_cast<double>(columns);
-  if (slopes) return find_all<T, true>(points, height, width, corners);
-  find_all<T, false>(points, height, width, corners);
+  if (slopes) return find_all<T, true>(points, rows, columns, corners);
+  find_all<T, false>(points, rows, columns, corners);
 }
 template <class T>
 HWY_FLATTEN void sample(const MapCorners<T>& corners, int64_t width, const T* maps, T* values) {
@@ -222,21 +298,6 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace crema {
-namespace {
-
-HWY_EXPORT(kernels_f32);
-HWY_EXPORT(kernels_f64);
-
-}  // namespace
-
-template <>
-const MapKernels<float>& map_kernels<float>() {
-  return *HWY_DYNAMIC_DISPATCH(kernels_f32)();
-}
-template <>
-const MapKernels<double>& map_kernels<double>() {
-  return *HWY_DYNAMIC_DISPATCH(kernels_f64)();
-}
-
+CREMA_FLOAT_KERNELS(MapKernels, map_kernels);
 }  // namespace crema
 #endif  // HWY_ONCE

@@ -12,13 +12,13 @@ inline constexpr int64_t kMapChannels = 16;   // at a time, at most: 1, 4, 8 or 
 /// The four pixels around each of some points, corner k of point i at k * kMapPositions + i.
 template <class T>
 struct MapCorners {
-  int64_t count;                                     // of points
-  alignas(64) int32_t at[4 * kMapPositions];         // the pixel
-  alignas(64) T weight[4 * kMapPositions];           // in the value at the point
-  alignas(64) int32_t near[4 * kMapPositions];       // the pixel, where it has a slope
-  alignas(64) T by_y[4 * kMapPositions];             // weight in the slope along the rows' axis
-  alignas(64) T by_x[4 * kMapPositions];             // along the columns'
-  alignas(64) T y[kMapPositions], x[kMapPositions];  // coordinates of the point in the top
+  int64_t count;                                // of points
+  alignas(64) int32_t at[4 * kMapPositions];    // the pixel
+  alignas(64) T weight[4 * kMapPositions];      // in the value at the point
+  alignas(64) int32_t near[4 * kMapPositions];  // the pixel, where it counts in a slope
+  alignas(64) T below[kMapPositions];           // how far the point lies below corner 0
+  alignas(64) T behind[kMapPositions];          // and behind it
+  const T *y, *x;                               // coordinates of the points in the top
 };
 
 /// Maps of `width` channels: (pixels, width). Values at points: (count, width).

@@ -28,6 +28,8 @@ void turn(const T* from, int64_t from_stride, T* to, int64_t to_stride, int64_t 
 template <class T>
 void MapSampler<T>::set_sizes(const SamplingGrid& grid, int64_t samples) {
   grid_ = grid;
+  y_.clear();
+  x_.clear();
   samples_ = samples;
   const int64_t channels = std::max<int64_t>(grid.channels, 1);
   width_ = channels > 8 ? kMapChannels : channels > 4 ? 8 : channels > 1 ? 4 : 1;
@@ -39,11 +41,13 @@ void MapSampler<T>::set_sizes(const SamplingGrid& grid, int64_t samples) {
 
 template <class T>
 size_t MapSampler<T>::bytes(bool trains) const {
-  if (!trains && grid_.is_sparse()) return 0;
+  if (grid_.is_sparse()) return 0;
   const int64_t maps = (grid_.pixels() + 1) * (trains ? 2 : 1);
   const int64_t values = omp_get_max_threads() * (maps + kMapPositions) * width_;
+  const int64_t coordinates = trains ? 2 * grid_.positions() : 0;
   const int64_t parts = trains ? samples_ * blocks_ * 6 : 0;
-  return static_cast<size_t>(values) * sizeof(T) + static_cast<size_t>(parts) * sizeof(double);
+  return static_cast<size_t>(values + coordinates) * sizeof(T) +
+         static_cast<size_t>(parts) * sizeof(double);
 }
 
 template <class T>
@@ -94,7 +98,13 @@ void MapSampler<T>::forward(const double* points, const T* u, T* y) {
 template <class T>
 void MapSampler<T>::backward(const double* points, const T* u, const T* dy, T* du, double* theta) {
   const int64_t positions = grid_.positions(), pixels = grid_.pixels();
-  if (theta != nullptr) parts_.assign(static_cast<size_t>(samples_ * blocks_ * 6), 0.0);
+  if (theta != nullptr) {
+    parts_.assign(static_cast<size_t>(samples_ * blocks_ * 6), 0.0);
+    for (int64_t p = static_cast<int64_t>(y_.size()); p < positions; ++p) {
+      y_.push_back(static_cast<T>(grid_.y.coordinate(p / grid_.x.count)));
+      x_.push_back(static_cast<T>(grid_.x.coordinate(p % grid_.x.count)));
+    }
+  }
   each_block([&](int64_t number, const Block& block, Scratch& scratch) {
     if (theta != nullptr) read_maps(block, u, scratch);
     if (du != nullptr) scratch.slopes.assign(static_cast<size_t>((pixels + 1) * width_), T{0});
@@ -110,12 +120,8 @@ void MapSampler<T>::backward(const double* points, const T* u, const T* dy, T* d
         map_kernels<T>().spread(corners, width_, scratch.values.data(), scratch.slopes.data());
       }
       if (theta == nullptr) continue;
-      for (int64_t i = 0, row = first / grid_.x.count, column = first % grid_.x.count;
-           i < corners.count; ++i) {
-        corners.y[i] = static_cast<T>(grid_.y.coordinate(row));
-        corners.x[i] = static_cast<T>(grid_.x.coordinate(column));
-        if (++column == grid_.x.count) ++row, column = 0;
-      }
+      corners.y = y_.data() + first;
+      corners.x = x_.data() + first;
       map_kernels<T>().add_slopes(corners, width_, scratch.maps.data(), scratch.values.data(),
                                   sums);
     }

@@ -1,5 +1,6 @@
 // Sampling of maps on the CPU, and its gradients. Some channels of a sample at a time are copied so
-// that those of a pixel are neighbours: a point is then four vectors, whatever its place.
+// that those of a pixel are neighbours: a point is then four vectors, whatever its place. All
+// pixels are copied, so this is for grids that are not sparse.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,6 @@ class MapSampler {
  public:
   void set_sizes(const SamplingGrid& grid, int64_t samples);
 
-  /// For grids that are not sparse: it copies all pixels.
   void forward(const double* points, const T* u, T* y);
   /// du, unless it is null: the gradient of u. theta, unless it is null: (samples, 6), the gradient
   /// of the maps' elements, theta_1_1 to theta_2_3.
@@ -46,6 +46,7 @@ class MapSampler {
   int64_t samples_ = 0, width_ = 1, blocks_ = 0;  // blocks of a sample
   std::vector<Scratch> scratch_;                  // of each thread
   std::vector<double> parts_;                     // (samples, blocks, 6)
+  std::vector<T> y_, x_;                          // coordinates of the top's pixels
 };
 
 }  // namespace crema

@@ -249,8 +249,8 @@ class SpatialTransformerLayer : public TwoSidedLayer {
     if (context().on_gpu()) return points;
     const size_t sampler = dtype() == DType::f32 ? std::get<0>(samplers_).bytes(trains())
                                                  : std::get<1>(samplers_).bytes(trains());
-    const size_t thetas = trains() && given_ > 0 ? static_cast<size_t>(6 * samples()) : 0;
-    return points + sampler + thetas * sizeof(double);
+    const bool sums = trains() && given_ > 0 && !grid_.is_sparse();
+    return points + sampler + (sums ? static_cast<size_t>(6 * samples()) * sizeof(double) : 0);
   }
 
   void run_forward(const Side& side, Blobs bottom, Blobs top) override {
@@ -276,7 +276,7 @@ class SpatialTransformerLayer : public TwoSidedLayer {
       T* du = propagate[0] ? side.overwrite<T>(bottom[0]->diff) : nullptr;
       const T* u = finds_theta ? side.read<T>(bottom[0]->data) : nullptr;
       T* d_values = finds_theta ? side.overwrite<T>(bottom[1]->diff) : nullptr;
-      if (side.device() == nullptr) {
+      if (side.device() == nullptr && !grid_.is_sparse()) {
         if (du == nullptr && !finds_theta) return;
         theta_.resize(finds_theta ? static_cast<size_t>(samples() * 6) : 0);
         sampler<T>().backward(points, u, dy, du, finds_theta ? theta_.data() : nullptr);

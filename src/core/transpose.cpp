@@ -132,7 +132,8 @@ template <int64_t kTile>
 
 // The narrower side, a block of channels, is walked first, as far as a cache line reaches along the
 // other side at a time: lines are completed before they are evicted, also where all rows lie in one
-// set of the cache.
+// set of the cache. A side of two tiles leaves room for 8 lines of each row; fewer would mean that
+// most stores wait for one set, if rows lie a power of two apart.
 template <class E, int64_t kTile>
 [[gnu::always_inline]] inline void transpose_tiles(const E* from, int64_t from_stride, E* to,
                                                    int64_t to_stride, int64_t rows,
@@ -143,8 +144,9 @@ template <class E, int64_t kTile>
   const int64_t down = (rows + kTile - 1) / kTile, across = (columns + kTile - 1) / kTile;
   const bool by_columns = rows <= columns;
   const int64_t outer = by_columns ? across : down, inner = by_columns ? down : across;
-  for (int64_t first = 0; first < outer; first += kLine) {
-    const int64_t last = first + kLine < outer ? first + kLine : outer;
+  const int64_t step = inner <= 2 ? 8 * kLine : kLine;
+  for (int64_t first = 0; first < outer; first += step) {
+    const int64_t last = first + step < outer ? first + step : outer;
     for (int64_t n = 0; n < inner; ++n) {
       for (int64_t o = first; o < last; ++o) {
         const int64_t i = tile_begin<kTile>(by_columns ? n : o, rows);

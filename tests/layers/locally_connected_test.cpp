@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "core/parallel.hpp"
 #include "core/simd.hpp"
 #include "support/layer_test.hpp"
@@ -29,7 +31,7 @@ TEST(LocallyConnected, GradientsAndEngines) {
                    .bottoms = {uniform({1, 1, 3, 3})}});
 }
 
-// Tiles have 64 positions and taps, or 256 positions and 16 taps, up to 8 samples and 2 outputs.
+// Tiles have 64 positions and 16 taps, or 512 positions and 8 taps, up to 8 samples and 2 outputs.
 TEST(LocallyConnected, SizesThatFillNoTile) {
   for (const Shape& shape :
        {Shape{1, 1, 11, 13}, Shape{15, 9, 12, 7}, Shape{8, 3, 5, 40}, Shape{3, 2, 31, 37}}) {
@@ -45,24 +47,37 @@ TEST(LocallyConnected, SizesThatFillNoTile) {
   }
 }
 
-/// With the same weights at all positions it is a convolution.
+/// With the same weights at all positions it is a convolution, whose gradients are sums over them.
 TEST(LocallyConnected, EqualWeightsAreAConvolution) {
-  const Input x = uniform({3, 4, 9, 10});
-  const std::string settings = "num_output: 3 kernel_size: 3 stride: 2 pad: 1";
-  LayerCase convolution{
-      .layer = concat("layer { type: 'Convolution' convolution_param { ", settings,
-                      " weight_filler { type: 'uniform' min: -1 max: 1 } } }"),
-      .bottoms = {x}};
-  LayerRun expected(convolution, {.dtype = DType::f64});
-  expected.forward();
-  const std::vector<double> kernel = expected.param(0);
-  const size_t positions = 25;
-  LayerCase local{.layer = layer(settings), .bottoms = {x}, .params = {{}, {}}};
-  for (const double w : kernel) local.params[0].insert(local.params[0].end(), positions, w);
-  local.params[1].assign(3 * positions, 0.0);
-  LayerRun run(local, {.dtype = DType::f64});
-  run.forward();
-  expect_close(run.top(0), expected.top(0), {1e-12, 1e-12}, "top");
+  for (const Shape& shape : {Shape{3, 4, 9, 10}, Shape{3, 2, 70, 66}}) {
+    const Input x = uniform(shape);
+    const std::string settings = "num_output: 19 kernel_size: 3 stride: 2 pad: 1";
+    LayerCase convolution{
+        .layer = concat("layer { type: 'Convolution' convolution_param { ", settings,
+                        " weight_filler { type: 'uniform' min: -1 max: 1 } } }"),
+        .bottoms = {x}};
+    LayerRun expected(convolution, {.dtype = DType::f64});
+    expected.forward();
+    const std::vector<double> kernel = expected.param(0);
+    const auto positions = static_cast<size_t>((shape[2] + 1) / 2 * ((shape[3] + 1) / 2));
+    LayerCase local{.layer = layer(settings), .bottoms = {x}, .params = {{}, {}}};
+    for (const double w : kernel) local.params[0].insert(local.params[0].end(), positions, w);
+    local.params[1].assign(19 * positions, 0.0);
+    LayerRun run(local, {.dtype = DType::f64});
+    run.forward();
+    expect_close(run.top(0), expected.top(0), {1e-12, 1e-12}, "top");
+    std::vector<double> diff(run.top(0).size());
+    for (size_t i = 0; i < diff.size(); ++i) diff[i] = std::sin(static_cast<double>(i));
+    for (LayerRun* one : {&expected, &run}) {
+      one->set_top_diff(0, diff);
+      one->backward();
+    }
+    expect_close(run.bottom_diff(0), expected.bottom_diff(0), {1e-11, 1e-11}, "bottom");
+    std::vector<double> sums(kernel.size());
+    const std::vector<double> each = run.gradient(0);
+    for (size_t i = 0; i < each.size(); ++i) sums[i / positions] += each[i];
+    expect_close(sums, expected.gradient(0), {1e-11, 1e-11}, "weights");
+  }
 }
 
 TEST(LocallyConnected, ResultsDoNotDependOnThreads) {

@@ -68,6 +68,9 @@ TEST(SpatialTransformer, FewPointsOfManyPixels) {
   }
   check_gradients(
       {.layer = layer("output_H: 1 output_W: 2"), .bottoms = {uniform({2, 2, 17, 18}), kMaps}});
+  // The gradient of theta alone.
+  check_gradients({.layer = layer("output_H: 1 output_W: 2 to_compute_dU: false"),
+                   .bottoms = {uniform({2, 2, 17, 18}), kMaps}});
   const Input identity = given({1, 6}, {1, 0, 0, 0, 1, 0});
   const LayerCase large{.layer = layer("output_H: 2 output_W: 2"),
                         .bottoms = {uniform({1, 3, 100, 120}), identity}};
@@ -97,6 +100,42 @@ TEST(SpatialTransformer, PixelsWithoutWeightAreNotRead) {
   run.set_top_diff(0, slopes);
   run.backward({true, false});
   EXPECT_EQ(run.bottom_diff(0), slopes);
+}
+
+// Points that are pixels have their slopes from the right: diagonal neighbours count in none, and
+// behind the last row and column there are zeros.
+TEST(SpatialTransformer, SlopesAtPixelsAreThoseFromTheRight) {
+  for (const int64_t channels : {1, 16}) {
+    std::vector<double> values;
+    for (int64_t i = 0; i < channels * 36; ++i)
+      values.push_back(static_cast<double>(i % 36 / 6 * 10 + i % 6));
+    const auto gradient = [&](const char* settings) {
+      LayerRun run(
+          {.layer = layer(settings),
+           .bottoms = {given({1, channels, 6, 6}, values), given({1, 6}, {1, 0, 0, 0, 1, 0})}});
+      run.forward();
+      run.set_top_diff(0, std::vector<double>(static_cast<size_t>(4 * channels), 1));
+      run.backward();
+      std::vector<double> each = run.bottom_diff(1);
+      for (double& d : each) d /= static_cast<double>(channels);
+      return each;
+    };
+    for (const SimdLevel level :
+         {SimdLevel::baseline, SimdLevel::sse4, SimdLevel::avx2, SimdLevel::avx512}) {
+      SCOPED_TRACE(concat(channels, " ", to_string(level)));
+      const SimdLimit limit(level);
+      EXPECT_THAT(gradient("output_H: 2 output_W: 2 align_corners: true"),
+                  testing::ElementsAre(-312.5, -12.5, -212.5, -125, -155, -145));
+      const std::vector<double> finite = values;
+      for (size_t c = 0; c < values.size(); c += 36) {
+        for (const size_t diagonal : {7, 10, 25, 28})
+          values[c + diagonal] = std::numeric_limits<double>::infinity();
+      }
+      EXPECT_THAT(gradient("output_H: 2 output_W: 2"),
+                  testing::ElementsAre(-60, -60, 120, -6, -6, 12));
+      values = finite;
+    }
+  }
 }
 
 TEST(SpatialTransformer, TheIdentityCopies) {
@@ -133,6 +172,8 @@ TEST(SpatialTransformer, OutsideIsZeroWhateverTheMapHolds) {
   LayerRun run(c);
   run.forward();
   for (const double y : run.top(0)) EXPECT_TRUE(std::isnan(y));
+  run.backward();
+  for (const double d : run.bottom_diff(1)) EXPECT_TRUE(std::isnan(d));
 }
 
 TEST(SpatialTransformer, MapsMayGetNoGradient) {

@@ -1,5 +1,6 @@
 // Which layers run backward, and that what they compute is the gradient: fan-out, in-place use,
 // sharing.
+#include <gtest/gtest-spi.h>
 #include <gtest/gtest.h>
 
 #include "crema/parameter_arena.hpp"
@@ -33,6 +34,49 @@ layer { name: "ip" type: "InnerProduct" bottom: ")" +
          bottom + R"(" top: "ip"
         inner_product_param { num_output: 3 weight_filler { type: "xavier" } } }
 layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "loss" })";
+}
+
+/// How many failures check_net_gradients() reports.
+int failures_of_check(Net& net) {
+  using Reporter = testing::ScopedFakeTestPartResultReporter;
+  testing::TestPartResultArray failures;
+  const Reporter reporter(Reporter::INTERCEPT_ONLY_CURRENT_THREAD, &failures);
+  check_net_gradients(net);
+  return failures.size();
+}
+
+// The check itself. `kinks` of 8 values of each sample are 0, where the ReLU has its kink.
+TEST(Gradient, TheCheckFindsWrongOnesAlsoAtKinks) {
+  const auto failures = [](int64_t kinks, int64_t wrong_at, double wrong_by) {
+    Context context;
+    Net net(net_param(R"(
+force_backward: true
+layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 2 dim: 8 } } }
+layer { name: "scale" type: "Scale" bottom: "x" top: "y"
+        scale_param { bias_term: true filler { value: 2 } } }
+layer { name: "relu" type: "ReLU" bottom: "y" top: "z" }
+layer { name: "loss" type: "InnerProduct" bottom: "z" top: "loss" loss_weight: 1
+        inner_product_param { num_output: 1 weight_filler { value: 3 } } })"),
+            context, kDouble);
+    fill_inputs(net, 0.1, 1);
+    for (int64_t i = 0; i < 16; ++i) {
+      if (i % 8 < kinks) net.input("x").host_mut<double>()[i] = 0;
+    }
+    net.on_gradient([&](size_t segment) {
+      const auto& of = net.params().segments()[segment];
+      if (of.layer == "scale" && of.index == 1)
+        of.parameter->gradient().host_mut<double>()[wrong_at] += wrong_by;
+    });
+    return failures_of_check(net);
+  };
+  EXPECT_EQ(failures(0, 0, 0), 0);
+  EXPECT_EQ(failures(2, 0, 0), 0);
+  // A bias's gradient is 6, or 0 at a kink, where it is 6 on the other side.
+  for (const double by : {0.01, -0.01, 2.0}) {
+    EXPECT_EQ(failures(2, 1, by), 1) << by;
+    EXPECT_EQ(failures(2, 2, by), 1) << by;
+  }
+  EXPECT_EQ(failures(8, 0, 0), 1) << "kinks nearly everywhere";
 }
 
 void expect_right_gradients(const std::string& text) {

@@ -23,7 +23,9 @@ std::vector<double> gradients_of(Net& net);
 
 /// Compares the gradients of an f64 training net with respect to its parameters, and to the inputs
 /// that have one, with central differences of the loss. Every value when there are few, else a
-/// sample.
+/// sample. At a kink, such as a ReLU's at 0, where the differences on both sides disagree, the
+/// gradient may be that of one side; a failure if this is so for more than a quarter of the
+/// values.
 void check_net_gradients(Net& net, double tolerance = 1e-6);
 
 }  // namespace crema::test
