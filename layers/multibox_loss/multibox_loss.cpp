@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "core/dispatch.hpp"
+#include "core/simd.hpp"
 #include "kit/detection_rows.hpp"
 #include "kit/labels.hpp"
 #include "kit/passes.hpp"
@@ -24,18 +25,15 @@ struct Difference {
   std::array<double, kEdges> value, factor;
 };
 
-/// Calls body(i) for each i in [0, count) with values[i] >= 0, which are few.
-template <class Body>
-void each_not_negative(const int32_t* values, int64_t count, const Body& body) {
-  constexpr int64_t kTogether = 32;
-  for (int64_t i = 0; i < count; i += kTogether) {
-    const int64_t end = std::min(count, i + kTogether);
-    int32_t all = -1;
-    for (int64_t k = i; k < end; ++k) all &= values[k];
-    if (all < 0) continue;  // every sign bit is set
-    for (int64_t k = i; k < end; ++k) {
-      if (values[k] >= 0) body(k);
-    }
+/// Labels of priors without a true box: those that count are background.
+[[gnu::always_inline]] inline void label_unmatched(int64_t count, const int32_t* matches,
+                                                   bool mined, int32_t background,
+                                                   int32_t* labels) {
+#pragma omp simd
+  for (int64_t p = 0; p < count; ++p) {
+    const int32_t match = matches[p];
+    const bool counts = (match == kNegative) | (!mined & (match != kDifficult));
+    labels[p] = counts ? background : -1;
   }
 }
 
@@ -44,17 +42,20 @@ template <class T>
 struct Scratch {
   struct OfThread {
     BoxMatcher<T> matcher;
-    BoxColumns<T> predicted;
-    std::vector<BoundingBox<T>> boxes;  // of one class
+    BoxColumns<T> predicted, around_predicted;  // and edges around runs of them
+    std::vector<BoundingBox<T>> boxes;          // of one class
     std::vector<int32_t> numbers, matches;
     std::vector<T> losses;  // of the priors of an image
+    std::vector<T> rows;    // of scores
+    std::vector<int64_t> positions;
+    IndexList list;
     Miner<T> miner;
   };
   Truths<T> truths;
-  BoxColumns<T> priors;
-  std::vector<T> checked;   // values of bottom 2 that `priors` were made from
-  std::vector<T> overlaps;  // (images, locations, priors)
-  std::vector<T> one_hot;   // (classes + 1, classes); the last row is 0
+  BoxColumns<T> priors, around_priors;  // and edges around runs of them
+  std::vector<T> checked;               // values of bottom 2 that `priors` were made from
+  std::vector<T> overlaps;              // (images, locations, priors)
+  std::vector<T> one_hot;               // (classes + 1, classes); the last row is 0
   std::vector<OfThread> threads;
 };
 
@@ -124,14 +125,14 @@ class MultiBoxLossLayer : public TwoSidedLayer {
 
   void run_forward(const Side& side, Blobs bottom, Blobs top) override {
     dispatch_float(dtype(), [&]<class T>(T) {
-      if (settings_.softmax) {
+      if (settings_.softmax && !estimates<T>(side)) {
         for_each_position(side, split(), kGrain,
                           FindSums<T>{{split(), side.read<T>(bottom[1]->data), nullptr,
                                        side.overwrite<double>(log_sum_)},
                                       settings_.background,
                                       side.overwrite<T>(loss_)});
       }
-      find_targets<T>(bottom);
+      find_targets<T>(bottom, estimates<T>(side));
       T* const parts = side.overwrite<T>(parts_);
       sum(side, counts_[0] ? kEdges * pairs_ : 0, kPassGrain,
           LocationLoss{location_math(), side.read<double>(difference_)},
@@ -206,6 +207,14 @@ class MultiBoxLossLayer : public TwoSidedLayer {
         static_cast<size_t>(priors_));
   }
 
+  /// Whether negatives are chosen by estimates of their losses. The logarithms of the sums of
+  /// exponentials are then those of the positions that count and of a few more.
+  template <class T>
+  bool estimates(const Side& side) const {
+    return std::is_same_v<T, float> && side.device() == nullptr && settings_.softmax && mines() &&
+           !hard() && !settings_.mining.suppression;
+  }
+
   /// Values of the bottoms on the host.
   template <class T>
   struct Values {
@@ -213,19 +222,22 @@ class MultiBoxLossLayer : public TwoSidedLayer {
     const T* scores;        // null but where losses of examples are computed from them
     const double* log_sum;  // null but for softmax and hard examples
     const T* loss;          // of a prior without a match; null but for softmax and negatives
+    double* log_sum_to;     // log_sum_, where it is found as far as needed; else null
   };
 
   /// On the host: matches, mines, and writes what the passes read.
   template <class T>
-  void find_targets(Blobs bottom) {
+  void find_targets(Blobs bottom, bool estimated) {
     const T* priors = bottom[2]->data.template host<T>();
     const Values<T> values{
         bottom[0]->data.template host<T>(),
         priors,
         priors + kEdges * priors_,
-        mines() && (hard() || !settings_.softmax) ? bottom[1]->data.template host<T>() : nullptr,
+        mines() && (hard() || !settings_.softmax || estimated) ? bottom[1]->data.template host<T>()
+                                                               : nullptr,
         settings_.softmax && hard() ? log_sum_.host<double>() : nullptr,
-        settings_.softmax && mines() && !hard() ? loss_.template host<T>() : nullptr};
+        settings_.softmax && mines() && !hard() && !estimated ? loss_.template host<T>() : nullptr,
+        estimated ? log_sum_.host_overwrite<double>() : nullptr};
     auto& memory = std::get<Scratch<T>>(memory_);
     prepare_memory(memory);
     read_priors(*bottom[2], values, memory);
@@ -236,19 +248,21 @@ class MultiBoxLossLayer : public TwoSidedLayer {
     int64_t* const counted = counted_.host_overwrite<int64_t>();
     T* const targets = settings_.softmax ? nullptr : targets_.host_overwrite<T>();
     parallel_for(images_, 1, [&](int64_t begin, int64_t end) {
-      // One piece only where another team runs this.
-      auto& scratch = memory.threads[static_cast<size_t>(thread_number()) % memory.threads.size()];
+      auto& scratch = scratch_of_thread(memory);
       for (int64_t image = begin; image < end; ++image) {
         match(image, values, memory, scratch);
         if (mines() && !memory.truths.boxes(image).empty())
           mine_image(image, values, memory, scratch);
-        write_labels(image, memory, labels + image * priors_);
+        first_pair_[static_cast<size_t>(image) + 1] =
+            write_labels(image, memory, scratch, labels + image * priors_);
         if (targets)
           write_targets(image, labels + image * priors_,
                         targets + image * priors_ * settings_.classes);
-        first_pair_[static_cast<size_t>(image) + 1] = count_pairs(image);
-        counts_of_[static_cast<size_t>(image)] =
-            list_counted(labels, image * priors_, counted + image * priors_);
+        int64_t* const own = counted + image * priors_;
+        const int64_t count = list_counted(labels, image * priors_, scratch, own);
+        counts_of_[static_cast<size_t>(image)] = count;
+        if (values.log_sum_to)
+          find_sums(std::span(own, static_cast<size_t>(count)), values, scratch);
       }
     });
     count_ = 0;
@@ -263,9 +277,10 @@ class MultiBoxLossLayer : public TwoSidedLayer {
     double* const factor = factor_.host_overwrite<double>();
     int64_t* const places = places_.host_overwrite<int64_t>();
     parallel_for(images_, 1, [&](int64_t begin, int64_t end) {
+      auto& scratch = scratch_of_thread(memory);
       for (int64_t image = begin; image < end; ++image) {
         int64_t pair = first_pair_[static_cast<size_t>(image)];
-        for_each_pair(image, [&](int64_t location, int64_t prior, int32_t truth) {
+        for_each_pair(image, scratch, [&](int64_t location, int64_t prior, int32_t truth) {
           const Difference d = difference_of(image, location, prior, truth, values, memory);
           std::copy(d.value.begin(), d.value.end(), difference + kEdges * pair);
           std::copy(d.factor.begin(), d.factor.end(), factor + kEdges * pair);
@@ -273,6 +288,15 @@ class MultiBoxLossLayer : public TwoSidedLayer {
         });
       }
     });
+  }
+
+  /// Writes the logarithms of the sums of exponentials of these positions.
+  template <class T>
+  void find_sums(std::span<const int64_t> positions, const Values<T>& values,
+                 typename Scratch<T>::OfThread& scratch) const {
+    if constexpr (std::is_same_v<T, float>) {
+      log_sums_of(positions, settings_.classes, values.scores, scratch.rows, values.log_sum_to);
+    }
   }
 
   template <class T>
@@ -284,6 +308,12 @@ class MultiBoxLossLayer : public TwoSidedLayer {
     const auto classes = static_cast<size_t>(settings_.classes);
     memory.one_hot.resize((classes + 1) * classes);
     for (size_t c = 0; c < classes; ++c) memory.one_hot[c * classes + c] = 1;
+  }
+
+  template <class T>
+  typename Scratch<T>::OfThread& scratch_of_thread(Scratch<T>& memory) const {
+    // One piece only where another team runs this.
+    return memory.threads[static_cast<size_t>(thread_number()) % memory.threads.size()];
   }
 
   template <class T>
@@ -304,6 +334,7 @@ class MultiBoxLossLayer : public TwoSidedLayer {
                       values.variances[k], "; differences are divided by it");
       }
     }
+    find_box_runs(memory.priors, memory.around_priors);
     memory.checked.assign(given.begin(), given.end());
   }
 
@@ -328,7 +359,8 @@ class MultiBoxLossLayer : public TwoSidedLayer {
     T* const overlaps = memory.overlaps.data() + image * settings_.locations * priors_;
     if (settings_.by_priors) {
       const auto all = matches(image, 0);
-      scratch.matcher.match(settings_.matching, memory.priors, truths, all.data(), overlaps);
+      scratch.matcher.match(settings_.matching, memory.priors, memory.around_priors, truths,
+                            all.data(), overlaps);
       if (settings_.locations > 1) {
         scratch.matches.assign(all.begin(), all.end());
         for (int64_t c = 0; c < settings_.locations; ++c) {
@@ -381,7 +413,8 @@ class MultiBoxLossLayer : public TwoSidedLayer {
             .of_sample(image);
       scratch.predicted.add(box);
     }
-    scratch.matcher.match(settings_.matching, scratch.predicted,
+    find_box_runs(scratch.predicted, scratch.around_predicted);
+    scratch.matcher.match(settings_.matching, scratch.predicted, scratch.around_predicted,
                           std::span<const BoundingBox<T>>(scratch.boxes), found.data(), overlaps);
     for (int32_t& m : found) {
       if (m >= 0) m = scratch.numbers[static_cast<size_t>(m)];
@@ -392,6 +425,8 @@ class MultiBoxLossLayer : public TwoSidedLayer {
   void mine_image(int64_t image, const Values<T>& values, Scratch<T>& memory,
                   typename Scratch<T>::OfThread& scratch) {
     const auto found = matches(image, 0);
+    const T* const overlaps = memory.overlaps.data() + image * priors_;
+    if (values.log_sum_to) return mine_by_estimates(image, values, overlaps, scratch);
     const auto labels = memory.truths.labels(image);
     const auto loss_of = [&](int64_t prior) {
       const int32_t truth = found[static_cast<size_t>(prior)];
@@ -416,8 +451,31 @@ class MultiBoxLossLayer : public TwoSidedLayer {
       return settings_.suppresses_priors ? memory.priors[prior]
                                          : predicted(image, 0, prior, values);
     };
-    scratch.miner.mine(settings_.mining, found, memory.overlaps.data() + image * priors_, losses,
-                       box_of);
+    scratch.miner.mine(settings_.mining, found, overlaps, losses, box_of);
+  }
+
+  template <class T>
+  void mine_by_estimates(int64_t image, const Values<T>& values, const T* overlaps,
+                         typename Scratch<T>::OfThread& scratch) {
+    if constexpr (std::is_same_v<T, float>) {
+      const int64_t first = image * priors_, classes = settings_.classes;
+      scratch.losses.resize(static_cast<size_t>(priors_));
+      estimate_losses(first, first + priors_, classes, settings_.background, values.scores,
+                      scratch.losses.data());
+      const auto find_losses = [&](std::span<Candidate<T>> candidates) {
+        scratch.positions.clear();
+        for (const auto& candidate : candidates)
+          scratch.positions.push_back(first + candidate.index);
+        find_sums(scratch.positions, values, scratch);
+        for (auto& candidate : candidates) {
+          const int64_t p = first + candidate.index;
+          const auto score = static_cast<double>(values.scores[p * classes + settings_.background]);
+          candidate.score = static_cast<T>(values.log_sum_to[p] - score);
+        }
+      };
+      scratch.miner.mine_estimated(settings_.mining, matches(image, 0), overlaps,
+                                   scratch.losses.data(), find_losses);
+    }
   }
 
   /// The loss of the scores of one position; label `classes`: none of them.
@@ -431,36 +489,36 @@ class MultiBoxLossLayer : public TwoSidedLayer {
   }
 
   /// Writes the label of each prior of an image; -1 for no loss. Of a prior matched in several
-  /// classes, it is the last.
+  /// classes, it is the last. Returns the number of matches.
   template <class T>
-  void write_labels(int64_t image, const Scratch<T>& memory, int32_t* to) {
+  int64_t write_labels(int64_t image, const Scratch<T>& memory,
+                       typename Scratch<T>::OfThread& scratch, int32_t* to) {
     const auto labels = memory.truths.labels(image);
     const int32_t background = static_cast<int32_t>(settings_.background);
-    const auto all = matches(image, 0);
-    for (size_t p = 0; p < all.size(); ++p) {
-      const bool counts = mines() ? all[p] == kNegative : all[p] != kDifficult;
-      to[p] = counts ? background : -1;
-    }
+    vectorized<label_unmatched>(priors_, static_cast<const int32_t*>(matches(image, 0).data()),
+                                mines(), background, to);
     for (int64_t l = 1; settings_.ignores_difficult && l < settings_.locations; ++l) {
       const auto found = matches(image, l);
       for (size_t p = 0; p < found.size(); ++p) {
         if (found[p] == kDifficult && to[p] == background) to[p] = -1;
       }
     }
-    for_each_pair(image, [&](int64_t, int64_t prior, int32_t truth) {
+    int64_t pairs = 0;
+    for_each_pair(image, scratch, [&](int64_t, int64_t prior, int32_t truth) {
       to[prior] = labels[static_cast<size_t>(truth)];
+      ++pairs;
     });
+    return pairs;
   }
 
   /// Writes the positions with a label, of those of an image that begin with `first`. Returns their
   /// number.
-  int64_t list_counted(const int32_t* labels, int64_t first, int64_t* to) const {
-    int64_t count = 0;
-    for (int64_t p = first; p < first + priors_; ++p) {
-      to[count] = p;  // stays if the position counts
-      count += labels[p] >= 0 ? 1 : 0;
-    }
-    return count;
+  template <class Memory>
+  int64_t list_counted(const int32_t* labels, int64_t first, Memory& scratch, int64_t* to) const {
+    const std::span own(labels + first, static_cast<size_t>(priors_));
+    const auto counted = scratch.list.find(own, 0, std::numeric_limits<int32_t>::max());
+    std::transform(counted.begin(), counted.end(), to, [&](int32_t p) { return first + p; });
+    return static_cast<int64_t>(counted.size());
   }
 
   /// Logistic targets from labels: 1 for the classes of a prior. Negatives are of the background
@@ -479,18 +537,13 @@ class MultiBoxLossLayer : public TwoSidedLayer {
   }
 
   /// body(location, prior, number of the true box) for all matches of an image.
-  template <class Body>
-  void for_each_pair(int64_t image, const Body& body) {
+  template <class Memory, class Body>
+  void for_each_pair(int64_t image, Memory& scratch, const Body& body) {
     for (int64_t l = 0; l < settings_.locations; ++l) {
       const auto found = matches(image, l);
-      each_not_negative(found.data(), priors_,
-                        [&](int64_t p) { body(l, p, found[static_cast<size_t>(p)]); });
+      for (const int32_t p : scratch.list.find(found, 0, std::numeric_limits<int32_t>::max()))
+        body(l, p, found[static_cast<size_t>(p)]);
     }
-  }
-  int64_t count_pairs(int64_t image) {
-    int64_t count = 0;
-    for_each_pair(image, [&](int64_t, int64_t, int32_t) { ++count; });
-    return count;
   }
   /// Makes the tensors of pairs larger if they are too small for pairs_, with headroom, so that few
   /// batches allocate.

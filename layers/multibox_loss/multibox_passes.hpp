@@ -1,12 +1,12 @@
-// The losses of MultiBoxLoss and their gradients, as passes on either side: over the values of matched
-// locations, and over the positions (the priors of all images) whose scores count.
+// The losses of MultiBoxLoss and their gradients, as passes on either side: over the values of
+// matched locations, and over the positions (the priors of all images) whose scores count.
 #pragma once
 
 #include <algorithm>
 #include <type_traits>
 
 #include "kit/passes.hpp"
-#include "layers/multibox_loss/score_gradients.hpp"
+#include "layers/multibox_loss/score_kernels.hpp"
 #include "layers/smooth_l1_loss/smooth_l1_math.hpp"
 #include "layers/softmax/softmax_passes.hpp"
 
