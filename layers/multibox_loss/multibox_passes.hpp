@@ -6,21 +6,11 @@
 #include <type_traits>
 
 #include "kit/passes.hpp"
+#include "layers/multibox_loss/location_math.hpp"
 #include "layers/multibox_loss/score_kernels.hpp"
-#include "layers/smooth_l1_loss/smooth_l1_math.hpp"
 #include "layers/softmax/softmax_passes.hpp"
 
 namespace crema {
-
-inline constexpr int kEdges = 4;  // of a box
-
-struct LocationMath {
-  bool smooth_l1;
-  CREMA_FUNCTOR double value(double d) const {
-    return smooth_l1 ? SmoothL1{}.value(d) : 0.5 * d * d;
-  }
-  CREMA_FUNCTOR double slope(double d) const { return smooth_l1 ? SmoothL1{}.slope(d) : d; }
-};
 
 /// The loss of a value of a matched location.
 struct LocationLoss {
