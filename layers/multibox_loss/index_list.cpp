@@ -2,6 +2,8 @@
 #define HWY_TARGET_INCLUDE "layers/multibox_loss/index_list.cpp"
 #include "layers/multibox_loss/index_list.hpp"
 
+#include <bit>
+
 #include "backend/cpu/highway.hpp"
 #include "backend/cpu/lanes-inl.hpp"
 
@@ -9,21 +11,22 @@ HWY_BEFORE_NAMESPACE();
 namespace crema::HWY_NAMESPACE {
 namespace {
 
-/// Writes the indices to `to`, which has room for a vector more than `count`. Returns their number.
+/// Writes the indices to `to`. Returns their number.
 int64_t list(const int32_t* values, int64_t count, int32_t least, int32_t most, int32_t* to) {
   const hn::ScalableTag<int32_t> d;
   const auto low = hn::Set(d, least), high = hn::Set(d, most);
-  const auto first = hn::Iota(d, 0), all = hn::Not(hn::Zero(d));
   int32_t* const begin = to;
-  each_vector(d, count, [&](int64_t i, auto lanes) CREMA_LANES_LAMBDA {
-    const auto v = load(d, lanes, values + i);
-    const auto outside = hn::Or(hn::Lt(v, low), hn::Gt(v, high));
-    const auto inside = keep(d, lanes, hn::IfThenZeroElse(outside, all), hn::Zero(d));
-    const auto taken = hn::MaskFromVec(inside);
-    const auto indices = hn::Add(first, hn::Set(d, static_cast<int32_t>(i)));
-    hn::StoreU(hn::Compress(indices, taken), d, to);
-    to += hn::CountTrue(d, taken);
-  });
+  for (int64_t first = 0; first < count; first += 64) {
+    const int64_t together = HWY_MIN(int64_t{64}, count - first);
+    uint64_t outside = 0;
+    each_vector(d, together, [&](int64_t i, auto lanes) CREMA_LANES_LAMBDA {
+      const auto v = load(d, lanes, values + first + i);
+      outside |= bits_of(d, hn::Or(hn::Lt(v, low), hn::Gt(v, high))) << i;
+    });
+    uint64_t inside = ~outside & (~uint64_t{0} >> (64 - together));
+    for (; inside != 0; inside &= inside - 1)
+      *to++ = static_cast<int32_t>(first + std::countr_zero(inside));
+  }
   return to - begin;
 }
 
@@ -41,8 +44,7 @@ HWY_EXPORT(list);
 
 std::span<const int32_t> IndexList::find(std::span<const int32_t> values, int32_t least,
                                          int32_t most) {
-  constexpr size_t kRoom = 64;  // of the widest vector
-  if (indices_.size() < values.size() + kRoom) indices_.resize(values.size() + kRoom);
+  if (indices_.size() < values.size()) indices_.resize(values.size());
   const int64_t count = HWY_DYNAMIC_DISPATCH(list)(
       values.data(), static_cast<int64_t>(values.size()), least, most, indices_.data());
   return std::span(indices_).first(static_cast<size_t>(count));

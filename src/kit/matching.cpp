@@ -3,6 +3,7 @@
 #include "kit/matching.hpp"
 
 #include <algorithm>
+#include <bit>
 
 #include "backend/cpu/highway.hpp"
 #include "backend/cpu/lanes-inl.hpp"
@@ -81,51 +82,49 @@ HWY_INLINE void overlap_vector(const Boxes<T>& boxes, const BoundingBox<T>& trut
   found = {hn::GetLane(largest), i + hn::FindFirstTrue(d, hn::Eq(overlap, largest))};
 }
 
-/// Writes the numbers of the runs whose edges meet `truth` to `runs`. Returns how many they are.
-template <class T>
-HWY_INLINE int64_t find_runs(const Boxes<T>& around, const BoundingBox<T>& truth, T* runs) {
+/// Bit i: whether the edges of run first + i meet `truth`, for the runs of a vector.
+template <class T, class Lanes>
+HWY_INLINE uint64_t meeting_runs(const Boxes<T>& around, const BoundingBox<T>& truth, int64_t first,
+                                 Lanes lanes) {
   const hn::ScalableTag<T> d;
-  const auto numbers = hn::Iota(d, T{0});
-  T* const begin = runs;
-  for (int64_t k = 0; k < around.count; k += lanes_of(d)) {
-    const auto right = hn::Lt(hn::LoadU(d, around.xmin + k), hn::Set(d, truth.xmax));
-    const auto left = hn::Gt(hn::LoadU(d, around.xmax + k), hn::Set(d, truth.xmin));
-    const auto below = hn::Lt(hn::LoadU(d, around.ymin + k), hn::Set(d, truth.ymax));
-    const auto above = hn::Gt(hn::LoadU(d, around.ymax + k), hn::Set(d, truth.ymin));
-    const auto number = hn::Add(numbers, hn::Set(d, static_cast<T>(k)));
-    const auto valid = hn::Lt(number, hn::Set(d, static_cast<T>(around.count)));
-    const auto meet = hn::And(hn::And(hn::And(right, left), hn::And(below, above)), valid);
-    hn::StoreU(hn::Compress(number, meet), d, runs);
-    runs += hn::CountTrue(d, meet);
-  }
-  return runs - begin;
+  const auto right = hn::Lt(load(d, lanes, around.xmin + first), hn::Set(d, truth.xmax));
+  const auto left = hn::Gt(load(d, lanes, around.xmax + first), hn::Set(d, truth.xmin));
+  const auto below = hn::Lt(load(d, lanes, around.ymin + first), hn::Set(d, truth.ymax));
+  const auto above = hn::Gt(load(d, lanes, around.ymax + first), hn::Set(d, truth.ymin));
+  return bits_of(d, hn::And(hn::And(right, left), hn::And(below, above)));
 }
 
 template <class T>
 HWY_INLINE void overlap_boxes(Boxes<T> boxes, const Boxes<T>& around, BoundingBox<T> truth,
-                              Kept<T> kept, T* runs, Best<T>& result) {
+                              Kept<T> kept, Best<T>& result) {
   constexpr auto kLanes = static_cast<int64_t>(hn::MaxLanes(hn::ScalableTag<T>()));
   static_assert(kBoxRun % kLanes == 0);
   Best<T> found = result;
   const T area = (truth.xmax - truth.xmin) * (truth.ymax - truth.ymin);
-  const int64_t count = find_runs(around, truth, runs);
-  for (int64_t k = 0; k < count; ++k) {
-    const int64_t first = static_cast<int64_t>(runs[k]) * kBoxRun;
-    for (int64_t i = first; i < first + kBoxRun; i += kLanes)
-      overlap_vector(boxes, truth, area, i, kept, found);
+  const hn::ScalableTag<T> d;
+  for (int64_t k = 0; k < around.count; k += 64) {
+    const int64_t runs = HWY_MIN(int64_t{64}, around.count - k);
+    uint64_t meet = 0;
+    each_vector(d, runs, [&](int64_t i, auto lanes) CREMA_LANES_LAMBDA {
+      meet |= meeting_runs(around, truth, k + i, lanes) << i;
+    });
+    meet &= ~uint64_t{0} >> (64 - runs);
+    for (; meet != 0; meet &= meet - 1) {
+      const int64_t first = (k + std::countr_zero(meet)) * kBoxRun;
+      for (int64_t i = first; i < first + kBoxRun; i += kLanes)
+        overlap_vector(boxes, truth, area, i, kept, found);
+    }
   }
   result = found;
 }
 
 void overlap_f32(const Boxes<float>& boxes, const Boxes<float>& around,
-                 const BoundingBox<float>& truth, const Kept<float>& kept, float* runs,
-                 Best<float>& found) {
-  overlap_boxes(boxes, around, truth, kept, runs, found);
+                 const BoundingBox<float>& truth, const Kept<float>& kept, Best<float>& found) {
+  overlap_boxes(boxes, around, truth, kept, found);
 }
 void overlap_f64(const Boxes<double>& boxes, const Boxes<double>& around,
-                 const BoundingBox<double>& truth, const Kept<double>& kept, double* runs,
-                 Best<double>& found) {
-  overlap_boxes(boxes, around, truth, kept, runs, found);
+                 const BoundingBox<double>& truth, const Kept<double>& kept, Best<double>& found) {
+  overlap_boxes(boxes, around, truth, kept, found);
 }
 
 }  // namespace
@@ -157,14 +156,12 @@ HWY_EXPORT(overlap_f32);
 HWY_EXPORT(overlap_f64);
 
 void overlap_boxes(const Boxes<float>& boxes, const Boxes<float>& around,
-                   const BoundingBox<float>& truth, const Kept<float>& kept, float* runs,
-                   Best<float>& best) {
-  HWY_DYNAMIC_DISPATCH(overlap_f32)(boxes, around, truth, kept, runs, best);
+                   const BoundingBox<float>& truth, const Kept<float>& kept, Best<float>& best) {
+  HWY_DYNAMIC_DISPATCH(overlap_f32)(boxes, around, truth, kept, best);
 }
 void overlap_boxes(const Boxes<double>& boxes, const Boxes<double>& around,
-                   const BoundingBox<double>& truth, const Kept<double>& kept, double* runs,
-                   Best<double>& best) {
-  HWY_DYNAMIC_DISPATCH(overlap_f64)(boxes, around, truth, kept, runs, best);
+                   const BoundingBox<double>& truth, const Kept<double>& kept, Best<double>& best) {
+  HWY_DYNAMIC_DISPATCH(overlap_f64)(boxes, around, truth, kept, best);
 }
 
 }  // namespace
@@ -188,8 +185,7 @@ void BoxMatcher<T>::find_best(const Problem& problem, Open& open) {
   Best<T> best{T(kLeastOverlap), -1};
   overlap_boxes(Boxes<T>(problem.boxes), Boxes<T>(problem.around),
                 problem.truths[static_cast<size_t>(open.truth)],
-                {static_cast<T>(open.truth), free_.data(), most_.data(), best_.data()},
-                runs_.data(), best);
+                {static_cast<T>(open.truth), free_.data(), most_.data(), best_.data()}, best);
   open.overlap = best.overlap;
   open.box = static_cast<int32_t>(best.box);
 }
@@ -225,7 +221,6 @@ void BoxMatcher<T>::match(const Matching& settings, const BoxColumns<T>& boxes,
   free_.assign(room, T{0});
   most_.assign(room, T{0});
   best_.resize(room);
-  runs_.resize(room);
   std::fill_n(free_.begin(), count, T{1});
   std::fill_n(matches, count, kUnmatched);
   for (int64_t i = 0; settings.leaves_out_crossing && i < count; ++i) {

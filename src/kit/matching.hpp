@@ -41,7 +41,7 @@ class BoxMatcher {
  public:
   /// Writes to matches[i] what box i is matched with, and to overlaps[i] its overlap with that true
   /// box, or, if it has none, its largest one. `around` is that of find_box_runs(). Coordinates are
-  /// relative. T counts boxes: up to 2^24 true ones and runs in f32.
+  /// relative. T counts the true boxes: up to 2^24 in f32.
   void match(const Matching& settings, const BoxColumns<T>& boxes, const BoxColumns<T>& around,
              std::span<const BoundingBox<T>> truths, int32_t* matches, T* overlaps);
 
@@ -62,7 +62,6 @@ class BoxMatcher {
   std::vector<T> free_;  // 1 for a box that may be matched, else 0
   std::vector<T> most_;  // its largest overlap
   std::vector<T> best_;  // the number of the true box that it overlaps most
-  std::vector<T> runs_;  // the numbers of those that a true box meets
   std::vector<Open> open_;
 };
 
