@@ -23,7 +23,8 @@ constexpr D kFloats;
 HWY_INLINE V rough_exp(V x) {
   const auto set = [](double value)
                        HWY_ATTR { return hn::Set(kFloats, static_cast<float>(value)); };
-  // 512 leaves 14 bits for the fraction, and the 8 of the exponent in front of them.
+  // 512 leaves 14 bits for the fraction, and the 8 of the exponent in front of them. Of NaN and a
+  // number, Min takes the number.
   V bits = hn::MulAdd(x, set(1.4426950408889634), set(512 + 127));
   bits = hn::Max(hn::Min(bits, set(512 + 228)), set(512));
   const hn::RebindToUnsigned<D> words;
@@ -46,9 +47,9 @@ HWY_INLINE V sums_of(V* vectors) {
 void estimates(int64_t begin, int64_t end, int64_t classes, int64_t background, const float* x,
                float* to) {
   constexpr auto kRows = static_cast<int64_t>(hn::MaxLanes(kFloats));
-  // Less the term of the background, which is 1.
+  // Less the term of the background, which is 1; classes / 2^13 outweigh the rounding of the sum.
   const V more = hn::Set(kFloats, 0x1p-13F * static_cast<float>(classes) - 1);
-  constexpr int64_t kAhead = 1024;
+  constexpr int64_t kAhead = 1024;  // scores; fetched early, a fifth of the time less
   const int64_t full = classes / kRows * kRows;
   const FirstLanes rest{classes - full};
   const auto tail = hn::FirstN(kFloats, static_cast<size_t>(rest.n));
