@@ -8,6 +8,8 @@
 namespace crema {
 namespace {
 
+constexpr float kMost = 0x1p100F;  // larger losses lie in one bin
+
 /// Priors with a match in [kUnmatched, last] and an overlap below `most` may be chosen.
 template <class T>
 [[gnu::always_inline]] inline void find_bins(int64_t count, const int32_t* matches,
@@ -19,9 +21,9 @@ template <class T>
     const int32_t match = matches[p];
     matched += match >= 0 ? 1 : 0;
     const auto loss = static_cast<float>(losses[p]);
-    const float positive = loss > 0 ? loss : 0;
-    const float known = loss == loss ? positive : std::numeric_limits<float>::infinity();
-    const int32_t bin = (std::bit_cast<int32_t>(known) >> 20) + 1;
+    const float finite = loss < kMost ? loss : kMost;
+    const float positive = finite > 0 ? finite : 0;
+    const int32_t bin = (std::bit_cast<int32_t>(positive) >> 20) + 1;
     const bool may = (match >= kUnmatched) & (match <= last) & (overlaps[p] < most);
     bins[p] = may ? bin : 0;
   }
@@ -62,35 +64,24 @@ int64_t Miner<T>::sort_into_bins(const Mining& mining, std::span<const int32_t> 
 }
 
 template <class T>
-int32_t Miner<T>::choose_largest(int64_t wanted, const T* losses) {
+int32_t Miner<T>::last_bin(int64_t wanted) const {
   int32_t bin = kTopBin;
   for (; bin > 0 && sizes_[static_cast<size_t>(bin)] <= wanted; --bin)
     wanted -= sizes_[static_cast<size_t>(bin)];
-  candidates_.clear();
-  if (wanted == 0) return bin;
-  collect(bin - 1, bin, losses);
-  std::nth_element(candidates_.begin(), candidates_.begin() + wanted, candidates_.end());
-  candidates_.resize(static_cast<size_t>(wanted));
   return bin;
 }
 
 template <class T>
-void Miner<T>::collect(int32_t below, int32_t last, const T* losses) {
+void Miner<T>::list_candidates(int32_t below, int32_t last) {
   candidates_.clear();
-  // Without branches: it is hard to foresee which priors these are.
-  candidates_.resize(bins_.size() + 1);
-  size_t count = 0;
-  for (size_t p = 0; p < bins_.size(); ++p) {
-    const T loss = losses[p];
-    candidates_[count] = {loss == loss ? loss : std::numeric_limits<T>::infinity(),
-                          static_cast<int32_t>(p)};
-    count += bins_[p] > below && bins_[p] <= last ? 1 : 0;
-  }
-  candidates_.resize(count);
+  for (const int32_t p : list_.find(bins_, below + 1, last)) candidates_.push_back({T{}, p});
 }
 
 template <class T>
-void Miner<T>::mark(const Mining& mining, int32_t least, std::span<int32_t> matches) const {
+void Miner<T>::mark(const Mining& mining, int32_t least, std::span<int32_t> matches) {
+  for (const auto& candidate : candidates_) {
+    bins_[static_cast<size_t>(candidate.index)] = kTopBin + 1;
+  }
   const bool hard = mining.kind == Mining::Kind::hard_examples;
   vectorized<mark_chosen>(static_cast<int64_t>(matches.size()), bins_.data(), least,
                           hard ? kUnmatched : std::numeric_limits<int32_t>::max(), matches.data());

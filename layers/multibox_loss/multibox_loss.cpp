@@ -1,181 +1,22 @@
 // MultiBoxLoss: matches prior boxes with true ones; location loss plus confidence loss. See
 // README.md.
 #include <array>
-#include <cstring>
-#include <limits>
 #include <tuple>
+#include <type_traits>
 
 #include "core/dispatch.hpp"
 #include "kit/detection_rows.hpp"
 #include "kit/labels.hpp"
 #include "kit/passes.hpp"
-#include "layers/multibox_loss/score_gradients.hpp"
+#include "layers/multibox_loss/multibox_passes.hpp"
 #include "layers/multibox_loss/settings.hpp"
-#include "layers/multibox_loss/truths.hpp"
+#include "layers/multibox_loss/targets.hpp"
 #include "layers/sigmoid_cross_entropy_loss/cross_entropy_passes.hpp"
-#include "layers/smooth_l1_loss/smooth_l1_math.hpp"
-#include "layers/softmax/softmax_passes.hpp"
 
 namespace crema {
 namespace {
 
 constexpr int64_t kGrain = 2048;  // scores that a thread should have at least
-constexpr int kEdges = 4;
-
-struct LocationMath {
-  bool smooth_l1;
-  CREMA_FUNCTOR double value(double d) const {
-    return smooth_l1 ? SmoothL1{}.value(d) : 0.5 * d * d;
-  }
-  CREMA_FUNCTOR double slope(double d) const { return smooth_l1 ? SmoothL1{}.slope(d) : d; }
-};
-
-/// The loss of a value of a matched location.
-struct LocationLoss {
-  LocationMath math;
-  const double* difference;
-  CREMA_FUNCTOR double operator()(int64_t i) const { return math.value(difference[i]); }
-};
-
-/// Its gradient. Each place occurs once.
-template <class T>
-struct LocationGradient {
-  LocationMath math;
-  double scale;
-  const double *difference, *factor;
-  const int64_t* places;  // of matched locations, in the locations of the batch
-  T* dx;
-  CREMA_FUNCTOR void operator()(int64_t i) const {
-    dx[places[i / kEdges] * kEdges + i % kEdges] =
-        static_cast<T>(scale * factor[i] * math.slope(difference[i]));
-  }
-};
-
-/// The logarithm of the sum of exponentials of each prior's scores, and the loss of a prior without
-/// a match.
-template <class T>
-struct FindSums {
-  SoftmaxForward<T> softmax;
-  int64_t background;
-  T* loss;
-
-  /// `softmax` leaves its scores in cache.
-  void on_host(int64_t begin, int64_t end) const {
-    constexpr int64_t kTogether = 256;
-    for (; begin < end; begin += kTogether) {
-      const int64_t last = std::min(end, begin + kTogether);
-      softmax.on_host(begin, last);
-      for (int64_t i = begin; i < last; ++i) find_loss(i);
-    }
-  }
-  template <class Lanes = OneLane>
-  CREMA_FUNCTOR void operator()(int64_t i, const Lanes& lanes = {}) const {
-    softmax(i, lanes);
-    if (lanes.first == 0) find_loss(i);
-  }
-  CREMA_FUNCTOR void find_loss(int64_t i) const {
-    const auto score = static_cast<double>(softmax.x[i * softmax.split.size + background]);
-    loss[i] = static_cast<T>(softmax.log_sum[i] - score);
-  }
-};
-
-/// The softmax loss of the positions that count.
-template <class T>
-struct ScoreLoss {
-  int64_t classes;
-  const int64_t* counted;
-  const T* x;
-  const double* log_sum;
-  const int32_t* labels;
-  CREMA_FUNCTOR double operator()(int64_t i) const {
-    const int64_t p = counted[i];
-    return log_sum[p] - static_cast<double>(x[p * classes + labels[p]]);
-  }
-};
-
-/// Its gradient, for all positions.
-template <class T>
-struct ScoreGradient {
-  int64_t classes, count;
-  const int64_t* counted;
-  T scale;
-  const T* x;
-  const double* log_sum;
-  const int32_t* labels;
-  T* dx;
-
-  /// Those that count are written while the zeros are in cache.
-  void on_host(int64_t begin, int64_t end) const {
-    constexpr int64_t kTogether = 512;
-    const int64_t* next = std::lower_bound(counted, counted + count, begin);
-    for (; begin < end; begin += kTogether) {
-      const int64_t behind = std::min(end, begin + kTogether);
-      const int64_t* const last = std::lower_bound(next, counted + count, behind);
-      if (last - next < behind - begin)
-        std::fill(dx + begin * classes, dx + behind * classes, T{0});
-      if constexpr (std::is_same_v<T, float>) {
-        score_gradients(next, last - next, classes, scale, x, log_sum, labels, dx);
-      } else {
-        for (const int64_t* p = next; p < last; ++p) (*this)(*p);
-      }
-      next = last;
-    }
-  }
-  template <class Lanes = OneLane>
-  CREMA_FUNCTOR void operator()(int64_t p, const Lanes& lanes = {}) const {
-    for (int64_t c = lanes.first; c < classes; c += lanes.count) {
-      const double share = exp(static_cast<double>(x[p * classes + c]) - log_sum[p]);
-      const double slope = scale * (share - (c == labels[p] ? 1 : 0));
-      dx[p * classes + c] = labels[p] < 0 ? T{0} : static_cast<T>(slope);
-    }
-  }
-};
-
-template <class T>
-struct AddParts {
-  const T* parts;
-  T* loss;
-  CREMA_FUNCTOR void operator()(int64_t i) const { loss[i] = parts[0] + parts[1]; }
-};
-
-/// A predicted location less the encoded true box, and the factor of the prediction in it.
-struct Difference {
-  std::array<double, kEdges> value, factor;
-};
-
-/// Calls body(i) for each i in [0, count) with values[i] >= 0, which are few.
-template <class Body>
-void each_not_negative(const int32_t* values, int64_t count, const Body& body) {
-  constexpr int64_t kTogether = 32;
-  for (int64_t i = 0; i < count; i += kTogether) {
-    const int64_t end = std::min(count, i + kTogether);
-    int32_t all = -1;
-    for (int64_t k = i; k < end; ++k) all &= values[k];
-    if (all < 0) continue;  // every sign bit is set
-    for (int64_t k = i; k < end; ++k) {
-      if (values[k] >= 0) body(k);
-    }
-  }
-}
-
-/// What is kept from pass to pass: memory, and the last priors.
-template <class T>
-struct Scratch {
-  struct OfThread {
-    BoxMatcher<T> matcher;
-    BoxColumns<T> predicted;
-    std::vector<BoundingBox<T>> boxes;  // of one class
-    std::vector<int32_t> numbers, matches;
-    std::vector<T> losses;  // of the priors of an image
-    Miner<T> miner;
-  };
-  Truths<T> truths;
-  BoxColumns<T> priors;
-  std::vector<T> checked;   // values of bottom 2 that `priors` were made from
-  std::vector<T> overlaps;  // (images, locations, priors)
-  std::vector<T> one_hot;   // (classes + 1, classes); the last row is 0
-  std::vector<OfThread> threads;
-};
 
 class MultiBoxLossLayer : public TwoSidedLayer {
  public:
@@ -183,7 +24,8 @@ class MultiBoxLossLayer : public TwoSidedLayer {
       : TwoSidedLayer(init),
         settings_(init.param.multibox_loss_param()),
         normalization_(init.param),
-        counts_{counts(init.param, 0), counts(init.param, 1)} {
+        counts_{counts(init.param, 0), counts(init.param, 1)},
+        finders_{settings_, settings_} {
     check_loss_settings(init, false);
   }
 
@@ -219,7 +61,9 @@ class MultiBoxLossLayer : public TwoSidedLayer {
     const int64_t positions = images_ * priors_;
     labels_.reshape(Shape{positions});
     counted_.reshape(Shape{positions});
-    matches_.resize(static_cast<size_t>(positions * settings_.locations));
+    dispatch_float(dtype(), [&]<class T>(T) {
+      std::get<TargetFinder<T>>(finders_).prepare(images_, priors_);
+    });
     if (settings_.softmax) {
       log_sum_.reshape(Shape{positions});
       loss_.reshape(Shape{positions});
@@ -231,9 +75,10 @@ class MultiBoxLossLayer : public TwoSidedLayer {
     parts_.set_layout(dtype(), Format::contiguous);
   }
   size_t kept_bytes() const override {
+    const int64_t matches = images_ * settings_.locations * priors_;
     return labels_.bytes() + counted_.bytes() + log_sum_.bytes() + loss_.bytes() +
-           targets_.bytes() + matches_.size() * sizeof(int32_t) +
-           matches_.size() * size_of(dtype());  // the overlaps
+           targets_.bytes() +
+           static_cast<size_t>(matches) * (sizeof(int32_t) + size_of(dtype()));  // with overlaps
   }
 
   Flops flops(Blobs bottom, Blobs) const override {
@@ -243,14 +88,14 @@ class MultiBoxLossLayer : public TwoSidedLayer {
 
   void run_forward(const Side& side, Blobs bottom, Blobs top) override {
     dispatch_float(dtype(), [&]<class T>(T) {
-      if (settings_.softmax) {
+      if (settings_.softmax && !estimates<T>(side)) {
         for_each_position(side, split(), kGrain,
                           FindSums<T>{{split(), side.read<T>(bottom[1]->data), nullptr,
                                        side.overwrite<double>(log_sum_)},
                                       settings_.background,
                                       side.overwrite<T>(loss_)});
       }
-      find_targets<T>(bottom);
+      find_targets<T>(bottom, estimates<T>(side));
       T* const parts = side.overwrite<T>(parts_);
       sum(side, counts_[0] ? kEdges * pairs_ : 0, kPassGrain,
           LocationLoss{location_math(), side.read<double>(difference_)},
@@ -316,300 +161,36 @@ class MultiBoxLossLayer : public TwoSidedLayer {
     return split;
   }
   LocationMath location_math() const { return {settings_.smooth_l1}; }
-  bool mines() const { return settings_.mining.kind != Mining::Kind::none; }
-  bool hard() const { return settings_.mining.kind == Mining::Kind::hard_examples; }
   double divisor() const { return normalization_.divisor(images_, priors_, pairs_); }
-  std::span<int32_t> matches(int64_t image, int64_t location) {
-    return std::span(matches_).subspan(
-        static_cast<size_t>((image * settings_.locations + location) * priors_),
-        static_cast<size_t>(priors_));
+
+  /// Whether losses of negatives are estimated. log_sum_ is then that of the positions that count.
+  template <class T>
+  bool estimates(const Side& side) const {
+    return std::is_same_v<T, float> && side.device() == nullptr && settings_.may_estimate();
   }
 
-  /// Values of the bottoms on the host.
+  /// On the host: finds what the passes read.
   template <class T>
-  struct Values {
-    const T *locations, *priors, *variances;
-    const T* scores;        // null but where losses of examples are computed from them
-    const double* log_sum;  // null but for softmax and hard examples
-    const T* loss;          // of a prior without a match; null but for softmax and negatives
-  };
-
-  /// On the host: matches, mines, and writes what the passes read.
-  template <class T>
-  void find_targets(Blobs bottom) {
-    const T* priors = bottom[2]->data.template host<T>();
-    const Values<T> values{
-        bottom[0]->data.template host<T>(),
-        priors,
-        priors + kEdges * priors_,
-        mines() && (hard() || !settings_.softmax) ? bottom[1]->data.template host<T>() : nullptr,
-        settings_.softmax && hard() ? log_sum_.host<double>() : nullptr,
-        settings_.softmax && mines() && !hard() ? loss_.template host<T>() : nullptr};
-    auto& memory = std::get<Scratch<T>>(memory_);
-    prepare_memory(memory);
-    read_priors(*bottom[2], values, memory);
-    memory.truths.read(settings_, *bottom[3], images_);
-    first_pair_.assign(static_cast<size_t>(images_) + 1, 0);
-    counts_of_.resize(static_cast<size_t>(images_));
-    int32_t* const labels = labels_.host_overwrite<int32_t>();
-    int64_t* const counted = counted_.host_overwrite<int64_t>();
-    T* const targets = settings_.softmax ? nullptr : targets_.host_overwrite<T>();
-    parallel_for(images_, 1, [&](int64_t begin, int64_t end) {
-      // One piece only where another team runs this.
-      auto& scratch = memory.threads[static_cast<size_t>(thread_number()) % memory.threads.size()];
-      for (int64_t image = begin; image < end; ++image) {
-        match(image, values, memory, scratch);
-        if (mines() && !memory.truths.boxes(image).empty())
-          mine_image(image, values, memory, scratch);
-        write_labels(image, memory, labels + image * priors_);
-        if (targets)
-          write_targets(image, labels + image * priors_,
-                        targets + image * priors_ * settings_.classes);
-        first_pair_[static_cast<size_t>(image) + 1] = count_pairs(image);
-        counts_of_[static_cast<size_t>(image)] =
-            list_counted(labels, image * priors_, counted + image * priors_);
-      }
-    });
-    count_ = 0;
-    for (int64_t image = 0; image < images_; ++image) {
-      const int64_t* const own = counted + image * priors_;
-      count_ = std::copy_n(own, counts_of_[static_cast<size_t>(image)], counted + count_) - counted;
-    }
-    for (size_t i = 1; i < first_pair_.size(); ++i) first_pair_[i] += first_pair_[i - 1];
-    pairs_ = first_pair_.back();
+  void find_targets(Blobs bottom, bool estimated) {
+    const bool softmax = settings_.softmax, mines = settings_.mines(), hard = settings_.hard();
+    const T* const priors = bottom[2]->data.template host<T>();
+    TargetInput<T> values{.locations = bottom[0]->data.template host<T>(),
+                          .priors = priors,
+                          .variances = priors + kEdges * priors_};
+    if (mines && (hard || !softmax || estimated))
+      values.scores = bottom[1]->data.template host<T>();
+    if (softmax && hard) values.log_sum = log_sum_.host<double>();
+    if (softmax && mines && !hard && !estimated) values.loss = loss_.template host<T>();
+    if (estimated) values.log_sum_to = log_sum_.host_overwrite<double>();
+    auto& finder = std::get<TargetFinder<T>>(finders_);
+    finder.find(bottom, values,
+                {labels_.host_overwrite<int32_t>(), counted_.host_overwrite<int64_t>(),
+                 softmax ? nullptr : targets_.template host_overwrite<T>()});
+    count_ = finder.counted();
+    pairs_ = finder.pairs();
     grow_pairs();
-    double* const difference = difference_.host_overwrite<double>();
-    double* const factor = factor_.host_overwrite<double>();
-    int64_t* const places = places_.host_overwrite<int64_t>();
-    parallel_for(images_, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t image = begin; image < end; ++image) {
-        int64_t pair = first_pair_[static_cast<size_t>(image)];
-        for_each_pair(image, [&](int64_t location, int64_t prior, int32_t truth) {
-          const Difference d = difference_of(image, location, prior, truth, values, memory);
-          std::copy(d.value.begin(), d.value.end(), difference + kEdges * pair);
-          std::copy(d.factor.begin(), d.factor.end(), factor + kEdges * pair);
-          places[pair++] = place(image, location, prior);
-        });
-      }
-    });
-  }
-
-  template <class T>
-  void prepare_memory(Scratch<T>& memory) {
-    memory.overlaps.resize(matches_.size());
-    const auto threads = static_cast<size_t>(omp_get_max_threads());
-    if (memory.threads.size() < threads) memory.threads.resize(threads);
-    if (!memory.one_hot.empty()) return;
-    const auto classes = static_cast<size_t>(settings_.classes);
-    memory.one_hot.resize((classes + 1) * classes);
-    for (size_t c = 0; c < classes; ++c) memory.one_hot[c * classes + c] = 1;
-  }
-
-  template <class T>
-  void read_priors(const Blob& blob, const Values<T>& values, Scratch<T>& memory) {
-    // They are mostly those of the last batch.
-    const std::span given(values.priors, static_cast<size_t>(2 * kEdges * priors_));
-    if (given.size() == memory.checked.size() &&
-        std::memcmp(given.data(), memory.checked.data(), given.size_bytes()) == 0)
-      return;
-    memory.checked.clear();
-    check_priors(settings_.coder, blob.name, values.priors, values.variances, priors_);
-    memory.priors.clear();
-    for (int64_t p = 0; p < priors_; ++p) {
-      memory.priors.add(BoundingBox<T>::load(values.priors + kEdges * p));
-      for (int64_t k = kEdges * p; k < kEdges * (p + 1); ++k) {
-        if (!(values.variances[k] > T{0}))
-          throw Error("prior box ", p, " of '", blob.name, "' has the variance ",
-                      values.variances[k], "; differences are divided by it");
-      }
-    }
-    memory.checked.assign(given.begin(), given.end());
-  }
-
-  int64_t place(int64_t image, int64_t location, int64_t prior) const {
-    return (image * priors_ + prior) * settings_.locations + location;
-  }
-
-  /// The predicted box of a prior.
-  template <class T>
-  BoundingBox<T> predicted(int64_t image, int64_t location, int64_t prior,
-                           const Values<T>& values) const {
-    return settings_.coder.decode(
-        BoundingBox<T>::load(values.priors + kEdges * prior), values.variances + kEdges * prior,
-        BoundingBox<T>::load(values.locations + kEdges * place(image, location, prior)));
-  }
-
-  template <class T>
-  void match(int64_t image, const Values<T>& values, Scratch<T>& memory,
-             typename Scratch<T>::OfThread& scratch) {
-    const auto truths = memory.truths.boxes(image);
-    const auto labels = memory.truths.labels(image);
-    T* const overlaps = memory.overlaps.data() + image * settings_.locations * priors_;
-    if (settings_.by_priors) {
-      const auto all = matches(image, 0);
-      scratch.matcher.match(settings_.matching, memory.priors, truths, all.data(), overlaps);
-      if (settings_.locations > 1) {
-        scratch.matches.assign(all.begin(), all.end());
-        for (int64_t c = 0; c < settings_.locations; ++c) {
-          const auto own = matches(image, c);
-          for (size_t p = 0; p < own.size(); ++p) {
-            const int32_t truth = scratch.matches[p];
-            own[p] = truth >= 0 && labels[static_cast<size_t>(truth)] == c ? truth : kUnmatched;
-          }
-        }
-      }
-    } else {
-      for (int64_t l = 0; l < settings_.locations; ++l) {
-        match_predicted(image, l, values, memory, scratch, overlaps + l * priors_);
-      }
-    }
-    const auto ignored = memory.truths.ignored(image);
-    for (int64_t l = 0; settings_.ignores_difficult && l < settings_.locations; ++l) {
-      for (int32_t& m : matches(image, l)) {
-        if (m >= 0 && ignored[static_cast<size_t>(m)] != 0) m = kDifficult;
-      }
-    }
-  }
-
-  /// Matches predicted boxes with the true boxes of their class, or with all if they have none.
-  template <class T>
-  void match_predicted(int64_t image, int64_t location, const Values<T>& values, Scratch<T>& memory,
-                       typename Scratch<T>::OfThread& scratch, T* overlaps) {
-    const auto truths = memory.truths.boxes(image);
-    const auto labels = memory.truths.labels(image);
-    const auto found = matches(image, location);
-    scratch.boxes.clear();
-    scratch.numbers.clear();
-    for (size_t t = 0; t < truths.size(); ++t) {
-      if (settings_.locations > 1 && labels[t] != location) continue;
-      scratch.boxes.push_back(truths[t]);
-      scratch.numbers.push_back(static_cast<int32_t>(t));
-    }
-    if (scratch.boxes.empty()) {
-      std::fill(found.begin(), found.end(), kUnmatched);
-      return;
-    }
-    scratch.predicted.clear();
-    for (int64_t p = 0; p < priors_; ++p) {
-      const BoundingBox<T> box = predicted(image, location, p, values);
-      if (!(box.xmin == box.xmin && box.ymin == box.ymin && box.xmax == box.xmax &&
-            box.ymax == box.ymax))
-        throw Error("the predicted box of prior ", p, " of image ", image,
-                    " is no number, and boxes are matched with predicted ones "
-                    "(use_prior_for_matching: false)")
-            .of_sample(image);
-      scratch.predicted.add(box);
-    }
-    scratch.matcher.match(settings_.matching, scratch.predicted,
-                          std::span<const BoundingBox<T>>(scratch.boxes), found.data(), overlaps);
-    for (int32_t& m : found) {
-      if (m >= 0) m = scratch.numbers[static_cast<size_t>(m)];
-    }
-  }
-
-  template <class T>
-  void mine_image(int64_t image, const Values<T>& values, Scratch<T>& memory,
-                  typename Scratch<T>::OfThread& scratch) {
-    const auto found = matches(image, 0);
-    const auto labels = memory.truths.labels(image);
-    const auto loss_of = [&](int64_t prior) {
-      const int32_t truth = found[static_cast<size_t>(prior)];
-      const int64_t label = truth >= 0 ? labels[static_cast<size_t>(truth)] : settings_.background;
-      double loss = score_loss(image * priors_ + prior, label, values, memory);
-      if (truth < 0 || !hard()) return loss;
-      const Difference d = difference_of(image, 0, prior, truth, values, memory);
-      for (const double value : d.value) loss += location_math().value(value);
-      return loss;
-    };
-    const T* losses = values.loss;
-    if (losses != nullptr) {
-      losses += image * priors_;
-    } else {
-      scratch.losses.resize(found.size());
-      for (size_t p = 0; p < found.size(); ++p) {
-        scratch.losses[p] = static_cast<T>(loss_of(static_cast<int64_t>(p)));
-      }
-      losses = scratch.losses.data();
-    }
-    const auto box_of = [&](int64_t prior) {
-      return settings_.suppresses_priors ? memory.priors[prior]
-                                         : predicted(image, 0, prior, values);
-    };
-    scratch.miner.mine(settings_.mining, found, memory.overlaps.data() + image * priors_, losses,
-                       box_of);
-  }
-
-  /// The loss of the scores of one position; label `classes`: none of them.
-  template <class T>
-  double score_loss(int64_t position, int64_t label, const Values<T>& values,
-                    const Scratch<T>& memory) const {
-    const T* const scores = values.scores + position * settings_.classes;
-    if (settings_.softmax) return values.log_sum[position] - static_cast<double>(scores[label]);
-    return CrossEntropyLoss<T>{scores, memory.one_hot.data() + label * settings_.classes, T{-1}}
-        .on_host(0, settings_.classes);
-  }
-
-  /// Writes the label of each prior of an image; -1 for no loss. Of a prior matched in several
-  /// classes, it is the last.
-  template <class T>
-  void write_labels(int64_t image, const Scratch<T>& memory, int32_t* to) {
-    const auto labels = memory.truths.labels(image);
-    const int32_t background = static_cast<int32_t>(settings_.background);
-    const auto all = matches(image, 0);
-    for (size_t p = 0; p < all.size(); ++p) {
-      const bool counts = mines() ? all[p] == kNegative : all[p] != kDifficult;
-      to[p] = counts ? background : -1;
-    }
-    for (int64_t l = 1; settings_.ignores_difficult && l < settings_.locations; ++l) {
-      const auto found = matches(image, l);
-      for (size_t p = 0; p < found.size(); ++p) {
-        if (found[p] == kDifficult && to[p] == background) to[p] = -1;
-      }
-    }
-    for_each_pair(image, [&](int64_t, int64_t prior, int32_t truth) {
-      to[prior] = labels[static_cast<size_t>(truth)];
-    });
-  }
-
-  /// Writes the positions with a label, of those of an image that begin with `first`. Returns their
-  /// number.
-  int64_t list_counted(const int32_t* labels, int64_t first, int64_t* to) const {
-    int64_t count = 0;
-    for (int64_t p = first; p < first + priors_; ++p) {
-      to[count] = p;  // stays if the position counts
-      count += labels[p] >= 0 ? 1 : 0;
-    }
-    return count;
-  }
-
-  /// Logistic targets from labels: 1 for the classes of a prior. Negatives are of the background
-  /// class if examples are mined, else of none.
-  template <class T>
-  void write_targets(int64_t image, const int32_t* labels, T* to) {
-    const int64_t classes = settings_.classes;
-    for (int64_t p = 0; p < priors_; ++p, to += classes) {
-      std::fill_n(to, classes, labels[p] < 0 ? T{-1} : T{0});
-      if (labels[p] < 0 || labels[p] == classes) continue;
-      if (labels[p] != settings_.background || mines()) to[labels[p]] = 1;
-      for (int64_t c = 0; settings_.locations > 1 && c < classes; ++c) {
-        if (matches(image, c)[static_cast<size_t>(p)] >= 0) to[c] = 1;
-      }
-    }
-  }
-
-  /// body(location, prior, number of the true box) for all matches of an image.
-  template <class Body>
-  void for_each_pair(int64_t image, const Body& body) {
-    for (int64_t l = 0; l < settings_.locations; ++l) {
-      const auto found = matches(image, l);
-      each_not_negative(found.data(), priors_,
-                        [&](int64_t p) { body(l, p, found[static_cast<size_t>(p)]); });
-    }
-  }
-  int64_t count_pairs(int64_t image) {
-    int64_t count = 0;
-    for_each_pair(image, [&](int64_t, int64_t, int32_t) { ++count; });
-    return count;
+    finder.write_pairs(values, places_.host_overwrite<int64_t>(),
+                       difference_.host_overwrite<double>(), factor_.host_overwrite<double>());
   }
   /// Makes the tensors of pairs larger if they are too small for pairs_, with headroom, so that few
   /// batches allocate.
@@ -619,39 +200,6 @@ class MultiBoxLossLayer : public TwoSidedLayer {
     places_.reshape(Shape{room});
     difference_.reshape(Shape{room, kEdges});
     factor_.reshape(Shape{room, kEdges});
-  }
-
-  template <class T>
-  Difference difference_of(int64_t image, int64_t location, int64_t prior, int32_t truth,
-                           const Values<T>& values, const Scratch<T>& memory) const {
-    const auto wide = [](const T* from) {
-      return std::array<double, kEdges>{static_cast<double>(from[0]), static_cast<double>(from[1]),
-                                        static_cast<double>(from[2]), static_cast<double>(from[3])};
-    };
-    const auto prior_box = wide(values.priors + kEdges * prior);
-    const auto variance = wide(values.variances + kEdges * prior);
-    const auto given = wide(values.locations + kEdges * place(image, location, prior));
-    std::array<T, kEdges> edges;
-    memory.truths.boxes(image)[static_cast<size_t>(truth)].store(edges.data());
-    std::array<double, kEdges> target;
-    settings_.coder
-        .encode(BoundingBox<double>::load(prior_box.data()), variance.data(),
-                BoundingBox<double>::load(wide(edges.data()).data()))
-        .store(target.data());
-    std::array<T, kEdges> matched;
-    if (settings_.inside_only) {
-      const BoundingBox<T> box = settings_.by_priors
-                                     ? BoundingBox<T>::load(values.priors + kEdges * prior)
-                                     : predicted(image, location, prior, values);
-      box.store(matched.data());
-    }
-    Difference result{};
-    for (size_t k = 0; k < kEdges; ++k) {
-      if (settings_.inside_only && !(matched[k] >= T{0} && matched[k] <= T{1})) continue;
-      result.factor[k] = settings_.coder.in_target ? 1 / variance[k] : 1;
-      result.value[k] = result.factor[k] * (given[k] - target[k]);
-    }
-    return result;
   }
 
   MultiBoxSettings settings_;
@@ -672,10 +220,7 @@ class MultiBoxLossLayer : public TwoSidedLayer {
   Tensor factor_{Shape{0}, DType::f64};      // four each
   Tensor parts_{Shape{2}};                   // the losses of locations and scores
 
-  std::vector<int32_t> matches_;     // (images, locations, priors); see BoxMatcher and mining.hpp
-  std::vector<int64_t> first_pair_;  // of each image
-  std::vector<int64_t> counts_of_;   // positions of each image with a label
-  std::tuple<Scratch<float>, Scratch<double>> memory_;
+  std::tuple<TargetFinder<float>, TargetFinder<double>> finders_;
 };
 
 }  // namespace

@@ -29,6 +29,11 @@ struct MultiBoxSettings {
   bool suppresses_priors = false;  // else predicted boxes
 
   explicit MultiBoxSettings(const MultiBoxLossParameter& param);
+
+  bool mines() const { return mining.kind != Mining::Kind::none; }
+  bool hard() const { return mining.kind == Mining::Kind::hard_examples; }
+  /// Whether estimates of losses can do to choose examples.
+  bool may_estimate() const { return softmax && mines() && !hard() && !mining.suppression; }
 };
 
 }  // namespace crema

@@ -28,14 +28,21 @@ struct Matching {
   bool leaves_out_crossing = false;  // boxes that cross the border are kOutside
 };
 
+/// Neighbouring boxes that one test passes over, if a true box does not meet the edges around them.
+inline constexpr int64_t kBoxRun = 16;
+
+/// around[k] = the edges around the boxes from k * kBoxRun on.
+template <class T>
+void find_box_runs(const BoxColumns<T>& boxes, BoxColumns<T>& around);
+
 /// Holds scratch memory, and nothing else between two calls.
 template <class T>
 class BoxMatcher {
  public:
   /// Writes to matches[i] what box i is matched with, and to overlaps[i] its overlap with that true
-  /// box, or, if it has none, its largest one. Coordinates are relative. T counts the true boxes:
-  /// up to 2^24 in f32.
-  void match(const Matching& settings, const BoxColumns<T>& boxes,
+  /// box, or, if it has none, its largest one. `around` is that of find_box_runs(). Coordinates are
+  /// relative. T counts the true boxes: up to 2^24 in f32.
+  void match(const Matching& settings, const BoxColumns<T>& boxes, const BoxColumns<T>& around,
              std::span<const BoundingBox<T>> truths, int32_t* matches, T* overlaps);
 
  private:
@@ -44,13 +51,17 @@ class BoxMatcher {
     int32_t truth, box;
     T overlap;
   };
-  void find_best(const BoxColumns<T>& boxes, const BoundingBox<T>& truth, T* overlaps, Open& open);
-  void give_each_truth_a_box(const BoxColumns<T>& boxes, std::span<const BoundingBox<T>> truths,
-                             int32_t* matches, T* overlaps);
+  struct Problem {
+    const BoxColumns<T>&boxes, &around;
+    std::span<const BoundingBox<T>> truths;
+  };
+  void find_best(const Problem& problem, Open& open);
+  void give_each_truth_a_box(const Problem& problem, int32_t* matches);
 
-  std::vector<BoundingBox<T>> around_;  // edges around some boxes each, in order
-  std::vector<T> free_;                 // 1 for a box that may be matched, else 0
-  std::vector<T> best_;                 // the number of the true box that each box overlaps most
+  // Of each box, and of those that fill up the last run:
+  std::vector<T> free_;  // 1 for a box that may be matched, else 0
+  std::vector<T> most_;  // its largest overlap
+  std::vector<T> best_;  // the number of the true box that it overlaps most
   std::vector<Open> open_;
 };
 

@@ -52,17 +52,17 @@ Input ssd300_priors() {
   return given({1, 2, 4 * boxes}, values);
 }
 
-/// 20 boxes for each image, of all sizes.
-Input true_boxes(int64_t images) {
+/// Boxes of all sizes, as many `each` image.
+Input true_boxes(int64_t images, int64_t each) {
   std::vector<double> values;
-  for (int64_t i = 0; i < images * 20; ++i) {
+  for (int64_t i = 0; i < images * each; ++i) {
     const auto part = [&](int64_t by) { return static_cast<double>(i * by % 97) / 97; };
     const double side = 0.05 + 0.5 * part(31) * part(31), x = part(17) * (1 - side),
                  y = part(53) * (1 - side);
-    values.insert(values.end(), {static_cast<double>(i / 20), static_cast<double>(1 + i % 20), 0, x,
-                                 y, x + side, y + side, 0});
+    values.insert(values.end(), {static_cast<double>(i / each), static_cast<double>(1 + i % 20), 0,
+                                 x, y, x + side, y + side, 0});
   }
-  return given({1, 1, images * 20, 8}, values);
+  return given({1, 1, images * each, 8}, values);
 }
 
 std::vector<Problem> problems() {
@@ -103,15 +103,19 @@ std::vector<Problem> problems() {
   }
   const Input priors = ssd300_priors();
   const int64_t boxes = priors.shape[2] / 4;
+  const auto add_multibox = [&](const std::string& settings, int64_t each) {
+    add_case(concat("MultiBoxLoss ", each, " ", settings),
+             concat("type: 'MultiBoxLoss' multibox_loss_param { num_classes: 21 code_type: "
+                    "CENTER_SIZE ",
+                    settings, " }"),
+             {uniform({8, 4 * boxes}, -1, 1), uniform({8, 21 * boxes}, -3, 3), priors,
+              true_boxes(8, each)});
+  };
+  add_multibox("", 3);
   for (const char* settings :
        {"", "mining_type: NONE", "conf_loss_type: LOGISTIC", "use_prior_for_matching: false",
         "mining_type: HARD_EXAMPLE nms_param { nms_threshold: 0.7 }"}) {
-    add_case(
-        concat("MultiBoxLoss ", settings),
-        concat("type: 'MultiBoxLoss' multibox_loss_param { num_classes: 21 code_type: "
-               "CENTER_SIZE ",
-               settings, " }"),
-        {uniform({8, 4 * boxes}, -1, 1), uniform({8, 21 * boxes}, -3, 3), priors, true_boxes(8)});
+    add_multibox(settings, 20);
   }
   add_case("Proposal", "type: 'Proposal'",
            {uniform({1, 18, 38, 63}, 0, 1), uniform({1, 36, 38, 63}, -0.5, 0.5),

@@ -22,10 +22,11 @@ struct Result {
 template <class T>
 Result<T> match(const Matching& settings, const std::vector<BoundingBox<T>>& boxes,
                 const std::vector<BoundingBox<T>>& truths, BoxMatcher<T>&& matcher = {}) {
-  BoxColumns<T> columns;
+  BoxColumns<T> columns, around;
   for (const auto& box : boxes) columns.add(box);
+  find_box_runs(columns, around);
   Result<T> result{std::vector<int32_t>(boxes.size(), 99), std::vector<T>(boxes.size(), T(99))};
-  matcher.match(settings, columns, truths, result.matches.data(), result.overlaps.data());
+  matcher.match(settings, columns, around, truths, result.matches.data(), result.overlaps.data());
   return result;
 }
 

@@ -1,4 +1,4 @@
-// The choice of priors, against a sort of all.
+// The choice of priors, against a sort of all, and the lists that it makes.
 #include "layers/multibox_loss/mining.hpp"
 
 #include <gtest/gtest.h>
@@ -109,6 +109,73 @@ TEST(Miner, ChoosesWhatASortOfAllChooses) {
     const SimdLimit limit(level);
     compare_with_sort<float>();
     compare_with_sort<double>();
+  }
+}
+
+/// Estimates as far from exp(loss) - 1 as they may be, and further where the loss is huge.
+template <class T>
+void compare_estimates_with_sort() {
+  std::mt19937 random(7);
+  const auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
+  Miner<T> miner;
+  for (int round = 0; round < 400; ++round) {
+    const auto count = static_cast<size_t>(1 + below(700));
+    std::vector<int32_t> matches(count);
+    std::vector<T> overlaps(count), losses(count), estimates(count);
+    for (size_t p = 0; p < count; ++p) {
+      matches[p] = below(20) == 0 ? below(5) : below(10) == 0 ? kOutside : kUnmatched;
+      overlaps[p] = static_cast<T>(below(8)) / 8;
+      // All are equal, lie close together, or far apart; some are no numbers.
+      const double loss = round % 4 == 0   ? 0.7
+                          : round % 4 == 1 ? 0.7 + 1e-4 * below(1000)
+                          : round % 4 == 2 ? 1e-5 * below(40)
+                                           : std::exp(below(60) - 50) * below(7);
+      losses[p] = static_cast<T>(loss);
+      const double error = below(2) == 0 ? 0.999 : below(2) == 0 ? 1.063 : 1 + 1e-3 * below(60);
+      estimates[p] = static_cast<T>((std::expm1(loss) + 1e-3) * error);
+      if (round % 3 != 0 || below(100) != 0) continue;
+      losses[p] =
+          below(2) == 0 ? std::numeric_limits<T>::quiet_NaN() : static_cast<T>(71 + below(4));
+      estimates[p] = static_cast<T>(std::exp2(101 + below(20)));
+    }
+    for (const float each : {0.0F, 0.7F, 3.0F, 1000.0F}) {  // the last one: more than there are
+      Mining mining{.kind = Mining::Kind::negatives, .negatives_each = each};
+      std::vector<int32_t> actual = matches;
+      miner.mine_estimated(mining, actual, overlaps.data(), estimates.data(),
+                           [&](std::span<Candidate<T>> candidates) {
+                             for (auto& one : candidates)
+                               one.score = losses[static_cast<size_t>(one.index)];
+                           });
+      ASSERT_EQ(actual, sorted<T>(mining, matches, overlaps, losses, {})) << round << ' ' << each;
+    }
+  }
+}
+
+TEST(Miner, EstimatesChooseWhatLossesChoose) {
+  for (const SimdLevel level : {SimdLevel::baseline, SimdLevel::avx2, SimdLevel::avx512}) {
+    SCOPED_TRACE(to_string(level));
+    const SimdLimit limit(level);
+    compare_estimates_with_sort<float>();
+    compare_estimates_with_sort<double>();
+  }
+}
+
+TEST(IndexList, ListsWhatLiesInTheRange) {
+  IndexList list;
+  for (const SimdLevel level :
+       {SimdLevel::baseline, SimdLevel::sse4, SimdLevel::avx2, SimdLevel::avx512}) {
+    const SimdLimit limit(level);
+    std::vector<int32_t> values;
+    for (int n = 0; n < 70; ++n) {
+      std::vector<int32_t> expected;
+      for (int i = 0; i < n; ++i) {
+        if (values[static_cast<size_t>(i)] >= -2 && values[static_cast<size_t>(i)] <= 1)
+          expected.push_back(i);
+      }
+      const auto found = list.find(values, -2, 1);
+      EXPECT_EQ(std::vector<int32_t>(found.begin(), found.end()), expected) << n;
+      values.push_back(n * 7 % 9 - 4);
+    }
   }
 }
 

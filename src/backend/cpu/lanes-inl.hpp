@@ -87,6 +87,16 @@ HWY_INLINE hn::Vec<D> keep(D d, FirstLanes lanes, hn::Vec<D> v, hn::Vec<D> other
   return hn::IfThenElse(hn::FirstN(d, static_cast<size_t>(lanes.n)), v, otherwise);
 }
 
+/// Bit i: whether lane i of the mask is set.
+template <class D>
+HWY_INLINE uint64_t bits_of(D d, hn::Mask<D> mask) {
+  uint8_t bytes[8] = {};
+  hn::StoreMaskBits(d, mask, bytes);
+  uint64_t bits = 0;
+  std::memcpy(&bits, bytes, sizeof(bits));
+  return bits;
+}
+
 /// Calls body(i, lanes) until the elements [0, n) are covered, each once.
 template <class D, class Body>
 HWY_INLINE void each_vector(D d, int64_t n, const Body& body) {

@@ -1,0 +1,123 @@
+// The losses of MultiBoxLoss and their gradients, as passes on either side: over the values of
+// matched locations, and over the positions (the priors of all images) whose scores count.
+#pragma once
+
+#include <algorithm>
+#include <type_traits>
+
+#include "kit/passes.hpp"
+#include "layers/multibox_loss/location_math.hpp"
+#include "layers/multibox_loss/score_kernels.hpp"
+#include "layers/softmax/softmax_passes.hpp"
+
+namespace crema {
+
+/// The loss of a value of a matched location.
+struct LocationLoss {
+  LocationMath math;
+  const double* difference;
+  CREMA_FUNCTOR double operator()(int64_t i) const { return math.value(difference[i]); }
+};
+
+/// Its gradient. Each place occurs once.
+template <class T>
+struct LocationGradient {
+  LocationMath math;
+  double scale;
+  const double *difference, *factor;
+  const int64_t* places;  // of matched locations, in the locations of the batch
+  T* dx;
+  CREMA_FUNCTOR void operator()(int64_t i) const {
+    dx[places[i / kEdges] * kEdges + i % kEdges] =
+        static_cast<T>(scale * factor[i] * math.slope(difference[i]));
+  }
+};
+
+/// The logarithm of the sum of exponentials of each prior's scores, and the loss of a prior without
+/// a match.
+template <class T>
+struct FindSums {
+  SoftmaxForward<T> softmax;
+  int64_t background;
+  T* loss;
+
+  /// `softmax` leaves its scores in cache.
+  void on_host(int64_t begin, int64_t end) const {
+    constexpr int64_t kTogether = 256;
+    for (; begin < end; begin += kTogether) {
+      const int64_t last = std::min(end, begin + kTogether);
+      softmax.on_host(begin, last);
+      for (int64_t i = begin; i < last; ++i) find_loss(i);
+    }
+  }
+  template <class Lanes = OneLane>
+  CREMA_FUNCTOR void operator()(int64_t i, const Lanes& lanes = {}) const {
+    softmax(i, lanes);
+    if (lanes.first == 0) find_loss(i);
+  }
+  CREMA_FUNCTOR void find_loss(int64_t i) const {
+    const auto score = static_cast<double>(softmax.x[i * softmax.split.size + background]);
+    loss[i] = static_cast<T>(softmax.log_sum[i] - score);
+  }
+};
+
+/// The softmax loss of the positions that count.
+template <class T>
+struct ScoreLoss {
+  int64_t classes;
+  const int64_t* counted;
+  const T* x;
+  const double* log_sum;
+  const int32_t* labels;
+  CREMA_FUNCTOR double operator()(int64_t i) const {
+    const int64_t p = counted[i];
+    return log_sum[p] - static_cast<double>(x[p * classes + labels[p]]);
+  }
+};
+
+/// Its gradient, for all positions.
+template <class T>
+struct ScoreGradient {
+  int64_t classes, count;
+  const int64_t* counted;
+  T scale;
+  const T* x;
+  const double* log_sum;
+  const int32_t* labels;
+  T* dx;
+
+  /// Those that count are written while the zeros are in cache.
+  void on_host(int64_t begin, int64_t end) const {
+    constexpr int64_t kTogether = 512;
+    const int64_t* next = std::lower_bound(counted, counted + count, begin);
+    for (; begin < end; begin += kTogether) {
+      const int64_t behind = std::min(end, begin + kTogether);
+      const int64_t* const last = std::lower_bound(next, counted + count, behind);
+      if (last - next < behind - begin)
+        std::fill(dx + begin * classes, dx + behind * classes, T{0});
+      if constexpr (std::is_same_v<T, float>) {
+        score_gradients(next, last - next, classes, scale, x, log_sum, labels, dx);
+      } else {
+        for (const int64_t* p = next; p < last; ++p) (*this)(*p);
+      }
+      next = last;
+    }
+  }
+  template <class Lanes = OneLane>
+  CREMA_FUNCTOR void operator()(int64_t p, const Lanes& lanes = {}) const {
+    for (int64_t c = lanes.first; c < classes; c += lanes.count) {
+      const double share = exp(static_cast<double>(x[p * classes + c]) - log_sum[p]);
+      const double slope = scale * (share - (c == labels[p] ? 1 : 0));
+      dx[p * classes + c] = labels[p] < 0 ? T{0} : static_cast<T>(slope);
+    }
+  }
+};
+
+template <class T>
+struct AddParts {
+  const T* parts;
+  T* loss;
+  CREMA_FUNCTOR void operator()(int64_t i) const { loss[i] = parts[0] + parts[1]; }
+};
+
+}  // namespace crema
