@@ -55,13 +55,21 @@ class ParameterStorage {
   /// threads may call this at the same time.
   std::shared_ptr<const Tensor> derived(const std::string& form,
                                         const std::function<Tensor(const Tensor&)>& make);
+  /// The same for an object of any type. `form` names the type too.
+  template <class T>
+  std::shared_ptr<T> derived_object(const std::string& form,
+                                    const std::function<std::shared_ptr<T>(const Tensor&)>& make) {
+    return std::static_pointer_cast<T>(derive(form, make));
+  }
 
  private:
   friend class Parameter;
   struct Derived {
     uint64_t version = 0;
-    std::weak_ptr<const Tensor> tensor;
+    std::weak_ptr<void> object;
   };
+  std::shared_ptr<void> derive(const std::string& form,
+                               const std::function<std::shared_ptr<void>(const Tensor&)>& make);
   Tensor data_, diff_;
   bool cleared_ = true;
   std::mutex mutex_;
@@ -180,18 +188,25 @@ struct Activation {
   bool operator==(const Activation&) const = default;
 };
 
+/// y = scale * x + shift, with one of each for each channel (axis 1).
+struct ChannelAffine {
+  std::vector<double> scale, shift;
+};
+
 /// One operation on the top of a layer. The engine of the layer applies it while it writes the top.
 struct TailStep {
   enum class Kind : uint8_t {
     activation,  // y = activation(x)
     affine,      // y = scale * x + bias, with one scale and one bias for each channel (axis 1)
+    stored,      // y = scale * x + shift, likewise; both are Layer::stored_affine() of `layer`
     add,         // y = x + another bottom of the same shape
   };
   Kind kind = Kind::activation;
   Activation activation = {};
-  Parameter* scale = nullptr;  // affine: (C); null means 1
-  Parameter* bias = nullptr;   // affine: (C); null means 0
-  int bottom = -1;             // add: the index of the other bottom
+  Parameter* scale = nullptr;    // affine: (C); null means 1
+  Parameter* bias = nullptr;     // affine: (C); null means 0
+  const Layer* layer = nullptr;  // stored
+  int bottom = -1;               // add: the index of the other bottom
 };
 /// Operations in the order in which they are applied.
 using Tail = std::vector<TailStep>;
@@ -367,6 +382,9 @@ class Layer {
   /// This layer as one operation on its bottom 0; none if the layer does anything else. The layer
   /// before it may then run the operation as a step of its tail.
   virtual std::optional<TailStep> as_tail_step() const { return std::nullopt; }
+  /// The scale and the shift of the present parameters, if as_tail_step() is
+  /// TailStep::Kind::stored. They follow from params() alone. Parameters are on the host.
+  virtual ChannelAffine stored_affine() const;
   /// Whether this layer can apply `tail` to its top. The net calls it before options().
   virtual bool accepts(const Tail& /*tail*/) const { return false; }
   /// Whether applying `step` to the top gives the same values as applying it to the bottom.

@@ -132,6 +132,27 @@ bool BatchNormLayer::accepts(const Tail& tail) const {
   return step == tail.size();
 }
 
+std::optional<TailStep> BatchNormLayer::as_tail_step() const {
+  if (!settings_.stored || settings_.relu || trains()) return std::nullopt;
+  return TailStep{.kind = TailStep::Kind::stored, .layer = this};
+}
+
+ChannelAffine BatchNormLayer::stored_affine() const {
+  const auto channels = static_cast<size_t>(channels_);
+  std::vector<double> means(channels), scale(channels), shift(channels);
+  dispatch_float(dtype(), [&]<class T>(T) {
+    const TakeStored<T> take = take_stored<T>(Side(), {means.data(), scale.data()});
+    const T* const own_scale = read_parameter<T>(Side(), roles_.scale);
+    const T* const own_bias = read_parameter<T>(Side(), roles_.bias);
+    for (size_t c = 0; c < channels; ++c) {
+      take(static_cast<int64_t>(c));
+      if (own_scale) scale[c] *= static_cast<double>(own_scale[c]);
+      shift[c] = (own_bias ? static_cast<double>(own_bias[c]) : 0) - means[c] * scale[c];
+    }
+  });
+  return {std::move(scale), std::move(shift)};
+}
+
 BatchNormLayer::Ending BatchNormLayer::ending() const {
   Ending ending{roles_.scale, roles_.bias, settings_.relu};
   for (const TailStep& step : tail()) {

@@ -30,6 +30,9 @@ class BatchNormLayer : public TwoSidedLayer {
   bool adopt(std::vector<Tensor>& published) const override;
   /// A Scale of one number a channel, then a ReLU.
   bool accepts(const Tail& tail) const override;
+  /// A scale and a shift of each channel, where the statistics are stored and nothing learns.
+  std::optional<TailStep> as_tail_step() const override;
+  ChannelAffine stored_affine() const override;
 
   Ending ending() const;
   /// The stored statistics are used, not the batch's.

@@ -90,7 +90,7 @@ class BatchNormNative : public NativeEngine<BatchNormLayer> {
     float* d_scale = gradient_of<float>(Side(), tail.scale);
     float* d_bias = gradient_of<float>(Side(), tail.bias);
 
-    const ChannelAffine forward = affine(norm);
+    const AffineCoefficients forward = affine(norm);
     ChannelGradient gradient{.gain = gain_.data()};
     if (!norm.uses_stored_statistics()) {
       gradient = {gain_.data(), centre_.data(), slope_.data(), offset_.data()};
@@ -136,15 +136,15 @@ class BatchNormNative : public NativeEngine<BatchNormLayer> {
     set_affine(mean_[i], gain, bias ? static_cast<double>(bias[c]) : 0.0, gain_[i], centre_[i],
                shift_[i]);
   }
-  ChannelAffine affine(const BatchNormLayer& norm) const {
+  AffineCoefficients affine(const BatchNormLayer& norm) const {
     return {gain_.data(), centre_.data(), shift_.data(), norm.ending().relu};
   }
 
   ChannelSplit split_;
   ChannelScratch scratch_;
   std::vector<double> mean_, inverse_deviation_;  // what the last forward pass used, a channel
-  // Coefficients, a channel; see ChannelAffine and ChannelGradient. Until the statistics are known,
-  // centre_ holds the origin of the moments. Padding channels hold zeros.
+  // Coefficients, a channel; see AffineCoefficients and ChannelGradient. Until the statistics are
+  // known, centre_ holds the origin of the moments. Padding channels hold zeros.
   std::vector<float> gain_, shift_, centre_, slope_, offset_;
 };
 

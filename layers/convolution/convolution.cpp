@@ -172,32 +172,54 @@ Flops ConvolutionLayer::flops(Blobs, Blobs top) const {
 
 bool ConvolutionLayer::accepts(const Tail& tail) const {
   if (own_relu_ || tail.empty()) return false;
-  if (tail[0].kind != TailStep::Kind::add) return relu_slope_of(tail).has_value();
+  const size_t folded = foldable_steps(tail);
+  if (folded > 0 && (trains() || context().on_gpu() || geometry_.axis != 1)) return false;
+  const Tail rest(tail.begin() + static_cast<std::ptrdiff_t>(folded), tail.end());
+  if (rest.empty()) return true;
+  if (rest[0].kind != TailStep::Kind::add) return relu_slope_of(rest).has_value();
   // Bottoms without tops of their own are the tail's: several of both leave that open.
   if (context().on_gpu() || geometry_.transposed() || param().bottom_size() != 1) return false;
-  return tail.size() == 1 || relu_slope_of({tail.begin() + 1, tail.end()}).has_value();
+  return rest.size() == 1 || relu_slope_of({rest.begin() + 1, rest.end()}).has_value();
+}
+
+FoldedParameters* ConvolutionLayer::folded() {
+  const size_t steps = foldable_steps(tail());
+  if (steps == 0) return nullptr;
+  if (!folded_) {
+    folded_ = std::make_unique<FoldedParameters>(
+        geometry_, *params()[0], own_bias(),
+        Tail(tail().begin(), tail().begin() + static_cast<std::ptrdiff_t>(steps)));
+  }
+  return folded_.get();
+}
+
+Tail ConvolutionLayer::applied_tail() const {
+  return {tail().begin() + static_cast<std::ptrdiff_t>(foldable_steps(tail())), tail().end()};
 }
 
 std::optional<float> ConvolutionLayer::relu() const {
-  if (own_relu_ || tail().empty()) return own_relu_;
-  return relu_slope_of({tail().back()});
+  const Tail tail = applied_tail();
+  if (own_relu_ || tail.empty()) return own_relu_;
+  return relu_slope_of({tail.back()});
 }
 
 Blob* ConvolutionLayer::summand(Blobs bottom) const {
-  if (tail().empty() || tail()[0].kind != TailStep::Kind::add) return nullptr;
-  return bottom[static_cast<size_t>(tail()[0].bottom)];
+  return in_place_bottom() > 0 ? bottom[in_place_bottom()] : nullptr;
 }
 
 size_t ConvolutionLayer::in_place_bottom() const {
-  const bool adds = !tail().empty() && tail()[0].kind == TailStep::Kind::add;
-  return adds ? static_cast<size_t>(tail()[0].bottom) : 0;
+  for (const TailStep& step : tail()) {
+    if (step.kind == TailStep::Kind::add) return static_cast<size_t>(step.bottom);
+  }
+  return 0;
 }
 
 InPlace ConvolutionLayer::reference_in_place() const {
   return in_place_bottom() > 0 ? InPlace::overwrite : InPlace::never;
 }
 
-void ConvolutionLayer::place_summand(Blobs bottom, Blobs top) const {
+void ConvolutionLayer::begin_forward(Blobs bottom, Blobs top) {
+  if (FoldedParameters* const parameters = folded()) parameters->update();
   const Blob* const other = summand(bottom);
   if (other != nullptr && !top[0]->data.same_memory(other->data))
     top[0]->data.copy_from(other->data);
@@ -229,7 +251,7 @@ void ConvolutionLayer::prepare_engine(Blobs top) {
 }
 
 size_t ConvolutionLayer::kept_bytes() const {
-  size_t bytes = columns_.bytes();
+  size_t bytes = columns_.bytes() + (folded_ ? folded_->bytes() : 0);
   for (const Tensor& tensor : masked_) bytes += tensor.bytes();
   return bytes;
 }
@@ -330,7 +352,7 @@ void ConvolutionLayer::add_weights_gradient(const T* x, const T* dy) {
 }
 
 void ConvolutionLayer::forward_cpu(Blobs bottom, Blobs top) {
-  place_summand(bottom, top);
+  begin_forward(bottom, top);
   dispatch_float(dtype(), [&]<class T>(T) {
     const T beta{summand(bottom) != nullptr ? T{1} : T{0}};
     for (size_t i = 0; i < top.size(); ++i) {

@@ -2,12 +2,14 @@
 // README.md. Deconvolution (layers/deconvolution) is the same class with a transposed geometry.
 #pragma once
 
+#include <memory>
 #include <optional>
 
 #include "backend/channel_view.hpp"
 #include "core/move.hpp"
 #include "crema/layer.hpp"
 #include "crema/registry.hpp"
+#include "layers/convolution/folded_parameters.hpp"
 #include "layers/convolution/geometry.hpp"
 
 namespace crema {
@@ -31,8 +33,9 @@ class ConvolutionLayer : public Layer {
   /// Weights of an InnerProduct over windows of this size, (O, K) or (1, 1, O, K); a bias with axes
   /// of extent 1.
   bool adopt(std::vector<Tensor>& published) const override;
-  /// The sum with another value of the top's shape (of a convolution on the CPU), a ReLU with a
-  /// slope that is not negative, or the one behind the other.
+  /// Scales and shifts of the channels (of a layer that does not train, on the CPU), the sum with
+  /// another value of the top's shape (of a convolution on the CPU), a ReLU with a slope that is
+  /// not negative. Each may be absent; the order is this one.
   bool accepts(const Tail& tail) const override;
 
   void forward_cpu(Blobs bottom, Blobs top) override;
@@ -44,15 +47,17 @@ class ConvolutionLayer : public Layer {
   std::optional<float> relu() const;
   /// The bottom that the layer adds to its top; null if there is none.
   Blob* summand(Blobs bottom) const;
-  /// The first step of forward if there is a summand: copies it to top 0.
-  void place_summand(Blobs bottom, Blobs top) const;
+  /// The first step of forward: folds the tail's scales and shifts into the parameters if any of
+  /// these changed, and copies the summand to top 0.
+  void begin_forward(Blobs bottom, Blobs top);
   /// The last step of backward: copies the diff of the sums to the summand if it wants one.
   void pass_to_summand(Blobs top, const std::vector<bool>& propagate, Blobs bottom);
   size_t kept_bytes() const override;
   size_t in_place_bottom() const override;
-  Parameter& weights() { return *params()[0]; }
-  /// Null if bias_term is false.
-  Parameter* bias() { return geometry_.bias ? params()[1].get() : nullptr; }
+  /// What the layer computes with: its parameters, or those with the tail's scales and shifts in
+  /// them, whose values are valid from begin_forward() on. No bias is null.
+  Parameter& weights() { return folded() ? folded()->weights : *params()[0]; }
+  Parameter* bias() { return folded() ? &folded()->bias : own_bias(); }
   /// The last step of forward: adds the bias to the products y, in any format, and applies the
   /// ReLU.
   void finish(const Side& side, Tensor& y);
@@ -89,10 +94,16 @@ class ConvolutionLayer : public Layer {
   /// The top as (outer, channels, inner); of any format that is not blocked.
   ChannelView top_view(Format format) const;
   void prepare_sums_diffs(Blobs top);
+  Parameter* own_bias() { return geometry_.bias ? params()[1].get() : nullptr; }
+  /// Null without scales and shifts in the tail.
+  FoldedParameters* folded();
+  /// The steps of the tail that are not folded into the parameters.
+  Tail applied_tail() const;
 
   ConvolutionGeometry geometry_;
   Filler weight_filler_, bias_filler_;
-  std::optional<float> own_relu_;   // the slope, if the message sets relu
+  std::unique_ptr<FoldedParameters> folded_;  // see folded()
+  std::optional<float> own_relu_;             // the slope, if the message sets relu
   std::vector<Tensor> masked_;      // like the tops, if their diffs must not be overwritten
   std::vector<double> block_sums_;  // of backward_bias() in blocked formats
   Tensor columns_{Shape{0}};        // of the reference: those of one group, unless it is pointwise

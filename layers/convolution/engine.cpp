@@ -57,7 +57,7 @@ ConvolutionProblem problem_of(ConvolutionLayer& layer, Blobs bottom, Blobs top, 
           .pad = g.pad,
           .dilation = g.dilation,
           .groups = g.groups,
-          .bias = g.bias && !transposed,
+          .bias = layer.bias() != nullptr && !transposed,
           .source_format = transposed ? to : from,
           .target_format = transposed ? from : to,
           .adds = layer.summand(bottom) != nullptr,
@@ -378,7 +378,7 @@ void ConvolutionEngine::forward(Layer& layer, Blobs bottom, Blobs top) {
   const ConvolutionPass pass =
       transposed ? ConvolutionPass::backward_data : ConvolutionPass::forward;
   if (!primitive(pass)) return;
-  conv.place_summand(bottom, top);
+  conv.begin_forward(bottom, top);
   for (size_t i = 0; i < top.size(); ++i) {
     multiply(pass, conv, bottom[i]->data, top[i]->data);
     if (transposed) conv.finish(Side(), top[i]->data);

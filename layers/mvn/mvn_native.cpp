@@ -97,7 +97,8 @@ class MVNNative : public NativeEngine<MVNLayer> {
   ChannelSplit split_;
   ChannelScratch scratch_;
   std::vector<double> inverse_;  // of the groups, 1 / (deviation + eps)
-  // Coefficients of the groups; see ChannelAffine, and ChannelGradient with `shift_` as its offset.
+  // Coefficients of the groups; see AffineCoefficients, and ChannelGradient with `shift_` as its
+  // offset.
   std::vector<float> gain_, centre_, shift_, slope_;
 };
 

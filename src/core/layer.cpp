@@ -153,6 +153,10 @@ void Layer::backward(Blobs top, const std::vector<bool>& propagate, Blobs bottom
   }
 }
 
+ChannelAffine Layer::stored_affine() const {
+  throw Error("type ", type_, " has no stored scale and shift");
+}
+
 void Layer::backward_cpu(Blobs, const std::vector<bool>&, Blobs) {
   throw Error("a ", type_,
               " layer has no gradient; keep it out of the path to the loss, or set "

@@ -3,19 +3,26 @@
 
 namespace crema {
 
-std::shared_ptr<const Tensor> ParameterStorage::derived(
-    const std::string& form, const std::function<Tensor(const Tensor&)>& make) {
+std::shared_ptr<void> ParameterStorage::derive(
+    const std::string& form, const std::function<std::shared_ptr<void>(const Tensor&)>& make) {
   const std::lock_guard lock(mutex_);
   // Its first access gives a tensor its memory.
   static_cast<void>(data_.read_bytes());
   const uint64_t version = data_.memory()->version();
-  Derived& known = derived_[form];
-  std::shared_ptr<const Tensor> tensor = known.tensor.lock();
-  if (!tensor || known.version != version) {
-    tensor = std::make_shared<const Tensor>(make(data_));
-    known = {version, tensor};
+  if (const auto known = derived_.find(form); known != derived_.end()) {
+    std::shared_ptr<void> object = known->second.object.lock();
+    if (object && known->second.version == version) return object;
   }
-  return tensor;
+  std::erase_if(derived_, [](const auto& entry) { return entry.second.object.expired(); });
+  std::shared_ptr<void> object = make(data_);
+  derived_[form] = {version, object};
+  return object;
+}
+
+std::shared_ptr<const Tensor> ParameterStorage::derived(
+    const std::string& form, const std::function<Tensor(const Tensor&)>& make) {
+  return derived_object<Tensor>(
+      form, [&](const Tensor& values) { return std::make_shared<Tensor>(make(values)); });
 }
 
 double Parameter::begin_gradient() {

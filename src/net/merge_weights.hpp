@@ -3,17 +3,11 @@
 #pragma once
 
 #include <functional>
-#include <vector>
 
-#include "crema/shape.hpp"
+#include "crema/layer.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
-
-/// y = scale x + shift, a number for each channel.
-struct ChannelAffine {
-  std::vector<double> scale, shift;
-};
 
 /// The weights in the message of a layer: blobs of f64 (double_data).
 class MergeableWeights {

@@ -228,7 +228,7 @@ struct AffineLanes {
   hn::Vec<D> scale, centre, shift;
 
   template <class Where>
-  HWY_INLINE AffineLanes(const ChannelAffine& affine, const Where& where)
+  HWY_INLINE AffineLanes(const AffineCoefficients& affine, const Where& where)
       : scale(where.coefficient(affine.scale)),
         centre(where.coefficient(affine.centre)),
         shift(where.coefficient(affine.shift)) {}
@@ -240,7 +240,7 @@ struct AffineLanes {
 template <bool Relu>
 struct Affine {
   const float* x;
-  ChannelAffine affine;
+  AffineCoefficients affine;
   float* y;
 
   template <class D>
@@ -273,7 +273,7 @@ struct GradientSums {
   const float* x;
   const float* dy;
   const float* centre;
-  ChannelAffine forward;
+  AffineCoefficients forward;
   ChannelSums sums;
 
   template <class D>
@@ -314,7 +314,7 @@ struct Gradient {
   const float* x;
   const float* dy;
   ChannelGradient c;
-  ChannelAffine forward;
+  AffineCoefficients forward;
   float* dx;
 
   template <class D>
@@ -408,7 +408,7 @@ void moments(const ChannelLayout& layout, const ChannelPiece& piece, const float
 }
 
 void affine(const ChannelLayout& layout, const ChannelPiece& piece, const float* x,
-            const ChannelAffine& coefficients, float* y) {
+            const AffineCoefficients& coefficients, float* y) {
   if (coefficients.relu) {
     run(Affine<true>{x, coefficients, y}, layout, piece);
   } else {
@@ -417,7 +417,7 @@ void affine(const ChannelLayout& layout, const ChannelPiece& piece, const float*
 }
 
 void gradient_sums(const ChannelLayout& layout, const ChannelPiece& piece, const float* x,
-                   const float* dy, const float* centre, const ChannelAffine& forward,
+                   const float* dy, const float* centre, const AffineCoefficients& forward,
                    const ChannelSums& sums) {
   if (forward.relu) {
     run(GradientSums<true>{x, dy, centre, forward, sums}, layout, piece);
@@ -427,8 +427,8 @@ void gradient_sums(const ChannelLayout& layout, const ChannelPiece& piece, const
 }
 
 void gradient(const ChannelLayout& layout, const ChannelPiece& piece, const float* x,
-              const float* dy, const ChannelGradient& coefficients, const ChannelAffine& forward,
-              float* dx) {
+              const float* dy, const ChannelGradient& coefficients,
+              const AffineCoefficients& forward, float* dx) {
   if (forward.relu && coefficients.centre) {
     run(Gradient<true, true>{x, dy, coefficients, forward, dx}, layout, piece);
   } else if (forward.relu) {
@@ -553,19 +553,19 @@ void channel_moments(const ChannelLayout& layout, const ChannelPiece& piece, con
 }
 
 void channel_affine(const ChannelLayout& layout, const ChannelPiece& piece, const float* x,
-                    const ChannelAffine& coefficients, float* y) {
+                    const AffineCoefficients& coefficients, float* y) {
   HWY_DYNAMIC_DISPATCH(affine)(layout, piece, x, coefficients, y);
 }
 
 void channel_gradient_sums(const ChannelLayout& layout, const ChannelPiece& piece, const float* x,
-                           const float* dy, const float* centre, const ChannelAffine& forward,
+                           const float* dy, const float* centre, const AffineCoefficients& forward,
                            const ChannelSums& sums) {
   HWY_DYNAMIC_DISPATCH(gradient_sums)(layout, piece, x, dy, centre, forward, sums);
 }
 
 void channel_gradient(const ChannelLayout& layout, const ChannelPiece& piece, const float* x,
                       const float* dy, const ChannelGradient& coefficients,
-                      const ChannelAffine& forward, float* dx) {
+                      const AffineCoefficients& forward, float* dx) {
   HWY_DYNAMIC_DISPATCH(gradient)(layout, piece, x, dy, coefficients, forward, dx);
 }
 

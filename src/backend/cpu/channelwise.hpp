@@ -182,14 +182,14 @@ inline ChannelMoments moments_of(const ChannelSums& sums, int64_t c, double coun
 }
 
 /// y = (x - centre) * scale + shift, then, with `relu`, negative values become 0 and NaN stays.
-struct ChannelAffine {
+struct AffineCoefficients {
   const float* scale = nullptr;
   const float* centre = nullptr;  // null: 0
   const float* shift = nullptr;   // null: 0
   bool relu = false;
 };
 void channel_affine(const ChannelLayout& layout, const ChannelPiece& piece, const float* x,
-                    const ChannelAffine& affine, float* y);
+                    const AffineCoefficients& affine, float* y);
 /// The coefficients of y = (x - mean) * gain + bias. What rounding takes from the mean comes back
 /// by the shift.
 inline void set_affine(double mean, double gain, double bias, float& scale, float& centre,
@@ -204,7 +204,7 @@ inline void set_affine(double mean, double gain, double bias, float& scale, floa
 
 /// Adds {sum of dy, sum of dy * (x - centre)} to `sums`; centre may be null: 0.
 void channel_gradient_sums(const ChannelLayout& layout, const ChannelPiece& piece, const float* x,
-                           const float* dy, const float* centre, const ChannelAffine& forward,
+                           const float* dy, const float* centre, const AffineCoefficients& forward,
                            const ChannelSums& sums);
 
 /// dx = dy * gain + (x - centre) * slope + offset.
@@ -217,7 +217,7 @@ struct ChannelGradient {
 /// x may be null if there is neither a ReLU nor `centre`.
 void channel_gradient(const ChannelLayout& layout, const ChannelPiece& piece, const float* x,
                       const float* dy, const ChannelGradient& coefficients,
-                      const ChannelAffine& forward, float* dx);
+                      const AffineCoefficients& forward, float* dx);
 
 /// y = x where x is positive or NaN, slope * x elsewhere.
 void channel_slope(const ChannelLayout& layout, const ChannelPiece& piece, const float* x,
