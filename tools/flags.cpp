@@ -43,7 +43,10 @@ DEFINE_int64(
     seed, -1,
     "Seed of all random numbers. Default: the solver's random_seed, or 1701; a continued run "
     "keeps its seed. Of convert-imageset: seed of --shuffle. Default: 1701.");
-DEFINE_bool(fuse, true, "Fuse layers, with the same results.");
+DEFINE_bool(
+    fuse, true,
+    "Fuse layers. Where nothing trains, BatchNorm and Scale are folded into convolutions, which "
+    "rounds differently.");
 DEFINE_string(
     phase, "",
     "TRAIN or TEST: which layers of the net to use. Default: TEST for `crema test`, else TRAIN.");

@@ -4,10 +4,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <map>
+#include <optional>
 
 #include "core/device.hpp"
 #include "core/json.hpp"
+#include "core/simd.hpp"
 #include "core/split_list.hpp"
 #include "tools/command.hpp"
 #include "tools/flags.hpp"
@@ -15,6 +18,9 @@
 #include "tools/resident.hpp"
 
 DEFINE_bool(peak, false, "Measure the machine's FMA peak too, and show each layer's share of it.");
+DEFINE_string(simd, "",
+              "The widest vectors to use: sse4, avx2 or avx512. Default: the widest that the "
+              "processor has. OpenBLAS has its own variable, OPENBLAS_CORETYPE.");
 DEFINE_bool(forward_only, false, "Time forward alone.");
 
 namespace crema::tools {
@@ -183,8 +189,27 @@ void print_types(const Net& net, const Timing& timing, double peak) {
   }
 }
 
+/// Takes no wider vectors than --simd, if it is set.
+std::optional<SimdLimit> limit_simd() {
+  if (FLAGS_simd.empty()) return std::nullopt;
+  SimdLevel level;
+  try {
+    level = simd_level_of(FLAGS_simd);
+  } catch (const Error& error) {
+    throw Error("--simd: ", error.message());
+  }
+  if (level > simd_level())
+    throw Error("--simd=", FLAGS_simd, ": this processor has ", to_string(simd_level()),
+                " at most");
+  // oneDNN reads it at its first use.
+  if (level <= SimdLevel::avx2)
+    setenv("ONEDNN_MAX_CPU_ISA", level == SimdLevel::avx2 ? "AVX2" : "SSE41", 1);
+  return std::optional<SimdLimit>(std::in_place, level);
+}
+
 int time(const std::vector<std::string>& arguments) {
   refuse_arguments(kTime, arguments, "give the net with --model=FILE");
+  const std::optional<SimdLimit> simd = limit_simd();
   double peak = 0;
   if (FLAGS_peak) {
     const Context context(context_options());
@@ -242,8 +267,9 @@ const Command kTime = {
     "layers. Its memory is what was planned, and what the process took since before the net was\n"
     "built; measuring kernels for the first time takes some too. Output layers such as HDF5Output\n"
     "write in each pass. With --weights the net starts from these.",
-    {"model", "weights", "strict", "iterations", "json", "peak", "forward_only", "gpu", "threads",
-     "engine", "tune", "tuning_file", "seed", "plugin", "fuse", "phase", "level", "stage"},
+    {"model", "weights", "strict", "iterations", "json", "peak", "simd", "forward_only", "gpu",
+     "threads", "engine", "tune", "tuning_file", "seed", "plugin", "fuse", "phase", "level",
+     "stage"},
     time};
 
 }  // namespace crema::tools

@@ -52,6 +52,7 @@ struct NetOptions {
   /// Whether backward() can be called. Default: in the TRAIN phase only.
   enum class Backward : uint8_t { by_phase, yes, no } backward = Backward::by_phase;
   /// Whether a layer may compute the operations of layers behind it in the same pass over memory.
+  /// Nets that do not train fold BatchNorm and Scale into convolutions, which rounds differently.
   bool fuse = true;
   /// Gives every blob and diff its own memory, so that all are valid after a pass. Disables fusion.
   bool keep_all = false;

@@ -4,9 +4,15 @@
 
 #include <algorithm>
 #include <atomic>
+#include <iterator>
+
+#include "crema/error.hpp"
 
 namespace crema {
 namespace {
+
+constexpr std::string_view kNames[] = {"baseline", "sse4", "avx2", "avx512"};
+static_assert(std::size(kNames) == static_cast<size_t>(SimdLevel::avx512) + 1);
 
 // Highway asks for all that its targets use: AVX2 comes with FMA, BMI2 and F16C, AVX-512 with its
 // F, BW, DQ and VL.
@@ -42,10 +48,14 @@ std::atomic<SimdLevel>& current() {
 
 }  // namespace
 
-std::string_view to_string(SimdLevel level) {
-  constexpr std::string_view kNames[] = {"baseline", "sse4", "avx2", "avx512"};
-  static_assert(std::size(kNames) == static_cast<size_t>(SimdLevel::avx512) + 1);
-  return kNames[static_cast<size_t>(level)];
+std::string_view to_string(SimdLevel level) { return kNames[static_cast<size_t>(level)]; }
+
+SimdLevel simd_level_of(std::string_view name) {
+  const auto found = std::ranges::find(kNames, name);
+  if (found == std::end(kNames))
+    throw Error("no vector instructions are called '", name,
+                "'; use baseline, sse4, avx2 or avx512");
+  return static_cast<SimdLevel>(found - std::begin(kNames));
 }
 
 SimdLevel simd_level() { return current().load(std::memory_order_relaxed); }

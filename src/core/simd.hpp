@@ -23,6 +23,8 @@ namespace crema {
 enum class SimdLevel : uint8_t { baseline, sse4, avx2, avx512 };
 
 std::string_view to_string(SimdLevel level);
+/// The level of that name. Error that lists the names otherwise.
+SimdLevel simd_level_of(std::string_view name);
 
 /// The best level that processor and operating system support, unless a SimdLimit lowers it; as
 /// Highway detects it.

@@ -395,6 +395,8 @@ MergedNet merge_batch_norm(const NetParameter& net, const SourceMap& source,
   }
   const auto scores = scores_of_hits(layers_of(net, options));
   const auto merged_scores = scores_of_hits(merged.net);
+  // Nets that do not train fold the layers too: `before` must not.
+  options.fuse = false;
   NetOptions merged_options = options;
   for (const auto& [layer, blob] : scores) options.keep.push_back(blob);
   for (const auto& [layer, blob] : merged_scores) merged_options.keep.push_back(blob);

@@ -305,10 +305,7 @@ int bench(int argc, char** argv) {
     } else if (argument == "--runs") {
       runs = std::stoi(value), ++i;
     } else if (argument == "--simd") {
-      limit.emplace(value == "baseline" ? SimdLevel::baseline
-                    : value == "sse4"   ? SimdLevel::sse4
-                    : value == "avx2"   ? SimdLevel::avx2
-                                        : SimdLevel::avx512);
+      limit.emplace(simd_level_of(value));
       ++i;
     } else {
       words.push_back(argument);
