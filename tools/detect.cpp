@@ -46,10 +46,10 @@ std::vector<std::vector<Found>> found_in(const Tensor& rows, std::span<const Rea
   for (int64_t row = 0; row < rows.count(); row += kDetectionRow) {
     const auto value = [&](int64_t k) { return rows.at(row + k); };
     if (value(1) < 0 || !(value(2) >= FLAGS_confidence_threshold)) continue;
-    const auto image = static_cast<size_t>(value(0));
-    if (value(0) < 0 || image >= images.size())
+    if (!(value(0) >= 0 && value(0) < static_cast<double>(images.size())))
       throw Error("a row of detections is of image ", value(0), ", and the batch has ",
                   images.size());
+    const auto image = static_cast<size_t>(value(0));
     const Box box = in_original({value(3), value(4), value(5), value(6)}, images[image].size,
                                 ResizeParameter());
     found[image].push_back({static_cast<int32_t>(value(1)), value(2), box});
