@@ -9,6 +9,7 @@
 #include "data/label_map.hpp"
 #include "data/original_boxes.hpp"
 #include "kit/detection_rows.hpp"
+#include "model/text_format.hpp"
 #include "proto/augment.pb.h"
 #include "tools/command.hpp"
 #include "tools/flags.hpp"
@@ -94,7 +95,15 @@ int detect(const std::vector<std::string>& arguments) {
   NetOptions options = net_options(Phase::test);
   options.weights = split_list(FLAGS_weights);
   options.strict = FLAGS_strict;
-  Net net(FLAGS_model, context, std::move(options));
+  NetParameter param;
+  SourceMap source;
+  read_text_proto(FLAGS_model, param, &source);
+  for (LayerParameter& layer : *param.mutable_layer()) {
+    // Its files are those of a test set, and these are other images.
+    if (layer.detection_output_param().has_save_output_param())
+      layer.mutable_detection_output_param()->clear_save_output_param();
+  }
+  Net net(param, source, context, std::move(options));
   const Shape sample = image_shape("detect", FLAGS_model, net);
   if (!net.params().segments().empty()) required_flag("weights", FLAGS_weights);
   const std::string output = detections_of(net);
@@ -119,7 +128,8 @@ const Command kDetect = {
     "Takes image files, folders of images and --list. An image is decoded as by data layers (blue\n"
     "first, values 0 to 255), resized to the input of the net, which need not keep its aspect\n"
     "ratio, and becomes (pixel - mean) * scale. The net has one input (N, C, H, W), and an output\n"
-    "of DetectionOutput, RegionDetectionOutput or Yolov3DetectionOutput.\n"
+    "of DetectionOutput, RegionDetectionOutput or Yolov3DetectionOutput, whose save_output_param\n"
+    "does not count here.\n"
     "\n"
     "Prints a line a box, those of an image by falling confidence: image, label, confidence, "
     "xmin,\n"

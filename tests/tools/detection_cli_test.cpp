@@ -145,6 +145,22 @@ TEST_F(DetectCliTest, PrintsBoxesInPixelsOfEachImage) {
   EXPECT_TRUE(json.says("{\"image\": \"" + none + "\", \"detections\": []}\n")) << json.text;
 }
 
+/// They are those of a test set.
+TEST_F(DetectCliTest, ItWritesNoFilesOfDetections) {
+  const std::string photo = image("photo.ppm", 96, 64);
+  const std::string map = write("map.prototxt",
+                                "item { name: 'a' label: 1 } item { name: 'b' label: 2 }");
+  const std::string net =
+      detector(kInput, "save_output_param { output_directory: '" + path("out") +
+                           "' output_format: 'VOC' label_map_file: '" + map +
+                           "' name_size_file: '" + write("sizes.txt", "other 40 20\n") + "' }");
+  const Output output =
+      run("detect --scale 0.0078125 --model " + write("net.prototxt", net) + " " + photo);
+  EXPECT_EQ(output.status, 0) << output.text;
+  EXPECT_TRUE(output.says(photo + " 2 0.7500 5.0 10.0 15.0 30.0\n")) << output.text;
+  EXPECT_FALSE(std::filesystem::exists(path("out")));
+}
+
 TEST_F(DetectCliTest, RefusesNetsWithoutDetections) {
   const std::string photo = image("photo.ppm", 1, 2);
   const std::string classes = write("classes.prototxt", R"(
