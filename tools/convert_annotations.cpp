@@ -35,8 +35,14 @@ int convert_annotations(const std::vector<std::string>& arguments) {
   options.label_type = FLAGS_label_type;
   options.label_map_file = FLAGS_label_map_file;
   options.class_names = FLAGS_class_names;
+  std::vector<std::string> others = arguments;
+  for (const std::string& input : {FLAGS_label_map_file, FLAGS_class_names}) {
+    if (!input.empty()) others.push_back(input);
+  }
   for (const std::string& file : {FLAGS_name_size_file, FLAGS_write_label_map}) {
-    if (!file.empty() && !FLAGS_check) check_replaced(file, arguments);
+    if (file.empty() || FLAGS_check) continue;
+    check_replaced(file, others);
+    others.push_back(file);
   }
   options.name_size_file = FLAGS_name_size_file;
   options.labels_file = FLAGS_write_label_map;

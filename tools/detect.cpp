@@ -9,6 +9,7 @@
 #include "data/label_map.hpp"
 #include "data/original_boxes.hpp"
 #include "kit/detection_rows.hpp"
+#include "model/text_format.hpp"
 #include "proto/augment.pb.h"
 #include "tools/command.hpp"
 #include "tools/flags.hpp"
@@ -46,10 +47,10 @@ std::vector<std::vector<Found>> found_in(const Tensor& rows, std::span<const Rea
   for (int64_t row = 0; row < rows.count(); row += kDetectionRow) {
     const auto value = [&](int64_t k) { return rows.at(row + k); };
     if (value(1) < 0 || !(value(2) >= FLAGS_confidence_threshold)) continue;
-    const auto image = static_cast<size_t>(value(0));
-    if (value(0) < 0 || image >= images.size())
+    if (!(value(0) >= 0 && value(0) < static_cast<double>(images.size())))
       throw Error("a row of detections is of image ", value(0), ", and the batch has ",
                   images.size());
+    const auto image = static_cast<size_t>(value(0));
     const Box box = in_original({value(3), value(4), value(5), value(6)}, images[image].size,
                                 ResizeParameter());
     found[image].push_back({static_cast<int32_t>(value(1)), value(2), box});
@@ -94,7 +95,15 @@ int detect(const std::vector<std::string>& arguments) {
   NetOptions options = net_options(Phase::test);
   options.weights = split_list(FLAGS_weights);
   options.strict = FLAGS_strict;
-  Net net(FLAGS_model, context, std::move(options));
+  NetParameter param;
+  SourceMap source;
+  read_text_proto(FLAGS_model, param, &source);
+  for (LayerParameter& layer : *param.mutable_layer()) {
+    // Its files are those of a test set, and these are other images.
+    if (layer.detection_output_param().has_save_output_param())
+      layer.mutable_detection_output_param()->clear_save_output_param();
+  }
+  Net net(param, source, context, std::move(options));
   const Shape sample = image_shape("detect", FLAGS_model, net);
   if (!net.params().segments().empty()) required_flag("weights", FLAGS_weights);
   const std::string output = detections_of(net);
@@ -119,7 +128,8 @@ const Command kDetect = {
     "Takes image files, folders of images and --list. An image is decoded as by data layers (blue\n"
     "first, values 0 to 255), resized to the input of the net, which need not keep its aspect\n"
     "ratio, and becomes (pixel - mean) * scale. The net has one input (N, C, H, W), and an output\n"
-    "of DetectionOutput, RegionDetectionOutput or Yolov3DetectionOutput.\n"
+    "of DetectionOutput, RegionDetectionOutput or Yolov3DetectionOutput, whose save_output_param\n"
+    "does not count here.\n"
     "\n"
     "Prints a line a box, those of an image by falling confidence: image, label, confidence, "
     "xmin,\n"

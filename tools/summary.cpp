@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "crema/parameter_arena.hpp"
 #include "tools/command.hpp"
 #include "tools/flags.hpp"
 #include "tools/text.hpp"
@@ -60,7 +61,6 @@ int summary(const std::vector<std::string>& arguments) {
   std::printf("%-*s %-*s %-20s %10s %9s %9s %-13s %s\n", widths.name, "layer", widths.type, "type",
               "tops", "params", "GFLOP", "bytes", "format", "engine");
   double forward = 0, backward = 0;
-  int64_t params = 0;
   const std::vector<NetValue> values = net.values();
   auto step = net.steps().begin();
   const auto print_conversions = [&] {
@@ -76,13 +76,16 @@ int summary(const std::vector<std::string>& arguments) {
     print_row(values, row, widths);
     forward += row.flops.forward;
     backward += row.flops.backward;
-    params += row.params;
   }
   print_conversions();
   const MemoryPlan memory = net.memory();
   auto bytes = [](size_t n) { return human_bytes(static_cast<double>(n)); };
-  std::printf("\n%lld parameters, %.3f GFLOP forward, %.3f backward\n",
-              static_cast<long long>(params), forward / 1e9, backward / 1e9);
+  int64_t learned = 0, statistics = 0;
+  for (const auto& segment : net.params().segments())
+    (segment.parameter->learnable ? learned : statistics) += segment.count;
+  std::printf("\n%lld learned parameters, ", static_cast<long long>(learned));
+  if (statistics > 0) std::printf("%lld statistics, ", static_cast<long long>(statistics));
+  std::printf("%.3f GFLOP forward, %.3f backward\n", forward / 1e9, backward / 1e9);
   std::printf("memory: %s: %s activations (%s without sharing), %s parameters, %s engines\n",
               bytes(memory.activations + memory.parameters + memory.engines).c_str(),
               bytes(memory.activations).c_str(), bytes(memory.activations_unshared).c_str(),
@@ -98,8 +101,9 @@ const Command kSummary = {
     "shows a net's layers, shapes, cost and plan",
     "  crema summary --model train_val.prototxt [--phase TEST]\n"
     "\n"
-    "A line a layer, or conversion between layouts: its tops' shapes, parameters, GFLOP forward,\n"
-    "bytes of its tops, memory format and engine; then what was fused, totals, memory and notes.",
+    "A line a layer, or conversion between layouts: its tops' shapes, parameters (the\n"
+    "statistics of BatchNorm among them), GFLOP forward, bytes of its tops, memory format and\n"
+    "engine; then what was fused, totals, memory and notes.",
     {"model", "gpu", "threads", "engine", "tune", "tuning_file", "seed", "plugin", "fuse", "phase",
      "level", "stage"},
     summary};

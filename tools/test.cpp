@@ -53,7 +53,8 @@ struct Spread {
 
 /// What all batches gave of one output.
 struct Scores {
-  explicit Scores(std::string output) : name(std::move(output)) {}
+  /// `rows`: their number differs from batch to batch.
+  Scores(std::string output, bool rows) : name(std::move(output)), in_one_line(rows) {}
 
   void add(int batch, const Tensor& values) {
     shape = values.shape();
@@ -189,8 +190,9 @@ int test(const std::vector<std::string>& arguments) {
   LOG(INFO) << "Running for " << FLAGS_iterations << " iterations.";
   warn_of_repeats(net, FLAGS_iterations, "--iterations");
   std::vector<Scores> scores;
+  const std::vector<std::string> rows = row_outputs(net);
   for (const auto& name : net.outputs()) {
-    if (!detections.has(name)) scores.emplace_back(name);
+    if (!detections.has(name)) scores.emplace_back(name, std::ranges::count(rows, name) != 0);
   }
   double loss = 0;
   ConfusionMatrix confusion(FLAGS_confusion);
@@ -230,7 +232,8 @@ const Command kTest = {
     "  crema test --model train_val.prototxt --weights net.caffemodel --confusion\n"
     "\n"
     "Runs the net in phase TEST and logs each output of each batch, then their means; of outputs\n"
-    "of two axes or more that have more than 40 values mean, least and greatest.\n"
+    "of two axes or more that have more than 40 values, and of those whose rows differ in number,\n"
+    "mean, least and greatest.\n"
     "\n"
     "--confusion prints, for each class: records (or pixels, for label maps), accuracy,\n"
     "intersection over union, and the classes it was taken for. The counts are exact over all\n"

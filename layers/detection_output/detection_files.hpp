@@ -43,7 +43,7 @@ class DetectionFiles {
   /// Images of the test set. 0 before the first.
   int64_t images() const { return images_; }
   /// Those of the present set that were added so far.
-  int64_t image() const { return image_; }
+  int64_t images_so_far() const { return image_; }
   std::string folder() const { return settings_.output_directory(); }
 
  private:

@@ -126,8 +126,8 @@ class DetectionOutputLayer : public TwoSidedLayer, public CarriesState {
   std::vector<Tensor> carried() const override { return files_->carried(); }
   void carry(const std::vector<Tensor>& state) override { files_->carry(state); }
   std::string unfinished() const override {
-    if (!files_ || files_->image() == 0) return {};
-    return concat("the detections of ", files_->image(), " images are not written to ",
+    if (!files_ || files_->images_so_far() == 0) return {};
+    return concat("the detections of ", files_->images_so_far(), " images are not written to ",
                   files_->folder(), ": a test set has ", files_->images(),
                   " (num_test_image); run as many batches as it takes");
   }

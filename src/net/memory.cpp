@@ -200,10 +200,12 @@ class Planner {
       ++time;
     }
     if (repaired_.empty()) return;
+    constexpr size_t kNamed = 4;
     std::string others;
-    for (size_t i = 1; i < repaired_.size(); ++i) {
+    for (size_t i = 1; i < std::min(repaired_.size(), kNamed); ++i) {
       others += " '" + repaired_[i]->layer->name() + "'";
     }
+    if (repaired_.size() > kNamed) others += concat(" and ", repaired_.size() - kNamed, " more");
     plan_.note(concat("layer '", repaired_[0]->layer->name(), "' runs in place on '",
                       plan_.value(repaired_[0]->bottoms[0]).name,
                       "', but its bottom is read again later: it gets a separate buffer",

@@ -20,8 +20,10 @@
 namespace crema {
 namespace {
 
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 
 class ConvertAnnotations : public testing::Test {
  protected:
@@ -257,6 +259,11 @@ TEST_F(ConvertAnnotations, WritesNamesSizesAndLabelsForFilesOfDetections) {
   EXPECT_THAT(names.labels(), ElementsAre(0, 1, 2));
   EXPECT_EQ(names.name(2), "traffic light");
   EXPECT_EQ(read_named_sizes(options_.name_size_file).size(), 2U);
+  const auto of_names = Contains(HasSubstr("1 images have the name of an earlier one"));
+  EXPECT_THAT(report_.warnings, Not(of_names));
+  convert("images/b.pgm\nimages/a.pgm\nimages/../images/a.pgm");
+  EXPECT_THAT(report_.warnings, of_names);
+  EXPECT_THAT(report_.warnings, Contains(HasSubstr("the first: 'a'")));
 
   if (!test::kBuiltWithAnnotations) return;
   options_.label_type.clear();

@@ -71,6 +71,21 @@ TEST_F(AnnotationsCliTest, FilesOfNamesAreReplacedWithOverwriteOnly) {
   EXPECT_EQ(read_file(path("sizes")), "b 5 6\n");
 }
 
+TEST_F(AnnotationsCliTest, FilesOfNamesAreWrittenOverNoOther) {
+  const std::string names = write("names.txt", "cat\ndog\n");
+  const auto refuses = [&](const std::string& sizes, const std::string& map) {
+    expect_refusal("convert-annotations --overwrite --label_type=yolo --class_names=" + names +
+                       " --name_size_file=" + sizes + " --write_label_map=" + map + " " + path("") +
+                       " " + list_ + " " + path("db"),
+                   {"is given twice", "another name"});
+    EXPECT_FALSE(std::filesystem::exists(path("db")));
+  };
+  refuses(path("one"), path("one"));
+  refuses(path("sizes"), names);
+  refuses(list_, path("map"));
+  EXPECT_EQ(read_file(names), "cat\ndog\n");
+}
+
 TEST_F(AnnotationsCliTest, RefusesWhatItCannotRead) {
   const std::string arguments = path("") + " " + list_ + " " + path("db");
   expect_refusal("convert-annotations --label_type=voc " + arguments, {"'voc'", "xml", "yolo"});

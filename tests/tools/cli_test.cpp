@@ -306,6 +306,33 @@ layer { name: "accuracy" type: "Accuracy" bottom: "s" bottom: "label" top: "accu
   EXPECT_FALSE(summary.says(note)) << "once is enough: " << summary.text;
 }
 
+TEST_F(CliTest, NotesOfManyLayersNameSomeAndCountTheRest) {
+  std::string layers = R"(
+layer { name: "x" type: "Input" top: "x" top: "label" input_param { shape { dim: 2 dim: 3 } shape { dim: 2 } } }
+layer { name: "ip" type: "InnerProduct" bottom: "x" top: "s" inner_product_param { num_output: 2 } })";
+  for (int i = 0; i < 7; ++i) {
+    layers += concat("\nlayer { name: 's", i, "' type: 'Sigmoid' bottom: 's",
+                     i == 0 ? "" : concat(i - 1), "' top: 's", i, "' } layer { name: 'r", i,
+                     "' type: 'ReLU' bottom: 's", i, "' top: 's", i, "' }");
+  }
+  layers += "\nlayer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 's6' bottom: 'label' }";
+  const Output output = run("summary --model=" + write("many.prototxt", layers));
+  EXPECT_EQ(output.status, 0) << output.text;
+  EXPECT_TRUE(output.says("; so do 'r1' 'r2' 'r3' and 3 more\n")) << output.text;
+}
+
+TEST_F(CliTest, SummaryCountsLearnedParametersAndStatistics) {
+  const std::string convolution = R"(
+layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 2 dim: 3 dim: 4 dim: 4 } } }
+layer { name: "conv" type: "Convolution" bottom: "x" top: "y" convolution_param { num_output: 5 kernel_size: 3 } })";
+  Output output = run("summary --model=" + write("conv.prototxt", convolution));
+  EXPECT_TRUE(output.says("\n140 learned parameters, 0.0")) << output.text;
+  // Mean and variance of each channel, and how much of averages is in them.
+  output = run("summary --model=" + write("norm.prototxt", convolution + R"(
+layer { name: "norm" type: "BatchNorm" bottom: "y" top: "z" })"));
+  EXPECT_TRUE(output.says("\n140 learned parameters, 11 statistics, 0.0")) << output.text;
+}
+
 TEST_F(CliTest, FallbacksToTheCpuAreCounted) {
   const std::string model = write("fallback.prototxt", R"(
 layer { name: "x" type: "Input" top: "x" top: "label" input_param { shape { dim: 2 dim: 3 } shape { dim: 2 } } }

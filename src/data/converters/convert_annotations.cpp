@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <filesystem>
+#include <set>
 #include <utility>
 
 #include "crema/error.hpp"
@@ -139,6 +140,10 @@ class Job {
                         ConvertedImage& converted) { convert(index, decoder, converted); },
          .accepted = [&](int64_t index) { add_size(images_[static_cast<size_t>(index)]); }});
     if (!options_.check_only) write_files();
+    if (same_names_ > 0)
+      report.warnings.push_back(concat(same_names_, " images have the name of an earlier one in '",
+                                       options_.name_size_file, "', the first: '", same_name_,
+                                       "'; files of detections cannot tell them apart"));
     const auto warnings = reading_.oddities.warnings();
     report.warnings.insert(report.warnings.end(), warnings.begin(), warnings.end());
     return report;
@@ -245,8 +250,9 @@ class Job {
   }
 
   void add_size(const Listed& listed) {
-    if (!options_.name_size_file.empty())
-      sizes_ += concat(listed.name, " ", listed.size.height, " ", listed.size.width, "\n");
+    if (options_.name_size_file.empty()) return;
+    sizes_ += concat(listed.name, " ", listed.size.height, " ", listed.size.width, "\n");
+    if (!names_.insert(listed.name).second && same_names_++ == 0) same_name_ = listed.name;
   }
 
   void write_files() const {
@@ -282,6 +288,9 @@ class Job {
   std::vector<Listed> images_;
   std::vector<NamedLabel> labels_;  // of a data set
   std::string sizes_;
+  std::set<std::string> names_;  // in sizes_
+  int64_t same_names_ = 0;       // images with the name of an earlier one
+  std::string same_name_;        // the first of these names
 };
 
 }  // namespace
