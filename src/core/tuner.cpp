@@ -1,5 +1,6 @@
 #include "core/tuner.hpp"
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,20 +24,34 @@ namespace {
 constexpr int kMinRuns = 3;
 constexpr int kMaxRuns = 20;
 constexpr double kEnoughSeconds = 0.03;
+/// Where other programs take processors away from runs, these count little: a candidate is measured
+/// until its undisturbed runs took kEnoughSeconds, and all of them at most this time.
+constexpr double kMostSeconds = 0.12;
 /// A candidate whose runs exceed kEnoughSeconds is not measured further after the second one if it
 /// is slower than the fastest candidate by this factor.
 constexpr double kLost = 1.5;
 
+/// How often the system has taken a processor away from a thread of this process.
+int64_t preemptions() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_nivcsw;
+}
+
 double fastest(const std::function<void()>& measure, double beat) {
   using Clock = std::chrono::steady_clock;
   double best = std::numeric_limits<double>::infinity();
-  double total = 0;
-  for (int run = 0; run < kMinRuns || (run < kMaxRuns && total < kEnoughSeconds); ++run) {
+  double total = 0, undisturbed = 0;
+  for (int run = 0;
+       run < kMinRuns || (run < kMaxRuns && undisturbed < kEnoughSeconds && total < kMostSeconds);
+       ++run) {
+    const int64_t before = preemptions();
     const auto start = Clock::now();
     measure();
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
     best = std::min(best, seconds);
     total += seconds;
+    if (preemptions() == before) undisturbed += seconds;
     if (run > 0 && best > kEnoughSeconds && best > kLost * beat) break;
   }
   return best;

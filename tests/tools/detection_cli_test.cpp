@@ -148,8 +148,8 @@ TEST_F(DetectCliTest, PrintsBoxesInPixelsOfEachImage) {
 /// They are those of a test set.
 TEST_F(DetectCliTest, ItWritesNoFilesOfDetections) {
   const std::string photo = image("photo.ppm", 96, 64);
-  const std::string map = write("map.prototxt",
-                                "item { name: 'a' label: 1 } item { name: 'b' label: 2 }");
+  const std::string map =
+      write("map.prototxt", "item { name: 'a' label: 1 } item { name: 'b' label: 2 }");
   const std::string net =
       detector(kInput, "save_output_param { output_directory: '" + path("out") +
                            "' output_format: 'VOC' label_map_file: '" + map +
