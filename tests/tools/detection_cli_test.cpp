@@ -148,8 +148,8 @@ TEST_F(DetectCliTest, PrintsBoxesInPixelsOfEachImage) {
 /// They are those of a test set.
 TEST_F(DetectCliTest, ItWritesNoFilesOfDetections) {
   const std::string photo = image("photo.ppm", 96, 64);
-  const std::string map = write("map.prototxt",
-                                "item { name: 'a' label: 1 } item { name: 'b' label: 2 }");
+  const std::string map =
+      write("map.prototxt", "item { name: 'a' label: 1 } item { name: 'b' label: 2 }");
   const std::string net =
       detector(kInput, "save_output_param { output_directory: '" + path("out") +
                            "' output_format: 'VOC' label_map_file: '" + map +
@@ -217,6 +217,19 @@ TEST_F(DetectCliTest, TestSaysWhichImagesCountTwiceAndWhichAreNotWritten) {
       more.says("layer 'data' has 3 records, and --iterations=4 takes 4: some count more "
                 "often than others; --iterations=3 takes each once"))
       << more.text;
+}
+
+/// Each batch has as many of foreground and background as it asks for.
+TEST_F(DetectCliTest, WindowsThatAreDrawnAreNoRepeats) {
+  const std::string windows =
+      "# 0\n" + image("photo.ppm", 9, 9) + "\n3 40 20\n2\n1 0.9 2 2 10 10\n0 0.1 0 0 12 12\n";
+  const Output output = run("test --iterations 1 --model " +
+                            write("net.prototxt",
+                                  "layer { name: 'w' type: 'WindowData' top: 'x' top: 'label' "
+                                  "transform_param { crop_size: 4 } window_data_param { source: '" +
+                                      write("windows.txt", windows) + "' batch_size: 3 } }"));
+  EXPECT_EQ(output.status, 0) << output.text;
+  EXPECT_FALSE(output.says("more often")) << output.text;
 }
 
 TEST_F(DetectCliTest, FilesWithoutAFolderAreAWarning) {
