@@ -171,6 +171,9 @@ layer { name: "mean" type: "Pooling" bottom: "data" top: "mean" pooling_param { 
   const std::string net = write("net.prototxt", detector(kInput));
   expect_refusal("classify --model " + net + " " + photo, {"scores 'out'", "`crema detect`"});
   expect_refusal("detect --model " + net, {"detect needs images"});
+  for (const char* percent : {"50", "nan"})
+    expect_refusal(concat("detect --confidence_threshold ", percent, " --model ", net, " ", photo),
+                   {"--confidence_threshold", percent, "[0, 1]"});
 }
 
 TEST_F(DetectCliTest, TestSaysWhichImagesCountTwiceAndWhichAreNotWritten) {
