@@ -89,6 +89,9 @@ int detect(const std::vector<std::string>& arguments) {
   required_flag("model", FLAGS_model);
   const std::vector<std::string> images = named_images("detect", arguments);
   if (FLAGS_batch < 1) throw Error("--batch ", FLAGS_batch, " must be at least 1");
+  if (!(FLAGS_confidence_threshold >= 0 && FLAGS_confidence_threshold <= 1))
+    throw Error("--confidence_threshold ", FLAGS_confidence_threshold,
+                " is not in [0, 1], where confidences are");
   const LabelNames names =
       FLAGS_label_map_file.empty() ? LabelNames() : LabelNames::read(FLAGS_label_map_file);
   Context context(context_options());

@@ -19,7 +19,8 @@ void require_data(const Net& net) {
 void warn_of_repeats(const Net& net, int64_t batches, const char* setting) {
   for (const Layer* layer : net.layers()) {
     const auto* source = dynamic_cast<const DataSource*>(layer);
-    if (source == nullptr) continue;
+    // WindowData draws its windows.
+    if (source == nullptr || layer->type() == "WindowData") continue;
     const int64_t records = source->records(), batch = source->records_per_batch();
     const int64_t taken = batches * batch;
     if (records == 0 || taken <= records || taken % records == 0) continue;

@@ -83,9 +83,9 @@ int summary(const std::vector<std::string>& arguments) {
   int64_t learned = 0, statistics = 0;
   for (const auto& segment : net.params().segments())
     (segment.parameter->learnable ? learned : statistics) += segment.count;
-  std::printf("\n%lld learned parameters, ", static_cast<long long>(learned));
-  if (statistics > 0) std::printf("%lld statistics, ", static_cast<long long>(statistics));
-  std::printf("%.3f GFLOP forward, %.3f backward\n", forward / 1e9, backward / 1e9);
+  std::printf("\n%lld parameters", static_cast<long long>(learned));
+  if (statistics > 0) std::printf(" and %lld statistics", static_cast<long long>(statistics));
+  std::printf(", %.3f GFLOP forward, %.3f backward\n", forward / 1e9, backward / 1e9);
   std::printf("memory: %s: %s activations (%s without sharing), %s parameters, %s engines\n",
               bytes(memory.activations + memory.parameters + memory.engines).c_str(),
               bytes(memory.activations).c_str(), bytes(memory.activations_unshared).c_str(),

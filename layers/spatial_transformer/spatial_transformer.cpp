@@ -245,12 +245,13 @@ class SpatialTransformerLayer : public TwoSidedLayer {
     return {8 * n, (propagates(0) ? 8 * n : 0) + (propagates(1) ? 20 * n : 0)};
   }
   size_t kept_bytes() const override {
-    const size_t points = points_.bytes() + d_points_.bytes();
-    if (context().on_gpu()) return points;
+    const bool finds_theta = trains() && given_ > 0;
+    // Backward without a sampler keeps the gradients of the points too.
+    if (context().on_gpu() || grid_.is_sparse()) return points_.bytes() * (finds_theta ? 2 : 1);
     const size_t sampler = dtype() == DType::f32 ? std::get<0>(samplers_).bytes(trains())
                                                  : std::get<1>(samplers_).bytes(trains());
-    const bool sums = trains() && given_ > 0 && !grid_.is_sparse();
-    return points + sampler + (sums ? static_cast<size_t>(6 * samples()) * sizeof(double) : 0);
+    const size_t sums = finds_theta ? static_cast<size_t>(6 * samples()) * sizeof(double) : 0;
+    return points_.bytes() + sampler + sums;
   }
 
   void run_forward(const Side& side, Blobs bottom, Blobs top) override {

@@ -265,6 +265,9 @@ TEST_F(ConvertAnnotations, WritesNamesSizesAndLabelsForFilesOfDetections) {
   EXPECT_THAT(report_.warnings, of_names);
   EXPECT_THAT(report_.warnings, Contains(HasSubstr("the first: 'a'")));
 
+  options_.class_names = folder_.write("names.txt", "person\nnone_of_the_above\n");
+  fails("images/b.pgm", {"labels.prototxt", "'none_of_the_above' has the label 2"});
+
   if (!test::kBuiltWithAnnotations) return;
   options_.label_type.clear();
   options_.class_names.clear();

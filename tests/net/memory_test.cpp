@@ -113,6 +113,19 @@ layer { name: "loss" type: "SoftmaxWithLoss" bottom: "s" bottom: "label" top: "l
   EXPECT_GE(net.memory().engines, size_t{21 * 64 * 64 * 4 + 64 * 64 * 8});
 }
 
+// Of few points of a large map, backward keeps the gradients of their places.
+TEST(Memory, OfBackwardIsCountedBeforeIt) {
+  Context context({.tune = false});
+  const NetParameter param = net_param(R"(
+layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 1 dim: 1 dim: 64 dim: 64 } } }
+layer { name: "theta" type: "DummyData" top: "theta" dummy_data_param { shape { dim: 1 dim: 6 } } }
+layer { name: "bias" type: "Bias" bottom: "theta" top: "b" }
+layer { name: "st" type: "SpatialTransformer" bottom: "x" bottom: "b" top: "y" loss_weight: 1
+        st_param { output_H: 4 output_W: 5 } })");
+  const Net train(param, context), test(param, context, {.phase = Phase::test});
+  EXPECT_EQ(train.memory().engines - test.memory().engines, size_t{4 * 5 * 2 * 8});
+}
+
 TEST(Memory, AFailedReshapeLeavesANetThatPlansAgain) {
   for (bool tune : {false, true}) {
     SCOPED_TRACE(tune);

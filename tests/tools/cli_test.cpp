@@ -326,11 +326,11 @@ TEST_F(CliTest, SummaryCountsLearnedParametersAndStatistics) {
 layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 2 dim: 3 dim: 4 dim: 4 } } }
 layer { name: "conv" type: "Convolution" bottom: "x" top: "y" convolution_param { num_output: 5 kernel_size: 3 } })";
   Output output = run("summary --model=" + write("conv.prototxt", convolution));
-  EXPECT_TRUE(output.says("\n140 learned parameters, 0.0")) << output.text;
+  EXPECT_TRUE(output.says("\n140 parameters, 0.0")) << output.text;
   // Mean and variance of each channel, and how much of averages is in them.
   output = run("summary --model=" + write("norm.prototxt", convolution + R"(
 layer { name: "norm" type: "BatchNorm" bottom: "y" top: "z" })"));
-  EXPECT_TRUE(output.says("\n140 learned parameters, 11 statistics, 0.0")) << output.text;
+  EXPECT_TRUE(output.says("\n140 parameters and 11 statistics, 0.0")) << output.text;
 }
 
 TEST_F(CliTest, FallbacksToTheCpuAreCounted) {

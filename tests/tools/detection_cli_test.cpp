@@ -171,6 +171,9 @@ layer { name: "mean" type: "Pooling" bottom: "data" top: "mean" pooling_param { 
   const std::string net = write("net.prototxt", detector(kInput));
   expect_refusal("classify --model " + net + " " + photo, {"scores 'out'", "`crema detect`"});
   expect_refusal("detect --model " + net, {"detect needs images"});
+  for (const char* percent : {"50", "nan"})
+    expect_refusal(concat("detect --confidence_threshold ", percent, " --model ", net, " ", photo),
+                   {"--confidence_threshold", percent, "[0, 1]"});
 }
 
 TEST_F(DetectCliTest, TestSaysWhichImagesCountTwiceAndWhichAreNotWritten) {
@@ -217,6 +220,19 @@ TEST_F(DetectCliTest, TestSaysWhichImagesCountTwiceAndWhichAreNotWritten) {
       more.says("layer 'data' has 3 records, and --iterations=4 takes 4: some count more "
                 "often than others; --iterations=3 takes each once"))
       << more.text;
+}
+
+/// Each batch has as many of foreground and background as it asks for.
+TEST_F(DetectCliTest, WindowsThatAreDrawnAreNoRepeats) {
+  const std::string windows =
+      "# 0\n" + image("photo.ppm", 9, 9) + "\n3 40 20\n2\n1 0.9 2 2 10 10\n0 0.1 0 0 12 12\n";
+  const Output output = run("test --iterations 1 --model " +
+                            write("net.prototxt",
+                                  "layer { name: 'w' type: 'WindowData' top: 'x' top: 'label' "
+                                  "transform_param { crop_size: 4 } window_data_param { source: '" +
+                                      write("windows.txt", windows) + "' batch_size: 3 } }"));
+  EXPECT_EQ(output.status, 0) << output.text;
+  EXPECT_FALSE(output.says("more often")) << output.text;
 }
 
 TEST_F(DetectCliTest, FilesWithoutAFolderAreAWarning) {

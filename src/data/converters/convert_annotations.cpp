@@ -247,6 +247,7 @@ class Job {
           "--write_label_map is for a data set of MS COCO, and for --label_type=yolo with "
           "--class_names; other labels have no names");
     check_output_file(options_.labels_file, "the label map");
+    LabelNames(label_map(), options_.labels_file);  // refuses a class with the background's name
   }
 
   void add_size(const Listed& listed) {
