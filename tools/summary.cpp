@@ -100,8 +100,8 @@ const Command kSummary = {
     "\n"
     "A line a layer, or conversion between layouts: its tops' shapes, parameters, GFLOP forward,\n"
     "bytes of its tops, memory format and engine; then what was fused, totals, memory and notes.",
-    {"model", "gpu", "threads", "engine", "tune", "tuning_file", "seed", "plugin", "fuse", "phase",
-     "level", "stage"},
+    {"model", "gpu", "threads", "engine", "tune", "tuning_file", "seed", "plugin", "fuse",
+     "memory_budget", "phase", "level", "stage"},
     summary};
 
 }  // namespace crema::tools

@@ -243,7 +243,8 @@ const Command kTime = {
     "built; measuring kernels for the first time takes some too. Output layers such as HDF5Output\n"
     "write in each pass. With --weights the net starts from these.",
     {"model", "weights", "strict", "iterations", "json", "peak", "forward_only", "gpu", "threads",
-     "engine", "tune", "tuning_file", "seed", "plugin", "fuse", "phase", "level", "stage"},
+     "engine", "tune", "tuning_file", "seed", "plugin", "fuse", "memory_budget", "phase", "level",
+     "stage"},
     time};
 
 }  // namespace crema::tools

@@ -32,6 +32,9 @@ class Planner {
  public:
   explicit Planner(Plan& plan) : plan_(plan), program_(*plan.program) {}
 
+  /// The layers that are in place in the prototxt, but have separate memory here.
+  const std::vector<const Node*>& repaired() const { return repaired_; }
+
   void run() {
     add_buffers();
     int time = 0;
@@ -199,15 +202,6 @@ class Planner {
       if (action.kind == Action::Kind::backward) pass_diff(action, time);
       ++time;
     }
-    if (repaired_.empty()) return;
-    std::string others;
-    for (size_t i = 1; i < repaired_.size(); ++i) {
-      others += " '" + repaired_[i]->layer->name() + "'";
-    }
-    plan_.note(concat("layer '", repaired_[0]->layer->name(), "' runs in place on '",
-                      plan_.value(repaired_[0]->bottoms[0]).name,
-                      "', but its bottom is read again later: it gets a separate buffer",
-                      others.empty() ? "" : "; so do" + others));
   }
 
   void pass_data(const Action& action, int time) {
@@ -279,6 +273,8 @@ class Planner {
 
   void place() {
     MemoryPlan& memory = program_.memory;
+    memory.activations_unshared = memory.reserved = 0;
+    program_.buffers.clear();
     std::vector<int> movable;
     for (size_t b = 0; b < buffers_.size(); ++b) {
       memory.activations_unshared += buffers_[b].bytes;
@@ -318,7 +314,7 @@ class Planner {
   std::vector<Living> buffers_;
   std::vector<Place> inside_;  // where each buffer was merged into; itself if it was not
   std::map<const Tensor*, int> of_;
-  std::vector<const Node*> repaired_;  // in place in the prototxt, but with separate memory here
+  std::vector<const Node*> repaired_;
 };
 
 }  // namespace
@@ -329,7 +325,22 @@ bool Plan::shows(const Value& value) const {
          value.loss_weight != 0 || node(value.producer).layer->is_source();
 }
 
-void plan_memory(Plan& plan) { Planner(plan).run(); }
+void plan_memory(Plan& plan) {
+  Planner planner(plan);
+  planner.run();
+  const std::vector<const Node*>& repaired = planner.repaired();
+  if (repaired.empty()) return;
+  std::string others;
+  for (size_t i = 1; i < repaired.size(); ++i) {
+    others += " '" + repaired[i]->layer->name() + "'";
+  }
+  plan.note(concat("layer '", repaired[0]->layer->name(), "' runs in place on '",
+                   plan.value(repaired[0]->bottoms[0]).name,
+                   "', but its bottom is read again later: it gets a separate buffer",
+                   others.empty() ? "" : "; so do" + others));
+}
+
+void try_memory(Plan& plan) { Planner(plan).run(); }
 
 void bind_memory(Plan& plan) {
   const Program& program = *plan.program;
