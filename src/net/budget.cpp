@@ -10,9 +10,10 @@
 // net is cut into parts: all values that cross a cut are kept. A cut is where the fewest bytes
 // cross.
 //
-// The pass plans the memory for several numbers of parts and of candidates, takes the fastest plan
-// that fits, and then keeps the tops of single candidates again, as long as the plan fits. All
-// choices follow from the shapes and the seconds of the options.
+// The pass plans the memory for several numbers of parts and of candidates, and takes the fastest
+// plan that fits. If none fits, it changes single candidates of the smallest plan as long as that
+// saves memory. In the end it keeps the tops of single candidates again, as long as the plan fits.
+// All choices follow from the shapes and the seconds of the options.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -48,14 +49,14 @@ class Budget {
   void run() {
     measure_nodes();
     const std::vector<bool> none(program_.order.size(), false);
-    const Trial plain = attempt(none);
+    const Trial plain = attempt(none, none);
     if (plain.bytes <= budget_) {
       return say(concat(in_mb(plain.bytes), " are planned, so nothing is dropped for it"));
     }
     find_candidates();
     find_cuts();
     std::optional<Trial> best;
-    size_t least = plain.bytes;
+    Trial least = plain;
     for (const size_t parts : kParts) {
       if (parts > candidates_.size()) break;
       const std::vector<bool> kept = kept_by_cuts(parts);
@@ -65,12 +66,16 @@ class Budget {
           if (!kept[candidates_[c]]) chosen[candidates_[c]] = true;
         }
         Trial trial = attempt(std::move(chosen), kept);
-        least = std::min(least, trial.bytes);
+        if (trial.bytes < least.bytes) least = trial;
         if (trial.bytes > budget_) continue;
         if (!best || trial.seconds < best->seconds) best = std::move(trial);
       }
     }
-    if (!best) refuse(plain.bytes, least);
+    if (!best) {
+      squeeze(least);
+      if (least.bytes > budget_) refuse(plain.bytes, least.bytes);
+      best = std::move(least);
+    }
     keep_again(*best);
     apply(*best);
     const auto dropped =
@@ -92,7 +97,7 @@ class Budget {
 
   Node& at(size_t k) { return plan_.node(program_.order[k]); }
 
-  Trial attempt(std::vector<bool> chosen, std::vector<bool> kept = {}) {
+  Trial attempt(std::vector<bool> chosen, std::vector<bool> kept) {
     Trial trial{.chosen = std::move(chosen), .kept = std::move(kept)};
     apply(trial);
     make_schedule(plan_);
@@ -235,6 +240,23 @@ class Budget {
     size_t bytes = 0;
     for (const Blob* blob : plan_.blobs(at(k).makes)) bytes += blob->data.bytes();
     return bytes;
+  }
+
+  /// Changes the choice of single candidates until the plan fits, or no change saves memory.
+  void squeeze(Trial& best) {
+    for (bool better = true; better;) {
+      better = false;
+      for (const size_t k : candidates_) {
+        if (best.bytes <= budget_) return;
+        Trial trial = best;
+        trial.chosen[k] = !trial.chosen[k];
+        trial.kept[k] = !trial.chosen[k];
+        trial = attempt(std::move(trial.chosen), std::move(trial.kept));
+        if (std::pair(trial.bytes, trial.seconds) >= std::pair(best.bytes, best.seconds)) continue;
+        best = std::move(trial);
+        better = true;
+      }
+    }
   }
 
   /// Keeps the tops of candidates again, the most expensive ones first, as long as the plan fits.

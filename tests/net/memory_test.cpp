@@ -39,12 +39,13 @@ layer { name: "ip" type: "InnerProduct" bottom: "conv2" top: "ip"
 
 /// Memory that the process takes for a net that trains, over what the net planned. In a thread of
 /// its own: threads keep their scratch memory, and that of an earlier net would serve this one.
-double taken_over_planned(const NetParameter& param, const ContextOptions& where) {
+double taken_over_planned(const NetParameter& param, const ContextOptions& where,
+                          size_t budget = 0) {
   double ratio = 0;
   std::thread([&] {
     Context context(where);
     const int64_t before = tools::resident_bytes();
-    Net net(param, context, {.phase = Phase::train});
+    Net net(param, context, {.phase = Phase::train, .memory_budget = budget});
     fill_inputs(net);
     net.clear_gradients();
     net.forward();
@@ -99,6 +100,12 @@ layer { name: "data" type: "Input" top: "data" top: "label"
     }
     EXPECT_NEAR(taken_over_planned(param, {.threads = 2, .tune = false}), 1, 0.1);
   }
+}
+
+TEST_F(TakenMemory, IsWhatABudgetAllows) {
+  NetParameter param;
+  read_text_proto(CREMA_SOURCE_DIR "/models/resnet50/train_val.prototxt", param);
+  EXPECT_NEAR(taken_over_planned(param, {.threads = 2, .tune = false}, 700'000'000), 1, 0.1);
 }
 
 // The loss keeps the probabilities of all pixels.
