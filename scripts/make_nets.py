@@ -8,6 +8,7 @@ The prototxt files are what the nets are: this script only saves typing. It need
 """
 
 import argparse
+import functools
 import pathlib
 import sys
 
@@ -105,12 +106,14 @@ MAX_3_2 = "pool: MAX  kernel_size: 3  stride: 2"
 MAX_2_2 = "pool: MAX  kernel_size: 2  stride: 2"
 
 
-def resnet18(net):
-    def unit(name, bottom, outputs, kernel, stride, pad, relu):
-        top = net.conv(name, bottom, outputs, kernel, stride, pad, bias=False)
-        rest = name[len("res"):] if name.startswith("res") else "_" + name
-        return net.norm([f"bn{rest}", f"scale{rest}"] + ([f"{name}_relu"] if relu else []), top, top)
+def resnet_unit(net, name, bottom, outputs, kernel, stride, pad, relu):
+    top = net.conv(name, bottom, outputs, kernel, stride, pad, bias=False)
+    rest = name[len("res"):] if name.startswith("res") else "_" + name
+    return net.norm([f"bn{rest}", f"scale{rest}"] + ([f"{name}_relu"] if relu else []), top, top)
 
+
+def resnet18(net):
+    unit = functools.partial(resnet_unit, net)
     blob = unit("conv1", "data", 64, 7, 2, 3, relu=True)
     blob = net.pool("pool1", blob, FLOOR)
     for stage, outputs in zip((2, 3, 4, 5), (64, 128, 256, 512)):
@@ -121,6 +124,24 @@ def resnet18(net):
             shortcut = unit(f"{name}_branch1", blob, outputs, 1, 2, 0, relu=False) if stride > 1 else blob
             blob = unit(f"{name}_branch2a", blob, outputs, 3, stride, 1, relu=True)
             blob = unit(f"{name}_branch2b", blob, outputs, 3, 1, 1, relu=False)
+            blob = net.relu(f"{name}_relu", net.layer("Eltwise", name, [shortcut, blob]))
+    net.part("scores")
+    net.ending(net.inner_product("fc1000", net.mean("pool5", blob), 1000))
+
+
+def resnet101(net):
+    unit = functools.partial(resnet_unit, net)
+    blob = net.pool("pool1", unit("conv1", "data", 64, 7, 2, 3, relu=True), MAX_3_2)
+    for stage, outputs, blocks in ((2, 64, "abc"), (3, 128, ["a", "b1", "b2", "b3"]),
+                                   (4, 256, ["a"] + [f"b{i}" for i in range(1, 23)]), (5, 512, "abc")):
+        for block in blocks:
+            name = f"res{stage}{block}"
+            net.part(name)
+            stride = 2 if stage > 2 and block == "a" else 1
+            shortcut = unit(f"{name}_branch1", blob, 4 * outputs, 1, stride, 0, relu=False) if block == "a" else blob
+            blob = unit(f"{name}_branch2a", blob, outputs, 1, stride, 0, relu=True)
+            blob = unit(f"{name}_branch2b", blob, outputs, 3, 1, 1, relu=True)
+            blob = unit(f"{name}_branch2c", blob, 4 * outputs, 1, 1, 0, relu=False)
             blob = net.relu(f"{name}_relu", net.layer("Eltwise", name, [shortcut, blob]))
     net.part("scores")
     net.ending(net.inner_product("fc1000", net.mean("pool5", blob), 1000))
@@ -321,6 +342,8 @@ def vit_tiny(net):
 # Folder: builder, what it is, batch, shape of an image, shape of its label, learning rate of biases.
 NETS = {
     "resnet18": (resnet18, "ResNet-18", 16, (3, 224, 224), (), 2),
+    "resnet101": (resnet101, "ResNet-101, first version: a downsampling block has its stride on the first 1x1 convolution", 8,
+                  (3, 224, 224), (), 2),
     "densenet121": (densenet121, "DenseNet-121", 8, (3, 224, 224), (), 2),
     "squeezenet_v1.1": (squeezenet, "SqueezeNet, version 1.1", 16, (3, 227, 227), (), 2),
     "inception_v3": (inception_v3, "Inception v3 without the auxiliary classifier", 8, (3, 299, 299), (), 2),

@@ -1,8 +1,13 @@
 #include "tools/text.hpp"
 
 #include <algorithm>
+#include <cctype>
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <utility>
+
+#include "core/parse_number.hpp"
 
 namespace crema::tools {
 
@@ -17,6 +22,23 @@ std::string human_bytes(double bytes) {
   std::snprintf(text, sizeof text, bytes < 10 && unit > 0 ? "%.1f %s" : "%.0f %s", bytes,
                 units[unit]);
   return text;
+}
+
+std::optional<size_t> parse_bytes(std::string_view text) {
+  const size_t end = text.find_last_of("0123456789.") + 1;
+  std::string unit(text.substr(end));
+  std::erase(unit, ' ');
+  for (char& letter : unit)
+    letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+  constexpr std::pair<std::string_view, double> kUnits[] = {
+      {"", 1},     {"b", 1},         {"kb", 1e3},      {"mb", 1e6},
+      {"gb", 1e9}, {"kib", 1 << 10}, {"mib", 1 << 20}, {"gib", 1 << 30}};
+  const auto known = std::ranges::find(kUnits, unit, [](const auto& entry) { return entry.first; });
+  const auto number = parse_number<double>(text.substr(0, end));
+  if (known == std::end(kUnits) || !number) return std::nullopt;
+  const double bytes = *number * known->second;
+  if (!(bytes >= 0 && bytes < 0x1p63)) return std::nullopt;
+  return static_cast<size_t>(bytes);
 }
 
 std::string human_seconds(double seconds) {

@@ -267,9 +267,9 @@ const Command kTime = {
     "layers. Its memory is what was planned, and what the process took since before the net was\n"
     "built; measuring kernels for the first time takes some too. Output layers such as HDF5Output\n"
     "write in each pass. With --weights the net starts from these.",
-    {"model", "weights", "strict", "iterations", "json", "peak", "simd", "forward_only", "gpu",
-     "threads", "engine", "tune", "tuning_file", "seed", "plugin", "fuse", "phase", "level",
-     "stage"},
+    {"model",        "weights", "strict",        "iterations", "json",  "peak",        "simd",
+     "forward_only", "gpu",     "threads",       "engine",     "tune",  "tuning_file", "seed",
+     "plugin",       "fuse",    "memory_budget", "phase",      "level", "stage"},
     time};
 
 }  // namespace crema::tools

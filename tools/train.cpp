@@ -250,7 +250,8 @@ const Command kTrain = {
     "shows the progress; otherwise lines are logged as published tools do, so that log parsers\n"
     "read them.",
     {"solver", "snapshot", "resume", "weights", "strict", "gpu", "threads", "engine", "tune",
-     "tuning_file", "seed", "plugin", "fuse", "level", "stage", "sigint_effect", "sighup_effect"},
+     "tuning_file", "seed", "plugin", "fuse", "memory_budget", "level", "stage", "sigint_effect",
+     "sighup_effect"},
     train};
 
 }  // namespace crema::tools

@@ -56,6 +56,15 @@ struct NetOptions {
   bool fuse = true;
   /// Gives every blob and diff its own memory, so that all are valid after a pass. Disables fusion.
   bool keep_all = false;
+  /// The most bytes that memory() may plan in all, with `parameter_copies`; 0: no limit. If the net
+  /// needs more, it drops tops after forward and computes them again in backward, as layers with
+  /// `recompute` do: those that take the fewest seconds among the choices that fit. Losses and
+  /// gradients stay the same to the bit. Error, here or in a forward with new shapes, if the least
+  /// plan exceeds the budget.
+  size_t memory_budget = 0;
+  /// Arrays of the size of params() that the caller holds beside the net, as the history of a
+  /// solver. They count against `memory_budget` only.
+  int parameter_copies = 0;
   /// Names of blobs that are valid after a pass, in addition to inputs and outputs.
   std::vector<std::string> keep = {};
   /// Another net whose parameters this net uses, by layer name. Both nets must have the same
@@ -92,6 +101,7 @@ struct NetStep {
   int layer = -1;                  // index into Net::layers(); -1: a conversion
   std::vector<int> bottoms, tops;  // indices into Net::values()
   bool backward = false;           // backward() runs it too
+  bool recomputed = false;  // its tops are dropped after forward; backward() makes them again
   bool falls_back_to_cpu = false;  // the context has a device, but the layer has no code for it;
                                    // false for data sources, which always run on the host
   std::string engine;              // "reference" or the name of a registered engine

@@ -29,6 +29,9 @@ struct SolverOptions {
   std::vector<std::string> stages = {};
   DType dtype = DType::f32;
   bool fuse = true;
+  /// NetOptions::memory_budget of the training net, for it and the arrays of the update rule and of
+  /// the average of the weights. Test nets need memory besides.
+  size_t memory_budget = 0;
   /// The seed. It replaces the solver's random_seed, and the seed of a state that restore() reads.
   std::optional<uint64_t> seed = {};
   /// Weights files to load in this order, instead of those in the solver's `weights`.

@@ -32,6 +32,9 @@ class Planner {
  public:
   explicit Planner(Plan& plan) : plan_(plan), program_(*plan.program) {}
 
+  /// The layers that are in place in the prototxt, but have separate memory here.
+  const std::vector<const Node*>& repaired() const { return repaired_; }
+
   void run() {
     add_buffers();
     int time = 0;
@@ -199,6 +202,7 @@ class Planner {
       if (action.kind == Action::Kind::backward) pass_diff(action, time);
       ++time;
     }
+<<<<<<< HEAD
     if (repaired_.empty()) return;
     constexpr size_t kNamed = 4;
     std::string others;
@@ -210,6 +214,8 @@ class Planner {
                       plan_.value(repaired_[0]->bottoms[0]).name,
                       "', but its bottom is read again later: it gets a separate buffer",
                       others.empty() ? "" : "; so do" + others));
+=======
+>>>>>>> 707447331de882e18d3be508396df7c61f07fd39
   }
 
   void pass_data(const Action& action, int time) {
@@ -281,6 +287,8 @@ class Planner {
 
   void place() {
     MemoryPlan& memory = program_.memory;
+    memory.activations_unshared = memory.reserved = 0;
+    program_.buffers.clear();
     std::vector<int> movable;
     for (size_t b = 0; b < buffers_.size(); ++b) {
       memory.activations_unshared += buffers_[b].bytes;
@@ -320,7 +328,7 @@ class Planner {
   std::vector<Living> buffers_;
   std::vector<Place> inside_;  // where each buffer was merged into; itself if it was not
   std::map<const Tensor*, int> of_;
-  std::vector<const Node*> repaired_;  // in place in the prototxt, but with separate memory here
+  std::vector<const Node*> repaired_;
 };
 
 }  // namespace
@@ -331,7 +339,22 @@ bool Plan::shows(const Value& value) const {
          value.loss_weight != 0 || node(value.producer).layer->is_source();
 }
 
-void plan_memory(Plan& plan) { Planner(plan).run(); }
+void plan_memory(Plan& plan) {
+  Planner planner(plan);
+  planner.run();
+  const std::vector<const Node*>& repaired = planner.repaired();
+  if (repaired.empty()) return;
+  std::string others;
+  for (size_t i = 1; i < repaired.size(); ++i) {
+    others += " '" + repaired[i]->layer->name() + "'";
+  }
+  plan.note(concat("layer '", repaired[0]->layer->name(), "' runs in place on '",
+                   plan.value(repaired[0]->bottoms[0]).name,
+                   "', but its bottom is read again later: it gets a separate buffer",
+                   others.empty() ? "" : "; so do" + others));
+}
+
+void try_memory(Plan& plan) { Planner(plan).run(); }
 
 void bind_memory(Plan& plan) {
   const Program& program = *plan.program;

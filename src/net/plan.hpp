@@ -59,6 +59,7 @@ struct Value : ValueState {
 /// The state of a node in one program.
 struct NodeState {
   Option option;
+  bool dropped = false;  // its tops are dropped after forward, and computed again in backward
   std::vector<ValueId> reads, makes;  // bottoms and tops in the layouts of the option
   /// The blobs that the layer gets. If several nodes write the diff of a bottom, all but one of
   /// them get an edge: a twin with the data of the value and an own diff. A sum action adds these
@@ -88,7 +89,7 @@ struct Node : NodeState {
   NodeId fused_into;                  // the node that computes this layer too
   std::vector<ParameterNoise> noise;  // of parameters of the layer and of its tail
   bool is_conversion = false;
-  bool recompute = false;        // its tops are dropped after forward and computed again
+  bool recompute = false;        // the prototxt asks that its tops are dropped
   bool follows_values = false;   // the shapes of its bottoms are known during forward only
   bool told_not_finite = false;  // its loss is not finite, and the log says so
 
@@ -271,10 +272,15 @@ void infer_shapes(Plan& plan);
 /// layouts.cpp: chooses the layout of each tensor. Sets the option of each node, adds conversions,
 /// and sets Program::order.
 void choose_layouts(Plan& plan);
+/// budget.cpp: sets `dropped` of the nodes: those that the prototxt asks for, and those by which
+/// the planned memory fits NetOptions::memory_budget.
+void choose_dropped(Plan& plan);
 /// schedule.cpp: sets the blobs of the nodes, and the actions of the program.
 void make_schedule(Plan& plan);
 /// memory.cpp: plans which tensors share memory. Sets the buffers of the program.
 void plan_memory(Plan& plan);
+/// The same for a program that is not final: says nothing to the user.
+void try_memory(Plan& plan);
 /// Allocates the buffers and binds their tensors.
 void bind_memory(Plan& plan);
 /// summary.cpp: sets Program::steps, which describe the result for the user.

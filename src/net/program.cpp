@@ -146,13 +146,14 @@ void take_program(Plan& plan) {
     choose_layouts(plan);
     prepare_layers(plan);
     plan.context->save_tuning();
+    plan.program->memory.parameters =
+        plan.arena.data().bytes() + plan.arena.diff().bytes() + noisy_bytes(plan);
+    plan.program->memory.engines = engine_bytes(plan);
+    choose_dropped(plan);
     make_schedule(plan);
     plan_memory(plan);
     bind_memory(plan);
     describe_steps(plan);
-    plan.program->memory.parameters =
-        plan.arena.data().bytes() + plan.arena.diff().bytes() + noisy_bytes(plan);
-    plan.program->memory.engines = engine_bytes(plan);
   } catch (...) {
     clear_program(plan);
     throw;

@@ -6,7 +6,7 @@
 // edges, and one sum action writes the diff of the value. Behind the last part, a seed action adds
 // the loss weight of the value. So parts of backward may be repeated with keep_all.
 //
-// The tops of a layer with `recompute` are computed twice. After their last reader in the forward
+// The tops of a dropped node are computed twice. After their last reader in the forward
 // pass, their memory is used for other values. Before the first layer whose backward reads them, a
 // second forward action writes them again, to other blobs.
 #include <utility>
@@ -21,6 +21,7 @@ class Scheduler {
   explicit Scheduler(Plan& plan) : plan_(plan), program_(*plan.program) {}
 
   void run() {
+    clear();
     connect();
     for (const NodeId id : program_.order) {
       const Node& node = plan_.node(id);
@@ -41,6 +42,17 @@ class Scheduler {
   }
 
  private:
+  /// Removes an earlier schedule.
+  void clear() {
+    program_.forward.clear();
+    program_.backward.clear();
+    program_.twins.clear();
+    for (const NodeId id : program_.order) {
+      Node& node = plan_.node(id);
+      node.bottom_blobs = plan_.blobs(node.reads);
+    }
+  }
+
   /// Sets the readers of each value, and what depends on them.
   void connect() {
     for (const auto& value : plan_.values) value->readers.clear();
@@ -207,8 +219,8 @@ class Scheduler {
   bool is_dropped(const Value& value) const {
     const Node& maker = plan_.node(value.maker);
     // A conversion is computed again if the layer that it converts is.
-    const bool asked = maker.is_conversion ? plan_.node(value.producer).recompute : maker.recompute;
-    return asked && !value.reserved && !maker.layer->is_source() && !plan_.has_late_shape(value);
+    const bool dropped = maker.is_conversion ? plan_.node(value.producer).dropped : maker.dropped;
+    return dropped && !value.reserved && !maker.layer->is_source() && !plan_.has_late_shape(value);
   }
 
   Plan& plan_;

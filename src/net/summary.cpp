@@ -24,6 +24,7 @@ void describe_steps(Plan& plan) {
     step.bottoms = indices(node.reads);
     step.tops = indices(node.makes);
     step.backward = node.needs_backward;
+    step.recomputed = node.dropped;
     // Data sources always run on the host.
     step.falls_back_to_cpu = layer.falls_back_to_cpu() && !node.reads.empty();
     step.engine = layer.engine_name();

@@ -168,6 +168,8 @@ void Solver::build_nets(const SolverParameter& param, const SourceMap& source,
   nets.train.options.run = &run_;
   nets.train.options.weights = options.weights ? *options.weights : weight_files(param);
   nets.train.options.strict = options.strict_weights;
+  nets.train.options.memory_budget = options.memory_budget;
+  nets.train.options.parameter_copies = rule_->history_count() + (param.ema_decay() > 0 ? 1 : 0);
   net_ = build_net(nets.train, source, context_);
   set_loss_scale(param.loss_scale());
   for (const NetSource& test : nets.tests) {

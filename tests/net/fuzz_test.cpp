@@ -330,6 +330,19 @@ void check(const RandomNet& random, bool numerically) {
     expect_near(run(net), expected, 1e-9);
   }
   {
+    SCOPED_TRACE("with a memory budget");
+    Net net(param, context, options);
+    const MemoryPlan memory = net.memory();
+    NetOptions less = options;
+    less.memory_budget = memory.activations * 3 / 4 + memory.parameters + memory.engines;
+    try {
+      Net fits(param, context, less);
+      EXPECT_EQ(run(fits), run(net));
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("memory budget"), std::string::npos) << error.what();
+    }
+  }
+  {
     SCOPED_TRACE("f32");
     Net net(param, context, {.phase = Phase::train});
     expect_near(run(net), expected, 2e-3);

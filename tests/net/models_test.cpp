@@ -23,6 +23,7 @@ const std::map<std::string, int64_t> kLearned = {
     {"vgg_a", 132'863'336},
     {"resnet18", 11'689'512},
     {"resnet50", 25'557'032},
+    {"resnet101", 44'549'160},
     {"mobilenet_v2", 3'504'872},
     {"densenet121", 7'978'856},
     {"squeezenet_v1.1", 1'235'496},

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <regex>
 #include <string>
 
 #include "model/binary_format.hpp"
@@ -63,6 +64,50 @@ layer { name: "relu" type: "ReLU" bottom: "ip" top: "ip" })");
   }
 }
 
+TEST_F(CliTest, MemoryBudgetDropsActivations) {
+  std::string text = R"(
+layer { name: "x" type: "Input" top: "x" top: "label"
+        input_param { shape { dim: 4 dim: 3 dim: 32 dim: 32 } shape { dim: 4 } } })";
+  std::string bottom = "x";
+  for (const std::string name : {"a", "b", "c", "d"}) {
+    text += R"(
+layer { name: ")" +
+            name + R"(" type: "Convolution" bottom: ")" + bottom + R"(" top: ")" + name + R"("
+        convolution_param { num_output: 8 kernel_size: 3 pad: 1 weight_filler { type: "msra" } } }
+layer { name: "n)" +
+            name + R"(" type: "BatchNorm" bottom: ")" + name + R"(" top: "n)" + name + R"(" })";
+    bottom = "n" + name;
+  }
+  text += R"(
+layer { name: "ip" type: "InnerProduct" bottom: ")" +
+          bottom + R"(" top: "ip"
+        inner_product_param { num_output: 3 weight_filler { type: "xavier" } } }
+layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "loss" })";
+  const std::string model = " --threads=1 --model=" + write("net.prototxt", text);
+  EXPECT_TRUE(run("summary --memory-budget=1.5GiB" + model).says("nothing is dropped"));
+  const Output least = run("summary --memory-budget 1000" + model);
+  EXPECT_EQ(least.status, 1);
+  EXPECT_TRUE(least.says("net.prototxt")) << least.text;
+  // "it needs 1.9 MB, and at least 1.2 MB with"
+  std::smatch found;
+  ASSERT_TRUE(std::regex_search(least.text, found,
+                                std::regex("it needs ([0-9.]+) MB, and at least ([0-9.]+) MB")))
+      << least.text;
+  EXPECT_GT(std::stod(found[1]), std::stod(found[2]));
+  const std::string enough = " --memory-budget=" + std::to_string(std::stod(found[2]) + 0.1) + "MB";
+  for (const std::string command : {"summary", "time --iterations=1"}) {
+    const Output output = run(command + enough + model);
+    EXPECT_EQ(output.status, 0) << output.text;
+    EXPECT_TRUE(output.says("computed again")) << output.text;
+  }
+  const std::string solver =
+      write("solver.prototxt", "net: '" + path("net.prototxt") +
+                                   "' base_lr: 0.1 lr_policy: 'fixed' momentum: 0.9 max_iter: 2");
+  expect_refusal("train --memory-budget=1kB --solver=" + solver, {"memory budget", "at least"});
+  const Output trained = run("train" + enough + " --solver=" + solver);
+  EXPECT_TRUE(trained.says("computed again") || trained.says("at least")) << trained.text;
+}
+
 TEST_F(CliTest, ArgumentsWithoutAPlaceAreNamed) {
   for (const char* command : {"test", "time", "summary"}) {
     expect_refusal(concat(command, " net.prototxt"),
@@ -83,6 +128,9 @@ TEST_F(CliTest, WrongValuesOfFlagsAreExplained) {
                    {"--engine=refrence: no layer has", "did you mean 'reference'? there are"});
   }
   expect_refusal(time + " --fuse off", {"write --fuse=off"});
+  for (const char* size : {"much", "2XB", "0", "-1GB", "1e30"}) {
+    expect_refusal(concat(time, " --memory-budget=", size), {"--memory_budget", size, "1.5GB"});
+  }
   const Output threads = run(time + " --iterations=1 --threads=999");
   EXPECT_EQ(threads.status, 0) << threads.text;
   EXPECT_EQ(threads.count("--threads=999"), 1) << threads.text;
