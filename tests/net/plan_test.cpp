@@ -1,6 +1,8 @@
 // What the plan does must not show: fused or not, sharing memory or not, in whatever formats, a net
 // computes the same; and memory stays flat.
 #include <gtest/gtest.h>
+
+#include <cmath>
 #include <sys/resource.h>
 
 #include <thread>
@@ -174,7 +176,10 @@ TEST(Plan, AKeptBlobSurvivesThePass) {
   }
   const auto expected = values_of(all.output("conv1")), actual = values_of(one.output("conv1"));
   ASSERT_EQ(expected.size(), actual.size());
-  for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(actual[i], expected[i], 1e-4);
+  // Values are hundreds, and BatchNorm folded into the weights rounds differently.
+  for (size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_NEAR(actual[i], expected[i], 2e-6 * (1 + std::abs(expected[i])));
+  }
 }
 
 long peak_kilobytes() {
