@@ -35,23 +35,31 @@ constexpr double kBytesRate = 12e9, kFlopsRate = 50e9;
 constexpr size_t kParts[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64};
 constexpr size_t kShares = 8;
 
-std::string in_mb(size_t bytes) {
+/// Rounded up, so that a budget of that size is enough.
+std::string size_text(size_t bytes) {
+  const bool small = bytes < 1'000'000;
   char text[32];
-  std::snprintf(text, sizeof text, "%.1f MB", static_cast<double>(bytes) / 1e6);
+  std::snprintf(text, sizeof text, "%.1f %s",
+                std::ceil(static_cast<double>(bytes) / (small ? 1e2 : 1e5)) / 10,
+                small ? "kB" : "MB");
   return text;
 }
 
 class Budget {
  public:
   explicit Budget(Plan& plan)
-      : plan_(plan), program_(*plan.program), budget_(plan.options.memory_budget) {}
+      : plan_(plan), program_(*plan.program), budget_(plan.options.memory_budget) {
+    for (size_t k = 0; k < program_.order.size(); ++k) place_[program_.order[k]] = k;
+    fixed_ = program_.memory.parameters + program_.memory.engines +
+             plan.arena.data().bytes() * static_cast<size_t>(plan.options.parameter_copies);
+  }
 
   void run() {
     measure_nodes();
     const std::vector<bool> none(program_.order.size(), false);
     const Trial plain = attempt(none, none);
     if (plain.bytes <= budget_) {
-      return say(concat(in_mb(plain.bytes), " are planned, so nothing is dropped for it"));
+      return say(concat(size_text(plain.bytes), " are planned, so nothing is dropped for it"));
     }
     find_candidates();
     find_cuts();
@@ -78,10 +86,8 @@ class Budget {
     }
     keep_again(*best);
     apply(*best);
-    const auto dropped =
-        std::ranges::count_if(program_.order, [&](NodeId id) { return plan_.node(id).dropped; });
-    say(concat(in_mb(best->bytes), " are planned instead of ", in_mb(plain.bytes), ": the tops of ",
-               dropped, " of ", candidates_.size(),
+    say(concat(size_text(best->bytes), " are planned instead of ", size_text(plain.bytes),
+               ": the tops of ", best->again, " of ", program_.order.size(),
                " steps are dropped and computed again, for about ",
                std::lround(100 * (best->seconds - plain.seconds) / total_seconds_), "% more time"));
   }
@@ -92,7 +98,8 @@ class Budget {
     std::vector<bool> chosen;
     std::vector<bool> kept;  // what no chosen candidate may drop along with it
     size_t bytes = 0;        // planned in all
-    double seconds = 0;      // of computing again
+    size_t again = 0;        // nodes that are computed again
+    double seconds = 0;      // of these
   };
 
   Node& at(size_t k) { return plan_.node(program_.order[k]); }
@@ -102,11 +109,11 @@ class Budget {
     apply(trial);
     make_schedule(plan_);
     try_memory(plan_);
-    const MemoryPlan& memory = program_.memory;
-    trial.bytes = memory.activations + memory.parameters + memory.engines +
-                  plan_.arena.data().bytes() * static_cast<size_t>(plan_.options.parameter_copies);
+    trial.bytes = fixed_ + program_.memory.activations;
     for (const Action& action : program_.backward) {
-      if (action.again) trial.seconds += seconds_.at(action.node);
+      if (!action.again) continue;
+      ++trial.again;
+      trial.seconds += seconds_.at(action.node);
     }
     return trial;
   }
@@ -169,13 +176,11 @@ class Budget {
       }
     }
     const size_t count = program_.order.size();
-    std::map<NodeId, size_t> place;
-    for (size_t k = 0; k < count; ++k) place[program_.order[k]] = k;
     bytes_.assign(count, 0);
     for (size_t v = 0; v < plan_.values.size(); ++v) {
       const Value& value = plan_.value(ValueId(v));
       if (stored[ValueId(v)] && !value.fused_away)
-        bytes_[place.at(value.producer)] += value.blob.data.bytes();
+        bytes_[place_.at(value.producer)] += value.blob.data.bytes();
     }
     along_.assign(count, {});
     std::vector<double> rates(count, 0);
@@ -183,7 +188,7 @@ class Budget {
       if (!may_drop(at(k))) continue;
       along_[k] = {k};
       for (const ValueId read : at(k).reads) {
-        const size_t maker = place.at(plan_.value(read).producer);
+        const size_t maker = place_.at(plan_.value(read).producer);
         if (bytes_[maker] == 0) along_[k].insert(along_[maker].begin(), along_[maker].end());
       }
       if (bytes_[k] == 0) continue;
@@ -198,14 +203,12 @@ class Budget {
   void find_cuts() {
     const size_t count = program_.order.size();
     crossing_.assign(count, {});
-    std::map<NodeId, size_t> place;
-    for (size_t k = 0; k < count; ++k) place[program_.order[k]] = k;
     for (size_t k = 0; k < count; ++k) {
       if (along_[k].empty()) continue;
       size_t last = k;
       for (const auto& value : plan_.values) {
         if (value->producer != program_.order[k]) continue;
-        for (const Use& use : value->readers) last = std::max(last, place.at(use.node));
+        for (const Use& use : value->readers) last = std::max(last, place_.at(use.node));
       }
       for (size_t cut = k; cut < last; ++cut) crossing_[cut].push_back(k);
     }
@@ -272,20 +275,24 @@ class Budget {
   }
 
   void say(const std::string& what) {
-    plan_.note(concat("memory budget ", in_mb(budget_), ": ", what));
+    plan_.note(concat("memory budget ", size_text(budget_), ": ", what));
   }
 
   [[noreturn]] void refuse(size_t plain, size_t least) const {
-    throw Error("the memory budget of ", in_mb(budget_), " is too small for net '", plan_.name,
-                "': it needs ", in_mb(plain), ", and at least ", in_mb(least),
-                plan_.trains ? " with tops that are dropped and computed again"
-                             : ", as a net that does not train keeps no activations",
-                "; use a smaller batch, or a larger budget");
+    throw Error("the memory budget of ", size_text(budget_),
+                " is too small for the net, which needs ", size_text(plain),
+                plan_.trains ? concat(", or at least ", size_text(least),
+                                      " with tops that are dropped and computed again")
+                             : " and does not train, so that nothing is kept for backward",
+                "; ", size_text(fixed_),
+                " of it are not activations; use a smaller batch, or a larger budget");
   }
 
   Plan& plan_;
   Program& program_;
   size_t budget_;
+  size_t fixed_ = 0;                  // bytes of all but activations
+  std::map<NodeId, size_t> place_;    // in Program::order
   std::map<NodeId, double> seconds_;  // of a forward pass
   double total_seconds_ = 0;          // of both passes of all nodes
   // By the place in Program::order:

@@ -14,6 +14,10 @@ void describe_steps(Plan& plan) {
   const auto format_of = [](const std::vector<Blob*>& blobs) {
     return blobs.empty() ? std::string() : to_string(blobs[0]->data.layout());
   };
+  std::set<NodeId> again;
+  for (const Action& action : plan.program->backward) {
+    if (action.again) again.insert(action.node);
+  }
   for (const NodeId id : plan.program->order) {
     Node& node = plan.node(id);
     const Layer& layer = *node.layer;
@@ -24,7 +28,7 @@ void describe_steps(Plan& plan) {
     step.bottoms = indices(node.reads);
     step.tops = indices(node.makes);
     step.backward = node.needs_backward;
-    step.recomputed = node.dropped;
+    step.recomputed = again.contains(id);
     // Data sources always run on the host.
     step.falls_back_to_cpu = layer.falls_back_to_cpu() && !node.reads.empty();
     step.engine = layer.engine_name();
