@@ -43,18 +43,14 @@ DEFINE_int64(
     seed, -1,
     "Seed of all random numbers. Default: the solver's random_seed, or 1701; a continued run "
     "keeps its seed. Of convert-imageset: seed of --shuffle. Default: 1701.");
-<<<<<<< HEAD
 DEFINE_bool(
     fuse, true,
     "Fuse layers. Where nothing trains, BatchNorm and Scale are folded into convolutions, which "
     "rounds differently.");
-=======
-DEFINE_bool(fuse, true, "Fuse layers, with the same results.");
 DEFINE_string(memory_budget, "",
               "The most memory to plan for a net, such as 2GB, 500MB or 1.5GiB: tops are dropped "
               "after forward and computed again in backward until it fits, with the same results. "
               "Of train: for the training net and the arrays of the update rule.");
->>>>>>> 707447331de882e18d3be508396df7c61f07fd39
 DEFINE_string(
     phase, "",
     "TRAIN or TEST: which layers of the net to use. Default: TEST for `crema test`, else TRAIN.");

@@ -101,18 +101,11 @@ const Command kSummary = {
     "shows a net's layers, shapes, cost and plan",
     "  crema summary --model train_val.prototxt [--phase TEST]\n"
     "\n"
-<<<<<<< HEAD
     "A line a layer, or conversion between layouts: its tops' shapes, parameters (the\n"
     "statistics of BatchNorm among them), GFLOP forward, bytes of its tops, memory format and\n"
     "engine; then what was fused, totals, memory and notes.",
-    {"model", "gpu", "threads", "engine", "tune", "tuning_file", "seed", "plugin", "fuse", "phase",
-     "level", "stage"},
-=======
-    "A line a layer, or conversion between layouts: its tops' shapes, parameters, GFLOP forward,\n"
-    "bytes of its tops, memory format and engine; then what was fused, totals, memory and notes.",
     {"model", "gpu", "threads", "engine", "tune", "tuning_file", "seed", "plugin", "fuse",
      "memory_budget", "phase", "level", "stage"},
->>>>>>> 707447331de882e18d3be508396df7c61f07fd39
     summary};
 
 }  // namespace crema::tools

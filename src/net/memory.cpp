@@ -202,20 +202,6 @@ class Planner {
       if (action.kind == Action::Kind::backward) pass_diff(action, time);
       ++time;
     }
-<<<<<<< HEAD
-    if (repaired_.empty()) return;
-    constexpr size_t kNamed = 4;
-    std::string others;
-    for (size_t i = 1; i < std::min(repaired_.size(), kNamed); ++i) {
-      others += " '" + repaired_[i]->layer->name() + "'";
-    }
-    if (repaired_.size() > kNamed) others += concat(" and ", repaired_.size() - kNamed, " more");
-    plan_.note(concat("layer '", repaired_[0]->layer->name(), "' runs in place on '",
-                      plan_.value(repaired_[0]->bottoms[0]).name,
-                      "', but its bottom is read again later: it gets a separate buffer",
-                      others.empty() ? "" : "; so do" + others));
-=======
->>>>>>> 707447331de882e18d3be508396df7c61f07fd39
   }
 
   void pass_data(const Action& action, int time) {
@@ -344,10 +330,12 @@ void plan_memory(Plan& plan) {
   planner.run();
   const std::vector<const Node*>& repaired = planner.repaired();
   if (repaired.empty()) return;
+  constexpr size_t kNamed = 4;
   std::string others;
-  for (size_t i = 1; i < repaired.size(); ++i) {
+  for (size_t i = 1; i < std::min(repaired.size(), kNamed); ++i) {
     others += " '" + repaired[i]->layer->name() + "'";
   }
+  if (repaired.size() > kNamed) others += concat(" and ", repaired.size() - kNamed, " more");
   plan.note(concat("layer '", repaired[0]->layer->name(), "' runs in place on '",
                    plan.value(repaired[0]->bottoms[0]).name,
                    "', but its bottom is read again later: it gets a separate buffer",

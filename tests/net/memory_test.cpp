@@ -39,23 +39,13 @@ layer { name: "ip" type: "InnerProduct" bottom: "conv2" top: "ip"
 
 /// Memory that the process takes for a net that trains, over what the net planned. In a thread of
 /// its own: threads keep their scratch memory, and that of an earlier net would serve this one.
-<<<<<<< HEAD
-double taken_over_planned(const NetParameter& param, const ContextOptions& where) {
+double taken_over_planned(const NetParameter& param, const ContextOptions& where,
+                          size_t budget = 0) {
   auto ratio = std::async(std::launch::async, [&] {
     Context context(where);
     const int64_t before = tools::resident_bytes();
-    Net net(param, context, {.phase = Phase::train});
-    fill_inputs(net, -1, 1, 2);  // labels that all nets have
-=======
-double taken_over_planned(const NetParameter& param, const ContextOptions& where,
-                          size_t budget = 0) {
-  double ratio = 0;
-  std::thread([&] {
-    Context context(where);
-    const int64_t before = tools::resident_bytes();
     Net net(param, context, {.phase = Phase::train, .memory_budget = budget});
-    fill_inputs(net);
->>>>>>> 707447331de882e18d3be508396df7c61f07fd39
+    fill_inputs(net, -1, 1, 2);  // labels that all nets have
     net.clear_gradients();
     net.forward();
     net.backward();

@@ -1,10 +1,9 @@
 // What the plan does must not show: fused or not, sharing memory or not, in whatever formats, a net
 // computes the same; and memory stays flat.
 #include <gtest/gtest.h>
-
-#include <cmath>
 #include <sys/resource.h>
 
+#include <cmath>
 #include <thread>
 
 #include "crema/parameter_arena.hpp"
