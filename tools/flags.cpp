@@ -47,6 +47,10 @@ DEFINE_bool(
     fuse, true,
     "Fuse layers. Where nothing trains, BatchNorm and Scale are folded into convolutions, which "
     "rounds differently.");
+DEFINE_string(simd, "",
+              "The widest vectors to use: baseline, sse4, avx2 or avx512. Default: the widest that "
+              "the processor has. Has a default --tuning_file of its own. OpenBLAS chooses by "
+              "itself: set OPENBLAS_CORETYPE.");
 DEFINE_string(memory_budget, "",
               "The most memory to plan for a net, such as 2GB, 500MB or 1.5GiB: tops are dropped "
               "after forward and computed again in backward until it fits, with the same results. "
@@ -79,11 +83,13 @@ void log_message(Severity severity, const std::string& message) {
 
 /// The usual place of the tuning file.
 std::string default_tuning_file() {
+  // A file holds the times of one level of vectors.
+  const std::string level = FLAGS_simd.empty() ? "" : "-" + FLAGS_simd;
   if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache && *cache) {
-    return std::string(cache) + "/crema/tuning";
+    return concat(cache, "/crema/tuning", level);
   }
   const char* home = std::getenv("HOME");
-  return home && *home ? std::string(home) + "/.cache/crema/tuning" : "";
+  return home && *home ? concat(home, "/.cache/crema/tuning", level) : "";
 }
 
 /// The path of the tuning file; "" if it cannot be used, which is an Error if the flag is set. Only

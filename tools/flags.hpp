@@ -20,6 +20,7 @@ DECLARE_bool(strict);
 DECLARE_bool(overwrite);
 DECLARE_bool(tune);
 DECLARE_bool(json);
+DECLARE_string(simd);
 DECLARE_string(labels);
 
 namespace crema::tools {

@@ -18,9 +18,6 @@
 #include "tools/resident.hpp"
 
 DEFINE_bool(peak, false, "Measure the machine's FMA peak too, and show each layer's share of it.");
-DEFINE_string(simd, "",
-              "The widest vectors to use: sse4, avx2 or avx512. Default: the widest that the "
-              "processor has. OpenBLAS has its own variable, OPENBLAS_CORETYPE.");
 DEFINE_bool(forward_only, false, "Time forward alone.");
 
 namespace crema::tools {

@@ -22,6 +22,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <typeinfo>
 #include <vector>
 
 #include "crema/blob.hpp"
@@ -55,11 +56,11 @@ class ParameterStorage {
   /// threads may call this at the same time.
   std::shared_ptr<const Tensor> derived(const std::string& form,
                                         const std::function<Tensor(const Tensor&)>& make);
-  /// The same for an object of any type. `form` names the type too.
+  /// The same for an object of any type.
   template <class T>
   std::shared_ptr<T> derived_object(const std::string& form,
                                     const std::function<std::shared_ptr<T>(const Tensor&)>& make) {
-    return std::static_pointer_cast<T>(derive(form, make));
+    return std::static_pointer_cast<T>(derive(typeid(T).name() + form, make));
   }
 
  private:
@@ -207,6 +208,8 @@ struct TailStep {
   Parameter* bias = nullptr;     // affine: (C); null means 0
   const Layer* layer = nullptr;  // stored
   int bottom = -1;               // add: the index of the other bottom
+
+  bool operator==(const TailStep&) const = default;
 };
 /// Operations in the order in which they are applied.
 using Tail = std::vector<TailStep>;
@@ -336,6 +339,9 @@ class Layer {
   /// Takes it back. The bottoms and tops have the shapes and layouts of then.
   void resume(Prepared prepared, Blobs bottom, Blobs top);
 
+  /// The net may run it again before backward, with the same bottoms and with RunState::recomputing
+  /// set, if the tops were dropped (`recompute`, NetOptions::memory_budget): it must then write the
+  /// same tops, and change nothing else.
   void forward(Blobs bottom, Blobs top);
   /// Reads the diffs of the tops: the gradients of the loss with respect to the tops. For a loss
   /// that no layer reads, each element is the loss weight. Overwrites the diff of bottom i if
@@ -385,7 +391,8 @@ class Layer {
   /// The scale and the shift of the present parameters, if as_tail_step() is
   /// TailStep::Kind::stored. They follow from params() alone. Parameters are on the host.
   virtual ChannelAffine stored_affine() const;
-  /// Whether this layer can apply `tail` to its top. The net calls it before options().
+  /// Whether this layer can apply `tail` to its top. The net calls it before options(). Refuse
+  /// kinds of steps that the layer does not know: there may be new ones.
   virtual bool accepts(const Tail& /*tail*/) const { return false; }
   /// Whether applying `step` to the top gives the same values as applying it to the bottom.
   /// Example: maximum pooling and ReLU. The net may then move a step from in front of this layer

@@ -52,15 +52,17 @@ struct NetOptions {
   /// Whether backward() can be called. Default: in the TRAIN phase only.
   enum class Backward : uint8_t { by_phase, yes, no } backward = Backward::by_phase;
   /// Whether a layer may compute the operations of layers behind it in the same pass over memory.
-  /// Nets that do not train fold BatchNorm and Scale into convolutions, which rounds differently.
+  /// Nets that do not train fold BatchNorm and Scale into convolutions, which rounds differently
+  /// and takes a copy of these weights.
   bool fuse = true;
   /// Gives every blob and diff its own memory, so that all are valid after a pass. Disables fusion.
   bool keep_all = false;
   /// The most bytes that memory() may plan in all, with `parameter_copies`; 0: no limit. If the net
   /// needs more, it drops tops after forward and computes them again in backward, as layers with
   /// `recompute` do: those that take the fewest seconds among the choices that fit. Losses and
-  /// gradients stay the same to the bit. Error, here or in a forward with new shapes, if the least
-  /// plan exceeds the budget.
+  /// gradients stay the same to the bit. It holds for the shapes in use: what is kept for earlier
+  /// shapes needs memory besides. Error, here or in a forward with new shapes, if the smallest plan
+  /// found exceeds the budget.
   size_t memory_budget = 0;
   /// Arrays of the size of params() that the caller holds beside the net, as the history of a
   /// solver. They count against `memory_budget` only.

@@ -183,12 +183,11 @@ bool ConvolutionLayer::accepts(const Tail& tail) const {
 }
 
 FoldedParameters* ConvolutionLayer::folded() {
-  const size_t steps = foldable_steps(tail());
-  if (steps == 0) return nullptr;
-  if (!folded_) {
-    folded_ = std::make_unique<FoldedParameters>(
-        geometry_, *params()[0], own_bias(),
-        Tail(tail().begin(), tail().begin() + static_cast<std::ptrdiff_t>(steps)));
+  const auto count = static_cast<std::ptrdiff_t>(foldable_steps(tail()));
+  if (count == 0) return nullptr;
+  const Tail steps(tail().begin(), tail().begin() + count);
+  if (!folded_ || folded_->steps() != steps) {
+    folded_ = std::make_unique<FoldedParameters>(geometry_, *params()[0], own_bias(), steps);
   }
   return folded_.get();
 }
@@ -251,7 +250,11 @@ void ConvolutionLayer::prepare_engine(Blobs top) {
 }
 
 size_t ConvolutionLayer::kept_bytes() const {
-  size_t bytes = columns_.bytes() + (folded_ ? folded_->bytes() : 0);
+  size_t bytes = columns_.bytes();
+  if (foldable_steps(tail()) > 0) {
+    bytes += static_cast<size_t>(geometry_.weights().count() + geometry_.top_channels()) *
+             size_of(dtype());
+  }
   for (const Tensor& tensor : masked_) bytes += tensor.bytes();
   return bytes;
 }

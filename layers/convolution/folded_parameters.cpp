@@ -66,8 +66,9 @@ void FoldedParameters::update() {
   for (const Parameter* source : sources_) versions.push_back(source->data.memory()->version());
   if (versions == versions_) return;
   const ChannelAffine affine = this->affine();
-  // Equal scales and shifts of equal weights are equal values, whichever layers they come from.
-  std::string form = "folded ";
+  // What the values follow from, beside the weights.
+  std::string form = concat("folded ", geometry_.transposed(), " ", geometry_.groups, " ",
+                            weights.shape().str(), " ");
   for (const std::vector<double>* numbers : {&affine.scale, &affine.shift}) {
     form.append(reinterpret_cast<const char*>(numbers->data()), numbers->size() * sizeof(double));
   }
@@ -76,10 +77,6 @@ void FoldedParameters::update() {
   weights.attach(values_->weights);
   bias.attach(values_->bias);
   versions_ = std::move(versions);
-}
-
-size_t FoldedParameters::bytes() const {
-  return values_ ? values_->weights->data().bytes() + values_->bias->data().bytes() : 0;
 }
 
 ChannelAffine FoldedParameters::affine() const {

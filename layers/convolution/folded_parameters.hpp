@@ -27,8 +27,7 @@ class FoldedParameters {
   /// Computes the values of `weights` and `bias` if a parameter changed since the last call. Layers
   /// that share all parameters share the values.
   void update();
-  /// Of both.
-  size_t bytes() const;
+  const Tail& steps() const { return steps_; }
 
   Parameter weights, bias;
 

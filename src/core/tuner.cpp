@@ -24,8 +24,8 @@ namespace {
 constexpr int kMinRuns = 3;
 constexpr int kMaxRuns = 20;
 constexpr double kEnoughSeconds = 0.03;
-/// Where other programs take processors away from runs, these count little: a candidate is measured
-/// until its undisturbed runs took kEnoughSeconds, and all of them at most this time.
+/// Runs during which a thread lost its processor do not count towards kEnoughSeconds. A candidate
+/// is measured at most this time in all, but kMinRuns times at least.
 constexpr double kMostSeconds = 0.12;
 /// A candidate whose runs exceed kEnoughSeconds is not measured further after the second one if it
 /// is slower than the fastest candidate by this factor.

@@ -275,7 +275,9 @@ class Budget {
   }
 
   void say(const std::string& what) {
-    plan_.note(concat("memory budget ", size_text(budget_), ": ", what));
+    const std::string text = concat("memory budget ", size_text(budget_), ": ", what);
+    // One note, not one for each set of shapes.
+    if (plan_.kept.empty()) plan_.note(text);
   }
 
   [[noreturn]] void refuse(size_t plain, size_t least) const {

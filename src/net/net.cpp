@@ -149,8 +149,23 @@ void restore_bounds(Plan& plan) {
 }
 
 /// Before a forward pass over all layers: fetches batches, and takes a program for the shapes.
+/// Error if backward leaves out a step that computes dropped tops again, before it runs `step`.
+void check_dropped(const Plan& plan, size_t step) {
+  const Program& program = *plan.program;
+  const size_t end = plan.back > step ? plan.back : program.order.size();
+  for (size_t between = step + 1; between < end; ++between) {
+    for (size_t i = program.backward_of[between].first; i < program.backward_of[between].second;
+         ++i) {
+      if (!program.backward[i].again) continue;
+      throw Error("backward leaves out layer '", plan.node(program.order[between]).name,
+                  "', before which dropped values are computed again (recompute, or a memory "
+                  "budget); run it from the last layer on, in order");
+    }
+  }
+}
+
 void begin_pass(Plan& plan) {
-  plan.done = 0;
+  plan.done = plan.back = 0;
   fetch(plan, 0, plan.layer_count - 1);
   if (!plan.current()) take_program(plan);
   restore_bounds(plan);
@@ -398,6 +413,8 @@ void Net::backward_step(size_t step) {
   check_ran(*plan_, "a step back");
   const ThreadScope threads(plan_->context->threads());
   const auto [first, last] = plan_->program->backward_of[checked_step(*plan_, step)];
+  check_dropped(*plan_, step);
+  plan_->back = step;
   for (size_t i = first; i < last; ++i) run_action(*plan_, plan_->program->backward[i]);
 }
 

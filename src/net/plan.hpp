@@ -194,6 +194,7 @@ struct Plan {
 
   std::optional<Program> program;  // none if making it threw
   std::list<Program> kept;         // for other shapes; the last used first
+  size_t back = 0;                 // the step that ran backward last in this pass; 0: none
   size_t done = 0;  // steps of the program, from the first on, that ran since the pass began
 
   size_t layer_count = 0;  // number of nodes that are layers; conversions follow

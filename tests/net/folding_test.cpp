@@ -193,6 +193,37 @@ TEST_F(Folding, OfSharedParametersIsShared) {
   EXPECT_NE(folded_by(third), moved);
 }
 
+// A Convolution and a Deconvolution scale different axes of the same weights.
+TEST_F(Folding, OfTiedLayersIsOfEachLayer) {
+  const std::string weights =
+                        "param { name: 'w' } convolution_param { num_output: 6 kernel_size: 3 "
+                        "pad: 1 bias_term: false weight_filler { type: 'gaussian' } } } ",
+                    scale = "scale_param { filler { type: 'uniform' } } param { name: 's' } } ";
+  const std::string text =
+      kInput + "layer { name: 'conv' type: 'Convolution' bottom: 'x' top: 'c' " + weights +
+      "layer { name: 'scale' type: 'Scale' bottom: 'c' top: 's' " + scale +
+      "layer { name: 'deconv' type: 'Deconvolution' bottom: 'x' top: 'd' " + weights +
+      "layer { name: 'scale2' type: 'Scale' bottom: 'd' top: 't' " + scale;
+  Net folded = make(text, {.dtype = DType::f64});
+  Net plain = make(text, {.dtype = DType::f64, .fuse = false});
+  ASSERT_THAT(fused_into(folded, "deconv"), ElementsAre("scale2"));
+  for (Net* net : {&folded, &plain}) net->forward();
+  for (const char* top : {"s", "t"}) {
+    const Values y = values_of(folded.output(top)), expected = values_of(plain.output(top));
+    for (size_t i = 0; i < y.size(); ++i) ASSERT_NEAR(y[i], expected[i], 1e-12) << top << " " << i;
+  }
+}
+
+TEST_F(Folding, IsInThePlannedMemory) {
+  const std::string text = kInput + convolution("num_output: 5") + kNorm + kScale;
+  Net net = make(text, {.dtype = DType::f64});
+  constexpr size_t kWeights = 5 * 6 * 9, kBias = 5;
+  const size_t planned = net.memory().engines;
+  EXPECT_GE(planned, (kWeights + kBias) * sizeof(double));
+  net.forward();
+  EXPECT_EQ(net.memory().engines, planned);
+}
+
 // Files hold the parameters as they are, not the folded ones.
 TEST_F(Folding, LeavesTheParameters) {
   const std::string text = kInput + convolution("num_output: 5") + kNorm + kScale;

@@ -286,6 +286,22 @@ TEST(Run, RecomputedActivationsGiveTheSameBits) {
   EXPECT_LT(again.memory().activations, plain.memory().activations);
 }
 
+// Steps behind those that run would compute the dropped values again.
+TEST(Run, PartsThatLeaveOutDroppedValuesAreRefused) {
+  Context context;
+  Net parts(chain(true), context, {.fuse = false}), whole(chain(true), context, {.fuse = false});
+  for (Net* net : {&parts, &whole}) {
+    fill_inputs(*net);
+    net->forward();
+    net->clear_gradients();
+  }
+  expect_error([&] { parts.backward(5, 0); }, {"leaves out layer", "in order"});
+  parts.backward(11, 6);
+  parts.backward(5, 0);
+  whole.backward();
+  EXPECT_EQ(gradients_of(parts), gradients_of(whole));
+}
+
 TEST(Run, SaysWhenAGradientIsComplete) {
   Context context;
   Net net(chain(false), context);

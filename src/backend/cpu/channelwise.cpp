@@ -191,6 +191,7 @@ struct NoSums {
   HWY_INLINE void finish(const Where&) const {}
 };
 
+/// In double: sums in f32 lose the variance where the origin is far from the other values.
 struct Moments {
   const float* x;
   const float* origin;
@@ -200,27 +201,24 @@ struct Moments {
   struct Pass {
     D d;
     const Moments& op;
-    hn::Vec<D> origin, first = hn::Zero(D()), second = hn::Zero(D());
-    WideLanes<D> wide_first, wide_second;
+    hn::Vec<D> origin;
+    WideLanes<D> wide_origin, first, second;
 
     template <class Where>
     HWY_INLINE Pass(D tag, const Moments& moments, const Where& where)
-        : d(tag), op(moments), origin(where.coefficient(op.origin)) {}
+        : d(tag), op(moments), origin(where.coefficient(op.origin)), wide_origin(origin) {}
     template <class Lanes>
     HWY_INLINE void step(int64_t at, Lanes lanes) {
-      const hn::Vec<D> v = hn::Sub(keep(d, lanes, load(d, lanes, op.x + at), origin), origin);
-      first = hn::Add(first, v);
-      second = hn::MulAdd(v, v, second);
+      WideLanes<D> v(keep(d, lanes, load(d, lanes, op.x + at), origin));
+      v.subtract(wide_origin);
+      first.add(v);
+      second.add_product(v, v);
     }
-    HWY_INLINE void flush() {
-      wide_first.add(WideLanes<D>(first));
-      wide_second.add(WideLanes<D>(second));
-      first = second = hn::Zero(d);
-    }
+    HWY_INLINE void flush() const {}
     template <class Where>
     HWY_INLINE void finish(const Where& where) const {
-      where.add(wide_first, op.sums.first);
-      where.add(wide_second, op.sums.second);
+      where.add(first, op.sums.first);
+      where.add(second, op.sums.second);
     }
   };
 };
