@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 #include <type_traits>
 
 #include "backend/cpu/blas.hpp"
@@ -183,23 +184,18 @@ bool ConvolutionLayer::accepts(const Tail& tail) const {
 }
 
 FoldedParameters* ConvolutionLayer::folded() {
-  const auto count = static_cast<std::ptrdiff_t>(foldable_steps(tail()));
-  if (count == 0) return nullptr;
-  const Tail steps(tail().begin(), tail().begin() + count);
-  if (!folded_ || folded_->steps() != steps) {
-    folded_ = std::make_unique<FoldedParameters>(geometry_, *params()[0], own_bias(), steps);
+  const std::span<const TailStep> steps = std::span(tail()).first(foldable_steps(tail()));
+  if (steps.empty()) return nullptr;
+  if (!folded_ || !std::ranges::equal(folded_->steps(), steps)) {
+    folded_ = std::make_unique<FoldedParameters>(geometry_, *params()[0], own_bias(),
+                                                 Tail(steps.begin(), steps.end()));
   }
   return folded_.get();
 }
 
-Tail ConvolutionLayer::applied_tail() const {
-  return {tail().begin() + static_cast<std::ptrdiff_t>(foldable_steps(tail())), tail().end()};
-}
-
 std::optional<float> ConvolutionLayer::relu() const {
-  const Tail tail = applied_tail();
-  if (own_relu_ || tail.empty()) return own_relu_;
-  return relu_slope_of({tail.back()});
+  if (own_relu_ || tail().empty()) return own_relu_;
+  return relu_slope_of({tail().back()});
 }
 
 Blob* ConvolutionLayer::summand(Blobs bottom) const {

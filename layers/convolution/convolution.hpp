@@ -97,8 +97,6 @@ class ConvolutionLayer : public Layer {
   Parameter* own_bias() { return geometry_.bias ? params()[1].get() : nullptr; }
   /// Null without scales and shifts in the tail.
   FoldedParameters* folded();
-  /// The steps of the tail that are not folded into the parameters.
-  Tail applied_tail() const;
 
   ConvolutionGeometry geometry_;
   Filler weight_filler_, bias_filler_;

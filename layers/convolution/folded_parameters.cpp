@@ -59,12 +59,19 @@ FoldedParameters::FoldedParameters(const ConvolutionGeometry& geometry,
     if (step.kind != TailStep::Kind::stored) continue;
     for (const auto& parameter : step.layer->params()) add(parameter.get());
   }
+  versions_.resize(sources_.size());
 }
 
 void FoldedParameters::update() {
-  std::vector<uint64_t> versions;
-  for (const Parameter* source : sources_) versions.push_back(source->data.memory()->version());
-  if (versions == versions_) return;
+  bool changed = values_ == nullptr;
+  for (size_t i = 0; i < sources_.size(); ++i) {
+    const uint64_t version = sources_[i]->data.memory()->version();
+    changed = changed || version != versions_[i];
+    versions_[i] = version;
+  }
+  if (!changed) return;
+  // values_ stays null if the rest throws. The present values may be those of the new versions too.
+  const std::shared_ptr<Values> present = std::move(values_);
   const ChannelAffine affine = this->affine();
   // What the values follow from, beside the weights.
   std::string form = concat("folded ", geometry_.transposed(), " ", geometry_.groups, " ",
@@ -76,7 +83,6 @@ void FoldedParameters::update() {
       form, [&](const Tensor& own) { return fold(own, affine); });
   weights.attach(values_->weights);
   bias.attach(values_->bias);
-  versions_ = std::move(versions);
 }
 
 ChannelAffine FoldedParameters::affine() const {
