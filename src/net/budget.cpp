@@ -281,13 +281,16 @@ class Budget {
   }
 
   [[noreturn]] void refuse(size_t plain, size_t least) const {
-    throw Error("the memory budget of ", size_text(budget_),
-                " is too small for the net, which needs ", size_text(plain),
-                plan_.trains ? concat(", or at least ", size_text(least),
-                                      " with tops that are dropped and computed again")
-                             : " and does not train, so that nothing is kept for backward",
-                "; ", size_text(fixed_),
-                " of it are not activations; use a smaller batch, or a larger budget");
+    throw Error(
+        "the memory budget of ", size_text(budget_), " is too small for the net, which needs ",
+        size_text(plain),
+        plan_.options.keep_all ? std::string(", and keep_all lets it drop nothing")
+        : plan_.trains
+            ? concat(", or ", size_text(least),
+                     " in the smallest plan found, with tops that are dropped and computed again")
+            : std::string(" and does not train, so that nothing is kept for backward"),
+        "; ", size_text(fixed_),
+        " of it are not activations; use a smaller batch, or a larger budget");
   }
 
   Plan& plan_;
