@@ -119,10 +119,14 @@ Flops BatchNormLayer::flops(Blobs bottom, Blobs) const {
 }
 
 bool BatchNormLayer::accepts(const Tail& tail) const {
-  // At most: one affine step where the layer has none of its own, then a ReLU.
+  // At most: one affine step where the layer has none of its own, then a sum, then a ReLU.
   size_t step = 0;
   if (step < tail.size() && tail[step].kind == TailStep::Kind::affine) {
     if (roles_.scale != nullptr || settings_.relu) return false;
+    ++step;
+  }
+  if (step < tail.size() && tail[step].kind == TailStep::Kind::add) {
+    if (settings_.relu) return false;
     ++step;
   }
   if (step < tail.size()) {
@@ -159,19 +163,26 @@ BatchNormLayer::Ending BatchNormLayer::ending() const {
     if (step.kind == TailStep::Kind::affine) {
       ending.scale = step.scale;
       ending.bias = step.bias;
-    } else {
-      ending.relu = true;
     }
+    if (step.kind == TailStep::Kind::activation) ending.relu = true;
   }
   return ending;
 }
 
+size_t BatchNormLayer::in_place_bottom() const {
+  for (const TailStep& step : tail()) {
+    if (step.kind == TailStep::Kind::add) return static_cast<size_t>(step.bottom);
+  }
+  return 0;
+}
+
 BackwardReads BatchNormLayer::reference_backward_reads() const {
-  // With stored statistics the layer is linear. The sign that ReLU saw is computed again.
+  // With stored statistics the layer is linear. The sign that ReLU saw is computed again, but for
+  // a sum, of which both parts would have to be kept.
   const Ending ending = this->ending();
-  const bool reads_x =
-      !settings_.stored || ending.relu || (ending.scale && ending.scale->needs_gradient);
-  return {.bottom_data = reads_x, .top_data = false};
+  const bool adds = in_place_bottom() > 0, again = ending.relu && !adds;
+  const bool reads_x = !settings_.stored || again || (ending.scale && ending.scale->needs_gradient);
+  return {.bottom_data = reads_x ? Which{0} : Which(false), .top_data = ending.relu && adds};
 }
 
 void BatchNormLayer::prepare_reference(Blobs bottom, Blobs) {
@@ -205,7 +216,13 @@ void BatchNormLayer::run_forward(const Side& side, Blobs bottom, Blobs top) {
       channel_sums(side, view_, kPassGrain, SquaredDeviation<T>{x, norm.statistics.mean},
                    store_variance<T>(side, norm.statistics));
     }
-    for_each(side, view_, kPassGrain, Forward<T>{norm, x, side.overwrite<T>(top[0]->data)});
+    if (const Blob* const other = summand(bottom)) {
+      const T* const add = side.read<T>(other->data);
+      for_each(side, view_, kPassGrain,
+               ForwardSum<T>{norm, x, add, side.overwrite<T>(top[0]->data)});
+    } else {
+      for_each(side, view_, kPassGrain, Forward<T>{norm, x, side.overwrite<T>(top[0]->data)});
+    }
   });
 }
 
@@ -213,8 +230,10 @@ void BatchNormLayer::run_backward(const Side& side, Blobs top, const std::vector
                                   Blobs bottom) {
   dispatch_float(dtype(), [&]<class T>(T) {
     const T* dy = side.read<T>(top[0]->diff);
-    const T* x = reference_backward_reads().bottom_data ? side.read<T>(bottom[0]->data) : nullptr;
-    const Incoming<T> in{normalize<T>(side), dy, x};
+    const BackwardReads reads = reference_backward_reads();
+    const T* x = reads.bottom_data ? side.read<T>(bottom[0]->data) : nullptr;
+    const T* y = reads.top_data ? side.read<T>(top[0]->data) : nullptr;
+    const Incoming<T> in{normalize<T>(side), dy, x, y};
     // The memory of `channels` pairs.
     auto* means = reinterpret_cast<SumPair*>(side.change<double>(means_));
     const bool depends = propagate[0] && !settings_.stored;
@@ -225,9 +244,12 @@ void BatchNormLayer::run_backward(const Side& side, Blobs top, const std::vector
           side, view_, kPassGrain, in,
           StoreGradients<T>{static_cast<double>(channel_count_), means, of_bias, of_scale});
     }
-    if (!propagate[0]) return;
-    for_each(side, view_, kPassGrain,
-             DataGradient<T>{in, depends ? means : nullptr, side.overwrite<T>(bottom[0]->diff)});
+    const size_t other = in_place_bottom();
+    T* const dx = propagate[0] ? side.overwrite<T>(bottom[0]->diff) : nullptr;
+    T* const d_add =
+        other > 0 && propagate[other] ? side.overwrite<T>(bottom[other]->diff) : nullptr;
+    if (!dx && !d_add) return;
+    for_each(side, view_, kPassGrain, DataGradient<T>{in, depends ? means : nullptr, dx, d_add});
   });
 }
 

@@ -1,5 +1,5 @@
-// BatchNorm: normalizes each channel to mean 0 and variance 1. It can apply a Scale and a ReLU
-// behind it in the same pass. See README.md.
+// BatchNorm: normalizes each channel to mean 0 and variance 1. It can apply a Scale, the sum with
+// another blob, and a ReLU behind it in the same pass. See README.md.
 #pragma once
 
 #include <vector>
@@ -11,8 +11,8 @@ namespace crema {
 
 class BatchNormLayer : public TwoSidedLayer {
  public:
-  /// What follows the normalization in the same pass: y = relu(scale * xhat + bias). Null: 1, 0.
-  /// The parameters are the layer's own, or those of a Scale layer behind it.
+  /// What follows the normalization in the same pass: y = relu(scale * xhat + bias + summand()).
+  /// Null: 1, 0. The parameters are the layer's own, or those of a Scale layer behind it.
   struct Ending {
     Parameter* scale = nullptr;
     Parameter* bias = nullptr;
@@ -28,13 +28,19 @@ class BatchNormLayer : public TwoSidedLayer {
   /// bias or not, a shape of four dimensions or of one. A layer without scale and bias takes such
   /// that change nothing.
   bool adopt(std::vector<Tensor>& published) const override;
-  /// A Scale of one number a channel, then a ReLU.
+  /// A Scale of one number a channel, then the sum with another blob, then a ReLU.
   bool accepts(const Tail& tail) const override;
   /// A scale and a shift of each channel, where the statistics are stored and nothing learns.
   std::optional<TailStep> as_tail_step() const override;
   ChannelAffine stored_affine() const override;
 
   Ending ending() const;
+  /// The bottom that a sum in the tail adds, over which the top may be written; else 0.
+  size_t in_place_bottom() const override;
+  /// That bottom; null if there is none.
+  Blob* summand(Blobs bottom) const {
+    return in_place_bottom() > 0 ? bottom[in_place_bottom()] : nullptr;
+  }
   /// The stored statistics are used, not the batch's.
   bool uses_stored_statistics() const { return settings_.stored; }
   int64_t channels() const { return channels_; }

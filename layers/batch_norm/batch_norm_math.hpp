@@ -57,16 +57,32 @@ struct StoreVariance {
   }
 };
 
+/// y = relu(scale * (x - mean) / deviation + bias + add). y may be x or add.
+template <class T>
+struct ForwardSum {
+  Normalize<T> norm;
+  const T* x;
+  const T* add;
+  T* y;
+  CREMA_FUNCTOR void operator()(int64_t i, int64_t c) const {
+    const T z = norm.before_relu(x[i], c) + add[i];
+    y[i] = norm.relu && z < T{0} ? T{0} : z;
+  }
+};
+
 /// d, the gradient behind the ReLU, and the normalized value. x may be null: it is read where
-/// something depends on it.
+/// something depends on it. The sign before the ReLU is that of y, or, if y is null, computed again
+/// from x.
 template <class T>
 struct Incoming {
   Normalize<T> norm;
   const T* dy;
   const T* x;
+  const T* y;
   CREMA_FUNCTOR T d(int64_t i, int64_t c) const {
     const T gradient = dy[i];
-    return !norm.relu || norm.before_relu(x[i], c) > T{0} ? gradient : T{0};
+    if (!norm.relu) return gradient;
+    return (y ? y[i] : norm.before_relu(x[i], c)) > T{0} ? gradient : T{0};
   }
   CREMA_FUNCTOR T normal(int64_t i, int64_t c) const {
     return x ? norm.centred(x[i], c) * norm.inverse(c) : T{0};
@@ -79,18 +95,25 @@ struct Incoming {
 };
 
 /// dx = scale / deviation * (d - mean(d) - normal * mean(d * normal)); the means are 0 where the
-/// statistics do not depend on x. `means` is null then. dx may be dy.
+/// statistics do not depend on x. `means` is null then. The gradient of what was added is d. Both
+/// may be null: not wanted; one of them may be dy.
 template <class T>
 struct DataGradient {
   Incoming<T> in;
   const SumPair* means;
   T* dx;
+  T* d_add;
   CREMA_FUNCTOR void operator()(int64_t i, int64_t c) const {
-    T centred = in.d(i, c);
-    if (means) {
-      centred -= static_cast<T>(means[c].first) + in.normal(i, c) * static_cast<T>(means[c].second);
+    const T d = in.d(i, c);
+    if (dx) {
+      T centred = d;
+      if (means) {
+        centred -=
+            static_cast<T>(means[c].first) + in.normal(i, c) * static_cast<T>(means[c].second);
+      }
+      dx[i] = in.norm.gain(c) * centred;
     }
-    dx[i] = in.norm.gain(c) * centred;
+    if (d_add) d_add[i] = d;
   }
 };
 

@@ -42,8 +42,12 @@ class BatchNormNative : public NativeEngine<BatchNormLayer> {
     float* y = top[0]->data.host_overwrite<float>();
     const float* scale = read_parameter<float>(Side(), norm.ending().scale);
     const float* bias = read_parameter<float>(Side(), norm.ending().bias);
+    const Blob* const other = norm.summand(bottom);
+    const float* const add = other != nullptr ? other->data.host<float>() : nullptr;
     auto apply = [&](const ChannelPiece& piece) {
-      channel_affine(layout, piece, x, affine(norm), y);
+      AffineCoefficients coefficients = affine(norm);
+      coefficients.add = add;
+      channel_affine(layout, piece, x, coefficients, y);
     };
 
     if (norm.uses_stored_statistics()) {
@@ -76,7 +80,8 @@ class BatchNormNative : public NativeEngine<BatchNormLayer> {
   }
 
   // Sums are of d = dL/dy where ReLU let it through, and of d * (x - mean). With k = 1 / deviation,
-  // dx = scale * k * (d - mean(d)) - (x - mean) * scale * k^3 * mean(d * (x - mean)).
+  // dx = scale * k * (d - mean(d)) - (x - mean) * scale * k^3 * mean(d * (x - mean)). The gradient
+  // of a summand is d.
   void run_backward(BatchNormLayer& norm, Blobs top, const std::vector<bool>& propagate,
                     Blobs bottom) override {
     if (norm.is_empty()) return;
@@ -87,17 +92,25 @@ class BatchNormNative : public NativeEngine<BatchNormLayer> {
     // If backward does not read x, its memory may be reused; dy is passed instead.
     const float* x = reads_x ? bottom[0]->data.host<float>() : dy;
     float* dx = propagate[0] ? bottom[0]->diff.host_overwrite<float>() : nullptr;
+    const size_t other = norm.in_place_bottom();
+    const bool passes_on = other > 0 && propagate[other];
+    ReluMask mask{affine(norm)};
+    if (other > 0 && tail.relu) {
+      mask.y = top[0]->data.host<float>();
+      if (passes_on) mask.passed = bottom[other]->diff.host_overwrite<float>();
+    } else if (passes_on && !bottom[other]->diff.same_memory(top[0]->diff)) {
+      bottom[other]->diff.copy_from(top[0]->diff);
+    }
     float* d_scale = gradient_of<float>(Side(), tail.scale);
     float* d_bias = gradient_of<float>(Side(), tail.bias);
 
-    const AffineCoefficients forward = affine(norm);
     ChannelGradient gradient{.gain = gain_.data()};
     if (!norm.uses_stored_statistics()) {
       gradient = {gain_.data(), centre_.data(), slope_.data(), offset_.data()};
     }
     const double count = static_cast<double>(norm.channel_count());
     auto reduce = [&](const ChannelPiece& piece, const ChannelSums& sums) {
-      channel_gradient_sums(layout, piece, x, dy, centre_.data(), forward, sums);
+      channel_gradient_sums(layout, piece, x, dy, centre_.data(), mask, sums);
     };
     auto finish = [&](int64_t begin, int64_t end, const ChannelSums& sums) {
       for (int64_t c = begin; c < end; ++c) {
@@ -113,11 +126,16 @@ class BatchNormNative : public NativeEngine<BatchNormLayer> {
         offset_[i] = static_cast<float>(slope * rounding - gain * sums.first[c] / count);
       }
     };
+    // What counts of dy is passed on by the one pass there is, or by the pass that sums.
+    const bool needs_sums = d_scale || d_bias || (dx && !norm.uses_stored_statistics()) ||
+                            (!dx && mask.passed != nullptr);
+    const bool summed = needs_sums && mask.passed != nullptr;
+    const float* const counts = summed ? mask.passed : dy;
+    const ReluMask mask_of_counts = summed ? ReluMask() : mask;
     auto apply = [&](const ChannelPiece& piece) {
-      channel_gradient(layout, piece, x, dy, gradient, forward, dx);
+      channel_gradient(layout, piece, x, counts, gradient, mask_of_counts, dx);
     };
 
-    const bool needs_sums = d_scale || d_bias || (dx && !norm.uses_stored_statistics());
     if (needs_sums && dx) {
       channel_passes(split_, scratch_, reduce, finish, apply);
     } else if (needs_sums) {

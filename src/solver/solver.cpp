@@ -336,6 +336,7 @@ struct Solver::TestSums {
 
   std::map<std::string, DetectionScores> detections;  // of outputs of DetectionEvaluate
   std::map<std::string, std::vector<double>> means;   // of each value
+  int batches = 0;
 };
 
 std::vector<TestReport> Solver::test() {
@@ -368,12 +369,20 @@ void Solver::test_batch(TestReport& report, TestSums& sums) {
   const int batches = test_iterations_[n];
   report.loss += net.forward() / batches;
   for (auto& [output, scores] : sums.detections) scores.add(net.output(output));
-  for (auto& [output, means] : sums.means) {
+  // An output behind rows whose number differs from batch to batch has no mean either.
+  for (auto entry = sums.means.begin(); entry != sums.means.end();) {
+    auto& [output, means] = *entry;
     const Tensor values = net.output(output);
-    means.resize(std::max(means.size(), static_cast<size_t>(values.count())));
-    for (int64_t i = 0; i < values.count(); ++i)
-      means[static_cast<size_t>(i)] += values.at(i) / batches;
+    const auto count = static_cast<size_t>(values.count());
+    if (sums.batches == 0) means.assign(count, 0);
+    if (means.size() != count) {
+      entry = sums.means.erase(entry);
+      continue;
+    }
+    for (size_t i = 0; i < count; ++i) means[i] += values.at(static_cast<int64_t>(i)) / batches;
+    ++entry;
   }
+  ++sums.batches;
 }
 
 void Solver::report_outputs(const TestSums& sums, TestReport& report) {

@@ -498,6 +498,94 @@ force_backward: true)");
   }
 }
 
+// A residual block: BatchNorm adds the shortcut and rectifies the sum.
+TEST(Tails, ABatchNormAddsAShortcut) {
+  struct Case {
+    const char* shortcut;
+    bool relu;
+    const char* norm;    // of BatchNorm
+    const char* scale;   // of Scale, its parameters
+    const char* branch;  // of the convolution before BatchNorm, its parameters
+  };
+  const Case cases[] = {
+      {"a", true, "", "", ""},
+      {"a", false, "", "", ""},
+      {"x", true, "", "", ""},
+      {"a", true, "use_global_stats: true eps: 1", "", ""},
+      {"a", false, "use_global_stats: true eps: 1", "", ""},
+      {"a", true, "use_global_stats: true eps: 1", "param { lr_mult: 0 } param { lr_mult: 0 }", ""},
+      // Nothing in the branch learns or passes on, so its BatchNorm's bottom needs no gradient.
+      {"a", true, "", "param { lr_mult: 0 } param { lr_mult: 0 }", "propagate_down: false"},
+      {"a", true, "use_global_stats: true eps: 1", "param { lr_mult: 0 } param { lr_mult: 0 }",
+       "propagate_down: false"},
+  };
+  for (const Case& c : cases) {
+    const bool stops = *c.branch != 0;
+    const std::string text = concat(
+        R"(
+layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 2 dim: 21 dim: 9 dim: 7 } } }
+layer { name: "a" type: "Convolution" bottom: "x" top: "a"
+        convolution_param { num_output: 21 kernel_size: 1 weight_filler { type: "xavier" } } }
+layer { name: "b" type: "Convolution" bottom: "a" top: "b" )",
+        c.branch, stops ? " param { lr_mult: 0 } param { lr_mult: 0 }" : "", R"(
+        convolution_param { num_output: 21 kernel_size: 3 pad: 1 weight_filler { type: "xavier" }
+                            bias_filler { type: "uniform" min: -1 max: 1 } } }
+layer { name: "bn" type: "BatchNorm" bottom: "b" top: "b" batch_norm_param { )",
+        c.norm, R"( } }
+layer { name: "scale" type: "Scale" bottom: "b" top: "b" )",
+        c.scale, R"( scale_param { bias_term: true filler { type: "uniform" min: 0.5 max: 2 }
+                                   bias_filler { type: "uniform" min: -1 max: 1 } } }
+layer { name: "sum" type: "Eltwise" bottom: ")",
+        c.shortcut, R"(" bottom: "b" top: "s" })",
+        c.relu ? R"(layer { name: "relu" type: "ReLU" bottom: "s" top: "s" })" : "", R"(
+layer { name: "ip" type: "InnerProduct" bottom: "s" top: "y"
+        inner_product_param { num_output: 3 weight_filler { type: "xavier" } } }
+layer { name: "label" type: "Input" top: "label" input_param { shape { dim: 2 } } }
+layer { name: "loss" type: "SoftmaxWithLoss" bottom: "y" bottom: "label" top: "loss" }
+)",
+        stops ? "" : "force_backward: true");
+    SCOPED_TRACE(text);
+    Context exact_context({.engine = "reference"});
+    Net exact(net_param(text), exact_context, {.dtype = DType::f64, .fuse = false});
+    fill_inputs(exact);
+    const double loss = exact.forward();
+    exact.backward();
+    const auto compare = [&](Net& net, double tolerance) {
+      EXPECT_EQ(net.summary()[3].fused_into.empty(), true);
+      for (const size_t layer : {4, 5}) EXPECT_EQ(net.summary()[layer].fused_into, "bn");
+      fill_inputs(net);
+      // Twice: the second pass finds the memory that the first left.
+      for (int pass = 0; pass < 2; ++pass) {
+        EXPECT_NEAR(net.forward(), loss, tolerance);
+        net.clear_gradients();
+        net.backward();
+        const std::vector<double> expected = gradients_of(exact), actual = gradients_of(net);
+        for (size_t i = 0; i < expected.size(); ++i)
+          ASSERT_NEAR(actual[i], expected[i], 10 * tolerance) << i;
+        if (stops) continue;
+        const std::vector<double> dx = values_of(net.blob("x").diff);
+        const std::vector<double> exact_dx = values_of(exact.blob("x").diff);
+        for (size_t i = 0; i < dx.size(); ++i) ASSERT_NEAR(dx[i], exact_dx[i], tolerance) << i;
+      }
+    };
+    for (const char* engine : {"native", "reference"}) {
+      // What the convolutions run with decides the memory format of BatchNorm.
+      for (const char* around : {"reference", "direct", "onednn"}) {
+        SCOPED_TRACE(concat(engine, " between ", around));
+        NetParameter param = net_param(text);
+        param.mutable_layer(1)->set_engine(around);
+        param.mutable_layer(2)->set_engine(around);
+        param.mutable_layer(3)->set_engine(engine);
+        Context context;
+        Net net(param, context);
+        compare(net, 1e-5);
+      }
+    }
+    Net in_double(net_param(text), exact_context, {.dtype = DType::f64});
+    compare(in_double, 1e-12);
+  }
+}
+
 TEST(Precision, Bf16ActivationsAreRoundedBetweenLayers) {
   Context context;
   NetParameter param = chain(false);

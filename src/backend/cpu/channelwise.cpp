@@ -6,6 +6,7 @@
 #include "backend/cpu/channelwise.hpp"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "backend/cpu/highway.hpp"
 #include "backend/cpu/lanes-inl.hpp"
@@ -238,7 +239,7 @@ struct AffineLanes {
   }
 };
 
-template <bool Relu>
+template <bool Relu, bool Adds>
 struct Affine {
   const float* x;
   AffineCoefficients affine;
@@ -256,43 +257,85 @@ struct Affine {
     template <class Lanes>
     HWY_INLINE void step(int64_t at, Lanes lanes) const {
       hn::Vec<D> z = affine(load(d, lanes, op.x + at));
+      if (Adds) z = hn::Add(z, load(d, lanes, op.affine.add + at));
       if (Relu) z = hn::IfThenZeroElse(hn::Lt(z, hn::Zero(d)), z);  // NaN stays
       store(d, lanes, z, op.y + at);
     }
   };
 };
 
-/// dy, or 0 where ReLU held the value back. Not IfThenElseZero, of which GCC makes a load under the
-/// mask for AVX-512: such a load waits for x, and dy's memory is asked for late.
-template <bool Relu, class D>
-HWY_INLINE hn::Vec<D> passed(D d, hn::Vec<D> dy, hn::Vec<D> x, const AffineLanes<D>& forward) {
-  return Relu ? hn::And(hn::VecFromMask(d, hn::Gt(forward(x), hn::Zero(d))), dy) : dy;
+enum class Sign : uint8_t {
+  any,      // all of dy counts
+  again,    // dy counts where ReLU's input, computed again from x, is positive
+  of_y,     // dy counts where y is
+  written,  // likewise, and what counts of dy is written too
+};
+
+/// dy, or 0 where ReLU held the value back.
+template <Sign kSign, class D>
+struct PassedLanes {
+  const ReluMask& mask;
+  AffineLanes<D> forward;
+
+  template <class Where>
+  HWY_INLINE PassedLanes(const ReluMask& from, const Where& where)
+      : mask(from), forward(from.forward, where) {}
+
+  template <class Lanes>
+  HWY_INLINE hn::Vec<D> operator()(D d, Lanes lanes, const float* dy, int64_t at,
+                                   hn::Vec<D> x) const {
+    hn::Vec<D> g = load(d, lanes, dy + at);
+    // Not IfThenElseZero, of which GCC makes a load under the mask for AVX-512: such a load waits
+    // for x or y, and dy's memory is asked for late.
+    if (kSign == Sign::again) {
+      g = hn::And(hn::VecFromMask(d, hn::Gt(forward(x), hn::Zero(d))), g);
+    } else if (kSign != Sign::any) {
+      const hn::Vec<D> y = load(d, lanes, mask.y + at);
+      g = hn::And(hn::VecFromMask(d, hn::Gt(y, hn::Zero(d))), g);
+    }
+    if (kSign == Sign::written) store(d, lanes, g, mask.passed + at);
+    return g;
+  }
+};
+
+/// Calls body(std::integral_constant<Sign, ...>) for what the mask asks for.
+template <class Body>
+HWY_INLINE void with_sign(const ReluMask& mask, const Body& body) {
+  if (mask.y != nullptr && mask.passed != nullptr) {
+    body(std::integral_constant<Sign, Sign::written>());
+  } else if (mask.y != nullptr) {
+    body(std::integral_constant<Sign, Sign::of_y>());
+  } else if (mask.forward.relu) {
+    body(std::integral_constant<Sign, Sign::again>());
+  } else {
+    body(std::integral_constant<Sign, Sign::any>());
+  }
 }
 
-template <bool Relu>
+template <Sign kSign>
 struct GradientSums {
   const float* x;
   const float* dy;
   const float* centre;
-  AffineCoefficients forward;
+  ReluMask mask;
   ChannelSums sums;
 
   template <class D>
   struct Pass {
     D d;
     const GradientSums& op;
-    AffineLanes<D> forward;
+    PassedLanes<kSign, D> passed;
     hn::Vec<D> centre;
     hn::Vec<D> first = hn::Zero(D()), second = hn::Zero(D());
     WideLanes<D> wide_first, wide_second;
 
     template <class Where>
     HWY_INLINE Pass(D tag, const GradientSums& from, const Where& where)
-        : d(tag), op(from), forward(from.forward, where), centre(where.coefficient(op.centre)) {}
+        : d(tag), op(from), passed(from.mask, where), centre(where.coefficient(op.centre)) {}
     template <class Lanes>
     HWY_INLINE void step(int64_t at, Lanes lanes) {
       const hn::Vec<D> x = load(d, lanes, op.x + at);
-      const hn::Vec<D> g = passed<Relu>(d, load(d, lanes, op.dy + at), x, forward);
+      const hn::Vec<D> g = passed(d, lanes, op.dy, at, x);
       first = hn::Add(first, g);
       second = hn::MulAdd(g, hn::Sub(x, centre), second);
     }
@@ -309,35 +352,36 @@ struct GradientSums {
   };
 };
 
-/// Reads x only where Relu or Centred.
-template <bool Relu, bool Centred>
+/// Reads x only if centred or if the sign is computed again.
+template <Sign kSign, bool Centred>
 struct Gradient {
   const float* x;
   const float* dy;
   ChannelGradient c;
-  AffineCoefficients forward;
+  ReluMask mask;
   float* dx;
 
   template <class D>
   struct Pass : NoSums {
     D d;
     const Gradient& op;
-    AffineLanes<D> forward;
+    PassedLanes<kSign, D> passed;
     hn::Vec<D> gain, centre, slope, offset;
 
     template <class Where>
     HWY_INLINE Pass(D tag, const Gradient& from, const Where& where)
         : d(tag),
           op(from),
-          forward(from.forward, where),
+          passed(from.mask, where),
           gain(where.coefficient(op.c.gain)),
           centre(where.coefficient(op.c.centre)),
           slope(where.coefficient(op.c.slope)),
           offset(where.coefficient(op.c.offset)) {}
     template <class Lanes>
     HWY_INLINE void step(int64_t at, Lanes lanes) const {
-      const hn::Vec<D> x = Relu || Centred ? load(d, lanes, op.x + at) : hn::Zero(d);
-      const hn::Vec<D> g = passed<Relu>(d, load(d, lanes, op.dy + at), x, forward);
+      constexpr bool kReads = kSign == Sign::again || Centred;
+      const hn::Vec<D> x = kReads ? load(d, lanes, op.x + at) : hn::Zero(d);
+      const hn::Vec<D> g = passed(d, lanes, op.dy, at, x);
       const hn::Vec<D> add = Centred ? hn::MulAdd(hn::Sub(x, centre), slope, offset) : hn::Zero(d);
       store(d, lanes, Centred ? hn::MulAdd(gain, g, add) : hn::Mul(gain, g), op.dx + at);
     }
@@ -408,37 +452,43 @@ void moments(const ChannelLayout& layout, const ChannelPiece& piece, const float
   run(Moments{x, origin, sums}, layout, piece);
 }
 
+template <bool Relu>
+void affine_to(const ChannelLayout& layout, const ChannelPiece& piece, const float* x,
+               const AffineCoefficients& coefficients, float* y) {
+  if (coefficients.add != nullptr) {
+    run(Affine<Relu, true>{x, coefficients, y}, layout, piece);
+  } else {
+    run(Affine<Relu, false>{x, coefficients, y}, layout, piece);
+  }
+}
+
 void affine(const ChannelLayout& layout, const ChannelPiece& piece, const float* x,
             const AffineCoefficients& coefficients, float* y) {
   if (coefficients.relu) {
-    run(Affine<true>{x, coefficients, y}, layout, piece);
+    affine_to<true>(layout, piece, x, coefficients, y);
   } else {
-    run(Affine<false>{x, coefficients, y}, layout, piece);
+    affine_to<false>(layout, piece, x, coefficients, y);
   }
 }
 
 void gradient_sums(const ChannelLayout& layout, const ChannelPiece& piece, const float* x,
-                   const float* dy, const float* centre, const AffineCoefficients& forward,
+                   const float* dy, const float* centre, const ReluMask& mask,
                    const ChannelSums& sums) {
-  if (forward.relu) {
-    run(GradientSums<true>{x, dy, centre, forward, sums}, layout, piece);
-  } else {
-    run(GradientSums<false>{x, dy, centre, forward, sums}, layout, piece);
-  }
+  with_sign(mask, [&]<Sign kSign>(std::integral_constant<Sign, kSign>) {
+    run(GradientSums<kSign>{x, dy, centre, mask, sums}, layout, piece);
+  });
 }
 
 void gradient(const ChannelLayout& layout, const ChannelPiece& piece, const float* x,
-              const float* dy, const ChannelGradient& coefficients,
-              const AffineCoefficients& forward, float* dx) {
-  if (forward.relu && coefficients.centre) {
-    run(Gradient<true, true>{x, dy, coefficients, forward, dx}, layout, piece);
-  } else if (forward.relu) {
-    run(Gradient<true, false>{x, dy, coefficients, forward, dx}, layout, piece);
-  } else if (coefficients.centre) {
-    run(Gradient<false, true>{x, dy, coefficients, forward, dx}, layout, piece);
-  } else {
-    run(Gradient<false, false>{x, dy, coefficients, forward, dx}, layout, piece);
-  }
+              const float* dy, const ChannelGradient& coefficients, const ReluMask& mask,
+              float* dx) {
+  with_sign(mask, [&]<Sign kSign>(std::integral_constant<Sign, kSign>) {
+    if (coefficients.centre) {
+      run(Gradient<kSign, true>{x, dy, coefficients, mask, dx}, layout, piece);
+    } else {
+      run(Gradient<kSign, false>{x, dy, coefficients, mask, dx}, layout, piece);
+    }
+  });
 }
 
 void slope(const ChannelLayout& layout, const ChannelPiece& piece, const float* x,
@@ -559,15 +609,15 @@ void channel_affine(const ChannelLayout& layout, const ChannelPiece& piece, cons
 }
 
 void channel_gradient_sums(const ChannelLayout& layout, const ChannelPiece& piece, const float* x,
-                           const float* dy, const float* centre, const AffineCoefficients& forward,
+                           const float* dy, const float* centre, const ReluMask& mask,
                            const ChannelSums& sums) {
-  HWY_DYNAMIC_DISPATCH(gradient_sums)(layout, piece, x, dy, centre, forward, sums);
+  HWY_DYNAMIC_DISPATCH(gradient_sums)(layout, piece, x, dy, centre, mask, sums);
 }
 
 void channel_gradient(const ChannelLayout& layout, const ChannelPiece& piece, const float* x,
-                      const float* dy, const ChannelGradient& coefficients,
-                      const AffineCoefficients& forward, float* dx) {
-  HWY_DYNAMIC_DISPATCH(gradient)(layout, piece, x, dy, coefficients, forward, dx);
+                      const float* dy, const ChannelGradient& coefficients, const ReluMask& mask,
+                      float* dx) {
+  HWY_DYNAMIC_DISPATCH(gradient)(layout, piece, x, dy, coefficients, mask, dx);
 }
 
 void channel_slope(const ChannelLayout& layout, const ChannelPiece& piece, const float* x,

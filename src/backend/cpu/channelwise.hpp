@@ -181,12 +181,14 @@ inline ChannelMoments moments_of(const ChannelSums& sums, int64_t c, double coun
   return {static_cast<double>(origin) + from_origin, std::max(variance, 0.0)};
 }
 
-/// y = (x - centre) * scale + shift, then, with `relu`, negative values become 0 and NaN stays.
+/// y = (x - centre) * scale + shift + add, then, with `relu`, negative values become 0 and NaN
+/// stays.
 struct AffineCoefficients {
   const float* scale = nullptr;
   const float* centre = nullptr;  // null: 0
   const float* shift = nullptr;   // null: 0
   bool relu = false;
+  const float* add = nullptr;  // null: 0; no coefficient, but a tensor like x
 };
 void channel_affine(const ChannelLayout& layout, const ChannelPiece& piece, const float* x,
                     const AffineCoefficients& affine, float* y);
@@ -199,12 +201,20 @@ inline void set_affine(double mean, double gain, double bias, float& scale, floa
   shift = static_cast<float>(bias + (static_cast<double>(centre) - mean) * gain);
 }
 
-// Where the forward pass ended in ReLU, dy counts where the value that went into it, computed again
-// from x, is positive: `forward` is what was computed, without ReLU if {}.
+/// Which of dy counts: all of it, or, where the forward pass ended in ReLU, what ReLU let through.
+struct ReluMask {
+  /// With its `relu`: dy counts where the value that went into ReLU, computed again from x, is
+  /// positive. Its `add` must be null.
+  AffineCoefficients forward = {};
+  /// If not null, dy counts where the result of the forward pass is positive, whatever `forward` is.
+  const float* y = nullptr;
+  /// With y: dy, or 0 where it does not count, is written here. May be dy itself. Null: it is not.
+  float* passed = nullptr;
+};
 
 /// Adds {sum of dy, sum of dy * (x - centre)} to `sums`; centre may be null: 0.
 void channel_gradient_sums(const ChannelLayout& layout, const ChannelPiece& piece, const float* x,
-                           const float* dy, const float* centre, const AffineCoefficients& forward,
+                           const float* dy, const float* centre, const ReluMask& mask,
                            const ChannelSums& sums);
 
 /// dx = dy * gain + (x - centre) * slope + offset.
@@ -214,10 +224,10 @@ struct ChannelGradient {
   const float* slope = nullptr;
   const float* offset = nullptr;
 };
-/// x may be null if there is neither a ReLU nor `centre`.
+/// x may be null if there is neither `centre` nor a ReLU whose sign is computed again.
 void channel_gradient(const ChannelLayout& layout, const ChannelPiece& piece, const float* x,
-                      const float* dy, const ChannelGradient& coefficients,
-                      const AffineCoefficients& forward, float* dx);
+                      const float* dy, const ChannelGradient& coefficients, const ReluMask& mask,
+                      float* dx);
 
 /// y = x where x is positive or NaN, slope * x elsewhere.
 void channel_slope(const ChannelLayout& layout, const ChannelPiece& piece, const float* x,
