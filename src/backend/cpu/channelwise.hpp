@@ -206,7 +206,8 @@ struct ReluMask {
   /// With its `relu`: dy counts where the value that went into ReLU, computed again from x, is
   /// positive. Its `add` must be null.
   AffineCoefficients forward = {};
-  /// If not null, dy counts where the result of the forward pass is positive, whatever `forward` is.
+  /// If not null, dy counts where the result of the forward pass is positive, whatever `forward`
+  /// is.
   const float* y = nullptr;
   /// With y: dy, or 0 where it does not count, is written here. May be dy itself. Null: it is not.
   float* passed = nullptr;
