@@ -83,19 +83,34 @@ HWY_INLINE void weights_gradient_line(const V* u, V* out, int s, int t) {
 struct Place {
   int64_t image, row, column;  // row and column of its first output
 };
-Place place(const WinogradTiles& t, int64_t tile) {
-  const int64_t an_image = t.h_tiles * t.w_tiles, number = t.first + tile;
+
+/// Calls body(tile, place) for tiles [begin, end), in their order.
+template <class Body>
+HWY_INLINE void each_tile(const WinogradTiles& t, int64_t begin, int64_t end, const Body& body) {
+  const int64_t an_image = t.h_tiles * t.w_tiles, number = t.first + begin;
   const int64_t within = number % an_image;
-  return {number / an_image, within / t.w_tiles * 4, within % t.w_tiles * 4};
+  Place at{number / an_image, within / t.w_tiles * 4, within % t.w_tiles * 4};
+  for (int64_t tile = begin; tile < end; ++tile) {
+    body(tile, at);
+    at.column += 4;
+    if (at.column < 4 * t.w_tiles) continue;
+    at.column = 0;
+    at.row += 4;
+    if (at.row < 4 * t.h_tiles) continue;
+    at.row = 0;
+    ++at.image;
+  }
 }
+
+// The transforms go through one block of channels after the other: its tiles lie side by side in
+// each component, and share columns and rows of the image.
 
 void input(const WinogradTiles& t, const float* x, int64_t begin, int64_t end, float* v) {
   const int64_t component = t.blocks * t.capacity * kBlock;
-  for (int64_t tile = begin; tile < end; ++tile) {
-    const Place at = place(t, tile);
-    const int64_t row = at.row - t.pad_h, column = at.column - t.pad_w;
-    const bool inside = row >= 0 && column >= 0 && row + 6 <= t.h && column + 6 <= t.w;
-    for (int64_t block = 0; block < t.blocks; ++block) {
+  for (int64_t block = 0; block < t.blocks; ++block) {
+    each_tile(t, begin, end, [&](int64_t tile, const Place& at) {
+      const int64_t row = at.row - t.pad_h, column = at.column - t.pad_w;
+      const bool inside = row >= 0 && column >= 0 && row + 6 <= t.h && column + 6 <= t.w;
       const float* plane = x + (at.image * t.blocks + block) * t.h * t.w * kBlock;
       V d[36], half[36];
       if (inside) {
@@ -116,24 +131,23 @@ void input(const WinogradTiles& t, const float* x, int64_t begin, int64_t end, f
       for (int i = 0; i < 6; ++i) input_line(half + 6 * i, d + 6 * i, 1);
       float* to = v + (block * t.capacity + tile) * kBlock;
       for (int i = 0; i < 36; ++i) store(to + i * component, d[i]);
-    }
+    });
   }
 }
 
 void output(const WinogradTiles& t, const float* m, const float* bias, bool adds, bool relu,
             float slope, int64_t begin, int64_t end, float* y) {
   const int64_t component = t.blocks * t.capacity * kBlock;
-  for (int64_t tile = begin; tile < end; ++tile) {
-    const Place at = place(t, tile);
-    const int64_t rows = t.h - at.row < 4 ? t.h - at.row : 4;
-    const int64_t columns = t.w - at.column < 4 ? t.w - at.column : 4;
-    for (int64_t block = 0; block < t.blocks; ++block) {
+  for (int64_t block = 0; block < t.blocks; ++block) {
+    const V add = bias ? load(bias + block * kBlock) : zero();
+    each_tile(t, begin, end, [&](int64_t tile, const Place& at) {
+      const int64_t rows = t.h - at.row < 4 ? t.h - at.row : 4;
+      const int64_t columns = t.w - at.column < 4 ? t.w - at.column : 4;
       const float* from = m + (block * t.capacity + tile) * kBlock;
       V d[36], half[24], out[16];
       for (int i = 0; i < 36; ++i) d[i] = load(from + i * component);
       for (int j = 0; j < 6; ++j) output_line(d + j, half + j, 6, 6);
       for (int i = 0; i < 4; ++i) output_line(half + 6 * i, out + 4 * i, 1, 1);
-      const V add = bias ? load(bias + block * kBlock) : zero();
       float* plane = y + (at.image * t.blocks + block) * t.h * t.w * kBlock;
       for (int64_t i = 0; i < rows; ++i) {
         float* line = plane + ((at.row + i) * t.w + at.column) * kBlock;
@@ -148,16 +162,15 @@ void output(const WinogradTiles& t, const float* m, const float* bias, bool adds
           store(line + j * kBlock, value);
         }
       }
-    }
+    });
   }
 }
 
 void output_gradient(const WinogradTiles& t, const float* dy, int64_t begin, int64_t end,
                      float* dm) {
   const int64_t component = t.blocks * t.capacity * kBlock;
-  for (int64_t tile = begin; tile < end; ++tile) {
-    const Place at = place(t, tile);
-    for (int64_t block = 0; block < t.blocks; ++block) {
+  for (int64_t block = 0; block < t.blocks; ++block) {
+    each_tile(t, begin, end, [&](int64_t tile, const Place& at) {
       const float* plane = dy + (at.image * t.blocks + block) * t.h * t.w * kBlock;
       V d[16], half[24], out[36];
       for (int i = 0; i < 4; ++i) {
@@ -170,7 +183,7 @@ void output_gradient(const WinogradTiles& t, const float* dy, int64_t begin, int
       for (int i = 0; i < 6; ++i) gradient_line(half + 4 * i, out + 6 * i, 1, 1);
       float* to = dm + (block * t.capacity + tile) * kBlock;
       for (int i = 0; i < 36; ++i) store(to + i * component, out[i]);
-    }
+    });
   }
 }
 
