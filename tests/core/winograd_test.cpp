@@ -53,11 +53,13 @@ struct Direct {
     const auto at = static_cast<size_t>(((n * p.k + k) * p.out_h() + i) * p.out_w() + j);
     double sum = bias[static_cast<size_t>(k)];
     for (int64_t c = 0; c < p.c; ++c) {
-      for (int64_t r = std::max<int64_t>(0, p.pad_h - i); r < 3 && i + r - p.pad_h < p.h; ++r) {
-        for (int64_t s = std::max<int64_t>(0, p.pad_w - j); s < 3 && j + s - p.pad_w < p.w; ++s) {
+      for (int64_t r = std::max<int64_t>(0, p.pad_h - i); r < p.taps && i + r - p.pad_h < p.h;
+           ++r) {
+        for (int64_t s = std::max<int64_t>(0, p.pad_w - j); s < p.taps && j + s - p.pad_w < p.w;
+             ++s) {
           const auto from =
               static_cast<size_t>(((n * p.c + c) * p.h + i + r - p.pad_h) * p.w + j + s - p.pad_w);
-          const auto by = static_cast<size_t>(((k * p.c + c) * 3 + r) * 3 + s);
+          const auto by = static_cast<size_t>(((k * p.c + c) * p.taps + r) * p.taps + s);
           sum += static_cast<double>(x[from]) * static_cast<double>(w[by]);
           dx[from] += static_cast<double>(dy[at]) * static_cast<double>(w[by]);
           dw[by] += static_cast<double>(dy[at]) * static_cast<double>(x[from]);
@@ -69,8 +71,8 @@ struct Direct {
   }
 };
 
-/// Rounding of F(4x4, 3x3) in f32, relative to the largest value, for sums over at most 64
-/// channels. It grows as the root of their number.
+/// Rounding of F(4x4, 3x3) and F(2x2, 5x5) in f32, relative to the largest value, for sums over at
+/// most 64 channels. It grows as the root of their number.
 constexpr double kTolerance = 2e-5;
 
 template <class Values>
@@ -95,14 +97,15 @@ class WinogradTest : public ::testing::TestWithParam<Case> {
 TEST_P(WinogradTest, EqualsTheDirectSum) {
   const WinogradProblem p = GetParam().problem;
   const Shape x_shape{p.n, p.c, p.h, p.w}, y_shape{p.n, p.k, p.out_h(), p.out_w()};
-  const auto x = random_values(x_shape.count(), 1), w = random_values(p.k * p.c * 9, 2);
+  const auto x = random_values(x_shape.count(), 1),
+             w = random_values(p.k * p.c * p.taps * p.taps, 2);
   const auto bias = random_values(p.k, 3), dy = random_values(y_shape.count(), 4);
   const Direct direct(p, x, w, bias, dy);
   const Tensor xb = blocked(x, x_shape), dyb = blocked(dy, y_shape);
 
   Winograd winograd(p);
   Tensor y(y_shape, DType::f32, dyb.format()), dx(x_shape, DType::f32, xb.format());
-  Tensor kept(Shape{p.k, p.c, 3, 3});
+  Tensor kept(Shape{p.k, p.c, p.taps, p.taps});
   std::copy(w.begin(), w.end(), kept.host_overwrite<float>());
   kept.seal();
   ParameterStorage storage(kept, Tensor());
@@ -152,7 +155,7 @@ TEST_P(WinogradTest, EqualsTheDirectSum) {
 TEST_P(WinogradTest, KeepsThePaddingOfBlocksZero) {
   const WinogradProblem p = GetParam().problem;
   const Shape y_shape{p.n, p.k, p.out_h(), p.out_w()};
-  const auto w = random_values(p.k * p.c * 9, 2), bias = random_values(p.k, 3);
+  const auto w = random_values(p.k * p.c * p.taps * p.taps, 2), bias = random_values(p.k, 3);
   const Tensor x = blocked(random_values(p.n * p.c * p.h * p.w, 1), {p.n, p.c, p.h, p.w});
   Tensor y(y_shape, DType::f32, x.format());
   Winograd(p).forward(x.host<float>(), {w.data()}, bias.data(), false, false, 0,
@@ -178,13 +181,23 @@ INSTANTIATE_TEST_SUITE_P(Shapes, WinogradTest,
                                            Case{{2, 64, 112, 112, 48, 1, 1}, "own_tiles"},
                                            Case{{3, 21, 40, 39, 37, 1, 1}, "own_tiles_odd"},
                                            // Too many channels for that; several batches of tiles.
-                                           Case{{1, 1000, 42, 42, 16, 1, 1}, "several_batches"}),
+                                           Case{{1, 1000, 42, 42, 16, 1, 1}, "several_batches"},
+                                           Case{{2, 5, 9, 8, 11, 2, 2, 5}, "taps5_odd"},
+                                           Case{{1, 16, 12, 13, 32, 0, 0, 5}, "taps5_no_pad"},
+                                           Case{{3, 33, 6, 6, 70, 4, 3, 5}, "taps5_pad4"},
+                                           Case{{2, 8, 5, 30, 8, 0, 1, 5}, "taps5_one_row"},
+                                           Case{{1, 1, 2, 3, 1, 2, 2, 5}, "taps5_small"},
+                                           Case{{2, 48, 56, 57, 33, 2, 2, 5}, "taps5_own_tiles"},
+                                           Case{{1, 1000, 22, 22, 16, 2, 2, 5}, "taps5_batches"}),
                          [](const auto& test) { return test.param.name; });
 
 TEST(Winograd, RefusesWhatItCannotDo) {
   if (simd_level() < SimdLevel::avx2) GTEST_SKIP() << "needs AVX2: run on a processor that has it";
   EXPECT_THROW(Winograd({1, 8, 2, 8, 8, 0, 0}), Error);
   EXPECT_THROW(Winograd({1, 8, 8, 8, 8, 3, 0}), Error);
+  EXPECT_THROW(Winograd({1, 8, 8, 8, 8, 5, 0, 5}), Error);
+  EXPECT_THROW(Winograd({1, 8, 4, 8, 8, 0, 0, 5}), Error);
+  EXPECT_THROW(Winograd({1, 8, 8, 8, 8, 0, 0, 4}), Error);
 }
 
 }  // namespace

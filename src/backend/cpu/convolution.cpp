@@ -1,6 +1,7 @@
 #include "backend/convolution.hpp"
 
 #include "backend/cpu/convolutions.hpp"
+#include "core/simd.hpp"
 
 namespace crema {
 namespace {
@@ -28,7 +29,7 @@ class OwnLibrary : public ConvolutionLibrary {
                                            ConvolutionAlgorithm algorithm,
                                            std::string& why) const override {
     std::string refusal = own_.refusal(problem, pass, algorithm);
-    if (refusal.empty()) return {own_.implementation};
+    if (refusal.empty()) return {own_.implementation(problem)};
     why = std::move(refusal);
     return {};
   }
@@ -47,6 +48,8 @@ class OwnLibrary : public ConvolutionLibrary {
 std::unique_ptr<ConvolutionLibrary> make_library(OwnConvolutions own) {
   return std::make_unique<OwnLibrary>(std::move(own));
 }
+
+std::string name_of_simd(const ConvolutionProblem&) { return concat(to_string(simd_level())); }
 
 Shape ConvolutionProblem::weights() const {
   std::vector<int64_t> dims = {target[1], source[1] / groups};

@@ -15,8 +15,8 @@ namespace crema {
 /// as wide as the processor's vectors; the others have any format.
 std::unique_ptr<ConvolutionLibrary> direct_convolutions();
 
-/// Winograd's algorithm (winograd.hpp): 3x3 kernels of stride 1 in two dimensions, one group, both
-/// formats blocked as Winograd::block() says.
+/// Winograd's algorithm (winograd.hpp): 3x3 and 5x5 kernels of stride 1 in two dimensions, one
+/// group, both formats blocked as Winograd::block() says.
 std::unique_ptr<ConvolutionLibrary> winograd_convolutions();
 
 /// For some output pixels at a time, the elements that they read are gathered into a matrix that
@@ -33,7 +33,8 @@ std::unique_ptr<ConvolutionLibrary> depthwise_convolutions();
 struct OwnConvolutions {
   std::string name;
   std::string revision;  // counted up with each change of the kernels or of how they are called
-  std::string implementation;
+  /// The name of the implementation for a problem that is not refused.
+  std::function<std::string(const ConvolutionProblem&)> implementation;
   /// Why it does not take a problem; empty if it does.
   std::function<std::string(const ConvolutionProblem&, ConvolutionPass, ConvolutionAlgorithm)>
       refusal;
@@ -42,5 +43,8 @@ struct OwnConvolutions {
 };
 
 std::unique_ptr<ConvolutionLibrary> make_library(OwnConvolutions own);
+
+/// For OwnConvolutions::implementation: the instructions that the kernels use, "avx512".
+std::string name_of_simd(const ConvolutionProblem& problem);
 
 }  // namespace crema

@@ -517,7 +517,7 @@ std::unique_ptr<ConvolutionPrimitive> make(const ConvolutionProblem& problem,
 }  // namespace
 
 std::unique_ptr<ConvolutionLibrary> depthwise_convolutions() {
-  return make_library({"depthwise", "2", concat(to_string(simd_level())), refusal, make});
+  return make_library({"depthwise", "2", name_of_simd, refusal, make});
 }
 
 }  // namespace crema

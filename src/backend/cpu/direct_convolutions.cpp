@@ -511,7 +511,7 @@ std::unique_ptr<ConvolutionPrimitive> make(const ConvolutionProblem& problem,
 }  // namespace
 
 std::unique_ptr<ConvolutionLibrary> direct_convolutions() {
-  return make_library({"direct", "3", concat(to_string(simd_level())), refusal, make});
+  return make_library({"direct", "3", name_of_simd, refusal, make});
 }
 
 }  // namespace crema

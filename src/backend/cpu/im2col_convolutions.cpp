@@ -593,7 +593,7 @@ std::unique_ptr<ConvolutionPrimitive> make(const ConvolutionProblem& problem,
 }  // namespace
 
 std::unique_ptr<ConvolutionLibrary> im2col_convolutions() {
-  return make_library({"im2col", "3", concat(to_string(simd_level())), refusal, make});
+  return make_library({"im2col", "3", name_of_simd, refusal, make});
 }
 
 }  // namespace crema

@@ -14,11 +14,15 @@ namespace crema {
 namespace {
 
 constexpr int kComponents = 36;
-constexpr int kTileSum = 6 * 1 + 1;
+constexpr int kTileSum = kComponents;  // behind the components of A dy A^T
 // Tiles are worked on in batches whose transformed input and output stay in the last-level cache.
 constexpr int64_t kBatchBytes = 12 << 20;
 // Or, where that is possible, in so many tiles that they stay in a core's own cache.
-constexpr int64_t kLeastOwnTiles = 24, kMostOwnTiles = 64;
+constexpr int64_t kLeastOwnTiles = 16, kMostOwnTiles = 64;
+// Outputs that are worked on together then.
+constexpr int64_t kPanel = 48;
+// Bytes of the sums of all threads where each has its own.
+constexpr int64_t kMostOwnSums = 8 << 20;
 
 int64_t blocks_of(int64_t channels, int block) { return (channels + block - 1) / block; }
 
@@ -38,6 +42,16 @@ struct Batches {
 
 int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
 
+/// Calls body(first, count) for groups of at most `capacity` tiles of [begin, end).
+template <class Body>
+void each_group(int64_t begin, int64_t end, int64_t capacity, const Body& body) {
+  const int64_t groups = (end - begin + capacity - 1) / capacity;
+  for (int64_t group = 0; group < groups; ++group) {
+    const int64_t first = begin + (end - begin) * group / groups;
+    body(first, begin + (end - begin) * (group + 1) / groups - first);
+  }
+}
+
 /// Memory that all Winograd convolutions of a thread share: none lives beyond a pass.
 struct Scratch {
   Tensor tiles_in, tiles_out, weights;
@@ -53,34 +67,86 @@ float* at_least(Tensor& tensor, int64_t count) {
   return tensor.host_overwrite<float>();
 }
 
-int64_t tiles_of(int64_t extent) { return (extent + 3) / 4; }
-
-/// Of `images` results of so many pixels.
-Batches batches_of(const WinogradKernels& kernels, int64_t images, int64_t h, int64_t w,
-                   int64_t channel_blocks, int64_t step) {
-  const auto bytes = static_cast<int64_t>(sizeof(float));
-  return {images * tiles_of(h) * tiles_of(w), kComponents * channel_blocks * kernels.block * bytes,
-          step};
+/// Of so many blocks that are left, those of the next panel.
+int64_t panel_of(int64_t left, int block) {
+  const int64_t most = kPanel / block;
+  return left == most + 1 ? (left + 1) / 2 : std::min(left, most);
 }
 
-/// Tiles whose transformed input and output stay in a core's own cache, if they are enough to make
-/// use of the transformed weights that pass by, and every thread has some; else 0.
-int64_t own_tiles(const WinogradKernels& kernels, int64_t images, int64_t h, int64_t w, int64_t in,
-                  int64_t out, int threads) {
-  const int64_t channels =
-      (blocks_of(in, kernels.block) + blocks_of(out, kernels.block)) * kernels.block;
-  const int64_t bytes = kComponents * channels * static_cast<int64_t>(sizeof(float));
-  const int64_t fit = std::min(kMostOwnTiles, second_level_cache_bytes() * 3 / 5 / bytes);
-  const int64_t tiles = fit / kernels.row_step * kernels.row_step;
-  const int64_t all = images * tiles_of(h) * tiles_of(w);
-  return tiles >= kLeastOwnTiles && all >= kLeastOwnTiles * threads ? tiles : 0;
+/// Adds the sum of each channel of tiles that output_gradient() transformed.
+void add_channel_sums(const WinogradTiles& tiles, int block, const float* dm, double* sums) {
+  const float* from = dm + kTileSum * tiles.some_blocks * tiles.capacity * block;
+  for (int64_t k = 0; k < tiles.some_blocks; ++k, from += tiles.capacity * block) {
+    double* const to = sums + (tiles.first_block + k) * block;
+    for (int64_t i = 0; i < tiles.count * block; ++i) to[i % block] += static_cast<double>(from[i]);
+  }
 }
 
 }  // namespace
 
-/// x (n, in, h, w) -> y (n, out, oh, ow) by transformed weights.
+/// A pass seen as a convolution of x (n, in, h, w) to y (n, out, oh, ow).
+struct Winograd::Pass {
+  const WinogradKernels& kernels;
+  int64_t tile_outputs;
+  int64_t n, in, out, h, w, oh, ow, pad_h, pad_w;
+
+  int block() const { return kernels.block; }
+  int64_t in_blocks() const { return blocks_of(in, block()); }
+  int64_t out_blocks() const { return blocks_of(out, block()); }
+  /// Floats of one component of transformed weights, and of all.
+  int64_t u_component() const { return out_blocks() * in_blocks() * block() * block(); }
+  int64_t u_count() const { return kComponents * u_component(); }
+  int64_t h_tiles() const { return (oh + tile_outputs - 1) / tile_outputs; }
+  int64_t w_tiles() const { return (ow + tile_outputs - 1) / tile_outputs; }
+  int64_t tiles() const { return n * h_tiles() * w_tiles(); }
+  Batches batches(int64_t step) const {
+    const auto bytes = static_cast<int64_t>(sizeof(float));
+    return {tiles(), kComponents * (in_blocks() + out_blocks()) * block() * bytes, step};
+  }
+
+  /// Tiles whose transformed input, and output of a panel, stay in a core's own cache, if they are
+  /// enough to make use of the transformed weights that pass by, and every thread has some; else 0.
+  int64_t own_tiles(int threads) const {
+    const int64_t panel = std::min(kPanel / block(), out_blocks());
+    const int64_t bytes = kComponents * (in_blocks() + panel) * block() * int64_t{sizeof(float)};
+    const int64_t fit = std::min(kMostOwnTiles, second_level_cache_bytes() * 3 / 5 / bytes);
+    const int64_t own = fit / kernels.row_step * kernels.row_step;
+    return own >= kLeastOwnTiles && tiles() >= kLeastOwnTiles * threads ? own : 0;
+  }
+  /// The same for backward weights, where every thread has sums of its own.
+  int64_t own_tiles_of_weights(int threads) const {
+    const bool fit = threads * u_count() * int64_t{sizeof(float)} <= kMostOwnSums;
+    return fit ? own_tiles(threads) : 0;
+  }
+
+  /// Without the range of tiles.
+  WinogradTiles source(int64_t capacity) const {
+    return {.outputs = tile_outputs,
+            .blocks = in_blocks(),
+            .some_blocks = in_blocks(),
+            .h = h,
+            .w = w,
+            .h_tiles = h_tiles(),
+            .w_tiles = w_tiles(),
+            .pad_h = pad_h,
+            .pad_w = pad_w,
+            .capacity = capacity};
+  }
+  WinogradTiles target(int64_t capacity) const {
+    return {.outputs = tile_outputs,
+            .blocks = out_blocks(),
+            .some_blocks = out_blocks(),
+            .h = oh,
+            .w = ow,
+            .h_tiles = h_tiles(),
+            .w_tiles = w_tiles(),
+            .capacity = capacity};
+  }
+};
+
+/// Forward, or backward data, by transformed weights.
 struct Winograd::Sweep {
-  int64_t in, out, h, w, oh, ow, pad_h, pad_w;
+  Pass pass;
   const float* x;
   const float* u;
   const float* bias;
@@ -95,21 +161,31 @@ int Winograd::block() { return simd_level() < SimdLevel::avx2 ? 0 : winograd_ker
 Winograd::Winograd(const WinogradProblem& problem)
     : problem_(problem), kernels_(&winograd_kernels()) {
   if (block() == 0) throw Error("Winograd convolution needs a processor with AVX2 and FMA");
-  if (problem.out_h() <= 0 || problem.out_w() <= 0 || problem.pad_h > 2 || problem.pad_w > 2)
-    throw Error("Winograd convolution takes 3x3 kernels that fit the input, padded by at most 2");
-  const std::string form = concat("winograd ", kernels_->block, " ", problem.k, "x", problem.c);
+  const int taps = problem.taps;
+  if ((taps != 3 && taps != 5) || problem.out_h() <= 0 || problem.out_w() <= 0 ||
+      problem.pad_h >= taps || problem.pad_w >= taps)
+    throw Error(
+        "Winograd convolution takes kernels of 3x3 or 5x5 that fit the input, padded by less than "
+        "that");
+  const std::string form =
+      concat("winograd ", kernels_->block, " ", problem.k, "x", problem.c, "x", taps);
   forward_ = DerivedWeights(form, transformed_bytes());
   turned_ = DerivedWeights(form + " turned", transformed_bytes());
 }
 
-size_t Winograd::transformed_bytes() const {
-  return static_cast<size_t>(transformed_count()) * sizeof(float);
+Winograd::Pass Winograd::pass_of(ConvolutionPass pass) const {
+  const WinogradProblem& p = problem_;
+  if (pass != ConvolutionPass::backward_data) {
+    return {*kernels_, p.tile_outputs(), p.n,       p.c,     p.k,    p.h,
+            p.w,       p.out_h(),        p.out_w(), p.pad_h, p.pad_w};
+  }
+  const int64_t edge = p.taps - 1;
+  return {*kernels_, p.tile_outputs(), p.n,           p.k, p.c, p.out_h(), p.out_w(), p.h,
+          p.w,       edge - p.pad_h,   edge - p.pad_w};
 }
 
-int64_t Winograd::transformed_count() const {
-  const int64_t b = kernels_->block;
-  return kComponents * blocks_of(problem_.k, kernels_->block) *
-         blocks_of(problem_.c, kernels_->block) * b * b;
+size_t Winograd::transformed_bytes() const {
+  return static_cast<size_t>(pass_of(ConvolutionPass::forward).u_count()) * sizeof(float);
 }
 
 const float* Winograd::transformed(DerivedWeights& kept, const ConvolutionWeights& w, bool turned) {
@@ -117,67 +193,63 @@ const float* Winograd::transformed(DerivedWeights& kept, const ConvolutionWeight
   const int64_t inputs = turned ? problem_.k : problem_.c;
   const auto transform = [&](void* to) {
     parallel_for(blocks_of(outputs, kernels_->block), 1, [&](int64_t begin, int64_t end) {
-      kernels_->weights(w.values, outputs, inputs, turned, begin, end, static_cast<float*>(to));
+      kernels_->weights(w.values, problem_.taps, outputs, inputs, turned, begin, end,
+                        static_cast<float*>(to));
     });
   };
   if (w.storage != nullptr) return static_cast<const float*>(kept.get(*w.storage, transform));
-  float* const u = at_least(thread_scratch().weights, transformed_count());
+  float* const u = at_least(thread_scratch().weights, pass_of(ConvolutionPass::forward).u_count());
   transform(u);
   return u;
 }
 
 /// Each thread works on a few tiles at a time by itself: what it transforms stays in its own cache.
 void Winograd::convolve_by_tiles(const Sweep& s, int64_t capacity) {
-  const int b = kernels_->block;
-  const int64_t in_blocks = blocks_of(s.in, b), out_blocks = blocks_of(s.out, b);
-  const int64_t h_tiles = tiles_of(s.oh), w_tiles = tiles_of(s.ow);
-  const int64_t in_component = in_blocks * capacity * b, out_component = out_blocks * capacity * b;
-  const int64_t u_component = out_blocks * in_blocks * b * b;
-  parallel_for(problem_.n * h_tiles * w_tiles, kLeastOwnTiles, [&](int64_t begin, int64_t end) {
-    float* const v = at_least(thread_scratch().tiles_in, kComponents * in_component);
-    float* const m = at_least(thread_scratch().tiles_out, kComponents * out_component);
-    const int64_t groups = (end - begin + capacity - 1) / capacity;
-    for (int64_t group = 0; group < groups; ++group) {
-      const int64_t first = begin + (end - begin) * group / groups;
-      const int64_t count = begin + (end - begin) * (group + 1) / groups - first;
-      const WinogradTiles in{in_blocks, s.h,     s.w,   h_tiles, w_tiles,
-                             s.pad_h,   s.pad_w, first, count,   capacity};
-      const WinogradTiles out{out_blocks, s.oh, s.ow,  h_tiles, w_tiles,
-                              0,          0,    first, count,   capacity};
+  const Pass& p = s.pass;
+  const int b = p.block();
+  const int64_t in_blocks = p.in_blocks(), out_blocks = p.out_blocks();
+  const int64_t of_block = capacity * b, u_block = in_blocks * b * b;
+  const int64_t most = std::min(out_blocks, kPanel / b);
+  parallel_for(p.tiles(), kLeastOwnTiles, [&](int64_t begin, int64_t end) {
+    float* const v = at_least(thread_scratch().tiles_in, kComponents * in_blocks * of_block);
+    float* const m = at_least(thread_scratch().tiles_out, kComponents * most * of_block);
+    WinogradTiles in = p.source(capacity), out = p.target(capacity);
+    each_group(begin, end, capacity, [&](int64_t first, int64_t count) {
+      in.first = out.first = first;
+      in.count = out.count = count;
       kernels_->input(in, s.x, 0, count, v);
-      // Rows past `count`, up to the step, are computed from old memory and never read.
-      for (int64_t component = 0; component < kComponents; ++component) {
-        kernels_->multiply(round_up(count, kernels_->row_step), capacity, in_blocks, 0, out_blocks,
-                           v + component * in_component, s.u + component * u_component,
-                           m + component * out_component);
+      for (int64_t panel = 0; panel < out_blocks; panel += out.some_blocks) {
+        out.first_block = panel;
+        out.some_blocks = panel_of(out_blocks - panel, b);
+        // Rows past `count`, up to the step, are computed from old memory and never read.
+        for (int64_t component = 0; component < kComponents; ++component) {
+          kernels_->multiply(round_up(count, kernels_->row_step), capacity, in_blocks, 0,
+                             out.some_blocks, v + component * in_blocks * of_block,
+                             s.u + (component * out_blocks + panel) * u_block,
+                             m + component * out.some_blocks * of_block);
+        }
+        kernels_->output(out, m, s.bias, s.adds, s.relu, s.slope, 0, count, s.y);
       }
-      kernels_->output(out, m, s.bias, s.adds, s.relu, s.slope, 0, count, s.y);
-    }
+    });
   });
 }
 
 void Winograd::convolve(const Sweep& s) {
-  const int64_t capacity =
-      own_tiles(*kernels_, problem_.n, s.oh, s.ow, s.in, s.out, omp_get_max_threads());
-  if (capacity > 0) return convolve_by_tiles(s, capacity);
-  const int b = kernels_->block;
-  const int64_t in_blocks = blocks_of(s.in, b), out_blocks = blocks_of(s.out, b);
-  const int64_t h_tiles = tiles_of(s.oh), w_tiles = tiles_of(s.ow);
+  const Pass& p = s.pass;
+  const int64_t own = p.own_tiles(omp_get_max_threads());
+  if (own > 0) return convolve_by_tiles(s, own);
   const int64_t step = kernels_->row_step;
-  const Batches batches =
-      batches_of(*kernels_, problem_.n, s.oh, s.ow, in_blocks + out_blocks, step);
-  const int64_t in_component = in_blocks * batches.size * b;
-  const int64_t out_component = out_blocks * batches.size * b;
-  const int64_t u_component = out_blocks * in_blocks * b * b;
+  const Batches batches = p.batches(step);
+  const int64_t in_blocks = p.in_blocks(), out_blocks = p.out_blocks();
+  const int64_t in_component = in_blocks * batches.size * p.block();
+  const int64_t out_component = out_blocks * batches.size * p.block();
   float* v = at_least(thread_scratch().tiles_in, kComponents * in_component);
   float* m = at_least(thread_scratch().tiles_out, kComponents * out_component);
+  WinogradTiles in = p.source(batches.size), out = p.target(batches.size);
   for (int64_t batch = 0; batch < batches.count; ++batch) {
     const int64_t count = batches.length(batch);
-    const WinogradTiles in{in_blocks, s.h,         s.w,     h_tiles,
-                           w_tiles,   s.pad_h,     s.pad_w, batches.first(batch),
-                           count,     batches.size};
-    const WinogradTiles out{out_blocks,           s.oh,  s.ow,        h_tiles, w_tiles, 0, 0,
-                            batches.first(batch), count, batches.size};
+    in.first = out.first = batches.first(batch);
+    in.count = out.count = count;
     parallel_for(count, 1,
                  [&](int64_t begin, int64_t end) { kernels_->input(in, s.x, begin, end, v); });
     // Rows past `count`, up to the step, are computed from old memory and never read.
@@ -186,7 +258,7 @@ void Winograd::convolve(const Sweep& s) {
         const int64_t component = at / out_blocks, first = at % out_blocks;
         const int64_t last = std::min(out_blocks, first + end - at);
         kernels_->multiply(round_up(count, step), batches.size, in_blocks, first, last,
-                           v + component * in_component, s.u + component * u_component,
+                           v + component * in_component, s.u + component * p.u_component(),
                            m + component * out_component);
         at += last - first;
       }
@@ -199,45 +271,88 @@ void Winograd::convolve(const Sweep& s) {
 
 void Winograd::forward(const float* x, const ConvolutionWeights& w, const float* bias, bool adds,
                        bool relu, float slope, float* y) {
-  const WinogradProblem& p = problem_;
   if (bias) {
-    bias_.resize(static_cast<size_t>(round_up(p.k, kernels_->block)));
-    std::copy(bias, bias + p.k, bias_.begin());
+    bias_.resize(static_cast<size_t>(round_up(problem_.k, kernels_->block)));
+    std::copy(bias, bias + problem_.k, bias_.begin());
   }
-  const float* u = transformed(forward_, w, false);
-  convolve({p.c, p.k, p.h, p.w, p.out_h(), p.out_w(), p.pad_h, p.pad_w, x, u,
+  convolve({pass_of(ConvolutionPass::forward), x, transformed(forward_, w, false),
             bias ? bias_.data() : nullptr, adds, relu, slope, y});
 }
 
 void Winograd::backward_data(const float* dy, const ConvolutionWeights& w, float* dx) {
-  const WinogradProblem& p = problem_;
-  const float* u = transformed(turned_, w, true);
-  convolve({p.k, p.c, p.out_h(), p.out_w(), p.h, p.w, 2 - p.pad_h, 2 - p.pad_w, dy, u, nullptr,
+  convolve({pass_of(ConvolutionPass::backward_data), dy, transformed(turned_, w, true), nullptr,
             false, false, 0, dx});
 }
 
-void Winograd::backward_weights(const float* x, const float* dy, bool add_weights, float* dw,
-                                bool add_bias, float* db) {
-  const WinogradProblem& p = problem_;
-  const int b = kernels_->block;
-  const int64_t in_blocks = blocks_of(p.c, b), out_blocks = blocks_of(p.k, b);
-  const int64_t h_tiles = tiles_of(p.out_h()), w_tiles = tiles_of(p.out_w());
-  const Batches batches =
-      batches_of(*kernels_, p.n, p.out_h(), p.out_w(), in_blocks + out_blocks, 1);
+/// Each thread sums over a few tiles at a time, into sums of its own. Returns their total.
+const float* Winograd::sum_by_tiles(const float* x, const float* dy, bool wants_bias,
+                                    int64_t capacity) {
+  const Pass p = pass_of(ConvolutionPass::backward_weights);
+  const int b = p.block();
+  const int64_t in_blocks = p.in_blocks(), out_blocks = p.out_blocks(), u_count = p.u_count();
+  const int64_t of_block = capacity * b, u_block = in_blocks * b * b;
+  const int64_t most = std::min(out_blocks, kPanel / b);
+  const int64_t parts = omp_get_max_threads(), tiles = p.tiles();
+  float* const sums = at_least(thread_scratch().weights, parts * u_count);
+  if (wants_bias) bias_sums_.assign(static_cast<size_t>(parts * out_blocks * b), 0.0);
+  parallel_for(parts, 1, [&](int64_t part, int64_t last_part) {
+    for (; part < last_part; ++part) {
+      float* const v = at_least(thread_scratch().tiles_in, kComponents * in_blocks * of_block);
+      float* const dm = at_least(thread_scratch().tiles_out, (kComponents + 1) * most * of_block);
+      float* const du = sums + part * u_count;
+      double* const of_bias = wants_bias ? bias_sums_.data() + part * out_blocks * b : nullptr;
+      WinogradTiles in = p.source(capacity), out = p.target(capacity);
+      bool adds = false;
+      each_group(tiles * part / parts, tiles * (part + 1) / parts, capacity,
+                 [&](int64_t first, int64_t count) {
+                   in.first = out.first = first;
+                   in.count = out.count = count;
+                   kernels_->input(in, x, 0, count, v);
+                   for (int64_t panel = 0; panel < out_blocks; panel += out.some_blocks) {
+                     out.first_block = panel;
+                     out.some_blocks = panel_of(out_blocks - panel, b);
+                     kernels_->output_gradient(out, dy, 0, count, dm);
+                     for (int64_t component = 0; component < kComponents; ++component) {
+                       kernels_->multiply_gradient(count, capacity, in_blocks, 0, out.some_blocks,
+                                                   v + component * in_blocks * of_block,
+                                                   dm + component * out.some_blocks * of_block,
+                                                   adds,
+                                                   du + (component * out_blocks + panel) * u_block);
+                     }
+                     if (wants_bias) add_channel_sums(out, b, dm, of_bias);
+                   }
+                   adds = true;
+                 });
+    }
+  });
+  parallel_for(u_count, kElementGrain, [&](int64_t begin, int64_t end) {
+    for (int64_t part = 1; part < parts; ++part) {
+      const float* const from = sums + part * u_count;
+      for (int64_t i = begin; i < end; ++i) sums[i] += from[i];
+    }
+  });
+  for (int64_t i = out_blocks * b; i < std::ssize(bias_sums_); ++i)
+    bias_sums_[static_cast<size_t>(i % (out_blocks * b))] += bias_sums_[static_cast<size_t>(i)];
+  return sums;
+}
+
+/// All threads transform a batch of tiles, and then share its components out.
+const float* Winograd::sum_by_components(const float* x, const float* dy, bool wants_bias) {
+  const Pass p = pass_of(ConvolutionPass::backward_weights);
+  const int b = p.block();
+  const int64_t in_blocks = p.in_blocks(), out_blocks = p.out_blocks();
+  const Batches batches = p.batches(1);
   const int64_t in_component = in_blocks * batches.size * b;
   const int64_t out_component = out_blocks * batches.size * b;
-  const int64_t u_component = out_blocks * in_blocks * b * b;
   float* v = at_least(thread_scratch().tiles_in, kComponents * in_component);
-  float* dm = at_least(thread_scratch().tiles_out, kComponents * out_component);
-  float* du = at_least(thread_scratch().weights, kComponents * u_component);
-  if (db) bias_sums_.assign(static_cast<size_t>(out_blocks * b), 0.0);
+  float* dm = at_least(thread_scratch().tiles_out, (kComponents + 1) * out_component);
+  float* du = at_least(thread_scratch().weights, p.u_count());
+  if (wants_bias) bias_sums_.assign(static_cast<size_t>(out_blocks * b), 0.0);
+  WinogradTiles in = p.source(batches.size), out = p.target(batches.size);
   for (int64_t batch = 0; batch < batches.count; ++batch) {
     const int64_t count = batches.length(batch);
-    const WinogradTiles in{in_blocks, p.h,         p.w,     h_tiles,
-                           w_tiles,   p.pad_h,     p.pad_w, batches.first(batch),
-                           count,     batches.size};
-    const WinogradTiles out{out_blocks,           p.out_h(), p.out_w(),   h_tiles, w_tiles, 0, 0,
-                            batches.first(batch), count,     batches.size};
+    in.first = out.first = batches.first(batch);
+    in.count = out.count = count;
     parallel_for(count, 1, [&](int64_t begin, int64_t end) {
       kernels_->input(in, x, begin, end, v);
       kernels_->output_gradient(out, dy, begin, end, dm);
@@ -248,50 +363,46 @@ void Winograd::backward_weights(const float* x, const float* dy, bool add_weight
         const int64_t last = std::min(out_blocks, first + end - at);
         kernels_->multiply_gradient(count, batches.size, in_blocks, first, last,
                                     v + component * in_component, dm + component * out_component,
-                                    batch > 0, du + component * u_component);
+                                    batch > 0, du + component * p.u_component());
         at += last - first;
       }
     });
-    if (!db) continue;
-    // Component (1, 1) of A dy A^T is the sum of the tile.
-    const float* const sums = dm + kTileSum * out_component;
-    parallel_for(out_blocks, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t block = begin; block < end; ++block) {
-        const float* from = sums + block * batches.size * b;
-        double* const to = bias_sums_.data() + block * b;
-        for (int64_t tile = 0; tile < count; ++tile, from += b) {
-          for (int lane = 0; lane < b; ++lane) to[lane] += static_cast<double>(from[lane]);
-        }
-      }
-    });
+    if (wants_bias) add_channel_sums(out, b, dm, bias_sums_.data());
   }
-  parallel_for(out_blocks, 1, [&](int64_t begin, int64_t end) {
-    kernels_->weights_gradient(du, p.k, p.c, add_weights, begin, end, dw);
+  return du;
+}
+
+void Winograd::backward_weights(const float* x, const float* dy, bool add_weights, float* dw,
+                                bool add_bias, float* db) {
+  const Pass pass = pass_of(ConvolutionPass::backward_weights);
+  const int64_t own = pass.own_tiles_of_weights(omp_get_max_threads());
+  const float* const du =
+      own > 0 ? sum_by_tiles(x, dy, db != nullptr, own) : sum_by_components(x, dy, db != nullptr);
+  parallel_for(pass.out_blocks(), 1, [&](int64_t begin, int64_t end) {
+    kernels_->weights_gradient(du, problem_.taps, problem_.k, problem_.c, add_weights, begin, end,
+                               dw);
   });
-  for (int64_t k = 0; db && k < p.k; ++k) {
+  for (int64_t k = 0; db && k < problem_.k; ++k) {
     const auto sum = static_cast<float>(bias_sums_[static_cast<size_t>(k)]);
     db[k] = (add_bias ? db[k] : 0.0F) + sum;
   }
 }
 
 void Winograd::plan_scratch(ScratchPlan& plan, ConvolutionPass pass, bool training) const {
-  const WinogradProblem& p = problem_;
-  const bool data = pass == ConvolutionPass::backward_data;
+  const Pass p = pass_of(pass);
   const bool weights = pass == ConvolutionPass::backward_weights;
-  const int64_t inputs = blocks_of(p.c, kernels_->block), outputs = blocks_of(p.k, kernels_->block);
-  const Batches batches = batches_of(*kernels_, p.n, data ? p.h : p.out_h(), data ? p.w : p.out_w(),
-                                     inputs + outputs, weights ? 1 : kernels_->row_step);
-  const int64_t own = weights ? 0
-                              : own_tiles(*kernels_, p.n, data ? p.h : p.out_h(),
-                                          data ? p.w : p.out_w(), p.c, p.k, plan.threads());
-  const int64_t block_count = kComponents * (own > 0 ? own : batches.size) * kernels_->block;
-  const auto need = [&](std::string_view place, int64_t count, int64_t threads) {
-    plan.need(place, static_cast<size_t>(count) * sizeof(float), threads);
+  const int threads = plan.threads();
+  const int64_t own = weights ? p.own_tiles_of_weights(threads) : p.own_tiles(threads);
+  const int64_t size = own > 0 ? own : p.batches(weights ? 1 : kernels_->row_step).size;
+  const int64_t outputs = own > 0 ? std::min(p.out_blocks(), kPanel / p.block()) : p.out_blocks();
+  const auto need = [&](std::string_view place, int64_t count, int64_t of_threads) {
+    plan.need(place, static_cast<size_t>(count) * sizeof(float), of_threads);
   };
-  const int64_t threads = own > 0 ? plan.threads() : 1;
-  need("winograd tiles in", block_count * (data ? outputs : inputs), threads);
-  need("winograd tiles out", block_count * (data ? inputs : outputs), threads);
-  if (weights || training) need("winograd weights", transformed_count(), 1);
+  const int64_t of_block = size * p.block(), made = kComponents + (weights ? 1 : 0);
+  need("winograd tiles in", kComponents * of_block * p.in_blocks(), own > 0 ? threads : 1);
+  need("winograd tiles out", made * of_block * outputs, own > 0 ? threads : 1);
+  if (weights || training)
+    need("winograd weights", p.u_count() * (weights && own > 0 ? threads : 1), 1);
 }
 
 }  // namespace crema

@@ -5,8 +5,9 @@ namespace crema {
 namespace {
 
 WinogradProblem winograd_problem(const ConvolutionProblem& problem) {
-  return {problem.source[0], problem.source[1], problem.source[2], problem.source[3],
-          problem.target[1], problem.pad[0],    problem.pad[1]};
+  return {
+      problem.source[0], problem.source[1], problem.source[2], problem.source[3],
+      problem.target[1], problem.pad[0],    problem.pad[1],    static_cast<int>(problem.kernel[0])};
 }
 
 class Primitive : public ConvolutionPrimitive {
@@ -48,14 +49,17 @@ class Primitive : public ConvolutionPrimitive {
 
 std::string refusal(const ConvolutionProblem& problem, ConvolutionPass,
                     ConvolutionAlgorithm algorithm) {
-  const std::vector<int64_t> three = {3, 3}, one = {1, 1};
+  const std::vector<int64_t> three = {3, 3}, five = {5, 5}, one = {1, 1};
   const int64_t block = Winograd::block();
   if (block == 0) return "the processor lacks AVX2 and FMA";
-  if (problem.kernel != three || problem.stride != one || problem.dilation != one) {
-    return "it takes 3x3 kernels of stride 1 without dilation";
+  if ((problem.kernel != three && problem.kernel != five) || problem.stride != one ||
+      problem.dilation != one) {
+    return "it takes 3x3 and 5x5 kernels of stride 1 without dilation";
   }
   if (problem.groups != 1) return "it takes one group";
-  if (problem.pad[0] > 2 || problem.pad[1] > 2) return "it takes a pad of at most 2";
+  if (problem.pad[0] >= problem.kernel[0] || problem.pad[1] >= problem.kernel[1]) {
+    return "it takes a pad below the kernel's extent";
+  }
   if (block_of(problem.source_format) != block || block_of(problem.target_format) != block) {
     return concat("it takes channels in blocks of ", block);
   }
@@ -66,10 +70,13 @@ std::string refusal(const ConvolutionProblem& problem, ConvolutionPass,
 }  // namespace
 
 std::unique_ptr<ConvolutionLibrary> winograd_convolutions() {
-  return make_library({"winograd", "3", "F(4x4,3x3)", refusal,
-                       [](const ConvolutionProblem& problem, ConvolutionPass pass) {
-                         return std::make_unique<Primitive>(problem, pass);
-                       }});
+  const auto name = [](const ConvolutionProblem& problem) {
+    return problem.kernel[0] == 5 ? "F(2x2,5x5)" : "F(4x4,3x3)";
+  };
+  return make_library(
+      {"winograd", "4", name, refusal, [](const ConvolutionProblem& problem, ConvolutionPass pass) {
+         return std::make_unique<Primitive>(problem, pass);
+       }});
 }
 
 }  // namespace crema
