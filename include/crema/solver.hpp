@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -182,6 +183,8 @@ class Solver {
   struct TestSums;
   /// Runs one batch of the report's net and adds its values.
   void test_batch(TestReport& report, TestSums& sums);
+  /// Says once that an output of a test net has no mean; Error if snapshot_best names it.
+  void warn_of_no_mean(const std::string& output, int net, size_t values, size_t others);
   /// Writes the outputs, in the net's order, to the report.
   void report_outputs(const TestSums& sums, TestReport& report);
 
@@ -212,7 +215,8 @@ class Solver {
   std::vector<Tensor> history_;
   std::unique_ptr<WeightAverage> average_;  // null without ema_decay
   double loss_scale_ = 1;
-  std::vector<DataSource*> sources_;            // of net_
+  std::vector<DataSource*> sources_;                    // of net_
+  std::set<std::pair<int, std::string>> without_mean_;  // outputs of test nets that were warned of
   std::vector<double> losses_;                  // of the last average_loss iterations, in order
   std::unique_ptr<RecordCursors> before_test_;  // during a test: positions in the data before it
   int iteration_ = 0;

@@ -49,6 +49,15 @@ void move_steps_back(Plan& plan) {
   }
 }
 
+/// The node has a parameter that learns, of its layer or of its tail.
+bool learns(const Node& node) {
+  const auto needs = [](const auto& parameter) { return parameter && parameter->needs_gradient; };
+  return std::ranges::any_of(node.layer->params(), needs) ||
+         std::ranges::any_of(node.tail, [&](const TailStep& step) {
+           return needs(step.scale) || needs(step.bias);
+         });
+}
+
 /// Appends the operation of the reader of its top to the tail of `node`. Returns false if that is
 /// not possible.
 bool append(Plan& plan, NodeId id, const Use& use) {
@@ -67,11 +76,7 @@ bool append(Plan& plan, NodeId id, const Use& use) {
     return false;
   }
   // As one node they run backward together: the parameters of a layer that runs none would learn.
-  const auto learns = [](const auto& parameter) { return parameter->needs_gradient; };
-  if (reader.needs_backward && !node.needs_backward &&
-      std::ranges::any_of(node.layer->params(), learns)) {
-    return false;
-  }
+  if (reader.needs_backward && !node.needs_backward && learns(node)) return false;
   Tail tail = node.tail;
   tail.push_back(*step);
   if (!node.layer->accepts(tail)) return false;

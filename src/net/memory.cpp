@@ -240,7 +240,8 @@ class Planner {
   }
 
   bool asked_in_place(const Node& node) const {
-    return plan_.value(node.bottoms[0]).name == plan_.value(node.tops[0]).name;
+    const size_t bottom = node.layer->in_place_bottom();
+    return plan_.value(node.bottoms[bottom]).name == plan_.value(node.tops[0]).name;
   }
 
   void pass_diff(const Action& action, int time) {
@@ -337,7 +338,7 @@ void plan_memory(Plan& plan) {
   }
   if (repaired.size() > kNamed) others += concat(" and ", repaired.size() - kNamed, " more");
   plan.note(concat("layer '", repaired[0]->layer->name(), "' runs in place on '",
-                   plan.value(repaired[0]->bottoms[0]).name,
+                   plan.value(repaired[0]->bottoms[repaired[0]->layer->in_place_bottom()]).name,
                    "', but its bottom is read again later: it gets a separate buffer",
                    others.empty() ? "" : "; so do" + others));
 }

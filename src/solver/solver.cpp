@@ -363,6 +363,16 @@ std::vector<TestReport> Solver::test() {
   return reports;
 }
 
+void Solver::warn_of_no_mean(const std::string& output, int net, size_t values, size_t others) {
+  if (output == param_->snapshot_best() && net == param_->snapshot_best_net())
+    throw Error("snapshot_best '", output, "' has ", values, " values in one batch of test net ",
+                net, " and ", others, " in another; name an output of one value");
+  if (!without_mean_.insert({net, output}).second) return;
+  context_.log(Severity::warning, concat("'", output, "' of test net ", net, " has ", values,
+                                         " values in one batch and ", others,
+                                         " in another, so no mean of it is reported"));
+}
+
 void Solver::test_batch(TestReport& report, TestSums& sums) {
   const auto n = static_cast<size_t>(report.net);
   Net& net = *test_nets_[n];
@@ -376,6 +386,7 @@ void Solver::test_batch(TestReport& report, TestSums& sums) {
     const auto count = static_cast<size_t>(values.count());
     if (sums.batches == 0) means.assign(count, 0);
     if (means.size() != count) {
+      warn_of_no_mean(output, report.net, means.size(), count);
       entry = sums.means.erase(entry);
       continue;
     }

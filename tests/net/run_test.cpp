@@ -586,6 +586,55 @@ layer { name: "loss" type: "SoftmaxWithLoss" bottom: "y" bottom: "label" top: "l
   }
 }
 
+// The BatchNorm that computes the sum runs backward for the shortcut. The Scale in it would learn.
+TEST(Tails, AScaleBehindWhichNothingIsPropagatedDoesNotLearn) {
+  for (const bool fuse : {false, true}) {
+    Context context;
+    Net net(net_param(R"(
+layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 2 dim: 3 dim: 5 dim: 4 } } }
+layer { name: "a" type: "Convolution" bottom: "x" top: "a"
+        convolution_param { num_output: 3 kernel_size: 1 weight_filler { type: "xavier" } } }
+layer { name: "bn" type: "BatchNorm" bottom: "a" top: "b" propagate_down: false }
+layer { name: "scale" type: "Scale" bottom: "b" top: "c" scale_param { bias_term: true } }
+layer { name: "sum" type: "Eltwise" bottom: "a" bottom: "c" top: "s"
+        propagate_down: true propagate_down: false }
+layer { name: "ip" type: "InnerProduct" bottom: "s" top: "y"
+        inner_product_param { num_output: 3 weight_filler { type: "xavier" } } }
+layer { name: "label" type: "Input" top: "label" input_param { shape { dim: 2 } } }
+layer { name: "loss" type: "SoftmaxWithLoss" bottom: "y" bottom: "label" top: "loss" })"),
+            context, {.fuse = fuse});
+    fill_inputs(net);
+    net.forward();
+    net.backward();
+    for (const auto& parameter : net.layers()[3]->params())
+      for (const double value : values_of(parameter->diff)) EXPECT_EQ(value, 0) << fuse;
+  }
+}
+
+TEST(Tails, ABatchNormAddsWhatItNormalizes) {
+  const char* text = R"(
+layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 2 dim: 20 dim: 5 dim: 4 } } }
+layer { name: "a" type: "Convolution" bottom: "x" top: "a"
+        convolution_param { num_output: 20 kernel_size: 3 pad: 1 weight_filler { type: "xavier" } } }
+layer { name: "bn" type: "BatchNorm" bottom: "a" top: "b" batch_norm_param { scale_bias: true } }
+layer { name: "sum" type: "Eltwise" bottom: "a" bottom: "b" top: "s" }
+layer { name: "relu" type: "ReLU" bottom: "s" top: "s" }
+layer { name: "ip" type: "InnerProduct" bottom: "s" top: "y"
+        inner_product_param { num_output: 3 weight_filler { type: "xavier" } } }
+layer { name: "label" type: "Input" top: "label" input_param { shape { dim: 2 } } }
+layer { name: "loss" type: "SoftmaxWithLoss" bottom: "y" bottom: "label" top: "loss" })";
+  Context context;
+  Net fused(net_param(text), context), plain(net_param(text), context, {.fuse = false});
+  EXPECT_EQ(fused.summary()[3].fused_into, "bn");
+  for (Net* net : {&fused, &plain}) {
+    fill_inputs(*net);
+    net->forward();
+    net->backward();
+  }
+  const std::vector<double> expected = gradients_of(plain), actual = gradients_of(fused);
+  for (size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(actual[i], expected[i], 1e-5) << i;
+}
+
 TEST(Precision, Bf16ActivationsAreRoundedBetweenLayers) {
   Context context;
   NetParameter param = chain(false);

@@ -277,6 +277,18 @@ TEST(Detection, RowsOfDifferentNumberAreNoMeasureOfTheBestSnapshot) {
       {"snapshot_best 'f'", "another number of values", "DetectionEvaluate"});
 }
 
+TEST(Detection, AnOutputBehindRowsOfDifferentNumberIsNoMeasureOfTheBestSnapshot) {
+  const test::ScratchFolder folder;
+  const std::string layers = R"(
+      layer { name: 'v' type: 'DummyData' top: 'v' dummy_data_param { shape { dim: 1 } data_filler { type: 'uniform' min: -1 max: 1 } } }
+      layer { name: 't' type: 'Threshold' bottom: 'v' top: 't' }
+      layer { name: 'f' type: 'Filter' bottom: 'v' bottom: 't' top: 'f' }
+      layer { name: 'p' type: 'Power' bottom: 'f' top: 'p' })";
+  expect_error(
+      [&] { tested(layers, concat("snapshot_best: 'p' snapshot_prefix: '", folder / "x", "'")); },
+      {"snapshot_best 'p'", "in another", "name an output of one value"});
+}
+
 TEST(Detection, ClassesAreReportedWithTheNamesOfTheLabelMap) {
   const test::ScratchFolder folder;
   const std::string map = folder / "map.prototxt";

@@ -18,7 +18,7 @@ constexpr int kTileSum = kComponents;  // behind the components of A dy A^T
 // Tiles are worked on in batches whose transformed input and output stay in the last-level cache.
 constexpr int64_t kBatchBytes = 12 << 20;
 // Or, where that is possible, in so many tiles that they stay in a core's own cache.
-constexpr int64_t kLeastOwnTiles = 16, kMostOwnTiles = 64;
+constexpr int64_t kLeastOwnTiles = 24, kMostOwnTiles = 64;
 // Outputs that are worked on together then.
 constexpr int64_t kPanel = 48;
 // Bytes of the sums of all threads where each has its own.
@@ -73,12 +73,16 @@ int64_t panel_of(int64_t left, int block) {
   return left == most + 1 ? (left + 1) / 2 : std::min(left, most);
 }
 
-/// Adds the sum of each channel of tiles that output_gradient() transformed.
-void add_channel_sums(const WinogradTiles& tiles, int block, const float* dm, double* sums) {
-  const float* from = dm + kTileSum * tiles.some_blocks * tiles.capacity * block;
-  for (int64_t k = 0; k < tiles.some_blocks; ++k, from += tiles.capacity * block) {
+/// Adds the sum of each channel of blocks [begin, end) of tiles that output_gradient() transformed.
+void add_channel_sums(const WinogradTiles& tiles, int block, const float* dm, int64_t begin,
+                      int64_t end, double* sums) {
+  const float* const planes = dm + kTileSum * tiles.some_blocks * tiles.capacity * block;
+  for (int64_t k = begin; k < end; ++k) {
+    const float* from = planes + k * tiles.capacity * block;
     double* const to = sums + (tiles.first_block + k) * block;
-    for (int64_t i = 0; i < tiles.count * block; ++i) to[i % block] += static_cast<double>(from[i]);
+    for (int64_t tile = 0; tile < tiles.count; ++tile, from += block) {
+      for (int lane = 0; lane < block; ++lane) to[lane] += static_cast<double>(from[lane]);
+    }
   }
 }
 
@@ -162,8 +166,9 @@ Winograd::Winograd(const WinogradProblem& problem)
     : problem_(problem), kernels_(&winograd_kernels()) {
   if (block() == 0) throw Error("Winograd convolution needs a processor with AVX2 and FMA");
   const int taps = problem.taps;
-  if ((taps != 3 && taps != 5) || problem.out_h() <= 0 || problem.out_w() <= 0 ||
-      problem.pad_h >= taps || problem.pad_w >= taps)
+  if ((taps != 3 && taps != 5) || problem.n <= 0 || problem.c <= 0 || problem.k <= 0 ||
+      problem.out_h() <= 0 || problem.out_w() <= 0 || problem.pad_h >= taps ||
+      problem.pad_w >= taps)
     throw Error(
         "Winograd convolution takes kernels of 3x3 or 5x5 that fit the input, padded by less than "
         "that");
@@ -319,7 +324,7 @@ const float* Winograd::sum_by_tiles(const float* x, const float* dy, bool wants_
                                                    adds,
                                                    du + (component * out_blocks + panel) * u_block);
                      }
-                     if (wants_bias) add_channel_sums(out, b, dm, of_bias);
+                     if (wants_bias) add_channel_sums(out, b, dm, 0, out.some_blocks, of_bias);
                    }
                    adds = true;
                  });
@@ -331,8 +336,9 @@ const float* Winograd::sum_by_tiles(const float* x, const float* dy, bool wants_
       for (int64_t i = begin; i < end; ++i) sums[i] += from[i];
     }
   });
-  for (int64_t i = out_blocks * b; i < std::ssize(bias_sums_); ++i)
-    bias_sums_[static_cast<size_t>(i % (out_blocks * b))] += bias_sums_[static_cast<size_t>(i)];
+  const int64_t outputs = out_blocks * b;
+  for (int64_t i = outputs; wants_bias && i < parts * outputs; ++i)
+    bias_sums_[static_cast<size_t>(i % outputs)] += bias_sums_[static_cast<size_t>(i)];
   return sums;
 }
 
@@ -367,7 +373,10 @@ const float* Winograd::sum_by_components(const float* x, const float* dy, bool w
         at += last - first;
       }
     });
-    if (wants_bias) add_channel_sums(out, b, dm, bias_sums_.data());
+    if (!wants_bias) continue;
+    parallel_for(out_blocks, 1, [&](int64_t begin, int64_t end) {
+      add_channel_sums(out, b, dm, begin, end, bias_sums_.data());
+    });
   }
   return du;
 }

@@ -32,7 +32,7 @@ class Primitive : public ConvolutionPrimitive {
   }
   size_t kept_bytes() const override {
     const bool derives = !training_ && pass_ != ConvolutionPass::backward_weights;
-    return derives ? winograd_.transformed_bytes() : 0;
+    return (derives ? winograd_.transformed_bytes() : 0) + winograd_.bias_bytes();
   }
 
   void plan_scratch(ScratchPlan& plan) const override {
