@@ -57,7 +57,6 @@ struct Scores {
   Scores(std::string output, bool rows) : name(std::move(output)), in_one_line(rows) {}
 
   void add(int batch, const Tensor& values) {
-    in_one_line = in_one_line || (batch > 0 && values.count() != shape.count());
     shape = values.shape();
     // Also if a later batch alone is that large. Values of one axis, as the accuracies of classes,
     // are scores each.
