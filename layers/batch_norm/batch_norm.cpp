@@ -169,13 +169,6 @@ BatchNormLayer::Ending BatchNormLayer::ending() const {
   return ending;
 }
 
-size_t BatchNormLayer::in_place_bottom() const {
-  for (const TailStep& step : tail()) {
-    if (step.kind == TailStep::Kind::add) return static_cast<size_t>(step.bottom);
-  }
-  return 0;
-}
-
 BackwardReads BatchNormLayer::reference_backward_reads() const {
   // With stored statistics the layer is linear. The sign that ReLU saw is computed again, but for
   // a sum, of which both parts would have to be kept.

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "kit/summand.hpp"
 #include "kit/two_sided.hpp"
 #include "layers/batch_norm/batch_norm_math.hpp"
 
@@ -36,11 +37,8 @@ class BatchNormLayer : public TwoSidedLayer {
 
   Ending ending() const;
   /// The bottom that a sum in the tail adds, over which the top may be written; else 0.
-  size_t in_place_bottom() const override;
-  /// That bottom; null if there is none.
-  Blob* summand(Blobs bottom) const {
-    return in_place_bottom() > 0 ? bottom[in_place_bottom()] : nullptr;
-  }
+  size_t in_place_bottom() const override { return added_bottom(tail()); }
+  Blob* summand(Blobs bottom) const { return summand_of(tail(), bottom); }
   /// The stored statistics are used, not the batch's.
   bool uses_stored_statistics() const { return settings_.stored; }
   int64_t channels() const { return channels_; }

@@ -11,6 +11,7 @@
 #include "core/dispatch.hpp"
 #include "kit/options.hpp"
 #include "kit/passes.hpp"
+#include "kit/summand.hpp"
 #include "kit/two_sided.hpp"
 #include "layers/convolution/engine.hpp"
 #include "layers/convolution/unfold.hpp"
@@ -198,16 +199,9 @@ std::optional<float> ConvolutionLayer::relu() const {
   return relu_slope_of({tail().back()});
 }
 
-Blob* ConvolutionLayer::summand(Blobs bottom) const {
-  return in_place_bottom() > 0 ? bottom[in_place_bottom()] : nullptr;
-}
+Blob* ConvolutionLayer::summand(Blobs bottom) const { return summand_of(tail(), bottom); }
 
-size_t ConvolutionLayer::in_place_bottom() const {
-  for (const TailStep& step : tail()) {
-    if (step.kind == TailStep::Kind::add) return static_cast<size_t>(step.bottom);
-  }
-  return 0;
-}
+size_t ConvolutionLayer::in_place_bottom() const { return added_bottom(tail()); }
 
 InPlace ConvolutionLayer::reference_in_place() const {
   return in_place_bottom() > 0 ? InPlace::overwrite : InPlace::never;
