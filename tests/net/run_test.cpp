@@ -19,18 +19,10 @@ namespace {
 
 using test::fill_inputs;
 using test::gradients_of;
+using test::gradients_of_a_pass;
 using test::net_param;
 using test::params_of;
 using test::values_of;
-
-/// The gradients of a forward and a backward pass over all layers.
-std::vector<double> gradients_of_a_pass(Net& net) {
-  fill_inputs(net);
-  net.forward();
-  net.clear_gradients();
-  net.backward();
-  return gradients_of(net);
-}
 
 constexpr const char* kConvolution = R"(
 layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 2 dim: 3 dim: 9 dim: 7 } } }
@@ -133,27 +125,6 @@ TEST(Run, StepsDoNotMakeAFailedPassWhole) {
   Net inference(net_param(kDropout), context, {.phase = Phase::test});
   inference.forward();
   expect_error([&] { inference.backward(1, 0); }, {"without backward"});
-}
-
-// What is fused runs backward together.
-TEST(Tails, AFusedLayerDoesNotLearnBehindPropagateDown) {
-  Context context;
-  const NetParameter param = net_param(R"(
-layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 2 dim: 5 dim: 6 dim: 6 } } }
-layer { name: "a" type: "Convolution" bottom: "x" top: "a"
-        convolution_param { num_output: 5 kernel_size: 1 weight_filler { type: "xavier" } } }
-layer { name: "b" type: "Convolution" bottom: "a" top: "b" propagate_down: false
-        convolution_param { num_output: 5 kernel_size: 1 weight_filler { type: "xavier" } } }
-layer { name: "sum" type: "Eltwise" bottom: "a" bottom: "b" top: "s"
-        propagate_down: true propagate_down: false }
-layer { name: "ip" type: "InnerProduct" bottom: "s" top: "y"
-        inner_product_param { num_output: 3 weight_filler { type: "xavier" } } }
-layer { name: "label" type: "Input" top: "label" input_param { shape { dim: 2 } } }
-layer { name: "loss" type: "SoftmaxWithLoss" bottom: "y" bottom: "label" top: "loss" })");
-  Net fused(param, context), plain(param, context, {.fuse = false});
-  const std::vector<double> expected = gradients_of_a_pass(plain);
-  const std::vector<double> actual = gradients_of_a_pass(fused);
-  for (size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(actual[i], expected[i], 1e-5) << i;
 }
 
 /// A source whose batches have 1, 2, 3, 1, 2, 3, ... rows, of the batch's number.
@@ -447,192 +418,6 @@ TEST(Run, BackwardOnceAForward) {
   keeps.clear_gradients();
   keeps.backward();
   EXPECT_EQ(gradients_of(keeps), once);
-}
-
-// A residual block without BatchNorm: the convolution adds the shortcut and rectifies the sum.
-TEST(Tails, AConvolutionAddsAShortcut) {
-  for (const char* shortcut : {"a", "x"}) {
-    for (const char* relu : {"", R"(layer { name: "relu" type: "ReLU" bottom: "s" top: "s" })"}) {
-      const std::string text = concat(R"(
-layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 2 dim: 21 dim: 9 dim: 7 } } }
-layer { name: "a" type: "Convolution" bottom: "x" top: "a" param { lr_mult: 1 }
-        convolution_param { num_output: 21 kernel_size: 1 weight_filler { type: "xavier" } } }
-layer { name: "b" type: "Convolution" bottom: "a" top: "b"
-        convolution_param { num_output: 21 kernel_size: 3 pad: 1 weight_filler { type: "xavier" }
-                            bias_filler { type: "uniform" min: -1 max: 1 } } }
-layer { name: "sum" type: "Eltwise" bottom: ")",
-                                      shortcut, R"(" bottom: "b" top: "s" })", relu, R"(
-layer { name: "ip" type: "InnerProduct" bottom: "s" top: "y"
-        inner_product_param { num_output: 3 weight_filler { type: "xavier" } } }
-layer { name: "label" type: "Input" top: "label" input_param { shape { dim: 2 } } }
-layer { name: "loss" type: "SoftmaxWithLoss" bottom: "y" bottom: "label" top: "loss" }
-force_backward: true)");
-      SCOPED_TRACE(text);
-      Context exact_context({.engine = "reference"});
-      Net exact(net_param(text), exact_context, {.dtype = DType::f64, .fuse = false});
-      fill_inputs(exact);
-      const double loss = exact.forward();
-      exact.backward();
-      for (const char* engine : {"", "reference", "onednn", "direct", "winograd", "im2col"}) {
-        SCOPED_TRACE(engine);
-        Context context({.engine = engine});
-        NetParameter param = net_param(text);
-        if (std::string(engine) == "winograd") param.mutable_layer(1)->set_engine("reference");
-        Net net(param, context);
-        EXPECT_EQ(net.summary()[3].fused_into, "b");
-        fill_inputs(net);
-        // Twice: the second pass finds the memory that the first left.
-        for (int pass = 0; pass < 2; ++pass) {
-          EXPECT_NEAR(net.forward(), loss, 1e-5);
-          net.clear_gradients();
-          net.backward();
-          const std::vector<double> expected = gradients_of(exact), actual = gradients_of(net);
-          for (size_t i = 0; i < expected.size(); ++i)
-            ASSERT_NEAR(actual[i], expected[i], 1e-4) << i;
-          const std::vector<double> dx = values_of(net.blob("x").diff);
-          const std::vector<double> exact_dx = values_of(exact.blob("x").diff);
-          for (size_t i = 0; i < dx.size(); ++i) ASSERT_NEAR(dx[i], exact_dx[i], 1e-5) << i;
-        }
-      }
-    }
-  }
-}
-
-// A residual block: BatchNorm adds the shortcut and rectifies the sum.
-TEST(Tails, ABatchNormAddsAShortcut) {
-  struct Case {
-    const char* shortcut;
-    bool relu;
-    const char* norm;    // of BatchNorm
-    const char* scale;   // of Scale, its parameters
-    const char* branch;  // of the convolution before BatchNorm, its parameters
-  };
-  const Case cases[] = {
-      {"a", true, "", "", ""},
-      {"a", false, "", "", ""},
-      {"x", true, "", "", ""},
-      {"a", true, "use_global_stats: true eps: 1", "", ""},
-      {"a", false, "use_global_stats: true eps: 1", "", ""},
-      {"a", true, "use_global_stats: true eps: 1", "param { lr_mult: 0 } param { lr_mult: 0 }", ""},
-      // Nothing in the branch learns or passes on, so its BatchNorm's bottom needs no gradient.
-      {"a", true, "", "param { lr_mult: 0 } param { lr_mult: 0 }", "propagate_down: false"},
-      {"a", true, "use_global_stats: true eps: 1", "param { lr_mult: 0 } param { lr_mult: 0 }",
-       "propagate_down: false"},
-  };
-  for (const Case& c : cases) {
-    const bool stops = *c.branch != 0;
-    const std::string text = concat(
-        R"(
-layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 2 dim: 21 dim: 9 dim: 7 } } }
-layer { name: "a" type: "Convolution" bottom: "x" top: "a"
-        convolution_param { num_output: 21 kernel_size: 1 weight_filler { type: "xavier" } } }
-layer { name: "b" type: "Convolution" bottom: "a" top: "b" )",
-        c.branch, stops ? " param { lr_mult: 0 } param { lr_mult: 0 }" : "", R"(
-        convolution_param { num_output: 21 kernel_size: 3 pad: 1 weight_filler { type: "xavier" }
-                            bias_filler { type: "uniform" min: -1 max: 1 } } }
-layer { name: "bn" type: "BatchNorm" bottom: "b" top: "b" batch_norm_param { )",
-        c.norm, R"( } }
-layer { name: "scale" type: "Scale" bottom: "b" top: "b" )",
-        c.scale, R"( scale_param { bias_term: true filler { type: "uniform" min: 0.5 max: 2 }
-                                   bias_filler { type: "uniform" min: -1 max: 1 } } }
-layer { name: "sum" type: "Eltwise" bottom: ")",
-        c.shortcut, R"(" bottom: "b" top: "s" })",
-        c.relu ? R"(layer { name: "relu" type: "ReLU" bottom: "s" top: "s" })" : "", R"(
-layer { name: "ip" type: "InnerProduct" bottom: "s" top: "y"
-        inner_product_param { num_output: 3 weight_filler { type: "xavier" } } }
-layer { name: "label" type: "Input" top: "label" input_param { shape { dim: 2 } } }
-layer { name: "loss" type: "SoftmaxWithLoss" bottom: "y" bottom: "label" top: "loss" }
-)",
-        stops ? "" : "force_backward: true");
-    SCOPED_TRACE(text);
-    Context exact_context({.engine = "reference"});
-    Net exact(net_param(text), exact_context, {.dtype = DType::f64, .fuse = false});
-    fill_inputs(exact);
-    const double loss = exact.forward();
-    exact.backward();
-    const auto compare = [&](Net& net, double tolerance) {
-      EXPECT_EQ(net.summary()[3].fused_into.empty(), true);
-      for (const size_t layer : {4, 5}) EXPECT_EQ(net.summary()[layer].fused_into, "bn");
-      fill_inputs(net);
-      // Twice: the second pass finds the memory that the first left.
-      for (int pass = 0; pass < 2; ++pass) {
-        EXPECT_NEAR(net.forward(), loss, tolerance);
-        net.clear_gradients();
-        net.backward();
-        const std::vector<double> expected = gradients_of(exact), actual = gradients_of(net);
-        for (size_t i = 0; i < expected.size(); ++i)
-          ASSERT_NEAR(actual[i], expected[i], 10 * tolerance) << i;
-        if (stops) continue;
-        const std::vector<double> dx = values_of(net.blob("x").diff);
-        const std::vector<double> exact_dx = values_of(exact.blob("x").diff);
-        for (size_t i = 0; i < dx.size(); ++i) ASSERT_NEAR(dx[i], exact_dx[i], tolerance) << i;
-      }
-    };
-    for (const char* engine : {"native", "reference"}) {
-      // What the convolutions run with decides the memory format of BatchNorm.
-      for (const char* around : {"reference", "direct", "onednn"}) {
-        SCOPED_TRACE(concat(engine, " between ", around));
-        NetParameter param = net_param(text);
-        param.mutable_layer(1)->set_engine(around);
-        param.mutable_layer(2)->set_engine(around);
-        param.mutable_layer(3)->set_engine(engine);
-        Context context;
-        Net net(param, context);
-        compare(net, 1e-5);
-      }
-    }
-    Net in_double(net_param(text), exact_context, {.dtype = DType::f64});
-    compare(in_double, 1e-12);
-  }
-}
-
-// The BatchNorm that computes the sum runs backward for the shortcut. The Scale in it would learn.
-TEST(Tails, AScaleBehindWhichNothingIsPropagatedDoesNotLearn) {
-  for (const bool fuse : {false, true}) {
-    Context context;
-    Net net(net_param(R"(
-layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 2 dim: 3 dim: 5 dim: 4 } } }
-layer { name: "a" type: "Convolution" bottom: "x" top: "a"
-        convolution_param { num_output: 3 kernel_size: 1 weight_filler { type: "xavier" } } }
-layer { name: "bn" type: "BatchNorm" bottom: "a" top: "b" propagate_down: false }
-layer { name: "scale" type: "Scale" bottom: "b" top: "c" scale_param { bias_term: true } }
-layer { name: "sum" type: "Eltwise" bottom: "a" bottom: "c" top: "s"
-        propagate_down: true propagate_down: false }
-layer { name: "ip" type: "InnerProduct" bottom: "s" top: "y"
-        inner_product_param { num_output: 3 weight_filler { type: "xavier" } } }
-layer { name: "label" type: "Input" top: "label" input_param { shape { dim: 2 } } }
-layer { name: "loss" type: "SoftmaxWithLoss" bottom: "y" bottom: "label" top: "loss" })"),
-            context, {.fuse = fuse});
-    fill_inputs(net);
-    net.forward();
-    net.backward();
-    for (const auto& parameter : net.layers()[3]->params())
-      for (const double value : values_of(parameter->diff)) EXPECT_EQ(value, 0) << fuse;
-  }
-}
-
-TEST(Tails, ABatchNormAddsWhatItNormalizes) {
-  const char* text = R"(
-layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 2 dim: 20 dim: 5 dim: 4 } } }
-layer { name: "a" type: "Convolution" bottom: "x" top: "a"
-        convolution_param { num_output: 20 kernel_size: 3 pad: 1 weight_filler { type: "xavier" } } }
-layer { name: "bn" type: "BatchNorm" bottom: "a" top: "b" batch_norm_param { scale_bias: true } }
-layer { name: "sum" type: "Eltwise" bottom: "a" bottom: "b" top: "s" }
-layer { name: "relu" type: "ReLU" bottom: "s" top: "s" }
-layer { name: "ip" type: "InnerProduct" bottom: "s" top: "y"
-        inner_product_param { num_output: 3 weight_filler { type: "xavier" } } }
-layer { name: "label" type: "Input" top: "label" input_param { shape { dim: 2 } } }
-layer { name: "loss" type: "SoftmaxWithLoss" bottom: "y" bottom: "label" top: "loss" })";
-  Context context;
-  Net fused(net_param(text), context), plain(net_param(text), context, {.fuse = false});
-  EXPECT_EQ(fused.summary()[3].fused_into, "bn");
-  for (Net* net : {&fused, &plain}) {
-    fill_inputs(*net);
-    net->forward();
-    net->backward();
-  }
-  const std::vector<double> expected = gradients_of(plain), actual = gradients_of(fused);
-  for (size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(actual[i], expected[i], 1e-5) << i;
 }
 
 TEST(Precision, Bf16ActivationsAreRoundedBetweenLayers) {

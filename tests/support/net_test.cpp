@@ -119,4 +119,12 @@ void check_net_gradients(Net& net, double tolerance) {
   EXPECT_LE(4 * checks.kinks, checks.values) << "at kinks, values are checked on one side only";
 }
 
+std::vector<double> gradients_of_a_pass(Net& net) {
+  fill_inputs(net);
+  net.forward();
+  net.clear_gradients();
+  net.backward();
+  return gradients_of(net);
+}
+
 }  // namespace crema::test

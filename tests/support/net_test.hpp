@@ -20,6 +20,8 @@ void fill_inputs(Net& net, double low = -1, double high = 1, int classes = 3);
 /// All parameters and all their gradients, one after the other.
 std::vector<double> params_of(Net& net);
 std::vector<double> gradients_of(Net& net);
+/// The gradients of a forward and a backward pass over all layers, of inputs by fill_inputs().
+std::vector<double> gradients_of_a_pass(Net& net);
 
 /// Compares the gradients of an f64 training net with respect to its parameters, and to the inputs
 /// that have one, with central differences of the loss. Every value when there are few, else a
