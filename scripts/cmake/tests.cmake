@@ -58,11 +58,32 @@ function(crema_test_program target)
     RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
 endfunction()
 
-# What scripts/test --unit builds and runs: all areas but the tools, whose tests start programs.
-set(crema_unit_areas core net solver layers data features model steady)
+# Under the sanitizers a program takes longer to start than most cases take to run.
+set(CREMA_TEST_SHARDS 0 CACHE STRING
+  "0: a CTest case for each GoogleTest case; N: N CTest cases for each test program, each a share of its cases")
+
+function(crema_add_cases area label)
+  if(NOT CREMA_TEST_SHARDS)
+    gtest_discover_tests(test_${area}
+      DISCOVERY_MODE PRE_TEST
+      DISCOVERY_TIMEOUT 60
+      TEST_PREFIX "${area}."
+      PROPERTIES LABELS "${label}" TIMEOUT 300)
+    return()
+  endif()
+  math(EXPR last "${CREMA_TEST_SHARDS} - 1")
+  foreach(shard RANGE ${last})
+    add_test(NAME ${area}.shard_${shard} COMMAND test_${area} --gtest_brief=1)
+    set_tests_properties(${area}.shard_${shard} PROPERTIES LABELS "${label}" TIMEOUT 3600
+      ENVIRONMENT "GTEST_TOTAL_SHARDS=${CREMA_TEST_SHARDS};GTEST_SHARD_INDEX=${shard}")
+  endforeach()
+endfunction()
+
+# What scripts/test --unit builds and runs: all areas but those whose tests start programs.
+set(crema_unit_areas layers core net solver data features model steady)
 add_custom_target(unit_tests)
 
-foreach(area IN ITEMS ${crema_unit_areas} tools)
+foreach(area IN ITEMS ${crema_unit_areas} tools options)
   file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/${area}/*.cpp")
   if(NOT sources)
     continue()
@@ -76,25 +97,22 @@ foreach(area IN ITEMS ${crema_unit_areas} tools)
     set(label unit)
     add_dependencies(unit_tests test_${area})
   endif()
-  gtest_discover_tests(test_${area}
-    DISCOVERY_MODE PRE_TEST
-    DISCOVERY_TIMEOUT 60
-    TEST_PREFIX "${area}."
-    PROPERTIES LABELS "${label}" TIMEOUT 300)
+  crema_add_cases(${area} "${label}")
 endforeach()
 target_sources(test_net PRIVATE "${PROJECT_SOURCE_DIR}/tools/resident.cpp")
-if(TARGET test_tools AND TARGET crema_tool)
+if(TARGET crema_tool)
   add_dependencies(test_tools crema_tool)
+  add_dependencies(test_options crema_tool)
   target_sources(test_tools PRIVATE "${PROJECT_SOURCE_DIR}/tools/pages.cpp"
     "${PROJECT_SOURCE_DIR}/tools/signals.cpp" "${CREMA_GENERATED_DIR}/pages.cpp")
   # Found in the place of NVIDIA's driver, it betrays every CUDA call.
-  add_library(fake_cuda_driver SHARED "${PROJECT_SOURCE_DIR}/tests/tools/fake_cuda_driver/fake_cuda_driver.cpp")
+  add_library(fake_cuda_driver SHARED "${PROJECT_SOURCE_DIR}/tests/options/fake_cuda_driver/fake_cuda_driver.cpp")
   set_target_properties(fake_cuda_driver PROPERTIES
     OUTPUT_NAME cuda SOVERSION 1
     LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests/fake_cuda_driver")
-  target_compile_definitions(test_tools PRIVATE
+  target_compile_definitions(test_options PRIVATE
     CREMA_FAKE_CUDA_DRIVER="$<TARGET_FILE_DIR:fake_cuda_driver>")
-  add_dependencies(test_tools fake_cuda_driver)
+  add_dependencies(test_options fake_cuda_driver)
 endif()
 
 file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/golden/*.cpp")

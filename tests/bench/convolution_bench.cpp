@@ -2,12 +2,14 @@
 // implementation:
 //
 //   convolution_bench [--threads N] [--pass forward|backward-data|backward-weights]
-//                     [--library NAME] [--runs N] [--batch N] NET[/LAYER]...
+//                     [--library NAME] [--runs N] [--batch N] [--cold yes] [--formats all|blocked]
+//                     NET[/LAYER]...
 //
 // NET is lenet, alexnet, vgg_a, googlenet, resnet50 or mobilenet_v2 (its depthwise layers), each
 // with the batch of its benchmark. Weights count as changed before each run, as in training. With
 // one thread it is CPU time that counts, which other programs disturb least; with more, elapsed
-// time. The fastest run is printed.
+// time. The fastest run is printed. With --cold, each run has other tensors than the runs before
+// it, as in a net, where the caches hold what other layers left.
 #include <omp.h>
 
 #include <chrono>
@@ -35,6 +37,7 @@ struct Arguments {
   int threads = omp_get_max_threads();
   int runs = 10;
   int64_t batch = 0;  // 0: that of the net
+  bool cold = false, blocked = false;
   std::string pass, library;
   std::vector<std::string> nets;
 };
@@ -168,7 +171,8 @@ class Bench {
                                .pad = {given.pad, given.pad},
                                .dilation = {1, 1},
                                .groups = given.groups};
-    const Format formats[] = {blocked, Format::channels_last, Format::contiguous};
+    std::vector<Format> formats = {blocked};
+    if (!arguments_.blocked) formats = {blocked, Format::channels_last, Format::contiguous};
     for (const Format source : formats) {
       for (const Format target : formats) {
         problem.source_format = source;
@@ -204,13 +208,20 @@ class Bench {
 
   double fastest(ConvolutionPrimitive& primitive, const ConvolutionProblem& problem,
                  ConvolutionPass pass) const {
-    Tensor x(problem.source, DType::f32, problem.source_format);
-    Tensor y(problem.target, DType::f32, problem.target_format);
+    constexpr size_t kLargerThanCaches = size_t{256} << 20;
     Tensor weights(problem.weights()), gradient(problem.weights());
     Tensor bias(Shape{problem.target[1]});
-    for (Tensor* tensor : {&x, &y, &weights, &bias}) tensor->fill(0.01);
+    for (Tensor* tensor : {&weights, &bias}) tensor->fill(0.01);
+    std::vector<Tensor> xs, ys;
+    for (size_t bytes = 0; xs.empty() || (arguments_.cold && bytes < kLargerThanCaches);
+         bytes += xs.back().bytes() + ys.back().bytes()) {
+      xs.emplace_back(problem.source, DType::f32, problem.source_format).fill(0.01);
+      ys.emplace_back(problem.target, DType::f32, problem.target_format).fill(0.01);
+    }
     double best = std::numeric_limits<double>::infinity();
     for (int run = 0; run < arguments_.runs; ++run) {
+      Tensor& x = xs[static_cast<size_t>(run) % xs.size()];
+      Tensor& y = ys[static_cast<size_t>(run) % ys.size()];
       const double start = seconds_now(arguments_.threads);
       if (pass == ConvolutionPass::forward) {
         primitive.forward(x.host<float>(), {weights.host<float>()}, bias.host<float>(),
@@ -245,13 +256,17 @@ Arguments parse(int count, char** values) {
       arguments.runs = std::stoi(value);
     } else if (word == "--batch") {
       arguments.batch = std::stoi(value);
+    } else if (word == "--cold") {
+      arguments.cold = value == "yes";
+    } else if (word == "--formats") {
+      arguments.blocked = value == "blocked";
     } else if (word == "--pass") {
       arguments.pass = value;
     } else if (word == "--library") {
       arguments.library = value;
     } else {
       throw Error("unknown option ", word,
-                  "; there are --threads, --runs, --batch, --pass, --library");
+                  "; there are --threads, --runs, --batch, --cold, --formats, --pass, --library");
     }
   }
   if (arguments.nets.empty())

@@ -426,11 +426,5 @@ TEST_F(ConvertAnnotations, OtherCommandsReadItsDatabases) {
             (Shape{1, 4, 4}));
 }
 
-TEST(AnnotationFiles, WithoutLibrariesSaysHowToGetIt) {
-  if (test::kBuiltWithAnnotations) GTEST_SKIP() << "needs a build with CREMA_ANNOTATIONS=OFF";
-  expect_error([] { parse_voc_xml("", {}); }, {"CREMA_ANNOTATIONS=ON", "libpugixml-dev"});
-  expect_error([] { parse_coco_image("", {}); }, {"CREMA_ANNOTATIONS=ON", "nlohmann-json3-dev"});
-}
-
 }  // namespace
 }  // namespace crema

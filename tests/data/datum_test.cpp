@@ -135,13 +135,6 @@ TEST(DatumDecoder, DamagedImagesAreErrors) {
   expect_error([&] { decode(decoder, encoded_datum(deep)); }, {"more than 8 bits"});
 }
 
-TEST(DatumDecoder, WithoutOpenCvSaysHowToGetIt) {
-  if (test::kBuiltWithOpenCv)
-    GTEST_SKIP() << "needs a build without OpenCV: configure with CREMA_OPENCV=OFF";
-  DatumDecoder decoder(ColorMode::as_stored);
-  expect_error([&] { decode(decoder, encoded_datum("x")); }, {"CREMA_OPENCV=ON"});
-}
-
 // Cameras and web servers lose the two bytes; the picture is all there.
 TEST(DatumDecoder, JpegsWithoutTheirEndMarkerDecode) {
   if (!test::kBuiltWithOpenCv) GTEST_SKIP() << "needs OpenCV: configure with CREMA_OPENCV=ON";

@@ -354,16 +354,5 @@ TEST_F(LevelDb, AFullDiskIsAnErrorAndLeavesTheOldDatabaseAlone) {
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_.path()), {}), 1);
 }
 
-TEST(LevelDbStub, WithoutLevelDbSaysHowToGetIt) {
-  if (test::kBuiltWithLevelDb)
-    GTEST_SKIP() << "needs a build without LevelDB: configure with CREMA_LEVELDB=OFF";
-  const test::ScratchFolder folder;
-  folder.write("db/CURRENT", "MANIFEST-000002\n");
-  expect_error([&] { open_database({.path = folder / "db"}); },
-               {"is a LevelDB database", "CREMA_LEVELDB=ON"});
-  expect_error([&] { make_database_writer(DatabaseKind::leveldb, folder / "new"); },
-               {"CREMA_LEVELDB=ON", "write LMDB"});
-}
-
 }  // namespace
 }  // namespace crema

@@ -294,11 +294,5 @@ TEST_F(Tar, AFileThatChangesWhileItIsReadIsAnError) {
   expect_error([&] { reader->read(0); }, {"a.tar' was changed"});
 }
 
-TEST(TarStub, WithoutLibarchiveSaysHowToGetIt) {
-  if (test::kBuiltWithLibarchive)
-    GTEST_SKIP() << "needs a build without libarchive: configure with CREMA_LIBARCHIVE=OFF";
-  expect_error([] { open_tar("a.tar", "", {}); }, {"CREMA_LIBARCHIVE=ON"});
-}
-
 }  // namespace
 }  // namespace crema

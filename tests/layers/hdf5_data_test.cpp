@@ -286,19 +286,5 @@ TEST_F(Hdf5Layers, OutputWarnsOfAFileThatItWillReplace) {
                                       testing::HasSubstr("replace")));
 }
 
-TEST(Hdf5LayersStub, WithoutHdf5SaysHowToGetIt) {
-  if (test::kBuiltWithHdf5)
-    GTEST_SKIP() << "needs a build without HDF5: configure with CREMA_HDF5=OFF";
-  const test::ScratchFolder folder;
-  const std::string list = folder.write("list.txt", "a.h5\n");
-  expect_error(
-      [&] {
-        LayerRun run({.layer = concat("layer { type: 'HDF5Data' top: 'data' hdf5_data_param { "
-                                      "source: '",
-                                      list, "' batch_size: 1 } }")});
-      },
-      {"list.txt:1", "'a.h5'", "CREMA_HDF5=ON"});
-}
-
 }  // namespace
 }  // namespace crema

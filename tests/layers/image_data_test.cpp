@@ -198,19 +198,5 @@ TEST_F(ImageData, ReadsPhotos) {
   EXPECT_THAT(run.top(1), ElementsAre(281, 1));
 }
 
-TEST(ImageDataStub, WithoutOpenCvSaysHowToGetIt) {
-  if (test::kBuiltWithOpenCv)
-    GTEST_SKIP() << "needs a build without OpenCV: configure with CREMA_OPENCV=OFF";
-  const test::ScratchFolder folder;
-  folder.write("a.ppm", test::ppm(1, 1, "abc"));
-  const std::string list = folder.write("list.txt", (folder / "a.ppm") + " 1\n");
-  expect_error(
-      [&] {
-        LayerRun run({.layer = concat("layer { type: 'ImageData' image_data_param { source: '",
-                                      list, "' } }")});
-      },
-      {"line 1", "a.ppm", "CREMA_OPENCV=ON"});
-}
-
 }  // namespace
 }  // namespace crema

@@ -317,12 +317,5 @@ TEST_F(Hdf5File, PrintsNothing) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }
 
-TEST(Hdf5FileStub, WithoutHdf5SaysHowToGetIt) {
-  if (test::kBuiltWithHdf5)
-    GTEST_SKIP() << "needs a build without HDF5: configure with CREMA_HDF5=OFF";
-  expect_error([] { Hdf5Reader("a.h5"); }, {"'a.h5'", "CREMA_HDF5=ON", "libhdf5-dev"});
-  expect_error([] { Hdf5Writer("a.h5"); }, {"'a.h5'", "CREMA_HDF5=ON"});
-}
-
 }  // namespace
 }  // namespace crema

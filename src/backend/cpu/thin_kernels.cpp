@@ -155,6 +155,58 @@ void dots(const ThinPart& p, const float* a, const float* matrix, bool adds, flo
   }
 }
 
+template <int B>
+void few_dots(const ThinPart& p, const float* a, const float* matrix, float* out,
+              int64_t out_stride) {
+  // So many rows and runs of columns at once that enough sums are on their way, and the registers
+  // hold them.
+  constexpr int kMost = HWY_TARGET == HWY_AVX3 || HWY_ARCH_ARM ? 16 : 10;
+  constexpr int R = 4 * B <= kMost ? 4 : 2, U = B == 1 ? 2 : 1;
+  const Floats d;
+  for (int64_t first = 0; first < p.rows; first += R) {
+    // Where rows are missing, the last one stands for them.
+    const float* rows[R];
+#pragma GCC unroll 4
+    for (int r = 0; r < R; ++r) rows[r] = matrix + std::min(first + r, p.rows - 1) * p.stride;
+    V sums[U][R][B];
+#pragma GCC unroll 2
+    for (auto& each : sums) {
+#pragma GCC unroll 4
+      for (auto& row : each) {
+#pragma GCC unroll 4
+        for (V& sum : row) sum = hn::Zero(d);
+      }
+    }
+    const auto add = [&](auto lanes, int64_t c, V(&to)[R][B]) CREMA_LANES_LAMBDA {
+      V w[R];
+#pragma GCC unroll 4
+      for (int r = 0; r < R; ++r) w[r] = load(d, lanes, rows[r] + c);
+#pragma GCC unroll 4
+      for (int b = 0; b < B; ++b) {
+        const V v = load(d, lanes, a + b * p.stride + c);
+#pragma GCC unroll 4
+        for (int r = 0; r < R; ++r) to[r][b] = hn::MulAdd(w[r], v, to[r][b]);
+      }
+    };
+    int64_t c = 0;
+    for (; c + U * kWidth <= p.columns; c += U * kWidth) {
+      add(AllLanes(), c, sums[0]);
+      if constexpr (U == 2) add(AllLanes(), c + kWidth, sums[U - 1]);
+    }
+    for (; c + kWidth <= p.columns; c += kWidth) add(AllLanes(), c, sums[0]);
+    if (c < p.columns) add(FirstLanes{p.columns - c}, c, sums[0]);
+#pragma GCC unroll 4
+    for (int r = 0; r < R; ++r) {
+      if (first + r >= p.rows) return;
+#pragma GCC unroll 4
+      for (int b = 0; b < B; ++b) {
+        const V sum = U == 1 ? sums[0][r][b] : hn::Add(sums[0][r][b], sums[U - 1][r][b]);
+        out[b * out_stride + first + r] = hn::GetLane(hn::SumOfLanes(d, sum));
+      }
+    }
+  }
+}
+
 void add_rows(const ThinPart& p, const float* a, const float* matrix, float* all_sums) {
   for (int64_t left = p.rows; left > 0; left -= kRows) {
     each_strip(p.columns, [&](auto vectors, int64_t c, auto lanes) CREMA_LANES_LAMBDA {
@@ -231,7 +283,10 @@ void outer(const ThinPart& p, const float* a, const float* b, float beta, float*
   }
 }
 
-constexpr ThinKernels kKernels = {kRows, kWidth, pack_rows, pack_columns, dots, add_rows, outer};
+constexpr ThinKernels kKernels = {
+    kRows,        kWidth, pack_rows,
+    pack_columns, dots,   {nullptr, few_dots<1>, few_dots<2>, few_dots<3>, few_dots<4>},
+    add_rows,     outer};
 
 const ThinKernels* table() { return &kKernels; }
 

@@ -17,6 +17,8 @@ constexpr int64_t kChunk = 1024;
 constexpr int64_t kCachedFloats = 65536;
 /// Columns that are dealt out to threads together for packing: a part of a chunk.
 constexpr int64_t kPackedColumns = 64;
+/// Rows that are dealt out together where the batch is small: at least those of a tile.
+constexpr int64_t kFewRows = 4;
 /// Values to pack, and multiply-adds, that are worth a thread.
 constexpr int64_t kPackGrain = 8192, kGrain = 65536;
 
@@ -57,6 +59,13 @@ ThinProduct::ThinProduct(int64_t batch, int64_t rows, int64_t columns, int threa
 
 void ThinProduct::times_transposed(const float* a, const float* matrix, float* out) {
   const ThinKernels& kernels = *kernels_;
+  if (batch_ > 0 && batch_ <= ThinKernels::kFew) {
+    deal_out(rows_, kFewRows, batch_ * columns_, kGrain, [&](int64_t first, int64_t last) {
+      kernels.few_dots[batch_]({batch_, last - first, columns_, columns_}, a,
+                               matrix + first * columns_, out + first, rows_);
+    });
+    return;
+  }
   const int64_t lanes = round_up(batch_, kernels.width);
   float* const packed = scratch_.host_overwrite<float>();  // for each chunk: (panel, column, lane)
   float* const sums = packed + columns_ * lanes;           // (row, lane)

@@ -21,7 +21,7 @@ struct ThinKernels;  // thin_kernels.hpp
 class ThinProduct {
  public:
   /// Of everything that may change its speed. The tuner does not use times of another revision.
-  static constexpr const char* kRevision = "2";
+  static constexpr const char* kRevision = "3";
 
   ThinProduct() = default;
   /// For a matrix (rows, columns) with at least one column, and `batch` rows beside it. times(),

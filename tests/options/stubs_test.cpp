@@ -1,0 +1,90 @@
+// A build without an optional library says how to get the library where something needs it.
+#include <gtest/gtest.h>
+
+#include "data/annotation_files.hpp"
+#include "data/database_writer.hpp"
+#include "data/datum.hpp"
+#include "data/leveldb_database.hpp"
+#include "data/tar_source.hpp"
+#include "model/hdf5_file.hpp"
+#include "support/database.hpp"
+#include "support/expect_error.hpp"
+#include "support/needs.hpp"
+#include "support/source_run.hpp"
+
+namespace crema {
+namespace {
+
+using test::LayerRun;
+
+TEST(Hdf5Stub, FilesSayHowToGetIt) {
+  if (test::kBuiltWithHdf5)
+    GTEST_SKIP() << "needs a build without HDF5: configure with CREMA_HDF5=OFF";
+  expect_error([] { Hdf5Reader("a.h5"); }, {"'a.h5'", "CREMA_HDF5=ON", "libhdf5-dev"});
+  expect_error([] { Hdf5Writer("a.h5"); }, {"'a.h5'", "CREMA_HDF5=ON"});
+}
+
+TEST(Hdf5Stub, LayersSayHowToGetIt) {
+  if (test::kBuiltWithHdf5)
+    GTEST_SKIP() << "needs a build without HDF5: configure with CREMA_HDF5=OFF";
+  const test::ScratchFolder folder;
+  const std::string list = folder.write("list.txt", "a.h5\n");
+  expect_error(
+      [&] {
+        LayerRun run({.layer = concat("layer { type: 'HDF5Data' top: 'data' hdf5_data_param { "
+                                      "source: '",
+                                      list, "' batch_size: 1 } }")});
+      },
+      {"list.txt:1", "'a.h5'", "CREMA_HDF5=ON"});
+}
+
+TEST(OpenCvStub, ImageDataSaysHowToGetIt) {
+  if (test::kBuiltWithOpenCv)
+    GTEST_SKIP() << "needs a build without OpenCV: configure with CREMA_OPENCV=OFF";
+  const test::ScratchFolder folder;
+  folder.write("a.ppm", test::ppm(1, 1, "abc"));
+  const std::string list = folder.write("list.txt", (folder / "a.ppm") + " 1\n");
+  expect_error(
+      [&] {
+        LayerRun run({.layer = concat("layer { type: 'ImageData' image_data_param { source: '",
+                                      list, "' } }")});
+      },
+      {"line 1", "a.ppm", "CREMA_OPENCV=ON"});
+}
+
+TEST(OpenCvStub, EncodedRecordsSayHowToGetIt) {
+  if (test::kBuiltWithOpenCv)
+    GTEST_SKIP() << "needs a build without OpenCV: configure with CREMA_OPENCV=OFF";
+  Datum datum;
+  datum.set_encoded(true);
+  datum.set_data("x");
+  const std::string bytes = datum.SerializeAsString();
+  DatumDecoder decoder(ColorMode::as_stored);
+  expect_error([&] { decoder.decode({"the_key", bytes}); }, {"'the_key'", "CREMA_OPENCV=ON"});
+}
+
+TEST(LevelDbStub, SaysHowToGetIt) {
+  if (test::kBuiltWithLevelDb)
+    GTEST_SKIP() << "needs a build without LevelDB: configure with CREMA_LEVELDB=OFF";
+  const test::ScratchFolder folder;
+  folder.write("db/CURRENT", "MANIFEST-000002\n");
+  expect_error([&] { open_database({.path = folder / "db"}); },
+               {"is a LevelDB database", "CREMA_LEVELDB=ON"});
+  expect_error([&] { make_database_writer(DatabaseKind::leveldb, folder / "new"); },
+               {"CREMA_LEVELDB=ON", "write LMDB"});
+}
+
+TEST(AnnotationsStub, SaysHowToGetIt) {
+  if (test::kBuiltWithAnnotations) GTEST_SKIP() << "needs a build with CREMA_ANNOTATIONS=OFF";
+  expect_error([] { parse_voc_xml("", {}); }, {"CREMA_ANNOTATIONS=ON", "libpugixml-dev"});
+  expect_error([] { parse_coco_image("", {}); }, {"CREMA_ANNOTATIONS=ON", "nlohmann-json3-dev"});
+}
+
+TEST(TarStub, SaysHowToGetIt) {
+  if (test::kBuiltWithLibarchive)
+    GTEST_SKIP() << "needs a build without libarchive: configure with CREMA_LIBARCHIVE=OFF";
+  expect_error([] { open_tar("a.tar", "", {}); }, {"CREMA_LIBARCHIVE=ON"});
+}
+
+}  // namespace
+}  // namespace crema
