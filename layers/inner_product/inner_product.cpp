@@ -261,10 +261,10 @@ class InnerProductEngine : public Engine {
   }
 
   /// Without tuning: the GEMM of a library packs the matrix, which pays for many rows of the batch,
-  /// and for a matrix that a cache holds. One row is a GEMV.
+  /// and for a matrix that a cache holds.
   static bool probably_thin(const InnerProductLayer& layer) {
     const int64_t inputs = layer.inputs(), outputs = layer.outputs();
-    return simd_level() >= SimdLevel::avx2 && layer.batch() >= 2 && layer.batch() <= 64 &&
+    return simd_level() >= SimdLevel::avx2 && layer.batch() <= 64 &&
            inputs * outputs >= 1'000'000 && std::min(inputs, outputs) >= 256;
   }
 
