@@ -209,7 +209,8 @@ class InnerProductEngine : public Engine {
     if (tuned_ && ip.batch() > 0) {
       ProductTrial trial(ip.context(), ip.batch(), ip.params()[0]->data);
       for (const size_t pass : passes_of(ip)) {
-        const ProductChoice choice = trial.choose(product_of(ip, pass), probably_thin(ip));
+        const Product product = product_of(ip, pass);
+        const ProductChoice choice = trial.choose(product, probably_thin(ip, product));
         option.choice.push_back(choice.key);
         option.seconds += choice.seconds;
       }
@@ -261,10 +262,11 @@ class InnerProductEngine : public Engine {
   }
 
   /// Without tuning: the GEMM of a library packs the matrix, which pays for many rows of the batch,
-  /// and for a matrix that a cache holds.
-  static bool probably_thin(const InnerProductLayer& layer) {
+  /// and for a matrix that a cache holds. For one row the library has a GEMV.
+  static bool probably_thin(const InnerProductLayer& layer, Product product) {
     const int64_t inputs = layer.inputs(), outputs = layer.outputs();
-    return simd_level() >= SimdLevel::avx2 && layer.batch() <= 64 &&
+    const int64_t least = product == Product::times_transposed ? 1 : 2;
+    return simd_level() >= SimdLevel::avx2 && layer.batch() >= least && layer.batch() <= 64 &&
            inputs * outputs >= 1'000'000 && std::min(inputs, outputs) >= 256;
   }
 

@@ -1,4 +1,5 @@
-# tests/<area>/*.cpp -> test_<area>, one CTest case a GoogleTest case, labelled "unit" or "tools".
+# tests/<area>/*.cpp -> test_<area>, one CTest case a GoogleTest case (or CREMA_TEST_SHARDS of them), labelled "unit", or
+# with its area where tests start programs.
 # tests/support/ helps all of them, tests/golden/ is the golden runner, tests/bench/ prints numbers and
 # is never run as a test; fuzz.cmake builds tests/fuzz/.
 
@@ -62,6 +63,10 @@ endfunction()
 set(CREMA_TEST_SHARDS 0 CACHE STRING
   "0: a CTest case for each GoogleTest case; N: N CTest cases for each test program, each a share of its cases")
 
+if(NOT CREMA_TEST_SHARDS MATCHES "^[0-9]+$")
+  message(FATAL_ERROR "CREMA_TEST_SHARDS=${CREMA_TEST_SHARDS}; give a number of shares, or 0")
+endif()
+
 function(crema_add_cases area label)
   if(NOT CREMA_TEST_SHARDS)
     gtest_discover_tests(test_${area}
@@ -73,8 +78,8 @@ function(crema_add_cases area label)
   endif()
   math(EXPR last "${CREMA_TEST_SHARDS} - 1")
   foreach(shard RANGE ${last})
-    add_test(NAME ${area}.shard_${shard} COMMAND test_${area} --gtest_brief=1)
-    set_tests_properties(${area}.shard_${shard} PROPERTIES LABELS "${label}" TIMEOUT 3600
+    add_test(NAME ${area}.shard_${shard} COMMAND test_${area})
+    set_tests_properties(${area}.shard_${shard} PROPERTIES LABELS "${label}" TIMEOUT 1200
       ENVIRONMENT "GTEST_TOTAL_SHARDS=${CREMA_TEST_SHARDS};GTEST_SHARD_INDEX=${shard}")
   endforeach()
 endfunction()

@@ -2,14 +2,15 @@
 // implementation:
 //
 //   convolution_bench [--threads N] [--pass forward|backward-data|backward-weights]
-//                     [--library NAME] [--runs N] [--batch N] [--cold yes] [--formats all|blocked]
+//                     [--library NAME] [--runs N] [--batch N] [--cold] [--formats all|blocked]
 //                     NET[/LAYER]...
 //
 // NET is lenet, alexnet, vgg_a, googlenet, resnet50 or mobilenet_v2 (its depthwise layers), each
 // with the batch of its benchmark. Weights count as changed before each run, as in training. With
 // one thread it is CPU time that counts, which other programs disturb least; with more, elapsed
-// time. The fastest run is printed. With --cold, each run has other tensors than the runs before
-// it, as in a net, where the caches hold what other layers left.
+// time. The fastest run is printed. With --cold, the caches hold neither source nor target of a
+// run, as in a large net: the runs have tensors by turns that are larger than the caches together.
+// The weights may still be there.
 #include <omp.h>
 
 #include <chrono>
@@ -248,6 +249,10 @@ Arguments parse(int count, char** values) {
       arguments.nets.push_back(word);
       continue;
     }
+    if (word == "--cold") {
+      arguments.cold = true;
+      continue;
+    }
     if (i + 1 >= count) throw Error(word, " needs a value");
     const std::string value = values[++i];
     if (word == "--threads") {
@@ -256,9 +261,9 @@ Arguments parse(int count, char** values) {
       arguments.runs = std::stoi(value);
     } else if (word == "--batch") {
       arguments.batch = std::stoi(value);
-    } else if (word == "--cold") {
-      arguments.cold = value == "yes";
     } else if (word == "--formats") {
+      if (value != "all" && value != "blocked")
+        throw Error("--formats ", value, " is unknown; use all or blocked");
       arguments.blocked = value == "blocked";
     } else if (word == "--pass") {
       arguments.pass = value;

@@ -1,5 +1,5 @@
-// InnerProduct's products on this processor: the library's GEMM beside those that leave the weights
-// where they lie.
+// InnerProduct's products on this processor: the library's GEMM, or its GEMV for one row, beside
+// those that leave the weights where they lie.
 //   build/release/tests/inner_product_bench [--threads N] [--runs N] [BATCHxOUTPUTSxINPUTS]...
 //
 // Both run in turn, and the median counts: of CPU time with one thread, which other programs
@@ -19,6 +19,7 @@
 #include "core/simd.hpp"
 #include "crema/error.hpp"
 #include "crema/random.hpp"
+#include "kit/matrix_products.hpp"
 
 namespace crema {
 namespace {
@@ -61,31 +62,31 @@ void measure(const Sizes& s, int threads, int runs) {
   float *y = top.host_mut<float>(), *dx = bottom_diff.host_mut<float>();
   float* dw = gradient.host_mut<float>();
   ThinProduct product(n, o, i, threads);
+  const MatrixProducts<float, HostGemm<float>> library{{}, {n, o, i}};
 
   struct Pass {
     const char* name;
     std::function<void()> library, native;
   };
   const Pass passes[] = {
-      {"forward", [&] { gemm<float>(false, true, n, o, i, 1, x, w, 0, y); },
+      {"forward", [&] { library.times_transposed(x, w, y); },
        [&] { product.times_transposed(x, w, y); }},
-      {"backward data", [&] { gemm<float>(false, false, n, i, o, 1, dy, w, 0, dx); },
-       [&] { product.times(dy, w, dx); }},
-      {"backward weights", [&] { gemm<float>(true, false, o, i, n, 1, dy, x, 0, dw); },
+      {"backward data", [&] { library.times(dy, w, dx); }, [&] { product.times(dy, w, dx); }},
+      {"backward weights", [&] { library.outer(dy, x, 0, dw); },
        [&] { product.outer(dy, x, 0, dw); }}};
   const double flops = 2.0 * static_cast<double>(n * o * i);
   const std::string problem = concat(n, 'x', o, 'x', i);
   for (const Pass& pass : passes) {
-    std::vector<double> library, native;
+    std::vector<double> by_library, by_native;
     for (int run = -1; run < runs; ++run) {  // the first one warms up
       for (const bool is_native : {false, true}) {
         const double start = now(threads);
         (is_native ? pass.native : pass.library)();
         const double seconds = now(threads) - start;
-        if (run >= 0) (is_native ? native : library).push_back(seconds);
+        if (run >= 0) (is_native ? by_native : by_library).push_back(seconds);
       }
     }
-    const double a = median(library), b = median(native);
+    const double a = median(by_library), b = median(by_native);
     std::printf(
         "%-16s %-16s  library %8.3f ms %6.1f GFLOP/s  native %8.3f ms %6.1f GFLOP/s  %5.2fx\n",
         problem.c_str(), pass.name, a * 1e3, flops / a * 1e-9, b * 1e3, flops / b * 1e-9, a / b);

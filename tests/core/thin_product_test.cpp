@@ -24,7 +24,7 @@ const std::vector<Sizes> kSizes = {
     {2, 1, 1},     {2, 12, 1024}, {3, 6, 31},    {5, 7, 33},     {8, 13, 1025}, {9, 61, 100},
     {16, 24, 64},  {17, 29, 47},  {25, 11, 130}, {32, 48, 2048}, {33, 35, 77},  {40, 6, 1030},
     {64, 18, 256}, {65, 97, 65},  {12, 23, 80},  {48, 15, 2064}, {1, 5, 7},     {0, 5, 7},
-    {100, 3, 700}, {1, 66, 90},   {4, 65, 1041}};
+    {100, 3, 700}, {1, 66, 90},   {4, 65, 1041}, {5, 1, 1}};
 
 std::vector<float> random_floats(int64_t count, uint64_t stream) {
   Random random(7, stream);
@@ -129,29 +129,35 @@ TEST_P(ThinProductTest, Values) {
 
 // The same bits, also where fewer or more threads run than were announced.
 TEST_P(ThinProductTest, DoesNotDependOnThreads) {
-  const Problem problem({19, 301, 2111});
   const int before = omp_get_max_threads();
-  omp_set_num_threads(1);
-  const Results one = run(problem, 1);
-  for (int threads : {2, 3, 5, 7}) {
-    omp_set_num_threads(threads);
-    EXPECT_TRUE(run(problem, threads) == one) << threads << " threads";
-    EXPECT_TRUE(run(problem, 1) == one) << threads << " threads, 1 announced";
-    EXPECT_TRUE(run(problem, 4) == one) << threads << " threads, 4 announced";
+  for (const int64_t batch : {4, 19}) {
+    SCOPED_TRACE(batch);
+    const Problem problem({batch, 301, 2111});
+    omp_set_num_threads(1);
+    const Results one = run(problem, 1);
+    for (int threads : {2, 3, 5, 7}) {
+      omp_set_num_threads(threads);
+      EXPECT_TRUE(run(problem, threads) == one) << threads << " threads";
+      EXPECT_TRUE(run(problem, 1) == one) << threads << " threads, 1 announced";
+      EXPECT_TRUE(run(problem, 4) == one) << threads << " threads, 4 announced";
+    }
   }
   omp_set_num_threads(before);
 }
 
 // What is not a number stays where it belongs: rows and columns that fill tiles are nobody's.
 TEST_P(ThinProductTest, KeepsInfinitiesApart) {
-  Problem problem({3, 8, 37});
-  problem.matrix[static_cast<size_t>(7 * 37 + 36)] = std::numeric_limits<float>::infinity();
-  const Results results = run(problem, 2);
-  for (size_t i = 0; i < results.dots.size(); ++i) {
-    EXPECT_EQ(std::isfinite(results.dots[i]), i % 8 != 7) << i;
-  }
-  for (size_t i = 0; i < results.sums.size(); ++i) {
-    EXPECT_EQ(std::isfinite(results.sums[i]), i % 37 != 36) << i;
+  for (const int64_t batch : {3, 5}) {
+    SCOPED_TRACE(batch);
+    Problem problem({batch, 8, 37});
+    problem.matrix[static_cast<size_t>(7 * 37 + 36)] = std::numeric_limits<float>::infinity();
+    const Results results = run(problem, 2);
+    for (size_t i = 0; i < results.dots.size(); ++i) {
+      EXPECT_EQ(std::isfinite(results.dots[i]), i % 8 != 7) << i;
+    }
+    for (size_t i = 0; i < results.sums.size(); ++i) {
+      EXPECT_EQ(std::isfinite(results.sums[i]), i % 37 != 36) << i;
+    }
   }
 }
 

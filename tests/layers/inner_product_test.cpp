@@ -122,7 +122,8 @@ TEST(InnerProduct, DecidesByARuleWithoutTuning) {
   };
   EXPECT_THAT(detail(2, 1000), testing::HasSubstr("forward thin"));
   EXPECT_THAT(detail(64, 1000), testing::HasSubstr("forward thin"));
-  EXPECT_THAT(detail(1, 1000), testing::HasSubstr("forward gemm"));
+  EXPECT_THAT(detail(1, 1000), testing::HasSubstr("forward thin"));
+  EXPECT_THAT(detail(1, 900), testing::HasSubstr("forward gemm"));
   EXPECT_THAT(detail(65, 1000), testing::HasSubstr("forward gemm"));
   EXPECT_THAT(detail(2, 900), testing::HasSubstr("forward gemm"));
 }

@@ -158,10 +158,11 @@ void dots(const ThinPart& p, const float* a, const float* matrix, bool adds, flo
 template <int B>
 void few_dots(const ThinPart& p, const float* a, const float* matrix, float* out,
               int64_t out_stride) {
-  // So many rows and runs of columns at once that enough sums are on their way, and the registers
-  // hold them.
+  // R rows and U runs of columns at once: enough independent sums to hide the latency of an
+  // addition, and few enough for the registers.
   constexpr int kMost = HWY_TARGET == HWY_AVX3 || HWY_ARCH_ARM ? 16 : 10;
   constexpr int R = 4 * B <= kMost ? 4 : 2, U = B == 1 ? 2 : 1;
+  static_assert(ThinKernels::kFewRows % R == 0);
   const Floats d;
   for (int64_t first = 0; first < p.rows; first += R) {
     // Where rows are missing, the last one stands for them.

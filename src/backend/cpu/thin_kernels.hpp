@@ -13,7 +13,8 @@ struct ThinPart {
 /// Factors and sums are packed as (strip, step, lane): strips of lanes lie one behind the other. A
 /// strip has two vectors, or one where the last strip needs no more.
 struct ThinKernels {
-  static constexpr int64_t kFew = 4;
+  static constexpr int64_t kFew = 4;      // the largest batch of few_dots
+  static constexpr int64_t kFewRows = 4;  // a multiple of the rows that few_dots takes at once
 
   int64_t rows;   // of a tile of the matrix
   int64_t width;  // lanes of a vector
@@ -27,8 +28,8 @@ struct ThinKernels {
   /// (column, n). Rows of sums are the batch, rounded up to vectors; sums has whole tiles of rows.
   void (*dots)(const ThinPart& part, const float* a, const float* matrix, bool adds, float* sums);
   /// For a batch of 1 to kFew: out[n, r] = sum over columns c of matrix[r, c] * a[n, c], where rows
-  /// of `a` lie part.stride apart and those of `out` out_stride. Lanes are columns: nothing is
-  /// packed, and no lane is idle.
+  /// of `a` lie part.stride apart and those of `out` out_stride. Lanes are columns, and nothing is
+  /// packed.
   void (*few_dots[kFew + 1])(const ThinPart& part, const float* a, const float* matrix, float* out,
                              int64_t out_stride);
   /// sums[n, c] += sum over rows r of a[n, r] * matrix[r, c]. `a` is packed by pack_rows, sums with

@@ -17,8 +17,6 @@ constexpr int64_t kChunk = 1024;
 constexpr int64_t kCachedFloats = 65536;
 /// Columns that are dealt out to threads together for packing: a part of a chunk.
 constexpr int64_t kPackedColumns = 64;
-/// Rows that are dealt out together where the batch is small: at least those of a tile.
-constexpr int64_t kFewRows = 4;
 /// Values to pack, and multiply-adds, that are worth a thread.
 constexpr int64_t kPackGrain = 8192, kGrain = 65536;
 
@@ -51,7 +49,8 @@ ThinProduct::ThinProduct(int64_t batch, int64_t rows, int64_t columns, int threa
   chunk_ = round_up(std::clamp<int64_t>(kCachedFloats / std::max<int64_t>(batch, 1), 1, columns),
                     2 * kThinLine);
   packed_rows_ = round_up(rows, kernels_->rows);
-  const int64_t transposed = (columns + packed_rows_) * round_up(batch, kThinLine);
+  const int64_t transposed =
+      batch <= ThinKernels::kFew ? 0 : (columns + packed_rows_) * round_up(batch, kThinLine);
   const int64_t plain = (packed_rows_ + threads * chunk_) * batch;
   const int64_t outer = (packed_rows_ + round_up(columns, kThinLine)) * batch;
   scratch_.reshape({std::max({transposed, plain, outer})});
@@ -60,10 +59,11 @@ ThinProduct::ThinProduct(int64_t batch, int64_t rows, int64_t columns, int threa
 void ThinProduct::times_transposed(const float* a, const float* matrix, float* out) {
   const ThinKernels& kernels = *kernels_;
   if (batch_ > 0 && batch_ <= ThinKernels::kFew) {
-    deal_out(rows_, kFewRows, batch_ * columns_, kGrain, [&](int64_t first, int64_t last) {
-      kernels.few_dots[batch_]({batch_, last - first, columns_, columns_}, a,
-                               matrix + first * columns_, out + first, rows_);
-    });
+    deal_out(rows_, ThinKernels::kFewRows, batch_ * columns_, kGrain,
+             [&](int64_t first, int64_t last) {
+               kernels.few_dots[batch_]({batch_, last - first, columns_, columns_}, a,
+                                        matrix + first * columns_, out + first, rows_);
+             });
     return;
   }
   const int64_t lanes = round_up(batch_, kernels.width);

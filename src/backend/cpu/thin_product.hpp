@@ -2,7 +2,8 @@
 //
 // A library packs the matrix for its kernels: it is read, written and read again, although each of
 // its values meets only `batch` others. Here the few rows are packed instead, and the matrix is
-// read (or, for its gradient, written) once, where it lies.
+// read (or, for its gradient, written) once, where it lies. Up to four rows are not packed either
+// where the sums run along the rows of the matrix.
 //
 // Sums are in f32, in an order that depends on the sizes and on the processor's vectors, but not on
 // the number of threads.
