@@ -19,8 +19,8 @@ struct Command {
   int error_status = 1;  // exit status where it throws
 };
 
-extern const Command kTrain, kTest, kTime, kSummary, kLayers, kConvertMnist, kConvertImageset,
-    kConvertAnnotations, kDeviceQuery, kChecksum;
+extern const Command kTrain, kTest, kTime, kSummary, kLayers, kModels, kConvertMnist,
+    kConvertImageset, kConvertAnnotations, kDeviceQuery, kChecksum;
 extern const Command kClassify, kDetect, kDraw, kMergeBn, kDiff, kInspect;
 extern const Command kConvertCifar, kComputeImageMean, kExtractFeatures, kVerifyDb, kDb;
 extern const Command kUpgradeNetProtoText, kUpgradeNetProtoBinary, kUpgradeSolverProtoText;

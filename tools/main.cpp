@@ -31,6 +31,7 @@ const std::vector<const Command*>& commands() {
                                                   &kMergeBn,
                                                   &kChecksum,
                                                   &kLayers,
+                                                  &kModels,
                                                   &kConvertMnist,
                                                   &kConvertCifar,
                                                   &kConvertImageset,

@@ -12,6 +12,7 @@
 #include "model/binary_format.hpp"
 #include "model/field_advice.hpp"
 #include "model/file_kind.hpp"
+#include "model/model_folders.hpp"
 #include "model/text_diagnosis.hpp"
 #include "model/whole_file.hpp"
 
@@ -101,8 +102,9 @@ void parse_text_proto(std::string_view text, const std::string& name, Message& o
   if (map != nullptr) *map = places;
 }
 
-void read_text_proto(const std::string& path, Message& out, SourceMap* map) {
+void read_text_proto(const std::string& named, Message& out, SourceMap* map) {
   const std::string_view wanted = wanted_file(*out.GetDescriptor());
+  const std::string path = find_model_file(named);
   require_file(path, wanted, ".prototxt");
   std::ifstream file(path, std::ios::binary);
   if (!file) throw Error("cannot open ", wanted, " '", path, "': ", std::strerror(errno));

@@ -14,9 +14,10 @@
 
 namespace crema {
 
-/// Reads the file into `out`, which loses what it held, and where its fields stand into `map` when
-/// given. Throws an Error when there is no such file, when it is a folder, empty, of another kind
-/// (HDF5, an image, a binary protocol buffer), larger than 1 GiB, or does not parse.
+/// Reads the file, which find_model_file() may find elsewhere, into `out`, which loses what it
+/// held, and where its fields stand into `map` when given. Throws an Error when there is no such
+/// file, when it is a folder, empty, of another kind (HDF5, an image, a binary protocol buffer),
+/// larger than 1 GiB, or does not parse.
 void read_text_proto(const std::string& path, google::protobuf::Message& out,
                      SourceMap* map = nullptr);
 

@@ -112,6 +112,7 @@ std::vector<Problem> problems() {
               true_boxes(8, each)});
   };
   add_multibox("", 3);
+  add_multibox("", 8);
   for (const char* settings :
        {"", "mining_type: NONE", "conf_loss_type: LOGISTIC", "use_prior_for_matching: false",
         "mining_type: HARD_EXAMPLE nms_param { nms_threshold: 0.7 }"}) {

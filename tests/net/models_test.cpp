@@ -2,6 +2,8 @@
 // training and for inference, inference with any batch.
 #include <gtest/gtest.h>
 
+#include <cstdio>
+#include <fstream>
 #include <map>
 #include <set>
 
@@ -72,7 +74,26 @@ std::string first_type(const std::string& path) {
   return net.layer(0).type();
 }
 
+/// A row of the table in models/README.md by the name of its model.
+std::map<std::string, std::string> rows_of_table() {
+  std::map<std::string, std::string> rows;
+  std::ifstream page(test::source_path("models/README.md"));
+  for (std::string line; std::getline(page, line);) {
+    if (!line.starts_with("| `")) continue;
+    const size_t end = line.find('`', 3);
+    rows.emplace(line.substr(3, end - 3), line);
+  }
+  return rows;
+}
+
+std::string fixed(double value, int digits) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.*f", digits, value);
+  return text;
+}
+
 TEST(Models, HaveThePublishedParameters) {
+  const std::map<std::string, std::string> rows = rows_of_table();
   Context context({.tune = false});
   std::set<std::string> folders;
   for (const auto& entry : fs::directory_iterator(test::source_path("models"))) {
@@ -88,6 +109,14 @@ TEST(Models, HaveThePublishedParameters) {
     for (const auto& [key, weight] : weights) learned += weight.second ? weight.first.count() : 0;
     const auto published = kLearned.find(name);
     EXPECT_EQ(learned, published == kLearned.end() ? 0 : published->second);
+    const Net inference((entry.path() / "deploy.prototxt").string(), context,
+                        {.phase = Phase::test, .share_params_with = &deploy});
+    double operations = 0;
+    for (const LayerSummary& layer : inference.summary()) operations += layer.flops.forward;
+    ASSERT_EQ(rows.count(name), 1U) << "models/README.md has no row of it";
+    const std::string figures = concat(" | ", fixed(static_cast<double>(learned) / 1e6, 2), " | ",
+                                       fixed(operations / 1e9, 3), " ");
+    EXPECT_NE(rows.at(name).find(figures), std::string::npos) << rows.at(name) << figures;
     const std::string train = (entry.path() / "train_val.prototxt").string();
     // Data layers need their databases.
     if (!fs::exists(train) || first_type(train) != "Input") continue;

@@ -1,0 +1,96 @@
+// crema models, and models/ found through CREMA_MODEL_PATH, as a user runs them.
+#include <filesystem>
+
+#include "support/paths.hpp"
+#include "tools/cli.hpp"
+
+namespace {
+
+namespace fs = std::filesystem;
+using namespace crema;
+using namespace crema::test;
+
+class ModelsCliTest : public CliTest {
+ protected:
+  /// In a folder without models.
+  Output run_elsewhere(const std::string& arguments, const std::string& models) const {
+    return run(arguments, "cd " + path("") + " && CREMA_MODEL_PATH=" + models + " " CREMA_TOOL);
+  }
+  std::string models_ = source_path("models").string();
+};
+
+TEST_F(ModelsCliTest, ListsTheTableOfThePage) {
+  const Output output = run_elsewhere("models", models_);
+  EXPECT_EQ(output.status, 0) << output.text;
+  EXPECT_TRUE(output.says("parameters")) << output.text;
+  for (const auto& entry : fs::directory_iterator(models_)) {
+    if (!entry.is_directory()) continue;
+    EXPECT_TRUE(output.says("\n" + entry.path().filename().string() + " ")) << entry << output.text;
+  }
+  EXPECT_FALSE(output.says("|")) << output.text;
+}
+
+TEST_F(ModelsCliTest, PrintsAPage) {
+  const Output output = run_elsewhere("models lenet", models_);
+  EXPECT_EQ(output.status, 0) << output.text;
+  EXPECT_TRUE(output.text.starts_with("# LeNet")) << output.text;
+}
+
+TEST_F(ModelsCliTest, ACopyNamesItsOwnFiles) {
+  const Output output = run_elsewhere("models ssd_shapes --copy my/net/", models_);
+  EXPECT_EQ(output.status, 0) << output.text;
+  EXPECT_TRUE(output.says("my/net/solver.prototxt")) << output.text;
+  for (const char* file : {"README.md", "deploy.prototxt", "train_val.prototxt"})
+    EXPECT_TRUE(fs::exists(path("my/net") + "/" + file)) << file;
+  const Output solver = run("", "cat " + path("my/net/solver.prototxt"));
+  EXPECT_TRUE(solver.says("\"my/net/train_val.prototxt\"")) << solver.text;
+  EXPECT_FALSE(solver.says("models/ssd_shapes/")) << solver.text;
+  EXPECT_EQ(run_elsewhere("summary --model=my/net/deploy.prototxt", "").status, 0);
+
+  const Output again = run_elsewhere("models ssd_shapes --copy my/net", models_);
+  EXPECT_EQ(again.status, 1);
+  EXPECT_TRUE(again.says("my/net/README.md' exists") && again.says("--overwrite")) << again.text;
+  EXPECT_EQ(run_elsewhere("models ssd_shapes --copy my/net --overwrite", models_).status, 0);
+}
+
+TEST_F(ModelsCliTest, RefusesWhatItCannotCopy) {
+  const auto refusal = [&](const std::string& arguments, std::initializer_list<std::string> parts) {
+    const Output output = run_elsewhere(arguments, models_);
+    EXPECT_EQ(output.status, 1) << output.text;
+    for (const std::string& part : parts) EXPECT_TRUE(output.says(part)) << part << output.text;
+  };
+  refusal("models resnet5", {"no model 'resnet5'", "resnet50", "`crema models`"});
+  refusal("models lenet alexnet", {"one name", "'alexnet'"});
+  refusal("models --copy=x", {"--copy=x", "name it"});
+  refusal("models lenet --copy \"a\\\"b\"", {"cannot stand in a prototxt"});
+  write("file", "");
+  refusal("models lenet --copy file/x", {"cannot make", "file/x"});
+  refusal("models ../models", {"no model '../models'"});
+}
+
+TEST_F(ModelsCliTest, SaysWhereItLooked) {
+  const Output output = run_elsewhere("models", path("none") + ":" + path("nor_here"));
+  EXPECT_EQ(output.status, 1) << output.text;
+  for (const std::string& part : {path("none"), path("nor_here"), std::string("CREMA_MODEL_PATH")})
+    EXPECT_TRUE(output.says(part)) << part << output.text;
+}
+
+TEST_F(ModelsCliTest, ModelsAreFoundInTheFoldersOfThePath) {
+  const std::string summary = "summary --model=models/lenet/deploy.prototxt";
+  EXPECT_EQ(run_elsewhere(summary, path("none") + ":" + models_).status, 0);
+  EXPECT_EQ(run_elsewhere("summary --model=./models/lenet/deploy.prototxt", models_).status, 0);
+  const Output without = run_elsewhere(summary, "");
+  EXPECT_EQ(without.status, 1);
+  EXPECT_TRUE(without.says("CREMA_MODEL_PATH")) << without.text;
+  EXPECT_EQ(run_elsewhere("summary --model=lenet/deploy.prototxt", models_).status, 1);
+  // What is in the working folder comes first; a solver's net is looked for likewise.
+  fs::create_directories(path("models/lenet"));
+  write("models/lenet/deploy.prototxt", "layer { name: 'mine' type: 'Nonesuch' }");
+  EXPECT_TRUE(run_elsewhere(summary, models_).says("Nonesuch"));
+  const std::string solver = write("solver.prototxt", R"(net: "models/vit_tiny/train_val.prototxt"
+    base_lr: 0 lr_policy: "fixed" max_iter: 0 snapshot_after_train: false)");
+  const Output trained = run_elsewhere("train --solver=" + solver, models_);
+  EXPECT_EQ(trained.status, 0) << trained.text;
+}
+
+}  // namespace
