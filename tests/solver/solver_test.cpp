@@ -546,6 +546,11 @@ TEST_F(SolverTest, AKilledRunLeavesWholeSnapshots) {
       solver.solve();
       _exit(0);
     }
+    // The first run lives to its first snapshot, however slow the machine is.
+    using Clock = std::chrono::steady_clock;
+    const auto deadline = Clock::now() + std::chrono::minutes(1);
+    while (round == 0 && !fs::exists(prefix() + "_iter_1.solverstate") && Clock::now() < deadline)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
     std::this_thread::sleep_for(std::chrono::milliseconds(30 + 17 * round % 90));
     kill(child, SIGKILL);
     int status = 0;
