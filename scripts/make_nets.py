@@ -44,17 +44,19 @@ class Net:
         self.text.append(line)
         return lists["top"]
 
-    def weights(self, kind, name, bottom, settings, bias=True, filler='type: "msra"'):
+    def weights(self, kind, name, bottom, settings, bias=True, filler='type: "msra"', bias_value=0):
         learning = []
         if not bias:
             settings += "  bias_term: false"
         if self.train:
             settings += f"  weight_filler {{ {filler} }}"
+            if bias_value:
+                settings += f'  bias_filler {{ type: "constant" value: {bias_value} }}'
             if bias:
                 learning = [f"param {{ lr_mult: 1 decay_mult: 1 }}  param {{ lr_mult: {self.bias_lr} decay_mult: 0 }}"]
         return self.layer(kind, name, bottom, *learning, f"{SETTINGS[kind]} {{ {settings} }}")
 
-    def conv(self, name, bottom, outputs, kernel, stride=1, pad=0, **weights):
+    def conv(self, name, bottom, outputs, kernel, stride=1, pad=0, group=1, **weights):
         """A kernel (height, width) is padded by its half, so that it keeps the size."""
         settings = f"num_output: {outputs}"
         if isinstance(kernel, tuple):
@@ -63,23 +65,30 @@ class Net:
         else:
             settings += f"  kernel_size: {kernel}" + (f"  pad: {pad}" if pad else "")
         settings += f"  stride: {stride}" if stride > 1 else ""
+        settings += f"  group: {group}" if group > 1 else ""
         return self.weights("Convolution", name, bottom, settings, **weights)
 
+    def activation(self, kind, name, blob):
+        return self.layer(kind, name, blob, top=blob)
+
     def relu(self, name, blob):
-        return self.layer("ReLU", name, blob, top=blob)
+        return self.activation("ReLU", name, blob)
 
     def conv_relu(self, name, bottom, *geometry, relu, **weights):
         return self.relu(relu, self.conv(name, bottom, *geometry, **weights))
 
-    def norm(self, names, bottom, top, eps=None):
+    def norm(self, names, bottom, top, settings=""):
         """BatchNorm and Scale; and ReLU, where there is a third name."""
-        self.layer("BatchNorm", names[0], bottom, *([f"batch_norm_param {{ eps: {eps} }}"] if eps else []), top=top)
+        param = [f"batch_norm_param {{ {settings} }}"] if settings else []
+        self.layer("BatchNorm", names[0], bottom, *param, top=top)
         self.layer("Scale", names[1], top, "scale_param { bias_term: true }", top=top)
         return self.relu(names[2], top) if len(names) > 2 else top
 
-    def conv_norm_relu(self, name, bottom, *geometry, eps=None):
-        top = self.conv(name, bottom, *geometry, bias=False)
-        return self.norm([f"{name}/bn", f"{name}/scale", f"{name}/relu"], top, top, eps)
+    def conv_norm(self, name, bottom, *geometry, group=1, settings="", activation="ReLU"):
+        """`settings`: those of BatchNorm. `activation`: a type, or None."""
+        top = self.conv(name, bottom, *geometry, group=group, bias=False)
+        self.norm([f"{name}/bn", f"{name}/scale"], top, top, settings)
+        return self.activation(activation, f"{name}/{activation.lower()}", top) if activation else top
 
     def pool(self, name, bottom, settings):
         return self.layer("Pooling", name, bottom, f"pooling_param {{ {settings} }}")
@@ -106,8 +115,8 @@ MAX_3_2 = "pool: MAX  kernel_size: 3  stride: 2"
 MAX_2_2 = "pool: MAX  kernel_size: 2  stride: 2"
 
 
-def resnet_unit(net, name, bottom, outputs, kernel, stride, pad, relu):
-    top = net.conv(name, bottom, outputs, kernel, stride, pad, bias=False)
+def resnet_unit(net, name, bottom, outputs, kernel, stride, pad, relu, group=1):
+    top = net.conv(name, bottom, outputs, kernel, stride, pad, group, bias=False)
     rest = name[len("res"):] if name.startswith("res") else "_" + name
     return net.norm([f"bn{rest}", f"scale{rest}"] + ([f"{name}_relu"] if relu else []), top, top)
 
@@ -199,7 +208,7 @@ def squeezenet(net):
 
 def inception_v3(net):
     def unit(name, bottom, *geometry):
-        return net.conv_norm_relu(name, bottom, *geometry, eps=0.001)
+        return net.conv_norm(name, bottom, *geometry, settings="eps: 0.001")
 
     def chain(name, bottom, *units):
         """Units (name, outputs, kernel[, stride[, pad]]) one behind the other."""
@@ -262,7 +271,7 @@ def inception_v3(net):
 def unet(net):
     def two(stage, blob, outputs):
         for number in (1, 2):
-            blob = net.conv_norm_relu(f"conv{stage}_{number}", blob, outputs, 3, 1, 1)
+            blob = net.conv_norm(f"conv{stage}_{number}", blob, outputs, 3, 1, 1)
         return blob
 
     blob, skips = "data", []
@@ -292,6 +301,41 @@ def overfeat(net):
         blob = net.relu(f"relu{number}", net.inner_product(f"fc{number}", blob, outputs))
         blob = net.drop(f"drop{number}", blob, 0.5)
     net.ending(net.inner_product("fc8", blob, 1000))
+
+
+def vgg(net, *convolutions):
+    """`convolutions`: how many each of the five stages has."""
+    blob = "data"
+    for stage, (count, outputs) in enumerate(zip(convolutions, (64, 128, 256, 512, 512)), 1):
+        for number in range(1, count + 1):
+            blob = net.conv_relu(f"conv{stage}_{number}", blob, outputs, 3, 1, 1, relu=f"relu{stage}_{number}")
+        blob = net.pool(f"pool{stage}", blob, MAX_2_2)
+    normal = 'type: "gaussian" std: 0.005'
+    for number in (6, 7):
+        blob = net.relu(f"relu{number}", net.inner_product(f"fc{number}", blob, 4096, filler=normal))
+        blob = net.drop(f"drop{number}", blob, 0.5)
+    net.ending(net.inner_product("fc8", blob, 1000, filler='type: "gaussian" std: 0.01'))
+
+
+def caffenet(net):
+    def unit(number, bottom, *geometry, bias_value, group=1):
+        return net.conv_relu(f"conv{number}", bottom, *geometry, relu=f"relu{number}", group=group,
+                             filler='type: "gaussian" std: 0.01', bias_value=bias_value)
+
+    def pool_norm(number, bottom):
+        pooled = net.pool(f"pool{number}", bottom, MAX_3_2)
+        return net.layer("LRN", f"norm{number}", pooled, "lrn_param { local_size: 5  alpha: 0.0001  beta: 0.75 }")
+
+    blob = pool_norm(1, unit(1, "data", 96, 11, 4, bias_value=0))
+    blob = pool_norm(2, unit(2, blob, 256, 5, 1, 2, group=2, bias_value=1))
+    blob = unit(3, blob, 384, 3, 1, 1, bias_value=0)
+    blob = unit(4, blob, 384, 3, 1, 1, group=2, bias_value=1)
+    blob = net.pool("pool5", unit(5, blob, 256, 3, 1, 1, group=2, bias_value=1), MAX_3_2)
+    normal = 'type: "gaussian" std: 0.005'
+    for number in (6, 7):
+        blob = net.inner_product(f"fc{number}", blob, 4096, filler=normal, bias_value=1)
+        blob = net.drop(f"drop{number}", net.relu(f"relu{number}", blob), 0.5)
+    net.ending(net.inner_product("fc8", blob, 1000, filler='type: "gaussian" std: 0.01'))
 
 
 def vit_tiny(net):
@@ -350,6 +394,9 @@ NETS = {
     "unet": (unet, "U-Net for two classes, with BatchNorm and padded convolutions", 4, (3, 256, 256), (256, 256), 2),
     "overfeat": (overfeat, "OverFeat, the fast model", 16, (3, 231, 231), (), 2),
     "vit_tiny": (vit_tiny, "Vision transformer ViT-Ti/16", 8, (3, 224, 224), (), 1),
+    "vgg16": (lambda net: vgg(net, 2, 2, 3, 3, 3), "VGG, configuration D", 8, (3, 224, 224), (), 2),
+    "vgg19": (lambda net: vgg(net, 2, 2, 4, 4, 4), "VGG, configuration E", 8, (3, 224, 224), (), 2),
+    "caffenet": (caffenet, "CaffeNet, the reference net of Caffe", 8, (3, 227, 227), (), 2),
 }
 
 
@@ -357,9 +404,13 @@ def prototxt(name, train):
     build, title, batch, image, label, bias_lr = NETS[name]
     net = Net(train, bias_lr)
     if train:
+        # A label of three axes is an image.
+        feed = "HDF5Data, as README.md says"
+        if len(label) < 3:
+            feed = "Data layers, as in models/lenet/train_val.prototxt"
         head = [f"# {title}. Written by scripts/make_nets.py.",
                 "# Fed by Input, so that it can be timed without data; labels are zeros. For training, replace the",
-                '# layer "data" by Data layers, as in models/lenet/train_val.prototxt.']
+                f'# layer "data" by {feed}.']
         shapes = f"input_param {{\n    {dims(batch, *image)}\n    {dims(batch, *label)}\n  }}"
         net.layer("Input", "data", [], shapes, top=["data", "label"])
     else:

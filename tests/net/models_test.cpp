@@ -28,6 +28,12 @@ const std::map<std::string, int64_t> kLearned = {
     {"densenet121", 7'978'856},
     {"squeezenet_v1.1", 1'235'496},
     {"inception_v3", 23'834'568},
+    {"vgg16", 138'357'544},
+    {"vgg19", 143'667'240},
+    // The shapes that Caffe gives the parameters of its models/bvlc_reference_caffenet.
+    {"caffenet", (96 * 3 * 121 + 96) + (256 * 48 * 25 + 256) + (384 * 256 * 9 + 384) +
+                     (384 * 192 * 9 + 384) + (256 * 192 * 9 + 256) + (4096 * 9216 + 4096) +
+                     (4096 * 4096 + 4096) + (1000 * 4096 + 1000)},
     // timm's vit_tiny_patch16_224; one block has
     // 2 * 2 * 192 + (192 + 1) * 576 + (192 + 1) * 192 + (192 + 1) * 768 + (768 + 1) * 192 =
     // 444,864.
