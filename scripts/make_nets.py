@@ -156,6 +156,23 @@ def resnet101(net):
     net.ending(net.inner_product("fc1000", net.mean("pool5", blob), 1000))
 
 
+def resnext50(net):
+    unit = functools.partial(resnet_unit, net)
+    blob = net.pool("pool1", unit("conv1", "data", 64, 7, 2, 3, relu=True), FLOOR)
+    for stage, width, blocks in ((2, 128, "abc"), (3, 256, "abcd"), (4, 512, "abcdef"), (5, 1024, "abc")):
+        for block in blocks:
+            name = f"res{stage}{block}"
+            net.part(name)
+            stride = 2 if stage > 2 and block == "a" else 1
+            shortcut = unit(f"{name}_branch1", blob, 2 * width, 1, stride, 0, relu=False) if block == "a" else blob
+            blob = unit(f"{name}_branch2a", blob, width, 1, 1, 0, relu=True)
+            blob = unit(f"{name}_branch2b", blob, width, 3, stride, 1, relu=True, group=32)
+            blob = unit(f"{name}_branch2c", blob, 2 * width, 1, 1, 0, relu=False)
+            blob = net.relu(f"{name}_relu", net.layer("Eltwise", name, [shortcut, blob]))
+    net.part("scores")
+    net.ending(net.inner_product("fc1000", net.mean("pool5", blob), 1000))
+
+
 def densenet121(net):
     growth, channels = 32, 64
 
@@ -338,6 +355,24 @@ def caffenet(net):
     net.ending(net.inner_product("fc8", blob, 1000, filler='type: "gaussian" std: 0.01'))
 
 
+def mobilenet_v1(net):
+    def unit(name, relu, bottom, *geometry, group=1):
+        top = net.conv(name, bottom, *geometry, group=group, bias=False)
+        return net.norm([f"{name}/bn", f"{name}/scale", relu], top, top)
+
+    blob = unit("conv1", "relu1", "data", 32, 3, 2, 1)
+    channels = 32
+    for name, outputs, stride in (("2_1", 64, 1), ("2_2", 128, 2), ("3_1", 128, 1), ("3_2", 256, 2), ("4_1", 256, 1),
+                                  ("4_2", 512, 2), ("5_1", 512, 1), ("5_2", 512, 1), ("5_3", 512, 1), ("5_4", 512, 1),
+                                  ("5_5", 512, 1), ("5_6", 1024, 2), ("6", 1024, 1)):
+        net.part(f"conv{name}")
+        blob = unit(f"conv{name}/dw", f"relu{name}/dw", blob, channels, 3, stride, 1, group=channels)
+        blob = unit(f"conv{name}/sep", f"relu{name}/sep", blob, outputs, 1)
+        channels = outputs
+    net.part("scores")
+    net.ending(net.inner_product("fc7", net.mean("pool6", blob), 1000))
+
+
 def vit_tiny(net):
     width, heads, depth, patch = 192, 3, 12, 16
     normal = 'type: "gaussian" std: 0.02'
@@ -397,6 +432,8 @@ NETS = {
     "vgg16": (lambda net: vgg(net, 2, 2, 3, 3, 3), "VGG, configuration D", 8, (3, 224, 224), (), 2),
     "vgg19": (lambda net: vgg(net, 2, 2, 4, 4, 4), "VGG, configuration E", 8, (3, 224, 224), (), 2),
     "caffenet": (caffenet, "CaffeNet, the reference net of Caffe", 8, (3, 227, 227), (), 2),
+    "resnext50": (resnext50, "ResNeXt-50, 32x4d", 8, (3, 224, 224), (), 2),
+    "mobilenet_v1": (mobilenet_v1, "MobileNet v1, width 1", 8, (3, 224, 224), (), 2),
 }
 
 

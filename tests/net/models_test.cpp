@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 /// Learned parameters; the statistics of BatchNorm are none.
 const std::map<std::string, int64_t> kLearned = {
     // The sums of p.numel() over torchvision's models of these names, vgg11 for vgg_a,
-    // squeezenet1_1, and inception_v3 without AuxLogits, which has 3,326,696.
+    // squeezenet1_1, resnext50_32x4d, and inception_v3 without AuxLogits, which has 3,326,696.
     {"alexnet", 61'100'840},
     {"vgg_a", 132'863'336},
     {"resnet18", 11'689'512},
@@ -30,6 +30,9 @@ const std::map<std::string, int64_t> kLearned = {
     {"inception_v3", 23'834'568},
     {"vgg16", 138'357'544},
     {"vgg19", 143'667'240},
+    {"resnext50", 25'028'904},
+    // Keras's MobileNet, without the 21,888 that do not train.
+    {"mobilenet_v1", 4'231'976},
     // The shapes that Caffe gives the parameters of its models/bvlc_reference_caffenet.
     {"caffenet", (96 * 3 * 121 + 96) + (256 * 48 * 25 + 256) + (384 * 256 * 9 + 384) +
                      (384 * 192 * 9 + 384) + (256 * 192 * 9 + 256) + (4096 * 9216 + 4096) +
