@@ -373,6 +373,59 @@ def mobilenet_v1(net):
     net.ending(net.inner_product("fc7", net.mean("pool6", blob), 1000))
 
 
+def inverted_residual(net, name, bottom, inputs, width, outputs, kernel, stride, activation, excite=None, settings=""):
+    """The block of MobileNet v3 and EfficientNet. `excite`: number of squeezed channels, their activation, the gate."""
+    net.part(name)
+    blob = bottom
+    if width != inputs:
+        blob = net.conv_norm(f"{name}/expand", blob, width, 1, activation=activation, settings=settings)
+    blob = net.conv_norm(f"{name}/dwise", blob, width, kernel, stride, kernel // 2, group=width, activation=activation,
+                         settings=settings)
+    if excite:
+        squeezed, inner, gate = excite
+        part = net.inner_product(f"{name}/se/fc1", net.mean(f"{name}/se/pool", blob), squeezed)
+        part = net.inner_product(f"{name}/se/fc2", net.activation(inner, f"{name}/se/{inner.lower()}", part), width)
+        part = net.activation(gate, f"{name}/se/{gate.lower()}", part)
+        blob = net.layer("Scale", f"{name}/se", [blob, part], "scale_param { axis: 0 }")
+    blob = net.conv_norm(f"{name}/linear", blob, outputs, 1, activation=None, settings=settings)
+    return net.layer("Eltwise", name, [bottom, blob]) if stride == 1 and inputs == outputs else blob
+
+
+def mobilenet_v3_large(net):
+    settings = "eps: 0.001  moving_average_fraction: 0.99"
+    blob = net.conv_norm("conv1", "data", 16, 3, 2, 1, activation="HardSwish", settings=settings)
+    inputs = 16
+    for number, (kernel, width, outputs, squeezed, hard, stride) in enumerate((
+            (3, 16, 16, 0, False, 1), (3, 64, 24, 0, False, 2), (3, 72, 24, 0, False, 1),
+            (5, 72, 40, 24, False, 2), (5, 120, 40, 32, False, 1), (5, 120, 40, 32, False, 1),
+            (3, 240, 80, 0, True, 2), (3, 200, 80, 0, True, 1), (3, 184, 80, 0, True, 1), (3, 184, 80, 0, True, 1),
+            (3, 480, 112, 120, True, 1), (3, 672, 112, 168, True, 1),
+            (5, 672, 160, 168, True, 2), (5, 960, 160, 240, True, 1), (5, 960, 160, 240, True, 1)), 1):
+        blob = inverted_residual(net, f"bneck{number}", blob, inputs, width, outputs, kernel, stride,
+                                 "HardSwish" if hard else "ReLU",
+                                 (squeezed, "ReLU", "HardSigmoid") if squeezed else None, settings)
+        inputs = outputs
+    net.part("scores")
+    blob = net.mean("pool", net.conv_norm("conv2", blob, 960, 1, activation="HardSwish", settings=settings))
+    blob = net.activation("HardSwish", "fc1/hardswish", net.inner_product("fc1", blob, 1280))
+    net.ending(net.inner_product("fc2", net.drop("drop", blob, 0.2), 1000))
+
+
+def efficientnet_b0(net):
+    blob = net.conv_norm("conv1", "data", 32, 3, 2, 1, activation="Swish")
+    inputs = 32
+    for stage, (expand, kernel, stride, outputs, blocks) in enumerate((
+            (1, 3, 1, 16, "a"), (6, 3, 2, 24, "ab"), (6, 5, 2, 40, "ab"), (6, 3, 2, 80, "abc"),
+            (6, 5, 1, 112, "abc"), (6, 5, 2, 192, "abcd"), (6, 3, 1, 320, "a")), 2):
+        for block in blocks:
+            blob = inverted_residual(net, f"block{stage}{block}", blob, inputs, expand * inputs, outputs, kernel,
+                                     stride if block == "a" else 1, "Swish", (inputs // 4, "Swish", "Sigmoid"))
+            inputs = outputs
+    net.part("scores")
+    blob = net.mean("pool", net.conv_norm("conv9", blob, 1280, 1, activation="Swish"))
+    net.ending(net.inner_product("fc", net.drop("drop", blob, 0.2), 1000))
+
+
 def vit_tiny(net):
     width, heads, depth, patch = 192, 3, 12, 16
     normal = 'type: "gaussian" std: 0.02'
@@ -434,6 +487,8 @@ NETS = {
     "caffenet": (caffenet, "CaffeNet, the reference net of Caffe", 8, (3, 227, 227), (), 2),
     "resnext50": (resnext50, "ResNeXt-50, 32x4d", 8, (3, 224, 224), (), 2),
     "mobilenet_v1": (mobilenet_v1, "MobileNet v1, width 1", 8, (3, 224, 224), (), 2),
+    "mobilenet_v3_large": (mobilenet_v3_large, "MobileNet v3, the large net of width 1", 8, (3, 224, 224), (), 2),
+    "efficientnet_b0": (efficientnet_b0, "EfficientNet-B0", 8, (3, 224, 224), (), 2),
 }
 
 

@@ -31,6 +31,8 @@ const std::map<std::string, int64_t> kLearned = {
     {"vgg16", 138'357'544},
     {"vgg19", 143'667'240},
     {"resnext50", 25'028'904},
+    {"mobilenet_v3_large", 5'483'032},
+    {"efficientnet_b0", 5'288'548},
     // Keras's MobileNet, without the 21,888 that do not train.
     {"mobilenet_v1", 4'231'976},
     // The shapes that Caffe gives the parameters of its models/bvlc_reference_caffenet.
