@@ -426,6 +426,36 @@ def efficientnet_b0(net):
     net.ending(net.inner_product("fc", net.drop("drop", blob, 0.2), 1000))
 
 
+def shufflenet_v2(net):
+    def pointwise(name, bottom, outputs):
+        return net.conv_norm(name, bottom, outputs, 1)
+
+    def depthwise(name, bottom, channels, stride):
+        return net.conv_norm(name, bottom, channels, 3, stride, 1, group=channels, activation=None)
+
+    blob = net.pool("pool1", net.conv_norm("conv1", "data", 24, 3, 2, 1), FLOOR)
+    inputs = 24
+    for stage, (half, units) in enumerate(((58, 4), (116, 8), (232, 4)), 2):
+        for number in range(1, units + 1):
+            name, stride = f"stage{stage}_{number}", 2 if number == 1 else 1
+            net.part(name)
+            if stride > 1:
+                kept = depthwise(f"{name}/branch1/dwise", blob, inputs, 2)
+                kept = pointwise(f"{name}/branch1/conv", kept, half)
+            else:
+                kept, blob = net.layer("Slice", f"{name}/slice", blob, "slice_param { axis: 1 }",
+                                       top=[f"{name}/kept", f"{name}/changed"])
+            blob = pointwise(f"{name}/branch2/conv1", blob, half)
+            blob = depthwise(f"{name}/branch2/dwise", blob, half, stride)
+            blob = pointwise(f"{name}/branch2/conv2", blob, half)
+            blob = net.layer("Concat", f"{name}/concat", [kept, blob])
+            blob = net.layer("ShuffleChannel", name, blob, "shuffle_channel_param { group: 2 }")
+            inputs = 2 * half
+    net.part("scores")
+    blob = net.mean("pool5", net.conv_norm("conv5", blob, 1024, 1))
+    net.ending(net.inner_product("fc", blob, 1000))
+
+
 def vit_tiny(net):
     width, heads, depth, patch = 192, 3, 12, 16
     normal = 'type: "gaussian" std: 0.02'
@@ -488,6 +518,7 @@ NETS = {
     "resnext50": (resnext50, "ResNeXt-50, 32x4d", 8, (3, 224, 224), (), 2),
     "mobilenet_v1": (mobilenet_v1, "MobileNet v1, width 1", 8, (3, 224, 224), (), 2),
     "mobilenet_v3_large": (mobilenet_v3_large, "MobileNet v3, the large net of width 1", 8, (3, 224, 224), (), 2),
+    "shufflenet_v2": (shufflenet_v2, "ShuffleNet v2, width 1", 8, (3, 224, 224), (), 2),
     "efficientnet_b0": (efficientnet_b0, "EfficientNet-B0", 8, (3, 224, 224), (), 2),
 }
 

@@ -18,7 +18,8 @@ namespace fs = std::filesystem;
 /// Learned parameters; the statistics of BatchNorm are none.
 const std::map<std::string, int64_t> kLearned = {
     // The sums of p.numel() over torchvision's models of these names, vgg11 for vgg_a,
-    // squeezenet1_1, resnext50_32x4d, and inception_v3 without AuxLogits, which has 3,326,696.
+    // squeezenet1_1, resnext50_32x4d, shufflenet_v2_x1_0, and inception_v3 without AuxLogits, which
+    // has 3,326,696.
     {"alexnet", 61'100'840},
     {"vgg_a", 132'863'336},
     {"resnet18", 11'689'512},
@@ -32,6 +33,7 @@ const std::map<std::string, int64_t> kLearned = {
     {"vgg19", 143'667'240},
     {"resnext50", 25'028'904},
     {"mobilenet_v3_large", 5'483'032},
+    {"shufflenet_v2", 2'278'604},
     {"efficientnet_b0", 5'288'548},
     // Keras's MobileNet, without the 21,888 that do not train.
     {"mobilenet_v1", 4'231'976},
