@@ -456,6 +456,15 @@ def shufflenet_v2(net):
     net.ending(net.inner_product("fc", blob, 1000))
 
 
+def vdsr(net):
+    blob = "data"
+    for number in range(1, 20):
+        blob = net.conv_relu(f"conv{number}", blob, 64, 3, 1, 1, relu=f"relu{number}")
+    blob = net.layer("Eltwise", "sum", ["data", net.conv("conv20", blob, 1, 3, 1, 1)])
+    if net.train:
+        net.layer("EuclideanLoss", "loss", [blob, "label"])
+
+
 def vit_tiny(net):
     width, heads, depth, patch = 192, 3, 12, 16
     normal = 'type: "gaussian" std: 0.02'
@@ -520,6 +529,7 @@ NETS = {
     "mobilenet_v3_large": (mobilenet_v3_large, "MobileNet v3, the large net of width 1", 8, (3, 224, 224), (), 2),
     "shufflenet_v2": (shufflenet_v2, "ShuffleNet v2, width 1", 8, (3, 224, 224), (), 2),
     "efficientnet_b0": (efficientnet_b0, "EfficientNet-B0", 8, (3, 224, 224), (), 2),
+    "vdsr": (vdsr, "VDSR, which sharpens the brightness of an enlarged image", 16, (1, 41, 41), (1, 41, 41), 0.1),
 }
 
 

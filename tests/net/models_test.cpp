@@ -41,6 +41,8 @@ const std::map<std::string, int64_t> kLearned = {
     {"caffenet", (96 * 3 * 121 + 96) + (256 * 48 * 25 + 256) + (384 * 256 * 9 + 384) +
                      (384 * 192 * 9 + 384) + (256 * 192 * 9 + 256) + (4096 * 9216 + 4096) +
                      (4096 * 4096 + 4096) + (1000 * 4096 + 1000)},
+    // Twenty convolutions of 3x3.
+    {"vdsr", (64 * 9 + 64) + 18 * (64 * 64 * 9 + 64) + (64 * 9 + 1)},
     // timm's vit_tiny_patch16_224; one block has
     // 2 * 2 * 192 + (192 + 1) * 576 + (192 + 1) * 192 + (192 + 1) * 768 + (768 + 1) * 192 =
     // 444,864.
@@ -127,7 +129,7 @@ TEST(Models, InferWithAnyBatch) {
   for (const auto& [name, learned] : kLearned) {
     SCOPED_TRACE(name);
     // The number of detections follows from their values.
-    const std::string scores = name == "ssd_shapes" ? "conf_flat" : "prob";
+    const std::string scores = name == "ssd_shapes" ? "conf_flat" : name == "vdsr" ? "sum" : "prob";
     Net net(test::source_path("models/" + name + "/deploy.prototxt").string(), context,
             {.phase = Phase::test, .keep = {scores}});
     const Shape before = net.blob(scores).shape();
