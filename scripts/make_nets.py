@@ -44,17 +44,19 @@ class Net:
         self.text.append(line)
         return lists["top"]
 
-    def weights(self, kind, name, bottom, settings, bias=True, filler='type: "msra"'):
+    def weights(self, kind, name, bottom, settings, bias=True, filler='type: "msra"', bias_value=0):
         learning = []
         if not bias:
             settings += "  bias_term: false"
         if self.train:
             settings += f"  weight_filler {{ {filler} }}"
+            if bias_value:
+                settings += f'  bias_filler {{ type: "constant" value: {bias_value} }}'
             if bias:
                 learning = [f"param {{ lr_mult: 1 decay_mult: 1 }}  param {{ lr_mult: {self.bias_lr} decay_mult: 0 }}"]
         return self.layer(kind, name, bottom, *learning, f"{SETTINGS[kind]} {{ {settings} }}")
 
-    def conv(self, name, bottom, outputs, kernel, stride=1, pad=0, **weights):
+    def conv(self, name, bottom, outputs, kernel, stride=1, pad=0, group=1, **weights):
         """A kernel (height, width) is padded by its half, so that it keeps the size."""
         settings = f"num_output: {outputs}"
         if isinstance(kernel, tuple):
@@ -63,23 +65,30 @@ class Net:
         else:
             settings += f"  kernel_size: {kernel}" + (f"  pad: {pad}" if pad else "")
         settings += f"  stride: {stride}" if stride > 1 else ""
+        settings += f"  group: {group}" if group > 1 else ""
         return self.weights("Convolution", name, bottom, settings, **weights)
 
+    def activation(self, kind, name, blob):
+        return self.layer(kind, name, blob, top=blob)
+
     def relu(self, name, blob):
-        return self.layer("ReLU", name, blob, top=blob)
+        return self.activation("ReLU", name, blob)
 
     def conv_relu(self, name, bottom, *geometry, relu, **weights):
         return self.relu(relu, self.conv(name, bottom, *geometry, **weights))
 
-    def norm(self, names, bottom, top, eps=None):
+    def norm(self, names, bottom, top, settings=""):
         """BatchNorm and Scale; and ReLU, where there is a third name."""
-        self.layer("BatchNorm", names[0], bottom, *([f"batch_norm_param {{ eps: {eps} }}"] if eps else []), top=top)
+        param = [f"batch_norm_param {{ {settings} }}"] if settings else []
+        self.layer("BatchNorm", names[0], bottom, *param, top=top)
         self.layer("Scale", names[1], top, "scale_param { bias_term: true }", top=top)
         return self.relu(names[2], top) if len(names) > 2 else top
 
-    def conv_norm_relu(self, name, bottom, *geometry, eps=None):
-        top = self.conv(name, bottom, *geometry, bias=False)
-        return self.norm([f"{name}/bn", f"{name}/scale", f"{name}/relu"], top, top, eps)
+    def conv_norm(self, name, bottom, *geometry, group=1, settings="", activation="ReLU"):
+        """`settings`: those of BatchNorm. `activation`: a type, or None."""
+        top = self.conv(name, bottom, *geometry, group=group, bias=False)
+        self.norm([f"{name}/bn", f"{name}/scale"], top, top, settings)
+        return self.activation(activation, f"{name}/{activation.lower()}", top) if activation else top
 
     def pool(self, name, bottom, settings):
         return self.layer("Pooling", name, bottom, f"pooling_param {{ {settings} }}")
@@ -106,8 +115,8 @@ MAX_3_2 = "pool: MAX  kernel_size: 3  stride: 2"
 MAX_2_2 = "pool: MAX  kernel_size: 2  stride: 2"
 
 
-def resnet_unit(net, name, bottom, outputs, kernel, stride, pad, relu):
-    top = net.conv(name, bottom, outputs, kernel, stride, pad, bias=False)
+def resnet_unit(net, name, bottom, outputs, kernel, stride, pad, relu, group=1):
+    top = net.conv(name, bottom, outputs, kernel, stride, pad, group, bias=False)
     rest = name[len("res"):] if name.startswith("res") else "_" + name
     return net.norm([f"bn{rest}", f"scale{rest}"] + ([f"{name}_relu"] if relu else []), top, top)
 
@@ -142,6 +151,23 @@ def resnet101(net):
             blob = unit(f"{name}_branch2a", blob, outputs, 1, stride, 0, relu=True)
             blob = unit(f"{name}_branch2b", blob, outputs, 3, 1, 1, relu=True)
             blob = unit(f"{name}_branch2c", blob, 4 * outputs, 1, 1, 0, relu=False)
+            blob = net.relu(f"{name}_relu", net.layer("Eltwise", name, [shortcut, blob]))
+    net.part("scores")
+    net.ending(net.inner_product("fc1000", net.mean("pool5", blob), 1000))
+
+
+def resnext50(net):
+    unit = functools.partial(resnet_unit, net)
+    blob = net.pool("pool1", unit("conv1", "data", 64, 7, 2, 3, relu=True), FLOOR)
+    for stage, width, blocks in ((2, 128, "abc"), (3, 256, "abcd"), (4, 512, "abcdef"), (5, 1024, "abc")):
+        for block in blocks:
+            name = f"res{stage}{block}"
+            net.part(name)
+            stride = 2 if stage > 2 and block == "a" else 1
+            shortcut = unit(f"{name}_branch1", blob, 2 * width, 1, stride, 0, relu=False) if block == "a" else blob
+            blob = unit(f"{name}_branch2a", blob, width, 1, 1, 0, relu=True)
+            blob = unit(f"{name}_branch2b", blob, width, 3, stride, 1, relu=True, group=32)
+            blob = unit(f"{name}_branch2c", blob, 2 * width, 1, 1, 0, relu=False)
             blob = net.relu(f"{name}_relu", net.layer("Eltwise", name, [shortcut, blob]))
     net.part("scores")
     net.ending(net.inner_product("fc1000", net.mean("pool5", blob), 1000))
@@ -199,7 +225,7 @@ def squeezenet(net):
 
 def inception_v3(net):
     def unit(name, bottom, *geometry):
-        return net.conv_norm_relu(name, bottom, *geometry, eps=0.001)
+        return net.conv_norm(name, bottom, *geometry, settings="eps: 0.001")
 
     def chain(name, bottom, *units):
         """Units (name, outputs, kernel[, stride[, pad]]) one behind the other."""
@@ -262,7 +288,7 @@ def inception_v3(net):
 def unet(net):
     def two(stage, blob, outputs):
         for number in (1, 2):
-            blob = net.conv_norm_relu(f"conv{stage}_{number}", blob, outputs, 3, 1, 1)
+            blob = net.conv_norm(f"conv{stage}_{number}", blob, outputs, 3, 1, 1)
         return blob
 
     blob, skips = "data", []
@@ -292,6 +318,151 @@ def overfeat(net):
         blob = net.relu(f"relu{number}", net.inner_product(f"fc{number}", blob, outputs))
         blob = net.drop(f"drop{number}", blob, 0.5)
     net.ending(net.inner_product("fc8", blob, 1000))
+
+
+def vgg(net, *convolutions):
+    """`convolutions`: how many each of the five stages has."""
+    blob = "data"
+    for stage, (count, outputs) in enumerate(zip(convolutions, (64, 128, 256, 512, 512)), 1):
+        for number in range(1, count + 1):
+            blob = net.conv_relu(f"conv{stage}_{number}", blob, outputs, 3, 1, 1, relu=f"relu{stage}_{number}")
+        blob = net.pool(f"pool{stage}", blob, MAX_2_2)
+    normal = 'type: "gaussian" std: 0.005'
+    for number in (6, 7):
+        blob = net.relu(f"relu{number}", net.inner_product(f"fc{number}", blob, 4096, filler=normal))
+        blob = net.drop(f"drop{number}", blob, 0.5)
+    net.ending(net.inner_product("fc8", blob, 1000, filler='type: "gaussian" std: 0.01'))
+
+
+def caffenet(net):
+    def unit(number, bottom, *geometry, bias_value, group=1):
+        return net.conv_relu(f"conv{number}", bottom, *geometry, relu=f"relu{number}", group=group,
+                             filler='type: "gaussian" std: 0.01', bias_value=bias_value)
+
+    def pool_norm(number, bottom):
+        pooled = net.pool(f"pool{number}", bottom, MAX_3_2)
+        return net.layer("LRN", f"norm{number}", pooled, "lrn_param { local_size: 5  alpha: 0.0001  beta: 0.75 }")
+
+    blob = pool_norm(1, unit(1, "data", 96, 11, 4, bias_value=0))
+    blob = pool_norm(2, unit(2, blob, 256, 5, 1, 2, group=2, bias_value=1))
+    blob = unit(3, blob, 384, 3, 1, 1, bias_value=0)
+    blob = unit(4, blob, 384, 3, 1, 1, group=2, bias_value=1)
+    blob = net.pool("pool5", unit(5, blob, 256, 3, 1, 1, group=2, bias_value=1), MAX_3_2)
+    normal = 'type: "gaussian" std: 0.005'
+    for number in (6, 7):
+        blob = net.inner_product(f"fc{number}", blob, 4096, filler=normal, bias_value=1)
+        blob = net.drop(f"drop{number}", net.relu(f"relu{number}", blob), 0.5)
+    net.ending(net.inner_product("fc8", blob, 1000, filler='type: "gaussian" std: 0.01'))
+
+
+def mobilenet_v1(net):
+    def unit(name, relu, bottom, *geometry, group=1):
+        top = net.conv(name, bottom, *geometry, group=group, bias=False)
+        return net.norm([f"{name}/bn", f"{name}/scale", relu], top, top)
+
+    blob = unit("conv1", "relu1", "data", 32, 3, 2, 1)
+    channels = 32
+    for name, outputs, stride in (("2_1", 64, 1), ("2_2", 128, 2), ("3_1", 128, 1), ("3_2", 256, 2), ("4_1", 256, 1),
+                                  ("4_2", 512, 2), ("5_1", 512, 1), ("5_2", 512, 1), ("5_3", 512, 1), ("5_4", 512, 1),
+                                  ("5_5", 512, 1), ("5_6", 1024, 2), ("6", 1024, 1)):
+        net.part(f"conv{name}")
+        blob = unit(f"conv{name}/dw", f"relu{name}/dw", blob, channels, 3, stride, 1, group=channels)
+        blob = unit(f"conv{name}/sep", f"relu{name}/sep", blob, outputs, 1)
+        channels = outputs
+    net.part("scores")
+    net.ending(net.inner_product("fc7", net.mean("pool6", blob), 1000))
+
+
+def inverted_residual(net, name, bottom, inputs, width, outputs, kernel, stride, activation, excite=None, settings=""):
+    """The block of MobileNet v3 and EfficientNet. `excite`: number of squeezed channels, their activation, the gate."""
+    net.part(name)
+    blob = bottom
+    if width != inputs:
+        blob = net.conv_norm(f"{name}/expand", blob, width, 1, activation=activation, settings=settings)
+    blob = net.conv_norm(f"{name}/dwise", blob, width, kernel, stride, kernel // 2, group=width, activation=activation,
+                         settings=settings)
+    if excite:
+        squeezed, inner, gate = excite
+        part = net.inner_product(f"{name}/se/fc1", net.mean(f"{name}/se/pool", blob), squeezed)
+        part = net.inner_product(f"{name}/se/fc2", net.activation(inner, f"{name}/se/{inner.lower()}", part), width)
+        part = net.activation(gate, f"{name}/se/{gate.lower()}", part)
+        blob = net.layer("Scale", f"{name}/se", [blob, part], "scale_param { axis: 0 }")
+    blob = net.conv_norm(f"{name}/linear", blob, outputs, 1, activation=None, settings=settings)
+    return net.layer("Eltwise", name, [bottom, blob]) if stride == 1 and inputs == outputs else blob
+
+
+def mobilenet_v3_large(net):
+    settings = "eps: 0.001  moving_average_fraction: 0.99"
+    blob = net.conv_norm("conv1", "data", 16, 3, 2, 1, activation="HardSwish", settings=settings)
+    inputs = 16
+    for number, (kernel, width, outputs, squeezed, hard, stride) in enumerate((
+            (3, 16, 16, 0, False, 1), (3, 64, 24, 0, False, 2), (3, 72, 24, 0, False, 1),
+            (5, 72, 40, 24, False, 2), (5, 120, 40, 32, False, 1), (5, 120, 40, 32, False, 1),
+            (3, 240, 80, 0, True, 2), (3, 200, 80, 0, True, 1), (3, 184, 80, 0, True, 1), (3, 184, 80, 0, True, 1),
+            (3, 480, 112, 120, True, 1), (3, 672, 112, 168, True, 1),
+            (5, 672, 160, 168, True, 2), (5, 960, 160, 240, True, 1), (5, 960, 160, 240, True, 1)), 1):
+        blob = inverted_residual(net, f"bneck{number}", blob, inputs, width, outputs, kernel, stride,
+                                 "HardSwish" if hard else "ReLU",
+                                 (squeezed, "ReLU", "HardSigmoid") if squeezed else None, settings)
+        inputs = outputs
+    net.part("scores")
+    blob = net.mean("pool", net.conv_norm("conv2", blob, 960, 1, activation="HardSwish", settings=settings))
+    blob = net.activation("HardSwish", "fc1/hardswish", net.inner_product("fc1", blob, 1280))
+    net.ending(net.inner_product("fc2", net.drop("drop", blob, 0.2), 1000))
+
+
+def efficientnet_b0(net):
+    blob = net.conv_norm("conv1", "data", 32, 3, 2, 1, activation="Swish")
+    inputs = 32
+    for stage, (expand, kernel, stride, outputs, blocks) in enumerate((
+            (1, 3, 1, 16, "a"), (6, 3, 2, 24, "ab"), (6, 5, 2, 40, "ab"), (6, 3, 2, 80, "abc"),
+            (6, 5, 1, 112, "abc"), (6, 5, 2, 192, "abcd"), (6, 3, 1, 320, "a")), 2):
+        for block in blocks:
+            blob = inverted_residual(net, f"block{stage}{block}", blob, inputs, expand * inputs, outputs, kernel,
+                                     stride if block == "a" else 1, "Swish", (inputs // 4, "Swish", "Sigmoid"))
+            inputs = outputs
+    net.part("scores")
+    blob = net.mean("pool", net.conv_norm("conv9", blob, 1280, 1, activation="Swish"))
+    net.ending(net.inner_product("fc", net.drop("drop", blob, 0.2), 1000))
+
+
+def shufflenet_v2(net):
+    def pointwise(name, bottom, outputs):
+        return net.conv_norm(name, bottom, outputs, 1)
+
+    def depthwise(name, bottom, channels, stride):
+        return net.conv_norm(name, bottom, channels, 3, stride, 1, group=channels, activation=None)
+
+    blob = net.pool("pool1", net.conv_norm("conv1", "data", 24, 3, 2, 1), FLOOR)
+    inputs = 24
+    for stage, (half, units) in enumerate(((58, 4), (116, 8), (232, 4)), 2):
+        for number in range(1, units + 1):
+            name, stride = f"stage{stage}_{number}", 2 if number == 1 else 1
+            net.part(name)
+            if stride > 1:
+                kept = depthwise(f"{name}/branch1/dwise", blob, inputs, 2)
+                kept = pointwise(f"{name}/branch1/conv", kept, half)
+            else:
+                kept, blob = net.layer("Slice", f"{name}/slice", blob, "slice_param { axis: 1 }",
+                                       top=[f"{name}/kept", f"{name}/changed"])
+            blob = pointwise(f"{name}/branch2/conv1", blob, half)
+            blob = depthwise(f"{name}/branch2/dwise", blob, half, stride)
+            blob = pointwise(f"{name}/branch2/conv2", blob, half)
+            blob = net.layer("Concat", f"{name}/concat", [kept, blob])
+            blob = net.layer("ShuffleChannel", name, blob, "shuffle_channel_param { group: 2 }")
+            inputs = 2 * half
+    net.part("scores")
+    blob = net.mean("pool5", net.conv_norm("conv5", blob, 1024, 1))
+    net.ending(net.inner_product("fc", blob, 1000))
+
+
+def vdsr(net):
+    blob = "data"
+    for number in range(1, 20):
+        blob = net.conv_relu(f"conv{number}", blob, 64, 3, 1, 1, relu=f"relu{number}")
+    blob = net.layer("Eltwise", "sum", ["data", net.conv("conv20", blob, 1, 3, 1, 1)])
+    if net.train:
+        net.layer("EuclideanLoss", "loss", [blob, "label"])
 
 
 def vit_tiny(net):
@@ -350,6 +521,15 @@ NETS = {
     "unet": (unet, "U-Net for two classes, with BatchNorm and padded convolutions", 4, (3, 256, 256), (256, 256), 2),
     "overfeat": (overfeat, "OverFeat, the fast model", 16, (3, 231, 231), (), 2),
     "vit_tiny": (vit_tiny, "Vision transformer ViT-Ti/16", 8, (3, 224, 224), (), 1),
+    "vgg16": (lambda net: vgg(net, 2, 2, 3, 3, 3), "VGG, configuration D", 8, (3, 224, 224), (), 2),
+    "vgg19": (lambda net: vgg(net, 2, 2, 4, 4, 4), "VGG, configuration E", 8, (3, 224, 224), (), 2),
+    "caffenet": (caffenet, "CaffeNet, the reference net of Caffe", 8, (3, 227, 227), (), 2),
+    "resnext50": (resnext50, "ResNeXt-50, 32x4d", 8, (3, 224, 224), (), 2),
+    "mobilenet_v1": (mobilenet_v1, "MobileNet v1, width 1", 8, (3, 224, 224), (), 2),
+    "mobilenet_v3_large": (mobilenet_v3_large, "MobileNet v3, the large net of width 1", 8, (3, 224, 224), (), 2),
+    "shufflenet_v2": (shufflenet_v2, "ShuffleNet v2, width 1", 8, (3, 224, 224), (), 2),
+    "efficientnet_b0": (efficientnet_b0, "EfficientNet-B0", 8, (3, 224, 224), (), 2),
+    "vdsr": (vdsr, "VDSR, which sharpens the brightness of an enlarged image", 16, (1, 41, 41), (1, 41, 41), 0.1),
 }
 
 
@@ -357,9 +537,13 @@ def prototxt(name, train):
     build, title, batch, image, label, bias_lr = NETS[name]
     net = Net(train, bias_lr)
     if train:
+        # A label of three axes is an image.
+        feed = "HDF5Data, as README.md says"
+        if len(label) < 3:
+            feed = "Data layers, as in models/lenet/train_val.prototxt"
         head = [f"# {title}. Written by scripts/make_nets.py.",
                 "# Fed by Input, so that it can be timed without data; labels are zeros. For training, replace the",
-                '# layer "data" by Data layers, as in models/lenet/train_val.prototxt.']
+                f'# layer "data" by {feed}.']
         shapes = f"input_param {{\n    {dims(batch, *image)}\n    {dims(batch, *label)}\n  }}"
         net.layer("Input", "data", [], shapes, top=["data", "label"])
     else:

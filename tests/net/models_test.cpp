@@ -20,7 +20,8 @@ namespace fs = std::filesystem;
 /// Learned parameters; the statistics of BatchNorm are none.
 const std::map<std::string, int64_t> kLearned = {
     // The sums of p.numel() over torchvision's models of these names, vgg11 for vgg_a,
-    // squeezenet1_1, and inception_v3 without AuxLogits, which has 3,326,696.
+    // squeezenet1_1, resnext50_32x4d, shufflenet_v2_x1_0, and inception_v3 without AuxLogits, which
+    // has 3,326,696.
     {"alexnet", 61'100'840},
     {"vgg_a", 132'863'336},
     {"resnet18", 11'689'512},
@@ -30,6 +31,20 @@ const std::map<std::string, int64_t> kLearned = {
     {"densenet121", 7'978'856},
     {"squeezenet_v1.1", 1'235'496},
     {"inception_v3", 23'834'568},
+    {"vgg16", 138'357'544},
+    {"vgg19", 143'667'240},
+    {"resnext50", 25'028'904},
+    {"mobilenet_v3_large", 5'483'032},
+    {"shufflenet_v2", 2'278'604},
+    {"efficientnet_b0", 5'288'548},
+    // Keras's MobileNet, without the 21,888 that do not train.
+    {"mobilenet_v1", 4'231'976},
+    // The shapes that Caffe gives the parameters of its models/bvlc_reference_caffenet.
+    {"caffenet", (96 * 3 * 121 + 96) + (256 * 48 * 25 + 256) + (384 * 256 * 9 + 384) +
+                     (384 * 192 * 9 + 384) + (256 * 192 * 9 + 256) + (4096 * 9216 + 4096) +
+                     (4096 * 4096 + 4096) + (1000 * 4096 + 1000)},
+    // Twenty convolutions of 3x3.
+    {"vdsr", (64 * 9 + 64) + 18 * (64 * 64 * 9 + 64) + (64 * 9 + 1)},
     // timm's vit_tiny_patch16_224; one block has
     // 2 * 2 * 192 + (192 + 1) * 576 + (192 + 1) * 192 + (192 + 1) * 768 + (768 + 1) * 192 =
     // 444,864.
@@ -143,7 +158,7 @@ TEST(Models, InferWithAnyBatch) {
   for (const auto& [name, learned] : kLearned) {
     SCOPED_TRACE(name);
     // The number of detections follows from their values.
-    const std::string scores = name == "ssd_shapes" ? "conf_flat" : "prob";
+    const std::string scores = name == "ssd_shapes" ? "conf_flat" : name == "vdsr" ? "sum" : "prob";
     Net net(test::source_path("models/" + name + "/deploy.prototxt").string(), context,
             {.phase = Phase::test, .keep = {scores}});
     const Shape before = net.blob(scores).shape();
