@@ -25,6 +25,10 @@ extern const Command kClassify, kDetect, kDraw, kMergeBn, kDiff, kInspect;
 extern const Command kConvertCifar, kComputeImageMean, kExtractFeatures, kVerifyDb, kDb;
 extern const Command kUpgradeNetProtoText, kUpgradeNetProtoBinary, kUpgradeSolverProtoText;
 
+/// Lets CREMA_MODEL_PATH name the models that are installed beside this program, if there are any
+/// and it is not set.
+void use_installed_models();
+
 /// For commands that take flags alone: Error that names the first argument. `instead` says what to
 /// give, as "give the net with --model=FILE".
 void refuse_arguments(const Command& command, const std::vector<std::string>& arguments,

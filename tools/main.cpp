@@ -177,6 +177,7 @@ int main(int argc, char** argv) {
   FLAGS_alsologtostderr = true;
   FLAGS_colorlogtostderr = false;
   try {
+    crema::tools::use_installed_models();
     return crema::tools::run(argc, argv);
   } catch (const crema::tools::Interrupted& end) {
     std::cerr << "crema: stopped by signal " << end.signal()

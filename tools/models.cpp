@@ -1,9 +1,12 @@
 // crema models: lists the models that come with Crema, prints the page of one, or copies its files.
 #include <algorithm>
+#include <cctype>
+#include <cerrno>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <sstream>
 
 #include "model/model_folders.hpp"
@@ -20,11 +23,15 @@ namespace fs = std::filesystem;
 
 constexpr const char* kPage = "README.md";
 
+/// Error where it cannot be read.
 std::string read(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (!file.good() && !file.eof()) throw Error("cannot read '", path.string(), "'");
-  return text;
+  std::ostringstream text;
+  std::error_code none;
+  if (!file || fs::is_directory(path, none) || (text << file.rdbuf()).bad() || file.bad())
+    throw Error("cannot read '", path.string(), "'", file ? "" : ": ",
+                file ? "" : std::strerror(errno));
+  return text.str();
 }
 
 /// The folder that is installed beside this program.
@@ -32,21 +39,6 @@ fs::path installed_folder() {
   std::error_code none;
   const fs::path program = fs::read_symlink("/proc/self/exe", none);
   return (program.parent_path() / CREMA_MODELS_FROM_PROGRAM).lexically_normal();
-}
-
-/// The first folder that holds a page of models.
-fs::path models_folder() {
-  std::vector<fs::path> candidates = {"models"};
-  for (const std::string& folder : model_path()) candidates.emplace_back(folder);
-  candidates.push_back(installed_folder());
-  std::string tried;
-  for (const fs::path& folder : candidates) {
-    std::error_code none;
-    if (fs::exists(folder / kPage, none)) return folder;
-    tried += concat(tried.empty() ? "'" : ", '", folder.string(), "'");
-  }
-  throw Error("no models in ", tried, "; run crema in the root of its repository, or set ",
-              kModelPath, " to a folder that holds models and their ", kPage);
 }
 
 using Row = std::vector<std::string>;
@@ -58,8 +50,14 @@ std::string stripped(std::string_view cell) {
   return std::string(cell);
 }
 
+bool is_rule(const Row& row) {
+  return std::ranges::all_of(row, [](const std::string& cell) {
+    return cell.find_first_not_of("-:") == std::string::npos;
+  });
+}
+
 /// The rows of the page's first table: its header, and a row for each model, whose first cell is
-/// the name of its folder.
+/// the name of its folder. Empty where the header does not begin with "model".
 std::vector<Row> table_of(const fs::path& folder) {
   std::istringstream lines(read(folder / kPage));
   std::vector<Row> rows;
@@ -68,16 +66,39 @@ std::vector<Row> table_of(const fs::path& folder) {
       if (!rows.empty()) break;
       continue;
     }
-    if (line.starts_with("|-")) continue;
     Row row;
     std::istringstream cells(line.substr(1));
     for (std::string cell; std::getline(cells, cell, '|');) {
       if (!stripped(cell).empty() || !cells.eof()) row.push_back(stripped(cell));
     }
+    if (row.empty() || is_rule(row)) continue;
     rows.push_back(row);
+    if (rows[0][0] != "model") return {};
   }
-  if (rows.size() < 2) throw Error("'", (folder / kPage).string(), "' has no table of models");
   return rows;
+}
+
+/// A folder of models, and its page's table.
+struct Models {
+  fs::path folder;
+  std::vector<Row> rows;
+};
+
+/// The first folder whose page lists models.
+Models find_models() {
+  std::vector<fs::path> candidates = {"models"};
+  for (const std::string& folder : model_path()) candidates.emplace_back(folder);
+  std::string tried;
+  for (const fs::path& folder : candidates) {
+    std::error_code none;
+    if (fs::is_regular_file(folder / kPage, none)) {
+      if (Models found{folder, table_of(folder)}; found.rows.size() > 1) return found;
+    }
+    tried += concat(tried.empty() ? "'" : ", '", folder.string(), "'");
+  }
+  throw Error("no ", kPage, " with a table of models in ", tried,
+              "; run crema in the root of its repository, or set ", kModelPath,
+              " to its folder models");
 }
 
 void list(const std::vector<Row>& rows) {
@@ -96,16 +117,30 @@ void list(const std::vector<Row>& rows) {
   }
 }
 
-/// A prototxt names its other files by paths from the root of the repository: those of the copy lie
-/// elsewhere.
+bool is_path_letter(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-' || c == '.';
+}
+
+/// Files name each other by paths from the root of the repository: those of the copy lie elsewhere.
 std::string with_paths_of_copy(std::string text, const std::string& name,
                                const std::string& folder) {
-  for (const char quote : {'"', '\''}) {
-    const std::string from = concat(quote, "models/", name, "/"), to = concat(quote, folder, "/");
-    for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
-      text.replace(at, from.size(), to);
+  const std::string from = "models/" + name;
+  for (size_t at = 0; (at = text.find(from, at)) != std::string::npos;) {
+    const size_t end = at + from.size();
+    const bool begins = at == 0 || (!is_path_letter(text[at - 1]) && text[at - 1] != '/');
+    const bool ends = end == text.size() || !is_path_letter(text[end]);
+    if (begins && ends) text.replace(at, from.size(), folder);
+    at += begins && ends ? folder.size() : from.size();
   }
   return text;
+}
+
+/// What a model is made of; results of training lie beside it.
+bool is_part_of_model(const fs::path& file) {
+  for (const char* extension : {".prototxt", ".md", ".cpp", ".hpp", ".proto", ".py", ".sh"}) {
+    if (file.extension() == extension) return true;
+  }
+  return file.filename() == "CMakeLists.txt";
 }
 
 void copy(const fs::path& model, const std::string& name, std::string to) {
@@ -113,35 +148,46 @@ void copy(const fs::path& model, const std::string& name, std::string to) {
   if (to.find_first_of("\"'\\\n") != std::string::npos)
     throw Error("--copy=", to, " cannot stand in a prototxt; give a name without quotes or \\");
   std::vector<fs::path> files;
-  for (const auto& entry : fs::recursive_directory_iterator(model)) {
-    if (entry.is_regular_file()) files.push_back(entry.path().lexically_relative(model));
+  std::error_code why;
+  for (fs::recursive_directory_iterator entry(model, why), end; !why && entry != end;
+       entry.increment(why)) {
+    if (entry->is_regular_file(why) && is_part_of_model(entry->path()))
+      files.push_back(entry->path().lexically_relative(model));
   }
+  if (why) throw Error("cannot list '", model.string(), "': ", why.message());
   std::ranges::sort(files);
-  // Nothing is written before all of it may be.
+  // What is there is looked at before anything is written.
   for (const fs::path& file : files) {
     const fs::path target = to / file;
-    if (fs::exists(target) && !FLAGS_overwrite)
+    const fs::file_status there = fs::symlink_status(target, why);
+    if (fs::is_directory(there)) throw Error("'", target.string(), "' is a folder; give another");
+    if (fs::exists(there) && !FLAGS_overwrite)
       throw Error("'", target.string(), "' exists; give another folder, or --overwrite");
   }
   for (const fs::path& file : files) {
     const fs::path target = to / file;
-    std::error_code why;
     fs::create_directories(target.parent_path(), why);
     if (why) throw Error("cannot make '", target.parent_path().string(), "': ", why.message());
-    std::string text = read(model / file);
-    if (file.extension() == ".prototxt") text = with_paths_of_copy(std::move(text), name, to);
     WholeFile copied(target.string());
-    copied.append(text);
+    copied.append(with_paths_of_copy(read(model / file), name, to));
     copied.finish();
     std::printf("%s\n", target.c_str());
   }
 }
 
+bool is_given(const char* flag) {
+  gflags::CommandLineFlagInfo info;
+  return gflags::GetCommandLineFlagInfo(flag, &info) && !info.is_default;
+}
+
 int models(const std::vector<std::string>& arguments) {
-  const fs::path folder = models_folder();
-  const std::vector<Row> rows = table_of(folder);
+  const bool copies = is_given("copy");
+  if (copies && FLAGS_copy.empty()) throw Error("--copy is empty; give it the folder to copy to");
+  if (FLAGS_overwrite && !copies)
+    throw Error("--overwrite is for --copy=FOLDER, which is not given");
+  const auto [folder, rows] = find_models();
   if (arguments.empty()) {
-    if (!FLAGS_copy.empty())
+    if (copies)
       throw Error("--copy=", FLAGS_copy,
                   " copies one model; name it, as in crema models lenet --copy=", FLAGS_copy);
     list(rows);
@@ -151,19 +197,30 @@ int models(const std::vector<std::string>& arguments) {
     throw Error("models takes one name; got '", arguments[0], "' and '", arguments[1], "'");
   const std::string& name = arguments[0];
   std::vector<std::string> names;
-  for (size_t i = 1; i < rows.size(); ++i) names.push_back(rows[i].at(0));
+  for (size_t i = 1; i < rows.size(); ++i) names.push_back(rows[i][0]);
   if (std::ranges::find(names, name) == names.end())
     throw Error("there is no model '", name, "' in '", folder.string(), "'",
                 did_you_mean(name, names), "; `crema models` lists them");
-  if (FLAGS_copy.empty()) {
-    std::printf("%s", read(folder / name / kPage).c_str());
+  const fs::path model = folder / name;
+  std::error_code none;
+  if (!fs::is_directory(model, none))
+    throw Error("'", model.string(), "' is no folder, though '", (folder / kPage).string(),
+                "' lists the model");
+  if (copies) {
+    copy(model, name, FLAGS_copy);
   } else {
-    copy(folder / name, name, FLAGS_copy);
+    std::printf("%s", read(model / kPage).c_str());
   }
   return 0;
 }
 
 }  // namespace
+
+void use_installed_models() {
+  std::error_code none;
+  const fs::path folder = installed_folder();
+  if (fs::is_regular_file(folder / kPage, none)) setenv(kModelPath, folder.c_str(), 0);
+}
 
 const Command kModels = {
     "models",

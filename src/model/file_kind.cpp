@@ -20,7 +20,6 @@
 #include <vector>
 
 #include "crema/error.hpp"
-#include "model/model_folders.hpp"
 #include "proto/blob.pb.h"
 #include "proto/datum.pb.h"
 #include "proto/net.pb.h"
@@ -139,9 +138,7 @@ std::string advice_for_missing(const fs::path& path) {
   const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
   std::error_code error;
   if (!fs::is_directory(folder, error)) {
-    const std::string advice = "there is no folder '" + folder.string() + "'";
-    if (path.begin()->string() != "models") return advice;
-    return advice + ", also not in the folders that " + kModelPath + " lists";
+    return "there is no folder '" + folder.string() + "'";
   }
   const std::string near = nearest_name(path.filename().string(), names_in(folder));
   if (!near.empty()) return "did you mean '" + path.parent_path().append(near).string() + "'?";

@@ -4,15 +4,18 @@
 #include <filesystem>
 #include <string_view>
 
+#include "crema/error.hpp"
+
 namespace crema {
 namespace {
 
-constexpr std::string_view kModels = "models/";
+namespace fs = std::filesystem;
 
-/// Without "./" in front.
-std::string_view plain(std::string_view path) {
-  while (path.starts_with("./")) path.remove_prefix(2);
-  return path;
+/// The rest of a path that lies in models/; empty for other paths.
+fs::path path_in_models(const fs::path& path) {
+  const fs::path plain = path.lexically_normal();
+  if (plain.is_absolute() || plain.empty() || *plain.begin() != "models") return {};
+  return plain.lexically_relative("models");
 }
 
 }  // namespace
@@ -30,14 +33,24 @@ std::vector<std::string> model_path() {
 }
 
 std::string find_model_file(const std::string& path) {
-  const std::string_view name = plain(path);
+  const fs::path rest = path_in_models(path);
   std::error_code none;
-  if (!name.starts_with(kModels) || std::filesystem::exists(path, none)) return path;
+  if (rest.empty() || fs::exists(path, none)) return path;
   for (const std::string& folder : model_path()) {
-    const auto found = std::filesystem::path(folder) / name.substr(kModels.size());
-    if (std::filesystem::exists(found, none)) return found.string();
+    const fs::path found = folder / rest;
+    if (fs::exists(found, none)) return found.string();
   }
   return path;
+}
+
+std::string where_models_were_sought(const std::string& path) {
+  if (path_in_models(path).empty()) return {};
+  std::string folders;
+  for (const std::string& folder : model_path())
+    folders += concat(folders.empty() ? "'" : ", '", folder, "'");
+  if (folders.empty())
+    return concat("; ", kModelPath, ", which may list more folders of models, is not set");
+  return concat("; ", kModelPath, " lists ", folders, ", where it is not either");
 }
 
 }  // namespace crema

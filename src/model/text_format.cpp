@@ -105,7 +105,13 @@ void parse_text_proto(std::string_view text, const std::string& name, Message& o
 void read_text_proto(const std::string& named, Message& out, SourceMap* map) {
   const std::string_view wanted = wanted_file(*out.GetDescriptor());
   const std::string path = find_model_file(named);
-  require_file(path, wanted, ".prototxt");
+  try {
+    require_file(path, wanted, ".prototxt");
+  } catch (const Error& error) {
+    const std::string sought = where_models_were_sought(path);
+    if (sought.empty()) throw;
+    throw Error(error.what(), sought);
+  }
   std::ifstream file(path, std::ios::binary);
   if (!file) throw Error("cannot open ", wanted, " '", path, "': ", std::strerror(errno));
   std::string text;

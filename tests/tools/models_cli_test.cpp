@@ -44,7 +44,10 @@ TEST_F(ModelsCliTest, ACopyNamesItsOwnFiles) {
     EXPECT_TRUE(fs::exists(path("my/net") + "/" + file)) << file;
   const Output solver = run("", "cat " + path("my/net/solver.prototxt"));
   EXPECT_TRUE(solver.says("\"my/net/train_val.prototxt\"")) << solver.text;
-  EXPECT_FALSE(solver.says("models/ssd_shapes/")) << solver.text;
+  EXPECT_FALSE(solver.says("models/ssd_shapes")) << solver.text;
+  const Output page = run("", "cat " + path("my/net/README.md"));
+  EXPECT_TRUE(page.says("my/net/solver.prototxt")) << page.text;
+  EXPECT_FALSE(page.says("models/ssd_shapes")) << page.text;
   EXPECT_EQ(run_elsewhere("summary --model=my/net/deploy.prototxt", "").status, 0);
 
   const Output again = run_elsewhere("models ssd_shapes --copy my/net", models_);
@@ -66,6 +69,12 @@ TEST_F(ModelsCliTest, RefusesWhatItCannotCopy) {
   write("file", "");
   refusal("models lenet --copy file/x", {"cannot make", "file/x"});
   refusal("models ../models", {"no model '../models'"});
+  refusal("models lenet --copy=", {"--copy is empty"});
+  refusal("models lenet --overwrite", {"--copy=FOLDER"});
+  refusal("models lenet --copy " + std::string(300, 'x'), {"cannot make", "xxx"});
+  fs::create_directories(path("taken/deploy.prototxt"));
+  refusal("models lenet --overwrite --copy taken", {"deploy.prototxt' is a folder"});
+  EXPECT_FALSE(fs::exists(path("taken/README.md"))) << "half a copy";
 }
 
 TEST_F(ModelsCliTest, SaysWhereItLooked) {
@@ -75,13 +84,43 @@ TEST_F(ModelsCliTest, SaysWhereItLooked) {
     EXPECT_TRUE(output.says(part)) << part << output.text;
 }
 
+TEST_F(ModelsCliTest, TakesOnlyAPageWithATableOfModels) {
+  fs::create_directories(path("models"));
+  write("models/README.md", "| mine |\n|---|\n| x |\n");
+  EXPECT_TRUE(run_elsewhere("models", models_).says("resnet50"));
+  const Output none = run_elsewhere("models", source_path("").string());
+  EXPECT_EQ(none.status, 1);
+  EXPECT_TRUE(none.says("no README.md with a table of models")) << none.text;
+  write("models/README.md", "| model | task |\n| --- | --- |\n|\n| `gone` | x |\n");
+  EXPECT_TRUE(run_elsewhere("models", "").says("gone"));
+  EXPECT_TRUE(run_elsewhere("models gone", "").says("'models/gone' is no folder"));
+  EXPECT_TRUE(run_elsewhere("models gone --copy x", "").says("'models/gone' is no folder"));
+}
+
+TEST_F(ModelsCliTest, CopiesNoResultsOfTraining) {
+  fs::create_directories(path("models/a"));
+  write("models/README.md", "| model |\n|---|\n| a |\n");
+  write("models/a/README.md", "run --solver models/a/solver.prototxt, not models/ab/x\n");
+  write("models/a/a_iter_1.caffemodel", "weights");
+  EXPECT_EQ(run_elsewhere("models a --copy b", "").status, 0);
+  EXPECT_FALSE(fs::exists(path("b/a_iter_1.caffemodel")));
+  EXPECT_EQ(run("", "cat " + path("b/README.md")).text,
+            "run --solver b/solver.prototxt, not models/ab/x\n");
+}
+
 TEST_F(ModelsCliTest, ModelsAreFoundInTheFoldersOfThePath) {
   const std::string summary = "summary --model=models/lenet/deploy.prototxt";
   EXPECT_EQ(run_elsewhere(summary, path("none") + ":" + models_).status, 0);
   EXPECT_EQ(run_elsewhere("summary --model=./models/lenet/deploy.prototxt", models_).status, 0);
   const Output without = run_elsewhere(summary, "");
   EXPECT_EQ(without.status, 1);
-  EXPECT_TRUE(without.says("CREMA_MODEL_PATH")) << without.text;
+  EXPECT_TRUE(without.says("CREMA_MODEL_PATH") && without.says("is not set")) << without.text;
+  EXPECT_EQ(run_elsewhere("summary --model=models//lenet/deploy.prototxt", models_).status, 0);
+  const Output lost = run_elsewhere("summary --model=models/nope/deploy.prototxt", models_);
+  EXPECT_TRUE(lost.says("lists '" + models_ + "'")) << lost.text;
+  EXPECT_FALSE(run_elsewhere("test --model=x --weights=models/x.caffemodel", models_)
+                   .says("CREMA_MODEL_PATH"));
+  EXPECT_EQ(run_elsewhere("summary --model=models/../models/../README.md", models_).status, 1);
   EXPECT_EQ(run_elsewhere("summary --model=lenet/deploy.prototxt", models_).status, 1);
   // What is in the working folder comes first; a solver's net is looked for likewise.
   fs::create_directories(path("models/lenet"));
