@@ -105,7 +105,7 @@ layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "
                                    "' base_lr: 0.1 lr_policy: 'fixed' momentum: 0.9 max_iter: 2");
   expect_refusal("train --memory-budget=1kB --solver=" + solver,
                  {"memory budget", "smallest plan found"});
-  const Output trained = run("train" + enough + " --solver=" + solver);
+  const Output trained = run("train --threads=1" + enough + " --solver=" + solver);
   EXPECT_EQ(trained.status, 0) << trained.text;
   EXPECT_TRUE(trained.says("computed again")) << trained.text;
 }
