@@ -44,7 +44,8 @@ std::string find_model_file(const std::string& path) {
 }
 
 std::string where_models_were_sought(const std::string& path) {
-  if (path_in_models(path).empty()) return {};
+  std::error_code none;
+  if (path_in_models(path).empty() || fs::exists(path, none)) return {};
   std::string folders;
   for (const std::string& folder : model_path())
     folders += concat(folders.empty() ? "'" : ", '", folder, "'");

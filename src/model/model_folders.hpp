@@ -18,7 +18,7 @@ std::vector<std::string> model_path();
 std::string find_model_file(const std::string& path);
 
 /// For the error about such a file that is found nowhere: "; CREMA_MODEL_PATH lists 'a', where it
-/// is not either". Empty for other paths.
+/// is not either". Empty for other paths, and for what is there but is no file.
 std::string where_models_were_sought(const std::string& path);
 
 }  // namespace crema

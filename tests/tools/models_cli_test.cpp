@@ -118,6 +118,10 @@ TEST_F(ModelsCliTest, ModelsAreFoundInTheFoldersOfThePath) {
   EXPECT_EQ(run_elsewhere("summary --model=models//lenet/deploy.prototxt", models_).status, 0);
   const Output lost = run_elsewhere("summary --model=models/nope/deploy.prototxt", models_);
   EXPECT_TRUE(lost.says("lists '" + models_ + "'")) << lost.text;
+  fs::create_directories(path("models/folder"));
+  const Output folder = run_elsewhere("summary --model=models/folder", models_);
+  EXPECT_TRUE(folder.says("it is a folder")) << folder.text;
+  EXPECT_FALSE(folder.says("CREMA_MODEL_PATH")) << folder.text;
   EXPECT_FALSE(run_elsewhere("test --model=x --weights=models/x.caffemodel", models_)
                    .says("CREMA_MODEL_PATH"));
   EXPECT_EQ(run_elsewhere("summary --model=models/../models/../README.md", models_).status, 1);
