@@ -273,7 +273,10 @@ std::string check_snapshot_place(const std::string& prefix, const SolverParamete
   if (folder.empty()) folder = ".";
   if (!fs::is_directory(folder))
     throw Error("snapshots cannot be written: there is no folder '", folder.string(),
-                "'; make it, or change snapshot_prefix");
+                "'; make it, or change snapshot_prefix",
+                *folder.begin() == "models"
+                    ? ", or train a copy of the model (crema models NAME --copy FOLDER)"
+                    : "");
   if (access(folder.c_str(), W_OK) != 0)
     throw Error("snapshots cannot be written: no right to write in '", folder.string(),
                 "'; change its permissions or snapshot_prefix");

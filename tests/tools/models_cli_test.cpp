@@ -126,6 +126,10 @@ TEST_F(ModelsCliTest, ModelsAreFoundInTheFoldersOfThePath) {
                    .says("CREMA_MODEL_PATH"));
   EXPECT_EQ(run_elsewhere("summary --model=models/../models/../README.md", models_).status, 1);
   EXPECT_EQ(run_elsewhere("summary --model=lenet/deploy.prototxt", models_).status, 1);
+  const Output installed =
+      run_elsewhere("train --solver=models/ssd_shapes/solver.prototxt", models_);
+  EXPECT_EQ(installed.status, 1);
+  EXPECT_TRUE(installed.says("'models/ssd_shapes'") && installed.says("--copy")) << installed.text;
   // What is in the working folder comes first; a solver's net is looked for likewise.
   fs::create_directories(path("models/lenet"));
   write("models/lenet/deploy.prototxt", "layer { name: 'mine' type: 'Nonesuch' }");
