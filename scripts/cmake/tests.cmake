@@ -178,3 +178,16 @@ foreach(source IN LISTS sources)
     LABELS "${area}" SKIP_RETURN_CODE 77 TIMEOUT 300
     ENVIRONMENT "CREMA_BUILD_DIR=${PROJECT_BINARY_DIR}")
 endforeach()
+
+# recipe.NAME: the first iterations of models/NAME/recipe.sh.
+file(GLOB recipes CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/models/*/recipe.sh")
+foreach(recipe IN LISTS recipes)
+  cmake_path(GET recipe PARENT_PATH folder)
+  cmake_path(GET folder FILENAME name)
+  add_test(NAME recipe.${name}
+    COMMAND bash "${PROJECT_SOURCE_DIR}/tests/support/check_recipe.sh"
+      "${PROJECT_SOURCE_DIR}" "${CREMA_SHARED_DIR}" ${name})
+  set_tests_properties(recipe.${name} PROPERTIES
+    LABELS recipe SKIP_RETURN_CODE 77 TIMEOUT 300
+    ENVIRONMENT "CREMA_BUILD_DIR=${PROJECT_BINARY_DIR}")
+endforeach()
