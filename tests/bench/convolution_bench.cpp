@@ -5,12 +5,12 @@
 //                     [--library NAME] [--runs N] [--batch N] [--cold] [--formats all|blocked]
 //                     NET[/LAYER]...
 //
-// NET is lenet, alexnet, vgg_a, googlenet, resnet50 or mobilenet_v2 (its depthwise layers), each
-// with the batch of its benchmark. Weights count as changed before each run, as in training. With
-// one thread it is CPU time that counts, which other programs disturb least; with more, elapsed
-// time. The fastest run is printed. With --cold, the caches hold neither source nor target of a
-// run, as in a large net: the runs have tensors by turns that are larger than the caches together.
-// The weights may still be there.
+// NET is lenet, alexnet, vgg_a, googlenet, resnet50, mobilenet_v2 (its depthwise layers), caffenet
+// or resnext50 (their layers with groups), each with the batch of its benchmark. Weights count as
+// changed before each run, as in training. With one thread it is CPU time that counts, which other
+// programs disturb least; with more, elapsed time. The fastest run is printed. With --cold, the
+// caches hold neither source nor target of a run, as in a large net: the runs have tensors by turns
+// that are larger than the caches together. The weights may still be there.
 #include <omp.h>
 
 #include <chrono>
@@ -130,6 +130,23 @@ std::vector<Problem> mobilenet_v2() {
   return problems;
 }
 
+std::vector<Problem> caffenet() {
+  return {{"caffenet/conv2", 32, 96, 27, 256, 5, 1, 2, 2},
+          {"caffenet/conv4", 32, 384, 13, 384, 3, 1, 1, 2},
+          {"caffenet/conv5", 32, 384, 13, 256, 3, 1, 1, 2}};
+}
+
+std::vector<Problem> resnext50() {
+  std::vector<Problem> problems;
+  const int64_t shapes[][3] = {{128, 56, 1}, {256, 56, 2},  {256, 28, 1}, {512, 28, 2},
+                               {512, 14, 1}, {1024, 14, 2}, {1024, 7, 1}};
+  for (const auto& [channels, extent, stride] : shapes) {
+    problems.push_back({concat("resnext50/", channels, "x", extent, "s", stride), 8, channels,
+                        extent, channels, 3, stride, 1, 32});
+  }
+  return problems;
+}
+
 std::vector<Problem> problems_of(const std::string& name) {
   const std::string net = name.substr(0, name.find('/'));
   std::vector<Problem> problems = net == "lenet"          ? lenet()
@@ -138,6 +155,8 @@ std::vector<Problem> problems_of(const std::string& name) {
                                   : net == "googlenet"    ? googlenet()
                                   : net == "resnet50"     ? resnet50()
                                   : net == "mobilenet_v2" ? mobilenet_v2()
+                                  : net == "caffenet"     ? caffenet()
+                                  : net == "resnext50"    ? resnext50()
                                                           : std::vector<Problem>{};
   if (net != name) std::erase_if(problems, [&](const Problem& p) { return p.name != name; });
   if (problems.empty())

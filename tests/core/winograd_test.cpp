@@ -53,14 +53,15 @@ struct Direct {
            int64_t i, int64_t j) {
     const auto at = static_cast<size_t>(((n * p.k + k) * p.out_h() + i) * p.out_w() + j);
     double sum = bias[static_cast<size_t>(k)];
-    for (int64_t c = 0; c < p.c; ++c) {
+    const int64_t inputs = p.c / p.groups, first = k / (p.k / p.groups) * inputs;
+    for (int64_t c = 0; c < inputs; ++c) {
       for (int64_t r = std::max<int64_t>(0, p.pad_h - i); r < p.taps && i + r - p.pad_h < p.h;
            ++r) {
         for (int64_t s = std::max<int64_t>(0, p.pad_w - j); s < p.taps && j + s - p.pad_w < p.w;
              ++s) {
-          const auto from =
-              static_cast<size_t>(((n * p.c + c) * p.h + i + r - p.pad_h) * p.w + j + s - p.pad_w);
-          const auto by = static_cast<size_t>(((k * p.c + c) * p.taps + r) * p.taps + s);
+          const auto from = static_cast<size_t>(
+              ((n * p.c + first + c) * p.h + i + r - p.pad_h) * p.w + j + s - p.pad_w);
+          const auto by = static_cast<size_t>(((k * inputs + c) * p.taps + r) * p.taps + s);
           sum += static_cast<double>(x[from]) * static_cast<double>(w[by]);
           dx[from] += static_cast<double>(dy[at]) * static_cast<double>(w[by]);
           dw[by] += static_cast<double>(dy[at]) * static_cast<double>(x[from]);
@@ -107,14 +108,14 @@ TEST_P(WinogradTest, EqualsTheDirectSum) {
 void WinogradTest::equals_the_direct_sum(const WinogradProblem& p) {
   const Shape x_shape{p.n, p.c, p.h, p.w}, y_shape{p.n, p.k, p.out_h(), p.out_w()};
   const auto x = random_values(x_shape.count(), 1),
-             w = random_values(p.k * p.c * p.taps * p.taps, 2);
+             w = random_values(p.k * (p.c / p.groups) * p.taps * p.taps, 2);
   const auto bias = random_values(p.k, 3), dy = random_values(y_shape.count(), 4);
   const Direct direct(p, x, w, bias, dy);
   const Tensor xb = blocked(x, x_shape), dyb = blocked(dy, y_shape);
 
   Winograd winograd(p);
   Tensor y(y_shape, DType::f32, dyb.format()), dx(x_shape, DType::f32, xb.format());
-  Tensor kept(Shape{p.k, p.c, p.taps, p.taps});
+  Tensor kept(Shape{p.k, p.c / p.groups, p.taps, p.taps});
   std::copy(w.begin(), w.end(), kept.host_overwrite<float>());
   kept.seal();
   ParameterStorage storage(kept, Tensor());
@@ -164,7 +165,8 @@ void WinogradTest::equals_the_direct_sum(const WinogradProblem& p) {
 TEST_P(WinogradTest, KeepsThePaddingOfBlocksZero) {
   const WinogradProblem p = GetParam().problem;
   const Shape y_shape{p.n, p.k, p.out_h(), p.out_w()};
-  const auto w = random_values(p.k * p.c * p.taps * p.taps, 2), bias = random_values(p.k, 3);
+  const auto w = random_values(p.k * (p.c / p.groups) * p.taps * p.taps, 2),
+             bias = random_values(p.k, 3);
   const Tensor x = blocked(random_values(p.n * p.c * p.h * p.w, 1), {p.n, p.c, p.h, p.w});
   Tensor y(y_shape, DType::f32, x.format());
   Winograd(p).forward(x.host<float>(), {w.data()}, bias.data(), false, false, 0,
@@ -179,31 +181,36 @@ TEST_P(WinogradTest, KeepsThePaddingOfBlocksZero) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Shapes, WinogradTest,
-                         ::testing::Values(Case{{2, 5, 9, 7, 11, 1, 1}, "odd"},
-                                           Case{{1, 16, 12, 13, 32, 0, 0}, "no_pad"},
-                                           Case{{3, 33, 6, 6, 70, 2, 2}, "pad2"},
-                                           Case{{2, 8, 3, 30, 8, 0, 1}, "one_row"},
-                                           Case{{1, 1, 4, 4, 1, 1, 1}, "one_channel"},
-                                           // Tiles in a core's own cache, and with channels that
-                                           // fill no block.
-                                           Case{{2, 64, 112, 112, 48, 1, 1}, "own_tiles"},
-                                           Case{{3, 21, 40, 39, 37, 1, 1}, "own_tiles_odd"},
-                                           // Too many channels for that; several batches of tiles.
-                                           Case{{1, 1000, 42, 42, 16, 1, 1}, "several_batches"},
-                                           Case{{2, 5, 9, 8, 11, 2, 2, 5}, "taps5_odd"},
-                                           Case{{1, 16, 12, 13, 32, 0, 0, 5}, "taps5_no_pad"},
-                                           Case{{3, 33, 6, 6, 70, 4, 3, 5}, "taps5_pad4"},
-                                           Case{{2, 8, 5, 30, 8, 0, 1, 5}, "taps5_one_row"},
-                                           Case{{1, 1, 2, 3, 1, 2, 2, 5}, "taps5_small"},
-                                           Case{{2, 48, 56, 57, 33, 2, 2, 5}, "taps5_own_tiles"},
-                                           // Several panels of outputs.
-                                           Case{{2, 18, 57, 56, 105, 1, 1}, "panels"},
-                                           Case{{2, 16, 56, 56, 64, 1, 1}, "panels_of_two"},
-                                           Case{{2, 8, 56, 56, 53, 1, 1}, "panels_of_four"},
-                                           Case{{2, 18, 29, 28, 105, 2, 2, 5}, "taps5_panels"},
-                                           Case{{1, 1000, 22, 22, 16, 2, 2, 5}, "taps5_batches"}),
-                         [](const auto& test) { return test.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, WinogradTest,
+    ::testing::Values(Case{{2, 5, 9, 7, 11, 1, 1}, "odd"},
+                      Case{{1, 16, 12, 13, 32, 0, 0}, "no_pad"},
+                      Case{{3, 33, 6, 6, 70, 2, 2}, "pad2"},
+                      Case{{2, 8, 3, 30, 8, 0, 1}, "one_row"},
+                      Case{{1, 1, 4, 4, 1, 1, 1}, "one_channel"},
+                      // Tiles in a core's own cache, and with channels that
+                      // fill no block.
+                      Case{{2, 64, 112, 112, 48, 1, 1}, "own_tiles"},
+                      Case{{3, 21, 40, 39, 37, 1, 1}, "own_tiles_odd"},
+                      // Too many channels for that; several batches of tiles.
+                      Case{{1, 1000, 42, 42, 16, 1, 1}, "several_batches"},
+                      Case{{2, 5, 9, 8, 11, 2, 2, 5}, "taps5_odd"},
+                      Case{{1, 16, 12, 13, 32, 0, 0, 5}, "taps5_no_pad"},
+                      Case{{3, 33, 6, 6, 70, 4, 3, 5}, "taps5_pad4"},
+                      Case{{2, 8, 5, 30, 8, 0, 1, 5}, "taps5_one_row"},
+                      Case{{1, 1, 2, 3, 1, 2, 2, 5}, "taps5_small"},
+                      Case{{2, 48, 56, 57, 33, 2, 2, 5}, "taps5_own_tiles"},
+                      // Several panels of outputs.
+                      Case{{2, 18, 57, 56, 105, 1, 1}, "panels"},
+                      Case{{2, 16, 56, 56, 64, 1, 1}, "panels_of_two"},
+                      Case{{2, 8, 56, 56, 53, 1, 1}, "panels_of_four"},
+                      Case{{2, 18, 29, 28, 105, 2, 2, 5}, "taps5_panels"},
+                      Case{{1, 1000, 22, 22, 16, 2, 2, 5}, "taps5_batches"},
+                      Case{{2, 32, 13, 12, 96, 1, 1, 3, 2}, "two_groups"},
+                      Case{{2, 144, 40, 39, 48, 1, 1, 3, 3}, "groups_of_own_tiles"},
+                      Case{{1, 1024, 30, 30, 32, 1, 1, 3, 2}, "groups_in_batches"},
+                      Case{{2, 32, 11, 12, 96, 2, 2, 5, 2}, "taps5_two_groups"}),
+    [](const auto& test) { return test.param.name; });
 
 TEST(Winograd, RefusesWhatItCannotDo) {
   if (simd_level() < SimdLevel::avx2) GTEST_SKIP() << "needs AVX2: run on a processor that has it";
@@ -213,6 +220,9 @@ TEST(Winograd, RefusesWhatItCannotDo) {
   EXPECT_THROW(Winograd({1, 8, 8, 8, 8, 5, 0, 5}), Error);
   EXPECT_THROW(Winograd({1, 8, 4, 8, 8, 0, 0, 5}), Error);
   EXPECT_THROW(Winograd({1, 8, 8, 8, 8, 0, 0, 4}), Error);
+  EXPECT_THROW(Winograd({1, 24, 8, 8, 64, 1, 1, 3, 2}), Error);
+  EXPECT_THROW(Winograd({1, 64, 8, 8, 24, 1, 1, 3, 2}), Error);
+  EXPECT_THROW(Winograd({1, 64, 8, 8, 64, 1, 1, 3, 0}), Error);
 }
 
 }  // namespace

@@ -15,8 +15,8 @@ namespace crema {
 /// as wide as the processor's vectors; the others have any format.
 std::unique_ptr<ConvolutionLibrary> direct_convolutions();
 
-/// Winograd's algorithm (winograd.hpp): 3x3 and 5x5 kernels of stride 1 in two dimensions, one
-/// group, both formats blocked as Winograd::block() says.
+/// Winograd's algorithm (winograd.hpp): 3x3 and 5x5 kernels of stride 1 in two dimensions, groups
+/// of whole blocks of channels, both formats blocked as Winograd::block() says.
 std::unique_ptr<ConvolutionLibrary> winograd_convolutions();
 
 /// For some output pixels at a time, the elements that they read are gathered into a matrix that

@@ -88,10 +88,11 @@ void add_channel_sums(const WinogradTiles& tiles, int block, const float* dm, in
 
 }  // namespace
 
-/// A pass seen as a convolution of x (n, in, h, w) to y (n, out, oh, ow).
+/// A pass of one group seen as a convolution of x (n, in, h, w) to y (n, out, oh, ow). The images
+/// hold all groups.
 struct Winograd::Pass {
   const WinogradKernels& kernels;
-  int64_t tile_outputs;
+  int64_t groups, tile_outputs;
   int64_t n, in, out, h, w, oh, ow, pad_h, pad_w;
 
   int block() const { return kernels.block; }
@@ -100,6 +101,9 @@ struct Winograd::Pass {
   /// Floats of one component of transformed weights, and of all.
   int64_t u_component() const { return out_blocks() * in_blocks() * block() * block(); }
   int64_t u_count() const { return kComponents * u_component(); }
+  /// Floats of a group in an image.
+  int64_t x_group() const { return in_blocks() * h * w * block(); }
+  int64_t y_group() const { return out_blocks() * oh * ow * block(); }
   int64_t h_tiles() const { return (oh + tile_outputs - 1) / tile_outputs; }
   int64_t w_tiles() const { return (ow + tile_outputs - 1) / tile_outputs; }
   int64_t tiles() const { return n * h_tiles() * w_tiles(); }
@@ -126,7 +130,7 @@ struct Winograd::Pass {
   /// Without the range of tiles.
   WinogradTiles source(int64_t capacity) const {
     return {.outputs = tile_outputs,
-            .blocks = in_blocks(),
+            .blocks = groups * in_blocks(),
             .some_blocks = in_blocks(),
             .h = h,
             .w = w,
@@ -138,7 +142,7 @@ struct Winograd::Pass {
   }
   WinogradTiles target(int64_t capacity) const {
     return {.outputs = tile_outputs,
-            .blocks = out_blocks(),
+            .blocks = groups * out_blocks(),
             .some_blocks = out_blocks(),
             .h = oh,
             .w = ow,
@@ -172,38 +176,54 @@ Winograd::Winograd(const WinogradProblem& problem)
     throw Error(
         "Winograd convolution takes kernels of 3x3 or 5x5 that fit the input, padded by less than "
         "that");
+  const int64_t groups = problem.groups, whole = kernels_->block * groups;
+  if (groups != 1 && (groups <= 0 || problem.c % whole != 0 || problem.k % whole != 0))
+    throw Error("Winograd convolution takes groups of whole blocks of ", kernels_->block,
+                " channels");
   const std::string form =
-      concat("winograd ", kernels_->block, " ", problem.k, "x", problem.c, "x", taps);
+      concat("winograd ", kernels_->block, " ", problem.k, "x", problem.c, "x", taps, "/", groups);
   forward_ = DerivedWeights(form, transformed_bytes());
   turned_ = DerivedWeights(form + " turned", transformed_bytes());
 }
 
 Winograd::Pass Winograd::pass_of(ConvolutionPass pass) const {
   const WinogradProblem& p = problem_;
+  const int64_t c = p.c / p.groups, k = p.k / p.groups;
   if (pass != ConvolutionPass::backward_data) {
-    return {*kernels_, p.tile_outputs(), p.n,       p.c,     p.k,    p.h,
-            p.w,       p.out_h(),        p.out_w(), p.pad_h, p.pad_w};
+    return {*kernels_, p.groups, p.tile_outputs(), p.n,       c,       k,
+            p.h,       p.w,      p.out_h(),        p.out_w(), p.pad_h, p.pad_w};
   }
   const int64_t edge = p.taps - 1;
-  return {*kernels_, p.tile_outputs(), p.n,           p.k, p.c, p.out_h(), p.out_w(), p.h,
-          p.w,       edge - p.pad_h,   edge - p.pad_w};
+  return {*kernels_, p.groups, p.tile_outputs(), p.n,           k, c, p.out_h(), p.out_w(),
+          p.h,       p.w,      edge - p.pad_h,   edge - p.pad_w};
+}
+
+int64_t Winograd::group_weights() const {
+  const WinogradProblem& p = problem_;
+  return p.k / p.groups * (p.c / p.groups) * p.taps * p.taps;
 }
 
 size_t Winograd::transformed_bytes() const {
-  return static_cast<size_t>(pass_of(ConvolutionPass::forward).u_count()) * sizeof(float);
+  const int64_t count = problem_.groups * pass_of(ConvolutionPass::forward).u_count();
+  return static_cast<size_t>(count) * sizeof(float);
 }
 
 const float* Winograd::transformed(DerivedWeights& kept, const ConvolutionWeights& w, bool turned) {
-  const int64_t outputs = turned ? problem_.c : problem_.k;
-  const int64_t inputs = turned ? problem_.k : problem_.c;
+  const Pass pass = pass_of(turned ? ConvolutionPass::backward_data : ConvolutionPass::forward);
+  const int64_t out_blocks = pass.out_blocks();
   const auto transform = [&](void* to) {
-    parallel_for(blocks_of(outputs, kernels_->block), 1, [&](int64_t begin, int64_t end) {
-      kernels_->weights(w.values, problem_.taps, outputs, inputs, turned, begin, end,
-                        static_cast<float*>(to));
+    parallel_for(problem_.groups * out_blocks, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t at = begin; at < end;) {
+        const int64_t group = at / out_blocks, first = at % out_blocks;
+        const int64_t last = std::min(out_blocks, first + end - at);
+        kernels_->weights(w.values + group * group_weights(), problem_.taps, pass.out, pass.in,
+                          turned, first, last, static_cast<float*>(to) + group * pass.u_count());
+        at += last - first;
+      }
     });
   };
   if (w.storage != nullptr) return static_cast<const float*>(kept.get(*w.storage, transform));
-  float* const u = at_least(thread_scratch().weights, pass_of(ConvolutionPass::forward).u_count());
+  float* const u = at_least(thread_scratch().weights, problem_.groups * pass.u_count());
   transform(u);
   return u;
 }
@@ -280,13 +300,22 @@ void Winograd::forward(const float* x, const ConvolutionWeights& w, const float*
     bias_.resize(static_cast<size_t>(round_up(problem_.k, kernels_->block)));
     std::copy(bias, bias + problem_.k, bias_.begin());
   }
-  convolve({pass_of(ConvolutionPass::forward), x, transformed(forward_, w, false),
-            bias ? bias_.data() : nullptr, adds, relu, slope, y});
+  const Pass pass = pass_of(ConvolutionPass::forward);
+  const float* const u = transformed(forward_, w, false);
+  for (int64_t group = 0; group < problem_.groups; ++group) {
+    convolve({pass, x + group * pass.x_group(), u + group * pass.u_count(),
+              bias ? bias_.data() + group * pass.out : nullptr, adds, relu, slope,
+              y + group * pass.y_group()});
+  }
 }
 
 void Winograd::backward_data(const float* dy, const ConvolutionWeights& w, float* dx) {
-  convolve({pass_of(ConvolutionPass::backward_data), dy, transformed(turned_, w, true), nullptr,
-            false, false, 0, dx});
+  const Pass pass = pass_of(ConvolutionPass::backward_data);
+  const float* const u = transformed(turned_, w, true);
+  for (int64_t group = 0; group < problem_.groups; ++group) {
+    convolve({pass, dy + group * pass.x_group(), u + group * pass.u_count(), nullptr, false, false,
+              0, dx + group * pass.y_group()});
+  }
 }
 
 /// Each thread sums over a few tiles at a time, into sums of its own. Returns their total.
@@ -385,15 +414,20 @@ void Winograd::backward_weights(const float* x, const float* dy, bool add_weight
                                 bool add_bias, float* db) {
   const Pass pass = pass_of(ConvolutionPass::backward_weights);
   const int64_t own = pass.own_tiles_of_weights(omp_get_max_threads());
-  const float* const du =
-      own > 0 ? sum_by_tiles(x, dy, db != nullptr, own) : sum_by_components(x, dy, db != nullptr);
-  parallel_for(pass.out_blocks(), 1, [&](int64_t begin, int64_t end) {
-    kernels_->weights_gradient(du, problem_.taps, problem_.k, problem_.c, add_weights, begin, end,
-                               dw);
-  });
-  for (int64_t k = 0; db && k < problem_.k; ++k) {
-    const auto sum = static_cast<float>(bias_sums_[static_cast<size_t>(k)]);
-    db[k] = (add_bias ? db[k] : 0.0F) + sum;
+  const bool wants_bias = db != nullptr;
+  for (int64_t group = 0; group < problem_.groups; ++group) {
+    const float* const of_x = x + group * pass.x_group();
+    const float* const of_dy = dy + group * pass.y_group();
+    const float* const du = own > 0 ? sum_by_tiles(of_x, of_dy, wants_bias, own)
+                                    : sum_by_components(of_x, of_dy, wants_bias);
+    parallel_for(pass.out_blocks(), 1, [&](int64_t begin, int64_t end) {
+      kernels_->weights_gradient(du, problem_.taps, pass.out, pass.in, add_weights, begin, end,
+                                 dw + group * group_weights());
+    });
+    for (int64_t k = 0; wants_bias && k < pass.out; ++k) {
+      float& to = db[group * pass.out + k];
+      to = (add_bias ? to : 0.0F) + static_cast<float>(bias_sums_[static_cast<size_t>(k)]);
+    }
   }
 }
 
@@ -410,8 +444,11 @@ void Winograd::plan_scratch(ScratchPlan& plan, ConvolutionPass pass, bool traini
   const int64_t of_block = size * p.block(), made = kComponents + (weights ? 1 : 0);
   need("winograd tiles in", kComponents * of_block * p.in_blocks(), own > 0 ? threads : 1);
   need("winograd tiles out", made * of_block * outputs, own > 0 ? threads : 1);
-  if (weights || training)
-    need("winograd weights", p.u_count() * (weights && own > 0 ? threads : 1), 1);
+  if (weights) {
+    need("winograd weights", p.u_count() * (own > 0 ? threads : 1), 1);
+  } else if (training) {
+    need("winograd weights", problem_.groups * p.u_count(), 1);
+  }
 }
 
 }  // namespace crema

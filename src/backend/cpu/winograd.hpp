@@ -13,8 +13,8 @@
 // dG = G^T [ (B^T d B)^T (A dY A^T) ] G, summed over tiles.
 //
 // All activations are f32 in Format::blocked8 (AVX2) or blocked16 (AVX-512), whichever `block()`
-// says; weights and their gradients are plain (K, C, taps, taps). Results differ from the direct
-// sum by rounding, typically by 1e-6 to 3e-6 of the largest result.
+// says; weights and their gradients are plain (K, C / groups, taps, taps). Results differ from the
+// direct sum by rounding, typically by 1e-6 to 3e-6 of the largest result.
 #pragma once
 
 #include <cstdint>
@@ -32,6 +32,7 @@ struct WinogradProblem {
   int64_t k = 0;                       // outputs
   int64_t pad_h = 0, pad_w = 0;        // 0 to taps - 1
   int taps = 3;                        // of the filter in each direction: 3 or 5
+  int64_t groups = 1;                  // of c and of k; more than one: each fills whole blocks
   /// Of a tile in each direction.
   int64_t tile_outputs() const { return 7 - taps; }
   int64_t out_h() const { return h + 2 * pad_h - (taps - 1); }
@@ -43,7 +44,8 @@ class Winograd {
   /// The widest channel block that this processor has kernels for: 16, 8, or 0 for none.
   static int block();
 
-  /// Error when block() is 0 or the problem is not one (no output, other taps, too large a pad).
+  /// Error when block() is 0 or the problem is not one (no output, other taps, too large a pad,
+  /// groups that do not fill blocks).
   explicit Winograd(const WinogradProblem& problem);
 
   /// y (N, K, OH, OW) = x (N, C, H, W) conv w + bias; bias may be null. With `adds`, what y
@@ -67,13 +69,16 @@ class Winograd {
   struct Pass;
   struct Sweep;
 
+  /// The pass of one group.
   Pass pass_of(ConvolutionPass pass) const;
   void convolve(const Sweep& sweep);
   void convolve_by_tiles(const Sweep& sweep, int64_t capacity);
-  /// The gradient of the transformed weights; sets bias_sums_.
+  /// Plain weights of one group.
+  int64_t group_weights() const;
+  /// The gradient of a group's transformed weights; sets bias_sums_.
   const float* sum_by_tiles(const float* x, const float* dy, bool wants_bias, int64_t capacity);
   const float* sum_by_components(const float* x, const float* dy, bool wants_bias);
-  /// [36][outputs / b][inputs, padded][b]
+  /// [group][36][outputs / b][inputs, padded][b]
   const float* transformed(DerivedWeights& kept, const ConvolutionWeights& w, bool turned);
 
   WinogradProblem problem_;

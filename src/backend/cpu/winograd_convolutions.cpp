@@ -5,9 +5,15 @@ namespace crema {
 namespace {
 
 WinogradProblem winograd_problem(const ConvolutionProblem& problem) {
-  return {
-      problem.source[0], problem.source[1], problem.source[2], problem.source[3],
-      problem.target[1], problem.pad[0],    problem.pad[1],    static_cast<int>(problem.kernel[0])};
+  return {.n = problem.source[0],
+          .c = problem.source[1],
+          .h = problem.source[2],
+          .w = problem.source[3],
+          .k = problem.target[1],
+          .pad_h = problem.pad[0],
+          .pad_w = problem.pad[1],
+          .taps = static_cast<int>(problem.kernel[0]),
+          .groups = problem.groups};
 }
 
 class Primitive : public ConvolutionPrimitive {
@@ -56,7 +62,9 @@ std::string refusal(const ConvolutionProblem& problem, ConvolutionPass,
       problem.dilation != one) {
     return "it takes 3x3 and 5x5 kernels of stride 1 without dilation";
   }
-  if (problem.groups != 1) return "it takes one group";
+  const int64_t whole = problem.groups * block;
+  if (problem.groups != 1 && (problem.source[1] % whole != 0 || problem.target[1] % whole != 0))
+    return concat("it takes groups of whole blocks of ", block, " channels");
   if (problem.pad[0] >= problem.kernel[0] || problem.pad[1] >= problem.kernel[1]) {
     return "it takes a pad below the kernel's extent";
   }
