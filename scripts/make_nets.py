@@ -44,19 +44,28 @@ class Net:
         self.text.append(line)
         return lists["top"]
 
-    def weights(self, kind, name, bottom, settings, bias=True, filler='type: "msra"', bias_value=0):
+    def weights(self, kind, name, bottom, settings, bias=True, filler='type: "msra"', bias_value=0, lr=1, top=None):
+        """`filler`: None for zeros. `lr`: factor of the learning rate; 0 for weights that stay as they are."""
         learning = []
         if not bias:
             settings += "  bias_term: false"
         if self.train:
-            settings += f"  weight_filler {{ {filler} }}"
+            if filler:
+                settings += f"  weight_filler {{ {filler} }}"
             if bias_value:
                 settings += f'  bias_filler {{ type: "constant" value: {bias_value} }}'
-            if bias:
-                learning = [f"param {{ lr_mult: 1 decay_mult: 1 }}  param {{ lr_mult: {self.bias_lr} decay_mult: 0 }}"]
-        return self.layer(kind, name, bottom, *learning, f"{SETTINGS[kind]} {{ {settings} }}")
+            if bias or lr != 1:
+                learning = [self.learning(lr, self.bias_lr * lr if bias else None)]
+        return self.layer(kind, name, bottom, *learning, f"{SETTINGS[kind]} {{ {settings} }}", top=top)
 
-    def conv(self, name, bottom, outputs, kernel, stride=1, pad=0, group=1, **weights):
+    @staticmethod
+    def learning(lr, bias_lr=None, decay=1):
+        words = [f"param {{ lr_mult: {lr:g}" + (f" decay_mult: {decay}" if lr else "") + " }"]
+        if bias_lr is not None:
+            words.append(f"param {{ lr_mult: {bias_lr:g}" + (" decay_mult: 0" if bias_lr else "") + " }")
+        return "  ".join(words)
+
+    def conv(self, name, bottom, outputs, kernel, stride=1, pad=0, group=1, dilation=1, **weights):
         """A kernel (height, width) is padded by its half, so that it keeps the size."""
         settings = f"num_output: {outputs}"
         if isinstance(kernel, tuple):
@@ -65,6 +74,7 @@ class Net:
         else:
             settings += f"  kernel_size: {kernel}" + (f"  pad: {pad}" if pad else "")
         settings += f"  stride: {stride}" if stride > 1 else ""
+        settings += f"  dilation: {dilation}" if dilation > 1 else ""
         settings += f"  group: {group}" if group > 1 else ""
         return self.weights("Convolution", name, bottom, settings, **weights)
 
@@ -77,11 +87,12 @@ class Net:
     def conv_relu(self, name, bottom, *geometry, relu, **weights):
         return self.relu(relu, self.conv(name, bottom, *geometry, **weights))
 
-    def norm(self, names, bottom, top, settings=""):
-        """BatchNorm and Scale; and ReLU, where there is a third name."""
+    def norm(self, names, bottom, top, settings="", learning=None):
+        """BatchNorm and Scale; and ReLU, where there is a third name. `learning`: `param` of Scale."""
         param = [f"batch_norm_param {{ {settings} }}"] if settings else []
         self.layer("BatchNorm", names[0], bottom, *param, top=top)
-        self.layer("Scale", names[1], top, "scale_param { bias_term: true }", top=top)
+        learning = [learning] if learning and self.train else []
+        self.layer("Scale", names[1], top, *learning, "scale_param { bias_term: true }", top=top)
         return self.relu(names[2], top) if len(names) > 2 else top
 
     def conv_norm(self, name, bottom, *geometry, group=1, settings="", activation="ReLU"):
@@ -334,25 +345,38 @@ def vgg(net, *convolutions):
     net.ending(net.inner_product("fc8", blob, 1000, filler='type: "gaussian" std: 0.01'))
 
 
-def caffenet(net):
+def two_towers(net, norm_first, lrn, small_std):
+    """AlexNet with groups. `norm_first`: LRN before pooling. `small_std`: of the weights of fc6 and fc7."""
     def unit(number, bottom, *geometry, bias_value, group=1):
         return net.conv_relu(f"conv{number}", bottom, *geometry, relu=f"relu{number}", group=group,
                              filler='type: "gaussian" std: 0.01', bias_value=bias_value)
 
+    def normalize(number, bottom):
+        return net.layer("LRN", f"norm{number}", bottom, f"lrn_param {{ {lrn} }}")
+
     def pool_norm(number, bottom):
-        pooled = net.pool(f"pool{number}", bottom, MAX_3_2)
-        return net.layer("LRN", f"norm{number}", pooled, "lrn_param { local_size: 5  alpha: 0.0001  beta: 0.75 }")
+        if norm_first:
+            return net.pool(f"pool{number}", normalize(number, bottom), MAX_3_2)
+        return normalize(number, net.pool(f"pool{number}", bottom, MAX_3_2))
 
     blob = pool_norm(1, unit(1, "data", 96, 11, 4, bias_value=0))
     blob = pool_norm(2, unit(2, blob, 256, 5, 1, 2, group=2, bias_value=1))
     blob = unit(3, blob, 384, 3, 1, 1, bias_value=0)
     blob = unit(4, blob, 384, 3, 1, 1, group=2, bias_value=1)
     blob = net.pool("pool5", unit(5, blob, 256, 3, 1, 1, group=2, bias_value=1), MAX_3_2)
-    normal = 'type: "gaussian" std: 0.005'
     for number in (6, 7):
-        blob = net.inner_product(f"fc{number}", blob, 4096, filler=normal, bias_value=1)
+        blob = net.inner_product(f"fc{number}", blob, 4096, filler=f'type: "gaussian" std: {small_std}', bias_value=1)
         blob = net.drop(f"drop{number}", net.relu(f"relu{number}", blob), 0.5)
     net.ending(net.inner_product("fc8", blob, 1000, filler='type: "gaussian" std: 0.01'))
+
+
+def caffenet(net):
+    two_towers(net, False, "local_size: 5  alpha: 0.0001  beta: 0.75", 0.005)
+
+
+def alexnet_two_towers(net):
+    # The paper adds up alpha * x^2 with alpha = 0.0001; the layer divides alpha by local_size.
+    two_towers(net, True, "local_size: 5  alpha: 0.0005  beta: 0.75  k: 2", 0.01)
 
 
 def mobilenet_v1(net):
@@ -424,6 +448,39 @@ def efficientnet_b0(net):
     net.part("scores")
     blob = net.mean("pool", net.conv_norm("conv9", blob, 1280, 1, activation="Swish"))
     net.ending(net.inner_product("fc", net.drop("drop", blob, 0.2), 1000))
+
+
+CIFAR_NORM = "moving_average_fraction: 0.9"
+
+
+def resnet20_cifar(net):
+    unit = functools.partial(net.conv_norm, settings=CIFAR_NORM)
+    blob, inputs = unit("conv1", "data", 16, 3, 1, 1), 16
+    for stage, outputs in enumerate((16, 32, 64), 2):
+        for block in "abc":
+            name, stride = f"res{stage}{block}", 1 if outputs == inputs else 2
+            net.part(name)
+            shortcut = unit(f"{name}/shortcut", blob, outputs, 1, stride, activation=None) if stride > 1 else blob
+            blob = unit(f"{name}/conv1", blob, outputs, 3, stride, 1)
+            blob = unit(f"{name}/conv2", blob, outputs, 3, 1, 1, activation=None)
+            blob = net.relu(f"{name}/relu", net.layer("Eltwise", name, [shortcut, blob]))
+            inputs = outputs
+    net.part("scores")
+    net.ending(net.inner_product("fc", net.mean("pool", blob), 10))
+
+
+def mobilenet_v2_cifar(net):
+    unit = functools.partial(net.conv_norm, settings=CIFAR_NORM)
+    blob, inputs = unit("conv1", "data", 16, 3, 1, 1), 16
+    for stage, (expand, outputs, blocks, stride) in enumerate((
+            (1, 8, "a", 1), (6, 16, "ab", 2), (6, 16, "abc", 1), (6, 32, "abcd", 2), (6, 48, "abc", 1),
+            (6, 80, "abc", 2), (6, 160, "a", 1)), 2):
+        for block in blocks:
+            blob = inverted_residual(net, f"block{stage}{block}", blob, inputs, expand * inputs, outputs, 3,
+                                     stride if block == "a" else 1, "ReLU", settings=CIFAR_NORM)
+            inputs = outputs
+    net.part("scores")
+    net.ending(net.inner_product("fc", net.mean("pool", unit("conv9", blob, 1280, 1)), 10))
 
 
 def shufflenet_v2(net):
@@ -524,19 +581,41 @@ NETS = {
     "vgg16": (lambda net: vgg(net, 2, 2, 3, 3, 3), "VGG, configuration D", 8, (3, 224, 224), (), 2),
     "vgg19": (lambda net: vgg(net, 2, 2, 4, 4, 4), "VGG, configuration E", 8, (3, 224, 224), (), 2),
     "caffenet": (caffenet, "CaffeNet, the reference net of Caffe", 8, (3, 227, 227), (), 2),
+    "alexnet_two_towers": (alexnet_two_towers, "AlexNet in two towers, as published in 2012", 8, (3, 227, 227), (), 2),
     "resnext50": (resnext50, "ResNeXt-50, 32x4d", 8, (3, 224, 224), (), 2),
     "mobilenet_v1": (mobilenet_v1, "MobileNet v1, width 1", 8, (3, 224, 224), (), 2),
     "mobilenet_v3_large": (mobilenet_v3_large, "MobileNet v3, the large net of width 1", 8, (3, 224, 224), (), 2),
     "shufflenet_v2": (shufflenet_v2, "ShuffleNet v2, width 1", 8, (3, 224, 224), (), 2),
     "efficientnet_b0": (efficientnet_b0, "EfficientNet-B0", 8, (3, 224, 224), (), 2),
+    "resnet20_cifar10": (resnet20_cifar, "ResNet-20 for CIFAR-10", 128, (3, 32, 32), (), 1),
+    "mobilenet_v2_cifar10": (mobilenet_v2_cifar, "MobileNet v2, width 0.5, for CIFAR-10", 128, (3, 32, 32), (), 1),
     "vdsr": (vdsr, "VDSR, which sharpens the brightness of an enlarged image", 16, (1, 41, 41), (1, 41, 41), 0.1),
 }
+
+CIFAR_IMAGES = "mean_value: 125 mean_value: 123 mean_value: 114  scale: 0.016"
+# The Data layers of nets that are trained from their files as they are.
+DATA = dict.fromkeys(("resnet20_cifar10", "mobilenet_v2_cifar10"), f"""\
+layer {{
+  name: "data"  type: "Data"  top: "data"  top: "label"
+  include {{ phase: TRAIN }}
+  transform_param {{ pad: 4  crop_size: 32  mirror: true  {CIFAR_IMAGES} }}
+  data_param {{ source: "data/cifar10/full/cifar10_train_lmdb"  backend: LMDB  batch_size: 128  shuffle: true }}
+}}
+layer {{
+  name: "data"  type: "Data"  top: "data"  top: "label"
+  include {{ phase: TEST }}
+  transform_param {{ {CIFAR_IMAGES} }}
+  data_param {{ source: "data/cifar10/full/cifar10_test_lmdb"  backend: LMDB  batch_size: 100 }}
+}}""")
 
 
 def prototxt(name, train):
     build, title, batch, image, label, bias_lr = NETS[name]
     net = Net(train, bias_lr)
-    if train:
+    if train and name in DATA:
+        head = [f"# {title}. Written by scripts/make_nets.py. Paths are relative to the root of the repository."]
+        net.text.append(DATA[name])
+    elif train:
         # A label of three axes is an image.
         feed = "HDF5Data, as README.md says"
         if len(label) < 3:
