@@ -44,6 +44,15 @@ class Net:
         self.text.append(line)
         return lists["top"]
 
+    def inputs(self, **shapes):
+        """Input layers; values are zeros until a program sets them."""
+        if not self.train:
+            for name, shape in shapes.items():
+                self.layer("Input", name, [], f"input_param {{ {dims(*shape)} }}")
+            return
+        lines = "\n    ".join(dims(*shape) for shape in shapes.values())
+        self.layer("Input", "data", [], f"input_param {{\n    {lines}\n  }}", top=list(shapes))
+
     def weights(self, kind, name, bottom, settings, bias=True, filler='type: "msra"', bias_value=0, lr=1, top=None):
         """`filler`: None for zeros. `lr`: factor of the learning rate; 0 for weights that stay as they are."""
         learning = []
@@ -345,11 +354,12 @@ def vgg(net, *convolutions):
     net.ending(net.inner_product("fc8", blob, 1000, filler='type: "gaussian" std: 0.01'))
 
 
-def two_towers(net, norm_first, lrn, small_std):
-    """AlexNet with groups. `norm_first`: LRN before pooling. `small_std`: of the weights of fc6 and fc7."""
+def two_towers(net, norm_first, lrn, small_std, lr=1, scores_lr=1):
+    """AlexNet with groups. `norm_first`: LRN before pooling. `small_std`: of the weights of fc6 and fc7. Returns the
+    scores. `scores_lr`: the learning rate of fc8, `lr` that of the other layers."""
     def unit(number, bottom, *geometry, bias_value, group=1):
         return net.conv_relu(f"conv{number}", bottom, *geometry, relu=f"relu{number}", group=group,
-                             filler='type: "gaussian" std: 0.01', bias_value=bias_value)
+                             filler='type: "gaussian" std: 0.01', bias_value=bias_value, lr=lr)
 
     def normalize(number, bottom):
         return net.layer("LRN", f"norm{number}", bottom, f"lrn_param {{ {lrn} }}")
@@ -365,18 +375,19 @@ def two_towers(net, norm_first, lrn, small_std):
     blob = unit(4, blob, 384, 3, 1, 1, group=2, bias_value=1)
     blob = net.pool("pool5", unit(5, blob, 256, 3, 1, 1, group=2, bias_value=1), MAX_3_2)
     for number in (6, 7):
-        blob = net.inner_product(f"fc{number}", blob, 4096, filler=f'type: "gaussian" std: {small_std}', bias_value=1)
+        blob = net.inner_product(f"fc{number}", blob, 4096, filler=f'type: "gaussian" std: {small_std}', bias_value=1,
+                                 lr=lr)
         blob = net.drop(f"drop{number}", net.relu(f"relu{number}", blob), 0.5)
-    net.ending(net.inner_product("fc8", blob, 1000, filler='type: "gaussian" std: 0.01'))
+    return net.inner_product("fc8", blob, 1000, filler='type: "gaussian" std: 0.01', lr=scores_lr)
 
 
 def caffenet(net):
-    two_towers(net, False, "local_size: 5  alpha: 0.0001  beta: 0.75", 0.005)
+    net.ending(two_towers(net, False, "local_size: 5  alpha: 0.0001  beta: 0.75", 0.005))
 
 
 def alexnet_two_towers(net):
     # The paper adds up alpha * x^2 with alpha = 0.0001; the layer divides alpha by local_size.
-    two_towers(net, True, "local_size: 5  alpha: 0.0005  beta: 0.75  k: 2", 0.01)
+    net.ending(two_towers(net, True, "local_size: 5  alpha: 0.0005  beta: 0.75  k: 2", 0.01))
 
 
 def mobilenet_v1(net):
@@ -567,6 +578,332 @@ def vit_tiny(net):
     net.ending(net.inner_product("fc", token, 1000, filler=normal))
 
 
+def rows_last(net, name, bottom):
+    """(N, C, H, W) as (N, H * W * C): the channels of a place are neighbours."""
+    blob = net.layer("Permute", f"{name}_perm", bottom, "permute_param { order: 0 order: 2 order: 3 order: 1 }")
+    return net.layer("Flatten", f"{name}_flat", blob)
+
+
+def ssd_data(net, batch, transform, samplers):
+    """AnnotatedData of both phases, with the augmentation of the paper's authors in TRAIN."""
+    def layer(phase, steps, database, rest, sampler):
+        size = "height: 300  width: 300"
+        net.layer("AnnotatedData", "data", [], f"include {{ phase: {phase} }}",
+                  "transform_param {\n    " + "\n    ".join([f"{transform}", *(line.replace("SIZE", size) for line in steps)])
+                  + "\n  }",
+                  f'data_param {{ source: "data/voc/{database}"  backend: LMDB  batch_size: {rest} }}',
+                  "annotated_data_param {\n    " + "\n    ".join(['label_map_file: "data/voc/labelmap.prototxt"', *sampler])
+                  + "\n  }", top=["data", "label"])
+
+    crop = "min_scale: 0.3  max_scale: 1  min_aspect_ratio: 0.5  max_aspect_ratio: 2"
+    layer("TRAIN", [
+        "mirror: true",
+        "resize_param {\n      SIZE\n      interp_mode: LINEAR  interp_mode: AREA  interp_mode: NEAREST"
+        "  interp_mode: CUBIC  interp_mode: LANCZOS4\n    }",
+        "emit_constraint { emit_type: CENTER }",
+        "expand_param { prob: 0.5  max_expand_ratio: 4 }",
+        "distort_param {\n      brightness_prob: 0.5  brightness_delta: 32  contrast_prob: 0.5  contrast_lower: 0.5"
+        "  contrast_upper: 1.5\n      hue_prob: 0.5  hue_delta: 18  saturation_prob: 0.5  saturation_lower: 0.5"
+        "  saturation_upper: 1.5\n    }",
+    ], "trainval_lmdb", f"{batch}  shuffle: true",
+        ["batch_sampler { max_sample: 1  max_trials: 1 }  # the whole image"] + [
+            f"batch_sampler {{\n      sampler {{ {crop} }}\n      sample_constraint {{ {bound} }}\n"
+            "      max_sample: 1  max_trials: 50\n    }" for bound in samplers])
+    layer("TEST", ["resize_param { SIZE }"], "test_lmdb", 8, [])
+
+
+SSD_SAMPLERS = [f"min_jaccard_overlap: {overlap}" for overlap in (0.1, 0.3, 0.5, 0.7, 0.9)] + ["max_jaccard_overlap: 1"]
+VARIANCE = "variance: 0.1  variance: 0.1  variance: 0.2  variance: 0.2"
+
+
+def ssd_heads(net, sources, kernel, filler, classes=21):
+    """Locations, scores and prior boxes at each source (blob, boxes of a place, prior_box_param), and what follows.
+    In TEST and for inference: boxes, in training the loss."""
+    for blob, boxes, settings in sources:
+        net.part(f"boxes at {blob}")
+        for kind, values in (("loc", 4), ("conf", classes)):
+            name = f"{blob}_mbox_{kind}"
+            net.conv(name, blob, boxes * values, kernel, 1, kernel // 2, filler=filler)
+            rows_last(net, name, name)
+        net.layer("PriorBox", f"{blob}_mbox_priorbox", [blob, "data"], f"prior_box_param {{ {settings}  {VARIANCE} }}")
+    net.part("all boxes")
+    names = [blob for blob, *_ in sources]
+    loc = net.layer("Concat", "mbox_loc", [f"{name}_mbox_loc_flat" for name in names])
+    conf = net.layer("Concat", "mbox_conf", [f"{name}_mbox_conf_flat" for name in names])
+    prior = net.layer("Concat", "mbox_priorbox", [f"{name}_mbox_priorbox" for name in names], "concat_param { axis: 2 }")
+    test = []
+    if net.train:
+        net.layer("MultiBoxLoss", "mbox_loss", [loc, conf, prior, "label"], "include { phase: TRAIN }",
+                  f"multibox_loss_param {{ num_classes: {classes}  code_type: CENTER_SIZE  neg_pos_ratio: 3  neg_overlap: 0.5 }}")
+        test = ["include { phase: TEST }"]
+    rows = net.layer("Reshape", "mbox_conf_reshape", conf, *test, f"reshape_param {{ {dims(0, -1, classes)} }}")
+    rows = net.layer("Softmax", "mbox_conf_softmax", rows, *test, "softmax_param { axis: 2 }")
+    rows = net.layer("Flatten", "mbox_conf_flatten", rows, *test)
+    blob = net.layer("DetectionOutput", "detection_out", [loc, rows, prior], *test,
+                     f"detection_output_param {{\n    num_classes: {classes}  code_type: CENTER_SIZE"
+                     "  nms_param { nms_threshold: 0.45  top_k: 400 }\n"
+                     "    keep_top_k: 200  confidence_threshold: 0.01\n  }")
+    if net.train:
+        net.layer("DetectionEvaluate", "detection_eval", [blob, "label"], *test,
+                  f"detection_evaluate_param {{ num_classes: {classes}  evaluate_difficult_gt: false }}")
+
+
+def ssd300_vgg(net):
+    if net.train:
+        ssd_data(net, 32, "mean_value: 104  mean_value: 117  mean_value: 123", SSD_SAMPLERS)
+    else:
+        net.inputs(data=(1, 3, 300, 300))
+    xavier = 'type: "xavier"'
+    blob = "data"
+    for stage, (count, outputs) in enumerate(((2, 64), (2, 128), (3, 256), (3, 512), (3, 512)), 1):
+        for number in range(1, count + 1):
+            name = f"{stage}_{number}"
+            blob = net.conv_relu(f"conv{name}", blob, outputs, 3, 1, 1, relu=f"relu{name}", filler=xavier)
+        blob = net.pool(f"pool{stage}", blob, MAX_2_2 if stage < 5 else "pool: MAX  kernel_size: 3  pad: 1  stride: 1")
+    blob = net.conv_relu("fc6", blob, 1024, 3, 1, 6, dilation=6, relu="relu6", filler=xavier)
+    blob = net.conv_relu("fc7", blob, 1024, 1, relu="relu7", filler=xavier)
+    for stage, outputs, stride in ((6, 512, 2), (7, 256, 2), (8, 256, 1), (9, 256, 1)):
+        name = f"conv{stage}"
+        blob = net.conv_relu(f"{name}_1", blob, outputs // 2, 1, relu=f"{name}_1_relu", filler=xavier)
+        blob = net.conv_relu(f"{name}_2", blob, outputs, 3, stride, stride - 1, relu=f"{name}_2_relu", filler=xavier)
+    net.layer("Normalize", "conv4_3_norm", "conv4_3",
+              'norm_param { across_spatial: false  channel_shared: false  scale_filler { type: "constant" value: 20 } }')
+    sides = (30, 60, 111, 162, 213, 264, 315)
+    ssd_heads(net, [
+        (blob, 4 + 2 * more, f"min_size: {sides[i]}  max_size: {sides[i + 1]}  aspect_ratio: 2"
+         + ("  aspect_ratio: 3" if more else "") + f"  step: {step}")
+        for i, (blob, more, step) in enumerate((("conv4_3_norm", 0, 8), ("fc7", 1, 16), ("conv6_2", 1, 32),
+                                                ("conv7_2", 1, 64), ("conv8_2", 0, 100), ("conv9_2", 0, 300)))],
+        3, xavier)
+
+
+def ssd_mobilenet(net):
+    if net.train:
+        ssd_data(net, 24, "mean_value: 127.5  scale: 0.007843", SSD_SAMPLERS)
+    else:
+        net.inputs(data=(1, 3, 300, 300))
+
+    def unit(name, bottom, *geometry, group=1):
+        top = net.conv(name, bottom, *geometry, group=group, bias=False)
+        return net.norm([f"{name}/bn", f"{name}/scale", f"{name}/relu"], top, top,
+                        learning="param { decay_mult: 0 }  param { lr_mult: 2 decay_mult: 0 }")
+
+    blob = unit("conv0", "data", 32, 3, 2, 1)
+    channels = 32
+    for number, (outputs, stride) in enumerate(((64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2), (512, 1),
+                                                (512, 1), (512, 1), (512, 1), (512, 1), (1024, 2), (1024, 1)), 1):
+        blob = unit(f"conv{number}/dw", blob, channels, 3, stride, 1, group=channels)
+        blob = unit(f"conv{number}", blob, outputs, 1)
+        channels = outputs
+    for number, outputs in ((14, 512), (15, 256), (16, 256), (17, 128)):
+        blob = unit(f"conv{number}_1", blob, outputs // 2, 1)
+        blob = unit(f"conv{number}_2", blob, outputs, 3, 2, 1)
+    sides = (105, 150, 195, 240, 285, 300)
+    ssd_heads(net, [("conv11", 3, "min_size: 60  aspect_ratio: 2")] + [
+        (blob, 6, f"min_size: {sides[i]}  max_size: {sides[i + 1]}  aspect_ratio: 2  aspect_ratio: 3")
+        for i, blob in enumerate(("conv13", "conv14_2", "conv15_2", "conv16_2", "conv17_2"))], 1, 'type: "msra"')
+
+
+def yolo_v2_tiny(net):
+    biases = "\n    ".join("  ".join(f"biases: {side}" for side in row) for row in (
+        (1.08, 1.19, 3.42, 4.41, 6.63, 11.38), (9.42, 5.11, 16.62, 10.52)))
+    if net.train:
+        transform = "scale: 0.00392156863  bgr2rgb: true"
+        labels = '    label_map_file: "data/voc/labelmap.prototxt"\n'
+        net.layer("AnnotatedData", "data", [], "include { phase: TRAIN }",
+                  f"transform_param {{\n    {transform}  mirror: true\n    resize_param {{ height: 416  width: 416 }}\n"
+                  "    emit_constraint { emit_type: CENTER }\n    expand_param { prob: 0.5  max_expand_ratio: 1.4 }\n"
+                  "    distort_param {\n      brightness_prob: 0.5  brightness_delta: 32  contrast_prob: 0.5"
+                  "  contrast_lower: 0.67  contrast_upper: 1.5\n      hue_prob: 0.5  hue_delta: 18"
+                  "  saturation_prob: 0.5  saturation_lower: 0.67  saturation_upper: 1.5\n    }\n  }",
+                  'data_param { source: "data/voc/trainval_lmdb"  backend: LMDB  batch_size: 8  shuffle: true }',
+                  "annotated_data_param {\n" + labels +
+                  "    batch_sampler { max_sample: 1  max_trials: 1 }  # the whole image\n    batch_sampler {\n"
+                  "      sampler { min_scale: 0.6  max_scale: 1  min_aspect_ratio: 0.67  max_aspect_ratio: 1.5 }\n"
+                  "      max_sample: 1  max_trials: 50\n    }\n  }", top=["data", "label"])
+        net.layer("AnnotatedData", "data", [], "include { phase: TEST }",
+                  f"transform_param {{ {transform}  resize_param {{ height: 416  width: 416 }} }}",
+                  'data_param { source: "data/voc/test_lmdb"  backend: LMDB  batch_size: 8 }',
+                  "annotated_data_param {\n" + labels + "  }", top=["data", "label"])
+    else:
+        net.inputs(data=(1, 3, 416, 416))
+    blob = "data"
+    for number, outputs in enumerate((16, 32, 64, 128, 256, 512, 1024, 1024), 1):
+        name = f"conv{number}"
+        blob = net.conv(name, blob, outputs, 3, 1, 1, bias=False)
+        net.norm([f"{name}/bn", f"{name}/scale"], blob, blob, "eps: 0.000001  moving_average_fraction: 0.99",
+                 learning="param { decay_mult: 0 }  param { decay_mult: 0 }")
+        net.layer("ReLU", f"{name}/leaky", blob, "relu_param { negative_slope: 0.1 }", top=blob)
+        if number < 6:
+            blob = net.pool(f"pool{number}", blob, MAX_2_2)
+        elif number == 6:
+            net.part("The windows of place (i, j) are rows i, i + 1 and columns j, j + 1: padding makes 14 x 14, the first are cut off.")
+            blob = net.pool("pool6", blob, "pool: MAX  kernel_size: 2  pad: 1  stride: 1")
+            blob = net.layer("Crop", "pool6/crop", [blob, name], "crop_param { axis: 2  offset: 1 }")
+    net.part("at each place five boxes of x, y, width, height, object and 20 classes")
+    blob = net.conv("conv9", blob, 125, 1)
+    test = []
+    if net.train:
+        net.layer("RegionLoss", "loss", [blob, "label"], "include { phase: TRAIN }",
+                  "region_loss_param {\n    num_class: 20  num: 5  object_scale: 5  noobject_scale: 1  class_scale: 1"
+                  f"  coord_scale: 1  thresh: 0.6\n    {biases}\n  }}")
+        test = ["include { phase: TEST }"]
+    blob = net.layer("RegionDetectionOutput", "detection_out", blob, *test,
+                     "region_detection_output_param {\n    num_classes: 20  num_box: 5  confidence_threshold: 0.01"
+                     f"  nms_threshold: 0.45\n    {biases}\n  }}")
+    if net.train:
+        net.layer("DetectionEvaluate", "detection_eval", [blob, "label"], *test,
+                  "detection_evaluate_param { num_classes: 21  evaluate_difficult_gt: false }")
+
+
+def fcn8s(net):
+    def score(name, bottom, offset=None, like=None):
+        """The scores of 21 classes, cut to the size of `like`."""
+        top = net.conv(name, bottom, 21, 1, filler=None)
+        return net.layer("Crop", f"{name}c", [top, like], f"crop_param {{ axis: 2  offset: {offset} }}") if like else top
+
+    def enlarge(name, bottom, times):
+        # One kernel for each class, which stays as it is; for inference too, the filler writes it.
+        learning = ["param { lr_mult: 0 }"] if net.train else []
+        return net.layer("Deconvolution", f"{name}_bilinear", bottom, *learning,
+                         f"convolution_param {{\n    num_output: 21  group: 21  kernel_size: {2 * times}  stride: {times}"
+                         '  bias_term: false  weight_filler { type: "bilinear" }\n  }', top=name)
+
+    def shrink(name, bottom, value):
+        learning = ["param { lr_mult: 0 }"] if net.train else []
+        return net.layer("Scale", f"scale_{name}", bottom, *learning,
+                         f'scale_param {{ filler {{ type: "constant" value: {value} }} }}')
+
+    blob = "data"
+    for stage, (count, outputs) in enumerate(((2, 64), (2, 128), (3, 256), (3, 512), (3, 512)), 1):
+        for number in range(1, count + 1):
+            name = f"{stage}_{number}"
+            blob = net.conv_relu(f"conv{name}", blob, outputs, 3, 1, 100 if name == "1_1" else 1, relu=f"relu{name}")
+        blob = net.pool(f"pool{stage}", blob, MAX_2_2)
+    for number, kernel in ((6, 7), (7, 1)):
+        blob = net.conv_relu(f"fc{number}", blob, 4096, kernel, relu=f"relu{number}")
+        blob = net.drop(f"drop{number}", blob, 0.5)
+    net.part("1/32 of the size, with pool4 1/16, with pool3 1/8")
+    blob = enlarge("upscore2", score("score_fr", blob), 2)
+    other = score("score_pool4", shrink("pool4", "pool4", 0.01), 5, blob)
+    blob = enlarge("upscore_pool4", net.layer("Eltwise", "fuse_pool4", [blob, other]), 2)
+    other = score("score_pool3", shrink("pool3", "pool3", 0.0001), 9, blob)
+    blob = enlarge("upscore8", net.layer("Eltwise", "fuse_pool3", [blob, other]), 8)
+    blob = net.layer("Crop", "score", [blob, "data"], "crop_param { axis: 2  offset: 31 }")
+    if net.train:
+        net.layer("SoftmaxWithLoss", "loss", [blob, "label"], "loss_param { ignore_label: 255  normalization: BATCH_SIZE }")
+
+
+def rfcn_resnet50(net):
+    rois = 300
+    if net.train:
+        net.inputs(data=(1, 3, 600, 1000), rpn_labels=(1, 1, 342, 63), rpn_bbox_targets=(1, 36, 38, 63),
+                   rpn_bbox_inside_weights=(1, 36, 38, 63), rpn_bbox_outside_weights=(1, 36, 38, 63), rois=(rois, 5),
+                   labels=(rois,), bbox_targets=(rois, 8, 1, 1), bbox_inside_weights=(rois, 8, 1, 1))
+    else:
+        net.inputs(data=(1, 3, 600, 1000))
+        net.layer("Input", "im_info", [], f'exclude {{ stage: "timing" }}  input_param {{ {dims(1, 3)} }}')
+        fill = "  ".join([dims(1, 1)] * 3 + [f'data_filler {{ type: "constant" value: {v} }}' for v in (600, 1000, 1)])
+        parts = net.layer("DummyData", "im_info_values", [], 'include { stage: "timing" }',
+                          f"dummy_data_param {{ {fill} }}", top=["height", "width", "image_scale"])
+        net.layer("Concat", "im_info_timing", parts, 'include { stage: "timing" }', top="im_info")
+
+    def unit(name, bottom, outputs, kernel, stride=1, dilation=1, relu=True, lr=1):
+        top = net.conv(name, bottom, outputs, kernel, stride, kernel // 2 * dilation, dilation=dilation, lr=lr,
+                       bias=name == "conv1")
+        rest = name[len("res"):] if name.startswith("res") else "_" + name
+        return net.norm([f"bn{rest}", f"scale{rest}"] + ([f"{name}_relu"] if relu else []), top, top,
+                        "use_global_stats: true" if net.train else "", learning=net.learning(0, 0))
+
+    blob = net.pool("pool1", unit("conv1", "data", 64, 7, 2, lr=0), MAX_3_2)
+    for stage, width, blocks in ((2, 64, "abc"), (3, 128, "abcd"), (4, 256, "abcdef"), (5, 512, "abc")):
+        lr = 0 if stage == 2 else 1
+        for block in blocks:
+            name = f"res{stage}{block}"
+            net.part(name)
+            stride = 2 if stage in (3, 4) and block == "a" else 1
+            shortcut = unit(f"{name}_branch1", blob, 4 * width, 1, stride, relu=False, lr=lr) if block == "a" else blob
+            blob = unit(f"{name}_branch2a", blob, width, 1, stride, lr=lr)
+            blob = unit(f"{name}_branch2b", blob, width, 3, dilation=2 if stage == 5 else 1, lr=lr)
+            blob = unit(f"{name}_branch2c", blob, 4 * width, 1, relu=False, lr=lr)
+            blob = net.relu(f"{name}_relu", net.layer("Eltwise", name, [shortcut, blob]))
+    normal = 'type: "gaussian" std: 0.01'
+    net.part("the regions: scores and offsets of nine anchors at each place of res4f")
+    regions = net.weights("Convolution", "rpn_conv/3x3", "res4f", "num_output: 512  kernel_size: 3  pad: 1", filler=normal,
+                          top="rpn/output") or "rpn/output"
+    net.relu("rpn_relu/3x3", regions)
+    scores = net.conv("rpn_cls_score", regions, 18, 1, filler=normal)
+    offsets = net.conv("rpn_bbox_pred", regions, 36, 1, filler=normal)
+    scores = net.layer("Reshape", "rpn_cls_score_reshape", scores, f"reshape_param {{ {dims(0, 2, -1, 0)} }}")
+    if net.train:
+        net.layer("SoftmaxWithLoss", "rpn_loss_cls", [scores, "rpn_labels"], "loss_param { ignore_label: -1 }",
+                  top="rpn_cls_loss")
+        net.layer("SmoothL1Loss", "rpn_loss_bbox", [offsets, *(f"rpn_bbox_{each}" for each in (
+            "targets", "inside_weights", "outside_weights"))], "smooth_l1_loss_param { sigma: 3 }")
+    else:
+        scores = net.layer("Softmax", "rpn_cls_prob", scores)
+        scores = net.layer("Reshape", "rpn_cls_prob_reshape", scores, f"reshape_param {{ {dims(0, 18, -1, 0)} }}")
+        net.layer("Proposal", "proposal", [scores, offsets, "im_info"],
+                  "proposal_param { pre_nms_topn: 6000  post_nms_topn: 300  nms_thresh: 0.7  min_size: 16 }", top="rois")
+    net.part("the maps: 7 x 7 for each class, and for the offsets of background and object")
+    blob = net.conv_relu("conv_new_1", blob, 1024, 1, relu="conv_new_1_relu", filler=normal)
+    maps = [net.conv("rfcn_cls", blob, 21 * 49, 1, filler=normal), net.conv("rfcn_bbox", blob, 8 * 49, 1, filler=normal)]
+    net.part("the regions' scores and offsets")
+    means = []
+    for kind, blob, count, top in (("cls", maps[0], 21, "cls_score"), ("loc", maps[1], 8, "bbox_pred")):
+        blob = net.layer("PSROIPooling", f"psroipooled_{kind}_rois", [blob, "rois"],
+                         f"psroi_pooling_param {{ spatial_scale: 0.0625  output_dim: {count}  group_size: 7 }}")
+        means.append(net.layer("Pooling", f"ave_{top}_rois", blob, "pooling_param { pool: AVE  kernel_size: 7  stride: 7 }",
+                               top=top))
+    scores, offsets = means
+    if not net.train:
+        net.layer("Softmax", "cls_prob", scores)
+        return
+    net.part("the 128 regions with the greatest loss learn")
+    still = "propagate_down: false"
+    net.layer("SoftmaxWithLossOHEM", "per_roi_loss_cls", [scores, "labels"],
+              "  ".join(["loss_weight: 0"] * 3 + [still] * 2), top=["temp_loss_cls", "temp_prob_cls", "per_roi_loss_cls"])
+    net.layer("SmoothL1LossOHEM", "per_roi_loss_bbox", [offsets, "bbox_targets", "bbox_inside_weights"],
+              "  ".join(["loss_weight: 0"] * 2 + [still] * 3), top=["temp_loss_bbox", "per_roi_loss_bbox"])
+    losses = net.layer("Eltwise", "per_roi_loss", ["per_roi_loss_cls", "per_roi_loss_bbox"], "  ".join([still] * 2))
+    net.layer("BoxAnnotatorOHEM", "annotator_detector", ["rois", losses, "labels", "bbox_inside_weights"],
+              "  ".join([still] * 4), "box_annotator_ohem_param { roi_per_img: 128  ignore_label: -1 }",
+              top=["labels_ohem", "bbox_loss_weights_ohem"])
+    net.layer("Silence", "silence", ["temp_loss_cls", "temp_prob_cls", "temp_loss_bbox"], top=[])
+    net.layer("SoftmaxWithLoss", "loss", [scores, "labels_ohem"], "loss_param { ignore_label: -1 }", top="loss_cls")
+    net.layer("SmoothL1LossOHEM", "loss_bbox", [offsets, "bbox_targets", "bbox_loss_weights_ohem"],
+              "loss_param { normalization: PRE_FIXED  pre_fixed_normalizer: 128 }")
+
+
+def lrcn(net):
+    words, size = 8801, 1000
+    uniform = 'type: "uniform" min: -0.08 max: 0.08'
+    if net.train:
+        net.inputs(data=(16, 3, 227, 227), cont_sentence=(20, 16), input_sentence=(20, 16), target_sentence=(20, 16))
+    else:
+        net.inputs(data=(1, 3, 227, 227), cont_sentence=(1, 1), input_sentence=(1, 1))
+    two_towers(net, False, "local_size: 5  alpha: 0.0001  beta: 0.75", 0.005, lr=0, scores_lr=0.1)
+
+    def lstm(number, *bottoms):
+        filler = f"  weight_filler {{ {uniform} }}" if net.train else ""
+        return net.layer("LSTM", f"lstm{number}", list(bottoms), f"recurrent_param {{ num_output: {size}{filler} }}")
+
+    net.part("words, then words and image")
+    filler = f"  weight_filler {{ {uniform} }}" if net.train else ""
+    blob = net.layer("Embed", "embedding", "input_sentence",
+                     f"embed_param {{ input_dim: {words}  num_output: {size}  bias_term: false{filler} }}",
+                     top="embedded_input_sentence")
+    blob = lstm(2, lstm(1, blob, "cont_sentence"), "cont_sentence", "fc8")
+    blob = net.inner_product("predict", blob, words, "  axis: 2", filler=uniform)
+    if not net.train:
+        net.layer("Softmax", "probs", blob, "softmax_param { axis: 2 }")
+        return
+    net.layer("SoftmaxWithLoss", "cross_entropy_loss", [blob, "target_sentence"], "loss_weight: 20",
+              "loss_param { ignore_label: -1 }  softmax_param { axis: 2 }")
+    net.layer("Accuracy", "accuracy", [blob, "target_sentence"], "include { phase: TEST }",
+              "accuracy_param { axis: 2  ignore_label: -1 }")
+
+
 # Folder: builder, what it is, batch, shape of an image, shape of its label, learning rate of biases.
 NETS = {
     "resnet18": (resnet18, "ResNet-18", 16, (3, 224, 224), (), 2),
@@ -589,6 +926,7 @@ NETS = {
     "efficientnet_b0": (efficientnet_b0, "EfficientNet-B0", 8, (3, 224, 224), (), 2),
     "resnet20_cifar10": (resnet20_cifar, "ResNet-20 for CIFAR-10", 128, (3, 32, 32), (), 1),
     "mobilenet_v2_cifar10": (mobilenet_v2_cifar, "MobileNet v2, width 0.5, for CIFAR-10", 128, (3, 32, 32), (), 1),
+    "fcn8s": (fcn8s, "FCN-8s for 21 classes, trained at once", 1, (3, 500, 500), (500, 500), 2),
     "vdsr": (vdsr, "VDSR, which sharpens the brightness of an enlarged image", 16, (1, 41, 41), (1, 41, 41), 0.1),
 }
 
@@ -609,25 +947,42 @@ layer {{
 }}""")
 
 
+DATABASES = ["# The paths of the data layers are examples: README.md says how to make such databases."]
+# Nets with inputs or data layers of their own. Folder: builder, what it is, comment of train_val.prototxt, learning rate
+# of biases.
+FED_NETS = {
+    "ssd300_vgg": (ssd300_vgg, "SSD300 on VGG-16, for the 20 classes of PASCAL VOC", DATABASES, 2),
+    "ssd_mobilenet": (ssd_mobilenet, "SSD300 on MobileNet v1, for the 20 classes of PASCAL VOC", DATABASES, 2),
+    "yolo_v2_tiny": (yolo_v2_tiny, "Tiny YOLO v2, for the 20 classes of PASCAL VOC", DATABASES, 1),
+    "rfcn_resnet50": (rfcn_resnet50, "R-FCN on ResNet-50, for the 20 classes of PASCAL VOC", [
+        "# Fed by Input: README.md says what the inputs are. Their values are zeros until a program sets them."], 2),
+    "lrcn": (lrcn, "LRCN, which writes captions: CaffeNet and two LSTM layers", [
+        "# Fed by Input, so that it can be timed without data; values are zeros. For training, replace the layer",
+        '# "data" as README.md says.'], 2),
+}
+
+
 def prototxt(name, train):
-    build, title, batch, image, label, bias_lr = NETS[name]
-    net = Net(train, bias_lr)
-    if train and name in DATA:
-        head = [f"# {title}. Written by scripts/make_nets.py. Paths are relative to the root of the repository."]
+    own = name in FED_NETS
+    build, title, *rest = FED_NETS[name] if own else NETS[name]
+    net = Net(train, rest[-1])
+    head = [f"# {title}{'' if train else ', for inference'}. Written by scripts/make_nets.py."]
+    if own:
+        head += rest[0] if train else []
+    elif train and name in DATA:
+        head = [f"{head[0]} Paths are relative to the root of the repository."]
         net.text.append(DATA[name])
     elif train:
+        batch, image, label, _ = rest
         # A label of three axes is an image.
         feed = "HDF5Data, as README.md says"
         if len(label) < 3:
             feed = "Data layers, as in models/lenet/train_val.prototxt"
-        head = [f"# {title}. Written by scripts/make_nets.py.",
-                "# Fed by Input, so that it can be timed without data; labels are zeros. For training, replace the",
-                f'# layer "data" by {feed}.']
-        shapes = f"input_param {{\n    {dims(batch, *image)}\n    {dims(batch, *label)}\n  }}"
-        net.layer("Input", "data", [], shapes, top=["data", "label"])
+        head += ["# Fed by Input, so that it can be timed without data; labels are zeros. For training, replace the",
+                 f'# layer "data" by {feed}.']
+        net.inputs(data=(batch, *image), label=(batch, *label))
     else:
-        head = [f"# {title}, for inference. Written by scripts/make_nets.py."]
-        net.layer("Input", "data", [], f"input_param {{ {dims(1, *image)} }}")
+        net.inputs(data=(1, *rest[1]))
     build(net)
     return "\n".join([*head, f'name: "{name}"', *net.text]) + "\n"
 
@@ -637,7 +992,7 @@ def main():
     parser.add_argument("--check", action="store_true", help="compare instead of writing")
     check = parser.parse_args().check
     differs = False
-    for name in NETS:
+    for name in [*NETS, *FED_NETS]:
         for file, train in (("train_val.prototxt", True), ("deploy.prototxt", False)):
             path, text = MODELS / name / file, prototxt(name, train)
             if check:
