@@ -1,4 +1,5 @@
-// Our depthwise convolution against the definition, in double, for random problems.
+// Our depthwise convolution, and that of small groups, against the definition, in double, for
+// random problems.
 //
 //   CREMA_FUZZ_PROBLEMS   default 60        CREMA_FUZZ_SEED   default 1
 #include <gtest/gtest.h>
@@ -62,22 +63,25 @@ Values by_definition(const ConvolutionProblem& p, const Operands& v) {
   const int64_t h = extent(p.source, 0), w = extent(p.source, 1), channels = p.source[1];
   const int64_t out_h = extent(p.target, 0), out_w = extent(p.target, 1);
   const int64_t kernel_h = of_axis(p.kernel, 0, 1), kernel_w = of_axis(p.kernel, 1, 1);
+  const int64_t group = channels / p.groups;
   for (int64_t plane = 0; plane < p.source[0] * channels; ++plane) {
     const auto c = static_cast<size_t>(plane % channels);
+    const int64_t first = plane - plane % group;  // of the group's planes
     for (int64_t i = 0; i < out_h; ++i) {
       for (int64_t j = 0; j < out_w; ++j) {
         const auto to = static_cast<size_t>((plane * out_h + i) * out_w + j);
         double sum = p.bias ? static_cast<double>(v.bias[c]) : 0;
         if (p.adds) sum += static_cast<double>(v.before[to]);
-        for (int64_t t = 0; t < kernel_h * kernel_w; ++t) {
+        for (int64_t k = 0; k < group * kernel_h * kernel_w; ++k) {
+          const int64_t input = k / (kernel_h * kernel_w), t = k % (kernel_h * kernel_w);
           const int64_t row = i * of_axis(p.stride, 0, 1) - of_axis(p.pad, 0, 0) +
                               t / kernel_w * of_axis(p.dilation, 0, 1);
           const int64_t column = j * of_axis(p.stride, 1, 1) - of_axis(p.pad, 1, 0) +
                                  t % kernel_w * of_axis(p.dilation, 1, 1);
           if (row < 0 || row >= h || column < 0 || column >= w) continue;
-          const auto from = static_cast<size_t>((plane * h + row) * w + column);
+          const auto from = static_cast<size_t>(((first + input) * h + row) * w + column);
           const size_t weight =
-              c * static_cast<size_t>(kernel_h * kernel_w) + static_cast<size_t>(t);
+              c * static_cast<size_t>(group * kernel_h * kernel_w) + static_cast<size_t>(k);
           const auto x = static_cast<double>(v.x[from]), factor = static_cast<double>(v.w[weight]);
           const auto dy = static_cast<double>(v.dy[to]);
           sum += factor * x;
@@ -128,9 +132,12 @@ Values by_library(const ConvolutionProblem& p, const Operands& v, bool add) {
 }
 
 ConvolutionProblem draw_problem(Draw& draw) {
-  const int64_t channels =
-      draw.one_in(2) ? draw.one_of<int64_t>({1, 8, 16, 24, 32, 48}) : draw.between(1, 40);
-  ConvolutionProblem p{.source = {}, .target = {}, .groups = channels};
+  const int64_t group = draw.one_of<int64_t>({1, 1, 1, 2, 4, 8, 16});
+  const int64_t groups = group > 1        ? draw.between(1, 40 / group)
+                         : draw.one_in(2) ? draw.one_of<int64_t>({1, 8, 16, 24, 32, 48})
+                                          : draw.between(1, 40);
+  const int64_t channels = group * groups;
+  ConvolutionProblem p{.source = {}, .target = {}, .groups = groups};
   std::vector<int64_t> source = {draw.between(1, 3), channels}, target = source;
   const int64_t axes = draw.one_of<int64_t>({1, 2, 2, 2, 2});
   const bool alike = draw.between(0, 2) > 0;
@@ -158,6 +165,16 @@ ConvolutionProblem draw_problem(Draw& draw) {
   return p;
 }
 
+bool takes(const ConvolutionProblem& problem) {
+  std::string why;
+  const bool taken =
+      !depthwise_convolutions()
+           ->implementations(problem, ConvolutionPass::forward, ConvolutionAlgorithm::any, why)
+           .empty();
+  EXPECT_EQ(taken, why.empty());
+  return taken;
+}
+
 void expect_close(const std::vector<double>& actual, const std::vector<double>& expected,
                   const char* what) {
   ASSERT_EQ(actual.size(), expected.size());
@@ -174,11 +191,14 @@ TEST(Depthwise, FollowsTheDefinition) {
     const Operands operands(problem);
     const Values expected = by_definition(problem, operands);
     const bool add = draw.one_in(2);
+    int computed = 0;
     for (const Format format : {Format::channels_last, Format::blocked8, Format::blocked16}) {
       problem.source_format = problem.target_format = format;
       for (const SimdLevel level :
            {SimdLevel::baseline, SimdLevel::sse4, SimdLevel::avx2, SimdLevel::avx512}) {
         const SimdLimit limit(std::min(level, simd_level()));
+        if (!takes(problem)) continue;  // groups too large for a vector or a block
+        ++computed;
         SCOPED_TRACE(concat("CREMA_FUZZ_SEED=", seed, ", problem ", i, ": ", problem.key(), ", ",
                             to_string(level)));
         Values made = by_library(problem, operands, add);
@@ -193,11 +213,18 @@ TEST(Depthwise, FollowsTheDefinition) {
         if (HasFatalFailure()) return;
       }
     }
+    const int64_t group = problem.source[1] / problem.groups;
+    // The baseline has one lane.
+    if (group <= 4 && simd_level() >= SimdLevel::sse4) {
+      EXPECT_EQ(computed, group == 1 ? 12 : 9) << problem.key();
+    }
   }
 }
 
 TEST(Depthwise, ThreadsChangeNoBit) {
-  for (const Format format : {Format::channels_last, Format::blocked16}) {
+  for (const auto& [format, groups] : {std::pair{Format::channels_last, int64_t{40}},
+                                       {Format::blocked16, int64_t{40}},
+                                       {Format::blocked16, int64_t{10}}}) {
     for (const int64_t extent : {7, 40}) {
       const ConvolutionProblem p{.source = {3, 40, extent, extent},
                                  .target = {3, 40, extent, extent},
@@ -205,7 +232,7 @@ TEST(Depthwise, ThreadsChangeNoBit) {
                                  .stride = {1, 1},
                                  .pad = {1, 1},
                                  .dilation = {1, 1},
-                                 .groups = 40,
+                                 .groups = groups,
                                  .source_format = format,
                                  .target_format = format};
       const Operands operands(p);
@@ -232,19 +259,21 @@ TEST(Depthwise, TakesOnlyWhatItComputes) {
                                 .groups = 8,
                                 .source_format = Format::channels_last,
                                 .target_format = Format::channels_last};
-  const auto takes = [](const ConvolutionProblem& problem) {
-    std::string why;
-    const bool taken =
-        !depthwise_convolutions()
-             ->implementations(problem, ConvolutionPass::forward, ConvolutionAlgorithm::any, why)
-             .empty();
-    EXPECT_EQ(taken, why.empty());
-    return taken;
-  };
   EXPECT_TRUE(takes(good));
   ConvolutionProblem other = good;
   other.groups = 4;
-  EXPECT_FALSE(takes(other));
+  EXPECT_TRUE(takes(other)) << "two channels a group";
+  other.source = {1, 24, 6, 6};
+  other.target = {1, 24, 4, 4};
+  other.groups = 8;
+  EXPECT_FALSE(takes(other)) << "three channels a group";
+  other.source = {1, 64, 6, 6};
+  other.target = {1, 64, 4, 4};
+  other.groups = 2;
+  EXPECT_FALSE(takes(other)) << "32 channels a group";
+  other.groups = 4;
+  other.source_format = other.target_format = Format::blocked8;
+  EXPECT_FALSE(takes(other)) << "16 channels a group in blocks of 8";
   other = good;
   other.target = {1, 16, 4, 4};
   EXPECT_FALSE(takes(other)) << "two outputs a channel";

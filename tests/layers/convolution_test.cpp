@@ -175,6 +175,8 @@ const Setting kLarger[] = {
     {"stem", "num_output: 24 kernel_size: 7 stride: 2 pad: 3", {2, 3, 30, 30}},
     {"strided_pointwise", "num_output: 40 kernel_size: 1 stride: 2", {2, 24, 11, 13}},
     {"grouped", "num_output: 32 kernel_size: 3 pad: 1 group: 2", {2, 32, 9, 9}},
+    {"two_towers", "num_output: 64 kernel_size: 5 pad: 2 group: 2", {2, 32, 9, 9}},
+    {"groups_of_four", "num_output: 40 kernel_size: 3 pad: 1 group: 10", {2, 40, 9, 9}},
     {"depthwise", "num_output: 40 kernel_size: 3 pad: 1 stride: 2 group: 40", {2, 40, 9, 9}},
     {"depthwise_rows", "num_output: 32 kernel_size: 3 pad: 1 group: 32", {2, 32, 40, 41}},
     {"depthwise_five", "num_output: 21 kernel_size: 5 pad: 2 group: 21", {2, 21, 13, 12}},

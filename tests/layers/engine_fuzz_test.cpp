@@ -55,9 +55,15 @@ class LayerDraw : public Draw {
 LayerCase convolution_of_type(LayerDraw& draw, const std::string& type) {
   const int64_t axes = draw.one_of<int64_t>({2, 2, 2, 2, 1, 3});
   const bool depthwise = draw.between(0, 4) == 0;
+  // Of 4, 8 or 16 channels, or so many that they fill blocks.
+  const bool whole = !depthwise && draw.between(0, 3) == 0;
   const int64_t groups = depthwise ? draw.channels() : draw.one_of<int64_t>({1, 1, 1, 2, 3});
-  const int64_t seen = depthwise ? 1 : (draw.channels() + groups - 1) / groups;
-  const int64_t made = depthwise ? draw.between(1, 2) : (draw.channels() + groups - 1) / groups;
+  const auto of_group = [&]() -> int64_t {
+    return whole ? draw.one_of<int64_t>({4, 8, 16, 16, 32})
+                 : (draw.channels() + groups - 1) / groups;
+  };
+  const int64_t seen = depthwise ? 1 : of_group();
+  const int64_t made = depthwise ? draw.between(1, 2) : whole && draw.coin() ? seen : of_group();
   std::vector<int64_t> bottom = {draw.batch(3), seen * groups};
   std::string settings;
   const bool alike = draw.between(0, 2) > 0;

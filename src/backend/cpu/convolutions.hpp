@@ -25,8 +25,9 @@ std::unique_ptr<ConvolutionLibrary> winograd_convolutions();
 /// kernel. So channels that fill no vector cost nothing.
 std::unique_ptr<ConvolutionLibrary> im2col_convolutions();
 
-/// As many groups and outputs as channels, by vectors of channels: any kernel, stride, padding and
-/// dilation of one or two spatial axes, both images channels-last or both in the same blocks.
+/// As many outputs as channels in groups of one or a few, which divide a vector, by vectors of
+/// channels: any kernel, stride, padding and dilation of one or two spatial axes, both images
+/// channels-last or both in the same blocks.
 std::unique_ptr<ConvolutionLibrary> depthwise_convolutions();
 
 /// A library with one implementation.

@@ -1,8 +1,8 @@
-// Each channel by itself, a vector of channels at a time. What the results at one axis have in
-// common (Segment) is found out once for a problem, also at the border of the image, and for
-// backward data with a stride above 1, where results whose places differ by the stride read the
-// same taps. The kernels cross the segments of both axes. They go through the images in bands of a
-// few rows, so that what rows share is read from the first cache.
+// Each channel by itself, or small groups of channels, a vector of channels at a time. What the
+// results at one axis have in common (Segment) is found out once for a problem, also at the border
+// of the image, and for backward data with a stride above 1, where results whose places differ by
+// the stride read the same taps. The kernels cross the segments of both axes. They go through the
+// images in bands of a few rows, so that what rows share is read from the first cache.
 #include <omp.h>
 
 #include <algorithm>
@@ -117,15 +117,15 @@ class Parts {
   };
 
   /// `source_image`, `result_image`: of the pass, not of the problem. `pixel`: floats from a pixel
-  /// to the next. `kernel_row`: taps. `width`: of a vector.
+  /// to the next. `kernel_row`: taps. `width`: of a vector. `tap`: floats of a tap's weights.
   Parts(std::vector<Segment> rows, const std::vector<Segment>& columns, Image source_image,
-        Image result_image, int64_t pixel, int64_t kernel_row, int64_t width)
+        Image result_image, int64_t pixel, int64_t kernel_row, int64_t width, int64_t tap)
       : rows_(std::move(rows)),
         source_row_(source_image.w * pixel),
         result_row_(result_image.w * pixel),
-        weights_row_(kernel_row * width),
+        weights_row_(kernel_row * tap),
         height_(result_image.h) {
-    for (const Segment& segment : columns) columns_.push_back(segment.part(pixel, pixel, width));
+    for (const Segment& segment : columns) columns_.push_back(segment.part(pixel, pixel, tap));
     const int64_t read = (source_image.h * source_image.w + height_ - 1) / height_;
     const int64_t bytes = (read + result_image.w) * width * static_cast<int64_t>(sizeof(float));
     bands_ = (height_ + kBandBytes / bytes) / (kBandBytes / bytes + 1);
@@ -179,6 +179,7 @@ struct Plan {
       : kernels(depthwise_kernels()),
         batch(p.source[0]),
         channels(p.source[1]),
+        group(channels / p.groups),
         pixel(p.source_format == Format::channels_last ? channels : block_of(p.source_format)),
         blocks((channels + pixel - 1) / pixel),
         strips((pixel + kernels.width - 1) / kernels.width),
@@ -215,15 +216,19 @@ struct Plan {
     const auto segments = backward ? backward_segments : forward_segments;
     const Parts::Image source{rows.in, columns.in}, target{rows.out, columns.out};
     if (backward) {
-      return {segments(rows), segments(columns), target, source, pixel, w.kernel, kernels.width};
+      return {segments(rows), segments(columns), target,        source,
+              pixel,          w.kernel,          kernels.width, tap()};
     }
-    return {segments(rows), segments(columns), source, target, pixel, w.kernel, kernels.width};
+    return {segments(rows), segments(columns), source,        target,
+            pixel,          w.kernel,          kernels.width, tap()};
   }
 
   int64_t taps() const { return h.kernel * w.kernel; }
   int64_t source_block() const { return h.in * w.in * pixel; }
   int64_t target_block() const { return h.out * w.out * pixel; }
-  int64_t strip_weights() const { return taps() * kernels.width; }
+  /// Floats of the weights of one tap, and of all.
+  int64_t tap() const { return group * kernels.width; }
+  int64_t strip_weights() const { return taps() * tap(); }
   int64_t lanes(int64_t strip) const { return strip + 1 < strips ? kernels.width : last_lanes; }
   /// Channels of a strip that are no padding.
   int64_t used(int64_t block, int64_t strip) const {
@@ -252,6 +257,7 @@ struct Plan {
 
   const DepthwiseKernels& kernels;
   int64_t batch, channels;
+  int64_t group;  // channels of one
   int64_t pixel;  // floats from a pixel to the next
   int64_t blocks;
   int64_t strips, last_lanes;  // of a block
@@ -299,8 +305,9 @@ class Results : public ConvolutionPrimitive {
         result_(plan_.target_block()),
         adds_(problem.adds && !backward),
         relu_(backward ? std::nullopt : problem.relu),
+        backward_(backward),
         weights_(concat("depthwise ", plan_.pixel, " ", plan_.kernels.width, " ", problem.source[1],
-                        " ", plan_.taps()),
+                        " ", plan_.taps(), " ", plan_.group, turns() ? " turned" : ""),
                  plan_.blocks * plan_.strips * plan_.strip_weights(), problem.training),
         bias_(Shape{problem.bias && !backward ? plan_.blocks * plan_.strips * plan_.kernels.width
                                               : 0}) {
@@ -322,15 +329,23 @@ class Results : public ConvolutionPrimitive {
   }
 
  private:
+  /// Weights lead from the outputs to the channels; of one channel a group, both are the same.
+  bool turns() const { return backward_ && plan_.group > 1; }
+
   void pack(const float* weights, float* to) const {
-    const int64_t taps = plan_.taps(), width = plan_.kernels.width;
+    const int64_t taps = plan_.taps(), width = plan_.kernels.width, group = plan_.group;
     plan_.each_strip([&](int64_t block, int64_t strip, int64_t number) {
       float* const packed = to + number * plan_.strip_weights();
-      const float* const from = weights + plan_.first(block, strip) * taps;
+      const float* const from = weights + plan_.first(block, strip) * group * taps;
       const int64_t used = plan_.used(block, strip);
       if (used < width) std::fill_n(packed, plan_.strip_weights(), 0.0F);
       for (int64_t c = 0; c < used; ++c) {
-        for (int64_t t = 0; t < taps; ++t) packed[t * width + c] = from[c * taps + t];
+        for (int64_t turn = 0; turn < group; ++turn) {
+          const int64_t other = c ^ turn;
+          const int64_t output = turns() ? other : c, input = (turns() ? c : other) % group;
+          const float* const plain = from + (output * group + input) * taps;
+          for (int64_t t = 0; t < taps; ++t) packed[(t * group + turn) * width + c] = plain[t];
+        }
       }
     });
   }
@@ -362,6 +377,7 @@ class Results : public ConvolutionPrimitive {
             .weights = packed + first * plan_.strip_weights(),
             .out = to + plane * result_,
             .bias = padded != nullptr ? padded + first * plan_.kernels.width : nullptr,
+            .group = plan_.group,
             .strips = strips,
             .weights_strip = plan_.strip_weights(),
             .last_lanes = plan_.last_lanes,
@@ -381,6 +397,7 @@ class Results : public ConvolutionPrimitive {
   int64_t source_, result_;  // floats of a block
   bool adds_;
   std::optional<float> relu_;
+  bool backward_;
   PackedWeights weights_;
   Tensor bias_;
 };
@@ -453,7 +470,8 @@ class BackwardWeights : public ConvolutionPrimitive {
                   .in_image = windows_ ? windows_.count() : next,
                   .gradient_image = plan_.blocks * plan_.target_block(),
                   .sums = sums + strip * strip_sums_,
-                  .lanes = plan_.lanes(strip)});
+                  .lanes = plan_.lanes(strip),
+                  .group = plan_.group});
       }
     }
   }
@@ -473,15 +491,18 @@ class BackwardWeights : public ConvolutionPrimitive {
 
   void collect(int64_t block, int64_t strip, const float* total, bool add_weights, float* dweights,
                bool add_bias, float* dbias) const {
-    const int64_t taps = plan_.taps(), width = plan_.kernels.width;
+    const int64_t taps = plan_.taps(), width = plan_.kernels.width, group = plan_.group;
     for (int64_t i = 0; i < plan_.used(block, strip); ++i) {
       const int64_t channel = plan_.first(block, strip) + i;
-      float* const to = dweights + channel * taps;
-      for (int64_t t = 0; t < taps; ++t) {
-        to[t] = (add_weights ? to[t] : 0) + total[t * width + i];
+      for (int64_t turn = 0; turn < group; ++turn) {
+        // From channel i to i ^ turn.
+        float* const to = dweights + ((channel ^ turn) * group + channel % group) * taps;
+        for (int64_t t = 0; t < taps; ++t) {
+          to[t] = (add_weights ? to[t] : 0) + total[(t * group + turn) * width + i];
+        }
       }
       if (dbias == nullptr) continue;
-      dbias[channel] = (add_bias ? dbias[channel] : 0) + total[taps * width + i];
+      dbias[channel] = (add_bias ? dbias[channel] : 0) + total[plan_.strip_weights() + i];
     }
   }
 
@@ -497,12 +518,17 @@ std::string refusal(const ConvolutionProblem& problem, ConvolutionPass,
                     ConvolutionAlgorithm algorithm) {
   const int64_t channels = problem.source[1];
   if (algorithm == ConvolutionAlgorithm::winograd) return "Winograd's algorithm is asked for";
-  if (problem.groups != channels || problem.target[1] != channels)
-    return "it takes as many groups and outputs as channels";
+  const int64_t width = depthwise_kernels().width, group = channels / problem.groups;
+  if (problem.target[1] != channels || width % group != 0)
+    return concat("it takes as many outputs as channels, in groups that divide ", width);
   if (problem.kernel.empty() || problem.kernel.size() > 2)
     return "it takes one or two spatial axes";
   if (problem.source_format == Format::contiguous)
     return "it takes channels_last or blocked images";
+  if (problem.source_format != Format::channels_last &&
+      block_of(problem.source_format) % group != 0) {
+    return concat("groups of ", group, " channels do not fill its blocks");
+  }
   if (problem.source_format != problem.target_format) return "it takes and makes one format";
   if (problem.source.count() == 0 || problem.target.count() == 0) return "it has no elements";
   return {};

@@ -24,15 +24,68 @@ constexpr int kResults = 8;
 /// The most taps along an axis whose gradients are summed at a time: 9 sums, a gradient, a source.
 constexpr int kSummedTaps = 3;
 
+/// Lane i ^ turn of a vector in lane i; without groups the vector itself.
+template <bool Grouped>
+class Turn {
+ public:
+  HWY_INLINE explicit Turn(int64_t turn) : lanes_(of(turn)) {}
+  HWY_INLINE V operator()(V v) const {
+    if constexpr (Grouped) {
+      return hn::TableLookupLanes(v, lanes_);
+    } else {
+      return v;
+    }
+  }
+
+ private:
+  static HWY_INLINE auto of(int64_t turn) {
+    const hn::RebindToSigned<Floats> d;
+    return hn::IndicesFromVec(Floats(),
+                              hn::Xor(hn::Iota(d, 0), hn::Set(d, static_cast<int32_t>(turn))));
+  }
+  decltype(of(0)) lanes_;
+};
+
 /// A strip of a block.
 struct Strip {
   const float *in, *weights, *bias;
   float* out;
 };
 
-/// T results along axis `a`. Taps > 0: as many taps along it, and results that lie Step taps apart.
-/// Taps 0: any.
-template <int T, int Taps, int Step, class Lanes>
+/// Adds what a row of taps gives T results in one turn. Taps > 0: as many taps, and results that
+/// lie Step taps apart. Taps 0: any.
+template <int T, int Taps, int Step, bool Grouped, class Lanes>
+HWY_INLINE void add_row(const Part& a, Lanes lanes, const float* x, const float* w, int64_t turn,
+                        V (&sums)[T]) {
+  const Floats d;
+  const Turn<Grouped> turned(turn);
+  if constexpr (Taps > 0) {
+    V weights[Taps];
+#pragma GCC unroll 8
+    for (int k = 0; k < Taps; ++k) weights[k] = hn::LoadU(d, w + k * a.weights_step);
+#pragma GCC unroll 32
+    for (int j = 0; j < (T - 1) * Step + Taps; ++j, x += a.in_tap) {
+      const V value = turned(load(d, lanes, x));
+#pragma GCC unroll 8
+      for (int t = 0; t < T; ++t) {
+        const int k = j - t * Step;
+        if (k >= 0 && k < Taps) sums[t] = hn::MulAdd(value, weights[k], sums[t]);
+      }
+    }
+  } else {
+    for (int64_t k = 0; k < a.taps; ++k, x += a.in_tap, w += a.weights_step) {
+      const V factor = hn::LoadU(d, w);
+      const float* from = x;
+#pragma GCC unroll 8
+      for (int t = 0; t < T; ++t, from += a.in_step) {
+        sums[t] = hn::MulAdd(turned(load(d, lanes, from)), factor, sums[t]);
+      }
+    }
+  }
+}
+
+/// T results along axis `a`; Taps and Step as above.
+template <int T, int Taps, int Step, bool Grouped, class Lanes>
 HWY_INLINE void sum_up(const Part& a, const Part& b, const Block& block, Lanes lanes,
                        const Strip& strip) {
   const Floats d;
@@ -43,30 +96,9 @@ HWY_INLINE void sum_up(const Part& a, const Part& b, const Block& block, Lanes l
   for (int t = 0; t < T; ++t) sums[t] = start;
   const float *x = strip.in, *w = strip.weights;
   for (int64_t row = 0; row < b.taps; ++row, x += b.in_tap, w += b.weights_step) {
-    if constexpr (Taps > 0) {
-      V weights[Taps];
-#pragma GCC unroll 8
-      for (int k = 0; k < Taps; ++k) weights[k] = hn::LoadU(d, w + k * a.weights_step);
-      const float* from = x;
-#pragma GCC unroll 32
-      for (int j = 0; j < (T - 1) * Step + Taps; ++j, from += a.in_tap) {
-        const V value = load(d, lanes, from);
-#pragma GCC unroll 8
-        for (int t = 0; t < T; ++t) {
-          const int k = j - t * Step;
-          if (k >= 0 && k < Taps) sums[t] = hn::MulAdd(value, weights[k], sums[t]);
-        }
-      }
-    } else {
-      const float *of_tap = x, *weight = w;
-      for (int64_t k = 0; k < a.taps; ++k, of_tap += a.in_tap, weight += a.weights_step) {
-        const V factor = hn::LoadU(d, weight);
-        const float* from = of_tap;
-#pragma GCC unroll 8
-        for (int t = 0; t < T; ++t, from += a.in_step) {
-          sums[t] = hn::MulAdd(load(d, lanes, from), factor, sums[t]);
-        }
-      }
+    const int64_t turns = Grouped ? block.group : 1;
+    for (int64_t turn = 0; turn < turns; ++turn) {
+      add_row<T, Taps, Step, Grouped>(a, lanes, x, w + turn * kWidth, turn, sums);
     }
   }
   if (block.adds) {
@@ -91,7 +123,7 @@ HWY_INLINE void sum_up(const Part& a, const Part& b, const Block& block, Lanes l
 }
 
 /// T results along `a` from `first` on, and all along `b`, for strips of all lanes.
-template <int T, int Taps, int Step>
+template <int T, int Taps, int Step, bool Grouped>
 HWY_INLINE void band(const Part& of_a, const Part& of_b, const Block& of_block, int64_t strips,
                      int64_t first) {
   // Copies: stores of vectors may change the originals, for all that the compiler knows.
@@ -102,7 +134,7 @@ HWY_INLINE void band(const Part& of_a, const Part& of_b, const Block& of_block, 
   for (int64_t i = 0; i < b.count; ++i, in += b.in_step, out += b.out_step) {
     Strip strip{in, block.weights + a.weights + b.weights, block.bias, out};
     for (int64_t s = 0; s < strips; ++s) {
-      sum_up<T, Taps, Step>(a, b, block, AllLanes(), strip);
+      sum_up<T, Taps, Step, Grouped>(a, b, block, AllLanes(), strip);
       strip.in += kWidth;
       strip.out += kWidth;
       strip.weights += block.weights_strip;
@@ -111,20 +143,21 @@ HWY_INLINE void band(const Part& of_a, const Part& of_b, const Block& of_block, 
   }
 }
 
+template <bool Grouped>
 void cross(const Part& a, const Part& b, const Block& block, int64_t strips);
 
-template <int Taps, int Step>
+template <int Taps, int Step, bool Grouped>
 void bands(const Part& a, const Part& b, const Block& block, int64_t strips) {
   int64_t i = 0;
   for (; i + kResults <= a.count; i += kResults) {
-    band<kResults, Taps, Step>(a, b, block, strips, i);
+    band<kResults, Taps, Step, Grouped>(a, b, block, strips, i);
   }
   // Frequent: rows of 7 and 14 results.
   if constexpr (Taps == 3) {
-    if (a.count - i == 7) return band<7, Taps, Step>(a, b, block, strips, i);
-    if (a.count - i == 6) return band<6, Taps, Step>(a, b, block, strips, i);
+    if (a.count - i == 7) return band<7, Taps, Step, Grouped>(a, b, block, strips, i);
+    if (a.count - i == 6) return band<6, Taps, Step, Grouped>(a, b, block, strips, i);
   }
-  if ((a.count & 4) != 0) band<4, Taps, Step>(a, b, block, strips, i);
+  if ((a.count & 4) != 0) band<4, Taps, Step, Grouped>(a, b, block, strips, i);
   i += a.count & 4;
   const int64_t left = a.count - i;
   if (left == 0) return;
@@ -133,28 +166,30 @@ void bands(const Part& a, const Part& b, const Block& block, int64_t strips) {
     rest.count = left;
     rest.in += i * a.in_step;
     rest.out += i * a.out_step;
-    return cross(b, rest, block, strips);
+    return cross<Grouped>(b, rest, block, strips);
   }
-  if ((left & 2) != 0) band<2, Taps, Step>(a, b, block, strips, i);
-  if ((left & 1) != 0) band<1, Taps, Step>(a, b, block, strips, i + (left & 2));
+  if ((left & 2) != 0) band<2, Taps, Step, Grouped>(a, b, block, strips, i);
+  if ((left & 1) != 0) band<1, Taps, Step, Grouped>(a, b, block, strips, i + (left & 2));
 }
 
 /// The results that are in both parts, of strips of all lanes. The longer part is the one along
 /// which several results are summed at a time.
+template <bool Grouped>
 void cross(const Part& rows, const Part& columns, const Block& block, int64_t strips) {
   const bool along_rows = rows.count > columns.count;
   const Part &a = along_rows ? rows : columns, &b = along_rows ? columns : rows;
   const bool one = a.in_step == a.in_tap, two = a.in_step == 2 * a.in_tap;
-  if (one && a.taps == 1) return bands<1, 1>(a, b, block, strips);
-  if (one && a.taps == 2) return bands<2, 1>(a, b, block, strips);
-  if (one && a.taps == 3) return bands<3, 1>(a, b, block, strips);
-  if (one && a.taps == 5) return bands<5, 1>(a, b, block, strips);
-  if (two && a.taps == 3) return bands<3, 2>(a, b, block, strips);
-  if (two && a.taps == 5) return bands<5, 2>(a, b, block, strips);
-  bands<0, 0>(a, b, block, strips);
+  if (one && a.taps == 1) return bands<1, 1, Grouped>(a, b, block, strips);
+  if (one && a.taps == 2) return bands<2, 1, Grouped>(a, b, block, strips);
+  if (one && a.taps == 3) return bands<3, 1, Grouped>(a, b, block, strips);
+  if (one && a.taps == 5) return bands<5, 1, Grouped>(a, b, block, strips);
+  if (two && a.taps == 3) return bands<3, 2, Grouped>(a, b, block, strips);
+  if (two && a.taps == 5) return bands<5, 2, Grouped>(a, b, block, strips);
+  bands<0, 0, Grouped>(a, b, block, strips);
 }
 
 /// The same for a strip that has fewer lanes, behind so many others.
+template <bool Grouped>
 void last_strip(const Part& a, const Part& b, const Block& block, int64_t strips) {
   const FirstLanes lanes{block.last_lanes};
   for (int64_t i = 0; i < b.count; ++i) {
@@ -168,24 +203,30 @@ void last_strip(const Part& a, const Part& b, const Block& block, int64_t strips
       strip.out += results * a.out_step;
     };
     int64_t k = 0;
-    for (; k + 4 <= a.count; k += 4, step(4)) sum_up<4, 0, 0>(a, b, block, lanes, strip);
-    for (; k < a.count; ++k, step(1)) sum_up<1, 0, 0>(a, b, block, lanes, strip);
+    for (; k + 4 <= a.count; k += 4, step(4)) sum_up<4, 0, 0, Grouped>(a, b, block, lanes, strip);
+    for (; k < a.count; ++k, step(1)) sum_up<1, 0, 0, Grouped>(a, b, block, lanes, strip);
+  }
+}
+
+template <bool Grouped>
+void all_results(const Part& rows, const Part* columns, int64_t count, const Block& block) {
+  const int64_t strips = block.last_lanes == kWidth ? block.strips : block.strips - 1;
+  for (int64_t i = 0; i < count; ++i) {
+    if (strips > 0) cross<Grouped>(rows, columns[i], block, strips);
+    if (strips < block.strips) last_strip<Grouped>(columns[i], rows, block, strips);
   }
 }
 
 void results(const Part& rows, const Part* columns, int64_t count, const Block& block) {
-  const int64_t strips = block.last_lanes == kWidth ? block.strips : block.strips - 1;
-  for (int64_t i = 0; i < count; ++i) {
-    if (strips > 0) cross(rows, columns[i], block, strips);
-    if (strips < block.strips) last_strip(columns[i], rows, block, strips);
-  }
+  (block.group > 1 ? all_results<true> : all_results<false>)(rows, columns, count, block);
 }
 
-/// The sums of A x B taps, from `sums` on.
-template <int A, int B, class Lanes>
+/// The sums of A x B taps in one turn, from `sums` on.
+template <int A, int B, bool Grouped, class Lanes>
 void tap_sums(const Part& a, const Part& b, const DepthwiseSums& s, int64_t in, int64_t weights,
-              Lanes lanes) {
+              int64_t turn, Lanes lanes) {
   const Floats d;
+  const Turn<Grouped> turned(turn);
   const int64_t a_count = a.count, a_step = a.in_step, a_tap = a.in_tap, a_out = a.out_step;
   const int64_t b_count = b.count, b_step = b.in_step, b_tap = b.in_tap, b_out = b.out_step;
   V sum[B][A];
@@ -200,7 +241,7 @@ void tap_sums(const Part& a, const Part& b, const DepthwiseSums& s, int64_t in, 
     for (int64_t j = 0; j < b_count; ++j, x_row += b_step, factor_row += b_out) {
       const float *x = x_row, *factor = factor_row;
       for (int64_t i = 0; i < a_count; ++i, x += a_step, factor += a_out) {
-        const V one = load(d, lanes, factor);
+        const V one = turned(load(d, lanes, factor));
 #pragma GCC unroll 8
         for (int m = 0; m < B; ++m) {
 #pragma GCC unroll 8
@@ -222,16 +263,21 @@ void tap_sums(const Part& a, const Part& b, const DepthwiseSums& s, int64_t in, 
 }
 
 /// tap_sums<A, B> for the numbers of taps at run time.
-template <int A, int B, class Lanes>
+template <int A, int B, bool Grouped, class Lanes>
 HWY_INLINE void some_tap_sums(int64_t taps_a, int64_t taps_b, const Part& a, const Part& b,
-                              const DepthwiseSums& s, int64_t in, int64_t weights, Lanes lanes) {
+                              const DepthwiseSums& s, int64_t in, int64_t weights, int64_t turn,
+                              Lanes lanes) {
   if constexpr (A > 1) {
-    if (taps_a < A) return some_tap_sums<A - 1, B>(taps_a, taps_b, a, b, s, in, weights, lanes);
+    if (taps_a < A) {
+      return some_tap_sums<A - 1, B, Grouped>(taps_a, taps_b, a, b, s, in, weights, turn, lanes);
+    }
   }
   if constexpr (B > 1) {
-    if (taps_b < B) return some_tap_sums<A, B - 1>(taps_a, taps_b, a, b, s, in, weights, lanes);
+    if (taps_b < B) {
+      return some_tap_sums<A, B - 1, Grouped>(taps_a, taps_b, a, b, s, in, weights, turn, lanes);
+    }
   }
-  tap_sums<A, B>(a, b, s, in, weights, lanes);
+  tap_sums<A, B, Grouped>(a, b, s, in, weights, turn, lanes);
 }
 
 /// Calls body(first, last) for parts of [0, taps) of about the same size.
@@ -241,29 +287,36 @@ HWY_INLINE void each_few(int64_t taps, const Body& body) {
   for (int64_t p = 0; p < parts; ++p) body(taps * p / parts, taps * (p + 1) / parts);
 }
 
-template <class Lanes>
+template <bool Grouped, class Lanes>
 HWY_INLINE void cross_sums(const Part& rows, const Part& columns, const DepthwiseSums& s,
-                           Lanes lanes) {
+                           int64_t turn, Lanes lanes) {
   const bool along_rows = rows.count > columns.count;
   const Part &a = along_rows ? rows : columns, &b = along_rows ? columns : rows;
-  const int64_t in = a.in + b.in, weights = a.weights + b.weights;
+  const int64_t in = a.in + b.in, weights = a.weights + b.weights + turn * kWidth;
   each_few(b.taps, [&](int64_t begin_b, int64_t end_b) CREMA_LANES_LAMBDA {
     each_few(a.taps, [&](int64_t begin_a, int64_t end_a) CREMA_LANES_LAMBDA {
-      some_tap_sums<kSummedTaps, kSummedTaps>(
+      some_tap_sums<kSummedTaps, kSummedTaps, Grouped>(
           end_a - begin_a, end_b - begin_b, a, b, s, in + begin_a * a.in_tap + begin_b * b.in_tap,
-          weights + begin_a * a.weights_step + begin_b * b.weights_step, lanes);
+          weights + begin_a * a.weights_step + begin_b * b.weights_step, turn, lanes);
     });
   });
 }
 
-void sums(const Part& rows, const Part* columns, int64_t count, const DepthwiseSums& s) {
+template <bool Grouped>
+void all_sums(const Part& rows, const Part* columns, int64_t count, const DepthwiseSums& s) {
   for (int64_t i = 0; i < count; ++i) {
-    if (s.lanes == kWidth) {
-      cross_sums(rows, columns[i], s, AllLanes());
-    } else {
-      cross_sums(rows, columns[i], s, FirstLanes{s.lanes});
+    for (int64_t turn = 0; turn < s.group; ++turn) {
+      if (s.lanes == kWidth) {
+        cross_sums<Grouped>(rows, columns[i], s, turn, AllLanes());
+      } else {
+        cross_sums<Grouped>(rows, columns[i], s, turn, FirstLanes{s.lanes});
+      }
     }
   }
+}
+
+void sums(const Part& rows, const Part* columns, int64_t count, const DepthwiseSums& s) {
+  (s.group > 1 ? all_sums<true> : all_sums<false>)(rows, columns, count, s);
 }
 
 template <class Lanes>

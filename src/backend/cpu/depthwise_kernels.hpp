@@ -2,7 +2,10 @@
 // lanes of a vector are adjacent channels of one pixel; those that a pixel has side by side are cut
 // into strips of `width`, the last of which may have fewer lanes.
 //
-// Weights lie as [strip][tap][width], with zeros behind the channels of a strip.
+// A group has `group` channels, 1 where the convolution is depthwise, and divides the width. In
+// turn r of a tap, 0 <= r < group, lane i of a result meets lane i ^ r of a source: after all
+// turns, each lane has met each of its group. Weights lie as [strip][tap][r][width], with zeros
+// behind the channels of a strip: those of turn r and lane i lead from channel i ^ r to i.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +14,8 @@ namespace crema {
 
 /// Results along one axis that read the same taps of the kernel. Result i is written at
 /// out + i * out_step; its tap m has the weights at weights + m * weights_step, and reads the
-/// source at in + i * in_step + m * in_tap. All are floats; the offsets of both axes add up.
+/// source at in + i * in_step + m * in_tap. All are floats; the offsets of both axes add up. A tap
+/// has the weights of all turns.
 struct DepthwisePart {
   int64_t count = 0, taps = 0;
   int64_t in = 0, in_step = 0, in_tap = 0;
@@ -25,6 +29,7 @@ struct DepthwiseBlock {
   const float *in, *weights;
   float* out;
   const float* bias;  // (strips, width); null: 0
+  int64_t group;
   int64_t strips, weights_strip;
   int64_t last_lanes;  // of the last strip
   bool adds = false;   // to what is in `out`
@@ -34,12 +39,13 @@ struct DepthwiseBlock {
 
 /// Gradients of the weights of one strip: adds to those at `sums`, in the places of the weights,
 /// the sums over all results, of some images, of gradient * source. The gradient lies as the
-/// results do.
+/// results do. Lanes are those of the source here: turn r and lane i lead from channel i to i ^ r.
 struct DepthwiseSums {
   const float *in, *gradient;
   int64_t images, in_image, gradient_image;
   float* sums;
   int64_t lanes;
+  int64_t group;
 };
 
 struct DepthwiseKernels {
