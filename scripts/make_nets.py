@@ -464,7 +464,7 @@ def efficientnet_b0(net):
 CIFAR_NORM = "moving_average_fraction: 0.9"
 
 
-def resnet20_cifar(net):
+def resnet20_cifar(net, scores="fc", scores_lr=1):
     unit = functools.partial(net.conv_norm, settings=CIFAR_NORM)
     blob, inputs = unit("conv1", "data", 16, 3, 1, 1), 16
     for stage, outputs in enumerate((16, 32, 64), 2):
@@ -477,7 +477,7 @@ def resnet20_cifar(net):
             blob = net.relu(f"{name}/relu", net.layer("Eltwise", name, [shortcut, blob]))
             inputs = outputs
     net.part("scores")
-    net.ending(net.inner_product("fc", net.mean("pool", blob), 10))
+    net.ending(net.inner_product(scores, net.mean("pool", blob), 10, lr=scores_lr))
 
 
 def mobilenet_v2_cifar(net):
@@ -925,6 +925,8 @@ NETS = {
     "shufflenet_v2": (shufflenet_v2, "ShuffleNet v2, width 1", 8, (3, 224, 224), (), 2),
     "efficientnet_b0": (efficientnet_b0, "EfficientNet-B0", 8, (3, 224, 224), (), 2),
     "resnet20_cifar10": (resnet20_cifar, "ResNet-20 for CIFAR-10", 128, (3, 32, 32), (), 1),
+    "resnet20_finetune": (lambda net: resnet20_cifar(net, "fc_fashion", 10),
+                          "ResNet-20 for CIFAR-10, fine-tuned to Fashion-MNIST", 100, (3, 32, 32), (), 1),
     "mobilenet_v2_cifar10": (mobilenet_v2_cifar, "MobileNet v2, width 0.5, for CIFAR-10", 128, (3, 32, 32), (), 1),
     "fcn8s": (fcn8s, "FCN-8s for 21 classes, trained at once", 1, (3, 500, 500), (500, 500), 2),
     "vdsr": (vdsr, "VDSR, which sharpens the brightness of an enlarged image", 16, (1, 41, 41), (1, 41, 41), 0.1),
@@ -960,6 +962,23 @@ FED_NETS = {
         "# Fed by Input, so that it can be timed without data; values are zeros. For training, replace the layer",
         '# "data" as README.md says.'], 2),
 }
+
+# Images of one channel of 28x28 pixels, 0 to 255, become three channels of 32x32, -2 to 2.
+DATA["resnet20_finetune"] = """\
+layer {
+  name: "images"  type: "Data"  top: "images"  top: "label"
+  include { phase: TRAIN }
+  transform_param { force_gray: true  pad: 4  crop_size: 32  scale: 0.016 }
+  data_param { source: "data/fashion-mnist/full/few.txt"  backend: IMAGE_LIST  root_folder: "data/fashion-mnist/full/few/"  batch_size: 50  shuffle: true }
+}
+layer {
+  name: "images"  type: "Data"  top: "images"  top: "label"
+  include { phase: TEST }
+  transform_param { pad: 2  scale: 0.016 }
+  data_param { source: "data/fashion-mnist/full/test_lmdb"  backend: LMDB  batch_size: 100 }
+}
+layer { name: "centred"  type: "Power"  bottom: "images"  top: "images"  power_param { shift: -2 } }
+layer { name: "data"  type: "Tile"  bottom: "images"  top: "data"  tile_param { axis: 1  tiles: 3 } }"""
 
 
 def prototxt(name, train):
