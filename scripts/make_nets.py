@@ -591,7 +591,7 @@ def ssd_data(net, batch, transform, samplers):
         net.layer("AnnotatedData", "data", [], f"include {{ phase: {phase} }}",
                   "transform_param {\n    " + "\n    ".join([f"{transform}", *(line.replace("SIZE", size) for line in steps)])
                   + "\n  }",
-                  f'data_param {{ source: "data/voc/{database}"  backend: LMDB  batch_size: {rest} }}',
+                  f'data_param {{ source: "data/voc/full/{database}"  backend: LMDB  batch_size: {rest} }}',
                   "annotated_data_param {\n    " + "\n    ".join(['label_map_file: "data/voc/labelmap.prototxt"', *sampler])
                   + "\n  }", top=["data", "label"])
 
@@ -716,14 +716,14 @@ def yolo_v2_tiny(net):
                   "    distort_param {\n      brightness_prob: 0.5  brightness_delta: 32  contrast_prob: 0.5"
                   "  contrast_lower: 0.67  contrast_upper: 1.5\n      hue_prob: 0.5  hue_delta: 18"
                   "  saturation_prob: 0.5  saturation_lower: 0.67  saturation_upper: 1.5\n    }\n  }",
-                  'data_param { source: "data/voc/trainval_lmdb"  backend: LMDB  batch_size: 8  shuffle: true }',
+                  'data_param { source: "data/voc/full/trainval_lmdb"  backend: LMDB  batch_size: 8  shuffle: true }',
                   "annotated_data_param {\n" + labels +
                   "    batch_sampler { max_sample: 1  max_trials: 1 }  # the whole image\n    batch_sampler {\n"
                   "      sampler { min_scale: 0.6  max_scale: 1  min_aspect_ratio: 0.67  max_aspect_ratio: 1.5 }\n"
                   "      max_sample: 1  max_trials: 50\n    }\n  }", top=["data", "label"])
         net.layer("AnnotatedData", "data", [], "include { phase: TEST }",
                   f"transform_param {{ {transform}  resize_param {{ height: 416  width: 416 }} }}",
-                  'data_param { source: "data/voc/test_lmdb"  backend: LMDB  batch_size: 8 }',
+                  'data_param { source: "data/voc/full/test_lmdb"  backend: LMDB  batch_size: 8 }',
                   "annotated_data_param {\n" + labels + "  }", top=["data", "label"])
     else:
         net.inputs(data=(1, 3, 416, 416))
@@ -799,7 +799,7 @@ def rfcn_resnet50(net):
     if net.train:
         net.inputs(data=(1, 3, 600, 1000), rpn_labels=(1, 1, 342, 63), rpn_bbox_targets=(1, 36, 38, 63),
                    rpn_bbox_inside_weights=(1, 36, 38, 63), rpn_bbox_outside_weights=(1, 36, 38, 63), rois=(rois, 5),
-                   labels=(rois,), bbox_targets=(rois, 8, 1, 1), bbox_inside_weights=(rois, 8, 1, 1))
+                   labels=(rois, 1, 1, 1), bbox_targets=(rois, 8, 1, 1), bbox_inside_weights=(rois, 8, 1, 1))
     else:
         net.inputs(data=(1, 3, 600, 1000))
         net.layer("Input", "im_info", [], f'exclude {{ stage: "timing" }}  input_param {{ {dims(1, 3)} }}')
