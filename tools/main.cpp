@@ -14,6 +14,7 @@
 #include "tools/flags.hpp"
 #include "tools/interruption.hpp"
 #include "tools/output_file.hpp"
+#include "tools/spinning.hpp"
 
 namespace crema::tools {
 namespace {
@@ -158,6 +159,7 @@ int run(int argc, char** argv) {
   const Command& command = need_command(arguments[0]);
   set_called_by_published_name(arguments[0] != command.name);
   arguments.erase(arguments.begin());
+  if (std::ranges::find(command.flags, "threads") != command.flags.end()) limit_spinning(argv);
   try {
     return run(command, arguments, line, argv[0]);
   } catch (const Interrupted&) {

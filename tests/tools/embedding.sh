@@ -1,0 +1,70 @@
+# Sourced by embedding*_test.sh SOURCE_DIR SHARED_DIR: installs the build that CREMA_BUILD_DIR names, in $work/installed.
+set -euo pipefail
+source_dir=$1
+build_dir=${CREMA_BUILD_DIR:?names the build folder to install}
+if grep -q '^CREMA_SANITIZE:STRING=.' "$build_dir/CMakeCache.txt"; then
+  echo "skipped: needs a build without sanitizers, which a program would have to share"
+  exit 77
+fi
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+cmake --install "$build_dir" --prefix "$work/installed" >"$work/install.log"
+crema=$work/installed/bin/crema
+
+fail() {
+  echo "$*"
+  exit 1
+}
+
+# Builds the program of a folder of models/, without a warning, in $work/NAME.
+build_program() {
+  local name=${1##*/}
+  {
+    cmake -S "$source_dir/models/$1" -B "$work/$name" -DCMAKE_PREFIX_PATH="$work/installed" \
+      -DCMAKE_CXX_FLAGS="-Wall -Wextra -Werror" && cmake --build "$work/$name"
+  } >"$work/$name.log" 2>&1 || { cat "$work/$name.log"; exit 1; }
+}
+
+# Trains LeNet on the digits that ship: $lenet names the weights, $work/digits has the databases.
+train_lenet() {
+  mkdir "$work/digits"
+  cp "$source_dir"/data/mnist/mini/*.gz "$work/digits"
+  "$crema" convert-mnist "$work/digits" 2>"$work/convert.log"
+  sed "s#data/mnist/mini/#$work/digits/#" "$source_dir/models/lenet/quickstart_train_val.prototxt" \
+    >"$work/train_val.prototxt"
+  cat >"$work/solver.prototxt" <<SOLVER
+net: "$work/train_val.prototxt"
+base_lr: 0.01 lr_policy: "fixed" momentum: 0.9 weight_decay: 0.0005
+max_iter: 300 snapshot_prefix: "$work/lenet" random_seed: 1
+SOLVER
+  "$crema" train --threads=1 --solver="$work/solver.prototxt" 2>"$work/train.log" || { cat "$work/train.log"; exit 1; }
+  deploy=$source_dir/models/lenet/deploy.prototxt
+  lenet=$work/lenet_iter_300.caffemodel
+}
+
+# The first test digits as PGM images $work/pgm/000.pgm and so on, and their labels in $labels.
+write_digits() {
+  local count=$1 i
+  gunzip -c "$work/digits/t10k-images-idx3-ubyte.gz" >"$work/images"
+  gunzip -c "$work/digits/t10k-labels-idx1-ubyte.gz" >"$work/labels"
+  mkdir "$work/pgm"
+  for ((i = count - 1; i >= 0; --i)); do
+    { printf 'P5\n28 28\n255\n'; tail -c +$((17 + 784 * i)) "$work/images" | head -c 784; } \
+      >"$work/pgm/$(printf %03d "$i").pgm" || true
+  done
+  labels=$(tail -c +9 "$work/labels" | head -c "$count" | od -An -v -tu1 -w1 | tr -d ' ')
+}
+
+# refused COMMAND... -- WORDS...: the command ends with status 1 and one line that has all words.
+refused() {
+  local command=() status=0 output
+  while [[ $1 != -- ]]; do command+=("$1"); shift; done
+  shift
+  output=$("${command[@]}" 2>&1 </dev/null) || status=$?
+  ((status == 1)) || fail "status $status instead of 1: ${command[*]}: $output"
+  (($(wc -l <<<"$output") == 1)) || fail "not one line: $output"
+  for words; do
+    [[ $output == *"$words"* ]] || fail "no '$words' in: $output"
+  done
+}

@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# models/lenet/features writes the values that `crema extract-features` writes for the same digits.
+#   embedding_features_test.sh SOURCE_DIR SHARED_DIR   (CREMA_BUILD_DIR names the build to install)
+# shellcheck source=tests/tools/embedding.sh
+. "${BASH_SOURCE[0]%/*}/embedding.sh"
+build_program lenet/features
+features=$work/features/features
+train_lenet
+count=150  # two batches of 64, and one of 22
+write_digits $count
+echo "no image" >"$work/pgm/notes.txt"
+
+# The values of an .npy file, one a line.
+values() {
+  local header
+  header=$(od -An -tu2 -j8 -N2 "$1" | tr -d ' ')
+  od -An -v -tf4 -w4 -j$((10 + header)) "$1"
+}
+
+"$crema" extract-features --format=npy "$lenet" "$work/train_val.prototxt" ip1,ip2 \
+  "$work/of_ip1.npy,$work/of_ip2.npy" 2 2>"$work/extract.log" || { cat "$work/extract.log"; exit 1; }
+for blob in ip1:500 ip2:10; do
+  size=${blob#*:} blob=${blob%:*}
+  out=$work/$blob
+  line=$("$features" "$deploy" "$lenet" "$blob" "$work/pgm" "$out")
+  [[ $line == "$count rows in $out.npy, their names in $out.txt" ]] || fail "it says '$line'"
+  head -c 128 "$out.npy" | grep -aq "'<f4', 'fortran_order': False, 'shape': ($count, $size), }" ||
+    fail "another header: $(head -c 128 "$out.npy")"
+  diff <(seq -f %03g.pgm 0 $((count - 1))) "$out.txt" || fail "other names, or another order"
+  values "$out.npy" >"$work/here"
+  values "$work/of_$blob.npy" | sed "$((count * size))q" >"$work/there"
+  (($(wc -l <"$work/here") == count * size)) || fail "$(wc -l <"$work/here") values of $blob"
+  paste "$work/here" "$work/there" | awk -v blob="$blob" '
+    { difference = $1 > $2 ? $1 - $2 : $2 - $1; sum += $1 * $1; if (difference > most) most = difference }
+    END { printf "%s: at most %g apart, mean square %g\n", blob, most, sum / NR; exit !(most < 1e-4 && sum > NR / 10) }' ||
+    fail "$blob is not as extract-features has it"
+  "$features" "$deploy" "$lenet" "$blob" "$work/pgm" "$work/again" >"$work/again.log"
+  cmp "$out.npy" "$work/again.npy" || fail "a second run gave other bytes"
+done
+
+usage="usage: features deploy.prototxt weights.caffemodel blob folder output"
+refused "$features" -- "$usage"
+refused "$features" "$deploy" "$lenet" ip1 "$work/pgm" -- "$usage"
+refused "$features" "$deploy" /nowhere.caffemodel ip1 "$work/pgm" "$work/bad" -- /nowhere.caffemodel
+refused "$features" "$deploy" "$lenet" ip9 "$work/pgm" "$work/bad" -- "no blob 'ip9'"
+refused "$features" "$deploy" "$lenet" ip1 /nowhere "$work/bad" -- "'/nowhere' is no folder"
+refused "$features" "$deploy" "$lenet" ip1 "$work/digits" "$work/bad" -- "has no file *.pgm"
+refused "$features" "$deploy" "$lenet" ip1 "$work/pgm" /nowhere/bad -- "cannot write '/nowhere/bad.npy.part'"
+head -c 700 "$work/pgm/070.pgm" >"$work/pgm/100.pgm"
+refused "$features" "$deploy" "$lenet" ip1 "$work/pgm" "$work/bad" -- "100.pgm' is cut off"
+left=$(find "$work" -name 'bad*')
+[[ -z $left ]] || fail "a failed run left $left"

@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# models/lenet/server answers in order, from four threads that share weights, what models/lenet/classify says.
+#   embedding_server_test.sh SOURCE_DIR SHARED_DIR   (CREMA_BUILD_DIR names the build to install)
+# shellcheck source=tests/tools/embedding.sh
+. "${BASH_SOURCE[0]%/*}/embedding.sh"
+build_program lenet/classify
+build_program lenet/server
+server=$work/server/server
+train_lenet
+write_digits 100
+
+# Every digit ten times, and in between an image that is not there and a file that is no image.
+for ((round = 0; round < 10; ++round)); do
+  printf '%s\n' "$work"/pgm/*.pgm /nowhere.pgm "$deploy"
+done >"$work/requests"
+"$work/classify/classify" "$deploy" "$lenet" "$work"/pgm/*.pgm >"$work/classified"
+for ((round = 0; round < 10; ++round)); do
+  cat "$work/classified"
+  echo "/nowhere.pgm: error: cannot open '/nowhere.pgm'"
+  echo "$deploy: error: '$deploy' is no binary PGM image of 28x28"
+done >"$work/expected"
+for threads in 4 4 1 13; do
+  "$server" "$deploy" "$lenet" $threads <"$work/requests" >"$work/answers" 2>"$work/statistics"
+  diff "$work/expected" "$work/answers" >"$work/diff" ||
+    { head "$work/diff"; fail "other answers than classify's from $threads threads"; }
+  cat "$work/statistics"
+  grep -q "^1020 requests, 20 failed, $threads threads, " "$work/statistics"
+  # The latencies ascend, and the longest is no longer than all of it.
+  sed -nE '2s/.*median ([0-9.]+), 90% ([0-9.]+), 99% ([0-9.]+), most ([0-9.]+)$/\1 \2 \3 \4/p' "$work/statistics" |
+    awk '{ exit !(0 < $1 && $1 <= $2 && $2 <= $3 && $3 <= $4) }' || fail "no such latencies"
+done
+
+# An answer comes before the next request, and no request is no error.
+coproc "$server" "$deploy" "$lenet" 2>"$work/statistics"
+for image in 000 001; do
+  echo "$work/pgm/$image.pgm" >&"${COPROC[1]}"
+  read -r -t 60 answer <&"${COPROC[0]}" || fail "no answer while the input is open"
+  grep -qxF "$answer" "$work/classified" || fail "another answer than classify's: $answer"
+done
+exec {COPROC[1]}>&-
+wait "$COPROC_PID"
+grep -q '^2 requests, 0 failed, 4 threads' "$work/statistics"
+"$server" "$deploy" "$lenet" </dev/null 2>"$work/statistics"
+[[ $(cat "$work/statistics") == "0 requests, 0 failed, 4 threads, "*" s" ]]
+
+usage="usage: server deploy.prototxt weights.caffemodel [threads]"
+refused "$server" -- "$usage"
+refused "$server" "$deploy" "$lenet" 4 4 -- "$usage"
+for threads in 0 -1 four 4x 1000; do
+  refused "$server" "$deploy" "$lenet" $threads -- "'$threads' is no number of threads from 1 to 999" "$usage"
+done
+refused "$server" "$deploy" /nowhere.caffemodel -- "/nowhere.caffemodel"
+refused "$server" /nowhere.prototxt "$lenet" -- "/nowhere.prototxt"

@@ -1,0 +1,15 @@
+// How long OpenMP's threads spin while they wait for each other.
+#pragma once
+
+namespace crema::tools {
+
+/// Lets threads that wait spin for some 50 to 150 us before they sleep, unless the environment sets
+/// GOMP_SPINCOUNT or OMP_WAIT_POLICY. libgomp's own limit is 3 ms and more: longer than most loops
+/// of a net. If other programs use the machine, such threads take the processors from those that
+/// they wait for.
+///
+/// libgomp reads the limit before main() only. So this starts the program anew with the same
+/// arguments, and returns if the limit is set already or this fails.
+void limit_spinning(char** argv);
+
+}  // namespace crema::tools
