@@ -491,7 +491,7 @@ def mobilenet_v2_cifar(net):
                                      stride if block == "a" else 1, "ReLU", settings=CIFAR_NORM)
             inputs = outputs
     net.part("scores")
-    net.ending(net.inner_product("fc", net.mean("pool", unit("conv9", blob, 1280, 1)), 10))
+    net.ending(net.inner_product("fc", net.mean("pool", unit("conv9", blob, 640, 1)), 10))
 
 
 def shufflenet_v2(net):
