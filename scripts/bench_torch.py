@@ -28,8 +28,8 @@ def pool(kernel, stride, pad=0):
     return nn.MaxPool2d(kernel, stride, pad, ceil_mode=True)
 
 
-def conv_relu(inputs, outputs, kernel, stride=1, pad=0):
-    return nn.Sequential(nn.Conv2d(inputs, outputs, kernel, stride, pad), nn.ReLU(inplace=True))
+def conv_relu(inputs, outputs, kernel, stride=1, pad=0, groups=1):
+    return nn.Sequential(nn.Conv2d(inputs, outputs, kernel, stride, pad, groups=groups), nn.ReLU(inplace=True))
 
 
 def lenet():
@@ -59,14 +59,30 @@ def overfeat():
         conv_relu(512, 1024, 3, 1, 1), conv_relu(1024, 1024, 3, 1, 1), pool(2, 2), fc_head(1024 * 6 * 6, 3072))
 
 
-def vgg_a():
+def caffenet(norm_first=False):
+    def stage(*geometry):
+        norm = nn.LocalResponseNorm(5)
+        return [conv_relu(*geometry), *([norm, pool(3, 2)] if norm_first else [pool(3, 2), norm])]
+
+    return nn.Sequential(
+        *stage(3, 96, 11, 4), *stage(96, 256, 5, 1, 2, 2), conv_relu(256, 384, 3, 1, 1),
+        conv_relu(384, 384, 3, 1, 1, 2), conv_relu(384, 256, 3, 1, 1, 2), pool(3, 2), fc_head(256 * 6 * 6))
+
+
+def vgg(*convolutions):
+    """`convolutions`: how many each of the five stages has."""
     layers, inputs = [], 3
-    for block in ((64,), (128,), (256, 256), (512, 512), (512, 512)):
-        for outputs in block:
+    for count, outputs in zip(convolutions, (64, 128, 256, 512, 512)):
+        for _ in range(count):
             layers.append(conv_relu(inputs, outputs, 3, 1, 1))
             inputs = outputs
         layers.append(pool(2, 2))
     return nn.Sequential(*layers, fc_head(512 * 7 * 7))
+
+
+def vdsr():
+    layers = [conv_relu(1, 64, 3, 1, 1), *(conv_relu(64, 64, 3, 1, 1) for _ in range(18)), nn.Conv2d(64, 1, 3, 1, 1)]
+    return Residual(*layers)
 
 
 class Branches(nn.Module):
@@ -144,14 +160,35 @@ class Bottleneck(nn.Module):
         return torch.relu_(self.body(x) + self.shortcut(x))
 
 
-def resnet50():
+def resnet(*blocks):
+    """Of bottlenecks; `blocks`: how many each of the four stages has."""
     layers = [conv_bn(3, 64, 7, 2, 3), nn.ReLU(inplace=True), pool(3, 2)]
     inputs = 64
-    for stage, (width, blocks) in enumerate(((64, 3), (128, 4), (256, 6), (512, 3))):
-        for block in range(blocks):
+    for stage, (width, count) in enumerate(zip((64, 128, 256, 512), blocks)):
+        for block in range(count):
             layers.append(Bottleneck(inputs, width, 2 if stage > 0 and block == 0 else 1))
             inputs = 4 * width
     return nn.Sequential(*layers, nn.AvgPool2d(7, 1), nn.Flatten(), nn.Linear(2048, 1000))
+
+
+class GroupedBottleneck(nn.Module):
+    def __init__(self, inputs, width, stride):
+        super().__init__()
+        self.body = nn.Sequential(
+            conv_bn_relu(inputs, width, 1), conv_bn_relu(width, width, 3, stride, 1, 32), conv_bn(width, 2 * width, 1))
+        self.shortcut = nn.Identity() if inputs == 2 * width else conv_bn(inputs, 2 * width, 1, stride)
+
+    def forward(self, x):
+        return torch.relu_(self.body(x) + self.shortcut(x))
+
+
+def resnext50():
+    layers, inputs = [conv_bn_relu(3, 64, 7, 2, 3), nn.MaxPool2d(3, 2, 1)], 64
+    for width, blocks in ((128, 3), (256, 4), (512, 6), (1024, 3)):
+        for block in range(blocks):
+            layers.append(GroupedBottleneck(inputs, width, 2 if width > 128 and block == 0 else 1))
+            inputs = 2 * width
+    return nn.Sequential(*layers, *mean_head(2048))
 
 
 def bn_relu_conv(inputs, outputs, kernel, pad=0):
@@ -299,6 +336,89 @@ def mobilenet_v2():
         nn.Linear(1280, 1000))
 
 
+def mobilenet_v1():
+    layers, inputs = [conv_bn_relu(3, 32, 3, 2, 1)], 32
+    for outputs, stride in ((64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2), *[(512, 1)] * 5, (1024, 2), (1024, 1)):
+        layers += [conv_bn_relu(inputs, inputs, 3, stride, 1, inputs), conv_bn_relu(inputs, outputs, 1)]
+        inputs = outputs
+    return nn.Sequential(*layers, *mean_head(1024))
+
+
+class Excited(nn.Module):
+    """Channels times numbers that two inner products make of their means."""
+
+    def __init__(self, width, squeezed, inner, gate):
+        super().__init__()
+        self.scale = nn.Sequential(
+            nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(width, squeezed), inner(), nn.Linear(squeezed, width), gate())
+
+    def forward(self, x):
+        return x * self.scale(x)[:, :, None, None]
+
+
+def excited_block(inputs, width, outputs, kernel, stride, activation, excite=None):
+    """The block of MobileNet v3 and EfficientNet. `excite`: squeezed channels, their activation, the gate."""
+    body = [conv_bn(inputs, width, 1), activation()] if width != inputs else []
+    body += [conv_bn(width, width, kernel, stride, kernel // 2, width), activation()]
+    body += ([Excited(width, *excite)] if excite else []) + [conv_bn(width, outputs, 1)]
+    return (Residual if stride == 1 and inputs == outputs else nn.Sequential)(*body)
+
+
+def mobilenet_v3_large():
+    layers, inputs = [conv_bn(3, 16, 3, 2, 1), nn.Hardswish()], 16
+    for kernel, width, outputs, squeezed, activation, stride in (
+            (3, 16, 16, 0, nn.ReLU, 1), (3, 64, 24, 0, nn.ReLU, 2), (3, 72, 24, 0, nn.ReLU, 1),
+            (5, 72, 40, 24, nn.ReLU, 2), (5, 120, 40, 32, nn.ReLU, 1), (5, 120, 40, 32, nn.ReLU, 1),
+            (3, 240, 80, 0, nn.Hardswish, 2), (3, 200, 80, 0, nn.Hardswish, 1), (3, 184, 80, 0, nn.Hardswish, 1),
+            (3, 184, 80, 0, nn.Hardswish, 1), (3, 480, 112, 120, nn.Hardswish, 1), (3, 672, 112, 168, nn.Hardswish, 1),
+            (5, 672, 160, 168, nn.Hardswish, 2), (5, 960, 160, 240, nn.Hardswish, 1), (5, 960, 160, 240, nn.Hardswish, 1)):
+        excite = (squeezed, nn.ReLU, nn.Hardsigmoid) if squeezed else None
+        layers.append(excited_block(inputs, width, outputs, kernel, stride, activation, excite))
+        inputs = outputs
+    return nn.Sequential(
+        *layers, conv_bn(160, 960, 1), nn.Hardswish(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(960, 1280),
+        nn.Hardswish(), nn.Dropout(0.2), nn.Linear(1280, 1000))
+
+
+def efficientnet_b0():
+    layers, inputs = [conv_bn(3, 32, 3, 2, 1), nn.SiLU()], 32
+    for expand, kernel, stride, outputs, blocks in (
+            (1, 3, 1, 16, 1), (6, 3, 2, 24, 2), (6, 5, 2, 40, 2), (6, 3, 2, 80, 3), (6, 5, 1, 112, 3), (6, 5, 2, 192, 4),
+            (6, 3, 1, 320, 1)):
+        for block in range(blocks):
+            layers.append(excited_block(inputs, expand * inputs, outputs, kernel, stride if block == 0 else 1, nn.SiLU,
+                                        (inputs // 4, nn.SiLU, nn.Sigmoid)))
+            inputs = outputs
+    return nn.Sequential(*layers, conv_bn(320, 1280, 1), nn.SiLU(), *mean_head(1280, 0.2))
+
+
+class ShuffleUnit(nn.Module):
+    """Two branches of `half` channels each, whose channels alternate behind it."""
+
+    def __init__(self, inputs, half):
+        super().__init__()
+        self.halves = inputs == 2 * half
+        stride, width = (1, half) if self.halves else (2, inputs)
+        self.kept = nn.Identity() if self.halves else nn.Sequential(
+            conv_bn(inputs, inputs, 3, 2, 1, inputs), conv_bn_relu(inputs, half, 1))
+        self.changed = nn.Sequential(
+            conv_bn_relu(width, half, 1), conv_bn(half, half, 3, stride, 1, half), conv_bn_relu(half, half, 1))
+
+    def forward(self, x):
+        kept, changed = x.chunk(2, 1) if self.halves else (x, x)
+        both = torch.stack([self.kept(kept), self.changed(changed)], 2)
+        return both.flatten(1, 2)
+
+
+def shufflenet_v2():
+    layers, inputs = [conv_bn_relu(3, 24, 3, 2, 1), nn.MaxPool2d(3, 2, 1)], 24
+    for half, units in ((58, 4), (116, 8), (232, 4)):
+        for _ in range(units):
+            layers.append(ShuffleUnit(inputs, half))
+            inputs = 2 * half
+    return nn.Sequential(*layers, conv_bn_relu(464, 1024, 1), *mean_head(1024))
+
+
 class Recurrent(nn.Module):
     """Scores (steps * sequences, classes) of the sequences (steps, sequences, values)."""
 
@@ -311,13 +431,13 @@ class Recurrent(nn.Module):
         return self.scores(self.layers(data)[0]).flatten(0, 1)
 
 
-# Builder, input shape (N, C, H, W), or (steps, sequences, values), and classes.
+# Builder, input shape (N, C, H, W), or (steps, sequences, values), and classes; 0: the output is an image.
 NETS = {
     "lenet": (lenet, (64, 1, 28, 28), 10),
     "alexnet": (alexnet, (32, 3, 224, 224), 1000),
-    "vgg_a": (vgg_a, (8, 3, 224, 224), 1000),
+    "vgg_a": (lambda: vgg(1, 1, 2, 2, 2), (8, 3, 224, 224), 1000),
     "googlenet": (googlenet, (16, 3, 224, 224), 1000),
-    "resnet50": (resnet50, (8, 3, 224, 224), 1000),
+    "resnet50": (lambda: resnet(3, 4, 6, 3), (8, 3, 224, 224), 1000),
     "mobilenet_v2": (mobilenet_v2, (16, 3, 224, 224), 1000),
     "resnet18": (resnet18, (16, 3, 224, 224), 1000),
     "densenet121": (densenet121, (8, 3, 224, 224), 1000),
@@ -326,6 +446,17 @@ NETS = {
     "unet": (lambda: nn.Sequential(UNet(3, 64, 4), nn.Conv2d(64, 2, 1)), (4, 3, 256, 256), 2),
     "overfeat": (overfeat, (16, 3, 231, 231), 1000),
     "vit_tiny": (VisionTransformer, (8, 3, 224, 224), 1000),
+    "vgg16": (lambda: vgg(2, 2, 3, 3, 3), (8, 3, 224, 224), 1000),
+    "vgg19": (lambda: vgg(2, 2, 4, 4, 4), (8, 3, 224, 224), 1000),
+    "caffenet": (caffenet, (8, 3, 227, 227), 1000),
+    "alexnet_two_towers": (lambda: caffenet(norm_first=True), (8, 3, 227, 227), 1000),
+    "resnet101": (lambda: resnet(3, 4, 23, 3), (8, 3, 224, 224), 1000),
+    "resnext50": (resnext50, (8, 3, 224, 224), 1000),
+    "mobilenet_v1": (mobilenet_v1, (8, 3, 224, 224), 1000),
+    "mobilenet_v3_large": (mobilenet_v3_large, (8, 3, 224, 224), 1000),
+    "shufflenet_v2": (shufflenet_v2, (8, 3, 224, 224), 1000),
+    "efficientnet_b0": (efficientnet_b0, (8, 3, 224, 224), 1000),
+    "vdsr": (vdsr, (16, 1, 41, 41), 0),
     "lstm": (lambda: Recurrent(nn.LSTM), (64, 32, 512), 10),
     "gru": (lambda: Recurrent(nn.GRU), (64, 32, 512), 10),
 }
@@ -367,25 +498,29 @@ def training_step(net, data, label):
     """Returns the milliseconds of forward and of backward."""
     net.zero_grad(set_to_none=True)
     start = time.perf_counter()
-    loss = nn.functional.cross_entropy(net(data), label)
+    scores = net(data)
+    # Labels of the shape of the scores are images.
+    loss = (nn.functional.mse_loss if label.shape == scores.shape else nn.functional.cross_entropy)(scores, label)
     middle = time.perf_counter()
     loss.backward()
     return 1e3 * (middle - start), 1e3 * (time.perf_counter() - middle)
 
 
-def inference_step(net, data, _):
+def inference_step(net, data, label):
     start = time.perf_counter()
     with torch.no_grad():
-        torch.softmax(net(data), 1)
+        scores = net(data)
+        if label.shape != scores.shape:
+            torch.softmax(scores, 1)
     return 1e3 * (time.perf_counter() - start), 0.0
 
 
-def onnxruntime_step(net, data, threads):
+def onnxruntime_step(net, data, threads, classes):
     """The inference step of the same net in onnxruntime."""
     import onnxruntime
 
     with tempfile.NamedTemporaryFile(suffix=".onnx") as file:
-        model = nn.Sequential(net, nn.Softmax(1))
+        model = nn.Sequential(net, nn.Softmax(1)) if classes else net
         torch.onnx.export(model, (data,), file.name, input_names=["data"], external_data=False, verbose=False)
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
@@ -410,12 +545,12 @@ def measure(args):
     data = torch.rand(shape).contiguous(memory_format=memory_format)
     with torch.no_grad():
         scores = net(data)
-        label = torch.randint(classes, (len(scores), *scores.shape[2:]))
+        label = torch.randint(classes, (len(scores), *scores.shape[2:])) if classes else torch.rand_like(scores)
     gflop_forward, gflop_step = count_gflop(net, data)
 
     step, engine = inference_step if args.inference else training_step, f"PyTorch {torch.__version__}"
     if args.onnxruntime:
-        step, engine = onnxruntime_step(net, data, args.threads)
+        step, engine = onnxruntime_step(net, data, args.threads, classes)
     for _ in range(args.warmup):
         step(net, data, label)
     times = [step(net, data, label) for _ in range(args.iterations)]
