@@ -43,6 +43,38 @@ const std::map<std::string, int64_t> kLearned = {
     {"caffenet", (96 * 3 * 121 + 96) + (256 * 48 * 25 + 256) + (384 * 256 * 9 + 384) +
                      (384 * 192 * 9 + 384) + (256 * 192 * 9 + 256) + (4096 * 9216 + 4096) +
                      (4096 * 4096 + 4096) + (1000 * 4096 + 1000)},
+    // The same shapes.
+    {"alexnet_two_towers", 60'965'224},
+    // VGG-16's convolutions, fc6 and fc7; six heads, whose boxes have 4 locations and 21 scores;
+    // the
+    // scale of conv4_3_norm.
+    {"ssd300_vgg", 14'714'688 + (1024 * 512 * 9 + 1024) + (1024 * 1024 + 1024) +
+                       (256 * 1024 + 256) + (512 * 256 * 9 + 512) + (128 * 512 + 128) +
+                       3 * (256 * 128 * 9 + 256) + 2 * (128 * 256 + 128) + 512 +
+                       (512 * 9 + 1) * 4 * 25 + (1024 * 9 + 1) * 6 * 25 + (512 * 9 + 1) * 6 * 25 +
+                       (256 * 9 + 1) * (6 + 4 + 4) * 25},
+    // MobileNet v1 without its inner product; four pairs of 1x1 and 3x3 convolutions, each with the
+    // two
+    // numbers a channel of Scale; six heads of 1x1.
+    {"ssd_mobilenet", 4'231'976 - 1'025'000 + (256 * 1024 + 512 * 256 * 9 + 2 * 768) +
+                          (128 * 512 + 256 * 128 * 9 + 2 * 384) +
+                          (128 * 256 + 256 * 128 * 9 + 2 * 384) +
+                          (64 * 256 + 128 * 64 * 9 + 2 * 192) + (512 + 1) * 3 * 25 +
+                          ((1024 + 1) + (512 + 1) + (256 + 1) + (256 + 1) + (128 + 1)) * 6 * 25},
+    // The file of the published weights has four bytes for each of these and of 2 * 3,056
+    // statistics.
+    {"yolo_v2_tiny", 15'867'885 - 2 * 3'056},
+    // VGG-16 with convolutions for fc6 and fc7; three layers of scores; a scale for each channel of
+    // pool4
+    // and pool3; a kernel for each class in the three layers that enlarge.
+    {"fcn8s", 14'714'688 + (4096 * 512 * 49 + 4096) + (4096 * 4096 + 4096) +
+                  21 * (4096 + 1 + 512 + 1 + 256 + 1) + (512 + 256) + 21 * (16 + 16 + 256)},
+    // ResNet-50 without its inner product but with the bias of conv1; the regions; the maps.
+    {"rfcn_resnet50", 25'557'032 - 2'049'000 + 64 + (512 * 1024 * 9 + 512) + (512 + 1) * (18 + 36) +
+                          (1024 * 2048 + 1024) + (1024 + 1) * (21 + 8) * 49},
+    // CaffeNet; words; two LSTM layers of 4 gates, the second one with a static input; scores of
+    // words.
+    {"lrcn", 60'965'224 + 8801 * 1000 + 4000 * (2000 + 1) + 4000 * (3000 + 1) + 8801 * 1001},
     // Twenty convolutions of 3x3.
     {"vdsr", (64 * 9 + 64) + 18 * (64 * 64 * 9 + 64) + (64 * 9 + 1)},
     // timm's vit_tiny_patch16_224; one block has
@@ -141,35 +173,90 @@ TEST(Models, HaveThePublishedParameters) {
   EXPECT_EQ(folders.size(), kLearned.size());
 }
 
-// Its page says so. The published net has a convolution for the last layer.
-TEST(Models, DenseNetTakesThePublishedWeights) {
-  const fs::path published = test::shared_path("wild/shicai__DenseNet-Caffe/DenseNet_121.prototxt");
-  if (!fs::exists(published)) GTEST_SKIP() << "needs " << published << ": set CREMA_SHARED_DIR";
+/// A net of models/ whose page says that weights of another one fit, how many layers they fill, and
+/// whether both nets have the same layers.
+struct Fitting {
+  std::string net, source;
+  size_t layers;
+  bool same;
+};
+
+const std::vector<Fitting> kFitting = {
+    // 121 * (weights, bn, scale). The published net has a convolution for the last layer.
+    {"densenet121", "shicai__DenseNet-Caffe/DenseNet_121.prototxt", 363, true},
+    {"alexnet_two_towers",
+     "intel__caffe/models/intel_optimized_models/benchmark/alexnet/deploy.prototxt", 8, true},
+    // 15 + 3 convolutions and two scales.
+    {"fcn8s",
+     "foss-for-synopsys-dwc-arc-processors__synopsys-caffe-models/caffe_models/fcn/caffe_model/"
+     "voc-fcn8s-atonce/deploy.prototxt",
+     20, false},
+    {"lrcn", "BVLC__caffe/models/bvlc_reference_caffenet/deploy.prototxt", 8, false},
+};
+
+TEST(Models, TakeThePublishedWeights) {
   Context context({.tune = false});
-  NetParameter weights;
-  Net(published.string(), context, {.phase = Phase::test}).save(weights);
-  Net net(test::source_path("models/densenet121/deploy.prototxt").string(), context,
-          {.phase = Phase::test});
-  EXPECT_EQ(net.load_weights(weights, true).loaded.size(), 363U);  // 121 * (weights, bn, scale)
+  for (const Fitting& fitting : kFitting) {
+    SCOPED_TRACE(fitting.net);
+    const fs::path published = test::shared_path("wild/" + fitting.source);
+    if (!fs::exists(published)) GTEST_SKIP() << "needs " << published << ": set CREMA_SHARED_DIR";
+    NetParameter weights;
+    Net(published.string(), context, {.phase = Phase::test}).save(weights);
+    Net net(test::source_path("models/" + fitting.net + "/deploy.prototxt").string(), context,
+            {.phase = Phase::test});
+    EXPECT_EQ(net.load_weights(weights, fitting.same).loaded.size(), fitting.layers);
+  }
 }
+
+// The page of FCN-8s says so: fc6 and fc7 are inner products there.
+TEST(Models, FcnTakesTheWeightsOfVgg) {
+  Context context({.tune = false});
+  const auto deploy = [](const std::string& name) {
+    return test::source_path("models/" + name + "/deploy.prototxt").string();
+  };
+  NetParameter weights;
+  Net(deploy("vgg16"), context, {.phase = Phase::test}).save(weights);
+  Net net(deploy("fcn8s"), context, {.phase = Phase::test});
+  EXPECT_EQ(net.load_weights(weights, false).loaded.size(), 15U);
+}
+
+/// What to compare of a net whose scores are not "prob", and which inputs have the batch on axis 1.
+struct Batched {
+  std::string scores;
+  std::set<std::string> second_axis;
+};
+
+// The number of detections follows from their values, so those of detectors are the numbers before.
+const std::map<std::string, Batched> kBatched = {
+    {"ssd_shapes", {"conf_flat", {}}},
+    {"ssd300_vgg", {"mbox_conf_flatten", {}}},
+    {"ssd_mobilenet", {"mbox_conf_flatten", {}}},
+    {"yolo_v2_tiny", {"conv9", {}}},
+    {"rfcn_resnet50", {"rfcn_cls", {}}},
+    {"fcn8s", {"score", {}}},
+    {"lrcn", {"probs", {"cont_sentence", "input_sentence"}}},
+    {"vdsr", {"sum", {}}},
+};
 
 TEST(Models, InferWithAnyBatch) {
   Context context({.tune = false});
   for (const auto& [name, learned] : kLearned) {
     SCOPED_TRACE(name);
-    // The number of detections follows from their values.
-    const std::string scores = name == "ssd_shapes" ? "conf_flat" : name == "vdsr" ? "sum" : "prob";
+    const auto found = kBatched.find(name);
+    const auto [scores, second_axis] =
+        found == kBatched.end() ? Batched{"prob", {}} : found->second;
     Net net(test::source_path("models/" + name + "/deploy.prototxt").string(), context,
             {.phase = Phase::test, .keep = {scores}});
     const Shape before = net.blob(scores).shape();
     for (const std::string& input : net.inputs()) {
       std::vector<int64_t> dims = net.input(input).shape().dims();
-      dims[0] *= 3;
+      dims[second_axis.contains(input) ? 1 : 0] *= 3;
       net.reshape_input(input, Shape(dims));
     }
     net.reshape();
-    EXPECT_EQ(net.blob(scores).shape()[0], 3 * before[0]);
     EXPECT_EQ(net.blob(scores).shape().count(), 3 * before.count());
+    EXPECT_EQ(net.blob(scores).shape()[second_axis.empty() ? 0 : 1],
+              3 * before[second_axis.empty() ? 0 : 1]);
   }
 }
 
