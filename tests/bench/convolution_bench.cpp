@@ -3,7 +3,7 @@
 //
 //   convolution_bench [--threads N] [--pass forward|backward-data|backward-weights]
 //                     [--library NAME] [--runs N] [--batch N] [--cold] [--formats all|blocked]
-//                     NET[/LAYER]...
+//                     [--simd avx2|avx512] NET[/LAYER]...
 //
 // NET is lenet, alexnet, vgg_a, googlenet, resnet50, mobilenet_v2 (its depthwise layers), caffenet
 // or resnext50 (their layers with groups), each with the batch of its benchmark. Weights count as
@@ -13,11 +13,14 @@
 // that are larger than the caches together. The weights may still be there.
 #include <omp.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,6 +42,7 @@ struct Arguments {
   int runs = 10;
   int64_t batch = 0;  // 0: that of the net
   bool cold = false, blocked = false;
+  std::optional<SimdLevel> simd;
   std::string pass, library;
   std::vector<std::string> nets;
 };
@@ -284,17 +288,22 @@ Arguments parse(int count, char** values) {
       if (value != "all" && value != "blocked")
         throw Error("--formats ", value, " is unknown; use all or blocked");
       arguments.blocked = value == "blocked";
+    } else if (word == "--simd") {
+      arguments.simd = simd_level_of(value);
     } else if (word == "--pass") {
       arguments.pass = value;
     } else if (word == "--library") {
       arguments.library = value;
     } else {
       throw Error("unknown option ", word,
-                  "; there are --threads, --runs, --batch, --cold, --formats, --pass, --library");
+                  "; there are --threads, --runs, --batch, --cold, --formats, --simd, --pass, "
+                  "--library");
     }
   }
   if (arguments.nets.empty())
-    throw Error("name a net: lenet, alexnet, vgg_a, googlenet, resnet50 or mobilenet_v2");
+    throw Error(
+        "name a net: lenet, alexnet, vgg_a, googlenet, resnet50, mobilenet_v2, caffenet or "
+        "resnext50");
   return arguments;
 }
 
@@ -305,6 +314,12 @@ int main(int count, char** values) {
   try {
     const crema::Arguments arguments = crema::parse(count, values);
     omp_set_num_threads(arguments.threads);
+    std::optional<crema::SimdLimit> limit;
+    if (arguments.simd) {
+      limit.emplace(std::min(*arguments.simd, crema::simd_level()));
+      // oneDNN reads it at its first use.
+      if (*arguments.simd == crema::SimdLevel::avx2) setenv("ONEDNN_MAX_CPU_ISA", "AVX2", 1);
+    }
     crema::Registry::instance();
     crema::Bench bench(arguments);
     for (const std::string& net : arguments.nets) {
