@@ -1,0 +1,12 @@
+# scripts/reproduce siamese_mnist
+check_iterations=40
+data/mnist/get.sh
+once data/mnist/full/test_lmdb crema convert-mnist --overwrite data/mnist/full
+train models/siamese_mnist/solver.prototxt
+features() {
+  crema extract-features --overwrite --threads "$threads" --stage="$1" "$out/siamese_mnist_iter_6000.caffemodel" \
+    models/siamese_mnist/features.prototxt feat,label "$work/$1.npy,$work/$1_labels.npy" 0 npy
+}
+features train
+features test
+result models/siamese_mnist/nearest.py "$work/train.npy" "$work/train_labels.npy" "$work/test.npy" "$work/test_labels.npy"
