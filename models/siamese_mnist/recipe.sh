@@ -1,5 +1,5 @@
 # scripts/reproduce siamese_mnist
-check_iterations=40
+check_iterations=100
 data/mnist/get.sh
 once data/mnist/full/test_lmdb crema convert-mnist --overwrite data/mnist/full
 train models/siamese_mnist/solver.prototxt
