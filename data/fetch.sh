@@ -9,6 +9,8 @@
 #   FETCH_NAME     the folder of this set below CREMA_DATA_DIR
 #   FETCH_DIR      the folder to fill
 #   FETCH_LOCAL    a folder that may hold the files already, or empty
+#
+# CREMA_OFFLINE in the environment forbids downloads: a file that has to be fetched is an error.
 
 fetch_say() { printf '%s\n' "$*"; }
 
@@ -44,6 +46,7 @@ fetch_md5() {
 # Downloads URL $1 to $2, continuing when $2 exists. Returns 2 when the server answered with a refusal.
 fetch_url() {
   local status=0
+  [[ -z ${CREMA_OFFLINE-} ]] || fetch_die "${2##*/} would have to be fetched, and CREMA_OFFLINE is set"
   if command -v curl >/dev/null; then
     curl --fail --location --silent --show-error --connect-timeout 15 --speed-limit 1000 --speed-time 30 \
       --retry 2 --continue-at - --output "$2" -- "$1" || status=$?
@@ -55,6 +58,17 @@ fetch_url() {
     fetch_die "neither curl nor wget is installed; install one (apt install curl)"
   fi
   return $status
+}
+
+# Unpacks the Debian package $1 into the folder $2, which apt's own unprivileged user has to reach; needs
+# neither root nor a change to the system. Fails where there is no such package.
+fetch_debian_package() {
+  [[ -z ${CREMA_OFFLINE-} ]] || return 1
+  command -v apt-get >/dev/null && command -v dpkg-deb >/dev/null || return 1
+  fetch_say "$FETCH_DIR: fetching Debian's package $1"
+  chmod 755 "$2"
+  (cd -- "$2" && apt-get download -qq "$1") 2>/dev/null || return 1
+  dpkg-deb -x "$2/$1"_*.deb "$2"
 }
 
 # Downloads URL $1 to $2 and verifies md5 $3; on failure says why in fetch_why.

@@ -22,14 +22,6 @@ fetch_begin fashion-mnist CREMA_FASHION_MIRRORS "$@"
 readonly package=dataset-fashion-mnist
 readonly installed=usr/share/datasets/fashion-mnist
 
-# Unpacks Debian's package into the folder $1; needs neither root nor a change to the system.
-unpack_debian_package() {
-  command -v apt-get >/dev/null && command -v dpkg-deb >/dev/null || return 1
-  fetch_say "$FETCH_DIR: fetching Debian's package $package"
-  (cd -- "$1" && apt-get download -qq "$package") 2>/dev/null || return 1
-  dpkg-deb -x "$1/$package"_*.deb "$1"
-}
-
 readonly files=(
   train-images-idx3-ubyte.gz:f4a8712d7a061bf5bd6d2ca38dc4d50a
   train-labels-idx1-ubyte.gz:9018921c3c673c538a1fc5bad174d6f9
@@ -48,9 +40,7 @@ if { [[ -z $FETCH_LOCAL ]] || ! have_all "$FETCH_LOCAL"; } && ! have_all "$FETCH
   else
     scratch=$(mktemp -d)
     trap 'rm -rf -- "$scratch"' EXIT
-    # apt fetches as its own unprivileged user, who has to reach the folder.
-    chmod 755 "$scratch"
-    if unpack_debian_package "$scratch"; then
+    if fetch_debian_package $package "$scratch"; then
       FETCH_LOCAL=$scratch/$installed
     else
       fetch_say "$FETCH_DIR: no such package here (apt-get update may help); trying the mirrors"
