@@ -1,3 +1,4 @@
+# shellcheck shell=bash disable=SC2034  # its variables are for the tests
 # Sourced by embedding*_test.sh SOURCE_DIR SHARED_DIR: installs the build that CREMA_BUILD_DIR names, in $work/installed.
 set -euo pipefail
 source_dir=$1
@@ -54,6 +55,14 @@ write_digits() {
       >"$work/pgm/$(printf %03d "$i").pgm" || true
   done
   labels=$(tail -c +9 "$work/labels" | head -c "$count" | od -An -v -tu1 -w1 | tr -d ' ')
+}
+
+# same_answers FILE FILE: lines "image: class (probability)". Programs that start anew may choose other engines, which round
+# differently: probabilities may differ in their last figure.
+same_answers() {
+  diff <(sed 's/ (.*//' "$1") <(sed 's/ (.*//' "$2") >"$work/diff" || { head "$work/diff"; return 1; }
+  paste <(sed -n 's/.* (\(.*\))$/\1/p' "$1") <(sed -n 's/.* (\(.*\))$/\1/p' "$2") | awk '
+    NF != 2 || $1 - $2 > 0.0011 || $2 - $1 > 0.0011 { print "probabilities " $0; wrong = 1 } END { exit wrong || NR == 0 }'
 }
 
 # refused COMMAND... -- WORDS...: the command ends with status 1 and one line that has all words.

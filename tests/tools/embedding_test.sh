@@ -17,11 +17,10 @@ flags=$(PKG_CONFIG_PATH=${pc%/*} pkg-config --cflags --libs crema)
 train_lenet
 count=50
 write_digits $count
-lines=$("$work/classify/classify" "$deploy" "$lenet" "$work"/pgm/*.pgm)
-[[ $lines == "$("$work/by_pkg_config" "$deploy" "$lenet" "$work"/pgm/*.pgm)" ]] ||
-  fail "the two programs disagree"
-answers=$(sed 's/.*: \([0-9]\) .*/\1/' <<<"$lines")
-right=$(paste <(echo "$labels") <(echo "$answers") | awk '$1 == $2' | wc -l)
+"$work/classify/classify" "$deploy" "$lenet" "$work"/pgm/*.pgm >"$work/answers"
+"$work/by_pkg_config" "$deploy" "$lenet" "$work"/pgm/*.pgm >"$work/others"
+same_answers "$work/answers" "$work/others" || fail "the two programs disagree"
+right=$(paste <(echo "$labels") <(sed 's/.*: \([0-9]\) .*/\1/' "$work/answers") | awk '$1 == $2' | wc -l)
 echo "$right of $count digits right"
 ((right >= count * 8 / 10))
 

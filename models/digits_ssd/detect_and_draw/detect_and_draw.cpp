@@ -1,0 +1,196 @@
+// Draws the boxes that a detector finds into copies of images:
+//
+//   detect_and_draw deploy.prototxt weights.caffemodel folder image.ppm...
+//
+// writes folder/image.ppm with a frame around each digit and the digit in its corner, and prints a
+// line for each box: image, digit, confidence, xmin, ymin, xmax, ymax in pixels of the image. The
+// net is one as models/digits_ssd: label 0 is the background, label 1 + d the digit d, and a pixel
+// p of the input is (p - 128) / 128, blue first.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "crema/crema.hpp"
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr float kLeastConfidence = 0.5f;  // of boxes that are drawn
+
+using Color = std::array<unsigned char, 3>;  // red, green, blue
+
+/// Of the frames of each digit.
+constexpr std::array<Color, 10> kColors = {{{230, 25, 75},
+                                            {60, 180, 75},
+                                            {255, 225, 25},
+                                            {0, 130, 200},
+                                            {245, 130, 48},
+                                            {145, 30, 180},
+                                            {70, 240, 240},
+                                            {240, 50, 230},
+                                            {210, 245, 60},
+                                            {170, 110, 40}}};
+
+/// The digits in three columns and five rows of pixels, row by row.
+constexpr std::array<std::string_view, 10> kGlyphs = {
+    "#### ## ## ####", " # ##  #  # ###", "###  #####  ###", "###  ####  ####", "# ## ####  #  #",
+    "####  ###  ####", "####  #### ####", "###  #  #  #  #", "#### ##### ####", "#### ####  ####"};
+
+static_assert(std::ranges::all_of(kGlyphs, [](auto glyph) { return glyph.size() == 15; }));
+
+struct Image {
+  int64_t width = 0, height = 0;
+  std::vector<unsigned char> pixels;  // (height, width, 3): red, green, blue
+
+  /// Nothing outside of the image.
+  void set(int64_t x, int64_t y, Color color) {
+    if (x < 0 || y < 0 || x >= width || y >= height) return;
+    std::copy(color.begin(), color.end(), pixels.begin() + 3 * (y * width + x));
+  }
+};
+
+/// A binary PPM file.
+Image read_ppm(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw crema::Error("cannot open '", path, "'");
+  Image image;
+  std::string magic;
+  int64_t most = 0;
+  file >> magic >> image.width >> image.height >> most;
+  file.get();
+  if (!file || magic != "P6" || most != 255 || std::min(image.width, image.height) < 1 ||
+      std::max(image.width, image.height) > 16384)
+    throw crema::Error("'", path, "' is no binary PPM image of at most 16384x16384");
+  const int64_t bytes = 3 * image.width * image.height;
+  image.pixels.resize(static_cast<size_t>(bytes));
+  if (!file.read(reinterpret_cast<char*>(image.pixels.data()), bytes))
+    throw crema::Error("'", path, "' is cut off");
+  return image;
+}
+
+void write_ppm(const Image& image, const fs::path& path) {
+  std::ofstream file(path, std::ios::binary);
+  file << "P6\n" << image.width << ' ' << image.height << "\n255\n";
+  file.write(reinterpret_cast<const char*>(image.pixels.data()), std::ssize(image.pixels));
+  file.close();
+  if (!file) throw crema::Error("cannot write '", path.string(), "'");
+}
+
+/// Writes the image to `out`, (3, height, width), as the net was trained on images. The whole image
+/// is resized to these sides by bilinear interpolation.
+void fill_input(const Image& image, int64_t height, int64_t width, float* out) {
+  const auto place = [](int64_t i, int64_t to, int64_t from) {  // of the centre of pixel i
+    const double at =
+        (static_cast<double>(i) + 0.5) * static_cast<double>(from) / static_cast<double>(to);
+    return std::clamp(at - 0.5, 0.0, static_cast<double>(from - 1));
+  };
+  for (int64_t y = 0; y < height; ++y) {
+    const double v = place(y, height, image.height);
+    const auto top = static_cast<int64_t>(v), bottom = std::min(top + 1, image.height - 1);
+    for (int64_t x = 0; x < width; ++x) {
+      const double u = place(x, width, image.width);
+      const auto left = static_cast<int64_t>(u), right = std::min(left + 1, image.width - 1);
+      for (int64_t c = 0; c < 3; ++c) {
+        const auto pixel = [&](int64_t row, int64_t column) {
+          const int64_t at = 3 * (row * image.width + column) + 2 - c;  // blue first
+          return static_cast<double>(image.pixels[static_cast<size_t>(at)]);
+        };
+        const double above =
+            std::lerp(pixel(top, left), pixel(top, right), u - static_cast<double>(left));
+        const double below =
+            std::lerp(pixel(bottom, left), pixel(bottom, right), u - static_cast<double>(left));
+        const double value = std::lerp(above, below, v - static_cast<double>(top));
+        out[(c * height + y) * width + x] = static_cast<float>((value - 128) / 128);
+      }
+    }
+  }
+}
+
+/// Corners in pixels, inside the image.
+struct Box {
+  float xmin, ymin, xmax, ymax;
+};
+
+/// A frame around the box, and on its upper left corner a plate with the digit.
+void draw(Image& image, const Box& box, size_t digit) {
+  const Color color = kColors[digit];
+  const int64_t left = std::min<int64_t>(std::lround(box.xmin), image.width - 1);
+  const int64_t top = std::min<int64_t>(std::lround(box.ymin), image.height - 1);
+  const int64_t right = std::min<int64_t>(std::lround(box.xmax), image.width - 1);
+  const int64_t bottom = std::min<int64_t>(std::lround(box.ymax), image.height - 1);
+  for (int64_t x = left; x <= right; ++x) {
+    image.set(x, top, color);
+    image.set(x, bottom, color);
+  }
+  for (int64_t y = top; y <= bottom; ++y) {
+    image.set(left, y, color);
+    image.set(right, y, color);
+  }
+  for (int y = 0; y < 7; ++y)
+    for (int x = 0; x < 5; ++x) {
+      const bool inside = x >= 1 && x <= 3 && y >= 1 && y <= 5;
+      const bool ink = inside && kGlyphs[digit][static_cast<size_t>(3 * (y - 1) + x - 1)] == '#';
+      image.set(left + x, top + y, ink ? Color{0, 0, 0} : color);
+    }
+}
+
+void run(const std::vector<std::string>& args) {
+  if (args.size() < 4)
+    throw crema::Error(
+        "usage: detect_and_draw deploy.prototxt weights.caffemodel folder image.ppm...");
+  crema::Context context;
+  crema::Net net(args[0], context, {.phase = crema::Phase::test, .weights = {args[1]}});
+  const std::string input = net.inputs().at(0), output = net.outputs().at(0);
+  const crema::Shape sides = net.input(input).shape();  // (any, 3, H, W)
+  if (sides.rank() != 4 || sides[1] != 3)
+    throw crema::Error("input '", input, "' is ", sides.str(), "; it has to be N x 3 x H x W");
+  net.reshape_input(input, {1, 3, sides[2], sides[3]});
+  fs::create_directories(args[2]);
+
+  for (size_t i = 3; i < args.size(); ++i) {
+    Image image = read_ppm(args[i]);
+    const fs::path copy = fs::path(args[2]) / fs::path(args[i]).filename();
+    std::error_code ignored;
+    if (fs::equivalent(copy, args[i], ignored))
+      throw crema::Error("the copy of '", args[i], "' would replace it; name another folder");
+    fill_input(image, sides[2], sides[3], net.input(input).writing<float>());
+    net.forward();
+    // 1 x 1 x D x 7; D differs from pass to pass. A row: number of the image in the batch, label,
+    // confidence, xmin, ymin, xmax, ymax relative to the image. Label -1: there is no box.
+    const crema::Tensor rows = net.output(output);
+    if (rows.shape().rank() != 4 || rows.shape()[3] != 7)
+      throw crema::Error("output '", output, "' is ", rows.shape().str(), ", not rows of 7");
+    const auto width = static_cast<float>(image.width), height = static_cast<float>(image.height);
+    for (int64_t r = 0; r < rows.shape()[2]; ++r) {
+      const float* const row = rows.host<float>() + 7 * r;
+      if (row[1] < 0 || row[2] < kLeastConfidence) continue;
+      if (row[1] < 1 || row[1] > 10) throw crema::Error("label ", row[1], " is no digit");
+      const auto digit = static_cast<size_t>(row[1]) - 1;
+      const auto at = [&](int k) { return std::clamp(row[k], 0.0f, 1.0f); };  // in the image
+      const Box box{at(3) * width, at(4) * height, at(5) * width, at(6) * height};
+      draw(image, box, digit);
+      std::printf("%s %zu %.4f %.1f %.1f %.1f %.1f\n", args[i].c_str(), digit, row[2], box.xmin,
+                  box.ymin, box.xmax, box.ymax);
+    }
+    write_ppm(image, copy);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    run({argv + 1, argv + argc});
+  } catch (const std::exception& error) {
+    std::cerr << "detect_and_draw: " << error.what() << "\n";
+    return 1;
+  }
+}

@@ -1,0 +1,200 @@
+// Answers requests with a trained net in several threads:
+//
+//   server deploy.prototxt weights.caffemodel [threads]
+//
+// A line of standard input is a request: the name of a PGM image. The answers come on standard
+// output in the order of the requests, each as soon as those before it are there. A request that
+// fails is answered with its error, and the server goes on. At the end of the input, standard error
+// gets the number of requests and how long they took.
+//
+// Each thread (default: 4) has a net of its own, since one thread at a time may use a net. The nets
+// share one copy of the weights, and the context: it keeps no state of a run, and its threads are
+// those that work on one pass, here 1, as the requests already keep all threads busy.
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <deque>
+#include <exception>
+#include <future>
+#include <iostream>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "../pgm.hpp"
+#include "crema/crema.hpp"
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct Answer {
+  std::string text;
+  bool failed;
+  double seconds;  // since the request was read
+};
+
+struct Request {
+  std::string image;
+  Clock::time_point read;
+  std::promise<Answer> answer;
+};
+
+/// Hands values from one thread to others, in order. At most `kMost` of them wait, so that a long
+/// input does not fill the memory.
+template <class T>
+class Queue {
+ public:
+  void push(T value) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return waiting_.size() < kMost; });
+    waiting_.push_back(std::move(value));
+    changed_.notify_all();
+  }
+  /// None when the queue is empty and the thread was asked to stop.
+  std::optional<T> pop(const std::stop_token& stop) {
+    std::unique_lock lock(mutex_);
+    if (!changed_.wait(lock, stop, [&] { return !waiting_.empty(); })) return std::nullopt;
+    std::optional<T> value(std::move(waiting_.front()));
+    waiting_.pop_front();
+    changed_.notify_all();
+    return value;
+  }
+
+ private:
+  static constexpr size_t kMost = 64;
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  std::deque<T> waiting_;
+};
+
+/// A net with an input of one image.
+class Classifier {
+ public:
+  Classifier(const std::string& deploy, crema::Context& context, crema::NetOptions options)
+      : net_(deploy, context, std::move(options)), input_(net_.inputs().at(0)) {
+    net_.reshape_input(input_, {1, 1, 28, 28});
+    net_.forward();  // plans the net and measures its kernels, before a request has to wait for it
+  }
+  crema::Net& net() { return net_; }
+
+  std::string classify(const std::string& image) {
+    read_digit(image, 28, 28, net_.input(input_).writing<float>());
+    net_.forward();
+    const crema::Tensor output = net_.output(net_.outputs().at(0));
+    const auto scores = output.values<float>();
+    const auto best = std::ranges::max_element(scores);
+    char text[64];
+    std::snprintf(text, sizeof text, ": %d (%.3f)", static_cast<int>(best - scores.begin()),
+                  static_cast<double>(*best));
+    return image + text;
+  }
+
+ private:
+  crema::Net net_;
+  std::string input_;
+};
+
+void work(const std::stop_token& stop, Classifier& classifier, Queue<Request>& requests) {
+  while (std::optional<Request> request = requests.pop(stop)) {
+    Answer answer{};
+    try {
+      answer.text = classifier.classify(request->image);
+    } catch (const std::exception& error) {
+      answer.text = request->image + ": error: " + error.what();
+      answer.failed = true;
+    }
+    answer.seconds = std::chrono::duration<double>(Clock::now() - request->read).count();
+    request->answer.set_value(std::move(answer));
+  }
+}
+
+/// Prints the answers in the order of the queue and collects their seconds.
+void print(const std::stop_token& stop, Queue<std::future<Answer>>& answers,
+           std::vector<double>& seconds, int& failed) {
+  while (std::optional<std::future<Answer>> next = answers.pop(stop)) {
+    const Answer answer = next->get();
+    std::cout << answer.text << std::endl;  // at once: a client may be waiting for it
+    seconds.push_back(answer.seconds);
+    failed += answer.failed;
+  }
+}
+
+void serve(const std::string& deploy, const std::string& weights, int threads) {
+  crema::Context context({.threads = 1});
+  std::vector<std::unique_ptr<Classifier>> classifiers;
+  for (int i = 0; i < threads; ++i) {
+    crema::NetOptions options{.phase = crema::Phase::test};
+    if (i == 0) {
+      options.weights = {weights};
+    } else {
+      options.share_params_with = &classifiers[0]->net();
+      options.share_all = true;  // an error if a layer had weights of its own
+    }
+    classifiers.push_back(std::make_unique<Classifier>(deploy, context, std::move(options)));
+  }
+
+  std::vector<double> seconds;
+  int failed = 0;
+  const Clock::time_point start = Clock::now();
+  {
+    Queue<Request> requests;
+    Queue<std::future<Answer>> answers;
+    // The destructor of a jthread asks it to stop and waits for it: first the workers, which empty
+    // the queue of requests, then the printer.
+    std::jthread printer(
+        [&](const std::stop_token& stop) { print(stop, answers, seconds, failed); });
+    std::vector<std::jthread> workers;
+    for (const auto& classifier : classifiers)
+      workers.emplace_back([&](const std::stop_token& stop) { work(stop, *classifier, requests); });
+    for (std::string image; std::getline(std::cin, image);) {
+      Request request{image, Clock::now(), {}};
+      answers.push(request.answer.get_future());
+      requests.push(std::move(request));
+    }
+  }
+  const double all = std::chrono::duration<double>(Clock::now() - start).count();
+  std::ranges::sort(seconds);
+  const size_t count = seconds.size();
+  std::fprintf(stderr, "%zu requests, %d failed, %d threads, %.3f s\n", count, failed, threads,
+               all);
+  if (count == 0) return;
+  const auto share = [&](double part) {
+    return 1000 * seconds[static_cast<size_t>(part * static_cast<double>(count - 1))];
+  };
+  std::fprintf(
+      stderr,
+      "%.0f requests/s; ms from request to answer: median %.2f, 90%% %.2f, 99%% %.2f, most %.2f\n",
+      static_cast<double>(count) / all, share(0.5), share(0.9), share(0.99), share(1));
+}
+
+void run(const std::vector<std::string>& args) {
+  constexpr const char* usage = "usage: server deploy.prototxt weights.caffemodel [threads]";
+  if (args.size() != 2 && args.size() != 3) throw crema::Error(usage);
+  int threads = 4;
+  if (args.size() == 3) {
+    const std::string& text = args[2];
+    threads =
+        text.size() <= 3 && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; })
+            ? std::atoi(text.c_str())
+            : 0;
+    if (threads < 1)
+      throw crema::Error("'", text, "' is no number of threads from 1 to 999; ", usage);
+  }
+  serve(args[0], args[1], threads);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    run({argv + 1, argv + argc});
+  } catch (const std::exception& error) {
+    std::cerr << "server: " << error.what() << "\n";
+    return 1;
+  }
+}

@@ -1,0 +1,119 @@
+#!/usr/bin/env bash
+# models/digits_ssd/detect_and_draw finds the boxes that `crema detect` finds, and draws them and nothing else.
+# The detector is trained here on a few scenes, which it then finds the digits of.
+#   embedding_detection_test.sh SOURCE_DIR SHARED_DIR   (CREMA_BUILD_DIR names the build to install)
+# shellcheck source=tests/tools/embedding.sh
+. "${BASH_SOURCE[0]%/*}/embedding.sh"
+if grep -q '^CREMA_OPENCV:BOOL=OFF' "$build_dir/CMakeCache.txt"; then
+  echo "skipped: needs a build with OpenCV, which reads the scenes"
+  exit 77
+fi
+if ! python3 -c 'import random; random.randbytes' 2>/dev/null; then
+  echo "skipped: needs python3 of version 3.9"
+  exit 77
+fi
+build_program digits_ssd/detect_and_draw
+program=$work/detect_and_draw/detect_and_draw
+
+scenes=$work/scenes
+"$source_dir/data/digit_scenes/make.py" "$scenes" --mnist "$source_dir/data/mnist/mini" --train 16 --test 1 >"$work/make.log"
+"$crema" convert-annotations --label_type=yolo --class_names="$scenes/names.txt" --write_label_map="$scenes/labelmap.prototxt" \
+  "$scenes/" "$scenes/train.txt" "$scenes/train_lmdb" 2>"$work/convert.log"
+model=$source_dir/models/digits_ssd
+sed "s#data/digit_scenes/full#$scenes#; s/batch_size: 32/batch_size: 8/" "$model/train_val.prototxt" >"$work/train_val.prototxt"
+cat >"$work/solver.prototxt" <<SOLVER
+net: "$work/train_val.prototxt"
+type: "AdamW" base_lr: 0.002 lr_policy: "cosine" clip_gradients: 10
+max_iter: 120 snapshot_prefix: "$work/ssd" random_seed: 1
+SOLVER
+"$crema" train --threads=1 --solver="$work/solver.prototxt" 2>"$work/train.log" || { cat "$work/train.log"; exit 1; }
+deploy=$model/deploy.prototxt
+weights=$work/ssd_iter_120.caffemodel
+
+images=("$scenes"/images/train0000?.ppm)
+"$program" "$deploy" "$weights" "$work/drawn" "${images[@]}" >"$work/here"
+"$crema" detect --threads=1 --model="$deploy" --weights="$weights" --mean=128,128,128 --scale=0.0078125 "${images[@]}" \
+  2>"$work/detect.log" | awk '{ $2 -= 1; print }' >"$work/there"
+
+python3 - "$work/here" "$work/there" "$work/drawn" <<'PYTHON'
+import os
+import sys
+
+here, there = ([line.split() for line in open(name)] for name in sys.argv[1:3])
+drawn = sys.argv[3]
+
+
+def order(row):
+    return row[0], row[1], [-float(value) for value in row[2:]]
+
+
+# The same boxes as those of crema detect, but for the last digit that is printed.
+assert len(here) == len(there), f"{len(here)} boxes, {len(there)} of crema detect"
+for one, other in zip(sorted(here, key=order), sorted(there, key=order)):
+    assert one[:2] == other[:2], (one, other)
+    for a, b in zip(one[2:], other[2:]):
+        assert abs(float(a) - float(b)) < 0.15, (one, other)
+
+
+def ppm(name):
+    with open(name, "rb") as file:
+        magic, size, most = (file.readline().split() for _ in range(3))
+        assert magic == [b"P6"] and most == [b"255"], name
+        width, height = map(int, size)
+        pixels = file.read()
+        assert len(pixels) == 3 * width * height, name
+        return width, height, [pixels[i:i + 3] for i in range(0, len(pixels), 3)]
+
+
+found = true = 0
+colours, glyphs = {}, {}
+for name in sorted({row[0] for row in here}):
+    width, height, before = ppm(name)
+    copy = ppm(f"{drawn}/{os.path.basename(name)}")
+    assert copy[:2] == (width, height)
+    after = copy[2]
+    mine = [(int(row[1]), [float(value) for value in row[3:]]) for row in here if row[0] == name]
+    may_change = set()
+    for number, (digit, box) in enumerate(mine):
+        left, right = (min(round(x), width - 1) for x in box[0::2])
+        top, bottom = (min(round(y), height - 1) for y in box[1::2])
+        xs, ys = range(left, right + 1), range(top, bottom + 1)
+        frame = {(x, y) for x in xs for y in (top, bottom)} | {(x, y) for y in ys for x in (left, right)}
+        plate = {(x, y) for x in range(left, left + 5) for y in range(top, top + 7)}
+        # A pixel near the border of a printed figure may be rounded the other way.
+        near = {(x + dx, y + dy) for x, y in frame | plate for dx in (-1, 0, 1) for dy in (-1, 0, 1)}
+        may_change |= near
+        sure = all(abs(value % 1 - 0.5) > 0.06 for value in box) and left + 5 <= width and top + 7 <= height
+        if sure and number == len(mine) - 1:  # nothing is drawn over it
+            seen = [after[y * width + x] for x, y in frame - plate]
+            colour = max(set(seen), key=seen.count)
+            assert seen.count(colour) == len(seen), f"no whole frame around {digit} of {name}"
+            assert colours.setdefault(digit, colour) == colour, f"{digit} has two colours"
+            ink = [after[y * width + x] for y in range(top, top + 7) for x in range(left, left + 5)]
+            assert set(ink) == {colour, bytes(3)}, f"the plate of {digit} of {name} has other colours"
+            glyph = [pixel == colour for pixel in ink]
+            assert glyphs.setdefault(digit, glyph) == glyph, f"{digit} has two forms"
+    for i, (old, new) in enumerate(zip(before, after)):
+        assert old == new or (i % width, i // width) in may_change, f"pixel {i} of {name} changed"
+
+    # The digits that are there.
+    with open(name.replace("images/", "labels/").replace(".ppm", ".txt")) as file:
+        for line in file:
+            digit, x, y, w, h = map(float, line.split())
+            truth = [(x - w / 2) * width, (y - h / 2) * height, (x + w / 2) * width, (y + h / 2) * height]
+            true += 1
+            found += any(d == digit and all(abs(a - b) < 0.3 * w * width for a, b in zip(box, truth)) for d, box in mine)
+assert len(set(colours.values())) == len(colours), "two digits have one colour"
+assert len({tuple(glyph) for glyph in glyphs.values()}) == len(glyphs), "two digits have one form"
+print(f"{found} of {true} digits found, {len(here)} boxes")
+assert colours and found >= 0.8 * true
+PYTHON
+
+usage="usage: detect_and_draw deploy.prototxt weights.caffemodel folder image.ppm..."
+refused "$program" "$deploy" "$weights" "$work/drawn" -- "$usage"
+refused "$program" "$deploy" /nowhere.caffemodel "$work/drawn" "${images[0]}" -- /nowhere.caffemodel
+refused "$program" "$deploy" "$weights" "$work/drawn" /nowhere.ppm -- "cannot open '/nowhere.ppm'"
+refused "$program" "$deploy" "$weights" "$work/drawn" "$deploy" -- "is no binary PPM image"
+refused "$program" "$deploy" "$weights" "$scenes/images" "${images[0]}" -- "would replace it"
+head -c 1000 "${images[0]}" >"$work/short.ppm"
+refused "$program" "$deploy" "$weights" "$work/drawn" "$work/short.ppm" -- "short.ppm' is cut off"
