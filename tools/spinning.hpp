@@ -4,12 +4,14 @@
 namespace crema::tools {
 
 /// Lets threads that wait spin for some 50 to 150 us before they sleep, unless the environment sets
-/// GOMP_SPINCOUNT or OMP_WAIT_POLICY. libgomp's own limit is 3 ms and more: longer than most loops
-/// of a net. If other programs use the machine, such threads take the processors from those that
-/// they wait for.
+/// GOMP_SPINCOUNT or OMP_WAIT_POLICY. The limit of GCC's OpenMP, libgomp, is 3 ms and more: longer
+/// than most loops of a net. If other programs use the machine, such threads take the processors
+/// from those that they wait for.
 ///
 /// libgomp reads the limit before main() only. So this starts the program anew with the same
-/// arguments, and returns if the limit is set already or this fails.
+/// arguments. It returns if the limit is set already, with another OpenMP, if the dynamic loader
+/// was started with the program as an argument, and if this fails. Tools that do not follow a new
+/// start, such as valgrind, need GOMP_SPINCOUNT=3000 in the environment.
 void limit_spinning(char** argv);
 
 }  // namespace crema::tools

@@ -290,6 +290,8 @@ Arguments parse(int count, char** values) {
       arguments.blocked = value == "blocked";
     } else if (word == "--simd") {
       arguments.simd = simd_level_of(value);
+      if (*arguments.simd < SimdLevel::avx2 || *arguments.simd > simd_level())
+        throw Error("--simd ", value, ": use avx2 or avx512, and what this processor has");
     } else if (word == "--pass") {
       arguments.pass = value;
     } else if (word == "--library") {
@@ -316,7 +318,7 @@ int main(int count, char** values) {
     omp_set_num_threads(arguments.threads);
     std::optional<crema::SimdLimit> limit;
     if (arguments.simd) {
-      limit.emplace(std::min(*arguments.simd, crema::simd_level()));
+      limit.emplace(*arguments.simd);
       // oneDNN reads it at its first use.
       if (*arguments.simd == crema::SimdLevel::avx2) setenv("ONEDNN_MAX_CPU_ISA", "AVX2", 1);
     }

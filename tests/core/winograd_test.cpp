@@ -157,9 +157,12 @@ void WinogradTest::equals_the_direct_sum(const WinogradProblem& p) {
   expect_near("dw", dw, direct.dw);
   expect_near("db", db, direct.db);
   winograd.backward_weights(xb.host<float>(), dyb.host<float>(), true, dw.data(), true, db.data());
-  std::vector<double> twice = direct.dw;
-  for (double& value : twice) value *= 2;
-  expect_near("dw added", dw, twice);
+  const auto twice = [](std::vector<double> values) {
+    for (double& value : values) value *= 2;
+    return values;
+  };
+  expect_near("dw added", dw, twice(direct.dw));
+  expect_near("db added", db, twice(direct.db));
 }
 
 TEST_P(WinogradTest, KeepsThePaddingOfBlocksZero) {
@@ -209,8 +212,31 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{{2, 32, 13, 12, 96, 1, 1, 3, 2}, "two_groups"},
                       Case{{2, 144, 40, 39, 48, 1, 1, 3, 3}, "groups_of_own_tiles"},
                       Case{{1, 1024, 30, 30, 32, 1, 1, 3, 2}, "groups_in_batches"},
-                      Case{{2, 32, 11, 12, 96, 2, 2, 5, 2}, "taps5_two_groups"}),
+                      Case{{2, 32, 11, 12, 96, 2, 2, 5, 2}, "taps5_two_groups"},
+                      Case{{2, 64, 29, 28, 224, 1, 1, 3, 2}, "groups_of_panels"}),
     [](const auto& test) { return test.param.name; });
+
+// Nets of other groups may share the storage of weights that are equally many.
+TEST(Winograd, KeepsTransformedWeightsOfGroupsApart) {
+  if (simd_level() < SimdLevel::avx2) GTEST_SKIP() << "needs AVX2: run on a processor that has it";
+  const int64_t b = Winograd::block();
+  const WinogradProblem one{1, 2 * b, 8, 8, 2 * b, 1, 1, 3, 1},
+      two{1, 2 * b, 8, 8, 2 * b, 1, 1, 3, 2};
+  const auto x = random_values(one.c * 64, 1), w = random_values(one.k * one.c * 9, 2);
+  const Tensor xb = blocked(x, {1, one.c, 8, 8});
+  Tensor kept(Shape{one.k, one.c, 3, 3});
+  std::copy(w.begin(), w.end(), kept.host_overwrite<float>());
+  kept.seal();
+  ParameterStorage storage(kept, Tensor());
+  for (const WinogradProblem& p : {one, two}) {
+    const std::vector<float> none(static_cast<size_t>(p.k)), dy(static_cast<size_t>(p.k * 64));
+    const Direct direct(p, x, w, none, dy);
+    Tensor y(Shape{1, p.k, 8, 8}, DType::f32, xb.format());
+    Winograd(p).forward(xb.host<float>(), {kept.host<float>(), &storage}, nullptr, false, false, 0,
+                        y.host_overwrite<float>());
+    expect_near("y", y.contiguous().values<float>(), direct.y);
+  }
+}
 
 TEST(Winograd, RefusesWhatItCannotDo) {
   if (simd_level() < SimdLevel::avx2) GTEST_SKIP() << "needs AVX2: run on a processor that has it";

@@ -8,6 +8,7 @@
 #include <future>
 #include <map>
 
+#include "core/simd.hpp"
 #include "core/tuner.hpp"
 #include "crema/registry.hpp"
 #include "model/text_format.hpp"
@@ -81,6 +82,22 @@ layer { name: "conv2" type: "Convolution" bottom: "a" top: "b" loss_weight: 1
         convolution_param { num_output: 64 kernel_size: 3 pad: 1 weight_filler { type: "msra" } } })");
     EXPECT_NEAR(taken_over_planned(param, {.threads = 2, .engine = engine, .tune = false}), 1, 0.1);
   }
+}
+
+// All groups' transformed weights, 19 MB, are more than everything else.
+TEST_F(TakenMemory, OfWinogradsGroupsIsPlanned) {
+  if (simd_level() < SimdLevel::avx2) GTEST_SKIP() << "needs AVX2: run on a processor that has it";
+  const NetParameter param = net_param(R"(
+layer { name: "x" type: "Input" top: "x"
+        input_param { shape { dim: 2 dim: 512 dim: 12 dim: 12 } } }
+layer { name: "conv1" type: "Convolution" bottom: "x" top: "a"
+        convolution_param { num_output: 512 kernel_size: 3 pad: 1 group: 2
+                            weight_filler { type: "msra" } } }
+layer { name: "conv2" type: "Convolution" bottom: "a" top: "b" loss_weight: 1
+        convolution_param { num_output: 512 kernel_size: 3 pad: 1 group: 2
+                            weight_filler { type: "msra" } } })");
+  EXPECT_NEAR(taken_over_planned(param, {.threads = 2, .engine = "winograd", .tune = false}), 1,
+              0.1);
 }
 
 TEST_F(TakenMemory, IsWhatTheNetsOfModelsPlanned) {

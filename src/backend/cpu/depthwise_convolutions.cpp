@@ -217,18 +217,18 @@ struct Plan {
     const Parts::Image source{rows.in, columns.in}, target{rows.out, columns.out};
     if (backward) {
       return {segments(rows), segments(columns), target,        source,
-              pixel,          w.kernel,          kernels.width, tap()};
+              pixel,          w.kernel,          kernels.width, tap_weights()};
     }
     return {segments(rows), segments(columns), source,        target,
-            pixel,          w.kernel,          kernels.width, tap()};
+            pixel,          w.kernel,          kernels.width, tap_weights()};
   }
 
   int64_t taps() const { return h.kernel * w.kernel; }
   int64_t source_block() const { return h.in * w.in * pixel; }
   int64_t target_block() const { return h.out * w.out * pixel; }
   /// Floats of the weights of one tap, and of all.
-  int64_t tap() const { return group * kernels.width; }
-  int64_t strip_weights() const { return taps() * tap(); }
+  int64_t tap_weights() const { return group * kernels.width; }
+  int64_t strip_weights() const { return taps() * tap_weights(); }
   int64_t lanes(int64_t strip) const { return strip + 1 < strips ? kernels.width : last_lanes; }
   /// Channels of a strip that are no padding.
   int64_t used(int64_t block, int64_t strip) const {
@@ -307,7 +307,7 @@ class Results : public ConvolutionPrimitive {
         relu_(backward ? std::nullopt : problem.relu),
         backward_(backward),
         weights_(concat("depthwise ", plan_.pixel, " ", plan_.kernels.width, " ", problem.source[1],
-                        " ", plan_.taps(), " ", plan_.group, turns() ? " turned" : ""),
+                        " ", plan_.taps(), " ", plan_.group, transposes() ? " transposed" : ""),
                  plan_.blocks * plan_.strips * plan_.strip_weights(), problem.training),
         bias_(Shape{problem.bias && !backward ? plan_.blocks * plan_.strips * plan_.kernels.width
                                               : 0}) {
@@ -330,7 +330,7 @@ class Results : public ConvolutionPrimitive {
 
  private:
   /// Weights lead from the outputs to the channels; of one channel a group, both are the same.
-  bool turns() const { return backward_ && plan_.group > 1; }
+  bool transposes() const { return backward_ && plan_.group > 1; }
 
   void pack(const float* weights, float* to) const {
     const int64_t taps = plan_.taps(), width = plan_.kernels.width, group = plan_.group;
@@ -342,7 +342,8 @@ class Results : public ConvolutionPrimitive {
       for (int64_t c = 0; c < used; ++c) {
         for (int64_t turn = 0; turn < group; ++turn) {
           const int64_t other = c ^ turn;
-          const int64_t output = turns() ? other : c, input = (turns() ? c : other) % group;
+          const int64_t output = transposes() ? other : c,
+                        input = (transposes() ? c : other) % group;
           const float* const plain = from + (output * group + input) * taps;
           for (int64_t t = 0; t < taps; ++t) packed[(t * group + turn) * width + c] = plain[t];
         }
@@ -543,7 +544,7 @@ std::unique_ptr<ConvolutionPrimitive> make(const ConvolutionProblem& problem,
 }  // namespace
 
 std::unique_ptr<ConvolutionLibrary> depthwise_convolutions() {
-  return make_library({"depthwise", "2", name_of_simd, refusal, make});
+  return make_library({"depthwise", "3", name_of_simd, refusal, make});
 }
 
 }  // namespace crema

@@ -29,7 +29,7 @@ struct DepthwiseBlock {
   const float *in, *weights;
   float* out;
   const float* bias;  // (strips, width); null: 0
-  int64_t group;
+  int64_t group;      // channels of one
   int64_t strips, weights_strip;
   int64_t last_lanes;  // of the last strip
   bool adds = false;   // to what is in `out`
