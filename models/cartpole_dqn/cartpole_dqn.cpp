@@ -51,11 +51,10 @@ class CartPole {
   /// pole fell or the cart left the track.
   bool step(int action) {
     constexpr double gravity = 9.8, pole = 0.1, cart_and_pole = 1.1;  // m/s^2, kg
-    constexpr double half_length = 0.5, force = 10, seconds = 0.02;   // m, N
+    constexpr double half_length = 0.5, seconds = 0.02;               // m, s
+    const double force = action == 1 ? 10 : -10;                      // N
     const double sine = std::sin(angle_), cosine = std::cos(angle_);
-    const double push =
-        ((action == 1 ? force : -force) + pole * half_length * turn_ * turn_ * sine) /
-        cart_and_pole;
+    const double push = (force + pole * half_length * turn_ * turn_ * sine) / cart_and_pole;
     const double turning = (gravity * sine - cosine * push) /
                            (half_length * (4.0 / 3.0 - pole * cosine * cosine / cart_and_pole));
     x_ += seconds * speed_;
@@ -140,16 +139,14 @@ void train(const std::string& settings, const std::string& deploy, uint64_t seed
       {.phase = crema::Phase::test, .share_params_with = &solver.net(), .share_all = true});
   crema::Net target(deploy, context, {.phase = crema::Phase::test});
   target.reshape_input("state", {kBatch, 4});
-  bool last = false;
-  solver.on_iteration = [&](const crema::IterationReport& report) {
-    last = report.iteration + 1 == report.max_iterations;
-  };
+  int iterations = 1;  // max_iter of the solver, as the report of the first one says
+  solver.on_iteration = [&](const auto& report) { iterations = report.max_iterations; };
 
   crema::Random random(seed, crema::stream_id("train"));
   CartPole game(random);
   std::vector<Step> memory;
   int length = 0, episodes = 0;
-  for (int steps = 1; !last; ++steps) {
+  for (int steps = 1; solver.iteration() < iterations; ++steps) {
     const int updates = solver.iteration();
     const float share = 1 - static_cast<float>(updates) / kExploration;
     const bool guess = random.uniform() < std::max(share, kLeastRandom);

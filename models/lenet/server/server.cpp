@@ -150,6 +150,7 @@ void serve(const std::string& deploy, const std::string& weights, int threads) {
     std::jthread printer(
         [&](const std::stop_token& stop) { print(stop, answers, seconds, failed); });
     std::vector<std::jthread> workers;
+    workers.reserve(classifiers.size());
     for (const auto& classifier : classifiers)
       workers.emplace_back([&](const std::stop_token& stop) { work(stop, *classifier, requests); });
     for (std::string image; std::getline(std::cin, image);) {
