@@ -149,7 +149,7 @@ Augmentation::Augmentation(const T& param, Phase phase)
   check_cropping();
   check_pixels();
   const T& p = param_;
-  has_steps_ = p.has_resize_param() || p.bgr2rgb() ||
+  has_steps_ = p.has_resize_param() || p.bgr2rgb() || p.pad() > 0 ||
                (trains_ && (p.has_expand_param() || p.has_random_resize_param() ||
                             p.img_rand_resize_lower() > 0 || p.has_random_crop_param() ||
                             p.has_random_aspect_ratio_param() || p.has_rotate_param() ||
@@ -194,11 +194,11 @@ void Augmentation::check_resizing() const {
     const ExpansionParameter& expand = p.expand_param();
     check_probability("expand_param { prob }", expand.prob());
     check_range("expand_param { max_expand_ratio }", 1, expand.max_expand_ratio(), 1, 100);
-    if (p.has_mean_file())
-      throw Error(
-          "transform_param { expand_param } fills with mean_value, and there is a mean_file; give "
-          "mean_value instead");
   }
+  if (p.pad() > 0) check_size("pad", p.pad());
+  if (p.has_mean_file() && (p.has_expand_param() || p.pad() > 0))
+    throw Error("transform_param { ", p.pad() > 0 ? "pad" : "expand_param",
+                " } fills with mean_value, and there is a mean_file; give mean_value instead");
 }
 
 void Augmentation::check_cropping() const {
@@ -345,6 +345,7 @@ void Augmentation::draw_rest(const SampleRandom& random, bool distorts, DrawnSte
     if (p.has_blur_param()) blur(random.of("blur"), drawn);
   }
   if (p.bgr2rgb()) drawn.steps.push_back(Permute{.order = {2, 1, 0}});
+  if (p.pad() > 0) pad(drawn);
 }
 
 void Augmentation::expand(Random random, DrawnSteps& drawn) const {
@@ -363,6 +364,15 @@ void Augmentation::expand(Random random, DrawnSteps& drawn) const {
   drawn.steps.push_back(
       Pad{.window = {.top = -top, .left = -left, .height = size.height, .width = size.width},
           .fill = std::move(fill)});
+  drawn.size = size;
+}
+
+void Augmentation::pad(DrawnSteps& drawn) const {
+  const int64_t by = param_.pad();
+  const ImageSize size{drawn.size.height + 2 * by, drawn.size.width + 2 * by};
+  drawn.steps.push_back(
+      Pad{.window = {.top = -by, .left = -by, .height = size.height, .width = size.width},
+          .fill = fill_of(param_.mean_value())});
   drawn.size = size;
 }
 

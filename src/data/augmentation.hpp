@@ -65,6 +65,7 @@ class Augmentation {
 
   void draw_rest(const SampleRandom& random, bool distorts, DrawnSteps& drawn) const;
   void expand(Random random, DrawnSteps& drawn) const;
+  void pad(DrawnSteps& drawn) const;
   void resize(Random random, DrawnSteps& drawn) const;
   void resize_shorter_side(Random random, DrawnSteps& drawn) const;
   void random_crop(Random random, DrawnSteps& drawn) const;

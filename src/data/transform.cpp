@@ -81,6 +81,7 @@ Transform::Transform(const TransformationParameter& param, Phase phase)
                       P::kRandomResizeParamFieldNumber,
                       P::kRandomAspectRatioParamFieldNumber,
                       P::kBgr2RgbFieldNumber,
+                      P::kPadFieldNumber,
                       P::kImgRandResizeLowerFieldNumber,
                       P::kImgRandResizeUpperFieldNumber,
                       P::kInterpolationAlgoDownFieldNumber,

@@ -171,6 +171,25 @@ TEST(Augmentation, ExpandFillsWithTheMeansOfTheSamplesOrderOfChannels) {
   EXPECT_THAT(fill_of("bgr2rgb: true"), ElementsAre(123, 117, 104)) << "swapped afterwards";
 }
 
+TEST(Augmentation, PadIsTheLastStepInBothPhasesAndFillsWithTheMeans) {
+  for (const Phase phase : {Phase::train, Phase::test}) {
+    const auto a =
+        augmentation("pad: 4 bgr2rgb: true mean_value: 1 mean_value: 2 mean_value: 3", phase);
+    EXPECT_TRUE(a.has_steps());
+    const auto drawn = a.draw({.height = 10, .width = 20}, {1, 2, 5});
+    EXPECT_THAT(drawn.size, IsSize(18, 28));
+    const Pad pad = std::get<Pad>(drawn.steps.at(1));
+    EXPECT_THAT(pad.fill, ElementsAre(1, 2, 3));
+    EXPECT_EQ(pad.window.top, -4);
+    EXPECT_EQ(pad.window.left, -4);
+    EXPECT_EQ(pad.window.height, 18);
+    EXPECT_EQ(pad.window.width, 28);
+  }
+  EXPECT_FALSE(augmentation("pad: 0").has_steps());
+  expect_error([] { augmentation("pad: 40000"); }, {"pad: 40000", "1 to 32767"});
+  expect_error([] { augmentation("pad: 4 mean_file: 'm'"); }, {"pad }", "mean_value instead"});
+}
+
 // Without bounds, contrast multiplied by 0: black images.
 TEST(Augmentation, ProbabilitiesOfDistortParamNeedTheirBounds) {
   for (const auto& [set, missing] :
