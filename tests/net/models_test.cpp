@@ -99,6 +99,24 @@ const std::map<std::string, int64_t> kLearned = {
     {"ssd_shapes", (16 * 27 + 16) + (32 * 144 + 32) + (64 * 288 + 64) + (64 * 576 + 64) +
                        (96 * 576 + 96) + (96 * 864 + 96) + 2 * (16 * 576 + 16) +
                        2 * (16 * 864 + 16)},
+    {"mlp_mnist", (784 + 1) * 512 + (512 + 1) * 512 + (512 + 1) * 10},
+    {"lenet_fashion", 431'080},
+    // LeNet with 16 coordinates in place of its ten scores.
+    {"siamese_mnist", 431'080 + (500 + 1) * (16 - 10)},
+    {"autoencoder_mnist", (784 + 1) * 1000 + (1000 + 1) * 500 + (500 + 1) * 250 + (250 + 1) * 30 +
+                              (30 + 1) * 250 + (250 + 1) * 500 + (500 + 1) * 1000 +
+                              (1000 + 1) * 784},
+    {"conv_autoencoder_mnist", (9 + 1) * 16 + (16 * 9 + 1) * 32 + (32 * 9 + 1) * 4 +
+                                   (4 * 9 + 0) * 32 + 32 + 32 * 9 * 16 + 16 + 16 * 9 + 1},
+    // Three convolutions of 5x5, and the scores of 4x4 places.
+    {"cifar10_full",
+     (3 * 25 + 1) * 32 + (32 * 25 + 1) * 32 + (32 * 25 + 1) * 64 + (64 * 16 + 1) * 10},
+    // He et al., section 4.2, say 0.27 million: 19 convolutions of 3x3 without bias, each with two
+    // numbers a channel of Scale; two shortcuts of 1x1 with theirs; the scores.
+    {"resnet20_cifar10", 9 * (3 * 16 + 6 * 16 * 16 + 16 * 32 + 5 * 32 * 32 + 32 * 64 + 5 * 64 * 64) +
+                             2 * (7 * 16 + 6 * 32 + 6 * 64) + (16 * 32 + 2 * 32) +
+                             (32 * 64 + 2 * 64) + (64 + 1) * 10},
+    {"cartpole_dqn", (4 + 1) * 64 + (64 + 1) * 64 + (64 + 1) * 2},
 };
 
 /// Layer, index and shape of each parameter, and whether it learns.
@@ -236,6 +254,10 @@ const std::map<std::string, Batched> kBatched = {
     {"fcn8s", {"score", {}}},
     {"lrcn", {"probs", {"cont_sentence", "input_sentence"}}},
     {"vdsr", {"sum", {}}},
+    {"siamese_mnist", {"feat", {}}},
+    {"autoencoder_mnist", {"reconstruction", {}}},
+    {"conv_autoencoder_mnist", {"reconstruction", {}}},
+    {"cartpole_dqn", {"q", {}}},
 };
 
 TEST(Models, InferWithAnyBatch) {
