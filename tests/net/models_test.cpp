@@ -113,9 +113,24 @@ const std::map<std::string, int64_t> kLearned = {
      (3 * 25 + 1) * 32 + (32 * 25 + 1) * 32 + (32 * 25 + 1) * 64 + (64 * 16 + 1) * 10},
     // He et al., section 4.2, say 0.27 million: 19 convolutions of 3x3 without bias, each with two
     // numbers a channel of Scale; two shortcuts of 1x1 with theirs; the scores.
-    {"resnet20_cifar10", 9 * (3 * 16 + 6 * 16 * 16 + 16 * 32 + 5 * 32 * 32 + 32 * 64 + 5 * 64 * 64) +
-                             2 * (7 * 16 + 6 * 32 + 6 * 64) + (16 * 32 + 2 * 32) +
-                             (32 * 64 + 2 * 64) + (64 + 1) * 10},
+    {"resnet20_cifar10",
+     9 * (3 * 16 + 6 * 16 * 16 + 16 * 32 + 5 * 32 * 32 + 32 * 64 + 5 * 64 * 64) +
+         2 * (7 * 16 + 6 * 32 + 6 * 64) + (16 * 32 + 2 * 32) + (32 * 64 + 2 * 64) + (64 + 1) * 10},
+    // MobileNet v2 of half the width, with 640 channels before the scores: the sum of its layers in
+    // `crema summary`.
+    {"mobilenet_v2_cifar10", 590'410},
+    // 63 characters, embedded in 64 numbers; 4 gates of 256 cells; the scores.
+    {"char_lm", 63 * 64 + 4 * 256 * (64 + 256 + 1) + (256 + 1) * 63},
+    // Convolutions of 3x3 without bias, each with the two numbers a channel of Scale; the scores.
+    {"keyword_hdf5",
+     9 * (16 + 16 * 32 + 32 * 32 + 32 * 64) + 2 * (16 + 32 + 32 + 64) + (64 + 1) * 10},
+    // Eight convolutions of 3x3 without bias, each with the two numbers a channel of Scale; for
+    // each
+    // place of two maps, 6 and 4 boxes of 4 locations and 11 scores, also by 3x3.
+    {"digits_ssd",
+     9 * (3 * 16 + 16 * 24 + 24 * 48 + 48 * 64 + 64 * 96 + 96 * 96 + 96 * 128 + 128 * 128) +
+         2 * (16 + 24 + 48 + 64 + 96 + 96 + 128 + 128) + (96 * 9 + 1) * 6 * 15 +
+         (128 * 9 + 1) * 4 * 15},
     {"cartpole_dqn", (4 + 1) * 64 + (64 + 1) * 64 + (64 + 1) * 2},
 };
 
@@ -258,6 +273,8 @@ const std::map<std::string, Batched> kBatched = {
     {"autoencoder_mnist", {"reconstruction", {}}},
     {"conv_autoencoder_mnist", {"reconstruction", {}}},
     {"cartpole_dqn", {"q", {}}},
+    {"digits_ssd", {"conf_flat", {}}},
+    {"char_lm", {"prob", {"data", "cont"}}},
 };
 
 TEST(Models, InferWithAnyBatch) {

@@ -1,0 +1,24 @@
+# scripts/reproduce digits_ssd
+check_iterations=15
+folder=models/digits_ssd scenes=data/digit_scenes/full
+if [[ $check == yes ]]; then
+  # A few scenes of the digits that ship, and the net with their path.
+  scenes=$out/scenes
+  data/digit_scenes/make.py "$scenes" --mnist data/mnist/mini --train 128 --test 25
+  mkdir "$out/net"
+  for file in $folder/*.prototxt; do
+    sed "s#data/digit_scenes/full#$scenes#; s#\"$folder/#\"$out/net/#" "$file" >"$out/net/${file##*/}"
+  done
+  folder=$out/net
+else
+  data/mnist/get.sh
+  once $scenes/test.txt data/digit_scenes/make.py
+fi
+once "$scenes/train_lmdb" crema convert-annotations --label_type=yolo --class_names="$scenes/names.txt" \
+  "$scenes/" "$scenes/train.txt" "$scenes/train_lmdb"
+once "$scenes/test_lmdb" crema convert-annotations --label_type=yolo --class_names="$scenes/names.txt" \
+  --name_size_file="$scenes/test_name_size.txt" --write_label_map="$scenes/labelmap.prototxt" \
+  "$scenes/" "$scenes/test.txt" "$scenes/test_lmdb"
+train "$folder/solver.prototxt"
+result crema test --model models/digits_ssd/train_val.prototxt --weights "$out/digits_ssd_iter_2250.caffemodel" \
+  --iterations 20 --per_class
