@@ -33,7 +33,7 @@ TRAIN_VOICES = ["m1", "m2", "m3", "m4", "m5", "m6", "f1", "f2", "f3", "f4", "kla
                 "michel", "paul", "rob", "robert", "sandro", "steph", "victor", "zac"]
 TEST_VOICES = ["m7", "m8", "f5", "klatt4", "Alicia", "Andy", "Hugo", "Marco", "Mike", "caleb", "david", "grandma", "john", "marcelo",
                "norbert", "pedro", "quincy", "shelby", "travis"]
-TRAIN_READINGS, TEST_READINGS, COPIES = 228, 57, 2
+TRAIN_READINGS, TEST_READINGS, COPIES = 342, 95, 3
 RATE, FRAME, HOP, FRAMES, BANDS = 22050, 512, 320, 64, 40
 SAMPLES = FRAME + HOP * (FRAMES - 1)
 

@@ -3,4 +3,4 @@ check_iterations=60
 data/keywords/get.sh
 once data/keywords/full/test.txt data/keywords/make.py
 train models/keyword_hdf5/solver.prototxt
-result crema test --model models/keyword_hdf5/train_val.prototxt --weights "$out/keyword_hdf5_iter_855.caffemodel" --iterations 10 --confusion
+result crema test --model models/keyword_hdf5/train_val.prototxt --weights "$out/keyword_hdf5_iter_1600.caffemodel" --iterations 10 --confusion
