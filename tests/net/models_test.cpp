@@ -131,6 +131,20 @@ const std::map<std::string, int64_t> kLearned = {
      9 * (3 * 16 + 16 * 24 + 24 * 48 + 48 * 64 + 64 * 96 + 96 * 96 + 96 * 128 + 128 * 128) +
          2 * (16 + 24 + 48 + 64 + 96 + 96 + 128 + 128) + (96 * 9 + 1) * 6 * 15 +
          (128 * 9 + 1) * 4 * 15},
+    // Thirteen convolutions of 3x3 without bias, each with the two numbers a channel of Scale; four
+    // deconvolutions of 2x2 and the scores with bias.
+    {"digits_unet",
+     9 * (3 * 16 + 16 * 24 + 24 * 24 + 24 * 48 + 48 * 48 + 48 * 96 + 96 * 96 + 96 * 128 +
+          128 * 128 + (96 + 64) * 96 + (48 + 32) * 48 + (24 + 24) * 24 + (16 + 16) * 16) +
+         2 * (2 * 16 + 3 * 24 + 3 * 48 + 3 * 96 + 2 * 128) + (128 * 4 * 64 + 64) +
+         (96 * 4 * 32 + 32) + (48 * 4 * 24 + 24) + (24 * 4 * 16 + 16) + (16 + 1) * 11},
+    // Five convolutions of 3x3 and one of 4x1 without bias, each with the two numbers a channel of
+    // Scale; 4 gates of 64 cells in two directions; the scores.
+    {"digits_crnn", 9 * (16 + 16 * 32 + 32 * 64 + 64 * 64 + 64 * 96) + 4 * 96 * 128 +
+                        2 * (16 + 32 + 64 + 64 + 96 + 128) + 2 * 4 * 64 * (128 + 64 + 1) +
+                        (128 + 1) * 11},
+    // As resnet20_cifar10: ten classes again.
+    {"resnet20_finetune", 272'474},
     {"cartpole_dqn", (4 + 1) * 64 + (64 + 1) * 64 + (64 + 1) * 2},
 };
 
@@ -274,6 +288,7 @@ const std::map<std::string, Batched> kBatched = {
     {"conv_autoencoder_mnist", {"reconstruction", {}}},
     {"cartpole_dqn", {"q", {}}},
     {"digits_ssd", {"conf_flat", {}}},
+    {"digits_crnn", {"digits", {}}},
     {"char_lm", {"prob", {"data", "cont"}}},
 };
 

@@ -6,6 +6,7 @@
 build_program lenet/features
 features=$work/features/features
 train_lenet
+cd "$work"  # the program keeps its file of times in the current folder
 count=150  # two batches of 64, and one of 22
 write_digits $count
 echo "no image" >"$work/pgm/notes.txt"
