@@ -1,7 +1,7 @@
 # scripts/reproduce resnet20_finetune
 check_iterations=30
 full=data/fashion-mnist/full
-weights=models/resnet20_cifar10/resnet20_cifar10_iter_11730.caffemodel
+weights=models/resnet20_cifar10/resnet20_cifar10_iter_14076.caffemodel
 data/fashion-mnist/get.sh
 once $full/test_lmdb crema convert-mnist --overwrite $full
 # The first ten images of each class.
