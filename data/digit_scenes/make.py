@@ -3,7 +3,7 @@
 
   data/digit_scenes/make.py [FOLDER] [--mnist FOLDER] [--train N] [--test N]
 
-FOLDER (default: data/digit_scenes/full) gets, for --train 6000 and --test 500 scenes of 96x96 in colour,
+FOLDER (default: data/digit_scenes/full) gets, for --train 12000 and --test 500 scenes of 96x96 in colour,
 
   images/NAME.ppm           the scenes
   labels/NAME.txt           a line "class cx cy width height" for each digit, in the form of YOLO; the class is the digit,
@@ -191,7 +191,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", nargs="?", default=f"{HERE}/full")
     parser.add_argument("--mnist")
-    parser.add_argument("--train", type=int, default=6000)
+    parser.add_argument("--train", type=int, default=12000)
     parser.add_argument("--test", type=int, default=500)
     args = parser.parse_args()
     mnist = args.mnist

@@ -20,5 +20,5 @@ once "$scenes/test_lmdb" crema convert-annotations --label_type=yolo --class_nam
   --name_size_file="$scenes/test_name_size.txt" --write_label_map="$scenes/labelmap.prototxt" \
   "$scenes/" "$scenes/test.txt" "$scenes/test_lmdb"
 train "$folder/solver.prototxt"
-result crema test --model models/digits_ssd/train_val.prototxt --weights "$out/digits_ssd_iter_2250.caffemodel" \
+result crema test --model models/digits_ssd/train_val.prototxt --weights "$out/digits_ssd_iter_1875.caffemodel" \
   --iterations 20 --per_class
