@@ -11,6 +11,7 @@
 #include "core/split_list.hpp"
 #include "tools/command.hpp"
 #include "tools/command_line.hpp"
+#include "tools/data_advice.hpp"
 #include "tools/flags.hpp"
 #include "tools/interruption.hpp"
 #include "tools/output_file.hpp"
@@ -120,7 +121,7 @@ int run(const Command& command, const std::vector<std::string>& arguments, const
 }
 
 int report(const std::exception& error, int status) {
-  std::cerr << "crema: " << error.what() << "\n";
+  std::cerr << "crema: " << error.what() << advice_on_missing_data(error.what()) << "\n";
   return status;
 }
 

@@ -135,9 +135,10 @@ std::string with_paths_of_copy(std::string text, const std::string& name,
   return text;
 }
 
-/// What a model is made of; results of training lie beside it.
+/// What a model is made of; results of training lie beside it. Without the recipe, which is for
+/// scripts/reproduce and the data of the repository.
 bool is_part_of_model(const fs::path& file) {
-  for (const char* extension : {".prototxt", ".md", ".cpp", ".hpp", ".proto", ".py", ".sh"}) {
+  for (const char* extension : {".prototxt", ".md", ".cpp", ".hpp", ".proto", ".py"}) {
     if (file.extension() == extension) return true;
   }
   return file.filename() == "CMakeLists.txt";
@@ -171,6 +172,11 @@ void copy(const fs::path& model, const std::string& name, std::string to) {
     WholeFile copied(target.string());
     copied.append(with_paths_of_copy(read(model / file), name, to));
     copied.finish();
+    const fs::perms executable =
+        fs::perms::owner_exec | fs::perms::group_exec | fs::perms::others_exec;
+    const fs::perms mode = fs::status(model / file, why).permissions() & executable;
+    if (!why) fs::permissions(target, mode, fs::perm_options::add, why);
+    if (why) throw Error("cannot set the mode of '", target.string(), "': ", why.message());
     std::printf("%s\n", target.c_str());
   }
 }

@@ -9,9 +9,9 @@ install(TARGETS crema EXPORT CremaTargets
 install(DIRECTORY include/crema DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
   FILES_MATCHING PATTERN "*.hpp")
 if(EXISTS "${PROJECT_SOURCE_DIR}/models")
-  install(DIRECTORY models DESTINATION "${CMAKE_INSTALL_DATADIR}/crema"
+  install(DIRECTORY models DESTINATION "${CMAKE_INSTALL_DATADIR}/crema" USE_SOURCE_PERMISSIONS
     FILES_MATCHING PATTERN "*.prototxt" PATTERN "*.md" PATTERN "CMakeLists.txt"
-      PATTERN "*.cpp" PATTERN "*.hpp" PATTERN "*.proto")
+      PATTERN "*.cpp" PATTERN "*.hpp" PATTERN "*.proto" PATTERN "*.py")
 endif()
 install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR}")
 

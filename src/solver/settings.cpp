@@ -13,6 +13,7 @@
 #include "core/split_list.hpp"
 #include "model/binary_format.hpp"
 #include "model/hdf5_file.hpp"
+#include "model/model_folders.hpp"
 #include "proto/solver.pb.h"
 #include "solver/average_precision.hpp"
 
@@ -258,6 +259,14 @@ std::vector<std::string> weight_files(const SolverParameter& param) {
     files.insert(files.end(), named.begin(), named.end());
   }
   return files;
+}
+
+void make_folder_of_model(const std::string& prefix) {
+  const std::string folder = fs::path(prefix).parent_path().string();
+  const std::string installed = find_model_file(folder);
+  std::error_code none;  // check_snapshot_place() says what is wrong
+  if (installed != folder && fs::is_directory(installed, none))
+    fs::create_directories(folder, none);
 }
 
 std::string check_snapshot_place(const std::string& prefix, const SolverParameter& param,

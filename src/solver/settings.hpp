@@ -47,6 +47,10 @@ std::string snapshot_prefix(const SolverParameter& param, const std::string& sol
 /// The files of the solver's `weights`, each entry of which may name several, joined by commas.
 std::vector<std::string> weight_files(const SolverParameter& param);
 
+/// Makes the folder of the prefix if it is that of a model in the folders of model_path(), as
+/// models/lenet: its snapshots belong below the working directory, as those of the repository do.
+void make_folder_of_model(const std::string& prefix);
+
 /// Error when no snapshot with files of these bytes could be written under the prefix: too large
 /// for the format, no such folder, no right to write, no space. `average`: of the weights. Returns
 /// a warning if there is no space for all that the settings keep, or "".

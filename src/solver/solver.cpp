@@ -156,7 +156,10 @@ void Solver::take_settings(const SolverParameter& param, const SourceMap& source
   losses_.reserve(static_cast<size_t>(param.average_loss()));
   prefix_ = snapshot_prefix(param, source.file());
   keeper_ = std::make_unique<SnapshotKeeper>(param, prefix_);
-  if (takes_snapshots()) check_snapshot_place(prefix_, param, 0, 0, 0);
+  if (takes_snapshots()) {
+    make_folder_of_model(prefix_);
+    check_snapshot_place(prefix_, param, 0, 0, 0);
+  }
   run_.seed = context_.seed();
   if (param.random_seed() >= 0) run_.seed = static_cast<uint64_t>(param.random_seed());
   if (asked_seed_) run_.seed = *asked_seed_;

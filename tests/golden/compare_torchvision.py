@@ -3,7 +3,7 @@
 
     tests/golden/compare_torchvision.py                     all nets
     tests/golden/compare_torchvision.py resnet18 vgg16      some
-    tests/golden/compare_torchvision.py --engine reference  with one engine (flags of `crema extract-features`)
+    tests/golden/compare_torchvision.py --engine=reference  with one engine (flags of `crema extract-features`)
 
 For each net it writes the weights of torchvision's module into a .caffemodel and runs models/NET/deploy.prototxt on
 two random images. The error is the largest difference to a score of torchvision in f64, over the largest difference between

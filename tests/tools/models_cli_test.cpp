@@ -126,10 +126,6 @@ TEST_F(ModelsCliTest, ModelsAreFoundInTheFoldersOfThePath) {
                    .says("CREMA_MODEL_PATH"));
   EXPECT_EQ(run_elsewhere("summary --model=models/../models/../README.md", models_).status, 1);
   EXPECT_EQ(run_elsewhere("summary --model=lenet/deploy.prototxt", models_).status, 1);
-  const Output installed =
-      run_elsewhere("train --solver=models/ssd_shapes/solver.prototxt", models_);
-  EXPECT_EQ(installed.status, 1);
-  EXPECT_TRUE(installed.says("'models/ssd_shapes'") && installed.says("--copy")) << installed.text;
   // What is in the working folder comes first; a solver's net is looked for likewise.
   fs::create_directories(path("models/lenet"));
   write("models/lenet/deploy.prototxt", "layer { name: 'mine' type: 'Nonesuch' }");
@@ -138,6 +134,63 @@ TEST_F(ModelsCliTest, ModelsAreFoundInTheFoldersOfThePath) {
     base_lr: 0 lr_policy: "fixed" max_iter: 0 snapshot_after_train: false)");
   const Output trained = run_elsewhere("train --solver=" + solver, models_);
   EXPECT_EQ(trained.status, 0) << trained.text;
+}
+
+TEST_F(ModelsCliTest, AnInstalledModelTrainsInTheWorkingFolder) {
+  fs::create_directories(path("share/a"));
+  write("share/a/net.prototxt", R"(name: "a"
+    layer { name: "x" type: "DummyData" top: "x" dummy_data_param { shape { dim: 2 dim: 3 } } }
+    layer { name: "y" type: "InnerProduct" bottom: "x" top: "y" inner_product_param { num_output: 1 } }
+    layer { name: "loss" type: "EuclideanLoss" bottom: "y" bottom: "y" top: "loss" })");
+  write("share/a/solver.prototxt", R"(net: "models/a/net.prototxt" base_lr: 0.1 lr_policy: "fixed"
+    max_iter: 1 snapshot_prefix: "models/a/a")");
+  const Output none = run_elsewhere("train --solver=" + path("share/a/solver.prototxt"), "");
+  EXPECT_EQ(none.status, 1);
+  EXPECT_FALSE(fs::exists(path("models")));
+  const Output trained = run_elsewhere("train --solver=models/a/solver.prototxt", path("share"));
+  EXPECT_EQ(trained.status, 0) << trained.text;
+  EXPECT_TRUE(fs::exists(path("models/a/a_iter_1.caffemodel"))) << trained.text;
+  EXPECT_FALSE(fs::exists(path("share/a/a_iter_1.caffemodel")));
+  // A folder that no model has is not made.
+  write("other.prototxt", R"(net: "models/a/net.prototxt" base_lr: 0.1 lr_policy: "fixed"
+    max_iter: 1 snapshot_prefix: "models/b/b")");
+  const Output other = run_elsewhere("train --solver=other.prototxt", path("share"));
+  EXPECT_EQ(other.status, 1);
+  EXPECT_TRUE(other.says("there is no folder 'models/b'") && other.says("--copy")) << other.text;
+}
+
+TEST_F(ModelsCliTest, MissingDataAreAnErrorWithTheCommandThatBringsThem) {
+  fs::create_directories(path("models/a"));
+  fs::create_directories(path("data/set"));
+  fs::create_directories(path("data/own"));
+  const std::string net = R"(layer { name: "d" type: "Data" top: "d" data_param { source: ")";
+  const std::string rest = R"(" backend: LMDB batch_size: 1 } })";
+  write("models/a/net.prototxt", net + "data/set/full/db" + rest);
+  const std::string test = "test --iterations=1 --model=models/a/net.prototxt";
+  EXPECT_FALSE(run_elsewhere(test, "").says("brings"));
+  write("data/set/make.py", "");
+  EXPECT_TRUE(run_elsewhere(test, "").says("; data/set/make.py brings this data set\n"));
+  write("data/set/get.sh", "");
+  write("models/a/README.md", "");
+  const std::string said =
+      "; data/set/get.sh brings this data set (models/a/README.md has all commands)\n";
+  EXPECT_TRUE(run_elsewhere(test, "").says(said)) << run_elsewhere(test, "").text;
+  // What is there, and is wrong in another way, gets no such advice.
+  fs::create_directories(path("data/set/full/db"));
+  const Output empty = run_elsewhere(test, "");
+  EXPECT_EQ(empty.status, 1);
+  EXPECT_FALSE(empty.says("brings")) << empty.text;
+}
+
+TEST_F(ModelsCliTest, ScriptsStayExecutableInACopy) {
+  fs::create_directories(path("models/a"));
+  write("models/README.md", "| model |\n|---|\n| a |\n");
+  const std::string script = write("models/a/run.py", "");
+  write("models/a/recipe.sh", "");
+  fs::permissions(script, fs::perms::owner_exec, fs::perm_options::add);
+  EXPECT_EQ(run_elsewhere("models a --copy b", "").status, 0);
+  EXPECT_NE(fs::status(path("b/run.py")).permissions() & fs::perms::owner_exec, fs::perms::none);
+  EXPECT_FALSE(fs::exists(path("b/recipe.sh")));  // it is for the repository
 }
 
 }  // namespace
