@@ -26,7 +26,7 @@ class Net:
 
     def __init__(self, train, bias_lr=2):
         self.train = train      # with fillers, learning rates and a loss; else for inference
-        self.bias_lr = bias_lr  # learning rate of biases, as a factor
+        self.bias_lr = bias_lr  # learning rate of biases, as a factor; None: as weights, and they decay
         self.text = []
 
     def part(self, name):
@@ -63,7 +63,7 @@ class Net:
                 settings += f"  weight_filler {{ {filler} }}"
             if bias_value:
                 settings += f'  bias_filler {{ type: "constant" value: {bias_value} }}'
-            if bias or lr != 1:
+            if (bias and self.bias_lr is not None) or lr != 1:
                 learning = [self.learning(lr, self.bias_lr * lr if bias else None)]
         return self.layer(kind, name, bottom, *learning, f"{SETTINGS[kind]} {{ {settings} }}", top=top)
 
@@ -241,6 +241,69 @@ def squeezenet(net):
     blob = net.drop("drop9", blob, 0.5)
     blob = net.conv_relu("conv10", blob, 1000, 1, relu="relu_conv10", filler='type: "gaussian" std: 0.01')
     net.ending(net.mean("pool10", blob))
+
+
+def bvlc_googlenet(net):
+    xavier = 'type: "xavier"'
+
+    def unit(name, relu, bottom, *geometry):
+        return net.conv_relu(name, bottom, *geometry, relu=relu, filler=xavier, bias_value=0.2)
+
+    def scores(name, bottom):
+        return net.inner_product(f"{name}/classifier", bottom, 1000, filler=xavier)
+
+    def normalize(name, bottom):
+        return net.layer("LRN", name, bottom, "lrn_param { local_size: 5  alpha: 0.0001  beta: 0.75 }")
+
+    def losses(name, blob, weight):
+        net.layer("SoftmaxWithLoss", f"{name}/loss" if weight < 1 else f"{name}/{name}", [blob, "label"],
+                  f"loss_weight: {weight}", top=f"{name}/{name}")
+        for count, setting in ((1, []), (5, ["accuracy_param { top_k: 5 }"])):
+            net.layer("Accuracy", f"{name}/top-{count}", [blob, "label"], "include { phase: TEST }", *setting)
+
+    def side_head(name, bottom):
+        if not net.train:
+            return
+        net.part(f"{name}, a side head")
+        blob = net.pool(f"{name}/ave_pool", bottom, "pool: AVE  kernel_size: 5  stride: 3")
+        blob = unit(f"{name}/conv", f"{name}/relu_conv", blob, 128, 1)
+        blob = net.inner_product(f"{name}/fc", blob, 1024, filler=xavier, bias_value=0.2)
+        blob = net.drop(f"{name}/drop_fc", net.relu(f"{name}/relu_fc", blob), 0.7)
+        losses(name, scores(name, blob), 0.3)
+
+    blob = unit("conv1/7x7_s2", "conv1/relu_7x7", "data", 64, 7, 2, 3)
+    blob = normalize("pool1/norm1", net.pool("pool1/3x3_s2", blob, MAX_3_2))
+    blob = unit("conv2/3x3_reduce", "conv2/relu_3x3_reduce", blob, 64, 1)
+    blob = unit("conv2/3x3", "conv2/relu_3x3", blob, 192, 3, 1, 1)
+    blob = net.pool("pool2/3x3_s2", normalize("conv2/norm2", blob), MAX_3_2)
+    for name, one, reduce3, three, reduce5, five, pooled in (
+            ("3a", 64, 96, 128, 16, 32, 32), ("3b", 128, 128, 192, 32, 96, 64), ("4a", 192, 96, 208, 16, 48, 64),
+            ("4b", 160, 112, 224, 24, 64, 64), ("4c", 128, 128, 256, 24, 64, 64), ("4d", 112, 144, 288, 32, 64, 64),
+            ("4e", 256, 160, 320, 32, 128, 128), ("5a", 256, 160, 320, 32, 128, 128),
+            ("5b", 384, 192, 384, 48, 128, 128)):
+        module = f"inception_{name}"
+        net.part(module)
+
+        def part(which, bottom, *geometry):
+            return unit(f"{module}/{which}", f"{module}/relu_{which}", bottom, *geometry)
+
+        parts = [part("1x1", blob, one, 1),
+                 part("3x3", part("3x3_reduce", blob, reduce3, 1), three, 3, 1, 1),
+                 part("5x5", part("5x5_reduce", blob, reduce5, 1), five, 5, 1, 2),
+                 part("pool_proj", net.pool(f"{module}/pool", blob, "pool: MAX  kernel_size: 3  pad: 1  stride: 1"),
+                      pooled, 1)]
+        blob = net.layer("Concat", f"{module}/output", parts)
+        if name in ("3b", "4e"):
+            blob = net.pool(f"pool{name[0]}/3x3_s2", blob, MAX_3_2)
+        elif name in ("4a", "4d"):
+            side_head("loss1" if name == "4a" else "loss2", blob)
+    net.part("scores")
+    blob = net.pool("pool5/7x7_s1", blob, "pool: AVE  kernel_size: 7  stride: 1")
+    blob = scores("loss3", net.drop("pool5/drop_7x7_s1", blob, 0.4))
+    if net.train:
+        losses("loss3", blob, 1)
+    else:
+        net.layer("Softmax", "prob", blob)
 
 
 def inception_v3(net):
@@ -904,13 +967,15 @@ def lrcn(net):
               "accuracy_param { axis: 2  ignore_label: -1 }")
 
 
-# Folder: builder, what it is, batch, shape of an image, shape of its label, learning rate of biases.
+# Folder: builder, what it is, batch, shape of an image, shape of its label, learning rate of biases (see Net).
 NETS = {
     "resnet18": (resnet18, "ResNet-18", 16, (3, 224, 224), (), 2),
     "resnet101": (resnet101, "ResNet-101, first version: a downsampling block has its stride on the first 1x1 convolution", 8,
                   (3, 224, 224), (), 2),
     "densenet121": (densenet121, "DenseNet-121", 8, (3, 224, 224), (), 2),
-    "squeezenet_v1.1": (squeezenet, "SqueezeNet, version 1.1", 16, (3, 227, 227), (), 2),
+    "squeezenet_v1.1": (squeezenet, "SqueezeNet, version 1.1", 16, (3, 227, 227), (), None),
+    "bvlc_googlenet": (bvlc_googlenet, "GoogLeNet as Caffe trained it, with LRN and two side heads", 32, (3, 224, 224), (),
+                       2),
     "inception_v3": (inception_v3, "Inception v3 without the auxiliary classifier", 8, (3, 299, 299), (), 2),
     "unet": (unet, "U-Net for two classes, with BatchNorm and padded convolutions", 4, (3, 256, 256), (256, 256), 2),
     "overfeat": (overfeat, "OverFeat, the fast model", 16, (3, 231, 231), (), 2),

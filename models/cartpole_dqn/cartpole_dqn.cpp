@@ -16,6 +16,7 @@
 #include <iostream>
 #include <numbers>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "crema/crema.hpp"
@@ -24,7 +25,6 @@
 namespace {
 
 constexpr int kLongest = 500;         // steps of an episode
-constexpr int kBatch = 64;            // remembered steps in an update, as in train_val.prototxt
 constexpr int kWarmUp = 1000;         // random steps before the first update
 constexpr int kStepsPerUpdate = 4;    // afterwards
 constexpr int kExploration = 5000;    // updates in which the share of random actions falls from 1
@@ -75,12 +75,25 @@ struct Step {
   bool stands, last;
 };
 
+/// The remembered steps in an update: the batch of the solver's net. Error if its inputs have other
+/// columns than learn() writes.
+int64_t batch_of(crema::Net& net) {
+  const int64_t batch = net.input("state").shape().dim_or_1(0);
+  for (const auto& [name, columns] : {std::pair{"state", 4}, {"taken", 2}, {"believed", 2}}) {
+    const crema::Shape& shape = net.input(name).shape();
+    if (shape != crema::Shape{batch, columns})
+      throw crema::Error("input '", name, "' is ", shape.str(), "; make it ", batch, "x", columns);
+  }
+  return batch;
+}
+
 /// The action with the greater Q, by a net with an input of one state.
 int best_action(crema::Net& net, const State& state) {
   std::ranges::copy(state, net.input("state").writing<float>().data());
   net.forward();
-  const crema::Tensor q = net.output("q");  // (1, 2)
-  return q.values<float>()[1] > q.values<float>()[0] ? 1 : 0;
+  const crema::Tensor output = net.output("q");  // (1, 2)
+  const auto q = output.values<float>();
+  return static_cast<int>(std::ranges::max_element(q) - q.begin());
 }
 
 /// The mean return of episodes in which every action is the best one by the net: the number of
@@ -102,14 +115,15 @@ double play(crema::Net& net, int episodes, uint64_t seed) {
 /// the kLookAhead steps from there on, and behind them the greater Q of the target net.
 void learn(crema::Solver& solver, crema::Net& target, const std::vector<Step>& memory,
            crema::Random& random) {
-  const auto after = target.input("state").writing<float>();              // (kBatch, 4)
-  const auto state = solver.net().input("state").writing<float>();        // (kBatch, 4)
-  const auto taken = solver.net().input("taken").writing<float>();        // (kBatch, 2)
-  const auto believed = solver.net().input("believed").writing<float>();  // (kBatch, 2)
-  std::fill_n(taken.data(), 2 * kBatch, 0.0f);
-  std::array<float, kBatch> discounts;
-  std::array<bool, kBatch> stands;
-  for (int i = 0; i < kBatch; ++i) {
+  const int64_t batch = target.input("state").shape()[0];
+  const auto after = target.input("state").writing<float>();              // (batch, 4)
+  const auto state = solver.net().input("state").writing<float>();        // (batch, 4)
+  const auto taken = solver.net().input("taken").writing<float>();        // (batch, 2)
+  const auto believed = solver.net().input("believed").writing<float>();  // (batch, 2)
+  std::fill_n(taken.data(), 2 * batch, 0.0f);
+  std::vector<float> discounts(static_cast<size_t>(batch));
+  std::vector<bool> stands(static_cast<size_t>(batch));
+  for (int64_t i = 0; i < batch; ++i) {
     const size_t first = random.below(memory.size());
     size_t last = first;
     while (!memory[last].last && last + 1 < memory.size() && last + 1 < first + kLookAhead) ++last;
@@ -120,9 +134,9 @@ void learn(crema::Solver& solver, crema::Net& target, const std::vector<Step>& m
     taken[2 * i + memory[first].action] = 1;
   }
   target.forward();
-  const crema::Tensor output = target.output("q");  // (kBatch, 2)
+  const crema::Tensor output = target.output("q");  // (batch, 2)
   const auto q = output.values<float>();
-  for (int i = 0; i < 2 * kBatch; ++i) {
+  for (int64_t i = 0; i < 2 * batch; ++i) {
     // No Q is above 0: a bound that keeps errors from growing as Q is learned from Q. An episode
     // that was cut off at kLongest would have gone on, so its last step is as any other.
     const float behind = std::min(0.0f, std::max(q[i / 2 * 2], q[i / 2 * 2 + 1]));
@@ -134,11 +148,13 @@ void learn(crema::Solver& solver, crema::Net& target, const std::vector<Step>& m
 void train(const std::string& settings, const std::string& deploy, uint64_t seed) {
   crema::Context context({.threads = 1});  // more of them would only wait in a net of this size
   crema::Solver solver(settings, context, {.seed = seed});
+  const int64_t batch = batch_of(solver.net());
   crema::Net actor(
       deploy, context,
       {.phase = crema::Phase::test, .share_params_with = &solver.net(), .share_all = true});
+  actor.reshape_input("state", {1, 4});
   crema::Net target(deploy, context, {.phase = crema::Phase::test});
-  target.reshape_input("state", {kBatch, 4});
+  target.reshape_input("state", {batch, 4});
   int iterations = 1;  // max_iter of the solver, as the report of the first one says
   solver.on_iteration = [&](const auto& report) { iterations = report.max_iterations; };
 
@@ -184,12 +200,15 @@ void run(const std::vector<std::string>& args) {
     crema::Context context({.threads = 1});
     crema::Net net(args[1], context,
                    {.phase = crema::Phase::test, .weights = {args[2]}, .strict = true});
+    net.reshape_input("state", {1, 4});
     std::printf("mean return of 100 episodes: %.1f\n", play(net, 100, 1000000000));
   } else {
     throw crema::Error(
         "usage: cartpole_dqn train solver.prototxt deploy.prototxt [seed] | "
         "play deploy.prototxt weights.caffemodel");
   }
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
+    throw crema::Error("cannot write to standard output; is the disk full?");
 }
 
 }  // namespace

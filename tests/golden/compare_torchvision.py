@@ -5,17 +5,16 @@
     tests/golden/compare_torchvision.py resnet18 vgg16      some
     tests/golden/compare_torchvision.py --engine=reference  with one engine (flags of `crema extract-features`)
 
-For each net it writes the weights of torchvision's module into a .caffemodel and runs models/NET/deploy.prototxt on
+For each net scripts/from_torchvision.py turns the weights of torchvision's module into a .caffemodel, with which this runs models/NET/deploy.prototxt on
 two random images. The error is the largest difference to a score of torchvision in f64, over the largest difference between
 the scores of both images: weights that make the same scores of all images would hide a mistake. It fails when an error is
-above the tolerance. The last column has the error of PyTorch in f32. Needs PyTorch and torchvision, and build/release/bin/crema, or what CREMA names.
+above the tolerance and above twice that of PyTorch in f32, in the last column: deep nets with weights of no training enlarge rounding. Needs PyTorch and torchvision, and build/release/bin/crema, or what CREMA names.
 """
 
 import argparse
 import os
 import pathlib
 import re
-import struct
 import subprocess
 import sys
 import tempfile
@@ -25,9 +24,10 @@ import torchvision
 from torch import nn
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "scripts"))
+from from_torchvision import IMAGENET, NETS, deploy_of, layers_of, normalization, weights_file  # noqa: E402  (the path comes first)
+
 TOLERANCE = 1e-4
-# Layer types with parameters, and the modules that they are in PyTorch.
-KINDS = {"Convolution": nn.Conv2d, "InnerProduct": (nn.Linear, nn.Conv2d), "BatchNorm": nn.BatchNorm2d, "Scale": nn.BatchNorm2d}
 
 
 def first_version(module):
@@ -48,45 +48,8 @@ def plain_relu(module):
     return module
 
 
-def in_order(names, layers):
-    return names
-
-
-def shortcuts_first(names, layers):
-    """Modules of a residual net in the order of models/: the shortcut's before the rest of its block."""
-    place = {name: i for i, name in enumerate(names)}
-    return sorted(names, key=lambda name: place[name] if ".downsample." not in name else
-                  place[name.split(".downsample.")[0] + ".conv1"] - 0.5 + 0.1 * int(name[-1]))
-
-
-def by_name(names, layers):
-    """Modules of Inception v3 in the order of the layers of models/, whose names are much the same."""
-    def layer(name):
-        name = re.sub(r"^Conv2d_(\w\w)_\dx\d", r"stem/conv\1", name)
-        name = re.sub(r"^Mixed_(\w\w)\.(branch_pool)?(?:branch)?", r"mixed\1/\2", name)
-        return name.replace(".conv", "").replace(".bn", "/bn")
-
-    return sorted((name for name in names if not name.startswith("AuxLogits")), key=lambda name: layers.index(layer(name)))
-
-
-# Folder in models/: torchvision's name, order of its modules, what else to do with it.
-NETS = {
-    "alexnet": ("alexnet", in_order, None),
-    "vgg_a": ("vgg11", in_order, None),
-    "vgg16": ("vgg16", in_order, None),
-    "vgg19": ("vgg19", in_order, None),
-    "resnet18": ("resnet18", shortcuts_first, None),
-    "resnet50": ("resnet50", shortcuts_first, first_version),
-    "resnet101": ("resnet101", shortcuts_first, first_version),
-    "resnext50": ("resnext50_32x4d", shortcuts_first, None),
-    "densenet121": ("densenet121", in_order, None),
-    "squeezenet_v1.1": ("squeezenet1_1", in_order, None),
-    "mobilenet_v2": ("mobilenet_v2", in_order, plain_relu),
-    "mobilenet_v3_large": ("mobilenet_v3_large", in_order, None),
-    "shufflenet_v2": ("shufflenet_v2_x1_0", in_order, None),
-    "efficientnet_b0": ("efficientnet_b0", in_order, None),
-    "inception_v3": ("inception_v3", by_name, None),
-}
+# What makes a module of torchvision the net of models/.
+CHANGES = {"resnet50": first_version, "resnet101": first_version, "mobilenet_v2": plain_relu}
 
 
 def build(name, change):
@@ -117,78 +80,29 @@ def learn_statistics(module, inputs):
         each.eval()
 
 
-# The few fields of proto/net.proto that a weights file needs, on the wire.
-def varint(value):
-    out = bytearray()
-    while value > 127:
-        out.append(value & 127 | 128)
-        value >>= 7
-    return bytes(out + bytes([value]))
-
-
-def field(number, data):
-    return varint(number << 3 | 2) + varint(len(data)) + data
-
-
-def blob(tensor):
-    shape = field(1, b"".join(varint(size) for size in tensor.shape))
-    values = tensor.detach().float().contiguous().flatten().numpy().tobytes()
-    return field(7, field(7, shape) + field(5, values))
-
-
-def blobs_of(kind, module):
-    if kind == "BatchNorm":
-        return [module.running_mean, module.running_var, torch.ones(1)]
-    weight = module.weight
-    if kind == "InnerProduct" and weight.dim() == 4:
-        weight = weight.flatten(1)
-    return [weight] + ([] if module.bias is None else [module.bias])
-
-
-def layers_of(text):
-    """(name, type) of each layer with parameters. A Scale of two bottoms has none."""
-    for block in re.findall(r"^layer \{.*?(?=^layer \{|\Z)", text, re.M | re.S):
-        kind = re.search(r'type: "(\w+)"', block)[1]
-        if kind in KINDS and len(re.findall(r'bottom: "', block)) == 1:
-            yield re.search(r'name: "([^"]+)"', block)[1], kind
-
-
-def weights_file(module, layers, order):
-    names = [name for name, each in module.named_modules() if isinstance(each, (nn.Conv2d, nn.Linear, nn.BatchNorm2d))]
-    # Scale takes the module of the BatchNorm before it.
-    needed = [name for name, kind in layers if kind != "Scale"]
-    modules = [module.get_submodule(name) for name in order(names, needed)]
-    if len(modules) != len(needed):
-        sys.exit(f"{len(needed)} layers, but torchvision has {len(modules)} modules")
-    data, index = [], -1
-    for name, kind in layers:
-        index += kind != "Scale"
-        if not isinstance(modules[index], KINDS[kind]):
-            sys.exit(f"layer {name} is {kind}, but torchvision has {modules[index]} in its place")
-        blobs = b"".join(blob(each) for each in blobs_of(kind, modules[index]))
-        data.append(field(100, field(1, name.encode()) + field(2, kind.encode()) + blobs))
-    return b"".join(data)
-
-
 def compare(net, program, flags, folder):
-    name, order, change = NETS[net]
+    name, order, _ = NETS[net]
+    mean, deviation = normalization(net)
     torch.manual_seed(1)
-    module = build(name, change)
-    text = (ROOT / "models" / net / "deploy.prototxt").read_text()
+    module = build(name, CHANGES.get(net))
+    text = deploy_of(net)
     side = int(re.search(r"dim: 3 dim: (\d+)", text)[1])
     scores = re.search(r'name: "prob"\s+type: "Softmax"\s+bottom: "([^"]+)"', text)[1]
 
     # Fields of colour, and noise.
     fields = nn.functional.interpolate(torch.rand(2, 3, 8, 8) * 200, size=(side, side), mode="bilinear")
     pixels = (fields + torch.rand(fields.shape) * 55).to(torch.uint8).permute(0, 2, 3, 1).contiguous()
-    # Data layers give blue, green, red.
-    inputs = (pixels.flip(3).permute(0, 3, 1, 2).float() - 128) / 64
+    inputs = torchvision.transforms.functional.normalize(pixels.permute(0, 3, 1, 2).float() / 255, *IMAGENET)
+    if net == "inception_v3":
+        module.transform_input = True  # as in the published net
     learn_statistics(module, inputs)
-    (folder / "weights.caffemodel").write_bytes(weights_file(module, list(layers_of(text)), order))
+    (folder / "weights.caffemodel").write_bytes(weights_file(module, list(layers_of(text)), order, deviation))
     for i, image in enumerate(pixels):
         (folder / f"{i}.ppm").write_bytes(b"P6 %d %d 255\n" % (side, side) + image.numpy().tobytes())
     (folder / "images.txt").write_text("".join(f"{i}.ppm 0\n" for i in range(len(pixels))))
-    data = ('layer {\n  name: "data"  type: "Data"  top: "data"\n  transform_param { mean_value: 128  scale: 0.015625 }\n'
+    means = "  ".join(f"mean_value: {255 * value:.9g}" for value in mean[::-1])
+    data = ('layer {\n  name: "data"  type: "Data"  top: "data"\n'
+            f'  transform_param {{ {means} }}\n'
             f'  data_param {{ source: "{folder}/images.txt"  root_folder: "{folder}/"  backend: IMAGE_LIST  batch_size: {len(pixels)} }}\n}}\n')
     (folder / "net.prototxt").write_text(re.sub(r'^layer \{[^{]*type: "Input".*?^(?=layer|#|\n)', data, text, 1, re.M | re.S))
     subprocess.run([program, "extract-features", *flags, str(folder / "weights.caffemodel"), str(folder / "net.prototxt"), scores,
@@ -225,7 +139,7 @@ def main():
                 sys.exit(f"{net}: {failure.stderr}")
         print(f"| {net} | {NETS[net][0]} | {scores.min():.4g}, {scores.max():.4g} | {between:.4g} | {error:.2g} | {torch_error:.2g} |",
               flush=True)
-        failed |= not error <= TOLERANCE
+        failed |= not error <= max(TOLERANCE, 2 * torch_error)
     if failed:
         sys.exit("a net differs")
 

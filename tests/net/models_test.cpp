@@ -7,15 +7,36 @@
 #include <map>
 #include <set>
 
-#include "crema/net.hpp"
 #include "model/text_format.hpp"
-#include "proto/net.pb.h"
+#include "net/model_files.hpp"
 #include "support/paths.hpp"
 
 namespace crema {
 namespace {
 
 namespace fs = std::filesystem;
+
+using test::learned_in;
+using test::Weights;
+using test::weights_of;
+
+/// Without biases, each convolution with the two numbers a channel of Scale.
+constexpr int64_t convolution_scale(int64_t inputs, int64_t outputs, int64_t kernel) {
+  return kernel * kernel * inputs * outputs + 2 * outputs;
+}
+
+/// `blocks` inverted residuals, each of which widens its bottom `expand` times, sums up each
+/// channel by 3x3 and narrows to `outputs`. `inputs`: of the first one.
+constexpr int64_t inverted_residuals(int64_t inputs, int64_t expand, int64_t outputs, int blocks) {
+  int64_t sum = 0;
+  for (int block = 0; block < blocks; ++block) {
+    const int64_t width = expand * inputs;
+    if (expand > 1) sum += convolution_scale(inputs, width, 1);
+    sum += convolution_scale(1, width, 3) + convolution_scale(width, outputs, 1);
+    inputs = outputs;
+  }
+  return sum;
+}
 
 /// Learned parameters; the statistics of BatchNorm are none.
 const std::map<std::string, int64_t> kLearned = {
@@ -46,16 +67,14 @@ const std::map<std::string, int64_t> kLearned = {
     // The same shapes.
     {"alexnet_two_towers", 60'965'224},
     // VGG-16's convolutions, fc6 and fc7; six heads, whose boxes have 4 locations and 21 scores;
-    // the
-    // scale of conv4_3_norm.
+    // the scale of conv4_3_norm.
     {"ssd300_vgg", 14'714'688 + (1024 * 512 * 9 + 1024) + (1024 * 1024 + 1024) +
                        (256 * 1024 + 256) + (512 * 256 * 9 + 512) + (128 * 512 + 128) +
                        3 * (256 * 128 * 9 + 256) + 2 * (128 * 256 + 128) + 512 +
                        (512 * 9 + 1) * 4 * 25 + (1024 * 9 + 1) * 6 * 25 + (512 * 9 + 1) * 6 * 25 +
                        (256 * 9 + 1) * (6 + 4 + 4) * 25},
     // MobileNet v1 without its inner product; four pairs of 1x1 and 3x3 convolutions, each with the
-    // two
-    // numbers a channel of Scale; six heads of 1x1.
+    // two numbers a channel of Scale; six heads of 1x1.
     {"ssd_mobilenet", 4'231'976 - 1'025'000 + (256 * 1024 + 512 * 256 * 9 + 2 * 768) +
                           (128 * 512 + 256 * 128 * 9 + 2 * 384) +
                           (128 * 256 + 256 * 128 * 9 + 2 * 384) +
@@ -65,8 +84,7 @@ const std::map<std::string, int64_t> kLearned = {
     // statistics.
     {"yolo_v2_tiny", 15'867'885 - 2 * 3'056},
     // VGG-16 with convolutions for fc6 and fc7; three layers of scores; a scale for each channel of
-    // pool4
-    // and pool3; a kernel for each class in the three layers that enlarge.
+    // pool4 and pool3; a kernel for each class in the three layers that enlarge.
     {"fcn8s", 14'714'688 + (4096 * 512 * 49 + 4096) + (4096 * 4096 + 4096) +
                   21 * (4096 + 1 + 512 + 1 + 256 + 1) + (512 + 256) + 21 * (16 + 16 + 256)},
     // ResNet-50 without its inner product but with the bias of conv1; the regions; the maps.
@@ -83,6 +101,8 @@ const std::map<std::string, int64_t> kLearned = {
     {"vit_tiny", 12 * 444'864 + (3 * 16 * 16 + 1) * 192 + 192 + 197 * 192 + 2 * 192 + 193 * 1000},
     // The paper has 7 million. torchvision's googlenet is another net: BatchNorm, and 3x3 for 5x5.
     {"googlenet", 6'998'552},
+    // The sum of the shapes in the published deploy.prototxt; its side heads are in kHeads.
+    {"bvlc_googlenet", 6'998'552},
     // The paper has 145 million: convolutions, then inner products.
     {"overfeat", (96 * 3 * 121 + 96) + (256 * 96 * 25 + 256) + (512 * 256 * 9 + 512) +
                      (1024 * 512 * 9 + 1024) + (1024 * 1024 * 9 + 1024) +
@@ -116,17 +136,20 @@ const std::map<std::string, int64_t> kLearned = {
     {"resnet20_cifar10",
      9 * (3 * 16 + 6 * 16 * 16 + 16 * 32 + 5 * 32 * 32 + 32 * 64 + 5 * 64 * 64) +
          2 * (7 * 16 + 6 * 32 + 6 * 64) + (16 * 32 + 2 * 32) + (32 * 64 + 2 * 64) + (64 + 1) * 10},
-    // MobileNet v2 of half the width, with 640 channels before the scores: the sum of its layers in
-    // `crema summary`.
-    {"mobilenet_v2_cifar10", 590'410},
+    // MobileNet v2 of half the width, with 640 channels before the scores.
+    {"mobilenet_v2_cifar10",
+     convolution_scale(3, 16, 3) + inverted_residuals(16, 1, 8, 1) +
+         inverted_residuals(8, 6, 16, 2) + inverted_residuals(16, 6, 16, 3) +
+         inverted_residuals(16, 6, 32, 4) + inverted_residuals(32, 6, 48, 3) +
+         inverted_residuals(48, 6, 80, 3) + inverted_residuals(80, 6, 160, 1) +
+         convolution_scale(160, 640, 1) + (640 + 1) * 10},
     // 63 characters, embedded in 64 numbers; 4 gates of 256 cells; the scores.
     {"char_lm", 63 * 64 + 4 * 256 * (64 + 256 + 1) + (256 + 1) * 63},
     // Convolutions of 3x3 without bias, each with the two numbers a channel of Scale; the scores.
     {"keyword_hdf5",
      9 * (16 + 16 * 32 + 32 * 32 + 32 * 64) + 2 * (16 + 32 + 32 + 64) + (64 + 1) * 10},
     // Eight convolutions of 3x3 without bias, each with the two numbers a channel of Scale; for
-    // each
-    // place of two maps, 6 and 4 boxes of 4 locations and 11 scores, also by 3x3.
+    // each place of two maps, 6 and 4 boxes of 4 locations and 11 scores, also by 3x3.
     {"digits_ssd",
      9 * (3 * 16 + 16 * 24 + 24 * 48 + 48 * 64 + 64 * 96 + 96 * 96 + 96 * 128 + 128 * 128) +
          2 * (16 + 24 + 48 + 64 + 96 + 96 + 128 + 128) + (96 * 9 + 1) * 6 * 15 +
@@ -148,25 +171,25 @@ const std::map<std::string, int64_t> kLearned = {
     {"cartpole_dqn", (4 + 1) * 64 + (64 + 1) * 64 + (64 + 1) * 2},
 };
 
-/// Layer, index and shape of each parameter, and whether it learns.
-using Weights = std::map<std::string, std::pair<Shape, bool>>;
+/// The same of further files for inference.
+const std::map<std::string, int64_t> kLearnedInFurther = {
+    // As char_lm; 3 gates of 256 units, the candidate of a GRU with two biases.
+    {"char_lm/gru_deploy.prototxt", 63 * 64 + 3 * 256 * (64 + 256 + 1) + 256 + (256 + 1) * 63},
+    // 63 characters and 128 places of 128 numbers; three blocks of two normalizations, queries,
+    // keys
+    // and values, their projection and two inner products; a normalization; the scores.
+    {"char_lm/attention_deploy.prototxt",
+     63 * 128 + 128 * 128 +
+         3 * (2 * 2 * 128 + (128 + 1) * 384 + (128 + 1) * 128 + (128 + 1) * 512 + (512 + 1) * 128) +
+         2 * 128 + (128 + 1) * 63},
+    {"lenet_fashion/finetune_deploy.prototxt", 431'080},
+};
 
-Weights weights_of(const Net& net) {
-  Weights weights;
-  for (const Layer* layer : net.layers()) {
-    for (size_t i = 0; i < layer->params().size(); ++i) {
-      const Parameter& parameter = *layer->params()[i];
-      weights[concat(layer->name(), " ", i)] = {parameter.shape(), parameter.learnable};
-    }
-  }
-  return weights;
-}
-
-std::string first_type(const std::string& path) {
-  NetParameter net;
-  read_text_proto(path, net);
-  return net.layer(0).type();
-}
+/// What nets learn more than they need for inference: two side heads of a convolution of 512 and of
+/// 528 channels to 128, 1024 hidden units at 4 x 4 places, and 1000 scores.
+const std::map<std::string, int64_t> kHeads = {
+    {"bvlc_googlenet", (512 + 528 + 2) * 128 + 2 * ((128 * 16 + 1) * 1024 + (1024 + 1) * 1000)},
+};
 
 /// A row of the table in models/README.md by the name of its model.
 std::map<std::string, std::string> rows_of_table() {
@@ -195,27 +218,47 @@ TEST(Models, HaveThePublishedParameters) {
     const std::string name = entry.path().filename().string();
     SCOPED_TRACE(name);
     folders.insert(name);
-    // With gradients, for the training net to share.
-    Net deploy((entry.path() / "deploy.prototxt").string(), context,
-               {.phase = Phase::test, .backward = NetOptions::Backward::yes});
-    const Weights weights = weights_of(deploy);
-    int64_t learned = 0;
-    for (const auto& [key, weight] : weights) learned += weight.second ? weight.first.count() : 0;
+    const Net inference((entry.path() / "deploy.prototxt").string(), context,
+                        {.phase = Phase::test});
+    const int64_t learned = learned_in(weights_of(inference));
     const auto published = kLearned.find(name);
     EXPECT_EQ(learned, published == kLearned.end() ? 0 : published->second);
-    const Net inference((entry.path() / "deploy.prototxt").string(), context,
-                        {.phase = Phase::test, .share_params_with = &deploy});
     double operations = 0;
     for (const LayerSummary& layer : inference.summary()) operations += layer.flops.forward;
     ASSERT_EQ(rows.count(name), 1U) << "models/README.md has no row of it";
     const std::string figures = concat(" | ", fixed(static_cast<double>(learned) / 1e6, 2), " | ",
                                        fixed(operations / 1e9, 3), " ");
     EXPECT_NE(rows.at(name).find(figures), std::string::npos) << rows.at(name) << figures;
-    const std::string train = (entry.path() / "train_val.prototxt").string();
-    // Data layers need their databases.
-    if (!fs::exists(train) || first_type(train) != "Input") continue;
-    const Net net(train, context, {.share_params_with = &deploy});
-    EXPECT_EQ(weights_of(net), weights);
+  }
+  EXPECT_EQ(folders.size(), kLearned.size());
+  for (const auto& [file, published] : kLearnedInFurther) {
+    SCOPED_TRACE(file);
+    EXPECT_EQ(learned_in(weights_of(Net(test::read_model(file), context, {.phase = Phase::test}))),
+              published);
+  }
+}
+
+TEST(Models, TrainTheWeightsOfDeploy) {
+  Context context({.tune = false});
+  std::set<std::string> folders;
+  for (const std::string& file : test::training_files()) {
+    SCOPED_TRACE(file);
+    const std::string folder = fs::path(file).parent_path().string();
+    folders.insert(folder);
+    // With gradients, for the training net to share.
+    Net deploy(test::read_model(test::deploy_file_of(file)), context,
+               {.phase = Phase::test, .backward = NetOptions::Backward::yes});
+    const Net train(test::training_net(file), context, {.share_params_with = &deploy});
+    const Weights weights = weights_of(deploy);
+    Weights heads = weights_of(train);
+    for (const auto& [key, weight] : weights) {
+      ASSERT_TRUE(heads.contains(key)) << key;
+      EXPECT_EQ(heads[key], weight) << key;
+      heads.erase(key);
+    }
+    const auto expected = kHeads.find(folder);
+    EXPECT_EQ(learned_in(heads), expected == kHeads.end() ? 0 : expected->second);
+    EXPECT_EQ(heads.empty(), expected == kHeads.end());
   }
   EXPECT_EQ(folders.size(), kLearned.size());
 }
@@ -223,35 +266,83 @@ TEST(Models, HaveThePublishedParameters) {
 /// A net of models/ whose page says that weights of another one fit, how many layers they fill, and
 /// whether both nets have the same layers.
 struct Fitting {
-  std::string net, source;
+  std::string file, source;
   size_t layers;
   bool same;
+  std::vector<Shape> data = {};  // of one record, where the source has data layers
 };
 
 const std::vector<Fitting> kFitting = {
     // 121 * (weights, bn, scale). The published net has a convolution for the last layer.
-    {"densenet121", "shicai__DenseNet-Caffe/DenseNet_121.prototxt", 363, true},
-    {"alexnet_two_towers",
+    {"densenet121/deploy.prototxt", "shicai__DenseNet-Caffe/DenseNet_121.prototxt", 363, true},
+    {"alexnet_two_towers/deploy.prototxt",
      "intel__caffe/models/intel_optimized_models/benchmark/alexnet/deploy.prototxt", 8, true},
     // 15 + 3 convolutions and two scales.
-    {"fcn8s",
+    {"fcn8s/deploy.prototxt",
      "foss-for-synopsys-dwc-arc-processors__synopsys-caffe-models/caffe_models/fcn/caffe_model/"
      "voc-fcn8s-atonce/deploy.prototxt",
      20, false},
-    {"lrcn", "BVLC__caffe/models/bvlc_reference_caffenet/deploy.prototxt", 8, false},
+    {"lrcn/deploy.prototxt", "BVLC__caffe/models/bvlc_reference_caffenet/deploy.prototxt", 8,
+     false},
+    {"caffenet/deploy.prototxt", "BVLC__caffe/models/bvlc_reference_caffenet/deploy.prototxt", 8,
+     true},
+    // 57 convolutions and an inner product.
+    {"bvlc_googlenet/deploy.prototxt", "BVLC__caffe/models/bvlc_googlenet/deploy.prototxt", 58,
+     true},
+    // And two side heads of a convolution and two inner products.
+    {"bvlc_googlenet/train_val.prototxt",
+     "BVLC__caffe/models/bvlc_googlenet/train_val.prototxt",
+     64,
+     true,
+     {{1, 3, 224, 224}, {1}}},
+    {"squeezenet_v1.1/deploy.prototxt",
+     "forresti__SqueezeNet/SqueezeNet_v1.1/train_val.prototxt",
+     26,
+     true,
+     {{1, 3, 227, 227}, {1}}},
 };
 
 TEST(Models, TakeThePublishedWeights) {
   Context context({.tune = false});
   for (const Fitting& fitting : kFitting) {
-    SCOPED_TRACE(fitting.net);
+    SCOPED_TRACE(fitting.file);
     const fs::path published = test::shared_path("wild/" + fitting.source);
     if (!fs::exists(published)) GTEST_SKIP() << "needs " << published << ": set CREMA_SHARED_DIR";
-    NetParameter weights;
-    Net(published.string(), context, {.phase = Phase::test}).save(weights);
-    Net net(test::source_path("models/" + fitting.net + "/deploy.prototxt").string(), context,
-            {.phase = Phase::test});
+    NetParameter source, weights;
+    read_text_proto(published.string(), source);
+    if (!fitting.data.empty()) test::replace_data(source, fitting.data);
+    Net(source, context, {.phase = Phase::test}).save(weights);
+    Net net(test::read_model(fitting.file), context, {.phase = Phase::test});
     EXPECT_EQ(net.load_weights(weights, fitting.same).loaded.size(), fitting.layers);
+  }
+}
+
+// The pages say that the published weights fit. Their authors' VGG_ILSVRC_16_layers_deploy.prototxt
+// and VGG_ILSVRC_19_layers_deploy.prototxt have these layers.
+TEST(Models, VggHasThePublishedLayers) {
+  const std::map<std::string, std::vector<int>> convolutions = {{"vgg16", {2, 2, 3, 3, 3}},
+                                                                {"vgg19", {2, 2, 4, 4, 4}}};
+  Context context({.tune = false});
+  for (const auto& [name, counts] : convolutions) {
+    SCOPED_TRACE(name);
+    Weights published;
+    const auto layer = [&](const std::string& key, const Shape& shape) {
+      published[key + " 0"] = {shape, true};
+      published[key + " 1"] = {{shape[0]}, true};
+    };
+    int64_t inputs = 3;
+    for (int stage = 1; stage <= 5; ++stage) {
+      const int64_t outputs = std::min(64 << (stage - 1), 512);
+      for (int number = 1; number <= counts[static_cast<size_t>(stage - 1)]; ++number) {
+        layer(concat("conv", stage, "_", number), {outputs, inputs, 3, 3});
+        inputs = outputs;
+      }
+    }
+    layer("fc6", {4096, 512 * 7 * 7});
+    layer("fc7", {4096, 4096});
+    layer("fc8", {1000, 4096});
+    const Net net(test::read_model(name + "/deploy.prototxt"), context, {.phase = Phase::test});
+    EXPECT_EQ(weights_of(net), published);
   }
 }
 

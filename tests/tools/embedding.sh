@@ -65,6 +65,11 @@ same_answers() {
     NF != 2 || $1 - $2 > 0.0011 || $2 - $1 > 0.0011 { print "probabilities " $0; wrong = 1 } END { exit wrong || NR == 0 }'
 }
 
+# to_full_disk COMMAND...: the command, with a standard output that takes nothing.
+to_full_disk() {
+  "$@" >/dev/full
+}
+
 # refused COMMAND... -- WORDS...: the command ends with status 1 and one line that has all words.
 refused() {
   local command=() status=0 output

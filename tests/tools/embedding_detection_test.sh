@@ -109,6 +109,40 @@ print(f"{found} of {true} digits found, {len(here)} boxes")
 assert colours and found >= 0.8 * true
 PYTHON
 
+# Comments, as GIMP writes them, are no part of the image.
+name=${images[0]##*/}
+mkdir "$work/gimp"
+{ head -n 1 "${images[0]}"; echo '# Created by GIMP'; tail -n +2 "${images[0]}"; } >"$work/gimp/$name"
+"$program" "$deploy" "$weights" "$work/drawn/gimp" "$work/gimp/$name" >"$work/of_gimp"
+cmp "$work/drawn/gimp/$name" "$work/drawn/$name" || fail "comments change the boxes"
+[[ -s $work/of_gimp ]] || fail "no boxes"
+
+# Errors that come before anything is written.
+refused "$program" "$deploy" "$weights" "$work/none" "${images[@]}" "$work/gimp/$name" -- \
+  "'${images[0]}' and '$work/gimp/$name' would both be copied to '$work/none/$name'"
+refused "$program" "$deploy" "$weights" "$work/gimp" "${images[1]}" "$work/gimp/$name" -- "would replace it"
+[[ ! -e $work/none && $(ls "$work/gimp") == "$name" ]] || fail "it wrote something"
+
+# A box of a net that is no detector.
+row() {
+  cat <<NET
+layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 1 dim: 3 dim: 8 dim: 8 } } }
+layer { name: "quiet" type: "Silence" bottom: "data" }
+layer { name: "row" type: "DummyData" top: "row"
+  dummy_data_param { shape { dim: 1 dim: 1 dim: 1 dim: 7 } data_filler { type: "constant" value: $1 } } }
+NET
+}
+for value in nan inf; do
+  row $value >"$work/row.prototxt"
+  refused "$program" "$work/row.prototxt" "$weights" "$work/none" "${images[0]}" -- "'${images[0]}': a box is not finite"
+done
+row 11 >"$work/row.prototxt"
+refused "$program" "$work/row.prototxt" "$weights" "$work/none" "${images[0]}" -- "label 11 is no digit"
+
+sed 's/name: "conv8_loc"/name: "conv9_loc"/' "$deploy" >"$work/other.prototxt"
+refused "$program" "$work/other.prototxt" "$weights" "$work/none" "${images[0]}" -- "has no weights for conv9_loc of"
+refused to_full_disk "$program" "$deploy" "$weights" "$work/drawn" "${images[@]}" -- "cannot write to standard output"
+
 usage="usage: detect_and_draw deploy.prototxt weights.caffemodel folder image.ppm..."
 refused "$program" "$deploy" "$weights" "$work/drawn" -- "$usage"
 refused "$program" "$deploy" /nowhere.caffemodel "$work/drawn" "${images[0]}" -- /nowhere.caffemodel

@@ -40,6 +40,14 @@ for blob in ip1:500 ip2:10; do
   cmp "$out.npy" "$work/again.npy" || fail "a second run gave other bytes"
 done
 
+# The file of weights may have more layers than the net, but not fewer.
+sed '/relu1/q' "$deploy" >"$work/short.prototxt"
+"$features" "$work/short.prototxt" "$lenet" ip1 "$work/pgm" "$work/short" >"$work/short.log" || fail "unused weights are refused"
+sed 's/name: "ip2"/name: "ip2_fashion"/' "$deploy" >"$work/other.prototxt"
+refused "$features" "$work/other.prototxt" "$lenet" ip1 "$work/pgm" "$work/bad" -- \
+  "lenet_iter_300.caffemodel' has no weights for ip2_fashion of '$work/other.prototxt'"
+refused to_full_disk "$features" "$deploy" "$lenet" ip1 "$work/pgm" "$work/full" -- "cannot write to standard output"
+
 usage="usage: features deploy.prototxt weights.caffemodel blob folder output"
 refused "$features" -- "$usage"
 refused "$features" "$deploy" "$lenet" ip1 "$work/pgm" -- "$usage"

@@ -51,3 +51,9 @@ for threads in 0 -1 four 4x 1000; do
 done
 refused "$server" "$deploy" /nowhere.caffemodel -- "/nowhere.caffemodel"
 refused "$server" /nowhere.prototxt "$lenet" -- "/nowhere.prototxt"
+sed 's/name: "ip2"/name: "ip2_fashion"/' "$deploy" >"$work/other.prototxt"
+refused "$server" "$work/other.prototxt" "$lenet" -- "has no weights for ip2_fashion of '$work/other.prototxt'"
+serve() {
+  "$server" "$deploy" "$lenet" <"$work/requests"
+}
+refused to_full_disk serve -- "cannot write to standard output"

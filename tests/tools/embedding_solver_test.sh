@@ -52,6 +52,25 @@ awk -v played="${played##* }" '
     exit !(played - sum / episodes < 0.35 && sum / episodes - played < 0.35)
   }' || fail "the cart-pole moves in another way"
 
+# edited FROM TO: $work/edited.prototxt, a solver of a net in which FROM is TO.
+edited() {
+  sed "s/$1/$2/" "$model/train_val.prototxt" >"$work/edited_train_val.prototxt"
+  solver edited "$work/edited_train_val.prototxt" "base_lr: 0.001 max_iter: 1000"
+}
+# The batch is that of the solver's net. That of the other one does not count.
+sed 's/dim: 1 /dim: 5 /' "$deploy" >"$work/five.prototxt"
+for batch in 32 64 96; do
+  edited "dim: 64  dim" "dim: $batch  dim"
+  lines=$("$program" train "$work/edited.prototxt" "$work/five.prototxt" 7) || fail "batch $batch: it says $lines"
+  mv "$work/edited_iter_1000.caffemodel" "$work/batch_$batch.caffemodel"
+done
+cmp "$work/batch_64.caffemodel" "$work/first_iter_1000.caffemodel" || fail "a batch of 64 is another one"
+# Columns are the program's.
+edited "dim: 4 " "dim: 3 "
+refused "$program" train "$work/edited.prototxt" "$deploy" -- "input 'state' is 64x3; make it 64x4"
+[[ $played == "$("$program" play "$work/five.prototxt" "$work/zero_iter_1.caffemodel")" ]] || fail "five states are played"
+refused to_full_disk "$program" play "$deploy" "$work/zero_iter_1.caffemodel" -- "cannot write to standard output"
+
 usage="usage: cartpole_dqn train solver.prototxt deploy.prototxt [seed] | play deploy.prototxt weights.caffemodel"
 refused "$program" -- "$usage"
 refused "$program" learn "$work/first.prototxt" "$deploy" -- "$usage"

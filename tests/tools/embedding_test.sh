@@ -24,6 +24,22 @@ right=$(paste <(echo "$labels") <(sed 's/.*: \([0-9]\) .*/\1/' "$work/answers") 
 echo "$right of $count digits right"
 ((right >= count * 8 / 10))
 
+# Comments, as GIMP writes them, are no part of the image.
+pgm=$work/pgm/000.pgm
+{ printf 'P5\n# Created by GIMP\n#\n28 # wide\n 28\n# 8 bits\n255\n'; tail -c 784 "$pgm"; } >"$work/comments.pgm"
+sed "1!d; s#.*/000.pgm#$work/comments.pgm#" "$work/answers" >"$work/expected"
+"$work/classify/classify" "$deploy" "$lenet" "$work/comments.pgm" >"$work/answer"
+same_answers "$work/expected" "$work/answer" || fail "comments change the answer"
+sed '2,4s/^255$/255;/' "$pgm" >"$work/no_header.pgm"
+
+# The file may have more layers than the net, but not fewer.
+sed '/relu1/q' "$deploy" >"$work/short.prototxt"
+"$work/classify/classify" "$work/short.prototxt" "$lenet" "$pgm" >"$work/answer" || fail "unused weights are refused"
+sed 's/name: "ip2"/name: "ip2_fashion"/' "$deploy" >"$work/other.prototxt"
+refused "$work/classify/classify" "$work/other.prototxt" "$lenet" "$pgm" -- \
+  "lenet_iter_300.caffemodel' has no weights for ip2_fashion of '$work/other.prototxt'"
+refused to_full_disk "$work/classify/classify" "$deploy" "$lenet" "$pgm" -- "cannot write to standard output"
+refused "$work/classify/classify" "$deploy" "$lenet" "$work/no_header.pgm" -- "is no binary PGM image of 28x28"
 refused "$work/classify/classify" "$deploy" -- "usage: classify deploy.prototxt"
 refused "$work/classify/classify" "$deploy" /nowhere.caffemodel "$work/pgm/000.pgm" -- "/nowhere.caffemodel"
 refused "$work/classify/classify" "$deploy" "$lenet" /nowhere.pgm -- "cannot open '/nowhere.pgm'"

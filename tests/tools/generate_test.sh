@@ -79,6 +79,7 @@ refused "$generate" "$work/deploy.prototxt" /nowhere.caffemodel "$characters" --
 refused "$generate" "$work/deploy.prototxt" "$work/net_iter_150.caffemodel" /nowhere.txt -- /nowhere.txt
 refused "$generate" "$work/deploy.prototxt" "$work/attention_net_iter_20.caffemodel" "$characters" -- embedding
 sed 's/"scores"/"other"/g' "$work/deploy.prototxt" >"$work/other.prototxt"
+refused to_full_disk "$generate" "${lstm[@]}" --length 9000 -- "cannot write to standard output"
 refused "$generate" "$work/other.prototxt" "${lstm[@]:1}" -- "no weights of the layer 'other'"
 printf ab >"$work/two.txt"
 refused "$generate" "${lstm[@]:0:2}" "$work/two.txt" --start a -- "2 characters, but the net" "has $count outputs"

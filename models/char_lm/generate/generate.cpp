@@ -196,7 +196,8 @@ void run(const Options& options) {
     std::putchar(characters[next]);
     text.push_back(static_cast<float>(next));
   }
-  if (std::fflush(stdout) != 0) throw crema::Error("cannot write the text");
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
+    throw crema::Error("cannot write to standard output; is the disk full?");
 }
 
 }  // namespace

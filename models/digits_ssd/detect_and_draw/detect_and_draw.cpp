@@ -8,11 +8,14 @@
 // p of the input is (p - 128) / 128, blue first.
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <limits>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -57,17 +60,27 @@ struct Image {
   }
 };
 
+/// The next number of a header, which may have lines of comment before it: `# by GIMP`.
+int64_t header_number(std::istream& file) {
+  while ((file >> std::ws).peek() == '#')
+    file.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+  int64_t number = 0;
+  file >> number;
+  return number;
+}
+
 /// A binary PPM file.
 Image read_ppm(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) throw crema::Error("cannot open '", path, "'");
   Image image;
   std::string magic;
-  int64_t most = 0;
-  file >> magic >> image.width >> image.height >> most;
-  file.get();
+  file >> magic;
+  image.width = header_number(file);
+  image.height = header_number(file);
+  const int64_t most = header_number(file);
   if (!file || magic != "P6" || most != 255 || std::min(image.width, image.height) < 1 ||
-      std::max(image.width, image.height) > 16384)
+      std::max(image.width, image.height) > 16384 || !std::isspace(file.get()))
     throw crema::Error("'", path, "' is no binary PPM image of at most 16384x16384");
   const int64_t bytes = 3 * image.width * image.height;
   image.pixels.resize(static_cast<size_t>(bytes));
@@ -142,25 +155,48 @@ void draw(Image& image, const Box& box, size_t digit) {
     }
 }
 
+/// Where the copy of an image is written.
+fs::path copy_of(const std::string& image, const std::string& folder) {
+  return fs::path(folder) / fs::path(image).filename();
+}
+
+/// Error if a copy would replace an image, or the copy of another image.
+void check_copies(const std::vector<std::string>& images, const std::string& folder) {
+  std::map<fs::path, std::string> originals;  // by their copies
+  for (const std::string& image : images) {
+    const fs::path copy = copy_of(image, folder);
+    std::error_code ignored;
+    if (fs::equivalent(copy, image, ignored))
+      throw crema::Error("the copy of '", image, "' would replace it; name another folder");
+    const auto [same, is_new] = originals.try_emplace(copy, image);
+    if (!is_new)
+      throw crema::Error("'", same->second, "' and '", image, "' would both be copied to '",
+                         copy.string(), "'; give images of different names");
+  }
+}
+
 void run(const std::vector<std::string>& args) {
   if (args.size() < 4)
     throw crema::Error(
         "usage: detect_and_draw deploy.prototxt weights.caffemodel folder image.ppm...");
   crema::Context context;
-  crema::Net net(args[0], context, {.phase = crema::Phase::test, .weights = {args[1]}});
+  crema::Net net(args[0], context, {.phase = crema::Phase::test});
+  const std::vector<std::string> missing = net.load_weights(args[1]).missing;
+  if (!missing.empty())
+    throw crema::Error("'", args[1], "' has no weights for ", crema::joined(missing), " of '",
+                       args[0], "'; give weights that were trained for this net");
   const std::string input = net.inputs().at(0), output = net.outputs().at(0);
   const crema::Shape sides = net.input(input).shape();  // (any, 3, H, W)
   if (sides.rank() != 4 || sides[1] != 3)
     throw crema::Error("input '", input, "' is ", sides.str(), "; it has to be N x 3 x H x W");
   net.reshape_input(input, {1, 3, sides[2], sides[3]});
-  fs::create_directories(args[2]);
+  const std::string& folder = args[2];
+  const std::vector<std::string> images(args.begin() + 3, args.end());
+  check_copies(images, folder);
+  fs::create_directories(folder);
 
-  for (size_t i = 3; i < args.size(); ++i) {
-    Image image = read_ppm(args[i]);
-    const fs::path copy = fs::path(args[2]) / fs::path(args[i]).filename();
-    std::error_code ignored;
-    if (fs::equivalent(copy, args[i], ignored))
-      throw crema::Error("the copy of '", args[i], "' would replace it; name another folder");
+  for (const std::string& name : images) {
+    Image image = read_ppm(name);
     fill_input(image, sides[2], sides[3], net.input(input).writing<float>());
     net.forward();
     // 1 x 1 x D x 7; D differs from pass to pass. A row: number of the image in the batch, label,
@@ -171,17 +207,21 @@ void run(const std::vector<std::string>& args) {
     const auto width = static_cast<float>(image.width), height = static_cast<float>(image.height);
     for (int64_t r = 0; r < rows.shape()[2]; ++r) {
       const float* const row = rows.host<float>() + 7 * r;
+      if (!std::all_of(row, row + 7, [](float value) { return std::isfinite(value); }))
+        throw crema::Error("'", name, "': a box is not finite; was the training unstable?");
       if (row[1] < 0 || row[2] < kLeastConfidence) continue;
       if (row[1] < 1 || row[1] > 10) throw crema::Error("label ", row[1], " is no digit");
       const auto digit = static_cast<size_t>(row[1]) - 1;
       const auto at = [&](int k) { return std::clamp(row[k], 0.0f, 1.0f); };  // in the image
       const Box box{at(3) * width, at(4) * height, at(5) * width, at(6) * height};
       draw(image, box, digit);
-      std::printf("%s %zu %.4f %.1f %.1f %.1f %.1f\n", args[i].c_str(), digit, row[2], box.xmin,
+      std::printf("%s %zu %.4f %.1f %.1f %.1f %.1f\n", name.c_str(), digit, row[2], box.xmin,
                   box.ymin, box.xmax, box.ymax);
     }
-    write_ppm(image, copy);
+    write_ppm(image, copy_of(name, folder));
   }
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
+    throw crema::Error("cannot write to standard output; is the disk full?");
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <iostream>
 #include <string>
+#include <vector>
 
 #include "../pgm.hpp"
 #include "crema/crema.hpp"
@@ -19,7 +20,10 @@ int run(int argc, char** argv) {
     throw crema::Error("usage: classify deploy.prototxt weights.caffemodel image.pgm...");
   crema::Context context;
   crema::Net net(argv[1], context, {.phase = crema::Phase::test});
-  net.load_weights(argv[2]);
+  const std::vector<std::string> missing = net.load_weights(argv[2]).missing;
+  if (!missing.empty())
+    throw crema::Error("'", argv[2], "' has no weights for ", crema::joined(missing), " of '",
+                       argv[1], "'; give weights that were trained for this net");
   const std::string name = net.inputs().at(0);
   net.reshape_input(name, {1, 1, 28, 28});
   for (int i = 3; i < argc; ++i) {
@@ -30,6 +34,8 @@ int run(int argc, char** argv) {
     const auto best = std::max_element(scores.begin(), scores.end());
     std::printf("%s: %d (%.3f)\n", argv[i], static_cast<int>(best - scores.begin()), *best);
   }
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
+    throw crema::Error("cannot write to standard output; is the disk full?");
   return 0;
 }
 

@@ -87,8 +87,11 @@ void run(const std::vector<std::string>& args) {
   // `keep` stays as it is until the next pass.
   // Later runs make the choices of the first: the same images give the same bytes.
   crema::Context context({.tuning_file = "features.tuning"});
-  crema::Net net(args[0], context,
-                 {.phase = crema::Phase::test, .keep = {blob}, .weights = {args[1]}});
+  crema::Net net(args[0], context, {.phase = crema::Phase::test, .keep = {blob}});
+  const std::vector<std::string> missing = net.load_weights(args[1]).missing;
+  if (!missing.empty())
+    throw crema::Error("'", args[1], "' has no weights for ", crema::joined(missing), " of '",
+                       args[0], "'; give weights that were trained for this net");
   const std::string input = net.inputs().at(0);
   const crema::Shape sample = net.input(input).shape();  // (any, 1, H, W)
   if (sample.rank() != 4 || sample[1] != 1)
@@ -116,7 +119,9 @@ void run(const std::vector<std::string>& args) {
   }
   features.finish();
   names.finish();
-  std::cout << count << " rows in " << args[4] << ".npy, their names in " << args[4] << ".txt\n";
+  std::cout << count << " rows in " << args[4] << ".npy, their names in " << args[4] << ".txt\n"
+            << std::flush;
+  if (!std::cout) throw crema::Error("cannot write to standard output; is the disk full?");
 }
 
 }  // namespace

@@ -76,8 +76,7 @@ class Queue {
 /// A net with an input of one image.
 class Classifier {
  public:
-  Classifier(const std::string& deploy, crema::Context& context, crema::NetOptions options)
-      : net_(deploy, context, std::move(options)), input_(net_.inputs().at(0)) {
+  explicit Classifier(crema::Net net) : net_(std::move(net)), input_(net_.inputs().at(0)) {
     net_.reshape_input(input_, {1, 1, 28, 28});
     net_.forward();  // plans the net and measures its kernels, before a request has to wait for it
   }
@@ -130,13 +129,18 @@ void serve(const std::string& deploy, const std::string& weights, int threads) {
   std::vector<std::unique_ptr<Classifier>> classifiers;
   for (int i = 0; i < threads; ++i) {
     crema::NetOptions options{.phase = crema::Phase::test};
-    if (i == 0) {
-      options.weights = {weights};
-    } else {
+    if (i > 0) {
       options.share_params_with = &classifiers[0]->net();
       options.share_all = true;  // an error if a layer had weights of its own
     }
-    classifiers.push_back(std::make_unique<Classifier>(deploy, context, std::move(options)));
+    crema::Net net(deploy, context, options);
+    if (i == 0) {
+      const std::vector<std::string> missing = net.load_weights(weights).missing;
+      if (!missing.empty())
+        throw crema::Error("'", weights, "' has no weights for ", crema::joined(missing), " of '",
+                           deploy, "'; give weights that were trained for this net");
+    }
+    classifiers.push_back(std::make_unique<Classifier>(std::move(net)));
   }
 
   std::vector<double> seconds;
@@ -159,6 +163,7 @@ void serve(const std::string& deploy, const std::string& weights, int threads) {
       requests.push(std::move(request));
     }
   }
+  if (!std::cout) throw crema::Error("cannot write to standard output; is the disk full?");
   const double all = std::chrono::duration<double>(Clock::now() - start).count();
   std::ranges::sort(seconds);
   const size_t count = seconds.size();
