@@ -19,10 +19,11 @@ fetch_die() {
   exit 1
 }
 
-# Begins get.sh for the set $1, whose mirrors the user may name in the variable $2. What follows are
-# the arguments of get.sh: [DIR], or --help for the comment at its head.
+# Begins get.sh for the set $1, whose mirrors the user may name in the variable $2; '' for a set without mirrors. What
+# follows are the arguments of get.sh: [DIR], or --help for the comment at its head.
 fetch_begin() {
-  local mirrors=${!2-}
+  local mirrors=''
+  [[ -z $2 ]] || mirrors=${!2-}
   case ${3-} in
     -h | --help) sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0"; exit 0 ;;
     -*) fetch_die "unknown option $3; usage: get.sh [DIR]" ;;
@@ -46,7 +47,6 @@ fetch_md5() {
 # Downloads URL $1 to $2, continuing when $2 exists. Returns 2 when the server answered with a refusal.
 fetch_url() {
   local status=0
-  [[ -z ${CREMA_OFFLINE-} ]] || fetch_die "${2##*/} would have to be fetched, and CREMA_OFFLINE is set"
   if command -v curl >/dev/null; then
     curl --fail --location --silent --show-error --connect-timeout 15 --speed-limit 1000 --speed-time 30 \
       --retry 2 --continue-at - --output "$2" -- "$1" || status=$?
@@ -117,6 +117,8 @@ fetch_file() {
     fetch_copy "$FETCH_LOCAL" "$name" "$md5"
     return
   fi
+  [[ -z ${CREMA_OFFLINE-} ]] || fetch_die "$name would have to be fetched, and CREMA_OFFLINE is set. Put the file into" \
+    "a folder DIR/$FETCH_NAME and run again with CREMA_DATA_DIR=DIR, or unset CREMA_OFFLINE"
   for mirror in "${FETCH_MIRRORS[@]}"; do
     fetch_say "$target: downloading from ${mirror%/}"
     if fetch_verified "${mirror%/}/$name" "$part" "$md5"; then

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Gets CIFAR-10, 50,000 training and 10,000 test images, as its six binary files (a download of 162 MB).
+# Gets CIFAR-10, 50,000 training and 10,000 test images, as its six binary files, *.bin or *.bin.gz (a download of 162 MB).
 #
 #   data/cifar10/get.sh [DIR]      DIR: where to put the files; default data/cifar10/full
 #
@@ -26,12 +26,15 @@ declare -rA md5_of=(
   [test_batch]=803d5f7f4d78ea53de84dbe85f74fb6d
 )
 
-# Whether all files are in $FETCH_DIR and correct.
+# Whether all files are in $FETCH_DIR and correct, each as it is or packed; crema convert-cifar reads both.
 have_files() {
-  local name
+  local name file FETCH_MD5_OF
   for name in "${!md5_of[@]}"; do
-    [[ -f $FETCH_DIR/$name.bin && $(md5sum < "$FETCH_DIR/$name.bin") == "${md5_of[$name]} "* ]] ||
-      return 1
+    file=$FETCH_DIR/$name.bin
+    FETCH_MD5_OF="file"
+    [[ ! -f $file || $(fetch_md5 "$file") != "${md5_of[$name]}" ]] || continue
+    FETCH_MD5_OF=content
+    [[ -f $file.gz && $(fetch_md5 "$file.gz") == "${md5_of[$name]}" ]] || return 1
   done
 }
 

@@ -9,13 +9,17 @@ digits, then -1. Digits vary in size, slant, height and distance; behind the las
 
 --mnist names the folder of MNIST's four files (.gz). Default: data/mnist/full if they are there, else data/mnist/mini.
 Training lines hold training digits, test lines test digits. No digit comes again before all have been drawn.
-A version of Python writes the same lines each time.
+
+Needs Python 3.9 or newer. Python 3.9 to 3.13 write the same lines each time; Python does not promise it of later versions.
+The lines that are printed have a checksum of each file.
 """
 import argparse
 import gzip
+import hashlib
 import io
 import os
 import random
+import sys
 import tarfile
 
 HEIGHT, WIDTH, DIGITS = 32, 160, 7
@@ -25,10 +29,15 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 def read_mnist(folder, part):
     """The digits of a part: pairs of 784 bytes and a class."""
-    with gzip.open(f"{folder}/{part}-images-idx3-ubyte.gz") as file:
-        pixels = file.read()[16:]
-    with gzip.open(f"{folder}/{part}-labels-idx1-ubyte.gz") as file:
-        labels = file.read()[8:]
+    try:
+        with gzip.open(f"{folder}/{part}-images-idx3-ubyte.gz") as file:
+            pixels = file.read()[16:]
+        with gzip.open(f"{folder}/{part}-labels-idx1-ubyte.gz") as file:
+            labels = file.read()[8:]
+    except (OSError, EOFError) as error:
+        sys.exit(f"make.py: error: {error}; data/mnist/get.sh puts MNIST into data/mnist/full, "
+                 "and 5,000 of its digits ship in data/mnist/mini")
+    print(f"{len(labels)} digits of {folder}/{part}-*")
     return [(pixels[784 * i:784 * (i + 1)], label) for i, label in enumerate(labels)]
 
 
@@ -115,11 +124,13 @@ def main():
     parser.add_argument("--train", type=int, default=24000)
     parser.add_argument("--test", type=int, default=2000)
     args = parser.parse_args()
+    if not hasattr(random, "randbytes"):
+        sys.exit(f"make.py: error: needs Python 3.9 or newer, for random.randbytes; this is {sys.version.split()[0]}")
     mnist = args.mnist
     if mnist is None:
-        mnist = f"{HERE}/../mnist/full"
+        mnist = f"{os.path.dirname(HERE)}/mnist/full"
         if not os.path.exists(f"{mnist}/train-images-idx3-ubyte.gz"):
-            mnist = f"{HERE}/../mnist/mini"
+            mnist = f"{os.path.dirname(HERE)}/mnist/mini"
     os.makedirs(args.folder, exist_ok=True)
     for seed, (part, source, count) in enumerate([("train", "train", args.train), ("test", "t10k", args.test)]):
         rng = random.Random(seed)
@@ -131,7 +142,10 @@ def main():
                 add(archive, f"{number:05d}.pgm", b"P5\n%d %d\n255\n" % (WIDTH, HEIGHT) + pixels)
                 labels += [-1] * (DIGITS - len(labels))
                 add(archive, f"{number:05d}.txt", (" ".join(map(str, labels)) + "\n").encode())
+        with open(f"{path}.part", "rb") as file:
+            checksum = hashlib.sha256(file.read()).hexdigest()
         os.replace(f"{path}.part", path)
+        print(f"{path}: {count} lines, sha256 {checksum}")
 
 
 if __name__ == "__main__":

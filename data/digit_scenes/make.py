@@ -15,24 +15,34 @@ FOLDER (default: data/digit_scenes/full) gets, for --train 12000 and --test 500 
 
 --mnist names the folder of MNIST's four files (.gz). Default: data/mnist/full if they are there, else data/mnist/mini.
 Training scenes hold training digits, test scenes test digits. No digit comes again before all have been drawn.
-A version of Python draws the same scenes each time.
+
+Needs Python 3.9 or newer. Python 3.9 to 3.13 draw the same scenes each time; Python does not promise it of later versions.
+The last line that is printed has a checksum of all files.
 """
 import argparse
 import gzip
+import hashlib
 import os
 import random
+import sys
 
 SIDE = 96
 NOISE = bytes(value * 24 // 256 for value in range(256))  # of a byte, 0 to 23
+checksum = hashlib.sha256()
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def read_mnist(folder, part):
     """The digits of a part: pairs of 784 bytes and a class."""
-    with gzip.open(f"{folder}/{part}-images-idx3-ubyte.gz") as file:
-        pixels = file.read()[16:]
-    with gzip.open(f"{folder}/{part}-labels-idx1-ubyte.gz") as file:
-        labels = file.read()[8:]
+    try:
+        with gzip.open(f"{folder}/{part}-images-idx3-ubyte.gz") as file:
+            pixels = file.read()[16:]
+        with gzip.open(f"{folder}/{part}-labels-idx1-ubyte.gz") as file:
+            labels = file.read()[8:]
+    except (OSError, EOFError) as error:
+        sys.exit(f"make.py: error: {error}; data/mnist/get.sh puts MNIST into data/mnist/full, "
+                 "and 5,000 of its digits ship in data/mnist/mini")
+    print(f"{len(labels)} digits of {folder}/{part}-*")
     return [(pixels[784 * i:784 * (i + 1)], label) for i, label in enumerate(labels)]
 
 
@@ -67,6 +77,13 @@ def resize(rows, width, height):
         row = [a + part * (b - a) for a, b in zip(rows[y], rows[y + 1])]
         result.append([int(row[x] + f * (row[x + 1] - row[x])) for x, f in columns])
     return result
+
+
+def write(folder, name, data):
+    """Writes a file, and adds its name and its bytes to the checksum."""
+    checksum.update(name.encode() + b"\n" + data)
+    with open(f"{folder}/{name}", "wb") as file:
+        file.write(data)
 
 
 def luma(colour):
@@ -179,12 +196,9 @@ def draw(rng, name, folder, digits):
                      f"{width / SIDE:.6f} {height / SIDE:.6f}\n")
     noise = rng.randbytes(len(pixels)).translate(NOISE)
     pixels = bytes([min(max(p + n - 12, 0), 255) for p, n in zip(pixels, noise)])
-    with open(f"{folder}/images/{name}.ppm", "wb") as file:
-        file.write(b"P6\n%d %d\n255\n" % (SIDE, SIDE) + pixels)
-    with open(f"{folder}/masks/{name}.pgm", "wb") as file:
-        file.write(b"P5\n%d %d\n255\n" % (SIDE, SIDE) + mask)
-    with open(f"{folder}/labels/{name}.txt", "w") as file:
-        file.writelines(lines)
+    write(folder, f"images/{name}.ppm", b"P6\n%d %d\n255\n" % (SIDE, SIDE) + pixels)
+    write(folder, f"masks/{name}.pgm", b"P5\n%d %d\n255\n" % (SIDE, SIDE) + mask)
+    write(folder, f"labels/{name}.txt", "".join(lines).encode())
 
 
 def main():
@@ -194,26 +208,26 @@ def main():
     parser.add_argument("--train", type=int, default=12000)
     parser.add_argument("--test", type=int, default=500)
     args = parser.parse_args()
+    if not hasattr(random, "randbytes"):
+        sys.exit(f"make.py: error: needs Python 3.9 or newer, for random.randbytes; this is {sys.version.split()[0]}")
     mnist = args.mnist
     if mnist is None:
-        mnist = f"{HERE}/../mnist/full"
+        mnist = f"{os.path.dirname(HERE)}/mnist/full"
         if not os.path.exists(f"{mnist}/train-images-idx3-ubyte.gz"):
-            mnist = f"{HERE}/../mnist/mini"
+            mnist = f"{os.path.dirname(HERE)}/mnist/mini"
     folder = args.folder
     for part in "images", "labels", "masks":
         os.makedirs(f"{folder}/{part}", exist_ok=True)
-    with open(f"{folder}/names.txt", "w") as file:
-        file.writelines(f"{digit}\n" for digit in range(10))
+    write(folder, "names.txt", "".join(f"{digit}\n" for digit in range(10)).encode())
     for seed, (part, source, count) in enumerate([("train", "train", args.train), ("test", "t10k", args.test)]):
         rng = random.Random(seed)
         digits = endless(rng, read_mnist(mnist, source))
         names = [f"{part}{number:05d}" for number in range(count)]
         for name in names:
             draw(rng, name, folder, digits)
-        with open(f"{folder}/{part}_masks.txt", "w") as file:
-            file.writelines(f"images/{name}.ppm masks/{name}.pgm\n" for name in names)
-        with open(f"{folder}/{part}.txt", "w") as file:
-            file.writelines(f"images/{name}.ppm\n" for name in names)
+        write(folder, f"{part}_masks.txt", "".join(f"images/{name}.ppm masks/{name}.pgm\n" for name in names).encode())
+        write(folder, f"{part}.txt", "".join(f"images/{name}.ppm\n" for name in names).encode())
+    print(f"{folder}: {args.train} scenes to train on, {args.test} to test on, sha256 {checksum.hexdigest()}")
 
 
 if __name__ == "__main__":

@@ -4,8 +4,12 @@
   data/shapes/make.py [FOLDER]        default: data/shapes/full
 
 FOLDER/images and FOLDER/labels get the files, FOLDER/train.txt (1,000 images) and FOLDER/test.txt
-(200) their lists, FOLDER/names.txt the names of the classes. A version of Python draws the same images each time.
+(200) their lists, FOLDER/names.txt the names of the classes.
+
+Needs Python 3.9 or newer. Python 3.9 to 3.13 draw the same images each time; Python does not promise it of later versions.
+The last line that is printed has a checksum of all files.
 """
+import hashlib
 import math
 import os
 import random
@@ -13,6 +17,14 @@ import sys
 
 NAMES = ["rectangle", "disc", "triangle"]
 COUNTS = {"train": 1000, "test": 200}
+checksum = hashlib.sha256()
+
+
+def write(folder, name, data):
+    """Writes a file, and adds its name and its bytes to the checksum."""
+    checksum.update(name.encode() + b"\n" + data)
+    with open(f"{folder}/{name}", "wb") as file:
+        file.write(data)
 
 
 def spans(kind, width, height):
@@ -60,25 +72,24 @@ def draw(name, folder):
         boxes.append(box)
         lines.append(f"{kind} {(left + right) / 2 / width:.6f} {(top + bottom) / 2 / height:.6f} "
                      f"{(right - left) / width:.6f} {(bottom - top) / height:.6f}\n")
-    with open(f"{folder}/images/{name}.ppm", "wb") as file:
-        file.write(b"P6\n%d %d\n255\n" % (width, height) + pixels)
-    with open(f"{folder}/labels/{name}.txt", "w") as file:
-        file.writelines(lines)
+    write(folder, f"images/{name}.ppm", b"P6\n%d %d\n255\n" % (width, height) + pixels)
+    write(folder, f"labels/{name}.txt", "".join(lines).encode())
 
 
 def main():
+    if not hasattr(random, "randbytes"):
+        sys.exit(f"make.py: error: needs Python 3.9 or newer, for random.randbytes; this is {sys.version.split()[0]}")
     folder = sys.argv[1] if len(sys.argv) > 1 else os.path.join(os.path.dirname(__file__), "full")
     for part in "images", "labels":
         os.makedirs(f"{folder}/{part}", exist_ok=True)
+    write(folder, "names.txt", "".join(name + "\n" for name in NAMES).encode())
     random.seed(1)
     for part, count in COUNTS.items():
         names = [f"{part}{number:04d}" for number in range(count)]
         for name in names:
             draw(name, folder)
-        with open(f"{folder}/{part}.txt", "w") as file:
-            file.writelines(f"images/{name}.ppm\n" for name in names)
-    with open(f"{folder}/names.txt", "w") as file:
-        file.writelines(name + "\n" for name in NAMES)
+        write(folder, f"{part}.txt", "".join(f"images/{name}.ppm\n" for name in names).encode())
+    print(f"{folder}: {COUNTS['train']} images to train on, {COUNTS['test']} to test on, sha256 {checksum.hexdigest()}")
 
 
 if __name__ == "__main__":

@@ -6,15 +6,15 @@
 #
 # CREMA_DATA_DIR  when set, $CREMA_DATA_DIR/text/bible.txt is used first
 #
-# Else the text is that of the Debian package bible-kjv-text, as installed or fetched with apt-get (1.7 MB;
+# Else the text is that of the Debian package bible-kjv-text, as installed or fetched with apt-get (2.4 MB;
 # nothing is installed). The package holds it in blocks that compress has packed; python3 and gzip unpack
 # them. The text is verified.
 set -euo pipefail
 . "$(dirname -- "${BASH_SOURCE[0]}")/../fetch.sh"
 
-FETCH_MD5_OF=file
+FETCH_MD5_OF="file"
 FETCH_MIRRORS=()
-fetch_begin text CREMA_TEXT_MIRRORS "$@"
+fetch_begin text '' "$@"
 
 readonly package=bible-kjv-text
 readonly packed=usr/lib/bible.data
@@ -48,7 +48,8 @@ if ! have_text && [[ -z $FETCH_LOCAL || ! -f $FETCH_LOCAL/bible.txt ]]; then
   if [[ ! -f $from ]]; then
     fetch_debian_package $package "$scratch" ||
       fetch_die "the text comes from Debian's package $package, which is not installed and cannot be fetched here" \
-        "(apt install $package, perhaps after apt update)"
+        "${CREMA_OFFLINE:+because CREMA_OFFLINE is set }(apt install $package, perhaps after apt update). Or put bible.txt" \
+        "into a folder DIR/text and run again with CREMA_DATA_DIR=DIR"
     from=$scratch/$packed
   fi
   unpack_text "$from" "$scratch/bible.txt" || fetch_die "cannot unpack $from; this needs python3 and gzip"

@@ -16,10 +16,12 @@ The text of a set is cut into N streams of one length, and each stream into sequ
 of N, in their order, let a recurrent layer carry its state through the streams. It begins with a new state at the first
 character of each 16th sequence, so that it learns to begin.
 
-Of each 2,000 lines of the text, the last 100 are the test set. In bible.txt, the first line and the place at the head
-of each line are left out. A character that is not printable ASCII becomes a blank. The same text gives the same bytes.
+Of each 2,000 lines of the text, the last 100 are the test set; of a shorter text, the last twentieth. In bible.txt, the
+first line and the place at the head of each line are left out. A character that is not printable ASCII becomes a blank. The
+same text gives the same bytes, whose checksums are printed.
 """
 import argparse
+import hashlib
 import io
 import os
 import re
@@ -32,8 +34,12 @@ CARRIED = 16  # sequences through which a state is carried
 
 
 def read_lines(path):
-    with open(path, "rb") as file:
-        text = file.read().replace(b"\r\n", b"\n").decode("latin-1")
+    try:
+        with open(path, "rb") as file:
+            text = file.read()
+    except OSError as error:
+        sys.exit(f"make.py: error: {error}; name a text, or get one with data/text/get.sh")
+    text = text.replace(b"\r\n", b"\n").decode("latin-1")
     lines = [re.sub(r"[^ -~]", " ", line) for line in text.split("\n")]
     if os.path.basename(path) == "bible.txt":
         lines = [re.sub(r"^\w+:\d+ ", "", line) for line in lines[1:]]
@@ -56,8 +62,11 @@ def write(path, numbers, streams, length):
                 member = tarfile.TarInfo(f"text/{part * streams + stream:07d}.pgm")
                 member.size = len(image)
                 tar.addfile(member, io.BytesIO(image))
+    with open(path + ".part", "rb") as file:
+        checksum = hashlib.sha256(file.read()).hexdigest()
     os.replace(path + ".part", path)
-    print(f"{path}: {parts * streams * length} characters, {parts} batches of {streams} sequences of {length}")
+    print(f"{path}: {parts * streams * length} characters, {parts} batches of {streams} sequences of {length}, "
+          f"sha256 {checksum}")
 
 
 def main():
@@ -69,8 +78,10 @@ def main():
     parser.add_argument("--length", type=int, default=128)
     options = parser.parse_args()
     sets = {"train": [], "test": []}
-    for number, line in enumerate(read_lines(options.text)):
-        sets["test" if number // BLOCK % BLOCKS == BLOCKS - 1 else "train"].append(line + "\n")
+    lines = read_lines(options.text)
+    block = min(BLOCK, max(len(lines) // BLOCKS, 1))
+    for number, line in enumerate(lines):
+        sets["test" if number // block % BLOCKS == BLOCKS - 1 else "train"].append(line + "\n")
     sets = {name: "".join(lines) for name, lines in sets.items()}
     characters = "".join(sorted(set("".join(sets.values()))))
     number_of = {ord(character): number for number, character in enumerate(characters)}

@@ -6,10 +6,10 @@ iterations=$(sed -n 's/^max_iter: //p' $folder/solver.prototxt)
 build $folder
 solver_for_output $folder/solver.prototxt >"$work/solver.prototxt"
 "$built" train "$work/solver.prototxt" $folder/deploy.prototxt "$seed"
-play=("$built" play $folder/deploy.prototxt "$out/cartpole_dqn_iter_$iterations.caffemodel")
+play=("$built" play "$folder/deploy.prototxt" "$out/cartpole_dqn_iter_$iterations.caffemodel")
 if [[ $check == yes ]]; then
   # Random actions reach 22 steps.
   "${play[@]}" | awk '{ print; exit !($NF > 50) }' || die "episodes are too short after $iterations updates"
-  exit 0
+else
+  result "${play[@]}"
 fi
-result "${play[@]}"

@@ -1,18 +1,15 @@
 # scripts/reproduce digits_crnn
+# Needs a build with CREMA_OPENCV and CREMA_LIBARCHIVE.
 check_iterations=25
 folder=models/digits_crnn lines=data/digit_lines/full
 if [[ $check == yes ]]; then
-  # A few lines of the digits that ship, and the net with their path.
+  # A few lines of the digits that ship.
   lines=$out/lines
   data/digit_lines/make.py "$lines" --mnist data/mnist/mini --train 320 --test 50
-  mkdir "$out/net"
-  for file in $folder/*.prototxt; do
-    sed "s#data/digit_lines/full#$lines#; s#\"$folder/#\"$out/net/#" "$file" >"$out/net/${file##*/}"
-  done
-  folder=$out/net
+  nets_with "s#data/digit_lines/full#$lines#"
 else
   data/mnist/get.sh
-  once $lines/test.tar data/digit_lines/make.py
+  once $lines/test.tar data/digit_lines/make.py --mnist data/mnist/full
 fi
 train "$folder/solver.prototxt"
 result crema test --model models/digits_crnn/train_val.prototxt --weights "$out/digits_crnn_iter_6000.caffemodel" --iterations 40

@@ -1,18 +1,15 @@
 # scripts/reproduce digits_ssd
+# Needs a build with CREMA_OPENCV.
 check_iterations=15
 folder=models/digits_ssd scenes=data/digit_scenes/full
 if [[ $check == yes ]]; then
-  # A few scenes of the digits that ship, and the net with their path.
+  # A few scenes of the digits that ship.
   scenes=$out/scenes
   data/digit_scenes/make.py "$scenes" --mnist data/mnist/mini --train 128 --test 25
-  mkdir "$out/net"
-  for file in $folder/*.prototxt; do
-    sed "s#data/digit_scenes/full#$scenes#; s#\"$folder/#\"$out/net/#" "$file" >"$out/net/${file##*/}"
-  done
-  folder=$out/net
+  nets_with "s#data/digit_scenes/full#$scenes#g"
 else
   data/mnist/get.sh
-  once $scenes/test.txt data/digit_scenes/make.py
+  once $scenes/test.txt data/digit_scenes/make.py --mnist data/mnist/full
 fi
 once "$scenes/train_lmdb" crema convert-annotations --label_type=yolo --class_names="$scenes/names.txt" \
   "$scenes/" "$scenes/train.txt" "$scenes/train_lmdb"

@@ -1,4 +1,5 @@
 # scripts/reproduce keyword_hdf5
+# Needs a build with CREMA_HDF5.
 check_iterations=60
 data/keywords/get.sh
 once data/keywords/full/test.txt data/keywords/make.py

@@ -1,4 +1,5 @@
 # scripts/reproduce ssd_shapes
+# Needs a build with CREMA_OPENCV.
 check_iterations=60
 full=data/shapes/full
 once $full/test.txt data/shapes/make.py

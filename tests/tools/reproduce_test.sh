@@ -1,0 +1,109 @@
+#!/usr/bin/env bash
+# scripts/reproduce runs a recipe. With --check, it runs it to its end on short trainings and finds what is wrong in it. The
+# program is a script here that writes the log of a training.
+#   reproduce_test.sh SOURCE_DIR SHARED_DIR
+set -euo pipefail
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+mkdir -p "$work/scripts" "$work/models/toy" "$work/models/other"
+cp "$1/scripts/reproduce" "$work/scripts"
+cd "$work"
+export CREMA=$work/program
+
+# Logs its arguments and the length of a training, whose loss falls, or rises where the solver has base_lr: 9.
+cat >program <<'PROGRAM'
+#!/usr/bin/env bash
+echo "$*" >>calls
+[[ $1 == train ]] || exit 0
+iterations=$(sed -n 's/^max_iter: \([0-9]*\).*/\1/p' "$3")
+echo "$iterations iterations, warm-up $(sed -n 's/^warmup_iter: //p' "$3")" >>calls
+step=-1
+! grep -q 'base_lr: 9' "$3" || step=1
+for ((i = 0; i < iterations; ++i)); do echo "Iteration $i, loss = $((1000 + step * i))"; done >&2
+PROGRAM
+chmod +x program
+for stage in 1 2; do
+  cat >models/toy/solver$stage.prototxt <<SOLVER
+net: "models/toy/net.prototxt"
+max_iter: ${stage}000  # passes
+warmup_iter: 20
+snapshot_prefix: "models/toy/toy"
+SOLVER
+done
+touch models/toy/net.prototxt
+
+fail() {
+  echo "$*"
+  cat out calls 2>/dev/null || true
+  exit 1
+}
+# recipe LINE...: reproduce --check with these lines for a recipe; sets status and writes to the file out.
+recipe() {
+  printf '%s\n' "check_iterations=20" "$@" >models/toy/recipe.sh
+  rm -f calls
+  touch calls
+  status=0
+  scripts/reproduce toy --check >out 2>&1 || status=$?
+}
+works() { ((status == 0)) || fail "status $status"; }
+finds() {
+  ((status == 1)) || fail "status $status instead of 1"
+  grep -qF -- "$1" out || fail "no '$1' in the output"
+}
+
+# All lines of a recipe that is right: two stages, a fine-tuning from weights that are not there.
+# shellcheck disable=SC2016  # the recipe expands them
+right=(
+  'once models/other/other.caffemodel scripts/reproduce other'
+  'train models/toy/solver1.prototxt'
+  'train models/toy/solver2.prototxt --snapshot "$out/toy_iter_1000.solverstate" --weights models/other/other.caffemodel'
+  'crema extract-features "$out/toy_iter_2000.caffemodel" models/toy/net.prototxt data'
+  'result crema test --model models/toy/net.prototxt --weights "$out/toy_iter_2000.caffemodel"')
+recipe "${right[@]}"
+works
+grep -q 'from random weights: models/other/other.caffemodel' out || fail "says nothing of the weights"
+[[ $(grep -c '^train' calls) == 2 ]] || fail "not two trainings"
+[[ $(grep 'iterations' calls) == $'20 iterations, warm-up 6\n2 iterations, warm-up 0' ]] || fail "other iterations"
+! grep -qE 'test|extract|--snapshot|--weights' calls || fail "runs what needs weights"
+
+# Weights that are there are used.
+touch models/other/other.caffemodel
+recipe "${right[@]}"
+works
+grep -q -- '--weights models/other/other.caffemodel' calls || fail "does not load the weights"
+# A net in another place.
+# shellcheck disable=SC2016
+recipe 'folder=models/toy' 'nets_with s/1000/500/' 'train "$folder/solver1.prototxt"' \
+  'grep -q "max_iter: 500" "$out/net/solver1.prototxt" && grep -q "$out/net/net.prototxt" "$out/net/solver1.prototxt"' \
+  'result crema test --model models/toy/net.prototxt --weights "$out/toy_iter_500.caffemodel"'
+works
+# A recipe that trains in its own way.
+recipe true
+works
+
+# Without --check, the recipe runs as it is.
+printf '%s\n' "${right[@]}" >models/toy/recipe.sh
+: >calls
+scripts/reproduce toy --seed 3 --threads 2 >out 2>&1 || fail "a training fails"
+weights="--weights models/other/other.caffemodel"
+diff - <(grep -v iterations calls) <<CALLS || fail "other calls"
+train --solver models/toy/solver1.prototxt --seed 3 --threads 2
+train --solver models/toy/solver2.prototxt --seed 3 --threads 2 --snapshot models/toy/toy_iter_1000.solverstate $weights
+extract-features models/toy/toy_iter_2000.caffemodel models/toy/net.prototxt data --threads 2
+test --model models/toy/net.prototxt --weights models/toy/toy_iter_2000.caffemodel --threads 2
+CALLS
+
+# What is wrong.
+recipe 'train models/toy/solver1.prototxt'
+finds 'does not use toy_iter_1000.caffemodel, which models/toy/solver1.prototxt writes'
+recipe "${right[@]//toy_iter_2000/toy_iter_3000}"
+finds 'reads toy_iter_3000.caffemodel, which no training before writes'
+recipe "${right[@]//toy_iter_1000/toy_iter_1500}"
+finds 'reads toy_iter_1500.solverstate'
+recipe "${right[@]//toy\/net/toy\/nets}"
+finds 'names models/toy/nets.prototxt, which is not there'
+recipe 'if false; then' "${right[@]}" 'fi'
+finds "has lines 'train', but none has run"
+echo 'base_lr: 9' >>models/toy/solver1.prototxt
+recipe "${right[@]}"
+finds 'the loss of models/toy/solver1.prototxt does not fall'
