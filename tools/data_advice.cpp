@@ -29,7 +29,7 @@ std::string advice_on_missing_data(const std::string& message) {
        ++found) {
     const std::string quoted = found->str(0);
     if (fs::exists(quoted.substr(1, quoted.size() - 2), none)) continue;
-    for (const char* name : {"get.sh", "make.py"}) {
+    for (const char* name : {"get.sh", "make.py", "make.sh"}) {
       const fs::path script = fs::path(found->str(1)) / name;
       if (fs::exists(script, none))
         return concat("; ", script.string(), " brings this data set", page_of_model(message));

@@ -6,7 +6,7 @@
 namespace crema::tools {
 
 /// If an error's message names a file data/NAME/... that is missing, and the working directory has
-/// the script data/NAME/get.sh or data/NAME/make.py: "; data/NAME/get.sh brings this data set", and
+/// the script data/NAME/get.sh, make.py or make.sh: "; data/NAME/get.sh brings this data set", and
 /// the page of the model of the message, which has all commands. Otherwise "".
 std::string advice_on_missing_data(const std::string& message);
 

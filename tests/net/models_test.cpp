@@ -2,6 +2,8 @@
 // training and for inference, inference with any batch.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <fstream>
 #include <map>
@@ -203,9 +205,11 @@ std::map<std::string, std::string> rows_of_table() {
   return rows;
 }
 
-std::string fixed(double value, int digits) {
+/// With so many decimals, and more where two digits of the value need them.
+std::string fixed(double value, int decimals) {
+  const int first = value > 0 ? static_cast<int>(std::floor(std::log10(value))) : 0;
   char text[32];
-  std::snprintf(text, sizeof text, "%.*f", digits, value);
+  std::snprintf(text, sizeof text, "%.*f", std::max(decimals, 1 - first), value);
   return text;
 }
 

@@ -93,6 +93,19 @@ extract-features models/toy/toy_iter_2000.caffemodel models/toy/net.prototxt dat
 test --model models/toy/net.prototxt --weights models/toy/toy_iter_2000.caffemodel --threads 2
 CALLS
 
+# --resume goes on from a snapshot; a stage that is done is left out.
+: >calls
+scripts/reproduce toy --resume >out 2>&1 || fail "a training fails"
+[[ $(grep -c '^train.*--seed 1' calls) == 2 ]] || fail "resumes without a snapshot"
+touch models/toy/toy_iter_{500,1000}.{caffemodel,solverstate}
+: >calls
+scripts/reproduce toy --resume --threads 2 >out 2>&1 || fail "a training fails"
+[[ $(grep '^train' calls) == "train --solver models/toy/solver2.prototxt --threads 2 --resume" ]] || fail "does not resume the second stage"
+rm models/toy/toy_iter_*
+status=0
+scripts/reproduce toy --resume --check >out 2>&1 || status=$?
+finds 'leave --resume out'
+
 # What is wrong.
 recipe 'train models/toy/solver1.prototxt'
 finds 'does not use toy_iter_1000.caffemodel, which models/toy/solver1.prototxt writes'
