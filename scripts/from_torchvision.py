@@ -15,9 +15,12 @@ import pathlib
 import re
 import sys
 
-import torch
-import torchvision
-from torch import nn
+try:
+    import torch
+    import torchvision
+    from torch import nn
+except ImportError as missing:
+    sys.exit(f"from_torchvision: needs PyTorch and torchvision ({missing}); name a Python that has them: PYTHON scripts/from_torchvision.py ...")
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 # Layer types with parameters, and the modules that they are in PyTorch.
@@ -138,6 +141,16 @@ def deploy_of(net):
     return (ROOT / "models" / net / "deploy.prototxt").read_text()
 
 
+def check_state(state, wanted, message):
+    for key, value in wanted.items():
+        if key not in state:
+            raise ValueError(f"{message}it has no {key}")
+        if state[key].shape != value.shape:
+            raise ValueError(f"{message}{key} is {tuple(state[key].shape)}, not {tuple(value.shape)}")
+    if unknown := next((key for key in state if key not in wanted), None):
+        raise ValueError(f"{message}there is no {unknown}")
+
+
 def read_module(net, weights):
     name, _, _ = NETS[net]
     settings = {"aux_logits": True} if net == "inception_v3" else {}
@@ -145,11 +158,17 @@ def read_module(net, weights):
         return torchvision.models.get_model(name, weights="IMAGENET1K_V1")
     module = torchvision.models.get_model(name, weights=None, **(settings | {"init_weights": False} if settings else {}))
     try:
-        module.load_state_dict(torch.load(weights, map_location="cpu", weights_only=True))
+        state = torch.load(weights, map_location="cpu", weights_only=True)
     except OSError:
         raise
     except Exception as error:  # torch.load has many kinds of them
-        raise ValueError(f"{weights} is not a state_dict of torchvision's {name}, written by torch.save") from error
+        raise ValueError(f"{weights} is no state_dict, written by torch.save; of a whole module, save module.state_dict()") from error
+    for key in "state_dict", "model":  # checkpoints hold more than the weights
+        if isinstance(state, dict) and isinstance(state.get(key), dict):
+            state = state[key]
+    state = {re.sub(r"^module\.", "", key): value for key, value in state.items()}  # as DistributedDataParallel names them
+    check_state(state, module.state_dict(), f"{weights} does not fit torchvision's {name}: ")
+    module.load_state_dict(state)
     return module
 
 
@@ -160,7 +179,8 @@ def normalization(net):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("net", metavar="NET", choices=NETS, help="a folder of models/: " + ", ".join(NETS))
+    parser.add_argument("net", metavar="NET", choices=NETS,
+                        help="a folder of models/: " + ", ".join(net for net, (_, _, misfit) in NETS.items() if not misfit))
     parser.add_argument("output", metavar="OUT.caffemodel")
     parser.add_argument("--weights", metavar="FILE.pth", help="a state_dict of torchvision's net; default: its weights IMAGENET1K_V1")
     args = parser.parse_args()
@@ -181,7 +201,8 @@ def main():
     part.write_bytes(data)
     part.rename(args.output)
     means = ",".join(f"{255 * value:.6g}" for value in mean[::-1])
-    print(f"{args.output}: for models/{args.net}/deploy.prototxt, with --mean {means} and --scale 1")
+    side = re.search(r"dim: 3 dim: (\d+)", deploy_of(args.net))[1]
+    print(f"{args.output}: for models/{args.net}/deploy.prototxt, with --mean {means} and images of {side}x{side}")
 
 
 if __name__ == "__main__":

@@ -12,5 +12,5 @@ else
   once $scenes/test.txt data/digit_scenes/make.py --mnist data/mnist/full
 fi
 train "$folder/solver.prototxt"
-result crema test --model models/digits_unet/train_val.prototxt --weights "$out/digits_unet_iter_4500.caffemodel" \
+result crema test --model models/digits_unet/train_val.prototxt --weights "$out/digits_unet_iter_6000.caffemodel" \
   --iterations 20 --confusion
