@@ -19,11 +19,10 @@ if [[ $check == no ]]; then
   once data/mnist/full/test_lmdb crema convert-mnist --overwrite data/mnist/full
 fi
 once $digits crema train --solver models/lenet/solver.prototxt --seed 1 --threads "$threads"
-finetune() {
-  train "$folder/finetune_solver.prototxt" "$@"
-  result crema test --model models/lenet_fashion/finetune_train_val.prototxt \
-    --weights "$out/lenet_fashion_finetune_iter_1000.caffemodel" --iterations 100
-}
-finetune
-finetune --weights $digits
+train "$folder/scratch_solver.prototxt"
+train "$folder/finetune_solver.prototxt" --weights $digits
+result crema test --model models/lenet_fashion/finetune_train_val.prototxt \
+  --weights "$out/lenet_fashion_scratch_iter_1000.caffemodel" --iterations 100
+result crema test --model models/lenet_fashion/finetune_train_val.prototxt \
+  --weights "$out/lenet_fashion_finetune_iter_1000.caffemodel" --iterations 100
 result crema test --model models/lenet_fashion/train_val.prototxt --weights "$out/lenet_fashion_iter_15000.caffemodel" --iterations 100

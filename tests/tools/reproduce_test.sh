@@ -10,16 +10,23 @@ cp "$1/scripts/reproduce" "$work/scripts"
 cd "$work"
 export CREMA=$work/program
 
-# Logs its arguments and the length of a training, whose loss falls, or rises where the solver has base_lr: 9.
+# Logs its arguments and the length of a training, whose loss falls, or rises where the solver has base_lr: 9. Where the file
+# stop is, a training ends early, as crema does when it is interrupted.
 cat >program <<'PROGRAM'
 #!/usr/bin/env bash
 echo "$*" >>calls
+[[ $1 != inspect ]] || echo "seed: 1"
 [[ $1 == train ]] || exit 0
 iterations=$(sed -n 's/^max_iter: \([0-9]*\).*/\1/p' "$3")
 echo "$iterations iterations, warm-up $(sed -n 's/^warmup_iter: //p' "$3")" >>calls
 step=-1
 ! grep -q 'base_lr: 9' "$3" || step=1
-for ((i = 0; i < iterations; ++i)); do echo "Iteration $i, loss = $((1000 + step * i))"; done >&2
+for ((i = 0; i < iterations && i < 30; ++i)); do echo "Iteration $i, loss = $((1000 + step * i))"; done >&2
+if [[ -e stop ]]; then
+  echo "Optimization stopped early." >&2
+  exit 0
+fi
+touch "$(sed -n 's/^snapshot_prefix: "\(.*\)"/\1/p' "$3")_iter_$iterations.solverstate"
 PROGRAM
 chmod +x program
 for stage in 1 2; do
@@ -61,6 +68,8 @@ right=(
   'result crema test --model models/toy/net.prototxt --weights "$out/toy_iter_2000.caffemodel"')
 recipe "${right[@]}"
 works
+grep -q 'toy: the recipe runs to its end' out || fail "gives no verdict"
+[[ -z $(compgen -G 'models/toy/*.solverstate') ]] || fail "keeps a snapshot"
 grep -q 'from random weights: models/other/other.caffemodel' out || fail "says nothing of the weights"
 [[ $(grep -c '^train' calls) == 2 ]] || fail "not two trainings"
 [[ $(grep 'iterations' calls) == $'20 iterations, warm-up 6\n2 iterations, warm-up 0' ]] || fail "other iterations"
@@ -94,17 +103,45 @@ test --model models/toy/net.prototxt --weights models/toy/toy_iter_2000.caffemod
 CALLS
 
 # --resume goes on from a snapshot; a stage that is done is left out.
+rm models/toy/toy_iter_*
 : >calls
-scripts/reproduce toy --resume >out 2>&1 || fail "a training fails"
-[[ $(grep -c '^train.*--seed 1' calls) == 2 ]] || fail "resumes without a snapshot"
-touch models/toy/toy_iter_{500,1000}.{caffemodel,solverstate}
+scripts/reproduce models/toy/ --resume >out 2>&1 || fail "a training fails"
+[[ $(grep '^train' calls) == *"solver1.prototxt --seed 1"*"solver2.prototxt --threads 0 --resume" ]] || fail "other trainings"
+rm models/toy/toy_iter_2000.solverstate
+touch models/toy/toy_iter_500.solverstate
 : >calls
-scripts/reproduce toy --resume --threads 2 >out 2>&1 || fail "a training fails"
+scripts/reproduce toy --resume --threads=2 --seed 1 >out 2>&1 || fail "a training fails"
 [[ $(grep '^train' calls) == "train --solver models/toy/solver2.prototxt --threads 2 --resume" ]] || fail "does not resume the second stage"
+status=0
+scripts/reproduce toy --resume --seed=2 >out 2>&1 || status=$?
+finds 'toy_iter_2000.solverstate is of a training with the seed 1, not 2'
 rm models/toy/toy_iter_*
 status=0
 scripts/reproduce toy --resume --check >out 2>&1 || status=$?
 finds 'leave --resume out'
+
+# A training that was interrupted ends the recipe.
+touch stop
+: >calls
+status=0
+scripts/reproduce toy >out 2>&1 || status=$?
+((status == 130)) || fail "status $status instead of 130"
+grep -q 'stopped; --resume goes on' out || fail "does not say that it stopped"
+[[ $(grep -c '^train' calls) == 1 ]] || fail "goes on after an interruption"
+status=0
+scripts/reproduce toy --check >out 2>&1 || status=$?
+((status == 130)) || fail "status $status instead of 130 with --check"
+rm stop
+
+# Wrong names.
+status=0
+scripts/reproduce tou >out 2>&1 || status=$?
+finds "there is no model 'tou'; these were trained here: toy"
+mkdir models/published
+touch models/published/README.md
+status=0
+scripts/reproduce published >out 2>&1 || status=$?
+finds 'published was not trained here: it has no recipe'
 
 # What is wrong.
 recipe 'train models/toy/solver1.prototxt'
@@ -115,6 +152,8 @@ recipe "${right[@]//toy_iter_1000/toy_iter_1500}"
 finds 'reads toy_iter_1500.solverstate'
 recipe "${right[@]//toy\/net/toy\/nets}"
 finds 'names models/toy/nets.prototxt, which is not there'
+recipe 'train models/toy/solver1.prototxt' "${right[@]}"
+finds 'trains toy_iter_1000.caffemodel twice, the second time with models/toy/solver1.prototxt'
 recipe 'if false; then' "${right[@]}" 'fi'
 finds "has lines 'train', but none has run"
 echo 'base_lr: 9' >>models/toy/solver1.prototxt
