@@ -28,6 +28,7 @@ fetch_begin() {
     -h | --help) sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0"; exit 0 ;;
     -*) fetch_die "unknown option $3; usage: get.sh [DIR]" ;;
   esac
+  (($# <= 3)) || fetch_die "too many arguments: '$4'; usage: get.sh [DIR]"
   FETCH_NAME=$1
   FETCH_DIR=${3:-$(cd -- "$(dirname -- "$0")" && pwd)/full}
   FETCH_LOCAL=${CREMA_DATA_DIR:+$CREMA_DATA_DIR/$FETCH_NAME}

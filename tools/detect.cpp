@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <iostream>
 
 #include "core/json.hpp"
 #include "core/split_list.hpp"
@@ -111,12 +112,22 @@ int detect(const std::vector<std::string>& arguments) {
   if (!net.params().segments().empty()) required_flag("weights", FLAGS_weights);
   const std::string output = detections_of(net);
   ImageInput input(image_options(sample, FLAGS_mean, FLAGS_channel_mean));
-  return for_each_batch(net, input, sample, images, [&](std::span<const ReadImage> batch) {
-    const auto found = found_in(net.output(output), batch);
-    for (size_t i = 0; i < batch.size(); ++i) {
-      (FLAGS_json ? print_json : print_lines)(batch[i].path, found[i], names);
-    }
-  });
+  size_t boxes = 0, seen = 0;
+  const int status =
+      for_each_batch(net, input, sample, images, [&](std::span<const ReadImage> batch) {
+        const auto found = found_in(net.output(output), batch);
+        for (size_t i = 0; i < batch.size(); ++i) {
+          (FLAGS_json ? print_json : print_lines)(batch[i].path, found[i], names);
+          boxes += found[i].size();
+        }
+        seen += batch.size();
+      });
+  if (boxes == 0 && seen > 0) {
+    std::cerr << "crema: no boxes in " << seen << (seen == 1 ? " image" : " images")
+              << " of confidence " << FLAGS_confidence_threshold
+              << " and above; --confidence_threshold sets it\n";
+  }
+  return status;
 }
 
 }  // namespace

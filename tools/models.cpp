@@ -135,6 +135,33 @@ std::string with_paths_of_copy(std::string text, const std::string& name,
   return text;
 }
 
+/// A model may be named by its folder, too: models/lenet/.
+std::string name_of_model(const std::string& argument) {
+  fs::path path = fs::path(argument).lexically_normal();
+  if (!path.has_filename()) path = path.parent_path();
+  return path.parent_path() == "models" ? path.filename().string() : path.string();
+}
+
+/// "; did you mean 'resnet18', 'resnet50'?": the names that hold the text, or the most similar one.
+std::string similar_names(const std::string& text, const std::vector<std::string>& names) {
+  std::string similar;
+  for (const std::string& name : names) {
+    if (!text.empty() && name.find(text) != std::string::npos)
+      similar += concat(similar.empty() ? "; did you mean '" : ", '", name, "'");
+  }
+  return similar.empty() ? did_you_mean(text, names) : similar + "?";
+}
+
+/// A page without the row of the recipe, which is not copied.
+std::string without_recipe(const std::string& page) {
+  std::istringstream lines(page);
+  std::string rest;
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("| `recipe.sh`")) rest += line + "\n";
+  }
+  return rest;
+}
+
 /// What a model is made of; results of training lie beside it. Without the recipe, which is for
 /// scripts/reproduce and the data of the repository.
 bool is_part_of_model(const fs::path& file) {
@@ -170,7 +197,8 @@ void copy(const fs::path& model, const std::string& name, std::string to) {
     fs::create_directories(target.parent_path(), why);
     if (why) throw Error("cannot make '", target.parent_path().string(), "': ", why.message());
     WholeFile copied(target.string());
-    copied.append(with_paths_of_copy(read(model / file), name, to));
+    const std::string text = with_paths_of_copy(read(model / file), name, to);
+    copied.append(file == kPage ? without_recipe(text) : text);
     copied.finish();
     const fs::perms executable =
         fs::perms::owner_exec | fs::perms::group_exec | fs::perms::others_exec;
@@ -201,12 +229,12 @@ int models(const std::vector<std::string>& arguments) {
   }
   if (arguments.size() > 1)
     throw Error("models takes one name; got '", arguments[0], "' and '", arguments[1], "'");
-  const std::string& name = arguments[0];
+  const std::string name = name_of_model(arguments[0]);
   std::vector<std::string> names;
   for (size_t i = 1; i < rows.size(); ++i) names.push_back(rows[i][0]);
   if (std::ranges::find(names, name) == names.end())
     throw Error("there is no model '", name, "' in '", folder.string(), "'",
-                did_you_mean(name, names), "; `crema models` lists them");
+                similar_names(name, names), "; `crema models` lists them");
   const fs::path model = folder / name;
   std::error_code none;
   if (!fs::is_directory(model, none))
@@ -236,7 +264,9 @@ const Command kModels = {
     "  crema models NAME --copy FOLDER [--overwrite]\n"
     "\n"
     "A line for each model; or the page of a model; or its files, copied to\n"
-    "FOLDER, where solvers and nets name each other by the new paths. Run in the\n"
+    "FOLDER, where solvers and nets name each other by the new paths. FOLDER is\n"
+    "made, or gets the files beside those that it has. recipe.sh is not copied:\n"
+    "scripts/reproduce of the repository runs it. Run in the\n"
     "root of the repository, or set CREMA_MODEL_PATH to a folder of models. All\n"
     "commands look there for a prototxt models/... that is not in the working\n"
     "folder.",

@@ -17,14 +17,19 @@ Features: the logarithm of the power in 40 mel bands from 60 to 8,000 Hz, of 64 
 FOLDER/train.h5 and FOLDER/test.h5 have `data` (examples, 1, 40, 64), in f16, and `label` (examples). FOLDER/train.txt and
 FOLDER/test.txt list them, FOLDER/words.txt the words by label. One version of espeak-ng and numpy gives the same values.
 """
+import argparse
 import os
+import shutil
 import subprocess
 import sys
 
 os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"  # the products are small
 
-import h5py
-import numpy as np
+try:
+    import h5py
+    import numpy as np
+except ImportError as missing:
+    sys.exit(f"make.py: error: {missing} ({sys.executable}); apt install espeak-ng python3-numpy python3-h5py")
 
 WORDS = ["yes", "no", "up", "down", "left", "right", "on", "off", "stop", "go"]
 ACCENTS = ["en-gb", "en-us", "en-gb-scotland", "en-gb-x-rp", "en-gb-x-gbclan", "en-gb-x-gbcwmd", "en-029", "en-us-nyc"]
@@ -112,7 +117,11 @@ def write(folder, name, voices, readings, copies, noise, bands, random):
 
 
 def main():
-    folder = sys.argv[1] if len(sys.argv) > 1 else os.path.join(os.path.dirname(__file__), "full")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", nargs="?", default=os.path.join(os.path.dirname(__file__), "full"))
+    folder = parser.parse_args().folder
+    if not shutil.which("espeak-ng"):
+        sys.exit("make.py: error: espeak-ng, which speaks the words, is not there; apt install espeak-ng")
     os.makedirs(folder, exist_ok=True)
     random = np.random.default_rng(1)
     noise, bands = noises(random), mel_bands()

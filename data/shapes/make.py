@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Draws images of rectangles, discs and triangles, with their boxes in the form of YOLO.
 
-  data/shapes/make.py [FOLDER]        default: data/shapes/full
+  data/shapes/make.py [FOLDER]        default: data/shapes/full. Takes a second.
 
 FOLDER/images and FOLDER/labels get the files, FOLDER/train.txt (1,000 images) and FOLDER/test.txt
 (200) their lists, FOLDER/names.txt the names of the classes.
@@ -9,6 +9,7 @@ FOLDER/images and FOLDER/labels get the files, FOLDER/train.txt (1,000 images) a
 Needs Python 3.9 or newer. Python 3.9 to 3.13 draw the same images each time; Python does not promise it of later versions.
 The last line that is printed has a checksum of all files.
 """
+import argparse
 import hashlib
 import math
 import os
@@ -79,7 +80,9 @@ def draw(name, folder):
 def main():
     if not hasattr(random, "randbytes"):
         sys.exit(f"make.py: error: needs Python 3.9 or newer, for random.randbytes; this is {sys.version.split()[0]}")
-    folder = sys.argv[1] if len(sys.argv) > 1 else os.path.join(os.path.dirname(__file__), "full")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", nargs="?", default=os.path.join(os.path.dirname(__file__), "full"))
+    folder = parser.parse_args().folder
     for part in "images", "labels":
         os.makedirs(f"{folder}/{part}", exist_ok=True)
     write(folder, "names.txt", "".join(name + "\n" for name in NAMES).encode())

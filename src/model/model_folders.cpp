@@ -18,6 +18,39 @@ fs::path path_in_models(const fs::path& path) {
   return plain.lexically_relative("models");
 }
 
+/// The names in a folder; none where it cannot be read.
+std::vector<std::string> names_in(const fs::path& folder) {
+  std::vector<std::string> names;
+  std::error_code none;
+  for (fs::directory_iterator entry(folder, none), end; !none && entry != end;
+       entry.increment(none))
+    names.push_back(entry->path().filename().string());
+  return names;
+}
+
+/// "; did you mean 'models/lenet/deploy.prototxt'?" for a path below the folders of models: where
+/// the model is there, the most similar name of its files, else the most similar model.
+std::string nearest_model_file(const fs::path& rest, const std::vector<std::string>& folders) {
+  const fs::path models = "models", model = *rest.begin();
+  const fs::path file = rest.lexically_relative(model);
+  std::vector<std::string> files, others;
+  std::error_code none;
+  for (const std::string& folder : folders) {
+    const std::vector<std::string> beside = names_in((folder / rest).parent_path());
+    files.insert(files.end(), beside.begin(), beside.end());
+    for (const std::string& name : names_in(folder)) {
+      if (fs::exists(fs::path(folder) / name / file, none)) others.push_back(name);
+    }
+  }
+  fs::path nearest;
+  if (const std::string name = nearest_name(rest.filename().string(), files); !name.empty()) {
+    nearest = models / rest.parent_path() / name;
+  } else if (const std::string other = nearest_name(model.string(), others); !other.empty()) {
+    nearest = models / other / file;
+  }
+  return nearest.empty() ? "" : concat("; did you mean '", nearest.string(), "'?");
+}
+
 }  // namespace
 
 std::vector<std::string> model_path() {
@@ -45,13 +78,17 @@ std::string find_model_file(const std::string& path) {
 
 std::string where_models_were_sought(const std::string& path) {
   std::error_code none;
-  if (path_in_models(path).empty() || fs::exists(path, none)) return {};
-  std::string folders;
-  for (const std::string& folder : model_path())
-    folders += concat(folders.empty() ? "'" : ", '", folder, "'");
-  if (folders.empty())
-    return concat("; ", kModelPath, ", which may list more folders of models, is not set");
-  return concat("; ", kModelPath, " lists ", folders, ", where it is not either");
+  const fs::path rest = path_in_models(path);
+  if (rest.empty() || fs::exists(path, none)) return {};
+  std::vector<std::string> folders = {"models"};
+  std::string text;
+  for (const std::string& folder : model_path()) {
+    text += concat(text.empty() ? "; it is not in '" : ", '", folder, "'");
+    folders.push_back(folder);
+  }
+  if (text.empty())
+    text = concat("; ", kModelPath, ", which may list more folders of models, is not set");
+  return text + nearest_model_file(rest, folders);
 }
 
 }  // namespace crema

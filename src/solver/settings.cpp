@@ -261,12 +261,16 @@ std::vector<std::string> weight_files(const SolverParameter& param) {
   return files;
 }
 
-void make_folder_of_model(const std::string& prefix) {
+bool is_folder_of_model(const std::string& prefix) {
   const std::string folder = fs::path(prefix).parent_path().string();
   const std::string installed = find_model_file(folder);
+  std::error_code none;
+  return installed != folder && fs::is_directory(installed, none);
+}
+
+void make_folder_of_model(const std::string& prefix) {
   std::error_code none;  // check_snapshot_place() says what is wrong
-  if (installed != folder && fs::is_directory(installed, none))
-    fs::create_directories(folder, none);
+  if (is_folder_of_model(prefix)) fs::create_directories(fs::path(prefix).parent_path(), none);
 }
 
 std::string check_snapshot_place(const std::string& prefix, const SolverParameter& param,

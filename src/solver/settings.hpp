@@ -47,8 +47,12 @@ std::string snapshot_prefix(const SolverParameter& param, const std::string& sol
 /// The files of the solver's `weights`, each entry of which may name several, joined by commas.
 std::vector<std::string> weight_files(const SolverParameter& param);
 
-/// Makes the folder of the prefix if it is that of a model in the folders of model_path(), as
-/// models/lenet: its snapshots belong below the working directory, as those of the repository do.
+/// Whether the prefix is in a folder that is missing here and is that of a model in the folders of
+/// model_path(), as models/lenet: its snapshots belong below the working directory, as those of the
+/// repository do.
+bool is_folder_of_model(const std::string& prefix);
+
+/// Makes such a folder.
 void make_folder_of_model(const std::string& prefix);
 
 /// Error when no snapshot with files of these bytes could be written under the prefix: too large

@@ -157,8 +157,8 @@ void Solver::take_settings(const SolverParameter& param, const SourceMap& source
   prefix_ = snapshot_prefix(param, source.file());
   keeper_ = std::make_unique<SnapshotKeeper>(param, prefix_);
   if (takes_snapshots()) {
-    make_folder_of_model(prefix_);
-    check_snapshot_place(prefix_, param, 0, 0, 0);
+    // That of an installed model is made when the nets are known to work.
+    if (!is_folder_of_model(prefix_)) check_snapshot_place(prefix_, param, 0, 0, 0);
   }
   run_.seed = context_.seed();
   if (param.random_seed() >= 0) run_.seed = static_cast<uint64_t>(param.random_seed());
@@ -200,6 +200,7 @@ void Solver::build_nets(const SolverParameter& param, const SourceMap& source,
 void Solver::prepare_snapshots() {
   keeper_->check(test_nets_);
   if (!takes_snapshots()) return;
+  make_folder_of_model(prefix_);
   const std::string note = check_snapshot_place(
       prefix_, *param_, saved_bytes(*net_, param_->snapshot_diff()),
       net_->params().data().bytes() * history_.size(), average_ ? saved_bytes(*net_, false) : 0);

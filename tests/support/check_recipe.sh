@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # The first iterations of each training of models/NAME/recipe.sh, in a copy of the files that it needs, lower the loss.
 #   check_recipe.sh SOURCE_DIR SHARED_DIR NAME   (CREMA_BUILD_DIR names the build)
-# Skips when the build lacks an option that the recipe names in a line "# Needs a build with CREMA_...", or when a data set
-# that --check needs (a line data/SET/get.sh without blanks before it) is not in SHARED_DIR/data and cannot be made without
-# a download.
+# Skips when something is missing: an option of the build or a program that the recipe names in a line "# Needs a build with
+# CREMA_..." or "# Needs the program ...", a module of Python that its make.py imports, or a data set that --check needs (a
+# line data/SET/get.sh without blanks before it), is not in SHARED_DIR/data and cannot be made without a download.
 set -euo pipefail
 source_dir=$1
 shared_dir=${CREMA_SHARED_DIR:-$2}
@@ -24,6 +24,10 @@ done
 for script in $(grep -oE 'data/[a-z0-9_-]+/make\.py' "$recipe" | sort -u); do
   ! grep -q randbytes "$script" || python3 -c 'import random; random.randbytes' 2>/dev/null ||
     skip "$script needs python3 of version 3.9"
+  "$script" --help >/dev/null || skip "$script finds that a module of Python is missing: see above"
+done
+for program in $(sed -n 's/^# Needs the program \(.*\)\.$/\1/p' "$recipe"); do
+  command -v "$program" >/dev/null || skip "needs the program $program"
 done
 
 # The data that ship and the scripts, not the sets and databases that were made there. Of models/, what the recipe names,
@@ -45,9 +49,7 @@ for set in $(sed -nE 's#^data/([a-z0-9_-]+)/get\.sh.*#\1#p' "$recipe"); do
   if ! "data/$set/get.sh" >get.log 2>&1; then
     cat get.log
     [[ ! -d $shared_dir/data/$set ]] || exit 1
-    ! grep -q fetch_begin "data/$set/get.sh" ||
-      skip "needs the data set $set; set CREMA_SHARED_DIR to a folder that has it as data/$set"
-    skip "data/$set/get.sh finds that something is missing: see above"
+    skip "needs the data set $set; set CREMA_SHARED_DIR to a folder that has it as data/$set"
   fi
 done
 scripts/reproduce "$name" --check --threads 2

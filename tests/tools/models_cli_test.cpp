@@ -117,7 +117,12 @@ TEST_F(ModelsCliTest, ModelsAreFoundInTheFoldersOfThePath) {
   EXPECT_TRUE(without.says("CREMA_MODEL_PATH") && without.says("is not set")) << without.text;
   EXPECT_EQ(run_elsewhere("summary --model=models//lenet/deploy.prototxt", models_).status, 0);
   const Output lost = run_elsewhere("summary --model=models/nope/deploy.prototxt", models_);
-  EXPECT_TRUE(lost.says("lists '" + models_ + "'")) << lost.text;
+  EXPECT_TRUE(lost.says("it is not in '" + models_ + "'")) << lost.text;
+  EXPECT_FALSE(lost.says("did you mean")) << lost.text;
+  const Output file = run_elsewhere("summary --model=models/lenet/deply.prototxt", models_);
+  EXPECT_TRUE(file.says("did you mean 'models/lenet/deploy.prototxt'?")) << file.text;
+  const Output model = run_elsewhere("summary --model=models/lenett/deploy.prototxt", models_);
+  EXPECT_TRUE(model.says("did you mean 'models/lenet/deploy.prototxt'?")) << model.text;
   fs::create_directories(path("models/folder"));
   const Output folder = run_elsewhere("summary --model=models/folder", models_);
   EXPECT_TRUE(folder.says("it is a folder")) << folder.text;
@@ -151,6 +156,13 @@ TEST_F(ModelsCliTest, AnInstalledModelTrainsInTheWorkingFolder) {
   EXPECT_EQ(trained.status, 0) << trained.text;
   EXPECT_TRUE(fs::exists(path("models/a/a_iter_1.caffemodel"))) << trained.text;
   EXPECT_FALSE(fs::exists(path("share/a/a_iter_1.caffemodel")));
+  // Nor is a folder made for a training that cannot begin.
+  fs::create_directories(path("share/c"));
+  write("share/c/net.prototxt", "layer { name: 'x' type: 'Nonesuch' }");
+  write("share/c/solver.prototxt", R"(net: "models/c/net.prototxt" base_lr: 0.1 lr_policy: "fixed"
+    max_iter: 1 snapshot_prefix: "models/c/c")");
+  EXPECT_EQ(run_elsewhere("train --solver=models/c/solver.prototxt", path("share")).status, 1);
+  EXPECT_FALSE(fs::exists(path("models/c")));
   // A folder that no model has is not made.
   write("other.prototxt", R"(net: "models/a/net.prototxt" base_lr: 0.1 lr_policy: "fixed"
     max_iter: 1 snapshot_prefix: "models/b/b")");
@@ -172,9 +184,18 @@ TEST_F(ModelsCliTest, MissingDataAreAnErrorWithTheCommandThatBringsThem) {
   EXPECT_TRUE(run_elsewhere(test, "").says("; data/set/make.py brings this data set\n"));
   write("data/set/get.sh", "");
   write("models/a/README.md", "");
-  const std::string said =
-      "; data/set/get.sh brings this data set (models/a/README.md has all commands)\n";
-  EXPECT_TRUE(run_elsewhere(test, "").says(said)) << run_elsewhere(test, "").text;
+  const auto says = [&](const std::string& text) {
+    const Output said = run_elsewhere(test, "");
+    EXPECT_TRUE(said.says("; " + text + " (models/a/README.md has all commands)\n")) << said.text;
+  };
+  says("data/set/get.sh, then data/set/make.py brings this data set");
+  fs::create_directories(path("data/set/full"));
+  write("data/set/full/train-images-idx3-ubyte.gz", "");
+  says("crema convert-mnist data/set/full brings this data set");
+  // Beside installed models there are no data.
+  write("models/a/net.prototxt", net + "data/other/full/db" + rest);
+  says("run crema in the root of Crema's repository, whose data/other brings this data set");
+  write("models/a/net.prototxt", net + "data/set/full/db" + rest);
   // What is there, and is wrong in another way, gets no such advice.
   fs::create_directories(path("data/set/full/db"));
   const Output empty = run_elsewhere(test, "");
@@ -187,10 +208,12 @@ TEST_F(ModelsCliTest, ScriptsStayExecutableInACopy) {
   write("models/README.md", "| model |\n|---|\n| a |\n");
   const std::string script = write("models/a/run.py", "");
   write("models/a/recipe.sh", "");
+  write("models/a/README.md", "| `deploy.prototxt` | |\n| `recipe.sh` | all commands |\n");
   fs::permissions(script, fs::perms::owner_exec, fs::perm_options::add);
   EXPECT_EQ(run_elsewhere("models a --copy b", "").status, 0);
   EXPECT_NE(fs::status(path("b/run.py")).permissions() & fs::perms::owner_exec, fs::perms::none);
   EXPECT_FALSE(fs::exists(path("b/recipe.sh")));  // it is for the repository
+  EXPECT_EQ(run("", "cat " + path("b/README.md")).text, "| `deploy.prototxt` | |\n");
 }
 
 }  // namespace
