@@ -32,11 +32,13 @@ int convert_mnist(const std::vector<std::string>& arguments) {
     convert(arguments[0], arguments[1], arguments[2]);
     return 0;
   }
-  if (arguments.size() != 1)
-    throw Error("convert-mnist takes one folder, or images, labels and output; got ",
+  if (arguments.empty() || arguments.size() > 3)
+    throw Error("convert-mnist takes FOLDER and OUTPUT_FOLDER, or IMAGES, LABELS and OUTPUT; got ",
                 arguments.size(), " arguments");
-  const fs::path folder = arguments[0];
-  if (!fs::is_directory(folder)) throw Error("there is no folder '", folder.string(), "'");
+  const fs::path folder = arguments[0], to = arguments.back();
+  for (const fs::path& named : {folder, to}) {
+    if (!fs::is_directory(named)) throw Error("there is no folder '", named.string(), "'");
+  }
   const bool leveldb = database_kind(FLAGS_backend) == DatabaseKind::leveldb;
   const std::string ending = leveldb ? "leveldb" : "lmdb";
   for (const auto& [prefix, output] : {std::pair{"train", "train_"}, {"t10k", "test_"}}) {
@@ -45,7 +47,7 @@ int convert_mnist(const std::vector<std::string>& arguments) {
                            "; data/mnist/get.sh fetches the data set");
     };
     const std::string images = find("-images-idx3-ubyte"), labels = find("-labels-idx1-ubyte");
-    convert(images, labels, (folder / (output + ending)).string());
+    convert(images, labels, (to / (output + ending)).string());
   }
   return 0;
 }
@@ -55,12 +57,12 @@ int convert_mnist(const std::vector<std::string>& arguments) {
 const Command kConvertMnist = {
     "convert-mnist",
     "makes databases from MNIST's files",
-    "  crema convert-mnist FOLDER [--backend lmdb|leveldb] [--overwrite]\n"
+    "  crema convert-mnist FOLDER [OUTPUT_FOLDER] [--backend lmdb|leveldb] [--overwrite]\n"
     "  crema convert-mnist IMAGES LABELS OUTPUT [--backend lmdb|leveldb] [--overwrite]\n"
     "\n"
     "The first form reads train-* and t10k-* in FOLDER, plain or .gz, and writes\n"
-    "FOLDER/train_lmdb and FOLDER/test_lmdb, or train_leveldb and test_leveldb. A database\n"
-    "appears under its name when it is whole.",
+    "train_lmdb and test_lmdb, or train_leveldb and test_leveldb, to OUTPUT_FOLDER. The default of\n"
+    "OUTPUT_FOLDER is FOLDER. A database appears under its name when it is whole.",
     {"backend", "overwrite"},
     convert_mnist};
 

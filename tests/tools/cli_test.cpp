@@ -582,6 +582,11 @@ data_param { source: ")" + source + R"(" backend: LMDB batch_size: 4 } })");
                      "t10k-labels-idx1-ubyte.gz " + digits,
                  {digits, "overwrite"});
   expect_refusal("convert-mnist " + path(""), {"train-images-idx3-ubyte"});
+  const std::string all = "convert-mnist " + mini + " " + path("databases");
+  expect_refusal(all, {"there is no folder '" + path("databases") + "'"});
+  fs::create_directories(path("databases"));
+  EXPECT_EQ(run(all).status, 0);
+  EXPECT_EQ(run("summary --model=" + with_source(path("databases/test_lmdb"))).status, 0);
 }
 
 TEST_F(CliTest, PublishedProgramNamesAreLinks) {
