@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <sstream>
 
 #include "model/model_folders.hpp"
@@ -78,27 +79,33 @@ std::vector<Row> table_of(const fs::path& folder) {
   return rows;
 }
 
-/// A folder of models, and its page's table.
+/// The tables of the pages of all folders of models, as one.
 struct Models {
-  fs::path folder;
-  std::vector<Row> rows;
+  std::vector<Row> rows;                    // as table_of()
+  std::map<std::string, fs::path> folders;  // of each model
+  std::string sought;                       // "'a', 'b'": the folders that were looked at
 };
 
-/// The first folder whose page lists models.
+/// Of models with one name, that of the first folder counts, as for find_model_file().
 Models find_models() {
   std::vector<fs::path> candidates = {"models"};
   for (const std::string& folder : model_path()) candidates.emplace_back(folder);
-  std::string tried;
+  Models models;
   for (const fs::path& folder : candidates) {
+    models.sought += concat(models.sought.empty() ? "'" : ", '", folder.string(), "'");
     std::error_code none;
-    if (fs::is_regular_file(folder / kPage, none)) {
-      if (Models found{folder, table_of(folder)}; found.rows.size() > 1) return found;
+    if (!fs::is_regular_file(folder / kPage, none)) continue;
+    for (const Row& row : table_of(folder)) {
+      const bool is_header = row[0] == "model";
+      if (is_header ? models.rows.empty() : models.folders.emplace(row[0], folder / row[0]).second)
+        models.rows.push_back(row);
     }
-    tried += concat(tried.empty() ? "'" : ", '", folder.string(), "'");
   }
-  throw Error("no ", kPage, " with a table of models in ", tried,
-              "; run crema in the root of its repository, or set ", kModelPath,
-              " to its folder models");
+  if (models.folders.empty())
+    throw Error("no ", kPage, " with a table of models in ", models.sought,
+                "; run crema in the root of its repository, or set ", kModelPath,
+                " to its folder models");
+  return models;
 }
 
 void list(const std::vector<Row>& rows) {
@@ -165,7 +172,7 @@ std::string without_recipe(const std::string& page) {
 /// What a model is made of; results of training lie beside it. Without the recipe, which is for
 /// scripts/reproduce and the data of the repository.
 bool is_part_of_model(const fs::path& file) {
-  for (const char* extension : {".prototxt", ".md", ".cpp", ".hpp", ".proto", ".py"}) {
+  for (const char* extension : {".prototxt", ".md", ".png", ".cpp", ".hpp", ".proto", ".py"}) {
     if (file.extension() == extension) return true;
   }
   return file.filename() == "CMakeLists.txt";
@@ -219,7 +226,7 @@ int models(const std::vector<std::string>& arguments) {
   if (copies && FLAGS_copy.empty()) throw Error("--copy is empty; give it the folder to copy to");
   if (FLAGS_overwrite && !copies)
     throw Error("--overwrite is for --copy=FOLDER, which is not given");
-  const auto [folder, rows] = find_models();
+  const auto [rows, folders, sought] = find_models();
   if (arguments.empty()) {
     if (copies)
       throw Error("--copy=", FLAGS_copy,
@@ -230,16 +237,18 @@ int models(const std::vector<std::string>& arguments) {
   if (arguments.size() > 1)
     throw Error("models takes one name; got '", arguments[0], "' and '", arguments[1], "'");
   const std::string name = name_of_model(arguments[0]);
-  std::vector<std::string> names;
-  for (size_t i = 1; i < rows.size(); ++i) names.push_back(rows[i][0]);
-  if (std::ranges::find(names, name) == names.end())
-    throw Error("there is no model '", name, "' in '", folder.string(), "'",
-                similar_names(name, names), "; `crema models` lists them");
-  const fs::path model = folder / name;
+  const auto found = folders.find(name);
+  if (found == folders.end()) {
+    std::vector<std::string> names;
+    for (const auto& [known, folder] : folders) names.push_back(known);
+    throw Error("there is no model '", name, "' in ", sought, similar_names(name, names),
+                "; `crema models` lists them");
+  }
+  const fs::path& model = found->second;
   std::error_code none;
   if (!fs::is_directory(model, none))
-    throw Error("'", model.string(), "' is no folder, though '", (folder / kPage).string(),
-                "' lists the model");
+    throw Error("'", model.string(), "' is no folder, though '",
+                (model.parent_path() / kPage).string(), "' lists the model");
   if (copies) {
     copy(model, name, FLAGS_copy);
   } else {
@@ -253,7 +262,10 @@ int models(const std::vector<std::string>& arguments) {
 void use_installed_models() {
   std::error_code none;
   const fs::path folder = installed_folder();
-  if (fs::is_regular_file(folder / kPage, none)) setenv(kModelPath, folder.c_str(), 0);
+  if (!fs::is_regular_file(folder / kPage, none)) return;
+  std::string path;
+  for (const std::string& named : model_path()) path += named + ":";
+  setenv(kModelPath, (path + folder.string()).c_str(), 1);
 }
 
 const Command kModels = {
@@ -266,8 +278,10 @@ const Command kModels = {
     "A line for each model; or the page of a model; or its files, copied to\n"
     "FOLDER, where solvers and nets name each other by the new paths. FOLDER is\n"
     "made, or gets the files beside those that it has. recipe.sh is not copied:\n"
-    "scripts/reproduce of the repository runs it. Run in the\n"
-    "root of the repository, or set CREMA_MODEL_PATH to a folder of models. All\n"
+    "scripts/reproduce of the repository runs it.\n"
+    "\n"
+    "Models are looked for in models/, then in the folders that CREMA_MODEL_PATH\n"
+    "lists, separated by colons, and in the one that is installed with crema. All\n"
     "commands look there for a prototxt models/... that is not in the working\n"
     "folder.",
     {"copy", "overwrite"},

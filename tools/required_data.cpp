@@ -16,6 +16,13 @@ void require_data(const Net& net) {
       "the C++ API anything else");
 }
 
+void warn_of_inputs(const Net& net) {
+  if (net.inputs().empty()) return;
+  LOG(WARNING) << "the net trains on zeros: input '" << net.inputs()[0]
+               << "' has no values here; put a data layer in its place (`crema layers Data`), or "
+                  "fill it with a program of your own that steps the solver";
+}
+
 void warn_of_repeats(const Net& net, int64_t batches, const char* setting) {
   for (const Layer* layer : net.layers()) {
     const auto* source = dynamic_cast<const DataSource*>(layer);

@@ -166,7 +166,7 @@ bool continues(const SolverParameter& param, const SourceMap& source) {
   return false;
 }
 
-void continue_run(Solver& solver, const SolverParameter& param, const SolverOptions& options) {
+void continue_run(Solver& solver, const SolverParameter& param) {
   std::string from = FLAGS_snapshot;
   if (FLAGS_resume) {
     from = solver.resume();
@@ -178,11 +178,6 @@ void continue_run(Solver& solver, const SolverParameter& param, const SolverOpti
     solver.restore(from);
   }
   LOG(INFO) << "Resuming from " << from << " at iteration " << solver.iteration();
-  if (options.seed) {
-    LOG(WARNING) << "--seed=" << *options.seed
-                 << " replaces the seed of the snapshot: the run goes on with other random numbers "
-                    "than without a break";
-  }
   if (solver.iteration() >= param.max_iter()) {
     LOG(WARNING) << "the snapshot is at iteration " << solver.iteration() << ", max_iter is "
                  << param.max_iter() << ": nothing to train; raise max_iter";
@@ -209,6 +204,7 @@ int train(const std::vector<std::string>& arguments) {
   LOG(INFO) << "Making the nets"
             << (FLAGS_tune ? "; what was never timed on this machine is timed first" : "");
   Solver solver(param, source, context, options);
+  warn_of_inputs(solver.net());
   for (size_t n = 0; n < solver.test_nets().size(); ++n)
     warn_of_repeats(*solver.test_nets()[n], param.test_iter(static_cast<int>(n)), "test_iter");
   // Until here the signals end the program.
@@ -216,7 +212,7 @@ int train(const std::vector<std::string>& arguments) {
 
   Progress progress(solver, param);
   solver.poll = [&] { return signals.take(); };
-  if (is_continued) continue_run(solver, param, options);
+  if (is_continued) continue_run(solver, param);
   const MemoryPlan memory = solver.net().memory();
   LOG(INFO) << "Solving " << solver.net().name() << " on " << context.threads()
             << " threads; memory: " << human_bytes(static_cast<double>(memory.activations))

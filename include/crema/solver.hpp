@@ -103,6 +103,8 @@ class Solver {
   std::vector<std::unique_ptr<Net>>& test_nets() { return test_nets_; }
   /// Number of iterations done.
   int iteration() const { return iteration_; }
+  /// The solver's max_iter; 0 if it has none.
+  int max_iterations() const;
   /// The learning rate of the next iteration. "plateau" may lower it by the loss of that one.
   double rate() const;
   /// The factor on the losses in backward, divided out of the gradients by the update; at first the
@@ -196,6 +198,8 @@ class Solver {
   /// warning.
   void snapshot_once(bool needed, std::optional<double> best = {});
   TrainingState training_state();
+  /// Goes on with the seed of a snapshot, unless another one was asked for.
+  void take_seed(uint64_t saved);
   /// restore() from what was read.
   void restore_from(SavedSnapshot& saved);
   /// Takes the snapshot of this iteration if a test was the best so far, and keeps it.

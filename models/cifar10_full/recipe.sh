@@ -1,5 +1,5 @@
 # scripts/reproduce cifar10_full
-check_iterations=60
+check_iterations=200
 full=data/cifar10/full
 data/cifar10/get.sh
 once $full/cifar10_test_lmdb crema convert-cifar --overwrite $full

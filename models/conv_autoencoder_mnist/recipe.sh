@@ -5,6 +5,6 @@ once data/mnist/full/test_lmdb crema convert-mnist --overwrite data/mnist/full
 train models/conv_autoencoder_mnist/solver.prototxt
 weights=$out/conv_autoencoder_mnist_iter_3000.caffemodel
 result crema test --model models/conv_autoencoder_mnist/train_val.prototxt --weights "$weights" --iterations 100
-crema extract-features --threads "$threads" "$weights" models/conv_autoencoder_mnist/train_val.prototxt \
+crema extract-features "$weights" models/conv_autoencoder_mnist/train_val.prototxt \
   data,reconstruction "$work/data.npy,$work/reconstruction.npy" 0 npy
 result models/autoencoder_mnist/reconstructions.py "$work/data.npy" "$work/reconstruction.npy" "$out/reconstructions.png"

@@ -13,12 +13,8 @@ fi
 once "$full/test_lmdb" crema convert-mnist --overwrite "$full"
 train "$folder/solver.prototxt"
 
-# LeNet's weights of MNIST, and one pass over Fashion-MNIST with and without them. Tests of both are in the log.
-if [[ $check == no ]]; then
-  data/mnist/get.sh
-  once data/mnist/full/test_lmdb crema convert-mnist --overwrite data/mnist/full
-fi
-once $digits crema train --solver models/lenet/solver.prototxt --seed 1 --threads "$threads"
+# One pass over Fashion-MNIST with LeNet's weights of MNIST and without them. Tests of both are in the log.
+needs_model lenet $digits
 train "$folder/scratch_solver.prototxt"
 train "$folder/finetune_solver.prototxt" --weights $digits
 result crema test --model models/lenet_fashion/finetune_train_val.prototxt \

@@ -20,7 +20,7 @@ awk '++seen[$2] <= 10' "$full/few/list.txt" >"$work/few.txt" || true
   die "$full/few/list.txt does not have ten images of each of ten classes; remove the folder $full/few and run this again"
 cp "$work/few.txt" "$full/few.txt"
 train "$folder/solver_scratch.prototxt"
-once $weights scripts/reproduce resnet20_cifar10 --threads "$threads"
+needs_model resnet20_cifar10 $weights
 train "$folder/solver.prototxt" --weights $weights
 result crema test --model models/resnet20_finetune/train_val.prototxt --weights "$out/resnet20_scratch_iter_300.caffemodel" --iterations 100
 result crema test --model models/resnet20_finetune/train_val.prototxt --weights "$out/resnet20_finetune_iter_300.caffemodel" --iterations 100

@@ -4,7 +4,7 @@ data/mnist/get.sh
 once data/mnist/full/test_lmdb crema convert-mnist --overwrite data/mnist/full
 train models/siamese_mnist/solver.prototxt
 features() {
-  crema extract-features --overwrite --threads "$threads" --stage="$1" "$out/siamese_mnist_iter_6000.caffemodel" \
+  crema extract-features --stage="$1" "$out/siamese_mnist_iter_6000.caffemodel" \
     models/siamese_mnist/features.prototxt feat,label "$work/$1.npy,$work/$1_labels.npy" 0 npy
 }
 features train

@@ -227,6 +227,8 @@ void Solver::set_loss_scale(double scale) {
   loss_scale_ = scale;
 }
 
+int Solver::max_iterations() const { return param_->max_iter(); }
+
 double Solver::rate() const { return policy_->rate(iteration_); }
 
 bool Solver::solve() {
@@ -520,6 +522,16 @@ void Solver::restore(const std::string& solverstate) {
   restore_from(saved);
 }
 
+void Solver::take_seed(uint64_t saved) {
+  if (!asked_seed_) {
+    run_.seed = saved;
+  } else if (*asked_seed_ != saved) {
+    context_.log(Severity::warning,
+                 concat("the seed ", *asked_seed_, " replaces that of the snapshot, ", saved,
+                        ": the run goes on with other random numbers than without a break"));
+  }
+}
+
 void Solver::restore_from(SavedSnapshot& snapshot) {
   const SolverState& saved = snapshot.state;
   try {
@@ -528,7 +540,7 @@ void Solver::restore_from(SavedSnapshot& snapshot) {
     if (average_) average_->restore(snapshot.average_path, snapshot.average);
     load_read_weights(*net_, snapshot.weights_path, snapshot.weights);
     context_.log(Severity::info, concat("Weights from ", snapshot.weights_path));
-    if (saved.has_seed() && !asked_seed_) run_.seed = saved.seed();
+    if (saved.has_seed()) take_seed(saved.seed());
     if (saved.tuning_size() != 0) {
       // The nets were planned with other choices: plan again with those of the state.
       restore_tuning(saved, context_);

@@ -12,6 +12,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// Boxes: image, class, number, corners, difficult.
+const Shape kBoxes = {1, 1, 12, 8};
+
 /// What the inputs or the data layer of a file hold for one record, where it is not an image as
 /// that of deploy.prototxt and a label.
 const std::map<std::string, std::vector<Shape>> kRecords = {
@@ -24,12 +27,12 @@ const std::map<std::string, std::vector<Shape>> kRecords = {
     {"resnet20_finetune/train_val.prototxt", {{1, 1, 32, 32}, {1}}},
     // A pair.
     {"siamese_mnist/train_val.prototxt", {{2, 1, 28, 28}, {2}}},
-    // A box: image, class, number, corners, difficult.
-    {"digits_ssd/train_val.prototxt", {{1, 3, 96, 96}, {1, 1, 1, 8}}},
-    {"ssd_shapes/train_val.prototxt", {{1, 3, 96, 96}, {1, 1, 1, 8}}},
-    {"ssd300_vgg/train_val.prototxt", {{1, 3, 300, 300}, {1, 1, 1, 8}}},
-    {"ssd_mobilenet/train_val.prototxt", {{1, 3, 300, 300}, {1, 1, 1, 8}}},
-    {"yolo_v2_tiny/train_val.prototxt", {{1, 3, 96, 96}, {1, 1, 1, 8}}},
+    {"digits_ssd/train_val.prototxt", {{1, 3, 96, 96}, kBoxes}},
+    {"ssd_shapes/train_val.prototxt", {{1, 3, 96, 96}, kBoxes}},
+    {"ssd300_vgg/train_val.prototxt", {{1, 3, 300, 300}, kBoxes}},
+    // Two images: BatchNorm over one value, the last map's of an image, gives 0.
+    {"ssd_mobilenet/train_val.prototxt", {{2, 3, 300, 300}, kBoxes}},
+    {"yolo_v2_tiny/train_val.prototxt", {{1, 3, 96, 96}, kBoxes}},
     // Time comes first.
     {"gru/train_val.prototxt", {{4, 1, 512}, {4, 1}, {4, 1}}},
     {"lstm/train_val.prototxt", {{4, 1, 512}, {4, 1}, {4, 1}}},
@@ -181,11 +184,28 @@ void fill_training_inputs(Net& net) {
     for (int64_t i = 0; i < input.count(); ++i) {
       values[i] = kImages.contains(name) ? static_cast<float>(random.uniform(0, 1)) : 0;
       if (name == "sequences") values[i] = static_cast<float>(random.below(2));
+      if (name == "cont_sentence" || name.ends_with("_weights")) values[i] = 1;
     }
-    if (name == "label" && input.shape() == Shape{1, 1, 1, 8}) {
-      const float box[] = {0, 1, 0, 0.1F, 0.1F, 0.6F, 0.6F, 0};
-      std::copy(std::begin(box), std::end(box), values);
+    if (name == "label" && input.shape() == kBoxes) {
+      for (int64_t i = 0; i < kBoxes[2]; ++i) {
+        const float side = 0.95F * static_cast<float>(i + 1) / static_cast<float>(kBoxes[2]);
+        const float box[] = {0, 1, static_cast<float>(i), 0.02F, 0.02F, side, side, 0};
+        std::copy(std::begin(box), std::end(box), values + 8 * i);
+      }
     }
+  }
+}
+
+void fill_zero_weights(Net& net) {
+  for (Layer* layer : net.layers()) {
+    if (layer->type() != "Convolution" && layer->type() != "InnerProduct") continue;
+    const auto& parameter = layer->params()[0];
+    const auto* read = parameter->data.host<float>();
+    if (std::any_of(read, read + parameter->data.count(), [](float x) { return x != 0; })) continue;
+    Random random(12, stream_id(layer->name()));
+    auto* values = parameter->data.host_overwrite<float>();
+    for (int64_t i = 0; i < parameter->data.count(); ++i)
+      values[i] = static_cast<float>(random.uniform(-0.1, 0.1));
   }
 }
 

@@ -33,12 +33,17 @@ NetParameter training_net(const std::string& file);
 /// other shapes.
 NetParameter small_training_net(const std::string& file);
 
-/// Fills the inputs of such a net: random images, labels of zeros, and a box for detectors.
+/// Fills the inputs of such a net: random images, labels of zeros, weights of ones, and for
+/// detectors boxes from small to large, so that each of their outputs has a loss.
 void fill_training_inputs(Net& net);
 
 /// Sets the statistics of BatchNorm layers to those of values with mean 0 and variance 1: at first
 /// the variance is 0, and nets that use it as it is, such as detectors, would overflow.
 void standardize(Net& net);
+
+/// Fills the weights of convolutions and inner products that begin with zeros, as the scores of
+/// fcn8s do, with random values: no gradient reaches the layers below zeros.
+void fill_zero_weights(Net& net);
 
 /// Layer, index and shape of each parameter, and whether it learns. A parameter that several layers
 /// share counts for the first one.

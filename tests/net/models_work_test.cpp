@@ -49,10 +49,9 @@ const std::vector<Work> kWork = {
     {"resnet101", 7.6, 0.05},
     // Howard et al., arXiv:1704.04861, table 4: 569 million mult-adds.
     {"mobilenet_v1", 0.569, 0.0005},
-    // Sandler et al., arXiv:1801.04381, table 4: 300 million; Tan and Le, arXiv:1905.11946, table
-    // 2:
-    // 0.39 billion.
+    // Sandler et al., arXiv:1801.04381, table 4: 300 million.
     {"mobilenet_v2", 0.300, 0.005},
+    // Tan and Le, arXiv:1905.11946, table 2: 0.39 billion.
     {"efficientnet_b0", 0.39, 0.005},
     // Sze et al., arXiv:1703.09039, table II: 724 million MACs of AlexNet. CaffeNet's layers have
     // the same shapes.

@@ -317,7 +317,7 @@ TEST_F(CliTest, ASnapshotWithNothingToTrainIsWarnedOf) {
   EXPECT_EQ(done.status, 0) << done.text;
   EXPECT_TRUE(done.says("the snapshot is at iteration 2, max_iter is 2: nothing to train"));
   EXPECT_FALSE(done.says("replaces the seed")) << done.text;
-  EXPECT_TRUE(run(resume + " --seed=7").says("--seed=7 replaces the seed of the snapshot"));
+  EXPECT_TRUE(run(resume + " --seed=7").says("the seed 7 replaces that of the snapshot"));
 }
 
 TEST_F(CliTest, SeedsAreNotNegative) {

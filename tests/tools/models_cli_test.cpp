@@ -108,6 +108,25 @@ TEST_F(ModelsCliTest, CopiesNoResultsOfTraining) {
             "run --solver b/solver.prototxt, not models/ab/x\n");
 }
 
+TEST_F(ModelsCliTest, AllFoldersOfThePathAreListed) {
+  fs::create_directories(path("first/a"));
+  fs::create_directories(path("second/a"));
+  fs::create_directories(path("second/b"));
+  write("first/README.md", "| model | task |\n|---|---|\n| a | one |\n");
+  write("second/README.md", "| model | task |\n|---|---|\n| a | two |\n| b | three |\n");
+  write("first/a/README.md", "of the first\n");
+  write("second/a/README.md", "of the second\n");
+  write("second/b/README.md", "b\n");
+  const std::string both = path("first") + ":" + path("second");
+  const Output list = run_elsewhere("models", both);
+  EXPECT_EQ(list.text, "model  task\na      one\nb      three\n");
+  EXPECT_EQ(run_elsewhere("models a", both).text, "of the first\n");
+  EXPECT_EQ(run_elsewhere("models models/b/", both).text, "b\n");
+  EXPECT_TRUE(run_elsewhere("models c", both).says("there is no model 'c' in"));
+  write("second/README.md", "| model | task |\n|---|---|\n| resnet1 | |\n| resnet2 | |\n");
+  EXPECT_TRUE(run_elsewhere("models resnet", both).says("did you mean 'resnet1', 'resnet2'?"));
+}
+
 TEST_F(ModelsCliTest, ModelsAreFoundInTheFoldersOfThePath) {
   const std::string summary = "summary --model=models/lenet/deploy.prototxt";
   EXPECT_EQ(run_elsewhere(summary, path("none") + ":" + models_).status, 0);
@@ -174,33 +193,44 @@ TEST_F(ModelsCliTest, AnInstalledModelTrainsInTheWorkingFolder) {
 TEST_F(ModelsCliTest, MissingDataAreAnErrorWithTheCommandThatBringsThem) {
   fs::create_directories(path("models/a"));
   fs::create_directories(path("data/set"));
-  fs::create_directories(path("data/own"));
-  const std::string net = R"(layer { name: "d" type: "Data" top: "d" data_param { source: ")";
-  const std::string rest = R"(" backend: LMDB batch_size: 1 } })";
-  write("models/a/net.prototxt", net + "data/set/full/db" + rest);
-  const std::string test = "test --iterations=1 --model=models/a/net.prototxt";
-  EXPECT_FALSE(run_elsewhere(test, "").says("brings"));
+  const auto reads = [&](const std::string& file) {
+    write("models/a/net.prototxt", R"(layer { name: "d" type: "Data" top: "d"
+      data_param { source: ")" + file + R"(" backend: LMDB batch_size: 1 } })");
+  };
+  const auto error = [&] {
+    return run_elsewhere("test --iterations=1 --model=models/a/net.prototxt", "").text;
+  };
+  const auto says = [&](const std::string& text) {
+    EXPECT_NE(error().find("; " + text + "\n"), std::string::npos) << error();
+  };
+  reads("data/set/full/train_lmdb");
+  EXPECT_EQ(error().find("brings"), std::string::npos) << error();
   write("data/set/make.py", "");
-  EXPECT_TRUE(run_elsewhere(test, "").says("; data/set/make.py brings this data set\n"));
+  says("data/set/make.py brings it");
   write("data/set/get.sh", "");
   write("models/a/README.md", "");
-  const auto says = [&](const std::string& text) {
-    const Output said = run_elsewhere(test, "");
-    EXPECT_TRUE(said.says("; " + text + " (models/a/README.md has all commands)\n")) << said.text;
-  };
-  says("data/set/get.sh, then data/set/make.py brings this data set");
+  const std::string page = " (models/a/README.md has all commands)";
+  says("data/set/get.sh, then data/set/make.py brings it" + page);
+  // The scripts have run.
   fs::create_directories(path("data/set/full"));
-  write("data/set/full/train-images-idx3-ubyte.gz", "");
-  says("crema convert-mnist data/set/full brings this data set");
+  write("data/set/full/names.txt", "");
+  says("models/a/README.md has the commands that make it");
+  write("data/set/full/data_batch_1.bin.gz", "");
+  says("crema convert-cifar data/set/full brings it" + page);
+  reads("data/set/full/mean.binaryproto");
+  says("models/a/README.md has the commands that make it");
+  fs::create_directories(path("data/digits/mini"));
+  write("data/digits/mini/train-images-idx3-ubyte", "");
+  reads("data/digits/mini/test_lmdb");
+  says("crema convert-mnist data/digits/mini brings it" + page);
   // Beside installed models there are no data.
-  write("models/a/net.prototxt", net + "data/other/full/db" + rest);
-  says("run crema in the root of Crema's repository, whose data/other brings this data set");
-  write("models/a/net.prototxt", net + "data/set/full/db" + rest);
+  reads("data/other/full/db");
+  says("run crema in the root of Crema's repository, whose data/other brings this data set" + page);
   // What is there, and is wrong in another way, gets no such advice.
   fs::create_directories(path("data/set/full/db"));
-  const Output empty = run_elsewhere(test, "");
-  EXPECT_EQ(empty.status, 1);
-  EXPECT_FALSE(empty.says("brings")) << empty.text;
+  reads("data/set/full/db");
+  EXPECT_NE(error().find("data/set/full/db"), std::string::npos) << error();
+  EXPECT_EQ(error().find("models/a/README.md"), std::string::npos) << error();
 }
 
 TEST_F(ModelsCliTest, ScriptsStayExecutableInACopy) {

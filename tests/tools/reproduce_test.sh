@@ -10,7 +10,8 @@ cp "$1/scripts/reproduce" "$work/scripts"
 cd "$work"
 export CREMA=$work/program
 
-# Logs its arguments and the length of a training, whose loss falls, or rises where the solver has base_lr: 9. Where the file
+# Logs its arguments and the length of a training, whose loss falls, or rises where the solver has base_lr: 9, or stays where
+# it has base_lr: 0. Where the file
 # stop is, a training ends early, as crema does when it is interrupted.
 cat >program <<'PROGRAM'
 #!/usr/bin/env bash
@@ -19,8 +20,9 @@ echo "$*" >>calls
 [[ $1 == train ]] || exit 0
 iterations=$(sed -n 's/^max_iter: \([0-9]*\).*/\1/p' "$3")
 echo "$iterations iterations, warm-up $(sed -n 's/^warmup_iter: //p' "$3")" >>calls
-step=-1
-! grep -q 'base_lr: 9' "$3" || step=1
+step=-10
+! grep -q 'base_lr: 9' "$3" || step=10
+! grep -q 'base_lr: 0' "$3" || step=-1
 for ((i = 0; i < iterations && i < 30; ++i)); do echo "Iteration $i, loss = $((1000 + step * i))"; done >&2
 if [[ -e stop ]]; then
   echo "Optimization stopped early." >&2
@@ -61,7 +63,7 @@ finds() {
 # All lines of a recipe that is right: two stages, a fine-tuning from weights that are not there.
 # shellcheck disable=SC2016  # the recipe expands them
 right=(
-  'once models/other/other.caffemodel scripts/reproduce other'
+  'needs_model other models/other/other.caffemodel'
   'train models/toy/solver1.prototxt'
   'train models/toy/solver2.prototxt --snapshot "$out/toy_iter_1000.solverstate" --weights models/other/other.caffemodel'
   'crema extract-features "$out/toy_iter_2000.caffemodel" models/toy/net.prototxt data'
@@ -120,8 +122,9 @@ status=0
 scripts/reproduce toy --resume --check >out 2>&1 || status=$?
 finds 'leave --resume out'
 
-# A training that was interrupted ends the recipe.
+# A training that was interrupted ends the recipe, even where there is the last snapshot of an earlier one.
 touch stop
+touch -d '1 hour ago' models/toy/toy_iter_1000.solverstate
 : >calls
 status=0
 scripts/reproduce toy >out 2>&1 || status=$?
@@ -131,7 +134,22 @@ grep -q 'stopped; --resume goes on' out || fail "does not say that it stopped"
 status=0
 scripts/reproduce toy --check >out 2>&1 || status=$?
 ((status == 130)) || fail "status $status instead of 130 with --check"
-rm stop
+rm stop models/toy/toy_iter_*
+
+# Another folder, whose name has a blank and letters with a meaning in patterns; the recipe of another model is run first.
+rm models/other/other.caffemodel
+cp models/toy/solver1.prototxt models/other/solver.prototxt
+sed -i 's#models/toy/toy#models/other/other#' models/other/solver.prototxt
+echo 'train models/other/solver.prototxt' >models/other/recipe.sh
+: >calls
+scripts/reproduce toy --output 'to [x]' --threads 1 >out 2>&1 || fail "a training fails"
+[[ -e 'to [x]/toy_iter_2000.solverstate' && -e models/other/other_iter_1000.solverstate ]] || fail "no snapshots there"
+[[ ! -e models/toy/toy_iter_2000.solverstate ]] || fail "a snapshot in the model's folder"
+: >calls
+scripts/reproduce toy --output 'to [x]' --resume >out 2>&1 || fail "does not resume"
+! grep -q '^train' calls || fail "trains what was trained"
+touch models/other/other.caffemodel
+rm models/other/recipe.sh
 
 # Wrong names.
 status=0
@@ -156,6 +174,10 @@ recipe 'train models/toy/solver1.prototxt' "${right[@]}"
 finds 'trains toy_iter_1000.caffemodel twice, the second time with models/toy/solver1.prototxt'
 recipe 'if false; then' "${right[@]}" 'fi'
 finds "has lines 'train', but none has run"
+echo 'base_lr: 0' >>models/toy/solver1.prototxt
+recipe "${right[@]}"
+finds 'the loss of models/toy/solver1.prototxt does not fall'
+sed -i '/base_lr/d' models/toy/solver1.prototxt
 echo 'base_lr: 9' >>models/toy/solver1.prototxt
 recipe "${right[@]}"
 finds 'the loss of models/toy/solver1.prototxt does not fall'
