@@ -177,9 +177,8 @@ const std::map<std::string, int64_t> kLearned = {
 const std::map<std::string, int64_t> kLearnedInFurther = {
     // As char_lm; 3 gates of 256 units, the candidate of a GRU with two biases.
     {"char_lm/gru_deploy.prototxt", 63 * 64 + 3 * 256 * (64 + 256 + 1) + 256 + (256 + 1) * 63},
-    // 63 characters and 128 places of 128 numbers; three blocks of two normalizations, queries,
-    // keys
-    // and values, their projection and two inner products; a normalization; the scores.
+    // 63 characters and 128 places of 128 numbers; three blocks of two normalizations, of queries,
+    // keys and values, of their projection and of two inner products; a normalization; the scores.
     {"char_lm/attention_deploy.prototxt",
      63 * 128 + 128 * 128 +
          3 * (2 * 2 * 128 + (128 + 1) * 384 + (128 + 1) * 128 + (128 + 1) * 512 + (512 + 1) * 128) +
@@ -265,6 +264,22 @@ TEST(Models, TrainTheWeightsOfDeploy) {
     EXPECT_EQ(heads.empty(), expected == kHeads.end());
   }
   EXPECT_EQ(folders.size(), kLearned.size());
+}
+
+// The branch that siamese_mnist's features come from, on either part of MNIST.
+TEST(Models, TrainTheWeightsOfFeatures) {
+  Context context({.tune = false});
+  const Weights trained =
+      weights_of(Net(test::training_net("siamese_mnist/train_val.prototxt"), context));
+  NetParameter param = test::read_model("siamese_mnist/features.prototxt");
+  ASSERT_EQ(param.layer(0).include(0).stage(0), "train");
+  ASSERT_EQ(param.layer(1).include(0).stage(0), "test");
+  param.mutable_layer()->DeleteSubrange(1, 1);
+  test::replace_data(param, {{1, 1, 28, 28}, {1}});
+  for (const auto& [key, weight] : weights_of(Net(param, context, {.phase = Phase::test}))) {
+    ASSERT_TRUE(trained.contains(key)) << key;
+    EXPECT_EQ(trained.at(key).first, weight.first) << key;
+  }
 }
 
 /// A net of models/ whose page says that weights of another one fit, how many layers they fill, and
