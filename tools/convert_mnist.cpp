@@ -61,7 +61,8 @@ const Command kConvertMnist = {
     "  crema convert-mnist IMAGES LABELS OUTPUT [--backend lmdb|leveldb] [--overwrite]\n"
     "\n"
     "The first form reads train-* and t10k-* in FOLDER, plain or .gz, and writes\n"
-    "train_lmdb and test_lmdb, or train_leveldb and test_leveldb, to OUTPUT_FOLDER. The default of\n"
+    "train_lmdb and test_lmdb, or train_leveldb and test_leveldb, to OUTPUT_FOLDER. The default "
+    "of\n"
     "OUTPUT_FOLDER is FOLDER. A database appears under its name when it is whole.",
     {"backend", "overwrite"},
     convert_mnist};

@@ -18,8 +18,8 @@ std::vector<std::string> model_path();
 std::string find_model_file(const std::string& path);
 
 /// For the error about such a file that is found nowhere: "; it is not in 'a', 'b'", the folders of
-/// model_path(), and the file of a similar name. Empty for other paths, and for what is there but is
-/// no file.
+/// model_path(), and the file of a similar name. Empty for other paths, and for what is there but
+/// is no file.
 std::string where_models_were_sought(const std::string& path);
 
 }  // namespace crema
