@@ -3,6 +3,7 @@
 
     scripts/from_torchvision.py resnet18 resnet18.caffemodel                        its published weights (downloaded by torchvision)
     scripts/from_torchvision.py resnet18 resnet18.caffemodel --weights mine.pth     a state_dict of your own
+    ... --normalization halves                                                      whose images had a mean and a deviation of 0.5
 
     crema classify --model models/resnet18/deploy.prototxt --weights resnet18.caffemodel --mean 103.53,116.28,123.675 --resize 256x256 cat.jpg
 
@@ -25,7 +26,6 @@ except ImportError as missing:
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 # Layer types with parameters, and the modules that they are in PyTorch.
 KINDS = {"Convolution": nn.Conv2d, "InnerProduct": (nn.Linear, nn.Conv2d), "BatchNorm": nn.BatchNorm2d, "Scale": nn.BatchNorm2d}
-
 
 
 
@@ -70,9 +70,7 @@ NETS = {
     "inception_v3": ("inception_v3", by_name, None),
 }
 # Mean and deviation of red, green and blue from 0 to 1.
-IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
-# The published Inception v3 takes images of IMAGENET and turns them into these (transform_input).
-HALVES = ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
+NORMALIZATIONS = {"imagenet": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)), "halves": ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5))}
 
 
 # The few fields of proto/net.proto that a weights file needs, on the wire.
@@ -141,22 +139,27 @@ def deploy_of(net):
     return (ROOT / "models" / net / "deploy.prototxt").read_text()
 
 
+def without_auxiliary(state):
+    """The auxiliary classifier of Inception v3 is for training only, and not every state_dict has it."""
+    return {key: value for key, value in state.items() if not key.startswith("AuxLogits.")}
+
+
 def check_state(state, wanted, message):
     for key, value in wanted.items():
         if key not in state:
             raise ValueError(f"{message}it has no {key}")
+        if not isinstance(state[key], torch.Tensor):
+            raise ValueError(f"{message}{key} is no tensor, but {type(state[key]).__name__}")
         if state[key].shape != value.shape:
             raise ValueError(f"{message}{key} is {tuple(state[key].shape)}, not {tuple(value.shape)}")
+        if not torch.isfinite(state[key].float()).all():
+            raise ValueError(f"{message}{key} has values that are not finite")
     if unknown := next((key for key in state if key not in wanted), None):
         raise ValueError(f"{message}there is no {unknown}")
 
 
-def read_module(net, weights):
-    name, _, _ = NETS[net]
-    settings = {"aux_logits": True} if net == "inception_v3" else {}
-    if weights is None:
-        return torchvision.models.get_model(name, weights="IMAGENET1K_V1")
-    module = torchvision.models.get_model(name, weights=None, **(settings | {"init_weights": False} if settings else {}))
+def read_state(weights):
+    """The tensors of a file of torch.save by their names."""
     try:
         state = torch.load(weights, map_location="cpu", weights_only=True)
     except OSError:
@@ -166,15 +169,26 @@ def read_module(net, weights):
     for key in "state_dict", "model":  # checkpoints hold more than the weights
         if isinstance(state, dict) and isinstance(state.get(key), dict):
             state = state[key]
-    state = {re.sub(r"^module\.", "", key): value for key, value in state.items()}  # as DistributedDataParallel names them
-    check_state(state, module.state_dict(), f"{weights} does not fit torchvision's {name}: ")
-    module.load_state_dict(state)
+    if not isinstance(state, dict) or not all(isinstance(key, str) for key in state):
+        raise ValueError(f"{weights} is no state_dict, but {type(state).__name__}; save module.state_dict()")
+    return {re.sub(r"^module\.", "", key): value for key, value in state.items()}  # as DistributedDataParallel names them
+
+
+def read_module(net, weights):
+    name, _, _ = NETS[net]
+    if weights is None:
+        return torchvision.models.get_model(name, weights="IMAGENET1K_V1")
+    settings = {"aux_logits": True, "init_weights": False} if net == "inception_v3" else {}
+    module = torchvision.models.get_model(name, weights=None, **settings)
+    state = without_auxiliary(read_state(weights))
+    check_state(state, without_auxiliary(module.state_dict()), f"{weights} does not fit torchvision's {name}: ")
+    module.load_state_dict(state, strict=False)  # all but the auxiliary classifier is there
     return module
 
 
 def normalization(net):
-    """Mean and deviation of the images that the published net takes."""
-    return HALVES if net == "inception_v3" else IMAGENET
+    """The images that the published net takes. Inception v3 gets those of "imagenet" and turns them into "halves" (transform_input)."""
+    return "halves" if net == "inception_v3" else "imagenet"
 
 
 def main():
@@ -183,6 +197,8 @@ def main():
                         help="a folder of models/: " + ", ".join(net for net, (_, _, misfit) in NETS.items() if not misfit))
     parser.add_argument("output", metavar="OUT.caffemodel")
     parser.add_argument("--weights", metavar="FILE.pth", help="a state_dict of torchvision's net; default: its weights IMAGENET1K_V1")
+    parser.add_argument("--normalization", choices=NORMALIZATIONS,
+                        help="of the images that the net was trained with; default: as published, halves for inception_v3 and imagenet for the others")
     args = parser.parse_args()
     _, order, misfit = NETS[args.net]
     if misfit:
@@ -191,7 +207,10 @@ def main():
         parser.error(f"{args.output} exists; name another file")
     if not pathlib.Path(args.output).parent.is_dir():
         parser.error(f"there is no folder {pathlib.Path(args.output).parent}")
-    mean, deviation = normalization(args.net)
+    if args.normalization and not args.weights:
+        parser.error(f"--normalization={args.normalization} is for --weights; that of the published weights is known")
+    images = args.normalization or normalization(args.net)
+    mean, deviation = NORMALIZATIONS[images]
     try:
         module = read_module(args.net, args.weights)
         data = weights_file(module, list(layers_of(deploy_of(args.net))), order, deviation)
@@ -202,7 +221,7 @@ def main():
     part.rename(args.output)
     means = ",".join(f"{255 * value:.6g}" for value in mean[::-1])
     side = re.search(r"dim: 3 dim: (\d+)", deploy_of(args.net))[1]
-    print(f"{args.output}: for models/{args.net}/deploy.prototxt, with --mean {means} and images of {side}x{side}")
+    print(f"{args.output}: for models/{args.net}/deploy.prototxt, with --mean {means} and images of {side}x{side} (normalization: {images})")
 
 
 if __name__ == "__main__":

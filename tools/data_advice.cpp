@@ -1,7 +1,7 @@
 #include "tools/data_advice.hpp"
 
 #include <filesystem>
-#include <regex>
+#include <string_view>
 
 #include "crema/error.hpp"
 
@@ -11,12 +11,42 @@ namespace {
 namespace fs = std::filesystem;
 
 /// The folder of the model that comes with Crema and whose file the message begins with, or "".
-fs::path model_of(const std::string& message) {
-  static const std::regex model("^((?:[^:' ]*/)?models/[^/:' ]+)/");
-  std::smatch found;
+fs::path model_of(std::string_view message) {
+  constexpr size_t kLongestPath = 4096;  // no system opens a file of a longer one
+  const size_t end = message.find_first_of(":' ");
+  if (end > kLongestPath) return {};
+  const fs::path file(message.substr(0, end));
+  // The last folder "models" of the path: the repository may lie in another.
+  fs::path model, folder = file.parent_path();
+  for (; folder.has_relative_path() && model.empty(); folder = folder.parent_path()) {
+    if (folder.parent_path().filename() == "models") model = folder;
+  }
   std::error_code none;
-  if (!std::regex_search(message, found, model)) return {};
-  return fs::exists(fs::path(found.str(1)) / "README.md", none) ? found.str(1) : "";
+  return fs::exists(model / "README.md", none) ? model : "";
+}
+
+/// A file of a data set: data/NAME/...
+struct DataFile {
+  fs::path set;   // data/NAME
+  fs::path path;  // data/NAME/...
+};
+
+/// The files of data sets that the message names in quotes and that are not there.
+std::vector<DataFile> missing_data(std::string_view message) {
+  static constexpr std::string_view kData = "data/";
+  std::vector<DataFile> files;
+  for (size_t at = 0; (at = message.find('\'', at)) != std::string_view::npos;) {
+    const std::string_view rest = message.substr(++at);
+    if (!rest.starts_with(kData)) continue;
+    const std::string_view path = rest.substr(0, rest.find('\''));
+    const size_t end = path.find('/', kData.size());
+    if (path.size() == rest.size() || end == std::string_view::npos || end == kData.size())
+      continue;
+    at += path.size() + 1;
+    std::error_code none;
+    if (!fs::exists(path, none)) files.push_back({path.substr(0, end), path});
+  }
+  return files;
 }
 
 bool has_plain_or_gzip(const fs::path& folder, const std::string& file) {
@@ -29,45 +59,64 @@ bool is_empty_or_missing(const fs::path& folder) {
   return !fs::exists(folder, none) || fs::is_empty(folder, none);
 }
 
-/// What brings the file `missing` of the data set in the folder `set`, or "" where that takes more
-/// than one command. The working folder has the scripts in the repository.
-std::string commands_for(const fs::path& set, const fs::path& missing) {
-  const fs::path part = missing.parent_path();
-  const std::string name = missing.filename().string();
-  if (name.ends_with("_lmdb") || name.ends_with("_leveldb")) {
-    if (has_plain_or_gzip(part, "train-images-idx3-ubyte"))
-      return concat("crema convert-mnist ", part.string());
-    if (has_plain_or_gzip(part, "data_batch_1.bin"))
-      return concat("crema convert-cifar ", part.string());
-  }
+/// The command that makes the database from the files beside it, or "".
+std::string converter_for(const fs::path& database) {
+  const std::string name = database.filename().string();
+  const size_t end = name.rfind('_');
+  if (end == std::string::npos) return {};
+  const std::string part = name.substr(0, end), backend = name.substr(end);
+  if (backend != "_lmdb" && backend != "_leveldb") return {};
+  const fs::path folder = database.parent_path();
+  std::string command;
+  if ((part == "train" || part == "test") && has_plain_or_gzip(folder, "train-images-idx3-ubyte"))
+    command = "crema convert-mnist ";
+  if ((part == "cifar10_train" || part == "cifar10_test") &&
+      has_plain_or_gzip(folder, "data_batch_1.bin"))
+    command = "crema convert-cifar ";
+  if (command.empty()) return {};
+  return concat(command, backend == "_leveldb" ? "--backend leveldb " : "", folder.string());
+}
+
+/// The scripts that make the data set, if they have not run. They write to the folder "full".
+std::string scripts_for(const DataFile& file) {
   std::string commands;
-  if (!is_empty_or_missing(part)) return commands;  // the scripts have run
+  const fs::path full = file.set / "full";
+  const fs::path rest = file.path.lexically_relative(full);
+  if (rest.empty() || *rest.begin() == ".." || !is_empty_or_missing(full)) return commands;
   std::error_code none;
   for (const char* script : {"get.sh", "make.py", "make.sh"}) {
-    if (const fs::path path = set / script; fs::exists(path, none))
+    if (const fs::path path = file.set / script; fs::exists(path, none))
       commands += concat(commands.empty() ? "" : ", then ", path.string());
   }
   return commands;
 }
 
+/// Whether the file belongs to a model, not to a data set, wherever it lies.
+bool is_model_file(const fs::path& file) {
+  const fs::path extension = file.extension();
+  const fs::path kind = extension == ".h5" ? file.stem().extension() : extension;
+  return kind == ".caffemodel" || kind == ".solverstate" ||
+         (kind == ".prototxt" && file.filename() != "labelmap.prototxt");
+}
+
 }  // namespace
 
 std::string advice_on_missing_data(const std::string& message) {
-  static const std::regex path("'(data/[^/']+)/([^']*)'");
+  const std::vector<DataFile> files = missing_data(message);
+  if (files.empty()) return {};
   std::error_code none;
   const fs::path model = model_of(message);
   const std::string page = (model / "README.md").string();
-  for (std::sregex_iterator found(message.begin(), message.end(), path), end; found != end;
-       ++found) {
-    const fs::path set = found->str(1), missing = set / found->str(2);
-    if (fs::exists(missing, none)) continue;
-    const std::string commands = commands_for(set, missing);
+  for (const DataFile& file : files) {
+    if (is_model_file(file.path)) continue;
+    std::string commands = converter_for(file.path);
+    if (commands.empty()) commands = scripts_for(file);
     if (!commands.empty())
       return concat("; ", commands, " brings it",
                     model.empty() ? "" : concat(" (", page, " has all commands)"));
     if (model.empty()) continue;
-    if (fs::exists(set, none)) return concat("; ", page, " has the commands that make it");
-    return concat("; run crema in the root of Crema's repository, whose ", set.string(),
+    if (fs::exists(file.set, none)) return concat("; ", page, " has the commands that make it");
+    return concat("; run crema in the root of Crema's repository, whose ", file.set.string(),
                   " brings this data set (", page, " has all commands)");
   }
   return {};

@@ -160,8 +160,9 @@ int run(int argc, char** argv) {
   const Command& command = need_command(arguments[0]);
   set_called_by_published_name(arguments[0] != command.name);
   arguments.erase(arguments.begin());
-  for (const Command* long_running : {&kTrain, &kTest, &kTime, &kExtractFeatures}) {
-    if (&command == long_running) limit_spinning(argv);
+  for (const Command* runs_nets :
+       {&kTrain, &kTest, &kTime, &kClassify, &kDetect, &kExtractFeatures}) {
+    if (&command == runs_nets) limit_spinning(argv);
   }
   try {
     return run(command, arguments, line, argv[0]);

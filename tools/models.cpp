@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <span>
 #include <sstream>
 
 #include "model/model_folders.hpp"
@@ -79,7 +80,17 @@ std::vector<Row> table_of(const fs::path& folder) {
   return rows;
 }
 
-/// The tables of the pages of all folders of models, as one.
+/// The cells of a row in the order of other columns. Cells of columns that these lack are left out.
+Row in_columns(const Row& row, const Row& columns, const Row& wanted) {
+  Row cells;
+  for (const std::string& column : wanted) {
+    const size_t i = std::ranges::find(columns, column) - columns.begin();
+    cells.push_back(i < row.size() ? row[i] : "");
+  }
+  return cells;
+}
+
+/// The tables of the pages of all folders of models, as one with the columns of the first.
 struct Models {
   std::vector<Row> rows;                    // as table_of()
   std::map<std::string, fs::path> folders;  // of each model
@@ -95,10 +106,12 @@ Models find_models() {
     models.sought += concat(models.sought.empty() ? "'" : ", '", folder.string(), "'");
     std::error_code none;
     if (!fs::is_regular_file(folder / kPage, none)) continue;
-    for (const Row& row : table_of(folder)) {
-      const bool is_header = row[0] == "model";
-      if (is_header ? models.rows.empty() : models.folders.emplace(row[0], folder / row[0]).second)
-        models.rows.push_back(row);
+    const std::vector<Row> table = table_of(folder);
+    if (table.empty()) continue;
+    if (models.rows.empty()) models.rows.push_back(table[0]);
+    for (const Row& row : std::span(table).subspan(1)) {
+      if (models.folders.emplace(row[0], folder / row[0]).second)
+        models.rows.push_back(in_columns(row, table[0], models.rows[0]));
     }
   }
   if (models.folders.empty())
@@ -264,7 +277,10 @@ void use_installed_models() {
   const fs::path folder = installed_folder();
   if (!fs::is_regular_file(folder / kPage, none)) return;
   std::string path;
-  for (const std::string& named : model_path()) path += named + ":";
+  for (const std::string& named : model_path()) {
+    if (named == folder.string()) return;  // the user names it, or this is a new start
+    path += named + ":";
+  }
   setenv(kModelPath, (path + folder.string()).c_str(), 1);
 }
 

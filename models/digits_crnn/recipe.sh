@@ -12,4 +12,4 @@ else
   once $lines/test.tar data/digit_lines/make.py --mnist data/mnist/full
 fi
 train "$folder/solver.prototxt"
-result crema test --model models/digits_crnn/train_val.prototxt --weights "$out/digits_crnn_iter_6000.caffemodel" --iterations 40
+result crema test --model models/digits_crnn/train_val.prototxt --weights "$out/digits_crnn_iter_9000.caffemodel" --iterations 40

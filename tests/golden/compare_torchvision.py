@@ -25,7 +25,7 @@ from torch import nn
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
-from from_torchvision import IMAGENET, NETS, deploy_of, layers_of, normalization, weights_file  # noqa: E402  (the path comes first)
+from from_torchvision import NETS, NORMALIZATIONS, deploy_of, layers_of, normalization, weights_file  # noqa: E402  (the path comes first)
 
 TOLERANCE = 1e-4
 
@@ -82,7 +82,7 @@ def learn_statistics(module, inputs):
 
 def compare(net, program, flags, folder):
     name, order, _ = NETS[net]
-    mean, deviation = normalization(net)
+    mean, deviation = NORMALIZATIONS[normalization(net)]
     torch.manual_seed(1)
     module = build(name, CHANGES.get(net))
     text = deploy_of(net)
@@ -92,7 +92,7 @@ def compare(net, program, flags, folder):
     # Fields of colour, and noise.
     fields = nn.functional.interpolate(torch.rand(2, 3, 8, 8) * 200, size=(side, side), mode="bilinear")
     pixels = (fields + torch.rand(fields.shape) * 55).to(torch.uint8).permute(0, 2, 3, 1).contiguous()
-    inputs = torchvision.transforms.functional.normalize(pixels.permute(0, 3, 1, 2).float() / 255, *IMAGENET)
+    inputs = torchvision.transforms.functional.normalize(pixels.permute(0, 3, 1, 2).float() / 255, *NORMALIZATIONS["imagenet"])
     if net == "inception_v3":
         module.transform_input = True  # as in the published net
     learn_statistics(module, inputs)

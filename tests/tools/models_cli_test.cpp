@@ -215,14 +215,31 @@ TEST_F(ModelsCliTest, MissingDataAreAnErrorWithTheCommandThatBringsThem) {
   fs::create_directories(path("data/set/full"));
   write("data/set/full/names.txt", "");
   says("models/a/README.md has the commands that make it");
+  const std::string commands = "models/a/README.md has the commands that make it";
   write("data/set/full/data_batch_1.bin.gz", "");
+  says(commands);  // convert-cifar makes databases of other names
+  reads("data/set/full/cifar10_train_lmdb");
   says("crema convert-cifar data/set/full brings it" + page);
   reads("data/set/full/mean.binaryproto");
-  says("models/a/README.md has the commands that make it");
+  says(commands);
   fs::create_directories(path("data/digits/mini"));
   write("data/digits/mini/train-images-idx3-ubyte", "");
   reads("data/digits/mini/test_lmdb");
   says("crema convert-mnist data/digits/mini brings it" + page);
+  reads("data/digits/mini/val_lmdb");
+  says(commands);
+  reads("data/digits/mini/train_leveldb");
+  says("crema convert-mnist --backend leveldb data/digits/mini brings it" + page);
+  // The scripts write to the folder full only.
+  fs::create_directories(path("data/drawn"));
+  write("data/drawn/make.py", "");
+  reads("data/drawn/ful/train_lmdb");
+  says(commands);
+  const Output net = run_elsewhere("summary --model=data/drawn/full/net.prototxt", "");
+  EXPECT_EQ(net.text.find("brings"), std::string::npos) << net.text;
+  // A name of any length is no more than a name.
+  const Output endless = run_elsewhere("summary --model=data/" + std::string(100000, 'a') + "/b", "");
+  EXPECT_EQ(endless.status, 1) << endless.text.substr(0, 100);
   // Beside installed models there are no data.
   reads("data/other/full/db");
   says("run crema in the root of Crema's repository, whose data/other brings this data set" + page);
