@@ -152,6 +152,7 @@ int classify(const std::vector<std::string>& arguments) {
   NetOptions options = net_options(Phase::test);
   options.weights = split_list(sources.weights);
   options.strict = FLAGS_strict;
+  options.need_all_weights = !FLAGS_allow_missing;
   if (!FLAGS_scores.empty()) options.keep = {FLAGS_scores};
   Net net(sources.model, context, std::move(options));
   const Shape sample = image_shape("classify", sources.model, net);
@@ -205,7 +206,7 @@ const Command kClassify = {
     "each channel and shows the whole image to the net. It resizes by bilinear interpolation, as\n"
     "published; the other form averages over the area of each new pixel where it shrinks. --json\n"
     "prints a line an image, in which bytes of names that are no UTF-8 are U+FFFD.",
-    {"model",        "weights", "strict",       "list",    "labels", "top",   "mean",
+    {"model",        "weights", "strict",       "allow_missing", "list",    "labels", "top",   "mean",
      "channel_mean", "scale",   "channel_swap", "resize",  "crop",   "batch", "scores",
      "skip_bad",     "json",    "gpu",          "threads", "engine", "tune",  "tuning_file",
      "plugin",       "fuse",    "level",        "stage"},

@@ -109,15 +109,15 @@ std::string advice_on_missing_data(const std::string& message) {
   const std::string page = (model / "README.md").string();
   for (const DataFile& file : files) {
     if (is_model_file(file.path)) continue;
-    std::string commands = converter_for(file.path);
-    if (commands.empty()) commands = scripts_for(file);
-    if (!commands.empty())
-      return concat("; ", commands, " brings it",
-                    model.empty() ? "" : concat(" (", page, " has all commands)"));
+    const std::string all = model.empty() ? "" : concat(" (", page, " has all commands)");
+    if (const std::string command = converter_for(file.path); !command.empty())
+      return concat("; ", command, " makes it", all);
+    if (const std::string scripts = scripts_for(file); !scripts.empty())
+      return concat("; ", scripts, " brings the data set", all);
     if (model.empty()) continue;
     if (fs::exists(file.set, none)) return concat("; ", page, " has the commands that make it");
     return concat("; run crema in the root of Crema's repository, whose ", file.set.string(),
-                  " brings this data set (", page, " has all commands)");
+                  " brings the data set", all);
   }
   return {};
 }

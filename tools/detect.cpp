@@ -99,6 +99,7 @@ int detect(const std::vector<std::string>& arguments) {
   NetOptions options = net_options(Phase::test);
   options.weights = split_list(FLAGS_weights);
   options.strict = FLAGS_strict;
+  options.need_all_weights = !FLAGS_allow_missing;
   NetParameter param;
   SourceMap source;
   read_text_proto(FLAGS_model, param, &source);
@@ -149,7 +150,7 @@ const Command kDetect = {
     "xmin,\n"
     "ymin, xmax, ymax in pixels of the image, and the name of the class with --label_map_file.\n"
     "--json prints a line an image, those without boxes too.",
-    {"model",  "weights",      "strict",  "list",         "label_map_file", "confidence_threshold",
+    {"model",  "weights",      "strict",  "allow_missing", "list",         "label_map_file", "confidence_threshold",
      "mean",   "channel_mean", "scale",   "channel_swap", "batch",          "skip_bad",
      "json",   "gpu",          "threads", "engine",       "tune",           "tuning_file",
      "plugin", "fuse",         "level",   "stage"},

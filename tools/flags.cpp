@@ -20,6 +20,8 @@
 DEFINE_string(model, "", "The net's prototxt.");
 DEFINE_int32(iterations, 50, "Batches to run.");
 DEFINE_string(weights, "", "Start from these weights (.caffemodel; several separated by commas).");
+DEFINE_bool(allow_missing, false,
+            "Layers that --weights lacks keep the values of their fillers, in place of an error.");
 DEFINE_bool(strict, false, "With --weights: error unless file and net have the same layers.");
 DEFINE_string(plugin, "",
               "Plug-ins to load, with layer types for the nets (libmine.so; several "
@@ -204,6 +206,11 @@ ContextOptions context_options(bool solver_wants_gpu, int solver_device) {
   }
   check_engine(options.device.type);
   return options;
+}
+
+void log_planning(const char* nets) {
+  LOG(INFO) << "Making the " << nets
+            << (FLAGS_tune ? "; what was never timed on this machine is timed first" : "");
 }
 
 NetOptions net_options(Phase phase) {

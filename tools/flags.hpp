@@ -16,6 +16,7 @@
 DECLARE_string(model);
 DECLARE_int32(iterations);
 DECLARE_string(weights);
+DECLARE_bool(allow_missing);
 DECLARE_bool(strict);
 DECLARE_bool(overwrite);
 DECLARE_bool(tune);
@@ -41,6 +42,8 @@ std::optional<uint64_t> seed_flag();
 
 /// Phase, level, stages and fusion as the flags say; --phase defaults to `phase`.
 NetOptions net_options(Phase phase);
+/// Logs that nets are made. It may take a minute, if engines are timed for the first time.
+void log_planning(const char* nets);
 
 /// Level, stages, fusion and seed as the flags say.
 SolverOptions solver_options();

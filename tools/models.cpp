@@ -80,22 +80,41 @@ std::vector<Row> table_of(const fs::path& folder) {
   return rows;
 }
 
-/// The cells of a row in the order of other columns. Cells of columns that these lack are left out.
+/// The cells of a row of one table in the order of the columns of another.
 Row in_columns(const Row& row, const Row& columns, const Row& wanted) {
   Row cells;
   for (const std::string& column : wanted) {
-    const size_t i = std::ranges::find(columns, column) - columns.begin();
+    const auto i = static_cast<size_t>(std::ranges::find(columns, column) - columns.begin());
     cells.push_back(i < row.size() ? row[i] : "");
   }
   return cells;
 }
 
-/// The tables of the pages of all folders of models, as one with the columns of the first.
+/// The tables of all folders of models, as one that has the columns of each.
 struct Models {
   std::vector<Row> rows;                    // as table_of()
   std::map<std::string, fs::path> folders;  // of each model
   std::string sought;                       // "'a', 'b'": the folders that were looked at
 };
+
+/// The models of a folder without such a table: its folders that hold a prototxt.
+std::vector<Row> rows_of(const fs::path& folder) {
+  std::vector<Row> rows;
+  std::error_code none;
+  for (fs::directory_iterator model(folder, none), end; !none && model != end;
+       model.increment(none)) {
+    for (fs::directory_iterator file(model->path(), none); !none && file != end;
+         file.increment(none)) {
+      if (file->path().extension() != ".prototxt") continue;
+      rows.push_back({model->path().filename().string()});
+      break;
+    }
+    none.clear();
+  }
+  std::ranges::sort(rows);
+  if (!rows.empty()) rows.insert(rows.begin(), {"model"});
+  return rows;
+}
 
 /// Of models with one name, that of the first folder counts, as for find_model_file().
 Models find_models() {
@@ -105,17 +124,23 @@ Models find_models() {
   for (const fs::path& folder : candidates) {
     models.sought += concat(models.sought.empty() ? "'" : ", '", folder.string(), "'");
     std::error_code none;
-    if (!fs::is_regular_file(folder / kPage, none)) continue;
-    const std::vector<Row> table = table_of(folder);
+    std::vector<Row> table;
+    if (fs::is_regular_file(folder / kPage, none)) table = table_of(folder);
+    if (table.empty() && folder != "models") table = rows_of(folder);
     if (table.empty()) continue;
-    if (models.rows.empty()) models.rows.push_back(table[0]);
+    if (models.rows.empty()) models.rows.emplace_back();
+    Row& columns = models.rows[0];
+    for (const std::string& column : table[0]) {
+      if (std::ranges::find(columns, column) == columns.end()) columns.push_back(column);
+    }
     for (const Row& row : std::span(table).subspan(1)) {
       if (models.folders.emplace(row[0], folder / row[0]).second)
         models.rows.push_back(in_columns(row, table[0], models.rows[0]));
     }
   }
   if (models.folders.empty())
-    throw Error("no ", kPage, " with a table of models in ", models.sought,
+    throw Error("no ", kPage, " with a table of models, and no folder with a prototxt, in ",
+                models.sought,
                 "; run crema in the root of its repository, or set ", kModelPath,
                 " to its folder models");
   return models;
@@ -133,6 +158,7 @@ void list(const std::vector<Row>& rows) {
       line += row[i];
       if (i + 1 < row.size()) line.append(widths[i] - row[i].size() + 2, ' ');
     }
+    line.erase(line.find_last_not_of(' ') + 1);
     std::printf("%s\n", line.c_str());
   }
 }
@@ -162,14 +188,16 @@ std::string name_of_model(const std::string& argument) {
   return path.parent_path() == "models" ? path.filename().string() : path.string();
 }
 
-/// "; did you mean 'resnet18', 'resnet50'?": the names that hold the text, or the most similar one.
+/// "; did you mean 'resnet18', 'resnet50'?": the names that hold the text, or the most similar one;
+/// ";" where there is none.
 std::string similar_names(const std::string& text, const std::vector<std::string>& names) {
   std::string similar;
   for (const std::string& name : names) {
     if (!text.empty() && name.find(text) != std::string::npos)
       similar += concat(similar.empty() ? "; did you mean '" : ", '", name, "'");
   }
-  return similar.empty() ? did_you_mean(text, names) : similar + "?";
+  if (similar.empty()) similar = did_you_mean(text, names);
+  return similar.empty() ? ";" : similar.ends_with('?') ? similar : similar + "?";
 }
 
 /// A page without the row of the recipe, which is not copied.
@@ -255,7 +283,7 @@ int models(const std::vector<std::string>& arguments) {
     std::vector<std::string> names;
     for (const auto& [known, folder] : folders) names.push_back(known);
     throw Error("there is no model '", name, "' in ", sought, similar_names(name, names),
-                "; `crema models` lists them");
+                " `crema models` lists them");
   }
   const fs::path& model = found->second;
   std::error_code none;
@@ -297,9 +325,10 @@ const Command kModels = {
     "scripts/reproduce of the repository runs it.\n"
     "\n"
     "Models are looked for in models/, then in the folders that CREMA_MODEL_PATH\n"
-    "lists, separated by colons, and in the one that is installed with crema. All\n"
-    "commands look there for a prototxt models/... that is not in the working\n"
-    "folder.",
+    "lists, separated by colons, and in the one that is installed with crema. The\n"
+    "table of a folder is in its README.md; without one, its folders that hold a\n"
+    "prototxt are listed. All commands look there for a prototxt models/... that is\n"
+    "not in the working folder.",
     {"copy", "overwrite"},
     models};
 

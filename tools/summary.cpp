@@ -49,6 +49,7 @@ int summary(const std::vector<std::string>& arguments) {
   ContextOptions options = context_options();
   options.logger = {};  // what it would say of the net is printed below
   Context context(options);
+  log_planning("net");
   const Net net(FLAGS_model, context, net_options(Phase::train));
   const std::vector<LayerSummary> rows = net.summary();
   Widths widths;

@@ -221,6 +221,7 @@ int time(const std::vector<std::string>& arguments) {
   NetOptions options = net_options(Phase::train);
   options.weights = split_list(FLAGS_weights);
   options.strict = FLAGS_strict;
+  log_planning("net");
   Net net(FLAGS_model, context, std::move(options));
   const bool with_backward = net.phase() == Phase::train && !FLAGS_forward_only;
   const Timing timing = measure(net, FLAGS_iterations, with_backward);

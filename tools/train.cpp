@@ -50,14 +50,15 @@ class Progress {
   void finish() {
     end_line();
     if (iterations_ == 0) return;
-    char text[160];
-    std::snprintf(text, sizeof text,
-                  "%lld iterations in %s: %.1f iterations/s, %.0f images/s, %.1f%% of the time "
-                  "waiting for data",
+    char text[160], rest[80] = "";
+    std::snprintf(text, sizeof text, "%lld iterations in %s: %.1f iterations/s",
                   static_cast<long long>(iterations_), human_seconds(seconds_).c_str(),
-                  static_cast<double>(iterations_) / seconds_,
-                  static_cast<double>(images_) / seconds_, 100 * waited_ / seconds_);
-    LOG(INFO) << text;
+                  static_cast<double>(iterations_) / seconds_);
+    if (images_ > 0) {  // else the net has no data layer that counts them
+      std::snprintf(rest, sizeof rest, ", %.0f images/s, %.1f%% of the time waiting for data",
+                    static_cast<double>(images_) / seconds_, 100 * waited_ / seconds_);
+    }
+    LOG(INFO) << text << rest;
     if (waited_ > 0.1 * seconds_) {
       LOG(WARNING) << "training waited for data for more than 10% of the time; use faster storage, "
                       "smaller images, or more threads of the data layer";
@@ -201,8 +202,7 @@ int train(const std::vector<std::string>& arguments) {
   const bool is_continued = continues(param, source);
   if (is_continued) options.weights.emplace();  // a snapshot has its own
   options.strict_weights = FLAGS_strict;
-  LOG(INFO) << "Making the nets"
-            << (FLAGS_tune ? "; what was never timed on this machine is timed first" : "");
+  log_planning("nets");
   Solver solver(param, source, context, options);
   warn_of_inputs(solver.net());
   for (size_t n = 0; n < solver.test_nets().size(); ++n)

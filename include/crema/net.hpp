@@ -78,9 +78,10 @@ struct NetOptions {
   /// learns. False, and for layers that do not learn: a warning, and the layer has own parameters.
   bool share_all = false;
   /// Weights files, loaded in this order as by load_weights(). Fillers do not run for the
-  /// parameters in them. `strict`: Error unless the files together have exactly the layers of the
-  /// net.
+  /// parameters in them. `need_all_weights`: Error if the files lack a layer with parameters.
+  /// `strict`: Error unless the files together have exactly the layers of the net.
   std::vector<std::string> weights = {};
+  bool need_all_weights = false;
   bool strict = false;
   /// A run state owned by the caller. It must outlive the net; the caller changes it between
   /// passes. Null: the net has its own, with the seed of the context, and counts forward passes in

@@ -22,7 +22,8 @@ crema_flags(crema_tool)
 target_compile_definitions(crema_tool PRIVATE CREMA_VERSION="${PROJECT_VERSION}")
 file(RELATIVE_PATH models_from_program "${CMAKE_INSTALL_FULL_BINDIR}"
   "${CMAKE_INSTALL_FULL_DATADIR}/crema/models")
-set_property(SOURCE "${PROJECT_SOURCE_DIR}/tools/models.cpp" APPEND PROPERTY
+set_property(SOURCE "${PROJECT_SOURCE_DIR}/tools/models.cpp"
+    "${PROJECT_SOURCE_DIR}/tests/tools/models_cli_test.cpp" APPEND PROPERTY
   COMPILE_DEFINITIONS "CREMA_MODELS_FROM_PROGRAM=\"${models_from_program}\"")
 target_link_libraries(crema_tool PRIVATE crema_internal glog::glog gflags)
 crema_plugin_host(crema_tool)

@@ -28,7 +28,8 @@ std::shared_ptr<RecordSource> open_database(const DatabaseOptions& options) {
         missing ? "does not exist" : "cannot be reached: " + code.message(),
         folder.is_relative() ? "; the path is relative to '" + fs::current_path(code).string() + "'"
                              : "",
-        missing ? "; make it with crema convert-imageset, convert-annotations or convert-mnist"
+        missing ? "; make it with crema convert-imageset, convert-annotations, convert-mnist or "
+                  "convert-cifar"
                 : "");
   }
   if (!fs::is_directory(status)) {
@@ -49,7 +50,8 @@ std::shared_ptr<RecordSource> open_database(const DatabaseOptions& options) {
                 "' is no database: the folder has no data.mdb (LMDB) and no CURRENT (LevelDB); ",
                 guess_source_kind(folder.string()) == SourceKind::folder
                     ? "if its folders hold the images of a class each, set backend: FOLDER"
-                    : "make one with crema convert-imageset, convert-annotations or convert-mnist");
+                    : "make one with crema convert-imageset, convert-annotations, convert-mnist or "
+                      "convert-cifar");
   if (lmdb != (options.kind == DatabaseKind::lmdb)) {
     log(Severity::info,
         concat("data source '", options.path, "' is ", lmdb ? "an LMDB" : "a LevelDB",

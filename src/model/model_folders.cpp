@@ -86,9 +86,11 @@ std::string where_models_were_sought(const std::string& path) {
     text += concat(text.empty() ? "; it is not in '" : ", '", folder, "'");
     folders.push_back(folder);
   }
+  const std::string nearest = nearest_model_file(rest, folders);
+  if (!nearest.empty()) return nearest;
   if (text.empty())
     text = concat("; ", kModelPath, ", which may list more folders of models, is not set");
-  return text + nearest_model_file(rest, folders);
+  return text;
 }
 
 }  // namespace crema

@@ -17,9 +17,9 @@ std::vector<std::string> model_path();
 /// one of them. Any other path, and one that is found nowhere, is returned as it is.
 std::string find_model_file(const std::string& path);
 
-/// For the error about such a file that is found nowhere: "; it is not in 'a', 'b'", the folders of
-/// model_path(), and the file of a similar name. Empty for other paths, and for what is there but
-/// is no file.
+/// For the error about such a file that is found nowhere: "; did you mean 'models/lenet/...'?" with
+/// the file of a similar name, or "; it is not in 'a', 'b'" with the folders of model_path(). Empty
+/// for other paths, and for what is there but is no file.
 std::string where_models_were_sought(const std::string& path);
 
 }  // namespace crema

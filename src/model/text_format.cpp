@@ -109,7 +109,8 @@ void read_text_proto(const std::string& named, Message& out, SourceMap* map) {
     require_file(path, wanted, ".prototxt");
   } catch (const Error& error) {
     const std::string sought = where_models_were_sought(path);
-    if (sought.empty()) throw;
+    const bool has_hint = std::string_view(error.what()).find("did you mean") != std::string::npos;
+    if (sought.empty() || has_hint) throw;
     throw Error(error.what(), sought);
   }
   std::ifstream file(path, std::ios::binary);

@@ -293,11 +293,17 @@ std::set<std::string> load_first_weights(Plan& plan, const NetParameter& given) 
   if (plan.options.strict && !(missing.empty() && unused.empty())) {
     throw Error("the weights of ", files, " do not fit the net exactly (strict): ", counts(all));
   }
-  // A net in phase TEST is not going to learn what is missing.
-  if (plan.options.phase == Phase::test && !loaded.empty() && !missing.empty()) {
-    plan.context->log(Severity::warning,
-                      concat(files, ": no weights for ", missing.size() == 1 ? "layer " : "layers ",
-                             joined(missing), "; they keep the values of their fillers"));
+  if (!files.empty() && !missing.empty()) {
+    const std::string lack =
+        concat("no weights for ", missing.size() == 1 ? "layer " : "layers ", joined(missing));
+    if (plan.options.need_all_weights)
+      throw Error(files, ": ", lack,
+                  unused.empty() ? "" : "; the net does not have " + joined(unused) + " of the file",
+                  "; are these the weights of this net?");
+    // A net in phase TEST is not going to learn what is missing.
+    if (plan.options.phase == Phase::test && !loaded.empty())
+      plan.context->log(Severity::warning,
+                        concat(files, ": ", lack, "; they keep the values of their fillers"));
   }
   carried.merge(loaded);
   return carried;

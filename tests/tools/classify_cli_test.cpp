@@ -64,6 +64,33 @@ layer { name: "log" type: "Log" bottom: "mean" top: "scores" log_param { shift: 
                    {"bad.ppm'", "'scores'", "NaN"});
 }
 
+TEST_F(ClassifyCliTest, WeightsThatLackALayerAreAnError) {
+  const std::string net = write("net.prototxt", R"(name: "net"
+input: "data" input_dim: 1 input_dim: 3 input_dim: 2 input_dim: 2
+layer { name: "fc" type: "InnerProduct" bottom: "data" top: "fc" inner_product_param { num_output: 2 } }
+layer { name: "scores" type: "InnerProduct" bottom: "fc" top: "scores" inner_product_param { num_output: 2 } })");
+  NetParameter weights;
+  for (const auto& [name, inputs] : {std::pair{"fc", 12}, std::pair{"scores_old", 2}}) {
+    LayerParameter& layer = *weights.add_layer();
+    layer.set_name(name);
+    layer.set_type("InnerProduct");
+    BlobProto& weight = *layer.add_blobs();
+    for (const int dim : {2, inputs}) weight.mutable_shape()->add_dim(dim);
+    for (int i = 0; i < 2 * inputs; ++i) weight.add_data(1);
+    BlobProto& bias = *layer.add_blobs();
+    bias.mutable_shape()->add_dim(2);
+    for (int i = 0; i < 2; ++i) bias.add_data(0);
+  }
+  const std::string file = path("w.caffemodel");
+  write_binary_proto_atomically(file, weights);
+  const std::string arguments =
+      concat(" --model ", net, " --weights ", file, " ", image("photo.ppm", 2, 30, 20, 10));
+  expect_refusal("classify" + arguments, {file, "no weights for layer scores;", "scores_old"});
+  const Output allowed = run("classify --allow_missing" + arguments);
+  EXPECT_EQ(allowed.status, 0) << allowed.text;
+  EXPECT_TRUE(allowed.says("they keep the values of their fillers")) << allowed.text;
+}
+
 TEST_F(ClassifyCliTest, MeanScaleAndChannels) {
   const std::string classify =
       "classify --model " + mean_net() + " " + image("photo.ppm", 2, 30, 20, 10) + " ";

@@ -1,5 +1,6 @@
 // crema models, and models/ found through CREMA_MODEL_PATH, as a user runs them.
 #include <filesystem>
+#include <fstream>
 
 #include "support/paths.hpp"
 #include "tools/cli.hpp"
@@ -127,6 +128,41 @@ TEST_F(ModelsCliTest, AllFoldersOfThePathAreListed) {
   EXPECT_TRUE(run_elsewhere("models resnet", both).says("did you mean 'resnet1', 'resnet2'?"));
 }
 
+TEST_F(ModelsCliTest, TablesOfOtherColumnsAndFoldersWithoutATable) {
+  fs::create_directories(path("first/mine"));
+  write("first/mine/net.prototxt", "");
+  write("first/mine/README.md", "my page\n");
+  fs::create_directories(path("first/empty"));
+  fs::create_directories(path("second/a"));
+  fs::create_directories(path("third/b"));
+  write("second/README.md", "| model | task | data |\n|---|---|---|\n| a | one | x |\n");
+  write("third/README.md", "| model | reached | task |\n|---|---|---|\n| b | 9 | two |\n");
+  const std::string all = path("first") + ":" + path("second") + ":" + path("third");
+  const Output list = run_elsewhere("models", all);
+  EXPECT_EQ(list.text,
+            "model  task  data  reached\n"
+            "mine\n"
+            "a      one   x\n"
+            "b      two         9\n");
+  EXPECT_EQ(run_elsewhere("models mine", all).text, "my page\n");
+}
+
+// A program that starts itself anew does not list its installed folder twice.
+TEST_F(ModelsCliTest, TheInstalledFolderIsListedOnce) {
+  fs::create_directories(path("installed/bin"));
+  const fs::path beside = fs::path(path("installed/bin")) / CREMA_MODELS_FROM_PROGRAM;
+  fs::create_directories(beside / "a");
+  std::ofstream(beside / "README.md") << "| model |\n|---|\n| a |\n";
+  fs::copy_file(CREMA_TOOL, path("installed/bin/crema"));
+  for (const char* command : {"summary", "time"}) {
+    const Output output =
+        run(concat(command, " --model=models/nonesuch/deploy.prototxt"),
+            "cd " + path("") + " && CREMA_MODEL_PATH= " + path("installed/bin/crema"));
+    EXPECT_TRUE(output.says("; it is not in '" + beside.lexically_normal().string() + "'\n"))
+        << output.text;
+  }
+}
+
 TEST_F(ModelsCliTest, ModelsAreFoundInTheFoldersOfThePath) {
   const std::string summary = "summary --model=models/lenet/deploy.prototxt";
   EXPECT_EQ(run_elsewhere(summary, path("none") + ":" + models_).status, 0);
@@ -140,6 +176,11 @@ TEST_F(ModelsCliTest, ModelsAreFoundInTheFoldersOfThePath) {
   EXPECT_FALSE(lost.says("did you mean")) << lost.text;
   const Output file = run_elsewhere("summary --model=models/lenet/deply.prototxt", models_);
   EXPECT_TRUE(file.says("did you mean 'models/lenet/deploy.prototxt'?")) << file.text;
+  const Output here = run("summary --model=models/lenet/deply.prototxt",
+                          "cd " + source_path("").string() + " && CREMA_MODEL_PATH= " CREMA_TOOL);
+  const size_t hint = here.text.find("did you mean");
+  EXPECT_NE(hint, std::string::npos) << here.text;
+  EXPECT_EQ(here.text.find("did you mean", hint + 1), std::string::npos) << here.text;
   const Output model = run_elsewhere("summary --model=models/lenett/deploy.prototxt", models_);
   EXPECT_TRUE(model.says("did you mean 'models/lenet/deploy.prototxt'?")) << model.text;
   fs::create_directories(path("models/folder"));
@@ -206,11 +247,11 @@ TEST_F(ModelsCliTest, MissingDataAreAnErrorWithTheCommandThatBringsThem) {
   reads("data/set/full/train_lmdb");
   EXPECT_EQ(error().find("brings"), std::string::npos) << error();
   write("data/set/make.py", "");
-  says("data/set/make.py brings it");
+  says("data/set/make.py brings the data set");
   write("data/set/get.sh", "");
   write("models/a/README.md", "");
   const std::string page = " (models/a/README.md has all commands)";
-  says("data/set/get.sh, then data/set/make.py brings it" + page);
+  says("data/set/get.sh, then data/set/make.py brings the data set" + page);
   // The scripts have run.
   fs::create_directories(path("data/set/full"));
   write("data/set/full/names.txt", "");
@@ -219,17 +260,17 @@ TEST_F(ModelsCliTest, MissingDataAreAnErrorWithTheCommandThatBringsThem) {
   write("data/set/full/data_batch_1.bin.gz", "");
   says(commands);  // convert-cifar makes databases of other names
   reads("data/set/full/cifar10_train_lmdb");
-  says("crema convert-cifar data/set/full brings it" + page);
+  says("crema convert-cifar data/set/full makes it" + page);
   reads("data/set/full/mean.binaryproto");
   says(commands);
   fs::create_directories(path("data/digits/mini"));
   write("data/digits/mini/train-images-idx3-ubyte", "");
   reads("data/digits/mini/test_lmdb");
-  says("crema convert-mnist data/digits/mini brings it" + page);
+  says("crema convert-mnist data/digits/mini makes it" + page);
   reads("data/digits/mini/val_lmdb");
   says(commands);
   reads("data/digits/mini/train_leveldb");
-  says("crema convert-mnist --backend leveldb data/digits/mini brings it" + page);
+  says("crema convert-mnist --backend leveldb data/digits/mini makes it" + page);
   // The scripts write to the folder full only.
   fs::create_directories(path("data/drawn"));
   write("data/drawn/make.py", "");
@@ -242,7 +283,7 @@ TEST_F(ModelsCliTest, MissingDataAreAnErrorWithTheCommandThatBringsThem) {
   EXPECT_EQ(endless.status, 1) << endless.text.substr(0, 100);
   // Beside installed models there are no data.
   reads("data/other/full/db");
-  says("run crema in the root of Crema's repository, whose data/other brings this data set" + page);
+  says("run crema in the root of Crema's repository, whose data/other brings the data set" + page);
   // What is there, and is wrong in another way, gets no such advice.
   fs::create_directories(path("data/set/full/db"));
   reads("data/set/full/db");
