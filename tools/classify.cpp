@@ -206,10 +206,10 @@ const Command kClassify = {
     "each channel and shows the whole image to the net. It resizes by bilinear interpolation, as\n"
     "published; the other form averages over the area of each new pixel where it shrinks. --json\n"
     "prints a line an image, in which bytes of names that are no UTF-8 are U+FFFD.",
-    {"model",        "weights", "strict",       "allow_missing", "list",    "labels", "top",   "mean",
-     "channel_mean", "scale",   "channel_swap", "resize",  "crop",   "batch", "scores",
-     "skip_bad",     "json",    "gpu",          "threads", "engine", "tune",  "tuning_file",
-     "plugin",       "fuse",    "level",        "stage"},
+    {"model",       "weights",      "strict", "allow_missing", "list",    "labels", "top",
+     "mean",        "channel_mean", "scale",  "channel_swap",  "resize",  "crop",   "batch",
+     "scores",      "skip_bad",     "json",   "gpu",           "threads", "engine", "tune",
+     "tuning_file", "plugin",       "fuse",   "level",         "stage"},
     classify};
 
 }  // namespace crema::tools

@@ -150,10 +150,29 @@ const Command kDetect = {
     "xmin,\n"
     "ymin, xmax, ymax in pixels of the image, and the name of the class with --label_map_file.\n"
     "--json prints a line an image, those without boxes too.",
-    {"model",  "weights",      "strict",  "allow_missing", "list",         "label_map_file", "confidence_threshold",
-     "mean",   "channel_mean", "scale",   "channel_swap", "batch",          "skip_bad",
-     "json",   "gpu",          "threads", "engine",       "tune",           "tuning_file",
-     "plugin", "fuse",         "level",   "stage"},
+    {"model",
+     "weights",
+     "strict",
+     "allow_missing",
+     "list",
+     "label_map_file",
+     "confidence_threshold",
+     "mean",
+     "channel_mean",
+     "scale",
+     "channel_swap",
+     "batch",
+     "skip_bad",
+     "json",
+     "gpu",
+     "threads",
+     "engine",
+     "tune",
+     "tuning_file",
+     "plugin",
+     "fuse",
+     "level",
+     "stage"},
     detect};
 
 }  // namespace crema::tools

@@ -140,8 +140,7 @@ Models find_models() {
   }
   if (models.folders.empty())
     throw Error("no ", kPage, " with a table of models, and no folder with a prototxt, in ",
-                models.sought,
-                "; run crema in the root of its repository, or set ", kModelPath,
+                models.sought, "; run crema in the root of its repository, or set ", kModelPath,
                 " to its folder models");
   return models;
 }

@@ -297,9 +297,10 @@ std::set<std::string> load_first_weights(Plan& plan, const NetParameter& given) 
     const std::string lack =
         concat("no weights for ", missing.size() == 1 ? "layer " : "layers ", joined(missing));
     if (plan.options.need_all_weights)
-      throw Error(files, ": ", lack,
-                  unused.empty() ? "" : "; the net does not have " + joined(unused) + " of the file",
-                  "; are these the weights of this net?");
+      throw Error(
+          files, ": ", lack,
+          unused.empty() ? "" : "; the net does not have " + joined(unused) + " of the file",
+          "; are these the weights of this net?");
     // A net in phase TEST is not going to learn what is missing.
     if (plan.options.phase == Phase::test && !loaded.empty())
       plan.context->log(Severity::warning,

@@ -279,7 +279,8 @@ TEST_F(ModelsCliTest, MissingDataAreAnErrorWithTheCommandThatBringsThem) {
   const Output net = run_elsewhere("summary --model=data/drawn/full/net.prototxt", "");
   EXPECT_EQ(net.text.find("brings"), std::string::npos) << net.text;
   // A name of any length is no more than a name.
-  const Output endless = run_elsewhere("summary --model=data/" + std::string(100000, 'a') + "/b", "");
+  const Output endless =
+      run_elsewhere("summary --model=data/" + std::string(100000, 'a') + "/b", "");
   EXPECT_EQ(endless.status, 1) << endless.text.substr(0, 100);
   // Beside installed models there are no data.
   reads("data/other/full/db");
