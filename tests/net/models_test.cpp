@@ -9,6 +9,7 @@
 #include <map>
 #include <set>
 
+#include "crema/parameter_arena.hpp"
 #include "model/text_format.hpp"
 #include "net/model_files.hpp"
 #include "support/paths.hpp"
@@ -204,6 +205,22 @@ std::map<std::string, std::string> rows_of_table() {
   return rows;
 }
 
+/// The line of a model's page with its parameters.
+std::string parameters_of_page(const fs::path& folder) {
+  std::ifstream page(folder / "README.md");
+  for (std::string line; std::getline(page, line);) {
+    if (line.starts_with("| parameters |")) return line;
+  }
+  return "a page without a line of parameters";
+}
+
+/// 25557032 as 25,557,032.
+std::string with_commas(int64_t value) {
+  std::string text = std::to_string(value);
+  for (size_t at = text.size(); at > 3;) text.insert(at -= 3, ",");
+  return text;
+}
+
 /// With so many decimals, and more where two digits of the value need them.
 std::string fixed(double value, int decimals) {
   const int first = value > 0 ? static_cast<int>(std::floor(std::log10(value))) : 0;
@@ -226,6 +243,14 @@ TEST(Models, HaveThePublishedParameters) {
     const int64_t learned = learned_in(weights_of(inference));
     const auto published = kLearned.find(name);
     EXPECT_EQ(learned, published == kLearned.end() ? 0 : published->second);
+    int64_t statistics = 0;
+    for (const auto& segment : inference.params().segments())
+      if (!segment.parameter->learnable) statistics += segment.count;
+    const std::string page = parameters_of_page(entry.path());
+    EXPECT_TRUE(page.starts_with("| parameters | " + with_commas(learned))) << page << learned;
+    if (page.find(" and ") != std::string::npos)
+      EXPECT_NE(page.find(" and " + with_commas(statistics) + " statistics |"), std::string::npos)
+          << page << statistics;
     double operations = 0;
     for (const LayerSummary& layer : inference.summary()) operations += layer.flops.forward;
     ASSERT_EQ(rows.count(name), 1U) << "models/README.md has no row of it";
@@ -239,6 +264,18 @@ TEST(Models, HaveThePublishedParameters) {
     EXPECT_EQ(learned_in(weights_of(Net(test::read_model(file), context, {.phase = Phase::test}))),
               published);
   }
+}
+
+TEST(Models, HaveAPageAndARowOfTheTable) {
+  const std::map<std::string, std::string> rows = rows_of_table();
+  size_t folders = 0;
+  for (const auto& entry : fs::directory_iterator(test::source_path("models"))) {
+    if (!entry.is_directory()) continue;
+    EXPECT_TRUE(fs::exists(entry.path() / "README.md")) << entry.path();
+    EXPECT_EQ(rows.count(entry.path().filename().string()), 1U) << entry.path();
+    ++folders;
+  }
+  EXPECT_EQ(rows.size(), folders) << "rows of models that are not there";
 }
 
 TEST(Models, TrainTheWeightsOfDeploy) {
