@@ -20,12 +20,14 @@ try:
     import torch
     import torchvision
     from torch import nn
-except ImportError as missing:
-    sys.exit(f"from_torchvision: needs PyTorch and torchvision ({missing}); name a Python that has them: PYTHON scripts/from_torchvision.py ...")
+    missing = None
+except ImportError as error:  # main says so, behind --help and wrong arguments
+    missing = error
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 # Layer types with parameters, and the modules that they are in PyTorch.
-KINDS = {"Convolution": nn.Conv2d, "InnerProduct": (nn.Linear, nn.Conv2d), "BatchNorm": nn.BatchNorm2d, "Scale": nn.BatchNorm2d}
+KINDS = {} if missing else {
+    "Convolution": nn.Conv2d, "InnerProduct": (nn.Linear, nn.Conv2d), "BatchNorm": nn.BatchNorm2d, "Scale": nn.BatchNorm2d}
 
 
 
@@ -209,6 +211,9 @@ def main():
         parser.error(f"there is no folder {pathlib.Path(args.output).parent}")
     if args.normalization and not args.weights:
         parser.error(f"--normalization={args.normalization} is for --weights; that of the published weights is known")
+    if missing:
+        sys.exit(f"from_torchvision: needs PyTorch and torchvision ({missing}): install them with `pip install torch torchvision`, or name a Python "
+                 "that has them: PYTHON scripts/from_torchvision.py ...")
     images = args.normalization or normalization(args.net)
     mean, deviation = NORMALIZATIONS[images]
     try:
