@@ -30,7 +30,6 @@ KINDS = {} if missing else {
     "Convolution": nn.Conv2d, "InnerProduct": (nn.Linear, nn.Conv2d), "BatchNorm": nn.BatchNorm2d, "Scale": nn.BatchNorm2d}
 
 
-
 def in_order(names, layers):
     return names
 

@@ -6,7 +6,8 @@ set -euo pipefail
 source_dir=$1
 python=${PYTHON:-python3}
 command -v python3 >/dev/null || { echo "skipped: needs python3"; exit 77; }
-python3 -S "$source_dir/scripts/from_torchvision.py" --help | grep -q 'usage' || { echo "no help without PyTorch"; exit 1; }
+said=$(python3 -S "$source_dir/scripts/from_torchvision.py" --help)
+[[ $said == usage* ]] || { echo "no help without PyTorch"; exit 1; }
 "$python" -c 'import torch' 2>/dev/null || { echo "skipped: needs a Python with PyTorch; PYTHON names it"; exit 77; }
 grep -q '^CREMA_OPENCV:BOOL=ON' "$CREMA_BUILD_DIR/CMakeCache.txt" || { echo "skipped: needs CREMA_OPENCV"; exit 77; }
 work=$(mktemp -d)
