@@ -139,6 +139,15 @@ done
 row 11 >"$work/row.prototxt"
 refused "$program" "$work/row.prototxt" "$weights" "$work/none" "${images[0]}" -- "label 11 is no digit"
 
+# Nets of other inputs and outputs.
+sed 's/type: "Input"/type: "DummyData"/; s/input_param {/dummy_data_param {/' "$deploy" >"$work/data.prototxt"
+refused "$program" "$work/data.prototxt" "$weights" "$work/none" "${images[0]}" -- \
+  "'$work/data.prototxt' has no input; give a deploy.prototxt"
+net "1 1 28 28" "Softmax prob"
+refused "$program" "$work/net.prototxt" "$weights" "$work/none" "${images[0]}" -- \
+  "input 'data' of '$work/net.prototxt' is 1x1x28x28; images in colour are N x 3 x H x W"
+net "1 3 28 28" Silence
+refused "$program" "$work/net.prototxt" "$weights" "$work/none" "${images[0]}" -- "has no output; give a deploy.prototxt"
 sed 's/name: "conv8_loc"/name: "conv9_loc"/' "$deploy" >"$work/other.prototxt"
 refused "$program" "$work/other.prototxt" "$weights" "$work/none" "${images[0]}" -- "has no weights for conv9_loc of"
 refused to_full_disk "$program" "$deploy" "$weights" "$work/drawn" "${images[@]}" -- "cannot write to standard output"

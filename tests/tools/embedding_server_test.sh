@@ -53,6 +53,11 @@ refused "$server" "$deploy" /nowhere.caffemodel -- "/nowhere.caffemodel"
 refused "$server" /nowhere.prototxt "$lenet" -- "/nowhere.prototxt"
 sed 's/name: "ip2"/name: "ip2_fashion"/' "$deploy" >"$work/other.prototxt"
 refused "$server" "$work/other.prototxt" "$lenet" -- "has no weights for ip2_fashion of '$work/other.prototxt'"
+refused "$server" "$work/train_val.prototxt" "$lenet" -- "'$work/train_val.prototxt' has no input; give a deploy.prototxt"
+net "1 3 28 28" "Softmax prob"
+refused "$server" "$work/net.prototxt" "$lenet" -- "input 'data' of '$work/net.prototxt' is 1x3x28x28; grey images are N x 1 x H x W"
+net "1 1 28 28" Silence
+refused "$server" "$work/net.prototxt" "$lenet" -- "'$work/net.prototxt' has no output; give a deploy.prototxt"
 serve() {
   "$server" "$deploy" "$lenet" <"$work/requests"
 }

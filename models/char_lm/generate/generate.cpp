@@ -109,8 +109,15 @@ class Model {
     const std::vector<std::string> missing = net_.load_weights(options.weights).missing;
     if (!missing.empty())
       throw crema::Error("'", options.weights, "' has no weights of the layer '", missing[0], "'");
+    if (net_.inputs().empty())  // as in a train_val.prototxt, which has data layers instead
+      throw crema::Error("'", options.deploy, "' has no input; give a deploy.prototxt");
     for (const std::string& name : net_.inputs()) recurrent_ |= name == "cont";
-    if (!recurrent_) window_ = net_.input("data").shape()[1];
+    if (recurrent_) return;
+    const crema::Shape& shape = net_.input("data").shape();
+    if (shape.rank() != 2)
+      throw crema::Error("input 'data' of '", options.deploy, "' is ", shape.str(),
+                         "; characters are 1 x N");
+    window_ = shape[1];
   }
 
   /// Probabilities of the character behind `text`, by number; valid until the next call. Each call

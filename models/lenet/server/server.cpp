@@ -76,16 +76,20 @@ class Queue {
 /// A net with an input of one image.
 class Classifier {
  public:
-  explicit Classifier(crema::Net net) : net_(std::move(net)), input_(net_.inputs().at(0)) {
-    net_.reshape_input(input_, {1, 1, 28, 28});
+  Classifier(crema::Net net, const std::string& deploy)
+      : net_(std::move(net)),
+        input_(digit_input(net_, deploy)),
+        output_(only_one(net_.outputs(), "output", deploy)),
+        sample_(net_.input(input_).shape()) {
+    net_.reshape_input(input_, {1, 1, sample_[2], sample_[3]});
     net_.forward();  // plans the net and measures its kernels, before a request has to wait for it
   }
   crema::Net& net() { return net_; }
 
   std::string classify(const std::string& image) {
-    read_digit(image, 28, 28, net_.input(input_).writing<float>());
+    read_digit(image, sample_[2], sample_[3], net_.input(input_).writing<float>());
     net_.forward();
-    const crema::Tensor output = net_.output(net_.outputs().at(0));
+    const crema::Tensor output = net_.output(output_);
     const auto scores = output.values<float>();
     const auto best = std::ranges::max_element(scores);
     char text[64];
@@ -96,7 +100,8 @@ class Classifier {
 
  private:
   crema::Net net_;
-  std::string input_;
+  std::string input_, output_;
+  crema::Shape sample_;  // (any, 1, H, W)
 };
 
 void work(const std::stop_token& stop, Classifier& classifier, Queue<Request>& requests) {
@@ -140,7 +145,7 @@ void serve(const std::string& deploy, const std::string& weights, int threads) {
         throw crema::Error("'", weights, "' has no weights for ", crema::joined(missing), " of '",
                            deploy, "'; give weights that were trained for this net");
     }
-    classifiers.push_back(std::make_unique<Classifier>(std::move(net)));
+    classifiers.push_back(std::make_unique<Classifier>(std::move(net), deploy));
   }
 
   std::vector<double> seconds;
