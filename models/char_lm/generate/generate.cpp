@@ -167,13 +167,18 @@ class Model {
 
 /// A number drawn by the probabilities to the power of 1 / temperature.
 size_t draw(std::span<const float> probabilities, double temperature, crema::Random& random) {
+  // A net that diverged gives NaN. Comparisons do not find it: there would be a best one all the
+  // same.
+  for (const float p : probabilities)
+    if (!(p >= 0) || !std::isfinite(p))
+      throw crema::Error("the net gives a probability of ", p, "; was the training unstable?");
   const auto best = std::max_element(probabilities.begin(), probabilities.end());
+  if (!(*best > 0)) throw crema::Error("the net gives no character a probability above 0");
   if (temperature == 0) return static_cast<size_t>(best - probabilities.begin());
   std::vector<double> sums;
   double sum = 0;
   for (const float p : probabilities)
     sums.push_back(sum += std::pow(static_cast<double>(p) / *best, 1 / temperature));
-  if (!std::isfinite(sum)) throw crema::Error("the probabilities are not finite");
   const auto drawn = std::upper_bound(sums.begin(), sums.end(), random.uniform(0, sum));
   return static_cast<size_t>(std::min(drawn, sums.end() - 1) - sums.begin());
 }
