@@ -148,6 +148,17 @@ refused "$program" "$work/net.prototxt" "$weights" "$work/none" "${images[0]}" -
   "input 'data' of '$work/net.prototxt' is 1x1x28x28; images in colour are N x 3 x H x W"
 net "1 3 28 28" Silence
 refused "$program" "$work/net.prototxt" "$weights" "$work/none" "${images[0]}" -- "has no output; give a deploy.prototxt"
+
+# Where a copy does not fit, nothing is left of it, and an older copy stays.
+small_disk() {
+  (trap '' XFSZ; ulimit -f 8; "$@" >/dev/null)  # kB
+}
+refused small_disk "$program" "$deploy" "$weights" "$work/small" "${images[0]}" -- "cannot write '$work/small/$name'; is the disk full?"
+[[ -z $(ls "$work/small") ]] || fail "a failed run left $(ls "$work/small")"
+refused small_disk "$program" "$deploy" "$weights" "$work/drawn/gimp" "${images[0]}" -- "cannot write '$work/drawn/gimp/$name'"
+cmp "$work/drawn/gimp/$name" "$work/drawn/$name" || fail "a failed run changed a copy"
+[[ $(ls "$work/drawn/gimp") == "$name" ]] || fail "a failed run left $(ls "$work/drawn/gimp")"
+
 sed 's/name: "conv8_loc"/name: "conv9_loc"/' "$deploy" >"$work/other.prototxt"
 refused "$program" "$work/other.prototxt" "$weights" "$work/none" "${images[0]}" -- "has no weights for conv9_loc of"
 refused to_full_disk "$program" "$deploy" "$weights" "$work/drawn" "${images[@]}" -- "cannot write to standard output"

@@ -18,6 +18,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "crema/crema.hpp"
@@ -89,12 +90,19 @@ Image read_ppm(const std::string& path) {
   return image;
 }
 
+/// The file appears under its name when it is whole: until then it is NAME.part.
 void write_ppm(const Image& image, const fs::path& path) {
-  std::ofstream file(path, std::ios::binary);
+  const fs::path part = path.string() + ".part";
+  std::ofstream file(part, std::ios::binary);
   file << "P6\n" << image.width << ' ' << image.height << "\n255\n";
   file.write(reinterpret_cast<const char*>(image.pixels.data()), std::ssize(image.pixels));
   file.close();
-  if (!file) throw crema::Error("cannot write '", path.string(), "'");
+  std::error_code error;
+  if (file) fs::rename(part, path, error);
+  if (!file || error) {
+    fs::remove(part, error);
+    throw crema::Error("cannot write '", path.string(), "'; is the disk full?");
+  }
 }
 
 /// Writes the image to `out`, (3, height, width), as the net was trained on images. The whole image
