@@ -1,4 +1,4 @@
-// Reads digits from image files, for the programs in this folder.
+// Reads digits from image files into the input of a net, for the programs in this folder.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,29 @@
 #include <string>
 #include <vector>
 
-#include "crema/error.hpp"
+#include "crema/crema.hpp"
+
+/// The only name in `names`, which are the inputs or outputs (`kind`) of the net in the file
+/// `deploy`. A crema::Error if there are several or none: a train_val.prototxt has data layers
+/// instead of an input.
+inline std::string only_one(const std::vector<std::string>& names, const std::string& kind,
+                            const std::string& deploy) {
+  if (names.empty()) throw crema::Error("'", deploy, "' has no ", kind, "; give a deploy.prototxt");
+  if (names.size() > 1)
+    throw crema::Error("'", deploy, "' has several ", kind, "s, ", crema::joined(names),
+                       "; give a net with one");
+  return names[0];
+}
+
+/// The name of the net's input, which is (any, 1, H, W). A crema::Error if it is another one.
+inline std::string digit_input(crema::Net& net, const std::string& deploy) {
+  const std::string name = only_one(net.inputs(), "input", deploy);
+  const crema::Shape& shape = net.input(name).shape();
+  if (shape.rank() != 4 || shape[1] != 1)
+    throw crema::Error("input '", name, "' of '", deploy, "' is ", shape.str(),
+                       "; grey images are N x 1 x H x W");
+  return name;
+}
 
 /// The next number of a header, which may have lines of comment before it: `# by GIMP`.
 inline int64_t header_number(std::istream& file) {

@@ -65,6 +65,20 @@ same_answers() {
     NF != 2 || $1 - $2 > 0.0011 || $2 - $1 > 0.0011 { print "probabilities " $0; wrong = 1 } END { exit wrong || NR == 0 }'
 }
 
+# net SHAPE LAYER...: $work/net.prototxt, which has an input "data" of the shape, such as "1 1 28 28", and these layers, as
+# "Softmax prob" for one that makes prob of the input. It has no weights: those of all nets fit.
+net() {
+  local shape=$1 layer type top
+  shift
+  {
+    echo "layer { name: \"data\" type: \"Input\" top: \"data\" input_param { shape { dim: ${shape// / dim: } } } }"
+    for layer; do
+      read -r type top <<<"$layer"
+      echo "layer { name: \"$type$top\" type: \"$type\" bottom: \"data\" ${top:+top: \"$top\"} }"
+    done
+  } >"$work/net.prototxt"
+}
+
 # to_full_disk COMMAND...: the command, with a standard output that takes nothing.
 to_full_disk() {
   "$@" >/dev/full

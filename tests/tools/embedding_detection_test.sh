@@ -32,7 +32,8 @@ weights=$work/ssd_iter_120.caffemodel
 
 images=("$scenes"/images/train0000?.ppm)
 "$program" "$deploy" "$weights" "$work/drawn" "${images[@]}" >"$work/here"
-"$crema" detect --threads=1 --model="$deploy" --weights="$weights" --mean=128,128,128 --scale=0.0078125 "${images[@]}" \
+"$crema" detect --threads=1 --model="$deploy" --weights="$weights" --mean=128,128,128 --scale=0.0078125 \
+  --confidence_threshold=0.49 "${images[@]}" \
   2>"$work/detect.log" | awk '{ $2 -= 1; print }' >"$work/there"
 
 python3 - "$work/here" "$work/there" "$work/drawn" <<'PYTHON'
@@ -43,16 +44,38 @@ here, there = ([line.split() for line in open(name)] for name in sys.argv[1:3])
 drawn = sys.argv[3]
 
 
-def order(row):
-    return row[0], row[1], [-float(value) for value in row[2:]]
+def overlap(a, b):
+    left, top, right, bottom = (f(x, y) for f, x, y in zip((max, max, min, min), a, b))
+    shared = max(right - left, 0) * max(bottom - top, 0)
+    return shared / (sum((box[2] - box[0]) * (box[3] - box[1]) for box in (a, b)) - shared)
 
 
-# The same boxes as those of crema detect, but for the last digit that is printed.
-assert len(here) == len(there), f"{len(here)} boxes, {len(there)} of crema detect"
-for one, other in zip(sorted(here, key=order), sorted(there, key=order)):
-    assert one[:2] == other[:2], (one, other)
-    for a, b in zip(one[2:], other[2:]):
-        assert abs(float(a) - float(b)) < 0.15, (one, other)
+def same(one, other):
+    a, b = ([float(value) for value in row[2:]] for row in (one, other))
+    return one[:2] == other[:2] and abs(a[0] - b[0]) < 1e-3 and all(abs(x - y) < 0.15 for x, y in zip(a[1:], b[1:]))
+
+
+# Of two such boxes, suppression leaves one or the other, or both, as engines round.
+def tied(one, other):
+    a, b = ([float(value) for value in row[2:]] for row in (one, other))
+    above = overlap(a[1:], b[1:]) - 0.45  # the nms_threshold; of figures that were rounded to 0.1
+    return one[:2] == other[:2] and (abs(above) < 0.02 or above > 0 and abs(a[0] - b[0]) < 1e-3)
+
+
+def check_boxes(ones, others):
+    """Each of `ones` is one of `others`, but for one that may be tied."""
+    others, alone = list(others), []
+    for one in ones:
+        twin = next((other for other in others if same(one, other)), None)
+        others.remove(twin) if twin else alone.append(one)
+    assert len(alone) <= 1 and all(any(tied(one, other) for other in others) for one in alone), f"only one program has {alone}"
+
+
+# The same boxes as those of crema detect, but for the last digit that is printed. Each program measures for itself which
+# engines are the fastest, and engines round differently: a confidence near 0.5 may count in one program only.
+check_boxes(here, there)
+assert all(float(row[2]) >= 0.5 for row in here)
+check_boxes([row for row in there if float(row[2]) > 0.501], here)
 
 
 def ppm(name):
@@ -138,6 +161,26 @@ for value in nan inf; do
 done
 row 11 >"$work/row.prototxt"
 refused "$program" "$work/row.prototxt" "$weights" "$work/none" "${images[0]}" -- "label 11 is no digit"
+
+# Nets of other inputs and outputs.
+sed 's/type: "Input"/type: "DummyData"/; s/input_param {/dummy_data_param {/' "$deploy" >"$work/data.prototxt"
+refused "$program" "$work/data.prototxt" "$weights" "$work/none" "${images[0]}" -- \
+  "'$work/data.prototxt' has no input; give a deploy.prototxt"
+net "1 1 28 28" "Softmax prob"
+refused "$program" "$work/net.prototxt" "$weights" "$work/none" "${images[0]}" -- \
+  "input 'data' of '$work/net.prototxt' is 1x1x28x28; images in colour are N x 3 x H x W"
+net "1 3 28 28" Silence
+refused "$program" "$work/net.prototxt" "$weights" "$work/none" "${images[0]}" -- "has no output; give a deploy.prototxt"
+
+# Where a copy does not fit, nothing is left of it, and an older copy stays.
+small_disk() {
+  (trap '' XFSZ; ulimit -f 8; "$@" >/dev/null)  # kB
+}
+refused small_disk "$program" "$deploy" "$weights" "$work/small" "${images[0]}" -- "cannot write '$work/small/$name'; is the disk full?"
+[[ -z $(ls "$work/small") ]] || fail "a failed run left $(ls "$work/small")"
+refused small_disk "$program" "$deploy" "$weights" "$work/drawn/gimp" "${images[0]}" -- "cannot write '$work/drawn/gimp/$name'"
+cmp "$work/drawn/gimp/$name" "$work/drawn/$name" || fail "a failed run changed a copy"
+[[ $(ls "$work/drawn/gimp") == "$name" ]] || fail "a failed run left $(ls "$work/drawn/gimp")"
 
 sed 's/name: "conv8_loc"/name: "conv9_loc"/' "$deploy" >"$work/other.prototxt"
 refused "$program" "$work/other.prototxt" "$weights" "$work/none" "${images[0]}" -- "has no weights for conv9_loc of"

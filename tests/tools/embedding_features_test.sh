@@ -46,6 +46,11 @@ sed '/relu1/q' "$deploy" >"$work/short.prototxt"
 sed 's/name: "ip2"/name: "ip2_fashion"/' "$deploy" >"$work/other.prototxt"
 refused "$features" "$work/other.prototxt" "$lenet" ip1 "$work/pgm" "$work/bad" -- \
   "lenet_iter_300.caffemodel' has no weights for ip2_fashion of '$work/other.prototxt'"
+refused "$features" "$work/train_val.prototxt" "$lenet" ip1 "$work/pgm" "$work/bad" -- \
+  "'$work/train_val.prototxt' has no input; give a deploy.prototxt"
+net "1 3 28 28" "Softmax prob"
+refused "$features" "$work/net.prototxt" "$lenet" prob "$work/pgm" "$work/bad" -- \
+  "input 'data' of '$work/net.prototxt' is 1x3x28x28; grey images are N x 1 x H x W"
 refused to_full_disk "$features" "$deploy" "$lenet" ip1 "$work/pgm" "$work/full" -- "cannot write to standard output"
 
 usage="usage: features deploy.prototxt weights.caffemodel blob folder output"

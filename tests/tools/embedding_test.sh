@@ -38,6 +38,23 @@ sed '/relu1/q' "$deploy" >"$work/short.prototxt"
 sed 's/name: "ip2"/name: "ip2_fashion"/' "$deploy" >"$work/other.prototxt"
 refused "$work/classify/classify" "$work/other.prototxt" "$lenet" "$pgm" -- \
   "lenet_iter_300.caffemodel' has no weights for ip2_fashion of '$work/other.prototxt'"
+no_input="'$work/train_val.prototxt' has no input; give a deploy.prototxt"
+refused "$work/classify/classify" "$work/train_val.prototxt" "$lenet" "$pgm" -- "$no_input"
+net "1 3 28 28" "Softmax prob"
+refused "$work/classify/classify" "$work/net.prototxt" "$lenet" "$pgm" -- \
+  "input 'data' of '$work/net.prototxt' is 1x3x28x28; grey images are N x 1 x H x W"
+net "1 784" "Softmax prob"
+refused "$work/classify/classify" "$work/net.prototxt" "$lenet" "$pgm" -- "is 1x784; grey images"
+net "1 1 28 28" Silence
+refused "$work/classify/classify" "$work/net.prototxt" "$lenet" "$pgm" -- "net.prototxt' has no output; give a deploy.prototxt"
+net "1 1 28 28" "Softmax one" "Softmax two"
+refused "$work/classify/classify" "$work/net.prototxt" "$lenet" "$pgm" -- "has several outputs, one, two; give a net with one"
+# The sides are those of the input.
+net "1 1 14 56" "Flatten pixels"
+{ printf 'P5\n56 14\n255\n'; head -c 783 /dev/zero; printf '\200'; } >"$work/wide.pgm"
+line=$("$work/classify/classify" "$work/net.prototxt" "$lenet" "$work/wide.pgm")
+[[ $line == "$work/wide.pgm: 783 (0.500)" ]] || fail "it says '$line' of another size"
+
 refused to_full_disk "$work/classify/classify" "$deploy" "$lenet" "$pgm" -- "cannot write to standard output"
 refused "$work/classify/classify" "$deploy" "$lenet" "$work/no_header.pgm" -- "is no binary PGM image of 28x28"
 refused "$work/classify/classify" "$deploy" -- "usage: classify deploy.prototxt"

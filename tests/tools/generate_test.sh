@@ -81,5 +81,21 @@ refused "$generate" "$work/deploy.prototxt" "$work/attention_net_iter_20.caffemo
 sed 's/"scores"/"other"/g' "$work/deploy.prototxt" >"$work/other.prototxt"
 refused to_full_disk "$generate" "${lstm[@]}" --length 9000 -- "cannot write to standard output"
 refused "$generate" "$work/other.prototxt" "${lstm[@]:1}" -- "no weights of the layer 'other'"
+refused "$generate" "$work/train_val.prototxt" "${lstm[@]:1}" -- "'$work/train_val.prototxt' has no input; give a deploy.prototxt"
+net 8 Silence
+refused "$generate" "$work/net.prototxt" "${lstm[@]:1}" -- "input 'data' of '$work/net.prototxt' is 8; characters are 1 x N"
+# A net that diverged, at a temperature of 0 too.
+for value in nan inf -1 0; do
+  net "1 8" Silence
+  cat >>"$work/net.prototxt" <<NET
+layer { name: "prob" type: "DummyData" top: "prob"
+  dummy_data_param { shape { dim: 1 dim: 8 dim: $count } data_filler { type: "constant" value: $value } } }
+NET
+  words=("a probability of $value; was the training unstable?")
+  [[ $value != 0 ]] || words=("no character a probability above 0")
+  for temperature in 0 1; do
+    refused "$generate" "$work/net.prototxt" "${lstm[@]:1}" --temperature $temperature -- "${words[@]}"
+  done
+done
 printf ab >"$work/two.txt"
 refused "$generate" "${lstm[@]:0:2}" "$work/two.txt" --start a -- "2 characters, but the net" "has $count outputs"

@@ -109,8 +109,15 @@ class Model {
     const std::vector<std::string> missing = net_.load_weights(options.weights).missing;
     if (!missing.empty())
       throw crema::Error("'", options.weights, "' has no weights of the layer '", missing[0], "'");
+    if (net_.inputs().empty())  // as in a train_val.prototxt, which has data layers instead
+      throw crema::Error("'", options.deploy, "' has no input; give a deploy.prototxt");
     for (const std::string& name : net_.inputs()) recurrent_ |= name == "cont";
-    if (!recurrent_) window_ = net_.input("data").shape()[1];
+    if (recurrent_) return;
+    const crema::Shape& shape = net_.input("data").shape();
+    if (shape.rank() != 2)
+      throw crema::Error("input 'data' of '", options.deploy, "' is ", shape.str(),
+                         "; characters are 1 x N");
+    window_ = shape[1];
   }
 
   /// Probabilities of the character behind `text`, by number; valid until the next call. Each call
@@ -160,13 +167,18 @@ class Model {
 
 /// A number drawn by the probabilities to the power of 1 / temperature.
 size_t draw(std::span<const float> probabilities, double temperature, crema::Random& random) {
+  // A net that diverged gives NaN. Comparisons do not find it: there would be a best one all the
+  // same.
+  for (const float p : probabilities)
+    if (!(p >= 0) || !std::isfinite(p))
+      throw crema::Error("the net gives a probability of ", p, "; was the training unstable?");
   const auto best = std::max_element(probabilities.begin(), probabilities.end());
+  if (!(*best > 0)) throw crema::Error("the net gives no character a probability above 0");
   if (temperature == 0) return static_cast<size_t>(best - probabilities.begin());
   std::vector<double> sums;
   double sum = 0;
   for (const float p : probabilities)
     sums.push_back(sum += std::pow(static_cast<double>(p) / *best, 1 / temperature));
-  if (!std::isfinite(sum)) throw crema::Error("the probabilities are not finite");
   const auto drawn = std::upper_bound(sums.begin(), sums.end(), random.uniform(0, sum));
   return static_cast<size_t>(std::min(drawn, sums.end() - 1) - sums.begin());
 }

@@ -18,6 +18,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "crema/crema.hpp"
@@ -89,12 +90,19 @@ Image read_ppm(const std::string& path) {
   return image;
 }
 
+/// The file appears under its name when it is whole: until then it is NAME.part.
 void write_ppm(const Image& image, const fs::path& path) {
-  std::ofstream file(path, std::ios::binary);
+  const fs::path part = path.string() + ".part";
+  std::ofstream file(part, std::ios::binary);
   file << "P6\n" << image.width << ' ' << image.height << "\n255\n";
   file.write(reinterpret_cast<const char*>(image.pixels.data()), std::ssize(image.pixels));
   file.close();
-  if (!file) throw crema::Error("cannot write '", path.string(), "'");
+  std::error_code error;
+  if (file) fs::rename(part, path, error);
+  if (!file || error) {
+    fs::remove(part, error);
+    throw crema::Error("cannot write '", path.string(), "'; is the disk full?");
+  }
 }
 
 /// Writes the image to `out`, (3, height, width), as the net was trained on images. The whole image
@@ -175,6 +183,18 @@ void check_copies(const std::vector<std::string>& images, const std::string& fol
   }
 }
 
+/// The only name in `names`, which are the inputs or outputs (`kind`) of the net in the file
+/// `deploy`. Error if there are several or none: a train_val.prototxt has data layers instead of an
+/// input.
+std::string only_one(const std::vector<std::string>& names, const std::string& kind,
+                     const std::string& deploy) {
+  if (names.empty()) throw crema::Error("'", deploy, "' has no ", kind, "; give a deploy.prototxt");
+  if (names.size() > 1)
+    throw crema::Error("'", deploy, "' has several ", kind, "s, ", crema::joined(names),
+                       "; give a net with one");
+  return names[0];
+}
+
 void run(const std::vector<std::string>& args) {
   if (args.size() < 4)
     throw crema::Error(
@@ -185,10 +205,12 @@ void run(const std::vector<std::string>& args) {
   if (!missing.empty())
     throw crema::Error("'", args[1], "' has no weights for ", crema::joined(missing), " of '",
                        args[0], "'; give weights that were trained for this net");
-  const std::string input = net.inputs().at(0), output = net.outputs().at(0);
+  const std::string input = only_one(net.inputs(), "input", args[0]);
+  const std::string output = only_one(net.outputs(), "output", args[0]);
   const crema::Shape sides = net.input(input).shape();  // (any, 3, H, W)
   if (sides.rank() != 4 || sides[1] != 3)
-    throw crema::Error("input '", input, "' is ", sides.str(), "; it has to be N x 3 x H x W");
+    throw crema::Error("input '", input, "' of '", args[0], "' is ", sides.str(),
+                       "; images in colour are N x 3 x H x W");
   net.reshape_input(input, {1, 3, sides[2], sides[3]});
   const std::string& folder = args[2];
   const std::vector<std::string> images(args.begin() + 3, args.end());

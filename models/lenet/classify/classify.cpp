@@ -24,13 +24,15 @@ int run(int argc, char** argv) {
   if (!missing.empty())
     throw crema::Error("'", argv[2], "' has no weights for ", crema::joined(missing), " of '",
                        argv[1], "'; give weights that were trained for this net");
-  const std::string name = net.inputs().at(0);
-  net.reshape_input(name, {1, 1, 28, 28});
+  const std::string input = digit_input(net, argv[1]);
+  const std::string output = only_one(net.outputs(), "output", argv[1]);
+  const crema::Shape sample = net.input(input).shape();  // (any, 1, H, W)
+  net.reshape_input(input, {1, 1, sample[2], sample[3]});
   for (int i = 3; i < argc; ++i) {
-    read_digit(argv[i], 28, 28, net.input(name).host_overwrite<float>());
+    read_digit(argv[i], sample[2], sample[3], net.input(input).host_overwrite<float>());
     net.forward();
-    const crema::Tensor output = net.output(net.outputs().at(0));
-    const auto scores = output.values<float>();
+    const crema::Tensor classes = net.output(output);
+    const auto scores = classes.values<float>();
     const auto best = std::max_element(scores.begin(), scores.end());
     std::printf("%s: %d (%.3f)\n", argv[i], static_cast<int>(best - scores.begin()), *best);
   }

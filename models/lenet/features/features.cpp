@@ -92,10 +92,8 @@ void run(const std::vector<std::string>& args) {
   if (!missing.empty())
     throw crema::Error("'", args[1], "' has no weights for ", crema::joined(missing), " of '",
                        args[0], "'; give weights that were trained for this net");
-  const std::string input = net.inputs().at(0);
+  const std::string input = digit_input(net, args[0]);
   const crema::Shape sample = net.input(input).shape();  // (any, 1, H, W)
-  if (sample.rank() != 4 || sample[1] != 1)
-    throw crema::Error("input '", input, "' is ", sample.str(), "; grey images are N x 1 x H x W");
 
   WholeFile features(args[4] + ".npy"), names(args[4] + ".txt");
   for (int64_t first = 0; first < count; first += kBatch) {
