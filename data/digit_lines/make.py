@@ -11,34 +11,55 @@ digits, then -1. Digits vary in size, slant, height and distance; behind the las
 Training lines hold training digits, test lines test digits. No digit comes again before all have been drawn.
 
 Needs Python 3.9 or newer. Python 3.9 to 3.13 write the same lines each time; Python does not promise it of later versions.
-The lines that are printed have a checksum of each file.
+The lines that are printed have a checksum of each file, and one of both. FOLDER/sha256 gets the latter when the set is whole.
 """
 import argparse
+import contextlib
 import gzip
 import hashlib
 import io
 import os
 import random
+import struct
 import sys
 import tarfile
+import zlib
 
 HEIGHT, WIDTH, DIGITS = 32, 160, 7
 NOISE = bytes(value * 30 // 256 for value in range(256))  # of a byte, 0 to 29
+checksum = hashlib.sha256()  # of the names and bytes of the files
 HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def unpack(path):
+    try:
+        with gzip.open(path) as file:
+            return file.read()
+    except (OSError, EOFError, zlib.error) as error:
+        sys.exit(f"make.py: error: {path}: {getattr(error, 'strerror', None) or error}; data/mnist/get.sh puts MNIST into "
+                 "data/mnist/full, and 5,000 of its digits ship in data/mnist/mini")
 
 
 def read_mnist(folder, part):
     """The digits of a part: pairs of 784 bytes and a class."""
-    try:
-        with gzip.open(f"{folder}/{part}-images-idx3-ubyte.gz") as file:
-            pixels = file.read()[16:]
-        with gzip.open(f"{folder}/{part}-labels-idx1-ubyte.gz") as file:
-            labels = file.read()[8:]
-    except (OSError, EOFError) as error:
-        sys.exit(f"make.py: error: {error}; data/mnist/get.sh puts MNIST into data/mnist/full, "
-                 "and 5,000 of its digits ship in data/mnist/mini")
-    print(f"{len(labels)} digits of {folder}/{part}-*")
-    return [(pixels[784 * i:784 * (i + 1)], label) for i, label in enumerate(labels)]
+    paths = [f"{folder}/{part}-{name}.gz" for name in ("images-idx3-ubyte", "labels-idx1-ubyte")]
+    images, labels = map(unpack, paths)
+    pixels, classes = images[16:], labels[8:]
+    count = len(classes)
+    if images[:16] != struct.pack(">4i", 2051, count, 28, 28) or labels[:8] != struct.pack(">2i", 2049, count):
+        sys.exit(f"make.py: error: {paths[0]} and {paths[1]}: the heads are not those of MNIST's files, of images of 28x28 and "
+                 f"as many classes ({count}); data/mnist/get.sh gets good ones")
+    if not count:
+        sys.exit(f"make.py: error: {paths[1]} holds no digits; data/mnist/get.sh gets all of MNIST's")
+    if len(pixels) != 784 * count or max(classes) > 9:
+        sys.exit(f"make.py: error: {paths[0]} has {len(pixels)} pixels, where {count} digits have {784 * count}, or a class of "
+                 f"{paths[1]} is above 9; data/mnist/get.sh gets good ones")
+    digits = [(pixels[784 * i:784 * (i + 1)], label) for i, label in enumerate(classes)]
+    for number, (digit, _) in enumerate(digits):
+        if max(digit) < 64:
+            sys.exit(f"make.py: error: {paths[0]}: image {number} is empty; data/mnist/get.sh gets good ones")
+    print(f"{count} digits of {folder}/{part}-*")
+    return digits
 
 
 def endless(rng, digits):
@@ -117,12 +138,30 @@ def add(archive, name, data):
     archive.addfile(member, io.BytesIO(data))
 
 
+def remove_sum(folder):
+    """The set is not whole from here on."""
+    with contextlib.suppress(FileNotFoundError):
+        os.remove(f"{folder}/sha256")
+
+
+def write_sum(folder):
+    with open(f"{folder}/sha256.part", "w") as file:
+        file.write(checksum.hexdigest() + "\n")
+    os.replace(f"{folder}/sha256.part", f"{folder}/sha256")
+
+
+def positive(text):
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"'{text}' is no whole number above 0")
+    return int(text)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", nargs="?", default=f"{HERE}/full")
     parser.add_argument("--mnist")
-    parser.add_argument("--train", type=int, default=24000)
-    parser.add_argument("--test", type=int, default=2000)
+    parser.add_argument("--train", type=positive, default=24000)
+    parser.add_argument("--test", type=positive, default=2000)
     args = parser.parse_args()
     if not hasattr(random, "randbytes"):
         sys.exit(f"make.py: error: needs Python 3.9 or newer, for random.randbytes; this is {sys.version.split()[0]}")
@@ -132,6 +171,7 @@ def main():
         if not os.path.exists(f"{mnist}/train-images-idx3-ubyte.gz"):
             mnist = f"{os.path.dirname(HERE)}/mnist/mini"
     os.makedirs(args.folder, exist_ok=True)
+    remove_sum(args.folder)
     for seed, (part, source, count) in enumerate([("train", "train", args.train), ("test", "t10k", args.test)]):
         rng = random.Random(seed)
         digits = endless(rng, read_mnist(mnist, source))
@@ -143,10 +183,16 @@ def main():
                 labels += [-1] * (DIGITS - len(labels))
                 add(archive, f"{number:05d}.txt", (" ".join(map(str, labels)) + "\n").encode())
         with open(f"{path}.part", "rb") as file:
-            checksum = hashlib.sha256(file.read()).hexdigest()
+            data = file.read()
         os.replace(f"{path}.part", path)
-        print(f"{path}: {count} lines, sha256 {checksum}")
+        checksum.update(f"{part}.tar\n".encode() + data)
+        print(f"{path}: {count} lines, sha256 {hashlib.sha256(data).hexdigest()}")
+    write_sum(args.folder)
+    print(f"{args.folder}: sha256 {checksum.hexdigest()}")
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except OSError as error:
+        sys.exit(f"make.py: error: {error}")

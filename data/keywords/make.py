@@ -1,7 +1,9 @@
 #!/usr/bin/python3
 """Makes spoken words with espeak-ng, and writes their spectra as HDF5 files for HDF5Data layers.
 
-  data/keywords/make.py [FOLDER]        default: data/keywords/full
+  data/keywords/make.py [FOLDER] [--train N] [--test N]
+
+FOLDER: default data/keywords/full. --train: readings of the training set, default 342. --test: those of the test set, 95.
 
 Needs espeak-ng, numpy and h5py: apt install espeak-ng python3-numpy python3-h5py. That is why the first line names Debian's
 python3; for another one, run `python3 data/keywords/make.py`.
@@ -18,7 +20,9 @@ FOLDER/train.h5 and FOLDER/test.h5 have `data` (examples, 1, 40, 64), in f16, an
 FOLDER/test.txt list them, FOLDER/words.txt the words by label. One version of espeak-ng and numpy gives the same values.
 """
 import argparse
+import contextlib
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -46,14 +50,19 @@ SAMPLES = FRAME + HOP * (FRAMES - 1)
 def speak(words, accent, voice, speed, pitch):
     """The samples of each word, from the first to the last one that is not silent."""
     text = ' <break time="900ms"/> '.join(word + "." for word in words)
-    wave = subprocess.run(["espeak-ng", "-m", "-v", f"{accent}+{voice}", "-s", str(speed), "-p", str(pitch), "--stdout", text],
-                          capture_output=True, check=True).stdout
-    begin = wave.index(b"data") + 8  # the length in the header is not that of a pipe
+    command = ["espeak-ng", "-m", "-v", f"{accent}+{voice}", "-s", str(speed), "-p", str(pitch), "--stdout", text]
+    result = subprocess.run(command, capture_output=True)
+    wave = result.stdout
+    begin = wave.find(b"data") + 8  # the length in the header is not that of a pipe
     samples = np.frombuffer(wave[begin:len(wave) - (len(wave) - begin) % 2], "<i2").astype(np.float64)
+    if result.returncode or not wave.count(b"data") or not samples.any():
+        sys.exit(f"make.py: error: this gives no sound (exit status {result.returncode}); is espeak-ng whole?\n"
+                 f"  {shlex.join(command)}\n" + result.stderr.decode(errors="replace"))
     loud = np.flatnonzero(np.abs(samples) > 0.01 * np.abs(samples).max())
     breaks = np.flatnonzero(np.diff(loud) > 0.4 * RATE)
     if len(breaks) + 1 != len(words):
-        sys.exit(f"make.py: error: espeak-ng spoke {len(breaks) + 1} words in place of {len(words)}: {accent}+{voice}")
+        sys.exit(f"make.py: error: this speaks {len(breaks) + 1} words in place of {len(words)}; Debian's espeak-ng 1.51 "
+                 f"speaks all\n  {shlex.join(command)}")
     return [samples[first:last + 1] for first, last in zip(loud[np.r_[0, breaks + 1]], loud[np.r_[breaks, -1]])]
 
 
@@ -97,6 +106,12 @@ def features(samples, bands):
     return ((values - values.mean()) / values.std())[None]
 
 
+def from_root(path):
+    """The path from the root of the repository, where crema runs. That of a file elsewhere is absolute."""
+    root, path = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", "..")), os.path.realpath(path)
+    return os.path.relpath(path, root) if path.startswith(root + os.sep) else path
+
+
 def write(folder, name, voices, readings, copies, noise, bands, random):
     data, labels = [], []
     for reading in range(readings):
@@ -112,24 +127,38 @@ def write(folder, name, voices, readings, copies, noise, bands, random):
         file["label"] = np.array(labels, np.int32)
     os.replace(path + ".part", path)
     with open(f"{folder}/{name}.txt", "w") as file:
-        file.write(os.path.relpath(path, os.path.join(os.path.dirname(__file__), "..", "..")) + "\n")
+        file.write(from_root(path) + "\n")
     print(f"{path}: {len(labels)} examples of {len(WORDS)} words by {len(voices)} voices")
+
+
+def positive(text):
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"'{text}' is no whole number above 0")
+    return int(text)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", nargs="?", default=os.path.join(os.path.dirname(__file__), "full"))
-    folder = parser.parse_args().folder
+    parser.add_argument("--train", type=positive, default=TRAIN_READINGS)
+    parser.add_argument("--test", type=positive, default=TEST_READINGS)
+    args = parser.parse_args()
+    folder = args.folder
     if not shutil.which("espeak-ng"):
         sys.exit("make.py: error: espeak-ng, which speaks the words, is not there; apt install espeak-ng")
     os.makedirs(folder, exist_ok=True)
+    with contextlib.suppress(FileNotFoundError):
+        os.remove(f"{folder}/test.txt")  # is written last: the set is not whole from here on
     random = np.random.default_rng(1)
     noise, bands = noises(random), mel_bands()
     with open(f"{folder}/words.txt", "w") as file:
         file.writelines(word + "\n" for word in WORDS)
-    write(folder, "train", TRAIN_VOICES, TRAIN_READINGS, COPIES, noise, bands, random)
-    write(folder, "test", TEST_VOICES, TEST_READINGS, 1, noise, bands, random)
+    write(folder, "train", TRAIN_VOICES, args.train, COPIES, noise, bands, random)
+    write(folder, "test", TEST_VOICES, args.test, 1, noise, bands, random)
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except OSError as error:
+        sys.exit(f"make.py: error: {error}")

@@ -4,12 +4,13 @@
   data/shapes/make.py [FOLDER]        default: data/shapes/full. Takes a second.
 
 FOLDER/images and FOLDER/labels get the files, FOLDER/train.txt (1,000 images) and FOLDER/test.txt
-(200) their lists, FOLDER/names.txt the names of the classes.
+(200) their lists, FOLDER/names.txt the names of the classes, FOLDER/sha256 a checksum of all files when the set is whole.
 
 Needs Python 3.9 or newer. Python 3.9 to 3.13 draw the same images each time; Python does not promise it of later versions.
-The last line that is printed has a checksum of all files.
+The last line that is printed has the checksum.
 """
 import argparse
+import contextlib
 import hashlib
 import math
 import os
@@ -77,6 +78,18 @@ def draw(name, folder):
     write(folder, f"labels/{name}.txt", "".join(lines).encode())
 
 
+def remove_sum(folder):
+    """The set is not whole from here on."""
+    with contextlib.suppress(FileNotFoundError):
+        os.remove(f"{folder}/sha256")
+
+
+def write_sum(folder):
+    with open(f"{folder}/sha256.part", "w") as file:
+        file.write(checksum.hexdigest() + "\n")
+    os.replace(f"{folder}/sha256.part", f"{folder}/sha256")
+
+
 def main():
     if not hasattr(random, "randbytes"):
         sys.exit(f"make.py: error: needs Python 3.9 or newer, for random.randbytes; this is {sys.version.split()[0]}")
@@ -85,6 +98,7 @@ def main():
     folder = parser.parse_args().folder
     for part in "images", "labels":
         os.makedirs(f"{folder}/{part}", exist_ok=True)
+    remove_sum(folder)
     write(folder, "names.txt", "".join(name + "\n" for name in NAMES).encode())
     random.seed(1)
     for part, count in COUNTS.items():
@@ -92,8 +106,12 @@ def main():
         for name in names:
             draw(name, folder)
         write(folder, f"{part}.txt", "".join(f"images/{name}.ppm\n" for name in names).encode())
+    write_sum(folder)
     print(f"{folder}: {COUNTS['train']} images to train on, {COUNTS['test']} to test on, sha256 {checksum.hexdigest()}")
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except OSError as error:
+        sys.exit(f"make.py: error: {error}")

@@ -18,9 +18,10 @@ character of each 16th sequence, so that it learns to begin.
 
 Of each 2,000 lines of the text, the last 100 are the test set; of a shorter text, the last twentieth. In bible.txt, the
 first line and the place at the head of each line are left out. A character that is not printable ASCII becomes a blank. The
-same text gives the same bytes, whose checksums are printed.
+same text gives the same bytes, whose checksums are printed. FOLDER/sha256 gets the one of all files when the set is whole.
 """
 import argparse
+import contextlib
 import hashlib
 import io
 import os
@@ -31,6 +32,7 @@ import tarfile
 BLOCK = 100  # lines
 BLOCKS = 20  # the last of so many is for the test
 CARRIED = 16  # sequences through which a state is carried
+checksum = hashlib.sha256()  # of the names and bytes of the files
 
 
 def read_lines(path):
@@ -46,13 +48,28 @@ def read_lines(path):
     return lines
 
 
-def write(path, numbers, streams, length):
+def batches(name, text, streams, length):
+    """The number of batches that a set gives. An error for none."""
+    parts = (len(text) - 1) // (streams * length)
+    if parts < 1:
+        sys.exit(f"make.py: error: {name}.tar would have {len(text)} characters; "
+                 f"{streams} streams of {length} need {streams * length + 1} at least: name a longer text, or give less for "
+                 "--streams and --length")
+    return parts
+
+
+def write(folder, name, data):
+    """Writes a file, and adds its name and its bytes to the checksum."""
+    checksum.update(name.encode() + b"\n" + data)
+    with open(f"{folder}/{name}.part", "wb") as file:
+        file.write(data)
+    os.replace(f"{folder}/{name}.part", f"{folder}/{name}")
+
+
+def archive(numbers, parts, streams, length):
     """numbers: those of the characters of one set, as bytes."""
-    parts = (len(numbers) - 1) // (streams * length)
-    if parts == 0:
-        sys.exit(f"make.py: error: {path} would have {len(numbers)} characters; "
-                 f"{streams} streams of {length} need {streams * length + 1} at least")
-    with tarfile.open(path + ".part", "w", format=tarfile.USTAR_FORMAT) as tar:
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w", format=tarfile.USTAR_FORMAT) as tar:
         for part in range(parts):
             for stream in range(streams):
                 at = (stream * parts + part) * length
@@ -62,11 +79,25 @@ def write(path, numbers, streams, length):
                 member = tarfile.TarInfo(f"text/{part * streams + stream:07d}.pgm")
                 member.size = len(image)
                 tar.addfile(member, io.BytesIO(image))
-    with open(path + ".part", "rb") as file:
-        checksum = hashlib.sha256(file.read()).hexdigest()
-    os.replace(path + ".part", path)
-    print(f"{path}: {parts * streams * length} characters, {parts} batches of {streams} sequences of {length}, "
-          f"sha256 {checksum}")
+    return file.getvalue()
+
+
+def remove_sum(folder):
+    """The set is not whole from here on."""
+    with contextlib.suppress(FileNotFoundError):
+        os.remove(f"{folder}/sha256")
+
+
+def write_sum(folder):
+    with open(f"{folder}/sha256.part", "w") as file:
+        file.write(checksum.hexdigest() + "\n")
+    os.replace(f"{folder}/sha256.part", f"{folder}/sha256")
+
+
+def positive(text):
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"'{text}' is no whole number above 0")
+    return int(text)
 
 
 def main():
@@ -74,8 +105,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("text", nargs="?", default=os.path.join(here, "full", "bible.txt"))
     parser.add_argument("folder", nargs="?", default=os.path.join(here, "full"))
-    parser.add_argument("--streams", type=int, default=32)
-    parser.add_argument("--length", type=int, default=128)
+    parser.add_argument("--streams", type=positive, default=32)
+    parser.add_argument("--length", type=positive, default=128)
     options = parser.parse_args()
     sets = {"train": [], "test": []}
     lines = read_lines(options.text)
@@ -85,14 +116,22 @@ def main():
     sets = {name: "".join(lines) for name, lines in sets.items()}
     characters = "".join(sorted(set("".join(sets.values()))))
     number_of = {ord(character): number for number, character in enumerate(characters)}
-    os.makedirs(options.folder, exist_ok=True)
-    with open(os.path.join(options.folder, "characters.txt"), "w", newline="") as file:
-        file.write(characters)
+    counts = {name: batches(name, text, options.streams, options.length) for name, text in sets.items()}
     print(f"{len(characters)} characters: {characters!r}")
+    os.makedirs(options.folder, exist_ok=True)
+    remove_sum(options.folder)
     for name, text in sets.items():
-        write(os.path.join(options.folder, name + ".tar"), text.translate(number_of).encode("latin-1"),
-              options.streams, options.length)
+        data = archive(text.translate(number_of).encode("latin-1"), counts[name], options.streams, options.length)
+        write(options.folder, name + ".tar", data)
+        print(f"{os.path.join(options.folder, name)}.tar: {counts[name] * options.streams * options.length} characters, "
+              f"{counts[name]} batches of {options.streams} sequences of {options.length}, sha256 {hashlib.sha256(data).hexdigest()}")
+    write(options.folder, "characters.txt", characters.encode())
+    write_sum(options.folder)
+    print(f"{options.folder}: sha256 {checksum.hexdigest()}")
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except OSError as error:
+        sys.exit(f"make.py: error: {error}")

@@ -7,10 +7,10 @@ if [[ $check == yes ]]; then
   cat README.md models/README.md >"$out/pages.txt"
   data/text/make.py "$out/pages.txt" "$out/text" --streams 8
   characters=$(wc -c <"$out/text/characters.txt")
-  nets_with "s#data/text/full#$out/text#; s/batch_size: [0-9]*/batch_size: 8/; s/\(input_dim\|num_output\): 63/\1: $characters/"
+  nets_with data/text/full "$out/text" "s/batch_size: [0-9]*/batch_size: 8/; s/\(input_dim\|num_output\): 63/\1: $characters/"
 else
   data/text/get.sh
-  once data/text/full/test.tar data/text/make.py
+  made data/text/full 392906afcd35620f56564d4b35edfea35db3e311cca4a5718f1534f5f41ca328 data/text/make.py
 fi
 train "$folder/solver.prototxt"
 train "$folder/gru_solver.prototxt"

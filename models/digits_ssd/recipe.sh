@@ -6,10 +6,11 @@ if [[ $check == yes ]]; then
   # A few scenes of the digits that ship.
   scenes=$out/scenes
   data/digit_scenes/make.py "$scenes" --mnist data/mnist/mini --train 128 --test 25
-  nets_with "s#data/digit_scenes/full#$scenes#g"
+  nets_with data/digit_scenes/full "$scenes"
 else
   data/mnist/get.sh
-  once $scenes/test.txt data/digit_scenes/make.py --mnist data/mnist/full
+  made $scenes 0ece2637a6e20c583bb75a29fe8ae939c9fea57d5cb8b6758a799d1534727e49 \
+    data/digit_scenes/make.py --mnist data/mnist/full
 fi
 once "$scenes/train_lmdb" crema convert-annotations --label_type=yolo --class_names="$scenes/names.txt" \
   "$scenes/" "$scenes/train.txt" "$scenes/train_lmdb"

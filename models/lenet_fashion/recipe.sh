@@ -1,15 +1,7 @@
 # scripts/reproduce lenet_fashion
 check_iterations=60
 folder=models/lenet_fashion full=data/fashion-mnist/full digits=models/lenet/lenet_iter_10000.caffemodel
-if [[ $check == yes ]]; then
-  # The digits that ship, in the place of Fashion-MNIST.
-  full=$out/digits
-  mkdir "$full"
-  cp data/mnist/mini/*.gz "$full"
-  nets_with "s#data/fashion-mnist/full#$full#"
-else
-  data/fashion-mnist/get.sh
-fi
+if [[ $check == yes ]]; then digits_for $full; else data/fashion-mnist/get.sh; fi
 once "$full/test_lmdb" crema convert-mnist --overwrite "$full"
 train "$folder/solver.prototxt"
 

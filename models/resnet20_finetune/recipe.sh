@@ -3,15 +3,7 @@
 check_iterations=30
 folder=models/resnet20_finetune full=data/fashion-mnist/full
 weights=models/resnet20_cifar10/resnet20_cifar10_iter_14076.caffemodel
-if [[ $check == yes ]]; then
-  # The digits that ship, in the place of Fashion-MNIST.
-  full=$out/digits
-  mkdir "$full"
-  cp data/mnist/mini/*.gz "$full"
-  nets_with "s#data/fashion-mnist/full#$full#g"
-else
-  data/fashion-mnist/get.sh
-fi
+if [[ $check == yes ]]; then digits_for $full; else data/fashion-mnist/get.sh; fi
 once "$full/test_lmdb" crema convert-mnist --overwrite "$full"
 # The first ten images of each class.
 once "$full/few" crema db export "$full/train_lmdb" "$full/few" 0:300

@@ -1,8 +1,9 @@
 # scripts/reproduce siamese_mnist
-check_iterations=100
-data/mnist/get.sh
-once data/mnist/full/test_lmdb crema convert-mnist --overwrite data/mnist/full
-train models/siamese_mnist/solver.prototxt
+check_iterations=200
+folder=models/siamese_mnist full=data/mnist/full
+if [[ $check == yes ]]; then digits_for $full; else data/mnist/get.sh; fi
+once "$full/test_lmdb" crema convert-mnist --overwrite "$full"
+train "$folder/solver.prototxt"
 features() {
   crema extract-features --stage="$1" "$out/siamese_mnist_iter_6000.caffemodel" \
     models/siamese_mnist/features.prototxt feat,label "$work/$1.npy,$work/$1_labels.npy" 0 npy

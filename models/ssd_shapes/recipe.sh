@@ -2,7 +2,7 @@
 # Needs a build with CREMA_OPENCV.
 check_iterations=60
 full=data/shapes/full
-once $full/test.txt data/shapes/make.py
+made $full 1675f67c076245e875954667f3659bb4add4a60b5834efadca0c4abb37da4310 data/shapes/make.py
 once $full/train_lmdb crema convert-annotations --label_type=yolo --class_names=$full/names.txt \
   $full/ $full/train.txt $full/train_lmdb
 once $full/test_lmdb crema convert-annotations --label_type=yolo --class_names=$full/names.txt \
