@@ -244,13 +244,15 @@ TEST(Models, HaveThePublishedParameters) {
     const auto published = kLearned.find(name);
     EXPECT_EQ(learned, published == kLearned.end() ? 0 : published->second);
     int64_t statistics = 0;
-    for (const auto& segment : inference.params().segments())
+    for (const auto& segment : inference.params().segments()) {
       if (!segment.parameter->learnable) statistics += segment.count;
+    }
     const std::string page = parameters_of_page(entry.path());
     EXPECT_TRUE(page.starts_with("| parameters | " + with_commas(learned))) << page << learned;
-    if (page.find(" and ") != std::string::npos)
+    if (page.find(" and ") != std::string::npos) {
       EXPECT_NE(page.find(" and " + with_commas(statistics) + " statistics |"), std::string::npos)
           << page << statistics;
+    }
     double operations = 0;
     for (const LayerSummary& layer : inference.summary()) operations += layer.flops.forward;
     ASSERT_EQ(rows.count(name), 1U) << "models/README.md has no row of it";
