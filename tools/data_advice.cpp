@@ -82,7 +82,8 @@ std::string scripts_for(const DataFile& file) {
   std::string commands;
   const fs::path full = file.set / "full";
   const fs::path rest = file.path.lexically_relative(full);
-  if (rest.empty() || *rest.begin() == ".." || !is_empty_or_missing(full)) return commands;
+  const bool inside = !rest.empty() && *rest.begin() != ".." && *rest.begin() != ".";
+  if (!inside || !is_empty_or_missing(full)) return commands;
   std::error_code none;
   for (const char* script : {"get.sh", "make.py", "make.sh"}) {
     if (const fs::path path = file.set / script; fs::exists(path, none))
