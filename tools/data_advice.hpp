@@ -9,9 +9,8 @@ namespace crema::tools {
 ///
 /// - "; crema convert-mnist FOLDER makes it": a database that convert-mnist or convert-cifar makes,
 ///   whose files of MNIST or CIFAR-10 are there. With --backend leveldb for a LevelDB.
-/// - "; data/NAME/get.sh brings the data set": a file in data/NAME/full. The working folder has the
-/// script
-///   get.sh, make.py or make.sh, and it has not run.
+/// - "; data/NAME/get.sh brings the data set": a file in data/NAME/full. The script get.sh, make.py
+///   or make.sh is in the working folder and has not run.
 /// - The page of the model, if the message is about a file of a model that comes with Crema. It
 ///   also says where the scripts are, if they are not here.
 ///
