@@ -14,61 +14,20 @@ Needs Python 3.9 or newer. Python 3.9 to 3.13 write the same lines each time; Py
 The lines that are printed have a checksum of each file, and one of both. FOLDER/sha256 gets the latter when the set is whole.
 """
 import argparse
-import contextlib
-import gzip
 import hashlib
 import io
 import os
 import random
-import struct
 import sys
 import tarfile
-import zlib
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from sets import endless, positive, read_mnist, remove_sum, write_sum  # noqa: E402  (the path comes first)
 
 HEIGHT, WIDTH, DIGITS = 32, 160, 7
 NOISE = bytes(value * 30 // 256 for value in range(256))  # of a byte, 0 to 29
 checksum = hashlib.sha256()  # of the names and bytes of the files
 HERE = os.path.dirname(os.path.abspath(__file__))
-
-
-def unpack(path):
-    try:
-        with gzip.open(path) as file:
-            return file.read()
-    except (OSError, EOFError, zlib.error) as error:
-        sys.exit(f"make.py: error: {path}: {getattr(error, 'strerror', None) or error}; data/mnist/get.sh puts MNIST into "
-                 "data/mnist/full, and 5,000 of its digits ship in data/mnist/mini")
-
-
-def read_mnist(folder, part):
-    """The digits of a part: pairs of 784 bytes and a class."""
-    paths = [f"{folder}/{part}-{name}.gz" for name in ("images-idx3-ubyte", "labels-idx1-ubyte")]
-    images, labels = map(unpack, paths)
-    pixels, classes = images[16:], labels[8:]
-    count = len(classes)
-    if images[:16] != struct.pack(">4i", 2051, count, 28, 28) or labels[:8] != struct.pack(">2i", 2049, count):
-        sys.exit(f"make.py: error: {paths[0]} and {paths[1]}: the heads are not those of MNIST's files, of images of 28x28 and "
-                 f"as many classes ({count}); data/mnist/get.sh gets good ones")
-    if not count:
-        sys.exit(f"make.py: error: {paths[1]} holds no digits; data/mnist/get.sh gets all of MNIST's")
-    if len(pixels) != 784 * count or max(classes) > 9:
-        sys.exit(f"make.py: error: {paths[0]} has {len(pixels)} pixels, where {count} digits have {784 * count}, or a class of "
-                 f"{paths[1]} is above 9; data/mnist/get.sh gets good ones")
-    digits = [(pixels[784 * i:784 * (i + 1)], label) for i, label in enumerate(classes)]
-    for number, (digit, _) in enumerate(digits):
-        if max(digit) < 64:
-            sys.exit(f"make.py: error: {paths[0]}: image {number} is empty; data/mnist/get.sh gets good ones")
-    print(f"{count} digits of {folder}/{part}-*")
-    return digits
-
-
-def endless(rng, digits):
-    """All digits in random order, then all in another order, and so on."""
-    order = list(range(len(digits)))
-    while True:
-        rng.shuffle(order)
-        for i in order:
-            yield digits[i]
 
 
 def mix(a, b, part):
@@ -138,24 +97,6 @@ def add(archive, name, data):
     archive.addfile(member, io.BytesIO(data))
 
 
-def remove_sum(folder):
-    """The set is not whole from here on."""
-    with contextlib.suppress(FileNotFoundError):
-        os.remove(f"{folder}/sha256")
-
-
-def write_sum(folder):
-    with open(f"{folder}/sha256.part", "w") as file:
-        file.write(checksum.hexdigest() + "\n")
-    os.replace(f"{folder}/sha256.part", f"{folder}/sha256")
-
-
-def positive(text):
-    if not text.isdecimal() or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"'{text}' is no whole number above 0")
-    return int(text)
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", nargs="?", default=f"{HERE}/full")
@@ -187,7 +128,7 @@ def main():
         os.replace(f"{path}.part", path)
         checksum.update(f"{part}.tar\n".encode() + data)
         print(f"{path}: {count} lines, sha256 {hashlib.sha256(data).hexdigest()}")
-    write_sum(args.folder)
+    write_sum(args.folder, checksum)
     print(f"{args.folder}: sha256 {checksum.hexdigest()}")
 
 

@@ -10,12 +10,14 @@ Needs Python 3.9 or newer. Python 3.9 to 3.13 draw the same images each time; Py
 The last line that is printed has the checksum.
 """
 import argparse
-import contextlib
 import hashlib
 import math
 import os
 import random
 import sys
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from sets import remove_sum, write_sum  # noqa: E402  (the path comes first)
 
 NAMES = ["rectangle", "disc", "triangle"]
 COUNTS = {"train": 1000, "test": 200}
@@ -78,18 +80,6 @@ def draw(name, folder):
     write(folder, f"labels/{name}.txt", "".join(lines).encode())
 
 
-def remove_sum(folder):
-    """The set is not whole from here on."""
-    with contextlib.suppress(FileNotFoundError):
-        os.remove(f"{folder}/sha256")
-
-
-def write_sum(folder):
-    with open(f"{folder}/sha256.part", "w") as file:
-        file.write(checksum.hexdigest() + "\n")
-    os.replace(f"{folder}/sha256.part", f"{folder}/sha256")
-
-
 def main():
     if not hasattr(random, "randbytes"):
         sys.exit(f"make.py: error: needs Python 3.9 or newer, for random.randbytes; this is {sys.version.split()[0]}")
@@ -106,7 +96,7 @@ def main():
         for name in names:
             draw(name, folder)
         write(folder, f"{part}.txt", "".join(f"images/{name}.ppm\n" for name in names).encode())
-    write_sum(folder)
+    write_sum(folder, checksum)
     print(f"{folder}: {COUNTS['train']} images to train on, {COUNTS['test']} to test on, sha256 {checksum.hexdigest()}")
 
 

@@ -21,13 +21,15 @@ first line and the place at the head of each line are left out. A character that
 same text gives the same bytes, whose checksums are printed. FOLDER/sha256 gets the one of all files when the set is whole.
 """
 import argparse
-import contextlib
 import hashlib
 import io
 import os
 import re
 import sys
 import tarfile
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from sets import positive, remove_sum, write_sum  # noqa: E402  (the path comes first)
 
 BLOCK = 100  # lines
 BLOCKS = 20  # the last of so many is for the test
@@ -82,24 +84,6 @@ def archive(numbers, parts, streams, length):
     return file.getvalue()
 
 
-def remove_sum(folder):
-    """The set is not whole from here on."""
-    with contextlib.suppress(FileNotFoundError):
-        os.remove(f"{folder}/sha256")
-
-
-def write_sum(folder):
-    with open(f"{folder}/sha256.part", "w") as file:
-        file.write(checksum.hexdigest() + "\n")
-    os.replace(f"{folder}/sha256.part", f"{folder}/sha256")
-
-
-def positive(text):
-    if not text.isdecimal() or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"'{text}' is no whole number above 0")
-    return int(text)
-
-
 def main():
     here = os.path.dirname(os.path.abspath(__file__))
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -126,7 +110,7 @@ def main():
         print(f"{os.path.join(options.folder, name)}.tar: {counts[name] * options.streams * options.length} characters, "
               f"{counts[name]} batches of {options.streams} sequences of {options.length}, sha256 {hashlib.sha256(data).hexdigest()}")
     write(options.folder, "characters.txt", characters.encode())
-    write_sum(options.folder)
+    write_sum(options.folder, checksum)
     print(f"{options.folder}: sha256 {checksum.hexdigest()}")
 
 
