@@ -8,6 +8,7 @@ trap 'rm -rf "$work"' EXIT
 mkdir -p "$work/scripts" "$work/models/toy" "$work/models/other"
 cp "$1/scripts/reproduce" "$work/scripts"
 cd "$work"
+printf '%s\n' '| `other` | x | 0% |' '| `toy` | x | 97% to 98% |' >models/README.md
 export CREMA=$work/program
 
 # Logs its arguments and the length of a training, whose loss falls, or rises where the solver has base_lr: 9, or stays where
@@ -124,10 +125,14 @@ finds 'name another folder in TMPDIR'
 recipe true
 works
 
+recipe 'build models/toy'
+finds 'neither of a build folder nor of an installation'
+
 # Without --check, the recipe runs as it is.
 printf '%s\n' "${right[@]}" >models/toy/recipe.sh
 : >calls
 scripts/reproduce toy --seed 3 --threads 2 >out 2>&1 || fail "a training fails"
+[[ $(tail -n 1 out) == 'models/README.md has for toy: 97% to 98%' ]] || fail "the table's figure is not the last line"
 weights="--weights models/other/other.caffemodel"
 diff - <(grep -v iterations calls) <<CALLS || fail "other calls"
 train --solver models/toy/solver1.prototxt --seed 3 --threads 2
