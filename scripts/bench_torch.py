@@ -7,7 +7,8 @@ One step is forward, loss, backward to the weights (not to the input), on made-u
 line of JSON: medians in milliseconds, the work in GFLOP as `crema time` counts it (convolutions,
 inner products, attention, LSTM and GRU only; a multiply and an add are two, a bias of a convolution
 one), parameters, and the peak memory of the process.
-Needs PyTorch (Debian: python3-torch) and nothing else; --onnxruntime needs onnxruntime and onnxscript too.
+Needs PyTorch (Debian: python3-torch) and nothing else; --onnxruntime needs onnxruntime and onnxscript too, and
+ssd300_vgg needs torchvision.
 """
 
 import argparse
@@ -419,6 +420,19 @@ def shufflenet_v2():
     return nn.Sequential(*layers, conv_bn_relu(464, 1024, 1), *mean_head(1024))
 
 
+class Detector(nn.Module):
+    """torchvision's SSD300 on VGG-16 with its choice of boxes. Gives the boxes of the first image."""
+
+    def __init__(self):
+        super().__init__()
+        from torchvision.models.detection import ssd300_vgg16
+
+        self.net = ssd300_vgg16(weights=None, weights_backbone=None, num_classes=21)
+
+    def forward(self, images):
+        return self.net(list(images))[0]["boxes"]
+
+
 class Recurrent(nn.Module):
     """Scores (steps * sequences, classes) of the sequences (steps, sequences, values)."""
 
@@ -431,7 +445,7 @@ class Recurrent(nn.Module):
         return self.scores(self.layers(data)[0]).flatten(0, 1)
 
 
-# Builder, input shape (N, C, H, W), or (steps, sequences, values), and classes; 0: the output is an image.
+# Builder, input shape (N, C, H, W), or (steps, sequences, values), and classes; 0: the output holds no scores of classes.
 NETS = {
     "lenet": (lenet, (64, 1, 28, 28), 10),
     "alexnet": (alexnet, (32, 3, 224, 224), 1000),
@@ -457,6 +471,7 @@ NETS = {
     "shufflenet_v2": (shufflenet_v2, (8, 3, 224, 224), 1000),
     "efficientnet_b0": (efficientnet_b0, (8, 3, 224, 224), 1000),
     "vdsr": (vdsr, (16, 1, 41, 41), 0),
+    "ssd300_vgg": (Detector, (1, 3, 300, 300), 0),
     "lstm": (lambda: Recurrent(nn.LSTM), (64, 32, 512), 10),
     "gru": (lambda: Recurrent(nn.GRU), (64, 32, 512), 10),
 }
@@ -584,6 +599,8 @@ def main():
     args = parser.parse_args()
     if args.onnxruntime and not (args.inference and args.memory_format == "contiguous"):
         parser.error("--onnxruntime needs --inference and the contiguous format")
+    if args.net == "ssd300_vgg" and (args.onnxruntime or not args.inference):
+        parser.error("ssd300_vgg is for --inference with PyTorch")
     if args.iterations < 1 or args.warmup < 0 or args.threads < 1:
         parser.error("--iterations and --threads have to be at least 1, --warmup at least 0")
     print(json.dumps(measure(args)))

@@ -134,15 +134,15 @@ std::string advice_for_folder(const std::string& path, std::string_view extensio
   return concat("name a file; this folder has none that ends in ", extension);
 }
 
-std::string advice_for_missing(const fs::path& path) {
+std::string advice_for_missing(const fs::path& path, std::string_view elsewhere) {
   const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
   std::error_code error;
   if (!fs::is_directory(folder, error)) {
-    return "there is no folder '" + folder.string() + "'";
+    return concat("there is no folder '", folder.string(), "'", elsewhere);
   }
   const std::string near = nearest_name(path.filename().string(), names_in(folder));
   if (!near.empty()) return "did you mean '" + path.parent_path().append(near).string() + "'?";
-  return "relative paths start from '" + fs::current_path(error).string() + "'";
+  return concat("relative paths start from '", fs::current_path(error).string(), "'", elsewhere);
 }
 
 }  // namespace
@@ -215,13 +215,14 @@ const Descriptor* guess_message(const std::string& path) {
   return nullptr;
 }
 
-void require_file(const std::string& path, std::string_view wanted, std::string_view extension) {
+void require_file(const std::string& path, std::string_view wanted, std::string_view extension,
+                  std::string_view elsewhere) {
   if (path.empty()) throw Error("no ", wanted, " is named: the path is empty");
   struct stat status;
   if (::stat(path.c_str(), &status) != 0) {
     const int reason = errno;
     throw Error("cannot open ", wanted, " '", path, "': ", std::strerror(reason),
-                reason == ENOENT ? "; " + advice_for_missing(path) : std::string());
+                reason == ENOENT ? "; " + advice_for_missing(path, elsewhere) : std::string());
   }
   if (S_ISDIR(status.st_mode)) {
     throw Error("cannot open ", wanted, " '", path, "': it is a folder; ",

@@ -47,7 +47,9 @@ const google::protobuf::Descriptor* guess_message(const std::string& path);
 
 /// Throws an Error unless something that is not a folder can be read at `path`. The message names
 /// what was wanted ("net prototxt"), and files nearby that it may have been; `extension`
-/// (".prototxt") tells which files in a folder to name.
-void require_file(const std::string& path, std::string_view wanted, std::string_view extension);
+/// (".prototxt") tells which files in a folder to name. `elsewhere` ends the message about a
+/// missing file when no file beside it has a similar name.
+void require_file(const std::string& path, std::string_view wanted, std::string_view extension,
+                  std::string_view elsewhere = {});
 
 }  // namespace crema

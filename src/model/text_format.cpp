@@ -105,14 +105,7 @@ void parse_text_proto(std::string_view text, const std::string& name, Message& o
 void read_text_proto(const std::string& named, Message& out, SourceMap* map) {
   const std::string_view wanted = wanted_file(*out.GetDescriptor());
   const std::string path = find_model_file(named);
-  try {
-    require_file(path, wanted, ".prototxt");
-  } catch (const Error& error) {
-    const std::string sought = where_models_were_sought(path);
-    const bool has_hint = std::string_view(error.what()).find("did you mean") != std::string::npos;
-    if (sought.empty() || has_hint) throw;
-    throw Error(error.what(), sought);
-  }
+  require_file(path, wanted, ".prototxt", where_models_were_sought(path));
   std::ifstream file(path, std::ios::binary);
   if (!file) throw Error("cannot open ", wanted, " '", path, "': ", std::strerror(errno));
   std::string text;
