@@ -113,10 +113,10 @@ def prototxt(name, train):
         net.text.append(DATA[name])
     elif train:
         batch, image, label, _ = rest
-        # A label of three axes is an image.
-        feed = "HDF5Data, as README.md says"
-        if len(label) < 3:
-            feed = "Data layers, as in models/lenet/train_val.prototxt"
+        # A label of three axes is an image of values, one of two the class of each pixel.
+        feed = {0: "Data layers, as in models/lenet/train_val.prototxt",
+                2: "DenseImageData layers, as README.md says",
+                3: "HDF5Data, as README.md says"}[len(label)]
         head += ["# Fed by Input, so that it can be timed without data; labels are zeros. For training, replace the",
                  f'# layer "data" by {feed}.']
         net.inputs(data=(batch, *image), label=(batch, *label))

@@ -6,7 +6,8 @@
 // The solver's net learns Q(state, action), the discounted reward that follows an action. It has no
 // data layer: this program makes the data by acting, fills the net's inputs and calls
 // Solver::step(1) for each update. Two more nets compute Q in between: `actor` reads the weights of
-// the solver's net, for one state at a time; `target` has a copy, which is renewed now and then.
+// the solver's net, for one state at a time; `target` has a copy, which is renewed every 50
+// updates.
 //
 // V. Mnih et al., "Human-level control through deep reinforcement learning", Nature 518, 2015.
 #include <algorithm>

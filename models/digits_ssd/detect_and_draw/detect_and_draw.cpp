@@ -4,7 +4,7 @@
 //
 // writes folder/image.ppm with a frame around each digit and the digit in its corner, and prints a
 // line for each box: image, digit, confidence, xmin, ymin, xmax, ymax in pixels of the image. The
-// net is one as models/digits_ssd: label 0 is the background, label 1 + d the digit d, and a pixel
+// net is like models/digits_ssd: label 0 is the background, label 1 + d the digit d, and a pixel
 // p of the input is (p - 128) / 128, blue first.
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-// Writes what a trained net computes of each image of a folder to a file of NumPy:
+// Writes what a trained net computes of each image of a folder to a NumPy file:
 //
 //   features deploy.prototxt weights.caffemodel blob folder output
 //

@@ -3,10 +3,10 @@
 //   server deploy.prototxt weights.caffemodel [threads]
 //
 // A line of standard input is a request: the name of a PGM image. The answers come on standard
-// output in the order of the requests, each as soon as those before it are there. A request that
-// fails is answered with its error, and the server goes on. If an answer cannot be written, it ends
-// with an error. At the end of the input, standard error gets the number of requests and how long
-// they took.
+// output in the order of the requests, each as soon as the earlier answers are printed. A request
+// that fails is answered with its error, and the server goes on. If an answer cannot be written,
+// the server ends with an error. At the end of the input, standard error gets the number of
+// requests and how long they took.
 //
 // Each thread (default: 4) has a net of its own, since one thread at a time may use a net. The nets
 // share one copy of the weights, and the context: it keeps no state of a run, and its threads are
