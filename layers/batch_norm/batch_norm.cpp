@@ -25,6 +25,11 @@ BatchNormLayer::BatchNormLayer(const LayerInit& init, const Settings& settings)
     : TwoSidedLayer(init), settings_(settings) {
   if (!(settings.epsilon >= 0))
     throw Error("eps ", settings.epsilon, " is negative; variances would become so too");
+  if (!(settings.fraction >= 0 && settings.fraction <= 1))
+    throw Error(
+        "moving_average_fraction ", settings.fraction,
+        " must lie in [0, 1]; it is the share of the earlier statistics that each iteration "
+        "keeps");
 }
 
 BatchNormLayer::Settings BatchNormLayer::settings_of(const LayerInit& init) {

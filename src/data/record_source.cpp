@@ -23,10 +23,11 @@ std::shared_ptr<RecordSource> open_database(const DatabaseOptions& options) {
   const fs::file_status status = fs::status(folder, code);
   if (!fs::exists(status)) {
     const bool missing = status.type() == fs::file_type::not_found;
+    std::error_code none;
     throw Error(
         "data source '", options.path, "' ",
         missing ? "does not exist" : "cannot be reached: " + code.message(),
-        folder.is_relative() ? "; the path is relative to '" + fs::current_path(code).string() + "'"
+        folder.is_relative() ? "; the path is relative to '" + fs::current_path(none).string() + "'"
                              : "",
         missing ? "; make it with crema convert-imageset, convert-annotations, convert-mnist or "
                   "convert-cifar"
@@ -45,6 +46,7 @@ std::shared_ptr<RecordSource> open_database(const DatabaseOptions& options) {
                                "opening the folder '", folder.string(), "'"));
   }
   const bool lmdb = fs::exists(folder / "data.mdb", code);
+  if (code) throw Error("data source '", options.path, "' cannot be read: ", code.message());
   if (!lmdb && !fs::exists(folder / "CURRENT", code))
     throw Error("data source '", options.path,
                 "' is no database: the folder has no data.mdb (LMDB) and no CURRENT (LevelDB); ",

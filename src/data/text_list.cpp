@@ -7,6 +7,12 @@
 #include "model/file_kind.hpp"
 
 namespace crema {
+namespace {
+
+// Editors of Windows put it in front of a text in UTF-8.
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+
+}  // namespace
 
 std::string_view trimmed(std::string_view text) {
   constexpr std::string_view kBlank = " \t\r\v\f";
@@ -22,13 +28,18 @@ void read_text_list(const std::string& path, std::string_view entries,
     throw Error("cannot open the list '", path, "'; give a text file with ", entries);
   if (std::filesystem::is_regular_file(path)) {
     const FileKind kind = kind_of_file(path);
+    if (kind == FileKind::wide_text)
+      throw Error("'", path, "' is ", describe(kind), "; save it as UTF-8");
     if (kind == FileKind::hdf5 || kind == FileKind::image || kind == FileKind::compressed)
       throw Error("'", path, "' is ", describe(kind), "; give a text file with ", entries);
   }
   std::string text;
   bool empty = true;
   for (int64_t line = 1; std::getline(file, text); ++line) {
-    const std::string_view content = trimmed(text);
+    std::string_view content = text;
+    if (line == 1 && content.starts_with(kByteOrderMark))
+      content.remove_prefix(kByteOrderMark.size());
+    content = trimmed(content);
     if (content.empty()) continue;
     empty = false;
     try {

@@ -162,10 +162,12 @@ std::string nearest_extension(const Descriptor& type, const std::string& name) {
 std::string advice_for_enum(const Descriptor& message, const FieldDescriptor& field,
                             const std::string& value) {
   if (message.name() == kV1Layer && field.name() == "type" && value.starts_with('"')) {
+    const std::string word = value.substr(1, value.size() - 2);
+    const bool is_old_word = field.enum_type()->FindValueByName(word) != nullptr;
     return concat(
         "; the old `layers { }` take a word such as CONVOLUTION; with `layer { }` the type "
         "is a text such as ",
-        value);
+        is_old_word ? "\"Convolution\"" : value);
   }
   const EnumDescriptor& type = *field.enum_type();
   std::vector<std::string> names;

@@ -54,6 +54,15 @@ struct Scope {
   }
 };
 
+// About a character outside of texts in quotes and comments.
+std::string strange_character(const std::string& character) {
+  for (const char* quote : {"\u201C", "\u201D", "\u201E", "\u2018", "\u2019", "\u00AB", "\u00BB"}) {
+    if (character == quote) return concat(character, " is a typographic quotation mark; write \"");
+  }
+  if (character == "\u00A0") return "a no-break space stands here; write a space";
+  return concat("the character ", character, " can only stand in texts in quotes and in comments");
+}
+
 class Diagnosis {
  public:
   Diagnosis(const SourceText& source, const Message& partial,
@@ -78,6 +87,7 @@ class Diagnosis {
   bool is_unknown_word(const FieldDescriptor& field) const;
   Error unknown_field();
   Error no_name() const;
+  std::string non_ascii_at(int line, int column) const;
   Error wrong_value(const FieldDescriptor& field, const Token& value) const;
 
   Error at(int line, int column, const std::string& message) const;
@@ -140,6 +150,10 @@ Error Diagnosis::error() {
   const bool begins_value = after_name || is(previous_, ":") || is(previous_, "-");
   const FieldDescriptor* field = in.field();
   if (after_name && field == nullptr) return unknown_field();
+  if (const std::string strange = non_ascii_at(reported_.line(), reported_.column());
+      !complaints_.empty() && !strange.empty()) {
+    return at(reported_.line(), reported_.column(), strange_character(strange));
+  }
   if (!complaints_.empty() || (field == nullptr && begins_value)) {
     return at(reported_.line(), reported_.column(), reported_.text());
   }
@@ -166,6 +180,25 @@ Error Diagnosis::error() {
   if (!is_message) return wrong_value(*field, token_);
   return at(token_, "expected '{' after ", quoted(*field), ", found ", found(token_),
             "; it holds fields of ", message_name(*field->message_type()));
+}
+
+// The character at a place as the parser counts it, from 0 and in bytes; "" if it is of ASCII.
+std::string Diagnosis::non_ascii_at(int line, int column) const {
+  constexpr int kTab = 8;  // of the parser
+  const std::string& text = source_.text();
+  size_t at = 0;
+  for (int l = 0; l < line && at != std::string::npos; ++l) {
+    at = text.find('\n', at);
+    if (at != std::string::npos) ++at;
+  }
+  for (int c = 0; at < text.size() && c < column; ++at) c += text[at] == '\t' ? kTab - c % kTab : 1;
+  const auto is_of_character = [&](size_t i) {
+    return i < text.size() && static_cast<unsigned char>(text[i]) >= 0x80;
+  };
+  if (!is_of_character(at)) return "";
+  size_t end = at + 1;  // the bytes behind the first one of a character begin with the bits 10
+  while (is_of_character(end) && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) ++end;
+  return text.substr(at, end - at);
 }
 
 // Adds the place, the text around and the innermost layer.

@@ -234,16 +234,18 @@ void build_graph(Plan& plan, NetParameter& net, const std::vector<Position>& pos
     node.position = positions[static_cast<size_t>(i)];
     node.name = param.name();
     param.set_name(names[static_cast<size_t>(i)]);
-    param.set_phase(plan.options.phase == Phase::test ? TEST : TRAIN);
+    // As in published nets, a layer may have another phase than its net.
+    if (!param.has_phase()) param.set_phase(plan.options.phase == Phase::test ? TEST : TRAIN);
     try {
       check_entries("propagate_down", param.propagate_down_size(), param.bottom_size(), "bottom");
-      node.layer = Registry::instance().make({.param = param,
-                                              .context = *plan.context,
-                                              .run = *plan.run,
-                                              .phase = plan.options.phase,
-                                              .dtype = plan.options.dtype,
-                                              .activations = plan.activations,
-                                              .trains = plan.trains});
+      node.layer =
+          Registry::instance().make({.param = param,
+                                     .context = *plan.context,
+                                     .run = *plan.run,
+                                     .phase = param.phase() == TEST ? Phase::test : Phase::train,
+                                     .dtype = plan.options.dtype,
+                                     .activations = plan.activations,
+                                     .trains = plan.trains});
       node.recompute = param.recompute();
       connect(plan, node, id, param);
       check_arity(*node.layer, node.bottoms.size(), node.tops.size());

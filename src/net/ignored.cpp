@@ -63,8 +63,6 @@ std::string letters(std::string_view name) {
 /// Whether layers of a type read the settings. `others`: of published_type().
 bool reads_settings(std::string_view type, const std::string& others, std::string_view settings) {
   if (letters(type) + "param" == letters(settings)) return true;
-  if (settings == "loss_param")
-    return type.ends_with("Loss") && type != "ContrastiveLoss" && type != "EuclideanLoss";
   if (settings == "transform_param") return type.ends_with("Data") && type != "DummyData";
   return concat(" ", others, " ").find(concat(" ", settings, " ")) != std::string::npos;
 }
@@ -106,6 +104,33 @@ void note_settings_of_others(Plan& plan, const NetParameter& net) {
   }
 }
 
+/// Whether a filler lacks the type that its settings are of: it is constant, and reads `value`.
+bool lacks_type(const FillerParameter& filler) {
+  return !filler.has_type() && !filler.has_value() &&
+         (filler.has_std() || filler.has_mean() || filler.has_min() || filler.has_max() ||
+          filler.has_variance_norm());
+}
+
+/// Warns of fillers in `message`, the settings of a layer, that lack their type.
+void note_fillers_without_type(Plan& plan, const LayerParameter& layer, const Message& message) {
+  const auto& reflection = *message.GetReflection();
+  std::vector<const FieldDescriptor*> fields;
+  reflection.ListFields(message, &fields);
+  for (const auto* field : fields) {
+    if (field->message_type() == nullptr || field->is_repeated()) continue;
+    const Message& part = reflection.GetMessage(message, field);
+    const auto* filler = dynamic_cast<const FillerParameter*>(&part);
+    if (filler == nullptr) {
+      note_fillers_without_type(plan, layer, part);
+    } else if (lacks_type(*filler)) {
+      plan.note(concat(field->name(), " (layer '", layer.name(),
+                       "') has no type: it is constant and fills with 0; add the type, such as "
+                       "type: \"gaussian\" for std"),
+                Severity::warning);
+    }
+  }
+}
+
 }  // namespace
 
 void note_ignored_fields(Plan& plan, const NetParameter& net) {
@@ -125,6 +150,7 @@ void note_ignored_fields(Plan& plan, const NetParameter& net) {
     plan.note("settings of the net that have no effect: " + joined(ignored), Severity::warning);
   }
   note_settings_of_others(plan, net);
+  for (const auto& layer : net.layer()) note_fillers_without_type(plan, layer, layer);
 }
 
 }  // namespace crema

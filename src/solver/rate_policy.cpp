@@ -95,7 +95,11 @@ void RatePolicy::check(const SolverParameter& param, const SourceMap& source) co
   if (is(Kind::inv, Kind::poly)) need(param.has_power(), "power");
   if (is(Kind::poly, Kind::linear, Kind::cosine, Kind::onecycle))
     need(param.has_max_iter() && param.max_iter() >= 0, "max_iter");  // 0: tests alone
-  if (is(Kind::multistep)) need(!steps_.empty(), "at least one stepvalue");
+  if (is(Kind::multistep)) {
+    need(!steps_.empty(), "at least one stepvalue");
+    if (steps_.front() < 0)
+      refuse("stepvalue", "has stepvalue ", steps_.front(), "; give an iteration");
+  }
   if (is(Kind::plateau)) {
     need(!steps_.empty(), "at least one plateau_winsize");
     for (const int window : steps_) {

@@ -23,10 +23,15 @@ namespace {
 
 /// The net's file as named, or beside the solver where the working directory lacks it.
 std::string locate(const std::string& file, const std::string& solver_file) {
-  if (fs::exists(file) || solver_file.empty() || fs::path(file).is_absolute()) return file;
+  std::error_code none;  // opening the file says what is wrong
+  if (fs::exists(file, none) || solver_file.empty() || fs::path(file).is_absolute()) return file;
   const fs::path beside = fs::path(solver_file).parent_path() / file;
-  return fs::exists(beside) ? beside.string() : file;
+  return fs::exists(beside, none) ? beside.string() : file;
 }
+
+// Of the 255 characters that file systems allow, the others are for the longest end of a name:
+// "_iter_1000000000_ema.caffemodel.h5.tmp.", a host and a process.
+constexpr size_t kMostPrefixName = 140;
 
 /// Such as "12 MB", "0.03 MB".
 std::string megabytes(size_t bytes) {
@@ -42,6 +47,12 @@ NetOptions net_options(const SolverOptions& options, Phase phase, const NetState
   result.dtype = options.dtype;
   result.fuse = options.fuse;
   if (state) {
+    if (state->has_phase()) {
+      // Whether the net learns is not a matter of its layers' phase.
+      result.backward =
+          phase == Phase::train ? NetOptions::Backward::yes : NetOptions::Backward::no;
+      result.phase = state->phase() == TEST ? Phase::test : Phase::train;
+    }
     if (state->has_level()) result.level = state->level();
     result.stages.insert(result.stages.end(), state->stage().begin(), state->stage().end());
   }
@@ -217,6 +228,15 @@ std::vector<std::string> check_settings(const SolverParameter& param, const Sour
     if (given && !read)
       notes.push_back(concat("the solver's ", field, " has no effect without ", what));
   };
+  const auto of_policy = [&](bool given, const char* field, const std::set<std::string>& policies) {
+    if (given && policies.count(param.lr_policy()) == 0)
+      notes.push_back(concat("the solver's ", field, " has no effect with lr_policy '",
+                             param.lr_policy(), "'; it belongs to ", joined(policies)));
+  };
+  of_policy(param.has_gamma(), "gamma", {"step", "exp", "inv", "multistep", "sigmoid", "plateau"});
+  of_policy(param.has_power(), "power", {"inv", "poly"});
+  of_policy(param.has_stepsize(), "stepsize", {"step", "sigmoid"});
+  of_policy(param.stepvalue_size() > 0, "stepvalue", {"multistep"});
   without_effect(param.has_warmup_start_lr(), param.warmup_iter() > 0, "warmup_start_lr",
                  "warmup_iter");
   without_effect(param.has_rampup_lr(), param.rampup_interval() > 0, "rampup_lr",
@@ -246,7 +266,8 @@ std::string snapshot_prefix(const SolverParameter& param, const std::string& sol
   const std::string stem =
       solver_file.empty() ? "snapshot" : fs::path(solver_file).replace_extension().string();
   if (!param.has_snapshot_prefix()) return stem;
-  if (fs::is_directory(param.snapshot_prefix())) {
+  std::error_code none;
+  if (fs::is_directory(param.snapshot_prefix(), none)) {
     return (fs::path(param.snapshot_prefix()) / fs::path(stem).filename()).string();
   }
   return param.snapshot_prefix();
@@ -284,15 +305,25 @@ std::string check_snapshot_place(const std::string& prefix, const SolverParamete
                 "snapshot_after_train: false)");
   fs::path folder = fs::path(prefix).parent_path();
   if (folder.empty()) folder = ".";
-  if (!fs::is_directory(folder))
-    throw Error("snapshots cannot be written: there is no folder '", folder.string(),
-                "'; make it, or change snapshot_prefix",
-                *folder.begin() == "models"
-                    ? ", or train a copy of the model (crema models NAME --copy FOLDER)"
-                    : "");
+  std::error_code reason;
+  if (!fs::is_directory(folder, reason))
+    throw Error(
+        "snapshots cannot be written: ",
+        reason && reason != std::errc::no_such_file_or_directory
+            ? concat(reason.message(), ", so the folder '", folder.string(), "' is out of reach")
+            : concat("there is no folder '", folder.string(), "'"),
+        "; make it, or change snapshot_prefix",
+        *folder.begin() == "models"
+            ? ", or train a copy of the model (crema models NAME --copy FOLDER)"
+            : "");
   if (access(folder.c_str(), W_OK) != 0)
     throw Error("snapshots cannot be written: no right to write in '", folder.string(),
                 "'; change its permissions or snapshot_prefix");
+  if (const std::string name = fs::path(prefix).filename().string(); name.size() > kMostPrefixName)
+    throw Error(
+        "snapshots cannot be written: the last part of snapshot_prefix has ", name.size(),
+        " characters, which leaves no room for the ends of the files' names; shorten it to ",
+        kMostPrefixName);
   std::error_code unknown;
   const fs::space_info space = fs::space(folder, unknown);
   if (!unknown && space.available < bytes)

@@ -297,7 +297,7 @@ void remove_unfinished(const std::string& prefix) {
   for (const std::string& link : links) remove_abandoned_of(link);
 }
 
-std::vector<std::string> snapshots_of(const std::string& prefix) {
+std::vector<std::string> snapshots_of(const std::string& prefix, std::string* written_last) {
   struct Found {
     int iteration;
     fs::file_time_type time;
@@ -320,9 +320,13 @@ std::vector<std::string> snapshots_of(const std::string& prefix) {
   }
   if (failed && failed != std::errc::no_such_file_or_directory)
     throw Error("cannot look for snapshots '", prefix, "_iter_*': ", failed.message());
+  // By iterations: copies of files may have any time.
   std::ranges::sort(found, [](const Found& a, const Found& b) {
     return std::tie(a.iteration, a.time) > std::tie(b.iteration, b.time);
   });
+  if (!found.empty() && written_last != nullptr) {
+    *written_last = std::ranges::max_element(found, {}, &Found::time)->path;
+  }
   std::vector<std::string> paths;
   for (Found& snapshot : found) paths.push_back(std::move(snapshot.path));
   return paths;
@@ -356,9 +360,17 @@ std::string why_damaged(const std::string& path, bool average, SavedSnapshot* ou
 SavedSnapshot newest_whole_snapshot(const std::string& prefix, bool average, Context& context) {
   std::string newest, damage_of_newest;
   SavedSnapshot found;
-  for (const std::string& path : snapshots_of(prefix)) {
+  std::string written_last;
+  for (const std::string& path : snapshots_of(prefix, &written_last)) {
     const std::string damage = why_damaged(path, average, &found);
-    if (damage.empty()) return found;
+    if (damage.empty()) {
+      if (newest.empty() && path != written_last)
+        context.log(Severity::warning,
+                    concat("'", path, "' has the most iterations, but '", written_last,
+                           "' was written after it, maybe by another run; --snapshot ",
+                           written_last, " continues from that one"));
+      return found;
+    }
     context.log(Severity::warning, concat("the snapshot '", path, "' is passed over: ", damage));
     if (newest.empty()) {
       newest = path;

@@ -78,8 +78,9 @@ std::string write_snapshot(const std::string& prefix, const TrainingState& run,
                            const SnapshotForm& form);
 
 /// The states with this prefix, of both formats, the newest (by iteration) first. Error if the
-/// folder cannot be read.
-std::vector<std::string> snapshots_of(const std::string& prefix);
+/// folder cannot be read. `written_last`, if not null, gets the one that was written last.
+std::vector<std::string> snapshots_of(const std::string& prefix,
+                                      std::string* written_last = nullptr);
 /// Why the state at `path`, or its weights, are damaged, lack, or do not belong together; "" if
 /// they can be taken. `average`: the average of the weights too. Error if the system refuses to
 /// read a file, MemoryError if the memory does not suffice for one: that is no damage.

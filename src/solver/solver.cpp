@@ -14,6 +14,7 @@
 #include "model/snapshot_file.hpp"
 #include "model/source_map.hpp"
 #include "model/text_format.hpp"
+#include "proto/net.pb.h"
 #include "proto/solver.pb.h"
 #include "solver/average_precision.hpp"
 #include "solver/finite.hpp"
@@ -206,10 +207,12 @@ void Solver::prepare_snapshots() {
       net_->params().data().bytes() * history_.size(), average_ ? saved_bytes(*net_, false) : 0);
   if (!note.empty()) context_.log(Severity::warning, note);
   if (param_->snapshot_format() == SolverParameter::HDF5) {
+    NetParameter saved;  // has the names of the files, of which two may be the same
+    net_->save(saved);
     std::vector<Hdf5Layer> layers;
-    for (const Layer* layer : net_->layers()) {
-      if (layer->params().empty() && !layer->param().has_name()) continue;
-      layers.push_back({layer->name(), static_cast<int>(layer->params().size())});
+    for (const LayerParameter& layer : saved.layer()) {
+      if (layer.blobs_size() == 0 && !layer.has_name()) continue;
+      layers.push_back({layer.name(), layer.blobs_size()});
     }
     const std::string foreign = check_hdf5_layers(layers);
     if (!foreign.empty()) context_.log(Severity::warning, foreign);

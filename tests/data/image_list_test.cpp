@@ -27,6 +27,22 @@ TEST(ImageList, SplitsAtTheLastWhiteSpaceAfterTrimming) {
   EXPECT_EQ(images[3].line, 6);
 }
 
+TEST(ImageList, AByteOrderMarkIsNoPartOfAName) {
+  EXPECT_EQ(read("\xEF\xBB\xBF"
+                 "a.jpg 1\n")[0]
+                .file,
+            "a.jpg");
+  expect_error(
+      [] {
+        read(
+            std::string("\xFF\xFE"
+                        "a\0 \0"
+                        "1\0",
+                        8));
+      },
+      {"UTF-16", "save it as UTF-8"});
+}
+
 TEST(ImageList, LinesThatAreNoneAreErrorsWithTheirNumber) {
   expect_error([] { read("a.jpg 1\ncat.jpg\n"); }, {"list.txt:2", "'cat.jpg' has no label"});
   expect_error([] { read("a.jpg dog\n"); }, {"list.txt:1", "label 'dog' of 'a.jpg'"});

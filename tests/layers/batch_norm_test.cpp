@@ -289,6 +289,9 @@ TEST(BatchNorm, FollowsItsBottomsShape) {
 
 TEST(BatchNorm, Mistakes) {
   expect_error([] { LayerRun{drawn("eps: -1")}; }, {"eps -1", "negative"});
+  for (const std::string fraction : {"-0.5", "2", "nan"})
+    expect_error([&] { LayerRun{drawn("moving_average_fraction: " + fraction)}; },
+                 {"moving_average_fraction " + fraction, "[0, 1]"});
   expect_error([] { LayerRun{drawn("stats_batch_size: 8")}; },
                {"stats_batch_size 8", "not supported"});
   expect_error([] { LayerRun{drawn("", {})}; }, {"scalar"});

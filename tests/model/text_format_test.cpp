@@ -175,10 +175,24 @@ TEST(TextFormatTest, TellsTheTwoWaysToWriteALayersTypeApart) {
                 .find("the old `layers { }` take a word such as CONVOLUTION; with `layer { }` the "
                       "type is a text such as \"Data\""),
             std::string::npos);
+  EXPECT_NE(complaint("layers { type: \"CONVOLUTION\" }")
+                .find("with `layer { }` the type is a text such as \"Convolution\""),
+            std::string::npos);
   EXPECT_NE(complaint("layer { type: CONVOLUTION }")
                 .find("words such as CONVOLUTION belong to the old `layers { }`"),
             std::string::npos);
   EXPECT_NE(complaint("layer { type: ReLU6 }").find("write \"ReLU6\""), std::string::npos);
+}
+
+// As in texts that were copied from a page.
+TEST(TextFormatTest, NamesCharactersThatOnlyTextsInQuotesMayHave) {
+  const std::string quote = complaint("# \u00E4\n\tname: \u201Cfc\u201D");
+  EXPECT_NE(quote.find(":2:8: \u201C is a typographic quotation mark; write \""), std::string::npos)
+      << quote;
+  EXPECT_NE(complaint("name:\u00A0\"fc\"").find("a no-break space stands here; write a space"),
+            std::string::npos);
+  EXPECT_NE(complaint("name: \"\u00E4\" \u00E9").find("the character \u00E9 can only stand in"),
+            std::string::npos);
 }
 
 TEST(TextFormatTest, RefusesASecondValue) {

@@ -326,6 +326,27 @@ layer { name: "s" type: "SoftmaxWithLoss" bottom: "i" bottom: "label" top: "s"
               ::testing::IsEmpty());
 }
 
+TEST(Graph, FillersWithoutATypeAreTold) {
+  const auto warnings = [](const std::string& filler) {
+    return warnings_of(kData + "layer { name: 'i' type: 'InnerProduct' bottom: 'data' top: 'i' " +
+                       "inner_product_param { num_output: 2 weight_filler { " + filler + " } } }");
+  };
+  EXPECT_THAT(warnings("std: 0.01"),
+              ElementsAre(::testing::HasSubstr("weight_filler (layer 'i') has no type")));
+  EXPECT_THAT(warnings("value: 0.01"), ::testing::IsEmpty());
+  EXPECT_THAT(warnings("type: 'gaussian' std: 0.01"), ::testing::IsEmpty());
+}
+
+TEST(Graph, ALayerMayHaveAPhaseOfItsOwn) {
+  Context context;
+  const Net net(net_param(kData + R"(
+layer { name: "of_net" type: "Dropout" bottom: "data" top: "a" }
+layer { name: "own" type: "Dropout" bottom: "data" top: "b" phase: TEST })"),
+                context, {.phase = Phase::train});
+  EXPECT_EQ(net.layers()[1]->phase(), Phase::train);
+  EXPECT_EQ(net.layers()[2]->phase(), Phase::test);
+}
+
 TEST(Graph, SettingsOfAnotherTypeAreTold) {
   const auto warnings = warnings_of(kData + R"(
 layer { name: "r" type: "ReLU" bottom: "data" top: "r" relu_param {} concat_param { axis: 2 } }
@@ -340,7 +361,8 @@ layer { name: "s" type: "ReLU" bottom: "data" top: "s" concat_param { axis: 2 } 
                                       "' bottom: 'data' bottom: 'd' top: 'l' ",
                                       "loss_param { normalization: NONE } }"));
   };
-  EXPECT_THAT(loss("EuclideanLoss"), ElementsAre(::testing::HasSubstr("loss_param (layer 'l')")));
+  for (const char* type : {"EuclideanLoss", "L1Loss", "SmoothL1Loss", "DiceLoss"})
+    EXPECT_THAT(loss(type), ElementsAre(::testing::HasSubstr("loss_param (layer 'l')"))) << type;
   EXPECT_THAT(loss("SigmoidCrossEntropyLoss"), ::testing::IsEmpty());
   EXPECT_THAT(warnings_of(kData + R"(
 layer { name: "label" type: "Input" top: "label" input_param { shape { dim: 2 } } }

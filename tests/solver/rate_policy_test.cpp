@@ -224,6 +224,7 @@ TEST(RatePolicy, SaysWhatIsMissing) {
   expect_error([] { policy("lr_policy: 'step' gamma: 0.1"); }, {"step", "stepsize"});
   expect_error([] { policy("lr_policy: 'inv' gamma: 0.1"); }, {"inv", "power"});
   expect_error([] { policy("lr_policy: 'multistep' gamma: 0.1"); }, {"stepvalue"});
+  expect_error([] { policy("lr_policy: 'multistep' gamma: 0.1 stepvalue: -3"); }, {"stepvalue -3"});
   expect_error([] { policy("lr_policy: 'multistep' gamma: 0.1 stepvalue: 5 stepvalue: 3"); },
                {"ascend"});
   expect_error([] { policy("lr_policy: 'stepp'"); },

@@ -135,6 +135,20 @@ TEST_F(SnapshotResumeTest, SnapshotsOfARelativePrefixAreNamedAsItIs) {
   EXPECT_EQ(found, std::vector<std::string>{"s_iter_3.solverstate"});
 }
 
+// An earlier run with the same prefix went further.
+TEST_F(SnapshotResumeTest, WarnsWhenAnotherSnapshotWasWrittenLater) {
+  Context context = logging();
+  Solver(solver_param("max_iter: 6 snapshot: 3"), context).solve();
+  Solver(solver_param("max_iter: 6"), context).resume();
+  EXPECT_FALSE(warned("was written after it")) << warnings_;
+  fs::last_write_time(file(3, ".solverstate"),
+                      fs::last_write_time(file(6, ".solverstate")) + std::chrono::seconds(5));
+  Solver solver(solver_param("max_iter: 8"), context);
+  EXPECT_EQ(solver.resume(), file(6, ".solverstate"));
+  EXPECT_TRUE(warned("'" + file(3, ".solverstate") + "' was written after it")) << warnings_;
+  EXPECT_TRUE(warned("--snapshot " + file(3, ".solverstate"))) << warnings_;
+}
+
 // The average is of no use to a solver without one.
 TEST_F(SnapshotResumeTest, ResumesWithoutAnAverageThatItDoesNotNeed) {
   Context context = logging();

@@ -15,6 +15,7 @@
 #include "proto/solver.pb.h"
 #include "support/database.hpp"
 #include "support/expect_error.hpp"
+#include "support/needs.hpp"
 #include "support/net_test.hpp"
 
 namespace crema {
@@ -401,6 +402,34 @@ TEST_F(SnapshotTest, ATestNetMayNotLearnAlone) {
                    "solver.prototxt", param);
   Context context;
   expect_error([&] { Solver(param, context); }, {"'fc8_test'", "give the layer the name"});
+}
+
+// Before an hour's training, not at its end.
+TEST_F(SnapshotTest, PlacesThatCannotHoldThemAreErrorsAtTheStart) {
+  SolverParameter param = solver_param("lr_policy: 'fixed' max_iter: 2");
+  Context context;
+  param.set_snapshot_prefix(folder_ / std::string(200, 'x'));
+  expect_error([&] { Solver(param, context); },
+               {"the last part of snapshot_prefix has 200 characters", "shorten it"});
+  param.set_snapshot_prefix(prefix());
+  *param.mutable_net_param()->add_layer() = param.net_param().layer(3);
+  LayerParameter& second = *param.mutable_net_param()->mutable_layer(5);
+  second.set_top(0, "more");
+  Solver(param, context).solve();  // the published format has layers of one name
+  if (!test::kBuiltWithHdf5) GTEST_SKIP() << "needs HDF5: configure with CREMA_HDF5=ON";
+  param.set_snapshot_format(SolverParameter::HDF5);
+  expect_error([&] { Solver(param, context); }, {"two layers are named 'ip'", "BINARYPROTO"});
+}
+
+TEST_F(SnapshotTest, AStateMaySetThePhaseOfATrainingNet) {
+  const SolverParameter param =
+      solver_param("lr_policy: 'fixed' max_iter: 2 train_state { phase: TEST }");
+  Context context;
+  Solver solver(param, context);
+  EXPECT_EQ(solver.net().phase(), Phase::test);
+  const auto before = params_of(solver.net());
+  solver.step(1);
+  EXPECT_NE(params_of(solver.net()), before);
 }
 
 }  // namespace

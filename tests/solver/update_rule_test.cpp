@@ -458,6 +458,13 @@ TEST(SolverSettings, OfPoliciesThatAreNotSetHaveNoEffect) {
   EXPECT_EQ(notes("warmup_start_lr: 0.1"),
             "the solver's warmup_start_lr has no effect without warmup_iter");
   EXPECT_EQ(notes("warmup_iter: 3 warmup_start_lr: 0.1"), "");
+  EXPECT_EQ(
+      notes("stepsize: 10 lr_policy: 'fixed'"),
+      "the solver's stepsize has no effect with lr_policy 'fixed'; it belongs to sigmoid, step");
+  EXPECT_EQ(notes("stepvalue: 10 stepvalue: 20 lr_policy: 'poly'"),
+            "the solver's stepvalue has no effect with lr_policy 'poly'; it belongs to multistep");
+  EXPECT_EQ(notes("gamma: 0.1 stepsize: 10 lr_policy: 'step'"), "");
+  EXPECT_EQ(notes("gamma: 0.1 power: 0.75 lr_policy: 'inv'"), "");
   EXPECT_EQ(notes("rampup_lr: 0.1"),
             "the solver's rampup_lr has no effect without rampup_interval");
   EXPECT_EQ(notes("max_momentum: 0.9"),

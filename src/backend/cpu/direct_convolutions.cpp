@@ -474,6 +474,14 @@ class BackwardWeights : public ConvolutionPrimitive {
   std::vector<double> bias_sums_;  // [row part][output]
 };
 
+// The products of backward data.
+constexpr int64_t kMostResidues = 1024;
+int64_t residues(const ConvolutionProblem& problem) {
+  int64_t count = 1;
+  for (const int64_t stride : problem.stride) count *= std::min(stride, kMostResidues + 1);
+  return count;
+}
+
 std::string refusal(const ConvolutionProblem& problem, ConvolutionPass pass,
                     ConvolutionAlgorithm algorithm) {
   const DirectKernels& kernels = direct_kernels();
@@ -490,6 +498,9 @@ std::string refusal(const ConvolutionProblem& problem, ConvolutionPass pass,
   if (pass == ConvolutionPass::backward_weights &&
       BackwardWeights::sums_bytes(problem, kernels) > kMaxSumsBytes) {
     return "its sums would take too much memory";
+  }
+  if (pass == ConvolutionPass::backward_data && residues(problem) > kMostResidues) {
+    return "its stride leaves too many residues of pixels, each of which is a product of its own";
   }
   return {};
 }
