@@ -243,5 +243,22 @@ TEST(DirectPlan, ManyThreadsHaveEqualWork) {
   }
 }
 
+// A deconvolution reads it as backward data.
+TEST(DirectPlan, AHugeStrideIsLeftToOthers) {
+  if (simd_level() < SimdLevel::avx2) GTEST_SKIP() << "needs AVX2: run on a processor that has it";
+  ConvolutionProblem p = Case{"", 1, 16, 16, 1, 1, {2, 2}, {1, 1}, {0, 0}, {1, 1}}.problem();
+  p.stride = {1000000, 1000000};
+  p.source = Shape{1, 16, 7000002, 7000002};
+  p.target = Shape{1, 16, 8, 8};
+  p.source_format = p.target_format =
+      direct_kernels().width == 16 ? Format::blocked16 : Format::blocked8;
+  std::string why;
+  EXPECT_TRUE(
+      direct_convolutions()
+          ->implementations(p, ConvolutionPass::backward_data, ConvolutionAlgorithm::any, why)
+          .empty());
+  EXPECT_NE(why.find("too many residues"), std::string::npos) << why;
+}
+
 }  // namespace
 }  // namespace crema
