@@ -6,6 +6,7 @@ namespace {
 volatile std::sig_atomic_t interrupted = 0;
 volatile std::sig_atomic_t hung_up = 0;
 volatile std::sig_atomic_t interrupt_stops = 0;
+volatile std::sig_atomic_t pipe_closed = 0;
 
 void on_interrupt(int signal) {
   if (interrupted && interrupt_stops) {
@@ -18,6 +19,9 @@ void on_interrupt(int signal) {
 
 void on_hangup(int) { hung_up = 1; }
 
+// Each line that is printed to a closed pipe gives one more.
+void on_closed_pipe(int) { pipe_closed = 1; }
+
 SolverAction effect(const char* flag, const std::string& name) {
   if (name == "snapshot") return SolverAction::snapshot;
   if (name == "stop") return SolverAction::stop;
@@ -25,7 +29,14 @@ SolverAction effect(const char* flag, const std::string& name) {
   throw Error("--", flag, " ", name, " is unknown; use snapshot, stop or none");
 }
 
-constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
+struct Handler {
+  int signal;
+  void (*handle)(int);
+};
+constexpr Handler kHandlers[] = {{SIGINT, on_interrupt},
+                                 {SIGTERM, on_interrupt},
+                                 {SIGHUP, on_hangup},
+                                 {SIGPIPE, on_closed_pipe}};
 
 }  // namespace
 
@@ -40,22 +51,30 @@ SignalActions::SignalActions(const std::string& sigint_effect, const std::string
   interrupted = 0;
   hung_up = 0;
   interrupt_stops = sigint_ == SolverAction::stop;
+  pipe_closed = 0;
   for (size_t i = 0; i < before_.size(); ++i) {
+    const auto [signal, handle] = kHandlers[i];
     struct sigaction action {};
-    action.sa_handler = kSignals[i] == SIGHUP ? on_hangup : on_interrupt;
+    action.sa_handler = handle;
     action.sa_flags = SA_RESTART;
-    sigaction(kSignals[i], &action, &before_[i]);
+    sigaction(signal, &action, &before_[i]);
+    // Whoever ignores closed pipes, as systemd does for its services, wants the run to go on.
+    if (signal == SIGPIPE && before_[i].sa_handler == SIG_IGN)
+      sigaction(signal, &before_[i], nullptr);
   }
 }
 
 SignalActions::~SignalActions() {
-  for (size_t i = 0; i < before_.size(); ++i) sigaction(kSignals[i], &before_[i], nullptr);
+  for (size_t i = 0; i < before_.size(); ++i) {
+    sigaction(kHandlers[i].signal, &before_[i], nullptr);
+  }
 }
 
 SolverAction SignalActions::take() const {
   const bool interrupt = interrupted, hangup = hung_up;
   if (interrupt && sigint_ != SolverAction::stop) interrupted = 0;
   if (hangup) hung_up = 0;
+  if (pipe_closed) return SolverAction::stop;  // nobody reads what the run says any more
   const SolverAction first = interrupt ? sigint_ : SolverAction::none;
   const SolverAction second = hangup ? sighup_ : SolverAction::none;
   if (first == SolverAction::stop || second == SolverAction::stop) return SolverAction::stop;

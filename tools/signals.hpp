@@ -1,4 +1,4 @@
-// SIGINT, SIGTERM and SIGHUP, as requests to the solver.
+// SIGINT, SIGTERM, SIGHUP and SIGPIPE, as requests to the solver.
 #pragma once
 
 #include <array>
@@ -13,8 +13,10 @@ namespace crema::tools {
 void check_signal_effects(const std::string& sigint_effect, const std::string& sighup_effect);
 
 /// While one lives, the signals set a flag that take() turns into an action. With the effect
-/// "stop", a second SIGINT or SIGTERM ends the program at once. What the signals did before comes
-/// back with its end. Only one may live at a time.
+/// "stop", a second SIGINT or SIGTERM ends the program at once. SIGPIPE, which comes when the
+/// reader of the messages has ended (tee, at Ctrl-C), asks for a stop whatever the effects are,
+/// counts as no SIGINT, and stays ignored if it was. What the signals did before comes back with
+/// its end. Only one may live at a time.
 class SignalActions {
  public:
   /// Effects as check_signal_effects takes them.
@@ -28,7 +30,7 @@ class SignalActions {
 
  private:
   SolverAction sigint_, sighup_;
-  std::array<struct sigaction, 3> before_;
+  std::array<struct sigaction, 4> before_;
 };
 
 }  // namespace crema::tools

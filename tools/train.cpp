@@ -244,7 +244,12 @@ const Command kTrain = {
     "\n"
     "Paths inside prototxt files are relative to the working directory. On a terminal one line\n"
     "shows the progress; otherwise lines are logged as published tools do, so that log parsers\n"
-    "read them.",
+    "read them.\n"
+    "\n"
+    "SIGINT (Ctrl-C) and SIGTERM stop the run after a snapshot, where the solver takes any, and a\n"
+    "second one ends it at once; SIGHUP takes a snapshot. --sigint_effect and --sighup_effect\n"
+    "change this. When the reader of the messages ends, as tee does at Ctrl-C (SIGPIPE), the run\n"
+    "stops after a snapshot, too.",
     {"solver", "snapshot", "resume", "weights", "strict", "gpu", "threads", "engine", "tune",
      "tuning_file", "seed", "plugin", "fuse", "memory_budget", "level", "stage", "sigint_effect",
      "sighup_effect"},

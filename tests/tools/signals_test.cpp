@@ -176,6 +176,25 @@ TEST_F(SignalsTest, StopsAndSnapshotsWithinATest) {
   expect_stopped_early(run);
 }
 
+// Ctrl-C ends `tee` as well: the run was killed at its next line, without the snapshot.
+TEST_F(SignalsTest, StopsWithASnapshotWhenTheReaderOfItsMessagesEnds) {
+  std::signal(SIGPIPE, SIG_DFL);
+  for (const std::string effect : {"stop", "none"}) {
+    const std::string status = path("status_" + effect);
+    run("train --threads=1 --sigint_effect=" + effect + " --solver=" + endless() +
+            " 2>&1; echo $? >" + status + ") | sed '/Iteration 0, lr/q'",
+        "(" CREMA_TOOL);
+    std::ifstream file(status);
+    int ended = -1;
+    file >> ended;
+    EXPECT_EQ(ended, 0) << effect;
+    EXPECT_EQ(snapshots(), 1) << effect;
+    for (const auto& entry : fs::directory_iterator(path(""))) {
+      if (entry.path().filename().string().starts_with("s_iter_")) fs::remove(entry.path());
+    }
+  }
+}
+
 TEST(SignalActions, AskedToStopTwiceTheProgramEndsAtOnce) {
   for (const int second : {SIGINT, SIGTERM}) {
     EXPECT_EXIT(
@@ -206,6 +225,30 @@ TEST(SignalActions, OtherEffectsAreRememberedOnce) {
   EXPECT_EQ(actions.take(), SolverAction::stop) << "the stronger wish counts";
   expect_error([] { SignalActions("explode", "none"); }, {"--sigint_effect", "explode"});
   expect_error([] { SignalActions("none", "explode"); }, {"--sighup_effect", "explode"});
+}
+
+TEST(SignalActions, AClosedPipeStopsAndCountsAsNoInterrupt) {
+  std::signal(SIGPIPE, SIG_DFL);
+  for (const char* effect : {"stop", "snapshot", "none"}) {
+    const SignalActions actions(effect, "none");
+    EXPECT_EQ(actions.take(), SolverAction::none);
+    for (int i = 0; i < 2; ++i) {
+      std::raise(SIGPIPE);
+      std::raise(SIGPIPE);
+      EXPECT_EQ(actions.take(), SolverAction::stop) << effect;
+    }
+    std::raise(SIGINT);
+    std::raise(SIGPIPE);
+    EXPECT_EQ(actions.take(), SolverAction::stop) << effect;
+  }
+  // As services of systemd are started.
+  std::signal(SIGPIPE, SIG_IGN);
+  {
+    const SignalActions actions("stop", "none");
+    std::raise(SIGPIPE);
+    EXPECT_EQ(actions.take(), SolverAction::none);
+  }
+  EXPECT_EQ(std::signal(SIGPIPE, SIG_DFL), SIG_IGN);
 }
 
 // Under nohup a hangup is ignored, also when the training has ended.
