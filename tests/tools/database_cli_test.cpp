@@ -275,6 +275,28 @@ layer { name: "prob" type: "Softmax" bottom: "x" top: "prob" })");
                  {"contradict"});
 }
 
+// With --overwrite the features took the place of what they were computed from.
+TEST_F(ExtractCli, InputsAreNotWrittenOver) {
+  for (const std::string& output :
+       {path("w.caffemodel"), net_, path("db"), path(".") + "/db/", path("db/data.mdb")}) {
+    const char* format = output.find("db") == std::string::npos ? "csv" : "lmdb";
+    expect_refusal("extract_features --overwrite " + extract("ip " + output + " 0 " + format),
+                   {output, output.ends_with("mdb") ? "a file of a database" : "is given twice"});
+  }
+  write("data.prototxt", read_file(net_).replace(read_file(net_).find(path("db")),
+                                                 path("db").size(), path("db/data.mdb")));
+  expect_refusal("extract_features --overwrite " + path("w.caffemodel") + " " +
+                     path("data.prototxt") + " ip " + path("db"),
+                 {path("db"), "is given twice"});
+  expect_refusal(
+      "extract_features " + extract("ip,label " + path("a.csv") + "," + path("a.csv") + " 0 csv"),
+      {path("a.csv"), "is given twice"});
+  EXPECT_EQ(read_database(path("db")).size(), 10U);
+  good("extract_features " + extract("ip " + path("a.csv") + " 0 csv"));
+  expect_refusal("extract_features " + extract("ip " + path("a.csv") + " 0 csv"),
+                 {path("a.csv"), "exists already", "--overwrite"});
+}
+
 /// A disk of its own, of few kilobytes; its root is "" where the user may not mount any.
 class SmallDisk {
  public:
