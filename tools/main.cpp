@@ -1,6 +1,8 @@
 // crema: trains, tests, times and describes nets, and makes databases. One file a command.
+#include <fcntl.h>
 #include <gflags/gflags.h>
 #include <glog/logging.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
@@ -173,10 +175,23 @@ int run(int argc, char** argv) {
   }
 }
 
+/// A file that is opened gets the number of a standard stream that is closed, and lines that are
+/// printed there would land in it. Opened for the other direction, the stream still fails to the
+/// one that uses it.
+void hold_closed_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(stream, F_GETFD) != -1) continue;
+    // The least free number, so this one.
+    [[maybe_unused]] const int got =
+        ::open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+  }
+}
+
 }  // namespace
 }  // namespace crema::tools
 
 int main(int argc, char** argv) {
+  crema::tools::hold_closed_streams();
   // A file that grows beyond a limit is an error that says so, not the end of the program.
   std::signal(SIGXFSZ, SIG_IGN);
   gflags::SetVersionString(CREMA_VERSION);

@@ -71,5 +71,17 @@ TEST_F(ConvertCli, OnATerminalTheLineEndsBeforeWhateverFollows) {
   EXPECT_TRUE(bad.says("missing.pgm")) << bad.text;
 }
 
+// The database got the number of the closed stream, and the lines that are logged were written into
+// it.
+TEST_F(ConvertCli, ClosedStreamsLeaveTheDatabaseWhole) {
+  for (const char* closed : {"0<&-", "1>&-", "2>&-", "0<&- 1>&- 2>&-"}) {
+    const Output output =
+        run(convert("a.pgm 1\na.pgm 2\n") + " --overwrite " + closed + ")", "(" CREMA_TOOL);
+    EXPECT_EQ(output.status, 0) << closed << "\n" << output.text;
+    EXPECT_EQ(run("verify-db " + path("db")).status, 0) << closed;
+    EXPECT_EQ(read_database(path("db")).size(), 2U) << closed;
+  }
+}
+
 }  // namespace
 }  // namespace crema::test
