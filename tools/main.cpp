@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
+#include <new>
 
 #include "core/split_list.hpp"
 #include "tools/command.hpp"
@@ -123,6 +124,12 @@ int run(const Command& command, const std::vector<std::string>& arguments, const
 }
 
 int report(const std::exception& error, int status) {
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) {
+    std::cerr << "crema: memory ran out; use a smaller batch_size or smaller inputs (`crema "
+                 "summary` prints what a net needs), or raise the limit, if there is one "
+                 "(ulimit -v)\n";
+    return status;
+  }
   std::cerr << "crema: " << error.what() << advice_on_missing_data(error.what()) << "\n";
   return status;
 }

@@ -195,6 +195,22 @@ TEST_F(CliTest, WrongValuesOfFlagsAreExplained) {
   expect_refusal("time --flagfile=" + write("circle", "--flagfile=" + circle), {"--flagfile"});
 }
 
+// "crema: std::bad_alloc"
+TEST_F(CliTest, MemoryThatRunsOutIsExplained) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "needs a build without sanitizers, which take memory: set no CREMA_SANITIZE";
+#endif
+  const std::string large = write("large.prototxt", R"(
+layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 1 dim: 1 dim: 8 dim: 8 } } }
+layer { name: "large" type: "Interp" bottom: "x" top: "y"
+        interp_param { height: 2147483647 width: 2147483647 } })");
+  const Output output =
+      run("summary --threads=1 --model=" + large, "ulimit -v 6000000; " CREMA_TOOL);
+  EXPECT_EQ(output.status, 1) << output.text;
+  EXPECT_TRUE(output.says("crema: memory ran out; use a smaller batch_size")) << output.text;
+  EXPECT_TRUE(output.says("ulimit -v")) << output.text;
+}
+
 // "there is no command 'help'; did you mean 'help'?"
 TEST_F(CliTest, HelpOfHelpIsTheList) {
   const Output output = run("help help");
