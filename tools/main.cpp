@@ -112,14 +112,19 @@ void print_help(const Command& command) {
   for (const auto& flag : command.flags) print_flag(flag);
 }
 
+/// Error unless all that was printed is written.
+void finish_output() {
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0 || !std::cout.flush().good())
+    throw Error("standard output cannot be written; is the disk full?");
+}
+
 int run(const Command& command, const std::vector<std::string>& arguments, const CommandLine& line,
         const char* program) {
   set_flags(command, line);
   google::InitGoogleLogging(program);
   load_plugins();
   const int status = command.run(arguments);
-  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0 || !std::cout.flush().good())
-    throw Error("standard output cannot be written; is the disk full?");
+  finish_output();
   return status;
 }
 
@@ -158,10 +163,12 @@ int run(int argc, char** argv) {
     } else {
       print_help(need_command(arguments[0]));
     }
+    finish_output();
     return 0;
   }
   if (line.has_flag("version")) {
     std::cout << "crema " << gflags::VersionString() << "\n";
+    finish_output();
     return 0;
   }
   if (arguments.empty())

@@ -218,6 +218,18 @@ TEST_F(CliTest, HelpOfHelpIsTheList) {
   EXPECT_EQ(output.text, run("help").text);
 }
 
+// The status was 0.
+TEST_F(CliTest, HelpThatCannotBeWrittenIsAnError) {
+  if (!fs::exists("/dev/full")) GTEST_SKIP() << "needs /dev/full";
+  for (const char* command : {"help", "help train", "--version", "layers"}) {
+    for (const char* to : {"/dev/full", "&-"}) {
+      const Output output = run(concat(command, " >", to, ")"), "(" CREMA_TOOL);
+      EXPECT_EQ(output.status, 1) << command << " to " << to;
+      EXPECT_TRUE(output.says("standard output cannot be written")) << output.text;
+    }
+  }
+}
+
 TEST_F(CliTest, WordsBehindTwoDashesStayAsTheyAre) {
   expect_refusal("convert-imageset -- --my-root --my-list out", {"--my-list"});
   expect_refusal("convert-mnist -- --no-such_folder", {"'--no-such_folder'"});
