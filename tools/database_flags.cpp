@@ -7,7 +7,6 @@
 #include "data/open_source.hpp"
 #include "tools/flags.hpp"
 
-DECLARE_int32(threads);
 DEFINE_string(backend, "lmdb",
               "Kind of the database: lmdb or leveldb. Commands that read also take image_list, "
               "folder and tar; without this flag they look what is there.");
@@ -21,9 +20,7 @@ DEFINE_bool(force_gray, false, "Decode compressed images to one channel.");
 namespace crema::tools {
 
 std::shared_ptr<RecordSource> open_database_argument(const std::string& path) {
-  if (FLAGS_threads < 0)
-    throw Error("--threads=", FLAGS_threads, " is negative; give 0 for all cores, or a number");
-  if (FLAGS_threads > 0) omp_set_num_threads(FLAGS_threads);
+  if (const int threads = threads_flag(); threads > 0) omp_set_num_threads(threads);
   const bool is_told = !gflags::GetCommandLineFlagInfoOrDie("backend").is_default;
   return open_source({.path = path,
                       .kind = is_told ? source_kind(FLAGS_backend) : guess_source_kind(path),

@@ -183,7 +183,7 @@ std::optional<uint64_t> seed_flag() {
 
 ContextOptions context_options(bool solver_wants_gpu, int solver_device) {
   ContextOptions options;
-  options.threads = FLAGS_threads;
+  options.threads = threads_flag();
   if (const int cores = omp_get_num_procs(); FLAGS_threads > cores) {
     LOG(WARNING) << "--threads=" << FLAGS_threads << ": this process may use " << cores
                  << (cores == 1 ? " core" : " cores") << "; more threads than cores make it slower";
@@ -206,6 +206,14 @@ ContextOptions context_options(bool solver_wants_gpu, int solver_device) {
   }
   check_engine(options.device.type);
   return options;
+}
+
+int threads_flag() {
+  constexpr int kMostThreads = 4096;  // as Context has it
+  if (FLAGS_threads < 0 || FLAGS_threads > kMostThreads)
+    throw Error("--threads=", FLAGS_threads, " is no number of threads; use 1 to ", kMostThreads,
+                ", or 0 for all cores");
+  return FLAGS_threads;
 }
 
 void log_planning(const char* nets) {

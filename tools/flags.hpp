@@ -40,6 +40,9 @@ std::optional<int> gpu_index();
 /// --seed; none where it is left at -1. Error below that.
 std::optional<uint64_t> seed_flag();
 
+/// --threads; 0 for all cores. Error where it is negative, or more than a context can use.
+int threads_flag();
+
 /// Phase, level, stages and fusion as the flags say; --phase defaults to `phase`.
 NetOptions net_options(Phase phase);
 /// Logs that nets are made. It may take a minute, if engines are timed for the first time.

@@ -198,6 +198,16 @@ TEST_F(DatabaseCli, ExportsWhatConvertImagesetReads) {
   expect_refusal("db export " + path("db") + " " + path("images"), {"exists already"});
 }
 
+// Of so many threads the commands that read a database died of a segmentation fault.
+TEST_F(DatabaseCli, NumbersOfThreadsHaveALimit) {
+  const std::string db = path("db"), out = path("out");
+  for (const std::string& command : {"verify-db " + db, "compute-image-mean " + db, "db list " + db,
+                                     "db export " + db + " " + out, "summary --model=" + net()}) {
+    for (const char* threads : {"--threads=99999", "--threads=-1"})
+      expect_refusal(command + " " + threads, {threads, "use 1 to 4096", "0 for all cores"});
+  }
+}
+
 class ExtractCli : public DatabaseCli {
  protected:
   ExtractCli() {
