@@ -33,6 +33,9 @@ void check_replaced(const std::string& path, const std::vector<std::string>& inp
   }
   std::error_code failed;
   if (!fs::exists(path, failed)) return;
+  // It is not read to tell its kind: a pipe would keep the reader waiting for ever.
+  if (!fs::is_regular_file(path, failed) && !fs::is_directory(path, failed))
+    throw Error("'", path, "' is a device or a pipe, and no file can take its place; name a file");
   if (is_database_file(fs::path(path).filename().string()))
     throw Error("'", path, "' is a file of a database, and is not overwritten; give another name");
   if (FLAGS_overwrite) return;

@@ -20,9 +20,9 @@ struct OutputKind {
   std::function<bool(const std::string& path)> is_of_kind;  // of a file that exists
 };
 
-/// Error if `path` is one of `inputs`, or a file of a database, or exists without --overwrite. Only
-/// by a published name a file of the kind that is written is replaced, and a line says so; without
-/// a `kind`, none is.
+/// Error if `path` is one of `inputs`, a device, a pipe or a file of a database, or exists without
+/// --overwrite. Only by a published name a file of the kind that is written is replaced, and a line
+/// says so; without a `kind`, none is.
 void check_replaced(const std::string& path, const std::vector<std::string>& inputs,
                     const OutputKind& kind = {});
 

@@ -1,6 +1,7 @@
 // crema upgrade-net-proto-text, upgrade-net-proto-binary and upgrade-solver-proto-text, and what
 // other commands say of old files.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
@@ -122,6 +123,21 @@ TEST_F(UpgradeCliTest, ExistingFilesAreReplacedIfToldOrTheirOwnByThePublishedNam
     EXPECT_EQ(run(of.command + "--overwrite " + of.in + " " + told).status, 0);
     EXPECT_EQ(content(told), written);
     std::filesystem::remove(told);
+  }
+}
+
+// The command waited for ever for what it would read from there.
+TEST_F(UpgradeCliTest, PipesAndDevicesAreRefusedWithoutReading) {
+  const std::string pipe = path("pipe"), solver = write("solver.prototxt", "type: 'SGD'");
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  for (const std::string& out : {pipe, std::string("/dev/stdout"), std::string("/dev/null")}) {
+    for (const std::string& flag : {"", "--overwrite "}) {
+      for (const std::string& command : {"upgrade-net-proto-text " + flag + old_net(),
+                                         "upgrade-solver-proto-text " + flag + solver,
+                                         "upgrade_net_proto_text " + flag + old_net()}) {
+        expect_refusal(command + " " + out, {out, "is a device or a pipe", "name a file"});
+      }
+    }
   }
 }
 
