@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "core/split_list.hpp"
+#include "tools/output_file.hpp"
 #include "tools/text.hpp"
 
 namespace crema::tools {
@@ -43,6 +44,22 @@ const char* what_it_takes(const std::string& type) {
   return "a text";
 }
 
+/// Whether an empty text says something: no prefix, no stages, the usual file.
+bool may_be_empty(const std::string& name) {
+  return name == "root_folder" || name == "stage" || name == "tuning_file";
+}
+
+/// An unset variable of a script leaves --snapshot=$LATEST empty, and a run that starts from
+/// scratch instead writes over what was to be continued. Published programs count an empty text as
+/// not given, and scripts for them give one.
+void check_not_empty(const CommandLine::Flag& flag, const std::string& type) {
+  if (type != "string" || !flag.value || may_be_empty(flag.name) || is_called_by_published_name())
+    return;
+  const bool is_list = flag.name == "weights" || flag.name == "plugin";
+  if (is_list ? !split_list(*flag.value).empty() : !flag.value->empty()) return;
+  throw Error("--", flag.name, "=", *flag.value, " is empty; give a value, or leave the flag out");
+}
+
 bool is_truth(const std::string& word) {
   return word == "on" || word == "off" || word == "true" || word == "false";
 }
@@ -52,6 +69,7 @@ void set_flag(const CommandLine::Flag& flag) {
   const bool is_switch = type == "bool";
   if (!flag.value && !is_switch)
     throw Error("--", flag.name, " needs ", what_it_takes(type), ", as in --", flag.name, "=VALUE");
+  check_not_empty(flag, type);
   std::string value = flag.value.value_or("true");
   if (is_switch && value == "on") value = "true";
   if (is_switch && value == "off") value = "false";

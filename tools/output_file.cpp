@@ -19,6 +19,8 @@ bool called_by_published_name = false;
 
 void set_called_by_published_name(bool is_published) { called_by_published_name = is_published; }
 
+bool is_called_by_published_name() { return called_by_published_name; }
+
 bool is_same_file(const std::string& a, const std::string& b) {
   std::error_code failed;
   return fs::weakly_canonical(a) == fs::weakly_canonical(b) || fs::equivalent(a, b, failed);

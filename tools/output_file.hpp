@@ -10,6 +10,7 @@ namespace crema::tools {
 /// Of main(): the program was called by a published name, so by a script that may run again over
 /// what it wrote before.
 void set_called_by_published_name(bool is_published);
+bool is_called_by_published_name();
 
 /// Whether both name one file, or would, if one is still to be made.
 bool is_same_file(const std::string& a, const std::string& b);

@@ -195,6 +195,27 @@ TEST_F(CliTest, WrongValuesOfFlagsAreExplained) {
   expect_refusal("time --flagfile=" + write("circle", "--flagfile=" + circle), {"--flagfile"});
 }
 
+// Of `--snapshot=$LATEST` with an unset variable, a run started from scratch.
+TEST_F(CliTest, EmptyTextsAreNoValues) {
+  const std::string train = "train --solver=" + snapshotting_solver("max_iter: 1");
+  for (const char* flag :
+       {"--snapshot=", "--weights=", "--weights=,", "--engine=", "--gpu=", "--snapshot ''"}) {
+    const std::string shown = flag == std::string("--snapshot ''") ? "--snapshot=" : flag;
+    expect_refusal(concat(train, " ", flag), {shown + " is empty", "leave the flag out"});
+  }
+  expect_refusal("train --flagfile=" + write("flags", "--snapshot=\n") + " --solver=x",
+                 {"--snapshot= is empty"});
+  EXPECT_FALSE(fs::exists(path("s_iter_1.caffemodel")));
+  expect_refusal("train --solver=", {"--solver= is empty"});
+  expect_refusal("classify --mean= --model=" + net() + " x.jpg", {"--mean= is empty"});
+  expect_refusal("convert-imageset --encode_type= r l o", {"--encode_type= is empty"});
+  // Scripts of published programs give empty texts.
+  const Output published = run("convert_imageset --encode_type= r l o");
+  EXPECT_FALSE(published.says("is empty")) << published.text;
+  for (const char* flag : {"--stage=", "--tuning_file="})
+    EXPECT_EQ(run(concat("summary --model=", net(), " ", flag)).status, 0) << flag;
+}
+
 // "crema: std::bad_alloc"
 TEST_F(CliTest, MemoryThatRunsOutIsExplained) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
