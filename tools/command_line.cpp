@@ -92,6 +92,8 @@ CommandLine read_flag_file(const std::string& path) {
     if (begin == std::string::npos || line[begin] == '#') continue;
     words.push_back(line.substr(begin, line.find_last_not_of(" \t\r") + 1 - begin));
   }
+  // A folder can be opened, but not read.
+  if (file.bad()) throw Error("cannot read --flagfile=", path, "; is it a folder?");
   const CommandLine read = read_command_line(words);
   if (!read.arguments.empty()) {
     throw Error("--flagfile=", path, ": '", read.arguments[0],
@@ -116,8 +118,9 @@ void set_flags(const Command& command, const CommandLine& line,
     // Flag files do not name others: they could go round in circles.
     std::vector<std::string> known_there = known;
     std::erase(known_there, "flagfile");
-    if (!flag.value.has_value()) throw Error("--flagfile needs a value: --flagfile=FILE");
-    for (const auto& path : split_list(*flag.value)) {
+    const std::vector<std::string> paths = split_list(flag.value.value_or(""));
+    if (paths.empty()) throw Error("--flagfile needs a value: --flagfile=FILE");
+    for (const auto& path : paths) {
       set_flags(command, read_flag_file(path), known_there);
     }
   }

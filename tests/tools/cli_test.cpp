@@ -191,6 +191,11 @@ TEST_F(CliTest, WrongValuesOfFlagsAreExplained) {
   expect_refusal("--model=x", {"no command"});
   expect_refusal("time --flagfile=" + write("flags", "model=x\n"), {"flagfile", "'model=x'"});
   expect_refusal("time --flagfile=" + path("none"), {"flagfile", "none"});
+  for (const char* none : {"", ","})
+    expect_refusal(concat("time --model=", net(), " --flagfile=", none),
+                   {"--flagfile needs a value"});
+  expect_refusal("time --model=" + net() + " --flagfile=" + path(""),
+                 {"cannot read --flagfile=" + path(""), "folder"});
   const std::string circle = path("circle");
   expect_refusal("time --flagfile=" + write("circle", "--flagfile=" + circle), {"--flagfile"});
 }
