@@ -37,7 +37,9 @@ int convert_mnist(const std::vector<std::string>& arguments) {
                 arguments.size(), " arguments");
   const fs::path folder = arguments[0], to = arguments.back();
   for (const fs::path& named : {folder, to}) {
-    if (!fs::is_directory(named)) throw Error("there is no folder '", named.string(), "'");
+    std::error_code why;
+    if (!fs::is_directory(named, why))
+      throw Error("there is no folder '", named.string(), "'", why ? ": " + why.message() : "");
   }
   const bool leveldb = database_kind(FLAGS_backend) == DatabaseKind::leveldb;
   const std::string ending = leveldb ? "leveldb" : "lmdb";

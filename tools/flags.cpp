@@ -110,7 +110,8 @@ std::string tuning_file() {
   if (!why.empty())
     throw Error("--tuning_file=", path, " ", why, "; name another file, or a new one");
   const auto folder = std::filesystem::path(path).parent_path();
-  if (!folder.empty() && !std::filesystem::is_directory(folder))
+  std::error_code unknown;
+  if (!folder.empty() && !std::filesystem::is_directory(folder, unknown))
     throw Error("--tuning_file=", path, ": there is no folder '", folder.string(),
                 "'; make it, or name another file");
   return path;

@@ -56,8 +56,9 @@ std::vector<float> read_numbers(const std::string& text) {
 std::vector<std::string> named_images(const char* command,
                                       const std::vector<std::string>& arguments) {
   std::vector<std::string> images;
+  std::error_code unknown;  // what is no folder is read, and says itself what is wrong with it
   for (const std::string& image : arguments) {
-    if (std::filesystem::is_directory(image)) {
+    if (std::filesystem::is_directory(image, unknown)) {
       const std::vector<std::string> all = images_in_folder(image);
       images.insert(images.end(), all.begin(), all.end());
     } else {

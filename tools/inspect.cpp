@@ -183,8 +183,9 @@ void inspect_database(const std::string& path) {
 
 /// Returns whether all of it is whole.
 bool inspect_file(const std::string& path) {
-  const bool database =
-      std::filesystem::is_directory(path) || std::filesystem::path(path).filename() == "data.mdb";
+  std::error_code unknown;  // what is no folder is read, and says itself what is wrong with it
+  const bool database = std::filesystem::is_directory(path, unknown) ||
+                        std::filesystem::path(path).filename() == "data.mdb";
   if (!database) return inspect_arrays(path) == 0;
   inspect_database(path);
   return true;

@@ -15,6 +15,13 @@ namespace fs = std::filesystem;
 
 bool called_by_published_name = false;
 
+fs::path canonical(const std::string& path) {
+  std::error_code failed;
+  const fs::path whole = fs::weakly_canonical(path, failed);
+  if (failed) throw Error("'", path, "' cannot be reached: ", failed.message());
+  return whole;
+}
+
 }  // namespace
 
 void set_called_by_published_name(bool is_published) { called_by_published_name = is_published; }
@@ -23,7 +30,7 @@ bool is_called_by_published_name() { return called_by_published_name; }
 
 bool is_same_file(const std::string& a, const std::string& b) {
   std::error_code failed;
-  return fs::weakly_canonical(a) == fs::weakly_canonical(b) || fs::equivalent(a, b, failed);
+  return canonical(a) == canonical(b) || fs::equivalent(a, b, failed);
 }
 
 void check_replaced(const std::string& path, const std::vector<std::string>& inputs,

@@ -12,7 +12,8 @@ namespace crema::tools {
 void set_called_by_published_name(bool is_published);
 bool is_called_by_published_name();
 
-/// Whether both name one file, or would, if one is still to be made.
+/// Whether both name one file, or would, if one is still to be made. Error for a path that cannot
+/// be followed, such as one with links in a circle.
 bool is_same_file(const std::string& a, const std::string& b);
 
 /// A kind of files that a command writes.

@@ -200,6 +200,24 @@ TEST_F(CliTest, WrongValuesOfFlagsAreExplained) {
   expect_refusal("time --flagfile=" + write("circle", "--flagfile=" + circle), {"--flagfile"});
 }
 
+// "filesystem error: status: Too many levels of symbolic links [...]"
+TEST_F(CliTest, LinksInACircleAreExplained) {
+  const std::string loop = path("loop");
+  fs::create_symlink("loop", loop);
+  const std::string data = write("x", "");
+  for (const std::string& command :
+       {"inspect " + loop, "convert-mnist " + loop, "classify --model=" + net() + " " + loop,
+        "compute-image-mean " + data + " " + loop, "merge-bn " + loop + " a b c",
+        "time --model=" + net() + " --tuning_file=" + loop + "/tuning"}) {
+    const Output output = run(command);
+    EXPECT_EQ(output.status, 1) << command << "\n" << output.text;
+    EXPECT_FALSE(output.says("filesystem error")) << command << "\n" << output.text;
+  }
+  expect_refusal("inspect " + loop, {loop, "symbolic links"});
+  expect_refusal("convert-mnist " + loop, {"no folder '" + loop + "'", "symbolic links"});
+  expect_refusal("merge-bn " + loop + " a b c", {loop, "symbolic links"});
+}
+
 // Of `--snapshot=$LATEST` with an unset variable, a run started from scratch.
 TEST_F(CliTest, EmptyTextsAreNoValues) {
   const std::string train = "train --solver=" + snapshotting_solver("max_iter: 1");
