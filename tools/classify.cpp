@@ -144,6 +144,7 @@ void print(const std::string& image, const std::vector<double>& scores,
 }
 
 int classify(const std::vector<std::string>& arguments) {
+  exclusive_flags("strict", FLAGS_strict, "allow_missing", FLAGS_allow_missing);
   const Sources sources = read_sources(arguments);
   for (const auto& [flag, value] : {std::pair{"top", FLAGS_top}, std::pair{"batch", FLAGS_batch}}) {
     if (value < 1) throw Error("--", flag, " ", value, " must be at least 1");

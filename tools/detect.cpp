@@ -87,6 +87,7 @@ void print_json(const std::string& image, const std::vector<Found>& found,
 }
 
 int detect(const std::vector<std::string>& arguments) {
+  exclusive_flags("strict", FLAGS_strict, "allow_missing", FLAGS_allow_missing);
   required_flag("model", FLAGS_model);
   const std::vector<std::string> images = named_images("detect", arguments);
   if (FLAGS_batch < 1) throw Error("--batch ", FLAGS_batch, " must be at least 1");

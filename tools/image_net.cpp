@@ -86,6 +86,8 @@ Shape image_shape(const char* command, const std::string& model, Net& net) {
 bool is_mean_image(const std::string& mean) { return !mean.empty() && read_numbers(mean).empty(); }
 
 ImageInputOptions image_options(const Shape& sample, const std::string& mean, bool channel_mean) {
+  if (FLAGS_channel_mean && !is_mean_image(mean))
+    throw Error("--channel_mean has no effect without a mean image; give one with --mean=FILE");
   ImageInputOptions options{.sample = sample};
   options.channels = read_channels();
   options.transform.set_scale(static_cast<float>(FLAGS_scale));

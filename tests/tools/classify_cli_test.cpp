@@ -247,6 +247,14 @@ TEST_F(ClassifyCliTest, MistakesAreExplained) {
   const std::string classify = "classify --model " + mean_net() + " ";
   expect_refusal("classify " + photo, {"--model is missing", "DEPLOY WEIGHTS MEAN LABELS IMAGE"});
   expect_refusal(classify, {"needs images"});
+  for (const char* command : {"classify", "detect"}) {
+    expect_refusal(concat(command, " --strict --allow_missing --model ", mean_net(), " ", photo),
+                   {"--strict and --allow_missing exclude each other"});
+  }
+  for (const char* mean : {"", "--mean 1,2,3 "}) {
+    expect_refusal(concat(classify, "--channel_mean ", mean, photo),
+                   {"--channel_mean has no effect without a mean image", "--mean=FILE"});
+  }
   expect_refusal(classify + path("none.jpg"), {"none.jpg"});
   expect_refusal(classify + "--labels " + write("two.txt", "a\nb\n") + " " + photo,
                  {"2 lines", "3 classes"});
