@@ -5,8 +5,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <iostream>
 #include <new>
@@ -112,6 +115,18 @@ void print_help(const Command& command) {
   for (const auto& flag : command.flags) print_flag(flag);
 }
 
+/// Error where glog cannot write its files: it says so with no reason, and goes on without them.
+void check_log_folder() {
+  if (FLAGS_log_dir.empty()) return;
+  std::string probe = FLAGS_log_dir + "/crema.XXXXXX";
+  const int file = ::mkstemp(probe.data());
+  if (file < 0)
+    throw Error("--log_dir=", FLAGS_log_dir, ": no file can be made there: ", std::strerror(errno),
+                "; make the folder, or name another one");
+  ::close(file);
+  ::unlink(probe.c_str());
+}
+
 /// Error unless all that was printed is written.
 void finish_output() {
   if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0 || !std::cout.flush().good())
@@ -121,6 +136,7 @@ void finish_output() {
 int run(const Command& command, const std::vector<std::string>& arguments, const CommandLine& line,
         const char* program) {
   set_flags(command, line);
+  check_log_folder();
   google::InitGoogleLogging(program);
   load_plugins();
   const int status = command.run(arguments);

@@ -200,6 +200,17 @@ TEST_F(CliTest, WrongValuesOfFlagsAreExplained) {
   expect_refusal("time --flagfile=" + write("circle", "--flagfile=" + circle), {"--flagfile"});
 }
 
+// glog said COULD NOT CREATE A LOGGINGFILE for each level, and the command went on.
+TEST_F(CliTest, AFolderForLogsThatCannotBeWrittenIsAnError) {
+  for (const std::string& folder : {path("none"), net()}) {
+    const std::string summary = "summary --model=" + net() + " --log_dir=" + folder;
+    expect_refusal(summary, {"--log_dir=" + folder, "no file can be made there", "name another"});
+    EXPECT_FALSE(run(summary).says("COULD NOT CREATE"));
+  }
+  fs::create_directory(path("logs"));
+  EXPECT_EQ(run("summary --model=" + net() + " --log_dir=" + path("logs")).status, 0);
+}
+
 // "filesystem error: status: Too many levels of symbolic links [...]"
 TEST_F(CliTest, LinksInACircleAreExplained) {
   const std::string loop = path("loop");
