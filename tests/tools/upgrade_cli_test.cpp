@@ -131,7 +131,7 @@ TEST_F(UpgradeCliTest, PipesAndDevicesAreRefusedWithoutReading) {
   const std::string pipe = path("pipe"), solver = write("solver.prototxt", "type: 'SGD'");
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
   for (const std::string& out : {pipe, std::string("/dev/stdout"), std::string("/dev/null")}) {
-    for (const std::string& flag : {"", "--overwrite "}) {
+    for (const std::string flag : {"", "--overwrite "}) {
       for (const std::string& command : {"upgrade-net-proto-text " + flag + old_net(),
                                          "upgrade-solver-proto-text " + flag + solver,
                                          "upgrade_net_proto_text " + flag + old_net()}) {
