@@ -28,8 +28,12 @@ class ScaleLayer : public TwoSidedLayer {
   bool learns_operand() const { return operand() != nullptr; }
   /// A learned operand, one number a channel (axis 1).
   bool is_learned_per_channel() const { return learns_operand() && axis_ == 1 && axes_ == 1; }
-  /// One number a channel, or one for all.
-  bool fits_any_format() const { return (axis_ == 1 && axes_ == 1) || view_.channels == 1; }
+  /// One number for each sample and channel (axes 0 and 1), as a squeeze-and-excitation block has.
+  bool is_per_sample_channel() const { return axis_ == 0 && axes_ == 2; }
+  /// One number a channel, one a sample and channel, or one for all.
+  bool fits_any_format() const {
+    return (axis_ == 1 && axes_ == 1) || is_per_sample_channel() || view_.channels == 1;
+  }
   /// The values that forward multiplies by and adds: (view().channels); null without them.
   const Tensor* scale_data(Blobs bottom) const;
   const Tensor* bias_data(Blobs bottom) const;

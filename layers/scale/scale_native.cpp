@@ -1,5 +1,5 @@
 // The vectorized engine of Scale and Bias: f32; every memory format where the operand is one number
-// a channel or one for all, contiguous memory for any other.
+// a channel, one a sample and channel, or one for all, contiguous memory for any other.
 #include <algorithm>
 
 #include "backend/cpu/channelwise.hpp"
@@ -47,6 +47,7 @@ class ScaleNative : public NativeEngine<ScaleLayer> {
     const Tensor& x = bottom[0]->data;
     const ChannelView& view = scale.view();
     one_for_all_ = false;
+    images_ = 1;
     ChannelLayout layout = view.channels == 1
                                ? ChannelLayout::of_one(view.each())
                                : ChannelLayout::of(view.outer, view.channels, view.inner);
@@ -54,6 +55,19 @@ class ScaleNative : public NativeEngine<ScaleLayer> {
       layout = ChannelLayout::of(x.shape(), x.format());
       one_for_all_ = view.channels == 1 && layout.channels != 1;
     }
+    operands_ = layout.channels;
+    padded_operands_ = layout.padded_channels();
+    if (x.format() != Format::contiguous && scale.is_per_sample_channel() && x.count() > 0) {
+      const int64_t samples = x.shape()[0];
+      layout.outer /= samples;
+      if (layout.order == ChannelLayout::Order::blocks) {
+        // Blocks of all samples lie one after the other, like those of one sample.
+        layout.channels = samples * padded_operands_;
+      } else {
+        images_ = samples;
+      }
+    }
+    image_elements_ = x.count() / std::max<int64_t>(images_, 1);
     split_ = ChannelSplit(layout, scale.context().threads());
     scratch_.resize(split_);
     const bool copies = one_for_all_ || layout.block > 1;
@@ -68,22 +82,41 @@ class ScaleNative : public NativeEngine<ScaleLayer> {
     const float* b = coefficients(scale.bias_data(bottom), bias_);
     const float* x = bottom[0]->data.host<float>();
     float* y = top[0]->data.host_overwrite<float>();
-    channel_apply(split_, [&](const ChannelPiece& piece) {
-      channel_affine(split_.layout(), piece, x, {.scale = a, .shift = b}, y);
-    });
+    for (int64_t image = 0; image < images_; ++image) {
+      channel_apply(split_, [&](const ChannelPiece& piece) {
+        channel_affine(split_.layout(), piece, x, {.scale = a, .shift = b}, y);
+      });
+      x += image_elements_;
+      y += image_elements_;
+      if (scale.scales()) a += operands_;
+      if (b) b += operands_;
+    }
   }
 
   void run_backward(ScaleLayer& scale, Blobs top, const std::vector<bool>& propagate,
                     Blobs bottom) override {
-    const auto to = scale.gradients<float>(Side(), propagate, bottom);
-    const ChannelLayout& layout = split_.layout();
+    auto to = scale.gradients<float>(Side(), propagate, bottom);
     const float* dy = top[0]->diff.host<float>();
     // Only the gradient of the scale reads x. Otherwise its memory may be reused; dy is passed.
     const float* x = to.of_scale ? bottom[0]->data.host<float>() : dy;
-    const ChannelGradient gain{.gain = coefficients(scale.scale_data(bottom), scale_)};
+    const float* gain = coefficients(scale.scale_data(bottom), scale_);
     float* dx = propagate[0] ? bottom[0]->diff.host_overwrite<float>() : nullptr;
     if (dx == dy && !scale.scales()) dx = nullptr;  // it is there
+    for (int64_t image = 0; image < images_; ++image) {
+      backward_image(to, x, dy, {.gain = gain}, dx);
+      x += image_elements_;
+      dy += image_elements_;
+      if (dx) dx += image_elements_;
+      if (scale.scales()) gain += operands_;
+      if (to.of_scale) to.of_scale += operands_;
+      if (to.of_bias) to.of_bias += operands_;
+    }
+  }
 
+ private:
+  void backward_image(const ScaleLayer::Gradients<float>& to, const float* x, const float* dy,
+                      const ChannelGradient& gain, float* dx) {
+    const ChannelLayout& layout = split_.layout();
     if (!to.of_scale && !to.of_bias) {
       if (!dx) return;
       channel_apply(split_, [&](const ChannelPiece& piece) {
@@ -111,22 +144,33 @@ class ScaleNative : public NativeEngine<ScaleLayer> {
     }
     channel_reduce(split_, scratch_, reduce,
                    [&](int64_t begin, int64_t end, const ChannelSums& sums) {
-                     for (int64_t c = begin; c < end; ++c) {
-                       if (to.of_scale) to.of_scale[c] += static_cast<float>(sums.second[c]);
-                       if (to.of_bias) to.of_bias[c] += static_cast<float>(sums.first[c]);
-                     }
+                     for_each_operand(begin, end, [&](int64_t c, int64_t operand) {
+                       if (to.of_scale) to.of_scale[operand] += static_cast<float>(sums.second[c]);
+                       if (to.of_bias) to.of_bias[operand] += static_cast<float>(sums.first[c]);
+                     });
                    });
   }
 
- private:
+  /// Calls body(c, operand) for channels [begin, end) of the layout, with the index of the
+  /// operand's value that belongs to channel c. Leaves out channels that pad the last block of a
+  /// sample.
+  template <class Body>
+  void for_each_operand(int64_t begin, int64_t end, const Body& body) const {
+    for (int64_t c = begin; c < end; ++c) {
+      const int64_t sample = c / padded_operands_, in_sample = c % padded_operands_;
+      if (in_sample < operands_) body(c, sample * operands_ + in_sample);
+    }
+  }
+
   /// The tensor's own values where they can serve as coefficients, else a copy of them in `room`;
   /// without a tensor, what is there: ones for a scale.
   const float* coefficients(const Tensor* values, std::vector<float>& room) const {
     if (!values) return room.empty() ? nullptr : room.data();
     const float* from = values->host<float>();
     if (room.empty()) return from;
-    const auto channels = static_cast<size_t>(split_.layout().channels);
-    for (size_t c = 0; c < channels; ++c) room[c] = one_for_all_ ? from[0] : from[c];
+    for_each_operand(0, split_.layout().channels, [&](int64_t c, int64_t operand) {
+      room[static_cast<size_t>(c)] = from[one_for_all_ ? 0 : operand];
+    });
     return room.data();
   }
 
@@ -135,6 +179,11 @@ class ScaleNative : public NativeEngine<ScaleLayer> {
   // One number for all channels is copied to each of them; blocks are padded with zeros.
   bool one_for_all_ = false;
   std::vector<float> scale_, bias_;
+  // split_ covers one image of images_, except that it covers all samples where only their number
+  // of blocks matters. An operand of one number a channel and sample has operands_ for each sample;
+  // in the layout of blocks a sample takes padded_operands_ channels.
+  int64_t images_ = 1, image_elements_ = 0;
+  int64_t operands_ = 1, padded_operands_ = 1;
 };
 
 }  // namespace

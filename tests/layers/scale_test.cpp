@@ -80,14 +80,16 @@ TEST(Scale, Gradients) {
 
 void check_shapes() {
   for (const Shape& shape : {Shape{2, 3, 5, 4}, Shape{3, 16, 3, 3}, Shape{2, 21, 2, 2}}) {
-    for (const char* settings : {"", "bias_term: true", "num_axes: 0 bias_term: true"}) {
+    for (const char* settings : {"", "bias_term: true", "num_axes: 0 bias_term: true",
+                                 "axis: 0 num_axes: 2", "axis: 0 num_axes: 2 bias_term: true"}) {
       EXPECT_THAT(check_engines(learned(settings, shape)), kEveryFormat);
     }
     EXPECT_THAT(check_engines(by_bottom("axis: 1 bias_term: true", shape, {shape[1]})),
                 kEveryFormat);
     EXPECT_THAT(check_engines(by_bottom("axis: 0", shape, {})), kEveryFormat);
-    for (const char* settings : {"axis: 0 num_axes: 2", "axis: 2 num_axes: -1 bias_term: true",
-                                 "axis: 0 num_axes: -1", "axis: -1"}) {
+    EXPECT_THAT(check_engines(by_bottom("axis: 0", shape, {shape[0], shape[1]})), kEveryFormat);
+    for (const char* settings :
+         {"axis: 2 num_axes: -1 bias_term: true", "axis: 0 num_axes: -1", "axis: -1"}) {
       EXPECT_THAT(check_engines(learned(settings, shape)), kContiguousOnly);
     }
     EXPECT_THAT(check_engines(by_bottom("axis: 0", shape, shape)), kContiguousOnly);
@@ -112,6 +114,8 @@ TEST(Scale, EnginesOnLargeTensors) {
   for (const Shape& shape : {Shape{2, 40, 30, 31}, Shape{3, 3, 90, 80}, Shape{1, 5, 99, 101}}) {
     check_engines(learned("bias_term: true", shape), sums);
     check_engines(learned("num_axes: 0 bias_term: true", shape), sums);
+    check_engines(learned("axis: 0 num_axes: 2 bias_term: true", shape), sums);
+    check_engines(by_bottom("axis: 0", shape, {shape[0], shape[1]}), sums);
   }
   check_engines(learned("axis: 0 num_axes: -1", {1, 40, 33, 35}), sums);
   check_engines(learned("bias_term: true", {4000, 20}), sums);
