@@ -30,10 +30,10 @@ struct Math {
 
   static constexpr double kRoot2OverPi = 0.79788456080286535588, kCubic = 0.044715;
 
-  // (1 + tanh(u)) / 2 = 1 / (1 + exp(-2 u)), which keeps its digits where it is nearly 0.
+  // (1 + tanh(u)) / 2 = sigmoid(2 u), which keeps its digits where it is nearly 0.
   template <class V>
   CREMA_FUNCTOR V gate(V x) const {
-    return V(1) / (V(1) + exp(V(-2 * kRoot2OverPi) * (x + V(kCubic) * x * x * x)));
+    return sigmoid(V(2 * kRoot2OverPi) * (x + V(kCubic) * x * x * x));
   }
   template <class V>
   CREMA_FUNCTOR V share_below(V x) const {

@@ -58,11 +58,6 @@ CREMA_FUNCTOR typename Access::Value hidden_diff_of(const BackwardStep<T>& s, in
   return dh;
 }
 
-template <class V>
-CREMA_FUNCTOR V sigmoid(V x) {
-  return V(1) / (V(1) + exp(-x));
-}
-
 // c = f * c_before + i * g, h = o * tanh(c)
 struct LstmCell {
   static constexpr CellKind kKind = CellKind::lstm;

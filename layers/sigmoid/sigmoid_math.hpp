@@ -1,4 +1,4 @@
-// y = 1 / (1 + exp(-x)); exp may overflow to infinity, which gives 0 as it should.
+// y = 1 / (1 + exp(-x)).
 struct Math {
   static constexpr const char* type = "Sigmoid";
   static constexpr bool keeps_zero = false;
@@ -9,7 +9,7 @@ struct Math {
 
   template <class V>
   CREMA_FUNCTOR V forward(V x) const {
-    return V(1) / (V(1) + exp(-x));
+    return sigmoid(x);
   }
   template <class V>
   CREMA_FUNCTOR V backward(V dy, V /*x*/, V y) const {

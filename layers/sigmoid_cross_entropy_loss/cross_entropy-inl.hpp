@@ -7,8 +7,8 @@ CREMA_FUNCTOR V loss_of(V x, V t) {
   return x * (select(x < V(0), V(0), V(1)) - t) + log1p(exp(-abs(x)));
 }
 
-/// sigmoid(x) - t; exp may overflow to infinity, which gives -t as it should.
+/// sigmoid(x) - t.
 template <class V>
 CREMA_FUNCTOR V slope_of(V x, V t) {
-  return V(1) / (V(1) + exp(-x)) - t;
+  return sigmoid(x) - t;
 }

@@ -25,6 +25,6 @@ struct Math {
 
   template <class V>
   CREMA_FUNCTOR V gate(V x) const {
-    return V(1) / (V(1) + exp(V(-beta) * x));
+    return sigmoid(V(beta) * x);
   }
 };

@@ -1,7 +1,7 @@
 // Functions that the CPU and, when nvcc compiles the file, CUDA kernels both run. Beside this file
 // only kit/passes.hpp and its like ask which compiler it is. What functors call on numbers: abs,
-// sqrt, exp, expm1, log, log1p, pow, tanh, erfc and select; backend/cpu/value-inl.hpp has them for
-// vectors.
+// sqrt, exp, expm1, log, log1p, pow, tanh, erfc, sigmoid and select; backend/cpu/value-inl.hpp has
+// them for vectors.
 #pragma once
 
 #include <cmath>
@@ -43,6 +43,12 @@ struct OneLane {
 template <class T>
 CREMA_FUNCTOR T pow(T x, double exponent) {
   return std::pow(x, static_cast<T>(exponent));
+}
+
+/// Where exp overflows to infinity, the result is 0 as it should.
+template <class T>
+CREMA_FUNCTOR T sigmoid(T x) {
+  return T{1} / (T{1} + exp(-x));
 }
 
 template <class T>
