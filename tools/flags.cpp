@@ -60,8 +60,13 @@ DEFINE_string(memory_budget, "",
 DEFINE_string(
     phase, "",
     "TRAIN or TEST: which layers of the net to use. Default: TEST for `crema test`, else TRAIN.");
-DEFINE_int32(level, 0, "Level of the net, for its include and exclude rules.");
-DEFINE_string(stage, "", "Stages of the net, separated by commas, for its rules.");
+DEFINE_int32(level, 0,
+             "Level of the net, for its include and exclude rules. `crema train`: of the training "
+             "net.");
+DEFINE_string(
+    stage, "",
+    "Stages of the net, separated by commas, for its rules. `crema train`: of the training "
+    "net; test nets have those of test_state.");
 
 namespace crema::tools {
 namespace {

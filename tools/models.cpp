@@ -256,14 +256,8 @@ void copy(const fs::path& model, const std::string& name, std::string to) {
   }
 }
 
-bool is_given(const char* flag) {
-  gflags::CommandLineFlagInfo info;
-  return gflags::GetCommandLineFlagInfo(flag, &info) && !info.is_default;
-}
-
 int models(const std::vector<std::string>& arguments) {
-  const bool copies = is_given("copy");
-  if (copies && FLAGS_copy.empty()) throw Error("--copy is empty; give it the folder to copy to");
+  const bool copies = !FLAGS_copy.empty();
   if (FLAGS_overwrite && !copies)
     throw Error("--overwrite is for --copy=FOLDER, which is not given");
   const auto [rows, folders, sought] = find_models();

@@ -26,6 +26,8 @@ struct SavedSnapshot;
 struct TrainingState;  // src/solver/snapshot.hpp
 
 struct SolverOptions {
+  /// Level and stages of the training net, as in Caffe: train_state of the solver may replace the
+  /// level and adds its stages. Test nets have those of test_state alone.
   int level = 0;
   std::vector<std::string> stages = {};
   DType dtype = DType::f32;

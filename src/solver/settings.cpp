@@ -42,8 +42,10 @@ std::string megabytes(size_t bytes) {
 NetOptions net_options(const SolverOptions& options, Phase phase, const NetState* state) {
   NetOptions result;
   result.phase = phase;
-  result.level = options.level;
-  result.stages = options.stages;
+  if (phase == Phase::train) {
+    result.level = options.level;
+    result.stages = options.stages;
+  }
   result.dtype = options.dtype;
   result.fuse = options.fuse;
   if (state) {

@@ -394,6 +394,20 @@ TEST_F(SolverTest, RefusesSettingsThatCannotWork) {
          {"no folder", "snapshot_prefix"});
 }
 
+TEST_F(SolverTest, LevelAndStagesOfTheOptionsAreThoseOfTheTrainingNet) {
+  const SolverParameter param = solver_param(
+      "net: 'n.prototxt' test_iter: 1 test_iter: 1 test_interval: 1 train_state { stage: 'own' } "
+      "test_state { stage: 'small' } test_state { level: 2 }");
+  const SolverNets nets = resolve_nets(param, {.level = 1, .stages = {"given"}}, SourceMap());
+  EXPECT_EQ(nets.train.options.level, 1);
+  EXPECT_EQ(nets.train.options.stages, (std::vector<std::string>{"given", "own"}));
+  ASSERT_EQ(nets.tests.size(), 2U);
+  EXPECT_EQ(nets.tests[0].options.level, 0);
+  EXPECT_EQ(nets.tests[0].options.stages, std::vector<std::string>{"small"});
+  EXPECT_EQ(nets.tests[1].options.level, 2);
+  EXPECT_EQ(nets.tests[1].options.stages, std::vector<std::string>{});
+}
+
 TEST_F(SolverTest, WrongSettingsAreNamedByTheirPlace) {
   Context context;
   const std::string file = (folder_ / "wrong.prototxt").string();

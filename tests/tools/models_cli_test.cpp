@@ -70,7 +70,7 @@ TEST_F(ModelsCliTest, RefusesWhatItCannotCopy) {
   write("file", "");
   refusal("models lenet --copy file/x", {"cannot make", "file/x"});
   refusal("models ../models", {"no model '../models'"});
-  refusal("models lenet --copy=", {"--copy is empty"});
+  refusal("models lenet --copy=", {"--copy= is empty"});
   refusal("models lenet --overwrite", {"--copy=FOLDER"});
   refusal("models lenet --copy " + std::string(300, 'x'), {"cannot make", "xxx"});
   fs::create_directories(path("taken/deploy.prototxt"));

@@ -38,8 +38,8 @@ std::string letters(const std::string& name) {
   return text;
 }
 
-/// The fields of LayerParameter with the settings of a type, without those that all losses or all
-/// data layers have.
+/// The fields of LayerParameter with the settings of a type, without transform_param of data layers
+/// and loss_param of losses: a loss explains only the fields that it reads.
 std::vector<const FieldDescriptor*> settings_of(const std::string& type) {
   const std::string* others = published_type(type);
   std::istringstream words(others ? *others : "");
@@ -48,7 +48,7 @@ std::vector<const FieldDescriptor*> settings_of(const std::string& type) {
   const Descriptor* layer = LayerParameter::descriptor();
   for (int i = 0; i < layer->field_count(); ++i) {
     const FieldDescriptor* field = layer->field(i);
-    if (field->message_type() == nullptr) continue;
+    if (field->message_type() == nullptr || field->name() == "loss_param") continue;
     if (letters(field->name()) == letters(type) + "param" || named.count(field->name()) > 0)
       found.push_back(field);
   }
