@@ -31,7 +31,7 @@ NETS = {
                   (3, 224, 224), (), 2),
     "densenet121": (densenet121, "DenseNet-121", 8, (3, 224, 224), (), 2),
     "squeezenet_v1.1": (squeezenet, "SqueezeNet, version 1.1", 16, (3, 227, 227), (), None),
-    "bvlc_googlenet": (bvlc_googlenet, "GoogLeNet as Caffe trained it, with LRN and two side heads", 32, (3, 224, 224), (),
+    "bvlc_googlenet": (bvlc_googlenet, "GoogLeNet as Caffe trained it, with LRN and two auxiliary classifiers", 32, (3, 224, 224), (),
                        2),
     "inception_v3": (inception_v3, "Inception v3 without the auxiliary classifier", 8, (3, 299, 299), (), 2),
     "unet": (unet, "U-Net for two classes, with BatchNorm and padded convolutions", 4, (3, 256, 256), (256, 256), 2),

@@ -38,6 +38,7 @@ class SourceMap;       // src/model/source_map.hpp
 struct Plan;           // src/net/plan.hpp
 
 struct NetOptions {
+  /// Of the net, and of its layers that have no `phase` of their own in the prototxt.
   Phase phase = Phase::train;
   /// Level and stages, which the include and exclude rules of layers test, as in
   /// `include { min_level: 1 stage: "deploy" }`. Stages of the net's `state` are added to these.
@@ -253,9 +254,16 @@ class Net {
   LoadReport load_weights(const std::string& path, bool strict = false);
   LoadReport load_weights(const NetParameter& weights, bool strict = false);
   /// Writes the layers and their parameters to the published message. `with_diffs`: gradients too.
+  /// A layer gets a `phase` only if the prototxt gave it one, so the message can be built in any.
   void save(NetParameter& out, bool with_diffs = false) const;
   /// The same to a .caffemodel.
   void save_weights(const std::string& path) const;
+  struct SavedLayer {
+    std::string name;   // in weights files, where two layers may have the same
+    size_t parameters;  // how many tensors
+  };
+  /// The layers of save(), without values.
+  std::vector<SavedLayer> saved_layers() const;
 
   /// The graph of the net: what its steps read and write, valid until shapes change. Empty after a
   /// reshape() that threw.

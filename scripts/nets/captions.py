@@ -12,12 +12,12 @@ def lrcn(net):
         net.inputs(data=(1, 3, 227, 227), cont_sentence=(1, 1), input_sentence=(1, 1))
     two_towers(net, False, "local_size: 5  alpha: 0.0001  beta: 0.75", 0.005, lr=0, scores_lr=0.1)
 
+    filler = f"  weight_filler {{ {uniform} }}" if net.train else ""
+
     def lstm(number, *bottoms):
-        filler = f"  weight_filler {{ {uniform} }}" if net.train else ""
         return net.layer("LSTM", f"lstm{number}", list(bottoms), f"recurrent_param {{ num_output: {size}{filler} }}")
 
     net.part("words, then words and image")
-    filler = f"  weight_filler {{ {uniform} }}" if net.train else ""
     blob = net.layer("Embed", "embedding", "input_sentence",
                      f"embed_param {{ input_dim: {words}  num_output: {size}  bias_term: false{filler} }}",
                      top="embedded_input_sentence")

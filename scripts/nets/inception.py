@@ -44,10 +44,10 @@ def bvlc_googlenet(net):
         for count, setting in ((1, []), (5, ["accuracy_param { top_k: 5 }"])):
             net.layer("Accuracy", f"{name}/top-{count}", [blob, "label"], "include { phase: TEST }", *setting)
 
-    def side_head(name, bottom):
+    def auxiliary_classifier(name, bottom):
         if not net.train:
             return
-        net.part(f"{name}, a side head")
+        net.part(f"{name}, an auxiliary classifier")
         blob = net.pool(f"{name}/ave_pool", bottom, "pool: AVE  kernel_size: 5  stride: 3")
         blob = unit(f"{name}/conv", f"{name}/relu_conv", blob, 128, 1)
         blob = net.inner_product(f"{name}/fc", blob, 1024, filler=xavier, bias_value=0.2)
@@ -79,7 +79,7 @@ def bvlc_googlenet(net):
         if name in ("3b", "4e"):
             blob = net.pool(f"pool{name[0]}/3x3_s2", blob, MAX_3_2)
         elif name in ("4a", "4d"):
-            side_head("loss1" if name == "4a" else "loss2", blob)
+            auxiliary_classifier("loss1" if name == "4a" else "loss2", blob)
     net.part("scores")
     blob = net.pool("pool5/7x7_s1", blob, "pool: AVE  kernel_size: 7  stride: 1")
     blob = scores("loss3", net.drop("pool5/drop_7x7_s1", blob, 0.4))

@@ -39,8 +39,7 @@ std::shared_ptr<RecordSource> open_database(const DatabaseOptions& options) {
           "data source '", options.path,
           "' is a file; name the folder of a database: of LMDB the one that holds data.mdb, "
           "of LevelDB the one that holds CURRENT. A list of images needs backend: IMAGE_LIST, a "
-          "tar "
-          "file backend: TAR");
+          "tar file backend: TAR");
     folder = folder.has_parent_path() ? folder.parent_path() : fs::path(".");
     log(Severity::info, concat("data source '", options.path, "' is the file inside a database; ",
                                "opening the folder '", folder.string(), "'"));

@@ -235,7 +235,8 @@ void build_graph(Plan& plan, NetParameter& net, const std::vector<Position>& pos
     node.name = param.name();
     param.set_name(names[static_cast<size_t>(i)]);
     // As in published nets, a layer may have another phase than its net.
-    if (!param.has_phase()) param.set_phase(plan.options.phase == Phase::test ? TEST : TRAIN);
+    node.own_phase = param.has_phase();
+    if (!node.own_phase) param.set_phase(plan.options.phase == Phase::test ? TEST : TRAIN);
     try {
       check_entries("propagate_down", param.propagate_down_size(), param.bottom_size(), "bottom");
       node.layer =

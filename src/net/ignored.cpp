@@ -111,8 +111,9 @@ bool lacks_type(const FillerParameter& filler) {
           filler.has_variance_norm());
 }
 
-/// Warns of fillers in `message`, the settings of a layer, that lack their type.
-void note_fillers_without_type(Plan& plan, const LayerParameter& layer, const Message& message) {
+/// Adds the layer to `found` under each filler in `message`, its settings, that lacks its type.
+void find_fillers_without_type(const LayerParameter& layer, const Message& message,
+                               std::map<std::string, std::vector<std::string>>& found) {
   const auto& reflection = *message.GetReflection();
   std::vector<const FieldDescriptor*> fields;
   reflection.ListFields(message, &fields);
@@ -121,13 +122,22 @@ void note_fillers_without_type(Plan& plan, const LayerParameter& layer, const Me
     const Message& part = reflection.GetMessage(message, field);
     const auto* filler = dynamic_cast<const FillerParameter*>(&part);
     if (filler == nullptr) {
-      note_fillers_without_type(plan, layer, part);
+      find_fillers_without_type(layer, part, found);
     } else if (lacks_type(*filler)) {
-      plan.note(concat(field->name(), " (layer '", layer.name(),
-                       "') has no type: it is constant and fills with 0; add the type, such as "
-                       "type: \"gaussian\" for std"),
-                Severity::warning);
+      std::vector<std::string>& layers = found[std::string(field->name())];
+      if (layers.empty() || layers.back() != layer.name()) layers.push_back(layer.name());
     }
+  }
+}
+
+void note_fillers_without_type(Plan& plan, const NetParameter& net) {
+  std::map<std::string, std::vector<std::string>> found;  // filler -> layers that have it
+  for (const auto& layer : net.layer()) find_fillers_without_type(layer, layer, found);
+  for (const auto& [filler, names] : found) {
+    plan.note(concat(filler, " (", some_layers(names),
+                     ") has no type: it is constant and fills with 0; add the type, such as "
+                     "type: \"gaussian\" for std"),
+              Severity::warning);
   }
 }
 
@@ -150,7 +160,7 @@ void note_ignored_fields(Plan& plan, const NetParameter& net) {
     plan.note("settings of the net that have no effect: " + joined(ignored), Severity::warning);
   }
   note_settings_of_others(plan, net);
-  for (const auto& layer : net.layer()) note_fillers_without_type(plan, layer, layer);
+  note_fillers_without_type(plan, net);
 }
 
 }  // namespace crema

@@ -89,6 +89,7 @@ struct Node : NodeState {
   NodeId fused_into;                  // the node that computes this layer too
   std::vector<ParameterNoise> noise;  // of parameters of the layer and of its tail
   bool is_conversion = false;
+  bool own_phase = false;        // the prototxt gives the layer a phase
   bool recompute = false;        // the prototxt asks that its tops are dropped
   bool follows_values = false;   // the shapes of its bottoms are known during forward only
   bool told_not_finite = false;  // its loss is not finite, and the log says so

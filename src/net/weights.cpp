@@ -318,6 +318,7 @@ void Net::save(NetParameter& out, bool with_diffs) const {
     LayerParameter* saved = out.add_layer();
     *saved = node.layer->param();
     if (saved->has_name()) saved->set_name(node.name);
+    if (!node.own_phase) saved->clear_phase();
     for (const auto& parameter : node.layer->params()) {
       BlobProto* blob = saved->add_blobs();
       save_values(parameter->data, *blob);
@@ -327,6 +328,15 @@ void Net::save(NetParameter& out, bool with_diffs) const {
       }
     }
   }
+}
+
+std::vector<Net::SavedLayer> Net::saved_layers() const {
+  std::vector<SavedLayer> layers;
+  for (const NodeId id : plan_->layer_nodes()) {
+    const Node& node = plan_->node(id);
+    layers.push_back({node.name, node.layer->params().size()});
+  }
+  return layers;
 }
 
 void Net::save_weights(const std::string& path) const {

@@ -3,8 +3,10 @@
 #include <google/protobuf/descriptor.h>
 #include <unistd.h>
 
+#include <climits>
 #include <cmath>
 #include <filesystem>
+#include <limits>
 #include <numeric>
 #include <set>
 #include <utility>
@@ -14,6 +16,7 @@
 #include "model/binary_format.hpp"
 #include "model/hdf5_file.hpp"
 #include "model/model_folders.hpp"
+#include "model/whole_file.hpp"
 #include "proto/solver.pb.h"
 #include "solver/average_precision.hpp"
 
@@ -29,9 +32,13 @@ std::string locate(const std::string& file, const std::string& solver_file) {
   return fs::exists(beside, none) ? beside.string() : file;
 }
 
-// Of the 255 characters that file systems allow, the others are for the longest end of a name:
-// "_iter_1000000000_ema.caffemodel.h5.tmp.", a host and a process.
-constexpr size_t kMostPrefixName = 140;
+/// The most bytes of a prefix's last part: file systems allow names of NAME_MAX, and the longest
+/// one is that of a file that is being written.
+size_t longest_prefix_name() {
+  const std::string end =
+      unfinished_path(concat("_iter_", std::numeric_limits<int>::max(), "_ema.caffemodel.h5"));
+  return NAME_MAX - end.size();
+}
 
 /// Such as "12 MB", "0.03 MB".
 std::string megabytes(size_t bytes) {
@@ -321,11 +328,13 @@ std::string check_snapshot_place(const std::string& prefix, const SolverParamete
   if (access(folder.c_str(), W_OK) != 0)
     throw Error("snapshots cannot be written: no right to write in '", folder.string(),
                 "'; change its permissions or snapshot_prefix");
-  if (const std::string name = fs::path(prefix).filename().string(); name.size() > kMostPrefixName)
-    throw Error(
-        "snapshots cannot be written: the last part of snapshot_prefix has ", name.size(),
-        " characters, which leaves no room for the ends of the files' names; shorten it to ",
-        kMostPrefixName);
+  const std::string name = fs::path(prefix).filename().string();
+  if (const size_t most = longest_prefix_name(); name.size() > most)
+    throw Error("snapshots cannot be written: '", name, "', with which their names begin, has ",
+                name.size(), " bytes, and names of files have no room for more than ", most, "; ",
+                param.has_snapshot_prefix()
+                    ? "shorten snapshot_prefix"
+                    : "set snapshot_prefix, in place of the name of the solver's file");
   std::error_code unknown;
   const fs::space_info space = fs::space(folder, unknown);
   if (!unknown && space.available < bytes)

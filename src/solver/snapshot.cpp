@@ -367,7 +367,8 @@ SavedSnapshot newest_whole_snapshot(const std::string& prefix, bool average, Con
       if (newest.empty() && path != written_last)
         context.log(Severity::warning,
                     concat("'", path, "' has the most iterations, but '", written_last,
-                           "' was written after it, maybe by another run; --snapshot ",
+                           "' was written after it: by another run, unless the files are copies; "
+                           "--snapshot ",
                            written_last, " continues from that one"));
       return found;
     }

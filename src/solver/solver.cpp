@@ -207,12 +207,10 @@ void Solver::prepare_snapshots() {
       net_->params().data().bytes() * history_.size(), average_ ? saved_bytes(*net_, false) : 0);
   if (!note.empty()) context_.log(Severity::warning, note);
   if (param_->snapshot_format() == SolverParameter::HDF5) {
-    NetParameter saved;  // has the names of the files, of which two may be the same
-    net_->save(saved);
     std::vector<Hdf5Layer> layers;
-    for (const LayerParameter& layer : saved.layer()) {
-      if (layer.blobs_size() == 0 && !layer.has_name()) continue;
-      layers.push_back({layer.name(), layer.blobs_size()});
+    for (const auto& [name, parameters] : net_->saved_layers()) {
+      if (parameters == 0 && name.empty()) continue;
+      layers.push_back({name, static_cast<int>(parameters)});
     }
     const std::string foreign = check_hdf5_layers(layers);
     if (!foreign.empty()) context_.log(Severity::warning, foreign);

@@ -65,6 +65,11 @@ TEST_F(OpenSource, TellsWhatIsThere) {
   EXPECT_EQ(source_kind("Image_List"), SourceKind::image_list);
   expect_error([] { source_kind("foldr"); }, {"'foldr'", "did you mean 'folder'?"});
   expect_error([&] { open("images/cat"); }, {"images/cat' is no database"});
+  std::filesystem::create_directories(folder_ / "circle");
+  std::filesystem::create_symlink("data.mdb", folder_ / "circle/data.mdb");
+  expect_error(
+      [&] { open_source({.path = folder_ / "circle", .kind = SourceKind::lmdb, .logger = {}}); },
+      {"circle' cannot be read", "symbolic links"});
   // What a Data layer says of such a folder.
   expect_error(
       [&] { open_source({.path = folder_ / "images", .kind = SourceKind::lmdb, .logger = {}}); },

@@ -335,6 +335,12 @@ TEST(Graph, FillersWithoutATypeAreTold) {
               ElementsAre(::testing::HasSubstr("weight_filler (layer 'i') has no type")));
   EXPECT_THAT(warnings("value: 0.01"), ::testing::IsEmpty());
   EXPECT_THAT(warnings("type: 'gaussian' std: 0.01"), ::testing::IsEmpty());
+  const std::string product =
+      " type: 'InnerProduct' bottom: 'data' "
+      "inner_product_param { num_output: 2 weight_filler { std: 0.01 } } } ";
+  EXPECT_THAT(warnings_of(kData + "layer { name: 'i' top: 'i'" + product +
+                          "layer { name: 'j' top: 'j'" + product),
+              ElementsAre(::testing::HasSubstr("weight_filler (layer 'i' and 1 more)")));
 }
 
 TEST(Graph, ALayerMayHaveAPhaseOfItsOwn) {
@@ -345,6 +351,12 @@ layer { name: "own" type: "Dropout" bottom: "data" top: "b" phase: TEST })"),
                 context, {.phase = Phase::train});
   EXPECT_EQ(net.layers()[1]->phase(), Phase::train);
   EXPECT_EQ(net.layers()[2]->phase(), Phase::test);
+  NetParameter saved;
+  net.save(saved);
+  const Net again(saved, context, {.phase = Phase::test});
+  EXPECT_EQ(again.layers()[1]->phase(), Phase::test);
+  const Net trains(saved, context, {.phase = Phase::train});
+  EXPECT_EQ(trains.layers()[2]->phase(), Phase::test);
 }
 
 TEST(Graph, SettingsOfAnotherTypeAreTold) {

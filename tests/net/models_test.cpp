@@ -104,7 +104,8 @@ const std::map<std::string, int64_t> kLearned = {
     {"vit_tiny", 12 * 444'864 + (3 * 16 * 16 + 1) * 192 + 192 + 197 * 192 + 2 * 192 + 193 * 1000},
     // The paper has 7 million. torchvision's googlenet is another net: BatchNorm, and 3x3 for 5x5.
     {"googlenet", 6'998'552},
-    // The sum of the shapes in the published deploy.prototxt; its side heads are in kHeads.
+    // The sum of the shapes in the published deploy.prototxt; its auxiliary classifiers are in
+    // kHeads.
     {"bvlc_googlenet", 6'998'552},
     // The paper has 145 million: convolutions, then inner products.
     {"overfeat", (96 * 3 * 121 + 96) + (256 * 96 * 25 + 256) + (512 * 256 * 9 + 512) +
@@ -187,8 +188,8 @@ const std::map<std::string, int64_t> kLearnedInFurther = {
     {"lenet_fashion/finetune_deploy.prototxt", 431'080},
 };
 
-/// What nets learn more than they need for inference: two side heads of a convolution of 512 and of
-/// 528 channels to 128, 1024 hidden units at 4 x 4 places, and 1000 scores.
+/// What nets learn more than they need for inference: two auxiliary classifiers of a convolution of
+/// 512 and of 528 channels to 128, 1024 hidden units at 4 x 4 places, and 1000 scores.
 const std::map<std::string, int64_t> kHeads = {
     {"bvlc_googlenet", (512 + 528 + 2) * 128 + 2 * ((128 * 16 + 1) * 1024 + (1024 + 1) * 1000)},
 };
@@ -347,7 +348,7 @@ const std::vector<Fitting> kFitting = {
     // 57 convolutions and an inner product.
     {"bvlc_googlenet/deploy.prototxt", "BVLC__caffe/models/bvlc_googlenet/deploy.prototxt", 58,
      true},
-    // And two side heads of a convolution and two inner products.
+    // And two auxiliary classifiers of a convolution and two inner products.
     {"bvlc_googlenet/train_val.prototxt",
      "BVLC__caffe/models/bvlc_googlenet/train_val.prototxt",
      64,

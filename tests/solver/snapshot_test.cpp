@@ -408,9 +408,23 @@ TEST_F(SnapshotTest, ATestNetMayNotLearnAlone) {
 TEST_F(SnapshotTest, PlacesThatCannotHoldThemAreErrorsAtTheStart) {
   SolverParameter param = solver_param("lr_policy: 'fixed' max_iter: 2");
   Context context;
-  param.set_snapshot_prefix(folder_ / std::string(200, 'x'));
-  expect_error([&] { Solver(param, context); },
-               {"the last part of snapshot_prefix has 200 characters", "shorten it"});
+  param.set_snapshot_prefix(folder_ / std::string(230, 'x'));
+  std::string message;
+  try {
+    Solver solver(param, context);
+  } catch (const Error& error) {
+    message = error.what();
+  }
+  EXPECT_NE(message.find("has 230 bytes"), std::string::npos) << message;
+  EXPECT_NE(message.find("shorten snapshot_prefix"), std::string::npos) << message;
+  const std::string limit = "no room for more than ";
+  const size_t most = std::stoul(message.substr(message.find(limit) + limit.size()));
+  EXPECT_GT(most, 100U);
+  param.set_snapshot_prefix(folder_ / std::string(most + 1, 'x'));
+  expect_error([&] { Solver(param, context); }, {"more than " + std::to_string(most)});
+  param.set_snapshot_prefix(folder_ / std::string(most, 'x'));
+  Solver(param, context).solve();
+  EXPECT_TRUE(fs::exists(param.snapshot_prefix() + "_iter_2.solverstate"));
   param.set_snapshot_prefix(prefix());
   *param.mutable_net_param()->add_layer() = param.net_param().layer(3);
   LayerParameter& second = *param.mutable_net_param()->mutable_layer(5);

@@ -474,7 +474,8 @@ class BackwardWeights : public ConvolutionPrimitive {
   std::vector<double> bias_sums_;  // [row part][output]
 };
 
-// The products of backward data.
+// Backward data makes one product for each residue of the pixels modulo the stride. Beyond this
+// many, planning them takes too long.
 constexpr int64_t kMostResidues = 1024;
 int64_t residues(const ConvolutionProblem& problem) {
   int64_t count = 1;
