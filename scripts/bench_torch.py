@@ -580,7 +580,7 @@ def measure(args):
         "gflop_forward": gflop_forward,
         "gflop_total": gflop_forward if args.inference else gflop_step,
         "parameters": sum(p.numel() for p in net.parameters()),
-        "peak_rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "peak_rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6,
         "threads": args.threads,
     }
 

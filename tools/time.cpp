@@ -111,12 +111,12 @@ Flops product_flops(const Net& net, bool with_backward) {
 double peak_memory_mb() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
-  return static_cast<double>(usage.ru_maxrss) / 1024;
+  return static_cast<double>(usage.ru_maxrss) * 1024 / 1e6;
 }
 
 double planned_mb(const Net& net) {
   const MemoryPlan memory = net.memory();
-  return static_cast<double>(memory.activations + memory.parameters + memory.engines) / (1 << 20);
+  return static_cast<double>(memory.activations + memory.parameters + memory.engines) / 1e6;
 }
 
 void print_table(const Net& net, const Timing& timing, double peak) {
@@ -225,7 +225,7 @@ int time(const std::vector<std::string>& arguments) {
   Net net(FLAGS_model, context, std::move(options));
   const bool with_backward = net.phase() == Phase::train && !FLAGS_forward_only;
   const Timing timing = measure(net, FLAGS_iterations, with_backward);
-  const double taken = static_cast<double>(resident_bytes() - before) / (1 << 20);
+  const double taken = static_cast<double>(resident_bytes() - before) / 1e6;
 
   const Flops flops = product_flops(net, with_backward);
   const double forward = median(timing.forward_total), backward = median(timing.backward_total);

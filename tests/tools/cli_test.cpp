@@ -94,6 +94,10 @@ layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "
       std::regex_search(least.text, found, std::regex("needs ([0-9.]+) MB, or ([0-9.]+) MB")))
       << least.text;
   EXPECT_GT(std::stod(found[1]), std::stod(found[2]));
+  const Output timed = run("time --iterations=1" + model);
+  std::smatch planned;
+  ASSERT_TRUE(std::regex_search(timed.text, planned, std::regex("([0-9.]+) MB planned")));
+  EXPECT_NEAR(std::stod(planned[1]), std::stod(found[1]), 0.11) << timed.text;
   const std::string enough = " --memory-budget=" + std::to_string(std::stod(found[2]) + 0.3) + "MB";
   for (const std::string command : {"summary", "time --iterations=1"}) {
     const Output output = run(command + enough + model);
