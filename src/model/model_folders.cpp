@@ -1,5 +1,6 @@
 #include "model/model_folders.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <string_view>
@@ -51,6 +52,23 @@ std::string nearest_model_file(const fs::path& rest, const std::vector<std::stri
   return nearest.empty() ? "" : concat("; did you mean '", nearest.string(), "'?");
 }
 
+/// "; 'models/vgg16' has 'deploy.prototxt', ..." for the first folder that has the model, or "".
+std::string files_of_model(const fs::path& rest, const std::vector<std::string>& folders) {
+  for (const std::string& folder : folders) {
+    const std::string model = folder / *rest.begin();
+    std::vector<std::string> files;
+    for (const std::string& name : names_in(model)) {
+      if (name.ends_with(".prototxt")) files.push_back(concat("'", name, "'"));
+    }
+    if (files.empty()) continue;
+    std::ranges::sort(files);
+    const bool solver = rest.filename().string().find("solver") != std::string::npos;
+    return concat("; '", model, "' has ", joined(files),
+                  solver ? "; write a solver like models/lenet/solver.prototxt" : "");
+  }
+  return "";
+}
+
 }  // namespace
 
 std::vector<std::string> model_path() {
@@ -83,11 +101,16 @@ std::string where_models_were_sought(const std::string& path) {
   std::vector<std::string> folders = {"models"};
   std::string text;
   for (const std::string& folder : model_path()) {
-    text += concat(text.empty() ? "; it is not in '" : ", '", folder, "'");
+    if (fs::exists(folder / fs::path("models") / rest, none))
+      return concat("; ", kModelPath, " has '", folder, "', but should have '",
+                    (fs::path(folder) / "models").string(), "'");
+    text += concat(text.empty() ? "; it is not in '" : ", '", folder, "'",
+                   fs::is_directory(folder, none) ? "" : ", which is no folder");
     folders.push_back(folder);
   }
-  const std::string nearest = nearest_model_file(rest, folders);
-  if (!nearest.empty()) return nearest;
+  if (const std::string nearest = nearest_model_file(rest, folders); !nearest.empty())
+    return nearest;
+  if (const std::string files = files_of_model(rest, folders); !files.empty()) return files;
   if (text.empty())
     text = concat("; ", kModelPath, ", which may list more folders of models, is not set");
   return text;

@@ -18,7 +18,8 @@ std::vector<std::string> model_path();
 std::string find_model_file(const std::string& path);
 
 /// For the error about such a file that is found nowhere: "; did you mean 'models/lenet/...'?" with
-/// the file of a similar name, or "; it is not in 'a', 'b'" with the folders of model_path(). Empty
+/// the file of a similar name, or the files of the model, or "; it is not in 'a', 'b'" with the
+/// folders of model_path(), or the folder that model_path() should have in place of another. Empty
 /// for other paths, and for what is there but is no file.
 std::string where_models_were_sought(const std::string& path);
 

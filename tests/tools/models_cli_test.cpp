@@ -1,4 +1,6 @@
 // crema models, and models/ found through CREMA_MODEL_PATH, as a user runs them.
+#include <gmock/gmock.h>
+
 #include <filesystem>
 #include <fstream>
 
@@ -83,6 +85,22 @@ TEST_F(ModelsCliTest, SaysWhereItLooked) {
   EXPECT_EQ(output.status, 1) << output.text;
   for (const std::string& part : {path("none"), path("nor_here"), std::string("CREMA_MODEL_PATH")})
     EXPECT_TRUE(output.says(part)) << part << output.text;
+}
+
+TEST_F(ModelsCliTest, SaysWhyAFileOfAModelIsNotFound) {
+  const auto said = [&](const std::string& arguments, const std::string& model_path) {
+    const Output output = run_elsewhere(arguments, model_path);
+    EXPECT_EQ(output.status, 1) << output.text;
+    return output.text;
+  };
+  const std::string summary = "summary --model models/lenet/deploy.prototxt";
+  EXPECT_THAT(said("train --solver models/vgg16/solver.prototxt", models_),
+              testing::HasSubstr(models_ + "/vgg16' has 'deploy.prototxt', 'train_val.prototxt'; "
+                                           "write a solver like models/lenet/solver.prototxt"));
+  EXPECT_THAT(said(summary, source_path("").string()),
+              testing::HasSubstr("but should have '" + models_ + "'"));
+  EXPECT_THAT(said(summary, path("none")),
+              testing::HasSubstr("it is not in '" + path("none") + "', which is no folder"));
 }
 
 TEST_F(ModelsCliTest, TakesOnlyAPageWithATableOfModels) {
