@@ -3,20 +3,16 @@
 #include "features/extract_features.hpp"
 
 #include <glog/logging.h>
-#include <google/protobuf/message.h>
 
-#include <filesystem>
 #include <optional>
 
 #include "core/parse_number.hpp"
 #include "core/split_list.hpp"
-#include "crema/layer.hpp"
-#include "data/database_folder.hpp"
 #include "model/model_folders.hpp"
-#include "proto/layer.pb.h"
 #include "tools/command.hpp"
 #include "tools/flags.hpp"
 #include "tools/interruption.hpp"
+#include "tools/net_inputs.hpp"
 #include "tools/output_file.hpp"
 #include "tools/required_data.hpp"
 
@@ -72,38 +68,16 @@ ExtractOptions read_options(const std::vector<std::string>& arguments) {
   return options;
 }
 
-bool names_an_input(const std::string& field) {
-  return field == "source" || field == "class_names" || field.ends_with("_file");
-}
-
-/// Adds the files and databases that a layer reads, by the names of the fields that name them.
-void add_inputs(const google::protobuf::Message& settings, std::vector<std::string>& inputs) {
-  using Field = google::protobuf::FieldDescriptor;
-  const google::protobuf::Reflection& values = *settings.GetReflection();
-  std::vector<const Field*> fields;
-  values.ListFields(settings, &fields);
-  for (const Field* field : fields) {
-    if (field->is_repeated()) continue;
-    if (field->cpp_type() == Field::CPPTYPE_MESSAGE) {
-      add_inputs(values.GetMessage(settings, field), inputs);
-    } else if (field->cpp_type() == Field::CPPTYPE_STRING && names_an_input(field->name())) {
-      const std::filesystem::path input = values.GetString(settings, field);
-      // A database may be named by a file in it.
-      const bool in_database = is_database_file(input.filename().string());
-      inputs.push_back((in_database ? input.parent_path() : input).string());
-    }
-  }
-}
-
 /// Error if an output is one of the files that are read, or another output, or exists already.
 void check_outputs(const Net& net, const std::string& net_file, const ExtractOptions& options,
                    std::vector<std::string> inputs) {
   for (std::string& weights : inputs) weights = find_model_file(weights);
   inputs.push_back(find_model_file(net_file));
-  for (const Layer* layer : net.layers()) add_inputs(layer->param(), inputs);
   for (const std::string& output : options.outputs) {
+    check_not_read(output, net);
     check_replaced(output, inputs);
     inputs.push_back(output);
+    if (options.format == FeatureFormat::npy) check_not_read(output + ".keys.txt", net);
   }
 }
 
@@ -170,7 +144,8 @@ const Command kExtractFeatures = {
     "In the last three, labels are a blob: name the data layer's top among the BLOBs.\n"
     "Outputs appear under their names when all of them are whole. One that exists is replaced "
     "with\n"
-    "--overwrite only, and never one that the net reads.",
+    "--overwrite only, and never the weights, NET, what the settings of its layers name, or a\n"
+    "file of a list that they name.",
     {"format", "keys", "overwrite", "gpu", "threads", "engine", "tune", "tuning_file", "seed",
      "plugin", "fuse", "phase", "level", "stage"},
     extract_features};

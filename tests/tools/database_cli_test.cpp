@@ -290,14 +290,18 @@ TEST_F(ExtractCli, InputsAreNotWrittenOver) {
   for (const std::string& output :
        {path("w.caffemodel"), net_, path("db"), path(".") + "/db/", path("db/data.mdb")}) {
     const char* format = output.find("db") == std::string::npos ? "csv" : "lmdb";
+    const char* why = output.ends_with("mdb") ? "is a file of a database"
+                      : output == path("w.caffemodel") || output == net_
+                          ? "is given twice"
+                          : "is read by layer 'data' of the net";
     expect_refusal("extract_features --overwrite " + extract("ip " + output + " 0 " + format),
-                   {output, output.ends_with("mdb") ? "a file of a database" : "is given twice"});
+                   {concat("'", output, "' ", why), "; give another"});
   }
   write("data.prototxt", read_file(net_).replace(read_file(net_).find(path("db")),
                                                  path("db").size(), path("db/data.mdb")));
   expect_refusal("extract_features --overwrite " + path("w.caffemodel") + " " +
                      path("data.prototxt") + " ip " + path("db"),
-                 {path("db"), "is given twice"});
+                 {"'" + path("db") + "' is read by layer 'data' of the net; give another output"});
   expect_refusal(
       "extract_features " + extract("ip,label " + path("a.csv") + "," + path("a.csv") + " 0 csv"),
       {path("a.csv"), "is given twice"});
@@ -305,6 +309,83 @@ TEST_F(ExtractCli, InputsAreNotWrittenOver) {
   good("extract_features " + extract("ip " + path("a.csv") + " 0 csv"));
   expect_refusal("extract_features " + extract("ip " + path("a.csv") + " 0 csv"),
                  {path("a.csv"), "exists already", "--overwrite"});
+}
+
+// The names in a list were not compared.
+TEST_F(ExtractCli, FilesOfListsAreNotWrittenOver) {
+  const auto expect_kept = [&](const std::string& layer, const std::string& input) {
+    const std::string net = write("listed.prototxt", "layer { name: 'rows' " + layer + " }");
+    const std::string before = read_file(input);
+    // The keys of an array lie in a file beside it.
+    const std::string output = input.substr(0, input.rfind(".keys.txt"));
+    expect_refusal("extract-features --overwrite '' " + net + " data '" + output + "' 0 npy",
+                   {"'" + input + "' is read by layer 'rows' of the net; give another output"});
+    EXPECT_EQ(read_file(input), before) << input;
+  };
+  const std::string pixels = "P6 2 2 255\nabcdefghijkl";
+  fs::create_directories(path("root/cat"));
+  const std::string image = write("root/cat/a b.ppm", pixels);
+  const std::string map = write("root/cat/map.pgm", "P5 2 2 255\nabcd");
+  const std::string root = "root_folder: '" + path("root") + "/' batch_size: 1 }";
+  const std::string list = write("list.txt", "cat/a b.ppm 0\n");
+  const std::string keys = write("x.keys.txt", "cat/a b.ppm 0\n");
+  const std::string pairs = write("pairs.txt", "cat/a b.ppm cat/map.pgm\n");
+  const std::string windows =
+      write("windows.txt", "# 0\ncat/a b.ppm\n3\n2\n2\n2\n1 1 0 0 1 1\n0 0 0 0 1 1\n");
+  if (kBuiltWithHdf5) {
+    good("extract_features " + extract("data " + path("train.h5") + " 0 hdf5"));
+    const std::string files = write("files.txt", "\n" + path("train.h5") + "\n");
+    for (const std::string& input : {path("train.h5"), files}) {
+      expect_kept(
+          "type: 'HDF5Data' top: 'data' hdf5_data_param { source: '" + files + "' batch_size: 5 }",
+          input);
+    }
+  }
+  if (!kBuiltWithOpenCv) GTEST_SKIP() << "needs OpenCV: configure with CREMA_OPENCV=ON";
+  const std::string labelled = " top: 'data' top: 'label' ";
+  for (const std::string& input : {image, list}) {
+    expect_kept(
+        "type: 'ImageData'" + labelled + "image_data_param { source: '" + list + "' " + root,
+        input);
+  }
+  for (const std::string& input : {image, keys}) {
+    expect_kept("type: 'Data'" + labelled + "data_param { backend: IMAGE_LIST source: '" + keys +
+                    "' " + root,
+                input);
+  }
+  expect_kept("type: 'Data'" + labelled + "data_param { backend: FOLDER batch_size: 1 source: '" +
+                  path("root") + "' }",
+              image);
+  for (const std::string& input : {image, map}) {
+    expect_kept("type: 'DenseImageData'" + labelled + "dense_image_data_param { source: '" + pairs +
+                    "' " + root,
+                input);
+  }
+  expect_kept("type: 'WindowData'" + labelled +
+                  "transform_param { crop_size: 2 } window_data_param { fg_fraction: 1 source: '" +
+                  windows + "' " + root,
+              image);
+  if (!kBuiltWithLibarchive) return;
+  const std::string tar = path("cats.tar");
+  ASSERT_EQ(std::system(("tar -cf " + tar + " -C " + path("root") + " 'cat/a b.ppm'").c_str()), 0);
+  for (const std::string& source : {path("cat*.tar"), write("tars.txt", tar + "\n")}) {
+    expect_kept("type: 'Data'" + labelled + "data_param { backend: TAR batch_size: 1 source: '" +
+                    source + "' }",
+                tar);
+  }
+}
+
+// save_file ends as the names of inputs do.
+TEST_F(ExtractCli, OutputsOfTheNetMayBeReplaced) {
+  const std::string net = write("detection.prototxt", read_file(net_) + R"(
+layer { name: 'in' type: 'DummyData' top: 'loc' top: 'conf' top: 'prior'
+  dummy_data_param { shape { dim: 4 dim: 4 } shape { dim: 4 dim: 2 } shape { dim: 1 dim: 2 dim: 4 } } }
+layer { name: 'out' type: 'DetectionOutput' bottom: 'loc' bottom: 'conf' bottom: 'prior' top: 'out'
+  detection_output_param { num_classes: 2 save_file: ')" + write("boxes.csv", "old") +
+                                                          "' } }");
+  good("extract-features --overwrite " + path("w.caffemodel") + " " + net + " ip " +
+       path("boxes.csv") + " 0 csv");
+  EXPECT_TRUE(read_file(path("boxes.csv")).starts_with("key,ip_0"));
 }
 
 /// A disk of its own, of few kilobytes; its root is "" where the user may not mount any.
