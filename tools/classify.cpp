@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <fstream>
 #include <numeric>
 
 #include "core/json.hpp"
@@ -61,10 +60,11 @@ std::vector<std::string> read_labels(const std::string& path, int64_t classes,
                                      const std::string& scores) {
   std::vector<std::string> names;
   if (path.empty()) return names;
-  std::ifstream file(path);
-  if (!file.is_open()) throw Error("cannot read --labels=", path);
-  for (std::string line; std::getline(file, line);) names.emplace_back(trimmed(line));
-  while (!names.empty() && names.back().empty()) names.pop_back();
+  read_text_list(path, "the names of classes, one a line",
+                 [&](std::string_view text, int64_t line) {
+                   names.resize(static_cast<size_t>(line) - 1);  // blank lines are classes, too
+                   names.emplace_back(text);
+                 });
   if (static_cast<int64_t>(names.size()) != classes)
     throw Error("--labels=", path, " has ", names.size(), " lines, and '", scores, "' ", classes,
                 " classes; give the labels of this net, a line a class");

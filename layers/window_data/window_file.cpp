@@ -1,7 +1,7 @@
 #include "layers/window_data/window_file.hpp"
 
 #include <cmath>
-#include <fstream>
+#include <utility>
 
 #include "core/parse_number.hpp"
 #include "crema/error.hpp"
@@ -14,24 +14,14 @@ namespace {
 /// Words of a text file, separated by white space, and whole lines.
 class Scanner {
  public:
-  explicit Scanner(const std::string& path) : path_(path), file_(path) {
-    if (!file_.good())
-      throw Error("cannot open the window file '", path, "'; its path is relative to the folder ",
-                  "that the program runs in");
-  }
+  explicit Scanner(const std::string& path)
+      : path_(path), lines_(path, "window file", "images and their windows") {}
 
-  int64_t line() const { return line_; }
+  int64_t line() const { return lines_.line(); }
   /// False at the end of the file.
   bool more() {
-    while (rest_.empty()) {
-      if (!std::getline(file_, text_)) {
-        if (file_.bad()) throw Error("cannot read the window file '", path_, "'");
-        return false;
-      }
-      ++line_;
-      rest_ = trimmed(text_);
-    }
-    return true;
+    if (rest_.empty()) rest_ = lines_.next().value_or(std::string_view());
+    return !rest_.empty();
   }
   /// What is left of the line.
   std::string_view rest_of_line(const char* what) {
@@ -54,7 +44,7 @@ class Scanner {
     return *value;
   }
   [[noreturn]] void rethrow_here(Error& error) const {
-    throw error.at({path_, static_cast<int>(line_), 0});
+    throw error.at({path_, static_cast<int>(line()), 0});
   }
 
  private:
@@ -63,10 +53,8 @@ class Scanner {
   }
 
   std::string path_;
-  std::ifstream file_;
-  std::string text_;
+  TextLines lines_;
   std::string_view rest_;
-  int64_t line_ = 0;
 };
 
 int64_t positive(Scanner& scanner, const char* what) {

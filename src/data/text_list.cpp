@@ -1,7 +1,6 @@
 #include "data/text_list.hpp"
 
 #include <filesystem>
-#include <fstream>
 
 #include "crema/error.hpp"
 #include "model/file_kind.hpp"
@@ -21,36 +20,46 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kBlank) - first + 1);
 }
 
-void read_text_list(const std::string& path, std::string_view entries,
-                    const std::function<void(std::string_view text, int64_t line)>& body) {
-  std::ifstream file(path);
-  if (!file.good())
-    throw Error("cannot open the list '", path, "'; give a text file with ", entries);
-  if (std::filesystem::is_regular_file(path)) {
-    const FileKind kind = kind_of_file(path);
-    if (kind == FileKind::wide_text)
-      throw Error("'", path, "' is ", describe(kind), "; save it as UTF-8");
-    if (kind == FileKind::hdf5 || kind == FileKind::image || kind == FileKind::compressed)
-      throw Error("'", path, "' is ", describe(kind), "; give a text file with ", entries);
-  }
-  std::string text;
-  bool empty = true;
-  for (int64_t line = 1; std::getline(file, text); ++line) {
-    std::string_view content = text;
-    if (line == 1 && content.starts_with(kByteOrderMark))
+TextLines::TextLines(const std::string& path, std::string_view what, std::string_view entries)
+    : path_(path), what_(what), entries_(entries), file_(path) {
+  if (!file_.good())
+    throw Error("cannot open the ", what, " '", path, "'; give a text file with ", entries);
+  std::error_code unknown;
+  if (!std::filesystem::is_regular_file(path, unknown)) return;
+  const FileKind kind = kind_of_file(path);
+  if (kind == FileKind::wide_text)
+    throw Error("'", path, "' is ", describe(kind), "; save it as UTF-8");
+  if (kind == FileKind::hdf5 || kind == FileKind::image || kind == FileKind::compressed)
+    throw Error("'", path, "' is ", describe(kind), "; give a text file with ", entries);
+}
+
+std::optional<std::string_view> TextLines::next() {
+  while (std::getline(file_, text_)) {
+    std::string_view content = text_;
+    if (++line_ == 1 && content.starts_with(kByteOrderMark))
       content.remove_prefix(kByteOrderMark.size());
     content = trimmed(content);
-    if (content.empty()) continue;
+    if (!content.empty()) return content;
+  }
+  // A folder opens, and fails at the first read.
+  if (file_.bad())
+    throw Error("cannot read the ", what_, " '", path_, "'; give a text file with ", entries_);
+  return std::nullopt;
+}
+
+void read_text_list(const std::string& path, std::string_view entries,
+                    const std::function<void(std::string_view text, int64_t line)>& body) {
+  TextLines lines(path, "list", entries);
+  bool empty = true;
+  while (const auto text = lines.next()) {
     empty = false;
     try {
-      body(content, line);
+      body(*text, lines.line());
     } catch (Error& error) {
-      error.at({path, static_cast<int>(line), 0});
+      error.at({path, static_cast<int>(lines.line()), 0});
       throw;
     }
   }
-  // A folder opens, and fails at the first read.
-  if (file.bad()) throw Error("cannot read the list '", path, "'; give a text file with ", entries);
   if (empty) throw Error("the list '", path, "' is empty; give ", entries);
 }
 

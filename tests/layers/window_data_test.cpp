@@ -222,6 +222,13 @@ TEST_F(WindowData, WindowFilesThatAreNoneAreErrorsOfTheirLine) {
   expect_error([&] { size.forward(); }, {"windows.txt:2", "a.ppm", "4 x 6", "5 x 6"});
 }
 
+// The mark stood before the first "#".
+TEST_F(WindowData, AByteOrderMarkIsNoPartOfTheText) {
+  LayerRun run(layer("\xEF\xBB\xBF" + windows(), "batch_size: 1 bg_threshold: 0.3"));
+  run.forward();
+  fails(layer(std::string("\xFF\xFE#\0 \0", 6) + "0", "batch_size: 1"), {"save it as UTF-8"});
+}
+
 TEST_F(WindowData, SettingsThatCannotWorkAreErrors) {
   fails({.layer = "layer { type: 'WindowData' window_data_param { batch_size: 1 } }"},
         {"no source"});

@@ -258,6 +258,22 @@ TEST_F(ClassifyCliTest, MistakesAreExplained) {
   expect_refusal(classify + path("none.jpg"), {"none.jpg"});
   expect_refusal(classify + "--labels " + write("two.txt", "a\nb\n") + " " + photo,
                  {"2 lines", "3 classes"});
+  expect_refusal(classify + "--labels " + path("") + " " + photo,
+                 {"cannot read the list '" + path("") + "'", "the names of classes, one a line"});
+  const std::string wide(
+      "\xFF\xFE"
+      "a\0\n\0b\0\n\0c\0\n\0",
+      14);
+  expect_refusal(classify + "--labels " + write("wide.txt", wide) + " " + photo,
+                 {"wide.txt' is ", "save it as UTF-8"});
+  const Output marked = run(classify + "--labels " +
+                            write("marked.txt",
+                                  "\xEF\xBB\xBF"
+                                  "b\r\n\r\nr\r\n") +
+                            " " + photo);
+  EXPECT_EQ(marked.status, 0) << marked.text;
+  for (const char* name : {"- \"b\"\n", "- \"\"\n", "- \"r\"\n"})
+    EXPECT_TRUE(marked.says(name)) << marked.text;
   fs::create_directory(path("empty"));
   expect_refusal(classify + path("empty"), {"has no image files"});
   const std::string two = write("two.prototxt", R"(
