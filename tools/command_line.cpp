@@ -51,7 +51,8 @@ bool may_be_empty(const std::string& name) {
 
 /// An unset variable of a script leaves --snapshot=$LATEST empty, and a run that starts from
 /// scratch instead writes over what was to be continued. Published programs count an empty text as
-/// not given, and scripts for them give one.
+/// not given, and scripts for them give one: so does a published name that is none of ours.
+/// `train`, `test` and `time` are called alike here and there, and refuse it.
 void check_not_empty(const CommandLine::Flag& flag, const std::string& type) {
   if (type != "string" || !flag.value || may_be_empty(flag.name) || is_called_by_published_name())
     return;

@@ -27,8 +27,8 @@ struct CommandLine {
 CommandLine read_command_line(const std::vector<std::string>& words);
 
 /// Gives gflags what the line says. Error for a flag that the command does not take, and for a
-/// value that the flag cannot have, as an empty text is for most; by a published name an empty text
-/// counts as not given.
+/// value that the flag cannot have, as an empty text is for most; by a published name that is none
+/// of ours, such as convert_imageset, an empty text counts as not given.
 void set_flags(const Command& command, const CommandLine& line);
 
 }  // namespace crema::tools

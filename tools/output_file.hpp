@@ -7,8 +7,8 @@
 
 namespace crema::tools {
 
-/// Of main(): the program was called by a published name, so by a script that may run again over
-/// what it wrote before.
+/// Of main(): the command was called by a published name that is none of ours, so by a script that
+/// may run again over what it wrote before. `train` is a name of both, and does not count.
 void set_called_by_published_name(bool is_published);
 bool is_called_by_published_name();
 

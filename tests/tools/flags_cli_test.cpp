@@ -109,6 +109,10 @@ TEST_F(FlagsCliTest, EmptyTextsAreNoValues) {
   // Scripts of published programs give empty texts.
   const Output published = run("convert_imageset --encode_type= r l o");
   EXPECT_FALSE(published.says("is empty")) << published.text;
+  // Under a name of both, nothing tells the scripts apart.
+  fs::create_symlink(CREMA_TOOL, path("caffe"));
+  const Output both = run(train + " --snapshot=", path("caffe"));
+  EXPECT_TRUE(both.says("--snapshot= is empty")) << both.text;
   for (const char* flag : {"--stage=", "--tuning_file="})
     EXPECT_EQ(run(concat("summary --model=", net(), " ", flag)).status, 0) << flag;
 }
