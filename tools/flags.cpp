@@ -11,6 +11,7 @@
 #include "core/device.hpp"
 #include "core/parse_number.hpp"
 #include "core/split_list.hpp"
+#include "core/thread_limit.hpp"
 #include "core/tuner.hpp"
 #include "crema/error.hpp"
 #include "crema/plugin.hpp"
@@ -215,9 +216,8 @@ ContextOptions context_options(bool solver_wants_gpu, int solver_device) {
 }
 
 int threads_flag() {
-  constexpr int kMostThreads = 4096;  // as Context has it
-  if (FLAGS_threads < 0 || FLAGS_threads > kMostThreads)
-    throw Error("--threads=", FLAGS_threads, " is no number of threads; use 1 to ", kMostThreads,
+  if (FLAGS_threads < 0 || FLAGS_threads > kMaxThreads)
+    throw Error("--threads=", FLAGS_threads, " is no number of threads; use 1 to ", kMaxThreads,
                 ", or 0 for all cores");
   return FLAGS_threads;
 }

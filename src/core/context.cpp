@@ -6,13 +6,12 @@
 #include <string_view>
 
 #include "core/device.hpp"
+#include "core/thread_limit.hpp"
 #include "core/tuner.hpp"
 #include "crema/error.hpp"
 
 namespace crema {
 namespace {
-
-constexpr int kMaxThreads = 4096;
 
 // OMP_NUM_THREADS may be a list, one number a level of nesting; the first counts here.
 int threads_of_environment() {

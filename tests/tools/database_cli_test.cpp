@@ -203,7 +203,7 @@ TEST_F(DatabaseCli, NumbersOfThreadsHaveALimit) {
   const std::string db = path("db"), out = path("out");
   for (const std::string& command : {"verify-db " + db, "compute-image-mean " + db, "db list " + db,
                                      "db export " + db + " " + out, "summary --model=" + net()}) {
-    for (const char* threads : {"--threads=99999", "--threads=-1"})
+    for (const char* threads : {"--threads=99999", "--threads=4097", "--threads=-1"})
       expect_refusal(command + " " + threads, {threads, "use 1 to 4096", "0 for all cores"});
   }
 }
