@@ -125,8 +125,14 @@ finds 'name another folder in TMPDIR'
 recipe true
 works
 
+needs_library="reproduce: error: models/toy is a C++ program, to build against Crema's library:"
 recipe 'build models/toy'
-finds 'neither of a build folder nor of an installation'
+finds "$needs_library $work/program is neither of a build folder nor of an installation. Name the program of one of these in CREMA"
+mkdir -p tree/bin
+cp program tree/bin
+CREMA=$work/tree/bin/program recipe 'build models/toy'
+finds "$needs_library $work/tree/bin/program is neither of a build folder nor of an installation (there is no CremaConfig.cmake \
+below $work/tree/lib). Name the program of one of these in CREMA"
 
 # Without --check, the recipe runs as it is.
 printf '%s\n' "${right[@]}" >models/toy/recipe.sh
