@@ -171,6 +171,10 @@ layer { name: "mean" type: "Pooling" bottom: "data" top: "mean" pooling_param { 
   const std::string net = write("net.prototxt", detector(kInput));
   expect_refusal("classify --model " + net + " " + photo, {"scores 'out'", "`crema detect`"});
   expect_refusal("detect --model " + net, {"detect needs images"});
+  for (const char* mean : {"", "--mean 1,2,3 "}) {
+    expect_refusal(concat("detect --model ", net, " --channel_mean ", mean, photo),
+                   {"--channel_mean has no effect without a mean image", "--mean=FILE"});
+  }
   for (const char* percent : {"50", "nan"})
     expect_refusal(concat("detect --confidence_threshold ", percent, " --model ", net, " ", photo),
                    {"--confidence_threshold", percent, "[0, 1]"});
