@@ -38,8 +38,9 @@ int convert_mnist(const std::vector<std::string>& arguments) {
   const fs::path folder = arguments[0], to = arguments.back();
   for (const fs::path& named : {folder, to}) {
     std::error_code why;
-    if (!fs::is_directory(named, why))
-      throw Error("there is no folder '", named.string(), "'", why ? ": " + why.message() : "");
+    if (fs::is_directory(named, why)) continue;
+    const bool says_more = why && why != std::errc::no_such_file_or_directory;
+    throw Error("there is no folder '", named.string(), "'", says_more ? ": " + why.message() : "");
   }
   const bool leveldb = database_kind(FLAGS_backend) == DatabaseKind::leveldb;
   const std::string ending = leveldb ? "leveldb" : "lmdb";

@@ -532,7 +532,7 @@ data_param { source: ")" + source + R"(" backend: LMDB batch_size: 4 } })");
                  {digits, "overwrite"});
   expect_refusal("convert-mnist " + path(""), {"train-images-idx3-ubyte"});
   const std::string all = "convert-mnist " + mini + " " + path("databases");
-  expect_refusal(all, {"there is no folder '" + path("databases") + "'"});
+  expect_refusal(all, {"there is no folder '" + path("databases") + "'\n"});
   fs::create_directories(path("databases"));
   EXPECT_EQ(run(all).status, 0);
   EXPECT_EQ(run("summary --model=" + with_source(path("databases/test_lmdb"))).status, 0);
