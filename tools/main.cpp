@@ -129,8 +129,14 @@ void check_log_folder() {
 
 /// Error unless all that was printed is written.
 void finish_output() {
-  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0 || !std::cout.flush().good())
-    throw Error("standard output cannot be written; is the disk full?");
+  const bool failed_before = std::ferror(stdout) != 0 || !std::cout.good();
+  errno = 0;
+  const bool fails = std::fflush(stdout) != 0 || !std::cout.flush().good();
+  if (!failed_before && !fails) return;
+  // Of lines that were lost before, the reason is lost too.
+  const int reason = errno;
+  throw Error("standard output cannot be written",
+              reason != 0 ? concat(": ", std::strerror(reason)) : "");
 }
 
 int run(const Command& command, const std::vector<std::string>& arguments, const CommandLine& line,

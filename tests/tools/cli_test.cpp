@@ -182,10 +182,12 @@ TEST_F(CliTest, HelpOfHelpIsTheList) {
 TEST_F(CliTest, HelpThatCannotBeWrittenIsAnError) {
   if (!fs::exists("/dev/full")) GTEST_SKIP() << "needs /dev/full";
   for (const char* command : {"help", "help train", "--version", "layers"}) {
-    for (const char* to : {"/dev/full", "&-"}) {
+    for (const auto& [to, reason] :
+         {std::pair("/dev/full", "No space left on device"), {"&-", "Bad file descriptor"}}) {
       const Output output = run(concat(command, " >", to, ")"), "(" CREMA_TOOL);
       EXPECT_EQ(output.status, 1) << command << " to " << to;
-      EXPECT_TRUE(output.says("standard output cannot be written")) << output.text;
+      EXPECT_TRUE(output.says(concat("standard output cannot be written: ", reason, "\n")))
+          << output.text;
     }
   }
 }
