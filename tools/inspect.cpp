@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
+#include <new>
 
 #include "core/json.hpp"
 #include "data/annotation.hpp"
@@ -200,6 +201,8 @@ int inspect(const std::vector<std::string>& arguments) {
     const std::string& path = arguments[i];
     try {
       bad += !inspect_file(path);
+    } catch (const std::bad_alloc&) {
+      throw;  // no fault of the file
     } catch (const std::exception& error) {
       ++bad;
       std::fflush(stdout);

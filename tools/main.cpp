@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <initializer_list>
 #include <iostream>
 #include <new>
 
@@ -150,11 +151,32 @@ int run(const Command& command, const std::vector<std::string>& arguments, const
   return status;
 }
 
-int report(const std::exception& error, int status) {
+bool is_one_of(const Command* command, std::initializer_list<const Command*> these) {
+  return std::find(these.begin(), these.end(), command) != these.end();
+}
+
+bool runs_nets(const Command* command) {
+  return is_one_of(command, {&kTrain, &kTest, &kTime, &kClassify, &kDetect, &kExtractFeatures});
+}
+
+/// What to do where the command, or none (null), has no memory left.
+std::string advice_on_memory(const Command* command) {
+  std::string advice;
+  if (runs_nets(command)) {
+    advice = "use a smaller batch_size or smaller inputs (`crema summary` prints what a net needs)";
+  } else if (is_one_of(command, {&kSummary, &kDraw, &kMergeBn})) {
+    advice = "use a smaller batch_size or smaller inputs";
+  } else {
+    advice = "end other programs";
+    if (command != nullptr && std::ranges::count(command->flags, "threads") > 0)
+      advice += ", use fewer --threads";
+  }
+  return advice + ", or raise the limit, if there is one (ulimit -v)";
+}
+
+int report(const std::exception& error, int status, const Command* command = nullptr) {
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) {
-    std::cerr << "crema: memory ran out; use a smaller batch_size or smaller inputs (`crema "
-                 "summary` prints what a net needs), or raise the limit, if there is one "
-                 "(ulimit -v)\n";
+    std::cerr << "crema: memory ran out; " << advice_on_memory(command) << "\n";
     return status;
   }
   std::cerr << "crema: " << error.what() << advice_on_missing_data(error.what()) << "\n";
@@ -198,16 +220,13 @@ int run(int argc, char** argv) {
   const Command& command = need_command(arguments[0]);
   set_called_by_published_name(arguments[0] != command.name);
   arguments.erase(arguments.begin());
-  for (const Command* runs_nets :
-       {&kTrain, &kTest, &kTime, &kClassify, &kDetect, &kExtractFeatures}) {
-    if (&command == runs_nets) limit_spinning(argv);
-  }
+  if (runs_nets(&command)) limit_spinning(argv);
   try {
     return run(command, arguments, line, argv[0]);
   } catch (const Interrupted&) {
     throw;
   } catch (const std::exception& error) {
-    return report(error, command.error_status);
+    return report(error, command.error_status, &command);
   }
 }
 

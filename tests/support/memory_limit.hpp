@@ -8,15 +8,17 @@
 
 namespace crema::test {
 
-/// Whether a program goes on where memory is refused to it; AddressSanitizer ends it.
-#ifdef __SANITIZE_ADDRESS__
+/// Whether a program goes on where memory is refused to it. AddressSanitizer ends it, and both
+/// sanitizers take more addresses than a limit leaves.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 inline constexpr bool kRefusesMemory = false;
 #else
 inline constexpr bool kRefusesMemory = true;
 #endif
 inline constexpr const char* kNeedsRefusedMemory =
-    "needs a build without AddressSanitizer, which ends the process where memory is refused: set "
-    "no CREMA_SANITIZE";
+    "needs a build without AddressSanitizer and ThreadSanitizer, under which the process ends "
+    "where "
+    "memory is refused: set no CREMA_SANITIZE";
 
 /// A limit of the address space, `more` bytes above what is in use.
 class MemoryLimit {
