@@ -156,5 +156,32 @@ TEST_F(FlagsCliTest, SeedsAreNotNegative) {
   }
 }
 
+TEST_F(FlagsCliTest, PhaseLevelAndStageChooseLayers) {
+  const std::string model = write("rules.prototxt", R"(
+layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 2 dim: 3 } } }
+layer { name: "for_train" type: "ReLU" bottom: "x" top: "a" include { phase: TRAIN } }
+layer { name: "for_test" type: "ReLU" bottom: "x" top: "b" include { phase: TEST } }
+layer { name: "for_level" type: "ReLU" bottom: "x" top: "c" include { min_level: 2 } }
+layer { name: "for_stage" type: "ReLU" bottom: "x" top: "d" include { stage: "deploy" stage: "int" } })");
+  auto expect_layers = [&](const std::string& flags, bool train, bool test, bool level,
+                           bool stage) {
+    const Output output = run("summary --model=" + model + flags);
+    EXPECT_EQ(output.status, 0) << output.text;
+    EXPECT_EQ(output.says("for_train"), train) << flags;
+    EXPECT_EQ(output.says("for_test"), test) << flags;
+    EXPECT_EQ(output.says("for_level"), level) << flags;
+    EXPECT_EQ(output.says("for_stage"), stage) << flags;
+  };
+  expect_layers("", true, false, false, false);
+  expect_layers(" --phase=TEST", false, true, false, false);
+  expect_layers(" --level=1", true, false, false, false);
+  expect_layers(" --level=2", true, false, true, false);
+  expect_layers(" --stage=deploy", true, false, false, false);
+  expect_layers(" --phase=TEST --stage=int,deploy", false, true, false, true);
+  const Output unknown = run("summary --model=" + model + " --stage=deply");
+  EXPECT_TRUE(unknown.says("stage 'deply' has no effect")) << unknown.text;
+  EXPECT_TRUE(unknown.says("did you mean 'deploy'?")) << unknown.text;
+}
+
 }  // namespace
 }  // namespace crema::test
