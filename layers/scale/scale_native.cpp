@@ -156,9 +156,11 @@ class ScaleNative : public NativeEngine<ScaleLayer> {
   /// sample.
   template <class Body>
   void for_each_operand(int64_t begin, int64_t end, const Body& body) const {
-    for (int64_t c = begin; c < end; ++c) {
-      const int64_t sample = c / padded_operands_, in_sample = c % padded_operands_;
-      if (in_sample < operands_) body(c, sample * operands_ + in_sample);
+    for (int64_t c = begin; c < end;) {
+      const int64_t sample = c / padded_operands_, first = sample * padded_operands_;
+      const int64_t stop = std::min(end, first + operands_);
+      for (; c < stop; ++c) body(c, sample * operands_ + (c - first));
+      c = first + padded_operands_;
     }
   }
 
