@@ -149,7 +149,7 @@ Augmentation::Augmentation(const T& param, Phase phase)
   check_cropping();
   check_pixels();
   const T& p = param_;
-  has_steps_ = p.has_resize_param() || p.bgr2rgb() || p.pad() > 0 ||
+  has_steps_ = p.resize_param_size() > 0 || p.bgr2rgb() || p.pad() > 0 ||
                (trains_ && (p.has_expand_param() || p.has_random_resize_param() ||
                             p.img_rand_resize_lower() > 0 || p.has_random_crop_param() ||
                             p.has_random_aspect_ratio_param() || p.has_rotate_param() ||
@@ -163,14 +163,13 @@ void Augmentation::check_resizing() const {
                      "transform_param { random_resize_param { resize_param } }");
   reject_unsupported(p.random_aspect_ratio_param().resize_param(), {kMode},
                      "transform_param { random_aspect_ratio_param { resize_param } }");
-  const int resizes = p.has_resize_param() + p.has_random_resize_param() +
+  const int resizes = (p.resize_param_size() > 0) + p.has_random_resize_param() +
                       (p.img_rand_resize_lower() > 0 || p.img_rand_resize_upper() > 0);
   if (resizes > 1)
     throw Error(
         "transform_param has several of resize_param, random_resize_param and img_rand_resize_*; "
         "keep one of them");
-  if (p.has_resize_param()) {
-    const ResizeParameter& resize = p.resize_param();
+  for (const ResizeParameter& resize : p.resize_param()) {
     check_probability("resize_param { prob }", resize.prob());
     check_size("resize_param { height }", resize.height());
     check_size("resize_param { width }", resize.width());
@@ -294,8 +293,8 @@ void Augmentation::check_channels(int64_t channels) const {
                   " channels; give one for all, or one a channel");
   };
   need(p.bgr2rgb(), "bgr2rgb", false);
-  if (p.has_resize_param())
-    need_fill(p.resize_param().pad_value_size(), "resize_param { pad_value }");
+  for (const ResizeParameter& resize : p.resize_param())
+    need_fill(resize.pad_value_size(), "resize_param { pad_value }");
   if (!trains_) return;
   const DistortionParameter& distort = p.distort_param();
   need(distort.saturation_prob() > 0, "distort_param { saturation_prob }", false);
@@ -334,7 +333,7 @@ void Augmentation::draw_behind_boxes(const SampleRandom& random, DrawnSteps& dra
 
 void Augmentation::draw_rest(const SampleRandom& random, bool distorts, DrawnSteps& drawn) const {
   const T& p = param_;
-  if (p.has_resize_param()) resize(random.of("resize"), drawn);
+  if (p.resize_param_size() > 0) resize(random.of("resize"), drawn);
   if (trains_) {
     resize_shorter_side(random.of("shorter side"), drawn);
     if (p.has_random_crop_param()) random_crop(random.of("random crop"), drawn);
@@ -377,7 +376,7 @@ void Augmentation::pad(DrawnSteps& drawn) const {
 }
 
 void Augmentation::resize(Random random, DrawnSteps& drawn) const {
-  const ResizeParameter& param = param_.resize_param();
+  const ResizeParameter& param = param_.resize_param(0);
   if (trains_ && !taken(random, param.prob())) return;
   const Interpolation interpolation = draw_interpolation(param, trains_, random);
   const int64_t height = param.height(), width = param.width();
