@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace crema {
 
@@ -38,6 +39,8 @@ class DataSource {
   virtual std::string raw_key(int64_t index) const { return record_key(index); }
   /// Whether sample `index` of the last batch stands for a record that could not be used.
   virtual bool is_replaced(int64_t /*index*/) const { return false; }
+  /// The names of the classes in the order of their labels, where the source has them; else none.
+  virtual std::vector<std::string> class_names() const { return {}; }
 };
 
 }  // namespace crema
