@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "core/dispatch.hpp"
+#include "core/gradient_paths.hpp"
 #include "kit/kept_gradient.hpp"
 #include "kit/labels.hpp"
 #include "kit/passes.hpp"
@@ -28,7 +29,7 @@ int64_t parts_for(const std::vector<ChainSequence>& sequences, int64_t classes) 
                              std::max<int64_t>(std::ssize(sequences), 1));
 }
 
-class CrfLossLayer : public CrfLayer {
+class CrfLossLayer : public CrfLayer, public GradientPaths {
  public:
   explicit CrfLossLayer(const LayerInit& init)
       : CrfLayer(init), ignored_(ignored_label(init.param)), normalization_(init.param) {
@@ -39,6 +40,7 @@ class CrfLossLayer : public CrfLayer {
     return {.min_bottoms = 2, .max_bottoms = 3, .min_tops = 1, .max_tops = 2};
   }
   float default_loss_weight(int top) const override { return top == 0 ? 1 : 0; }
+  bool reads_top_diff(int top) const override { return top == 0; }
   bool is_exact_top(int) const override { return true; }
 
   void reshape(Blobs bottom, Blobs top) override {

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "core/dispatch.hpp"
+#include "core/gradient_paths.hpp"
 #include "core/moves_values.hpp"
 #include "kit/passes.hpp"
 #include "kit/rows.hpp"
@@ -11,7 +12,7 @@
 namespace crema {
 namespace {
 
-class CropLayer : public TwoSidedLayer, public MovesValues {
+class CropLayer : public TwoSidedLayer, public MovesValues, public GradientPaths {
  public:
   explicit CropLayer(const LayerInit& init)
       : TwoSidedLayer(init),
@@ -22,8 +23,8 @@ class CropLayer : public TwoSidedLayer, public MovesValues {
   bool moves(int b, int) const override { return b == 0; }
 
   Arity arity() const override { return {.min_bottoms = 2, .max_bottoms = 2}; }
-  // Only the shape of the second one is read.
   bool can_propagate(int bottom) const override { return bottom == 0; }
+  bool reads_shape_alone(int bottom) const override { return bottom == 1; }
   bool is_exact_bottom(int) const override { return false; }
 
   void reshape(Blobs bottom, Blobs top) override {

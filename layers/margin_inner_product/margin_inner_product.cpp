@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "core/dispatch.hpp"
+#include "core/gradient_paths.hpp"
 #include "kit/gemm.hpp"
 #include "kit/passes.hpp"
 #include "kit/position_sums.hpp"
@@ -156,7 +157,7 @@ struct WeightGradient {
   }
 };
 
-class MarginInnerProductLayer : public TwoSidedLayer {
+class MarginInnerProductLayer : public TwoSidedLayer, public GradientPaths {
  public:
   explicit MarginInnerProductLayer(const LayerInit& init)
       : TwoSidedLayer(init), outputs_(settings().num_output()), axis_(settings().axis()) {
@@ -179,6 +180,7 @@ class MarginInnerProductLayer : public TwoSidedLayer {
     return {.min_bottoms = 2, .max_bottoms = 2, .min_tops = 1, .max_tops = 2};
   }
   bool can_propagate(int bottom) const override { return bottom == 0; }
+  bool reads_top_diff(int top) const override { return top == 0; }
 
   void setup(Blobs bottom, Blobs) override {
     const Shape& shape = bottom[0]->shape();

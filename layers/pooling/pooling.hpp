@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/gradient_paths.hpp"
 #include "kit/two_sided.hpp"
 #include "layers/pooling/pooling_math.hpp"
 
@@ -28,7 +29,7 @@ struct PoolingSetting {
 /// The random numbers of the present pass of a layer.
 PoolingChance pooling_chance(const Layer& layer);
 
-class PoolingLayer : public TwoSidedLayer {
+class PoolingLayer : public TwoSidedLayer, public GradientPaths {
  public:
   using Method = PoolingMethod;
 
@@ -37,6 +38,7 @@ class PoolingLayer : public TwoSidedLayer {
   PoolingLayer(const LayerInit& init, const PoolingParameter& settings);
 
   Arity arity() const override;
+  bool reads_top_diff(int top) const override { return top == 0; }
   void setup(Blobs bottom, Blobs top) override;
   void reshape(Blobs bottom, Blobs top) override;
   Flops flops(Blobs bottom, Blobs top) const override;

@@ -4,11 +4,12 @@
 #include <array>
 #include <vector>
 
+#include "core/gradient_paths.hpp"
 #include "kit/two_sided.hpp"
 
 namespace crema {
 
-class PriorBoxLayer : public TwoSidedLayer {
+class PriorBoxLayer : public TwoSidedLayer, public GradientPaths {
  public:
   /// A box around a position, in pixels of the image.
   struct Size {
@@ -18,7 +19,7 @@ class PriorBoxLayer : public TwoSidedLayer {
 
   Arity arity() const override { return {.min_bottoms = 2, .max_bottoms = 2}; }
   bool can_propagate(int) const override { return false; }
-  // Only the shapes of the bottoms are read.
+  bool reads_shape_alone(int) const override { return true; }
   bool is_exact_bottom(int) const override { return false; }
   bool is_exact_top(int) const override { return true; }
 

@@ -1,4 +1,5 @@
 // Resize: resizes maps to a size, by a factor, or to the size of another blob. See README.md.
+#include "core/gradient_paths.hpp"
 #include "kit/passes.hpp"
 #include "kit/resample.hpp"
 #include "proto/layer.pb.h"
@@ -6,7 +7,7 @@
 namespace crema {
 namespace {
 
-class ResizeLayer : public ResampleLayer {
+class ResizeLayer : public ResampleLayer, public GradientPaths {
  public:
   explicit ResizeLayer(const LayerInit& init) : ResampleLayer(init) {
     const ResizeLayerParameter& settings = init.param.resize_param();
@@ -19,6 +20,7 @@ class ResizeLayer : public ResampleLayer {
 
   Arity arity() const override { return {.min_bottoms = 1, .max_bottoms = 2}; }
   bool can_propagate(int bottom) const override { return bottom == 0; }
+  bool reads_shape_alone(int bottom) const override { return bottom == 1; }
   bool is_exact_bottom(int) const override { return false; }
 
   void reshape(Blobs bottom, Blobs top) override {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/published_engine.hpp"
 #include "crema/registry.hpp"
 #include "proto/layer.pb.h"
 
@@ -10,6 +11,11 @@ namespace crema {
 namespace {
 
 constexpr const char* kReference = "reference";
+
+/// The engine that the message forces; "" if none.
+std::string engine_of(const LayerParameter& param) {
+  return is_published_engine(param.engine()) ? std::string() : param.engine();
+}
 
 }  // namespace
 
@@ -66,11 +72,11 @@ std::string Layer::forced_engine(const std::vector<const EngineEntry*>& engines)
   const auto has = [&](const std::string& name) {
     return name.empty() || std::ranges::find(names, name) != names.end();
   };
-  if (!param_->engine().empty()) {
-    if (has(param_->engine())) return param_->engine();
-    throw Error("there is no engine '", param_->engine(), "' for ", type_, " on this device",
-                did_you_mean(param_->engine(), names, "there are"));
-  }
+  const std::string& own = param_->engine();
+  if (!own.empty() && has(own)) return own;
+  if (!engine_of(*param_).empty())
+    throw Error("there is no engine '", own, "' for ", type_, " on this device",
+                did_you_mean(own, names, "there are"));
   if (has(context_.engine())) return context_.engine();
   // Other layers may have it.
   Registry::instance().require_engine(context_.engine(), context_.device().type);
@@ -100,7 +106,7 @@ std::vector<Option> Layer::options(const Wanted& wanted, Blobs bottom, Blobs top
     if (found.empty() && !forced.empty()) {
       throw Error(
           "engine '", forced, "' refuses this problem: ", why,
-          param().engine().empty()
+          engine_of(param()).empty()
               ? "; it is forced on all layers, by --engine or ContextOptions::engine: leave "
                 "that out, or use 'reference'"
               : "; remove the setting of the engine, or use 'reference'");

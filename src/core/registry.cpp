@@ -1,6 +1,9 @@
 #include "crema/registry.hpp"
 
+#include <algorithm>
+#include <cctype>
 #include <set>
+#include <string_view>
 
 #include "core/device.hpp"
 #include "core/published_types.hpp"
@@ -10,6 +13,30 @@ namespace crema {
 
 /// Calls every room's registration; written by the build, see scripts/cmake/rooms.cmake.
 void register_all_rooms(Registry& registry);
+
+namespace {
+
+/// "batchnorm" of BatchNorm, batch_norm and BATCH-NORM.
+std::string letters(std::string_view name) {
+  std::string text;
+  for (const char c : name) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (std::isalnum(byte)) text += static_cast<char>(std::tolower(byte));
+  }
+  return text;
+}
+
+/// What a layer of an unknown type may have meant.
+std::string advice_for(const std::string& type) {
+  const std::vector<std::string> types = Registry::instance().types();
+  // Only case and separators differ: no nearer name is meant.
+  const std::string wanted = letters(type);
+  const auto same = std::ranges::find(types, wanted, letters);
+  if (!wanted.empty() && same != types.end()) return concat("; did you mean '", *same, "'?");
+  return published_type(type) ? " yet" : did_you_mean(type, types);
+}
+
+}  // namespace
 
 Registry::Registry() {
   register_all_rooms(*this);
@@ -39,8 +66,7 @@ void Registry::add_engine(const std::string& type, EngineEntry entry) {
 
 Error Registry::unknown_type(const LayerParameter& param) {
   const std::string& type = param.type();
-  std::string advice =
-      published_type(type) ? " yet" : did_you_mean(type, Registry::instance().types());
+  std::string advice = advice_for(type);
   if (!type.empty() && advice.empty()) {
     advice = "; if a plug-in brings it, load that with --plugin=FILE or crema::load_plugin()";
   }

@@ -12,6 +12,7 @@
 #include <algorithm>
 
 #include "core/dispatch.hpp"
+#include "core/gradient_paths.hpp"
 #include "kit/labels.hpp"
 #include "kit/passes.hpp"
 
@@ -50,7 +51,7 @@ struct ElementLossGradient {
 /// Bottoms 0 and 1 are compared; bottoms 2 and 3, if they are there, are the inside and the outside
 /// weights. Only bottoms 0 and 1 have gradients.
 template <class Math>
-class ElementLossLayer : public TwoSidedLayer {
+class ElementLossLayer : public TwoSidedLayer, public GradientPaths {
  public:
   ElementLossLayer(const LayerInit& init, int most_bottoms, int most_tops = 1)
       : TwoSidedLayer(init),
@@ -63,6 +64,7 @@ class ElementLossLayer : public TwoSidedLayer {
   }
   float default_loss_weight(int top) const override { return top == 0 ? 1 : 0; }
   bool can_propagate(int bottom) const override { return bottom < 2; }
+  bool reads_top_diff(int top) const override { return top == 0; }
 
   void reshape(Blobs bottom, Blobs top) override {
     items_ = compared_items(bottom);

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "core/axis_split.hpp"
+#include "core/gradient_paths.hpp"
 #include "kit/two_sided.hpp"
 
 namespace crema {
@@ -95,9 +96,10 @@ std::optional<int> ignored_label(const LayerParameter& param);
 void check_loss_settings(const LayerInit& init, bool of_softmax);
 
 /// A loss summed over positions, with the settings of loss_param.
-class LabelLoss : public LabelledLayer {
+class LabelLoss : public LabelledLayer, public GradientPaths {
  public:
   float default_loss_weight(int top) const override { return top == 0 ? 1 : 0; }
+  bool reads_top_diff(int top) const override { return top == 0; }
 
  protected:
   /// `of_softmax`: see check_loss_settings().

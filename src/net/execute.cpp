@@ -188,6 +188,7 @@ void run_forward(Plan& plan, const Action& action) {
     }
     if (action.again) return;
     check_shapes(plan, node);
+    log_action(plan, action);
     // To look at a loss on a device would wait for all that is queued there; the solver looks.
     if (plan.context->on_gpu()) return;
     for (const ValueId top : node.makes) {
@@ -212,10 +213,11 @@ void run_action(Plan& plan, const Action& action) {
                   action.weight * plan.loss_scale, action.adds);
     case Action::Kind::backward:
       if (is_empty(node)) return;
-      return in_node(node, [&] {
+      in_node(node, [&] {
         const WithNoise noise(node);
         node.layer->backward(action.tops, node.propagate, action.bottoms);
       });
+      return log_action(plan, action);
     case Action::Kind::sum:
       return add(side, action.parts, *action.into);
     case Action::Kind::complete:

@@ -2,7 +2,9 @@
 #include <google/protobuf/text_format.h>
 
 #include <algorithm>
+#include <limits>
 #include <set>
+#include <utility>
 
 #include "model/upgrade/upgrade.hpp"
 #include "net/plan.hpp"
@@ -68,6 +70,147 @@ std::string reason(const LayerParameter& layer, const NetOptions& options) {
   return joined(rules, " ");
 }
 
+/// Phase, level and stages of a net.
+struct State {
+  NetOptions options;
+  int changes = 0;  // from the state that the search began with
+};
+
+/// All states that the rules of a layer tell apart: `present` first. Empty if they name so many
+/// stages that these are too many.
+std::vector<State> states_of(const LayerParameter& layer, const NetOptions& present) {
+  constexpr size_t kMostStages = 10;
+  std::set<std::string> stages;
+  std::set<int> levels;
+  for (const auto* rules : {&layer.include(), &layer.exclude()}) {
+    for (const auto& rule : *rules) {
+      stages.insert(rule.stage().begin(), rule.stage().end());
+      stages.insert(rule.not_stage().begin(), rule.not_stage().end());
+      // The borders between levels that a rule tells apart, and those beside them.
+      for (const auto& [has, level] : {std::pair(rule.has_min_level(), rule.min_level()),
+                                       std::pair(rule.has_max_level(), rule.max_level())}) {
+        if (!has) continue;
+        levels.insert(level);
+        if (level > std::numeric_limits<int>::min()) levels.insert(level - 1);
+        if (level < std::numeric_limits<int>::max()) levels.insert(level + 1);
+      }
+    }
+  }
+  if (stages.size() > kMostStages) return {};
+  levels.erase(present.level);
+  std::vector<int> all_levels = {present.level};
+  all_levels.insert(all_levels.end(), levels.begin(), levels.end());
+  const Phase other = present.phase == Phase::test ? Phase::train : Phase::test;
+  std::vector<State> states;
+  for (const Phase phase : {present.phase, other}) {
+    for (const int level : all_levels) {
+      for (size_t changed = 0; changed < size_t{1} << stages.size(); ++changed) {
+        State state{.options = {.phase = phase, .level = level, .stages = present.stages}};
+        state.changes = int{phase != present.phase} + int{level != present.level};
+        size_t bit = 1;
+        for (const std::string& stage : stages) {
+          if (changed & bit) {
+            ++state.changes;
+            std::vector<std::string>& set = state.options.stages;
+            if (std::erase(set, stage) == 0) set.push_back(stage);
+          }
+          bit <<= 1;
+        }
+        states.push_back(std::move(state));
+      }
+    }
+  }
+  return states;
+}
+
+std::string name_of(Phase phase) { return phase == Phase::test ? "TEST" : "TRAIN"; }
+
+/// What takes the layer into the net, of the command line and of a solver: "selected by --stage
+/// val, in a solver by test_state { stage: "val" }". "" if nothing does.
+std::string how_selected(const LayerParameter& layer, const NetOptions& present) {
+  const State* best = nullptr;
+  const std::vector<State> states = states_of(layer, present);
+  for (const State& state : states) {
+    if (best != nullptr && best->changes <= state.changes) continue;
+    if (in_state(layer, state.options)) best = &state;
+  }
+  if (best == nullptr) return {};
+  const NetOptions& wanted = best->options;
+  std::vector<std::string> flags, fields, removed;
+  if (wanted.phase != present.phase) flags.push_back("--phase " + name_of(wanted.phase));
+  if (wanted.level != present.level) {
+    flags.push_back(concat("--level ", wanted.level));
+    fields.push_back(concat("level: ", wanted.level));
+  }
+  for (const std::string& stage : present.stages) {
+    if (!has_stage(wanted, stage)) removed.push_back("without stage '" + stage + "'");
+  }
+  if (wanted.stages.size() + removed.size() > present.stages.size()) {
+    flags.push_back("--stage " + joined(wanted.stages, ","));
+    for (const std::string& stage : wanted.stages)
+      fields.push_back(concat("stage: \"", stage, "\""));
+  }
+  std::string text = "selected";
+  if (!flags.empty()) text += " by " + joined(flags, " ");
+  // Each net of a solver has its phase.
+  if (!fields.empty() && wanted.phase == present.phase)
+    text += concat(", in a solver by ", wanted.phase == Phase::test ? "test_state" : "train_state",
+                   " { ", joined(fields, " "), " }");
+  if (!removed.empty()) text += (flags.empty() ? " " : ", ") + joined(removed, " ");
+  return text;
+}
+
+/// "layer 'a' (line 3)".
+std::string name_of(const LayerParameter& layer, const Position& position) {
+  return concat("layer '", layer.name(), "'",
+                position.line > 0 ? concat(" (line ", position.line, ")") : "");
+}
+
+/// Warns of rules that hold in no phase, level and stages, and of a `phase` that never is that of
+/// the nets with the layer.
+void note_rules_that_never_hold(Plan& plan, const LayerParameter& layer, const Position& position) {
+  const auto warn = [&](const std::string& what) {
+    plan.note(concat(name_of(layer, position), ": ", what), Severity::warning);
+  };
+  const auto never_holds = [&](const NetStateRule& rule) {
+    LayerParameter alone;
+    *alone.add_include() = rule;
+    const std::vector<State> states = states_of(alone, plan.options);
+    return !states.empty() && std::ranges::none_of(states, [&](const State& state) {
+      return holds(rule, state.options);
+    });
+  };
+  bool told = false;
+  for (const auto& rule : layer.include()) {
+    if (!never_holds(rule)) continue;
+    told = true;
+    warn(concat("its rule ", text_of("include", rule), " can never hold; correct or remove it"));
+  }
+  for (const auto& rule : layer.exclude()) {
+    if (never_holds(rule))
+      warn(concat("its rule ", text_of("exclude", rule), " can never hold and has no effect; ",
+                  "correct or remove it"));
+  }
+  std::set<Phase> phases;
+  const std::vector<State> states = states_of(layer, plan.options);
+  for (const State& state : states) {
+    if (in_state(layer, state.options)) phases.insert(state.options.phase);
+  }
+  if (states.empty() || told) return;
+  if (phases.empty()) {
+    std::vector<std::string> rules;
+    for (const auto& rule : layer.exclude()) rules.push_back(text_of("exclude", rule));
+    warn(concat("its rules ", joined(rules, " "),
+                " exclude it from every net; correct or remove one of them"));
+  } else if (layer.has_phase() &&
+             phases.count(layer.phase() == TEST ? Phase::test : Phase::train) == 0) {
+    const std::string own = layer.phase() == TEST ? "TEST" : "TRAIN";
+    warn(concat("it has phase: ", own, ", but its rules take it into nets of phase ",
+                name_of(*phases.begin()), " alone, where it runs as in ", own,
+                "; remove one of the two"));
+  }
+}
+
 /// Removes the layers whose rules do not hold, and their positions. Returns them.
 std::vector<LeftOut> remove_excluded(NetParameter& net, const NetOptions& options,
                                      std::vector<Position>& positions) {
@@ -78,10 +221,12 @@ std::vector<LeftOut> remove_excluded(NetParameter& net, const NetOptions& option
     try {
       const LayerParameter& layer = net.layer(i);
       if (!in_state(layer, options)) {
-        left_out.push_back({layer.name(),
-                            reason(layer, options),
-                            position,
-                            {layer.top().begin(), layer.top().end()}});
+        left_out.push_back({.name = layer.name(),
+                            .rule = reason(layer, options),
+                            .how_selected = how_selected(layer, options),
+                            .position = position,
+                            .bottoms = {layer.bottom().begin(), layer.bottom().end()},
+                            .tops = {layer.top().begin(), layer.top().end()}});
         continue;
       }
     } catch (Error& error) {
@@ -114,6 +259,13 @@ bool in_state(const LayerParameter& layer, const NetOptions& options) {
 void filter_net(Plan& plan, NetParameter& net, std::vector<Position>& positions) {
   merge_state(net, plan.options);
   note_unknown_stages(plan, net);
+  for (int i = 0; i < net.layer_size(); ++i) {
+    const LayerParameter& layer = net.layer(i);
+    const Position& position = positions[static_cast<size_t>(i)];
+    // remove_excluded() refuses layers with rules of both kinds.
+    if (layer.include_size() == 0 || layer.exclude_size() == 0)
+      note_rules_that_never_hold(plan, layer, position);
+  }
   plan.left_out = remove_excluded(net, plan.options, positions);
 }
 

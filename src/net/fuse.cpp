@@ -1,6 +1,9 @@
 // Fusion: a layer that is one operation on the top of another layer becomes a step of that layer's
 // tail. Layer::as_tail_step names the operation, and Layer::accepts allows the tail. This pass
 // checks that nothing else reads the value between the two layers.
+//
+// `recompute` changes no choice here, so that it changes no bit of the results: the fused layers
+// are computed again together if it is set for the last of them, whose tops they make.
 #include <algorithm>
 #include <optional>
 
@@ -30,7 +33,7 @@ void move_steps_back(Plan& plan) {
   for (const NodeId id : plan.layer_nodes()) {
     Node& node = plan.node(id);
     const std::optional<TailStep> step = node.layer->as_tail_step();
-    if (!step || node.bottoms.size() != 1 || node.recompute) continue;
+    if (!step || node.bottoms.size() != 1) continue;
     Use use;
     const NodeId next = only_reader(plan, node, use);
     if (!next.valid() || plan.node(next).bottoms.size() != 1) continue;
@@ -95,20 +98,21 @@ bool append(Plan& plan, NodeId id, const Use& use) {
 }  // namespace
 
 void fuse_layers(Plan& plan) {
-  if (!plan.options.fuse || plan.options.keep_all) return;
+  if (!plan.options.fuse || plan.options.keep_all || plan.debug_info) return;
   move_steps_back(plan);
   for (const NodeId id : plan.layer_nodes()) {
     Node& node = plan.node(id);
-    while (node.scheduled() && !node.recompute) {
+    while (node.scheduled()) {
       Use use;
       const NodeId next = only_reader(plan, node, use);
       if (!next.valid()) break;
       Node& reader = plan.node(next);
-      if (reader.recompute || !append(plan, id, use)) break;
+      if (!append(plan, id, use)) break;
       remove_between(plan, node.tops[0]);
       node.tops = reader.tops;
       node.top_blobs = reader.top_blobs;
       node.needs_backward = node.needs_backward || reader.needs_backward;
+      node.recompute = reader.recompute;
       plan.value(node.tops[0]).producer = id;
       reader.fused_into = id;
     }

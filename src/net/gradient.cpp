@@ -1,37 +1,70 @@
 // Finds the nodes that run backward. A node runs backward if a loss depends on its tops, and if it
 // or a layer before it has a parameter that learns. propagate_down and force_backward change the
 // latter.
+//
+// A loss trains what it depends on, or the net is an Error: where the path from a loss to what
+// learns meets a bottom or a top that has no gradient, a propagate_down of false has to say that
+// this is meant.
 #include <algorithm>
+#include <functional>
 
+#include "core/gradient_paths.hpp"
 #include "net/plan.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
 namespace {
 
-void resolve_wanted(Plan& plan) {
-  IdVector<ValueId, bool> value_wants(plan.values.size(), false);
+/// Whether a propagate_down of the prototxt keeps gradients from the bottom.
+bool is_kept_back(const Node& node, size_t bottom) {
+  const LayerParameter& param = node.layer->param();
+  const int i = static_cast<int>(bottom);
+  return i < param.propagate_down_size() && !param.propagate_down(i);
+}
+
+bool can_propagate(const Node& node, size_t bottom) {
+  return node.layer->can_propagate(static_cast<int>(bottom));
+}
+
+/// Whether a gradient is missing if it does not reach the bottom.
+bool is_on_path(const Node& node, size_t bottom) {
+  const auto* paths = dynamic_cast<const GradientPaths*>(node.layer.get());
+  const bool shape_alone = paths != nullptr && paths->reads_shape_alone(static_cast<int>(bottom));
+  return !is_kept_back(node, bottom) && !shape_alone;
+}
+
+bool reads_top_diff(const Node& node, size_t top) {
+  const auto* paths = dynamic_cast<const GradientPaths*>(node.layer.get());
+  return paths == nullptr || paths->reads_top_diff(static_cast<int>(top));
+}
+
+/// `loss_weight` of the prototxt, or that of a loss layer.
+bool is_loss(const Plan& plan, ValueId value) { return plan.value(value).loss_weight != 0; }
+
+/// Sets `wants` of each value: something learns that its gradient would reach.
+void resolve_wanted(Plan& plan, IdVector<ValueId, bool>& wants) {
   for (const NodeId id : plan.layer_nodes()) {
     Node& node = plan.node(id);
     const LayerParameter& param = node.layer->param();
-    bool wants = has_learning_params(*node.layer);
+    bool any = has_learning_params(*node.layer);
     node.propagate.assign(node.bottoms.size(), false);
     for (size_t i = 0; i < node.bottoms.size(); ++i) {
-      const int bottom = static_cast<int>(i);
-      bool wanted = value_wants[node.bottoms[i]] && node.layer->can_propagate(bottom);
+      bool wanted = wants[node.bottoms[i]] && can_propagate(node, i);
       if (param.propagate_down_size() != 0) {
-        wanted = param.propagate_down(bottom);
+        wanted = !is_kept_back(node, i);
         in_node(node, [&] {
-          if (wanted && !node.layer->can_propagate(bottom))
-            throw Error("cannot propagate to bottom ", i, " ('", param.bottom(bottom),
+          if (wanted && !can_propagate(node, i))
+            throw Error("cannot propagate to bottom ", i, " ('", param.bottom(static_cast<int>(i)),
                         "'); set its propagate_down to false");
         });
       }
       node.propagate[i] = wanted;
-      wants = wants || wanted;
+      any = any || wanted;
     }
-    node.needs_backward = wants;
-    for (ValueId top : node.tops) value_wants[top] = wants;
+    node.needs_backward = any;
+    for (size_t t = 0; t < node.tops.size(); ++t) {
+      wants[node.tops[t]] = any && reads_top_diff(node, t);
+    }
   }
 }
 
@@ -40,7 +73,7 @@ void resolve_reached(Plan& plan) {
   for (size_t n = plan.layer_count; n-- > 0;) {
     Node& node = plan.node(NodeId(n));
     bool any = false;
-    for (ValueId top : node.tops) any = any || reached[top] || plan.value(top).loss_weight != 0;
+    for (ValueId top : node.tops) any = any || reached[top] || is_loss(plan, top);
     node.needs_backward = node.needs_backward && any;
     for (size_t i = 0; i < node.bottoms.size(); ++i) {
       node.propagate[i] = node.propagate[i] && node.needs_backward;
@@ -49,43 +82,190 @@ void resolve_reached(Plan& plan) {
   }
 }
 
-/// Error if a layer learns, but all paths from it to a loss end at bottoms to which the gradient
-/// cannot propagate. A propagate_down of false says that this is meant.
-void check_ends(const Plan& plan) {
-  struct End {
-    const Node* node = nullptr;
-    int bottom = 0;
-  };
-  IdVector<ValueId, bool> has_gradient(plan.values.size(), false);
-  IdVector<ValueId, End> ends(plan.values.size(), End{});
-  for (size_t n = plan.layer_count; n-- > 0;) {
-    const Node& node = plan.node(NodeId(n));
-    const LayerParameter& param = node.layer->param();
-    bool any = false;
-    End end;
-    for (const ValueId top : node.tops) {
-      any = any || has_gradient[top] || plan.value(top).loss_weight != 0;
-      if (ends[top].node != nullptr) end = ends[top];
-    }
-    if (!any && end.node != nullptr && has_learning_params(*node.layer)) {
-      in_node(*end.node, [&] {
-        throw Error("cannot propagate to bottom ", end.bottom, " ('",
-                    end.node->layer->param().bottom(end.bottom), "'), so layer '", param.name(),
-                    "' (", param.type(),
-                    "), which learns, gets no gradient; set propagate_down to "
-                    "false if this is meant");
-      });
-    }
-    for (size_t i = 0; i < node.bottoms.size(); ++i) {
-      const int bottom = static_cast<int>(i);
-      if (param.propagate_down_size() != 0 && !param.propagate_down(bottom)) continue;
-      const bool passes = node.layer->can_propagate(bottom);
-      if (any && passes) has_gradient[node.bottoms[i]] = true;
-      if (any && !passes) ends[node.bottoms[i]] = {&node, bottom};
-      if (!any && end.node != nullptr) ends[node.bottoms[i]] = end;
+/// Refuses losses that are shown and do not train what they depend on.
+class PathCheck {
+ public:
+  PathCheck(const Plan& plan, const IdVector<ValueId, bool>& wants)
+      : plan_(plan),
+        wants_(wants),
+        losses_(plan.values.size()),
+        learns_(plan.values.size(), false) {
+    find_learning();
+  }
+
+  void run() {
+    for (size_t n = plan_.layer_count; n-- > 0;) {
+      const Node& node = plan_.node(NodeId(n));
+      check_own_losses(node);
+      const Node* loss = loss_behind(node);
+      if (loss == nullptr) {
+        pass_on_ends(node);
+        continue;
+      }
+      if (loss == &node && !node.needs_backward) check_any_gradient(node, node);
+      for (size_t i = 0; i < node.bottoms.size(); ++i) {
+        if (!is_on_path(node, i)) continue;
+        if (can_propagate(node, i)) {
+          losses_[node.bottoms[i]] = loss;
+        } else if (wants_[node.bottoms[i]]) {
+          throw bottom_error(node, i, *loss);
+        } else {
+          ends_[node.bottoms[i]] = {&node, i, loss};
+        }
+      }
     }
   }
-}
+
+ private:
+  /// A path from a loss ended at a bottom to which the layer cannot propagate.
+  struct End {
+    const Node* node = nullptr;
+    size_t bottom = 0;
+    const Node* loss = nullptr;
+  };
+
+  /// Sets `learns_`: something that the value depends on learns, whatever its gradient.
+  void find_learning() {
+    for (const NodeId id : plan_.layer_nodes()) {
+      const Node& node = plan_.node(id);
+      bool any = has_learning_params(*node.layer);
+      for (size_t i = 0; i < node.bottoms.size(); ++i) any = any || learns_behind(node, i);
+      for (const ValueId top : node.tops) learns_[top] = any;
+    }
+  }
+
+  bool learns_behind(const Node& node, size_t bottom) const {
+    return is_on_path(node, bottom) && learns_[node.bottoms[bottom]];
+  }
+
+  /// A loss whose gradient comes to the node, if there is one. Error if it comes to a top whose
+  /// diff the layer does not read.
+  const Node* loss_behind(const Node& node) const {
+    const Node* found = nullptr;
+    for (size_t t = 0; t < node.tops.size(); ++t) {
+      const Node* loss = is_loss(plan_, node.tops[t]) ? &node : losses_[node.tops[t]];
+      if (loss == nullptr) continue;
+      if (reads_top_diff(node, t)) {
+        found = loss;
+      } else if (learns_[node.tops[t]]) {
+        throw top_error(node, t, *loss);
+      }
+    }
+    return found;
+  }
+
+  /// Error if the layer has no gradient, but is a loss, or if one of its losses is a top without.
+  void check_own_losses(const Node& node) const {
+    const auto& propagate = node.layer->param().propagate_down();
+    const bool meant = !propagate.empty() && std::ranges::none_of(propagate, std::identity());
+    if (node.bottoms.empty() || meant) return;
+    bool any = has_learning_params(*node.layer);
+    for (size_t i = 0; i < node.bottoms.size(); ++i) any = any || can_propagate(node, i);
+    for (size_t t = 0; t < node.tops.size(); ++t) {
+      const Value& top = plan_.value(node.tops[t]);
+      if (top.loss_weight == 0 || (any && reads_top_diff(node, t))) continue;
+      throw of(node, Error(any ? concat("top ", t, " ('", top.name, "') has no gradient")
+                               : std::string("the layer has no gradient"),
+                           ", so the loss '", top.name, "' (loss_weight: ", top.loss_weight,
+                           ") would be shown and train nothing; set loss_weight: 0, or, if this is "
+                           "meant, ",
+                           kept_back(node, node.bottoms.size())));
+    }
+  }
+
+  /// Error if something that learns is behind the node, of which no gradient of `loss` reaches any.
+  void check_any_gradient(const Node& node, const Node& loss) const {
+    for (size_t i = 0; i < node.bottoms.size(); ++i) {
+      if (!learns_behind(node, i)) continue;
+      if (!can_propagate(node, i)) throw bottom_error(node, i, loss);
+      const ValueId value = node.bottoms[i];
+      const Node& producer = plan_.node(plan_.value(value).producer);
+      for (size_t t = 0; t < producer.tops.size(); ++t) {
+        if (producer.tops[t] == value && !reads_top_diff(producer, t))
+          throw top_error(producer, t, loss);
+      }
+      check_any_gradient(producer, loss);
+    }
+  }
+
+  /// Passes on the end of a path. Error if the layer learns: no other path comes to it.
+  void pass_on_ends(const Node& node) {
+    const auto end = std::ranges::find_if(
+        node.tops, [&](ValueId top) { return ends_.find(top) != ends_.end(); });
+    if (end == node.tops.end()) return;
+    const End passed = ends_.at(*end);
+    if (has_learning_params(*node.layer))
+      throw bottom_error(*passed.node, passed.bottom, *passed.loss, &node);
+    for (size_t i = 0; i < node.bottoms.size(); ++i) {
+      if (is_on_path(node, i)) ends_.try_emplace(node.bottoms[i], passed);
+    }
+  }
+
+  /// The nearest layer that learns among those that the value depends on.
+  const Node& learner(ValueId value) const {
+    const Node& node = plan_.node(plan_.value(value).producer);
+    for (size_t i = 0; !has_learning_params(*node.layer) && i < node.bottoms.size(); ++i) {
+      if (learns_behind(node, i)) return learner(node.bottoms[i]);
+    }
+    return node;
+  }
+
+  static Error of(const Node& node, Error error) {
+    return error.in_layer(node.layer->name(), node.layer->type()).at(node.position);
+  }
+
+  static std::string named(const Node& node) {
+    return concat("layer '", node.layer->name(), "' (", node.layer->type(), ")");
+  }
+
+  /// "propagate_down: true propagate_down: false": false for `bottom` and for what cannot
+  /// propagate. All false if there is no such bottom.
+  static std::string kept_back(const Node& node, size_t bottom) {
+    std::vector<std::string> entries;
+    for (size_t i = 0; i < node.bottoms.size(); ++i) {
+      const bool propagates = bottom < node.bottoms.size() && i != bottom && can_propagate(node, i);
+      entries.push_back(concat("propagate_down: ", propagates ? "true" : "false"));
+    }
+    return joined(entries, " ");
+  }
+
+  /// "the loss 'a' would not train layer 'b' (InnerProduct)".
+  std::string does_not_train(const Node& loss, const Node& learner) const {
+    std::vector<std::string> names;
+    for (const ValueId top : loss.tops) {
+      if (is_loss(plan_, top)) names.push_back(concat("'", plan_.value(top).name, "'"));
+    }
+    return concat("the loss ", joined(names), " of ", named(loss), " would not train ",
+                  named(learner));
+  }
+
+  static std::string without(const Node& loss) {
+    return concat("leave the loss out with loss_weight: 0 in layer '", loss.layer->name(), "'");
+  }
+
+  Error bottom_error(const Node& node, size_t bottom, const Node& loss,
+                     const Node* learning = nullptr) const {
+    const Value& value = plan_.value(node.bottoms[bottom]);
+    if (learning == nullptr) learning = &learner(node.bottoms[bottom]);
+    return of(node, Error("cannot propagate to bottom ", bottom, " ('", value.name, "'), so ",
+                          does_not_train(loss, *learning), " through it; if this is meant, set ",
+                          kept_back(node, bottom), ", or ", without(loss)));
+  }
+
+  Error top_error(const Node& node, size_t top, const Node& loss) const {
+    const std::string& name = plan_.value(node.tops[top]).name;
+    return of(node, Error("top ", top, " ('", name, "') has no gradient, so ",
+                          does_not_train(loss, learner(node.tops[top])),
+                          " through it; if this is meant, set propagate_down: false for bottom '",
+                          name, "' of the layer that reads it, or ", without(loss)));
+  }
+
+  const Plan& plan_;
+  const IdVector<ValueId, bool>& wants_;
+  IdVector<ValueId, const Node*> losses_;  // whose gradient comes to the value; null if none does
+  IdVector<ValueId, bool> learns_;
+  std::map<ValueId, End> ends_;
+};
 
 }  // namespace
 
@@ -104,8 +284,9 @@ void resolve_gradients(Plan& plan) {
           parameter->learnable && (parameter->lr_mult != 0 || plan.force_backward);
     }
   }
-  resolve_wanted(plan);
-  check_ends(plan);
+  IdVector<ValueId, bool> wants(plan.values.size(), false);
+  resolve_wanted(plan, wants);
+  PathCheck(plan, wants).run();
   resolve_reached(plan);
   if (!plan.force_backward) return;
   for (const auto& node : plan.nodes) {

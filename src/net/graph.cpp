@@ -71,29 +71,92 @@ void set_up(const Plan& plan, Node& node) {
   }
 }
 
-/// Error for a name that no layer makes. Names the layers that would, but are not in the net.
-Error unknown_bottom(const Plan& plan, const std::string& name) {
-  std::vector<std::string> makers;
-  for (const LeftOut& layer : plan.left_out) {
-    if (std::ranges::find(layer.tops, name) == layer.tops.end()) continue;
-    const int line = layer.position.line;
-    makers.push_back(concat("layer '", layer.name, "'",
-                            line > 0 ? concat(" (line ", line, ")") : "",
-                            ", which makes it, is left out by its rule ", layer.rule));
+std::string named(const std::string& layer, const Position& position) {
+  return concat("layer '", layer, "'",
+                position.line > 0 ? concat(" (line ", position.line, ")") : "");
+}
+
+template <class Names>
+bool contains(const Names& names, const std::string& name) {
+  return std::ranges::find(names, name) != names.end();
+}
+
+/// A layer of the prototxt, with what its messages need.
+struct Place {
+  const NetParameter& net;
+  const std::vector<Position>& positions;
+  int layer;
+
+  Position position(int other) const { return positions[static_cast<size_t>(other)]; }
+};
+
+/// Whether layer `later` reads what the layer makes, directly or through others.
+bool depends_on(const Place& place, int later) {
+  const auto& layers = place.net.layer();
+  std::set<std::string> made(layers[place.layer].top().begin(), layers[place.layer].top().end());
+  for (int i = place.layer + 1; i <= later; ++i) {
+    const auto is_made = [&](const std::string& name) { return made.count(name) != 0; };
+    if (std::ranges::none_of(layers[i].bottom(), is_made)) continue;
+    if (i == later) return true;
+    made.insert(layers[i].top().begin(), layers[i].top().end());
   }
-  if (!makers.empty())
-    return Error("bottom '", name, "' is unknown: ", joined(makers, "; "),
-                 "; change the rule, or add one to this layer");
+  return false;
+}
+
+/// "" unless a layer behind this one makes the blob.
+std::string made_later(const Place& place, const std::string& name) {
+  for (int i = place.layer + 1; i < place.net.layer_size(); ++i) {
+    const LayerParameter& layer = place.net.layer(i);
+    if (!contains(layer.top(), name) || contains(layer.bottom(), name)) continue;
+    const std::string maker = named(layer.name(), place.position(i));
+    if (depends_on(place, i))
+      return concat("bottom '", name, "' is made by ", maker,
+                    ", which comes later and itself depends on this layer; break the loop: read "
+                    "another blob here or there");
+    return concat("bottom '", name, "' is made by ", maker,
+                  ", which comes later; move that layer before this one");
+  }
+  return {};
+}
+
+/// " is left out by its rule ... (selected by ...)".
+std::string is_left_out(const LeftOut& layer) {
+  return concat(" is left out by its rule ", layer.rule,
+                layer.how_selected.empty() ? "" : concat(" (", layer.how_selected, ")"));
+}
+
+/// "" unless layers that are not in the net would make the blob.
+std::string made_by_left_out(const Plan& plan, const std::string& name) {
+  std::vector<std::string> makers;
+  bool selectable = false;
+  for (const LeftOut& layer : plan.left_out) {
+    if (!contains(layer.tops, name) || contains(layer.bottoms, name)) continue;
+    makers.push_back(
+        concat(named(layer.name, layer.position), ", which makes it,", is_left_out(layer)));
+    selectable = selectable || !layer.how_selected.empty();
+  }
+  if (makers.empty()) return {};
+  return concat("bottom '", name, "' is unknown: ", joined(makers, "; "), "; ",
+                selectable ? "select it, " : "", "change the rule, or add one to this layer");
+}
+
+/// Error for a name that no layer before makes. Names the layers that would, but come later or are
+/// not in the net.
+Error unknown_bottom(const Plan& plan, const Place& place, const std::string& name) {
+  for (const std::string& why : {made_later(place, name), made_by_left_out(plan, name)}) {
+    if (!why.empty()) return Error(why);
+  }
   return Error("bottom '", name, "' is not made by any layer before this one",
                did_you_mean(name, blob_names(plan)));
 }
 
 /// Finds the values of the bottoms and makes the values of the tops. A top with the name of a
 /// bottom is in place and makes a new version. Error if another top has its name.
-void connect(Plan& plan, Node& node, NodeId id, const LayerParameter& param) {
+void connect(Plan& plan, Node& node, NodeId id, const Place& place) {
+  const LayerParameter& param = place.net.layer(place.layer);
   for (const auto& name : param.bottom()) {
     const auto found = plan.versions.find(name);
-    if (found == plan.versions.end()) throw unknown_bottom(plan, name);
+    if (found == plan.versions.end()) throw unknown_bottom(plan, place, name);
     const ValueId value = found->second.back();
     plan.value(value).uses.push_back({id, node.bottoms.size()});
     node.bottoms.push_back(value);
@@ -212,9 +275,14 @@ void Plan::note(const std::string& text, Severity severity) {
 
 void build_graph(Plan& plan, NetParameter& net, const std::vector<Position>& positions) {
   if (net.layer_size() == 0) {
+    std::string why = "; check that the file is a net and not a solver";
+    if (!plan.left_out.empty()) {
+      const LeftOut& layer = plan.left_out.front();
+      why = concat(": ", named(layer.name, layer.position), is_left_out(layer),
+                   "; check the phase, and include and exclude rules");
+    }
     throw Error("the net has no layers in phase ",
-                plan.options.phase == Phase::test ? "TEST" : "TRAIN",
-                "; check include and exclude rules, and that the file is a net and not a solver");
+                plan.options.phase == Phase::test ? "TEST" : "TRAIN", why);
   }
   check_types(net, positions);
   plan.name = net.name();
@@ -248,7 +316,7 @@ void build_graph(Plan& plan, NetParameter& net, const std::vector<Position>& pos
                                      .activations = plan.activations,
                                      .trains = plan.trains});
       node.recompute = param.recompute();
-      connect(plan, node, id, param);
+      connect(plan, node, id, {net, positions, i});
       check_arity(*node.layer, node.bottoms.size(), node.tops.size());
       set_loss_weights(plan, node, param);
 

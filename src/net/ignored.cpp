@@ -3,6 +3,7 @@
 #include <cctype>
 #include <string_view>
 
+#include "core/published_engine.hpp"
 #include "core/published_types.hpp"
 #include "model/set_field.hpp"
 #include "net/plan.hpp"
@@ -19,8 +20,9 @@ constexpr int kNetFields[] = {
     NetParameter::kNameFieldNumber,       NetParameter::kInputFieldNumber,
     NetParameter::kInputShapeFieldNumber, NetParameter::kInputDimFieldNumber,
     NetParameter::kStateFieldNumber,      NetParameter::kForceBackwardFieldNumber,
-    NetParameter::kLayerFieldNumber,      NetParameter::kLayersFieldNumber,
-    NetParameter::kPrecisionFieldNumber};
+    NetParameter::kDebugInfoFieldNumber,  NetParameter::kLayerFieldNumber,
+    NetParameter::kLayersFieldNumber,     NetParameter::kPrecisionFieldNumber,
+    NetParameter::kOriginFieldNumber};
 
 /// The fields of a layer that have no effect.
 constexpr int kIgnoredLayerFields[] = {LayerParameter::kForwardTypeFieldNumber,
@@ -143,6 +145,18 @@ void note_fillers_without_type(Plan& plan, const NetParameter& net) {
 
 }  // namespace
 
+std::string settings_with_bias_term(const std::string& type) {
+  const std::string* others = published_type(type);
+  const auto& fields = *LayerParameter::descriptor();
+  for (int i = 0; others != nullptr && i < fields.field_count(); ++i) {
+    const FieldDescriptor& field = *fields.field(i);
+    if (field.message_type() != nullptr && reads_settings(type, *others, field.name()) &&
+        field.message_type()->FindFieldByName("bias_term") != nullptr)
+      return std::string(field.name());
+  }
+  return {};
+}
+
 void note_ignored_fields(Plan& plan, const NetParameter& net) {
   std::vector<std::string> ignored =
       ignored_fields(net, [](int number) { return !contains(kNetFields, number); });
@@ -152,6 +166,7 @@ void note_ignored_fields(Plan& plan, const NetParameter& net) {
          ignored_fields(layer, [](int number) { return contains(kIgnoredLayerFields, number); })) {
       layers[field].push_back(layer.name());
     }
+    if (is_published_engine(layer.engine())) layers["engine"].push_back(layer.name());
   }
   for (const auto& [field, names] : layers) {
     ignored.push_back(concat(field, " (", some_layers(names), ")"));

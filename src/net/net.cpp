@@ -59,6 +59,7 @@ std::unique_ptr<Plan> build(const NetParameter& given, const SourceMap& source, 
   plan->context = &context;
   plan->options = options;
   plan->trains = trains(options);
+  plan->debug_info = given.debug_info();
   plan->activations = activations_of(given, options);
   plan->run = options.run;
   if (plan->run == nullptr) {
@@ -358,6 +359,7 @@ void Net::backward() {
   // Gradients overwrite values of the forward pass.
   if (!plan.options.keep_all) plan.done = 0;
   for (const Action& action : plan.program->backward) run_action(plan, action);
+  log_all_parameters(plan);
 }
 
 void Net::backward(size_t first, size_t last) {

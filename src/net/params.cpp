@@ -115,8 +115,28 @@ void share_with_net(Plan& plan) {
   }
 }
 
+/// Warns of a bilinear filler where every output is a sum over several inputs. Bilinear weights
+/// interpolate each channel by itself only with as many groups as channels.
+void note_mixed_channels(Plan& plan, const Node& node, const Parameter& parameter) {
+  const LayerParameter& param = node.layer->param();
+  const Shape& shape = parameter.shape();
+  if (parameter.filler().type != Filler::Type::bilinear || !param.has_convolution_param() ||
+      shape.rank() != 4)
+    return;
+  const int64_t groups = std::max<int64_t>(param.convolution_param().group(), 1);
+  const int64_t inputs =
+      param.type().find("Deconvolution") != std::string::npos ? shape[0] / groups : shape[1];
+  if (inputs < 2) return;
+  const int64_t channels = node.bottom_blobs.front()->shape()[1];
+  plan.note(concat("layer '", node.layer->name(), "': weight_filler { type: \"bilinear\" } with ",
+                   "group: ", groups, " makes every output the sum of ", inputs,
+                   " interpolated inputs; to interpolate each channel by itself, set group: ",
+                   channels, " and num_output: ", channels),
+            Severity::warning);
+}
+
 /// Runs the fillers of the net's own parameters, but for those of the layers in `loaded`.
-void fill(const Plan& plan, const std::set<std::string>& loaded) {
+void fill(Plan& plan, const std::set<std::string>& loaded) {
   std::set<const ParameterStorage*> empty;
   for (const auto& segment : plan.arena.segments()) {
     empty.insert(segment.parameter->storage().get());
@@ -130,6 +150,7 @@ void fill(const Plan& plan, const std::set<std::string>& loaded) {
     const auto& params = node.layer->params();
     for (size_t i = 0; i < params.size(); ++i) {
       if (empty.erase(params[i]->storage().get()) == 0) continue;
+      note_mixed_channels(plan, node, *params[i]);
       in_node(node, [&] {
         params[i]->filler().fill(params[i]->data, plan.run->seed,
                                  stream_id(concat(node.layer->name(), "/", i)));

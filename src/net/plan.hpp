@@ -90,7 +90,7 @@ struct Node : NodeState {
   std::vector<ParameterNoise> noise;  // of parameters of the layer and of its tail
   bool is_conversion = false;
   bool own_phase = false;        // the prototxt gives the layer a phase
-  bool recompute = false;        // the prototxt asks that its tops are dropped
+  bool recompute = false;        // the prototxt asks that its tops, those of its tail, are dropped
   bool follows_values = false;   // the shapes of its bottoms are known during forward only
   bool told_not_finite = false;  // its loss is not finite, and the log says so
 
@@ -165,8 +165,9 @@ struct Program {
 /// A layer of the prototxt that is not in the net because of its include or exclude rules.
 struct LeftOut {
   std::string name, rule;
+  std::string how_selected;  // into the net: "selected by --stage val"; "" if nothing does
   Position position;
-  std::vector<std::string> tops;
+  std::vector<std::string> bottoms, tops;
 };
 
 struct Plan {
@@ -177,6 +178,8 @@ struct Plan {
   DType activations = DType::f32;
   bool trains = false;
   bool force_backward = false;
+  bool debug_info = false;   // the prototxt asks for it: nothing is fused, and each pass is logged
+  bool logs_passes = false;  // set_debug_info() asks for it
   std::string name;
   std::unique_ptr<RunState> own_run;                     // null if NetOptions::run is set
   RunState* run = nullptr;                               // NetOptions::run or own_run
@@ -237,7 +240,8 @@ decltype(auto) in_node(const Node& node, const Body& body) {
 }
 
 /// filter.cpp: adds level and stages of the net's `state` to the options, warns of stages that no
-/// rule names, and removes the layers whose rules do not hold, and their positions.
+/// rule names and of rules that can never hold, and removes the layers whose rules do not hold, and
+/// their positions.
 void filter_net(Plan& plan, NetParameter& net, std::vector<Position>& positions);
 /// The message in its present format, with the layers that the options include, without a plan.
 NetParameter layers_of(const NetParameter& net, NetOptions options);
@@ -245,6 +249,9 @@ NetParameter layers_of(const NetParameter& net, NetOptions options);
 bool in_state(const LayerParameter& layer, const NetOptions& options);
 /// ignored.cpp: warns of fields that are set but have no effect.
 void note_ignored_fields(Plan& plan, const NetParameter& net);
+/// The settings that layers of the type read and that have a bias_term: "convolution_param"; ""
+/// without such.
+std::string settings_with_bias_term(const std::string& type);
 /// graph.cpp: makes and connects the layers and values, and calls setup and reshape of each layer.
 void build_graph(Plan& plan, NetParameter& net, const std::vector<Position>& positions);
 /// params.cpp: gives each parameter a storage, in the arena or shared by name or with another net,
@@ -292,6 +299,11 @@ void describe_steps(Plan& plan);
 void take_program(Plan& plan);
 /// Removes the program and the conversions.
 void clear_program(Plan& plan);
+
+/// debug_info.cpp: log the published lines of debug_info, if the net or the caller asks for them:
+/// behind an action, and behind a whole backward pass.
+void log_action(const Plan& plan, const Action& action);
+void log_all_parameters(const Plan& plan);
 
 /// execute.cpp: runs one action of the program. Errors name the node.
 void run_action(Plan& plan, const Action& action);

@@ -1,6 +1,8 @@
 // Copies parameters from and to the published NetParameter.
 #include <algorithm>
 #include <set>
+#include <span>
+#include <utility>
 
 #include "core/dispatch.hpp"
 #include "model/blob_message.hpp"
@@ -35,6 +37,16 @@ void check_blob(const BlobProto& blob, const Parameter& parameter, int index) {
                 shape.str(), "; the file is damaged");
 }
 
+/// A way out where the file has one parameter for a layer and the net two, or the other way round.
+std::string advice_on_bias(const Layer& layer, size_t given) {
+  const size_t wanted = layer.params().size();
+  const std::string settings = settings_with_bias_term(layer.type());
+  if (settings.empty() || given + wanted != 3 || given == 0 || wanted == 0) return {};
+  const bool has_bias = given == 2;
+  return concat("; set ", settings, " { bias_term: ", has_bias ? "true" : "false", " }, as the ",
+                has_bias ? "file has a bias" : "file has no bias");
+}
+
 const Shape& shape_of(const std::unique_ptr<Parameter>& parameter) { return parameter->shape(); }
 
 /// The parameters of a file for one layer, ready to be copied.
@@ -46,13 +58,16 @@ class Loading {
     if (!fit && adopt()) return;
     const auto& params = layer.params();
     if (static_cast<size_t>(from.blobs_size()) != params.size())
-      throw Error("there are ", from.blobs_size(), " parameters for it, the net has ",
-                  params.size());
+      throw Error("the file has ",
+                  from.blobs_size() == 1 ? "1 parameter" : concat(from.blobs_size(), " parameters"),
+                  " for it, the net has ", params.size(),
+                  advice_on_bias(layer, static_cast<size_t>(from.blobs_size())));
     for (size_t i = 0; i < params.size(); ++i) {
       check_blob(from.blobs(static_cast<int>(i)), *params[i], static_cast<int>(i));
     }
   }
 
+  const LayerParameter* from() const { return from_; }
   const Layer* layer() const { return layer_; }
 
   void copy() const {
@@ -91,6 +106,49 @@ class Loading {
   std::vector<Tensor> adopted_;  // where the file's are not the layer's own
 };
 
+/// Copies the parameters of a file for several layers, one after the other, and finds parameters
+/// that layers share and for which the file has other values in each.
+class Copying {
+ public:
+  explicit Copying(Plan& plan) : plan_(plan) {}
+
+  void copy(const Loading& loading) {
+    const Layer& layer = *loading.layer();
+    std::map<size_t, std::vector<double>> earlier;  // values of layers before, by index
+    for (size_t i = 0; i < layer.params().size(); ++i) {
+      if (last_.count(layer.params()[i]->storage().get()) != 0) earlier[i] = values(layer, i);
+    }
+    loading.copy();
+    for (size_t i = 0; i < layer.params().size(); ++i) {
+      const Layer*& last = last_[layer.params()[i]->storage().get()];
+      if (earlier.count(i) != 0 && earlier[i] != values(layer, i))
+        differing_.insert({last->name(), layer.name()});
+      last = &layer;
+    }
+  }
+
+  /// Warns of what was found. `source` names the weights.
+  void log_differing(const std::string& source) const {
+    for (const auto& [first, second] : differing_) {
+      plan_.context->log(Severity::warning,
+                         concat(source, ": layers '", first, "' and '", second,
+                                "' share a parameter, but have other values for it; those of '",
+                                second, "' hold, the later in the file"));
+    }
+  }
+
+ private:
+  static std::vector<double> values(const Layer& layer, size_t index) {
+    const Tensor plain = layer.params()[index]->data.to(DType::f64, Format::contiguous);
+    const std::span<const double> all = plain.values<double>();
+    return {all.begin(), all.end()};
+  }
+
+  Plan& plan_;
+  std::map<const ParameterStorage*, const Layer*> last_;  // the last layer that gave values
+  std::set<std::pair<std::string, std::string>> differing_;
+};
+
 /// The layers of a file that hold parameters, by name.
 std::map<std::string, std::vector<const LayerParameter*>> layers_with_blobs(
     const NetParameter& weights) {
@@ -111,6 +169,7 @@ std::set<std::string> load_own_blobs(Plan& plan, const NetParameter& given) {
     if (in_state(layer, plan.options)) layers.push_back(&layer);
   }
   std::set<std::string> loaded;
+  Copying copying(plan);
   for (size_t i = 0; i < layers.size(); ++i) {
     const LayerParameter& from = *layers[i];
     // Upgrading adds layers at the front only, so the nodes match the message from the end.
@@ -119,9 +178,10 @@ std::set<std::string> load_own_blobs(Plan& plan, const NetParameter& given) {
       return own.count(parameter->storage().get()) != 0;
     });
     if (from.blobs_size() == 0 || !mine) continue;
-    in_node(node, [&] { Loading(from, *node.layer).copy(); });
+    in_node(node, [&] { copying.copy(Loading(from, *node.layer)); });
     loaded.insert(node.layer->name());
   }
+  copying.log_differing("the weights in the net");
   return loaded;
 }
 
@@ -172,7 +232,13 @@ LoadReport load_weights(Plan& plan, const NetParameter& weights, bool strict,
   if (strict && !(report.missing.empty() && report.unused.empty())) {
     throw Error("the weights do not fit the net exactly (strict): ", report.str());
   }
-  for (const Loading& loading : loadings) loading.copy();
+  // In the order of the file, as published: the last of several layers that share a parameter wins.
+  std::map<const LayerParameter*, int> place;
+  for (const auto& layer : weights.layer()) place.emplace(&layer, static_cast<int>(place.size()));
+  std::ranges::sort(loadings, {}, [&](const Loading& one) { return place.at(one.from()); });
+  Copying copying(plan);
+  for (const Loading& loading : loadings) copying.copy(loading);
+  copying.log_differing(source);
   // Fine-tuning may miss layers. Missing all of them is a wrong file or a wrong net.
   if (report.loaded.empty() && !report.missing.empty()) {
     plan.context->log(
@@ -251,6 +317,22 @@ LoadReport load_weights(Plan& plan, const std::string& path, bool strict) {
   }
 }
 
+/// Warns of layers whose weights an earlier file had given. `file_of` follows.
+void log_loaded_twice(const Plan& plan, const LoadReport& report, const std::string& file,
+                      std::map<std::string, std::string>& file_of) {
+  std::map<std::string, std::vector<std::string>> twice;  // by the earlier file
+  for (const std::string& layer : report.loaded) {
+    const auto [entry, first] = file_of.try_emplace(layer, file);
+    if (!first) twice[std::exchange(entry->second, file)].push_back(layer);
+  }
+  for (const auto& [earlier, layers] : twice) {
+    plan.context->log(Severity::warning,
+                      concat(earlier, " and ", file, " both have weights for ",
+                             layers.size() == 1 ? "layer " : "layers ", joined(layers),
+                             "; those of ", file, " hold, the later one"));
+  }
+}
+
 }  // namespace
 
 std::string LoadReport::str() const { return "weights: " + counts(*this); }
@@ -275,9 +357,11 @@ LoadReport Net::load_weights(const std::string& path, bool strict) {
 
 std::set<std::string> load_first_weights(Plan& plan, const NetParameter& given) {
   std::set<std::string> carried = load_own_blobs(plan, given), loaded, missing, unused;
+  std::map<std::string, std::string> file_of;  // of the layer's weights
   for (const std::string& file : plan.options.weights) {
     const LoadReport report = load_weights(plan, file, false);
     plan.context->log(Severity::info, concat(file, ": ", report.str()));
+    log_loaded_twice(plan, report, file, file_of);
     loaded.insert(report.loaded.begin(), report.loaded.end());
     missing.insert(report.missing.begin(), report.missing.end());
     unused.insert(report.unused.begin(), report.unused.end());

@@ -258,11 +258,8 @@ std::vector<std::string> check_settings(const SolverParameter& param, const Sour
                  "max_weight_decay", "weight_decay_policy");
   without_effect(param.has_weight_decay_power(), param.weight_decay_policy() == "poly",
                  "weight_decay_power", "weight_decay_policy: \"poly\"");
-  if (param.debug_info()) {
-    notes.emplace_back(
-        "the solver's debug_info has no effect: values that are not finite are traced to their "
-        "layer and blob without it");
-  }
+  without_effect(param.debug_info(), param.display() > 0 || param.test_iter_size() > 0,
+                 "debug_info", "display");
   for (const auto* field : fields) {
     if (!is_of_fork(field->number()) || has_effect(field->number())) continue;
     notes.push_back(

@@ -8,6 +8,7 @@
 #include <map>
 #include <numeric>
 
+#include "crema/debug_info.hpp"
 #include "crema/loss_scale.hpp"
 #include "data/data_source.hpp"
 #include "model/partial_copy.hpp"
@@ -174,6 +175,7 @@ void Solver::build_nets(const SolverParameter& param, const SourceMap& source,
   nets.train.options.strict = options.strict_weights;
   nets.train.options.memory_budget = options.memory_budget;
   nets.train.options.parameter_copies = rule_->history_count() + (param.ema_decay() > 0 ? 1 : 0);
+  if (param.debug_info()) nets.train.options.fuse = false;
   net_ = build_net(nets.train, source, context_);
   set_loss_scale(param.loss_scale());
   for (const NetSource& test : nets.tests) {
@@ -181,8 +183,10 @@ void Solver::build_nets(const SolverParameter& param, const SourceMap& source,
     shared.options.share_params_with = net_.get();
     shared.options.share_all = true;
     shared.options.run = &run_;
+    if (param.debug_info()) shared.options.fuse = false;
     in_test_net(test_nets_.size(),
                 [&] { test_nets_.push_back(build_net(shared, source, context_)); });
+    set_debug_info(*test_nets_.back(), param.debug_info());
   }
   test_iterations_ = nets.test_iterations;
   for (size_t n = 0; param.eval_type() == "detection" && n < test_nets_.size(); ++n) {
@@ -273,6 +277,9 @@ IterationReport Solver::iterate() {
   IterationReport report;
   report.iteration = iteration_;
   report.max_iterations = param_->max_iter();
+  // As published: where the iteration is displayed.
+  set_debug_info(
+      *net_, param_->debug_info() && param_->display() > 0 && iteration_ % param_->display() == 0);
   report.loss = run_passes();
   report.smoothed_loss = smoothed(report.loss);
   if (policy_->observe(iteration_, report.smoothed_loss)) {
@@ -327,7 +334,9 @@ void Solver::update() {
     if (norm > param_->clip_gradients()) step.gradient_scale *= param_->clip_gradients() / norm;
   }
   Tensor* const average = average_ ? &average_->values() : nullptr;
+  const UpdateInfo shown(*net_);
   if (!rule_->update(arena, history_, step, average)) throw_not_finite_gradient(*net_, iteration_);
+  shown.log();
 }
 
 bool Solver::test_due() const {

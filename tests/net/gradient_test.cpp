@@ -276,17 +276,150 @@ layer { name: "mask" type: "Threshold" bottom: "first" top: "mask" )" +
   };
   expect_error([&] { Net(net_param(text("")), context, {.phase = Phase::train}); },
                {"layer 'mask' (Threshold)", "cannot propagate to bottom 0 ('first')",
-                "propagate_down to false"});
+                "propagate_down: false"});
   Net net(net_param(text("propagate_down: false ")), context, {.phase = Phase::train});
   EXPECT_NO_THROW(net.forward());
-  // What learns has another path to the loss.
-  std::string gated = text("");
-  gated.insert(gated.rfind("layer {", gated.rfind("type: \"InnerProduct\"")),
-               "layer { name: 'gate' type: 'Eltwise' bottom: 'first' bottom: 'mask' top: 'gate' "
-               "eltwise_param { operation: PROD } }\n");
-  const std::string reads = "bottom: \"mask\"";
-  gated.replace(gated.rfind(reads), reads.size(), "bottom: \"gate\"");
-  EXPECT_NO_THROW(Net(net_param(gated), context, {.phase = Phase::train}));
+}
+
+const char* const kTwoInputs = R"(
+layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 2 dim: 4 } } }
+layer { name: "label" type: "Input" top: "label" input_param { shape { dim: 2 } } }
+layer { name: "target" type: "Input" top: "target" input_param { shape { dim: 2 dim: 3 } } }
+layer { name: "ip" type: "InnerProduct" bottom: "data" top: "ip" LR
+        inner_product_param { num_output: 3 weight_filler { type: "xavier" } } }
+layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "loss" }
+)";
+
+/// Layers behind an InnerProduct 'ip' that a loss trains. `lr`: its `param`.
+NetParameter beside_a_loss(const std::string& layers, const std::string& lr = "") {
+  std::string text = kTwoInputs + layers;
+  return net_param(text.replace(text.find("LR"), 2, lr));
+}
+
+void expect_accepted(const std::string& layers, const std::string& lr = "") {
+  Context context;
+  try {
+    const Net net(beside_a_loss(layers, lr), context, {.phase = Phase::train});
+  } catch (const Error& error) {
+    ADD_FAILURE() << error.what() << "\n" << layers;
+  }
+}
+
+void expect_refused(const std::string& layers, std::initializer_list<std::string_view> parts) {
+  Context context;
+  expect_error([&] { Net(beside_a_loss(layers), context, {.phase = Phase::train}); }, parts);
+  // Nothing trains, or a net that only runs forward.
+  const Net test(beside_a_loss(layers), context, {.phase = Phase::test});
+}
+
+// Each was part of the loss shown, and trained nothing, as long as what learns had another loss.
+TEST(Gradient, NoLossMayEndAtALayerWithoutOne) {
+  const std::string argmax = R"(
+layer { name: "am" type: "ArgMax" bottom: "ip" top: "am" argmax_param { axis: 1 } KEEP }
+layer { name: "eloss" type: "EuclideanLoss" bottom: "am" bottom: "label" top: "eloss" WEIGHT })";
+  const auto with = [&](const std::string& keep, const std::string& weight) {
+    std::string text = argmax;
+    text.replace(text.find("KEEP"), 4, keep);
+    return text.replace(text.find("WEIGHT"), 6, weight);
+  };
+  expect_refused(with("", ""),
+                 {"layer 'am' (ArgMax): cannot propagate to bottom 0 ('ip')",
+                  "the loss 'eloss' of layer 'eloss' (EuclideanLoss)", "layer 'ip' (InnerProduct)",
+                  "propagate_down: false", "loss_weight: 0 in layer 'eloss'"});
+  expect_accepted(with("propagate_down: false", ""));
+  expect_accepted(with("", "loss_weight: 0"));
+  expect_accepted(with("", ""), "param { lr_mult: 0 } param { lr_mult: 0 }");
+
+  // The labels of a loss that nothing else trains.
+  expect_refused(R"(
+layer { name: "am" type: "ArgMax" bottom: "ip" top: "am" argmax_param { axis: 1 } }
+layer { name: "second" type: "SoftmaxWithLoss" bottom: "target" bottom: "am" top: "second" })",
+                 {"layer 'second' (SoftmaxWithLoss): cannot propagate to bottom 1 ('am')",
+                  "propagate_down: true propagate_down: false", "layer 'ip' (InnerProduct)"});
+  // Scores as labels, beside scores that learn.
+  expect_refused(R"(
+layer { name: "other" type: "InnerProduct" bottom: "data" top: "other"
+        inner_product_param { num_output: 3 } }
+layer { name: "second" type: "SigmoidCrossEntropyLoss" bottom: "other" bottom: "ip" top: "second" })",
+                 {"layer 'second' (SigmoidCrossEntropyLoss): cannot propagate to bottom 1 ('ip')",
+                  "propagate_down: true propagate_down: false"});
+  // A gate: its own path has no gradient, though another path of the same loss has one.
+  expect_refused(R"(
+layer { name: "mask" type: "Threshold" bottom: "ip" top: "mask" }
+layer { name: "gate" type: "Eltwise" bottom: "ip" bottom: "mask" top: "gate"
+        eltwise_param { operation: PROD } }
+layer { name: "second" type: "EuclideanLoss" bottom: "gate" bottom: "target" top: "second" })",
+                 {"layer 'mask' (Threshold)", "'second'"});
+  // Through layers that have a gradient.
+  expect_refused(R"(
+layer { name: "mask" type: "Threshold" bottom: "ip" top: "mask" }
+layer { name: "power" type: "Power" bottom: "mask" top: "power" power_param { scale: 2 } }
+layer { name: "sum" type: "Reduction" bottom: "power" top: "sum" loss_weight: 3 })",
+                 {"layer 'mask' (Threshold)", "the loss 'sum' of layer 'sum' (Reduction)"});
+}
+
+TEST(Gradient, ALayerWithoutOneIsNoLoss) {
+  const std::string accuracy =
+      "layer { name: 'acc' type: 'Accuracy' bottom: 'ip' bottom: 'label' top: 'acc' ";
+  expect_refused(accuracy + "loss_weight: 1 }",
+                 {"layer 'acc' (Accuracy): the layer has no gradient", "'acc' (loss_weight: 1)",
+                  "loss_weight: 0", "propagate_down: false propagate_down: false"});
+  expect_accepted(accuracy + "}");
+  expect_accepted(accuracy + "loss_weight: 0 }");
+  expect_accepted(accuracy + "loss_weight: 1 propagate_down: false propagate_down: false }");
+  expect_refused("layer { name: 't' type: 'Threshold' bottom: 'target' top: 't' loss_weight: 1 }",
+                 {"layer 't' (Threshold): the layer has no gradient"});
+}
+
+TEST(Gradient, NoLossMayEndAtATopWithoutOne) {
+  expect_refused(R"(
+layer { name: "show" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "l" top: "p" }
+layer { name: "second" type: "EuclideanLoss" bottom: "p" bottom: "target" top: "second" })",
+                 {"layer 'show' (SoftmaxWithLoss): top 1 ('p') has no gradient",
+                  "the loss 'second' of layer 'second' (EuclideanLoss)", "'ip' (InnerProduct)",
+                  "propagate_down: false for bottom 'p'", "loss_weight: 0 in layer 'second'"});
+  expect_accepted(R"(
+layer { name: "show" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "l" top: "p" }
+layer { name: "second" type: "EuclideanLoss" bottom: "p" bottom: "target" top: "second"
+        propagate_down: false propagate_down: false })");
+  expect_refused(R"(
+layer { name: "show" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "l" top: "p"
+        loss_weight: 1 loss_weight: 2 })",
+                 {"top 1 ('p') has no gradient", "'p' (loss_weight: 2)"});
+}
+
+// Paths that need no gradient, as published nets have them.
+TEST(Gradient, PathsWithoutOneThatAreMeantStay) {
+  // The labels of scores that learn are a layer's that learns by another loss.
+  expect_accepted(R"(
+layer { name: "am" type: "ArgMax" bottom: "ip" top: "am" argmax_param { axis: 1 } }
+layer { name: "other" type: "InnerProduct" bottom: "data" top: "other"
+        inner_product_param { num_output: 3 } }
+layer { name: "second" type: "SoftmaxWithLoss" bottom: "other" bottom: "am" top: "second" })");
+  const std::string maps = R"(
+layer { name: "image" type: "Input" top: "image" input_param { shape { dim: 1 dim: 2 dim: 6 dim: 6 } } }
+layer { name: "conv" type: "Convolution" bottom: "image" top: "conv"
+        convolution_param { num_output: 2 kernel_size: 3 pad: 1 } }
+layer { name: "small" type: "Pooling" bottom: "conv" top: "small" top: "mask"
+        pooling_param { kernel_size: 2 stride: 2 } }
+)";
+  // The places of a maximum, of SegNet.
+  expect_accepted(maps + R"(
+layer { name: "up" type: "Upsample" bottom: "small" bottom: "mask" top: "up" }
+layer { name: "sum" type: "Reduction" bottom: "up" top: "sum" loss_weight: 1 })");
+  // A map that gives its size alone, of FCN; nothing else trains it.
+  for (const char* layer : {"type: 'Crop' crop_param { axis: 2 offset: 0 }", "type: 'Resize'"}) {
+    expect_accepted(maps + concat(R"(
+layer { name: "like" type: "Convolution" bottom: "image" top: "like"
+        convolution_param { num_output: 2 kernel_size: 3 } }
+layer { name: "cut" )",
+                                  layer, R"( bottom: "conv" bottom: "like" top: "cut" }
+layer { name: "sum" type: "Reduction" bottom: "cut" top: "sum" loss_weight: 1 })"));
+  }
+  // But a mask is no loss.
+  expect_refused(maps + R"(
+layer { name: "sum" type: "Reduction" bottom: "mask" top: "sum" loss_weight: 1 })",
+                 {"layer 'small' (Pooling): top 1 ('mask') has no gradient", "'conv'"});
 }
 
 TEST(Gradient, ATestNetHasNone) {

@@ -239,9 +239,7 @@ NetParameter chain(bool recompute) {
 
 TEST(Run, RecomputedActivationsGiveTheSameBits) {
   Context context;
-  // The same tails in both: a layer that is recomputed is not fused.
-  const NetOptions options{.fuse = false};
-  Net plain(chain(false), context, options), again(chain(true), context, options);
+  Net plain(chain(false), context, {}), again(chain(true), context, {});
   for (int pass = 0; pass < 3; ++pass) {
     std::vector<double> losses;
     for (Net* net : {&plain, &again}) {

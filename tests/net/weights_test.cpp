@@ -105,6 +105,97 @@ TEST_F(WeightsTest, ThatDoNotFitTheNetAreWarnedOf) {
       {"a.caffemodel, ", "b.caffemodel do not fit", "strict"});
 }
 
+// A bias that one side has and the other has not.
+TEST_F(WeightsTest, NameTheBiasThatOneSideHas) {
+  const auto text = [](const std::string& type, const std::string& settings) {
+    return "layer { name: 'x' type: 'Input' top: 'x' input_param { shape { dim: 1 dim: 2 dim: 4 "
+           "dim: 4 } } } layer { name: 'l' type: '" +
+           type + "' bottom: 'x' top: 'y' " + settings + " }";
+  };
+  const std::string conv = "convolution_param { num_output: 2 kernel_size: 3 ";
+  const auto expect = [&](const std::string& type, const std::string& file,
+                          const std::string& other, std::initializer_list<std::string_view> parts) {
+    NetParameter saved;
+    net(text(type, file)).save(saved);
+    Net target = net(text(type, other));
+    expect_error([&] { target.load_weights(saved); }, parts);
+  };
+  expect("Convolution", conv + "bias_term: false }", conv + "}",
+         {"layer 'l' (Convolution)", "the file has 1 parameter for it, the net has 2",
+          "set convolution_param { bias_term: false }, as the file has no bias"});
+  expect("Deconvolution", conv + "}", conv + "bias_term: false }",
+         {"the file has 2 parameters for it, the net has 1",
+          "set convolution_param { bias_term: true }, as the file has a bias"});
+  expect("Scale", "scale_param { bias_term: true }", "", {"scale_param { bias_term: true }"});
+  const std::string ip = "inner_product_param { num_output: 2 ";
+  expect("InnerProduct", ip + "bias_term: false }", ip + "}",
+         {"inner_product_param { bias_term: false }"});
+}
+
+// Layers that share a parameter, with other values for it in the file.
+TEST_F(WeightsTest, SharedParametersWithOtherValuesAreTold) {
+  std::vector<std::string> warnings;
+  Context context({.logger = [&](Severity severity, const std::string& message) {
+    if (severity == Severity::warning) warnings.push_back(message);
+  }});
+  const auto text = [](const std::string& param) {
+    return R"(layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 1 dim: 2 } } }
+layer { name: "z" type: "InnerProduct" bottom: "x" top: "z" )" +
+           param + R"( inner_product_param { num_output: 2 bias_term: false } }
+layer { name: "a" type: "InnerProduct" bottom: "z" top: "a" )" +
+           param + " inner_product_param { num_output: 2 bias_term: false } }";
+  };
+  NetParameter saved;
+  net(text("")).save(saved);
+  const auto set = [&](int layer, float value) {
+    auto& data = *saved.mutable_layer(layer)->mutable_blobs(0)->mutable_data();
+    std::fill(data.begin(), data.end(), value);
+  };
+  Net shares(net_param(text("param { name: 'w' }")), context, {});
+  set(1, 3);
+  set(2, 3);
+  shares.load_weights(saved);
+  EXPECT_THAT(warnings, IsEmpty());
+  set(2, 4);
+  const TempFolder folder;
+  const std::string file = folder.path("w.caffemodel");
+  write_binary_proto_atomically(file, saved);
+  shares.load_weights(file);
+  // As published, the last one in the file.
+  EXPECT_EQ(shares.layer("z").params()[0]->data.at(0), 4);
+  EXPECT_THAT(warnings,
+              ElementsAre(::testing::AllOf(
+                  ::testing::HasSubstr("w.caffemodel: layers 'z' and 'a' share a parameter"),
+                  ::testing::HasSubstr("those of 'a' hold"))));
+  // Without sharing, both are right.
+  warnings.clear();
+  Net apart(net_param(text("")), context, {});
+  apart.load_weights(saved);
+  EXPECT_THAT(warnings, IsEmpty());
+}
+
+TEST_F(WeightsTest, OneLayerInTwoFilesIsTold) {
+  std::vector<std::string> warnings;
+  Context context({.logger = [&](Severity severity, const std::string& message) {
+    if (severity == Severity::warning) warnings.push_back(message);
+  }});
+  const TempFolder folder;
+  const std::string first = folder.path("a.caffemodel"), second = folder.path("b.caffemodel");
+  NetParameter saved;
+  net(net_text(3), 1).save(saved);
+  write_binary_proto_atomically(first, saved);
+  net(net_text(3), 2).save(saved);
+  saved.mutable_layer()->DeleteSubrange(2, 1);
+  write_binary_proto_atomically(second, saved);
+  const Net both(net_param(net_text(3)), context, {.weights = {first, second}});
+  EXPECT_EQ(static_cast<float>(both.layers()[1]->params()[0]->data.at(0)),
+            saved.layer(1).blobs(0).data(0));
+  EXPECT_THAT(warnings, ElementsAre(::testing::AllOf(
+                            ::testing::HasSubstr("a.caffemodel and "),
+                            ::testing::HasSubstr("b.caffemodel both have weights for layer ip1;"),
+                            ::testing::HasSubstr("those of " + second + " hold"))));
+}
+
 TEST_F(WeightsTest, RefuseOtherShapes) {
   NetParameter saved;
   net(net_text(3)).save(saved);
@@ -124,7 +215,7 @@ TEST_F(WeightsTest, RefuseDamagedFiles) {
   expect_error([&] { target.load_weights(twice); }, {"2 layers named 'ip1'", "the net for 1"});
   NetParameter fewer = saved;
   fewer.mutable_layer(1)->mutable_blobs()->RemoveLast();
-  expect_error([&] { target.load_weights(fewer); }, {"1 parameters", "2"});
+  expect_error([&] { target.load_weights(fewer); }, {"1 parameter", "2"});
 }
 
 TEST_F(WeightsTest, LoadOldFourDimensionalShapes) {
@@ -439,7 +530,7 @@ layer { name: "bn" type: "BatchNorm" bottom: "x" top: "y" batch_norm_param { )",
         loaded(scaled, file({mean, variance, factor}));
       },
       {"3 parameters", "the net has 5"});
-  expect_error([&] { loaded("", file({mean})); }, {"1 parameters", "the net has 3"});
+  expect_error([&] { loaded("", file({mean})); }, {"1 parameter", "the net has 3"});
 }
 
 TEST_F(WeightsTest, ThatAFileLacksAreThoseOfTheSeed) {

@@ -349,7 +349,7 @@ TEST_F(CliTest, TestLossIsShownWhereAsked) {
   const Output asked =
       run("train --solver=" + solver(tests + "test_compute_loss: true debug_info: true"));
   EXPECT_TRUE(asked.says("Test loss: 0.69")) << asked.text;
-  EXPECT_TRUE(asked.says("debug_info has no effect")) << asked.text;
+  EXPECT_TRUE(asked.says("[Forward] Layer ")) << asked.text;
 }
 
 // A ReLU in place behind a layer that needs its own output: nobody has to ask for a summary to
