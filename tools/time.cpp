@@ -237,8 +237,8 @@ int time(const std::vector<std::string>& arguments) {
   std::printf(
       "\n%s: forward %.2f ms, backward %.2f ms, together %.2f ms (medians of %d); %.1f "
       "GFLOP in convolutions, products, attention and recurrent layers, %.1f GFLOP/s",
-      net.name().empty() ? "net" : net.name().c_str(), forward, backward, total, FLAGS_iterations,
-      gflop, gflop / total * 1e3);
+      net.name().empty() ? "net" : printable(net.name()).c_str(), forward, backward, total,
+      FLAGS_iterations, gflop, gflop / total * 1e3);
   if (peak > 0) std::printf(", %.0f%% of the FMA peak", 100 * gflop / total * 1e3 / peak);
   std::printf("; peak memory %.0f MB, %d threads\n", peak_memory_mb(), context.threads());
   std::printf("memory of the net: %.1f MB planned, %.1f MB taken\n", planned_mb(net), taken);

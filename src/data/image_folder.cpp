@@ -88,7 +88,7 @@ std::shared_ptr<RecordSource> open_image_folder(const std::string& folder,
   std::set<std::string> classes;
   for (const auto& [name, images] : files) classes.insert(name);
   if (empty.count == static_cast<int64_t>(classes.size()))
-    throw Error(source, classes.empty() ? " has no folders" : " has no image in its folders",
+    throw Error(source, classes.empty() ? " has no folders" : " has no image in its folders", "; ",
                 kLayout);
   const auto labels = class_labels(classes, class_names, source, logger);
   ImageFiles all{.name = source, .list = {}, .root = folder, .images = {}};

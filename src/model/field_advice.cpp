@@ -134,7 +134,7 @@ std::string advice_for_unknown(const std::vector<const Message*>& around, const 
   }
   if (around.size() == 1) advice = advice_for_other_file(type, name);
   if (!advice.empty()) return advice;
-  constexpr size_t kMostHolders = 6;
+  constexpr size_t kMostHolders = 8;
   const std::vector<std::string> inner = holders(type, name, layer_type);
   if (!inner.empty() && inner.size() <= kMostHolders) {
     return concat("; it belongs inside ", one_of(inner), " { }");

@@ -158,7 +158,9 @@ Error Diagnosis::error() {
   if (const std::string comment = foreign_comment(); !comment.empty()) return at(token_, comment);
   if (const std::string path = backslash_of_path(reported_.line(), reported_.column());
       !complaints_.empty() && !path.empty()) {
-    return at(reported_.line(), reported_.column(), reported_.text() + path);
+    std::string text = reported_.text();
+    if (text.ends_with('.')) text.pop_back();
+    return at(reported_.line(), reported_.column(), text + path);
   }
   if (after_name && field == nullptr) return unknown_field();
   if (const std::string strange = non_ascii_at(reported_.line(), reported_.column());

@@ -5,6 +5,7 @@
 
 #include <memory>
 
+#include "model/text_diagnosis.hpp"
 #include "model/text_format.hpp"
 #include "proto/net.pb.h"
 #include "proto/solver.pb.h"
@@ -31,7 +32,6 @@ TEST(ForeignFields, AreAnsweredWithFieldsOfTheMessage) {
     ASSERT_NE(type, nullptr) << field.message;
     EXPECT_EQ(type->FindFieldByName(std::string(field.name)), nullptr)
         << field.message << " has " << field.name;
-    std::string error;
     bool parses = false;
     for (const char* value : {"1", "\"text\"", "true"}) {
       std::string text(field.write);
@@ -39,7 +39,9 @@ TEST(ForeignFields, AreAnsweredWithFieldsOfTheMessage) {
         text.replace(at + 2, 1, value);
       const std::unique_ptr<google::protobuf::Message> message(
           google::protobuf::MessageFactory::generated_factory()->GetPrototype(type)->New());
+      FirstMessage wrong;  // instead of standard error
       google::protobuf::TextFormat::Parser parser;
+      parser.RecordErrorsTo(&wrong);
       parser.AllowPartialMessage(true);
       parses |= parser.ParseFromString(text, message.get());
     }
