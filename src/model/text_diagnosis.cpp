@@ -211,8 +211,8 @@ size_t Diagnosis::offset_of(int line, int column) const {
 // What to write for a comment of another language that the parser stopped at; "" for other places.
 std::string Diagnosis::foreign_comment() const {
   if (token_.type != Tokenizer::TYPE_SYMBOL) return "";
-  const std::string_view text =
-      std::string_view(source_.text()).substr(offset_of(token_.line, token_.column));
+  const size_t place = std::min(offset_of(token_.line, token_.column), source_.text().size());
+  const std::string_view text = std::string_view(source_.text()).substr(place);
   if (text.starts_with("//")) return "'//' begins no comment here; write '#' in its place";
   if (text.starts_with("/*") || text.starts_with("*/")) {
     return concat("'", text.substr(0, 2),
