@@ -251,7 +251,7 @@ int inspect(const std::vector<std::string>& arguments) {
     } catch (const std::exception& error) {
       ++bad;
       std::fflush(stdout);
-      std::cerr << "crema: " << error.what() << "\n";
+      std::cerr << "crema: " << printable_message(error.what()) << "\n";
       if (FLAGS_json) {
         std::printf("{\"file\": %s, \"error\": %s}\n", json_string(path).c_str(),
                     json_string(error.what()).c_str());

@@ -96,5 +96,13 @@ TEST_P(StandInOf, DataOfAllKinds) {
   refused([&] { open_database({.path = folder_.path("db")}); }, "data.mdb is");
 }
 
+TEST_P(StandInOf, AFileOfALevelDb) {
+  if (!test::kBuiltWithLevelDb) GTEST_SKIP() << "needs LevelDB: configure with CREMA_LEVELDB=ON";
+  std::filesystem::create_directory(folder_.path("db"));
+  put("db/CURRENT");
+  refused([&] { open_database({.path = folder_.path("db"), .kind = DatabaseKind::leveldb}); },
+          "CURRENT' is not a file of a LevelDB but");
+}
+
 }  // namespace
 }  // namespace crema
