@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <iostream>
 
+#include "core/utf8.hpp"
 #include "model/snapshot_file.hpp"
 #include "tools/command.hpp"
 
@@ -14,7 +15,7 @@ namespace {
 
 /// One line about the file.
 void print(const std::string& path, const char* what) {
-  std::printf("%s: %s\n", path.c_str(), what);
+  std::printf("%s: %s\n", printable(path).c_str(), what);
 }
 
 int checksum(const std::vector<std::string>& arguments) {

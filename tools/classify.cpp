@@ -9,6 +9,7 @@
 
 #include "core/json.hpp"
 #include "core/split_list.hpp"
+#include "core/utf8.hpp"
 #include "crema/parameter_arena.hpp"
 #include "data/text_list.hpp"
 #include "tools/command.hpp"
@@ -127,9 +128,9 @@ void print(const std::string& image, const std::vector<double>& scores,
     return names.empty() ? std::to_string(c) : names[static_cast<size_t>(c)];
   };
   if (!FLAGS_json) {
-    std::printf("---------- Prediction for %s ----------\n", image.c_str());
+    std::printf("---------- Prediction for %s ----------\n", printable(image).c_str());
     for (const int c : best) {
-      std::printf("%.4f - \"%s\"\n", scores[static_cast<size_t>(c)], name(c).c_str());
+      std::printf("%.4f - \"%s\"\n", scores[static_cast<size_t>(c)], printable(name(c)).c_str());
     }
     return;
   }

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "core/path_advice.hpp"
 #include "data/database_writer.hpp"
 #include "data/gzip_file.hpp"
 #include "tools/command.hpp"
@@ -40,7 +41,8 @@ int convert_mnist(const std::vector<std::string>& arguments) {
     std::error_code why;
     if (fs::is_directory(named, why)) continue;
     const bool says_more = why && why != std::errc::no_such_file_or_directory;
-    throw Error("there is no folder '", named.string(), "'", says_more ? ": " + why.message() : "");
+    throw Error("there is no folder '", named.string(), "'", says_more ? ": " + why.message() : "",
+                path_advice(named.string()));
   }
   const bool leveldb = database_kind(FLAGS_backend) == DatabaseKind::leveldb;
   const std::string ending = leveldb ? "leveldb" : "lmdb";

@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "core/utf8.hpp"
 #include "crema/error.hpp"
 #include "tools/interruption.hpp"
 #include "tools/progress_line.hpp"
@@ -39,12 +40,12 @@ ConvertProgress show_progress(const std::string& what) {
 }
 
 void report(const ConvertReport& result, const std::string& output) {
-  for (const auto& problem : result.problems) LOG(WARNING) << problem;
+  for (const auto& problem : result.problems) LOG(WARNING) << printable_message(problem);
   if (result.bad > static_cast<int64_t>(result.problems.size())) {
     LOG(WARNING) << "and " << result.bad - static_cast<int64_t>(result.problems.size()) << " more";
   }
-  for (const auto& warning : result.warnings) LOG(WARNING) << warning;
-  LOG(INFO) << result.written << " records written to " << output
+  for (const auto& warning : result.warnings) LOG(WARNING) << printable_message(warning);
+  LOG(INFO) << result.written << " records written to " << printable(output)
             << (result.bad ? concat(", ", result.bad, " bad ones left out") : "");
 }
 

@@ -3,6 +3,7 @@
 #include <glog/logging.h>
 #include <omp.h>
 
+#include "core/utf8.hpp"
 #include "crema/error.hpp"
 #include "data/open_source.hpp"
 #include "tools/flags.hpp"
@@ -28,9 +29,9 @@ std::shared_ptr<RecordSource> open_database_argument(const std::string& path) {
                       .class_names = FLAGS_class_names,
                       .logger = [](Severity severity, const std::string& text) {
                         if (severity >= Severity::warning) {
-                          LOG(WARNING) << text;
+                          LOG(WARNING) << printable_message(text);
                         } else {
-                          LOG(INFO) << text;
+                          LOG(INFO) << printable_message(text);
                         }
                       }});
 }

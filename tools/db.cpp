@@ -74,7 +74,7 @@ int list(RecordSource& source, const RecordRange& range) {
   std::cout << "number\tkey\tlabel\tshape\tkind\n";
   const auto work = [&source](ScanThread& thread, int64_t index, Line& line) {
     const auto bad_line = [index](std::string_view key, const std::string& problem) -> Line {
-      return {concat(index, "\t", escaped_key(key), "\t\t\tbad: ", as_utf8(problem)), true};
+      return {concat(index, "\t", escaped_key(key), "\t\t\tbad: ", printable(problem)), true};
     };
     std::string problem;
     const auto record = read_for_scan(source, *thread.reader, index, problem);
@@ -119,10 +119,11 @@ void print_boxes(const RecordInfo& info, const LabelNames& names) {
   for (const LabeledBox& labeled : info.boxes) {
     const Box box = to_pixels(labeled.box, size);
     const std::string name = names.has(labeled.label) ? names.name(labeled.label) : "";
-    std::cout << "box: label " << labeled.label << (name.empty() ? "" : " (" + name + ")")
-              << ", instance " << labeled.instance << ", from (" << box.left << ", " << box.top
-              << ") to (" << box.right << ", " << box.bottom << ")"
-              << (labeled.difficult ? ", difficult" : "") << "\n";
+    std::cout << "box: label " << labeled.label
+              << (name.empty() ? "" : " (" + printable(name) + ")") << ", instance "
+              << labeled.instance << ", from (" << box.left << ", " << box.top << ") to ("
+              << box.right << ", " << box.bottom << ")" << (labeled.difficult ? ", difficult" : "")
+              << "\n";
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include "core/json.hpp"
 #include "core/split_list.hpp"
+#include "core/utf8.hpp"
 #include "crema/parameter_arena.hpp"
 #include "data/label_map.hpp"
 #include "data/original_boxes.hpp"
@@ -64,9 +65,9 @@ std::vector<std::vector<Found>> found_in(const Tensor& rows, std::span<const Rea
 void print_lines(const std::string& image, const std::vector<Found>& found,
                  const LabelNames& names) {
   for (const Found& one : found) {
-    std::printf("%s %d %.4f %.1f %.1f %.1f %.1f%s\n", image.c_str(), one.label, one.confidence,
-                one.box.left, one.box.top, one.box.right, one.box.bottom,
-                names.empty() ? "" : concat(" ", names.display_name(one.label)).c_str());
+    std::printf("%s %d %.4f %.1f %.1f %.1f %.1f%s\n", printable(image).c_str(), one.label,
+                one.confidence, one.box.left, one.box.top, one.box.right, one.box.bottom,
+                names.empty() ? "" : concat(" ", printable(names.display_name(one.label))).c_str());
   }
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/json.hpp"
+#include "core/utf8.hpp"
 #include "crema/error.hpp"
 
 namespace crema::tools {
@@ -24,12 +25,12 @@ void DetectionReport::log(bool per_class) const {
       const std::string name = class_name(names_, one.label);
       if (per_class)
         LOG(INFO) << "class" << one.label << ": " << one.average_precision
-                  << (name.empty() ? "" : " (" + name + ")");
+                  << (name.empty() ? "" : " (" + printable(name) + ")");
     }
     if (const auto mean = scores.mean(version_)) {
-      LOG(INFO) << output << " = " << *mean;
+      LOG(INFO) << printable(output) << " = " << *mean;
     } else {
-      LOG(WARNING) << output << ": no batch had a true box";
+      LOG(WARNING) << printable(output) << ": no batch had a true box";
     }
   }
 }

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "core/json.hpp"
+#include "core/utf8.hpp"
 #include "model/array_file.hpp"
 #include "model/blob_message.hpp"
 #include "tools/command.hpp"
@@ -21,7 +22,7 @@ namespace crema::tools {
 namespace {
 
 std::string name_of(const FileArray& array) {
-  return array.owner.empty() ? "array" : concat(array.owner, " ", array.index);
+  return array.owner.empty() ? "array" : concat(printable(array.owner), " ", array.index);
 }
 
 struct Counts {
@@ -79,7 +80,7 @@ void add_other_fields(const SolverState& a, const SolverState& b, std::vector<st
       SolverState::kHistoryFieldNumber,    SolverState::kChecksumFieldNumber,
       SolverState::kLearnedNetFieldNumber, SolverState::kAverageNetFieldNumber,
       SolverState::kIterFieldNumber,       SolverState::kCurrentStepFieldNumber,
-      SolverState::kSeedFieldNumber};
+      SolverState::kSeedFieldNumber,       SolverState::kOriginFieldNumber};
   const auto* type = SolverState::descriptor();
   for (int i = 0; i < type->field_count(); ++i) {
     const auto* field = type->field(i);
@@ -183,11 +184,11 @@ int diff(const std::vector<std::string>& arguments) {
     print_json(pairs, fields, counts);
     return differ ? 1 : 0;
   }
-  std::printf("A: %s (%s, %s), %zu arrays\n", a.path.c_str(), a.describe().c_str(),
+  std::printf("A: %s (%s, %s), %zu arrays\n", printable(a.path).c_str(), a.describe().c_str(),
               a.format.c_str(), a.arrays.size());
-  std::printf("B: %s (%s, %s), %zu arrays\n", b.path.c_str(), b.describe().c_str(),
+  std::printf("B: %s (%s, %s), %zu arrays\n", printable(b.path).c_str(), b.describe().c_str(),
               b.format.c_str(), b.arrays.size());
-  for (const auto& line : fields) std::printf("%s\n", line.c_str());
+  for (const auto& line : fields) std::printf("%s\n", printable(line).c_str());
   print_table(pairs);
   std::printf(
       "\n%d equal (%d to the bit), %d within tolerance, %d different, %d of other shapes, %d "

@@ -8,6 +8,7 @@
 
 #include "core/parse_number.hpp"
 #include "core/split_list.hpp"
+#include "core/utf8.hpp"
 #include "model/model_folders.hpp"
 #include "tools/command.hpp"
 #include "tools/flags.hpp"
@@ -113,8 +114,8 @@ int extract_features(const std::vector<std::string>& arguments) {
     LOG(WARNING) << report.left_out << " records could not be used and have no rows";
   }
   for (size_t i = 0; i < options.blobs.size(); ++i) {
-    LOG(INFO) << "Extracted features of " << report.rows << " records for blob " << options.blobs[i]
-              << ", " << report.shapes[i].str() << " each, to "
+    LOG(INFO) << "Extracted features of " << report.rows << " records for blob "
+              << printable(options.blobs[i]) << ", " << report.shapes[i].str() << " each, to "
               << options.outputs[options.outputs.size() == 1 ? 0 : i];
   }
   if (!report.whole_epoch) {

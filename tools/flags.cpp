@@ -10,9 +10,11 @@
 
 #include "core/device.hpp"
 #include "core/parse_number.hpp"
+#include "core/path_advice.hpp"
 #include "core/split_list.hpp"
 #include "core/thread_limit.hpp"
 #include "core/tuner.hpp"
+#include "core/utf8.hpp"
 #include "crema/error.hpp"
 #include "crema/plugin.hpp"
 #include "crema/registry.hpp"
@@ -108,8 +110,8 @@ std::string tuning_file() {
   const std::string why = why_no_tuning_file(path);
   if (FLAGS_tuning_file.empty()) {
     if (!why.empty() && FLAGS_tune) {
-      LOG(WARNING) << "measured times are not kept: the tuning file " << path << " " << why
-                   << "; name another one with --tuning_file=FILE";
+      LOG(WARNING) << "measured times are not kept: the tuning file " << printable(path) << " "
+                   << why << "; name another one with --tuning_file=FILE";
     }
     return why.empty() ? path : "";
   }
@@ -118,8 +120,8 @@ std::string tuning_file() {
   const auto folder = std::filesystem::path(path).parent_path();
   std::error_code unknown;
   if (!folder.empty() && !std::filesystem::is_directory(folder, unknown))
-    throw Error("--tuning_file=", path, ": there is no folder '", folder.string(),
-                "'; make it, or name another file");
+    throw Error("--tuning_file=", path, ": there is no folder '", folder.string(), "'",
+                path_advice(path, "make it, or name another file"));
   return path;
 }
 
@@ -169,7 +171,7 @@ void check_engine(DeviceType device) {
 void load_plugins() {
   for (const std::string& path : split_list(FLAGS_plugin)) {
     const Plugin plugin = load_plugin(path);
-    LOG(INFO) << "Plug-in " << plugin.name << " brings " << joined(plugin.types);
+    LOG(INFO) << "Plug-in " << printable(plugin.name) << " brings " << joined(plugin.types);
   }
 }
 

@@ -2,6 +2,8 @@
 
 #include <glog/logging.h>
 
+#include "core/utf8.hpp"
+
 DEFINE_bool(gray, false, "Read images as grayscale.");
 DEFINE_bool(shuffle, false, "Shuffle the list.");
 DEFINE_int32(resize_width, 0, "Resize images to this width; needs --resize_height.");
@@ -16,8 +18,8 @@ DEFINE_bool(skip_bad, false, "Leave out and count images that cannot be read.");
 namespace crema::tools {
 
 int report_check(const ConvertReport& result) {
-  for (const auto& problem : result.problems) LOG(WARNING) << problem;
-  for (const auto& warning : result.warnings) LOG(WARNING) << warning;
+  for (const auto& problem : result.problems) LOG(WARNING) << printable_message(problem);
+  for (const auto& warning : result.warnings) LOG(WARNING) << printable_message(warning);
   LOG(INFO) << result.bad << " bad images";
   return result.bad ? 1 : 0;
 }

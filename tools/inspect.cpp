@@ -6,6 +6,7 @@
 #include <new>
 
 #include "core/json.hpp"
+#include "core/utf8.hpp"
 #include "data/annotation.hpp"
 #include "data/datum.hpp"
 #include "data/record_info.hpp"
@@ -23,6 +24,44 @@ struct Fact {
   std::string name, value;
   bool is_number = false;
 };
+
+/// What a file says of where it comes from; null if it says nothing.
+const Origin* origin_of(const ArrayFile& file) {
+  if (file.kind == ArrayFile::Kind::weights && file.weights.has_origin())
+    return &file.weights.origin();
+  if (file.kind == ArrayFile::Kind::state && file.state.has_origin()) return &file.state.origin();
+  return nullptr;
+}
+
+void print_origin(const Origin& origin) {
+  constexpr int kMostNames = 10;
+  const auto line = [](const char* what, const std::string& value) {
+    if (!value.empty()) std::printf("%s: %s\n", what, printable(value).c_str());
+  };
+  line("written by", origin.program());
+  line("solver's file", origin.solver());
+  line("net's file", origin.net());
+  const int names = origin.class_name_size();
+  if (names == 0) return;
+  const auto& all = origin.class_name();
+  line("class names",
+       concat(names, ": ",
+              joined(std::vector(all.begin(), all.begin() + std::min(names, kMostNames))),
+              names > kMostNames ? ", ..." : ""));
+}
+
+std::string json_of(const Origin& origin) {
+  std::vector<std::string> parts, names;
+  const auto part = [&](const char* name, const std::string& value) {
+    if (!value.empty()) parts.push_back(concat(json_string(name), ": ", json_string(value)));
+  };
+  part("program", origin.program());
+  part("solver", origin.solver());
+  part("net", origin.net());
+  for (const std::string& name : origin.class_name()) names.push_back(json_string(name));
+  if (!names.empty()) parts.push_back(concat("\"class_names\": [", joined(names), "]"));
+  return concat("{", joined(parts), "}");
+}
 
 /// What stands beside the arrays of a state.
 std::vector<Fact> facts_of(const ArrayFile& file) {
@@ -73,8 +112,8 @@ struct Totals {
 int print_arrays(const ArrayFile& file) {
   int name = 5, type = 4, shape = 5;
   for (const FileArray& array : file.arrays) {
-    name = std::max(name, static_cast<int>(array.owner.size()));
-    type = std::max(type, static_cast<int>(array.type.size()));
+    name = std::max(name, static_cast<int>(printable(array.owner).size()));
+    type = std::max(type, static_cast<int>(printable(array.type).size()));
     shape = std::max(shape, static_cast<int>(blob_shape(*array.blob).str().size()));
   }
   std::printf("\n%-*s %-*s %3s %-*s %9s %11s %11s %11s %11s %9s\n", name, "layer", type, "type",
@@ -84,8 +123,8 @@ int print_arrays(const ArrayFile& file) {
     const ArrayStatistics of = statistics_of(*array.blob);
     totals.add(array, of);
     std::printf("%-*s %-*s %3d %-*s %9s %11.4g %11.4g %11.4g %11.4g %9lld", name,
-                array.owner.c_str(), type, array.type.c_str(), array.index, shape,
-                blob_shape(*array.blob).str().c_str(),
+                printable(array.owner).c_str(), type, printable(array.type).c_str(), array.index,
+                shape, blob_shape(*array.blob).str().c_str(),
                 human_bytes(static_cast<double>(value_bytes(*array.blob))).c_str(), of.least,
                 of.greatest, of.mean, of.deviation, static_cast<long long>(of.zeros));
     if (of.nans != 0) std::printf(" NaN: %lld", static_cast<long long>(of.nans));
@@ -125,8 +164,10 @@ std::string json_of(const std::vector<Fact>& facts) {
 }
 
 void print_facts(const std::string& path, const std::string& kind, const std::vector<Fact>& facts) {
-  std::printf("%s: %s\n", path.c_str(), kind.c_str());
-  for (const Fact& fact : facts) std::printf("%s: %s\n", fact.name.c_str(), fact.value.c_str());
+  std::printf("%s: %s\n", printable(path).c_str(), printable(kind).c_str());
+  for (const Fact& fact : facts) {
+    std::printf("%s: %s\n", printable(fact.name).c_str(), printable(fact.value).c_str());
+  }
 }
 
 /// Returns how many arrays are damaged.
@@ -134,8 +175,10 @@ int inspect_arrays(const std::string& path) {
   ArrayFile file;
   read_array_file(path, file);
   const std::vector<Fact> facts = facts_of(file);
+  const Origin* const origin = origin_of(file);
   if (!FLAGS_json) {
     print_facts(path, concat(file.describe(), ", ", file.format), facts);
+    if (origin != nullptr) print_origin(*origin);
     return print_arrays(file);
   }
   std::vector<std::string> arrays;
@@ -145,9 +188,11 @@ int inspect_arrays(const std::string& path) {
     damaged += is_damaged(array, of);
     arrays.push_back(json_of(array, of));
   }
-  std::printf("{\"file\": %s, \"kind\": %s, \"format\": %s%s, \"arrays\": [%s]}\n",
+  const std::string from = origin != nullptr ? ", \"origin\": " + json_of(*origin) : "";
+  std::printf("{\"file\": %s, \"kind\": %s, \"format\": %s%s%s, \"arrays\": [%s]}\n",
               json_string(path).c_str(), json_string(file.describe()).c_str(),
-              json_string(file.format).c_str(), json_of(facts).c_str(), joined(arrays).c_str());
+              json_string(file.format).c_str(), json_of(facts).c_str(), from.c_str(),
+              joined(arrays).c_str());
   return damaged;
 }
 
@@ -206,7 +251,7 @@ int inspect(const std::vector<std::string>& arguments) {
     } catch (const std::exception& error) {
       ++bad;
       std::fflush(stdout);
-      std::cerr << "crema: " << error.what() << "\n";
+      std::cerr << "crema: " << printable_message(error.what()) << "\n";
       if (FLAGS_json) {
         std::printf("{\"file\": %s, \"error\": %s}\n", json_string(path).c_str(),
                     json_string(error.what()).c_str());
@@ -226,7 +271,9 @@ const Command kInspect = {
     "\n"
     "The kind of a file is told by its contents. For each array: layer, type, index, shape,\n"
     "bytes, least and greatest value, mean, standard deviation, zeros, NaN and infinite values.\n"
-    "For a state: iteration, seed, positions in the data. For a database: records, first key,\n"
+    "For a state: iteration, seed, positions in the data. Files that say so have the program, the\n"
+    "solver and the net that they were made with, and the names of the classes. For a database: "
+    "records, first key,\n"
     "shape of the first record. With --json, one line a file, in which bytes of names that\n"
     "are no UTF-8 are U+FFFD. A file that cannot be read gets a message, with --json also a line\n"
     "with file and error, and the next one follows. Exit status 1 if there is one, or if an array\n"

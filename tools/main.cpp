@@ -15,7 +15,9 @@
 #include <iostream>
 #include <new>
 
+#include "core/path_advice.hpp"
 #include "core/split_list.hpp"
+#include "core/utf8.hpp"
 #include "tools/command.hpp"
 #include "tools/command_line.hpp"
 #include "tools/data_advice.hpp"
@@ -123,7 +125,7 @@ void check_log_folder() {
   const int file = ::mkstemp(probe.data());
   if (file < 0)
     throw Error("--log_dir=", FLAGS_log_dir, ": no file can be made there: ", std::strerror(errno),
-                "; make the folder, or name another one");
+                path_advice(FLAGS_log_dir, "make the folder, or name another one"));
   ::close(file);
   ::unlink(probe.c_str());
 }
@@ -179,8 +181,25 @@ int report(const std::exception& error, int status, const Command* command = nul
     std::cerr << "crema: memory ran out; " << advice_on_memory(command) << "\n";
     return status;
   }
-  std::cerr << "crema: " << error.what() << advice_on_missing_data(error.what()) << "\n";
+  const std::string said = printable_message(error.what());
+  std::cerr << "crema: " << said << advice_on_missing_data(said) << "\n";
   return status;
+}
+
+/// What a flag of the published program caffe does not do for this command. Its commands share all
+/// flags, and each passes over those that it does not read.
+void pass_over_unread(const Command& command, CommandLine& line) {
+  constexpr const char* kFlags[] = {"gpu",        "solver",        "model",        "phase",
+                                    "level",      "stage",         "snapshot",     "weights",
+                                    "iterations", "sigint_effect", "sighup_effect"};
+  std::erase_if(line.flags, [&](const CommandLine::Flag& flag) {
+    const bool passes = std::ranges::count(kFlags, flag.name) > 0 &&
+                        std::ranges::count(command.flags, flag.name) == 0;
+    if (passes)
+      std::cerr << "crema: " << command.name << " has no use for --" << flag.name
+                << ", and passes over it\n";
+    return passes;
+  });
 }
 
 int run(int argc, char** argv) {
@@ -193,7 +212,7 @@ int run(int argc, char** argv) {
     return 1;
   }
   // Published scripts put flags before the command, too.
-  const CommandLine line = read_command_line(words);
+  CommandLine line = read_command_line(words);
   std::vector<std::string> arguments = line.arguments;
   bool wants_help = line.has_flag("help") || line.has_flag("h");
   if (!arguments.empty() && arguments[0] == "help") {
@@ -221,6 +240,7 @@ int run(int argc, char** argv) {
   set_called_by_published_name(arguments[0] != command.name);
   arguments.erase(arguments.begin());
   if (runs_nets(&command)) limit_spinning(argv);
+  if (called == "caffe" || called == "caffe.bin") pass_over_unread(command, line);
   try {
     return run(command, arguments, line, argv[0]);
   } catch (const Interrupted&) {

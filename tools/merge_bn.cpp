@@ -3,6 +3,7 @@
 
 #include <cstdio>
 
+#include "core/utf8.hpp"
 #include "model/snapshot_file.hpp"
 #include "model/text_format.hpp"
 #include "model/whole_file.hpp"
@@ -33,12 +34,12 @@ int merge_bn(const std::vector<std::string>& arguments) {
   const MergedNet merged =
       merge_batch_norm(net, source, arguments[1], context, net_options(Phase::test));
   for (const MergedNet::Entry& entry : merged.entries) {
-    std::printf("%s (%s): ", entry.layer.c_str(), entry.type.c_str());
+    std::printf("%s (%s): ", printable(entry.layer).c_str(), entry.type.c_str());
     if (entry.into.empty()) {
-      std::printf("not folded: %s\n", entry.why.c_str());
+      std::printf("not folded: %s\n", printable(entry.why).c_str());
     } else {
-      std::printf("folded into '%s'%s%s\n", entry.into.c_str(), entry.why.empty() ? "" : "; ",
-                  entry.why.c_str());
+      std::printf("folded into '%s'%s%s\n", printable(entry.into).c_str(),
+                  entry.why.empty() ? "" : "; ", printable(entry.why).c_str());
     }
   }
   if (merged.entries.empty()) throw Error("the net has no BatchNorm, Scale or Bias layer to fold");

@@ -11,6 +11,7 @@
 #include <span>
 #include <sstream>
 
+#include "core/path_advice.hpp"
 #include "model/model_folders.hpp"
 #include "model/whole_file.hpp"
 #include "tools/command.hpp"
@@ -241,6 +242,7 @@ void copy(const fs::path& model, const std::string& name, std::string to) {
   }
   for (const fs::path& file : files) {
     const fs::path target = to / file;
+    check_new_path(target.parent_path().string());
     fs::create_directories(target.parent_path(), why);
     if (why) throw Error("cannot make '", target.parent_path().string(), "': ", why.message());
     WholeFile copied(target.string());

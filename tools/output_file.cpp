@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "core/utf8.hpp"
 #include "crema/error.hpp"
 #include "data/database_folder.hpp"
 #include "tools/flags.hpp"
@@ -50,7 +51,7 @@ void check_replaced(const std::string& path, const std::vector<std::string>& inp
   if (FLAGS_overwrite) return;
   const bool is_of_kind = kind.is_of_kind && kind.is_of_kind(path);
   if (is_of_kind && called_by_published_name) {
-    LOG(INFO) << path << " exists already, a " << kind.name << ", and is replaced";
+    LOG(INFO) << printable(path) << " exists already, a " << kind.name << ", and is replaced";
     return;
   }
   throw Error("'", path, "' exists already",

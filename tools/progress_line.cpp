@@ -4,6 +4,8 @@
 
 #include <cstdio>
 
+#include "core/utf8.hpp"
+
 namespace crema::tools {
 
 bool on_terminal() { return isatty(STDERR_FILENO) != 0; }
@@ -13,7 +15,7 @@ bool ProgressLine::due(bool last) const {
 }
 
 void ProgressLine::draw(const std::string& text) {
-  std::fprintf(stderr, "\r\033[K%s", text.c_str());
+  std::fprintf(stderr, "\r\033[K%s", printable(text).c_str());
   std::fflush(stderr);
   drawn_ = true;
   drawn_at_ = Clock::now();

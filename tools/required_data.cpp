@@ -2,6 +2,7 @@
 
 #include <glog/logging.h>
 
+#include "core/utf8.hpp"
 #include "crema/error.hpp"
 #include "data/data_source.hpp"
 
@@ -18,7 +19,7 @@ void require_data(const Net& net) {
 
 void warn_of_inputs(const Net& net) {
   if (net.inputs().empty()) return;
-  LOG(WARNING) << "the net trains on zeros: input '" << net.inputs()[0]
+  LOG(WARNING) << "the net trains on zeros: input '" << printable(net.inputs()[0])
                << "' has no values here; put a data layer in its place (`crema layers Data`), or "
                   "fill it with a program of your own that steps the solver";
 }
@@ -31,8 +32,9 @@ void warn_of_repeats(const Net& net, int64_t batches, const char* setting) {
     const int64_t records = source->records(), batch = source->records_per_batch();
     const int64_t taken = batches * batch;
     if (records == 0 || taken <= records || taken % records == 0) continue;
-    LOG(WARNING) << "layer '" << layer->name() << "' has " << records << " records, and " << setting
-                 << "=" << batches << " takes " << taken << ": some count more often than others; "
+    LOG(WARNING) << "layer '" << printable(layer->name()) << "' has " << records << " records, and "
+                 << setting << "=" << batches << " takes " << taken
+                 << ": some count more often than others; "
                  << (records % batch == 0
                          ? concat(setting, "=", records / batch, " takes each once")
                          : concat("give a batch_size that divides ", records));

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "core/utf8.hpp"
 #include "crema/parameter_arena.hpp"
 #include "tools/command.hpp"
 #include "tools/flags.hpp"
@@ -16,8 +17,8 @@ struct Widths {
 
 void print_row(const std::vector<NetValue>& values, const LayerSummary& row, const Widths& widths) {
   if (!row.fused_into.empty()) {
-    std::printf("%-*s %-*s in '%s'\n", widths.name, row.name.c_str(), widths.type, row.type.c_str(),
-                row.fused_into.c_str());
+    std::printf("%-*s %-*s in '%s'\n", widths.name, printable(row.name).c_str(), widths.type,
+                row.type.c_str(), printable(row.fused_into).c_str());
     return;
   }
   std::vector<std::string> shapes;
@@ -27,20 +28,20 @@ void print_row(const std::vector<NetValue>& values, const LayerSummary& row, con
     shapes.push_back(value.shape.str());
     bytes += static_cast<double>(value.bytes);
   }
-  std::printf("%-*s %-*s %-20s %10lld %9.3f %9s %-13s %s%s%s%s\n", widths.name, row.name.c_str(),
-              widths.type, row.type.c_str(), joined(shapes, " ").c_str(),
-              static_cast<long long>(row.params), row.flops.forward / 1e9,
-              human_bytes(bytes).c_str(), row.top_format.c_str(), row.engine.c_str(),
-              row.falls_back_to_cpu ? " on the CPU" : "", row.detail.empty() ? "" : " ",
-              row.detail.c_str());
+  std::printf("%-*s %-*s %-20s %10lld %9.3f %9s %-13s %s%s%s%s\n", widths.name,
+              printable(row.name).c_str(), widths.type, row.type.c_str(),
+              joined(shapes, " ").c_str(), static_cast<long long>(row.params),
+              row.flops.forward / 1e9, human_bytes(bytes).c_str(), row.top_format.c_str(),
+              row.engine.c_str(), row.falls_back_to_cpu ? " on the CPU" : "",
+              row.detail.empty() ? "" : " ", row.detail.c_str());
 }
 
 void print_conversion(const std::vector<NetValue>& values, const NetStep& step,
                       const Widths& widths) {
   const NetValue& top = values[static_cast<size_t>(step.tops[0])];
-  std::printf("%-*s %-*s %-20s %10s %9s %9s %-13s from %s\n", widths.name, step.name.c_str(),
-              widths.type, step.type.c_str(), top.shape.str().c_str(), "", "", "",
-              step.top_format.c_str(), step.bottom_format.c_str());
+  std::printf("%-*s %-*s %-20s %10s %9s %9s %-13s from %s\n", widths.name,
+              printable(step.name).c_str(), widths.type, step.type.c_str(), top.shape.str().c_str(),
+              "", "", "", step.top_format.c_str(), step.bottom_format.c_str());
 }
 
 int summary(const std::vector<std::string>& arguments) {
@@ -54,7 +55,7 @@ int summary(const std::vector<std::string>& arguments) {
   const std::vector<LayerSummary> rows = net.summary();
   Widths widths;
   const auto widen = [&](const NetStep& of) {
-    widths.name = std::max(widths.name, static_cast<int>(of.name.size()));
+    widths.name = std::max(widths.name, static_cast<int>(printable(of.name).size()));
     widths.type = std::max(widths.type, static_cast<int>(of.type.size()));
   };
   for (const LayerSummary& row : rows) widen(row);
@@ -91,7 +92,7 @@ int summary(const std::vector<std::string>& arguments) {
               bytes(memory.activations + memory.parameters + memory.engines).c_str(),
               bytes(memory.activations).c_str(), bytes(memory.activations_unshared).c_str(),
               bytes(memory.parameters).c_str(), bytes(memory.engines).c_str());
-  for (const auto& note : net.notes()) std::printf("note: %s\n", note.c_str());
+  for (const auto& note : net.notes()) std::printf("note: %s\n", printable_message(note).c_str());
   return 0;
 }
 

@@ -8,6 +8,7 @@
 #include "core/carried_state.hpp"
 #include "core/json.hpp"
 #include "core/split_list.hpp"
+#include "core/utf8.hpp"
 #include "crema/parameter_arena.hpp"
 #include "model/text_format.hpp"
 #include "net/confusion.hpp"
@@ -68,24 +69,25 @@ struct Scores {
       of_batch.add(value);
       spread.add(value);
       means[static_cast<size_t>(i)].add(value);
-      if (!in_one_line) LOG(INFO) << "Batch " << batch << ", " << name << " = " << value;
+      if (!in_one_line) LOG(INFO) << "Batch " << batch << ", " << printable(name) << " = " << value;
     }
     if (of_batch.count == 0) {
-      LOG(INFO) << "Batch " << batch << ", " << name << " (" << shape.str() << "): no values";
+      LOG(INFO) << "Batch " << batch << ", " << printable(name) << " (" << shape.str()
+                << "): no values";
     } else if (in_one_line) {
-      LOG(INFO) << "Batch " << batch << ", " << name << " (" << shape.str()
+      LOG(INFO) << "Batch " << batch << ", " << printable(name) << " (" << shape.str()
                 << "): " << of_batch.str();
     }
   }
 
   void log(int batches, float weight) const {
     if (spread.count == 0) {
-      LOG(INFO) << name << " (" << shape.str() << "): no values in any batch";
+      LOG(INFO) << printable(name) << " (" << shape.str() << "): no values in any batch";
       return;
     }
     if (in_one_line) {
       const double sum = spread.sum / batches;  // of a batch
-      LOG(INFO) << name << " (" << shape.str() << "): " << spread.str()
+      LOG(INFO) << printable(name) << " (" << shape.str() << "): " << spread.str()
                 << (weight != 0
                         ? concat(" (sum ", sum, " * ", weight, " = ", weight * sum, " loss)")
                         : "");
@@ -93,7 +95,7 @@ struct Scores {
     }
     for (const Spread& of_index : means) {
       const double mean = of_index.mean();
-      LOG(INFO) << name << " = " << mean
+      LOG(INFO) << printable(name) << " = " << mean
                 << (weight != 0 ? concat(" (* ", weight, " = ", weight * mean, " loss)") : "");
     }
   }

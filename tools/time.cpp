@@ -12,6 +12,7 @@
 #include "core/json.hpp"
 #include "core/simd.hpp"
 #include "core/split_list.hpp"
+#include "core/utf8.hpp"
 #include "tools/command.hpp"
 #include "tools/flags.hpp"
 #include "tools/peak.hpp"
@@ -122,7 +123,7 @@ double planned_mb(const Net& net) {
 void print_table(const Net& net, const Timing& timing, double peak) {
   size_t names = 5, types = 4;
   for (const auto& step : net.steps()) {
-    names = std::max(names, step.name.size());
+    names = std::max(names, printable(step.name).size());
     types = std::max(types, step.type.size());
   }
   const int name_width = static_cast<int>(names), type_width = static_cast<int>(types);
@@ -133,10 +134,10 @@ void print_table(const Net& net, const Timing& timing, double peak) {
     const double forward = median(timing.forward[s]), backward = median(timing.backward[s]);
     const double forward_rate = forward > 0 ? step.flops.forward / forward / 1e6 : 0;
     const double backward_rate = backward > 0 ? step.flops.backward / backward / 1e6 : 0;
-    std::printf("%-*s %-*s %10.3f %10.3f %9.1f %9.1f  %s %s>%s%s%s", name_width, step.name.c_str(),
-                type_width, step.type.c_str(), forward, backward, forward_rate, backward_rate,
-                step.engine.c_str(), step.bottom_format.c_str(), step.top_format.c_str(),
-                step.detail.empty() ? "" : " ", step.detail.c_str());
+    std::printf("%-*s %-*s %10.3f %10.3f %9.1f %9.1f  %s %s>%s%s%s", name_width,
+                printable(step.name).c_str(), type_width, step.type.c_str(), forward, backward,
+                forward_rate, backward_rate, step.engine.c_str(), step.bottom_format.c_str(),
+                step.top_format.c_str(), step.detail.empty() ? "" : " ", step.detail.c_str());
     if (peak > 0 && forward + backward > 0) {
       std::printf("  %.0f%% of peak", 100 * (step.flops.forward + step.flops.backward) /
                                           (forward + backward) / 1e6 / peak);
@@ -236,8 +237,8 @@ int time(const std::vector<std::string>& arguments) {
   std::printf(
       "\n%s: forward %.2f ms, backward %.2f ms, together %.2f ms (medians of %d); %.1f "
       "GFLOP in convolutions, products, attention and recurrent layers, %.1f GFLOP/s",
-      net.name().empty() ? "net" : net.name().c_str(), forward, backward, total, FLAGS_iterations,
-      gflop, gflop / total * 1e3);
+      net.name().empty() ? "net" : printable(net.name()).c_str(), forward, backward, total,
+      FLAGS_iterations, gflop, gflop / total * 1e3);
   if (peak > 0) std::printf(", %.0f%% of the FMA peak", 100 * gflop / total * 1e3 / peak);
   std::printf("; peak memory %.0f MB, %d threads\n", peak_memory_mb(), context.threads());
   std::printf("memory of the net: %.1f MB planned, %.1f MB taken\n", planned_mb(net), taken);

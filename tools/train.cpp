@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "core/split_list.hpp"
+#include "core/utf8.hpp"
 #include "crema/solver.hpp"
 #include "model/source_map.hpp"
 #include "model/text_format.hpp"
@@ -42,7 +43,7 @@ class Progress {
     solver.on_test = [this](const TestReport& report) { test(report); };
     solver.on_snapshot = [this](const std::string& path) {
       end_line();
-      LOG(INFO) << "Snapshotting to " << path << " and its .caffemodel";
+      LOG(INFO) << "Snapshotting to " << printable(path) << " and its .caffemodel";
     };
   }
 
@@ -122,8 +123,8 @@ class Progress {
                          float weight) {
     std::string loss;
     if (weight != 0) loss = concat(" (* ", weight, " = ", weight * value, " loss)");
-    LOG(INFO) << "    " << which << " net output #" << number << ": " << name << " = " << value
-              << loss;
+    LOG(INFO) << "    " << which << " net output #" << number << ": " << printable(name) << " = "
+              << value << loss;
   }
 
   void test(const TestReport& report) {
@@ -135,7 +136,7 @@ class Progress {
       for (const auto& one : report.classes) {
         if (one.output == output.name)
           LOG(INFO) << "class" << one.label << ": " << one.average_precision
-                    << (one.name.empty() ? "" : " (" + one.name + ")");
+                    << (one.name.empty() ? "" : " (" + printable(one.name) + ")");
       }
       log_output("Test", number++, output.name, output.value, output.loss_weight);
     }
@@ -163,7 +164,7 @@ bool continues(const SolverParameter& param, const SourceMap& source) {
   if (!FLAGS_resume) return !FLAGS_snapshot.empty();
   if (Solver::has_snapshot(param, source)) return true;
   LOG(INFO) << "No snapshot to resume from: starting from "
-            << (FLAGS_weights.empty() ? "scratch" : FLAGS_weights);
+            << (FLAGS_weights.empty() ? "scratch" : printable(FLAGS_weights));
   return false;
 }
 
@@ -178,7 +179,7 @@ void continue_run(Solver& solver, const SolverParameter& param) {
   } else {
     solver.restore(from);
   }
-  LOG(INFO) << "Resuming from " << from << " at iteration " << solver.iteration();
+  LOG(INFO) << "Resuming from " << printable(from) << " at iteration " << solver.iteration();
   if (solver.iteration() >= param.max_iter()) {
     LOG(WARNING) << "the snapshot is at iteration " << solver.iteration() << ", max_iter is "
                  << param.max_iter() << ": nothing to train; raise max_iter";
@@ -214,7 +215,7 @@ int train(const std::vector<std::string>& arguments) {
   solver.poll = [&] { return signals.take(); };
   if (is_continued) continue_run(solver, param);
   const MemoryPlan memory = solver.net().memory();
-  LOG(INFO) << "Solving " << solver.net().name() << " on " << context.threads()
+  LOG(INFO) << "Solving " << printable(solver.net().name()) << " on " << context.threads()
             << " threads; memory: " << human_bytes(static_cast<double>(memory.activations))
             << " activations, " << human_bytes(static_cast<double>(memory.parameters))
             << " parameters, " << human_bytes(static_cast<double>(memory.engines)) << " engines";

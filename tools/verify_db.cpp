@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <iostream>
 
+#include "core/utf8.hpp"
 #include "data/verify_database.hpp"
 #include "tools/command.hpp"
 #include "tools/convert_report.hpp"
@@ -43,8 +44,8 @@ void print_boxes(const VerifyReport& report, const LabelNames& names) {
   for (const auto& [label, count] : report.box_labels) {
     const auto number = static_cast<int32_t>(label);
     const std::string name = names.has(number) ? names.name(number) : "";
-    std::cout << "boxes of label " << label << (name.empty() ? "" : " (" + name + ")") << ": "
-              << count << "\n";
+    std::cout << "boxes of label " << label << (name.empty() ? "" : " (" + printable(name) + ")")
+              << ": " << count << "\n";
   }
 }
 
@@ -82,10 +83,10 @@ int verify_db(const std::vector<std::string>& arguments) {
   options.progress = show_progress();
   const VerifyReport report = verify_database(*source, options);
   options.progress = {};  // ends its line
-  for (const auto& problem : report.problems) LOG(ERROR) << problem;
-  for (const auto& warning : report.warnings) LOG(WARNING) << warning;
-  std::cout << source->name() << "\nrecords: " << report.records << " (" << report.raw << " raw, "
-            << report.encoded << " compressed, " << report.floats << " floats)\n";
+  for (const auto& problem : report.problems) LOG(ERROR) << printable_message(problem);
+  for (const auto& warning : report.warnings) LOG(WARNING) << printable_message(warning);
+  std::cout << printable(source->name()) << "\nrecords: " << report.records << " (" << report.raw
+            << " raw, " << report.encoded << " compressed, " << report.floats << " floats)\n";
   print_shapes(report);
   print_labels(report, options.names);
   std::cout << "bad records: " << report.bad << "\n";

@@ -8,6 +8,7 @@
 
 #include "core/json.hpp"
 #include "core/parse_number.hpp"
+#include "core/path_advice.hpp"
 #include "crema/error.hpp"
 #include "model/whole_file.hpp"
 
@@ -72,6 +73,7 @@ void DetectionFiles::open() {
   if (images > listed)
     throw Error("num_test_image ", images, " is more than the ", listed, " images of '",
                 settings_.name_size_file(), "'");
+  check_new_path(folder());
   std::error_code code;
   std::filesystem::create_directories(folder(), code);
   if (!std::filesystem::is_directory(folder()))

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 
+#include "core/path_advice.hpp"
 #include "crema/layer.hpp"
 #include "crema/registry.hpp"
 #include "model/hdf5_file.hpp"
@@ -39,8 +40,8 @@ class Hdf5OutputLayer : public Layer {
     if (std::filesystem::is_directory(path))
       throw Error("file_name '", path.string(), "' is a folder; name a file in it");
     if (!folder.empty() && !std::filesystem::is_directory(folder))
-      throw Error("file_name '", path.string(), "': there is no folder '", folder.string(),
-                  "'; create it first");
+      throw Error("file_name '", path.string(), "': there is no folder '", folder.string(), "'",
+                  path_advice(path.string(), "create it first"));
   }
 
   void reshape(Blobs bottom, Blobs) override {

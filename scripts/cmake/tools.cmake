@@ -52,7 +52,8 @@ set(crema_published_names
 list(JOIN crema_published_names "," names)
 set_property(SOURCE "${PROJECT_SOURCE_DIR}/tools/main.cpp" APPEND PROPERTY
   COMPILE_DEFINITIONS "CREMA_PUBLISHED_NAMES=\"${names}\"")
-foreach(entry IN LISTS crema_published_names)
+# Of caffe, the first word names the command, as of crema itself.
+foreach(entry IN LISTS crema_published_names ITEMS caffe)
   string(REGEX REPLACE "=.*" "" name "${entry}")
   foreach(link IN ITEMS "${name}" "${name}.bin")
     add_custom_command(TARGET crema_tool POST_BUILD

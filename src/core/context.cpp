@@ -8,6 +8,7 @@
 #include "core/device.hpp"
 #include "core/thread_limit.hpp"
 #include "core/tuner.hpp"
+#include "core/utf8.hpp"
 #include "crema/error.hpp"
 
 namespace crema {
@@ -66,7 +67,7 @@ void Context::save_tuning() const {
 }
 
 void Context::log(Severity severity, const std::string& message) const {
-  if (options_.logger) options_.logger(severity, message);
+  if (options_.logger) options_.logger(severity, printable_message(message));
 }
 
 DeviceBackend& Context::backend() const {

@@ -4,6 +4,8 @@
 #include <cctype>
 #include <utility>
 
+#include "core/utf8.hpp"
+
 namespace crema {
 namespace {
 
@@ -91,6 +93,10 @@ void Error::compose() {
   }
   full_ += message_;
   if (!record_.empty()) full_ += " (record '" + record_ + "')";
+  // Names and values come from files: what is printed shall not steer a terminal, nor seem to be
+  // another line.
+  message_ = printable_message(message_);
+  full_ = printable_message(full_);
 }
 
 std::string nearest_name(std::string_view word, const std::vector<std::string>& known) {

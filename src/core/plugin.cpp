@@ -16,6 +16,7 @@
 #include <sstream>
 #include <string_view>
 
+#include "core/path_advice.hpp"
 #include "crema/plugin_abi.hpp"
 #include "crema/registry.hpp"
 #include "proto/layer.pb.h"
@@ -47,7 +48,8 @@ constexpr std::string_view kPassport = "crema plug-in passport";
 
 std::string read_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  if (!file) throw Error("cannot open plug-in '", path, "': ", std::strerror(errno));
+  if (!file)
+    throw Error("cannot open plug-in '", path, "': ", std::strerror(errno), path_advice(path));
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
@@ -152,7 +154,7 @@ std::string find_file(const std::string& path) {
   namespace fs = std::filesystem;
   std::error_code code;
   const fs::path file = fs::canonical(path, code);
-  if (code) throw Error("there is no plug-in '", path, "': ", code.message());
+  if (code) throw Error("there is no plug-in '", path, "': ", code.message(), path_advice(path));
   if (!fs::is_regular_file(file, code))
     throw Error("plug-in '", path, "' is no file; name the shared library, such as libmine.so");
   return file;

@@ -13,6 +13,7 @@
 #include <limits>
 
 #include "core/device.hpp"
+#include "core/path_advice.hpp"
 #include "core/simd.hpp"
 #include "crema/error.hpp"
 
@@ -87,6 +88,8 @@ std::string why_no_tuning_file(const std::string& path) {
     file.read(mark.data(), static_cast<std::streamsize>(mark.size()));
     return file.gcount() == 0 || mark == kFileMark ? "" : "holds no measured times";
   }
+  if (const std::string advice = path_advice(path); !advice.empty())
+    return "cannot be made" + advice;
   // The nearest folder above that exists.
   fs::path folder = fs::absolute(path, failed).parent_path();
   while (!fs::exists(folder, failed) && folder.has_relative_path()) folder = folder.parent_path();

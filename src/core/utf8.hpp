@@ -17,4 +17,15 @@ std::string as_utf8(std::string_view text);
 /// \xhh.
 std::string escaped_byte(char byte);
 
+/// The text as it can stand within a line: control characters as \n, \t, \xhh and the like, and
+/// bytes that are no UTF-8 as \xhh. Backslashes stay as they are, so that a text may pass twice.
+std::string printable(std::string_view text);
+/// The same for a message, which may have several lines: the line breaks stay that two spaces or
+/// more follow, with which messages begin their further lines.
+std::string printable_message(std::string_view text);
+
+/// The text as XML 1.0 and Graphviz can hold it: printable(), and U+FFFD in the place of U+FFFE and
+/// U+FFFF.
+std::string drawable(std::string_view text);
+
 }  // namespace crema

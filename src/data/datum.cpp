@@ -23,8 +23,11 @@ std::string escaped_key(std::string_view key) {
   while (!key.empty()) {
     const size_t length = utf8_length(key);
     const char first = key[0];
-    const bool is_printable = length > 1 || (first >= 0x20 && first != 0x7f && first != '\\');
-    text += length != 0 && is_printable ? std::string(key.substr(0, length)) : escaped_byte(first);
+    // Control characters of Latin 1 have two bytes.
+    const bool is_printable = length > 1 ? printable(key.substr(0, length)) == key.substr(0, length)
+                                         : first >= 0x20 && first != 0x7f && first != '\\';
+    for (const char byte : key.substr(0, std::max<size_t>(1, length)))
+      text += length != 0 && is_printable ? std::string{byte} : escaped_byte(byte);
     key.remove_prefix(std::max<size_t>(1, length));
   }
   return text;

@@ -7,6 +7,7 @@
 #include <system_error>
 #include <utility>
 
+#include "core/path_advice.hpp"
 #include "core/sync_folder.hpp"
 #include "crema/error.hpp"
 
@@ -35,8 +36,9 @@ const char* hint_for_disk(int code) {
 FolderBeside::FolderBeside(fs::path path, std::string name) : path_(std::move(path)) {
   std::error_code code;
   if (const fs::path parent = parent_of(path_); !fs::is_directory(parent, code))
-    throw Error("cannot write ", name, ": there is no folder '", parent.string(),
-                "'; make it first");
+    throw Error("cannot write ", name, ": there is no folder '", parent.string(), "'",
+                path_advice(path_.string(), "make it first"));
+  check_new_path(path_.string());
   const auto check = [&](int error) {
     if (error != 0)
       throw Error("cannot write ", name,

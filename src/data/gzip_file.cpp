@@ -5,12 +5,17 @@
 #include <cstring>
 #include <filesystem>
 
+#include "core/path_advice.hpp"
 #include "crema/error.hpp"
+#include "model/file_kind.hpp"
 
 namespace crema {
 
 GzipFile::GzipFile(const std::string& path) : path_(path), file_(gzopen(path.c_str(), "rb")) {
-  if (file_ == nullptr) throw Error("cannot open '", path, "': ", std::strerror(errno));
+  if (file_ == nullptr) {
+    throw Error("cannot open '", path, "': ", std::strerror(errno), path_advice(path));
+  }
+  refuse_stand_in(path, "file of a data set");
 }
 
 size_t GzipFile::read(std::span<uint8_t> bytes) {
@@ -37,7 +42,7 @@ std::string plain_or_gzip(const std::string& folder, const std::string& name,
   for (const char* ending : {"", ".gz"}) {
     if (std::filesystem::exists(plain + ending)) return plain + ending;
   }
-  throw Error("there is neither '", plain, "' nor '", name, ".gz'", way_out);
+  throw Error("there is neither '", plain, "' nor '", name, ".gz'", way_out, path_advice(folder));
 }
 
 }  // namespace crema

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/path_advice.hpp"
 #include "crema/error.hpp"
 #include "data/class_names.hpp"
 #include "data/image_list.hpp"
@@ -18,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kLayout = "; it has to hold a folder of images for each class";
+constexpr const char* kLayout = "it has to hold a folder of images for each class";
 
 /// What is passed over: how many, and the first of them.
 struct Passed {
@@ -59,7 +60,7 @@ std::shared_ptr<RecordSource> open_image_folder(const std::string& folder,
   std::error_code code;
   if (!fs::is_directory(folder, code))
     throw Error("data source '", folder, "' is no folder", code ? ": " + code.message() : "",
-                kLayout);
+                path_advice(folder, kLayout));
   Passed outside, nested, others, empty;
   std::map<std::string, std::vector<std::string>> files;  // of each class
   each_entry(folder, [&](const fs::directory_entry& entry, const std::string& name) {
@@ -87,7 +88,7 @@ std::shared_ptr<RecordSource> open_image_folder(const std::string& folder,
   std::set<std::string> classes;
   for (const auto& [name, images] : files) classes.insert(name);
   if (empty.count == static_cast<int64_t>(classes.size()))
-    throw Error(source, classes.empty() ? " has no folders" : " has no image in its folders",
+    throw Error(source, classes.empty() ? " has no folders" : " has no image in its folders", "; ",
                 kLayout);
   const auto labels = class_labels(classes, class_names, source, logger);
   ImageFiles all{.name = source, .list = {}, .root = folder, .images = {}};

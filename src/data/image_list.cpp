@@ -6,9 +6,11 @@
 #include <fstream>
 #include <utility>
 
+#include "core/path_advice.hpp"
 #include "crema/error.hpp"
 #include "data/image_name.hpp"
 #include "data/text_list.hpp"
+#include "model/file_kind.hpp"
 #include "proto/datum.pb.h"
 
 namespace crema {
@@ -117,13 +119,16 @@ std::string image_path(const std::string& root, const std::string& file) {
 
 void read_file_bytes(const std::string& path, std::string& bytes) {
   std::ifstream file(path, std::ios::binary);
-  if (!file.good()) throw Error("cannot open it: ", std::strerror(errno));
+  if (!file.good()) throw Error("cannot open it: ", std::strerror(errno), path_advice(path));
   bytes.clear();
   std::array<char, 1 << 16> piece;
   while (file.read(piece.data(), piece.size()).gcount() > 0 || file.good()) {
     bytes.append(piece.data(), static_cast<size_t>(file.gcount()));
   }
   if (file.bad()) throw Error("cannot read it");
+  const FileKind kind = kind_of(std::string_view(bytes).substr(0, kFileHeadSize));
+  if (const std::string way_out = way_out_of(kind); !way_out.empty())
+    throw Error("it is ", describe(kind), way_out);
 }
 
 std::shared_ptr<RecordSource> open_image_files(ImageFiles files) {

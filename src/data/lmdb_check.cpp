@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "crema/error.hpp"
+#include "model/file_kind.hpp"
 
 namespace crema {
 namespace {
@@ -60,8 +61,12 @@ class Checker {
     struct stat status = {};
     if (file_ >= 0 && ::fstat(file_, &status) == 0) {
       bytes_ = static_cast<uint64_t>(status.st_size);
-      if (bytes_ > 0) return;
+      const FileKind kind = kind_of_file(path);
+      const std::string way_out = way_out_of(kind);
+      if (bytes_ > 0 && way_out.empty()) return;
       ::close(file_);
+      if (!way_out.empty())
+        throw Error("LMDB '", folder_, "': data.mdb is ", describe(kind), way_out);
       throw Error("LMDB '", folder_, "': data.mdb is an empty file; copy or convert it again");
     }
     const int code = errno;

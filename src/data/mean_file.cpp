@@ -2,8 +2,10 @@
 
 #include <fstream>
 
+#include "core/path_advice.hpp"
 #include "crema/error.hpp"
 #include "model/blob_message.hpp"
+#include "model/file_kind.hpp"
 #include "proto/blob.pb.h"
 
 namespace crema {
@@ -23,9 +25,9 @@ Shape image_shape(const BlobProto& blob) {
 MeanImage read_mean_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file.good())
-    throw Error("cannot open mean_file '", path,
-                "'; the path is relative to the folder that "
-                "the program runs in");
+    throw Error("cannot open mean_file '", path, "'",
+                path_advice(path, "the path is relative to the folder that the program runs in"));
+  refuse_stand_in(path, "mean_file");
   BlobProto blob;
   if (!blob.ParseFromIstream(&file))
     throw Error(

@@ -79,6 +79,7 @@ SourceKind guess_source_kind(const std::string& path) {
     return SourceKind::tar;
   if (!fs::is_regular_file(place, code) || is_database_file(name)) return SourceKind::lmdb;
   const FileKind kind = kind_of_file(path);
+  refuse_stand_in(path, "data source");
   if (has_tar_mark(path)) return SourceKind::tar;
   if (kind != FileKind::text && kind != FileKind::empty) return SourceKind::lmdb;
   return lists_tar_files(path) ? SourceKind::tar : SourceKind::image_list;

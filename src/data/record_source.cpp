@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "core/path_advice.hpp"
 #include "crema/error.hpp"
 #include "data/database_folder.hpp"
 #include "data/leveldb_database.hpp"
@@ -24,14 +25,15 @@ std::shared_ptr<RecordSource> open_database(const DatabaseOptions& options) {
   if (!fs::exists(status)) {
     const bool missing = status.type() == fs::file_type::not_found;
     std::error_code none;
-    throw Error(
-        "data source '", options.path, "' ",
-        missing ? "does not exist" : "cannot be reached: " + code.message(),
-        folder.is_relative() ? "; the path is relative to '" + fs::current_path(none).string() + "'"
-                             : "",
-        missing ? "; make it with crema convert-imageset, convert-annotations, convert-mnist or "
-                  "convert-cifar"
-                : "");
+    throw Error("data source '", options.path, "' ",
+                missing ? "does not exist" : "cannot be reached: " + code.message(),
+                folder.is_relative() && path_advice(options.path).empty()
+                    ? "; the path is relative to '" + fs::current_path(none).string() + "'"
+                    : "",
+                missing ? path_advice(options.path,
+                                      "make it with crema convert-imageset, convert-annotations, "
+                                      "convert-mnist or convert-cifar")
+                        : "");
   }
   if (!fs::is_directory(status)) {
     if (!is_database_file(folder.filename().string()))

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "core/path_advice.hpp"
 #include "crema/error.hpp"
 #include "model/file_kind.hpp"
 
@@ -23,12 +24,15 @@ std::string_view trimmed(std::string_view text) {
 TextLines::TextLines(const std::string& path, std::string_view what, std::string_view entries)
     : path_(path), what_(what), entries_(entries), file_(path) {
   if (!file_.good())
-    throw Error("cannot open the ", what, " '", path, "'; give a text file with ", entries);
+    throw Error("cannot open the ", what, " '", path, "'",
+                path_advice(path, concat("give a text file with ", entries)));
   std::error_code unknown;
   if (!std::filesystem::is_regular_file(path, unknown)) return;
   const FileKind kind = kind_of_file(path);
   if (kind == FileKind::wide_text)
     throw Error("'", path, "' is ", describe(kind), "; save it as UTF-8");
+  if (const std::string way_out = way_out_of(kind); !way_out.empty())
+    throw Error("'", path, "' is ", describe(kind), ", and no ", what, way_out);
   if (kind == FileKind::hdf5 || kind == FileKind::image || kind == FileKind::compressed)
     throw Error("'", path, "' is ", describe(kind), "; give a text file with ", entries);
 }

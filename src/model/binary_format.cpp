@@ -160,7 +160,7 @@ std::string_view usual_extension(const Descriptor& message) {
   return message.name() == "SolverState" ? ".solverstate" : ".binaryproto";
 }
 
-std::string_view advice(FileKind kind, const Descriptor& wanted) {
+std::string advice(FileKind kind, const Descriptor& wanted) {
   if (kind == FileKind::text && wanted.name() == "NetParameter") {
     return "; if it is a prototxt, give it where the net is asked for, and the .caffemodel here";
   }
@@ -168,7 +168,7 @@ std::string_view advice(FileKind kind, const Descriptor& wanted) {
     return "; weights in HDF5 have no old form, and commands that take weights read them as they "
            "are";
   if (kind == FileKind::compressed) return "; unpack it first";
-  return "";
+  return way_out_of(kind);
 }
 
 // Why bytes that do not parse are damaged: the first field whose length goes beyond the end, or "".

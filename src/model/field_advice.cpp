@@ -6,6 +6,7 @@
 
 #include "core/published_types.hpp"
 #include "crema/error.hpp"
+#include "model/foreign_fields.hpp"
 
 namespace crema {
 
@@ -110,6 +111,7 @@ std::string advice_for_unknown(const std::vector<const Message*>& around, const 
   const std::string layer_type =
       type.name().ends_with(kLayer) ? text_of(*around.back(), "type") : "";
   std::string advice = layer ? advice_for_replaced(name, value) : "";
+  if (advice.empty()) advice = advice_for_foreign(type, name, value);
   if (!advice.empty()) return advice;
   for (size_t i = around.size() - 1; i-- > 0;) {
     const Descriptor& outer = *around[i]->GetDescriptor();
@@ -132,7 +134,7 @@ std::string advice_for_unknown(const std::vector<const Message*>& around, const 
   }
   if (around.size() == 1) advice = advice_for_other_file(type, name);
   if (!advice.empty()) return advice;
-  constexpr size_t kMostHolders = 6;
+  constexpr size_t kMostHolders = 8;
   const std::vector<std::string> inner = holders(type, name, layer_type);
   if (!inner.empty() && inner.size() <= kMostHolders) {
     return concat("; it belongs inside ", one_of(inner), " { }");

@@ -19,6 +19,7 @@
 #include <system_error>
 #include <vector>
 
+#include "core/path_advice.hpp"
 #include "crema/error.hpp"
 #include "proto/blob.pb.h"
 #include "proto/datum.pb.h"
@@ -69,6 +70,43 @@ const Mark* find_mark(std::string_view head) {
     return head.size() > mark.offset && head.substr(mark.offset).starts_with(mark.bytes);
   });
   return found != std::end(kMarks) ? found : nullptr;
+}
+
+std::string_view without_blank(std::string_view text) {
+  const size_t first = text.find_first_not_of(" \t\r\n\f\v");
+  return first == std::string_view::npos ? "" : text.substr(first);
+}
+
+bool begins_with_word(std::string_view text, std::string_view lower_case) {
+  return text.size() >= lower_case.size() &&
+         std::equal(lower_case.begin(), lower_case.end(), text.begin(), [](char lower, char c) {
+           return lower == static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+         });
+}
+
+// Whether a text is what a server sends a browser, or that there is no such file.
+bool is_web_page(std::string_view text) {
+  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
+  text = without_blank(text);
+  if (text.starts_with("404: Not Found")) return true;
+  if (begins_with_word(text, "<?xml")) {
+    text = without_blank(text.substr(std::min(text.find('>'), text.size() - 1) + 1));
+    if (begins_with_word(text, "<error>")) return true;  // of stores of files
+  }
+  while (text.starts_with("<!--")) {
+    const size_t end = text.find("-->");
+    if (end == std::string_view::npos) return false;
+    text = without_blank(text.substr(end + 3));
+  }
+  constexpr std::string_view kBegins[] = {"<!doctype html", "<html", "<head", "<body", "<script"};
+  return std::ranges::any_of(kBegins,
+                             [&](std::string_view begin) { return begins_with_word(text, begin); });
+}
+
+// Of a file without binary bytes.
+FileKind kind_of_text(std::string_view head) {
+  if (head.starts_with("version https://git-lfs.github.com/spec/")) return FileKind::lfs_pointer;
+  return is_web_page(head) ? FileKind::web_page : FileKind::text;
 }
 
 // Whether the byte is a control character that no text file holds.
@@ -135,14 +173,16 @@ std::string advice_for_folder(const std::string& path, std::string_view extensio
 }
 
 std::string advice_for_missing(const fs::path& path, std::string_view elsewhere) {
+  const std::string written = path_advice(path.string());
+  if (!written.empty()) return written;
   const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
   std::error_code error;
   if (!fs::is_directory(folder, error)) {
-    return concat("there is no folder '", folder.string(), "'", elsewhere);
+    return concat("; there is no folder '", folder.string(), "'", elsewhere);
   }
   const std::string near = nearest_name(path.filename().string(), names_in(folder));
-  if (!near.empty()) return "did you mean '" + path.parent_path().append(near).string() + "'?";
-  return concat("relative paths start from '", fs::current_path(error).string(), "'", elsewhere);
+  if (!near.empty()) return "; did you mean '" + path.parent_path().append(near).string() + "'?";
+  return concat("; relative paths start from '", fs::current_path(error).string(), "'", elsewhere);
 }
 
 }  // namespace
@@ -158,14 +198,14 @@ std::string_view image_type(std::string_view head) {
 FileKind kind_of(std::string_view head) {
   if (head.empty()) return FileKind::empty;
   // Every marked kind has control characters too, while a text may begin with a mark's letters.
-  if (std::none_of(head.begin(), head.end(), is_binary)) return FileKind::text;
+  if (std::none_of(head.begin(), head.end(), is_binary)) return kind_of_text(head);
   const Mark* mark = find_mark(head);
   return mark != nullptr ? mark->kind : FileKind::binary;
 }
 
 FileKind kind_of_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  if (!file) throw Error("cannot open '", path, "': ", std::strerror(errno));
+  if (!file) throw Error("cannot open '", path, "': ", std::strerror(errno), path_advice(path));
   std::string head(kFileHeadSize, '\0');
   file.read(head.data(), static_cast<std::streamsize>(head.size()));
   head.resize(static_cast<size_t>(file.gcount()));
@@ -188,10 +228,31 @@ std::string_view describe(FileKind kind) {
       return "a compressed file";
     case FileKind::lmdb:
       return "the data file of an LMDB";
+    case FileKind::lfs_pointer:
+      return "a Git LFS pointer in the place of the file";
+    case FileKind::web_page:
+      return "a web page";
     case FileKind::binary:
       return "a binary file";
   }
   return "";
+}
+
+std::string way_out_of(FileKind kind) {
+  if (kind == FileKind::lfs_pointer)
+    return "; fetch the file itself: git lfs pull in its repository, or download it again";
+  if (kind == FileKind::web_page)
+    return "; download it again: the address led to a page, and not to the file itself (of a file "
+           "on GitHub, take the raw one)";
+  return "";
+}
+
+void refuse_stand_in(const std::string& path, std::string_view wanted) {
+  std::error_code none;
+  if (!fs::is_regular_file(path, none)) return;
+  const FileKind kind = kind_of_file(path);
+  if (const std::string way_out = way_out_of(kind); !way_out.empty())
+    throw Error("'", path, "' is not a ", wanted, " but ", describe(kind), way_out);
 }
 
 std::string_view describe(const Descriptor& message) {
@@ -222,7 +283,7 @@ void require_file(const std::string& path, std::string_view wanted, std::string_
   if (::stat(path.c_str(), &status) != 0) {
     const int reason = errno;
     throw Error("cannot open ", wanted, " '", path, "': ", std::strerror(reason),
-                reason == ENOENT ? "; " + advice_for_missing(path, elsewhere) : std::string());
+                reason == ENOENT ? advice_for_missing(path, elsewhere) : std::string());
   }
   if (S_ISDIR(status.st_mode)) {
     throw Error("cannot open ", wanted, " '", path, "': it is a folder; ",

@@ -18,7 +18,10 @@ enum class FileKind {
   image,       // JPEG, PNG, GIF, BMP, TIFF, WebP, JPEG 2000
   compressed,  // gzip, bzip2, xz, zstd, zip, 7z
   lmdb,        // an LMDB's data.mdb
-  binary,      // anything else; a binary protocol buffer has no mark of its own
+  // Texts that stand in the place of a file that was not fetched:
+  lfs_pointer,  // of Git LFS
+  web_page,     // HTML, or what a server answers in place of a file
+  binary,       // anything else; a binary protocol buffer has no mark of its own
 };
 
 /// How many bytes kind_of needs to see.
@@ -36,6 +39,14 @@ FileKind kind_of_file(const std::string& path);
 
 /// The kind in words that go behind "is", such as "an HDF5 file".
 std::string_view describe(FileKind kind);
+
+/// What to do about a kind that stands in the place of another file, as "; run git lfs pull ...";
+/// "" for all other kinds.
+std::string way_out_of(FileKind kind);
+
+/// Error if the file is such a stand-in; it names what was wanted ("mean_file"). None for other
+/// kinds, and where there is no file.
+void refuse_stand_in(const std::string& path, std::string_view wanted);
 
 /// What a binary file with such a message is called: "weights file", "solver's state", "mean
 /// image", "record of a database"; "binary protocol buffer" for any other message.

@@ -47,11 +47,14 @@ class Hdf5Reader {
   /// f64 for an array of f64 or wider, else f32.
   DType dtype(const std::string& name) const;
   /// The whole array in `dtype`, f32 or f64. Error for an integer that has no exact value in it.
+  /// An enumeration, as which booleans are written, has the numbers of its members.
   Tensor read(const std::string& name, DType dtype) const;
   /// A text, of one string of fixed or variable length. Error if it is none.
   std::string text(const std::string& name) const;
   /// An array of bytes. Error if it is none.
   std::string bytes(const std::string& name) const;
+  /// The text that the file's root group has as an attribute; "" if it has none of that name.
+  std::string attribute(const std::string& name) const;
 
  private:
   struct State;

@@ -8,6 +8,7 @@
 #include <memory>
 #include <new>
 #include <optional>
+#include <sstream>
 #include <stdexcept>
 #include <vector>
 
@@ -75,6 +76,23 @@ void read_within_memory(const std::string& path, const Read& read) {
   }
 }
 
+/// What a file says of where it comes from: texts, of which that of the classes has a line a name.
+template <class Message>
+void read_origin(const Hdf5Reader& file, Message& out) {
+  const auto take = [&](const char* name, const auto& set) {
+    if (const std::string text = file.attribute(name); !text.empty()) set(text);
+  };
+  take("origin_program", [&](const auto& text) { out.mutable_origin()->set_program(text); });
+  take("origin_solver", [&](const auto& text) { out.mutable_origin()->set_solver(text); });
+  take("origin_net", [&](const auto& text) { out.mutable_origin()->set_net(text); });
+  take("origin_class_name", [&](const std::string& text) {
+    Origin& origin = *out.mutable_origin();
+    origin.clear_class_name();
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) origin.add_class_name(line);
+  });
+}
+
 // --- Weights ------------------------------------------------------------
 
 /// Reads the layers of a group. Names with '/' are groups in groups. `left`: how many more groups
@@ -128,6 +146,7 @@ void read_weights_hdf5(const std::string& path, NetParameter& out, Verify verify
   try {
     int left = kMostEntries;
     read_layers(file, "/data", "", 0, left, out);
+    read_origin(file, out);
   } catch (Error& error) {
     error.at({path, 0, 0});
     throw;
@@ -236,6 +255,7 @@ void read_state_hdf5(const std::string& path, SolverState& out, Verify verify) {
                     histories.size());
       read_blob(file, concat("/history/", name), *out.mutable_history(*index));
     }
+    read_origin(file, out);
   } catch (Error& error) {
     error.at({path, 0, 0});
     throw;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/utf8.hpp"
+
 namespace crema {
 namespace {
 
@@ -14,11 +16,15 @@ constexpr std::string_view kIndent = "\n    ";
 // Whether the byte begins a UTF-8 character, rather than going on with one.
 bool begins_character(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; }
 
+/// What is shown of each character of a line, in one column.
 std::vector<std::string> characters(std::string_view line) {
   std::vector<std::string> result;
   for (char byte : line) {
     if (begins_character(byte) || result.empty()) result.emplace_back();
     result.back() += byte == '\t' ? ' ' : byte;
+  }
+  for (std::string& character : result) {
+    if (printable(character) != character) character = "\xEF\xBF\xBD";  // U+FFFD
   }
   return result;
 }

@@ -2,6 +2,7 @@
 
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <string_view>
@@ -27,7 +28,9 @@ std::string found(const Token& token) {
   if (token.type == Tokenizer::TYPE_END) return "the end of the file";
   constexpr size_t kMost = 40;
   const bool cut = token.text.size() > kMost;
-  const std::string text = cut ? token.text.substr(0, kMost) + "..." : token.text;
+  size_t end = kMost;  // where a character begins
+  while (cut && end > 0 && (static_cast<unsigned char>(token.text[end]) & 0xC0) == 0x80) --end;
+  const std::string text = cut ? token.text.substr(0, end) + "..." : token.text;
   return token.type == Tokenizer::TYPE_STRING ? text : "'" + text + "'";
 }
 
@@ -86,7 +89,10 @@ class Diagnosis {
   void take();
   bool is_unknown_word(const FieldDescriptor& field) const;
   Error unknown_field();
+  std::string foreign_comment() const;
+  std::string backslash_of_path(int line, int column) const;
   Error no_name() const;
+  size_t offset_of(int line, int column) const;
   std::string non_ascii_at(int line, int column) const;
   Error wrong_value(const FieldDescriptor& field, const Token& value) const;
 
@@ -149,6 +155,13 @@ Error Diagnosis::error() {
   const bool after_name = in.name_ends_at(previous_);
   const bool begins_value = after_name || is(previous_, ":") || is(previous_, "-");
   const FieldDescriptor* field = in.field();
+  if (const std::string comment = foreign_comment(); !comment.empty()) return at(token_, comment);
+  if (const std::string path = backslash_of_path(reported_.line(), reported_.column());
+      !complaints_.empty() && !path.empty()) {
+    std::string text = reported_.text();
+    if (text.ends_with('.')) text.pop_back();
+    return at(reported_.line(), reported_.column(), text + path);
+  }
   if (after_name && field == nullptr) return unknown_field();
   if (const std::string strange = non_ascii_at(reported_.line(), reported_.column());
       !complaints_.empty() && !strange.empty()) {
@@ -182,8 +195,8 @@ Error Diagnosis::error() {
             "; it holds fields of ", message_name(*field->message_type()));
 }
 
-// The character at a place as the parser counts it, from 0 and in bytes; "" if it is of ASCII.
-std::string Diagnosis::non_ascii_at(int line, int column) const {
+// Where a place as the parser counts it, from 0 and in bytes, lies in the text.
+size_t Diagnosis::offset_of(int line, int column) const {
   constexpr int kTab = 8;  // of the parser
   const std::string& text = source_.text();
   size_t at = 0;
@@ -192,6 +205,61 @@ std::string Diagnosis::non_ascii_at(int line, int column) const {
     if (at != std::string::npos) ++at;
   }
   for (int c = 0; at < text.size() && c < column; ++at) c += text[at] == '\t' ? kTab - c % kTab : 1;
+  return at;
+}
+
+// What to write for a comment of another language that the parser stopped at; "" for other places.
+std::string Diagnosis::foreign_comment() const {
+  if (token_.type != Tokenizer::TYPE_SYMBOL) return "";
+  const size_t place = std::min(offset_of(token_.line, token_.column), source_.text().size());
+  const std::string_view text = std::string_view(source_.text()).substr(place);
+  if (text.starts_with("//")) return "'//' begins no comment here; write '#' in its place";
+  if (text.starts_with("/*") || text.starts_with("*/")) {
+    return concat("'", text.substr(0, 2),
+                  "' is no mark of a comment here; write '#' before each line of it");
+  }
+  return "";
+}
+
+// What to write where the text in quotes that the parser complains about, at a place, has a
+// backslash that no escape sequence begins with; "" for other places.
+std::string Diagnosis::backslash_of_path(int line, int column) const {
+  const std::string& text = source_.text();
+  const size_t place = offset_of(line, column);
+  const size_t begin = text.rfind('\n', place == 0 ? 0 : place - 1);
+  const size_t from = begin == std::string::npos || place == 0 ? 0 : begin + 1;
+  const size_t end = std::min(text.find('\n', from), text.size());
+  // The quote that the place is behind.
+  char quote = '\0';
+  size_t opened = from;
+  for (size_t i = from; i < std::min(place, end); ++i) {
+    if (quote == '\0' && text[i] == '#') return "";
+    if (quote != '\0' && text[i] == '\\') {
+      ++i;
+    } else if (quote != '\0' ? text[i] == quote : text[i] == '"' || text[i] == '\'') {
+      opened = i + 1;
+      quote = quote != '\0' ? '\0' : text[i];
+    }
+  }
+  if (quote == '\0' && place < end && (text[place] == '"' || text[place] == '\'')) {
+    quote = text[place];
+    opened = place + 1;
+  }
+  if (quote == '\0') return "";
+  std::string meant = text.substr(opened, std::min(text.find(quote, opened), end) - opened);
+  while (!meant.empty() && meant.back() == '\r') meant.pop_back();
+  if (meant.find('\\') == std::string::npos) return "";
+  for (size_t at = 0; (at = meant.find("\\\\", at)) != std::string::npos;) meant.erase(at, 1);
+  std::ranges::replace(meant, '\\', '/');
+  return concat(
+      "; a backslash begins an escape sequence: for one of a path write / or \\\\, as in ", quote,
+      meant, quote);
+}
+
+// The character at a place as the parser counts it; "" if it is of ASCII.
+std::string Diagnosis::non_ascii_at(int line, int column) const {
+  const std::string& text = source_.text();
+  const size_t at = offset_of(line, column);
   const auto is_of_character = [&](size_t i) {
     return i < text.size() && static_cast<unsigned char>(text[i]) >= 0x80;
   };

@@ -32,17 +32,20 @@ std::string_view wanted_file(const Descriptor& type) {
 }
 
 // Where files of other kinds are to be given.
-std::string_view advice(FileKind kind) {
+std::string advice(FileKind kind) {
   switch (kind) {
     case FileKind::hdf5:
     case FileKind::binary:
-      return "name the prototxt here, and give weights and snapshots where those are asked for";
+      return "; name the prototxt here, and give weights and snapshots where those are asked for";
     case FileKind::wide_text:
-      return "save it as UTF-8";
+      return "; save it as UTF-8";
     case FileKind::compressed:
-      return "unpack it first";
+      return "; unpack it first";
+    case FileKind::lfs_pointer:
+    case FileKind::web_page:
+      return way_out_of(kind);
     default:
-      return "name the prototxt";
+      return "; name the prototxt";
   }
 }
 
@@ -52,7 +55,7 @@ void require_text(const std::string& path, FileKind kind, std::string_view wante
   if (kind == FileKind::binary) {
     if (const Descriptor* message = guess_message(path)) what = concat("a ", describe(*message));
   }
-  throw Error("'", path, "' is not a ", wanted, " but ", what, "; ", advice(kind));
+  throw Error("'", path, "' is not a ", wanted, " but ", what, advice(kind));
 }
 
 // Whether the text has nothing but white space and comments.

@@ -14,6 +14,7 @@
 #include <system_error>
 #include <utility>
 
+#include "core/path_advice.hpp"
 #include "core/sync_folder.hpp"
 #include "crema/error.hpp"
 
@@ -38,6 +39,7 @@ std::string advice_for(int reason, const std::string& path) {
     case ENOENT: {
       std::error_code ignored;
       if (path.empty()) return "; give the file a name";
+      if (const std::string advice = path_advice(path); !advice.empty()) return advice;
       const bool is_there = folder.empty() || std::filesystem::is_directory(folder, ignored);
       return is_there ? concat("; files cannot be made in ", where, ", so write to another folder")
                       : concat("; create the folder ", where, " first");
@@ -128,8 +130,8 @@ void check_output_file(const std::string& path, const char* what) {
     throw Error("cannot write '", path, "': it is a folder; name a file");
   const fs::path folder = fs::path(path).parent_path();
   if (!folder.empty() && !fs::is_directory(folder, failed))
-    throw Error("cannot write '", path, "': there is no folder '", folder.string(),
-                "'; make it first");
+    throw Error("cannot write '", path, "': there is no folder '", folder.string(), "'",
+                path_advice(path, "make it first"));
   const WholeFile probe(path);  // an Error where it cannot be made; nothing of it stays
 }
 
@@ -142,6 +144,8 @@ WholeFile::WholeFile(const std::string& path)
       throw Error("cannot write '", path_, "': it is a device or a pipe; name a file");
   } else if (errno == ELOOP) {
     check(errno);
+  } else {
+    check_new_path(path_);
   }
   descriptor_ = ::open(beside_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (descriptor_ < 0) check(errno);

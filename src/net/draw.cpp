@@ -4,6 +4,7 @@
 #include <map>
 #include <vector>
 
+#include "core/utf8.hpp"
 #include "crema/error.hpp"
 #include "model/upgrade/upgrade.hpp"
 #include "net/plan.hpp"
@@ -11,20 +12,25 @@
 namespace crema {
 namespace {
 
-/// A text in quotes. Line breaks stay; \N, \G and the like of Graphviz lose their meaning.
-std::string dot_string(const std::string& text) {
-  std::string all = "\"";
-  for (const char c : text) {
-    if (c == '\n') {
-      all += "\\n";
-    } else if (c == '"' || c == '\\') {
-      all += {'\\', c};
-    } else if (static_cast<unsigned char>(c) >= 0x20) {
-      all += c;
+/// Lines in quotes. \N, \G and the like of Graphviz lose their meaning, and so does &amp; and the
+/// like of HTML.
+std::string dot_string(const std::vector<std::string>& lines) {
+  std::string all;
+  for (const std::string& line : lines) {
+    if (!all.empty()) all += "\\n";
+    for (const char c : drawable(line)) {
+      if (c == '&') {
+        all += "&amp;";
+      } else if (c == '"' || c == '\\') {
+        all += {'\\', c};
+      } else {
+        all += c;
+      }
     }
   }
-  return all + "\"";
+  return "\"" + all + "\"";
 }
+std::string dot_string(const std::string& line) { return dot_string(std::vector{line}); }
 
 /// "7x7": the sizes of a kernel, for all axes or each.
 template <class Settings>
@@ -120,8 +126,8 @@ class Drawing {
       const Version& version = versions_[v];
       if (!version.last) continue;
       const auto shape = shapes_.find({version.blob, version.number});
-      const std::string label =
-          shape == shapes_.end() ? version.blob : version.blob + "\n" + shape->second;
+      std::vector<std::string> label = {version.blob};
+      if (shape != shapes_.end()) label.push_back(shape->second);
       text += concat("  blob", v,
                      " [shape=octagon style=filled fillcolor=\"#eeeeee\" label=", dot_string(label),
                      "];\n");
@@ -173,13 +179,13 @@ class Drawing {
 
   std::string node_of(int i) const {
     const LayerParameter& layer = layers_->layer(i);
-    std::string label = layer.name() + "\n" + layer.type();
+    std::vector<std::string> label = {layer.name(), layer.type()};
     if (const std::string settings = settings_of(layer); !settings.empty()) {
-      label += "\n" + settings;
+      label.push_back(settings);
     }
     const auto fused = fused_.find(layer.name());
     const bool is_fused = fused != fused_.end() && !fused->second.empty();
-    if (is_fused) label += "\nin '" + fused->second + "'";
+    if (is_fused) label.push_back("in '" + fused->second + "'");
     return concat("  layer", i, " [shape=box style=\"filled,rounded", is_fused ? ",dashed" : "",
                   "\" fillcolor=\"", color_of(layer), "\" label=", dot_string(label), "];\n");
   }

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "core/counted.hpp"
+#include "core/path_advice.hpp"
 #include "core/split_list.hpp"
 #include "model/binary_format.hpp"
 #include "model/hdf5_file.hpp"
@@ -318,10 +319,12 @@ std::string check_snapshot_place(const std::string& prefix, const SolverParamete
         reason && reason != std::errc::no_such_file_or_directory
             ? concat(reason.message(), ", so the folder '", folder.string(), "' is out of reach")
             : concat("there is no folder '", folder.string(), "'"),
-        "; make it, or change snapshot_prefix",
-        *folder.begin() == "models"
-            ? ", or train a copy of the model (crema models NAME --copy FOLDER)"
-            : "");
+        path_advice(prefix,
+                    concat("make it, or change snapshot_prefix",
+                           *folder.begin() == "models"
+                               ? ", or train a copy of the model (crema models NAME --copy FOLDER)"
+                               : "")));
+  check_new_path(prefix);
   if (access(folder.c_str(), W_OK) != 0)
     throw Error("snapshots cannot be written: no right to write in '", folder.string(),
                 "'; change its permissions or snapshot_prefix");

@@ -11,6 +11,7 @@
 #include "core/carried_state.hpp"
 #include "core/memory_error.hpp"
 #include "core/parse_number.hpp"
+#include "core/path_advice.hpp"
 #include "core/tuner.hpp"
 #include "crema/parameter_arena.hpp"
 #include "model/blob_message.hpp"
@@ -115,8 +116,8 @@ std::string beside_state(const std::string& path, const std::string& name, const
     const std::string renamed = path.substr(0, state_end) + tail + name.substr(own_end);
     if (fs::exists(renamed, ignored)) return renamed;
   }
-  throw Error("its weights '", name, "' are neither there nor beside it; put the ", what,
-              " of the same snapshot next to it, under that name")
+  throw Error("its weights '", name, "' are neither there nor beside it", path_advice(name),
+              "; put the ", what, " of the same snapshot next to it, under that name")
       .at({path, 0, 0});
 }
 

@@ -23,6 +23,16 @@ TEST(ErrorTest, ConcatenatesItsArguments) {
   EXPECT_EQ(error.layer(), "");
 }
 
+TEST(ErrorTest, EscapesControlCharactersOfNamesAndValues) {
+  Error error("data source 'C:\train\new' does not exist\n  see \x1b[2J");
+  error.in_layer("a\nb\xE9", "Da\rta").in_record("k\t").at({"n\n.prototxt", 1, 0});
+  EXPECT_STREQ(
+      error.what(),
+      "n\\n.prototxt:1: layer 'a\\nb\\xe9' (Da\\rta): data source 'C:\\train\\new' does not "
+      "exist\n  see \\x1b[2J (record 'k\\t')");
+  EXPECT_EQ(error.message(), "data source 'C:\\train\\new' does not exist\n  see \\x1b[2J");
+}
+
 TEST(ErrorTest, PutsPlaceAndLayerBeforeTheMessage) {
   Error error("kernel 7 exceeds the padded input 5");
   error.in_layer("conv1", "Convolution");

@@ -26,5 +26,23 @@ TEST(Utf8, OtherBytesAreEscaped) {
   EXPECT_EQ(as_utf8("caf\xC3\xA9 \\ caf\xE9\n"), "caf\xC3\xA9 \\ caf\\xe9\n");
 }
 
+TEST(Utf8, ControlCharactersAreEscaped) {
+  EXPECT_EQ(printable("a\tb\nc\r\a\b\v\f\x1b[2J\x7f"), "a\\tb\\nc\\r\\a\\b\\v\\f\\x1b[2J\\x7f");
+  EXPECT_EQ(printable(std::string("\0", 1)), "\\x00");
+  EXPECT_EQ(printable("\xC2\x9B"
+                      "2J \xC2\xA0\xC3\xA9 \xE9 \\t"),
+            "\\xc2\\x9b2J \xC2\xA0\xC3\xA9 \\xe9 \\t");
+  EXPECT_EQ(printable(printable("\n\xE9\x1b")), printable("\n\xE9\x1b"));
+}
+
+TEST(Utf8, FurtherLinesOfAMessageStay) {
+  EXPECT_EQ(printable_message("two:\n  one\n    two\nthree\n"), "two:\n  one\n    two\\nthree\\n");
+}
+
+TEST(Utf8, DrawingsHoldNoCharactersThatXmlLacks) {
+  EXPECT_EQ(drawable("\xEF\xBF\xBE\xEF\xBF\xBF\xEF\xBF\xBD\x01"),
+            "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\\x01");
+}
+
 }  // namespace
 }  // namespace crema

@@ -84,8 +84,10 @@ TEST_F(ConvertMnist, WritesDatumsPlainOrZipped) {
 TEST_F(ConvertMnist, DamagedFilesAreErrorsAndLeaveNothing) {
   set(labels_, images_);
   expect_failure({"begins with 2049 instead of 2051", "exchanged"});
-  set("<!DOCTYPE html>", labels_);
+  set("no header", labels_);
   expect_failure({"no IDX file of images"});
+  set("<!DOCTYPE html>", labels_);
+  expect_failure({"is not a file of a data set but a web page", "download it again"});
   set(images_, labels_file(3, "\1\2\3"));
   expect_failure({"2 images", "3 labels", "belong together"});
   set(images_.substr(0, images_.size() - 1), labels_);

@@ -115,6 +115,15 @@ TEST_F(Hdf5Layers, DoublesReachNetsInF64) {
   EXPECT_THAT(run.top(1), ElementsAre(1, 2, 3, 255));
 }
 
+TEST_F(Hdf5Layers, BooleansAreZeroAndOne) {
+  add_hdf5(folder_ / "b.h5", "data", Hdf5Kind::flag, {2, 2}, {1, 0, 0, 1});
+  add_hdf5(folder_ / "b.h5", "label", Hdf5Kind::flag, {2}, {1, 0});
+  LayerRun run(layer(folder_ / "b.h5", "batch_size: 2"));
+  run.forward();
+  EXPECT_THAT(run.top(0), ElementsAre(1, 0, 0, 1));
+  EXPECT_THAT(run.top(1), ElementsAre(1, 0));
+}
+
 TEST_F(Hdf5Layers, SettingsAndFilesThatCannotWorkAreErrors) {
   const std::string good = file("a.h5", 0, 3);
   const auto fails = [&](const LayerCase& wrong, std::initializer_list<std::string_view> words) {

@@ -29,6 +29,9 @@ hid_t type_of(Hdf5Kind kind) {
       return H5T_IEEE_F64LE;
     case Hdf5Kind::text:
       return H5T_C_S1;
+    case Hdf5Kind::flag:
+    case Hdf5Kind::bits:
+      break;
   }
   return H5I_INVALID_HID;
 }
@@ -56,6 +59,15 @@ void add(const std::string& path, const std::string& name, hid_t type, const Sha
 void add_hdf5(const std::string& path, const std::string& name, Hdf5Kind kind, const Shape& shape,
               const std::vector<double>& values) {
   const Hdf5Call call;
+  const std::vector<int8_t> bytes(values.begin(), values.end());
+  if (kind == Hdf5Kind::flag) {
+    const Hdf5Id type(H5Tenum_create(H5T_STD_I8LE), H5Tclose);
+    for (const auto& [word, value] : {std::pair<const char*, int8_t>{"FALSE", 0}, {"TRUE", 1}})
+      H5Tenum_insert(type.get(), word, &value);
+    return add(path, name, type.get(), shape, type.get(), bytes.data());
+  }
+  if (kind == Hdf5Kind::bits)
+    return add(path, name, H5T_STD_B8LE, shape, H5T_NATIVE_B8, bytes.data());
   add(path, name, type_of(kind), shape, H5T_NATIVE_DOUBLE,
       kind == Hdf5Kind::text || values.empty() ? nullptr : values.data());
 }
@@ -64,6 +76,21 @@ void add_hdf5_integers(const std::string& path, const std::string& name, const S
                        const std::vector<uint64_t>& values) {
   const Hdf5Call call;
   add(path, name, H5T_STD_U64LE, shape, H5T_NATIVE_UINT64, values.data());
+}
+
+void add_hdf5_attribute(const std::string& path, const std::string& name, const std::string& text,
+                        bool variable) {
+  const Hdf5Call call;
+  const Hdf5Id file(H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT), H5Fclose);
+  const Hdf5Id type(H5Tcopy(H5T_C_S1), H5Tclose);
+  H5Tset_size(type.get(), variable ? H5T_VARIABLE : text.size());
+  const Hdf5Id space(H5Screate(H5S_SCALAR), H5Sclose);
+  const Hdf5Id attribute(
+      H5Acreate2(file.get(), name.c_str(), type.get(), space.get(), H5P_DEFAULT, H5P_DEFAULT),
+      H5Aclose);
+  const char* const pointer = text.c_str();
+  const void* const value = variable ? static_cast<const void*>(&pointer) : pointer;
+  ASSERT_GE(H5Awrite(attribute.get(), type.get(), value), 0) << path << " " << name;
 }
 
 void link_hdf5(const std::string& path, const std::string& name, const std::string& target,
@@ -83,6 +110,7 @@ void add_hdf5(const std::string&, const std::string&, Hdf5Kind, const Shape&,
               const std::vector<double>&) {}
 void add_hdf5_integers(const std::string&, const std::string&, const Shape&,
                        const std::vector<uint64_t>&) {}
+void add_hdf5_attribute(const std::string&, const std::string&, const std::string&, bool) {}
 void link_hdf5(const std::string&, const std::string&, const std::string&, const std::string&) {}
 #endif
 

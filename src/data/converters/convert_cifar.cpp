@@ -4,6 +4,7 @@
 #include <span>
 #include <string_view>
 
+#include "core/path_advice.hpp"
 #include "crema/error.hpp"
 #include "data/converters.hpp"
 #include "data/database_writer.hpp"
@@ -127,8 +128,8 @@ ConvertCifarReport convert_cifar(const ConvertCifarOptions& options) {
   const DatabaseKind kind = database_kind(options.backend);
   const char* const ending = kind == DatabaseKind::lmdb ? "lmdb" : "leveldb";
   if (!fs::is_directory(options.input))
-    throw Error("there is no folder '", options.input, "'; name the one with the files of ",
-                set.name);
+    throw Error("there is no folder '", options.input, "'",
+                path_advice(options.input, concat("name the one with the files of ", set.name)));
   const auto train_files = find_files(options.input, set.train);
   const auto test_files = find_files(options.input, set.test);
   ConvertCifarReport report;

@@ -15,6 +15,7 @@
 #include "data/leveldb/read_only_env.hpp"
 #include "data/leveldb_database.hpp"
 #include "data/open_once.hpp"
+#include "model/file_kind.hpp"
 
 namespace crema {
 namespace {
@@ -27,8 +28,18 @@ constexpr uint64_t kLargeDatabase = uint64_t{1} << 30;
 
 std::string quoted(const std::string& folder) { return "LevelDB '" + folder + "'"; }
 
+/// Error for a file of the database that is no file of LevelDB, but stands for one.
+void refuse_stand_ins(const std::string& folder) {
+  std::error_code code;
+  fs::directory_iterator at(folder, code);
+  for (; !code && at != fs::directory_iterator(); at.increment(code)) {
+    refuse_stand_in(at->path().string(), "file of a LevelDB");
+  }
+}
+
 void check(const leveldb::Status& status, const std::string& folder, const std::string& action) {
   if (status.ok()) return;
+  refuse_stand_ins(folder);
   const std::string text = status.ToString();
   // LevelDB's answer to reading beyond the end of a file.
   const bool is_cut = text.ends_with(std::strerror(EINVAL));

@@ -12,6 +12,7 @@
 #include <memory>
 #include <string_view>
 
+#include "core/path_advice.hpp"
 #include "crema/error.hpp"
 #include "model/file_kind.hpp"
 
@@ -31,7 +32,7 @@ int open_file(const std::string& path, TarFile& file) {
   if (number < 0 || ::fstat(number, &status) != 0) {
     const int code = errno;
     if (number >= 0) ::close(number);
-    throw Error("cannot open the tar file '", path, "': ", std::strerror(code));
+    throw Error("cannot open the tar file '", path, "': ", std::strerror(code), path_advice(path));
   }
   file = {.path = path,
           .bytes = status.st_size,
@@ -68,7 +69,7 @@ void refuse_kind(const std::string& path) {
                 "' is compressed; unpack it (gunzip, unxz, zstd -d), since images are read at "
                 "their places in it");
   if (kind != FileKind::binary)
-    throw Error("'", path, "' is ", describe(kind), ", and no tar file");
+    throw Error("'", path, "' is ", describe(kind), ", and no tar file", way_out_of(kind));
 }
 
 /// A tar file ends with blocks of zeros; one that is cut off between two members lacks them.

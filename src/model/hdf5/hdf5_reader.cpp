@@ -39,6 +39,9 @@ std::vector<std::string> array_names(hid_t file) {
   return names;
 }
 
+/// Whether a value is a byte of bits, which the library converts to no number.
+bool is_bits(hid_t type) { return H5Tget_class(type) == H5T_BITFIELD && H5Tget_size(type) == 1; }
+
 template <class T>
 hid_t memory_type();
 template <>
@@ -88,8 +91,11 @@ struct Hdf5Reader::State {
     const Hdf5Id space(H5Dget_space(array.id.get()), H5Sclose);
     const int rank = space.is_open() ? H5Sget_simple_extent_ndims(space.get()) : -1;
     if (!array.type.is_open() || rank < 0) fail(call, name);
+    // Programs write booleans as an enumeration over integers, or as fields of bits.
+    if (H5Tget_class(array.type.get()) == H5T_ENUM)
+      array.type = Hdf5Id(H5Tget_super(array.type.get()), H5Tclose);
     const H5T_class_t kind = H5Tget_class(array.type.get());
-    if (kind != H5T_FLOAT && kind != H5T_INTEGER)
+    if (kind != H5T_FLOAT && kind != H5T_INTEGER && !is_bits(array.type.get()))
       throw Error("array '", name, "' of '", path,
                   "' holds no numbers; write it as integers, f32 or f64");
     std::vector<hsize_t> dims(static_cast<size_t>(rank));
@@ -111,6 +117,14 @@ struct Hdf5Reader::State {
     if (static_cast<double>(value_bytes) * static_cast<double>(count) > most)
       throw Error("array '", name, "' of '", path, "' has ", count, " values of ", value_bytes,
                   " bytes, and ", stored, " bytes of the file are stored for it; it is damaged");
+  }
+
+  template <class T>
+  void read_bits(const Hdf5Call& call, const Array& array, const std::string& name, T* out) const {
+    std::vector<uint8_t> bytes(static_cast<size_t>(array.shape.count()));
+    if (H5Dread(array.id.get(), H5T_NATIVE_B8, H5S_ALL, H5S_ALL, H5P_DEFAULT, bytes.data()) < 0)
+      fail(call, name);
+    std::ranges::copy(bytes, out);
   }
 
   template <class T>
@@ -179,7 +193,7 @@ Hdf5Reader::Hdf5Reader(const std::string& path, Verify verify) : state_(std::mak
   const std::string reason = call.reason();
   const FileKind kind = kind_of_file(path);
   if (kind != FileKind::hdf5 && kind != FileKind::binary)
-    throw Error("'", path, "' is not an HDF5 file but ", describe(kind));
+    throw Error("'", path, "' is not an HDF5 file but ", describe(kind), way_out_of(kind));
   throw Error("cannot open HDF5 file '", path, "': ", reason);
 }
 
@@ -254,6 +268,28 @@ std::string Hdf5Reader::text(const std::string& name) const {
   return text.substr(0, text.find('\0'));
 }
 
+std::string Hdf5Reader::attribute(const std::string& name) const {
+  const Hdf5Call call;
+  if (H5Aexists(state_->file.get(), name.c_str()) <= 0) return "";
+  const Hdf5Id attribute(H5Aopen(state_->file.get(), name.c_str(), H5P_DEFAULT), H5Aclose);
+  const Hdf5Id type(H5Aget_type(attribute.get()), H5Tclose);
+  const Hdf5Id space(H5Aget_space(attribute.get()), H5Sclose);
+  if (!type.is_open() || H5Tget_class(type.get()) != H5T_STRING ||
+      H5Sget_simple_extent_npoints(space.get()) != 1)
+    return "";
+  if (H5Tis_variable_str(type.get()) > 0) {
+    char* value = nullptr;
+    if (H5Aread(attribute.get(), type.get(), &value) < 0) return "";
+    const std::string text = value != nullptr ? value : "";
+    H5Dvlen_reclaim(type.get(), space.get(), H5P_DEFAULT, &value);
+    return text;
+  }
+  constexpr size_t kMost = size_t{1} << 26;  // a damaged file may say any size
+  std::string text(std::min(H5Tget_size(type.get()), kMost + 1), '\0');
+  if (text.size() > kMost || H5Aread(attribute.get(), type.get(), text.data()) < 0) return "";
+  return text.substr(0, text.find('\0'));
+}
+
 std::string Hdf5Reader::bytes(const std::string& name) const {
   const Hdf5Call call;
   const State::Array array = state_->open(call, name);
@@ -277,7 +313,9 @@ Tensor Hdf5Reader::read(const std::string& name, DType dtype) const {
     using T = decltype(zero);
     T* const out = values.host_overwrite<T>();
     const hid_t type = array.type.get();
-    if (H5Tget_class(type) == H5T_FLOAT || H5Tget_size(type) <= kExactBytes<T>) {
+    if (is_bits(type)) {
+      state_->read_bits(call, array, name, out);
+    } else if (H5Tget_class(type) == H5T_FLOAT || H5Tget_size(type) <= kExactBytes<T>) {
       state_->read(call, array, name, out);
     } else if (H5Tget_sign(type) == H5T_SGN_NONE) {
       state_->read_exactly<uint64_t>(call, array, name, out);

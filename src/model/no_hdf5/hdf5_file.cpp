@@ -31,6 +31,7 @@ DType Hdf5Reader::dtype(const std::string& name) const { fail(name); }
 Tensor Hdf5Reader::read(const std::string& name, DType) const { fail(name); }
 std::string Hdf5Reader::text(const std::string& name) const { fail(name); }
 std::string Hdf5Reader::bytes(const std::string& name) const { fail(name); }
+std::string Hdf5Reader::attribute(const std::string& name) const { fail(name); }
 
 Hdf5Writer::Hdf5Writer(const std::string& path, bool) { fail(path); }
 Hdf5Writer::~Hdf5Writer() = default;
