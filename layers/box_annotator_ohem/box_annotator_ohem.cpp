@@ -64,6 +64,11 @@ class BoxAnnotatorOHEMLayer : public TwoSidedLayer {
         if (region.image != image) left = keep_;
         image = region.image;
         if (left-- <= 0) continue;
+        // Also true for NaN.
+        if (std::floor(labels[region.index]) != labels[region.index])
+          throw Error("region ", region.index, " of '", bottom[0]->name, "' has the label ",
+                      labels[region.index], " in '", bottom[2]->name,
+                      "'; labels are whole numbers");
         kept_labels[region.index] = labels[region.index];
         for (int64_t c = 0; c < weights_.size; ++c) {
           const int64_t at = weights_.at(region.index) + c * weights_.inner;

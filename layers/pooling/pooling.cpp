@@ -169,6 +169,14 @@ Flops PoolingLayer::flops(Blobs, Blobs top) const {
   return {cells, remembers_choice() ? outputs : cells};
 }
 
+std::optional<PlacedMap> PoolingLayer::places_of(int t) const {
+  if (t == 0) return std::nullopt;
+  const PoolingAxis &z = windows_.z, &y = windows_.y;
+  return PlacedMap{.height = z.size * y.size,
+                   .width = windows_.x.size,
+                   .rows = (z.end(z.out - 1) - 1) * y.size + y.end(y.out - 1)};
+}
+
 bool PoolingLayer::commutes_with(const TailStep& step) const {
   return method_ == Method::maximum && relu_slope_of({step}).has_value();
 }

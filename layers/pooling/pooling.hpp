@@ -4,11 +4,13 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "core/gradient_paths.hpp"
+#include "core/places.hpp"
 #include "kit/two_sided.hpp"
 #include "layers/pooling/pooling_math.hpp"
 
@@ -29,7 +31,7 @@ struct PoolingSetting {
 /// The random numbers of the present pass of a layer.
 PoolingChance pooling_chance(const Layer& layer);
 
-class PoolingLayer : public TwoSidedLayer, public GradientPaths {
+class PoolingLayer : public TwoSidedLayer, public GradientPaths, public MakesPlaces {
  public:
   using Method = PoolingMethod;
 
@@ -46,6 +48,8 @@ class PoolingLayer : public TwoSidedLayer, public GradientPaths {
   bool commutes_with(const TailStep& step) const override;
   bool accepts(const Tail& tail) const override;
   bool is_exact_top(int top) const override { return top > 0; }
+  /// Of the second top. The rows of a volume are those of all its planes.
+  std::optional<PlacedMap> places_of(int t) const override;
 
   /// Own kernels on CUDA, since cuDNN's windows end differently: published ones are rounded up.
   void run_forward(const Side& side, Blobs bottom, Blobs top) override;

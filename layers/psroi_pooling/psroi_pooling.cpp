@@ -1,4 +1,5 @@
 // PSROIPooling: averages a region's cells, each from score maps of its own. See README.md.
+#include "core/checked.hpp"
 #include "kit/passes.hpp"
 #include "kit/regions.hpp"
 #include "proto/layer.pb.h"
@@ -82,6 +83,8 @@ class PSROIPoolingLayer : public RegionLayer {
     if (cells_.side < 1 || cells_.outputs < 1)
       throw Error("group_size ", cells_.side, " and output_dim ", cells_.outputs,
                   " must be above 0: the cells along a side, and the channels of the top");
+    checked_multiply(checked_multiply(cells_.side, cells_.side, "group_size squared"),
+                     cells_.outputs, "output_dim times group_size squared");
   }
 
   void reshape(Blobs bottom, Blobs top) override {

@@ -18,17 +18,27 @@ class ReorgLayer : public IndexMapLayer {
     const Shape& from = bottom[0]->shape();
     if (from.rank() != 4) throw Error("takes bottoms N x C x H x W, not ", from.str());
     const int64_t n = from[0], c = from[1], h = from[2], w = from[3], s = stride_;
-    if (c % (s * s) != 0)
+    const bool reverse = param().reorg_param().reverse();
+    const bool channel_first = param().reorg_param().order() == ReorgParameter::CHANNEL_FIRST;
+    // Channels are moved to positions, or seen as such.
+    if (c % (s * s) != 0 && (reverse || !channel_first))
       throw Error("the ", c, " channels of the bottom, ", from.str(), ", are no multiple of the ",
                   s * s, " pixels of a block");
     const int64_t each = c / s / s;
-    if (param().reorg_param().reverse())
+    if (reverse) {
+      // The steps from channel to channel, from row to row of a block, and from column to column.
+      const int64_t channel = channel_first ? s * s : 1;
+      const int64_t column = channel_first ? 1 : each, row = s * column;
       return map(
           top,
-          {{{n, 0}}, {{each, 1, 1}}, {{h, 2, 1}, {s, 1, s * each}}, {{w, 3, 1}, {s, 1, each}}});
+          {{{n, 0}}, {{each, 1, channel}}, {{h, 2, 1}, {s, 1, row}}, {{w, 3, 1}, {s, 1, column}}});
+    }
     if (h % s != 0 || w % s != 0)
       throw Error("height and width of the bottom, ", from.str(), ", are no multiples of stride, ",
                   s, "; pad or crop it before");
+    if (channel_first)
+      return map(top,
+                 {{{n, 0}}, {{c, 1, 1}, {s, 2, 1}, {s, 3, 1}}, {{h / s, 2, s}}, {{w / s, 3, s}}});
     // Blocks are those of the values as if they were (c / s^2, h * s, w * s); see README.md.
     map_values(top, Shape{n, each, h * s, w * s},
                {{{n, 0}}, {{s, 2, 1}, {s, 3, 1}, {each, 1, 1}}, {{h, 2, s}}, {{w, 3, s}}},

@@ -16,6 +16,10 @@ class ResizeLayer : public ResampleLayer, public GradientPaths {
     for (const float scale : {settings.scale(), settings.scale_h(), settings.scale_w()}) {
       if (scale < 0 || !std::isfinite(scale)) throw Error("a scale of ", scale, " is not above 0");
     }
+    if (settings.align_corners() && settings.mode() == ResizeLayerParameter::NEAREST_EXACT)
+      throw Error(
+          "align_corners has no meaning for mode NEAREST_EXACT, which takes the pixel under "
+          "the middle of each pixel of the top; use NEAREST, or leave align_corners out");
   }
 
   Arity arity() const override { return {.min_bottoms = 1, .max_bottoms = 2}; }
@@ -58,6 +62,8 @@ class ResizeLayer : public ResampleLayer, public GradientPaths {
     switch (settings.mode()) {
       case ResizeLayerParameter::NEAREST:
         return nearest_taps(from, size, sampling);
+      case ResizeLayerParameter::NEAREST_EXACT:
+        return nearest_exact_taps(from, size);
       case ResizeLayerParameter::BICUBIC:
         return cubic_taps(from, size, sampling);
       default:

@@ -1,81 +1,14 @@
 // ROIAlign: averages of interpolated samples in each cell of a grid over a region. See README.md.
 #include "kit/passes.hpp"
-#include "kit/regions.hpp"
+#include "kit/region_samples.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
 namespace {
 
-/// The samples of a cell along one axis.
-struct Samples {
-  double first, step;
-  int64_t count;
-};
-
-/// The two values that a sample lies between; weights of 0 outside the map.
-struct Between {
-  int64_t low, high;
-  double low_weight, high_weight;
-
-  static CREMA_FUNCTOR Between of(double at, int64_t size) {
-    if (at < -1 || at > static_cast<double>(size)) return {0, 0, 0, 0};
-    if (at < 0) at = 0;
-    const auto low = static_cast<int64_t>(at);
-    if (low >= size - 1) return {size - 1, size - 1, 1, 0};
-    return {low, low + 1, 1 - (at - static_cast<double>(low)), at - static_cast<double>(low)};
-  }
-};
-
-struct Cells {
-  int64_t map_height, map_width, height, width, ratio;
-  double scale, offset;
-  bool aligned;
-
-  CREMA_FUNCTOR Samples samples(double first, double last, int64_t cells, int64_t i) const {
-    const double begin = first * scale - offset;
-    double extent = last * scale - offset - begin;
-    if (!aligned && extent < 1) extent = 1;
-    const double each = extent / static_cast<double>(cells);
-    const int64_t whole = static_cast<int64_t>(std::ceil(each));
-    const int64_t count = ratio > 0 ? ratio : whole > 0 ? whole : 0;
-    const double step = each / static_cast<double>(count > 0 ? count : 1);
-    return {begin + static_cast<double>(i) * each + step / 2, step, count};
-  }
-  /// body(place in the map, weight) for all samples of a cell, the weights adding up to 1 inside
-  /// the map.
-  template <class Body>
-  CREMA_FUNCTOR void each_sample(const Region& r, int64_t row, int64_t column,
-                                 const Body& body) const {
-    const Samples ys = samples(r.y1, r.y2, height, row), xs = samples(r.x1, r.x2, width, column);
-    const double share =
-        1.0 / static_cast<double>(ys.count * xs.count > 0 ? ys.count * xs.count : 1);
-    for (int64_t i = 0; i < ys.count; ++i) {
-      const Between y = Between::of(ys.first + static_cast<double>(i) * ys.step, map_height);
-      if (y.low_weight == 0 && y.high_weight == 0) continue;
-      for (int64_t j = 0; j < xs.count; ++j) {
-        const Between x = Between::of(xs.first + static_cast<double>(j) * xs.step, map_width);
-        if (x.low_weight == 0 && x.high_weight == 0) continue;
-        body(y.low * map_width + x.low, share * y.low_weight * x.low_weight);
-        body(y.low * map_width + x.high, share * y.low_weight * x.high_weight);
-        body(y.high * map_width + x.low, share * y.high_weight * x.low_weight);
-        body(y.high * map_width + x.high, share * y.high_weight * x.high_weight);
-      }
-    }
-  }
-};
-
-template <class T>
-struct AddValue {
-  const T* map;
-  double* sum;
-  CREMA_FUNCTOR void operator()(int64_t at, double weight) const {
-    *sum += weight * static_cast<double>(map[at]);
-  }
-};
-
 template <class T>
 struct Forward {
-  Cells cells;
+  SampledCells cells;
   int64_t channels;
   const Region* regions;
   const T* x;
@@ -87,30 +20,21 @@ struct Forward {
     double sum = 0;
     cells.each_sample(
         region, row, column,
-        AddValue<T>{x + (region.image * channels + c) * cells.map_height * cells.map_width, &sum});
+        AddSample<T>{x + (region.image * channels + c) * cells.map_height * cells.map_width, &sum});
     y[i] = static_cast<T>(sum);
   }
 };
 
 template <class T>
-struct AddShare {
-  double gradient;
-  T* dx;
-  CREMA_FUNCTOR void operator()(int64_t at, double weight) const {
-    dx[at] += static_cast<T>(weight * gradient);
-  }
-};
-
-template <class T>
 struct AddGradients {
-  Cells cells;
+  SampledCells cells;
   int64_t channels;
   const T* dy;
   CREMA_FUNCTOR void add(int64_t r, const Region& region, int64_t c, T* dx) const {
     const T* from = dy + (r * channels + c) * cells.height * cells.width;
     for (int64_t row = 0; row < cells.height; ++row) {
       for (int64_t column = 0; column < cells.width; ++column) {
-        cells.each_sample(region, row, column, AddShare<T>{static_cast<double>(*from++), dx});
+        cells.each_sample(region, row, column, AddSampleShare<T>{static_cast<double>(*from++), dx});
       }
     }
   }
@@ -158,7 +82,7 @@ class ROIAlignLayer : public RegionLayer {
   BackwardReads reference_backward_reads() const override { return {false, false}; }
 
  private:
-  Cells cells_{};
+  SampledCells cells_{};
 };
 
 }  // namespace

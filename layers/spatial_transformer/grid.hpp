@@ -23,6 +23,7 @@ struct SampledAxis {
 struct SamplingGrid {
   SampledAxis y, x;
   int64_t channels = 0;
+  bool border = false;  // points outside of the maps are moved to the pixels at their border
 
   CREMA_FUNCTOR int64_t positions() const { return y.count * x.count; }
   CREMA_FUNCTOR int64_t pixels() const { return y.size * x.size; }

@@ -34,13 +34,16 @@ template <class T>
 using MapIndex = std::conditional_t<sizeof(T) == 4, int32_t, double>;
 
 /// The pixels before points along an axis, and how far behind them the points lie. Points far from
-/// all pixels lie 0 behind pixel -2, and NaN lies NaN behind it.
-template <class T>
+/// all pixels lie 0 behind pixel -2, and NaN lies NaN behind it. With a border, points that are not
+/// between two pixels lie 0 behind the nearest one, NaN lies NaN behind pixel 0, and `step` leads
+/// to the pixel behind a point: 1, or 0 for points that were moved.
+template <class T, bool kBorder>
 struct AxisPlaces {
-  MapIndex<T> first[kMapPositions];
+  MapIndex<T> first[kMapPositions], step[kBorder ? kMapPositions : 1];
   T* behind;
 
   HWY_INLINE void set(VV at, int64_t pixels, int64_t i) {
+    if constexpr (kBorder) return set_inside(at, pixels, i);
     const VV minus_one = hn::Set(kDoubles, -1);
     const VV end = hn::Set(kDoubles, static_cast<double>(pixels));
     const auto inside = hn::And(hn::Gt(at, minus_one), hn::Lt(at, end));
@@ -50,11 +53,22 @@ struct AxisPlaces {
     store_as(hn::IfThenElse(inside, hn::Sub(at, whole), part), behind + i);
     store_as(hn::IfThenElse(inside, whole, hn::Set(kDoubles, -2)), first + i);
   }
+
+ private:
+  HWY_INLINE void set_inside(VV at, int64_t pixels, int64_t i) {
+    const VV zero = hn::Zero(kDoubles), last = hn::Set(kDoubles, static_cast<double>(pixels - 1));
+    const auto between = hn::And(hn::Gt(at, zero), hn::Lt(at, last));
+    const VV moved = hn::IfThenElse(hn::Gt(at, zero), last, zero);  // of NaN: 0
+    const VV inside = hn::IfThenElse(between, at, moved), whole = hn::Floor(inside);
+    store_as(hn::IfThenElse(hn::Eq(at, at), hn::Sub(inside, whole), at), behind + i);
+    store_as(whole, first + i);
+    store_as(hn::IfThenElse(between, hn::Set(kDoubles, 1), zero), step + i);
+  }
 };
 
 /// Of the pixels before and behind points: whether there are any, and weights, which may be 0 by
 /// rounding; NaN where a point is no number.
-template <class T>
+template <class T, bool kBorder>
 struct AxisWeights {
   using D = hn::ScalableTag<T>;
   using V = hn::Vec<D>;
@@ -65,6 +79,12 @@ struct AxisWeights {
     const D d;
     const hn::Rebind<MapIndex<T>, D> di;
     const V part = hn::LoadU(d, behind), one = hn::Set(d, 1), nothing = hn::Sub(part, part);
+    if constexpr (kBorder) {
+      there[0] = there[1] = hn::Add(one, nothing);
+      weight[0] = hn::Sub(one, part);
+      weight[1] = part;
+      return;
+    }
     const auto end = hn::Set(di, static_cast<MapIndex<T>>(pixels - 1));
     const auto is_first = hn::RebindMask(d, hn::Gt(first, hn::Set(di, -1)));
     const auto is_second =
@@ -76,10 +96,10 @@ struct AxisWeights {
   }
 };
 
-template <class T, bool kSlopes>
+template <class T, bool kSlopes, bool kBorder>
 HWY_INLINE void find_all(const double* points, int64_t rows, int64_t columns,
                          MapCorners<T>& corners) {
-  AxisPlaces<T> y_axis, x_axis;
+  AxisPlaces<T, kBorder> y_axis, x_axis;
   y_axis.behind = corners.below;
   x_axis.behind = corners.behind;
   double filled[2 * kMapPositions];
@@ -110,15 +130,23 @@ HWY_INLINE void find_all(const double* points, int64_t rows, int64_t columns,
   };
   for (int64_t i = 0; i < kMapPositions; i += lanes_of(d)) {
     const auto row = hn::LoadU(di, y_axis.first + i), column = hn::LoadU(di, x_axis.first + i);
-    const AxisWeights<T> y(corners.below + i, row, rows), x(corners.behind + i, column, columns);
+    const AxisWeights<T, kBorder> y(corners.below + i, row, rows);
+    const AxisWeights<T, kBorder> x(corners.behind + i, column, columns);
     // NaN takes the first pixel four times.
     const auto sum = hn::Add(y.weight[0], x.weight[0]);
     const auto is_number = hn::RebindMask(di, hn::Eq(sum, sum));
     const auto first = hn::Add(hn::Mul(row, whole(columns)), column);
 #pragma GCC unroll 4
     for (int k = 0; k < 4; ++k) {
-      const auto pixel =
-          hn::IfThenElseZero(is_number, hn::Add(first, whole(k / 2 * columns + k % 2)));
+      auto place = first;
+      if constexpr (kBorder) {
+        if (k / 2 == 1)
+          place = hn::Add(place, hn::Mul(hn::LoadU(di, y_axis.step + i), whole(columns)));
+        if (k % 2 == 1) place = hn::Add(place, hn::LoadU(di, x_axis.step + i));
+      } else {
+        place = hn::Add(place, whole(k / 2 * columns + k % 2));
+      }
+      const auto pixel = hn::IfThenElseZero(is_number, place);
       const auto of_y = y.weight[k / 2], of_x = x.weight[k % 2];
       const auto weight = hn::Mul(of_y, of_x);
       hn::StoreU(weight, d, corners.weight + k * kMapPositions + i);
@@ -263,10 +291,14 @@ HWY_INLINE void with_width(int64_t width, const Body& body) {
 }
 
 template <class T>
-HWY_FLATTEN void find(const double* points, int64_t rows, int64_t columns, bool slopes,
+HWY_FLATTEN void find(const double* points, int64_t rows, int64_t columns, bool slopes, bool border,
                       MapCorners<T>& corners) {
-  if (slopes) return find_all<T, true>(points, rows, columns, corners);
-  find_all<T, false>(points, rows, columns, corners);
+  if (border) {
+    if (slopes) return find_all<T, true, true>(points, rows, columns, corners);
+    return find_all<T, false, true>(points, rows, columns, corners);
+  }
+  if (slopes) return find_all<T, true, false>(points, rows, columns, corners);
+  find_all<T, false, false>(points, rows, columns, corners);
 }
 template <class T>
 HWY_FLATTEN void sample(const MapCorners<T>& corners, int64_t width, const T* maps, T* values) {

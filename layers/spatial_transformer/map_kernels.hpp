@@ -26,8 +26,9 @@ template <class T>
 struct MapKernels {
   /// The corners of `corners.count` points (count, 2), without or with those for slopes. What has
   /// the weight 0 is the pixel behind the last, whose values are 0; at points that are no numbers,
-  /// weights are none either.
-  void (*find)(const double* points, int64_t rows, int64_t columns, bool slopes,
+  /// weights are none either. With `border`, points outside are moved to the border along each
+  /// axis, and have no slope along it.
+  void (*find)(const double* points, int64_t rows, int64_t columns, bool slopes, bool border,
                MapCorners<T>& corners);
   /// values = those of the maps at the points
   void (*sample)(const MapCorners<T>& corners, int64_t width, const T* maps, T* values);

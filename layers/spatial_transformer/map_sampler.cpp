@@ -87,7 +87,7 @@ void MapSampler<T>::forward(const double* points, const T* u, T* y) {
     for (int64_t first = 0; first < positions; first += kMapPositions) {
       corners.count = std::min(kMapPositions, positions - first);
       map_kernels<T>().find(points + 2 * (block.sample * positions + first), grid_.y.size,
-                            grid_.x.size, false, corners);
+                            grid_.x.size, false, grid_.border, corners);
       map_kernels<T>().sample(corners, width_, scratch.maps.data(), scratch.values.data());
       turn(scratch.values.data(), width_, y + block.map * positions + first, positions,
            corners.count, block.channels);
@@ -113,7 +113,7 @@ void MapSampler<T>::backward(const double* points, const T* u, const T* dy, T* d
     for (int64_t first = 0; first < positions; first += kMapPositions) {
       corners.count = std::min(kMapPositions, positions - first);
       map_kernels<T>().find(points + 2 * (block.sample * positions + first), grid_.y.size,
-                            grid_.x.size, theta != nullptr, corners);
+                            grid_.x.size, theta != nullptr, grid_.border, corners);
       turn(dy + block.map * positions + first, positions, scratch.values.data(), width_,
            block.channels, corners.count);
       if (du != nullptr) {

@@ -12,7 +12,8 @@ namespace crema {
 
 /// T: float or double. points: (samples, positions, 2), row and column in pixels of the bottom;
 /// u, du: (samples, channels, pixels); y, dy: (samples, channels, positions). What lies outside of
-/// the maps counts as 0. Results do not depend on the number of threads.
+/// the maps counts as 0, or as the pixel at the border if the grid says so. Results do not depend
+/// on the number of threads.
 template <class T>
 class MapSampler {
  public:

@@ -62,19 +62,22 @@ struct FindPoints {
   }
 };
 
-/// The pixels around a point, those below and right of it second. What lies outside of the map has
-/// weight 0, and any place.
+/// The pixels around a point, those below and right of it second. What lies outside of the map is
+/// not `there`, and has weight 0 and any place.
 struct Corners {
   int64_t at[4];
-  double y[4], x[4];  // weights along the axes; NaN at points that are no numbers
-  double sign_y[4], sign_x[4];
+  bool there[4];
+  double y[4], x[4];            // weights along the axes; NaN at points that are no numbers
+  double sign_y[4], sign_x[4];  // of the slopes; 0 along an axis along which the point was moved
 
   static CREMA_FUNCTOR Corners of(const SamplingGrid& grid, const double* point) {
     Corners c{};
-    const double y = point[0], x = point[1];
+    double y = point[0], x = point[1];
+    const double nothing = y != y || x != x ? y + x : 0;
+    const bool moves_y = grid.border && move(grid.y.size, y);
+    const bool moves_x = grid.border && move(grid.x.size, x);
     const bool inside = y > -1 && y < static_cast<double>(grid.y.size) && x > -1 &&
                         x < static_cast<double>(grid.x.size);
-    const double nothing = y != y || x != x ? y + x : 0;
     const double top = inside ? std::floor(y) : 0, left = inside ? std::floor(x) : 0;
     for (int k = 0; k < 4; ++k) {
       const int down = k / 2, right = k % 2;
@@ -82,15 +85,25 @@ struct Corners {
                     column = static_cast<int64_t>(left) + right;
       const bool there =
           inside && row >= 0 && row < grid.y.size && column >= 0 && column < grid.x.size;
+      c.there[k] = there || nothing != 0;
       c.at[k] = there ? row * grid.x.size + column : 0;
       c.y[k] = there ? (down ? y - top : 1 - (y - top)) : nothing;
       c.x[k] = there ? (right ? x - left : 1 - (x - left)) : nothing;
-      c.sign_y[k] = there ? (down ? 1 : -1) : nothing;
-      c.sign_x[k] = there ? (right ? 1 : -1) : nothing;
+      c.sign_y[k] = there ? (moves_y ? 0 : down ? 1 : -1) : nothing;
+      c.sign_x[k] = there ? (moves_x ? 0 : right ? 1 : -1) : nothing;
     }
     return c;
   }
   CREMA_FUNCTOR double weight(int k) const { return y[k] * x[k]; }
+
+ private:
+  /// Moves a point that is not between two of the pixels to the nearest one. Whether it did so.
+  static CREMA_FUNCTOR bool move(int64_t pixels, double& at) {
+    const auto last = static_cast<double>(pixels - 1);
+    if ((at > 0 && at < last) || at != at) return false;
+    at = at > 0 ? last : 0;
+    return true;
+  }
 };
 
 /// y[sample, c, p] = the value of the map at the point.
@@ -147,7 +160,7 @@ struct PointGradient {
     for (int64_t map = sample * grid.channels; map < (sample + 1) * grid.channels; ++map) {
       const auto d = static_cast<double>(dy[map * grid.positions() + p]);
       for (int k = 0; k < 4; ++k) {
-        if (c.sign_y[k] == 0) continue;
+        if (!c.there[k]) continue;
         const double value = d * static_cast<double>(u[map * grid.pixels() + c.at[k]]);
         down += c.sign_y[k] * c.x[k] * value;
         right += c.sign_x[k] * c.y[k] * value;
@@ -231,6 +244,7 @@ class SpatialTransformerLayer : public TwoSidedLayer {
                     6 - given_);
     }
     grid_.channels = maps[1];
+    grid_.border = settings.padding_mode() == SpatialTransformerParameter::BORDER;
     grid_.y = axis(maps[2], settings.has_output_h() ? settings.output_h() : maps[2]);
     grid_.x = axis(maps[3], settings.has_output_w() ? settings.output_w() : maps[3]);
     top[0]->reshape(Shape{maps[0], maps[1], grid_.y.count, grid_.x.count});

@@ -70,6 +70,9 @@ class WindowsLayer : public UnpoolingLayer {
   }
 
  private:
+  std::string way_to_size(const PlacedMap& map) const override {
+    return concat("set unpool_h: ", map.height, " and unpool_w: ", map.width);
+  }
   bool by_mask() const { return param().unpooling_param().unpool() == UnpoolingParameter::MAX; }
 
   Windows height_{}, width_{};

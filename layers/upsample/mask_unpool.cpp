@@ -71,7 +71,23 @@ void MaskUnpool::backward(const Side& side, DType dtype, Blobs top, Blobs bottom
 
 void UnpoolingLayer::set_mask(Blobs bottom, Blobs top, int64_t height, int64_t width) {
   has_mask_ = true;
+  map_height_ = height;
+  map_width_ = width;
   unpool_.reshape(bottom, top, height, width);
+}
+
+void UnpoolingLayer::check_places(int b, const PlacedMap& map, const std::string& maker) const {
+  if (!has_mask_ || b != 1) return;
+  // In a single row, places are the same in any map that is wide enough.
+  const bool same_columns = map_width_ == map.width || (map.rows <= 1 && map_width_ > map.width);
+  if (same_columns && map_height_ >= map.rows) return;
+  const std::string why =
+      same_columns ? concat("places of ", map.rows, " rows are no places of ", map_height_)
+                   : concat("where a row has ", map_width_, " columns instead of ", map.width,
+                            ", the same numbers mean other positions");
+  throw Error("the mask, bottom 1, holds places in maps of ", map.height, " x ", map.width,
+              ", which ", maker, " pooled, but the maps of the top are ", map_height_, " x ",
+              map_width_, ": ", why, "; ", way_to_size(map));
 }
 
 std::vector<Option> UnpoolingLayer::reference_options(Blobs bottom, Blobs top) const {

@@ -2,6 +2,7 @@
 // kit/passes.hpp themselves, so that nvcc compiles them.
 #pragma once
 
+#include "core/places.hpp"
 #include "kit/resample.hpp"
 
 namespace crema {
@@ -24,23 +25,28 @@ class MaskUnpool {
 };
 
 /// A layer that unpools by its bottom 1, or resamples where it has none.
-class UnpoolingLayer : public ResampleLayer {
+class UnpoolingLayer : public ResampleLayer, public ReadsPlaces {
  public:
   using ResampleLayer::ResampleLayer;
 
   bool can_propagate(int bottom) const override { return bottom == 0; }
   std::vector<Option> reference_options(Blobs bottom, Blobs top) const override;
   size_t kept_bytes() const override;
+  /// Error unless the maps of the top have the width of `map`, and all rows with places.
+  void check_places(int b, const PlacedMap& map, const std::string& maker) const override;
   void run_forward(const Side& side, Blobs bottom, Blobs top) override;
   void run_backward(const Side& side, Blobs top, const std::vector<bool>& propagate,
                     Blobs bottom) override;
 
  protected:
+  /// What to set so that the maps of the top are those of a pooled map.
+  virtual std::string way_to_size(const PlacedMap& map) const = 0;
   /// For reshape(): bottom 1 has the places in maps of this size.
   void set_mask(Blobs bottom, Blobs top, int64_t height, int64_t width);
 
  private:
   bool has_mask_ = false;
+  int64_t map_height_ = 0, map_width_ = 0;  // of the top, with a mask
   MaskUnpool unpool_;
 };
 

@@ -40,6 +40,10 @@ class UpsampleLayer : public UnpoolingLayer {
   }
 
  private:
+  std::string way_to_size(const PlacedMap& map) const override {
+    return concat("set upsample_h: ", map.height, " and upsample_w: ", map.width,
+                  ", or, beside a scale, pad_out_h or pad_out_w for one row or column less");
+  }
   int64_t scale_h() const {
     const UpsampleParameter& settings = param().upsample_param();
     return settings.has_scale_h() ? settings.scale_h() : settings.scale();

@@ -162,6 +162,15 @@ Taps nearest_taps(int64_t from, int64_t to, Sampling sampling) {
   return taps;
 }
 
+Taps nearest_exact_taps(int64_t from, int64_t to) {
+  Taps taps;
+  for (int64_t i = 0; i < to; ++i) {
+    taps.add((2 * i + 1) * from / (2 * to), 1);
+    taps.end_row();
+  }
+  return taps;
+}
+
 Taps linear_taps(int64_t from, int64_t to, Sampling sampling) {
   Taps taps;
   for (int64_t i = 0; i < to; ++i) {

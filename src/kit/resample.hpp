@@ -30,6 +30,8 @@ enum class Sampling : uint8_t {
 };
 /// The value at or below the point (edges), or next to it (corners).
 Taps nearest_taps(int64_t from, int64_t to, Sampling sampling);
+/// With `edges`, the value in whose part the middle of the resampled value's part lies.
+Taps nearest_exact_taps(int64_t from, int64_t to);
 Taps linear_taps(int64_t from, int64_t to, Sampling sampling);
 /// With the coefficient -0.75 of Keys' kernel; values beyond the ends are those at the ends.
 Taps cubic_taps(int64_t from, int64_t to, Sampling sampling);

@@ -107,6 +107,7 @@ void follow_shapes(const Plan& plan, Node& node) {
   // If the layer refuses the shapes, the next pass asks it again.
   node.prepared_for.clear();
   node.layer->reshape(node.bottom_blobs, node.top_blobs);
+  check_places(plan, node);
   if (!is_empty(node)) node.layer->prepare(node.option, node.bottom_blobs, node.top_blobs);
   for (const Blob* blob : node.bottom_blobs) node.prepared_for.push_back(blob->shape());
 }

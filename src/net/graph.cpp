@@ -323,6 +323,7 @@ void build_graph(Plan& plan, NetParameter& net, const std::vector<Position>& pos
       node.bottom_blobs = plan.blobs(node.bottoms);
       node.top_blobs = plan.blobs(node.tops);
       set_up(plan, node);
+      check_places(plan, node);
     } catch (Error& error) {
       error.in_layer(param.name(), param.type()).at(node.position);
       throw;
@@ -370,7 +371,10 @@ void infer_shapes(Plan& plan) {
       for (Blob* top : node.top_blobs) top->diff.reshape(top->data.shape());
       continue;
     }
-    in_node(node, [&] { node.layer->reshape(node.bottom_blobs, node.top_blobs); });
+    in_node(node, [&] {
+      node.layer->reshape(node.bottom_blobs, node.top_blobs);
+      check_places(plan, node);
+    });
   }
 }
 

@@ -278,6 +278,9 @@ size_t noisy_bytes(const Plan& plan);
 void draw_noise(Node& node);
 /// graph.cpp: calls reshape of all layers, with the present shapes of inputs and batches.
 void infer_shapes(Plan& plan);
+/// places.cpp: Error if bottoms of the node are places in maps of another width than it puts values
+/// in (core/places.hpp). Follows each reshape() of a layer.
+void check_places(const Plan& plan, const Node& node);
 /// layouts.cpp: chooses the layout of each tensor. Sets the option of each node, adds conversions,
 /// and sets Program::order.
 void choose_layouts(Plan& plan);

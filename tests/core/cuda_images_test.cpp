@@ -19,6 +19,13 @@ std::vector<EngineCase> cases() {
   const auto pool = [&](const std::string& settings) {
     return layer_of("Pooling", concat("pooling_param { ", settings, " }"));
   };
+  const auto deformable = [&](const std::string& settings) {
+    return layer_of(
+        "DeformableConvolution",
+        concat("deformable_convolution_param { weight_filler { type: 'gaussian' std: 0.3 "
+               "} bias_filler { type: 'gaussian' std: 0.3 } ",
+               settings, " }"));
+  };
   const auto mean_field = [&](const char* iterations) {
     return layer_of(
         "MultiStageMeanfield",
@@ -139,6 +146,29 @@ std::vector<EngineCase> cases() {
        {.layer = layer_of("SpatialTransformer"),
         .bottoms = {images, given({2, 6}, {0.8137, 0.3119, 0.1093, -0.2071, 1.1213, -0.1531, 1.3067,
                                            -0.4129, 0.2011, 0.5077, 0.6173, 0.3037})}},
+       kSums},
+      {"spatial_transformer_border",
+       "cuda",
+       {.layer = layer_of("SpatialTransformer", "st_param { padding_mode: BORDER }"),
+        .bottoms = {images, given({2, 6}, {0.8137, 0.3119, 0.1093, -0.2071, 1.1213, -0.1531, 1.3067,
+                                           -0.4129, 0.2011, 0.5077, 0.6173, 0.3037})}},
+       kSums},
+      {"deformable_convolution",
+       "cuda",
+       {.layer = deformable("num_output: 6 kernel_size: 3 pad: 1 group: 2 deformable_group: 2"),
+        .bottoms = {uniform({3, 8, 9, 10}), uniform({3, 36, 9, 10}, -3, 3),
+                    uniform({3, 18, 9, 10})}},
+       kSums},
+      {"deformable_convolution_without_mask",
+       "cuda",
+       {.layer = deformable("num_output: 6 kernel_size: 3 stride: 2 bias_term: false"),
+        .bottoms = {uniform({2, 70, 9, 10}), uniform({2, 18, 4, 4}, -3, 3)}},
+       kSums},
+      {"psroi_align",
+       "cuda",
+       {.layer = layer_of("PSROIAlign", "psroi_align_param { output_dim: 2 group_size: 3 }"),
+        .bottoms = {uniform({2, 18, 9, 10}),
+                    given({3, 5}, {0, 1, 1, 8, 7, 1, -3, 2, 20, 9, 1, 4, 4, 4.5, 5})}},
        kSums},
       {"convolution",
        "cudnn",

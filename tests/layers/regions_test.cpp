@@ -34,6 +34,12 @@ std::vector<RegionCase> cases() {
       {"layer { type: 'PSROIPooling' psroi_pooling_param { spatial_scale: 0.25 output_dim: 2 "
        "group_size: 3 } }",
        18},
+      {"layer { type: 'PSROIAlign' psroi_align_param { spatial_scale: 0.25 output_dim: 2 "
+       "group_size: 3 } }",
+       18},
+      {"layer { type: 'PSROIAlign' psroi_align_param { spatial_scale: 0.25 output_dim: 3 "
+       "group_size: 2 sampling_ratio: 2 } }",
+       12},
   };
 }
 
@@ -65,6 +71,18 @@ TEST(ROIPooling, TheMaximumOfEachCell) {
        .bottoms = {given({1, 1, 4, 4}, x), given({2, 5}, {0, 0, 0, 3, 3, 0, 1, 1, 2, 2})}});
   run.forward();
   EXPECT_EQ(run.top(0), (std::vector<double>{5, 7, 13, 15, 5, 6, 9, 10}));
+}
+
+TEST(ROIPooling, HalvesAreRoundedAwayFromZero) {
+  std::vector<double> x;
+  for (int i = 0; i < 8; ++i) x.push_back(i);
+  // Columns round(x1 / 2) to round(x2 / 2): 0.5 to 1, 2.5 to 3, 4.5 to 5, -0.5 to -1.
+  LayerRun run({.layer = "layer { type: 'ROIPooling' roi_pooling_param { pooled_h: 1 pooled_w: 3 "
+                         "spatial_scale: 0.5 } }",
+                .bottoms = {given({1, 1, 1, 8}, x),
+                            given({3, 5}, {0, 1, 0, 5, 0, 0, 5, 0, 9, 0, 0, -1, 0, 2, 0})}});
+  run.forward();
+  EXPECT_EQ(run.top(0), (std::vector<double>{1, 2, 3, 3, 4, 5, 0, 0, 1}));
 }
 
 TEST(ROIPooling, NaNIsAMaximumAndEmptyCellsAreZero) {
@@ -118,6 +136,20 @@ TEST(PSROIPooling, EachCellReadsItsOwnMaps) {
   EXPECT_EQ(run.top(0), (std::vector<double>{0, 1, 2, 3, 4, 5, 6, 7}));
 }
 
+TEST(PSROIAlign, EachCellReadsItsOwnMaps) {
+  std::vector<double> x;
+  for (int c = 0; c < 8; ++c) x.insert(x.end(), 16, c);
+  const std::string layer =
+      "layer { type: 'PSROIAlign' psroi_align_param { output_dim: 2 group_size: 2 } }";
+  LayerRun run({.layer = layer,
+                .bottoms = {given({1, 8, 4, 4}, x), given({2, 5}, {0, 0, 0, 3, 3, 0, 2, 2, 2, 2})}},
+               {.dtype = DType::f64});
+  run.forward();
+  // A region without extent has no samples.
+  expect_close(run.top(0), {0, 1, 2, 3, 4, 5, 6, 7, 0, 0, 0, 0, 0, 0, 0, 0}, {1e-12, 1e-12},
+               "cells");
+}
+
 TEST(Regions, WrongRegionsAndSettings) {
   const auto refuses = [](const std::string& layer, const Shape& maps, const Input& given_regions,
                           std::initializer_list<std::string_view> parts) {
@@ -145,6 +177,17 @@ TEST(Regions, WrongRegionsAndSettings) {
       "layer { type: 'PSROIPooling' psroi_pooling_param { spatial_scale: 1 output_dim: 2 "
       "group_size: 2 } }",
       {1, 7, 4, 4}, uniform({1, 5}), {"7 channels", "are 8"});
+  const std::string aligned =
+      "layer { type: 'PSROIAlign' psroi_align_param { output_dim: 2 group_size: 2 } }";
+  refuses(aligned, {1, 7, 4, 4}, uniform({1, 5}), {"7 channels", "are 8"});
+  refuses(aligned, {2, 8, 4, 4}, given({1, 5}, {2, 0, 0, 1, 1}), {"region 0", "image 2", "0 to 1"});
+  refuses(aligned, {2, 8, 4, 4}, given({1, 5}, {0, 0, 0, std::nan(""), 1}), {"coordinate nan"});
+  refuses("layer { type: 'PSROIAlign' psroi_align_param { output_dim: 2 } }", {1, 8, 4, 4},
+          uniform({1, 5}), {"group_size 0"});
+  refuses(
+      "layer { type: 'PSROIAlign' psroi_align_param { output_dim: 4294967295 group_size: "
+      "4294967295 } }",
+      {1, 8, 4, 4}, uniform({1, 5}), {"group_size squared"});
 }
 
 }  // namespace

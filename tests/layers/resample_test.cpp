@@ -18,6 +18,7 @@ const std::vector<std::string>& layers() {
       "layer { type: 'Resize' resize_param { scale: 1.5 mode: NEAREST } }",
       "layer { type: 'Resize' resize_param { scale: 1.5 mode: NEAREST align_corners: true } }",
       "layer { type: 'Resize' resize_param { scale: 2 mode: BICUBIC } }",
+      "layer { type: 'Resize' resize_param { height: 3 width: 8 mode: NEAREST_EXACT } }",
       "layer { type: 'ResizeNearestNeighbor' resize_nearest_neighbor_param { "
       "scaling_factor_height: 2 scaling_factor_width: 3 align_corners: true } }",
       "layer { type: 'UpsampleDarknet' }",
@@ -61,6 +62,35 @@ TEST(Resample, WeightsOfAPointAddUpToOne) {
     run.forward();
     for (const double y : run.top(0)) EXPECT_NEAR(y, 0.75, 1e-14);
   }
+}
+
+// Three of five columns: the pixels at or before 0, 5/3 and 10/3, or those under the middles of the
+// three, 5/6, 15/6 and 25/6.
+TEST(Resample, NearestPixelsAreThoseBeforeThePointOrUnderTheMiddle) {
+  for (const auto& [mode, expected] : {std::pair{"NEAREST", std::vector<double>{0, 1, 3}},
+                                       std::pair{"NEAREST_EXACT", std::vector<double>{0, 2, 4}}}) {
+    LayerRun run({.layer = concat("layer { type: 'Resize' resize_param { height: 1 width: 3 mode: ",
+                                  mode, " } }"),
+                  .bottoms = {given({1, 1, 1, 5}, {0, 1, 2, 3, 4})}});
+    run.forward();
+    EXPECT_EQ(run.top(0), expected) << mode;
+  }
+}
+
+// As the page says: a single row is that of the middle, or with align_corners the first one.
+TEST(Resample, ATopOfOneRow) {
+  const auto row = [](const std::string& settings) {
+    LayerRun run({.layer = concat("layer { type: 'Resize' resize_param { height: 1 width: 1 ",
+                                  settings, " } }"),
+                  .bottoms = {given({1, 1, 4, 1}, {1, 2, 4, 8})}});
+    run.forward();
+    return run.top(0)[0];
+  };
+  EXPECT_EQ(row(""), 3);
+  EXPECT_EQ(row("align_corners: true"), 1);
+  EXPECT_EQ(row("mode: BICUBIC align_corners: true"), 1);
+  EXPECT_EQ(row("mode: NEAREST"), 1);
+  EXPECT_EQ(row("mode: NEAREST_EXACT"), 4);
 }
 
 TEST(Resample, OddSizesComeBackWithPadOut) {
@@ -135,6 +165,9 @@ TEST(Resample, WrongSettings) {
   refuses("layer { type: 'Resize' resize_param { scale: 2 scale_h: 2 } }", {"mean the same"});
   refuses("layer { type: 'Resize' resize_param { scale: -2 } }", {"-2"});
   refuses("layer { type: 'Resize' resize_param { scale: 0.1 } }", {"cannot become 0"});
+  refuses(
+      "layer { type: 'Resize' resize_param { scale: 2 mode: NEAREST_EXACT align_corners: true } }",
+      {"align_corners", "NEAREST_EXACT"});
   refuses("layer { type: 'ResizeNearestNeighbor' }", {"output_height", "scaling_factor_height"});
   refuses("layer { type: 'UpsampleDarknet' upsample_darknet_param { stride: 0 } }",
           {"stride is 0"});

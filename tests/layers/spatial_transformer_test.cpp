@@ -24,7 +24,9 @@ const Input kMaps = given({2, 6}, {0.8137, 0.3119, 0.1093, -0.2071, 1.1213, -0.1
 TEST(SpatialTransformer, GradientsAndEngines) {
   for (const std::string settings :
        {"", "align_corners: true", "align_corners: false", "output_H: 3 output_W: 7",
-        "output_H: 1 output_W: 1 align_corners: true"}) {
+        "output_H: 1 output_W: 1 align_corners: true", "padding_mode: BORDER",
+        "padding_mode: BORDER align_corners: true", "padding_mode: BORDER align_corners: false",
+        "padding_mode: BORDER output_H: 9 output_W: 11"}) {
     SCOPED_TRACE(settings);
     const LayerCase c{.layer = layer(settings), .bottoms = {uniform({2, 3, 5, 4}), kMaps}};
     check_gradients(c);
@@ -83,6 +85,47 @@ TEST(SpatialTransformer, FewPointsOfManyPixels) {
   }
   // The row and the column of four points.
   EXPECT_EQ(run.layer().kept_bytes(), 4 * 2 * sizeof(double));
+}
+
+// Columns -3.5 to 4 and beyond of a map of three: what lies outside is 0, or the pixel at the
+// border.
+TEST(SpatialTransformer, PointsOutsideAreZeroOrAtTheBorder) {
+  const auto run_with = [](const std::string& settings, int64_t channels, DType dtype) {
+    std::vector<double> maps;
+    for (int64_t c = 0; c < channels; ++c) maps.insert(maps.end(), {1, 2, 4});
+    LayerRun run(
+        {.layer = layer(concat("output_H: 1 output_W: 6 align_corners: true ", settings)),
+         // Column 1 + 2.5 x, for x = -1, -0.6, ... 1.
+         .bottoms = {given({1, channels, 1, 3}, maps), given({1, 6}, {1, 0, 0, 0, 2.5, 0})}},
+        {.dtype = dtype});
+    run.forward();
+    run.set_top_diff(0, std::vector<double>(static_cast<size_t>(6 * channels), 1));
+    run.backward();
+    std::vector<double> y(run.top(0).begin(), run.top(0).begin() + 6);
+    const std::vector<double> dx = run.bottom_diff(0);
+    y.insert(y.end(), dx.begin(), dx.begin() + 3);
+    y.push_back(run.bottom_diff(1)[4] / static_cast<double>(channels));
+    return y;
+  };
+  for (const int64_t channels : {1, 3, 16}) {
+    for (const SimdLevel level :
+         {SimdLevel::baseline, SimdLevel::sse4, SimdLevel::avx2, SimdLevel::avx512}) {
+      SCOPED_TRACE(concat(channels, " ", to_string(level)));
+      const SimdLimit limit(level);
+      // Columns -1.5, -0.5, 0.5, 1.5, 2.5, 3.5.
+      expect_close(run_with("", channels, DType::f64),
+                   {0, 0.5, 1.5, 3, 2, 0, 1, 1, 1, -0.6 * 1 - 0.2 * 1 + 0.2 * 2 - 0.6 * 4},
+                   {1e-12, 1e-12}, "zeros");
+      expect_close(run_with("padding_mode: BORDER", channels, DType::f64),
+                   {1, 1, 1.5, 3, 4, 4, 2.5, 1, 2.5, -0.2 * 1 + 0.2 * 2}, {1e-12, 1e-12}, "border");
+      expect_close(run_with("padding_mode: BORDER", channels, DType::f32),
+                   {1, 1, 1.5, 3, 4, 4, 2.5, 1, 2.5, -0.2 * 1 + 0.2 * 2}, {1e-5, 1e-5}, "border");
+    }
+  }
+  LayerRun nan({.layer = layer("padding_mode: BORDER"),
+                .bottoms = {uniform({1, 1, 4, 4}), given({1, 6}, {1, std::nan(""), 0, 0, 1, 0})}});
+  nan.forward();
+  EXPECT_THAT(nan.top(0), Each(testing::IsNan()));
 }
 
 TEST(SpatialTransformer, PixelsWithoutWeightAreNotRead) {

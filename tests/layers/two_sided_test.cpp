@@ -130,6 +130,15 @@ TEST(TwoSided, BodiesOfDevicesAgreeWithTheHost) {
     }
     check({.layer = of("SpatialTransformer", "st_param { output_H: 5 theta_1_3: 0.1 }"),
            .bottoms = {images, uniform({2, 5})}});
+    check({.layer = of("SpatialTransformer", "st_param { output_H: 5 padding_mode: BORDER }"),
+           .bottoms = {images, uniform({2, 6}, -2, 2)}});
+    check(
+        {.layer = of("DeformableConvolution",
+                     "deformable_convolution_param { num_output: 4 kernel_size: 2 pad: 1 stride: 2 "
+                     "group: 2 deformable_group: 3 weight_filler { type: 'xavier' } }"),
+         .bottoms = {images, uniform({2, 24, 4, 5}, -3, 3), uniform({2, 12, 4, 5})}});
+    check({.layer = of("PSROIAlign", "psroi_align_param { output_dim: 6 group_size: 1 }"),
+           .bottoms = {images, given({2, 5}, {1, 0.5, 1, 6, 5, 0, 2, 2, 4.5, 8})}});
     check({.layer = of("LocallyConnected",
                        "local_param { num_output: 3 kernel_size: 3 stride: 2 pad: 1 "
                        "weight_filler { type: 'xavier' } }"),

@@ -1,9 +1,10 @@
-"""Proposal, and the losses of each region: SoftmaxWithLossOHEM, SmoothL1LossOHEM."""
+"""Proposal, the losses of each region (SoftmaxWithLossOHEM, SmoothL1LossOHEM), and PSROIAlign."""
 
 import math
 
 import torch
 from torch.nn import functional
+from torchvision.ops import ps_roi_align
 
 
 def draw(*shape):
@@ -100,3 +101,14 @@ def cases(write):
     write("smooth_l1_loss_ohem_batch",
           'type: "SmoothL1LossOHEM" smooth_l1_loss_param { sigma: 1.5 } '
           'loss_param { normalization: NONE }', values, smooth(1.5, 1), fixed=("w",), losses={"y": 1, "each": 0})
+
+    # The second is outside of the map in part, the third has less than a pixel a cell.
+    rois = torch.tensor([[0., 2, 3, 50, 41], [1, -12, 8, 75, 60], [1, 20, 20, 24, 27], [0, 30.5, 6.25, 61, 38]])
+
+    def aligned(name, settings, outputs, side, ratio, scale=0.125):
+        write(name, f'type: "PSROIAlign" psroi_align_param {{ spatial_scale: {scale} output_dim: {outputs} '
+              f"group_size: {side} {settings} }}", {"x": draw(2, outputs * side * side, 6, 8), "rois": rois},
+              lambda i, _: {"y": ps_roi_align(i["x"], i["rois"], side, scale, ratio)}, fixed=("rois",))
+
+    aligned("psroi_align", "", 2, 3, -1)
+    aligned("psroi_align_ratio", "sampling_ratio: 2", 3, 2, 2)

@@ -1,4 +1,4 @@
-"""Resize, Interp, UpsampleDarknet, ResizeNearestNeighbor, Upsample and Unpooling."""
+"""Resize, Interp, UpsampleDarknet, ResizeNearestNeighbor, Upsample, Unpooling and Reorg."""
 
 import torch
 from torch.nn import functional
@@ -73,3 +73,22 @@ def cases(write):
           {"x": draw(2, 3, 5, 4)}, transposed_pool)
     write("unpooling_tile", 'type: "Unpooling" unpooling_param { unpool: TILE kernel_size: 2 stride: 2 }',
           {"x": draw(2, 3, 4, 5)}, doubled)
+
+    for name, size in (("smaller", (3, 4)), ("larger", (8, 11)), ("one", (1, 1))):
+        resize(f"resize_nearest_exact_{name}", f"height: {size[0]} width: {size[1]} mode: NEAREST_EXACT",
+               shape, size, mode="nearest-exact")
+    # Of a map of one row, or to one: with align_corners that row is the first one.
+    resize("resize_row_corners", "height: 4 width: 9 align_corners: true", (2, 3, 1, 5), (4, 9),
+           mode="bilinear", align_corners=True)
+    resize("resize_to_row_corners", "height: 1 width: 4 align_corners: true", shape, (1, 4),
+           mode="bilinear", align_corners=True)
+    resize("resize_to_row", "height: 1 width: 4", shape, (1, 4), mode="bilinear")
+    resize("resize_to_row_bicubic_corners", "height: 1 width: 4 mode: BICUBIC align_corners: true", shape,
+           (1, 4), mode="bicubic", align_corners=True)
+
+    # With channels first, Reorg is PyTorch's.
+    for reverse, size, function in ((False, (2, 3, 4, 6), functional.pixel_unshuffle),
+                                    (True, (2, 8, 3, 2), functional.pixel_shuffle)):
+        write(f"reorg_channel_first_{'reverse' if reverse else 'forward'}",
+              f'type: "Reorg" reorg_param {{ stride: 2 reverse: {str(reverse).lower()} '
+              "order: CHANNEL_FIRST }", {"x": draw(*size)}, lambda i, _, f=function: {"y": f(i["x"], 2)})

@@ -9,7 +9,7 @@ def transposed(theta):
     return theta[:, [1, 0]][:, :, [1, 0, 2]]
 
 
-def published(u, theta, height, width):
+def published(u, theta, height, width, padding_mode="zeros"):
     """Pixel i of n is at -1 + 2 i / n, in the top and in the bottom."""
     y = torch.arange(height, dtype=u.dtype) / height * 2 - 1
     x = torch.arange(width, dtype=u.dtype) / width * 2 - 1
@@ -18,13 +18,14 @@ def published(u, theta, height, width):
     points = torch.einsum("hwk,njk->nhwj", grid, theta)
     size = torch.tensor(u.shape[2:], dtype=u.dtype)
     pixels = (points + 1) / 2 * size
-    return grid_sample(u, (pixels / (size - 1) * 2 - 1).flip(-1), align_corners=True)
+    return grid_sample(u, (pixels / (size - 1) * 2 - 1).flip(-1), align_corners=True,
+                       padding_mode=padding_mode)
 
 
-def sampled(u, theta, height, width, align_corners):
+def sampled(u, theta, height, width, align_corners, padding_mode="zeros"):
     grid = affine_grid(transposed(theta), [u.shape[0], u.shape[1], height, width],
                        align_corners=align_corners)
-    return grid_sample(u, grid, align_corners=align_corners)
+    return grid_sample(u, grid, align_corners=align_corners, padding_mode=padding_mode)
 
 
 def cases(write):
@@ -51,3 +52,14 @@ def cases(write):
         text = "true" if align else "false"
         case(f"spatial_transformer_align_{text}", f"{size} align_corners: {text}", (2, 2, 5, 6),
              (4, 7), lambda *a, align=align: sampled(*a, align))
+    border = size + " padding_mode: BORDER"
+    case("spatial_transformer_border", border, (2, 2, 5, 6), (4, 7), lambda *a: published(*a, "border"))
+    for align in (True, False):
+        text = "true" if align else "false"
+        case(f"spatial_transformer_border_align_{text}", f"{border} align_corners: {text}",
+             (2, 2, 5, 6), (4, 7), lambda *a, align=align: sampled(*a, align, "border"))
+    # Maps of one row, and few points of a large map, which are sampled in other ways.
+    case("spatial_transformer_border_row", border + " align_corners: false", (2, 2, 1, 6), (4, 7),
+         lambda *a: sampled(*a, False, "border"))
+    case("spatial_transformer_border_sparse", "output_H: 2 output_W: 2 padding_mode: BORDER "
+         "align_corners: true", (2, 1, 24, 30), (2, 2), lambda *a: sampled(*a, True, "border"))
