@@ -26,7 +26,7 @@ class MultiBoxLossLayer : public TwoSidedLayer {
         normalization_(init.param),
         counts_{counts(init.param, 0), counts(init.param, 1)},
         finders_{settings_, settings_} {
-    check_loss_settings(init, false);
+    check_loss_settings(init, {.ignore_label = false});
   }
 
   Arity arity() const override { return {.min_bottoms = 4, .max_bottoms = 4}; }

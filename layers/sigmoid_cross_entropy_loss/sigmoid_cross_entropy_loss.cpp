@@ -33,7 +33,7 @@ class SigmoidCrossEntropyLossLayer : public TwoSidedLayer {
       : TwoSidedLayer(init),
         ignored_(ignored_label(init.param)),
         normalization_(init.param, LossNormalization::Mode::batch_size) {
-    check_loss_settings(init, false);
+    check_loss_settings(init, {});
   }
 
   Arity arity() const override { return {.min_bottoms = 2, .max_bottoms = 2}; }
