@@ -29,6 +29,6 @@ const std::filesystem::path& out_folder();
 /// out_folder() in place of $OUT. The sets are made at the first $DATA.
 std::string with_folders(std::string text);
 /// Gives a MemoryData layer its records.
-void give_memory_data(Layer& layer);
+void give_memory_data(Layer& layer, bool gray);
 
 }  // namespace crema::test

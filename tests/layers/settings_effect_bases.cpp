@@ -4,8 +4,8 @@
 namespace crema::test {
 namespace {
 
-const Input kImages = uniform({2, 4, 6, 5}), kRows = uniform({3, 6}, -2, 2);
-const Input kClasses = given({3}, {1, 4, 1}), kPositive = uniform({2, 4, 6, 5}, 0.5, 2);
+const Input kImages = uniform({2, 4, 6, 5}), kRows = uniform({4, 6}, -2, 2);
+const Input kClasses = given({4}, {1, 4, 1, 2}), kPositive = uniform({2, 4, 6, 5}, 0.5, 2);
 const Input kVolumes = uniform({2, 4, 5, 6, 6});
 const Input kSequences = uniform({4, 3, 5});
 const Input kBegins = given({4, 3}, {0, 0, 0, 1, 1, 0, 1, 1, 1, 1, 0, 1});
@@ -32,12 +32,22 @@ Input truths() {
                               2,  1, 0, 0.30, 0.88, 0.52, 1.10, 0,  //
                               -1, 0, 0, 0,    0,    0,    0,    0});
 }
-Input found() {
-  return given({1, 1, 5, 7}, {0, 1, 0.9, 0.08, 0.07, 0.30, 0.31,  //
-                              0, 1, 0.6, 0.10, 0.12, 0.34, 0.40,  //
-                              0, 2, 0.8, 0.52, 0.35, 0.75, 0.70,  //
-                              2, 2, 0.7, 0.27, 0.06, 0.51, 0.30,  //
-                              2, 1, 0.3, 0.30, 0.70, 0.52, 0.95});
+/// Many boxes of one image, and others near them: (1, 1, 40, 8) and (1, 1, 40, 7).
+Input many_truths() {
+  std::vector<double> values;
+  for (int i = 0; i < 40; ++i) {
+    const double x = 0.12 * (i % 8), y = 0.19 * (i / 8);
+    values.insert(values.end(), {0, 1.0 + i % 2, 0, x, y, x + 0.1, y + 0.16, i % 5 == 0 ? 1.0 : 0});
+  }
+  return given({1, 1, 40, 8}, values);
+}
+Input many_found() {
+  std::vector<double> values;
+  for (int i = 0; i < 40; ++i) {
+    const double x = 0.12 * (i % 8) + 0.0018 * (i % 17), y = 0.19 * (i / 8) + 0.003 * (i % 13);
+    values.insert(values.end(), {0, 1.0 + i % 2, 0.99 - 0.01 * i, x, y, x + 0.1, y + 0.16});
+  }
+  return given({1, 1, 40, 7}, values);
 }
 
 Input regions() { return given({3, 5}, {0, 1, 2, 20, 15, 1, 4, 0, 30, 22, 0, 8, 6, 13, 21}); }
@@ -104,7 +114,7 @@ void add_rearranging(std::vector<SettingsBase>& all) {
 
 void add_windows(std::vector<SettingsBase>& all) {
   const auto convolution = [](const std::string& kernel) {
-    return concat("convolution_param { num_output: 4 ", kernel, " ", kXavier, "}");
+    return concat("convolution_param { num_output: 8 ", kernel, " ", kXavier, "}");
   };
   for (const char* type : {"Convolution", "Deconvolution"}) {
     all.push_back({type, convolution("kernel_size: 3"), {kImages}});
@@ -137,7 +147,7 @@ void add_windows(std::vector<SettingsBase>& all) {
        {kVolumes}});
   for (const char* type : {"LocallyConnected", "Local"}) {
     const auto local = [](const std::string& kernel) {
-      return concat("local_param { num_output: 2 ", kernel, " ", kXavier, "}");
+      return concat("local_param { num_output: 3 ", kernel, " ", kXavier, "}");
     };
     all.push_back({type, local("kernel_size: 3"), {kImages}});
     all.push_back(
@@ -156,6 +166,8 @@ void add_windows(std::vector<SettingsBase>& all) {
                  1,
                  true,
                  "Pooling"});
+  all.push_back(
+      {"Pooling of volumes", "pooling_param { kernel_size: 3 }", {kVolumes}, 1, true, "Pooling"});
   all.push_back({"Pooling without a kernel",
                  "pooling_param { global_pooling: true }",
                  {kImages},
@@ -163,7 +175,7 @@ void add_windows(std::vector<SettingsBase>& all) {
                  true,
                  "Pooling"});
   all.push_back({"Pooling3D", "pooling3d_param { kernel_size: 3 kernel_depth: 2 }", {kVolumes}});
-  all.push_back({"SPP", "spp_param { pyramid_height: 2 }", {kPositive}});
+  all.push_back({"SPP", "spp_param { pyramid_height: 2 }", {uniform({2, 4, 6, 4}, 0.5, 2)}});
   const Input places = given({2, 2, 2, 2}, {0, 3, 8, 10, 1, 2, 9, 11, 4, 6, 12, 15, 5, 7, 13, 14});
   all.push_back({"Unpooling",
                  "unpooling_param { kernel_size: 2 stride: 2 }",
@@ -181,6 +193,14 @@ void add_windows(std::vector<SettingsBase>& all) {
                  true,
                  "Unpooling"});
   all.push_back({"Upsample", "", {uniform({2, 2, 2, 2}), places}});
+  const Input few = given({2, 2, 2, 2}, {0, 1, 2, 4, 0, 1, 2, 4, 1, 0, 4, 2, 1, 0, 2, 4});
+  all.push_back({"Upsample of few places", "", {uniform({2, 2, 2, 2}), few}, 1, true, "Upsample"});
+  all.push_back({"Upsample to a size",
+                 "upsample_param { upsample_h: 5 upsample_w: 5 }",
+                 {uniform({2, 2, 2, 2}), few},
+                 1,
+                 true,
+                 "Upsample"});
   all.push_back({"UpsampleDarknet", "", {kImages}});
   all.push_back({"Interp", "interp_param { height: 9 width: 7 }", {kImages}});
   all.push_back(
@@ -230,7 +250,7 @@ void add_products(std::vector<SettingsBase>& all) {
                  {labels({3, 2}, 7)}});
   all.push_back({"MatMul", "", {uniform({2, 4, 4}), uniform({2, 4, 4})}});
   all.push_back({"MarginInnerProduct",
-                 concat("margin_inner_product_param { num_output: 6 type: DOUBLE ", kXavier, "}"),
+                 concat("margin_inner_product_param { num_output: 7 type: DOUBLE ", kXavier, "}"),
                  {kRows, kClasses}});
   all.push_back({"Attention", "", {uniform({2, 5, 8}), uniform({2, 4, 8}), uniform({2, 4, 8})}});
   all.push_back({"Attention to itself",
@@ -242,17 +262,12 @@ void add_products(std::vector<SettingsBase>& all) {
   for (const char* type : {"LSTM", "RNN", "GRU"}) {
     const std::string settings = concat("recurrent_param { num_output: 3 ", kXavier, "}");
     all.push_back({type, settings, {kSequences, kBegins}});
-    const Input state = uniform({1, 3, 3});
-    std::vector<Input> exposed = {kSequences, kBegins, state};
-    if (std::string(type) == "LSTM") exposed.push_back(state);
-    all.push_back({concat(type, " with states"), settings, exposed,
-                   static_cast<int>(exposed.size()) - 1, true, type});
   }
   all.push_back(
       {"LSTMUnit", "", {uniform({1, 3, 2}), uniform({1, 3, 8}), given({1, 3}, {1, 0, 1})}, 2});
   all.push_back({"CRFLoss",
                  "crf_loss_param { transition_filler { type: 'gaussian' } }",
-                 {kSequences, labels({4, 3}, 5)},
+                 {kSequences, labels({4, 3}, 5), kBegins},
                  2});
   all.push_back({"CRFDecoder",
                  "crf_loss_param { transition_filler { type: 'gaussian' } }",
@@ -263,7 +278,7 @@ void add_products(std::vector<SettingsBase>& all) {
   all.push_back(
       {"MultiStageMeanfield",
        "multi_stage_meanfield_param { theta_alpha: 3 theta_beta: 40 theta_gamma: 1.5 "
-       "spatial_filter_weight: 3 bilateral_filter_weight: 5 }",
+       "spatial_filter_weight: 3 bilateral_filter_weight: 5 num_iterations: 2 }",
        {uniform({2, 3, 4, 5}, -2, 2), uniform({2, 3, 4, 5}, -2, 2), labels({2, 3, 4, 5}, 200)}});
 }
 
@@ -280,7 +295,7 @@ void add_losses(std::vector<SettingsBase>& all) {
   all.push_back({"SoftmaxWithLossOHEM", "", {kRows, kClasses}, 3});
   all.push_back(
       {"SoftmaxWithLossOHEM of a cube", "", {cube, classes}, 3, true, "SoftmaxWithLossOHEM"});
-  all.push_back({"MultinomialLogisticLoss", "", {uniform({3, 6}, 0.1, 1), kClasses}});
+  all.push_back({"MultinomialLogisticLoss", "", {uniform({4, 6}, 0.1, 1), kClasses}});
   all.push_back({"InfogainLoss", "", {kRows, kClasses, uniform({6, 6})}});
   all.push_back({"InfogainLoss of a file",
                  "infogain_loss_param { source: '$DATA/matrix.binaryproto' }",
@@ -288,32 +303,33 @@ void add_losses(std::vector<SettingsBase>& all) {
                  1,
                  true,
                  "InfogainLoss"});
-  all.push_back({"SigmoidCrossEntropyLoss", "", {kRows, labels({3, 6}, 2)}});
+  all.push_back({"SigmoidCrossEntropyLoss", "", {kRows, labels({4, 6}, 2)}});
   all.push_back({"EuclideanLoss", "", {kRows, kRows}});
-  all.push_back({"L1Loss", "", {kRows, uniform({3, 6})}});
-  all.push_back({"SmoothL1Loss", "", {kRows, uniform({3, 6})}});
+  all.push_back({"L1Loss", "", {kRows, uniform({4, 6})}});
+  all.push_back({"SmoothL1Loss", "", {kRows, uniform({4, 6})}});
   all.push_back({"SmoothL1LossOHEM", "", {kImages, kPositive, kPositive}, 2});
-  all.push_back({"ContrastiveLoss", "", {kRows, kRows, given({3}, {0, 1, 0})}});
+  all.push_back({"ContrastiveLoss", "", {kRows, uniform({4, 6}), given({4}, {0, 1, 0, 1})}});
   all.push_back({"TripletLoss", "", {uniform({6, 4}), uniform({6, 4}), uniform({6, 4})}});
   for (const char* type : {"DiceLoss", "DiceCoefLoss"})
     all.push_back({type, "", {uniform({2, 3, 4}, 0.1, 1), labels({2, 3, 4}, 2)}});
   all.push_back({"CenterLoss",
-                 "center_loss_param { num_output: 6 center_filler { type: 'xavier' } }",
+                 "center_loss_param { num_output: 7 center_filler { type: 'xavier' } }",
                  {kRows, kClasses}});
-  const Input steps = uniform({9, 3, 4}, -2, 2);
-  const Input rows = given({3, 4}, {1, 2, 2, 0, 1, 1, 0, 0, 2, 1, 0, 0});
+  // The first label is too long for its steps.
+  const Input steps = uniform({3, 3, 4}, -2, 2);
+  const Input rows = given({3, 4}, {1, 2, 2, 1, 1, -1, -1, -1, 2, 1, -1, -1});
   for (const char* type : {"CTCLoss", "WarpCTCLoss", "CtcLoss"})
     all.push_back({type, "", {steps, rows}});
   all.push_back({"MultiBoxLoss",
                  "multibox_loss_param { num_classes: 3 }",
-                 {uniform({3, 48}, -0.5, 0.5), uniform({3, 36}, -3, 3), priors(), truths()}});
+                 {uniform({3, 48}, -1.5, 1.5), uniform({3, 36}, -3, 3), priors(), truths()}});
   all.push_back({"MultiBoxLoss of all locations",
                  "multibox_loss_param { num_classes: 3 mining_type: NONE }",
-                 {uniform({3, 48}, -0.5, 0.5), uniform({3, 36}, -3, 3), priors(), truths()},
+                 {uniform({3, 48}, -1.5, 1.5), uniform({3, 36}, -3, 3), priors(), truths()},
                  1,
                  true,
                  "MultiBoxLoss"});
-  const Input grid = uniform({1, 14, 3, 3});
+  const Input grid = uniform({1, 14, 3, 3}, -2, 2);
   const Input boxes = given({1, 10}, {1, 0.8, 0.4, 0.2, 0.9, 0, 0.3, 0.6, 0.4, 0.3});
   all.push_back({"RegionLoss",
                  "region_loss_param { side: 3 num_class: 2 num: 2 biases: 1 biases: 1 biases: 0.5 "
@@ -345,7 +361,7 @@ void add_measures(std::vector<SettingsBase>& all) {
                  "ConfusionMatrix"});
   all.push_back({"DetectionEvaluate",
                  "detection_evaluate_param { num_classes: 3 }",
-                 {found(), truths()},
+                 {many_found(), many_truths()},
                  1,
                  false});
   all.push_back({"DetectionOutput",
@@ -397,9 +413,42 @@ void add_sources(std::vector<SettingsBase>& all) {
       {"Data of classes", data + "classes' backend: FOLDER batch_size: 4 }", {}, 2, false, "Data"});
   all.push_back(
       {"Data of images", data + "encoded' backend: LMDB batch_size: 4 }", {}, 2, false, "Data"});
+  all.push_back(
+      {"Data of gray images", data + "gray' backend: LMDB batch_size: 4 }", {}, 2, false, "Data"});
+  all.push_back({"Data of bad images",
+                 data + "bad' backend: LMDB batch_size: 4 on_bad_record: SKIP }",
+                 {},
+                 2,
+                 false,
+                 "Data"});
+  all.push_back({"AnnotatedData of gray images",
+                 data + "gray_boxes' backend: LMDB batch_size: 4 }",
+                 {},
+                 2,
+                 false,
+                 "AnnotatedData"});
   all.push_back({"AnnotatedData", data + "boxes' backend: LMDB batch_size: 4 }", {}, 2, false});
   const std::string list = "source: '$DATA/list.txt' root_folder: '$DATA/images/' batch_size: 4 ";
+  all.push_back({"AnnotatedData of bad records",
+                 data + "bad_boxes' backend: LMDB batch_size: 4 on_bad_record: SKIP }",
+                 {},
+                 2,
+                 false,
+                 "AnnotatedData"});
+  all.push_back({"AnnotatedData without a type",
+                 data + "no_type' backend: LMDB batch_size: 4 }",
+                 {},
+                 2,
+                 false,
+                 "AnnotatedData"});
   all.push_back({"ImageData", concat("image_data_param { ", list, "}"), {}, 2, false});
+  all.push_back({"ImageData of bad images",
+                 "image_data_param { source: '$DATA/bad_list.txt' root_folder: '$DATA/images/' "
+                 "batch_size: 4 on_bad_record: SKIP }",
+                 {},
+                 2,
+                 false,
+                 "ImageData"});
   all.push_back({"DenseImageData",
                  "dense_image_data_param { source: '$DATA/dense.txt' root_folder: '$DATA/images/' "
                  "batch_size: 4 }",
@@ -412,8 +461,16 @@ void add_sources(std::vector<SettingsBase>& all) {
                  {},
                  2,
                  false});
+  all.push_back({"MemoryData of gray images",
+                 "memory_data_param { batch_size: 2 channels: 1 height: 6 width: 6 } "
+                 "transform_param { crop_size: 6 }",
+                 {},
+                 2,
+                 false,
+                 "MemoryData"});
   all.push_back({"MemoryData",
-                 "memory_data_param { batch_size: 2 channels: 3 height: 12 width: 16 }",
+                 "memory_data_param { batch_size: 2 channels: 3 height: 6 width: 6 } "
+                 "transform_param { crop_size: 6 }",
                  {},
                  2,
                  false});

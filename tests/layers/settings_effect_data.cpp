@@ -50,11 +50,11 @@ Datum datum_of(int image) {
 
 std::string key_of(int i) { return concat("0000000", i); }
 
-void write_mean(const std::string& path, int channels, int height, int width) {
+void write_mean(const std::string& path, int channels, int height, int width, int least = 40) {
   BlobProto mean;
   for (const int dim : {channels, height, width}) mean.mutable_shape()->add_dim(dim);
   for (int i = 0; i < channels * height * width; ++i)
-    mean.add_data(static_cast<float>(40 + i % 11));
+    mean.add_data(static_cast<float>(least + i % 11));
   write_binary_proto_atomically(path, mean);
 }
 
@@ -68,7 +68,7 @@ void write_data(const ScratchFolder& folder) {
     Datum png;
     png.set_label(i % 3);
     png.set_encoded(true);
-    png.set_data(i == 4 ? "no image" : encoded(file, ".png"));
+    png.set_data(encoded(file, ".png"));
     encoded_records.emplace_back(key_of(i), png.SerializeAsString());
     AnnotatedDatum annotated;
     annotated.set_type(AnnotatedDatum::BBOX);
@@ -93,9 +93,44 @@ void write_data(const ScratchFolder& folder) {
   write_database(folder / "db", plain);
   write_database(folder / "encoded", encoded_records);
   write_database(folder / "boxes", annotated_records(boxes));
+  Records bad = encoded_records;
+  Datum broken;
+  broken.set_encoded(true);
+  broken.set_data("no image");
+  bad[1].second = broken.SerializeAsString();
+  write_database(folder / "bad", bad);
+  // Other data of each kind, and gray images.
+  Records half(plain.begin(), plain.begin() + 3), gray;
+  write_database(folder / "other", half);
+  const std::vector<AnnotatedDatum> three(boxes.begin(), boxes.begin() + 3);
+  write_database(folder / "other_boxes", annotated_records(three));
+  std::vector<AnnotatedDatum> gray_boxes = boxes;
+  for (int i = 0; i < 6; ++i) {
+    const std::string map = read_file(folder / concat("images/", i, "_map.pgm"));
+    Datum png;
+    png.set_label(i % 3);
+    png.set_encoded(true);
+    png.set_data(encoded(map, ".png"));
+    gray.emplace_back(key_of(i), png.SerializeAsString());
+    png.set_label(-1);
+    *gray_boxes[static_cast<size_t>(i)].mutable_datum() = png;
+    folder.write(concat("other_images/", i, ".ppm"),
+                 ppm(kHeight, kWidth, pixels(i + 20, kHeight, kWidth)));
+    folder.write(concat("other_images/", i, "_map.pgm"), map);
+  }
+  std::vector<AnnotatedDatum> without_type = boxes;
+  for (AnnotatedDatum& annotated : without_type) annotated.clear_type();
+  write_database(folder / "no_type", annotated_records(without_type));
+  Records bad_boxes = annotated_records(boxes);
+  bad_boxes[1].second = datum_of(1).SerializeAsString();
+  write_database(folder / "bad_boxes", bad_boxes);
+  write_database(folder / "gray", gray);
+  write_database(folder / "gray_boxes", annotated_records(gray_boxes));
+  folder.write("other_list.txt", list.substr(list.find('\n') + 1));
+  folder.write("other_dense.txt", dense.substr(dense.find('\n') + 1));
+  folder.write("other_windows.txt", windows.substr(0, windows.find("# 3")));
   folder.write("list.txt", list);
   folder.write("bad_list.txt", "0.ppm 0\nmissing.ppm 1\n1.ppm 1\n2.ppm 2\n3.ppm 0\n");
-  folder.write("absolute.txt", folder / "images/0.ppm" + " 0\n");
   folder.write("dense.txt", dense);
   folder.write("windows.txt", windows);
   folder.write("names.txt", "dog\ncat\n");
@@ -103,9 +138,18 @@ void write_data(const ScratchFolder& folder) {
                "item { name: 'none' label: 0 display_name: 'none' } "
                "item { name: 'one' label: 1 display_name: 'one' } "
                "item { name: 'two' label: 2 display_name: 'two' }\n");
+  folder.write("one_label.prototxt",
+               "item { name: 'none' label: 0 } item { name: 'one' label: 1 }\n");
+  folder.write("other_labels.prototxt",
+               "item { name: 'none' label: 0 display_name: 'none' } "
+               "item { name: 'first' label: 1 display_name: 'first' } "
+               "item { name: 'two' label: 2 display_name: 'two' }\n");
   folder.write("sizes.txt", "first 120 160\nsecond 240 200\n");
+  folder.write("other_sizes.txt", "first 100 160\nsecond 240 200\n");
+  folder.write("three_sizes.txt", "first 3 4\nsecond 5 3\nthird 4 4\n");
   write_mean(folder / "mean.binaryproto", 3, kHeight, kWidth);
   write_mean(folder / "matrix.binaryproto", 1, 6, 6);
+  write_mean(folder / "other_matrix.binaryproto", 1, 6, 6, 7);
   for (const int part : {0, 1}) {
     const std::string file = folder / concat(part, ".h5");
     std::vector<double> data, labels;
@@ -146,9 +190,18 @@ std::string with_folders(std::string text) {
   return text;
 }
 
-void give_memory_data(Layer& layer) {
+void give_memory_data(Layer& layer, bool gray) {
   std::vector<std::string> records;
-  for (int i = 0; i < 6; ++i) records.push_back(datum_of(i).SerializeAsString());
+  for (int i = 0; i < 6; ++i) {
+    Datum datum = datum_of(i);
+    if (gray) {
+      datum.clear_data();
+      datum.set_encoded(true);
+      datum.set_data(
+          encoded(pgm(kHeight, kWidth, std::string(kHeight * kWidth, char(30 * i))), ".png"));
+    }
+    records.push_back(datum.SerializeAsString());
+  }
   MemoryData::of(layer).set_records(std::move(records));
 }
 

@@ -6,6 +6,8 @@
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <cctype>
 #include <cstring>
 #include <fstream>
@@ -93,7 +95,7 @@ void run_phase(const LayerParameter& layer, const SettingsBase& base, Phase phas
            .backward = trains ? NetOptions::Backward::yes : NetOptions::Backward::no,
            .keep_all = true});
   Layer& op = net.layer("op");
-  if (layer.type() == "MemoryData") give_memory_data(op);
+  if (layer.type() == "MemoryData") give_memory_data(op, base.name == "MemoryData of gray images");
   for (int round = 0; round < 2; ++round) {
     fill(net, base.bottoms);
     add(values, net.forward());
@@ -198,7 +200,7 @@ const std::map<std::string, std::string>& pages() {
 }
 
 /// Whether a line of the page of a type, or of a page that it links to, names the field and says
-/// "no effect".
+/// that it has no effect.
 bool says_without_effect(const std::string& type, const FieldDescriptor& field,
                          bool with_links = true) {
   const auto page = pages().find(letters(type));
@@ -206,8 +208,10 @@ bool says_without_effect(const std::string& type, const FieldDescriptor& field,
   std::istringstream lines(page->second);
   const std::string word = concat(field.name(), "`");
   for (std::string line; std::getline(lines, line);) {
-    if (line.find(word) != std::string::npos && line.find("no effect") != std::string::npos)
-      return true;
+    const bool says = std::ranges::any_of(
+        std::array{"no effect", "without effect", "changes no result"},
+        [&](const char* words) { return line.find(words) != std::string::npos; });
+    if (says && line.find(word) != std::string::npos) return true;
     for (size_t at = 0; with_links && (at = line.find("](../", at)) != std::string::npos;) {
       at += 5;
       if (says_without_effect(line.substr(at, line.find('/', at) - at), field, false)) return true;

@@ -9,9 +9,11 @@
 //       message, wherever that is
 //   {.field = "Convolution convolution_param.pad_h", .set = "convolution_param { pad_h: 1 }",
 //    .base = "Convolution of kernel_h"}
-//       of one subject: what is set, as text of the whole, and another base to set it in
+//       of one subject: what is set, as text of the whole (with `.here = true` of the message that
+//       has the field), and another base to set it in
 //   {.field = "InterpParameter.height", .set = "height: -1", .error = "height -1"}
-//       the value is refused, with this in the message
+//       the value is refused, with this in the message; without an entry, every value that is tried
+//       has to be refused with a message that names the field, or a message around it
 //   {.field = "ConvolutionParameter.engine", .because = "engine choice of Caffe; changes no
 //   result"}
 //       there is no effect, and the documentation says so
@@ -36,7 +38,8 @@ namespace crema::test {
 
 struct SettingsTrial {
   std::string field;
-  std::string set = {}, given = {}, base = {}, error = {}, because = {};
+  std::string set = {}, given = {}, error = {}, because = {}, base = {};
+  bool here = false;
 };
 
 /// What a run does that can be seen.
