@@ -17,7 +17,7 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
 
-/// The message that a path of fields leads to; repeated messages get one element.
+/// The message that a path of fields leads to: the last one where it is repeated, or a new one.
 Message& message_at(const SettingsSweep::Path& path, Message& whole) {
   Message* message = &whole;
   for (const FieldDescriptor* field : path) {
@@ -25,7 +25,7 @@ Message& message_at(const SettingsSweep::Path& path, Message& whole) {
     if (!field->is_repeated()) {
       message = at.MutableMessage(message, field);
     } else if (at.FieldSize(*message, field) > 0) {
-      message = at.MutableRepeatedMessage(message, field, 0);
+      message = at.MutableRepeatedMessage(message, field, at.FieldSize(*message, field) - 1);
     } else {
       message = at.AddMessage(message, field);
     }
@@ -111,7 +111,7 @@ SettingsSweep::Changes SettingsSweep::other_values(const Field& field) {
   Changes changes;
   const auto numbers = [&](std::initializer_list<double> values) {
     for (const double value : values) {
-      if (!field.is_repeated() && value == standard_of(field)) continue;
+      if (field.has_default_value() && value == standard_of(field)) continue;
       std::ostringstream text;
       text << value;
       changes.emplace_back(text.str(),
@@ -120,9 +120,14 @@ SettingsSweep::Changes SettingsSweep::other_values(const Field& field) {
   };
   switch (field.cpp_type()) {
     case FieldDescriptor::CPPTYPE_BOOL: {
-      const bool value = !field.default_value_bool();
+      // A repeated one is true where it is not set.
+      const bool value = !field.is_repeated() && !field.default_value_bool();
       changes.emplace_back(value ? "true" : "false", [&field, value](Message& at) {
-        at.GetReflection()->SetBool(&at, &field, value);
+        if (field.is_repeated()) {
+          at.GetReflection()->AddBool(&at, &field, value);
+        } else {
+          at.GetReflection()->SetBool(&at, &field, value);
+        }
       });
       break;
     }
@@ -171,6 +176,7 @@ void SettingsSweep::run_message(const Path& path) {
 }
 
 void SettingsSweep::run_field(const Path& path, const Field& field) {
+  if (subject_.is_of_another(field)) return;
   if (field.message_type() != nullptr) {
     const SettingsTrial* whole = trial_of(path, field);
     if (whole != nullptr && (!whole->because.empty() || !whole->set.empty()))
@@ -220,12 +226,13 @@ void SettingsSweep::try_with(const Path& path, const Field& field, const std::st
                 }}};
   }
   const Seen without = seen(*before, base);
-  // The first message of the path is the subject's; those behind it may be refused whole.
   const auto names_field = [&](const std::string& line) {
     const auto names = [&](const Field* part) {
       return line.find(part->name()) != std::string::npos;
     };
-    return names(&field) || (path.size() > 1 && std::any_of(path.begin() + 1, path.end(), names));
+    return names(&field) || std::any_of(path.begin() + static_cast<std::ptrdiff_t>(
+                                                           std::min(subject_.own, path.size())),
+                                        path.end(), names);
   };
   // Or the message says so of a setting beside it that is given.
   const auto has = [&](const char* words) {

@@ -53,11 +53,16 @@ struct Seen {
 struct SettingsSubject {
   std::string name;
   const std::vector<SettingsTrial>& trials;
+  /// So many fields of a path lead to the subject; messages behind them may be refused whole.
+  size_t own = 1;
   /// The message in which settings are set; "" for the standard one.
   std::function<std::unique_ptr<google::protobuf::Message>(const std::string& base)> make;
   std::function<Seen(const google::protobuf::Message& whole, const std::string& base)> run;
   /// Whether the documentation says that the field is without effect.
   std::function<bool(const google::protobuf::FieldDescriptor& field)> is_documented;
+  /// Whether another sweep is for the field.
+  std::function<bool(const google::protobuf::FieldDescriptor& field)> is_of_another =
+      [](const google::protobuf::FieldDescriptor&) { return false; };
   /// Of texts in the table.
   std::function<std::string(std::string text)> expand = [](std::string text) { return text; };
 };
