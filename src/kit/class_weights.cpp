@@ -60,8 +60,9 @@ void ClassWeights::count(const int32_t* labels, int64_t positions) {
 void ClassWeights::refuse_frequency(const Blob& targets) const {
   if (by_frequency())
     throw Error("'", targets.name, "' (", targets.shape().str(),
-                ") holds a target for each class, and frequencies are those of labels that are "
-                "numbers; give class_weighting for each class");
+                ") holds probabilities of the classes, and weight_by_label_freqs without ",
+                "class_weighting counts labels that are numbers; give class_weighting for each ",
+                "class");
 }
 
 void ClassWeights::set(const auto& weight_of) {

@@ -95,6 +95,67 @@ TEST(ClassWeights, OfInfogainLossWeighTheColumnsOfTheMatrix) {
                "columns");
 }
 
+// Each score has a class, along axis 1.
+TEST(ClassWeights, OfSigmoidCrossEntropyLossMultiplyEachScore) {
+  const Input scores = uniform({2, 3, 2}, -2, 2), targets = labels({2, 3, 2}, 2);
+  const char* const given_weights =
+      "weight_by_label_freqs: true class_weighting: 2 class_weighting: 0.5 class_weighting: 3 ";
+  const LayerCase weighted{.layer = layer("SigmoidCrossEntropyLoss", given_weights),
+                           .bottoms = {scores, targets}};
+  std::vector<double> gradient =
+      results({.layer = layer("SigmoidCrossEntropyLoss", ""), .bottoms = {scores, targets}});
+  const double factors[] = {2, 0.5, 3};
+  for (size_t i = 0; i < 12; ++i) gradient[1 + i] *= factors[i / 2 % 3];
+  const std::vector<double> all = results(weighted);
+  expect_close({all.begin() + 1, all.end()}, {gradient.begin() + 1, gradient.end()}, {1e-12, 1e-12},
+               "gradient");
+  check_gradients(weighted);
+  check_engines(weighted);
+  expect_error(
+      [&] {
+        LayerRun({.layer = layer("SigmoidCrossEntropyLoss", "weight_by_label_freqs: true"),
+                  .bottoms = {scores, targets}});
+      },
+      {"bottom1", "class_weighting"});
+}
+
+// Two priors: the first one is matched with a box of class 2, the other one is background.
+TEST(ClassWeights, OfMultiBoxLossMultiplyTheLossOfTheLabel) {
+  const Input priors = given({1, 2, 8}, {0.1, 0.1, 0.4, 0.4, 0.5, 0.5, 0.9, 0.9,  //
+                                         0.1, 0.1, 0.2, 0.2, 0.1, 0.1, 0.2, 0.2});
+  const Input boxes = given({1, 1, 1, 8}, {0, 2, 0, 0.1, 0.1, 0.4, 0.4, 0});
+  const auto of = [&](const char* kind, const std::string& loss) {
+    return LayerCase{.layer = concat("layer { type: 'MultiBoxLoss' multibox_loss_param { ",
+                                     "num_classes: 3 mining_type: NONE conf_loss_type: ", kind,
+                                     " } loss_param { normalization: NONE ", loss, " } }"),
+                     .bottoms = {given({1, 8}, std::vector<double>(8, 0)),
+                                 given({1, 6}, {0.5, -1, 0.25, 1, 0, -0.5}), priors, boxes}};
+  };
+  const auto gradients = [](const LayerCase& c) {
+    LayerRun run(c, {.dtype = DType::f64});
+    run.forward();
+    run.backward();
+    return run.bottom_diff(1);
+  };
+  const std::string weights =
+      "weight_by_label_freqs: true class_weighting: 0.25 class_weighting: 5 class_weighting: 3";
+  for (const char* kind : {"SOFTMAX", "LOGISTIC"}) {
+    SCOPED_TRACE(kind);
+    std::vector<double> expected = gradients(of(kind, ""));
+    const double by_class[] = {0.25, 5, 3};
+    for (size_t i = 0; i < 6; ++i) {
+      const double by_label = i < 3 ? 3 : 0.25;
+      expected[i] *= std::string_view(kind) == "SOFTMAX" ? by_label : by_class[i % 3];
+    }
+    expect_close(gradients(of(kind, weights)), expected, {1e-12, 1e-12}, "given");
+    check_gradients(of(kind, weights));
+    check_engines(of(kind, weights));
+  }
+  // One label of each of the two classes that occur: both weigh 1.
+  expect_close(gradients(of("SOFTMAX", "weight_by_label_freqs: true")),
+               gradients(of("SOFTMAX", "")), {1e-12, 1e-12}, "by frequency");
+}
+
 std::vector<std::string> warnings_of(const std::string& net) {
   std::vector<std::string> warnings;
   Context context({.logger = [&](Severity severity, const std::string& text) {

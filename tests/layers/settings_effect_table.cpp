@@ -84,11 +84,15 @@ void add_losses(Trials& all) {
   all.push_back({.field = "LossParameter.class_weighting",
                  .set = weights,
                  .given = "weight_by_label_freqs: true"});
-  for (const char* type : {"CRFLoss", "CTCLoss", "CtcLoss", "WarpCTCLoss", "MultiBoxLoss",
-                           "SmoothL1LossOHEM", "SigmoidCrossEntropyLoss"}) {
+  for (const char* type : {"CRFLoss", "CTCLoss", "CtcLoss", "WarpCTCLoss", "SmoothL1LossOHEM"}) {
     all.push_back({.field = concat(type, " loss_param.class_weighting"),
                    .set = "loss_param { class_weighting: 2 }"});
   }
+  all.push_back({.field = "MultiBoxLoss loss_param.class_weighting",
+                 .set = "loss_param { class_weighting: 2 class_weighting: 3 class_weighting: 1 }",
+                 .given = "loss_param { weight_by_label_freqs: true }"});
+  all.push_back({.field = "SigmoidCrossEntropyLoss loss_param.class_weighting",
+                 .set = concat("loss_param { weight_by_label_freqs: true ", weights, " }")});
   for (const char* type : {"SoftmaxWithLoss", "SoftmaxWithLossOHEM", "FocalLoss"}) {
     all.push_back({.field = concat(type, " softmax_param.axis"),
                    .set = "softmax_param { axis: 0 }",

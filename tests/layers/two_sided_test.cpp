@@ -183,6 +183,8 @@ TEST(TwoSided, BodiesOfDevicesAgreeWithTheHost) {
       check({.layer = of(type, "loss_param { weight_by_label_freqs: true ignore_label: 1 }"),
              .bottoms = bottoms});
     }
+    check({.layer = of("SigmoidCrossEntropyLoss", (weights + "}").c_str()),
+           .bottoms = {images, uniform({2, 6, 7, 9}, 0, 1)}});
     for (const char* triplet : {"", "triplet_loss_param { swap: true squared: false }"})
       check(
           {.layer = of("TripletLoss", triplet), .bottoms = {rows, rows, uniform({5, 37}, -5, 5)}});
