@@ -3,6 +3,7 @@
 #include "core/dispatch.hpp"
 #include "kit/options.hpp"
 #include "kit/passes.hpp"
+#include "kit/unused_settings.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
@@ -12,6 +13,12 @@ using namespace batch_norm;
 
 int64_t channels_of(const Shape& shape) { return shape.rank() == 1 ? 1 : shape[1]; }
 
+/// Whether the layer has a scale, by either fork's name.
+bool has_scale(const BatchNormParameter& settings) {
+  const bool named = settings.has_use_weight_bias() || settings.has_bias_term();
+  return settings.scale_bias() || (named && settings.use_weight_bias());
+}
+
 }  // namespace
 
 BatchNormLayer::BatchNormLayer(const LayerInit& init) : BatchNormLayer(init, settings_of(init)) {
@@ -19,6 +26,12 @@ BatchNormLayer::BatchNormLayer(const LayerInit& init) : BatchNormLayer(init, set
   if (settings.stats_batch_size() != 0)
     throw Error("stats_batch_size ", settings.stats_batch_size(),
                 " is not supported; remove it: statistics are those of the whole batch");
+  if (!has_scale(settings)) {
+    warn_without_effect(init, settings, {"filler", "scale_filler", "bias_filler"},
+                        "without scale_bias: true; there is no scale and no bias");
+  } else if (settings.has_scale_filler()) {
+    warn_without_effect(init, settings, {"filler"}, "beside scale_filler");
+  }
 }
 
 BatchNormLayer::BatchNormLayer(const LayerInit& init, const Settings& settings)
@@ -57,8 +70,7 @@ BatchNormLayer::Roles BatchNormLayer::add_params() {
   roles.variances = &add_statistics(channels_);
   roles.factor = &add_statistics(1);
   const BatchNormParameter& settings = param().batch_norm_param();
-  const bool by_weight = settings.has_use_weight_bias() && settings.use_weight_bias();
-  if (!settings.scale_bias() && !by_weight) return roles;
+  if (!has_scale(settings)) return roles;
   const bool has_filler = settings.has_scale_filler() || settings.has_filler();
   const FillerParameter& filler =
       settings.has_scale_filler() ? settings.scale_filler() : settings.filler();

@@ -13,6 +13,7 @@
 #include "kit/passes.hpp"
 #include "kit/summand.hpp"
 #include "kit/two_sided.hpp"
+#include "kit/unused_settings.hpp"
 #include "layers/convolution/engine.hpp"
 #include "layers/convolution/unfold.hpp"
 #include "proto/layer.pb.h"
@@ -121,9 +122,13 @@ ConvolutionLayer::ConvolutionLayer(const LayerInit& init, const ConvolutionParam
       throw Error("relu with negative_slope ", settings.negative_slope(),
                   " cannot be undone from its result; use a ReLU layer");
     own_relu_ = settings.negative_slope();
+  } else {
+    warn_without_effect(init, settings, {"negative_slope"}, "without relu: true");
   }
   if (settings.fusion_type() != ConvolutionParameter::NONE_FUSION)
     throw Error("fusion_type SUM_FUSION is not offered; use an Eltwise layer");
+  if (settings.coeff_size() > 0)
+    throw Error("coeff is of fusion_type SUM_FUSION, which is not offered; use an Eltwise layer");
 }
 
 Arity ConvolutionLayer::arity() const { return {.max_bottoms = -1, .max_tops = -1}; }

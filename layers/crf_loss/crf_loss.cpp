@@ -33,7 +33,7 @@ class CrfLossLayer : public CrfLayer, public GradientPaths {
  public:
   explicit CrfLossLayer(const LayerInit& init)
       : CrfLayer(init), ignored_(ignored_label(init.param)), normalization_(init.param) {
-    check_loss_settings(init, false);
+    check_loss_settings(init, {});
   }
 
   Arity arity() const override {

@@ -39,7 +39,7 @@ class CtcLossLayer : public TwoSidedLayer {
  public:
   explicit CtcLossLayer(const LayerInit& init)
       : TwoSidedLayer(init), blank_(blank_of(init.param)), normalization_(init.param) {
-    check_loss_settings(init, false);
+    check_loss_settings(init, {.ignore_label = false});
   }
 
   Arity arity() const override { return {.min_bottoms = 2, .max_bottoms = 4}; }

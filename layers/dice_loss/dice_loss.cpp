@@ -11,15 +11,17 @@
 namespace crema {
 namespace {
 
-/// p * t and p + t of an element.
+/// p * t and p + t of an element, or p^2 + t^2.
 template <class T>
 struct Overlap {
+  bool squared;
   const T *p, *t;
   CREMA_FUNCTOR double product(int64_t i) const {
     return static_cast<double>(p[i]) * static_cast<double>(t[i]);
   }
   CREMA_FUNCTOR double area(int64_t i) const {
-    return static_cast<double>(p[i]) + static_cast<double>(t[i]);
+    const double a = static_cast<double>(p[i]), b = static_cast<double>(t[i]);
+    return squared ? a * a + b * b : a + b;
   }
   CREMA_FUNCTOR SumPair operator()(int64_t i, int64_t) const { return {product(i), area(i)}; }
 };
@@ -56,18 +58,20 @@ struct GroupLoss {
   }
 };
 
-/// The derivative by p is upper / lower^2 - t * 2 / lower.
+/// The derivative by p is upper / lower^2 - t * 2 / lower; with squares the first term is times 2
+/// p.
 template <class T>
 struct DiceGradient {
   GroupLoss loss;
   int64_t each;  // elements of a group
   double scale;
-  const T* t;
+  const T *p, *t;  // p: null without squares
   T* dp;
 
   struct Line {
-    T constant, slope;
-    CREMA_FUNCTOR T at(T t) const { return constant - slope * t; }
+    T area, slope;
+    CREMA_FUNCTOR T at(T t) const { return area - slope * t; }
+    CREMA_FUNCTOR T at(T p, T t) const { return 2 * area * p - slope * t; }
   };
   CREMA_FUNCTOR Line line(int64_t group) const {
     const double lower = loss.lower(group);
@@ -75,13 +79,21 @@ struct DiceGradient {
     return {static_cast<T>(scale * loss.upper(group) / (lower * lower)),
             static_cast<T>(scale * 2 / lower)};
   }
-  CREMA_FUNCTOR void operator()(int64_t i) const { dp[i] = line(i / each).at(t[i]); }
+  CREMA_FUNCTOR void operator()(int64_t i) const {
+    const Line of_group = line(i / each);
+    dp[i] = p ? of_group.at(p[i], t[i]) : of_group.at(t[i]);
+  }
   void on_host(int64_t begin, int64_t end) const {
     for (int64_t i = begin; i < end;) {
       const Line of_group = line(i / each);
       const int64_t last = std::min(end, (i / each + 1) * each);
+      if (p) {
 #pragma omp simd
-      for (int64_t k = i; k < last; ++k) dp[k] = of_group.at(t[k]);
+        for (int64_t k = i; k < last; ++k) dp[k] = of_group.at(p[k], t[k]);
+      } else {
+#pragma omp simd
+        for (int64_t k = i; k < last; ++k) dp[k] = of_group.at(t[k]);
+      }
       i = last;
     }
   }
@@ -92,7 +104,8 @@ class DiceLossLayer : public TwoSidedLayer {
   explicit DiceLossLayer(const LayerInit& init)
       : TwoSidedLayer(init),
         smooth_(static_cast<double>(init.param.dice_loss_param().smooth())),
-        per_channel_(init.param.dice_loss_param().per_channel()) {
+        per_channel_(init.param.dice_loss_param().per_channel()),
+        squared_(init.param.dice_loss_param().squared()) {
     if (!(smooth_ >= 0 && std::isfinite(smooth_)))
       throw Error("smooth ", smooth_, " is no area; give a number from 0 on");
   }
@@ -121,7 +134,8 @@ class DiceLossLayer : public TwoSidedLayer {
 
   void run_forward(const Side& side, Blobs bottom, Blobs top) override {
     dispatch_float(dtype(), [&]<class T>(T) {
-      const Overlap<T> overlap{side.read<T>(bottom[0]->data), side.read<T>(bottom[1]->data)};
+      const Overlap<T> overlap{squared_, side.read<T>(bottom[0]->data),
+                               side.read<T>(bottom[1]->data)};
       double* const sums = side.overwrite<double>(sums_);
       if (groups_ == 1) {
         sum(side, view_.inner, kElementGrain, Products<T>{overlap}, 1, sums);
@@ -141,19 +155,22 @@ class DiceLossLayer : public TwoSidedLayer {
                DiceGradient<T>{{smooth_, side.read<double>(sums_)},
                                view_.inner,
                                weight / divisor(),
+                               squared_ ? side.read<T>(bottom[0]->data) : nullptr,
                                side.read<T>(bottom[1]->data),
                                side.overwrite<T>(bottom[0]->diff)});
     });
   }
 
  protected:
-  BackwardReads reference_backward_reads() const override { return {{1}, false}; }
+  BackwardReads reference_backward_reads() const override {
+    return {squared_ ? Which{0, 1} : Which{1}, false};
+  }
 
  private:
   double divisor() const { return static_cast<double>(std::max<int64_t>(groups_, 1)); }
 
   double smooth_;
-  bool per_channel_;
+  bool per_channel_, squared_;
   int64_t groups_ = 0;
   ChannelView view_;                      // (1, groups, elements of one)
   Tensor sums_{Shape{0, 2}, DType::f64};  // of products and of areas

@@ -1,9 +1,12 @@
-// FocalLoss: softmax loss that weighs samples less the more certain they are. See README.md.
-#include <cmath>
+// FocalLoss: a softmax or sigmoid loss that weighs samples less the more certain they are. See
+// README.md.
+#include <optional>
 
 #include "core/dispatch.hpp"
+#include "kit/class_weights.hpp"
 #include "kit/labels.hpp"
 #include "kit/passes.hpp"
+#include "layers/focal_loss/focal_passes.hpp"
 #include "layers/softmax/softmax_passes.hpp"
 #include "proto/layer.pb.h"
 
@@ -12,131 +15,148 @@ namespace {
 
 constexpr int64_t kGrain = 2048;  // elements that a thread should have at least
 
-/// -alpha (1 - p)^gamma log(p), of the logarithm of a probability.
-struct Focus {
-  double alpha, gamma;
-
-  CREMA_FUNCTOR double value(double log_p) const {
-    return -alpha * std::pow(-std::expm1(log_p), gamma) * log_p;
-  }
-  /// The derivative by log(p).
-  CREMA_FUNCTOR double slope(double log_p) const {
-    const double rest = -std::expm1(log_p);  // 1 - p
-    const double power = std::pow(rest, gamma);
-    const double by_power = rest > 0 ? gamma * power / rest * std::exp(log_p) * log_p : 0;
-    return alpha * (by_power - power);
-  }
-};
-
-/// The logarithm of the probability of the label of a position.
-template <class T>
-struct LogProbability {
-  AxisSplit split;
-  const T* x;
-  const double* log_sum;
-  const int32_t* labels;
-  CREMA_FUNCTOR double operator()(int64_t i) const {
-    return static_cast<double>(x[split.at(i) + labels[i] * split.inner]) - log_sum[i];
-  }
-};
-
-template <class T>
-struct PositionLoss {
-  Focus focus;
-  LogProbability<T> log_p;
-  CREMA_FUNCTOR double operator()(int64_t i) const {
-    return log_p.labels[i] < 0 ? 0 : focus.value(log_p(i));
-  }
-};
-
-/// dx = scale * slope * (1 at the label - probability).
-template <class T>
-struct ScoreGradient {
-  double scale;
-  Focus focus;
-  LogProbability<T> log_p;
-  const T* probability;
-  T* dx;
-
-  void on_host(int64_t begin, int64_t end) const {
-    for (int64_t i = begin; i < end; ++i) (*this)(i);
-  }
-  template <class Lanes = OneLane>
-  CREMA_FUNCTOR void operator()(int64_t i, const Lanes& lanes = {}) const {
-    const AxisSplit& split = log_p.split;
-    const int32_t label = log_p.labels[i];
-    const T factor = label < 0 ? T{0} : static_cast<T>(scale * focus.slope(log_p(i)));
-    for (int64_t c = lanes.first; c < split.size; c += lanes.count) {
-      const int64_t at = split.at(i) + c * split.inner;
-      dx[at] = label < 0 ? T{0} : factor * ((c == label ? T{1} : T{0}) - probability[at]);
-    }
-  }
-};
-
 class FocalLossLayer : public LabelLoss {
  public:
   explicit FocalLossLayer(const LayerInit& init)
-      : LabelLoss(init, init.param.softmax_param().axis()) {
+      : LabelLoss(init, init.param.softmax_param().axis(),
+                  {.class_weights = true, .label_smoothing = true}),
+        sigmoid_(init.param.focal_loss_param().activation() == FocalLossParameter::SIGMOID),
+        smoothing_(label_smoothing(init.param)),
+        weights_(init, smoothing_) {
     const FocalLossParameter& settings = init.param.focal_loss_param();
     if (settings.type() != FocalLossParameter::ORIGIN)
       throw Error("type LINEAR is not there; forks give it different formulas. Use ORIGIN");
+    if (settings.beta() != FocalLossParameter().beta()) {
+      init.context.log(Severity::warning,
+                       concat("layer '", init.param.name(), "': beta ", settings.beta(),
+                              " has no effect: it belongs to type LINEAR"));
+    }
     focus_ = {static_cast<double>(settings.alpha()), static_cast<double>(settings.gamma())};
     if (!(focus_.alpha > 0 && std::isfinite(focus_.alpha)))
       throw Error("alpha ", focus_.alpha, " is not above 0; it is a factor on the loss");
+    if (sigmoid_ && focus_.alpha > 1)
+      throw Error("alpha ", focus_.alpha,
+                  " is above 1; with activation: SIGMOID, targets of 0 have the factor 1 - alpha: "
+                  "give a share, and the rest as loss_weight");
     if (!(focus_.gamma >= 0 && std::isfinite(focus_.gamma)))
-      throw Error("gamma ", focus_.gamma, " is below 0; 0 gives the softmax loss");
+      throw Error("gamma ", focus_.gamma, " is below 0; 0 gives the ",
+                  sigmoid_ ? "sigmoid" : "softmax", " loss");
+    if (!settings.has_background_label_id()) return;
+    if (!sigmoid_)
+      throw Error("background_label_id ", settings.background_label_id(),
+                  " is for activation: SIGMOID; in a softmax, the background is a class like "
+                  "others: remove it");
+    if (settings.background_label_id() != -1) background_ = settings.background_label_id();
   }
 
   void reshape(Blobs bottom, Blobs top) override {
-    reshape_scores(bottom);
+    given_ = has_targets(bottom);
+    if (!given_) reshape_scores(bottom);
+    const Blob& labels = *bottom[1];
+    const auto refuse = [&](const char* setting) {
+      throw Error("'", labels.name, "' (", labels.shape().str(),
+                  ") has the shape of the scores: ", "it holds a target for each class, and ",
+                  setting, " is for labels that are numbers; remove it");
+    };
+    if (given_ && param().loss_param().has_ignore_label()) refuse("ignore_label");
+    if (given_ && background_) refuse("background_label_id");
+    if (given_) weights_.refuse_frequency(labels);
+    weights_.reshape(*bottom[0], scores().size, dtype());
     top[0]->reshape(Shape{});
     if (top.size() > 1) top[1]->reshape(bottom[0]->shape());
   }
   void prepare_reference(Blobs bottom, Blobs) override {
+    if (sigmoid_) return;
     log_sum_.reshape(Shape{scores().positions()});
     probability_.reshape(bottom[0]->shape());
     probability_.set_layout(dtype(), Format::contiguous);
   }
-  size_t kept_bytes() const override { return log_sum_.bytes() + probability_.bytes(); }
+  size_t kept_bytes() const override {
+    return log_sum_.bytes() + probability_.bytes() + weights_.bytes();
+  }
   Flops flops(Blobs bottom, Blobs) const override {
     const double n = static_cast<double>(bottom[0]->count());
-    return {4 * n, 2 * n};
+    return {(sigmoid_ ? 12 : 4) * n, (sigmoid_ ? 14 : 2) * n};
   }
 
   void run_forward(const Side& side, Blobs bottom, Blobs top) override {
-    const int32_t* labels = read_labels(side, bottom);
-    double* log_sum = side.overwrite<double>(log_sum_);
+    if (given_) {
+      check_probabilities(scores(), bottom[1]->data, !sigmoid_);
+    } else {
+      read_labels(side, bottom, background_);
+      if (weights_.by_frequency()) weights_.count(labels(Side()), scores().positions());
+    }
     dispatch_float(dtype(), [&]<class T>(T) {
       const T* x = side.read<T>(bottom[0]->data);
+      T* const loss = side.overwrite<T>(top[0]->data);
+      if (sigmoid_) {
+        sum(side, bottom[0]->count(), kGrain, sigmoid_loss<T>(side, bottom), 1 / loss_divisor(),
+            loss);
+        if (top.size() > 1)
+          for_each(side, bottom[0]->count(), kPassGrain,
+                   Probabilities<T>{x, side.overwrite<T>(top[1]->data)});
+        return;
+      }
       for_each_position(side, scores(), kGrain,
-                        SoftmaxForward<T>{scores(), x, side.overwrite<T>(probability_), log_sum});
-      sum(side, scores().positions(), kGrain,
-          PositionLoss<T>{focus_, {scores(), x, log_sum, labels}}, 1 / divisor(),
-          side.overwrite<T>(top[0]->data));
+                        SoftmaxForward<T>{scores(), x, side.overwrite<T>(probability_),
+                                          side.overwrite<double>(log_sum_)});
+      sum(side, scores().positions(), kGrain, softmax_loss<T>(side, bottom), 1 / loss_divisor(),
+          loss);
     });
-    if (top.size() > 1) copy(side, probability_, top[1]->data);
+    if (!sigmoid_ && top.size() > 1) copy(side, probability_, top[1]->data);
   }
 
   void run_backward(const Side& side, Blobs top, const std::vector<bool>&, Blobs bottom) override {
     dispatch_float(dtype(), [&]<class T>(T) {
-      const double weight = static_cast<double>(top[0]->diff.template host<T>()[0]);
+      const double scale = static_cast<double>(top[0]->diff.template host<T>()[0]) / loss_divisor();
+      T* const dx = side.overwrite<T>(bottom[0]->diff);
+      if (sigmoid_) {
+        return for_each(side, bottom[0]->count(), kGrain,
+                        SigmoidFocalGradient<T>{scale, sigmoid_loss<T>(side, bottom), dx});
+      }
       for_each_position(side, scores(), kGrain,
-                        ScoreGradient<T>{weight / divisor(),
-                                         focus_,
-                                         {scores(), side.read<T>(bottom[0]->data),
-                                          side.read<double>(log_sum_), labels(side)},
-                                         side.read<T>(probability_),
-                                         side.overwrite<T>(bottom[0]->diff)});
+                        SoftmaxFocalGradient<T>{scale, softmax_loss<T>(side, bottom),
+                                                side.read<T>(probability_), dx});
     });
   }
 
  protected:
-  BackwardReads reference_backward_reads() const override { return {{0}, false}; }
+  BackwardReads reference_backward_reads() const override { return {{0, 1}, false}; }
 
  private:
+  /// Whether bottom 1 has a target for each score. Scores of one class have labels of their shape
+  /// too; a sigmoid learns nothing from labels that are all of this class.
+  bool has_targets(Blobs bottom) {
+    if (reshape_probabilities(bottom)) return true;
+    if (!sigmoid_ || background_ || bottom[0]->shape() != bottom[1]->shape()) return false;
+    reshape_scores(bottom);
+    return true;
+  }
+  double loss_divisor() const { return given_ ? divisor(scores().positions()) : divisor(); }
+
+  template <class T>
+  FocalTarget<T> target(const Side& side, Blobs bottom) const {
+    return {smoothing_, sigmoid_ ? 2 : scores().size, weights_.weight<T>(side),
+            given_ ? nullptr : labels(side), given_ ? side.read<T>(bottom[1]->data) : nullptr};
+  }
+  template <class T>
+  SoftmaxFocalLoss<T> softmax_loss(const Side& side, Blobs bottom) const {
+    return {scores(), focus_, target<T>(side, bottom), side.read<T>(bottom[0]->data),
+            side.read<double>(log_sum_)};
+  }
+  template <class T>
+  SigmoidFocalLoss<T> sigmoid_loss(const Side& side, Blobs bottom) const {
+    return {scores(), focus_, target<T>(side, bottom), side.read<T>(bottom[0]->data)};
+  }
+
   Focus focus_{};
-  Tensor log_sum_{Shape{0}, DType::f64};  // of the sum of exponentials, one a position
-  Tensor probability_;                    // of the scores' shape
+  bool sigmoid_;
+  double smoothing_;
+  ClassWeights weights_;
+  std::optional<int> background_;         // the label of positions that are of no class
+  bool given_ = false;                    // bottom 1 has a target for each score
+  Tensor log_sum_{Shape{0}, DType::f64};  // softmax: of the exponentials, one a position
+  Tensor probability_;                    // softmax: of the scores' shape
 };
 
 }  // namespace

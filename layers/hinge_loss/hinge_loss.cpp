@@ -1,5 +1,6 @@
 // HingeLoss: each class against all others, the sum of max(0, 1 - t x)^p. See README.md.
 #include "core/dispatch.hpp"
+#include "kit/class_weights.hpp"
 #include "kit/labels.hpp"
 #include "kit/passes.hpp"
 #include "kit/sums.hpp"
@@ -22,8 +23,14 @@ struct PositionLoss {
   bool squared;
   const T* x;
   const int32_t* labels;
+  const T* weight;  // one a class; null: 1
   double* loss;
 
+  /// Of an item of the label.
+  CREMA_FUNCTOR double weighted(int32_t label, double sum) const {
+    if (label < 0) return 0;
+    return weight ? static_cast<double>(weight[label]) * sum : sum;
+  }
   CREMA_FUNCTOR double term(T score, double sign) const {
     const double margin = margin_of<double>(score, sign);
     return squared ? margin * margin : margin;
@@ -32,9 +39,11 @@ struct PositionLoss {
     for (int64_t i = begin; i < end; ++i) {
       const T* row = x + i * split.size;
       const auto other = [=, this](int64_t c) { return term(row[c], 1); };
-      loss[i] = labels[i] < 0 ? 0
-                              : sum_of_piece(0, labels[i], other) + term(row[labels[i]], -1) +
-                                    sum_of_piece(labels[i] + 1, split.size, other);
+      loss[i] =
+          labels[i] < 0
+              ? 0
+              : weighted(labels[i], sum_of_piece(0, labels[i], other) + term(row[labels[i]], -1) +
+                                        sum_of_piece(labels[i] + 1, split.size, other));
     }
   }
   template <class Lanes = OneLane>
@@ -44,7 +53,7 @@ struct PositionLoss {
       sum += term(x[i * split.size + c], c == labels[i] ? -1 : 1);
     }
     sum = lanes.sum(sum);
-    if (lanes.first == 0) loss[i] = labels[i] < 0 ? 0 : sum;
+    if (lanes.first == 0) loss[i] = weighted(labels[i], sum);
   }
 };
 
@@ -55,12 +64,17 @@ struct ScoreGradient {
   T scale;
   const T* x;
   const int32_t* labels;
+  const T* weight;  // one a class; null: 1
   T* dx;
 
-  CREMA_FUNCTOR T gradient(T score, T sign) const {
+  /// Of an item of the label.
+  CREMA_FUNCTOR T scale_of(int32_t label) const {
+    return weight && label >= 0 ? scale * weight[label] : scale;
+  }
+  CREMA_FUNCTOR T gradient(T score, T sign, T factor) const {
     const T margin = margin_of<T>(score, sign);
     const T slope = margin > 0 ? T{1} : T{0};
-    return sign * scale * (squared ? 2 * margin : slope);
+    return sign * factor * (squared ? 2 * margin : slope);
   }
   void on_host(int64_t begin, int64_t end) const {
     for (int64_t i = begin; i < end; ++i) {
@@ -70,16 +84,18 @@ struct ScoreGradient {
         std::fill(to, to + split.size, T{0});
         continue;
       }
+      const T factor = scale_of(labels[i]);
 #pragma omp simd
-      for (int64_t c = 0; c < split.size; ++c) to[c] = gradient(from[c], 1);
-      to[labels[i]] = gradient(from[labels[i]], -1);
+      for (int64_t c = 0; c < split.size; ++c) to[c] = gradient(from[c], 1, factor);
+      to[labels[i]] = gradient(from[labels[i]], -1, factor);
     }
   }
   template <class Lanes = OneLane>
   CREMA_FUNCTOR void operator()(int64_t i, const Lanes& lanes = {}) const {
+    const T factor = scale_of(labels[i]);
     for (int64_t c = lanes.first; c < split.size; c += lanes.count) {
       const int64_t at = i * split.size + c;
-      dx[at] = labels[i] < 0 ? T{0} : gradient(x[at], c == labels[i] ? -1 : 1);
+      dx[at] = labels[i] < 0 ? T{0} : gradient(x[at], c == labels[i] ? -1 : 1, factor);
     }
   }
 };
@@ -87,17 +103,19 @@ struct ScoreGradient {
 class HingeLossLayer : public LabelLoss {
  public:
   explicit HingeLossLayer(const LayerInit& init)
-      : LabelLoss(init, 1),
+      : LabelLoss(init, 1, {.class_weights = true}),
+        weights_(init),
         squared_(init.param.hinge_loss_param().norm() == HingeLossParameter::L2) {}
 
   Arity arity() const override { return {.min_bottoms = 2, .max_bottoms = 2}; }
 
   void reshape(Blobs bottom, Blobs top) override {
     reshape_items(bottom);
+    weights_.reshape(*bottom[0], scores().size, dtype());
     top[0]->reshape(Shape{});
     loss_.reshape(Shape{scores().outer});
   }
-  size_t kept_bytes() const override { return loss_.bytes(); }
+  size_t kept_bytes() const override { return loss_.bytes() + weights_.bytes(); }
 
   Flops flops(Blobs bottom, Blobs) const override {
     const double n = static_cast<double>(bottom[0]->count());
@@ -106,11 +124,12 @@ class HingeLossLayer : public LabelLoss {
 
   void run_forward(const Side& side, Blobs bottom, Blobs top) override {
     const int32_t* labels = read_labels(side, bottom);
+    if (weights_.by_frequency()) weights_.count(LabelLoss::labels(Side()), scores().positions());
     double* loss = side.overwrite<double>(loss_);
     dispatch_float(dtype(), [&]<class T>(T) {
-      for_each_position(
-          side, scores(), kElementGrain,
-          PositionLoss<T>{scores(), squared_, side.read<T>(bottom[0]->data), labels, loss});
+      for_each_position(side, scores(), kElementGrain,
+                        PositionLoss<T>{scores(), squared_, side.read<T>(bottom[0]->data), labels,
+                                        weights_.weight<T>(side), loss});
       sum(side, scores().outer, kElementGrain, Value<double>{loss}, 1 / divisor(),
           side.overwrite<T>(top[0]->data));
     });
@@ -119,10 +138,11 @@ class HingeLossLayer : public LabelLoss {
   void run_backward(const Side& side, Blobs top, const std::vector<bool>&, Blobs bottom) override {
     dispatch_float(dtype(), [&]<class T>(T) {
       const double weight = static_cast<double>(top[0]->diff.template host<T>()[0]);
-      for_each_position(side, scores(), kElementGrain,
-                        ScoreGradient<T>{scores(), squared_, static_cast<T>(weight / divisor()),
-                                         side.read<T>(bottom[0]->data), labels(side),
-                                         side.overwrite<T>(bottom[0]->diff)});
+      for_each_position(
+          side, scores(), kElementGrain,
+          ScoreGradient<T>{scores(), squared_, static_cast<T>(weight / divisor()),
+                           side.read<T>(bottom[0]->data), labels(side), weights_.weight<T>(side),
+                           side.overwrite<T>(bottom[0]->diff)});
     });
   }
 
@@ -130,6 +150,7 @@ class HingeLossLayer : public LabelLoss {
   BackwardReads reference_backward_reads() const override { return {{0}, false}; }
 
  private:
+  ClassWeights weights_;
   bool squared_;
   Tensor loss_{Shape{0}, DType::f64};  // one an item
 };

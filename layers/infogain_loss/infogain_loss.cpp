@@ -1,6 +1,7 @@
 // InfogainLoss: softmax and the logistic losses of all classes, weighted by the label's row of a
 // matrix. See README.md.
 #include "core/dispatch.hpp"
+#include "kit/class_weights.hpp"
 #include "kit/labels.hpp"
 #include "kit/passes.hpp"
 #include "kit/sums.hpp"
@@ -14,12 +15,24 @@ namespace {
 
 constexpr int64_t kGrain = 2048;  // elements that a thread should have at least
 
+/// What a class weighs for a label.
+template <class T>
+struct Targets {
+  int64_t classes;
+  const T* matrix;  // (label, class)
+  const T* weight;  // one a class; null: 1
+  CREMA_FUNCTOR T at(int64_t label, int64_t c) const {
+    const T value = matrix[label * classes + c];
+    return weight ? weight[c] * value : value;
+  }
+};
+
 /// The loss of each position, in double.
 template <class T>
 struct PositionLoss {
   AxisSplit split;
   const T* x;
-  const T* matrix;  // (label, class)
+  Targets<T> targets;
   const double* log_sum;
   const int32_t* labels;
   double* loss;
@@ -27,7 +40,7 @@ struct PositionLoss {
   /// What class c adds to position i. A class without weight adds nothing, even if its score is
   /// -infinity.
   CREMA_FUNCTOR double term(int64_t i, int64_t at, int64_t c) const {
-    const double weight = static_cast<double>(matrix[labels[i] * split.size + c]);
+    const double weight = static_cast<double>(targets.at(labels[i], c));
     return weight == 0 ? 0 : weight * (log_sum[i] - static_cast<double>(x[at]));
   }
   void on_host(int64_t begin, int64_t end) const {
@@ -64,20 +77,18 @@ struct PositionLoss {
 
 template <class T>
 struct RowSum {
-  int64_t classes;
-  const T* matrix;
+  Targets<T> targets;
   T* sums;
   void on_host(int64_t begin, int64_t end) const {
     for (int64_t row = begin; row < end; ++row) {
-      sums[row] =
-          static_cast<T>(sum_of_piece(row * classes, (row + 1) * classes, [this](int64_t at) {
-            return static_cast<double>(matrix[at]);
-          }));
+      sums[row] = static_cast<T>(sum_of_piece(0, targets.classes, [=, this](int64_t c) {
+        return static_cast<double>(targets.at(row, c));
+      }));
     }
   }
   CREMA_FUNCTOR void operator()(int64_t row) const {
     double sum = 0;
-    for (int64_t c = 0; c < classes; ++c) sum += static_cast<double>(matrix[row * classes + c]);
+    for (int64_t c = 0; c < targets.classes; ++c) sum += static_cast<double>(targets.at(row, c));
     sums[row] = static_cast<T>(sum);
   }
 };
@@ -87,13 +98,14 @@ template <class T>
 struct ScoreGradient {
   AxisSplit split;
   T scale;
-  const T *probability, *matrix, *row_sums;
+  const T *probability, *row_sums;
+  Targets<T> targets;
   const int32_t* labels;
   T* dx;
 
   CREMA_FUNCTOR T gradient(int64_t at, int64_t c, int32_t label) const {
     if (label < 0) return 0;
-    return scale * (row_sums[label] * probability[at] - matrix[label * split.size + c]);
+    return scale * (row_sums[label] * probability[at] - targets.at(label, c));
   }
   void on_host(int64_t begin, int64_t end) const {
     while (begin < end) {
@@ -117,7 +129,8 @@ struct ScoreGradient {
 class InfogainLossLayer : public LabelLoss {
  public:
   explicit InfogainLossLayer(const LayerInit& init)
-      : LabelLoss(init, init.param.infogain_loss_param().axis()) {}
+      : LabelLoss(init, init.param.infogain_loss_param().axis(), {.class_weights = true}),
+        weights_(init) {}
 
   Arity arity() const override {
     return {.min_bottoms = 2, .max_bottoms = 3, .min_tops = 1, .max_tops = 2};
@@ -148,9 +161,10 @@ class InfogainLossLayer : public LabelLoss {
                   " values, but the ", classes, " classes of '", bottom[0]->name, "' (",
                   bottom[0]->shape().str(), ") need ", classes, "x", classes,
                   ": a row for each label");
+    weights_.reshape(*bottom[0], classes, dtype());
     top[0]->reshape(Shape{});
     if (top.size() > 1) top[1]->reshape(bottom[0]->shape());
-    if (!is_bottom_) sum_rows(Side(), matrix_);
+    if (!sums_each_pass()) sum_rows(Side(), matrix_);
   }
   void prepare_reference(Blobs bottom, Blobs) override {
     for (Tensor* tensor : {&log_sum_, &loss_}) tensor->reshape(Shape{scores().positions()});
@@ -160,7 +174,7 @@ class InfogainLossLayer : public LabelLoss {
   }
   size_t kept_bytes() const override {
     return log_sum_.bytes() + loss_.bytes() + probability_.bytes() + row_sums_.bytes() +
-           (is_bottom_ ? 0 : matrix_.bytes());
+           weights_.bytes() + (is_bottom_ ? 0 : matrix_.bytes());
   }
 
   Flops flops(Blobs bottom, Blobs) const override {
@@ -170,6 +184,7 @@ class InfogainLossLayer : public LabelLoss {
 
   void run_forward(const Side& side, Blobs bottom, Blobs top) override {
     const int32_t* labels = read_labels(side, bottom);
+    if (weights_.by_frequency()) weights_.count(LabelLoss::labels(Side()), scores().positions());
     Tensor* shown = top.size() > 1 ? &top[1]->data : nullptr;
     Tensor* kept = trains() ? &probability_ : shown;
     double *log_sum = side.overwrite<double>(log_sum_), *loss = side.overwrite<double>(loss_);
@@ -180,7 +195,7 @@ class InfogainLossLayer : public LabelLoss {
           SoftmaxForward<T>{scores(), x, kept ? side.overwrite<T>(*kept) : nullptr, log_sum});
       for_each_position(
           side, scores(), kGrain,
-          PositionLoss<T>{scores(), x, side.read<T>(matrix(bottom)), log_sum, labels, loss});
+          PositionLoss<T>{scores(), x, targets<T>(side, matrix(bottom)), log_sum, labels, loss});
       sum(side, scores().positions(), kElementGrain, Value<double>{loss}, 1 / divisor(),
           side.overwrite<T>(top[0]->data));
     });
@@ -188,13 +203,13 @@ class InfogainLossLayer : public LabelLoss {
   }
 
   void run_backward(const Side& side, Blobs top, const std::vector<bool>&, Blobs bottom) override {
-    if (is_bottom_) sum_rows(side, matrix(bottom));
+    if (sums_each_pass()) sum_rows(side, matrix(bottom));
     dispatch_float(dtype(), [&]<class T>(T) {
       const double weight = static_cast<double>(top[0]->diff.template host<T>()[0]);
       for_each_position(
           side, scores(), 2 * kGrain,
           ScoreGradient<T>{scores(), static_cast<T>(weight / divisor()), side.read<T>(probability_),
-                           side.read<T>(matrix(bottom)), side.read<T>(row_sums_), labels(side),
+                           side.read<T>(row_sums_), targets<T>(side, matrix(bottom)), labels(side),
                            side.overwrite<T>(bottom[0]->diff)});
     });
   }
@@ -209,6 +224,13 @@ class InfogainLossLayer : public LabelLoss {
   const Tensor& matrix(Blobs bottom) const { return is_bottom_ ? bottom[2]->data : matrix_; }
   std::string matrix_name(Blobs bottom) const {
     return concat("'", is_bottom_ ? bottom[2]->name : param().infogain_loss_param().source(), "'");
+  }
+
+  /// Whether the sums of rows are those of one batch.
+  bool sums_each_pass() const { return is_bottom_ || weights_.by_frequency(); }
+  template <class T>
+  Targets<T> targets(const Side& side, const Tensor& matrix) const {
+    return {scores().size, side.read<T>(matrix), weights_.weight<T>(side)};
   }
 
   void read_matrix(const std::string& path) {
@@ -228,10 +250,11 @@ class InfogainLossLayer : public LabelLoss {
     row_sums_.set_layout(dtype(), Format::contiguous);
     dispatch_float(dtype(), [&]<class T>(T) {
       for_each(side, scores().size, kElementGrain / scores().size + 1,
-               RowSum<T>{scores().size, side.read<T>(matrix), side.overwrite<T>(row_sums_)});
+               RowSum<T>{targets<T>(side, matrix), side.overwrite<T>(row_sums_)});
     });
   }
 
+  ClassWeights weights_;
   bool is_bottom_ = false;                // the matrix is bottom 2
   Tensor matrix_;                         // of `source`
   Tensor row_sums_{Shape{0}};             // of the matrix, one a label

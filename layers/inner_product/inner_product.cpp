@@ -11,6 +11,7 @@
 #include "kit/options.hpp"
 #include "kit/passes.hpp"
 #include "kit/two_sided.hpp"
+#include "kit/unused_settings.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
@@ -32,6 +33,8 @@ class InnerProductLayer : public TwoSidedLayer {
       if (!(*own_relu_ >= 0))
         throw Error("negative_slope ", *own_relu_,
                     " is below 0, which only a ReLU layer of its own can do");
+    } else {
+      warn_without_effect(init, settings, {"negative_slope"}, "without relu: true");
     }
   }
 

@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "core/dispatch.hpp"
+#include "kit/class_weights.hpp"
 #include "kit/detection_rows.hpp"
 #include "kit/labels.hpp"
 #include "kit/passes.hpp"
@@ -24,9 +25,10 @@ class MultiBoxLossLayer : public TwoSidedLayer {
       : TwoSidedLayer(init),
         settings_(init.param.multibox_loss_param()),
         normalization_(init.param),
+        weights_(init),
         counts_{counts(init.param, 0), counts(init.param, 1)},
         finders_{settings_, settings_} {
-    check_loss_settings(init, false);
+    check_loss_settings(init, {.ignore_label = false, .class_weights = true});
   }
 
   Arity arity() const override { return {.min_bottoms = 4, .max_bottoms = 4}; }
@@ -45,6 +47,7 @@ class MultiBoxLossLayer : public TwoSidedLayer {
     check(locations, *bottom[0], kEdges * settings_.locations,
           settings_.locations == 1 ? "values" : "values (share_location: false)");
     check(scores, *bottom[1], settings_.classes, "scores (num_classes)");
+    weights_.reshape(*bottom[1], settings_.classes, dtype());
     images_ = locations[0];
     if (scores[0] != images_)
       throw Error("'", bottom[0]->name, "' (", locations.str(), ") and '", bottom[1]->name, "' (",
@@ -76,8 +79,8 @@ class MultiBoxLossLayer : public TwoSidedLayer {
   }
   size_t kept_bytes() const override {
     const int64_t matches = images_ * settings_.locations * priors_;
-    return labels_.bytes() + counted_.bytes() + log_sum_.bytes() + loss_.bytes() +
-           targets_.bytes() +
+    return weights_.bytes() + labels_.bytes() + counted_.bytes() + log_sum_.bytes() +
+           loss_.bytes() + targets_.bytes() +
            static_cast<size_t>(matches) * (sizeof(int32_t) + size_of(dtype()));  // with overlaps
   }
 
@@ -96,6 +99,8 @@ class MultiBoxLossLayer : public TwoSidedLayer {
                                       side.overwrite<T>(loss_)});
       }
       find_targets<T>(bottom, estimates<T>(side));
+      if (weights_.by_frequency()) weights_.count(labels_.host<int32_t>(), labels_.count());
+      const T* const weight = weights_.weight<T>(side);
       T* const parts = side.overwrite<T>(parts_);
       sum(side, counts_[0] ? kEdges * pairs_ : 0, kPassGrain,
           LocationLoss{location_math(), side.read<double>(difference_)},
@@ -104,11 +109,17 @@ class MultiBoxLossLayer : public TwoSidedLayer {
       if (settings_.softmax) {
         sum(side, counts_[1] ? count_ : 0, kElementGrain,
             ScoreLoss<T>{settings_.classes, side.read<int64_t>(counted_), x,
-                         side.read<double>(log_sum_), side.read<int32_t>(labels_)},
+                         side.read<double>(log_sum_), side.read<int32_t>(labels_), weight},
             1 / divisor(), parts + 1);
       } else {
-        sum(side, counts_[1] ? split().count() : 0, kPassGrain,
-            CrossEntropyLoss<T>{x, side.read<T>(targets_), T{-1}}, 1 / divisor(), parts + 1);
+        const int64_t count = counts_[1] ? split().count() : 0;
+        const CrossEntropyLoss<T> each{x, side.read<T>(targets_), T{-1}};
+        if (weight) {
+          sum(side, count, kPassGrain, WeightedCrossEntropyLoss<T>{each, factors(weight)},
+              1 / divisor(), parts + 1);
+        } else {
+          sum(side, count, kPassGrain, each, 1 / divisor(), parts + 1);
+        }
       }
       for_each(side, 1, 1, AddParts<T>{parts, side.overwrite<T>(top[0]->data)});
     });
@@ -134,15 +145,20 @@ class MultiBoxLossLayer : public TwoSidedLayer {
             ScoreGradient<T>{settings_.classes, count_, side.read<int64_t>(counted_),
                              static_cast<T>(scale), side.read<T>(bottom[1]->data),
                              side.read<double>(log_sum_), side.read<int32_t>(labels_),
-                             side.overwrite<T>(bottom[1]->diff)});
+                             weights_.weight<T>(side), side.overwrite<T>(bottom[1]->diff)});
       }
-      for_each(side, split().count(), kPassGrain,
-               CrossEntropyGradient<T>{scale,
-                                       {nullptr},
-                                       side.read<T>(bottom[1]->data),
-                                       side.read<T>(targets_),
-                                       T{-1},
-                                       side.overwrite<T>(bottom[1]->diff)});
+      const CrossEntropyGradient<T> each{scale,
+                                         {nullptr},
+                                         side.read<T>(bottom[1]->data),
+                                         side.read<T>(targets_),
+                                         T{-1},
+                                         side.overwrite<T>(bottom[1]->diff)};
+      if (const T* const weight = weights_.weight<T>(side)) {
+        for_each(side, split().count(), kPassGrain,
+                 WeightedCrossEntropyGradient<T>{each, factors(weight)});
+      } else {
+        for_each(side, split().count(), kPassGrain, each);
+      }
     });
   }
 
@@ -159,6 +175,10 @@ class MultiBoxLossLayer : public TwoSidedLayer {
     split.outer = images_ * priors_;
     split.size = settings_.classes;
     return split;
+  }
+  template <class T>
+  ClassFactors<T> factors(const T* weight) const {
+    return {weight, settings_.classes, 1};
   }
   LocationMath location_math() const { return {settings_.smooth_l1}; }
   double divisor() const { return normalization_.divisor(images_, priors_, pairs_); }
@@ -204,6 +224,7 @@ class MultiBoxLossLayer : public TwoSidedLayer {
 
   MultiBoxSettings settings_;
   LossNormalization normalization_;
+  ClassWeights weights_;
   std::array<bool, 2> counts_;  // of locations and of scores: their loss is part of the sum
   int64_t images_ = 0, priors_ = 0;
 

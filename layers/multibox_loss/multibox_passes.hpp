@@ -69,9 +69,11 @@ struct ScoreLoss {
   const T* x;
   const double* log_sum;
   const int32_t* labels;
+  const T* weight;  // one a class; null: 1
   CREMA_FUNCTOR double operator()(int64_t i) const {
     const int64_t p = counted[i];
-    return log_sum[p] - static_cast<double>(x[p * classes + labels[p]]);
+    const double loss = log_sum[p] - static_cast<double>(x[p * classes + labels[p]]);
+    return weight ? static_cast<double>(weight[labels[p]]) * loss : loss;
   }
 };
 
@@ -84,6 +86,7 @@ struct ScoreGradient {
   const T* x;
   const double* log_sum;
   const int32_t* labels;
+  const T* weight;  // one a class; null: 1
   T* dx;
 
   /// Those that count are written while the zeros are in cache.
@@ -95,19 +98,23 @@ struct ScoreGradient {
       const int64_t* const last = std::lower_bound(next, counted + count, behind);
       if (last - next < behind - begin)
         std::fill(dx + begin * classes, dx + behind * classes, T{0});
-      if constexpr (std::is_same_v<T, float>) {
-        score_gradients(next, last - next, classes, scale, x, log_sum, labels, dx);
-      } else {
-        for (const int64_t* p = next; p < last; ++p) (*this)(*p);
-      }
+      write(next, last);
       next = last;
     }
   }
+  void write(const int64_t* first, const int64_t* last) const {
+    if constexpr (std::is_same_v<T, float>) {
+      if (!weight)
+        return score_gradients(first, last - first, classes, scale, x, log_sum, labels, dx);
+    }
+    for (const int64_t* p = first; p < last; ++p) (*this)(*p);
+  }
   template <class Lanes = OneLane>
   CREMA_FUNCTOR void operator()(int64_t p, const Lanes& lanes = {}) const {
+    const T factor = weight && labels[p] >= 0 ? scale * weight[labels[p]] : scale;
     for (int64_t c = lanes.first; c < classes; c += lanes.count) {
       const double share = exp(static_cast<double>(x[p * classes + c]) - log_sum[p]);
-      const double slope = scale * (share - (c == labels[p] ? 1 : 0));
+      const double slope = factor * (share - (c == labels[p] ? 1 : 0));
       dx[p * classes + c] = labels[p] < 0 ? T{0} : static_cast<T>(slope);
     }
   }

@@ -1,5 +1,6 @@
 // MultinomialLogisticLoss: the mean of -log(probability of the label). See README.md.
 #include "core/dispatch.hpp"
+#include "kit/class_weights.hpp"
 #include "kit/labels.hpp"
 #include "kit/passes.hpp"
 
@@ -18,9 +19,11 @@ struct ItemLoss {
   int64_t classes;
   const T* x;
   const int32_t* labels;
+  const T* weight;  // one a class; null: 1
   CREMA_FUNCTOR double operator()(int64_t i) const {
     if (labels[i] < 0) return 0;
-    return -std::log(static_cast<double>(at_least(x[i * classes + labels[i]])));
+    const double loss = -std::log(static_cast<double>(at_least(x[i * classes + labels[i]])));
+    return weight ? static_cast<double>(weight[labels[i]]) * loss : loss;
   }
 };
 
@@ -31,24 +34,29 @@ struct LabelGradient {
   T scale;
   const T* x;
   const int32_t* labels;
+  const T* weight;  // one a class; null: 1
   T* dx;
   CREMA_FUNCTOR void operator()(int64_t i) const {
     if (labels[i] < 0) return;
     const int64_t at = i * classes + labels[i];
-    dx[at] = -scale / at_least(x[at]);
+    dx[at] = -(weight ? scale * weight[labels[i]] : scale) / at_least(x[at]);
   }
 };
 
 class MultinomialLogisticLossLayer : public LabelLoss {
  public:
-  explicit MultinomialLogisticLossLayer(const LayerInit& init) : LabelLoss(init, 1) {}
+  explicit MultinomialLogisticLossLayer(const LayerInit& init)
+      : LabelLoss(init, 1, {.class_weights = true}), weights_(init) {}
 
   Arity arity() const override { return {.min_bottoms = 2, .max_bottoms = 2}; }
 
   void reshape(Blobs bottom, Blobs top) override {
     reshape_items(bottom);
+    weights_.reshape(*bottom[0], scores().size, dtype());
     top[0]->reshape(Shape{});
   }
+
+  size_t kept_bytes() const override { return weights_.bytes(); }
 
   Flops flops(Blobs, Blobs) const override {
     const double n = static_cast<double>(scores().outer);
@@ -57,10 +65,12 @@ class MultinomialLogisticLossLayer : public LabelLoss {
 
   void run_forward(const Side& side, Blobs bottom, Blobs top) override {
     const int32_t* labels = read_labels(side, bottom);
+    if (weights_.by_frequency()) weights_.count(LabelLoss::labels(Side()), scores().positions());
     dispatch_float(dtype(), [&]<class T>(T) {
       sum(side, scores().outer, kPassGrain,
-          ItemLoss<T>{scores().size, side.read<T>(bottom[0]->data), labels}, 1 / divisor(),
-          side.overwrite<T>(top[0]->data));
+          ItemLoss<T>{scores().size, side.read<T>(bottom[0]->data), labels,
+                      weights_.weight<T>(side)},
+          1 / divisor(), side.overwrite<T>(top[0]->data));
     });
   }
 
@@ -71,12 +81,15 @@ class MultinomialLogisticLossLayer : public LabelLoss {
       for_each(side, scores().outer, kPassGrain,
                LabelGradient<T>{scores().size, static_cast<T>(weight / divisor()),
                                 side.read<T>(bottom[0]->data), labels(side),
-                                side.change<T>(bottom[0]->diff)});
+                                weights_.weight<T>(side), side.change<T>(bottom[0]->diff)});
     });
   }
 
  protected:
   BackwardReads reference_backward_reads() const override { return {{0}, false}; }
+
+ private:
+  ClassWeights weights_;
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 // PriorBox: default boxes of several sizes and aspect ratios. See README.md.
 #include <cmath>
 
+#include "kit/unused_settings.hpp"
 #include "layers/prior_box/prior_boxes.hpp"
 #include "proto/layer.pb.h"
 
@@ -61,7 +62,10 @@ std::vector<PriorBoxLayer::Size> sizes_of(const PriorBoxParameter& settings) {
 class SizesAndRatios : public PriorBoxLayer {
  public:
   explicit SizesAndRatios(const LayerInit& init)
-      : PriorBoxLayer(init, sizes_of(init.param.prior_box_param())) {}
+      : PriorBoxLayer(init, sizes_of(init.param.prior_box_param())) {
+    warn_without_effect(init, init.param.prior_box_param(), {"width", "height"},
+                        "on PriorBox; they are of PriorBoxClustered");
+  }
 };
 
 }  // namespace

@@ -1,4 +1,5 @@
 // PriorBoxClustered: default boxes of given widths and heights. See README.md.
+#include "kit/unused_settings.hpp"
 #include "layers/prior_box/prior_boxes.hpp"
 #include "proto/layer.pb.h"
 
@@ -22,7 +23,11 @@ std::vector<PriorBoxLayer::Size> sizes_of(const PriorBoxParameter& settings) {
 class WidthsAndHeights : public PriorBoxLayer {
  public:
   explicit WidthsAndHeights(const LayerInit& init)
-      : PriorBoxLayer(init, sizes_of(init.param.prior_box_param())) {}
+      : PriorBoxLayer(init, sizes_of(init.param.prior_box_param())) {
+    warn_without_effect(init, init.param.prior_box_param(),
+                        {"min_size", "max_size", "aspect_ratio", "flip"},
+                        "on PriorBoxClustered; width and height are the boxes");
+  }
 };
 
 }  // namespace

@@ -57,4 +57,31 @@ struct CrossEntropyGradient {
   }
 };
 
+/// Weights of classes whose scores lie `inner` values apart.
+template <class T>
+struct ClassFactors {
+  const T* weight;
+  int64_t classes, inner;
+  CREMA_FUNCTOR T of(int64_t i) const { return weight[i / inner % classes]; }
+};
+
+template <class T>
+struct WeightedCrossEntropyLoss {
+  CrossEntropyLoss<T> each;
+  ClassFactors<T> factors;
+  CREMA_FUNCTOR double operator()(int64_t i) const {
+    return static_cast<double>(factors.of(i)) * each(i);
+  }
+};
+
+template <class T>
+struct WeightedCrossEntropyGradient {
+  CrossEntropyGradient<T> each;
+  ClassFactors<T> factors;
+  CREMA_FUNCTOR void operator()(int64_t i) const {
+    each(i);
+    each.dx[i] *= factors.of(i);
+  }
+};
+
 }  // namespace crema

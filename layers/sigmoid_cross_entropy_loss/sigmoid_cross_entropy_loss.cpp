@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "core/dispatch.hpp"
+#include "kit/class_weights.hpp"
 #include "kit/labels.hpp"
 #include "kit/passes.hpp"
 #include "layers/sigmoid_cross_entropy_loss/cross_entropy_passes.hpp"
@@ -32,8 +33,9 @@ class SigmoidCrossEntropyLossLayer : public TwoSidedLayer {
   explicit SigmoidCrossEntropyLossLayer(const LayerInit& init)
       : TwoSidedLayer(init),
         ignored_(ignored_label(init.param)),
+        weights_(init),
         normalization_(init.param, LossNormalization::Mode::batch_size) {
-    check_loss_settings(init, false);
+    check_loss_settings(init, {.class_weights = true});
   }
 
   Arity arity() const override { return {.min_bottoms = 2, .max_bottoms = 2}; }
@@ -42,9 +44,15 @@ class SigmoidCrossEntropyLossLayer : public TwoSidedLayer {
 
   void reshape(Blobs bottom, Blobs top) override {
     items_ = compared_items(bottom);
-    values_ = bottom[0]->shape().count(1);
+    const Shape& shape = bottom[0]->shape();
+    values_ = shape.count(1);
+    classes_ = shape.rank() > 1 ? shape[1] : 1;
+    weights_.refuse_frequency(*bottom[1]);
+    weights_.reshape(*bottom[0], classes_, dtype());
     top[0]->reshape(Shape{});
   }
+
+  size_t kept_bytes() const override { return weights_.bytes(); }
 
   Flops flops(Blobs bottom, Blobs) const override {
     const double n = static_cast<double>(bottom[0]->count());
@@ -55,8 +63,13 @@ class SigmoidCrossEntropyLossLayer : public TwoSidedLayer {
     dispatch_float(dtype(), [&]<class T>(T) {
       const T *x = side.read<T>(bottom[0]->data), *t = side.read<T>(bottom[1]->data);
       T* loss = side.overwrite<T>(top[0]->data);
-      sum(side, count(), kPassGrain, CrossEntropyLoss<T>{x, t, ignored<T>()}, 1 / known_divisor(),
-          loss);
+      const CrossEntropyLoss<T> each{x, t, ignored<T>()};
+      if (weights_.weigh()) {
+        sum(side, count(), kPassGrain, WeightedCrossEntropyLoss<T>{each, factors<T>(side)},
+            1 / known_divisor(), loss);
+      } else {
+        sum(side, count(), kPassGrain, each, 1 / known_divisor(), loss);
+      }
       if (!counts()) return;
       sum(side, count(), kElementGrain, Counts<T>{t, ignored<T>()}, 1,
           side.overwrite<double>(valid_));
@@ -67,10 +80,15 @@ class SigmoidCrossEntropyLossLayer : public TwoSidedLayer {
   void run_backward(const Side& side, Blobs top, const std::vector<bool>&, Blobs bottom) override {
     dispatch_float(dtype(), [&]<class T>(T) {
       const double weight = static_cast<double>(top[0]->diff.template host<T>()[0]);
-      for_each(side, count(), kPassGrain,
-               CrossEntropyGradient<T>{weight / known_divisor(), valid(side),
-                                       side.read<T>(bottom[0]->data), side.read<T>(bottom[1]->data),
-                                       ignored<T>(), side.overwrite<T>(bottom[0]->diff)});
+      const CrossEntropyGradient<T> each{
+          weight / known_divisor(),      valid(side),  side.read<T>(bottom[0]->data),
+          side.read<T>(bottom[1]->data), ignored<T>(), side.overwrite<T>(bottom[0]->diff)};
+      if (weights_.weigh()) {
+        for_each(side, count(), kPassGrain,
+                 WeightedCrossEntropyGradient<T>{each, factors<T>(side)});
+      } else {
+        for_each(side, count(), kPassGrain, each);
+      }
     });
   }
 
@@ -83,6 +101,11 @@ class SigmoidCrossEntropyLossLayer : public TwoSidedLayer {
     return ignored_ ? static_cast<T>(*ignored_) : std::numeric_limits<T>::quiet_NaN();
   }
   int64_t count() const { return items_ * values_; }
+  template <class T>
+  ClassFactors<T> factors(const Side& side) const {
+    return {weights_.weight<T>(side), classes_,
+            std::max<int64_t>(values_ / std::max<int64_t>(classes_, 1), 1)};
+  }
   /// Whether the divisor is the number of targets that are not ignored.
   bool counts() const {
     return ignored_ && normalization_.mode() == LossNormalization::Mode::valid;
@@ -96,8 +119,10 @@ class SigmoidCrossEntropyLossLayer : public TwoSidedLayer {
   }
 
   std::optional<int> ignored_;
+  ClassWeights weights_;
   LossNormalization normalization_;
   int64_t items_ = 0, values_ = 0;     // values of an item
+  int64_t classes_ = 1;                // along axis 1
   Tensor valid_{Shape{}, DType::f64};  // the number of targets that are not ignored, if it counts
 };
 

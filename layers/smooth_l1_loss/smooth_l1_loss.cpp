@@ -39,7 +39,7 @@ class SmoothL1LossOHEMLayer : public ElementLossLayer<SmoothL1OfSigma> {
  public:
   explicit SmoothL1LossOHEMLayer(const LayerInit& init)
       : ElementLossLayer(init, 3, 2), normalization_(init.param) {
-    check_loss_settings(init, false);
+    check_loss_settings(init, {.ignore_label = false});
   }
 
   void reshape(Blobs bottom, Blobs top) override {

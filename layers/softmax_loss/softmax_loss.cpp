@@ -1,11 +1,7 @@
 // SoftmaxWithLoss: the mean of -log(softmax(x)[label]). See README.md.
-#include <algorithm>
-#include <cmath>
-#include <vector>
-
 #include "core/dispatch.hpp"
 #include "core/move.hpp"
-#include "core/parallel.hpp"
+#include "kit/class_weights.hpp"
 #include "kit/labels.hpp"
 #include "kit/passes.hpp"
 #include "layers/softmax/softmax_passes.hpp"
@@ -78,47 +74,6 @@ struct TargetGradient {
   }
 };
 
-/// Error unless the values of positions [begin, end), at most kBlock, are probabilities.
-constexpr int64_t kBlock = 64;
-template <class T>
-void check_probabilities(const AxisSplit& split, int64_t begin, int64_t end, const T* values) {
-  constexpr double kNear = 1e-3;
-  const int64_t count = end - begin;
-  int64_t at[kBlock];
-  double sums[kBlock] = {};
-  for (int64_t i = 0; i < count; ++i) at[i] = split.at(begin + i);
-  // Values of one class are often side by side.
-  for (int64_t c = 0; c < split.size; ++c) {
-    for (int64_t i = 0; i < count; ++i) {
-      const auto value = static_cast<double>(values[at[i] + c * split.inner]);
-      if (!(value >= 0 && value <= 1 + kNear))
-        throw Error("the labels have the shape of the scores, and the value ", value, " of class ",
-                    c, " at position ", begin + i, " is no probability; give 0 to 1, or one label ",
-                    "for each position");
-      sums[i] += value;
-    }
-  }
-  for (int64_t i = 0; i < count; ++i) {
-    if (!(sums[i] > 1 - kNear && sums[i] < 1 + kNear))
-      throw Error("the labels have the shape of the scores, and the probabilities at position ",
-                  begin + i, " sum to ", sums[i], "; they have to sum to 1");
-  }
-}
-
-/// The same for all positions. On the host.
-template <class T>
-void check_probabilities(const AxisSplit& split, const T* values) {
-  const int64_t blocks = (split.positions() + kBlock - 1) / kBlock;
-  parallel_for(blocks, kGrain / (kBlock * std::max<int64_t>(split.size, 1)),
-               [=](int64_t begin, int64_t end) {
-                 for (int64_t block = begin; block < end; ++block) {
-                   const int64_t first = block * kBlock;
-                   check_probabilities(split, first, std::min(first + kBlock, split.positions()),
-                                       values);
-                 }
-               });
-}
-
 /// The loss of each position.
 template <class T, class Term>
 struct StoreLosses {
@@ -131,25 +86,10 @@ struct StoreLosses {
 class SoftmaxLossLayer : public LabelLoss {
  public:
   explicit SoftmaxLossLayer(const LayerInit& init)
-      : LabelLoss(init, init.param.softmax_param().axis(), true),
-        smoothing_(init.param.loss_param().label_smoothing()) {
-    if (!(smoothing_ >= 0 && smoothing_ < 1))
-      throw Error("label_smoothing ", smoothing_,
-                  " is outside [0, 1); give the share of the target that all classes get");
-    const LossParameter& settings = init.param.loss_param();
-    by_frequency_ = settings.weight_by_label_freqs() && settings.class_weighting_size() == 0;
-    if (settings.weight_by_label_freqs()) {
-      for (const float weight : settings.class_weighting()) {
-        if (!(weight >= 0 && std::isfinite(weight)))
-          throw Error("class_weighting ", weight, " is no weight; give a number from 0 on");
-      }
-    } else if (settings.class_weighting_size() > 0) {
-      init.context.log(Severity::warning,
-                       concat("layer '", init.param.name(),
-                              "': class_weighting has no effect without weight_by_label_freqs: "
-                              "true"));
-    }
-  }
+      : LabelLoss(init, init.param.softmax_param().axis(),
+                  {.class_weights = true, .label_smoothing = true}),
+        smoothing_(label_smoothing(init.param)),
+        weights_(init, smoothing_) {}
 
   Arity arity() const override {
     return {.min_bottoms = 2, .max_bottoms = 2, .min_tops = 1, .max_tops = 3};
@@ -162,11 +102,8 @@ class SoftmaxLossLayer : public LabelLoss {
       throw Error(
           "'", bottom[1]->name, "' (", bottom[1]->shape().str(),
           ") holds probabilities, and ignore_label is for labels that are numbers; remove it");
-    if (soft_ && by_frequency_)
-      throw Error("'", bottom[1]->name, "' (", bottom[1]->shape().str(),
-                  ") holds probabilities, and frequencies are those of labels that are numbers; ",
-                  "give class_weighting for each class");
-    reshape_weights(bottom);
+    if (soft_) weights_.refuse_frequency(*bottom[1]);
+    weights_.reshape(*bottom[0], scores().size, dtype());
     top[0]->reshape(Shape{});
     if (top.size() > 1) top[1]->reshape(bottom[0]->shape());
     if (top.size() < 3) return;
@@ -185,8 +122,7 @@ class SoftmaxLossLayer : public LabelLoss {
     probability_.set_layout(dtype(), Format::contiguous);
   }
   size_t kept_bytes() const override {
-    return log_sum_.bytes() + probability_.bytes() + target_.bytes() + weight_.bytes() +
-           mass_.bytes();
+    return log_sum_.bytes() + probability_.bytes() + target_.bytes() + weights_.bytes();
   }
 
   Flops flops(Blobs bottom, Blobs) const override {
@@ -196,7 +132,7 @@ class SoftmaxLossLayer : public LabelLoss {
 
   void run_forward(const Side& side, Blobs bottom, Blobs top) override {
     const int32_t* labels = soft_ ? nullptr : read_labels(side, bottom);
-    if (by_frequency_) weigh_by_frequency();
+    if (weights_.by_frequency()) weights_.count(LabelLoss::labels(Side()), scores().positions());
     Tensor* shown = top.size() > 1 ? &top[1]->data : nullptr;
     Tensor* kept = trains() ? &probability_ : shown;
     double* log_sum = side.overwrite<double>(log_sum_);
@@ -207,11 +143,11 @@ class SoftmaxLossLayer : public LabelLoss {
           SoftmaxForward<T>{scores(), x, kept ? side.overwrite<T>(*kept) : nullptr, log_sum});
       T* const loss = side.overwrite<T>(top[0]->data);
       if (soft_) {
-        check_probabilities(scores(), bottom[1]->data.template host<T>());
+        check_probabilities(scores(), bottom[1]->data, true);
         const T* given = side.read<T>(bottom[1]->data);
         sum_losses(
             side, top, divisor(scores().positions()), loss,
-            TargetLoss<T>{{scores(), smoothing_, weights<T>(side, weight_), given}, x, log_sum});
+            TargetLoss<T>{{scores(), smoothing_, weights_.weight<T>(side), given}, x, log_sum});
       } else {
         sum_losses(side, top, divisor(), loss,
                    SoftmaxLabelLoss<T>{scores(), label_target<T>(side), x, log_sum, labels});
@@ -225,7 +161,7 @@ class SoftmaxLossLayer : public LabelLoss {
     dispatch_float(dtype(), [&]<class T>(T) {
       const double weight = static_cast<double>(top[0]->diff.template host<T>()[0]);
       if (soft_) {
-        const Target<T> target{scores(), smoothing_, weights<T>(side, weight_),
+        const Target<T> target{scores(), smoothing_, weights_.weight<T>(side),
                                side.read<T>(target_)};
         return for_each_position(
             side, scores(), 4 * kGrain,
@@ -253,64 +189,12 @@ class SoftmaxLossLayer : public LabelLoss {
              StoreLosses<T, Term>{term, side.overwrite<T>(top[2]->data)});
   }
   template <class T>
-  const T* weights(const Side& side, const Tensor& values) const {
-    return values.count() > 0 ? side.read<T>(values) : nullptr;
-  }
-  template <class T>
   LabelTarget<T> label_target(const Side& side) const {
-    return {smoothing_, weights<T>(side, weight_), weights<T>(side, mass_)};
-  }
-
-  /// Reads class_weighting. Error unless there is a weight for each class.
-  void reshape_weights(Blobs bottom) {
-    const LossParameter& settings = param().loss_param();
-    if (!settings.weight_by_label_freqs()) return;
-    for (Tensor* values : {&weight_, &mass_}) {
-      values->reshape(Shape{scores().size});
-      values->set_layout(dtype(), Format::contiguous);
-    }
-    if (by_frequency_) return;
-    if (settings.class_weighting_size() != scores().size)
-      throw Error("class_weighting has ", settings.class_weighting_size(), " numbers, and '",
-                  bottom[0]->name, "' (", bottom[0]->shape().str(), ") has ", scores().size,
-                  " classes; give one for each class");
-    set_weights([&](int64_t c) { return settings.class_weighting(static_cast<int>(c)); });
-  }
-  /// The weight of a class is the number of labels divided by that of its own and by the number of
-  /// classes that occur; 0 if it does not occur.
-  void weigh_by_frequency() {
-    std::vector<int64_t>& counts = counts_;
-    counts.assign(static_cast<size_t>(scores().size), 0);
-    const int32_t* label = labels(Side());
-    for (int64_t i = 0; i < scores().positions(); ++i) {
-      if (label[i] >= 0) ++counts[static_cast<size_t>(label[i])];
-    }
-    const auto occurring = std::ranges::count_if(counts, [](int64_t count) { return count > 0; });
-    const double all = static_cast<double>(valid_labels());
-    set_weights([&](int64_t c) {
-      const int64_t count = counts[static_cast<size_t>(c)];
-      return count == 0 ? 0 : all / static_cast<double>(count * occurring);
-    });
-  }
-  void set_weights(const auto& weight_of) {
-    dispatch_float(dtype(), [&]<class T>(T) {
-      T *weight = weight_.host_overwrite<T>(), *mass = mass_.host_overwrite<T>();
-      double all = 0;
-      for (int64_t c = 0; c < scores().size; ++c) {
-        weight[c] = static_cast<T>(weight_of(c));
-        all += static_cast<double>(weight[c]);
-      }
-      const double spread = smoothing_ / static_cast<double>(scores().size) * all;
-      for (int64_t c = 0; c < scores().size; ++c)
-        mass[c] = static_cast<T>((1 - smoothing_) * static_cast<double>(weight[c]) + spread);
-    });
+    return {smoothing_, weights_.weight<T>(side), weights_.mass<T>(side)};
   }
 
   double smoothing_;
-  bool by_frequency_ = false;             // class weights come from the labels of the batch
-  Tensor weight_{Shape{0}};               // one a class, if classes are weighted
-  Tensor mass_{Shape{0}};                 // and the sum of the targets of a label of the class
-  std::vector<int64_t> counts_;           // labels a class, if they are weighted by frequency
+  ClassWeights weights_;
   bool soft_ = false;                     // labels are probabilities of the classes
   Tensor log_sum_{Shape{0}, DType::f64};  // of the sum of exponentials, one a position
   Tensor target_;       // the labels, where they are probabilities and the layer trains

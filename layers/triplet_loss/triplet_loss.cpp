@@ -11,10 +11,11 @@
 namespace crema {
 namespace {
 
-/// Of each triplet: the squared distances of the anchor.
+/// Of each triplet: the squared distances of the anchor, and that of the others from each other.
 struct Distances {
   double* positive;
   double* negative;
+  double* between;  // null: not wanted
 };
 
 template <class T>
@@ -28,7 +29,7 @@ struct MeasureTriplets {
   }
   template <class Lanes = OneLane>
   CREMA_FUNCTOR void operator()(int64_t i, const Lanes& lanes = {}) const {
-    double positive = 0, negative = 0;
+    double positive = 0, negative = 0, between = 0;
     for (int64_t c = lanes.first; c < split.size; c += lanes.count) {
       const int64_t at = i * split.size + c;
       const double anchor = static_cast<double>(a[at]);
@@ -36,12 +37,17 @@ struct MeasureTriplets {
       const double to_n = anchor - static_cast<double>(n[at]);
       positive += to_p * to_p;
       negative += to_n * to_n;
+      if (!squared.between) continue;
+      const double apart = static_cast<double>(p[at]) - static_cast<double>(n[at]);
+      between += apart * apart;
     }
     positive = lanes.sum(positive);
     negative = lanes.sum(negative);
+    between = lanes.sum(between);
     if (lanes.first != 0) return;
     squared.positive[i] = positive;
     squared.negative[i] = negative;
+    if (squared.between) squared.between[i] = between;
   }
 };
 
@@ -50,12 +56,16 @@ struct Triplet {
   double margin;
   bool by_square;
   const double *positive, *negative;  // squared distances
+  const double* between;              // null: not compared
 
+  /// Whether the similar sample is the one that the other sample is too near to.
+  CREMA_FUNCTOR bool swaps(int64_t i) const { return between && between[i] < negative[i]; }
+  CREMA_FUNCTOR double other(int64_t i) const { return swaps(i) ? between[i] : negative[i]; }
   CREMA_FUNCTOR double distance(double squared) const {
     return by_square ? squared : std::sqrt(squared);
   }
   CREMA_FUNCTOR double operator()(int64_t i) const {
-    const double missing = distance(positive[i]) - distance(negative[i]) + margin;
+    const double missing = distance(positive[i]) - distance(other(i)) + margin;
     return missing <= 0 ? 0 : missing;  // NaN stays
   }
   /// The derivative of a distance by a coordinate is this times the difference.
@@ -80,12 +90,13 @@ struct TripletGradient {
   template <class Lanes = OneLane>
   CREMA_FUNCTOR void operator()(int64_t i, const Lanes& lanes = {}) const {
     const T near = static_cast<T>(scale * triplet.slope(i, triplet.positive[i]));
-    const T far = static_cast<T>(scale * triplet.slope(i, triplet.negative[i]));
+    const T far = static_cast<T>(scale * triplet.slope(i, triplet.other(i)));
+    const bool swaps = triplet.swaps(i);
     for (int64_t c = lanes.first; c < split.size; c += lanes.count) {
       const int64_t at = i * split.size + c;
-      const T to_p = near * (a[at] - p[at]), to_n = far * (a[at] - n[at]);
-      if (da) da[at] = to_p - to_n;
-      if (dp) dp[at] = -to_p;
+      const T to_p = near * (a[at] - p[at]), to_n = far * ((swaps ? p[at] : a[at]) - n[at]);
+      if (da) da[at] = swaps ? to_p : to_p - to_n;
+      if (dp) dp[at] = swaps ? -to_p - to_n : -to_p;
       if (dn) dn[at] = to_n;
     }
   }
@@ -96,7 +107,8 @@ class TripletLossLayer : public TwoSidedLayer {
   explicit TripletLossLayer(const LayerInit& init)
       : TwoSidedLayer(init),
         margin_(static_cast<double>(init.param.triplet_loss_param().margin())),
-        by_square_(init.param.triplet_loss_param().squared()) {
+        by_square_(init.param.triplet_loss_param().squared()),
+        swap_(init.param.triplet_loss_param().swap()) {
     if (!(margin_ >= 0 && std::isfinite(margin_)))
       throw Error("margin ", margin_, " is no distance; give a number from 0 on");
   }
@@ -112,15 +124,19 @@ class TripletLossLayer : public TwoSidedLayer {
     top[0]->reshape(Shape{});
     positive_.reshape(Shape{triplets_.outer});
     negative_.reshape(Shape{triplets_.outer});
+    between_.reshape(Shape{swap_ ? triplets_.outer : 0});
   }
-  size_t kept_bytes() const override { return positive_.bytes() + negative_.bytes(); }
+  size_t kept_bytes() const override {
+    return positive_.bytes() + negative_.bytes() + between_.bytes();
+  }
   Flops flops(Blobs bottom, Blobs) const override {
     const double n = static_cast<double>(bottom[0]->count());
     return {6 * n, 6 * n};
   }
 
   void run_forward(const Side& side, Blobs bottom, Blobs top) override {
-    const Distances squared{side.overwrite<double>(positive_), side.overwrite<double>(negative_)};
+    const Distances squared{side.overwrite<double>(positive_), side.overwrite<double>(negative_),
+                            swap_ ? side.overwrite<double>(between_) : nullptr};
     dispatch_float(dtype(), [&]<class T>(T) {
       for_each_position(side, positions(), kElementGrain,
                         MeasureTriplets<T>{triplets_, side.read<T>(bottom[0]->data),
@@ -155,7 +171,8 @@ class TripletLossLayer : public TwoSidedLayer {
     return by_square_ ? 2 * items : items;
   }
   Triplet triplet(const Side& side) const {
-    return {margin_, by_square_, side.read<double>(positive_), side.read<double>(negative_)};
+    return {margin_, by_square_, side.read<double>(positive_), side.read<double>(negative_),
+            swap_ ? side.read<double>(between_) : nullptr};
   }
   AxisSplit positions() const {
     AxisSplit split = triplets_;
@@ -164,9 +181,11 @@ class TripletLossLayer : public TwoSidedLayer {
   }
 
   double margin_;
-  bool by_square_;
+  bool by_square_, swap_;
   AxisSplit triplets_;  // (N, values of an item)
-  Tensor positive_{Shape{0}, DType::f64}, negative_{Shape{0}, DType::f64};  // squared distances
+  // Squared distances; between_ has those of swap.
+  Tensor positive_{Shape{0}, DType::f64}, negative_{Shape{0}, DType::f64};
+  Tensor between_{Shape{0}, DType::f64};
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/dispatch.hpp"
+#include "core/parallel.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
@@ -35,6 +36,36 @@ std::vector<int64_t> wide_axes(const Shape& shape, int left_out) {
   return extents;
 }
 
+constexpr int64_t kCheckGrain = 2048;  // values that a thread should have at least
+constexpr int64_t kBlock = 64;         // positions that are checked together
+
+/// check_probabilities() of positions [begin, end), at most kBlock.
+template <class T>
+void check_block(const AxisSplit& split, int64_t begin, int64_t end, const T* values,
+                 bool distributions) {
+  constexpr double kNear = 1e-3;
+  const int64_t count = end - begin;
+  int64_t at[kBlock];
+  double sums[kBlock] = {};
+  for (int64_t i = 0; i < count; ++i) at[i] = split.at(begin + i);
+  // Values of one class are often side by side.
+  for (int64_t c = 0; c < split.size; ++c) {
+    for (int64_t i = 0; i < count; ++i) {
+      const auto value = static_cast<double>(values[at[i] + c * split.inner]);
+      if (!(value >= 0 && value <= 1 + kNear))
+        throw Error("the labels have the shape of the scores, and the value ", value, " of class ",
+                    c, " at position ", begin + i, " is no probability; give 0 to 1, or one label ",
+                    "for each position");
+      sums[i] += value;
+    }
+  }
+  for (int64_t i = 0; distributions && i < count; ++i) {
+    if (!(sums[i] > 1 - kNear && sums[i] < 1 + kNear))
+      throw Error("the labels have the shape of the scores, and the probabilities at position ",
+                  begin + i, " sum to ", sums[i], "; they have to sum to 1");
+  }
+}
+
 }  // namespace
 
 void check_in_step(const Blob& a, std::optional<int> left_out, const Blob& b) {
@@ -60,7 +91,7 @@ int64_t compared_items(Blobs bottom) {
 }
 
 void Labels::read(const Tensor& labels, int64_t inner, int64_t classes, std::optional<int> ignore,
-                  std::string_view way_out) {
+                  std::string_view way_out, std::optional<int> background) {
   classes_.reshape(labels.shape());
   int32_t* out = classes_.host_overwrite<int32_t>();
   valid_ = 0;
@@ -70,6 +101,11 @@ void Labels::read(const Tensor& labels, int64_t inner, int64_t classes, std::opt
     for (int64_t i = 0; i < count; ++i) {
       if (ignore && in[i] == T(*ignore)) {
         out[i] = -1;
+        continue;
+      }
+      if (background && in[i] == T(*background)) {
+        out[i] = static_cast<int32_t>(classes);
+        ++valid_;
         continue;
       }
       // Also false for NaN.
@@ -179,29 +215,59 @@ std::optional<int> ignored_label(const LayerParameter& param) {
   return param.loss_param().ignore_label();
 }
 
-const int32_t* LabelledLayer::read_labels(const Side& side, Blobs bottom) {
-  labels_.read(bottom[1]->data, scores_.inner, scores_.size, ignored_);
+const int32_t* LabelledLayer::read_labels(const Side& side, Blobs bottom,
+                                          std::optional<int> background) {
+  labels_.read(bottom[1]->data, scores_.inner, scores_.size, ignored_, {}, background);
   return labels(side);
 }
 
-void check_loss_settings(const LayerInit& init, bool of_softmax) {
-  if (of_softmax) return;
-  const LossParameter& settings = init.param.loss_param();
-  const std::string& type = init.param.type();
-  if (settings.label_smoothing() != 0)
-    throw Error("label_smoothing ", settings.label_smoothing(),
-                " is a setting of SoftmaxWithLoss; ", type, " has none: remove it");
-  if (settings.weight_by_label_freqs() || settings.class_weighting_size() > 0) {
-    init.context.log(Severity::warning,
-                     concat("layer '", init.param.name(),
-                            "': class_weighting and weight_by_label_freqs have no effect on ", type,
-                            "; SoftmaxWithLoss reads them"));
-  }
+double label_smoothing(const LayerParameter& param) {
+  const auto smoothing = static_cast<double>(param.loss_param().label_smoothing());
+  if (!(smoothing >= 0 && smoothing < 1))
+    throw Error("label_smoothing ", smoothing,
+                " is outside [0, 1); give the share of the target that all classes get");
+  return smoothing;
 }
 
-LabelLoss::LabelLoss(const LayerInit& init, int axis, bool of_softmax)
+void check_probabilities(const AxisSplit& split, const Tensor& values, bool distributions) {
+  const int64_t blocks = (split.positions() + kBlock - 1) / kBlock;
+  dispatch_float(values.dtype(), [&]<class T>(T) {
+    const T* const given = values.host<T>();
+    parallel_for(blocks, kCheckGrain / (kBlock * std::max<int64_t>(split.size, 1)),
+                 [=](int64_t begin, int64_t end) {
+                   for (int64_t block = begin; block < end; ++block) {
+                     const int64_t first = block * kBlock;
+                     check_block(split, first, std::min(first + kBlock, split.positions()), given,
+                                 distributions);
+                   }
+                 });
+  });
+}
+
+void check_loss_settings(const LayerInit& init, const LossReads& reads) {
+  const LossParameter& settings = init.param.loss_param();
+  const std::string& type = init.param.type();
+  if (settings.label_smoothing() != 0 && !reads.label_smoothing)
+    throw Error("label_smoothing ", settings.label_smoothing(),
+                " is a setting of SoftmaxWithLoss; ", type, " has none: remove it");
+  const auto warn = [&](bool without_effect, const char* what) {
+    if (without_effect)
+      init.context.log(Severity::warning, concat("layer '", init.param.name(), "': ", what));
+  };
+  warn(!reads.class_weights &&
+           (settings.weight_by_label_freqs() || settings.class_weighting_size() > 0),
+       concat("class_weighting and weight_by_label_freqs have no effect on ", type).c_str());
+  warn(!reads.ignore_label && settings.has_ignore_label(),
+       concat("ignore_label has no effect on ", type).c_str());
+  warn(settings.has_pre_fixed_normalizer() && settings.normalization() != LossParameter::PRE_FIXED,
+       "pre_fixed_normalizer has no effect without normalization: PRE_FIXED");
+  warn(settings.has_normalize() && settings.has_normalization(),
+       "normalize has no effect beside normalization, which takes its place");
+}
+
+LabelLoss::LabelLoss(const LayerInit& init, int axis, const LossReads& reads)
     : LabelledLayer(init, axis, ignored_label(init.param)), normalization_(init.param) {
-  check_loss_settings(init, of_softmax);
+  check_loss_settings(init, reads);
 }
 
 }  // namespace crema

@@ -26,12 +26,13 @@ void check_in_step(const Blob& a, std::optional<int> left_out, const Blob& b);
 class Labels {
  public:
   /// Reads one label for each position from `labels` (f32 or f64). Error, with label, position and
-  /// range, if a label is neither a whole number in [0, classes) nor `ignore`. `way_out` ends the
-  /// message, if it is not empty.
+  /// range, if a label is neither a whole number in [0, classes) nor `ignore` nor `background`.
+  /// `way_out` ends the message, if it is not empty.
   void read(const Tensor& labels, int64_t inner, int64_t classes, std::optional<int> ignore,
-            std::string_view way_out = {});
+            std::string_view way_out = {}, std::optional<int> background = {});
 
-  /// i32, one for each position: the class, or -1 if the position is ignored.
+  /// i32, one for each position: the class, or -1 if the position is ignored, or the number of
+  /// classes if it is background.
   const Tensor& classes() const { return classes_; }
   /// Number of positions that are not ignored.
   int64_t valid() const { return valid_; }
@@ -81,7 +82,7 @@ class LabelledLayer : public TwoSidedLayer {
   void reshape_items(Blobs bottom);
   /// For forward. Reads and checks the labels on the host, and returns them in the memory of the
   /// side.
-  const int32_t* read_labels(const Side& side, Blobs bottom);
+  const int32_t* read_labels(const Side& side, Blobs bottom, std::optional<int> background = {});
   /// The labels of the last read_labels(); -1: ignored.
   const int32_t* labels(const Side& side) const { return side.read<int32_t>(labels_.classes()); }
   int64_t valid_labels() const { return labels_.valid(); }
@@ -97,9 +98,23 @@ class LabelledLayer : public TwoSidedLayer {
 /// loss_param.ignore_label, if it is set.
 std::optional<int> ignored_label(const LayerParameter& param);
 
-/// Only SoftmaxWithLoss (`of_softmax`) reads label_smoothing and class weights. Error if loss_param
-/// of another loss sets the first; warns of the others.
-void check_loss_settings(const LayerInit& init, bool of_softmax);
+/// loss_param.label_smoothing. Error unless it is a share.
+double label_smoothing(const LayerParameter& param);
+
+/// Error unless all values are probabilities: at each position of the split they sum to 1
+/// (`distributions`), or each is one for itself.
+void check_probabilities(const AxisSplit& split, const Tensor& values, bool distributions);
+
+/// What a loss reads of loss_param, beside the divisor.
+struct LossReads {
+  bool ignore_label = true;
+  bool class_weights = false;
+  bool label_smoothing = false;
+};
+
+/// Error for a label_smoothing that the loss does not read; warns of other settings of loss_param
+/// that have no effect on it.
+void check_loss_settings(const LayerInit& init, const LossReads& reads);
 
 /// A loss summed over positions, with the settings of loss_param.
 class LabelLoss : public LabelledLayer, public GradientPaths {
@@ -108,8 +123,7 @@ class LabelLoss : public LabelledLayer, public GradientPaths {
   bool reads_top_diff(int top) const override { return top == 0; }
 
  protected:
-  /// `of_softmax`: see check_loss_settings().
-  LabelLoss(const LayerInit& init, int axis, bool of_softmax = false);
+  LabelLoss(const LayerInit& init, int axis, const LossReads& reads);
 
   /// The divisor of the loss of the last forward.
   double divisor() const { return divisor(valid_labels()); }

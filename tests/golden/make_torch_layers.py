@@ -6,7 +6,7 @@ PyTorch, in the format of the other golden cases (tests/golden/README.md).
     tests/golden/make_torch_layers.py resample   those of torch_layers/resample.py
 
 Each file in torch_layers/ has a function cases(write), which calls write() once a case. Needs
-PyTorch and protoc.
+PyTorch, torchvision and protoc.
 """
 
 import importlib.util

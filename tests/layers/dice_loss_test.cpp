@@ -37,8 +37,22 @@ TEST(DiceLoss, OfEachChannel) {
   EXPECT_NEAR(run.top(0)[0], 1 - (3.5 / 4 + 1. / 1.75 + 2.5 / 3.5 + 1) / 4, 1e-6);
 }
 
+TEST(DiceLoss, SquaredAreas) {
+  LayerRun run({.layer = dice("squared: true smooth: 0"), .bottoms = kMasks});
+  run.forward();
+  // B = 0.25 + 1 + 0.0625 + 1 + 1 + 4.
+  const double a = 2.75, b = 7.3125;
+  EXPECT_NEAR(run.top(0)[0], 1 - 2 * a / b, 1e-6);
+  run.backward();
+  const std::vector<double>&p = kMasks[0].values, &t = kMasks[1].values;
+  std::vector<double> expected;
+  for (size_t i = 0; i < p.size(); ++i) expected.push_back(4 * a * p[i] / b / b - 2 * t[i] / b);
+  expect_close(run.bottom_diff(0), expected, {1e-6, 0}, "dp");
+}
+
 TEST(DiceLoss, NothingPredictedAndNothingThere) {
-  for (const char* settings : {"smooth: 0", "smooth: 0 per_channel: true"}) {
+  for (const char* settings :
+       {"smooth: 0", "smooth: 0 per_channel: true", "smooth: 0 squared: true"}) {
     LayerRun run({.layer = dice(settings),
                   .bottoms = {given({1, 2, 2}, {0, 0, 0, 0}), given({1, 2, 2}, {0, 0, 0, 0})}});
     run.forward();
@@ -50,7 +64,8 @@ TEST(DiceLoss, NothingPredictedAndNothingThere) {
 
 TEST(DiceLoss, Gradients) {
   for (const char* settings : {"", "smooth: 0", "per_channel: true", "per_channel: true smooth: 0",
-                               "per_channel: true smooth: 10"}) {
+                               "per_channel: true smooth: 10", "squared: true",
+                               "squared: true per_channel: true smooth: 0"}) {
     for (const Shape& shape : {Shape{3, 2, 4}, Shape{2, 1}, Shape{2, 3, 3, 5}}) {
       const LayerCase c{.layer = dice(settings),
                         .bottoms = {uniform(shape, 0.1, 0.9), labels(shape, 2)}};

@@ -153,7 +153,9 @@ TEST(TwoSided, BodiesOfDevicesAgreeWithTheHost) {
     // The host counts what was predicted.
     check_device({.layer = of("ConfusionMatrix"), .bottoms = {rows, labels({5}, 37)}}, {0, 0},
                  dtype, 1);
-    for (const char* dice : {"", "dice_loss_param { per_channel: true }"}) {
+    for (const char* dice :
+         {"", "dice_loss_param { per_channel: true }", "dice_loss_param { squared: true }",
+          "dice_loss_param { squared: true per_channel: true }"}) {
       check({.layer = of("DiceLoss", dice),
              .bottoms = {uniform({2, 6, 7, 9}, 0, 1), labels({2, 6, 7, 9}, 2)}});
     }
@@ -169,6 +171,32 @@ TEST(TwoSided, BodiesOfDevicesAgreeWithTheHost) {
       check({.layer = of("Noise", concat("noise_param { ", added, " }").c_str()),
              .bottoms = {images}});
     }
+    const std::string weights =
+        "loss_param { weight_by_label_freqs: true class_weighting: 0.5 class_weighting: 3 "
+        "class_weighting: 0 class_weighting: 2 class_weighting: 1 class_weighting: 7 ";
+    for (const char* activation : {"", "activation: SIGMOID background_label_id: 3"}) {
+      const std::string focal = concat("focal_loss_param { ", activation, " } ");
+      const Input maps = labels({2, 7, 9}, 6);
+      check({.layer = of("FocalLoss", focal.c_str()), .bottoms = {images, maps}, .tops = 2});
+      for (const char* more : {"ignore_label: 1 }", "label_smoothing: 0.2 }"}) {
+        check({.layer = of("FocalLoss", concat(focal, weights, more).c_str()),
+               .bottoms = {images, maps}});
+      }
+    }
+    check({.layer = of("FocalLoss", "focal_loss_param { activation: SIGMOID }"),
+           .bottoms = {images, uniform({2, 6, 7, 9}, 0, 1)}});
+    for (const char* type : {"HingeLoss", "MultinomialLogisticLoss", "InfogainLoss"}) {
+      std::vector<Input> bottoms = {uniform({5, 6}, 0.1, 1), labels({5}, 6)};
+      if (std::string_view(type) == "InfogainLoss") bottoms.push_back(uniform({6, 6}));
+      check({.layer = of(type, (weights + "}").c_str()), .bottoms = bottoms});
+      check({.layer = of(type, "loss_param { weight_by_label_freqs: true ignore_label: 1 }"),
+             .bottoms = bottoms});
+    }
+    check({.layer = of("SigmoidCrossEntropyLoss", (weights + "}").c_str()),
+           .bottoms = {images, uniform({2, 6, 7, 9}, 0, 1)}});
+    for (const char* triplet : {"", "triplet_loss_param { swap: true squared: false }"})
+      check(
+          {.layer = of("TripletLoss", triplet), .bottoms = {rows, rows, uniform({5, 37}, -5, 5)}});
     check({.layer = of("Repeat", "repeat_param { times: 3 }"), .bottoms = {images}});
     check({.layer = of("Tile", "tile_param { tiles: 3 }"), .bottoms = {images}});
     check({.layer = of("Pooling3D",

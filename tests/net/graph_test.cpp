@@ -560,8 +560,7 @@ layer { name: "s" type: "ReLU" bottom: "data" top: "s" concat_param { axis: 2 } 
     EXPECT_THAT(loss(type), ElementsAre(::testing::HasSubstr("loss_param (layer 'l')"))) << type;
   EXPECT_THAT(loss("SigmoidCrossEntropyLoss"), ::testing::IsEmpty());
   EXPECT_THAT(warnings_of(kData + R"(
-layer { name: "label" type: "Input" top: "label" input_param { shape { dim: 2 } } }
-layer { name: "l" type: "HingeLoss" bottom: "data" bottom: "label" top: "l"
+layer { name: "l" type: "SmoothL1LossOHEM" bottom: "data" bottom: "data" top: "l"
         loss_param { weight_by_label_freqs: true class_weighting: 2 } })"),
               ElementsAre(::testing::HasSubstr("layer 'l': class_weighting")));
   for (const char* type : {"HingeLoss", "SigmoidCrossEntropyLoss"}) {

@@ -1,0 +1,83 @@
+#include "kit/class_weights.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/dispatch.hpp"
+#include "proto/layer.pb.h"
+
+namespace crema {
+
+ClassWeights::ClassWeights(const LayerInit& init, double smoothing)
+    : weigh_(init.param.loss_param().weight_by_label_freqs()), smoothing_(smoothing) {
+  const LossParameter& settings = init.param.loss_param();
+  if (!weigh_) {
+    if (settings.class_weighting_size() > 0) {
+      init.context.log(Severity::warning,
+                       concat("layer '", init.param.name(),
+                              "': class_weighting has no effect without weight_by_label_freqs: "
+                              "true"));
+    }
+    return;
+  }
+  given_.assign(settings.class_weighting().begin(), settings.class_weighting().end());
+  for (const float weight : given_) {
+    if (!(weight >= 0 && std::isfinite(weight)))
+      throw Error("class_weighting ", weight, " is no weight; give a number from 0 on");
+  }
+}
+
+void ClassWeights::reshape(const Blob& scores, int64_t classes, DType dtype) {
+  if (!weigh_) return;
+  for (Tensor* values : {&weight_, &mass_}) {
+    values->reshape(Shape{classes});
+    values->set_layout(dtype, Format::contiguous);
+  }
+  if (by_frequency()) return;
+  if (static_cast<int64_t>(given_.size()) != classes)
+    throw Error("class_weighting has ", given_.size(), " numbers, and '", scores.name, "' (",
+                scores.shape().str(), ") has ", classes, " classes; give one for each class");
+  set([&](int64_t c) { return given_[static_cast<size_t>(c)]; });
+}
+
+void ClassWeights::count(const int32_t* labels, int64_t positions) {
+  if (!by_frequency()) return;
+  const int64_t classes = weight_.count();
+  counts_.assign(static_cast<size_t>(classes), 0);
+  int64_t all = 0;
+  for (int64_t i = 0; i < positions; ++i) {
+    if (labels[i] < 0 || labels[i] >= classes) continue;
+    ++counts_[static_cast<size_t>(labels[i])];
+    ++all;
+  }
+  const auto occurring = std::ranges::count_if(counts_, [](int64_t count) { return count > 0; });
+  set([&](int64_t c) {
+    const int64_t count = counts_[static_cast<size_t>(c)];
+    return count == 0 ? 0 : static_cast<double>(all) / static_cast<double>(count * occurring);
+  });
+}
+
+void ClassWeights::refuse_frequency(const Blob& targets) const {
+  if (by_frequency())
+    throw Error("'", targets.name, "' (", targets.shape().str(),
+                ") holds probabilities of the classes, and weight_by_label_freqs without ",
+                "class_weighting counts labels that are numbers; give class_weighting for each ",
+                "class");
+}
+
+void ClassWeights::set(const auto& weight_of) {
+  dispatch_float(weight_.dtype(), [&]<class T>(T) {
+    T *weight = weight_.host_overwrite<T>(), *mass = mass_.host_overwrite<T>();
+    const int64_t classes = weight_.count();
+    double all = 0;
+    for (int64_t c = 0; c < classes; ++c) {
+      weight[c] = static_cast<T>(weight_of(c));
+      all += static_cast<double>(weight[c]);
+    }
+    const double spread = smoothing_ / static_cast<double>(classes) * all;
+    for (int64_t c = 0; c < classes; ++c)
+      mass[c] = static_cast<T>((1 - smoothing_) * static_cast<double>(weight[c]) + spread);
+  });
+}
+
+}  // namespace crema
