@@ -79,7 +79,7 @@ void add_other_fields(const SolverState& a, const SolverState& b, std::vector<st
       SolverState::kHistoryFieldNumber,    SolverState::kChecksumFieldNumber,
       SolverState::kLearnedNetFieldNumber, SolverState::kAverageNetFieldNumber,
       SolverState::kIterFieldNumber,       SolverState::kCurrentStepFieldNumber,
-      SolverState::kSeedFieldNumber};
+      SolverState::kSeedFieldNumber,       SolverState::kOriginFieldNumber};
   const auto* type = SolverState::descriptor();
   for (int i = 0; i < type->field_count(); ++i) {
     const auto* field = type->field(i);

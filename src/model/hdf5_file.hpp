@@ -52,6 +52,9 @@ class Hdf5Reader {
   std::string text(const std::string& name) const;
   /// An array of bytes. Error if it is none.
   std::string bytes(const std::string& name) const;
+  /// An attribute of the root group that is a text, of fixed or variable length; "" if there is
+  /// none, or none that is a text.
+  std::string attribute(const std::string& name) const;
 
  private:
   struct State;
@@ -81,6 +84,9 @@ class Hdf5Writer {
   void put_text(const std::string& name, const std::string& text);
   void put_texts(const std::string& name, const std::vector<std::string>& texts);
   void put_bytes(const std::string& name, const std::string& bytes);
+  /// An attribute of the root group: a text of any length. Before all arrays: those behind the
+  /// checksum, which lies near the file's begin.
+  void put_attribute(const std::string& name, const std::string& text);
   /// Makes a group unless it is there.
   void make_group(const std::string& name);
 

@@ -178,6 +178,7 @@ struct Plan {
   bool trains = false;
   bool force_backward = false;
   std::string name;
+  std::string file;                                      // of the prototxt; "": a message
   std::unique_ptr<RunState> own_run;                     // null if NetOptions::run is set
   RunState* run = nullptr;                               // NetOptions::run or own_run
   bool advances = false;                                 // the next pass increments the iteration

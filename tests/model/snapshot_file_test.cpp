@@ -116,6 +116,50 @@ TEST_P(SnapshotFile, ReadsWhatItWrote) {
   EXPECT_TRUE(check_snapshot_file(path("a.solverstate")));
 }
 
+// Names of many classes take more than an attribute of HDF5 has room for.
+TEST_P(SnapshotFile, KeepsWhereItComesFrom) {
+  for (const int classes : {2, 20000}) {
+    NetParameter weights = some_weights(), read;
+    Origin& origin = *weights.mutable_origin();
+    origin.set_program("crema 0.1.0");
+    origin.set_solver("models/a/solver.prototxt");
+    origin.set_net("net \xC3\xA9.prototxt");
+    for (int i = 0; i < classes; ++i) origin.add_class_name(concat("class of number ", i));
+    SolverState state = some_state(), read_state;
+    *state.mutable_origin() = origin;
+    const std::string file = path("a.caffemodel");
+    write_weights(file, weights);
+    write_solver_state(path("a.solverstate"), state);
+    read_weights(file, read);
+    read_solver_state(path("a.solverstate"), read_state);
+    EXPECT_EQ(read.origin().SerializeAsString(), origin.SerializeAsString());
+    EXPECT_EQ(read_state.SerializeAsString(), state.SerializeAsString());
+    EXPECT_TRUE(check_snapshot_file(file)) << "has a checksum";
+    EXPECT_TRUE(renew_checksum(file));
+    const std::string once = content_of(file);
+    write_weights(file, weights);
+    EXPECT_TRUE(content_of(file) == once) << "the same bytes each time";
+  }
+}
+
+// The names of the attributes are those that other programs read.
+TEST(SnapshotFileHdf5, HasItsOriginAsAttributes) {
+  if (!test::kBuiltWithHdf5) GTEST_SKIP() << "needs HDF5: configure with CREMA_HDF5=ON";
+  const TempFolder folder;
+  NetParameter weights = some_weights();
+  weights.mutable_origin()->set_program("crema 0.1.0");
+  weights.mutable_origin()->set_net("a.prototxt");
+  weights.mutable_origin()->add_class_name("cat");
+  weights.mutable_origin()->add_class_name("dog");
+  write_weights(folder.path("a.h5"), weights);
+  const Hdf5Reader file(folder.path("a.h5"));
+  EXPECT_EQ(file.attribute("origin_program"), "crema 0.1.0");
+  EXPECT_EQ(file.attribute("origin_solver"), "");
+  EXPECT_EQ(file.attribute("origin_net"), "a.prototxt");
+  EXPECT_EQ(file.attribute("origin_class_name"), "cat\ndog");
+  EXPECT_EQ(file.attribute("crema_checksum"), "") << "no text";
+}
+
 TEST_P(SnapshotFile, FilesAreTakenForWhatTheyHold) {
   write_weights(path("a.caffemodel"), some_weights());
   const std::string other = folder_.write("b", content_of(path("a.caffemodel")));

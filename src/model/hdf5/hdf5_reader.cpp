@@ -267,6 +267,35 @@ std::string Hdf5Reader::bytes(const std::string& name) const {
   return bytes;
 }
 
+std::string Hdf5Reader::attribute(const std::string& name) const {
+  const Hdf5Call call;
+  const hid_t file = state_->file.get();
+  if (H5Aexists(file, name.c_str()) <= 0) return "";
+  const auto fail = [&] {
+    throw Error("cannot read attribute '", name, "' of '", state_->path, "': ", call.reason());
+  };
+  const Hdf5Id attribute(H5Aopen(file, name.c_str(), H5P_DEFAULT), H5Aclose);
+  if (!attribute.is_open()) fail();
+  const Hdf5Id type(H5Aget_type(attribute.get()), H5Tclose);
+  const Hdf5Id space(H5Aget_space(attribute.get()), H5Sclose);
+  if (!type.is_open() || H5Tget_class(type.get()) != H5T_STRING ||
+      H5Sget_simple_extent_npoints(space.get()) != 1)
+    return "";
+  if (H5Tis_variable_str(type.get()) > 0) {
+    char* value = nullptr;
+    if (H5Aread(attribute.get(), type.get(), &value) < 0) fail();
+    std::string text = value != nullptr ? value : "";
+    H5Dvlen_reclaim(type.get(), space.get(), H5P_DEFAULT, &value);
+    return text;
+  }
+  // What is stored has been read already, so no damaged size asks for more than the file has.
+  std::string text(static_cast<size_t>(H5Aget_storage_size(attribute.get())), '\0');
+  if (text.size() != H5Tget_size(type.get()) ||
+      H5Aread(attribute.get(), type.get(), text.data()) < 0)
+    fail();
+  return text.substr(0, text.find('\0'));
+}
+
 Tensor Hdf5Reader::read(const std::string& name, DType dtype) const {
   const Hdf5Call call;
   const State::Array array = state_->open(call, name);

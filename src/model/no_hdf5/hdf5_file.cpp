@@ -31,6 +31,7 @@ DType Hdf5Reader::dtype(const std::string& name) const { fail(name); }
 Tensor Hdf5Reader::read(const std::string& name, DType) const { fail(name); }
 std::string Hdf5Reader::text(const std::string& name) const { fail(name); }
 std::string Hdf5Reader::bytes(const std::string& name) const { fail(name); }
+std::string Hdf5Reader::attribute(const std::string& name) const { fail(name); }
 
 Hdf5Writer::Hdf5Writer(const std::string& path, bool) { fail(path); }
 Hdf5Writer::~Hdf5Writer() = default;
@@ -40,6 +41,7 @@ void Hdf5Writer::put(const std::string& name, int32_t) { fail(name); }
 void Hdf5Writer::put_text(const std::string& name, const std::string&) { fail(name); }
 void Hdf5Writer::put_texts(const std::string& name, const std::vector<std::string>&) { fail(name); }
 void Hdf5Writer::put_bytes(const std::string& name, const std::string&) { fail(name); }
+void Hdf5Writer::put_attribute(const std::string& name, const std::string&) { fail(name); }
 void Hdf5Writer::make_group(const std::string& name) { fail(name); }
 void Hdf5Writer::sync() {}
 void Hdf5Writer::finish() {}
