@@ -53,7 +53,8 @@ class Hdf5Reader {
   /// An array of bytes. Error if it is none.
   std::string bytes(const std::string& name) const;
   /// An attribute of the root group that is a text, of fixed or variable length; "" if there is
-  /// none, or none that is a text.
+  /// none, or none that is a text, or if the file carries no checksum that was verified: a damaged
+  /// length would make the library take any memory.
   std::string attribute(const std::string& name) const;
 
  private:

@@ -277,7 +277,7 @@ void note_tests_and_average(const SolverParameter& param, std::vector<std::strin
 void note_others(const SolverParameter& param, std::vector<std::string>& notes) {
   const bool on_gpu = param.has_solver_mode() && param.solver_mode() == SolverParameter::GPU;
   note_unread(param.device_id() != 0, on_gpu, "device_id", "solver_mode: GPU", notes);
-  if (param.has_layer_wise_reduce()) {
+  if (!param.layer_wise_reduce()) {
     notes.emplace_back(
         "the solver's layer_wise_reduce has no effect: a run computes on one device");
   }

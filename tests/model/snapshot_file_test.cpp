@@ -142,24 +142,6 @@ TEST_P(SnapshotFile, KeepsWhereItComesFrom) {
   }
 }
 
-// The names of the attributes are those that other programs read.
-TEST(SnapshotFileHdf5, HasItsOriginAsAttributes) {
-  if (!test::kBuiltWithHdf5) GTEST_SKIP() << "needs HDF5: configure with CREMA_HDF5=ON";
-  const TempFolder folder;
-  NetParameter weights = some_weights();
-  weights.mutable_origin()->set_program("crema 0.1.0");
-  weights.mutable_origin()->set_net("a.prototxt");
-  weights.mutable_origin()->add_class_name("cat");
-  weights.mutable_origin()->add_class_name("dog");
-  write_weights(folder.path("a.h5"), weights);
-  const Hdf5Reader file(folder.path("a.h5"));
-  EXPECT_EQ(file.attribute("origin_program"), "crema 0.1.0");
-  EXPECT_EQ(file.attribute("origin_solver"), "");
-  EXPECT_EQ(file.attribute("origin_net"), "a.prototxt");
-  EXPECT_EQ(file.attribute("origin_class_name"), "cat\ndog");
-  EXPECT_EQ(file.attribute("crema_checksum"), "") << "no text";
-}
-
 TEST_P(SnapshotFile, FilesAreTakenForWhatTheyHold) {
   write_weights(path("a.caffemodel"), some_weights());
   const std::string other = folder_.write("b", content_of(path("a.caffemodel")));
@@ -326,6 +308,22 @@ TEST_F(SnapshotFileHdf5, HasThePublishedLayout) {
   EXPECT_EQ(saved.entries("/history").size(), 12U);
   EXPECT_EQ(test::values_of(saved.read("/history/11", DType::f32)),
             (std::vector<double>{11, 0.25}));
+}
+
+// The names of the attributes are those that other programs read.
+TEST_F(SnapshotFileHdf5, HasItsOriginAsAttributes) {
+  NetParameter weights = some_weights();
+  weights.mutable_origin()->set_program("crema 0.1.0");
+  weights.mutable_origin()->set_net("a.prototxt");
+  weights.mutable_origin()->add_class_name("cat");
+  weights.mutable_origin()->add_class_name("dog");
+  write_weights(folder_.path("a.h5"), weights);
+  const Hdf5Reader file(folder_.path("a.h5"));
+  EXPECT_EQ(file.attribute("origin_program"), "crema 0.1.0");
+  EXPECT_EQ(file.attribute("origin_solver"), "");
+  EXPECT_EQ(file.attribute("origin_net"), "a.prototxt");
+  EXPECT_EQ(file.attribute("origin_class_name"), "cat\ndog");
+  EXPECT_EQ(file.attribute("crema_checksum"), "") << "no text";
 }
 
 TEST_F(SnapshotFileHdf5, NamesWithSlashesAreGroupsInGroups) {
@@ -511,6 +509,8 @@ TEST_F(SnapshotFileHdf5, WritesRawValues) {
 // Damage of files without a checksum is for the library of HDF5 to find, or not: but never a crash.
 TEST_F(SnapshotFileHdf5, DamageOfFilesOfOtherProgramsNeverCrashes) {
   Hdf5Writer writer(folder_.path("a.h5"));
+  writer.put_attribute("origin_program", "crema 0.1.0");
+  writer.put_attribute("origin_class_name", "cat\ndog");
   Tensor values(Shape{40}, DType::f32);
   values.fill(0.5);
   for (const char* name : {"/data/a/0", "/data/a/1", "/data/b/0"}) writer.put(name, values);

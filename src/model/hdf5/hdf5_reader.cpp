@@ -62,6 +62,7 @@ hid_t memory_type<uint64_t>() {
 
 struct Hdf5Reader::State {
   std::string path;
+  bool is_intact = false;  // its contents fit the checksum that it carries
   Hdf5Id file;
 
   struct Array {
@@ -166,6 +167,7 @@ Hdf5Reader::Hdf5Reader(const std::string& path, Verify verify) : state_(std::mak
   const bool checks = verify == Verify::checksum;
   const Contents contents = checks ? hdf5_contents(path) : Contents::unknown;
   if (contents == Contents::changed) throw_changed(path, "they do not fit its checksum");
+  state_->is_intact = contents == Contents::intact;
   const Hdf5Call call;
   state_->file = Hdf5Id(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose);
   if (state_->file.is_open()) {
@@ -270,7 +272,7 @@ std::string Hdf5Reader::bytes(const std::string& name) const {
 std::string Hdf5Reader::attribute(const std::string& name) const {
   const Hdf5Call call;
   const hid_t file = state_->file.get();
-  if (H5Aexists(file, name.c_str()) <= 0) return "";
+  if (!state_->is_intact || H5Aexists(file, name.c_str()) <= 0) return "";
   const auto fail = [&] {
     throw Error("cannot read attribute '", name, "' of '", state_->path, "': ", call.reason());
   };
@@ -288,11 +290,8 @@ std::string Hdf5Reader::attribute(const std::string& name) const {
     H5Dvlen_reclaim(type.get(), space.get(), H5P_DEFAULT, &value);
     return text;
   }
-  // What is stored has been read already, so no damaged size asks for more than the file has.
-  std::string text(static_cast<size_t>(H5Aget_storage_size(attribute.get())), '\0');
-  if (text.size() != H5Tget_size(type.get()) ||
-      H5Aread(attribute.get(), type.get(), text.data()) < 0)
-    fail();
+  std::string text(H5Tget_size(type.get()), '\0');
+  if (H5Aread(attribute.get(), type.get(), text.data()) < 0) fail();
   return text.substr(0, text.find('\0'));
 }
 
