@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "core/utf8.hpp"
+#include "model/origin.hpp"
 #include "model/snapshot_file.hpp"
 #include "model/text_format.hpp"
 #include "model/whole_file.hpp"
@@ -22,6 +23,17 @@ void check_output(const std::vector<std::string>& paths, size_t index) {
   check_output_file(path, index == 2 ? "the net to write" : "the file of weights");
 }
 
+/// Says by which program and from which net the weights are. Their classes are those of the weights
+/// that were read.
+void save_origin(const std::vector<std::string>& arguments, NetParameter& weights) {
+  NetParameter given;
+  read_weights(arguments[1], given);
+  Origin& origin = *weights.mutable_origin();
+  *origin.mutable_class_name() = given.origin().class_name();
+  origin.set_program(program_version());
+  origin.set_net(arguments[0]);
+}
+
 int merge_bn(const std::vector<std::string>& arguments) {
   if (arguments.size() != 4)
     throw Error("merge-bn takes NET WEIGHTS OUT_NET OUT_WEIGHTS; got ", arguments.size(),
@@ -31,8 +43,7 @@ int merge_bn(const std::vector<std::string>& arguments) {
   SourceMap source;
   read_text_proto(arguments[0], net, &source);
   Context context(context_options());
-  const MergedNet merged =
-      merge_batch_norm(net, source, arguments[1], context, net_options(Phase::test));
+  MergedNet merged = merge_batch_norm(net, source, arguments[1], context, net_options(Phase::test));
   for (const MergedNet::Entry& entry : merged.entries) {
     std::printf("%s (%s): ", printable(entry.layer).c_str(), entry.type.c_str());
     if (entry.into.empty()) {
@@ -47,6 +58,7 @@ int merge_bn(const std::vector<std::string>& arguments) {
   WholeFile text(arguments[2]);
   text.append(prototxt_of(merged.net));
   text.sync();
+  save_origin(arguments, merged.weights);
   write_weights(arguments[3], merged.weights);
   text.finish();
   std::printf("%d of %zu layers folded; outputs agree to %.2g of their greatest value\n",

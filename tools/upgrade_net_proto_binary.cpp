@@ -1,6 +1,7 @@
 // crema upgrade-net-proto-binary: rewrites an old weights file in the current form.
 #include "model/binary_format.hpp"
 #include "model/file_kind.hpp"
+#include "model/origin.hpp"
 #include "tools/command.hpp"
 #include "tools/upgrade_report.hpp"
 
@@ -15,7 +16,11 @@ int upgrade_net_proto_binary(const std::vector<std::string>& arguments) {
         read_binary_proto(path, net);
         return upgrade_net(net);
       },
-      [&](const std::string& path) { write_binary_proto_atomically(path, net); },
+      [&](const std::string& path) {
+        // Weights of a run keep the word of the program that trained them.
+        if (!net.has_origin()) net.mutable_origin()->set_program(program_version());
+        write_binary_proto_atomically(path, net);
+      },
       {"weights file",
        [](const std::string& path) { return guess_message(path) == NetParameter::descriptor(); }});
 }

@@ -212,8 +212,9 @@ class Solver {
   std::unique_ptr<RatePolicy> policy_;
   std::unique_ptr<UpdateRule> rule_;
   std::optional<uint64_t> asked_seed_;
-  RunState run_;        // of all nets of the solver
-  std::string prefix_;  // of snapshots
+  RunState run_;             // of all nets of the solver
+  std::string solver_file_;  // "": a message
+  std::string prefix_;       // of snapshots
   std::unique_ptr<SnapshotKeeper> keeper_;
   std::unique_ptr<Net> net_;
   std::vector<std::unique_ptr<Net>> test_nets_;

@@ -42,6 +42,8 @@ enum class LocalRate : uint8_t {
   // Of a fork, in place of lr_mult:
   larc_scale,  // the solver's rate * eta * |w| / |g|
   larc_clip,   // min(the solver's rate, eta * |w| / |g|)
+  // Of another fork, in place of lr_mult, by the solver's decay without decay_mult:
+  automatic,  // the solver's rate * eta * |w| / (|g| + decay * |w|)
 };
 
 /// What the solver's settings say of updates; fields as in proto/solver.proto.
@@ -76,6 +78,8 @@ struct RuleTraits {
   static constexpr bool kReadsRmsDecay = false, kReadsDelta = false;
   /// Weight decay is no part of the gradient, but of the step: rate * decay * w.
   static constexpr bool kOwnDecay = false;
+  /// The form of the rule of this name for solvers that say amsgrad.
+  static constexpr bool kAmsgrad = false;
   static constexpr LocalRate kLocalRate = LocalRate::none;
 };
 
@@ -197,9 +201,20 @@ struct Adam : RuleTraits {
 
   template <class T>
   [[gnu::always_inline]] CREMA_FUNCTOR T operator()(T gradient, T rate, T& mean, T& squares) const {
+    follow(gradient, mean, squares);
+    return step(rate, mean, squares);
+  }
+
+ protected:
+  template <class T>
+  [[gnu::always_inline]] CREMA_FUNCTOR void follow(T gradient, T& mean, T& squares) const {
     mean = static_cast<T>(momentum) * mean + static_cast<T>(1 - momentum) * gradient;
     squares =
         static_cast<T>(momentum2) * squares + static_cast<T>(1 - momentum2) * gradient * gradient;
+  }
+
+  template <class T>
+  [[gnu::always_inline]] CREMA_FUNCTOR T step(T rate, T mean, T squares) const {
     return rate * static_cast<T>(correction) * mean / (sqrt(squares) + static_cast<T>(delta));
   }
 };
@@ -222,11 +237,40 @@ struct AdamW : RuleTraits {
 
   template <class T>
   [[gnu::always_inline]] CREMA_FUNCTOR T operator()(T gradient, T rate, T& mean, T& squares) const {
+    follow(gradient, mean, squares);
+    return step(rate, mean, squares);
+  }
+
+ protected:
+  template <class T>
+  [[gnu::always_inline]] CREMA_FUNCTOR void follow(T gradient, T& mean, T& squares) const {
     mean = static_cast<T>(momentum) * mean + static_cast<T>(1 - momentum) * gradient;
     squares =
         static_cast<T>(momentum2) * squares + static_cast<T>(1 - momentum2) * gradient * gradient;
+  }
+
+  template <class T>
+  [[gnu::always_inline]] CREMA_FUNCTOR T step(T rate, T mean, T squares) const {
     return rate * static_cast<T>(of_mean) * mean /
            (static_cast<T>(of_root) * sqrt(squares) + static_cast<T>(delta));
+  }
+};
+
+/// Adam or AdamW whose steps do not grow again where gradients become small (Reddi et al. 2018):
+/// they are divided by the greatest mean of squares so far, before its correction, as PyTorch does.
+template <class Base>
+struct Amsgrad : Base {
+  static constexpr int kHistories = 3;
+  static constexpr bool kAmsgrad = true;
+
+  using Base::Base;
+
+  template <class T>
+  [[gnu::always_inline]] CREMA_FUNCTOR T operator()(T gradient, T rate, T& mean, T& squares,
+                                                    T& greatest) const {
+    this->follow(gradient, mean, squares);
+    greatest = squares > greatest ? squares : greatest;
+    return this->step(rate, mean, greatest);
   }
 };
 
@@ -260,8 +304,8 @@ struct Lion : RuleTraits {
 };
 
 /// One of all rules.
-using AnyUpdateRule =
-    std::variant<Sgd, Nesterov, AdaGrad, RmsProp, AdaDelta, Adam, AdamW, Lamb, Lars, Lion>;
+using AnyUpdateRule = std::variant<Sgd, Nesterov, AdaGrad, RmsProp, AdaDelta, Adam, AdamW, Lamb,
+                                   Lars, Lion, Amsgrad<Adam>, Amsgrad<AdamW>>;
 
 /// No rule of a solver: its step is the gradient, so that its norm can be measured as one.
 struct GradientAsStep : RuleTraits {
@@ -379,6 +423,10 @@ CREMA_FUNCTOR double rate_of(const UpdateSettings& settings, double rate, const 
   if (settings.local_rate == LocalRate::scale) {
     const double decay = settings.weight_decay * run.decay;
     return none ? of_run : of_run * (settings.local_eta * values / (steps + decay * values));
+  }
+  if (settings.local_rate == LocalRate::automatic) {
+    const double decay = settings.weight_decay;
+    return none ? rate : rate * (settings.local_eta * values / (steps + decay * values));
   }
   const double local = none ? 1 : settings.local_eta * values / steps;
   if (settings.local_rate == LocalRate::larc_scale) return rate * local;

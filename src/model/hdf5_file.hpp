@@ -53,7 +53,9 @@ class Hdf5Reader {
   std::string text(const std::string& name) const;
   /// An array of bytes. Error if it is none.
   std::string bytes(const std::string& name) const;
-  /// The text that the file's root group has as an attribute; "" if it has none of that name.
+  /// An attribute of the root group that is a text, of fixed or variable length; "" if there is
+  /// none, or none that is a text, or if the file carries no checksum that was verified: a damaged
+  /// length would make the library take any memory.
   std::string attribute(const std::string& name) const;
 
  private:
@@ -84,6 +86,9 @@ class Hdf5Writer {
   void put_text(const std::string& name, const std::string& text);
   void put_texts(const std::string& name, const std::vector<std::string>& texts);
   void put_bytes(const std::string& name, const std::string& bytes);
+  /// An attribute of the root group: a text of any length. Before all arrays: those behind the
+  /// checksum, which lies near the file's begin.
+  void put_attribute(const std::string& name, const std::string& text);
   /// Makes a group unless it is there.
   void make_group(const std::string& name);
 

@@ -8,7 +8,6 @@
 #include <memory>
 #include <new>
 #include <optional>
-#include <sstream>
 #include <stdexcept>
 #include <vector>
 
@@ -76,21 +75,42 @@ void read_within_memory(const std::string& path, const Read& read) {
   }
 }
 
-/// What a file says of where it comes from: texts, of which that of the classes has a line a name.
+// --- Where they come from ------------------------------------------------
+
+/// The attributes with the fields of Origin, but for the names of classes.
+constexpr std::pair<const char*, int> kOriginTexts[] = {
+    {"origin_program", Origin::kProgramFieldNumber},
+    {"origin_solver", Origin::kSolverFieldNumber},
+    {"origin_net", Origin::kNetFieldNumber}};
+constexpr const char* kOriginClasses = "origin_class_name";
+
+void write_origin(Hdf5Writer& file, const Origin& origin) {
+  for (const auto& [name, field] : kOriginTexts) {
+    const std::string text =
+        origin.GetReflection()->GetString(origin, Origin::descriptor()->FindFieldByNumber(field));
+    if (!text.empty()) file.put_attribute(name, text);
+  }
+  // The longest one is the last: it takes space that the others would need near the file's begin.
+  if (origin.class_name_size() > 0)
+    file.put_attribute(kOriginClasses, joined(origin.class_name(), "\n"));
+}
+
+/// Leaves the message without an origin if the file has none.
 template <class Message>
 void read_origin(const Hdf5Reader& file, Message& out) {
-  const auto take = [&](const char* name, const auto& set) {
-    if (const std::string text = file.attribute(name); !text.empty()) set(text);
-  };
-  take("origin_program", [&](const auto& text) { out.mutable_origin()->set_program(text); });
-  take("origin_solver", [&](const auto& text) { out.mutable_origin()->set_solver(text); });
-  take("origin_net", [&](const auto& text) { out.mutable_origin()->set_net(text); });
-  take("origin_class_name", [&](const std::string& text) {
+  for (const auto& [name, field] : kOriginTexts) {
+    const std::string text = file.attribute(name);
+    if (text.empty()) continue;
     Origin& origin = *out.mutable_origin();
-    origin.clear_class_name();
-    std::istringstream lines(text);
-    for (std::string line; std::getline(lines, line);) origin.add_class_name(line);
-  });
+    origin.GetReflection()->SetString(&origin, Origin::descriptor()->FindFieldByNumber(field),
+                                      text);
+  }
+  const std::string names = file.attribute(kOriginClasses);
+  for (size_t begin = 0; begin < names.size();) {
+    const size_t end = std::min(names.find('\n', begin), names.size());
+    out.mutable_origin()->add_class_name(names.substr(begin, end - begin));
+    begin = end + 1;
+  }
 }
 
 // --- Weights ------------------------------------------------------------
@@ -197,6 +217,7 @@ void write_hdf5(Hdf5Writer& file, const NetParameter& weights) {
     layers.push_back({layer.name(), layer.blobs_size()});
   }
   check_hdf5_layers(layers);
+  write_origin(file, weights.origin());
   file.make_group("/data");
   for (const LayerParameter& layer : weights.layer()) {
     if (layer.blobs_size() == 0 && layer.name().empty()) continue;
@@ -245,6 +266,7 @@ void read_state_hdf5(const std::string& path, SolverState& out, Verify verify) {
     if (has_entry(entries, "current_step", false)) {
       out.set_current_step(read_integer(file, "current_step"));
     }
+    read_origin(file, out);
     const auto histories = file.entries("/history");
     out.clear_history();
     for (size_t i = 0; i < histories.size(); ++i) out.add_history();
@@ -263,6 +285,7 @@ void read_state_hdf5(const std::string& path, SolverState& out, Verify verify) {
 }
 
 void write_hdf5(Hdf5Writer& file, const SolverState& state) {
+  write_origin(file, state.origin());
   file.put("iter", state.iter());
   file.put_text("learned_net", state.learned_net());
   file.put("current_step", state.current_step());
@@ -273,7 +296,8 @@ void write_hdf5(Hdf5Writer& file, const SolverState& state) {
   SolverState rest;
   copy_without(state,
                {SolverState::kIterFieldNumber, SolverState::kLearnedNetFieldNumber,
-                SolverState::kCurrentStepFieldNumber, SolverState::kHistoryFieldNumber},
+                SolverState::kCurrentStepFieldNumber, SolverState::kHistoryFieldNumber,
+                SolverState::kOriginFieldNumber},
                rest);
   file.put_bytes("crema", rest.SerializePartialAsString());
 }

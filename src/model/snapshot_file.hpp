@@ -2,6 +2,9 @@
 // HDF5. A file is read as what its contents are, whatever its name; it is written as HDF5 if its
 // name ends in .h5. All of them carry a checksum (binary_format.hpp, hdf5_checksum.hpp).
 //
+// Both formats say where they come from (Origin in proto/net.proto); HDF5 files in texts that are
+// attributes of the root group: origin_program, origin_solver, origin_net, and origin_class_name
+// with a name a line.
 // HDF5, weights: arrays /data/LAYER/INDEX, gradients /diff/LAYER/INDEX, a group for each layer.
 // HDF5, states: iter, current_step (one i32 each), learned_net (text), arrays /history/INDEX; and
 // `crema`, an array of bytes: a SolverState with all other fields, as a binary protocol buffer.
@@ -30,8 +33,8 @@ bool is_hdf5_state(const std::string& path);
 
 /// Both lose what `out` held. Whatever the bytes are, the result is a message or an Error, as for
 /// read_binary_proto(): a MemoryError (core/memory_error.hpp) where the file is whole. Weights from
-/// HDF5 have layers with name and blobs only; a parameter that the file lacks among those of a
-/// layer is a blob without shape and values.
+/// HDF5 have an origin, and layers with name and blobs only; a parameter that the file lacks among
+/// those of a layer is a blob without shape and values.
 void read_weights(const std::string& path, NetParameter& out);
 void read_solver_state(const std::string& path, SolverState& out);
 

@@ -234,6 +234,7 @@ Net::Net(const NetParameter& param, Context& context, NetOptions options)
 Net::Net(const NetParameter& param, const SourceMap& source, Context& context, NetOptions options) {
   try {
     plan_ = build(param, source, context, options);
+    plan_->file = source.file();
   } catch (Error& error) {
     error.at({source.file(), 0, 0});
     throw;

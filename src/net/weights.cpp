@@ -5,7 +5,9 @@
 #include <utility>
 
 #include "core/dispatch.hpp"
+#include "data/data_source.hpp"
 #include "model/blob_message.hpp"
+#include "model/origin.hpp"
 #include "model/snapshot_file.hpp"
 #include "model/upgrade/upgrade.hpp"
 #include "net/plan.hpp"
@@ -253,6 +255,20 @@ LoadReport load_weights(Plan& plan, const NetParameter& weights, bool strict,
   return report;
 }
 
+/// Says by which program, from which net and for which classes the weights are.
+void save_origin(const Plan& plan, Origin& origin) {
+  origin.set_program(program_version());
+  if (!plan.file.empty()) origin.set_net(plan.file);
+  for (const Layer* layer : plan.layers) {
+    const auto* source = dynamic_cast<const DataSource*>(layer);
+    if (source == nullptr) continue;
+    const std::vector<std::string> names = source->class_names();
+    if (names.empty()) continue;
+    origin.mutable_class_name()->Assign(names.begin(), names.end());
+    break;
+  }
+}
+
 bool is_there(const BlobProto& blob) { return blob_count(blob) != 0 || blob.has_shape(); }
 
 /// Whether layers share a parameter.
@@ -397,6 +413,7 @@ std::set<std::string> load_first_weights(Plan& plan, const NetParameter& given) 
 void Net::save(NetParameter& out, bool with_diffs) const {
   out.Clear();
   out.set_name(plan_->name);
+  save_origin(*plan_, *out.mutable_origin());
   for (const NodeId id : plan_->layer_nodes()) {
     const Node& node = plan_->node(id);
     LayerParameter* saved = out.add_layer();

@@ -39,11 +39,16 @@ RatePolicy::RatePolicy(const SolverParameter& param, double momentum, const Sour
       warmup_start_(param.warmup_start_lr()),
       rise_(param.onecycle_rise()),
       div_(param.onecycle_div()),
-      final_div_(param.onecycle_final_div()) {
-  kind_ = static_cast<Kind>(index_of(param.lr_policy(),
-                                     {"fixed", "step", "exp", "inv", "multistep", "poly", "sigmoid",
-                                      "linear", "cosine", "onecycle", "plateau", "multifixed"},
-                                     "lr_policy", source));
+      final_div_(param.onecycle_final_div()),
+      three_phase_(param.onecycle_three_phase()),
+      straight_(param.onecycle_anneal() == SolverParameter::LINEAR),
+      restart_(param.restart_iter()),
+      restart_mult_(param.restart_mult()) {
+  kind_ = static_cast<Kind>(
+      index_of(param.lr_policy(),
+               {"fixed", "step", "exp", "inv", "multistep", "poly", "sigmoid", "linear", "cosine",
+                "onecycle", "plateau", "multifixed", "cosine_restarts"},
+               "lr_policy", source));
   const auto& steps = kind_ == Kind::plateau      ? param.plateau_winsize()
                       : kind_ == Kind::multifixed ? param.stageiter()
                                                   : param.stepvalue();
@@ -119,16 +124,30 @@ void RatePolicy::check(const SolverParameter& param, const SourceMap& source) co
     const char* const field = is(Kind::multistep) ? "stepvalue" : "stageiter";
     throw Error("the ", field, " entries must ascend").at(source.position(field));
   }
-  if (is(Kind::onecycle)) {
-    if (!(rise_ > 0 && rise_ < 1))
-      refuse("onecycle_rise", "needs onecycle_rise in (0, 1), not ", rise_);
-    if (!(div_ > 0)) refuse("onecycle_div", "needs a positive onecycle_div, not ", div_);
-    if (!(final_div_ > 0))
-      refuse("onecycle_final_div", "needs a positive onecycle_final_div, not ", final_div_);
-  }
+  check_cycles(param, source);
   if (min_ < 0) throw Error("min_lr ", min_, " must not be negative").at(source.position("min_lr"));
   if (!is(Kind::multifixed) && min_ > base_)
     throw Error("min_lr ", min_, " is larger than base_lr ", base_).at(source.position("min_lr"));
+}
+
+void RatePolicy::check_cycles(const SolverParameter& param, const SourceMap& source) const {
+  const auto need = [&](bool holds, const char* field, auto... what) {
+    if (!holds)
+      throw Error("lr_policy '", param.lr_policy(), "' needs ", what...).at(source.position(field));
+  };
+  if (kind_ == Kind::cosine_restarts) {
+    need(param.has_restart_iter(), "lr_policy",
+         "restart_iter, the iterations of the first period; add it to the solver");
+    need(restart_ > 0, "restart_iter", "a positive restart_iter, not ", restart_);
+    need(restart_mult_ >= 1, "restart_mult", "a restart_mult of at least 1, not ", restart_mult_);
+  }
+  if (kind_ != Kind::onecycle) return;
+  need(rise_ > 0 && rise_ < 1, "onecycle_rise", "onecycle_rise in (0, 1), not ", rise_);
+  // The second phase is as long as the first one.
+  need(!three_phase_ || rise_ <= 0.5, "onecycle_rise",
+       "onecycle_rise in (0, 0.5] with onecycle_three_phase, not ", rise_);
+  need(div_ > 0, "onecycle_div", "a positive onecycle_div, not ", div_);
+  need(final_div_ > 0, "onecycle_final_div", "a positive onecycle_final_div, not ", final_div_);
 }
 
 void RatePolicy::check_warmup(const SolverParameter& param, const SourceMap& source) const {
@@ -199,7 +218,7 @@ double RatePolicy::rate(int iteration) const {
     return std::max(min_, value);
   }
   const double part = static_cast<double>(iteration) / warmup_;
-  return std::max(min_, interpolate(warmup_start_, base_, std::pow(part, warmup_power_)));
+  return interpolate(warmup_start_, base_, std::pow(part, warmup_power_));
 }
 
 double RatePolicy::policy_rate(int iteration) const {
@@ -225,6 +244,8 @@ double RatePolicy::policy_rate(int iteration) const {
       return interpolate(base_, min_, progress(iteration));
     case Kind::cosine:
       return interpolate(base_, min_, half_cosine(progress(iteration)));
+    case Kind::cosine_restarts:
+      return interpolate(base_, min_, half_cosine(period_progress(iteration)));
     case Kind::onecycle:
       return cycle(iteration, base_ / div_, base_, base_ / div_ / final_div_);
     case Kind::multifixed: {
@@ -241,13 +262,27 @@ double RatePolicy::progress(int iteration) const {
   return std::clamp(part, 0.0, 1.0);
 }
 
+double RatePolicy::period_progress(int iteration) const {
+  int64_t at = iteration - warmup_, length = restart_;
+  if (restart_mult_ == 1) at %= length;
+  while (at >= length) {
+    at -= length;
+    length *= restart_mult_;
+  }
+  return static_cast<double>(at) / static_cast<double>(length);
+}
+
 double RatePolicy::cycle(int iteration, double start, double top, double end) const {
+  const auto arm = [&](double from, double to, double part) {
+    return interpolate(from, to, straight_ ? part : half_cosine(part));
+  };
   // The first iteration has the rate `start`, the last one `end`.
   const double last = max_iter_ - 1, turn = rise_ * max_iter_ - 1;
-  if (iteration <= turn)
-    return interpolate(start, top, turn > 0 ? half_cosine(iteration / turn) : 1);
-  const double part = last > turn ? std::clamp((iteration - turn) / (last - turn), 0.0, 1.0) : 1;
-  return interpolate(top, end, half_cosine(part));
+  if (iteration <= turn) return arm(start, top, turn > 0 ? iteration / turn : 1);
+  if (three_phase_ && iteration <= 2 * turn) return arm(top, start, (iteration - turn) / turn);
+  const double fall = three_phase_ ? 2 * turn : turn;
+  const double part = last > fall ? std::clamp((iteration - fall) / (last - fall), 0.0, 1.0) : 1;
+  return arm(three_phase_ ? start : top, end, part);
 }
 
 int RatePolicy::steps_passed(int iteration) const {

@@ -55,33 +55,39 @@ class RatePolicy {
     cosine,
     onecycle,
     plateau,
-    multifixed
+    multifixed,
+    cosine_restarts
   };
   enum class Course { fixed, poly, opt, onecycle };  // of momentum and weight decay
 
   /// Error unless the policy has what it needs.
   void check(const SolverParameter& param, const SourceMap& source) const;
+  void check_cycles(const SolverParameter& param, const SourceMap& source) const;
   void check_warmup(const SolverParameter& param, const SourceMap& source) const;
   void take_courses(const SolverParameter& param, double momentum, const SourceMap& source);
   /// Error if the rate is none at an iteration where settings with a wrong sign show.
   void check_rates(const SourceMap& source) const;
-  /// Of the policy, without warm-up and lower limit.
+  /// Of the policy, behind the warm-up and without the lower limit.
   double policy_rate(int iteration) const;
   /// The part of the iterations behind the warm-up that is done, in [0, 1].
   double progress(int iteration) const;
-  /// Along "onecycle": from `start` by half a cosine to `top`, and on to `end`.
+  /// The part of the present period of "cosine_restarts" that is done, in [0, 1).
+  double period_progress(int iteration) const;
+  /// Along "onecycle": from `start` to `top`, with three phases back to `start`, and on to `end`.
   double cycle(int iteration, double start, double top, double end) const;
 
   Kind kind_ = Kind::fixed;
   std::string name_;  // lr_policy
   double base_ = 0, gamma_ = 0, power_ = 0, min_ = 0;
   int step_ = 0, max_iter_ = 0;
-  std::vector<int> steps_;      // stepvalue, plateau_winsize or stageiter
-  std::vector<double> stages_;  // rates of multifixed
-  int warmup_ = 0;              // iterations
-  double warmup_start_ = 0;     // rate
-  double warmup_power_ = 1;     // 1: linear, 2: as rampup_interval
-  double rise_ = 0, div_ = 0, final_div_ = 0;
+  std::vector<int> steps_;                     // stepvalue, plateau_winsize or stageiter
+  std::vector<double> stages_;                 // rates of multifixed
+  int warmup_ = 0;                             // iterations
+  double warmup_start_ = 0;                    // rate
+  double warmup_power_ = 1;                    // 1: linear, 2: as rampup_interval
+  double rise_ = 0, div_ = 0, final_div_ = 0;  // of onecycle
+  bool three_phase_ = false, straight_ = false;
+  int restart_ = 0, restart_mult_ = 1;  // of cosine_restarts
   Course momentum_course_ = Course::fixed, decay_course_ = Course::fixed;
   double momentum_ = 0, most_momentum_ = 0, momentum_power_ = 1;
   double decay_ = 0, most_decay_ = 0, decay_power_ = 1;

@@ -180,6 +180,112 @@ bool has_effect(int field_number) {
   return fields.count(field_number) != 0;
 }
 
+/// Adds a note if the setting is given and not read.
+void note_unread(bool given, bool read, const char* field, const char* what,
+                 std::vector<std::string>& notes) {
+  if (given && !read)
+    notes.push_back(concat("the solver's ", field, " has no effect without ", what));
+}
+
+/// Notes of settings that belong to a policy of the rate, of momentum or of decay, or to a warm-up.
+void note_policies(const SolverParameter& param, std::vector<std::string>& notes) {
+  const auto of_policy = [&](bool given, const char* field, const std::set<std::string>& policies) {
+    if (given && policies.count(param.lr_policy()) == 0)
+      notes.push_back(concat("the solver's ", field, " has no effect with lr_policy '",
+                             param.lr_policy(), "'; it belongs to ", joined(policies)));
+  };
+  of_policy(param.has_gamma(), "gamma", {"step", "exp", "inv", "multistep", "sigmoid", "plateau"});
+  of_policy(param.has_power(), "power", {"inv", "poly"});
+  of_policy(param.has_stepsize(), "stepsize", {"step", "sigmoid"});
+  of_policy(param.stepvalue_size() > 0, "stepvalue", {"multistep"});
+  of_policy(param.plateau_winsize_size() > 0, "plateau_winsize", {"plateau"});
+  of_policy(param.stagelr_size() > 0, "stagelr", {"multifixed"});
+  of_policy(param.stageiter_size() > 0, "stageiter", {"multifixed"});
+  of_policy(param.has_onecycle_rise(), "onecycle_rise", {"onecycle"});
+  of_policy(param.has_onecycle_div(), "onecycle_div", {"onecycle"});
+  of_policy(param.has_onecycle_final_div(), "onecycle_final_div", {"onecycle"});
+  of_policy(param.has_onecycle_three_phase(), "onecycle_three_phase", {"onecycle"});
+  of_policy(param.has_onecycle_anneal(), "onecycle_anneal", {"onecycle"});
+  of_policy(param.has_restart_iter(), "restart_iter", {"cosine_restarts"});
+  of_policy(param.has_restart_mult(), "restart_mult", {"cosine_restarts"});
+  if (param.min_lr() > 0 && param.lr_policy() == "fixed") {
+    notes.emplace_back(
+        "the solver's min_lr has no effect with lr_policy 'fixed', whose rate is base_lr");
+  }
+  const bool warms_up = param.warmup_iter() > 0 || param.rampup_interval() > 0;
+  if (param.lr_policy() == "multifixed") {
+    note_unread(param.has_base_lr(), warms_up, "base_lr",
+                "a warm-up, as lr_policy 'multifixed' has its rates from stagelr", notes);
+  }
+  note_unread(param.has_warmup_start_lr(), param.warmup_iter() > 0, "warmup_start_lr",
+              "warmup_iter", notes);
+  note_unread(param.has_rampup_lr(), param.rampup_interval() > 0, "rampup_lr", "rampup_interval",
+              notes);
+  if (param.has_momentum() && param.momentum_policy() == "opt") {
+    notes.emplace_back(
+        "the solver's momentum has no effect with momentum_policy 'opt', which finds it from the "
+        "learning rate");
+  }
+  note_unread(param.has_max_momentum(), param.momentum_policy() != "fixed", "max_momentum",
+              "momentum_policy", notes);
+  note_unread(param.has_momentum_power(), param.momentum_policy() == "poly", "momentum_power",
+              "momentum_policy: \"poly\"", notes);
+  const bool decay_changes = param.weight_decay_policy() != "fixed";
+  const bool decays = param.weight_decay() > 0 || (decay_changes && param.max_weight_decay() > 0);
+  note_unread(decay_changes, decays, "weight_decay_policy", "weight_decay or max_weight_decay",
+              notes);
+  note_unread(param.has_regularization_type(), decays, "regularization_type", "weight_decay",
+              notes);
+  note_unread(param.has_max_weight_decay(), decay_changes, "max_weight_decay",
+              "weight_decay_policy", notes);
+  note_unread(param.has_weight_decay_power(), param.weight_decay_policy() == "poly",
+              "weight_decay_power", "weight_decay_policy: \"poly\"", notes);
+}
+
+/// Notes of settings of tests and of the average of the weights.
+void note_tests_and_average(const SolverParameter& param, std::vector<std::string>& notes) {
+  const bool tests = param.test_iter_size() > 0;
+  // As in published solvers this is no error: the run trains without tests.
+  if (param.test_interval() > 0 && !tests) {
+    notes.emplace_back(
+        "the solver's test_interval has no effect without test_iter; add test_iter, the number of "
+        "batches of a test, or remove test_interval");
+  }
+  const auto of_tests = [&](bool given, const char* field) {
+    note_unread(given, tests, field, "test_iter", notes);
+  };
+  of_tests(param.has_test_compute_loss(), "test_compute_loss");
+  of_tests(param.has_test_initialization(), "test_initialization");
+  of_tests(param.has_eval_type(), "eval_type");
+  of_tests(param.has_ap_version(), "ap_version");
+  of_tests(param.has_show_per_class_result(), "show_per_class_result");
+  note_unread(param.has_snapshot_best_net(), !param.snapshot_best().empty(), "snapshot_best_net",
+              "snapshot_best", notes);
+  note_unread(param.has_snapshot_best_is(), !param.snapshot_best().empty(), "snapshot_best_is",
+              "snapshot_best", notes);
+  const bool averages = param.ema_decay() > 0;
+  note_unread(param.has_ema_test(), averages, "ema_test", "ema_decay", notes);
+  if (averages) of_tests(param.has_ema_test(), "ema_test");
+  note_unread(param.has_ema_warmup(), averages, "ema_warmup", "ema_decay", notes);
+  if (averages && param.ema_warmup() > 0 && param.ema_warmup() <= 1) {
+    notes.push_back(concat("the solver's ema_warmup ", param.ema_warmup(),
+                           " has no effect, since (1 + t) / (ema_warmup + t) is not below 1; give "
+                           "a greater one, such as 10"));
+  }
+}
+
+/// Notes of settings of the whole run.
+void note_others(const SolverParameter& param, std::vector<std::string>& notes) {
+  const bool on_gpu = param.has_solver_mode() && param.solver_mode() == SolverParameter::GPU;
+  note_unread(param.device_id() != 0, on_gpu, "device_id", "solver_mode: GPU", notes);
+  if (!param.layer_wise_reduce()) {
+    notes.emplace_back(
+        "the solver's layer_wise_reduce has no effect: a run computes on one device");
+  }
+  note_unread(param.debug_info(), param.display() > 0 || param.test_iter_size() > 0, "debug_info",
+              "display", notes);
+}
+
 }  // namespace
 
 std::vector<std::string> check_settings(const SolverParameter& param, const SourceMap& source) {
@@ -201,6 +307,8 @@ std::vector<std::string> check_settings(const SolverParameter& param, const Sour
        "lie in [0, 1)");
   need(param.ema_decay() >= 0 && param.ema_decay() < 1, "ema_decay", param.ema_decay(),
        "lie in [0, 1); 0 is for no average");
+  need(param.ema_warmup() >= 0, "ema_warmup", param.ema_warmup(),
+       "not be negative; 0 is for no warm-up of the average");
   need(param.loss_scale() > 0, "loss_scale", param.loss_scale(), "be positive");
   for (const auto& [name, value] :
        {std::pair{"clip_gradients", param.clip_gradients()},
@@ -228,50 +336,9 @@ std::vector<std::string> check_settings(const SolverParameter& param, const Sour
         .at(source.position("snapshot_format"));
 
   std::vector<std::string> notes;
-  // As in published solvers this is no error: the run trains without tests.
-  if (param.test_interval() > 0 && param.test_iter_size() == 0) {
-    notes.emplace_back(
-        "the solver's test_interval has no effect without test_iter; add test_iter, the number of "
-        "batches of a test, or remove test_interval");
-  }
-  const auto without_effect = [&](bool given, bool read, const char* field, const char* what) {
-    if (given && !read)
-      notes.push_back(concat("the solver's ", field, " has no effect without ", what));
-  };
-  const auto of_policy = [&](bool given, const char* field, const std::set<std::string>& policies) {
-    if (given && policies.count(param.lr_policy()) == 0)
-      notes.push_back(concat("the solver's ", field, " has no effect with lr_policy '",
-                             param.lr_policy(), "'; it belongs to ", joined(policies)));
-  };
-  of_policy(param.has_gamma(), "gamma", {"step", "exp", "inv", "multistep", "sigmoid", "plateau"});
-  of_policy(param.has_power(), "power", {"inv", "poly"});
-  of_policy(param.has_stepsize(), "stepsize", {"step", "sigmoid"});
-  of_policy(param.stepvalue_size() > 0, "stepvalue", {"multistep"});
-  of_policy(param.stagelr_size() > 0, "stagelr", {"multifixed"});
-  of_policy(param.stageiter_size() > 0, "stageiter", {"multifixed"});
-  of_policy(param.plateau_winsize_size() > 0, "plateau_winsize", {"plateau"});
-  of_policy(param.has_onecycle_rise(), "onecycle_rise", {"onecycle"});
-  of_policy(param.has_onecycle_div(), "onecycle_div", {"onecycle"});
-  of_policy(param.has_onecycle_final_div(), "onecycle_final_div", {"onecycle"});
-  without_effect(param.has_ema_test(), param.ema_decay() > 0, "ema_test", "ema_decay");
-  for (const auto& [given, field] : {std::pair{param.has_snapshot_best_net(), "snapshot_best_net"},
-                                     std::pair{param.has_snapshot_best_is(), "snapshot_best_is"}}) {
-    without_effect(given, param.has_snapshot_best(), field, "snapshot_best");
-  }
-  without_effect(param.has_warmup_start_lr(), param.warmup_iter() > 0, "warmup_start_lr",
-                 "warmup_iter");
-  without_effect(param.has_rampup_lr(), param.rampup_interval() > 0, "rampup_lr",
-                 "rampup_interval");
-  without_effect(param.has_max_momentum(), param.momentum_policy() != "fixed", "max_momentum",
-                 "momentum_policy");
-  without_effect(param.has_momentum_power(), param.momentum_policy() == "poly", "momentum_power",
-                 "momentum_policy: \"poly\"");
-  without_effect(param.has_max_weight_decay(), param.weight_decay_policy() != "fixed",
-                 "max_weight_decay", "weight_decay_policy");
-  without_effect(param.has_weight_decay_power(), param.weight_decay_policy() == "poly",
-                 "weight_decay_power", "weight_decay_policy: \"poly\"");
-  without_effect(param.debug_info(), param.display() > 0 || param.test_iter_size() > 0,
-                 "debug_info", "display");
+  note_policies(param, notes);
+  note_tests_and_average(param, notes);
+  note_others(param, notes);
   for (const auto* field : fields) {
     if (!is_of_fork(field->number()) || has_effect(field->number())) continue;
     notes.push_back(

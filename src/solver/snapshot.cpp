@@ -92,6 +92,18 @@ void finish_all(std::vector<std::pair<std::string, SyncedFile>>& files) {
   }
 }
 
+/// The net's weights, of this run.
+void save_weights(const TrainingState& run, bool with_diffs, NetParameter& out) {
+  run.train->save(out, with_diffs);
+  Origin& origin = *out.mutable_origin();
+  if (!run.solver_file.empty()) origin.set_solver(run.solver_file);
+  if (run.net_file.empty()) {
+    origin.clear_net();  // it is in the solver
+  } else {
+    origin.set_net(run.net_file);
+  }
+}
+
 /// Error unless the weights at `path` have this checksum.
 void check_values(const NetParameter& weights, uint64_t checksum, const std::string& path,
                   const std::string& state) {
@@ -144,6 +156,24 @@ std::string types_of(size_t blobs, size_t parameters) {
   if (parameters == 0 || blobs % parameters != 0) return "";
   const std::vector<std::string> types = UpdateRule::names(static_cast<int>(blobs / parameters));
   return types.empty() ? "" : concat(", or to a solver of type ", joined(types, ", "));
+}
+
+/// Error if the state, of the run's type, is of a run with amsgrad and this run is not, or the
+/// other way round.
+void check_amsgrad(size_t blobs, size_t parameters, const TrainingState& run) {
+  const size_t without = 2 * parameters, with = 3 * parameters, has = run.history->size();
+  if (has == 3 && blobs == without)
+    throw Error(
+        "the state is of a run without amsgrad: it has no third history, the greatest mean of "
+        "squares so far; remove amsgrad from the solver, or start from the weights alone with "
+        "--weights");
+  const auto types = UpdateRule::names(3);
+  const bool can = std::ranges::any_of(
+      types, [&](const std::string& type) { return type.starts_with(run.type + " "); });
+  if (has == 2 && blobs == with && can)
+    throw Error(
+        "the state is of a run with amsgrad: it has a third history; set amsgrad: true, or start "
+        "from the weights alone with --weights");
 }
 
 /// Restarts the data sources that have another number of records than in the state, and warns of
@@ -215,18 +245,19 @@ std::string write_snapshot(const std::string& prefix, const TrainingState& run,
   // an earlier snapshot of this name whole.
   std::vector<std::pair<std::string, SyncedFile>> files;
   NetParameter net;
-  run.train->save(net, form.with_diffs);
+  save_weights(run, form.with_diffs, net);
   files.emplace_back(weights, SyncedFile(weights, net));
 
   SolverState state;
   state.set_iter(run.iteration);
+  *state.mutable_origin() = net.origin();
   state.set_learned_net(weights);
   state.set_learned_net_values(values_checksum(net));
   if (run.average) {
     const std::string average = stem + "_ema.caffemodel" + format;
     {
       const WeightAverage::InNet shown(run.average, true);
-      run.train->save(net);
+      save_weights(run, false, net);
     }
     files.emplace_back(average, SyncedFile(average, net));
     state.set_average_net(average);
@@ -446,10 +477,12 @@ void check_state(const SolverState& state, const TrainingState& run) {
                                                     run.train->name(), "')")
                                            : "";
   const size_t expected = segments.size() * run.history->size();
-  if (static_cast<size_t>(state.history_size()) != expected)
+  const auto given = static_cast<size_t>(state.history_size());
+  if (given != expected) check_amsgrad(given, segments.size(), run);
+  if (given != expected)
     throw Error("the state has ", state.history_size(), " history blobs, this solver of type '",
                 run.type, "' and this net need ", expected, "; it belongs to another net", nets,
-                types_of(static_cast<size_t>(state.history_size()), segments.size()));
+                types_of(given, segments.size()));
   if (state.has_loss_scale() && !(state.loss_scale() > 0 && std::isfinite(state.loss_scale())))
     throw Error("the state has the loss_scale ", state.loss_scale(),
                 ", and one has to be positive; the file is damaged, take an earlier snapshot");

@@ -30,6 +30,7 @@ struct RecordCursors {
 /// What a .solverstate holds beside the weights' file name.
 struct TrainingState {
   int iteration = 0;
+  std::string solver_file, net_file;  // as given, to save; "": a message
   int steps_passed = 0;  // how often the policy has lowered the rate; to save, for published tools
   uint64_t seed = 0;     // to save
   std::string type;      // of the solver; a state of another type is refused

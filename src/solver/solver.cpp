@@ -37,6 +37,23 @@ std::unique_ptr<Net> build_net(const NetSource& source, const SourceMap& solver,
   return std::make_unique<Net>(source.file, context, source.options);
 }
 
+/// Warns of settings for detectors where no test net is one.
+void warn_of_detection_settings(const SolverParameter& param,
+                                const std::vector<std::unique_ptr<Net>>& tests, Context& context) {
+  const bool detects =
+      std::ranges::any_of(tests, [](const auto& net) { return !detection_outputs(*net).empty(); });
+  if (detects || tests.empty()) return;
+  for (const auto& [given, field] :
+       {std::pair{param.has_ap_version(), "ap_version"},
+        std::pair{param.has_show_per_class_result(), "show_per_class_result"}}) {
+    if (given)
+      context.log(Severity::warning,
+                  concat("the solver's ", field,
+                         " has no effect: no test net has a DetectionEvaluate layer whose top is "
+                         "an output"));
+  }
+}
+
 /// Warns of a net that no iteration changes.
 void warn_if_idle(Net& net) {
   const bool has_loss = std::ranges::any_of(
@@ -156,7 +173,8 @@ void Solver::take_settings(const SolverParameter& param, const SourceMap& source
                                         " NEW` writes the current one"));
   }
   losses_.reserve(static_cast<size_t>(param.average_loss()));
-  prefix_ = snapshot_prefix(param, source.file());
+  solver_file_ = source.file();
+  prefix_ = snapshot_prefix(param, solver_file_);
   keeper_ = std::make_unique<SnapshotKeeper>(param, prefix_);
   if (takes_snapshots()) {
     // That of an installed model is made when the nets are known to work.
@@ -196,6 +214,7 @@ void Solver::build_nets(const SolverParameter& param, const SourceMap& source,
                   "eval_type")
           .at(source.position("eval_type"));
   }
+  warn_of_detection_settings(param, test_nets_, context_);
   warn_if_idle(*net_);
   for (Layer* layer : net_->layers()) {
     if (auto* data = dynamic_cast<DataSource*>(layer)) sources_.push_back(data);
@@ -326,7 +345,7 @@ void Solver::update() {
   step.rate = rate();
   step.momentum = policy_->momentum(iteration_);
   step.weight_decay = policy_->weight_decay(iteration_);
-  step.average_decay = param_->ema_decay();
+  step.average_decay = average_decay(*param_, iteration_);
   step.gradient_scale = 1.0 / param_->iter_size() / loss_scale_;
   if (param_->clip_gradients() > 0) {
     const double norm = rule_->gradient_norm(arena) / loss_scale_;
@@ -463,6 +482,8 @@ void Solver::snapshot_once(bool needed, std::optional<double> best) {
 TrainingState Solver::training_state() {
   TrainingState state;
   state.iteration = iteration_;
+  state.solver_file = solver_file_;
+  state.net_file = param_->has_net() ? param_->net() : param_->train_net();
   state.type = rule_->name();
   // As in published solvers: of the last iteration that was run.
   state.steps_passed = policy_->steps_passed(std::max(0, iteration_ - 1));

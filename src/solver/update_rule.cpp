@@ -1,5 +1,6 @@
 #include "solver/update_rule.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
@@ -34,7 +35,7 @@ struct RuleKind {
   std::string_view name;
   int histories;
   RuleDefaults defaults;
-  bool reads_momentum, reads_momentum2, reads_rms_decay, reads_delta;
+  bool reads_momentum, reads_momentum2, reads_rms_decay, reads_delta, amsgrad;
   LocalRate local_rate;
   AnyUpdateRule (*make)(const UpdateSettings& settings, int iteration);
 };
@@ -43,8 +44,8 @@ template <class... Rules>
 constexpr std::array<RuleKind, sizeof...(Rules)> kinds_of(
     std::type_identity<std::variant<Rules...>>) {
   return {{{Rules::kName, Rules::kHistories, Rules::kDefaults, Rules::kReadsMomentum,
-            Rules::kReadsMomentum2, Rules::kReadsRmsDecay, Rules::kReadsDelta, Rules::kLocalRate,
-            [](const UpdateSettings& settings, int iteration) -> AnyUpdateRule {
+            Rules::kReadsMomentum2, Rules::kReadsRmsDecay, Rules::kReadsDelta, Rules::kAmsgrad,
+            Rules::kLocalRate, [](const UpdateSettings& settings, int iteration) -> AnyUpdateRule {
               return Rules(settings, iteration);
             }}...}};
 }
@@ -66,11 +67,16 @@ size_t kind_of(const SolverParameter& param, const SourceMap& source) {
   const std::string successor = is_old ? successor_of_solver_type(param) : param.type();
   const std::string& type =
       successor.empty() ? SolverParameter::SolverType_Name(param.solver_type()) : successor;
-  std::vector<std::string> names;
+  std::vector<std::string> names, with_amsgrad;
   for (const RuleKind& kind : kRules) {
-    const std::string& name = names.emplace_back(kind.name);
-    if (name == type) return names.size() - 1;
+    if (kind.name == type && kind.amsgrad == param.amsgrad())
+      return static_cast<size_t>(&kind - kRules.data());
+    (kind.amsgrad ? with_amsgrad : names).emplace_back(kind.name);
   }
+  if (std::ranges::count(names, type) != 0)
+    throw Error("solver type '", type, "': amsgrad true cannot be used with this type; remove it, ",
+                "or set type to ", joined(with_amsgrad, " or "))
+        .at(source.position("amsgrad"));
   throw Error("solver type '", type, "' is not available", did_you_mean(type, names, "types are"))
       .at(source.position(is_old ? "solver_type" : "type"));
 }
@@ -117,7 +123,7 @@ LocalRate local_rate_of(const SolverParameter& param, const RuleKind& kind,
         .at(source.position("larc_policy"));
   if (kind.local_rate != LocalRate::none) return kind.local_rate;
   if (param.larc()) return policy == "clip" ? LocalRate::larc_clip : LocalRate::larc_scale;
-  return param.local_lr_auto() ? LocalRate::larc_scale : LocalRate::none;
+  return param.local_lr_auto() ? LocalRate::automatic : LocalRate::none;
 }
 
 UpdateSettings settings_of(const SolverParameter& param, const RuleKind& kind,
@@ -182,7 +188,8 @@ UpdateRule::UpdateRule(const SolverParameter& param, Context& context, const Sou
 std::vector<std::string> UpdateRule::names(int histories) {
   std::vector<std::string> names;
   for (const RuleKind& kind : kRules) {
-    if (kind.histories == histories) names.emplace_back(kind.name);
+    if (kind.histories == histories)
+      names.push_back(concat(kind.name, kind.amsgrad ? " with amsgrad: true" : ""));
   }
   return names;
 }
@@ -215,7 +222,9 @@ std::vector<std::string> UpdateRule::notes(const SolverParameter& param) const {
   of_local_rate(param.has_larc_policy(), is_larc, "larc_policy", "larc: true");
   of_local_rate(param.has_local_gw_ratio(), is_auto, "local_gw_ratio",
                 is_larc ? "local_lr_auto in place of larc" : "local_lr_auto: true");
-  if (kind.histories == 2 && settings_.momentum == 0 && param.momentum_policy() == "fixed")
+  if (is_larc && param.local_lr_auto())
+    notes.emplace_back("the solver's local_lr_auto has no effect beside larc: true; keep one");
+  if (kind.histories >= 2 && settings_.momentum == 0 && param.momentum_policy() == "fixed")
     notes.push_back(concat("solver type '", kind.name, "' without momentum averages nothing; add ",
                            kind.reads_momentum2 ? "momentum: 0.9" : "momentum: 0.95"));
   return notes;

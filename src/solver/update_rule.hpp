@@ -33,7 +33,7 @@ class UpdateRule {
   UpdateRule(const UpdateRule&) = delete;
   UpdateRule& operator=(const UpdateRule&) = delete;
 
-  /// The types that keep that many histories.
+  /// The types that keep that many histories, with "amsgrad: true" where it makes that many.
   static std::vector<std::string> names(int histories);
   /// As in the solver's `type`.
   std::string name() const;

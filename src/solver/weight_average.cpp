@@ -4,6 +4,7 @@
 
 #include "core/parallel.hpp"
 #include "crema/parameter_arena.hpp"
+#include "proto/solver.pb.h"
 #include "solver/update_rule.hpp"
 
 namespace crema {
@@ -37,6 +38,12 @@ void WeightAverage::follow() {
     }
     averaged_[i] = learns(parameter);
   }
+}
+
+double average_decay(const SolverParameter& param, int iteration) {
+  if (param.ema_warmup() <= 0) return param.ema_decay();
+  const double update = iteration + 1.0;
+  return std::min<double>(param.ema_decay(), (1 + update) / (param.ema_warmup() + update));
 }
 
 void load_read_weights(Net& net, const std::string& path, const NetParameter& read) {

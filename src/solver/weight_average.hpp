@@ -9,8 +9,14 @@
 
 namespace crema {
 
+class SolverParameter;
+
 /// Loads weights that were read from `path` as Net::load_weights(path, true) does.
 void load_read_weights(Net& net, const std::string& path, const NetParameter& read);
+
+/// The part of itself that the average keeps in the update of this iteration: ema_decay, or less in
+/// its warm-up.
+double average_decay(const SolverParameter& param, int iteration);
 
 /// An array of the arena's size. Each parameter's part starts as the weights when the parameter
 /// begins to learn; the update rule then moves it. Parameters that do not learn, such as running

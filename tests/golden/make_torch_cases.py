@@ -116,6 +116,29 @@ def main():
     write("torch_adamw_onecycle",
           'type: "AdamW" base_lr: 0.02 momentum: 0.85 weight_decay: 0.1 lr_policy: "onecycle" '
           'momentum_policy: "onecycle" max_momentum: 0.95', adamw, cycle)
+    restarts = schedule(lambda o: torch.optim.lr_scheduler.CosineAnnealingWarmRestarts(
+        o, T_0=3, T_mult=2, eta_min=0.001))
+    write("torch_adamw_cosine_restarts",
+          f'{base} lr_policy: "cosine_restarts" restart_iter: 3 restart_mult: 2 min_lr: 0.001',
+          adamw, restarts)
+    for name, settings, arguments in (
+            ("three_phase", "onecycle_three_phase: true", {"three_phase": True}),
+            ("linear", "onecycle_anneal: LINEAR", {"anneal_strategy": "linear"}),
+            ("three_phase_linear", "onecycle_three_phase: true onecycle_anneal: LINEAR",
+             {"three_phase": True, "anneal_strategy": "linear"})):
+        cycle = schedule(lambda o: torch.optim.lr_scheduler.OneCycleLR(
+            o, max_lr=0.02, total_steps=ITERATIONS, base_momentum=0.85, max_momentum=0.95,
+            **arguments))
+        write(f"torch_adamw_onecycle_{name}",
+              'type: "AdamW" base_lr: 0.02 momentum: 0.85 weight_decay: 0.1 lr_policy: "onecycle" '
+              f'momentum_policy: "onecycle" max_momentum: 0.95 {settings}', adamw, cycle)
+    # Means of squares that fall again soon.
+    for kind, of in (("Adam", torch.optim.Adam), ("AdamW", torch.optim.AdamW)):
+        write(f"torch_{kind.lower()}_amsgrad",
+              f'type: "{kind}" base_lr: 0.02 momentum: 0.9 momentum2: 0.5 weight_decay: 0.1 '
+              'lr_policy: "fixed" amsgrad: true',
+              lambda groups: of(groups, lr=0.02, betas=(0.9, 0.5), eps=1e-8, weight_decay=0.1,
+                                amsgrad=True))
     write("torch_adamw_clip_value", f'{base} lr_policy: "fixed" clip_gradient_value: 0.01', adamw,
           clip=0.01)
 

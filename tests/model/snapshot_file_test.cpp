@@ -116,6 +116,32 @@ TEST_P(SnapshotFile, ReadsWhatItWrote) {
   EXPECT_TRUE(check_snapshot_file(path("a.solverstate")));
 }
 
+// Names of many classes take more than an attribute of HDF5 has room for.
+TEST_P(SnapshotFile, KeepsWhereItComesFrom) {
+  for (const int classes : {2, 20000}) {
+    NetParameter weights = some_weights(), read;
+    Origin& origin = *weights.mutable_origin();
+    origin.set_program("crema 0.1.0");
+    origin.set_solver("models/a/solver.prototxt");
+    origin.set_net("net \xC3\xA9.prototxt");
+    for (int i = 0; i < classes; ++i) origin.add_class_name(concat("class of number ", i));
+    SolverState state = some_state(), read_state;
+    *state.mutable_origin() = origin;
+    const std::string file = path("a.caffemodel");
+    write_weights(file, weights);
+    write_solver_state(path("a.solverstate"), state);
+    read_weights(file, read);
+    read_solver_state(path("a.solverstate"), read_state);
+    EXPECT_EQ(read.origin().SerializeAsString(), origin.SerializeAsString());
+    EXPECT_EQ(read_state.SerializeAsString(), state.SerializeAsString());
+    EXPECT_TRUE(check_snapshot_file(file)) << "has a checksum";
+    EXPECT_TRUE(renew_checksum(file));
+    const std::string once = content_of(file);
+    write_weights(file, weights);
+    EXPECT_TRUE(content_of(file) == once) << "the same bytes each time";
+  }
+}
+
 TEST_P(SnapshotFile, FilesAreTakenForWhatTheyHold) {
   write_weights(path("a.caffemodel"), some_weights());
   const std::string other = folder_.write("b", content_of(path("a.caffemodel")));
@@ -282,6 +308,22 @@ TEST_F(SnapshotFileHdf5, HasThePublishedLayout) {
   EXPECT_EQ(saved.entries("/history").size(), 12U);
   EXPECT_EQ(test::values_of(saved.read("/history/11", DType::f32)),
             (std::vector<double>{11, 0.25}));
+}
+
+// The names of the attributes are those that other programs read.
+TEST_F(SnapshotFileHdf5, HasItsOriginAsAttributes) {
+  NetParameter weights = some_weights();
+  weights.mutable_origin()->set_program("crema 0.1.0");
+  weights.mutable_origin()->set_net("a.prototxt");
+  weights.mutable_origin()->add_class_name("cat");
+  weights.mutable_origin()->add_class_name("dog");
+  write_weights(folder_.path("a.h5"), weights);
+  const Hdf5Reader file(folder_.path("a.h5"));
+  EXPECT_EQ(file.attribute("origin_program"), "crema 0.1.0");
+  EXPECT_EQ(file.attribute("origin_solver"), "");
+  EXPECT_EQ(file.attribute("origin_net"), "a.prototxt");
+  EXPECT_EQ(file.attribute("origin_class_name"), "cat\ndog");
+  EXPECT_EQ(file.attribute("crema_checksum"), "") << "no text";
 }
 
 TEST_F(SnapshotFileHdf5, NamesWithSlashesAreGroupsInGroups) {
@@ -467,6 +509,8 @@ TEST_F(SnapshotFileHdf5, WritesRawValues) {
 // Damage of files without a checksum is for the library of HDF5 to find, or not: but never a crash.
 TEST_F(SnapshotFileHdf5, DamageOfFilesOfOtherProgramsNeverCrashes) {
   Hdf5Writer writer(folder_.path("a.h5"));
+  writer.put_attribute("origin_program", "crema 0.1.0");
+  writer.put_attribute("origin_class_name", "cat\ndog");
   Tensor values(Shape{40}, DType::f32);
   values.fill(0.5);
   for (const char* name : {"/data/a/0", "/data/a/1", "/data/b/0"}) writer.put(name, values);

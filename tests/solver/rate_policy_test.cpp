@@ -70,6 +70,23 @@ TEST(RatePolicy, WarmsUpAnyPolicy) {
   EXPECT_DOUBLE_EQ(rampup.rate(4), 0.5);
 }
 
+// The lower limit is that of the policy: with min_lr 0.25, warm-ups were cut off below it.
+TEST(RatePolicy, WarmsUpFromBelowMinLr) {
+  for (const char* name : {"cosine", "linear", "poly' power: 1 #", "exp' gamma: 0.5 #"}) {
+    const auto warm =
+        policy(concat("max_iter: 12 min_lr: 0.25 warmup_iter: 4 lr_policy: '", name, "'"));
+    EXPECT_DOUBLE_EQ(warm.rate(0), 0) << name;
+    EXPECT_DOUBLE_EQ(warm.rate(1), 0.125) << name;
+    EXPECT_GE(warm.rate(4), 0.25) << name;
+    EXPECT_DOUBLE_EQ(warm.rate(12), 0.25) << name;
+  }
+  const auto rampup =
+      policy("lr_policy: 'exp' gamma: 0.5 min_lr: 0.25 rampup_interval: 4 rampup_lr: 0.125");
+  EXPECT_DOUBLE_EQ(rampup.rate(0), 0.125);
+  EXPECT_DOUBLE_EQ(rampup.rate(2), 0.125 + 0.375 / 4);
+  EXPECT_DOUBLE_EQ(rampup.rate(4), 0.25);
+}
+
 TEST(RatePolicy, StaysAboveMinLr) {
   const auto exp = policy("lr_policy: 'exp' gamma: 0.5 min_lr: 0.125");
   EXPECT_DOUBLE_EQ(exp.rate(1), 0.25);
@@ -96,6 +113,89 @@ TEST(RatePolicy, OneCycleGivesTheRatesOfPyTorch) {
     EXPECT_NEAR(cycle.rate(iteration), rate, 1e-7) << iteration;  // settings are f32
     EXPECT_NEAR(*cycle.momentum(iteration), momentum, 1e-7) << iteration;
   }
+}
+
+struct CyclePoint {
+  int iteration;
+  double rate, momentum;
+};
+
+// Likewise with three_phase=True, anneal_strategy="linear" or pct_start=0.25.
+TEST(RatePolicy, OneCycleOfThreePhasesOrStraightArmsGivesTheRatesOfPyTorch) {
+  const auto expect = [](const std::string& settings, const std::vector<CyclePoint>& points) {
+    const auto cycle = policy(
+        "lr_policy: 'onecycle' max_iter: 20 momentum: 0.85 momentum_policy: 'onecycle' "
+        "max_momentum: 0.95 " +
+        settings);
+    for (const CyclePoint& point : points) {
+      EXPECT_NEAR(cycle.rate(point.iteration), point.rate, 1e-7) << settings << point.iteration;
+      EXPECT_NEAR(*cycle.momentum(point.iteration), point.momentum, 1e-7)
+          << settings << point.iteration;
+    }
+  };
+  expect("onecycle_three_phase: true", {{0, 0.02, 0.95},
+                                        {1, 0.06583592135, 0.940450849719},
+                                        {5, 0.5, 0.85},
+                                        {6, 0.45416407865, 0.859549150281},
+                                        {10, 0.02, 0.95},
+                                        {11, 0.0193969865152, 0.95},
+                                        {18, 0.000605013484762, 0.95},
+                                        {19, 2e-06, 0.95}});
+  expect("onecycle_anneal: LINEAR", {{0, 0.02, 0.95},
+                                     {3, 0.308, 0.89},
+                                     {5, 0.5, 0.85},
+                                     {12, 0.250001, 0.9},
+                                     {18, 0.0357161428571, 0.942857142857},
+                                     {19, 2e-06, 0.95}});
+  expect("onecycle_three_phase: true onecycle_anneal: LINEAR onecycle_rise: 0.25",
+         {{1, 0.14, 0.925},
+          {4, 0.5, 0.85},
+          {7, 0.14, 0.925},
+          {8, 0.02, 0.95},
+          {9, 0.018182, 0.95},
+          {19, 2e-06, 0.95}});
+  expect(
+      "onecycle_three_phase: true onecycle_rise: 0.5",
+      {{9, 0.5, 0.85}, {17, 0.0344737710114, 0.946984631039}, {18, 0.02, 0.95}, {19, 2e-6, 0.95}});
+}
+
+// The greatest rate and the last one: those of the pages.
+TEST(RatePolicy, OneCyclePeaksAtItsRiseOfTheIterationsLessOne) {
+  const auto cycle = policy("lr_policy: 'onecycle' max_iter: 50");
+  EXPECT_NEAR(cycle.rate(14), 0.5, 1e-12);
+  EXPECT_LT(cycle.rate(13), cycle.rate(14));
+  EXPECT_LT(cycle.rate(15), cycle.rate(14));
+  EXPECT_NEAR(cycle.rate(49), 0.5 / 25 / 1e4, 1e-12);
+}
+
+// Those of CosineAnnealingWarmRestarts(T_0=3, T_mult=2, eta_min=0.125).
+TEST(RatePolicy, CosineRestartsGivesTheRatesOfPyTorch) {
+  const std::string settings =
+      "lr_policy: 'cosine_restarts' restart_iter: 3 restart_mult: 2 min_lr: 0.125 ";
+  const std::vector<double> expected = {0.5,
+                                        0.40625,
+                                        0.21875,
+                                        0.5,
+                                        0.47487976320958225,
+                                        0.40625,
+                                        0.3125,
+                                        0.21875,
+                                        0.15012023679041775,
+                                        0.5,
+                                        0.4936110924292003};
+  const auto restarts = policy(settings), warm = policy(settings + "warmup_iter: 4");
+  for (size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_NEAR(restarts.rate(static_cast<int>(i)), expected[i], 1e-12) << i;
+    // The periods begin behind a warm-up.
+    EXPECT_NEAR(warm.rate(static_cast<int>(i) + 4), expected[i], 1e-12) << i;
+  }
+  EXPECT_DOUBLE_EQ(warm.rate(1), 0.125);
+  EXPECT_NEAR(restarts.rate(20), 0.1313889075707997, 1e-12);
+  EXPECT_DOUBLE_EQ(restarts.rate(21), 0.5);
+  EXPECT_LE(restarts.rate(2147483647), 0.5);
+  const auto equal = policy("lr_policy: 'cosine_restarts' restart_iter: 4");
+  EXPECT_NEAR(equal.rate(9), 0.42677669529663687, 1e-12);
+  EXPECT_NEAR(equal.rate(4000002), 0.25, 1e-12);
 }
 
 TEST(RatePolicy, PlateauLowersTheRateWhereTheLossStays) {
@@ -210,6 +310,14 @@ TEST(RatePolicy, SaysWhatTheNewPoliciesMiss) {
   refuse("lr_policy: 'fixed' warmup_iter: 9 max_iter: 9", {"warmup_iter 9", "max_iter 9"});
   refuse("lr_policy: 'onecycle' max_iter: 9 warmup_iter: 2", {"onecycle_rise"});
   refuse("lr_policy: 'onecycle' max_iter: 9 onecycle_rise: 1", {"onecycle_rise in (0, 1), not 1"});
+  refuse("lr_policy: 'onecycle' max_iter: 9 onecycle_three_phase: true onecycle_rise: 0.6",
+         {"onecycle_rise in (0, 0.5] with onecycle_three_phase, not 0.6"});
+  refuse("lr_policy: 'cosine_restarts'", {"'cosine_restarts' needs restart_iter"});
+  refuse("lr_policy: 'cosine_restarts' restart_iter: 0", {"a positive restart_iter, not 0"});
+  refuse("lr_policy: 'cosine_restarts' restart_iter: -2", {"a positive restart_iter, not -2"});
+  refuse("lr_policy: 'cosine_restarts' restart_iter: 2 restart_mult: 0",
+         {"a restart_mult of at least 1, not 0"});
+  refuse("lr_policy: 'cosine_restart'", {"did you mean 'cosine_restarts'?"});
   refuse("lr_policy: 'fixed' momentum_policy: 'pol'", {"momentum_policy 'pol'", "'poly'"});
   refuse("lr_policy: 'fixed' momentum_policy: 'poly'", {"max_iter"});
   refuse("lr_policy: 'fixed' momentum_policy: 'onecycle'", {"needs lr_policy 'onecycle'"});

@@ -86,6 +86,8 @@ const ResumeCase kTypes[] = {
     {"AdaDelta", "type: 'AdaDelta' momentum: 0.95 delta: 1e-6"},
     {"Adam", "type: 'Adam' momentum: 0.9"},
     {"AdamW", "type: 'AdamW'"},
+    {"AdamAmsgrad", "type: 'Adam' momentum: 0.9 momentum2: 0.9 amsgrad: true"},
+    {"AdamWAmsgrad", "type: 'AdamW' momentum2: 0.9 amsgrad: true"},
     {"LAMB", "type: 'LAMB'"},
     {"LARS", "type: 'LARS' larc_eta: 0.1"},
     {"Lion", "type: 'Lion'"},
@@ -95,9 +97,10 @@ const ResumeCase kTypes[] = {
 // What a run may have beside its rule.
 const ResumeCase kSettings[] = {
     {"plain", "lr_policy: 'fixed'"},
-    {"average", "lr_policy: 'cosine' max_iter: 12 ema_decay: 0.75"},
+    {"average", "lr_policy: 'cosine' max_iter: 12 ema_decay: 0.75 ema_warmup: 20"},
     {"iter_size",
-     "lr_policy: 'fixed' iter_size: 2 ema_decay: 0.5 clip_gradients: 0.5 loss_scale: 8"},
+     "lr_policy: 'cosine_restarts' restart_iter: 4 restart_mult: 2 iter_size: 2 ema_decay: 0.5 "
+     "clip_gradients: 0.5 loss_scale: 8"},
     {"plateau",
      "lr_policy: 'plateau' gamma: 0.5 plateau_winsize: 2 plateau_winsize: 1 plateau_winsize: 3 "
      "average_loss: 3 clip_gradient_value: 0.01"},
@@ -212,6 +215,51 @@ TEST(WeightAverage, FollowsTheWeightsByItsFormula) {
     }
   }
   EXPECT_GT(difference, 1e-3);
+}
+
+// Each update of the warm-up has a decay of its own.
+TEST(WeightAverage, WarmsUpByItsFormula) {
+  const TempFolder folder;
+  Training run(concat("base_lr: 0.1 lr_policy: 'fixed' ema_decay: 0.28125 ema_warmup: 10 "
+                      "max_iter: 4 snapshot_prefix: '",
+                      folder.path("snap"), "'"),
+               DType::f64);
+  Parameter& parameter = *run->net().layer("ip").params()[0];
+  std::vector<double> expected = test::values_of(parameter.data);
+  for (const double decay : {2.0 / 11, 3.0 / 12, 0.28125, 0.28125}) {
+    run->step(1);
+    const std::vector<double> weights = test::values_of(parameter.data);
+    for (size_t k = 0; k < weights.size(); ++k)
+      expected[k] = decay * expected[k] + (1 - decay) * weights[k];
+  }
+  run->snapshot();
+  run->net().load_weights(folder.path("snap_iter_4_ema.caffemodel"));
+  const std::vector<double> averaged = test::values_of(parameter.data);
+  for (size_t i = 0; i < averaged.size(); ++i) ASSERT_NEAR(averaged[i], expected[i], 1e-12) << i;
+}
+
+// A state without the greatest means of squares was continued with those of its last update.
+TEST(Amsgrad, StatesOfRunsWithoutItAreRefused) {
+  const TempFolder folder;
+  const std::string text =
+      concat("base_lr: 0.1 lr_policy: 'fixed' snapshot_prefix: '", folder.path("snap"), "' ");
+  for (const char* type : {"Adam", "AdamW"}) {
+    const std::string plain = concat(text, "momentum: 0.9 type: '", type, "' ");
+    Training without(plain), with(plain + "amsgrad: true");
+    without->step(2);
+    const std::string state = without->snapshot();
+    expect_error([&] { with->restore(state); },
+                 {state, "without amsgrad", "no third history", "remove amsgrad", "--weights"});
+    with->step(3);
+    const std::string other = with->snapshot();
+    expect_error([&] { without->restore(other); },
+                 {other, "with amsgrad", "a third history", "set amsgrad: true", "--weights"});
+    Training(plain + "amsgrad: true")->restore(other);
+  }
+  Training sgd(text), adam(text + "type: 'Adam' momentum: 0.9 amsgrad: true");
+  adam->step(1);
+  expect_error([&] { sgd->restore(adam->snapshot()); },
+               {"of type 'Adam'", "this solver's is 'SGD'"});
 }
 
 const std::string kTests =

@@ -276,6 +276,12 @@ const PaperCase kPapers[] = {
      {0.4400634765625, -0.17779541015625, 1.2734375},
      {0.0208740234375, -0.00579833984375, 0.1328125},
      {}},
+    // As LARC, but for the decay in the divisor: the solver's, whatever decay_mult says.
+    {"LocalLrAuto",
+     "type: 'SGD' momentum: 0.75 local_lr_auto: true local_gw_ratio: 0.5",
+     {0.4742641502008485, -0.22331175997167252, 1.303081797235023},
+     {0.008374738688040409, 0.0028256488605614243, 0.12191820276497697},
+     {}},
 };
 
 INSTANTIATE_TEST_SUITE_P(Solver, PaperRule, ::testing::ValuesIn(kPapers),
@@ -290,15 +296,67 @@ SolverParameter settings_of(const std::string& text) {
 constexpr const char* kTypes[] = {"SGD",  "Nesterov", "AdaGrad", "RMSProp", "AdaDelta",
                                   "Adam", "AdamW",    "LAMB",    "LARS",    "Lion"};
 
+struct AmsgradCase {
+  const char* type;
+  std::vector<double> weights;
+  std::vector<double> histories[3];
+};
+
+// Three updates of the parameters of PaperRule, the last one with small gradients: the mean of
+// squares falls, and what divides does not. AdamW's numbers are those of torch.optim.AdamW.
+TEST(UpdateRule, AmsgradDividesByTheGreatestMeanOfSquares) {
+  const AmsgradCase cases[] = {{"Adam",
+                                {0.26607587912782243, -0.11757230663618129, 0.8611608328252791},
+                                {{0.05518433592291434, -0.0032590994177493417, 0.18359375},
+                                 {0.011348907478511699, 0.04116273247877089, 0.0816650390625},
+                                 {0.01220703125, 0.04700506882824643, 0.0927734375}}},
+                               {"AdamW",
+                                {0.29767872261073136, -0.12214201875804023, 0.8599681978377303},
+                                {{0.02734375, 0.0078125, 0.18359375},
+                                 {0.0081787109375, 0.0394287109375, 0.0816650390625},
+                                 {0.0087890625, 0.044921875, 0.0927734375}}}};
+  const double start[] = {0.5, -0.25, 1.5};
+  const double gradients[3][3] = {
+      {0.25, -0.5, 0.75}, {-0.125, 0.375, 0.5}, {0.0625, 0.03125, -0.0625}};
+  for (const AmsgradCase& c : cases) {
+    SCOPED_TRACE(c.type);
+    Context context;
+    UpdateRule rule(settings_of(concat("type: '", c.type,
+                                       "' amsgrad: true momentum: 0.75 momentum2: 0.875 "
+                                       "delta: 0.0009765625 weight_decay: 0.125")),
+                    context);
+    EXPECT_EQ(rule.name(), c.type);
+    ASSERT_EQ(rule.history_count(), 3);
+    Parameters parameters({{2}, {1, 2, 0}}, DType::f64, 3);
+    ParameterArena& arena = parameters.arena();
+    const auto at = [&](int value) { return value < 2 ? value : arena.segments()[1].offset; };
+    for (Tensor& history : parameters.history()) history.fill(0);
+    for (int i = 0; i < 3; ++i) arena.data().host_mut<double>()[at(i)] = start[i];
+    for (int iteration = 0; iteration < 3; ++iteration) {
+      for (int i = 0; i < 3; ++i) arena.diff().host_mut<double>()[at(i)] = gradients[iteration][i];
+      EXPECT_TRUE(
+          rule.update(arena, parameters.history(), {.iteration = iteration, .rate = 0.125}));
+    }
+    for (int i = 0; i < 3; ++i) {
+      const auto n = static_cast<size_t>(i);
+      EXPECT_NEAR(arena.data().at(at(i)), c.weights[n], 1e-14) << i;
+      for (size_t h = 0; h < 3; ++h)
+        EXPECT_NEAR(parameters.history()[h].at(at(i)), c.histories[h][n], 1e-14) << h << " " << i;
+    }
+  }
+}
+
 // Norms are sums of sums of chunks, so the bits do not depend on the number of threads; nor on what
 // learns beside.
 TEST(UpdateRule, HasTheSameBitsOnAnyNumberOfThreads) {
-  for (const char* type : kTypes) {
+  std::vector<std::string> types(std::begin(kTypes), std::end(kTypes));
+  types.insert(types.end(), {"Adam' amsgrad: true #", "AdamW' amsgrad: true #"});
+  for (const std::string& type : types) {
     for (const DType dtype : {DType::f32, DType::f64}) {
       std::vector<double> moved[3], averaged[3];
       for (const int threads : {1, 2, 5}) {
         Context context({.threads = threads});
-        UpdateRule rule(settings_of(concat("type: '", type, "' weight_decay: 0.01")), context);
+        UpdateRule rule(settings_of(concat("weight_decay: 0.01 type: '", type, "'")), context);
         Parameters parameters(kMixed, dtype, rule.history_count());
         // Of squares.
         for (Tensor& history : parameters.history()) history.fill(0.25);
@@ -324,7 +382,9 @@ TEST(UpdateRule, MovesOnADeviceAsOnTheCpu) {
        {"type: 'SGD'", "type: 'Nesterov' regularization_type: 'L1'", "type: 'AdaGrad'",
         "type: 'RMSProp'", "type: 'AdaDelta'", "type: 'Adam' clip_gradient_value: 0.25",
         "type: 'AdamW'", "type: 'LAMB'", "type: 'LARS'", "type: 'Lion'",
-        "type: 'SGD' larc: true larc_policy: 'clip' larc_eta: 0.1"}) {
+        "type: 'SGD' larc: true larc_policy: 'clip' larc_eta: 0.1",
+        "type: 'SGD' local_lr_auto: true local_gw_ratio: 0.1", "type: 'Adam' amsgrad: true",
+        "type: 'AdamW' amsgrad: true"}) {
     std::vector<double> moved[2], averaged[2];
     for (const bool on_device : {false, true}) {
       Context context({.device = {on_device ? DeviceType::cuda : DeviceType::cpu, 0}});
@@ -410,6 +470,11 @@ TEST(UpdateRule, RefusesSettingsThatTheTypeCannotWorkWith) {
   refuse("larc: true larc_policy: 'clop'", {"larc_policy 'clop'", "'clip'"});
   refuse("larc: true larc_eta: 0", {"larc_eta 0 must be positive"});
   refuse("local_lr_auto: true local_gw_ratio: -1", {"local_gw_ratio -1 must be positive"});
+  for (const char* type : {"SGD", "LAMB", "Lion", "AdaDelta"})
+    refuse(concat("type: '", type, "' amsgrad: true"),
+           {type, "amsgrad true cannot be used", "remove it", "Adam or AdamW"});
+  refuse("amsgrad: true", {"'SGD'", "amsgrad true cannot be used"});
+  refuse("type: 'AdmaW' amsgrad: true", {"'AdmaW'", "did you mean 'AdamW'?"});
   refuse("type: 'AdmaW'", {"'AdmaW'", "'AdamW'"});
   refuse("solver_type: SAG", {"'SAG'", "is not available"});
   refuse("type: 'SGD' solver_type: SGD", {"both type and the old solver_type"});
@@ -447,35 +512,12 @@ TEST(UpdateRule, SaysWhichSettingsHaveNoEffect) {
   EXPECT_EQ(notes("local_lr_auto: true local_gw_ratio: 0.1"), "");
   EXPECT_EQ(notes("larc: true local_gw_ratio: 0.1"),
             "the solver's local_gw_ratio has no effect without local_lr_auto in place of larc");
+  EXPECT_EQ(notes("larc: true local_lr_auto: true"),
+            "the solver's local_lr_auto has no effect beside larc: true; keep one");
   EXPECT_NE(notes("type: 'Adam'").find("add momentum: 0.9"), std::string::npos);
+  EXPECT_NE(notes("type: 'Adam' amsgrad: true").find("add momentum: 0.9"), std::string::npos);
+  EXPECT_EQ(notes("type: 'AdamW' amsgrad: false"), "");
   EXPECT_EQ(notes("type: 'Adam' momentum_policy: 'opt'"), "");
-}
-
-TEST(SolverSettings, OfPoliciesThatAreNotSetHaveNoEffect) {
-  const auto notes = [](const std::string& text) {
-    return joined(check_settings(settings_of(text), {}), "; ");
-  };
-  EXPECT_EQ(notes("warmup_start_lr: 0.1"),
-            "the solver's warmup_start_lr has no effect without warmup_iter");
-  EXPECT_EQ(notes("warmup_iter: 3 warmup_start_lr: 0.1"), "");
-  EXPECT_EQ(
-      notes("stepsize: 10 lr_policy: 'fixed'"),
-      "the solver's stepsize has no effect with lr_policy 'fixed'; it belongs to sigmoid, step");
-  EXPECT_EQ(notes("stepvalue: 10 stepvalue: 20 lr_policy: 'poly'"),
-            "the solver's stepvalue has no effect with lr_policy 'poly'; it belongs to multistep");
-  EXPECT_EQ(notes("gamma: 0.1 stepsize: 10 lr_policy: 'step'"), "");
-  EXPECT_EQ(notes("gamma: 0.1 power: 0.75 lr_policy: 'inv'"), "");
-  EXPECT_EQ(notes("rampup_lr: 0.1"),
-            "the solver's rampup_lr has no effect without rampup_interval");
-  EXPECT_EQ(notes("max_momentum: 0.9"),
-            "the solver's max_momentum has no effect without momentum_policy");
-  EXPECT_EQ(notes("max_momentum: 0.9 momentum_policy: 'opt'"), "");
-  EXPECT_EQ(notes("momentum_power: 2 momentum_policy: 'opt'"),
-            "the solver's momentum_power has no effect without momentum_policy: \"poly\"");
-  EXPECT_EQ(notes("max_weight_decay: 0.9"),
-            "the solver's max_weight_decay has no effect without weight_decay_policy");
-  EXPECT_EQ(notes("weight_decay_power: 2"),
-            "the solver's weight_decay_power has no effect without weight_decay_policy: \"poly\"");
 }
 
 TEST(UpdateRule, SaysWhenAStepIsNotFinite) {

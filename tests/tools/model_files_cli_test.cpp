@@ -6,6 +6,7 @@
 
 #include "crema/net.hpp"
 #include "model/binary_format.hpp"
+#include "model/origin.hpp"
 #include "model/text_format.hpp"
 #include "proto/net.pb.h"
 #include "proto/solver.pb.h"
@@ -107,6 +108,7 @@ TEST_F(ModelFilesCliTest, DiffOfStatesComparesAllFields) {
   state.add_recent_loss(std::numeric_limits<double>::quiet_NaN());
   const std::string a = save("a.solverstate", state);
   state.set_learned_net("b.caffemodel");
+  state.mutable_origin()->set_solver("b/solver.prototxt");
   EXPECT_EQ(run("diff " + a + " " + save("b.solverstate", state)).status, 0);
   state.mutable_data_cursor(0)->set_position(6);
   state.set_type("Adam");
@@ -273,7 +275,8 @@ layer { name: "last" type: "Scale" bottom: "conv" top: "last" })");
   parse_text_proto(R"(
 layer { name: "conv" blobs { shape { dim: 3 dim: 2 dim: 3 dim: 3 } } }
 layer { name: "norm" blobs { shape { dim: 3 } data: [1, 2, 3] } blobs { shape { dim: 3 } data: [1, 2, 3] } blobs { shape { dim: 1 } data: [1] } }
-layer { name: "last" blobs { shape { dim: 3 } data: [1, 2, 3] } })",
+layer { name: "last" blobs { shape { dim: 3 } data: [1, 2, 3] } }
+origin { program: "another" solver: "solver.prototxt" class_name: "cat" })",
                    "weights", net);
   for (int i = 0; i < 54; ++i) {
     net.mutable_layer(0)->mutable_blobs(0)->add_data(static_cast<float>(std::sin(i)));
@@ -295,6 +298,13 @@ layer { name: "last" blobs { shape { dim: 3 } data: [1, 2, 3] } })",
   Net merged(path("merged.prototxt"), context,
              {.phase = Phase::test, .weights = {path("merged.caffemodel")}, .strict = true});
   EXPECT_EQ(merged.forward(), 0);
+  NetParameter written;
+  read_binary_proto(path("merged.caffemodel"), written);
+  EXPECT_EQ(written.origin().program(), program_version());
+  EXPECT_EQ(written.origin().net(), model);
+  EXPECT_FALSE(written.origin().has_solver());
+  ASSERT_EQ(written.origin().class_name_size(), 1);
+  EXPECT_EQ(written.origin().class_name(0), "cat") << "that of the weights";
   expect_refusal(command, {"merged.prototxt", "exists already", "--overwrite"});
   EXPECT_EQ(run(command + " --overwrite").status, 0);
   // Neither an input nor the other output is written over.

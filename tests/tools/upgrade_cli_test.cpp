@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "model/binary_format.hpp"
+#include "model/origin.hpp"
 #include "model/text_format.hpp"
 #include "proto/solver.pb.h"
 #include "tools/cli.hpp"
@@ -189,6 +190,8 @@ TEST_F(UpgradeCliTest, BinaryNetsKeepTheirWeights) {
     ASSERT_EQ(net.layer(0).blobs_size(), 2);
     EXPECT_EQ(net.layer(0).blobs(0).num(), 2);
     EXPECT_EQ(net.layer(0).blobs(1).data(1), 6);
+    EXPECT_EQ(net.origin().program(), program_version());
+    EXPECT_FALSE(net.origin().has_solver());
   }
 }
 

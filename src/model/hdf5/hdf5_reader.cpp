@@ -65,6 +65,7 @@ hid_t memory_type<uint64_t>() {
 
 struct Hdf5Reader::State {
   std::string path;
+  bool is_intact = false;  // its contents fit the checksum that it carries
   Hdf5Id file;
 
   struct Array {
@@ -180,6 +181,7 @@ Hdf5Reader::Hdf5Reader(const std::string& path, Verify verify) : state_(std::mak
   const bool checks = verify == Verify::checksum;
   const Contents contents = checks ? hdf5_contents(path) : Contents::unknown;
   if (contents == Contents::changed) throw_changed(path, "they do not fit its checksum");
+  state_->is_intact = contents == Contents::intact;
   const Hdf5Call call;
   state_->file = Hdf5Id(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose);
   if (state_->file.is_open()) {
@@ -268,28 +270,6 @@ std::string Hdf5Reader::text(const std::string& name) const {
   return text.substr(0, text.find('\0'));
 }
 
-std::string Hdf5Reader::attribute(const std::string& name) const {
-  const Hdf5Call call;
-  if (H5Aexists(state_->file.get(), name.c_str()) <= 0) return "";
-  const Hdf5Id attribute(H5Aopen(state_->file.get(), name.c_str(), H5P_DEFAULT), H5Aclose);
-  const Hdf5Id type(H5Aget_type(attribute.get()), H5Tclose);
-  const Hdf5Id space(H5Aget_space(attribute.get()), H5Sclose);
-  if (!type.is_open() || H5Tget_class(type.get()) != H5T_STRING ||
-      H5Sget_simple_extent_npoints(space.get()) != 1)
-    return "";
-  if (H5Tis_variable_str(type.get()) > 0) {
-    char* value = nullptr;
-    if (H5Aread(attribute.get(), type.get(), &value) < 0) return "";
-    const std::string text = value != nullptr ? value : "";
-    H5Dvlen_reclaim(type.get(), space.get(), H5P_DEFAULT, &value);
-    return text;
-  }
-  constexpr size_t kMost = size_t{1} << 26;  // a damaged file may say any size
-  std::string text(std::min(H5Tget_size(type.get()), kMost + 1), '\0');
-  if (text.size() > kMost || H5Aread(attribute.get(), type.get(), text.data()) < 0) return "";
-  return text.substr(0, text.find('\0'));
-}
-
 std::string Hdf5Reader::bytes(const std::string& name) const {
   const Hdf5Call call;
   const State::Array array = state_->open(call, name);
@@ -301,6 +281,32 @@ std::string Hdf5Reader::bytes(const std::string& name) const {
       H5Dread(array.id.get(), H5T_NATIVE_UINT8, H5S_ALL, H5S_ALL, H5P_DEFAULT, bytes.data()) < 0)
     state_->fail(call, name);
   return bytes;
+}
+
+std::string Hdf5Reader::attribute(const std::string& name) const {
+  const Hdf5Call call;
+  const hid_t file = state_->file.get();
+  if (!state_->is_intact || H5Aexists(file, name.c_str()) <= 0) return "";
+  const auto fail = [&] {
+    throw Error("cannot read attribute '", name, "' of '", state_->path, "': ", call.reason());
+  };
+  const Hdf5Id attribute(H5Aopen(file, name.c_str(), H5P_DEFAULT), H5Aclose);
+  if (!attribute.is_open()) fail();
+  const Hdf5Id type(H5Aget_type(attribute.get()), H5Tclose);
+  const Hdf5Id space(H5Aget_space(attribute.get()), H5Sclose);
+  if (!type.is_open() || H5Tget_class(type.get()) != H5T_STRING ||
+      H5Sget_simple_extent_npoints(space.get()) != 1)
+    return "";
+  if (H5Tis_variable_str(type.get()) > 0) {
+    char* value = nullptr;
+    if (H5Aread(attribute.get(), type.get(), &value) < 0) fail();
+    std::string text = value != nullptr ? value : "";
+    H5Dvlen_reclaim(type.get(), space.get(), H5P_DEFAULT, &value);
+    return text;
+  }
+  std::string text(H5Tget_size(type.get()), '\0');
+  if (H5Aread(attribute.get(), type.get(), text.data()) < 0) fail();
+  return text.substr(0, text.find('\0'));
 }
 
 Tensor Hdf5Reader::read(const std::string& name, DType dtype) const {

@@ -26,6 +26,14 @@ Hdf5Id without_lock() {
   return access;
 }
 
+/// UTF-8 of any length.
+Hdf5Id any_text() {
+  Hdf5Id type(H5Tcopy(H5T_C_S1), H5Tclose);
+  H5Tset_size(type.get(), H5T_VARIABLE);
+  H5Tset_cset(type.get(), H5T_CSET_UTF8);
+  return type;
+}
+
 hid_t type_of(DType dtype) { return dtype == DType::f64 ? H5T_NATIVE_DOUBLE : H5T_NATIVE_FLOAT; }
 
 }  // namespace
@@ -201,9 +209,7 @@ void Hdf5Writer::put_texts(const std::string& name, const std::vector<std::strin
   std::vector<const char*> pointers;
   for (const auto& text : texts) pointers.push_back(text.c_str());
   const hsize_t count = texts.size();
-  const Hdf5Id type(H5Tcopy(H5T_C_S1), H5Tclose);
-  H5Tset_size(type.get(), H5T_VARIABLE);
-  H5Tset_cset(type.get(), H5T_CSET_UTF8);
+  const Hdf5Id type = any_text();
   const Hdf5Id space(H5Screate_simple(1, &count, nullptr), H5Sclose);
   const Hdf5Id links = State::links_with_groups();
   Hdf5Id array(H5Dcreate2(state_->file.get(), name.c_str(), type.get(), space.get(), links.get(),
@@ -231,6 +237,19 @@ void Hdf5Writer::put_text(const std::string& name, const std::string& text) {
   const Hdf5Id type(H5Tcopy(H5T_C_S1), H5Tclose);
   H5Tset_size(type.get(), text.size() + 1);
   state_->write(call, name, Shape{}, type.get(), text.c_str());
+}
+
+void Hdf5Writer::put_attribute(const std::string& name, const std::string& text) {
+  const Hdf5Call call;
+  // An attribute itself has no room for more than 64 KiB; a text of variable length lies elsewhere.
+  const Hdf5Id type = any_text(), space(H5Screate(H5S_SCALAR), H5Sclose);
+  const char* const pointer = text.c_str();
+  Hdf5Id attribute(H5Acreate2(state_->file.get(), name.c_str(), type.get(), space.get(),
+                              H5P_DEFAULT, H5P_DEFAULT),
+                   H5Aclose);
+  if (!attribute.is_open() || H5Awrite(attribute.get(), type.get(), &pointer) < 0 ||
+      !attribute.close())
+    state_->fail(concat("attribute '", name, "': ", call.reason()));
 }
 
 void Hdf5Writer::put_bytes(const std::string& name, const std::string& bytes) {

@@ -41,6 +41,7 @@ void Hdf5Writer::put(const std::string& name, int32_t) { fail(name); }
 void Hdf5Writer::put_text(const std::string& name, const std::string&) { fail(name); }
 void Hdf5Writer::put_texts(const std::string& name, const std::vector<std::string>&) { fail(name); }
 void Hdf5Writer::put_bytes(const std::string& name, const std::string&) { fail(name); }
+void Hdf5Writer::put_attribute(const std::string& name, const std::string&) { fail(name); }
 void Hdf5Writer::make_group(const std::string& name) { fail(name); }
 void Hdf5Writer::sync() {}
 void Hdf5Writer::finish() {}
