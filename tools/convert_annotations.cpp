@@ -82,8 +82,8 @@ const Command kConvertAnnotations = {
      "class_names", "name_size_file", "write_label_map", "min_dim",
      "max_dim",     "gray",           "shuffle",         "seed",
      "backend",     "resize",         "resize_width",    "resize_height",
-     "check_size",  "encoded",        "encode_type",     "check",
-     "skip_bad",    "overwrite"},
+     "check_size",  "interp",         "keep_depth",      "encoded",
+     "encode_type", "check",          "skip_bad",        "overwrite"},
     convert_annotations};
 
 }  // namespace crema::tools

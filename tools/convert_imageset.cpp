@@ -22,7 +22,7 @@ const Command kConvertImageset = {
     "several numbers; names may hold spaces. The database appears under its name when it is\n"
     "whole.",
     {"gray", "shuffle", "seed", "backend", "resize", "resize_width", "resize_height", "check_size",
-     "encoded", "encode_type", "check", "skip_bad", "overwrite"},
+     "interp", "keep_depth", "encoded", "encode_type", "check", "skip_bad", "overwrite"},
     convert_imageset};
 
 }  // namespace crema::tools
