@@ -84,7 +84,8 @@ std::optional<TiffValue> tiff_value(std::string_view tiff, uint32_t tag) {
     // Values that do not fit into 4 bytes lie elsewhere.
     const size_t at = uint64_t{count} * bytes <= 4 ? entry + 8 : number(entry + 8, 4);
     if (at > tiff.size() - bytes) return std::nullopt;
-    return TiffValue{.number = number(at, bytes), .at = at, .little_endian = little};
+    return TiffValue{
+        .number = number(at, bytes), .at = at, .bytes = bytes, .little_endian = little};
   }
   return std::nullopt;
 }
@@ -138,6 +139,7 @@ ImageHeader read_image_header(std::string_view file) {
     if (const auto value = tiff_value(file, kOrientation)) {
       header.orientation = exif_orientation(file);
       header.orientation_at = value->at;
+      header.orientation_bytes = value->bytes;
       header.little_endian = value->little_endian;
     }
   } else if (type == "jp2") {

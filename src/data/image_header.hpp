@@ -14,8 +14,8 @@ struct ImageHeader {
   Orientation orientation;
   /// Of a channel, where there are more than 8; else 8. Of several channels, those of the first.
   int bits = 8;
-  /// Of a TIFF with an orientation: where its number is, and in which order of bytes.
-  size_t orientation_at = 0;
+  /// Of a TIFF with an orientation: where its number is, of how many bytes, and in which order.
+  size_t orientation_at = 0, orientation_bytes = 0;
   bool little_endian = true;
 };
 
@@ -27,7 +27,7 @@ ImageHeader read_image_header(std::string_view file);
 /// that is. None if the tag is missing or the directory damaged there. TIFF 6.0, section 2.
 struct TiffValue {
   uint32_t number = 0;
-  size_t at = 0;
+  size_t at = 0, bytes = 0;
   bool little_endian = true;
 };
 std::optional<TiffValue> tiff_value(std::string_view tiff, uint32_t tag);

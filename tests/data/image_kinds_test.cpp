@@ -53,7 +53,8 @@ TEST(ImageKinds, ThoseNotSupportedAreNamed) {
   ImageDecoder decoder;
   for (const auto& [file, what] : kinds) {
     expect_error([&] { decoder.open(file, ColorMode::color); }, {what});
-    EXPECT_THAT(what, HasSubstr(std::string(describe_other(file))));
+    const std::string_view described = describe_other(file);
+    EXPECT_NE(std::string(what).find(described.substr(0, 12)), std::string::npos) << described;
   }
   expect_error([&] { decoder.open("plain text", ColorMode::color); },
                {"cannot be decoded", "begins as none of JPEG, PNG, GIF"});
@@ -102,9 +103,9 @@ TEST(ImageKinds, DamagedFilesOfEachPrintNothing) {
     EXPECT_GT(errors, 0) << type;
   }
   // What OpenCV says is part of the message.
-  std::string tiff = test::tiff_file(std::vector<uint16_t>(12, 3), 2, 2);
-  tiff[8 + 2 + 3 * 12 + 8] = 77;  // no such compression
-  expect_error([&] { decoder.open(tiff, ColorMode::color); }, {"cannot be decoded", "("});
+  const std::string tiff = test::tiff_file(std::vector<uint16_t>(12, 3), 2, 2).substr(0, 150);
+  expect_error([&] { decoder.open(tiff, ColorMode::color); },
+               {"cannot be decoded: it is damaged (OpenCV TIFF(line "});
 }
 
 // The buffer of std::cerr is divided between threads while one decodes.

@@ -248,10 +248,10 @@ TEST_F(JpegDecoding, WhatLibjpegCannotReadIsInTheMessage) {
   std::string twelve_bits = file;
   twelve_bits[file.find("\xff\xc0") + 4] = 12;
   std::string no_table = file;
-  no_table[file.find("\xff\xc4") + 1] = '\xfe';  // a comment in its place
+  no_table[file.find("\xff\xdb") + 1] = '\xfe';  // a comment in its place
   testing::internal::CaptureStderr();
   expect_error([&] { decode(twelve_bits); }, {"record 'k'", "data precision 12"});
-  expect_error([&] { decode(no_table); }, {"record 'k'", "Huffman table"});
+  expect_error([&] { decode(no_table); }, {"record 'k'", "Quantization table"});
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }
 

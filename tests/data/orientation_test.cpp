@@ -8,6 +8,7 @@
 #include "crema/error.hpp"
 #include "data/converters.hpp"
 #include "data/datum.hpp"
+#include "data/export_images.hpp"
 #include "data/image_codec.hpp"
 #include "data/image_decoder.hpp"
 #include "data/image_header.hpp"
@@ -239,6 +240,27 @@ TEST_P(Orientations, OfConvertedImages) {
     for (const int64_t at : {0, kWidth + 3, kHeight * kWidth - 1})
       EXPECT_EQ(mean.values[static_cast<size_t>(at)], expected.values[static_cast<size_t>(3 * at)]);
   }
+}
+
+// Boxes are relative to the upright picture, in the database and in the files of an export.
+TEST_P(Orientations, OfExportedBoxes) {
+  const test::ScratchFolder folder;
+  folder.write("a.jpg", jpeg(tag()));
+  folder.write("a.txt", "1 4 8 20 30\n");
+  ConvertAnnotationsOptions options{.root = folder.path().string(),
+                                    .list = folder.write("list.txt", "a.jpg a.txt\n"),
+                                    .output = folder / "db",
+                                    .label_type = "txt",
+                                    .encoded = true};
+  convert_annotations(options);
+  export_images(*open_database({.path = folder / "db"}),
+                {.range = {0, 1}, .folder = folder / "out"});
+  options.root = folder / "out";
+  options.list = folder / "out/list.txt";
+  options.output = folder / "again";
+  convert_annotations(options);
+  EXPECT_EQ(test::read_database(folder / "again")[0].second,
+            test::read_database(folder / "db")[0].second);
 }
 
 TEST_P(Orientations, OfImagesOfANet) {

@@ -106,11 +106,10 @@ Image GifDecoder::decode(std::string_view file, ColorMode mode) {
   // Some writers leave the size of the screen out, or make it smaller than the picture.
   const int64_t height = std::max(gif->SHeight, picture.Top + picture.Height);
   const int64_t width = std::max(gif->SWidth, picture.Left + picture.Width);
-  // A code of 9 bits at least gives 4096 pixels at most.
+  // A code gives 4096 pixels at most, and a screen is not much larger than its first picture.
   constexpr int64_t kMostPixelsPerByte = 4096;
-  const int64_t needed = int64_t{picture.Height} * picture.Width / kMostPixelsPerByte;
   if (height < 1 || width < 1 || height * width > kMostPixels ||
-      needed > static_cast<int64_t>(file.size()))
+      height * width / kMostPixelsPerByte > static_cast<int64_t>(file.size()))
     throw Error("its ", file.size(), " bytes cannot hold the ", height, " x ", width,
                 " pixels that it says it has; get the file again, or leave it out");
   const ColorMapObject* const map = picture.ColorMap != nullptr ? picture.ColorMap : gif->SColorMap;

@@ -3,6 +3,7 @@
 #include <iostream>
 #include <mutex>
 #include <streambuf>
+#include <string_view>
 
 namespace crema {
 namespace {
@@ -53,16 +54,19 @@ ErrorOutput::ErrorOutput() {
 ErrorOutput::~ErrorOutput() { collecting = nullptr; }
 
 std::string ErrorOutput::text() const {
-  // "imdecode_(''): can't read data: OpenCV(4.6.0) ./modules/...: error: (-2:...) what is wrong"
+  // "imdecode_(''): can't read data: OpenCV(4.6.0) ./a.cpp:9: error: (-2:X) what is wrong in
+  // function 'f'", or "[ WARN:0@0.1] global ./a.cpp (9) f what is wrong"
   std::string line = collected_.substr(0, collected_.find('\n'));
-  for (const std::string_view before :
-       {") in function", ": error: ", "can't read header: ", "can't read data: "}) {
-    const size_t at = line.find(before);
-    if (at == std::string::npos) continue;
-    if (before == ") in function") continue;
-    line = line.substr(at + before.size());
-    break;
+  const auto drop_to = [&line](std::string_view end) {
+    if (const size_t at = line.find(end); at != std::string::npos) line.erase(0, at + end.size());
+  };
+  if (line.starts_with('[')) {
+    drop_to(") ");
+    drop_to(" ");
   }
+  for (const char* end : {"can't read header: ", "can't read data: ", ": error: "}) drop_to(end);
+  if (line.starts_with('(')) drop_to(") ");
+  if (const size_t at = line.rfind(" in function '"); at != std::string::npos) line.erase(at);
   while (!line.empty() && (line.back() == ' ' || line.back() == '\r')) line.pop_back();
   return line;
 }

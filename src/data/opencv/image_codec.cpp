@@ -27,8 +27,8 @@ int flags_of(ColorMode mode, Depth depth) {
 /// The TIFF with an upright picture: OpenCV turns those that are not, but not all of them.
 std::string made_upright(std::string_view file, const ImageHeader& header) {
   std::string upright(file);
-  upright[header.orientation_at] = header.little_endian ? 1 : 0;
-  upright[header.orientation_at + 1] = header.little_endian ? 0 : 1;
+  upright.replace(header.orientation_at, header.orientation_bytes, header.orientation_bytes, '\0');
+  upright[header.orientation_at + (header.little_endian ? 0 : header.orientation_bytes - 1)] = 1;
   return upright;
 }
 
