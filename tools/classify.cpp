@@ -33,7 +33,7 @@ struct Sources {
   std::string model, weights, mean, labels;
   bool channel_mean = false;
   std::vector<std::string> images;
-  Shrinking shrinking = Shrinking::average;
+  bool is_published = false;  // the form of the arguments
 };
 
 Sources read_sources(const std::vector<std::string>& arguments) {
@@ -45,7 +45,7 @@ Sources read_sources(const std::vector<std::string>& arguments) {
     sources.mean = arguments[2];
     sources.labels = arguments[3];
     sources.channel_mean = true;
-    sources.shrinking = Shrinking::bilinear;
+    sources.is_published = true;
     images = {arguments[4]};
   }
   if (sources.model.empty())
@@ -84,7 +84,7 @@ void check_resize(const ImageSize& resize, const Shape& sample) {
 
 ImageInputOptions read_input(const Sources& sources, const Shape& sample) {
   ImageInputOptions options = image_options(sample, sources.mean, sources.channel_mean);
-  options.shrinking = sources.shrinking;
+  if (sources.is_published && !options.interpolation) options.interpolation = Interpolation::linear;
   if (!FLAGS_resize.empty()) {
     const auto [width, height] = parse_size("resize", FLAGS_resize);
     options.resize = {.height = height, .width = width};
@@ -206,12 +206,18 @@ const Command kClassify = {
     "first, values 0 to 255), resized, cropped, and becomes (pixel - mean) * scale. The net has\n"
     "one input (N, C, H, W) and one output, or --scores. The published form subtracts the mean of\n"
     "each channel and shows the whole image to the net. It resizes by bilinear interpolation, as\n"
-    "published; the other form averages over the area of each new pixel where it shrinks. --json\n"
-    "prints a line an image, in which bytes of names that are no UTF-8 are U+FFFD.",
-    {"model",       "weights",      "strict", "allow_missing", "list",    "labels", "top",
-     "mean",        "channel_mean", "scale",  "channel_swap",  "resize",  "crop",   "batch",
-     "scores",      "skip_bad",     "json",   "gpu",           "threads", "engine", "tune",
-     "tuning_file", "plugin",       "fuse",   "level",         "stage"},
+    "published; the other form averages over the area of each new pixel where it shrinks; "
+    "--interp\n"
+    "names another way. --json prints a line an image, in which bytes of names that are no UTF-8\n"
+    "are U+FFFD.\n"
+    "\n"
+    "Of several images, one that cannot be read is named and left out, and the exit status is 1 "
+    "at\n"
+    "the end; --noskip_bad stops there.",
+    {"model", "weights",      "strict",   "allow_missing", "list",   "labels",  "top",
+     "mean",  "channel_mean", "scale",    "channel_swap",  "resize", "interp",  "crop",
+     "batch", "scores",       "skip_bad", "json",          "gpu",    "threads", "engine",
+     "tune",  "tuning_file",  "plugin",   "fuse",          "level",  "stage"},
     classify};
 
 }  // namespace crema::tools

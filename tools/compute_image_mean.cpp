@@ -35,6 +35,9 @@ int compute_image_mean(const std::vector<std::string>& arguments) {
     write_binary_proto_atomically(arguments[1], blob);
     LOG(INFO) << "Write to " << arguments[1];
   }
+  if (mean.deep > 0)
+    LOG(WARNING) << mean.deep << " of " << mean.records
+                 << " images have more than 8 bits a channel, of which the upper 8 count";
   LOG(INFO) << "Number of records: " << mean.records << ", each of " << mean.shape.str();
   LOG(INFO) << "Number of channels: " << mean.channel_means.size();
   for (size_t c = 0; c < mean.channel_means.size(); ++c) {

@@ -71,8 +71,9 @@ const Command kConvertAnnotations = {
     "--class_names lists; 0 is the background. PASCAL VOC needs it.\n"
     "\n"
     "Boxes are clipped to their images, and those without area left out; warnings count them. A\n"
-    "box with its edges in the wrong order or outside of its image is an error (--skip_bad). The\n"
-    "database appears under its name when it is whole.\n"
+    "box with its edges in the wrong order or outside of its image is an error (--skip_bad).\n"
+    "Boxes are of the upright picture, as EXIF turns it. The database appears under its name when\n"
+    "it is whole.\n"
     "\n"
     "--name_size_file and --write_label_map write the files that save_output_param of\n"
     "DetectionOutput reads. Names of images are those of their files without ending; of a data "
@@ -82,8 +83,8 @@ const Command kConvertAnnotations = {
      "class_names", "name_size_file", "write_label_map", "min_dim",
      "max_dim",     "gray",           "shuffle",         "seed",
      "backend",     "resize",         "resize_width",    "resize_height",
-     "check_size",  "encoded",        "encode_type",     "check",
-     "skip_bad",    "overwrite"},
+     "check_size",  "interp",         "keep_depth",      "encoded",
+     "encode_type", "check",          "skip_bad",        "overwrite"},
     convert_annotations};
 
 }  // namespace crema::tools

@@ -90,11 +90,13 @@ int list(RecordSource& source, const RecordRange& range) {
       line = bad_line(record->key, error.message());
     }
   };
-  scan_records<Line>(source, range.first, range.last, ColorMode::as_stored, work,
-                     [&](int64_t, const Line& line) {
-                       std::cout << line.text << "\n";
-                       bad += line.bad;
-                     });
+  scan_records<Line>(
+      source, range.first, range.last, ColorMode::as_stored, work,
+      [&](int64_t, const Line& line) {
+        std::cout << line.text << "\n";
+        bad += line.bad;
+      },
+      Depth::own);
   return bad > 0 ? 1 : 0;
 }
 
@@ -131,7 +133,7 @@ int show(RecordSource& source, const RecordRange& range) {
   LabelNames names;
   if (!FLAGS_label_map_file.empty()) names = LabelNames::read(FLAGS_label_map_file);
   const auto reader = source.reader(Access::random);
-  DatumDecoder decoder(ColorMode::as_stored);
+  DatumDecoder decoder(ColorMode::as_stored, {}, Depth::own);
   for (int64_t i = range.first; i < range.last; ++i) {
     const Record record = reader->read(i);
     const RecordInfo info = inspect_record(record, decoder);

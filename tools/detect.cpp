@@ -163,6 +163,7 @@ const Command kDetect = {
      "channel_mean",
      "scale",
      "channel_swap",
+     "interp",
      "batch",
      "skip_bad",
      "json",

@@ -12,6 +12,8 @@ DEFINE_string(resize, "", "WIDTHxHEIGHT, in one flag.");
 DEFINE_bool(check_size, false, "Error unless all images have one size.");
 DEFINE_bool(encoded, false, "Keep images compressed in the database.");
 DEFINE_string(encode_type, "", "Compress as jpg, png, ...; implies --encoded.");
+DEFINE_bool(keep_depth, false,
+            "Make records of floats, 0 to 65535, of images with more than 8 bits a channel.");
 DEFINE_bool(check, false, "Decode all images and report bad ones, but write nothing.");
 DEFINE_bool(skip_bad, false, "Leave out and count images that cannot be read.");
 

@@ -17,6 +17,8 @@ DECLARE_string(resize);
 DECLARE_bool(check_size);
 DECLARE_bool(encoded);
 DECLARE_string(encode_type);
+DECLARE_bool(keep_depth);
+DECLARE_string(interp);
 DECLARE_bool(check);
 DECLARE_bool(skip_bad);
 
@@ -53,6 +55,8 @@ int convert_images(const char* command, const std::vector<std::string>& argument
   options.check_size = FLAGS_check_size;
   options.encoded = FLAGS_encoded;
   options.encode_type = FLAGS_encode_type;
+  options.keep_depth = FLAGS_keep_depth;
+  options.interp = FLAGS_interp;
   options.check_only = FLAGS_check;
   options.skip_bad = FLAGS_skip_bad;
   options.overwrite = FLAGS_overwrite;

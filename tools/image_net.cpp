@@ -20,6 +20,9 @@ DEFINE_double(scale, 1, "Multiplies pixels, which are 0 to 255, after the mean i
 DEFINE_string(channel_swap, "bgr",
               "Channels of the net's input: bgr, as data layers give them, rgb, or three indices "
               "into red, green, blue, such as 2,1,0.");
+DEFINE_string(interp, "",
+              "How images are resized, exactly: linear, area, nearest, cubic or lanczos4, as "
+              "OpenCV has them. Default: averages where images shrink, else linear.");
 DEFINE_int32(batch, 16, "Images in a pass of the net.");
 
 namespace crema::tools {
@@ -90,6 +93,7 @@ ImageInputOptions image_options(const Shape& sample, const std::string& mean, bo
     throw Error("--channel_mean has no effect without a mean image; give one with --mean=FILE");
   ImageInputOptions options{.sample = sample};
   options.channels = read_channels();
+  options.interpolation = interpolation_named(FLAGS_interp, "--interp=");
   options.transform.set_scale(static_cast<float>(FLAGS_scale));
   if (is_mean_image(mean) && !channel_mean) {
     options.transform.set_mean_file(mean);
@@ -101,8 +105,14 @@ ImageInputOptions image_options(const Shape& sample, const std::string& mean, bo
   return options;
 }
 
+bool goes_on_without(const std::vector<std::string>& images) {
+  const bool is_set = !gflags::GetCommandLineFlagInfoOrDie("skip_bad").is_default;
+  return is_set ? FLAGS_skip_bad : images.size() > 1;
+}
+
 std::vector<ReadImage> read_images(Net& net, ImageInput& input, const Shape& sample,
-                                   std::span<const std::string> images, int& bad) {
+                                   std::span<const std::string> images, bool skips,
+                                   ReadCounts& counts) {
   std::vector<ReadImage> read;
   std::vector<float> values;
   const auto of_image = static_cast<size_t>(input.samples() * sample.count());
@@ -111,10 +121,11 @@ std::vector<ReadImage> read_images(Net& net, ImageInput& input, const Shape& sam
     try {
       const ImageSize size = input.read(image, values.data() + read.size() * of_image);
       read.push_back({image, size});
+      counts.deep += input.loss().depth;
     } catch (const Error& error) {
-      if (!FLAGS_skip_bad) throw;
+      if (!skips) throw;
       LOG(WARNING) << error.what();
-      ++bad;
+      ++counts.bad;
     }
   }
   if (read.empty()) return read;
@@ -126,9 +137,13 @@ std::vector<ReadImage> read_images(Net& net, ImageInput& input, const Shape& sam
   return read;
 }
 
-int report_unread(int bad, size_t images) {
-  if (bad != 0) LOG(WARNING) << bad << " of " << images << " images could not be read";
-  return bad == 0 ? 0 : 1;
+int report_read(const ReadCounts& counts, size_t images) {
+  if (counts.deep != 0)
+    LOG(WARNING) << counts.deep << " of " << images
+                 << " images have more than 8 bits a channel, of which the net sees the upper 8";
+  if (counts.bad != 0)
+    LOG(WARNING) << counts.bad << " of " << images << " images could not be read";
+  return counts.bad == 0 ? 0 : 1;
 }
 
 }  // namespace crema::tools

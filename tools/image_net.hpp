@@ -1,5 +1,5 @@
 // What commands share that show image files to a net with one input: the flags --list, --mean,
-// --channel_mean, --scale, --channel_swap and --batch, the images, and their batches.
+// --channel_mean, --scale, --channel_swap, --interp and --batch, the images, and their batches.
 #pragma once
 
 #include <gflags/gflags.h>
@@ -17,6 +17,7 @@ DECLARE_string(mean);
 DECLARE_bool(channel_mean);
 DECLARE_double(scale);
 DECLARE_string(channel_swap);
+DECLARE_string(interp);
 DECLARE_int32(batch);
 DECLARE_bool(skip_bad);
 
@@ -31,8 +32,8 @@ std::vector<std::string> named_images(const char* command,
 /// is of no images.
 Shape image_shape(const char* command, const std::string& model, Net& net);
 
-/// Channels, scale and mean as the flags say; `mean` and `channel_mean` stand for those flags. The
-/// whole image is resized to the input.
+/// Channels, scale, mean and interpolation as the flags say; `mean` and `channel_mean` stand for
+/// those flags. The whole image is resized to the input.
 ImageInputOptions image_options(const Shape& sample, const std::string& mean, bool channel_mean);
 
 /// Whether --mean names a mean image and not values.
@@ -44,29 +45,42 @@ struct ReadImage {
   ImageSize size;  // of the file
 };
 
-/// Reads the images into the net's input, whose batch becomes as large; without those that cannot
-/// be read if --skip_bad says so, which `bad` counts. Returns the others.
-std::vector<ReadImage> read_images(Net& net, ImageInput& input, const Shape& sample,
-                                   std::span<const std::string> images, int& bad);
+struct ReadCounts {
+  int bad = 0;   // images that could not be read
+  int deep = 0;  // those of more than 8 bits a channel
+};
 
-/// Logs how many of the images could not be read. Returns the exit status: 1 if there are any.
-int report_unread(int bad, size_t images);
+/// Whether the command goes on behind an image that cannot be read: as --skip_bad says, or, where
+/// it is not given, if there are other images.
+bool goes_on_without(const std::vector<std::string>& images);
+
+/// Reads the images into the net's input, whose batch becomes as large; if `skips`, without those
+/// that cannot be read, which are logged. Returns the others.
+std::vector<ReadImage> read_images(Net& net, ImageInput& input, const Shape& sample,
+                                   std::span<const std::string> images, bool skips,
+                                   ReadCounts& counts);
+
+/// Logs how many of the images could not be read, or lack bits. Returns the exit status: 1 if some
+/// could not be read.
+int report_read(const ReadCounts& counts, size_t images);
 
 /// Reads all images, --batch at a time, runs the net, and calls body(images) for each batch.
 /// Returns the exit status.
 template <class Body>
 int for_each_batch(Net& net, ImageInput& input, const Shape& sample,
-                   std::span<const std::string> images, const Body& body) {
+                   const std::vector<std::string>& images, const Body& body) {
   const auto batch = static_cast<size_t>(FLAGS_batch);
-  int bad = 0;
+  const std::span<const std::string> all = images;
+  const bool skips = goes_on_without(images);
+  ReadCounts counts;
   for (size_t first = 0; first < images.size(); first += batch) {
     const std::vector<ReadImage> read = read_images(
-        net, input, sample, images.subspan(first, std::min(images.size() - first, batch)), bad);
+        net, input, sample, all.subspan(first, std::min(all.size() - first, batch)), skips, counts);
     if (read.empty()) continue;
     net.forward();
     body(read);
   }
-  return report_unread(bad, images.size());
+  return report_read(counts, images.size());
 }
 
 }  // namespace crema::tools

@@ -71,6 +71,10 @@ class MemoryDataLayer : public Layer, public DataSource, public MemoryData {
     if (transform.force_color() && transform.force_gray())
       throw Error("transform_param has both force_color and force_gray; keep one of them");
     loading_.transform = std::make_shared<const Transform>(transform, phase());
+    if (loading_.transform->augmentation().sizes() > 1)
+      throw Error(
+          "transform_param has several resize_param, of which one is drawn for each batch, and "
+          "memory_data_param gives height and width; keep one of them");
     loading_.access = Access::random;
     loading_.color = transform.force_color()  ? ColorMode::color
                      : transform.force_gray() ? ColorMode::gray
@@ -189,6 +193,7 @@ class MemoryDataLayer : public Layer, public DataSource, public MemoryData {
     give_datums(
         batch_, loading, run().seed, mixing_,
         [this](const Sample&, int64_t index) { return record_key(index); }, top);
+    losses_.tell(batch_, name(), context());
   }
   Sampler make_sampler() const {
     return Sampler({.count = records_, .rank = run().rank, .shards = run().world_size});
@@ -197,6 +202,7 @@ class MemoryDataLayer : public Layer, public DataSource, public MemoryData {
   int64_t batch_size_;
   Shape record_;  // (C, H, W)
   Mixing mixing_;
+  LossWarnings losses_;
   DatumLoading loading_;  // its source: the records, or none for arrays
   Tensor data_, labels_;  // arrays
   int64_t records_ = 0;   // 0: none were given

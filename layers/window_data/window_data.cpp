@@ -64,16 +64,18 @@ class WindowLoader final : public BatchLoader {
     batch.bytes.assign(size * 3 * crop * crop, 0);
     batch.placements.assign(size, loading_->mean_place);
     batch.labels.resize(size);
+    batch.losses = {};
     for (size_t i = 0; i < size && !stop.load(std::memory_order_relaxed); ++i) {
       const Drawn drawn = loading_->draw(seed_, batch.samples[i], static_cast<int64_t>(i));
       batch.labels[i] = drawn.window->label;
-      in_image(drawn.image->path, loading_->list, drawn.image->line,
-               [&] { write(warped(drawn), drawn, batch.bytes.data() + i * 3 * crop * crop); });
+      in_image(drawn.image->path, loading_->list, drawn.image->line, [&] {
+        write(warped(drawn, batch.losses), drawn, batch.bytes.data() + i * 3 * crop * crop);
+      });
     }
   }
 
  private:
-  Image warped(const Drawn& drawn) {
+  Image warped(const Drawn& drawn, Batch::Losses& losses) {
     const std::string* file = &file_;
     if (loading_->cache.empty()) {
       read_file_bytes(drawn.image->path, file_);
@@ -81,6 +83,7 @@ class WindowLoader final : public BatchLoader {
       file = &loading_->cache[static_cast<size_t>(drawn.window->image)];
     }
     const Image image = decoder_.open(*file, ColorMode::color);
+    if (decoder_.loss().depth && losses.depth.empty()) losses.depth = drawn.image->path;
     if (image.height != drawn.image->height || image.width != drawn.image->width)
       throw Error("it is of ", image.height, " x ", image.width,
                   " pixels, and the window file says ", drawn.image->height, " x ",

@@ -34,6 +34,13 @@ apt install libjpeg-dev, or configure with -DCREMA_LIBJPEG=OFF")
 apt install libjpeg-dev, or configure with -DCREMA_LIBJPEG=OFF")
   endif()
 endif()
+if(CREMA_LIBGIF)
+  find_package(GIF 5.1)
+  if(NOT GIF_FOUND)
+    message(FATAL_ERROR "giflib 5.1 or later was not found; on Debian and Ubuntu: \
+apt install libgif-dev, or configure with -DCREMA_LIBGIF=OFF")
+  endif()
+endif()
 if(CREMA_HDF5)
   # From 1.10.7 on a program can lock a file instead of the library.
   find_package(HDF5C 1.10.7 REQUIRED)

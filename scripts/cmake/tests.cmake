@@ -104,6 +104,8 @@ foreach(area IN ITEMS ${crema_unit_areas} tools options)
   endif()
   crema_add_cases(${area} "${label}")
 endforeach()
+set_source_files_properties("${PROJECT_SOURCE_DIR}/tests/data/gif_decoder_test.cpp" PROPERTIES
+  COMPILE_DEFINITIONS CREMA_BUILT_WITH_LIBGIF=$<BOOL:${CREMA_LIBGIF}>)
 target_sources(test_net PRIVATE "${PROJECT_SOURCE_DIR}/tools/resident.cpp")
 if(TARGET crema_tool)
   add_dependencies(test_tools crema_tool)

@@ -139,12 +139,13 @@ std::vector<std::string> BoxOddities::warnings() const {
 }
 
 std::vector<LabeledBox> AnnotationReading::read(const std::string& path, ImageSize image,
-                                                int64_t index) const {
+                                                int64_t index, bool sideways) const {
   std::string text;
   try {
     read_file_bytes(path, text);
     AnnotationFile file = parse(text, image, *this);
     const bool says_size = file.image.height > 0 && file.image.width > 0;
+    if (sideways) refuse_boxes_of_file(file.image, image);
     if (says_size && (file.image.height != image.height || file.image.width != image.width))
       oddities.add(
           BoxOddities::other_size, index,
@@ -186,6 +187,15 @@ int32_t label_of_class(int64_t index, const AnnotationReading& how) {
                 " classes, numbered from 0; give the --class_names of this data set");
   if (how.names.empty()) return static_cast<int32_t>(index + 1);
   return label_of_name(how.classes[static_cast<size_t>(index)], how.names);
+}
+
+void refuse_boxes_of_file(ImageSize said, ImageSize image) {
+  if (said.height != image.width || said.width != image.height || said.height == said.width) return;
+  throw Error(
+      "it says ", said.width, " wide and ", said.height, " high, as the image lies in its ",
+      "file, and EXIF turns that to ", image.width, " wide and ", image.height,
+      " high: its boxes are not those of the picture that is shown; draw them on the upright "
+      "picture, or write the image without its EXIF orientation");
 }
 
 std::vector<LabeledBox> checked_boxes(std::vector<RawBox> raw, ImageSize size, int64_t index,

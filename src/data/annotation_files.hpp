@@ -52,9 +52,14 @@ struct AnnotationReading {
   /// The boxes of the file at `path`, relative to the image; clipped to it, and without those that
   /// have no area. `image` is its size in pixels, which xml and json may give otherwise. Error,
   /// naming file, place and object, for a box with edges in the wrong order, beyond the image, or
-  /// not finite; for a class that is unknown; and for a file of another form.
-  std::vector<LabeledBox> read(const std::string& path, ImageSize image, int64_t index) const;
+  /// not finite; for a class that is unknown; for a file of another form; and, where `sideways`
+  /// says that EXIF turns the image by a quarter, for one that gives the size before that.
+  std::vector<LabeledBox> read(const std::string& path, ImageSize image, int64_t index,
+                               bool sideways = false) const;
 };
+
+/// Error if boxes are of an image of size `said`, which is `image`, upright, before it was turned.
+void refuse_boxes_of_file(ImageSize said, ImageSize image);
 
 /// The names of classes in a file, one a line.
 std::vector<std::string> read_class_list(const std::string& path);

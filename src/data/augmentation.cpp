@@ -55,22 +55,25 @@ Interpolation interpolation_of(T::InterpolationAlgo algorithm) {
   return Interpolation::linear;
 }
 
+/// The mode that settings name; none: averages where the image shrinks, else bilinear.
+using Mode = std::optional<Interpolation>;
+
 /// One of the modes, drawn evenly; the first in TEST.
-Interpolation draw_interpolation(const ResizeParameter& param, bool trains, Random& random) {
+Mode draw_interpolation(const ResizeParameter& param, bool trains, Random& random) {
   const int modes = param.interp_mode_size();
-  if (modes == 0) return Interpolation::linear;
+  if (modes == 0) return std::nullopt;
   const uint64_t drawn = trains ? random.below(static_cast<uint64_t>(modes)) : 0;
   return interpolation_of(param.interp_mode(static_cast<int>(drawn)));
 }
 
-void add_resize(ImageSize size, Interpolation interpolation, DrawnSteps& drawn) {
+void add_resize(ImageSize size, Mode mode, DrawnSteps& drawn) {
   size.height = std::max<int64_t>(size.height, 1);
   size.width = std::max<int64_t>(size.width, 1);
   if (size.height > kLongestSide || size.width > kLongestSide)
     throw Error("transform_param makes an image of ", size.height, " x ", size.width,
                 " pixels; sides are at most ", kLongestSide);
   if (size.height == drawn.size.height && size.width == drawn.size.width) return;
-  drawn.steps.push_back(Resize{.size = size, .interpolation = interpolation});
+  drawn.steps.emplace_back(resize_to(size, mode));
   drawn.size = size;
 }
 
@@ -81,13 +84,12 @@ void add_cut(const ImageWindow& window, DrawnSteps& drawn) {
 }
 
 /// So that the shorter side is of this length.
-void add_shorter_side(int64_t length, int64_t least, Interpolation interpolation,
-                      DrawnSteps& drawn) {
+void add_shorter_side(int64_t length, int64_t least, Mode mode, DrawnSteps& drawn) {
   const int64_t shorter = std::min(drawn.size.height, drawn.size.width);
   const auto scaled = [&](int64_t side) {
     return std::max(least, (side * length + shorter / 2) / shorter);
   };
-  add_resize({scaled(drawn.size.height), scaled(drawn.size.width)}, interpolation, drawn);
+  add_resize({scaled(drawn.size.height), scaled(drawn.size.width)}, mode, drawn);
 }
 
 /// A rectangle of random area and width / height somewhere in an image; none if it does not fit.
@@ -179,6 +181,7 @@ void Augmentation::check_resizing() const {
           "transform_param { resize_param { height_scale, width_scale } } are not implemented; "
           "remove them, since boxes follow the image's own size");
   }
+  if (sizes() > 1) check_sizes();
   if (p.has_random_resize_param()) {
     const RandomResizeParameter& resize = p.random_resize_param();
     if (resize.max_size() != 0 && resize.min_size() > resize.max_size())
@@ -198,6 +201,26 @@ void Augmentation::check_resizing() const {
   if (p.has_mean_file() && (p.has_expand_param() || p.pad() > 0))
     throw Error("transform_param { ", p.pad() > 0 ? "pad" : "expand_param",
                 " } fills with mean_value, and there is a mean_file; give mean_value instead");
+}
+
+void Augmentation::check_sizes() const {
+  double all = 0;
+  for (const ResizeParameter& resize : param_.resize_param()) {
+    all += static_cast<double>(resize.prob());
+    if (resize.resize_mode() == ResizeParameter::FIT_SMALL_SIZE && crop_.height == 0)
+      throw Error(
+          "transform_param has several resize_param, of which one is drawn for each batch, and "
+          "resize_mode: FIT_SMALL_SIZE gives the images of a batch several sizes; set WARP or "
+          "FIT_LARGE_SIZE_AND_PAD, or crop_size");
+  }
+  if (all == 0)
+    throw Error(
+        "transform_param has several resize_param, of which one is drawn for each batch by its "
+        "prob, and each prob is 0; give one of them a share");
+  if (param_.has_mean_file() && crop_.height == 0)
+    throw Error(
+        "transform_param has several resize_param, and the mean image of mean_file has one size; "
+        "give mean_value instead");
 }
 
 void Augmentation::check_cropping() const {
@@ -333,7 +356,7 @@ void Augmentation::draw_behind_boxes(const SampleRandom& random, DrawnSteps& dra
 
 void Augmentation::draw_rest(const SampleRandom& random, bool distorts, DrawnSteps& drawn) const {
   const T& p = param_;
-  if (p.resize_param_size() > 0) resize(random.of("resize"), drawn);
+  if (p.resize_param_size() > 0) resize(random.size, random.of("resize"), drawn);
   if (trains_) {
     resize_shorter_side(random.of("shorter side"), drawn);
     if (p.has_random_crop_param()) random_crop(random.of("random crop"), drawn);
@@ -375,13 +398,30 @@ void Augmentation::pad(DrawnSteps& drawn) const {
   drawn.size = size;
 }
 
-void Augmentation::resize(Random random, DrawnSteps& drawn) const {
-  const ResizeParameter& param = param_.resize_param(0);
-  if (trains_ && !taken(random, param.prob())) return;
-  const Interpolation interpolation = draw_interpolation(param, trains_, random);
+int Augmentation::draw_size(const SampleRandom& of_batch) const {
+  if (sizes() < 2) return 0;
+  Random random = of_batch.of("size of the batch");
+  double all = 0;
+  for (const ResizeParameter& param : param_.resize_param())
+    all += static_cast<double>(param.prob());
+  double drawn = random.uniform() * all;
+  int last = 0;  // that can be drawn: sums of shares may be rounded
+  for (int i = 0; i < sizes(); ++i) {
+    const auto share = static_cast<double>(param_.resize_param(i).prob());
+    if (drawn < share) return i;
+    drawn -= share;
+    if (share > 0) last = i;
+  }
+  return last;
+}
+
+void Augmentation::resize(int which, Random random, DrawnSteps& drawn) const {
+  const ResizeParameter& param = param_.resize_param(which);
+  // Of several, prob is the share of the batches.
+  if (trains_ && sizes() == 1 && !taken(random, param.prob())) return;
+  const Mode interpolation = draw_interpolation(param, trains_, random);
   const int64_t height = param.height(), width = param.width();
-  if (param.resize_mode() == ResizeParameter::WARP)
-    return add_resize({height, width}, interpolation, drawn);
+  if (param.resize_mode() == ResizeParameter::WARP) return add_resize({height, width}, interpolation, drawn);
   // One side of the image becomes that of height x width, and the other one follows.
   const ImageSize in = drawn.size;
   const bool is_wider = in.width * height > width * in.height;
@@ -413,17 +453,18 @@ void Augmentation::resize_shorter_side(Random random, DrawnSteps& drawn) const {
       throw Error("transform_param { random_resize_param } draws the shorter side from ", low,
                   " to ", high, "; give min_size and max_size");
     const int64_t length = between(random, low, high);
-    const auto interpolation = draw_interpolation(param.resize_param(), true, random);
-    add_shorter_side(length, least, interpolation, drawn);
+    add_shorter_side(length, least, draw_interpolation(param.resize_param(), true, random), drawn);
   }
   if (param_.img_rand_resize_lower() > 0) {
     const int64_t length =
         between(random, param_.img_rand_resize_lower(), param_.img_rand_resize_upper());
-    const auto interpolation = length > shorter ? interpolation_of(param_.interpolation_algo_up())
-                               : param_.has_interpolation_algo_down()
-                                   ? interpolation_of(param_.interpolation_algo_down())
-                                   : Interpolation::area;
-    add_shorter_side(length, least, interpolation, drawn);
+    Mode mode;
+    if (length > shorter) {
+      mode = interpolation_of(param_.interpolation_algo_up());
+    } else if (param_.has_interpolation_algo_down()) {
+      mode = interpolation_of(param_.interpolation_algo_down());
+    }
+    add_shorter_side(length, least, mode, drawn);
   }
 }
 
@@ -449,12 +490,12 @@ void Augmentation::random_crop(Random random, DrawnSteps& drawn) const {
     window->left = (width - window->width) / 2;
   }
   add_cut(*window, drawn);
-  add_resize(crop_, Interpolation::linear, drawn);
+  add_resize(crop_, std::nullopt, drawn);
 }
 
 void Augmentation::random_aspect_ratio(Random random, DrawnSteps& drawn) const {
   const RandomAspectRatioParameter& param = param_.random_aspect_ratio_param();
-  const auto interpolation = draw_interpolation(param.resize_param(), true, random);
+  const Mode mode = draw_interpolation(param.resize_param(), true, random);
   const double change = param.aspect_ratio_change();
   for (uint32_t attempt = 0; attempt < param.max_attempt(); ++attempt) {
     const double area = random.uniform(static_cast<double>(param.min_area_ratio()),
@@ -466,11 +507,11 @@ void Augmentation::random_aspect_ratio(Random random, DrawnSteps& drawn) const {
     const bool turned = random.below(2) == 1;
     if (const auto window = draw_window(drawn.size, area, turned ? 1 / aspect : aspect, random)) {
       add_cut(*window, drawn);
-      return add_resize(crop_, interpolation, drawn);
+      return add_resize(crop_, mode, drawn);
     }
   }
   const int64_t side = std::max(crop_.height, crop_.width);
-  add_shorter_side(side, side, interpolation, drawn);
+  add_shorter_side(side, side, mode, drawn);
 }
 
 void Augmentation::rotate(Random random, DrawnSteps& drawn) const {

@@ -4,6 +4,7 @@
 // numbers. Random steps are for TRAIN.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -22,6 +23,7 @@ struct SampleRandom {
   uint64_t seed = 0;
   uint64_t stream = 0;  // of the layer
   uint64_t number = 0;  // of the sample in the run
+  int size = 0;         // of several resize_param, the one that its batch has
 
   /// Those of one step of augmentation.
   Random of(std::string_view step) const { return {seed, stream ^ stream_id(step), number}; }
@@ -46,6 +48,11 @@ class Augmentation {
   /// Error for settings out of range, or that exclude each other.
   Augmentation(const TransformationParameter& param, Phase phase);
 
+  /// How many sizes batches may have: that of each resize_param in TRAIN, of which one is drawn for
+  /// a batch; else 1.
+  int sizes() const { return trains_ ? std::max(1, param_.resize_param_size()) : 1; }
+  /// Which of them a batch has; `of_batch` is numbered by its first sample.
+  int draw_size(const SampleRandom& of_batch) const;
   /// Whether there are steps before the crop; they need bytes.
   bool has_steps() const { return has_steps_; }
   /// Error for steps that images of so many channels cannot go through, drawn or not.
@@ -60,13 +67,14 @@ class Augmentation {
 
  private:
   void check_resizing() const;
+  void check_sizes() const;
   void check_cropping() const;
   void check_pixels() const;
 
   void draw_rest(const SampleRandom& random, bool distorts, DrawnSteps& drawn) const;
   void expand(Random random, DrawnSteps& drawn) const;
   void pad(DrawnSteps& drawn) const;
-  void resize(Random random, DrawnSteps& drawn) const;
+  void resize(int which, Random random, DrawnSteps& drawn) const;
   void resize_shorter_side(Random random, DrawnSteps& drawn) const;
   void random_crop(Random random, DrawnSteps& drawn) const;
   void random_aspect_ratio(Random random, DrawnSteps& drawn) const;

@@ -72,6 +72,10 @@ struct ConvertImagesetOptions {
   bool check_size = false;                      // all images must have one size
   bool encoded = false;                         // keep images compressed
   std::string encode_type;  // "jpg", "png"...: implies encoded; else as the file
+  bool keep_depth = false;  // images of more than 8 bits a channel become records of floats
+  /// How images are resized, exactly: "linear", "area", ...; see interpolation_named(). "":
+  /// averages where they shrink, else bilinear.
+  std::string interp;
   bool check_only = false;  // decode everything, write nothing
   bool skip_bad = false;    // leave out and count what cannot be read
   bool overwrite = false;
@@ -79,8 +83,9 @@ struct ConvertImagesetOptions {
 };
 
 /// Keys are the line's number (after shuffling) in 8 digits, '_' and the file name. Images are
-/// decoded on all OpenMP threads and written in order. Error, naming line and file, at the first
-/// bad image, unless check_only or skip_bad is set; and always for a bad list.
+/// decoded on all OpenMP threads and written in order, upright as their EXIF says; files that are
+/// kept compressed keep what they say, and are turned when they are decoded. Error, naming line and
+/// file, at the first bad image, unless check_only or skip_bad is set; and always for a bad list.
 ConvertReport convert_imageset(const ConvertImagesetOptions& options);
 
 struct ConvertAnnotationsOptions {
@@ -109,6 +114,8 @@ struct ConvertAnnotationsOptions {
   bool check_size = false;
   bool encoded = false;
   std::string encode_type;
+  bool keep_depth = false;
+  std::string interp;
   bool check_only = false;
   bool skip_bad = false;
   bool overwrite = false;

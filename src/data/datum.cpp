@@ -56,8 +56,9 @@ auto with_key(std::string_view key, const Body& body) {
 
 }  // namespace
 
-DatumDecoder::DatumDecoder(ColorMode mode, ImageSize size)
+DatumDecoder::DatumDecoder(ColorMode mode, ImageSize size, Depth depth)
     : mode_(mode),
+      depth_(depth),
       size_(size),
       datum_(std::make_unique<Datum>()),
       annotated_(std::make_unique<AnnotatedDatum>()) {}
@@ -116,7 +117,7 @@ Image DatumDecoder::open_datum() {
     original_ = {image.height, image.width};
     return image;
   }
-  const Image image = images_.open(datum().data(), mode_);
+  const Image image = images_.open(datum().data(), mode_, depth_);
   original_ = {image.height, image.width};
   return size_.height == 0 ? image : images_.changed({Resize{.size = size_}});
 }

@@ -30,7 +30,7 @@ Error memory_error(std::string_view key);
 class DatumDecoder {
  public:
   /// Compressed images are resized, unless `size` is none; where they shrink, by averages.
-  explicit DatumDecoder(ColorMode mode, ImageSize size = {});
+  explicit DatumDecoder(ColorMode mode, ImageSize size = {}, Depth depth = Depth::bytes);
   ~DatumDecoder();
 
   /// The record's sizes, and its pixels unless they are still to be decoded. It must stay until
@@ -55,6 +55,8 @@ class DatumDecoder {
   /// both, or a label that is not finite.
   void labels(std::vector<double>& labels) const;
   bool was_encoded() const { return was_encoded_; }
+  /// What the pixels of the record opened last lack of its compressed image.
+  ImageLoss loss() const { return was_encoded_ ? images_.loss() : ImageLoss(); }
   /// The size of the record opened last, before it was resized.
   ImageSize original() const { return original_; }
   /// The record opened last, if it is an AnnotatedDatum; else null.
@@ -68,6 +70,7 @@ class DatumDecoder {
   Image open_raw();
 
   ColorMode mode_;
+  Depth depth_;
   ImageSize size_, original_;
   std::unique_ptr<Datum> datum_;
   std::unique_ptr<AnnotatedDatum> annotated_;

@@ -24,6 +24,20 @@ std::vector<Mix> draw_mixes(const Batch& batch, const DatumLoading& loading, uin
 
 }  // namespace
 
+void LossWarnings::tell(const Batch& batch, const std::string& layer, const Context& context) {
+  const auto warn = [&](const std::string& key, bool& told, const char* what) {
+    if (key.empty() || told) return;
+    told = true;
+    context.log(Severity::warning, concat("layer '", layer, "': record '", key, "' ", what));
+  };
+  warn(batch.losses.depth, told_depth_,
+       "has more than 8 bits a channel, of which the layer takes the upper 8; a database of all "
+       "bits is made by crema convert-imageset --keep_depth. Other records may have them, too");
+  warn(batch.losses.palette, told_palette_,
+       "is a PNG with a palette, whose colours become gray; where its indices are labels, these "
+       "are lost: DenseImageData reads them as a label map. Other records may have a palette, too");
+}
+
 void convert_batch(const Batch& batch, bool floats, const Transform& transform, Tensor& top,
                    const std::vector<Mix>& mixes) {
   const Shape &shape = top.shape(), &sample = batch.shape;

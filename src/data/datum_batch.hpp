@@ -11,6 +11,15 @@
 
 namespace crema {
 
+/// Tells once of what decoding the images of a layer lost.
+class LossWarnings {
+ public:
+  void tell(const Batch& batch, const std::string& layer, const Context& context);
+
+ private:
+  bool told_depth_ = false, told_palette_ = false;
+};
+
 /// The key of sample `index` of a batch, for messages.
 using KeyOf = std::function<std::string(const Sample& sample, int64_t index)>;
 

@@ -42,6 +42,10 @@ DatumLayer::DatumLayer(const LayerInit& init, const Settings& settings)
 void DatumLayer::open(std::shared_ptr<RecordSource> source) {
   records_.source = std::move(source);
   records_.format = first_format(records_);
+  largest_ = records_.format.shape.count();
+  const int sizes = records_.transform->augmentation().sizes();
+  for (int size = 1; size < sizes; ++size)
+    largest_ = std::max(largest_, first_format(records_, size).shape.count());
 }
 
 void DatumLayer::reshape(Blobs, Blobs top) {
@@ -64,6 +68,7 @@ int DatumLayer::depth() const { return static_cast<int>(settings_.prefetch); }
 SampledLayer::Loading DatumLayer::loading(Blobs) {
   DatumLoading records = records_;
   records.seed = run().seed;
+  records.rank = static_cast<uint64_t>(run().rank);
   return {.threads = loader_threads(settings_.threads, records.format),
           .depth = depth(),
           .make_loader = [records] { return std::make_unique<DatumLoader>(records); }};
@@ -71,7 +76,7 @@ SampledLayer::Loading DatumLayer::loading(Blobs) {
 
 size_t DatumLayer::kept_bytes() const {
   const SampleFormat& format = records_.format;
-  const size_t values = static_cast<size_t>(format.shape.count());
+  const auto values = static_cast<size_t>(largest_);
   const size_t sample = values * (format.floats ? sizeof(float) : sizeof(uint8_t)) +
                         sizeof(Sample) + sizeof(Placement) +
                         static_cast<size_t>(format.labels) * sizeof(double);

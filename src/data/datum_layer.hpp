@@ -14,9 +14,11 @@ namespace crema {
 
 class DatumLayer : public SampledLayer {
  public:
-  /// Records may differ in size if they are given one by one, as they are.
+  /// Records may differ in size if they are given one by one, as they are; and batches, if one of
+  /// several resize_param is drawn for each.
   TopShapes top_shapes() const override {
-    return records_.varies ? TopShapes::per_batch : TopShapes::fixed;
+    const bool varies = records_.varies || records_.transform->augmentation().sizes() > 1;
+    return varies ? TopShapes::per_batch : TopShapes::fixed;
   }
   void reshape(Blobs bottom, Blobs top) override;
   /// Of the batches that are read ahead.
@@ -58,6 +60,7 @@ class DatumLayer : public SampledLayer {
   Settings settings_;
   Mixing mixing_;
   DatumLoading records_;
+  int64_t largest_ = 0;                               // values of a sample, at most
   mutable std::unique_ptr<RecordReader> key_reader_;  // made when the first key is asked for
 };
 

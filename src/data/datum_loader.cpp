@@ -111,7 +111,7 @@ void take_boxes(const Record& record, const DatumDecoder& decoder, const DatumLo
 
 }  // namespace
 
-SampleFormat format_of(const Record& record, const DatumLoading& loading) {
+SampleFormat format_of(const Record& record, const DatumLoading& loading, int size) {
   DatumDecoder decoder(loading.color, loading.size);
   const Image image = decoder.decode(record);
   check_kind(record, decoder, loading);
@@ -119,19 +119,20 @@ SampleFormat format_of(const Record& record, const DatumLoading& loading) {
   decoder.labels(labels);
   std::vector<LabeledBox> boxes;
   take_boxes(record, decoder, loading, image, boxes);
-  return {.shape = plan(image, record, loading, {.stream = loading.stream}, boxes).shape,
-          .floats = image.floats != nullptr,
-          .encoded = decoder.was_encoded(),
-          .labels = static_cast<int64_t>(labels.size()),
-          .changes = loading.transform->augmentation().has_steps() || loading.boxes != nullptr,
-          .boxes = has_boxes(decoder, loading)};
+  return {
+      .shape = plan(image, record, loading, {.stream = loading.stream, .size = size}, boxes).shape,
+      .floats = image.floats != nullptr,
+      .encoded = decoder.was_encoded(),
+      .labels = static_cast<int64_t>(labels.size()),
+      .changes = loading.transform->augmentation().has_steps() || loading.boxes != nullptr,
+      .boxes = has_boxes(decoder, loading)};
 }
 
-SampleFormat first_format(const DatumLoading& loading) {
+SampleFormat first_format(const DatumLoading& loading, int size) {
   const auto reader = loading.source->reader(Access::forward);
-  if (!loading.skip_bad) return format_of(reader->read(0), loading);
+  if (!loading.skip_bad) return format_of(reader->read(0), loading, size);
   return first_good(0, loading,
-                    [&](int64_t record) { return format_of(reader->read(record), loading); });
+                    [&](int64_t record) { return format_of(reader->read(record), loading, size); });
 }
 
 int loader_threads(uint32_t wanted, const SampleFormat& format) {
@@ -151,6 +152,10 @@ void DatumLoader::load(Batch& batch, const std::atomic<bool>& stop) {
   batch.labels.resize(size * static_cast<size_t>(loading_.format.labels));
   batch.skipped.clear();
   batch.boxes.clear();
+  batch.losses = {};
+  // All ranks draw the same.
+  const uint64_t first = size > 0 ? batch.samples[0].number - loading_.rank : 0;
+  size_ = loading_.transform->augmentation().draw_size({loading_.seed, loading_.stream, first});
   set_shape(batch, loading_.format.shape);
   for (size_t i = 0; i < size && !stop.load(std::memory_order_relaxed); ++i) {
     loading_.skip_bad ? load_good(batch, i, stop) : load_one(batch, i);
@@ -210,7 +215,7 @@ void DatumLoader::load_one(Batch& batch, size_t index) {
 void DatumLoader::load_record(const Record& record, Batch& batch, size_t index) {
   const Sample& sample = batch.samples[index];
   const Transform& transform = *loading_.transform;
-  const SampleRandom random{loading_.seed, loading_.stream, sample.number};
+  const SampleRandom random{loading_.seed, loading_.stream, sample.number, size_};
   const Image opened = decoder_.open(record);
   const ImageSize opened_size{opened.height, opened.width};
   check_kind(record, decoder_, loading_);
@@ -218,13 +223,15 @@ void DatumLoader::load_record(const Record& record, Batch& batch, size_t index) 
   Planned planned = plan(opened, record, loading_, random, boxes_);
   const Shape& shape = planned.shape;
   const SampleFormat& format = loading_.format;
-  if (loading_.varies && shape[0] == format.shape[0]) {
+  const bool has_size = loading_.varies || (index == 0 && transform.augmentation().sizes() > 1);
+  const Shape& wanted = index == 0 ? format.shape : batch.shape;
+  if (has_size && shape[0] == format.shape[0]) {
     set_shape(batch, shape);
-  } else if (shape != format.shape) {
+  } else if (shape != wanted) {
     const bool channels = shape[0] != format.shape[0];
     throw Error(
         "record '", printable_key(record.key), "' gives a sample of ", shape.str(),
-        ", the first one ", format.shape.str(), "; ",
+        ", the first one ", wanted.str(), "; ",
         channels
             ? concat("give all records ", format.shape[0], " channels: for compressed ",
                      "images, transform_param { force_color: true } or ", "{ force_gray: true }")
@@ -260,6 +267,16 @@ void DatumLoader::load_record(const Record& record, Batch& batch, size_t index) 
   } else {
     load_labels(record, batch, index);
   }
+  note_loss(record, batch);
+}
+
+void DatumLoader::note_loss(const Record& record, Batch& batch) const {
+  const ImageLoss loss = decoder_.loss();
+  const auto note = [&](bool lost, std::string& key) {
+    if (lost && key.empty()) key = printable_key(record.key);
+  };
+  note(loss.depth, batch.losses.depth);
+  note(loss.palette, batch.losses.palette);
 }
 
 void DatumLoader::add_boxes(const Record& record, const Geometry& crop, size_t index,

@@ -44,6 +44,7 @@ struct DatumLoading {
   /// The settings that make images of one size, for messages.
   std::string_view one_size;
   uint64_t seed = 0;
+  uint64_t rank = 0;    // of the run
   uint64_t stream = 0;  // of the layer's random numbers
   /// Of a layer that reads AnnotatedDatum records; null: Datum.
   std::shared_ptr<const BoxLoading> boxes;
@@ -51,11 +52,12 @@ struct DatumLoading {
   std::shared_ptr<const PixelLabels> label_maps;
 };
 
-/// The format that `record` has. Error, naming its key, when it cannot be used.
-SampleFormat format_of(const Record& record, const DatumLoading& loading);
+/// The format that `record` has in a batch of size number `size`. Error, naming its key, when it
+/// cannot be used.
+SampleFormat format_of(const Record& record, const DatumLoading& loading, int size = 0);
 
 /// The format of the first record, or, with skip_bad, of the first one that can be used.
-SampleFormat first_format(const DatumLoading& loading);
+SampleFormat first_format(const DatumLoading& loading, int size = 0);
 
 /// Threads that load batches of this format: as many as `wanted`, or chosen from the cores that
 /// this process may use for 0.
@@ -77,6 +79,8 @@ class DatumLoader final : public BatchLoader {
   void set_shape(Batch& batch, const Shape& shape) const;
   void load_one(Batch& batch, size_t index);
   void load_record(const Record& record, Batch& batch, size_t index);
+  /// Of the record that was opened last.
+  void note_loss(const Record& record, Batch& batch) const;
   void load_good(Batch& batch, size_t index, const std::atomic<bool>& stop);
   void load_labels(const Record& record, Batch& batch, size_t index);
   void add_boxes(const Record& record, const Geometry& crop, size_t index, Batch& batch);
@@ -87,6 +91,7 @@ class DatumLoader final : public BatchLoader {
   DatumLoading loading_;
   std::unique_ptr<RecordReader> reader_;
   DatumDecoder decoder_;
+  int size_ = 0;                   // of the batch, among several
   std::vector<double> labels_;     // of one record
   std::vector<LabeledBox> boxes_;  // of one record
   PixelLabels::Reader label_map_;  // likewise

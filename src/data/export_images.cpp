@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <limits>
@@ -16,6 +17,7 @@
 #include "crema/error.hpp"
 #include "data/folder_beside.hpp"
 #include "data/image_codec.hpp"
+#include "data/image_decoder.hpp"
 #include "data/image_name.hpp"
 #include "data/record_info.hpp"
 #include "data/record_scan.hpp"
@@ -99,16 +101,29 @@ struct Exported {
   std::string problem;  // not empty: there is no file
 };
 
+/// Whether all values are those of pixels of 16 bits, as convert_imageset() keeps them.
+bool are_deep_pixels(const Image& image) {
+  return std::all_of(image.floats, image.floats + image.count(), [](float value) {
+    return value >= 0 && value <= 65535 && std::trunc(value) == value;
+  });
+}
+
 /// The raw pixels as a PPM or PGM file, which any codec reads.
 std::string netpbm_of(const RecordInfo& info, bool rgb) {
   const int64_t channels = info.shape[0], plane = info.shape.count(1);
-  std::string file =
-      concat(channels == 3 ? "P6" : "P5", "\n", info.shape[2], " ", info.shape[1], "\n255\n");
-  file.reserve(file.size() + static_cast<size_t>(info.shape.count()));
+  std::string file = concat(channels == 3 ? "P6" : "P5", "\n", info.shape[2], " ", info.shape[1],
+                            "\n", info.floats ? 65535 : 255, "\n");
+  file.reserve(file.size() + 2 * static_cast<size_t>(info.shape.count()));
   for (int64_t i = 0; i < plane; ++i) {
     for (int64_t c = 0; c < channels; ++c) {
-      const int64_t from = rgb ? c : channels - 1 - c;
-      file += static_cast<char>(info.image.bytes[from * plane + i]);
+      const int64_t from = (rgb ? c : channels - 1 - c) * plane + i;
+      if (info.floats) {
+        const auto value = static_cast<unsigned>(info.image.floats[from]);
+        file += static_cast<char>(value >> 8);
+        file += static_cast<char>(value & 255);
+      } else {
+        file += static_cast<char>(info.image.bytes[from]);
+      }
     }
   }
   return file;
@@ -193,14 +208,14 @@ class Exporter {
       out.file = std::move(info.file);
       return;
     }
-    ImageCodec codec;
-    const Image image = codec.decode(info.file, ColorMode::as_stored);
+    ImageDecoder decoder;
+    decoder.open(info.file, ColorMode::as_stored, Depth::own);
     out.type = options_.encode_type.empty() ? "png" : options_.encode_type;
-    out.file = ImageCodec::encode(image, out.type);
+    out.file = ImageCodec::encode(decoder.whole(), out.type);
   }
 
   void compress(const RecordInfo& info, Exported& out) const {
-    if (info.floats)
+    if (info.floats && !are_deep_pixels(info.image))
       throw Error("record '", info.key,
                   "' holds floats, which is no image; leave it out "
                   "(--skip_bad), or read it with extract-features");
@@ -208,7 +223,8 @@ class Exporter {
       throw Error("record '", info.key, "' has ", info.shape[0],
                   " channels, and image files 1 or 3; leave it out (--skip_bad)");
     ImageCodec codec;
-    const Image image = codec.decode(netpbm_of(info, options_.rgb), ColorMode::as_stored);
+    const Image image =
+        codec.decode(netpbm_of(info, options_.rgb), ColorMode::as_stored, Depth::own);
     out.type = options_.encode_type.empty() ? "png" : options_.encode_type;
     out.file = ImageCodec::encode(image, out.type);
   }
@@ -254,7 +270,7 @@ ConvertReport export_images(RecordSource& source, const ExportOptions& options) 
     if (options.progress) options.progress(index + 1 - options.range.first, options.range.count());
   };
   scan_records<Exported>(source, options.range.first, options.range.last, ColorMode::as_stored,
-                         work, take);
+                         work, take, Depth::own);
   if (report.written == 0)
     throw Error(source.name(),
                 ": none of the records could be exported; the first: ", report.problems.front());

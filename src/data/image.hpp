@@ -37,4 +37,14 @@ struct ImageWindow {
 /// Channels that a compressed image is decoded to. Colour is in the order blue, green, red.
 enum class ColorMode : uint8_t { as_stored, color, gray };
 
+/// What a compressed image of more than 8 bits a channel is decoded to: bytes, or floats with its
+/// own values. Others become bytes.
+enum class Depth : uint8_t { bytes, own };
+
+/// What decoding an image file as asked for loses of it.
+struct ImageLoss {
+  bool depth = false;    // the file has more than 8 bits a channel, and these are bytes
+  bool palette = false;  // the colours of a PNG's palette became gray, and its indices are gone
+};
+
 }  // namespace crema

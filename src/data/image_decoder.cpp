@@ -3,26 +3,81 @@
 #include <utility>
 
 #include "crema/error.hpp"
+#include "data/image_header.hpp"
+#include "data/image_name.hpp"
+#include "model/file_kind.hpp"
 
 namespace crema {
 
-Image ImageDecoder::open(std::string_view file, ColorMode mode) {
+void refuse_depth() {
+  throw Error(
+      "the image has more than 8 bits a channel; decode it with force_color or force_gray, which "
+      "take the upper 8, convert it to 8 bits, or make a database of all its bits with crema "
+      "convert-imageset --keep_depth");
+}
+
+Image ImageDecoder::open(std::string_view file, ColorMode mode, Depth depth) {
   file_ = file;
   mode_ = mode;
   opened_ = {};
-  if (const auto header = jpeg_.open(file, mode)) return opened_ = *header;
+  loss_ = {};
+  sideways_ = false;
+  check_is_image(file);
+  const std::string_view type = image_type(file);
+  if (type == "png") return opened_ = open_png(file, mode, depth, false);
+  if (type == "gif") return opened_ = gif_.decode(file, mode);
+  const ImageHeader header = read_image_header(file);
+  sideways_ = header.orientation.is_sideways();
+  loss_.depth = header.bits > 8 && depth == Depth::bytes;
+  if (const auto opened = jpeg_.open(file, mode)) return opened_ = *opened;
   // OpenCV makes up what is damaged, and tells of it on stderr.
   jpeg_.check(file);
-  return opened_ = codec_.decode(file, mode);
+  return opened_ = codec_.decode(file, mode, depth);
+}
+
+Image ImageDecoder::open_labels(std::string_view file) {
+  if (image_type(file) != "png") return open(file, ColorMode::as_stored);
+  file_ = file;
+  mode_ = ColorMode::as_stored;
+  return opened_ = open_png(file, mode_, Depth::bytes, true);
+}
+
+Image ImageDecoder::open_png(std::string_view file, ColorMode mode, Depth depth, bool indices) {
+  const PngChunks chunks = read_png_chunks(file);
+  if (chunks.depth == 16 && depth == Depth::bytes && mode == ColorMode::as_stored) refuse_depth();
+  loss_ = {.depth = chunks.depth == 16 && depth == Depth::bytes,
+           .palette = mode == ColorMode::gray && chunks.has_colored_palette()};
+  const Image image = indices && chunks.color == PngChunks::palette
+                          ? png_.indices(chunks)
+                          : png_.decode(chunks, mode, depth);
+  const Orientation orientation = exif_orientation(chunks.exif);
+  sideways_ = orientation.is_sideways();
+  return upright(image, orientation);
+}
+
+Image ImageDecoder::upright(const Image& image, const Orientation& orientation) {
+  if (orientation.is_upright()) return image;
+  const ImageSize stored{image.height, image.width}, size = orientation.turned(stored);
+  Image turned{
+      .channels = image.channels, .height = size.height, .width = size.width, .interleaved = true};
+  const auto turn = [&](const auto* in, auto& out) {
+    out.resize(static_cast<size_t>(image.count()));
+    orientation.turn(in, stored, image.channels, out.data());
+    return out.data();
+  };
+  if (image.bytes != nullptr) turned.bytes = turn(image.bytes, turned_bytes_);
+  if (image.floats != nullptr) turned.floats = turn(image.floats, turned_floats_);
+  return turned;
 }
 
 Image ImageDecoder::pixels(const ImageWindow& window, int eighths) {
   if (opened_.has_pixels()) return opened_;
   if (const auto image = jpeg_.pixels(window, eighths)) return *image;
-  // An error of libjpeg-turbo; OpenCV says what it is.
-  const Image image = codec_.decode(file_, mode_);
-  const auto scaled = [eighths](int64_t side) { return (side * eighths + 7) / 8; };
-  return eighths == 8 ? image : codec_.resize(scaled(image.height), scaled(image.width));
+  // They were taken before.
+  if (jpeg_.open(file_, mode_)) {
+    if (const auto image = jpeg_.pixels(window, eighths)) return *image;
+  }
+  throw Error("the image cannot be decoded; get the file again, or leave it out");
 }
 
 Image ImageDecoder::changed(std::vector<ImageStep> steps) {

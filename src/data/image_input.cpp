@@ -34,8 +34,7 @@ Image ImageInput::load(const std::string& path) {
   const bool whole = options_.crop == ImageCrop::whole;
   const ImageSize size = whole ? ImageSize{sample[1], sample[2]} : options_.resize;
   std::vector<ImageStep> steps;
-  if (size.height != 0)
-    steps.push_back(Resize{.size = size, .averages = options_.shrinking == Shrinking::average});
+  if (size.height != 0) steps.emplace_back(resize_to(size, options_.interpolation));
   Image image = decoder_.changed(steps);
   if (sample[0] == 1 || options_.channels == std::array<int, 3>{2, 1, 0}) return image;
   swapped_.resize(static_cast<size_t>(image.count()));

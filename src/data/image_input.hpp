@@ -4,6 +4,7 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,15 +21,13 @@ enum class ImageCrop : uint8_t {
   ten,     // its corners and its centre, and each of them mirrored: ten samples
 };
 
-/// How an image is made smaller. average: over the area of each new pixel, so that nothing of the
-/// image is left out. bilinear: from the pixels nearest to its centre.
-enum class Shrinking : uint8_t { average, bilinear };
-
 struct ImageInputOptions {
   Shape sample;  // (C, H, W) of the net's input; C is 1 (gray) or 3
   ImageCrop crop = ImageCrop::whole;
   ImageSize resize = {};  // before center and ten; none: the image's own size
-  Shrinking shrinking = Shrinking::average;
+  /// How images are resized, exactly; none: averages where they shrink, which leaves nothing of
+  /// them out, else bilinear.
+  std::optional<Interpolation> interpolation = {};
   /// Which of red, green and blue each channel of the input is; data layers give blue first.
   std::array<int, 3> channels = {2, 1, 0};
   TransformationParameter transform;  // mean_file or mean_value, in the input's channels, and scale
@@ -42,9 +41,11 @@ class ImageInput {
 
   /// Samples of an image: 1 or 10.
   int64_t samples() const;
-  /// Writes (samples, C, H, W), and returns the size of the file's image. Error, naming the file,
-  /// if it is no image or too small.
+  /// Writes (samples, C, H, W), and returns the size of the file's image, upright. Error, naming
+  /// the file, if it is no image or too small.
   ImageSize read(const std::string& path, float* out);
+  /// What the net's input lacks of the image read last.
+  const ImageLoss& loss() const { return decoder_.loss(); }
 
  private:
   Image load(const std::string& path);

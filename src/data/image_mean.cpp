@@ -14,6 +14,7 @@ namespace {
 /// The pixels of a record as planes (C, H, W); one of `bytes` and `floats` has them.
 struct Pixels {
   std::string key;
+  bool is_deep = false;
   Shape shape;
   std::vector<uint8_t> bytes;
   std::vector<float> floats;
@@ -24,6 +25,7 @@ void read_pixels(ScanThread& thread, int64_t index, Pixels& pixels) {
   const Image image = thread.decoder->decode(record);
   const auto count = static_cast<size_t>(image.count());
   pixels.key = printable_key(record.key);
+  pixels.is_deep = thread.decoder->loss().depth;
   pixels.shape = image.shape();
   pixels.bytes.resize(image.bytes != nullptr ? count : 0);
   pixels.floats.resize(image.bytes != nullptr ? 0 : count);
@@ -71,6 +73,7 @@ ImageMean image_mean(RecordSource& source, ColorMode color, const ConvertProgres
                   ", the first one, '", first_key, "', of ", mean.shape.str(),
                   "; a mean image needs images of one size: write the database with "
                   "convert-imageset --resize, or set mean_value in place of mean_file");
+    mean.deep += pixels.is_deep;
     add(pixels.bytes, mean.values);
     add(pixels.floats, mean.values);
     if (progress) progress(index + 1, count);

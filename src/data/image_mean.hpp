@@ -15,6 +15,7 @@ class BlobProto;  // proto/blob.proto
 
 struct ImageMean {
   int64_t records = 0;
+  int64_t deep = 0;                   // of more than 8 bits a channel, of which the upper 8 count
   Shape shape;                        // (C, H, W)
   std::vector<double> values;         // (C, H, W)
   std::vector<double> channel_means;  // (C)

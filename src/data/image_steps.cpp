@@ -1,10 +1,28 @@
 #include "data/image_steps.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <optional>
 #include <utility>
 
+#include "crema/error.hpp"
+
 namespace crema {
+
+std::optional<Interpolation> interpolation_named(const std::string& name, const char* setting) {
+  if (name.empty()) return std::nullopt;
+  std::string lower = name;
+  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  const std::pair<const char*, Interpolation> modes[] = {{"linear", Interpolation::linear},
+                                                         {"area", Interpolation::area},
+                                                         {"nearest", Interpolation::nearest},
+                                                         {"cubic", Interpolation::cubic},
+                                                         {"lanczos4", Interpolation::lanczos4}};
+  for (const auto& [mode, interpolation] : modes) {
+    if (lower == mode) return interpolation;
+  }
+  throw Error(setting, name, " is no interpolation; give linear, area, nearest, cubic or lanczos4");
+}
 
 void apply(const ImageStep& step, Geometry& geometry) {
   if (const auto* resize = std::get_if<Resize>(&step)) geometry.resize(resize->size);
@@ -79,7 +97,7 @@ DecodePlan plan_decoding(ImageSize size, bool scalable, std::vector<ImageStep>& 
     }
   }
   const auto* resize = steps.empty() ? nullptr : std::get_if<Resize>(&steps[0]);
-  if (!scalable || resize == nullptr || !resize->averages ||
+  if (!scalable || resize == nullptr || resize->exact ||
       resize->interpolation == Interpolation::nearest)
     return plan;
   const ImageWindow whole = plan.window;

@@ -5,6 +5,8 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <string>
 #include <variant>
 #include <vector>
 
@@ -16,15 +18,26 @@ namespace crema {
 /// Values of a pixel: none for 0, one for all channels, or one a channel.
 using Fill = std::vector<float>;
 
+/// Modes of OpenCV's resize().
 enum class Interpolation : uint8_t { linear, area, nearest, cubic, lanczos4 };
 
-/// To another size. Where it shrinks, each new pixel is the average of what it covers, but for
-/// `nearest`, and unless it is to be interpolated from the pixels nearest to its centre.
+/// The mode of a name, in any case: "linear", "area", "nearest", "cubic", "lanczos4"; none for "".
+/// Error for others, which `setting` is given as.
+std::optional<Interpolation> interpolation_named(const std::string& name, const char* setting);
+
+/// To another size. With `exact`, by the mode alone, as OpenCV does it. Else, where it shrinks,
+/// each new pixel is the average of what it covers, but for `nearest`.
 struct Resize {
   ImageSize size;
   Interpolation interpolation = Interpolation::linear;
-  bool averages = true;
+  bool exact = false;
 };
+/// By the mode, exactly, if one is named.
+inline Resize resize_to(ImageSize size, std::optional<Interpolation> named) {
+  return {.size = size,
+          .interpolation = named.value_or(Interpolation::linear),
+          .exact = named.has_value()};
+}
 /// A rectangle of the image.
 struct Cut {
   ImageWindow window;
@@ -114,8 +127,9 @@ class ImageEditor {
   ImageEditor(const ImageEditor&) = delete;
   ImageEditor& operator=(const ImageEditor&) = delete;
 
-  /// The window of the image (bytes, of at least that window) after the steps. The view holds until
-  /// the next call. Error for a step that needs other channels.
+  /// The window of the image (of at least that window) after the steps. The view holds until the
+  /// next call. Error for a step that needs other channels, and for floats and another step than
+  /// Resize and Cut.
   Image apply(const Image& image, const ImageWindow& window, const std::vector<ImageStep>& steps);
 
  private:

@@ -8,14 +8,6 @@
 namespace crema {
 namespace {
 
-/// Whether the pixels of a PNG are numbers of colours in a table, which decoders replace by these.
-bool has_palette(std::string_view file) {
-  constexpr std::string_view kMark = "\x89PNG";
-  constexpr size_t kColourType = 25;
-  constexpr char kPalette = 3;
-  return file.starts_with(kMark) && file.size() > kColourType && file[kColourType] == kPalette;
-}
-
 void take_labels(const Image& image, std::vector<uint8_t>& labels) {
   labels.resize(static_cast<size_t>(image.height * image.width));
   const auto channels = static_cast<size_t>(image.channels);
@@ -26,7 +18,8 @@ void take_labels(const Image& image, std::vector<uint8_t>& labels) {
     throw Error("its pixel in row ", pixel / static_cast<size_t>(image.width), ", column ",
                 pixel % static_cast<size_t>(image.width), " has the colours ", int{values[2]}, ", ",
                 int{values[1]}, ", ", int{values[0]},
-                "; a label map is gray: write it with the label as the value of each pixel");
+                "; a label map is gray, or a PNG with a palette: write it with the label as the "
+                "value of each pixel");
   }
 }
 
@@ -44,11 +37,7 @@ void PixelLabels::read(int64_t index, ImageSize image, Reader& reader) const {
   const std::string path = image_path(options_.root, pair.beside);
   try {
     read_file_bytes(path, reader.file);
-    if (has_palette(reader.file))
-      throw Error(
-          "it is a PNG with a palette, whose colours would be taken for labels; write it in "
-          "gray, with the label as the value of each pixel");
-    reader.decoder.open(reader.file, ColorMode::as_stored);
+    reader.decoder.open_labels(reader.file);
     const Image map = reader.decoder.whole();
     if (map.height != image.height || map.width != image.width)
       throw Error("it is of ", map.height, " x ", map.width, " pixels, and its image of ",

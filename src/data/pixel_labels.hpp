@@ -31,9 +31,10 @@ class PixelLabels {
     std::string file;
     std::vector<uint8_t> labels;  // of the map read last
   };
-  /// Reads the map of record `index` to reader.labels. Error, naming file and line, if it cannot be
-  /// read, is in colours, is a PNG with a palette, or is of another size than the file of its image
-  /// (`image`).
+  /// Reads the map of record `index` to reader.labels; of a PNG with a palette, the indices. Error,
+  /// naming file and line, if it cannot be read, is in colours, or is of another size than its
+  /// image
+  /// (`image`), both upright.
   void read(int64_t index, ImageSize image, Reader& reader) const;
 
  private:

@@ -33,6 +33,11 @@ struct Batch {
   std::vector<uint8_t> label_maps;  // of DenseImageData, (N, H, W), mirrored as the sample
   /// Why records were skipped, one a sample; other records took their places in `samples`.
   std::vector<std::string> skipped;
+  /// The first record of which decoding lost something, as ImageLoss has it; "": none.
+  struct Losses {
+    std::string depth, palette;
+  };
+  Losses losses;
 };
 
 /// Loads whole batches. Each thread has its own loader.

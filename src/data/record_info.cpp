@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "crema/error.hpp"
+#include "data/image_header.hpp"
 #include "model/file_kind.hpp"
 #include "proto/datum.pb.h"
 #include "proto/detection.pb.h"
@@ -23,9 +24,9 @@ void need_finite(const Values& values, std::string_view what, const std::string&
 }  // namespace
 
 std::string RecordInfo::kind() const {
-  if (floats) return "floats";
-  if (!encoded) return "raw";
-  return file_type.empty() ? "compressed" : file_type;
+  if (!encoded) return floats ? "floats" : "raw";
+  const std::string type = file_type.empty() ? "compressed" : file_type;
+  return bits > 8 ? concat(type, ", ", bits, " bits") : type;
 }
 
 std::string RecordInfo::labels(std::string_view separator) const {
@@ -64,6 +65,7 @@ RecordInfo inspect_record(const Record& record, DatumDecoder& decoder) {
   if (info.encoded) {
     info.file = std::move(*datum.mutable_data());
     info.file_type = image_type(info.file);
+    info.bits = read_image_header(info.file).bits;
   }
   return info;
 }

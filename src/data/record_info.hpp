@@ -17,6 +17,7 @@ struct RecordInfo {
   bool encoded = false, floats = false;
   /// image_type() of a compressed image.
   std::string file_type;
+  int bits = 8;  // of a channel of a compressed image
   bool has_label = false;
   int64_t label = 0;
   std::vector<float> float_labels;
@@ -28,7 +29,8 @@ struct RecordInfo {
   /// The pixels, valid until the decoder decodes another record.
   Image image;
 
-  /// "raw", "floats", or the kind of compressed image.
+  /// "raw", "floats", or the kind of compressed image, with its bits if there are more than 8 a
+  /// channel.
   std::string kind() const;
   /// The labels, with `separator` between them, or "N boxes"; "" if there is none.
   std::string labels(std::string_view separator) const;

@@ -37,7 +37,7 @@ inline std::optional<Record> read_for_scan(const RecordSource& source, RecordRea
 /// The first exception in that order ends the scan.
 template <class Result, class Work, class Take>
 void scan_records(RecordSource& source, int64_t first, int64_t last, ColorMode color,
-                  const Work& work, const Take& take) {
+                  const Work& work, const Take& take, Depth depth = Depth::bytes) {
   constexpr int64_t kChunkPerThread = 16;
   std::vector<ScanThread> threads(static_cast<size_t>(std::max(1, omp_get_max_threads())));
   std::vector<Result> chunk(threads.size() * kChunkPerThread);
@@ -50,7 +50,8 @@ void scan_records(RecordSource& source, int64_t first, int64_t last, ColorMode c
         const auto at = static_cast<size_t>(i);
         try {
           if (!thread.reader) {
-            thread = {source.reader(Access::forward), std::make_unique<DatumDecoder>(color)};
+            thread = {source.reader(Access::forward),
+                      std::make_unique<DatumDecoder>(color, ImageSize(), depth)};
           }
           work(thread, first + i, chunk[at]);
           failures[at] = nullptr;

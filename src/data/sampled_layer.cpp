@@ -123,6 +123,7 @@ void SampledLayer::fetch(Blobs top) { take_shape(next_batch(top), top); }
 void SampledLayer::forward_cpu(Blobs, Blobs top) {
   const Batch& batch = next_batch(top);
   give(batch, top);
+  losses_.tell(batch, name(), context());
   given_ = batch.samples;
   if (!batch.skipped.empty() || skips_.count > 0) count_skipped(batch);
   prefetcher_->release();

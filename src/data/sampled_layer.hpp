@@ -9,6 +9,7 @@
 
 #include "crema/layer.hpp"
 #include "data/data_source.hpp"
+#include "data/datum_batch.hpp"
 #include "data/prefetcher.hpp"
 #include "data/sampler.hpp"
 
@@ -86,7 +87,8 @@ class SampledLayer : public Layer, public DataSource {
     int64_t count = 0;
     std::string first;  // why the first of them
   };
-  Skips skips_;              // of this epoch, not told yet
+  Skips skips_;  // of this epoch, not told yet
+  LossWarnings losses_;
   double wait_seconds_ = 0;  // of earlier prefetchers
   std::unique_ptr<Prefetcher> prefetcher_;
 };

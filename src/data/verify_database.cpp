@@ -13,6 +13,7 @@ namespace {
 /// `problem`: the record cannot be used.
 struct Finding {
   RecordInfo info;
+  ImageLoss loss;
   std::string problem;
 };
 
@@ -22,6 +23,7 @@ void look(const RecordSource& source, ScanThread& thread, int64_t index, Finding
   if (!record) return;
   try {
     finding.info = inspect_record(*record, *thread.decoder);
+    finding.loss = thread.decoder->loss();
   } catch (const Error& error) {
     finding.problem = error.message();
   }
@@ -42,6 +44,8 @@ class Verifier {
       first_shape_ = info.shape;
     }
     (info.encoded ? report_.encoded : info.floats ? report_.floats : report_.raw)++;
+    report_.deep += finding.loss.depth;
+    report_.palettes += finding.loss.palette;
     std::string problem;
     if (options_.one_size && info.shape != first_shape_)
       problem = concat("it is of ", info.shape.str(), ", the first one, '", first_key_, "', of ",
@@ -78,6 +82,14 @@ class Verifier {
     const int kinds = (report_.raw > 0) + (report_.encoded > 0) + (report_.floats > 0);
     if (report_.floats > 0 && kinds > 1)
       warning("some records hold bytes and some floats; data layers refuse the second kind");
+    if (report_.deep > 0)
+      warning(report_.deep,
+              " images have more than 8 bits a channel, of which data layers take the upper 8; "
+              "convert-imageset --keep_depth writes records of all bits");
+    if (report_.palettes > 0)
+      warning(report_.palettes,
+              " images have a palette, whose colours become gray with force_gray; where their "
+              "indices are labels, these are lost");
     if (report_.without_label > 0 && report_.without_label < good_)
       warning(report_.without_label, " records have no label, which counts as 0; the others do");
     warn_of_labels();

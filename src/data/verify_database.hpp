@@ -34,6 +34,8 @@ struct VerifyReport {
   std::vector<std::string> warnings;
   // Of the records that can be decoded:
   int64_t raw = 0, encoded = 0, floats = 0;
+  int64_t deep = 0;      // compressed, of more than 8 bits a channel
+  int64_t palettes = 0;  // compressed, whose palette's colours become gray
   struct Shapes {
     int64_t count = 0;
     std::string first_key;

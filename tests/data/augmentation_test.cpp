@@ -7,6 +7,7 @@
 
 #include <set>
 
+#include "crema/error.hpp"
 #include "data/mixing.hpp"
 #include "support/expect_error.hpp"
 
@@ -51,6 +52,61 @@ TEST(Augmentation, ResizeModes) {
   EXPECT_EQ(std::get<Pad>(drawn.steps[1]).window.top, -10);
   EXPECT_THAT(std::get<Pad>(drawn.steps[1]).fill, ElementsAre(7));
   EXPECT_THAT(drawn.size, IsSize(60, 80));
+}
+
+// The published preprocessing of detectors names LINEAR; averages are for nets that name nothing.
+TEST(Augmentation, ANamedInterpolationIsExact) {
+  const auto resize = [](const std::string& text, Phase phase = Phase::train) {
+    const auto drawn = augmentation(text, phase).draw({.height = 100, .width = 200}, {1, 2, 3});
+    for (const ImageStep& step : drawn.steps) {
+      if (std::holds_alternative<Resize>(step)) return std::get<Resize>(step);
+    }
+    throw Error("no resize");
+  };
+  EXPECT_FALSE(resize("resize_param { height: 30 width: 40 }").exact);
+  for (const Phase phase : {Phase::train, Phase::test}) {
+    const Resize named = resize("resize_param { height: 30 width: 40 interp_mode: LINEAR }", phase);
+    EXPECT_TRUE(named.exact);
+    EXPECT_EQ(named.interpolation, Interpolation::linear);
+  }
+  EXPECT_TRUE(resize("random_resize_param { min_size: 50 max_size: 50 resize_param { interp_mode: "
+                     "CUBIC } }")
+                  .exact);
+  EXPECT_TRUE(
+      resize("crop_size: 8 random_aspect_ratio_param { resize_param { interp_mode: LINEAR } "
+             "}")
+          .exact);
+  EXPECT_FALSE(resize("crop_size: 8 random_crop_param {}").exact);
+  EXPECT_FALSE(resize("img_rand_resize_lower: 50 img_rand_resize_upper: 50").exact);
+  EXPECT_TRUE(resize("img_rand_resize_lower: 50 img_rand_resize_upper: 50 "
+                     "interpolation_algo_down: INTER_LINEAR")
+                  .exact);
+}
+
+TEST(Augmentation, OneOfSeveralSizesIsDrawnForABatch) {
+  const std::string two =
+      "resize_param { prob: 0 height: 10 width: 10 } resize_param { prob: 0.2 height: 20 width: 20 "
+      "}";
+  const auto a = augmentation(two);
+  EXPECT_EQ(a.sizes(), 2);
+  for (uint64_t n = 0; n < 50; ++n) EXPECT_EQ(a.draw_size({1, 2, n}), 1) << "a share of 0";
+  EXPECT_THAT(a.draw({.height = 100, .width = 200}, {1, 2, 3, 0}).size, IsSize(10, 10));
+  EXPECT_THAT(a.draw({.height = 100, .width = 200}, {1, 2, 3, 1}).size, IsSize(20, 20));
+  EXPECT_EQ(augmentation(two, Phase::test).sizes(), 1);
+  EXPECT_THAT(size_of(two, {.height = 100, .width = 200}, Phase::test), IsSize(10, 10));
+  expect_error(
+      [] {
+        augmentation(
+            "resize_param { prob: 0 height: 1 width: 1 } resize_param { prob: "
+            "0 height: 2 width: 2 }");
+      },
+      {"several resize_param", "each prob is 0"});
+  const std::string small =
+      "resize_param { height: 9 width: 9 } resize_param { resize_mode: FIT_SMALL_SIZE height: 9 "
+      "width: 9 }";
+  expect_error([&] { augmentation(small); }, {"FIT_SMALL_SIZE", "crop_size"});
+  EXPECT_NO_THROW(augmentation("crop_size: 8 " + small));
+  expect_error([&] { augmentation("mean_file: 'm' " + two); }, {"mean_file", "mean_value"});
 }
 
 TEST(Augmentation, RandomCropsKeepToTheirBounds) {

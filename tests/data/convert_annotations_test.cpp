@@ -15,6 +15,7 @@
 #include "proto/detection.pb.h"
 #include "support/database.hpp"
 #include "support/expect_error.hpp"
+#include "support/image_files.hpp"
 #include "support/needs.hpp"
 
 namespace crema {
@@ -112,6 +113,50 @@ TEST_F(ConvertAnnotations, ReadsXml) {
   fails("images/a.pgm a.xml", {"object 1 ('cat')", "<ymin>", "no number"});
   options_.label_map_file.clear();
   fails("images/a.pgm a.xml", {"--label_map_file"});
+}
+
+// A camera that was held upright: EXIF turns 20 wide, 10 high to 10 wide, 20 high.
+TEST_F(ConvertAnnotations, SizesAreThoseOfTheUprightPicture) {
+  if (!test::kBuiltWithAnnotations) GTEST_SKIP() << "needs CREMA_ANNOTATIONS=ON";
+  folder_.write("images/turned.png", test::png_file(std::vector<uint16_t>(200, 7), 10, 20,
+                                                    {.color = 0, .exif = test::exif(6)}));
+  const auto xml = [&](int width, int height) {
+    folder_.write("a.xml",
+                  concat("<annotation><size><width>", width, "</width><height>", height,
+                         "</height></size>", object("cat", edges(5, 5, 10, 10)), "</annotation>"));
+  };
+  options_.gray = true;
+  options_.name_size_file = folder_ / "sizes.txt";
+  for (const bool encoded : {false, true}) {
+    options_.encoded = encoded;
+    xml(10, 20);
+    const auto records = convert("images/turned.png a.xml\n");
+    EXPECT_EQ(records[0].datum().height(), 20);
+    EXPECT_EQ(records[0].datum().width(), 10);
+    EXPECT_THAT(rows(records[0]), ElementsAre(ElementsAre(5, 0, 0.5, 0.25, 1, 0.5, 0)));
+    EXPECT_THAT(report_.warnings, ElementsAre());
+    EXPECT_EQ(test::read_file(options_.name_size_file), "turned 20 10\n");
+    xml(20, 10);
+    fails("images/turned.png a.xml\n",
+          {"list.txt:1", "a.xml", "says 20 wide and 10 high", "EXIF", "10 wide and 20 high"});
+  }
+  options_.label_type = "yolo";
+  options_.label_map_file.clear();
+  folder_.write("a.txt", "0 0.75 0.375 0.5 0.25\n");
+  EXPECT_THAT(rows(convert("images/turned.png a.txt\n")[0]),
+              ElementsAre(ElementsAre(1, 0, 0.5, 0.25, 1, 0.5, 0)));
+  options_.label_type.clear();
+  const auto coco = [&](int width, int height) {
+    options_.list = folder_.write(
+        "set.json", concat(R"({"images": [{"id": 3, "file_name": "images/turned.png", "width": )",
+                           width, R"(, "height": )", height,
+                           R"(}], "categories": [{"id": 1, "name": "cat"}], "annotations": [)",
+                           R"({"image_id": 3, "category_id": 1, "bbox": [5, 5, 5, 5]}]})"));
+  };
+  coco(10, 20);
+  EXPECT_THAT(rows(convert_list_file()[0]), ElementsAre(ElementsAre(1, 0, 0.5, 0.25, 1, 0.5, 0)));
+  coco(20, 10);
+  expect_error([&] { convert_list_file(); }, {"image 3", "says 20 wide", "EXIF"});
 }
 
 TEST_F(ConvertAnnotations, ReadsJsonOfAnImage) {

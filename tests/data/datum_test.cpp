@@ -129,7 +129,8 @@ TEST(DatumDecoder, DamagedImagesAreErrors) {
   expect_error([&] { decode(decoder, encoded_datum("this is no image")); }, {"cannot be decoded"});
   // OpenCV would write a temporary file for this kind, and print that it cannot read it.
   expect_error([&] { decode(decoder, encoded_datum("#?RADIANCE\n\n-Y 1 +X 1\nabcd")); },
-               {"record 'the_key'", "begins as none of JPEG, PNG"});
+               {"record 'the_key'", "is a Radiance HDR image", "convert it to PNG or JPEG"});
+  expect_error([&] { decode(decoder, encoded_datum("XYZ")); }, {"begins as none of JPEG, PNG"});
   expect_error([&] { decode(decoder, encoded_datum("")); }, {"the image file is empty"});
   const std::string deep = "P5\n1 1\n65535\n\x01\x02";
   expect_error([&] { decode(decoder, encoded_datum(deep)); }, {"more than 8 bits"});

@@ -127,7 +127,7 @@ TEST_F(ExportImages, WhatIsNoImageIsAnErrorAndLeavesNothing) {
   floats.set_channels(1);
   floats.set_height(1);
   floats.set_width(1);
-  floats.add_float_data(1);
+  floats.add_float_data(0.5f);
   const Records records = {{"a", good},
                            {"b", test::byte_datum(2, 1, 1, 0).SerializeAsString()},
                            {"c", floats.SerializeAsString()},

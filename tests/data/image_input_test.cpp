@@ -34,7 +34,7 @@ TEST(ImageInput, FoldersGiveTheKindsThatCanBeDecoded) {
   const test::ScratchFolder folder;
   for (const char* name : {"b.PNM", "a.jpeg", "c.gif", "d.txt"}) folder.write(name, "");
   EXPECT_THAT(images_in_folder(folder.path().string()),
-              testing::ElementsAre(folder / "a.jpeg", folder / "b.PNM"));
+              testing::ElementsAre(folder / "a.jpeg", folder / "b.PNM", folder / "c.gif"));
 }
 
 }  // namespace

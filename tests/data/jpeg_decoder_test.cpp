@@ -12,6 +12,7 @@
 #include "crema/random.hpp"
 #include "data/datum.hpp"
 #include "data/image_codec.hpp"
+#include "data/image_steps.hpp"
 #include "support/database.hpp"
 #include "support/expect_error.hpp"
 #include "support/jpeg_file.hpp"
@@ -133,8 +134,8 @@ TEST_F(JpegDecoding, FilesOfOtherKindsAreLeftToOpenCv) {
       decoder_.open(jpeg_file(picture(40, 50, 4), 40, 50, {.channels = 4}), ColorMode::color));
   EXPECT_TRUE(decoder_.open(jpeg_file(pixels, 40, 50, {.orientation = 1}), ColorMode::color));
   const std::string turned = jpeg_file(pixels, 40, 50, {.orientation = 6});
-  EXPECT_FALSE(decoder_.open(turned, ColorMode::color));
-  EXPECT_TRUE(decoder_.open(turned, ColorMode::as_stored));  // which is as it lies in the file
+  EXPECT_TRUE(decoder_.open(turned, ColorMode::color));
+  EXPECT_TRUE(decoder_.open(turned, ColorMode::as_stored));
   const std::string file = jpeg_file(pixels, 40, 50);
   EXPECT_FALSE(decoder_.open(file.substr(0, file.size() / 2), ColorMode::color));
 }
@@ -174,7 +175,7 @@ TEST_F(JpegDecoding, DamageIsSaidWhereverItLies) {
   EXPECT_NO_THROW(decoder_.check(""));
   expect_error([&] { decoder_.check(turned.substr(0, turned.size() / 2)); }, {"cut off"});
   ASSERT_TRUE(decoder_.open(turned, ColorMode::as_stored)) << "the decoder goes on";
-  EXPECT_TRUE(decoder_.pixels({.height = 40, .width = 50}));
+  EXPECT_TRUE(decoder_.pixels({.height = 50, .width = 40}));
 }
 
 TEST_F(JpegDecoding, OdditiesThatChangeNoPixelAreNoDamage) {
@@ -192,7 +193,7 @@ TEST_F(JpegDecoding, OdditiesThatChangeNoPixelAreNoDamage) {
                               "Adobe\0\x64\0\0\0\0\x07",
                               16));
   const std::string turned = jpeg_file(picture(50, 40, 3), 50, 40, {.orientation = 6});
-  std::string odd_turned = turned;  // which OpenCV decodes
+  std::string odd_turned = turned;
   odd_turned.insert(turned.size() - 2, std::string(7, '\x55'));
   const ImageWindow whole{.height = 40, .width = 50};
   for (const std::string& odd : {revision, extraneous, between, adobe}) {
@@ -224,8 +225,10 @@ TEST_F(JpegDecoding, ResizedFilesAreDecodedAtAFractionOfTheirSize) {
   // Each pixel is the average of 8 x 8.
   double worst = 0, sum = 0;
   int64_t differing = 0;
-  codec_.decode(file, ColorMode::color);
-  const Image averaged = codec_.resize(100, 80);
+  ImageEditor editor;
+  const Image averaged =
+      editor.apply(codec_.decode(file, ColorMode::color), {.height = 800, .width = 640},
+                   {Resize{.size = {.height = 100, .width = 80}}});
   const std::vector<uint8_t> expected(averaged.bytes, averaged.bytes + averaged.count());
   for (int64_t i = 0; i < small.count(); ++i) {
     const double difference = std::abs(int{small.bytes[i]} - int{expected[static_cast<size_t>(i)]});
@@ -237,6 +240,19 @@ TEST_F(JpegDecoding, ResizedFilesAreDecodedAtAFractionOfTheirSize) {
   EXPECT_LE(worst, 24);
   EXPECT_LE(sum / static_cast<double>(small.count()), 2);
   EXPECT_GT(differing, 0) << "decoded whole";
+}
+
+// OpenCV would be asked, and print what libjpeg says.
+TEST_F(JpegDecoding, WhatLibjpegCannotReadIsInTheMessage) {
+  const std::string file = jpeg_file(picture(40, 50, 3), 40, 50);
+  std::string twelve_bits = file;
+  twelve_bits[file.find("\xff\xc0") + 4] = 12;
+  std::string no_table = file;
+  no_table[file.find("\xff\xdb") + 1] = '\xfe';  // a comment in its place
+  testing::internal::CaptureStderr();
+  expect_error([&] { decode(twelve_bits); }, {"record 'k'", "data precision 12"});
+  expect_error([&] { decode(no_table); }, {"record 'k'", "Quantization table"});
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }
 
 TEST_F(JpegDecoding, NoDamageCrashes) {

@@ -251,7 +251,7 @@ TEST_F(Tar, WhatIsPassedOverIsToldOnce) {
                              tar({{"1.jpg", "one"},
                                   {"1.cls", "1"},
                                   {"1.mask.png", ""},
-                                  {"2.GIF", ""},
+                                  {"2.JXL", ""},
                                   {"3.heic", ""},
                                   {"._1.jpg", ""},
                                   {"4.cls", "4"},
@@ -266,7 +266,7 @@ TEST_F(Tar, WhatIsPassedOverIsToldOnce) {
   const std::string a = folder_ / "a.tar: ";
   for (const std::string& part :
        {"symbolic links: 2, such as '" + a + "0.jpg'", "(two dots): 1, such as '" + a + "1.mask",
-        "(.gif): 1, such as '" + a + "2.GIF'", "(.heic): 1, such as '" + a + "3.heic'",
+        "(.jxl): 1, such as '" + a + "2.JXL'", "(.heic): 1, such as '" + a + "3.heic'",
         "hidden images: 1, such as '" + a + "._1.jpg'",
         "labels without an image: 2, such as '" + a + "4.cls'"}) {
     EXPECT_THAT(warnings[0], HasSubstr(part));

@@ -57,7 +57,7 @@ TEST(OpenCvStub, EncodedRecordsSayHowToGetIt) {
     GTEST_SKIP() << "needs a build without OpenCV: configure with CREMA_OPENCV=OFF";
   Datum datum;
   datum.set_encoded(true);
-  datum.set_data("x");
+  datum.set_data("BM");
   const std::string bytes = datum.SerializeAsString();
   DatumDecoder decoder(ColorMode::as_stored);
   expect_error([&] { decoder.decode({"the_key", bytes}); }, {"'the_key'", "CREMA_OPENCV=ON"});

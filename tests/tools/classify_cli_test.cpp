@@ -235,11 +235,37 @@ TEST_F(ClassifyCliTest, FoldersListsAndBatches) {
       write("list.txt", path("photos/1.ppm") + "\n\n" + path("photos/3.ppm") + "\n");
   EXPECT_EQ(run(classify + "--list " + list).count("Prediction for"), 2);
   write("photos/2.ppm", "P6 damaged");
-  expect_refusal(classify + path("photos"), {"photos/2.ppm", "cannot be decoded"});
-  const Output skipped = run(classify + "--skip_bad " + path("photos"));
-  EXPECT_EQ(skipped.status, 1) << "not all images were read";
-  EXPECT_EQ(skipped.count("Prediction for"), 4) << skipped.text;
-  EXPECT_TRUE(skipped.says("1 of 5 images could not be read")) << skipped.text;
+  // One bad image ends neither a folder nor a list nor several files.
+  const std::string all =
+      write("all.txt", path("photos/1.ppm") + "\n" + path("photos/2.ppm") + "\n");
+  for (const auto& [images, good] : std::vector<std::pair<std::string, int>>{
+           {path("photos"), 4}, {"--list " + all, 1}, {"--skip_bad " + path("photos"), 4}}) {
+    const Output skipped = run(classify + images);
+    EXPECT_EQ(skipped.status, 1) << "not all images were read";
+    EXPECT_EQ(skipped.count("Prediction for"), good) << skipped.text;
+    EXPECT_TRUE(skipped.says("photos/2.ppm': the image cannot be decoded")) << skipped.text;
+    EXPECT_TRUE(skipped.says(concat("1 of ", good + 1, " images could not be read")))
+        << skipped.text;
+  }
+  expect_refusal(classify + path("photos/2.ppm"), {"photos/2.ppm", "cannot be decoded"});
+  expect_refusal(classify + "--noskip_bad " + path("photos"),
+                 {"photos/2.ppm", "cannot be decoded"});
+}
+
+// The published preprocessing of detectors and classifiers; averages are the default.
+TEST_F(ClassifyCliTest, InterpNamesHowImagesAreResized) {
+  // Of columns of 10 and 250, bilinear takes those nearest to the centres of the new pixels.
+  std::string pixels;
+  for (int i = 0; i < 8 * 8; ++i) pixels += std::string(3, i % 8 % 4 == 1 ? '\xfa' : '\x0a');
+  const std::string photo = write("columns.ppm", ppm(8, 8, pixels));
+  const std::string classify = "classify --top 1 --model " + mean_net() + " " + photo;
+  EXPECT_TRUE(run(classify).says("70.0000")) << run(classify).text;
+  for (const auto& [mode, score] : std::vector<std::pair<std::string, std::string>>{
+           {"linear", "130.0000"}, {"area", "70.0000"}, {"NEAREST", "10.0000"}}) {
+    const Output output = run(classify + " --interp " + mode);
+    EXPECT_TRUE(output.says(score)) << mode << ": " << output.text;
+  }
+  expect_refusal(classify + " --interp sharp", {"--interp=sharp", "linear, area, nearest"});
 }
 
 TEST_F(ClassifyCliTest, MistakesAreExplained) {

@@ -8,6 +8,7 @@
 #include "model/binary_format.hpp"
 #include "proto/blob.pb.h"
 #include "support/database.hpp"
+#include "support/image_files.hpp"
 #include "support/needs.hpp"
 #include "tools/cli.hpp"
 
@@ -128,6 +129,25 @@ TEST_F(DatabaseCli, ABadRecordInAListHasALineAndAStatus) {
   const Output output = run("db list " + path("bad"));
   EXPECT_EQ(output.status, 1);
   EXPECT_TRUE(output.says("1\tb\t\t\tbad: record 'b'")) << output.text;
+}
+
+TEST_F(DatabaseCli, ListsSizesOfUprightPicturesAndDepth) {
+  const auto encoded = [](const std::string& file) {
+    Datum datum;
+    datum.set_encoded(true);
+    datum.set_data(file);
+    return datum.SerializeAsString();
+  };
+  const std::vector<uint16_t> samples(6, 300);
+  write_database(
+      path("db"),
+      {{"a", encoded(png_file(samples, 2, 3, {.color = 0, .exif = crema::test::exif(6)}))},
+       {"b", encoded(png_file(samples, 2, 3, {.color = 0, .depth = 16}))}});
+  const Output listed = good("db list " + path("db"));
+  EXPECT_TRUE(listed.says("0\ta\t\t1x3x2\tpng\n")) << listed.text;
+  EXPECT_TRUE(listed.says("1\tb\t\t1x2x3\tpng, 16 bits\n")) << listed.text;
+  EXPECT_TRUE(good("db show " + path("db") + " 1").says("channel 0: min 300, max 300"));
+  EXPECT_TRUE(run("verify-db " + path("db")).says("more than 8 bits"));
 }
 
 TEST_F(DatabaseCli, ImagesInListsFoldersAndTarFilesAreLookedInto) {

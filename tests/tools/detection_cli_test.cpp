@@ -1,10 +1,15 @@
 // crema test and crema train on a detection net: mean average precision over all batches.
+#include <filesystem>
+
 #include "support/database.hpp"
+#include "support/image_files.hpp"
 #include "support/needs.hpp"
 #include "support/paths.hpp"
 #include "tools/cli.hpp"
 
 namespace {
+
+namespace fs = std::filesystem;
 
 using namespace crema;
 using namespace crema::test;
@@ -143,6 +148,31 @@ TEST_F(DetectCliTest, PrintsBoxesInPixelsOfEachImage) {
       json.says(R"({"label": 1, "name": "A", "confidence": 0.5, "box": [5, 10, 15, 30]}]})"))
       << json.text;
   EXPECT_TRUE(json.says("{\"image\": \"" + none + "\", \"detections\": []}\n")) << json.text;
+}
+
+TEST_F(DetectCliTest, BoxesAreOfTheUprightPicture) {
+  std::vector<uint16_t> samples;
+  for (int i = 0; i < 40 * 20; ++i) samples.insert(samples.end(), {96, 64, 0});
+  const std::string turned =
+      write("turned.png", png_file(samples, 20, 40, {.exif = crema::test::exif(8)}));
+  const Output output =
+      run("detect --interp linear --scale 0.0078125 --model " +
+          write("net.prototxt", detector(kInput)) + " " + turned + " 2>/dev/null");
+  EXPECT_EQ(output.text,
+            turned + " 2 0.7500 5.0 10.0 15.0 30.0\n" + turned + " 1 0.5000 5.0 10.0 15.0 30.0\n");
+}
+
+TEST_F(DetectCliTest, OneBadImageDoesNotEndAFolder) {
+  fs::create_directory(path("photos"));
+  image("photos/1.ppm", 96, 64);
+  write("photos/2.jpg", "\xff\xd8\xff damaged");
+  image("photos/3.ppm", 80, 40);
+  const Output output = run("detect --scale 0.0078125 --model " +
+                            write("net.prototxt", detector(kInput)) + " " + path("photos"));
+  EXPECT_EQ(output.status, 1) << output.text;
+  EXPECT_TRUE(output.says("photos/2.jpg': the image")) << output.text;
+  EXPECT_TRUE(output.says("1 of 3 images could not be read")) << output.text;
+  EXPECT_TRUE(output.says("photos/3.ppm 2 0.6250")) << output.text;
 }
 
 /// They are those of a test set.

@@ -89,7 +89,9 @@ class Job {
                   .min_dim = options.min_dim,
                   .max_dim = options.max_dim,
                   .encoded = options.encoded,
-                  .encode_type = options.encode_type}),
+                  .encode_type = options.encode_type,
+                  .keep_depth = options.keep_depth,
+                  .interpolation = interpolation_named(options.interp, "--interp=")}),
         dataset_(is_dataset(options.list)) {
     if (!dataset_ && is_classification(options)) {
       check_files();
@@ -205,14 +207,14 @@ class Job {
     std::string file;
     read_file_bytes(image_path(options_.root, listed.image), file);
     AnnotatedDatum annotated;
-    const auto filled = records_.fill(listed.image, file, decoder, *annotated.mutable_datum());
-    converted.shape = filled.shape;
+    const auto filled = records_.fill(file, decoder, *annotated.mutable_datum());
+    converted.take(filled);
     listed.size = filled.original;
     if (has_boxes_) {
       annotated.set_type(AnnotatedDatum::BBOX);
       // As published: the labels are those of the boxes.
       annotated.mutable_datum()->set_label(-1);
-      set_boxes(boxes_of(listed, filled.original, index), annotated);
+      set_boxes(boxes_of(listed, filled, index), annotated);
     } else {
       set_labels(listed.labels, *annotated.mutable_datum());
     }
@@ -220,9 +222,12 @@ class Job {
       throw Error("it cannot be made a record");
   }
 
-  std::vector<LabeledBox> boxes_of(const Listed& listed, ImageSize image, int64_t index) const {
+  std::vector<LabeledBox> boxes_of(const Listed& listed, const ImageRecords::Filled& filled,
+                                   int64_t index) const {
+    const ImageSize image = filled.original;
     if (dataset_) {
       const ImageSize said = listed.boxes.image;
+      if (filled.sideways) refuse_boxes_of_file(said, image);
       const bool says_size = said.height > 0 && said.width > 0;
       if (says_size && (said.height != image.height || said.width != image.width))
         reading_.oddities.add(BoxOddities::other_size, index, listed.place);
@@ -231,7 +236,7 @@ class Job {
     }
     const std::string path = image_path(options_.root, listed.beside);
     if (listed.may_miss && is_absent(path)) return {};
-    return reading_.read(path, image, index);
+    return reading_.read(path, image, index, filled.sideways);
   }
 
   /// Error for files that cannot be written, or that nothing could be written to.

@@ -55,7 +55,9 @@ ConvertReport convert_imageset(const ConvertImagesetOptions& options) {
                               .resize_height = options.resize_height,
                               .resize_width = options.resize_width,
                               .encoded = options.encoded,
-                              .encode_type = options.encode_type});
+                              .encode_type = options.encode_type,
+                              .keep_depth = options.keep_depth,
+                              .interpolation = interpolation_named(options.interp, "--interp=")});
   std::vector<ListedImage> images = read_image_list(options.list);
   if (options.shuffle) shuffle_lines(images, options.seed);
   LabelWarnings labels(options.list, images);
@@ -83,7 +85,7 @@ ConvertReport convert_imageset(const ConvertImagesetOptions& options) {
                           read_file_bytes(image_path(options.root, image.file), file);
                           Datum datum;
                           set_labels(image, datum);
-                          converted.shape = records.fill(image.file, file, decoder, datum).shape;
+                          converted.take(records.fill(file, decoder, datum));
                           if (!options.check_only && !datum.SerializeToString(&converted.record))
                             throw Error("it cannot be made a record");
                         },

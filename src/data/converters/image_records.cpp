@@ -14,6 +14,7 @@
 #include "data/image_codec.hpp"
 #include "data/image_name.hpp"
 #include "data/image_planes.hpp"
+#include "model/file_kind.hpp"
 #include "proto/datum.pb.h"
 
 namespace crema {
@@ -25,10 +26,11 @@ constexpr int64_t kChunkPerThread = 8;
 constexpr int64_t kMostBytes = std::numeric_limits<int32_t>::max() - 1024;
 
 /// Error when so many bytes do not fit into a record.
-void check_bytes(int64_t channels, int64_t height, int64_t width) {
-  if (channels * height * width > kMostBytes)
+void check_bytes(int64_t channels, int64_t height, int64_t width, int64_t bytes = 1) {
+  if (channels * height * width > kMostBytes / bytes)
     throw Error("an image of ", channels, " x ", height, " x ", width,
-                " bytes is too large for a record, which holds 2 GiB; make it smaller (--resize), ",
+                bytes == 1 ? " bytes" : " floats",
+                " is too large for a record, which holds 2 GiB; make it smaller (--resize), ",
                 "or keep it compressed (--encoded)");
 }
 
@@ -56,17 +58,26 @@ class Collector {
 
   bool accepts(int64_t index, ConvertedImage& converted) {
     if (converted.problem.empty()) {
-      if (!first_) first_ = {index, converted.shape};
+      if (!first_) first_ = {index, converted.shape, converted.has_floats};
       const bool fits = converted.shape == first_->shape;
-      if (fits || !job_.check_size) {
+      const bool is_alike = converted.has_floats == first_->has_floats;
+      if (is_alike && (fits || !job_.check_size)) {
         if (!fits && sizes_++ == 0) other_ = {index, converted.shape};
         ++accepted_;
+        count(converted.loss.depth, index, deep_);
+        count(converted.loss.palette, index, palettes_);
         if (job_.accepted) job_.accepted(index);
         return true;
       }
-      converted.problem = problem(job_.listed(index),
-                                  concat("it is of ", converted.shape.str(), ", the first image ",
-                                         first_->shape.str(), "; resize them to one size"));
+      converted.problem = problem(
+          job_.listed(index),
+          is_alike ? concat("it is of ", converted.shape.str(), ", the first image ",
+                            first_->shape.str(), "; resize them to one size")
+                   : concat("it has ", converted.has_floats ? "more than " : "", "8 bits a ",
+                            "channel, and the first image, ", place_of(first_->index), ", ",
+                            converted.has_floats ? "8" : "more",
+                            "; data layers read records of bytes or of floats: convert "
+                            "images of one depth, or leave --keep_depth out"));
     }
     if (!job_.check_only && !job_.skip_bad)
       throw Error(converted.problem, " (--skip_bad leaves bad images out, --check lists them)");
@@ -79,6 +90,20 @@ class Collector {
 
   /// To be called at the end.
   void warn() {
+    if (deep_.count > 0)
+      report_.warnings.push_back(
+          concat(deep_.count, " of ", accepted_,
+                 " images have more than 8 bits a channel, of which the records hold the upper 8; "
+                 "the first is ",
+                 place_of(deep_.first), ". --keep_depth makes records of all bits"));
+    if (palettes_.count > 0)
+      report_.warnings.push_back(
+          concat(palettes_.count, " of ", accepted_,
+                 " images are PNGs with a palette, whose colours became gray (--gray); the first "
+                 "is ",
+                 place_of(palettes_.first),
+                 ". Where the indices are labels, these are lost: DenseImageData reads them from "
+                 "the files as label maps"));
     if (sizes_ == 0 || job_.sizes_may_vary) return;
     report_.warnings.push_back(
         concat(sizes_, " of ", accepted_, " images differ in size from the first one, ",
@@ -97,7 +122,15 @@ class Collector {
   struct Seen {
     int64_t index = 0;
     Shape shape;
+    bool has_floats = false;
   };
+  /// Images of which something is lost.
+  struct Lost {
+    int64_t count = 0, first = 0;
+  };
+  static void count(bool lost, int64_t index, Lost& all) {
+    if (lost && all.count++ == 0) all.first = index;
+  }
 
   std::string place_of(int64_t index) const {
     const ListedFile listed = job_.listed(index);
@@ -112,6 +145,7 @@ class Collector {
   ConvertReport report_;
   std::optional<Seen> first_, other_;  // the first image, and the first of another size
   int64_t sizes_ = 0, accepted_ = 0;
+  Lost deep_, palettes_;
 };
 
 }  // namespace
@@ -121,7 +155,17 @@ ImageRecords::ImageRecords(ImageRecordOptions options)
       encoded_(options_.encoded || !options_.encode_type.empty()),
       resizes_(options_.resize_height > 0 || options_.min_dim > 0 || options_.max_dim > 0),
       mode_(options_.gray ? ColorMode::gray : ColorMode::color) {
-  const auto [gray, height, width, least, most, encoded, type] = options_;
+  const bool gray = options_.gray;
+  const int64_t height = options_.resize_height, width = options_.resize_width;
+  const int64_t least = options_.min_dim, most = options_.max_dim;
+  if (options_.keep_depth && encoded_)
+    throw Error(
+        "--keep_depth makes records of floats, and --encoded and --encode_type keep images "
+        "compressed; give one of the two");
+  if (options_.interpolation && !resizes_)
+    throw Error(
+        "--interp says how images are resized, and nothing resizes them; give --resize, or leave "
+        "it out");
   if (height < 0 || width < 0 || (height == 0) != (width == 0))
     throw Error("images cannot be resized to ", height, " x ", width,
                 "; give both --resize_height and --resize_width, or neither");
@@ -151,57 +195,73 @@ std::optional<ImageSize> ImageRecords::resized(ImageSize size) const {
   return ImageSize{scaled(size.height), scaled(size.width)};
 }
 
-ImageRecords::Filled ImageRecords::fill(const std::string& name, const std::string& bytes,
-                                        ImageDecoder& decoder, Datum& datum) const {
-  return encoded_ ? keep_encoded(name, bytes, decoder, datum) : keep_raw(bytes, decoder, datum);
+ImageRecords::Filled ImageRecords::fill(const std::string& bytes, ImageDecoder& decoder,
+                                        Datum& datum) const {
+  return encoded_ ? keep_encoded(bytes, decoder, datum) : keep_raw(bytes, decoder, datum);
 }
 
-Image ImageRecords::decode(const std::string& bytes, ImageDecoder& decoder,
-                           ImageSize& original) const {
-  const Image opened = decoder.open(bytes, mode_);
-  original = {opened.height, opened.width};
-  const auto size = resizes_ ? resized({opened.height, opened.width}) : std::nullopt;
-  return size ? decoder.changed({Resize{.size = *size}}) : decoder.whole();
+Image ImageRecords::decode(const std::string& bytes, ImageDecoder& decoder, Filled& filled) const {
+  const Image opened = decoder.open(bytes, mode_, options_.keep_depth ? Depth::own : Depth::bytes);
+  filled.original = {opened.height, opened.width};
+  filled.sideways = decoder.is_sideways();
+  filled.loss = decoder.loss();
+  const auto size = resizes_ ? resized(filled.original) : std::nullopt;
+  const Image image =
+      size ? decoder.changed({resize_to(*size, options_.interpolation)}) : decoder.whole();
+  filled.shape = image.shape();
+  filled.has_floats = image.floats != nullptr;
+  return image;
 }
 
 ImageRecords::Filled ImageRecords::keep_raw(const std::string& bytes, ImageDecoder& decoder,
                                             Datum& datum) const {
-  ImageSize original;
-  const Image image = decode(bytes, decoder, original);
-  check_bytes(image.channels, image.height, image.width);
+  Filled filled;
+  const Image image = decode(bytes, decoder, filled);
   set_size(image, datum);
   datum.set_encoded(false);
-  std::string& pixels = *datum.mutable_data();
-  pixels.resize(static_cast<size_t>(image.count()));
-  copy_planes(image, image.bytes, reinterpret_cast<uint8_t*>(pixels.data()));
-  return {image.shape(), original};
+  if (filled.has_floats) {
+    check_bytes(image.channels, image.height, image.width, sizeof(float));
+    auto& values = *datum.mutable_float_data();
+    values.Resize(static_cast<int>(image.count()), 0.0f);
+    copy_planes(image, image.floats, values.mutable_data());
+  } else {
+    check_bytes(image.channels, image.height, image.width);
+    std::string& pixels = *datum.mutable_data();
+    pixels.resize(static_cast<size_t>(image.count()));
+    copy_planes(image, image.bytes, reinterpret_cast<uint8_t*>(pixels.data()));
+  }
+  return filled;
 }
 
-ImageRecords::Filled ImageRecords::keep_encoded(const std::string& name, const std::string& bytes,
-                                                ImageDecoder& decoder, Datum& datum) const {
-  const std::string own = image_extension(name);
-  const std::string type =
-      options_.encode_type.empty() ? own : image_extension("." + options_.encode_type);
-  if (type.empty())
-    throw Error("its name does not say what kind of image it is; give --encode_type");
+ImageRecords::Filled ImageRecords::keep_encoded(const std::string& bytes, ImageDecoder& decoder,
+                                                Datum& datum) const {
+  check_is_image(bytes);
+  const std::string_view own = image_type(bytes);
+  // Other programs that read databases have no GIF.
+  const std::string kept(own == "gif" ? "png" : own);
+  std::string type =
+      options_.encode_type.empty() ? kept : image_extension("." + options_.encode_type);
+  if (own == "pnm" && (type == "ppm" || type == "pgm")) type = own;
   datum.set_encoded(true);
   if (type == own) {
     const auto image = decode_as_stored(bytes, decoder);
     if (image && !(resizes_ && resized({image->height, image->width}))) {
       set_size(*image, datum);
       datum.set_data(bytes);
-      return {image->shape(), {image->height, image->width}};
+      return {.shape = image->shape(),
+              .original = {image->height, image->width},
+              .sideways = decoder.is_sideways()};
     }
   }
-  ImageSize original;
-  const Image image = decode(bytes, decoder, original);
+  Filled filled;
+  const Image image = decode(bytes, decoder, filled);
   set_size(image, datum);
   datum.set_data(ImageCodec::encode(image, type));
-  return {image.shape(), original};
+  return filled;
 }
 
 /// The image, when its file decodes to the channels wanted without being told: then the file itself
-/// can be the record.
+/// can be the record, with the orientation that it says.
 std::optional<Image> ImageRecords::decode_as_stored(const std::string& bytes,
                                                     ImageDecoder& decoder) const {
   if (options_.resize_height > 0) return std::nullopt;

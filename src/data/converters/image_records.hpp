@@ -25,6 +25,9 @@ struct ImageRecordOptions {
   int64_t min_dim = 0, max_dim = 0;
   bool encoded = false;     // keep images compressed
   std::string encode_type;  // "jpg", "png"...: implies encoded; else as the file
+  bool keep_depth = false;  // images of more than 8 bits a channel become records of floats
+  /// How images are resized, exactly; none: averages where they shrink, else bilinear.
+  std::optional<Interpolation> interpolation;
 };
 
 /// Safe to use from several threads.
@@ -36,20 +39,20 @@ class ImageRecords {
   /// Whether records hold compressed images.
   bool encoded() const { return encoded_; }
   struct Filled {
-    Shape shape;         // (C, H, W) of the record
-    ImageSize original;  // of the image in its file
+    Shape shape;              // (C, H, W) of the record
+    ImageSize original;       // of the image in its file, upright
+    bool sideways = false;    // its rows are columns of the upright image
+    bool has_floats = false;  // the record has floats, not bytes
+    ImageLoss loss;           // of what the file has
   };
-  /// Writes the image of a file's bytes to `datum`: sizes and pixels, or a file. `name` is the
-  /// file's.
-  Filled fill(const std::string& name, const std::string& bytes, ImageDecoder& decoder,
-              Datum& datum) const;
+  /// Writes the image of a file's bytes to `datum`: sizes and pixels, or a file.
+  Filled fill(const std::string& bytes, ImageDecoder& decoder, Datum& datum) const;
 
  private:
-  Image decode(const std::string& bytes, ImageDecoder& decoder, ImageSize& original) const;
+  Image decode(const std::string& bytes, ImageDecoder& decoder, Filled& filled) const;
   std::optional<ImageSize> resized(ImageSize size) const;
   Filled keep_raw(const std::string& bytes, ImageDecoder& decoder, Datum& datum) const;
-  Filled keep_encoded(const std::string& name, const std::string& bytes, ImageDecoder& decoder,
-                      Datum& datum) const;
+  Filled keep_encoded(const std::string& bytes, ImageDecoder& decoder, Datum& datum) const;
   std::optional<Image> decode_as_stored(const std::string& bytes, ImageDecoder& decoder) const;
 
   ImageRecordOptions options_;
@@ -77,6 +80,14 @@ struct ConvertedImage {
   std::string record;
   std::string problem;  // not empty: there is no record
   Shape shape{0, 0, 0};
+  bool has_floats = false;
+  ImageLoss loss;
+
+  void take(const ImageRecords::Filled& filled) {
+    shape = filled.shape;
+    has_floats = filled.has_floats;
+    loss = filled.loss;
+  }
 };
 
 /// A list of images that become a database.

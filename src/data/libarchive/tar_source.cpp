@@ -57,8 +57,8 @@ std::string class_of(const std::string& path) {
 
 /// Kinds of images that are common and that no decoder here reads.
 bool is_other_image_name(const std::string& path) {
-  constexpr std::array<std::string_view, 9> kKinds = {"gif",  "jp2", "jxl", "avif", "heic",
-                                                      "heif", "tga", "exr", "svg"};
+  constexpr std::array<std::string_view, 8> kKinds = {"jp2",  "jxl", "avif", "heic",
+                                                      "heif", "tga", "exr",  "svg"};
   return std::ranges::count(kKinds, image_extension(path)) > 0;
 }
 

@@ -14,13 +14,13 @@
 #include <vector>
 
 #include "crema/error.hpp"
+#include "data/image_header.hpp"
 #include "data/jpeg.hpp"
 
 namespace crema {
 namespace {
 
 constexpr int64_t kMostPixels = int64_t{1} << 30;  // what OpenCV takes
-constexpr int kExifMarker = JPEG_APP0 + 1;
 /// A Huffman code has a bit for each component of a block, 64 pixels, at least: 512 pixels a byte.
 /// Arithmetic codes have no such bound.
 constexpr int64_t kMostPixelsPerByte = 4096;
@@ -29,8 +29,9 @@ constexpr int64_t kMostPixelsPerByte = 4096;
 struct Reports {
   jpeg_error_mgr base;
   std::jmp_buf escape;
-  bool damaged;
-  std::array<char, JMSG_LENGTH_MAX> damage;  // the first, once damaged
+  bool failed, damaged;
+  std::array<char, JMSG_LENGTH_MAX> failure;  // once failed
+  std::array<char, JMSG_LENGTH_MAX> damage;   // the first, once damaged
 };
 
 /// Whether bytes that were passed over on the way to a marker are data that remained because those
@@ -61,7 +62,10 @@ bool is_damage(j_common_ptr common) {
 }
 
 [[noreturn]] void on_error(j_common_ptr info) {
-  std::longjmp(reinterpret_cast<Reports*>(info->err)->escape, 1);
+  auto* const reports = reinterpret_cast<Reports*>(info->err);
+  reports->base.format_message(info, reports->failure.data());
+  reports->failed = true;
+  std::longjmp(reports->escape, 1);
 }
 
 void on_message(j_common_ptr info, int level) {
@@ -80,7 +84,8 @@ struct JpegDecoder::State {
   Reports reports{};
   bool opened = false;
   int64_t channels = 0;  // of the opened file, decoded
-  std::vector<uint8_t> pixels;
+  Orientation orientation;
+  std::vector<uint8_t> pixels, turned;
 
   State() {
     info.err = jpeg_std_error(&reports.base);
@@ -97,6 +102,12 @@ struct JpegDecoder::State {
           what, " (", reports.damage.data(),
           "), and decoding would make up a part of it; get the file again, or leave it out");
   }
+  void refuse_failure() const {
+    if (reports.failed)
+      throw Error("the image is damaged, or no JPEG that can be read (", reports.failure.data(),
+                  "); get the file again, or leave it out");
+  }
+  void begin() { reports.failed = reports.damaged = false; }
   /// Sides that a few damaged bytes say would take memory and time.
   void check_sides(size_t bytes) const {
     const auto height = int64_t{info.image_height}, width = int64_t{info.image_width};
@@ -109,46 +120,18 @@ struct JpegDecoder::State {
     opened = false;
   }
   bool read_header(std::string_view file);
-  bool is_turned() const;
   bool read_pixels(const ImageWindow& window, int eighths, Image& image);
+  Image upright(const Image& image, ImageSize stored);
   void read_all(std::string_view file);
 };
 
 bool JpegDecoder::State::read_header(std::string_view file) {
-  reports.damaged = false;
+  begin();
   if (setjmp(reports.escape) != 0) return false;
   jpeg_mem_src(&info, reinterpret_cast<const unsigned char*>(file.data()),
                static_cast<unsigned long>(file.size()));
-  jpeg_save_markers(&info, kExifMarker, 0xffff);
   jpeg_read_header(&info, TRUE);
   return info.num_components == 1 || info.num_components == 3;
-}
-
-/// Whether an EXIF tag says, or may say, that the picture is to be turned. TIFF 6.0, section 2; tag
-/// 0x112 is the orientation, 1 for none.
-bool JpegDecoder::State::is_turned() const {
-  for (const auto* marker = info.marker_list; marker != nullptr; marker = marker->next) {
-    constexpr size_t kName = 6, kEntry = 12;  // bytes of "Exif\0\0", of a tag
-    if (marker->marker != kExifMarker || marker->data_length < kName + 8) continue;
-    const std::basic_string_view<JOCTET> tiff(marker->data + kName, marker->data_length - kName);
-    const bool little = tiff[0] == 'I' && tiff[1] == 'I';
-    if (!little && !(tiff[0] == 'M' && tiff[1] == 'M')) continue;
-    const auto number = [&](size_t at, size_t bytes) {
-      size_t value = 0;
-      for (size_t i = 0; i < bytes; ++i)
-        value = value << 8 | tiff[at + (little ? bytes - 1 - i : i)];
-      return value;
-    };
-    const size_t directory = number(4, 4);
-    if (directory > tiff.size() - 2) return true;
-    const size_t entries = number(directory, 2);
-    if (entries * kEntry > tiff.size() - 2 - directory) return true;
-    for (size_t i = 0; i < entries; ++i) {
-      const size_t at = directory + 2 + i * kEntry;
-      if (number(at, 2) == 0x112 && number(at + 8, 2) != 1) return true;
-    }
-  }
-  return false;
 }
 
 bool JpegDecoder::State::read_pixels(const ImageWindow& window, int eighths, Image& image) {
@@ -192,10 +175,26 @@ bool JpegDecoder::State::read_pixels(const ImageWindow& window, int eighths, Ima
   return true;
 }
 
+/// The part of the file, of size `stored`, as a part of the picture.
+Image JpegDecoder::State::upright(const Image& image, ImageSize stored) {
+  const ImageSize part{image.height, image.width};
+  turned.resize(static_cast<size_t>(image.count()));
+  orientation.turn(image.bytes, part, image.channels, turned.data());
+  const ImageWindow window = orientation.in_picture(
+      {.top = image.top, .left = image.left, .height = image.height, .width = image.width}, stored);
+  return {.channels = image.channels,
+          .height = window.height,
+          .width = window.width,
+          .top = window.top,
+          .left = window.left,
+          .interleaved = true,
+          .bytes = turned.data()};
+}
+
 /// Notes damage in any part of the file. An eighth of the size: all data are read, and one pixel
 /// is made of 64.
 void JpegDecoder::State::read_all(std::string_view file) {
-  reports.damaged = false;
+  begin();
   if (setjmp(reports.escape) != 0) return;
   jpeg_mem_src(&info, reinterpret_cast<const unsigned char*>(file.data()),
                static_cast<unsigned long>(file.size()));
@@ -221,12 +220,11 @@ std::optional<Image> JpegDecoder::open(std::string_view file, ColorMode mode) {
   s.check_sides(file.size());
   const bool color =
       mode == ColorMode::color || (mode == ColorMode::as_stored && s.info.num_components > 1);
-  const Image image{.channels = color ? 3 : 1,
-                    .height = s.info.image_height,
-                    .width = s.info.image_width,
-                    .interleaved = true};
+  s.orientation = exif_orientation(jpeg_exif(file));
+  const auto [height, width] = s.orientation.turned({s.info.image_height, s.info.image_width});
+  const Image image{
+      .channels = color ? 3 : 1, .height = height, .width = width, .interleaved = true};
   if (image.height * image.width > kMostPixels) return std::nullopt;
-  if (mode != ColorMode::as_stored && s.is_turned()) return std::nullopt;
   s.opened = true;
   s.channels = image.channels;
   return image;
@@ -235,11 +233,14 @@ std::optional<Image> JpegDecoder::open(std::string_view file, ColorMode mode) {
 std::optional<Image> JpegDecoder::pixels(const ImageWindow& window, int eighths) {
   State& s = *state_;
   if (!s.opened) return std::nullopt;
+  const auto scaled = [eighths](int64_t side) { return (side * eighths + 7) / 8; };
+  const ImageSize stored{scaled(s.info.image_height), scaled(s.info.image_width)};
   Image image{.channels = s.channels, .interleaved = true};
-  const bool whole = s.read_pixels(window, eighths, image);
+  const bool whole = s.read_pixels(s.orientation.in_file(window, stored), eighths, image);
   s.close();
   s.refuse_damage("the image is damaged");
-  return whole ? std::optional(image) : std::nullopt;
+  if (!whole) s.refuse_failure();
+  return s.orientation.is_upright() ? image : s.upright(image, stored);
 }
 
 void JpegDecoder::check(std::string_view file) {
@@ -256,6 +257,7 @@ void JpegDecoder::check(std::string_view file) {
   }
   s.close();
   s.refuse_damage(lacks_end ? "the JPEG file is cut off" : "the image is damaged");
+  s.refuse_failure();
 }
 
 }  // namespace crema

@@ -8,7 +8,7 @@ namespace {
 
 [[noreturn]] void fail() {
   throw Error(
-      "this build cannot read or write compressed images: it was configured with "
+      "this build cannot read or write compressed images of this kind: it was configured with "
       "CREMA_OPENCV=OFF; build with CREMA_OPENCV=ON, or use raw records");
 }
 
@@ -18,8 +18,7 @@ struct ImageCodec::State {};
 
 ImageCodec::ImageCodec() = default;
 ImageCodec::~ImageCodec() = default;
-Image ImageCodec::decode(std::string_view, ColorMode) { fail(); }
-Image ImageCodec::resize(int64_t, int64_t) { fail(); }
+Image ImageCodec::decode(std::string_view, ColorMode, Depth) { fail(); }
 std::string ImageCodec::encode(const Image&, const std::string&) { fail(); }
 
 }  // namespace crema

@@ -9,16 +9,27 @@
 #include <vector>
 
 #include "crema/error.hpp"
+#include "data/image_header.hpp"
 #include "data/jpeg.hpp"
-#include "model/file_kind.hpp"
+#include "data/opencv/error_output.hpp"
 
 namespace crema {
 namespace {
 
-int flags_of(ColorMode mode) {
-  if (mode == ColorMode::color) return cv::IMREAD_COLOR;
-  if (mode == ColorMode::gray) return cv::IMREAD_GRAYSCALE;
-  return cv::IMREAD_UNCHANGED;
+/// Pixels as they lie in the file: which orientation it has is not OpenCV's to say, since its
+/// versions differ in it.
+int flags_of(ColorMode mode, Depth depth) {
+  if (mode == ColorMode::as_stored) return cv::IMREAD_UNCHANGED;
+  const int color = mode == ColorMode::color ? cv::IMREAD_COLOR : cv::IMREAD_GRAYSCALE;
+  return color | cv::IMREAD_IGNORE_ORIENTATION | (depth == Depth::own ? cv::IMREAD_ANYDEPTH : 0);
+}
+
+/// The TIFF with an upright picture: OpenCV turns those that are not, but not all of them.
+std::string made_upright(std::string_view file, const ImageHeader& header) {
+  std::string upright(file);
+  upright.replace(header.orientation_at, header.orientation_bytes, header.orientation_bytes, '\0');
+  upright[header.orientation_at + (header.little_endian ? 0 : header.orientation_bytes - 1)] = 1;
+  return upright;
 }
 
 cv::Mat decoded(std::string_view file, int flags) {
@@ -44,76 +55,82 @@ cv::Mat decoded_without_end(std::string_view file, int flags) {
   return same ? image : cv::Mat();
 }
 
-void resized(cv::Mat& image, cv::Mat& scratch, int height, int width, int interpolation) {
-  if (image.rows == height && image.cols == width) return;
-  cv::resize(image, scratch, cv::Size(width, height), 0, 0, interpolation);
-  std::swap(image, scratch);
+template <class T>
+cv::Mat turned(const cv::Mat& image, const Orientation& orientation) {
+  const ImageSize stored{image.rows, image.cols}, size = orientation.turned(stored);
+  cv::Mat out(static_cast<int>(size.height), static_cast<int>(size.width), image.type());
+  orientation.turn(image.ptr<T>(), stored, image.channels(), out.ptr<T>());
+  return out;
 }
 
 }  // namespace
 
 struct ImageCodec::State {
-  cv::Mat image, scratch;
+  cv::Mat image;
 
   Image view() const {
+    const bool floats = image.depth() == CV_32F;
     return {.channels = image.channels(),
             .height = image.rows,
             .width = image.cols,
             .interleaved = true,
-            .bytes = image.ptr<uint8_t>()};
+            .bytes = floats ? nullptr : image.ptr<uint8_t>(),
+            .floats = floats ? image.ptr<float>() : nullptr};
   }
 };
 
 ImageCodec::ImageCodec() : state_(std::make_unique<State>()) {}
 ImageCodec::~ImageCodec() = default;
 
-Image ImageCodec::decode(std::string_view file, ColorMode mode) {
+Image ImageCodec::decode(std::string_view file, ColorMode mode, Depth depth) {
   if (file.empty()) throw Error("the image file is empty");
   if (file.size() > static_cast<size_t>(std::numeric_limits<int>::max()))
     throw Error("the image file has ", file.size(), " bytes, too many for an image");
-  // OpenCV knows more kinds. It writes temporary files for some of them, prints what is wrong with
-  // others, and asks GDAL about the rest.
-  if (image_type(file).empty())
-    throw Error("the image cannot be decoded: it begins as none of JPEG, PNG, BMP, TIFF, WebP, ",
-                "JPEG 2000 and PNM; convert it to one of them");
+  const ImageHeader header = read_image_header(file);
+  const int flags = flags_of(mode, depth);
   const bool lacks_end = lacks_jpeg_end(file);
+  cv::Mat& image = state_->image;
+  std::string said;
   try {
-    const int flags = flags_of(mode);
-    state_->image = lacks_end ? decoded_without_end(file, flags) : decoded(file, flags);
+    const ErrorOutput output;
+    const bool turns = header.orientation_at > 0 && !header.orientation.is_upright();
+    image = turns       ? decoded(made_upright(file, header), flags)
+            : lacks_end ? decoded_without_end(file, flags)
+                        : decoded(file, flags);
+    said = output.text();
   } catch (const cv::Exception& e) {
     throw Error("the image cannot be decoded: ", e.err);
   }
-  if (state_->image.empty())
-    throw Error("the image cannot be decoded: ",
-                lacks_end ? "the JPEG file is cut off" : "it is damaged");
-  if (state_->image.depth() != CV_8U)
+  if (image.empty())
     throw Error(
-        "the image has more than 8 bits a channel; decode it with force_color or force_gray, or "
-        "convert it to 8 bits");
+        "the image cannot be decoded: ", lacks_end ? "the JPEG file is cut off" : "it is damaged",
+        said.empty() ? "" : " (" + said + ")", "; get the file again, or leave it out");
+  if (image.depth() != CV_8U) {
+    if (depth == Depth::bytes) refuse_depth();
+    image.convertTo(image, CV_32F);
+  }
+  if (!header.orientation.is_upright())
+    image = image.depth() == CV_32F ? turned<float>(image, header.orientation)
+                                    : turned<uint8_t>(image, header.orientation);
   return state_->view();
 }
 
-Image ImageCodec::resize(int64_t height, int64_t width) {
-  constexpr int64_t kMost = std::numeric_limits<int16_t>::max();  // OpenCV's own limit
-  if (height < 1 || width < 1 || height > kMost || width > kMost)
-    throw Error("cannot resize an image to ", height, " x ", width, "; sides are 1 to ", kMost);
-  State& s = *state_;
-  const int h = static_cast<int>(height), w = static_cast<int>(width);
-  try {
-    resized(s.image, s.scratch, std::min(s.image.rows, h), std::min(s.image.cols, w),
-            cv::INTER_AREA);
-    resized(s.image, s.scratch, h, w, cv::INTER_LINEAR);
-  } catch (const cv::Exception& e) {
-    throw Error("cannot resize an image to ", height, " x ", width, ": ", e.err);
-  }
-  return s.view();
-}
-
 std::string ImageCodec::encode(const Image& image, const std::string& extension) {
-  const cv::Mat pixels(static_cast<int>(image.height), static_cast<int>(image.width),
-                       CV_8UC(static_cast<int>(image.channels)), const_cast<uint8_t*>(image.bytes));
+  const int rows = static_cast<int>(image.height), columns = static_cast<int>(image.width);
+  const int channels = static_cast<int>(image.channels);
+  cv::Mat pixels;
+  if (image.floats != nullptr) {
+    if (extension != "png" && extension != "tif" && extension != "tiff")
+      throw Error("the image has 16 bits a channel, and '", extension,
+                  "' files have 8; use png or tif");
+    cv::Mat(rows, columns, CV_32FC(channels), const_cast<float*>(image.floats))
+        .convertTo(pixels, CV_16U);
+  } else {
+    pixels = cv::Mat(rows, columns, CV_8UC(channels), const_cast<uint8_t*>(image.bytes));
+  }
   std::vector<uint8_t> bytes;
   try {
+    const ErrorOutput output;
     cv::imencode("." + extension, pixels, bytes);
   } catch (const cv::Exception& e) {
     throw Error("cannot encode an image as '", extension, "': ", e.err,

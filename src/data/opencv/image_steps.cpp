@@ -25,14 +25,14 @@ cv::Scalar scalar(const Fill& fill, const cv::Mat& image) {
 
 int flag_of(Interpolation interpolation) {
   switch (interpolation) {
+    case Interpolation::area:
+      return cv::INTER_AREA;
     case Interpolation::nearest:
       return cv::INTER_NEAREST;
     case Interpolation::cubic:
       return cv::INTER_CUBIC;
     case Interpolation::lanczos4:
       return cv::INTER_LANCZOS4;
-    // Enlarging has nothing to average.
-    case Interpolation::area:
     case Interpolation::linear:
       break;
   }
@@ -63,7 +63,7 @@ void run(const Resize& step, const cv::Mat& in, cv::Mat& out) {
   if (height < 1 || width < 1 || height > kMost || width > kMost)
     throw Error("cannot resize an image to ", height, " x ", width, "; sides are 1 to ", kMost);
   const cv::Size size(static_cast<int>(width), static_cast<int>(height));
-  if (!step.averages || step.interpolation == Interpolation::nearest) {
+  if (step.exact || step.interpolation == Interpolation::nearest) {
     cv::resize(in, out, size, 0, 0, flag_of(step.interpolation));
     return;
   }
@@ -73,7 +73,9 @@ void run(const Resize& step, const cv::Mat& in, cv::Mat& out) {
   if (size == smaller) {
     out = shrunk;
   } else {
-    cv::resize(shrunk, out, size, 0, 0, flag_of(step.interpolation));
+    // Enlarging has nothing to average.
+    const bool area = step.interpolation == Interpolation::area;
+    cv::resize(shrunk, out, size, 0, 0, area ? cv::INTER_LINEAR : flag_of(step.interpolation));
   }
 }
 
@@ -218,7 +220,12 @@ struct ImageEditor::State {
     const int rows = static_cast<int>(image.height), columns = static_cast<int>(image.width);
     auto* bytes = const_cast<uint8_t*>(image.bytes);
     cv::Mat pixels;
-    if (image.interleaved) {
+    if (image.floats != nullptr) {
+      // Planes of floats are raw records, which nothing resizes.
+      if (!image.interleaved) throw Error("it holds floats, which have no steps of augmentation");
+      pixels = cv::Mat(rows, columns, CV_32FC(static_cast<int>(image.channels)),
+                       const_cast<float*>(image.floats));
+    } else if (image.interleaved) {
       pixels = cv::Mat(rows, columns, CV_8UC(static_cast<int>(image.channels)), bytes);
     } else {
       std::vector<cv::Mat> planes;
@@ -241,6 +248,9 @@ Image ImageEditor::apply(const Image& image, const ImageWindow& window,
   try {
     now = State::window(image, window);
     for (const ImageStep& step : steps) {
+      if (image.floats != nullptr && !std::holds_alternative<Resize>(step) &&
+          !std::holds_alternative<Cut>(step))
+        throw Error("it holds floats, which are resized and cut alone");
       cv::Mat next;
       std::visit([&](const auto& settings) { run(settings, now, next); }, step);
       now = next;
@@ -253,7 +263,8 @@ Image ImageEditor::apply(const Image& image, const ImageWindow& window,
           .height = now.rows,
           .width = now.cols,
           .interleaved = true,
-          .bytes = now.ptr<uint8_t>()};
+          .bytes = image.floats != nullptr ? nullptr : now.ptr<uint8_t>(),
+          .floats = image.floats != nullptr ? now.ptr<float>() : nullptr};
 }
 
 }  // namespace crema
