@@ -5,6 +5,7 @@
 
 #include "model/snapshot_file.hpp"
 #include "model/text_format.hpp"
+#include "model/upgrade/written_defaults.hpp"
 #include "model/whole_file.hpp"
 #include "net/merge_batch_norm.hpp"
 #include "tools/command.hpp"
@@ -30,7 +31,7 @@ int merge_bn(const std::vector<std::string>& arguments) {
   SourceMap source;
   read_text_proto(arguments[0], net, &source);
   Context context(context_options());
-  const MergedNet merged =
+  MergedNet merged =
       merge_batch_norm(net, source, arguments[1], context, net_options(Phase::test));
   for (const MergedNet::Entry& entry : merged.entries) {
     std::printf("%s (%s): ", entry.layer.c_str(), entry.type.c_str());
@@ -42,6 +43,7 @@ int merge_bn(const std::vector<std::string>& arguments) {
     }
   }
   if (merged.entries.empty()) throw Error("the net has no BatchNorm, Scale or Bias layer to fold");
+  write_out_defaults(merged.net);
   // Neither output appears without the other.
   WholeFile text(arguments[2]);
   text.append(prototxt_of(merged.net));

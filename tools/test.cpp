@@ -11,6 +11,7 @@
 #include "crema/parameter_arena.hpp"
 #include "model/text_format.hpp"
 #include "net/confusion.hpp"
+#include "solver/named_sizes.hpp"
 #include "tools/command.hpp"
 #include "tools/confusion_report.hpp"
 #include "tools/detection_report.hpp"
@@ -186,6 +187,7 @@ int test(const std::vector<std::string>& arguments) {
   Net net(param, source, context, std::move(options));
   if (!net.params().segments().empty()) required_flag("weights", FLAGS_weights);
   require_data(net);
+  check_named_sizes(net);
   DetectionReport detections(net, version);
   LOG(INFO) << "Running for " << FLAGS_iterations << " iterations.";
   warn_of_repeats(net, FLAGS_iterations, "--iterations");

@@ -19,7 +19,7 @@ option(CREMA_LIBJPEG "Read JPEG files with libjpeg-turbo, faster than through Op
 option(CREMA_HDF5 "Read and write HDF5 files" ON)
 option(CREMA_LEVELDB "Read and write LevelDB databases" ON)
 option(CREMA_LIBARCHIVE "Read images from tar files with libarchive" ON)
-option(CREMA_ANNOTATIONS "Read boxes in XML and JSON with pugixml and JSON for Modern C++" ON)
+option(CREMA_ANNOTATIONS "Read boxes in XML and JSON with pugixml and JSON for Modern C++, and YAML with yaml-cpp" ON)
 option(CREMA_WERROR "Treat warnings as errors" OFF)
 option(CREMA_FUZZ "Build the programs of tests/fuzz for libFuzzer; needs Clang" OFF)
 option(CREMA_CCACHE "Compile through ccache when it is there" ON)
