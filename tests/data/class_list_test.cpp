@@ -6,7 +6,7 @@
 
 #include "data/class_names.hpp"
 #include "support/expect_error.hpp"
-#include "support/scratch_folder.hpp"
+#include "support/database.hpp"
 
 namespace crema {
 namespace {
