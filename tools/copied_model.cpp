@@ -115,7 +115,12 @@ std::string fitting_row(const std::string& row) {
   if (second == std::string::npos || !needs_repository(row)) return row;
   std::string fitting = "|";
   std::istringstream cells(row.substr(1));
-  for (std::string cell; std::getline(cells, cell, '|');) fitting += fitting_prose(cell) + " |";
+  for (std::string cell; std::getline(cells, cell, '|');) {
+    const size_t begin = std::min(cell.find_first_not_of(' '), cell.size());
+    const std::string words =
+        fitting_prose(cell.substr(begin, cell.find_last_not_of(' ') + 1 - begin));
+    fitting += (words.empty() ? "" : " ") + words + " |";
+  }
   return fitting;
 }
 

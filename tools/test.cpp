@@ -24,7 +24,7 @@ DEFINE_bool(confusion, false,
 DEFINE_string(
     scores, "",
     "The blob of class scores. Default: of classify the net's output, of test what its Accuracy or "
-    "SoftmaxWithLoss layer reads.");
+    "SoftmaxWithLoss layer reads. Of detect: beside --boxes.");
 DEFINE_string(ap_version, "Integral",
               "How average precision of detections is computed: 11point, MaxIntegral or Integral.");
 DEFINE_bool(per_class, false, "Log the average precision of each class.");

@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "data/class_names.hpp"
-#include "support/expect_error.hpp"
 #include "support/database.hpp"
+#include "support/expect_error.hpp"
 
 namespace crema {
 namespace {

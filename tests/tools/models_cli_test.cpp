@@ -6,6 +6,7 @@
 #include <regex>
 #include <sstream>
 
+#include "support/database.hpp"
 #include "support/paths.hpp"
 #include "tools/cli.hpp"
 
