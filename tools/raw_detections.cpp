@@ -12,8 +12,10 @@ DEFINE_string(
     boxes, "",
     "The blob of boxes of a net without DetectionOutput, N x P x 4: xmin, ymin, xmax, ymax; "
     "with --priors, the offsets that CENTER_SIZE decodes. Needs --scores, N x P x classes.");
-DEFINE_string(priors, "",
-              "The blob of prior boxes that --boxes are offsets from, as PriorBox writes it.");
+DEFINE_string(
+    priors, "",
+    "The blob of prior boxes that --boxes are offsets from, as PriorBox writes it. Where a "
+    "program of the net's authors computes them, add PriorBox layers to the net.");
 DEFINE_string(box_units, "relative",
               "Of --boxes without --priors: relative, 0 to 1, or pixels of the net's input.");
 DEFINE_int32(background_label_id, 0,

@@ -11,7 +11,7 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 
 /// Sets single fields that are not set to the values that they have without it.
-void write_out(Message& message, std::initializer_list<int> fields) {
+void set_defaults(Message& message, std::initializer_list<int> fields) {
   const auto& reflection = *message.GetReflection();
   for (const int number : fields) {
     const FieldDescriptor& field = *message.GetDescriptor()->FindFieldByNumber(number);
@@ -40,26 +40,26 @@ void write_out(Message& message, std::initializer_list<int> fields) {
 
 void write_out(DetectionOutputParameter& settings) {
   using P = DetectionOutputParameter;
-  write_out(settings, {P::kShareLocationFieldNumber, P::kBackgroundLabelIdFieldNumber,
-                       P::kCodeTypeFieldNumber, P::kKeepTopKFieldNumber});
+  set_defaults(settings, {P::kShareLocationFieldNumber, P::kBackgroundLabelIdFieldNumber,
+                          P::kCodeTypeFieldNumber, P::kKeepTopKFieldNumber});
   NonMaximumSuppressionParameter& suppression = *settings.mutable_nms_param();
-  write_out(suppression, {NonMaximumSuppressionParameter::kNmsThresholdFieldNumber});
+  set_defaults(suppression, {NonMaximumSuppressionParameter::kNmsThresholdFieldNumber});
   if (!suppression.has_top_k()) suppression.set_top_k(-1);
 }
 
 void write_out(PriorBoxParameter& settings, bool from_sizes) {
   using P = PriorBoxParameter;
   constexpr float kVariance = 0.1F;
-  if (from_sizes) write_out(settings, {P::kFlipFieldNumber});
-  write_out(settings, {P::kClipFieldNumber, P::kOffsetFieldNumber});
+  if (from_sizes) set_defaults(settings, {P::kFlipFieldNumber});
+  set_defaults(settings, {P::kClipFieldNumber, P::kOffsetFieldNumber});
   if (settings.variance_size() == 0) settings.add_variance(kVariance);
 }
 
 void write_out(ProposalParameter& settings) {
   using P = ProposalParameter;
-  write_out(settings,
-            {P::kFeatStrideFieldNumber, P::kBaseSizeFieldNumber, P::kMinSizeFieldNumber,
-             P::kPreNmsTopnFieldNumber, P::kPostNmsTopnFieldNumber, P::kNmsThreshFieldNumber});
+  set_defaults(settings,
+               {P::kFeatStrideFieldNumber, P::kBaseSizeFieldNumber, P::kMinSizeFieldNumber,
+                P::kPreNmsTopnFieldNumber, P::kPostNmsTopnFieldNumber, P::kNmsThreshFieldNumber});
   if (settings.ratio_size() == 0) {
     for (const float ratio : {0.5F, 1.0F, 2.0F}) settings.add_ratio(ratio);
   }
