@@ -132,7 +132,7 @@ class Page {
     std::istringstream lines(text);
     for (std::string line; std::getline(lines, line);) add(line);
     end_paragraph();
-    if (out_.find("data/") != std::string::npos)
+    if (text.find("data/") != std::string::npos)
       out_ +=
           "\nData sets are read from `data/`, in the folder that `crema` runs in. The scripts that "
           "make them come with the source of Crema.\n";
@@ -177,8 +177,10 @@ class Page {
     paragraph_.clear();
   }
   void end_code() {
-    if (!code_.empty()) out_ += fence_ + "\n" + code_ + "```\n";
-    blank_ = false;
+    if (!code_.empty()) {
+      out_ += fence_ + "\n" + code_ + "```\n";
+      blank_ = false;
+    }
     code_.clear();
     command_.clear();
   }

@@ -304,8 +304,8 @@ TEST_F(ConvertAnnotations, AbsolutePathsNeedNoRoot) {
   options_.label_map_file.clear();
   folder_.write("labels/a.txt", "0 0.5 0.5 0.5 0.5\n");
   const std::string image = folder_ / "images/a.pgm", labels = folder_ / "labels/a.txt";
-  for (const std::string& root :
-       {std::string(), std::string("/"), folder_.path(), folder_ / "images"}) {
+  const std::vector<std::string> roots = {"", "/", folder_.path(), folder_ / "images"};
+  for (const std::string& root : roots) {
     SCOPED_TRACE(root);
     options_.root = root;
     EXPECT_EQ(rows(convert(image + "\n")[0]).size(), 1U);
