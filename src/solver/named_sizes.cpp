@@ -16,11 +16,12 @@ constexpr size_t kLongestKey = 500;  // of LMDB; what is longer was cut
 
 bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 
-/// The name of the image in a key "00000012_folder/a.jpg".
+/// The name of the image in a key "00000012_folder/a.jpg", as converters write it; "" in others.
 std::string name_in(const std::string& key) {
   const size_t number = static_cast<size_t>(std::ranges::find_if_not(key, is_digit) - key.begin());
   const bool numbered = number > 0 && number < key.size() && key[number] == '_';
-  return std::filesystem::path(numbered ? key.substr(number + 1) : key).stem().string();
+  if (!numbered || key.size() > kLongestKey) return {};
+  return std::filesystem::path(key.substr(number + 1)).stem().string();
 }
 
 /// Whether a line is of the image: by its name, or by the number at the end of it, since names may
@@ -75,10 +76,11 @@ void check(const std::string& file, int64_t images, const Layer& reader) {
   std::string key;
   for (int64_t i = 0; i < count; ++i) {
     const std::string of_record = source.key_of_record(i);
-    if (of_record.empty() || of_record.size() > kLongestKey) return;
+    const std::string image = name_in(of_record);
+    if (image.empty()) return;  // no more is known
     const std::string& name = lines[static_cast<size_t>(i)].name;
     all_numbers = all_numbers && parse_number<int64_t>(name).has_value();
-    if (is_of(name, name_in(of_record))) {
+    if (is_of(name, image)) {
       any = true;
     } else if (other < 0) {
       other = i;
