@@ -50,6 +50,19 @@ void check_confidences(const Plan& plan, ValueId value, const std::string& confi
   for (const ValueId bottom : node->bottoms) check_confidences(plan, bottom, confidences, classes);
 }
 
+/// Error if locations are the probabilities of a Softmax: the bottoms have changed places, which
+/// shapes do not tell with four classes.
+void check_locations(const Plan& plan, ValueId value, const std::string& locations) {
+  const Node* node = producer_of(plan, value);
+  if (node == nullptr) return;
+  const std::string& type = node->layer->type();
+  if (type == "Softmax")
+    throw Error("the locations '", locations, "' are the probabilities of ", named(*node),
+                "; the bottoms are locations, confidences and prior boxes, in this order");
+  if (type != "Flatten" && type != "Reshape" && type != "Concat") return;
+  for (const ValueId bottom : node->bottoms) check_locations(plan, bottom, locations);
+}
+
 /// Error if the layer that made the detections gives labels that are not evaluated.
 void check_evaluated(const Plan& plan, const Node& node) {
   const Node* maker = producer_of(plan, node.bottoms[0]);
@@ -78,9 +91,11 @@ void check_detections(const Plan& plan) {
     const Node& node = plan.node(id);
     const std::string& type = node.layer->type();
     in_node(node, [&] {
-      if (type == "DetectionOutput")
+      if (type == "DetectionOutput") {
+        check_locations(plan, node.bottoms[0], node.layer->param().bottom(0));
         check_confidences(plan, node.bottoms[1], node.layer->param().bottom(1),
                           node.layer->param().detection_output_param().num_classes());
+      }
       if (type == "DetectionEvaluate") check_evaluated(plan, node);
     });
   }

@@ -110,6 +110,15 @@ TEST(CheckDetections, PredictionsThatAreNotInTheOrderOfThePriors) {
       {"'conf_flat' (2x12)", "1 for each"});
 }
 
+/// With four classes they have as many values as locations.
+TEST(CheckDetections, LocationsAndConfidencesThatChangedPlaces) {
+  std::string text = detector(rows_of(4));
+  const std::string bottoms = "bottom: \"loc_flat\" bottom: \"conf_flat\"";
+  text.replace(text.find(bottoms), bottoms.size(), "bottom: \"conf_flat\" bottom: \"loc_flat\"");
+  expect_error([&] { build(text); },
+               {"locations 'conf_flat'", "'prob' (Softmax)", "in this order"});
+}
+
 TEST(CheckDetections, MoreClassesThanAreEvaluated) {
   const auto evaluated = [](int classes) {
     return detector(rows_of(4)) +
