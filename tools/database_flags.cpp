@@ -14,7 +14,7 @@ DEFINE_string(backend, "lmdb",
 DEFINE_string(root_folder, "", "Of an image list: goes before every path.");
 DEFINE_string(class_names, "",
               "Of a folder of classes, tar files or boxes of YOLO: file with the names of the "
-              "classes, a line each, in the order of their labels.");
+              "classes in the order of their labels, a line each, or as `names` of a YAML file.");
 DEFINE_bool(force_color, false, "Decode compressed images to three channels.");
 DEFINE_bool(force_gray, false, "Decode compressed images to one channel.");
 

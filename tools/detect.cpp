@@ -16,6 +16,7 @@
 #include "tools/command.hpp"
 #include "tools/flags.hpp"
 #include "tools/image_net.hpp"
+#include "tools/raw_detections.hpp"
 
 DECLARE_string(label_map_file);
 DEFINE_double(confidence_threshold, 0.5, "Show boxes of this confidence and above.");
@@ -34,7 +35,8 @@ std::string detections_of(Net& net) {
   if (found.size() == 1) return found[0];
   throw Error("the net has the outputs ", joined(net.outputs()), ", of which ", found.size(),
               " are detections, 1 x 1 x D x 7; end it with one DetectionOutput, "
-              "RegionDetectionOutput or Yolov3DetectionOutput. `crema classify` names classes");
+              "RegionDetectionOutput or Yolov3DetectionOutput, or name its tops with --boxes and "
+              "--scores. `crema classify` names classes");
 }
 
 struct Found {
@@ -43,7 +45,29 @@ struct Found {
   Box box;  // in pixels of the image
 };
 
-/// The rows of each image, best first.
+/// The best first.
+void sort_found(std::vector<std::vector<Found>>& found) {
+  for (auto& of_image : found)
+    std::ranges::stable_sort(of_image, std::ranges::greater(), &Found::confidence);
+}
+
+std::vector<std::vector<Found>> found_by(RawDetections& raw, Net& net,
+                                         std::span<const ReadImage> images) {
+  std::vector<std::vector<Found>> found(images.size());
+  for (const RawDetections::One& one :
+       raw.found(net, static_cast<int64_t>(images.size()), FLAGS_confidence_threshold)) {
+    const auto image = static_cast<size_t>(one.image);
+    const auto edge = [](float value) { return static_cast<double>(value); };
+    const Box box = in_original(
+        {edge(one.box.xmin), edge(one.box.ymin), edge(one.box.xmax), edge(one.box.ymax)},
+        images[image].size, ResizeParameter());
+    found[image].push_back({one.label, one.confidence, box});
+  }
+  sort_found(found);
+  return found;
+}
+
+/// The rows of each image.
 std::vector<std::vector<Found>> found_in(const Tensor& rows, std::span<const ReadImage> images) {
   std::vector<std::vector<Found>> found(images.size());
   for (int64_t row = 0; row < rows.count(); row += kDetectionRow) {
@@ -57,9 +81,22 @@ std::vector<std::vector<Found>> found_in(const Tensor& rows, std::span<const Rea
                                 ResizeParameter());
     found[image].push_back({static_cast<int32_t>(value(1)), value(2), box});
   }
-  for (auto& of_image : found)
-    std::ranges::stable_sort(of_image, std::ranges::greater(), &Found::confidence);
+  sort_found(found);
   return found;
+}
+
+/// What an image became that showed no box: with another preprocessing than that of the training, a
+/// net finds nothing.
+std::string hint_for_nothing() {
+  std::string missing;
+  if (FLAGS_mean.empty()) missing = "--mean";
+  if (FLAGS_scale == 1) missing += missing.empty() ? "--scale" : " and --scale";
+  return concat("; images have to become what the net was trained with, ",
+                missing.empty()
+                    ? "by --mean, --channel_mean, --scale and --channel_swap"
+                    : concat("and ", missing, missing.find(' ') == missing.npos ? " is" : " are",
+                             " not given (transform_param { mean_value mean_file scale } of its "
+                             "data layer; --channel_swap=rgb where that has red first)"));
 }
 
 void print_lines(const std::string& image, const std::vector<Found>& found,
@@ -97,8 +134,10 @@ int detect(const std::vector<std::string>& arguments) {
                 " is not in [0, 1], where confidences are");
   const LabelNames names =
       FLAGS_label_map_file.empty() ? LabelNames() : LabelNames::read(FLAGS_label_map_file);
+  RawDetections raw;
   Context context(context_options());
   NetOptions options = net_options(Phase::test);
+  options.keep = raw.tops();
   options.weights = split_list(FLAGS_weights);
   options.strict = FLAGS_strict;
   options.need_all_weights = !FLAGS_allow_missing;
@@ -113,12 +152,14 @@ int detect(const std::vector<std::string>& arguments) {
   Net net(param, source, context, std::move(options));
   const Shape sample = image_shape("detect", FLAGS_model, net);
   if (!net.params().segments().empty()) required_flag("weights", FLAGS_weights);
-  const std::string output = detections_of(net);
+  const std::string output = raw.named() ? "" : detections_of(net);
+  if (raw.named()) raw.check(net, sample);
   ImageInput input(image_options(sample, FLAGS_mean, FLAGS_channel_mean));
   size_t boxes = 0, seen = 0;
   const int status =
       for_each_batch(net, input, sample, images, [&](std::span<const ReadImage> batch) {
-        const auto found = found_in(net.output(output), batch);
+        const auto found =
+            raw.named() ? found_by(raw, net, batch) : found_in(net.output(output), batch);
         for (size_t i = 0; i < batch.size(); ++i) {
           (FLAGS_json ? print_json : print_lines)(batch[i].path, found[i], names);
           boxes += found[i].size();
@@ -128,7 +169,7 @@ int detect(const std::vector<std::string>& arguments) {
   if (boxes == 0 && seen > 0) {
     std::cerr << "crema: no boxes in " << seen << (seen == 1 ? " image" : " images")
               << " of confidence " << FLAGS_confidence_threshold
-              << " and above; --confidence_threshold sets it\n";
+              << " and above; --confidence_threshold sets it" << hint_for_nothing() << "\n";
   }
   return status;
 }
@@ -141,12 +182,20 @@ const Command kDetect = {
     "  crema detect --model deploy.prototxt --weights ssd.caffemodel --mean 104,117,123 \\\n"
     "        --label_map_file labelmap_voc.prototxt street.jpg photos/\n"
     "  crema detect --model deploy.prototxt --weights ssd.caffemodel --json --list images.txt\n"
+    "  crema detect --model face.prototxt --weights face.caffemodel --boxes loc --scores prob \\\n"
+    "        --priors prior photos/\n"
     "\n"
     "Takes image files, folders of images and --list. An image is decoded as by data layers (blue\n"
     "first, values 0 to 255), resized to the input of the net, which need not keep its aspect\n"
     "ratio, and becomes (pixel - mean) * scale. The net has one input (N, C, H, W), and an output\n"
     "of DetectionOutput, RegionDetectionOutput or Yolov3DetectionOutput, whose save_output_param\n"
     "does not count here.\n"
+    "\n"
+    "A net without such a layer names its tops: --scores, the confidences N x P x classes, and\n"
+    "--boxes, N x P x 4: the corners, relative or in --box_units=pixels of the input. With\n"
+    "--priors, the top of PriorBox, boxes are the offsets that CENTER_SIZE decodes with its\n"
+    "variances. Boxes of a class that overlap a better one by more than --nms_threshold are\n"
+    "dropped. Class 0 is the background (--background_label_id); a single class is label 1.\n"
     "\n"
     "Prints a line a box, those of an image by falling confidence: image, label, confidence, "
     "xmin,\n"
@@ -159,6 +208,12 @@ const Command kDetect = {
      "list",
      "label_map_file",
      "confidence_threshold",
+     "boxes",
+     "scores",
+     "priors",
+     "box_units",
+     "background_label_id",
+     "nms_threshold",
      "mean",
      "channel_mean",
      "scale",

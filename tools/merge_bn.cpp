@@ -7,6 +7,7 @@
 #include "model/origin.hpp"
 #include "model/snapshot_file.hpp"
 #include "model/text_format.hpp"
+#include "model/upgrade/written_defaults.hpp"
 #include "model/whole_file.hpp"
 #include "net/merge_batch_norm.hpp"
 #include "tools/command.hpp"
@@ -54,6 +55,7 @@ int merge_bn(const std::vector<std::string>& arguments) {
     }
   }
   if (merged.entries.empty()) throw Error("the net has no BatchNorm, Scale or Bias layer to fold");
+  write_out_defaults(merged.net);
   // Neither output appears without the other.
   WholeFile text(arguments[2]);
   text.append(prototxt_of(merged.net));

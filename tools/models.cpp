@@ -1,6 +1,5 @@
 // crema models: lists the models that come with Crema, prints the page of one, or copies its files.
 #include <algorithm>
-#include <cctype>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -15,6 +14,7 @@
 #include "model/model_folders.hpp"
 #include "model/whole_file.hpp"
 #include "tools/command.hpp"
+#include "tools/copied_model.hpp"
 #include "tools/flags.hpp"
 
 DEFINE_string(copy, "", "copy the model's files to this folder");
@@ -163,24 +163,6 @@ void list(const std::vector<Row>& rows) {
   }
 }
 
-bool is_path_letter(char c) {
-  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-' || c == '.';
-}
-
-/// Files name each other by paths from the root of the repository: those of the copy lie elsewhere.
-std::string with_paths_of_copy(std::string text, const std::string& name,
-                               const std::string& folder) {
-  const std::string from = "models/" + name;
-  for (size_t at = 0; (at = text.find(from, at)) != std::string::npos;) {
-    const size_t end = at + from.size();
-    const bool begins = at == 0 || (!is_path_letter(text[at - 1]) && text[at - 1] != '/');
-    const bool ends = end == text.size() || !is_path_letter(text[end]);
-    if (begins && ends) text.replace(at, from.size(), folder);
-    at += begins && ends ? folder.size() : from.size();
-  }
-  return text;
-}
-
 /// A model may be named by its folder, too: models/lenet/.
 std::string name_of_model(const std::string& argument) {
   fs::path path = fs::path(argument).lexically_normal();
@@ -198,16 +180,6 @@ std::string similar_names(const std::string& text, const std::vector<std::string
   }
   if (similar.empty()) similar = did_you_mean(text, names);
   return similar.empty() ? ";" : similar.ends_with('?') ? similar : similar + "?";
-}
-
-/// A page without the row of the recipe, which is not copied.
-std::string without_recipe(const std::string& page) {
-  std::istringstream lines(page);
-  std::string rest;
-  for (std::string line; std::getline(lines, line);) {
-    if (!line.starts_with("| `recipe.sh`")) rest += line + "\n";
-  }
-  return rest;
 }
 
 /// What a model is made of; results of training lie beside it. Without the recipe, which is for
@@ -246,8 +218,7 @@ void copy(const fs::path& model, const std::string& name, std::string to) {
     fs::create_directories(target.parent_path(), why);
     if (why) throw Error("cannot make '", target.parent_path().string(), "': ", why.message());
     WholeFile copied(target.string());
-    const std::string text = with_paths_of_copy(read(model / file), name, to);
-    copied.append(file == kPage ? without_recipe(text) : text);
+    copied.append(text_of_copy(read(model / file), file, {name, to}));
     copied.finish();
     const fs::perms executable =
         fs::perms::owner_exec | fs::perms::group_exec | fs::perms::others_exec;
@@ -315,15 +286,15 @@ const Command kModels = {
     "  crema models NAME --copy FOLDER [--overwrite]\n"
     "\n"
     "A line for each model; or the page of a model; or its files, copied to\n"
-    "FOLDER, where solvers and nets name each other by the new paths. FOLDER is\n"
-    "made, or gets the files beside those that it has. recipe.sh is not copied:\n"
-    "scripts/reproduce of the repository runs it.\n"
+    "FOLDER, where solvers, nets and commands name each other by the new paths.\n"
+    "FOLDER is made, or gets the files beside those that it has. What only the\n"
+    "repository can run is left out: recipe.sh, and sentences on its scripts.\n"
     "\n"
     "Models are looked for in models/, then in the folders that CREMA_MODEL_PATH\n"
-    "lists, separated by colons, and in the one that is installed with crema. The\n"
-    "table of a folder is in its README.md; without one, its folders that hold a\n"
-    "prototxt are listed. All commands look there for a prototxt models/... that is\n"
-    "not in the working folder.",
+    "lists, separated by colons, and in the one that is installed with crema, or\n"
+    "that it was built from. The table of a folder is in its README.md; without\n"
+    "one, its folders that hold a prototxt are listed. All commands look there for\n"
+    "a prototxt models/... that is not in the working folder.",
     {"copy", "overwrite"},
     models};
 

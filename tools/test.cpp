@@ -12,6 +12,7 @@
 #include "crema/parameter_arena.hpp"
 #include "model/text_format.hpp"
 #include "net/confusion.hpp"
+#include "solver/named_sizes.hpp"
 #include "tools/command.hpp"
 #include "tools/confusion_report.hpp"
 #include "tools/detection_report.hpp"
@@ -24,7 +25,7 @@ DEFINE_bool(confusion, false,
 DEFINE_string(
     scores, "",
     "The blob of class scores. Default: of classify the net's output, of test what its Accuracy or "
-    "SoftmaxWithLoss layer reads.");
+    "SoftmaxWithLoss layer reads. Of detect: beside --boxes.");
 DEFINE_string(ap_version, "Integral",
               "How average precision of detections is computed: 11point, MaxIntegral or Integral.");
 DEFINE_bool(per_class, false, "Log the average precision of each class.");
@@ -188,6 +189,7 @@ int test(const std::vector<std::string>& arguments) {
   Net net(param, source, context, std::move(options));
   if (!net.params().segments().empty()) required_flag("weights", FLAGS_weights);
   require_data(net);
+  check_named_sizes(net);
   DetectionReport detections(net, version);
   LOG(INFO) << "Running for " << FLAGS_iterations << " iterations.";
   warn_of_repeats(net, FLAGS_iterations, "--iterations");

@@ -1,5 +1,6 @@
 // crema upgrade-net-proto-text: rewrites an old net prototxt in the current form.
 #include "model/text_format.hpp"
+#include "model/upgrade/written_defaults.hpp"
 #include "tools/command.hpp"
 #include "tools/upgrade_report.hpp"
 
@@ -23,7 +24,9 @@ int upgrade_net_proto_text(const std::vector<std::string>& arguments) {
         SourceMap source;
         read_text_proto(path, net, &source);
         check_has_layers(net, source);
-        return upgrade_net(net, source);
+        const NetUpgrade done = upgrade_net(net, source);
+        write_out_defaults(net);
+        return done;
       },
       [&](const std::string& path) { write_text_proto_atomically(path, net); },
       {"net prototxt", is_net_text});
@@ -40,9 +43,9 @@ const Command kUpgradeNetProtoText = {
     "with scale, mean_file, crop_size or mirror in the settings of a data layer. With "
     "--overwrite,\n"
     "NEW may exist, and may be the same file; it is replaced when the new one is whole. By the\n"
-    "published name, upgrade_net_proto_text, an earlier net at NEW is replaced without it. "
-    "Comments\n"
-    "are not kept. crema trains and runs old nets as they are, too.",
+    "published name, upgrade_net_proto_text, an earlier net at NEW is replaced without it.\n"
+    "Comments are not kept. Fields of detection layers for which other programs lack our defaults\n"
+    "are written out. crema trains and runs old nets as they are, too.",
     {"overwrite"},
     upgrade_net_proto_text};
 

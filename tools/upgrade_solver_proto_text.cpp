@@ -1,5 +1,6 @@
 // crema upgrade-solver-proto-text: rewrites an old solver prototxt in the current form.
 #include "model/text_format.hpp"
+#include "model/upgrade/written_defaults.hpp"
 #include "proto/solver.pb.h"
 #include "tools/command.hpp"
 #include "tools/upgrade_report.hpp"
@@ -23,7 +24,11 @@ int upgrade_solver_proto_text(const std::vector<std::string>& arguments) {
       [&](const std::string& path) {
         SourceMap source;
         read_text_proto(path, solver, &source);
-        return upgrade_solver(solver, source);
+        const Upgrade done = upgrade_solver(solver, source);
+        if (solver.has_net_param()) write_out_defaults(*solver.mutable_net_param());
+        if (solver.has_train_net_param()) write_out_defaults(*solver.mutable_train_net_param());
+        for (NetParameter& net : *solver.mutable_test_net_param()) write_out_defaults(net);
+        return done;
       },
       [&](const std::string& path) { write_text_proto_atomically(path, solver); },
       {"solver prototxt", is_solver_text});

@@ -188,7 +188,11 @@ std::string DetectionFiles::path_of_class(int64_t label) const {
   return path_of(names_->name(static_cast<int32_t>(label)) + ".txt");
 }
 std::string DetectionFiles::path_of_set() const {
-  return path_of(format_ == Format::coco ? ".json" : ".txt");
+  const std::string ending = format_ == Format::coco ? ".json" : ".txt";
+  // The ending alone would be the name of a hidden file.
+  const std::string& prefix = settings_.output_name_prefix();
+  const bool is_named = !prefix.empty() && !prefix.ends_with('/');
+  return path_of(is_named ? ending : "detections" + ending);
 }
 
 void DetectionFiles::write(const std::vector<Line>& lines) const {

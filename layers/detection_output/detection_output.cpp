@@ -83,17 +83,9 @@ class DetectionOutputLayer : public TwoSidedLayer, public CarriesState {
     images_ = locations[0];
     priors_ = prior_count(*bottom[2], images_);
     const int64_t of_prior = settings_.shares_location ? 1 : settings_.classes;
-    const auto expect = [&](const Blob& blob, const char* what, int64_t each, const char* advice) {
-      const int64_t values = checked_multiply(priors_, each, what);
-      if (blob.shape().count(1) != values)
-        throw Error("'", blob.name, "' (", blob.shape().str(), ") has ", blob.shape().count(1), " ",
-                    what, " an image; '", bottom[2]->name, "' has ", priors_, " prior boxes, so ",
-                    values, " are expected: ", advice);
-    };
-    expect(*bottom[0], "locations", 4 * of_prior,
-           settings_.shares_location ? "4 for each prior box (share_location is true)"
-                                     : "4 for each class of each prior box");
-    expect(*bottom[1], "confidences", settings_.classes, "one for each class of each prior box");
+    check_predictions(*bottom[0], *bottom[2], priors_,
+                      location_predictions(of_prior, settings_.classes));
+    check_predictions(*bottom[1], *bottom[2], priors_, score_predictions(settings_.classes));
     const int64_t labels = settings_.classes - (settings_.background < 0 ? 0 : 1);
     const int64_t top_k = settings_.suppression.top_k;
     int64_t most =

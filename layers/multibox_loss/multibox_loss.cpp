@@ -38,15 +38,9 @@ class MultiBoxLossLayer : public TwoSidedLayer {
   void reshape(Blobs bottom, Blobs top) override {
     priors_ = prior_count(*bottom[2]);
     const Shape &locations = bottom[0]->shape(), &scores = bottom[1]->shape();
-    const auto check = [&](const Shape& shape, const Blob& blob, int64_t each, const char* what) {
-      if (shape.rank() >= 1 && shape.count(1) == priors_ * each) return;
-      throw Error("'", blob.name, "' (", shape.str(), ") must have ", each, " ", what,
-                  " for each of the ", priors_, " priors of '", bottom[2]->name, "' (",
-                  bottom[2]->shape().str(), "): N x ", priors_ * each);
-    };
-    check(locations, *bottom[0], kEdges * settings_.locations,
-          settings_.locations == 1 ? "values" : "values (share_location: false)");
-    check(scores, *bottom[1], settings_.classes, "scores (num_classes)");
+    check_predictions(*bottom[0], *bottom[2], priors_,
+                      location_predictions(settings_.locations, settings_.classes));
+    check_predictions(*bottom[1], *bottom[2], priors_, score_predictions(settings_.classes));
     weights_.reshape(*bottom[1], settings_.classes, dtype());
     images_ = locations[0];
     if (scores[0] != images_)

@@ -54,7 +54,8 @@ GridLayout::GridLayout(const Blob& predictions, int64_t number, int64_t of_class
   if (shape.rank() != 4 || shape[1] != channels)
     throw Error("'", predictions.name, "' (", shape.str(), ") has to be N x ", channels,
                 " x H x W: for each of the ", anchors, " anchor boxes 4 coordinates, the score of ",
-                "an object, and ", classes, " classes");
+                "an object, and ", classes, " classes; correct the numbers of boxes and classes, ",
+                "or give the convolution that makes it num_output: ", channels);
   images = shape[0];
   height = shape[2];
   width = shape[3];

@@ -1,4 +1,5 @@
-# Every library Crema stands on. After this file CREMA_HAS_ONEDNN and CREMA_HAS_CUDA are ON or OFF.
+# Every library Crema stands on. After this file CREMA_HAS_ONEDNN, CREMA_HAS_CUDA and CREMA_HAS_YAML
+# are ON or OFF.
 
 find_package(Threads REQUIRED)
 find_package(OpenMP REQUIRED COMPONENTS CXX)
@@ -65,6 +66,24 @@ apt install libpugixml-dev nlohmann-json3-dev, or configure with -DCREMA_ANNOTAT
   endforeach()
   find_library(Pugixml_LIBRARY pugixml)  # for crema.pc
   mark_as_advanced(Pugixml_LIBRARY)
+endif()
+# For the names of classes in the YAML file of a data set; without it these are refused.
+set(CREMA_HAS_YAML OFF)
+set(CREMA_YAML_TARGET "")
+if(CREMA_ANNOTATIONS)
+  find_package(yaml-cpp 0.6 CONFIG QUIET)
+  if(yaml-cpp_FOUND)
+    set(CREMA_HAS_YAML ON)
+    set(CREMA_YAML_TARGET yaml-cpp)
+    if(TARGET yaml-cpp::yaml-cpp)  # since 0.8
+      set(CREMA_YAML_TARGET yaml-cpp::yaml-cpp)
+    endif()
+    find_library(YamlCpp_LIBRARY yaml-cpp)  # for crema.pc
+    mark_as_advanced(YamlCpp_LIBRARY)
+  else()
+    message(STATUS "yaml-cpp was not found: names of classes are read from text files only; on Debian \
+and Ubuntu: apt install libyaml-cpp-dev")
+  endif()
 endif()
 
 set(CREMA_HAS_ONEDNN OFF)

@@ -92,6 +92,7 @@ crema_add_libraries(CREMA_HDF5 "${HDF5C_LIBRARY}")
 crema_add_libraries(CREMA_LEVELDB "${LevelDB_LIBRARY}")
 crema_add_libraries(CREMA_LIBARCHIVE "${LibArchive_LIBRARY}")
 crema_add_libraries(CREMA_ANNOTATIONS "${Pugixml_LIBRARY}")
+crema_add_libraries(CREMA_HAS_YAML "${YamlCpp_LIBRARY}")
 crema_add_libraries(CREMA_HAS_ONEDNN "${OneDNN_LIBRARY}")
 crema_add_libraries(CREMA_HAS_CUDA "${CUDA_cublas_LIBRARY}" "${CUDNN_LIBRARY}"
   "${CUDA_cudart_static_LIBRARY}")

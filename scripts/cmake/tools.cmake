@@ -25,6 +25,14 @@ file(RELATIVE_PATH models_from_program "${CMAKE_INSTALL_FULL_BINDIR}"
 set_property(SOURCE "${PROJECT_SOURCE_DIR}/tools/models.cpp"
     "${PROJECT_SOURCE_DIR}/tests/tools/models_cli_test.cpp" APPEND PROPERTY
   COMPILE_DEFINITIONS "CREMA_MODELS_FROM_PROGRAM=\"${models_from_program}\"")
+# A program that is not installed finds the models that it was built with at the same place.
+file(RELATIVE_PATH data_from_program "${CMAKE_INSTALL_FULL_BINDIR}"
+  "${CMAKE_INSTALL_FULL_DATADIR}/crema")
+cmake_path(SET data_folder NORMALIZE "${PROJECT_BINARY_DIR}/bin/${data_from_program}")
+if(EXISTS "${PROJECT_SOURCE_DIR}/models" AND PROJECT_IS_TOP_LEVEL)
+  file(MAKE_DIRECTORY "${data_folder}")
+  file(CREATE_LINK "${PROJECT_SOURCE_DIR}/models" "${data_folder}/models" SYMBOLIC)
+endif()
 target_link_libraries(crema_tool PRIVATE crema_internal glog::glog gflags)
 crema_plugin_host(crema_tool)
 set_target_properties(crema_tool PROPERTIES

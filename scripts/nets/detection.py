@@ -38,7 +38,9 @@ def ssd_data(net, batch, transform, samplers):
 
 
 SSD_SAMPLERS = [f"min_jaccard_overlap: {overlap}" for overlap in (0.1, 0.3, 0.5, 0.7, 0.9)] + ["max_jaccard_overlap: 1"]
-VARIANCE = "variance: 0.1  variance: 0.1  variance: 0.2  variance: 0.2"
+# Other readers of prototxts have other defaults, or none, of flip and clip, and of what DETECTION holds.
+PRIORS = "flip: true  clip: false  variance: 0.1  variance: 0.1  variance: 0.2  variance: 0.2"
+DETECTION = "share_location: true  background_label_id: 0  code_type: CENTER_SIZE"
 
 
 def ssd_heads(net, sources, kernel, filler, classes=21):
@@ -50,7 +52,7 @@ def ssd_heads(net, sources, kernel, filler, classes=21):
             name = f"{blob}_mbox_{kind}"
             net.conv(name, blob, boxes * values, kernel, 1, kernel // 2, filler=filler)
             rows_last(net, name, name)
-        net.layer("PriorBox", f"{blob}_mbox_priorbox", [blob, "data"], f"prior_box_param {{ {settings}  {VARIANCE} }}")
+        net.layer("PriorBox", f"{blob}_mbox_priorbox", [blob, "data"], f"prior_box_param {{ {settings}  {PRIORS} }}")
     net.part("all boxes")
     names = [blob for blob, *_ in sources]
     loc = net.layer("Concat", "mbox_loc", [f"{name}_mbox_loc_flat" for name in names])
@@ -59,15 +61,15 @@ def ssd_heads(net, sources, kernel, filler, classes=21):
     test = []
     if net.train:
         net.layer("MultiBoxLoss", "mbox_loss", [loc, conf, prior, "label"], "include { phase: TRAIN }",
-                  f"multibox_loss_param {{ num_classes: {classes}  code_type: CENTER_SIZE  neg_pos_ratio: 3  neg_overlap: 0.5 }}")
+                  f"multibox_loss_param {{ num_classes: {classes}  {DETECTION}  neg_pos_ratio: 3  neg_overlap: 0.5 }}")
         test = ["include { phase: TEST }"]
     rows = net.layer("Reshape", "mbox_conf_reshape", conf, *test, f"reshape_param {{ {dims(0, -1, classes)} }}")
     rows = net.layer("Softmax", "mbox_conf_softmax", rows, *test, "softmax_param { axis: 2 }")
     rows = net.layer("Flatten", "mbox_conf_flatten", rows, *test)
     blob = net.layer("DetectionOutput", "detection_out", [loc, rows, prior], *test,
-                     f"detection_output_param {{\n    num_classes: {classes}  code_type: CENTER_SIZE"
-                     "  nms_param { nms_threshold: 0.45  top_k: 400 }\n"
-                     "    keep_top_k: 200  confidence_threshold: 0.01\n  }")
+                     f"detection_output_param {{\n    num_classes: {classes}  {DETECTION}"
+                     "\n    nms_param { nms_threshold: 0.45  top_k: 400 }"
+                     "  keep_top_k: 200  confidence_threshold: 0.01\n  }")
     if net.train:
         net.layer("DetectionEvaluate", "detection_eval", [blob, "label"], *test,
                   f"detection_evaluate_param {{ num_classes: {classes}  evaluate_difficult_gt: false }}")
@@ -231,7 +233,9 @@ def rfcn_resnet50(net):
         scores = net.layer("Softmax", "rpn_cls_prob", scores)
         scores = net.layer("Reshape", "rpn_cls_prob_reshape", scores, f"reshape_param {{ {dims(0, 18, -1, 0)} }}")
         net.layer("Proposal", "proposal", [scores, offsets, "im_info"],
-                  "proposal_param { pre_nms_topn: 6000  post_nms_topn: 300  nms_thresh: 0.7  min_size: 16 }", top="rois")
+                  "proposal_param {\n    feat_stride: 16  base_size: 16  " + "  ".join(
+                      [f"ratio: {ratio}" for ratio in (0.5, 1, 2)] + [f"scale: {scale}" for scale in (8, 16, 32)])
+                  + "\n    pre_nms_topn: 6000  post_nms_topn: 300  nms_thresh: 0.7  min_size: 16\n  }", top="rois")
     net.part("the maps: 7 x 7 for each class, and for the offsets of background and object")
     blob = net.conv_relu("conv_new_1", blob, 1024, 1, relu="conv_new_1_relu", filler=normal)
     maps = [net.conv("rfcn_cls", blob, 21 * 49, 1, filler=normal), net.conv("rfcn_bbox", blob, 8 * 49, 1, filler=normal)]

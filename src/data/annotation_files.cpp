@@ -4,12 +4,12 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <span>
 
 #include "core/parse_number.hpp"
 #include "crema/error.hpp"
 #include "data/image_list.hpp"
 #include "data/record_labels.hpp"
-#include "data/text_list.hpp"
 
 namespace crema {
 namespace {
@@ -67,24 +67,44 @@ AnnotationFile parse_text(const std::string& text, const LabelNames& names) {
   return file;
 }
 
+/// Of centre and sides.
+Box box_of_yolo(std::span<const double> values) {
+  const double x = values[0], y = values[1], width = values[2], height = values[3];
+  return {x - width / 2, y - height / 2, x + width / 2, y + height / 2};
+}
+
+/// Of points x, y, x, y, ...
+Box box_around(std::span<const double> values) {
+  Box box{values[0], values[1], values[0], values[1]};
+  for (size_t i = 0; i < values.size(); i += 2) {
+    box.left = std::min(box.left, values[i]);
+    box.top = std::min(box.top, values[i + 1]);
+    box.right = std::max(box.right, values[i]);
+    box.bottom = std::max(box.bottom, values[i + 1]);
+  }
+  return box;
+}
+
 AnnotationFile parse_yolo(const std::string& text, ImageSize image, const AnnotationReading& how) {
   AnnotationFile file;
   for_each_line(text, [&](const std::vector<std::string_view>& words, int64_t line) {
-    if (words.size() != 5)
+    const bool is_polygon = words.size() >= 7 && words.size() % 2 == 1;
+    if (words.size() != 5 && !(is_polygon && how.polygons))
       throw Error("it has ", words.size(),
-                  " words; a line is 'class cx cy width height', relative to the image");
+                  " words; a line is 'class cx cy width height', relative to the image",
+                  is_polygon ? "; for a polygon, 'class x1 y1 x2 y2 x3 y3 ...', --polygons takes "
+                               "the box around it"
+                             : "");
     RawBox box{.labeled = {}, .where = concat("line ", line)};
     box.labeled.label = label_of_class(whole_number_of(words[0], "class"), how);
-    double values[4];
-    for (size_t i = 0; i < 4; ++i) {
-      values[i] = number_of(words[i + 1]);
-      if (values[i] < -1 || values[i] > 2)
-        throw Error("'", words[i + 1],
+    std::vector<double> values;
+    for (const std::string_view word : std::span(words).subspan(1)) {
+      values.push_back(number_of(word));
+      if (values.back() < -1 || values.back() > 2)
+        throw Error("'", word,
                     "' is not relative to the image, 0 to 1; for pixels give --label_type=txt");
     }
-    const auto [x, y, width, height] = values;
-    box.labeled.box =
-        to_pixels({x - width / 2, y - height / 2, x + width / 2, y + height / 2}, image);
+    box.labeled.box = to_pixels(is_polygon ? box_around(values) : box_of_yolo(values), image);
     file.boxes.push_back(std::move(box));
   });
   return file;
@@ -156,16 +176,6 @@ std::vector<LabeledBox> AnnotationReading::read(const std::string& path, ImageSi
   } catch (const Error& error) {
     throw Error("boxes '", path, "': ", error.message());
   }
-}
-
-std::vector<std::string> read_class_list(const std::string& path) {
-  std::vector<std::string> names;
-  read_text_list(path, "the names of classes, one a line", [&](std::string_view text, int64_t) {
-    if (std::ranges::find(names, text) != names.end())
-      throw Error("class '", text, "' comes twice");
-    names.emplace_back(text);
-  });
-  return names;
 }
 
 int32_t label_of_name(const std::string& name, const LabelNames& names) {

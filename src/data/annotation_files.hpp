@@ -16,7 +16,8 @@ enum class AnnotationForm : uint8_t {
   xml,   // PASCAL VOC: <annotation> with <object>s
   json,  // an image's part of MS COCO: "image" and "annotation"
   text,  // lines "label xmin ymin xmax ymax", in pixels, and a 1 behind for a difficult one
-  yolo,  // lines "class cx cy width height", centre and sides relative to the image
+  yolo,  // lines "class cx cy width height", centre and sides relative to the image; or polygons,
+         // "class x1 y1 x2 y2 x3 y3 ..."
 };
 
 /// Of "xml", "json", "txt" and "yolo". Error for others.
@@ -47,6 +48,7 @@ struct AnnotationReading {
   AnnotationForm form = AnnotationForm::xml;
   LabelNames names;                  // json: of category_id; yolo: of `classes`
   std::vector<std::string> classes;  // yolo: names of the classes, from 0
+  bool polygons = false;             // yolo: take polygons for the boxes around them
   mutable BoxOddities oddities;
 
   /// The boxes of the file at `path`, relative to the image; clipped to it, and without those that
@@ -60,9 +62,6 @@ struct AnnotationReading {
 
 /// Error if boxes are of an image of size `said`, which is `image`, upright, before it was turned.
 void refuse_boxes_of_file(ImageSize said, ImageSize image);
-
-/// The names of classes in a file, one a line.
-std::vector<std::string> read_class_list(const std::string& path);
 
 /// The label of a class by its name, or its name for display. Error if the map lacks it.
 int32_t label_of_name(const std::string& name, const LabelNames& names);

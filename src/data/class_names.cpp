@@ -4,19 +4,15 @@
 #include <vector>
 
 #include "crema/error.hpp"
-#include "data/text_list.hpp"
+#include "data/class_list.hpp"
 
 namespace crema {
 namespace {
 
 std::map<std::string, int32_t> read_class_names(const std::string& path) {
   std::map<std::string, int32_t> labels;
-  read_text_list(path, "the names of classes, one a line", [&](std::string_view text, int64_t) {
-    const auto label = static_cast<int32_t>(labels.size());
-    const auto [place, fresh] = labels.emplace(text, label);
-    if (!fresh)
-      throw Error("class '", text, "' comes twice; it is class ", place->second, " already");
-  });
+  for (const std::string& name : read_class_list(path))
+    labels.emplace(name, static_cast<int32_t>(labels.size()));
   return labels;
 }
 

@@ -89,9 +89,12 @@ struct ConvertImagesetOptions {
 ConvertReport convert_imageset(const ConvertImagesetOptions& options);
 
 struct ConvertAnnotationsOptions {
-  std::string root;  // put before every file name of the list
+  /// Put before every file name of the list. A name that is an absolute path needs none, and is
+  /// taken as it is where `root` has no such file.
+  std::string root;
   /// Lines "image boxes" (pair_list.hpp), or a COCO data set, instances_*.json. With yolo, a line
-  /// may be an image alone, whose boxes are where YOLO has them.
+  /// may be an image alone, whose boxes are where YOLO has them; or a folder of images, or one with
+  /// the folder "images": the images below it, in the order of their paths.
   std::string list;
   std::string output;            // the database's folder
   std::string backend = "lmdb";  // or "leveldb"
@@ -99,7 +102,8 @@ struct ConvertAnnotationsOptions {
   std::string annotation_type;
   std::string label_type;      // "xml", "json", "txt" or "yolo": of the files of boxes; "": xml
   std::string label_map_file;  // LabelMap in text: labels of the names of classes
-  std::string class_names;     // yolo: file with the names of the classes, one a line
+  std::string class_names;     // yolo: file with the names of the classes (class_list.hpp)
+  bool polygons = false;       // yolo: take polygons for the boxes around them
   /// What DetectionOutput needs to write files of detections. Written if they are not empty, when
   /// the database is complete. name_size_file: lines "name height width" of the images in the order
   /// of the records, with the sizes of their files; a name is that of the file without ending, or
@@ -124,10 +128,10 @@ struct ConvertAnnotationsOptions {
 
 /// A database of AnnotatedDatum records: images with boxes. Keys, threads and errors are those of
 /// convert_imageset(). Boxes are clipped to their images, those without area left out, and images
-/// that are alone in their line and have no file of boxes have none: warnings count them. Error for
-/// a box with its edges in the wrong order or outside of its image, for an unknown class, for a
-/// file of boxes that the list names and that cannot be read, and for settings that a data set in
-/// one file does not have.
+/// that are alone in their line, or of a folder, and have no file of boxes have none: warnings count
+/// them. Error for a box with its edges in the wrong order or outside of its image, for an unknown
+/// class, for a file of boxes that the list names and that cannot be read, if none of several images
+/// has one, and for settings that a data set in one file does not have.
 ConvertReport convert_annotations(const ConvertAnnotationsOptions& options);
 
 }  // namespace crema

@@ -37,6 +37,8 @@ class DataSource {
   virtual std::string record_key(int64_t index) const = 0;
   /// The same as the source has it: not cut, and with all bytes.
   virtual std::string raw_key(int64_t index) const { return record_key(index); }
+  /// The key of a record of the source, as it has it. "" if there is none.
+  virtual std::string key_of_record(int64_t /*record*/) const { return {}; }
   /// Whether sample `index` of the last batch stands for a record that could not be used.
   virtual bool is_replaced(int64_t /*index*/) const { return false; }
   /// The names of the classes in the order of their labels, where the source has them; else none.

@@ -88,9 +88,13 @@ std::string DatumLayer::key_of(const Sample& sample, int64_t index) const {
 }
 
 std::string DatumLayer::raw_key_of(const Sample& sample, int64_t) const {
+  return key_of_record(sample.record);
+}
+
+std::string DatumLayer::key_of_record(int64_t record) const {
   // Kept, since steps forward are much faster than the way from the first record.
   if (!key_reader_) key_reader_ = records_.source->reader(records_.access);
-  return key_reader_->key(sample.record);
+  return key_reader_->key(record);
 }
 
 void DatumLayer::give(const Batch& batch, Blobs top) const {

@@ -23,6 +23,7 @@ class DatumLayer : public SampledLayer {
   void reshape(Blobs bottom, Blobs top) override;
   /// Of the batches that are read ahead.
   size_t kept_bytes() const override;
+  std::string key_of_record(int64_t record) const final;
 
  protected:
   struct Settings {

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "core/checked.hpp"
 #include "crema/error.hpp"
 
 namespace crema {
@@ -34,6 +35,43 @@ void check_truth_box(const Blob& rows, int64_t row) {
   if (values[5] < values[3] || values[6] < values[4])
     refuse("is the box (", values[3], ", ", values[4], ", ", values[5], ", ", values[6],
            "), whose xmax or ymax is below its xmin or ymin");
+}
+
+Predictions location_predictions(int64_t boxes, int64_t classes) {
+  constexpr const char* kWhat = "values of locations";
+  if (boxes == 1) return {4, kWhat, "share_location: true", "share_location"};
+  return {checked_multiply(boxes, 4, "number of locations"), kWhat,
+          concat("share_location: false, num_classes: ", classes), "share_location or num_classes"};
+}
+
+Predictions score_predictions(int64_t classes) {
+  return {classes, "scores", concat("num_classes: ", classes), "num_classes"};
+}
+
+void check_predictions(const Blob& blob, const Blob& prior_blob, int64_t priors,
+                       const Predictions& wanted) {
+  const Shape& shape = blob.shape();
+  const int64_t all = checked_multiply(priors, wanted.each, wanted.what);
+  const auto refuse = [&](const auto&... parts) {
+    throw Error("'", blob.name, "' (", shape.str(), ") must have ", wanted.each, " ", wanted.what,
+                " (", wanted.why, ") for each of the ", priors, " priors of '", prior_blob.name,
+                "' (", prior_blob.shape().str(), "), N x ", all, parts...);
+  };
+  if (shape.rank() < 1) refuse(", not a scalar");
+  const int64_t values = shape.count(1);
+  if (values != all) {
+    if (priors > 0 && values % priors == 0)
+      refuse(", and has ", values / priors, " for each; correct ", wanted.setting,
+             ", or num_output of the convolutions that make it");
+    refuse(", and has ", values, ", no whole number for each; let PriorBox and the convolutions ",
+           "have the same number of boxes at a place");
+  }
+  int last = shape.rank() - 1;
+  while (last > 1 && shape[last] == 1) --last;
+  if (last > 1 && shape[last] % wanted.each != 0)
+    refuse(", those of a prior one behind the other, and its last axis has ", shape[last],
+           "; put Permute (order: 0 order: 2 order: 3 order: 1) before it, or correct the dim of ",
+           "the Reshape before it");
 }
 
 template int64_t image_of_row<float>(const Blob&, int64_t, int64_t, int64_t);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <span>
+#include <string>
 
 #include "crema/blob.hpp"
 #include "kit/boxes.hpp"
@@ -26,6 +27,21 @@ int64_t image_of_row(const Blob& rows, int64_t row, int64_t width, int64_t image
 /// opposite one.
 template <class T>
 void check_truth_box(const Blob& rows, int64_t row);
+
+/// How many values a prior box has in a blob of predictions.
+struct Predictions {
+  int64_t each;         // values
+  const char* what;     // "scores"
+  std::string why;      // what `each` follows from: "num_classes: 21"
+  const char* setting;  // what may be wrong besides the maker of the blob
+};
+/// Of a box, or of `boxes` at once: one a class.
+Predictions location_predictions(int64_t boxes, int64_t classes);
+Predictions score_predictions(int64_t classes);
+/// Error, with the numbers, unless each image of `blob` has `each` values for each of the prior
+/// boxes, those of one box one behind the other.
+void check_predictions(const Blob& blob, const Blob& prior_blob, int64_t priors,
+                       const Predictions& wanted);
 
 template <class T>
 struct Detection {

@@ -83,6 +83,7 @@ std::unique_ptr<Plan> build(const NetParameter& given, const SourceMap& source, 
   note_ignored_fields(*plan, net);
 
   build_graph(*plan, net, positions);
+  check_detections(*plan);
   place_params(*plan, modern);
   resolve_gradients(*plan);
   fuse_layers(*plan);

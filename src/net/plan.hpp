@@ -255,6 +255,9 @@ void note_ignored_fields(Plan& plan, const NetParameter& net);
 std::string settings_with_bias_term(const std::string& type);
 /// graph.cpp: makes and connects the layers and values, and calls setup and reshape of each layer.
 void build_graph(Plan& plan, NetParameter& net, const std::vector<Position>& positions);
+/// detections.cpp: compares what detection layers read with the layers that made it. Error if their
+/// numbers of classes differ.
+void check_detections(const Plan& plan);
 /// params.cpp: gives each parameter a storage, in the arena or shared by name or with another net,
 /// and its values: those of NetOptions::weights; else those in the layers of `given`, the message
 /// of the net; else those of its filler.

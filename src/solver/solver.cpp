@@ -19,6 +19,7 @@
 #include "proto/solver.pb.h"
 #include "solver/average_precision.hpp"
 #include "solver/finite.hpp"
+#include "solver/named_sizes.hpp"
 #include "solver/rate_policy.hpp"
 #include "solver/settings.hpp"
 #include "solver/snapshot.hpp"
@@ -202,8 +203,10 @@ void Solver::build_nets(const SolverParameter& param, const SourceMap& source,
     shared.options.share_all = true;
     shared.options.run = &run_;
     if (param.debug_info()) shared.options.fuse = false;
-    in_test_net(test_nets_.size(),
-                [&] { test_nets_.push_back(build_net(shared, source, context_)); });
+    in_test_net(test_nets_.size(), [&] {
+      test_nets_.push_back(build_net(shared, source, context_));
+      check_named_sizes(*test_nets_.back());
+    });
     set_debug_info(*test_nets_.back(), param.debug_info());
   }
   test_iterations_ = nets.test_iterations;

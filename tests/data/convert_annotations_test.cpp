@@ -259,7 +259,119 @@ TEST_F(ConvertAnnotations, ReadsYolo) {
   options_.label_map_file.clear();
   folder_.write("labels/a.txt", "0 5 5 10 10\n");
   fails("images/a.pgm", {"line 1", "'5'", "--label_type=txt"});
-  fails("images/b.pgm", {"none of the files of boxes", "labels/b.txt"});
+  // Beside the boxes of others, or alone, an image has none; a wrong place is an error.
+  EXPECT_EQ(convert("images/b.pgm").at(0).annotation_group_size(), 0);
+  EXPECT_THAT(report_.warnings, ElementsAre(HasSubstr("1 images have no file of boxes")));
+  std::filesystem::remove_all(folder_ / "labels");
+  EXPECT_EQ(convert("images/b.pgm").at(0).annotation_group_size(), 0);
+  fails("images/a.pgm\nimages/b.pgm", {"none of the files of boxes", "labels/a.txt"});
+  fails("images/b.pgm labels/b.txt", {"none of the files of boxes", "labels/b.txt"});
+}
+
+TEST_F(ConvertAnnotations, PolygonsOfYoloBecomeTheBoxesAroundThem) {
+  options_.label_type = "yolo";
+  options_.label_map_file.clear();
+  folder_.write("labels/a.txt", "0 0.5 0.25 0.75 0.5 0.25 1\n1 0.5 0.5 0.5 0.5\n");
+  fails("images/a.pgm", {"labels/a.txt", "line 1", "7 words", "polygon", "--polygons"});
+  options_.polygons = true;
+  EXPECT_THAT(rows(convert("images/a.pgm")[0]),
+              ElementsAre(ElementsAre(1, 0, 0.25, 0.25, 0.75, 1, 0),
+                          ElementsAre(2, 0, 0.25, 0.25, 0.75, 0.75, 0)));
+  folder_.write("labels/a.txt", "0 0.5 0.25 0.75 0.5 0.25\n");
+  fails("images/a.pgm", {"line 1", "6 words"});
+  folder_.write("labels/a.txt", "0 5 25 75 50 25 100\n");
+  fails("images/a.pgm", {"line 1", "'5'", "--label_type=txt"});
+  options_.label_type = "txt";
+  fails("images/a.pgm labels/a.txt", {"--polygons", "--label_type=yolo", "txt"});
+}
+
+/// A data set of YOLO says by its folders what belongs together.
+TEST_F(ConvertAnnotations, FoldersOfYoloNeedNoList) {
+  options_.label_map_file.clear();
+  options_.root.clear();
+  const auto image = [&](const std::string& name) {
+    folder_.write(name, test::pgm(10, 20, std::string(200, 'a')));
+  };
+  const auto reads = [&](const std::string& folder) {
+    options_.list = folder_ / folder;
+    return convert_list_file();
+  };
+  image("yolo/images/train/b.pgm");
+  image("yolo/images/train/deep/a.pgm");
+  image("yolo/images/train/.hidden.pgm");
+  folder_.write("yolo/images/train/notes.txt", "no image");
+  folder_.write("yolo/labels/train/b.txt", "1 0.5 0.5 0.5 0.5\n");
+  folder_.write("yolo/labels/train/deep/a.txt", "0 0.5 0.5 1 1\n");
+  auto records = reads("yolo");  // its folders say that it is one
+  EXPECT_THAT(keys_,
+              ElementsAre("00000000_images/train/b.pgm", "00000001_images/train/deep/a.pgm"));
+  EXPECT_THAT(rows(records[0]), ElementsAre(ElementsAre(2, 0, 0.25, 0.25, 0.75, 0.75, 0)));
+  EXPECT_THAT(rows(records[1]), ElementsAre(ElementsAre(1, 0, 0, 0, 1, 1, 0)));
+  options_.label_type = "yolo";
+  for (const char* folder : {"yolo/images/train", "yolo/images/train/", "yolo/images"}) {
+    SCOPED_TRACE(folder);
+    records = reads(folder);
+    ASSERT_EQ(records.size(), 2U);
+    EXPECT_EQ(rows(records[0])[0][0], 2);
+  }
+  EXPECT_THAT(keys_, ElementsAre("00000000_train/b.pgm", "00000001_train/deep/a.pgm"));
+  // Behind a root folder, and beside each other the other way round.
+  options_.root = folder_ / "yolo";
+  options_.list = "images/train";
+  EXPECT_EQ(rows(convert_list_file()[1])[0][0], 1);
+  options_.root.clear();
+  image("other/train/images/c.pgm");
+  folder_.write("other/train/labels/c.txt", "4 0.5 0.5 1 1\n");
+  EXPECT_EQ(rows(reads("other")[0])[0][0], 5);
+  EXPECT_EQ(rows(reads("other/train")[0])[0][0], 5);
+
+  const auto refuses = [&](const std::string& folder,
+                           std::initializer_list<std::string_view> words) {
+    expect_error([&] { reads(folder); }, words);
+  };
+  image("yolo/images/val/d.pgm");
+  refuses("yolo", {"yolo/images'", "'train', 'val'", "yolo/images/train'"});
+  image("other/valid/images/d.pgm");
+  refuses("other", {"'train', 'valid'"});
+  folder_.write("none/images/x.txt", "");
+  refuses("none", {"no image files"});
+  options_.root = folder_.path();
+  refuses("yolo/images/train", {"root folder", "leave it out"});
+  options_.root.clear();
+  options_.label_type.clear();
+  refuses("images", {"is a folder", "--label_type=yolo"});
+  options_.label_type = "txt";
+  refuses("images", {"is a folder", "--label_type=txt needs a list"});
+}
+
+TEST_F(ConvertAnnotations, AbsolutePathsNeedNoRoot) {
+  options_.label_type = "yolo";
+  options_.label_map_file.clear();
+  folder_.write("labels/a.txt", "0 0.5 0.5 0.5 0.5\n");
+  const std::string image = folder_ / "images/a.pgm", labels = folder_ / "labels/a.txt";
+  const std::vector<std::string> roots = {"", "/", folder_.path(), folder_ / "images"};
+  for (const std::string& root : roots) {
+    SCOPED_TRACE(root);
+    options_.root = root;
+    EXPECT_EQ(rows(convert(image + "\n")[0]).size(), 1U);
+    EXPECT_EQ(rows(convert(image + " " + labels + "\n")[0]).size(), 1U);
+  }
+  // As published, the root is put before a name with a slash.
+  options_.root = folder_.path();
+  EXPECT_EQ(rows(convert("/images/a.pgm\n")[0]).size(), 1U);
+  // The folder "images" may be part of the root.
+  options_.root = folder_ / "images";
+  EXPECT_EQ(rows(convert("a.pgm\n")[0]).size(), 1U);
+  options_.root = "/";
+  folder_.write("instances.json", concat("{\"images\": [{\"id\": 1, \"file_name\": \"", image,
+                                         "\"}], \"categories\": [{\"id\": 1, \"name\": \"cat\"}], "
+                                         "\"annotations\": [{\"image_id\": 1, \"category_id\": 1, "
+                                         "\"bbox\": [0, 0, 1, 1]}]}"));
+  if (!test::kBuiltWithAnnotations) return;
+  options_.label_type.clear();
+  options_.root.clear();
+  options_.list = folder_ / "instances.json";
+  EXPECT_EQ(rows(convert_list_file()[0]).size(), 1U);
 }
 
 TEST_F(ConvertAnnotations, ClipsAndCountsWhatIsHarmless) {

@@ -300,8 +300,10 @@ TEST(DetectionOutput, WrongSettings) {
   refuses("num_classes: 3 nms_param { nms_threshold: -1 }", {"nms_threshold -1"});
   refuses("num_classes: 3 nms_param { eta: 1.5 }", {"eta 1.5"});
   refuses("num_classes: 3 confidence_threshold: nan", {"confidence_threshold is NaN"});
-  refuses("num_classes: 4", {"'bottom1' (1x9)", "9 confidences", "3 prior boxes", "12"});
-  refuses("num_classes: 3 share_location: false", {"'bottom0' (1x12)", "36", "each class"});
+  refuses("num_classes: 4",
+          {"'bottom1' (1x9)", "num_classes: 4", "3 priors", "N x 12", "3 for each"});
+  refuses("num_classes: 3 share_location: false",
+          {"'bottom0' (1x12)", "N x 36", "share_location: false"});
   const std::string save = "num_classes: 3 save_output_param { output_directory: '/nowhere/x' ";
   refuses(save + "}", {"output_format ''", "VOC"});
   refuses(save + "output_format: 'VOCC' }", {"'VOCC'", "VOC"});
@@ -404,6 +406,28 @@ TEST_F(DetectionFilesTest, CocoIsValidJson) {
             "{\"image_id\": \"val_2\", \"category_id\": \"the \\\"cat\\\"\", \"bbox\": [5, 0, 20, "
             "50], \"score\": 0.5}\n"
             "]\n");
+}
+
+/// The ending alone would be a hidden file.
+TEST_F(DetectionFilesTest, FilesWithoutAPrefixHaveANameOfTheirOwn) {
+  const auto without = [&](const std::string& format, const std::string& prefix) {
+    LayerCase c = saving(format);
+    const std::string given = "output_name_prefix: 'det_'";
+    c.layer.replace(c.layer.find(given), given.size(), prefix);
+    LayerRun run(c);
+    run.forward();
+  };
+  without("COCO", "");
+  EXPECT_THAT(read("detections.json"), HasSubstr("\"image_id\": 139"));
+  without("ILSVRC", "");
+  EXPECT_THAT(read("detections.txt"), HasSubstr("000139 1 0.75"));
+  without("VOC", "output_name_prefix: ''");
+  EXPECT_THAT(read("17.txt"), HasSubstr("000139 0.75"));
+  std::filesystem::create_directories(folder_.path("out/of"));
+  without("COCO", "output_name_prefix: 'of/'");
+  EXPECT_THAT(read("of/detections.json"), HasSubstr("\"image_id\": 139"));
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_.path("out")))
+    EXPECT_NE(entry.path().filename().string()[0], '.') << entry;
 }
 
 TEST_F(DetectionFilesTest, BytesThatAreNoUtf8AreValidJson) {

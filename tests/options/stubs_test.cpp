@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "data/annotation_files.hpp"
+#include "data/class_list.hpp"
 #include "data/database_writer.hpp"
 #include "data/datum.hpp"
 #include "data/leveldb_database.hpp"
@@ -78,6 +79,12 @@ TEST(AnnotationsStub, SaysHowToGetIt) {
   if (test::kBuiltWithAnnotations) GTEST_SKIP() << "needs a build with CREMA_ANNOTATIONS=OFF";
   expect_error([] { parse_voc_xml("", {}); }, {"CREMA_ANNOTATIONS=ON", "libpugixml-dev"});
   expect_error([] { parse_coco_image("", {}); }, {"CREMA_ANNOTATIONS=ON", "nlohmann-json3-dev"});
+}
+
+TEST(YamlStub, SaysHowToGetIt) {
+  if (reads_yaml()) GTEST_SKIP() << "needs a build with CREMA_ANNOTATIONS=OFF";
+  expect_error([] { read_class_list("data.yaml"); },
+               {"'data.yaml'", "CREMA_ANNOTATIONS=ON", "libyaml-cpp-dev"});
 }
 
 TEST(TarStub, SaysHowToGetIt) {

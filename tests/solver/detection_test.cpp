@@ -191,7 +191,7 @@ base_lr: 0.01 lr_policy: 'fixed' max_iter: 4 test_iter: 2 test_interval: 2 snaps
   }
   /// The file of detections, which is removed.
   std::string written() const {
-    const std::string path = folder_ / "out/.txt";
+    const std::string path = folder_ / "out/detections.txt";
     std::ifstream in(path);
     std::string text{std::istreambuf_iterator<char>(in), {}};
     std::filesystem::remove(path);

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "data/class_list.hpp"
 #include "support/database.hpp"
 #include "support/needs.hpp"
 #include "tools/cli.hpp"
@@ -84,6 +85,42 @@ TEST_F(AnnotationsCliTest, FilesOfNamesAreWrittenOverNoOther) {
   refuses(path("sizes"), names);
   refuses(list_, path("map"));
   EXPECT_EQ(read_file(names), "cat\ndog\n");
+}
+
+/// As its tools write it: images/, labels/ and data.yaml.
+TEST_F(AnnotationsCliTest, ADataSetOfYoloNeedsNoListAndNoRoot) {
+  for (const char* folder : {"yolo/images/train", "yolo/labels/train"})
+    std::filesystem::create_directories(path(folder));
+  write("yolo/images/train/a.pgm", pgm(10, 20, std::string(200, 'a')));
+  write("yolo/images/train/b.pgm", pgm(10, 20, std::string(200, 'b')));
+  write("yolo/labels/train/a.txt", "1 0.5 0.5 0.5 0.5\n0 0.5 0.25 0.75 0.5 0.25 1\n");
+  const std::string yaml =
+      write("yolo/data.yaml", "train: images/train\nnc: 2\nnames:\n  0: cat\n  1: dog\n");
+  const std::string names = reads_yaml() ? yaml : write("names.txt", "cat\ndog\n");
+  const std::string convert =
+      "convert-annotations --overwrite --label_type=yolo --class_names=" + names + " ";
+  expect_refusal(convert + path("yolo") + " " + path("db"),
+                 {"labels/train/a.txt", "line 2", "--polygons"});
+  const Output done = run(convert + "--polygons --write_label_map=" + path("map") + " " +
+                          path("yolo") + " " + path("db"));
+  EXPECT_EQ(done.status, 0) << done.text;
+  EXPECT_TRUE(done.says("2 records written") && done.says("1 images have no file of boxes"))
+      << done.text;
+  const Output shown = run("db show --label_map_file=" + path("map") + " " + path("db"));
+  EXPECT_TRUE(shown.says("label 2 (dog), instance 0, from (5, 2.5) to (15, 7.5)")) << shown.text;
+  EXPECT_TRUE(shown.says("label 1 (cat), instance 0, from (5, 2.5) to (15, 10)")) << shown.text;
+  EXPECT_EQ(run(convert + "--polygons --check " + path("yolo/images/train")).status, 0);
+  // A list of absolute paths, without ROOT_FOLDER.
+  const std::string list = write("all.txt", path("yolo/images/train/b.pgm") + "\n");
+  EXPECT_TRUE(run(convert + list + " " + path("db")).says("1 records written"));
+  EXPECT_EQ(run(convert + "--check " + list).status, 0);
+  // Without a folder or a list there is no telling what is missing.
+  expect_refusal(convert + path("") + " " + list, {"ROOT_FOLDER LIST_FILE OUTPUT", "2 arguments"});
+  expect_refusal(convert + path("nothing") + " " + path("db"), {"ROOT_FOLDER LIST_FILE OUTPUT"});
+  if (reads_yaml()) return;
+  expect_refusal("convert-annotations --label_type=yolo --class_names=" + yaml + " " +
+                     path("yolo") + " " + path("db2"),
+                 {"data.yaml", "libyaml-cpp-dev"});
 }
 
 TEST_F(AnnotationsCliTest, RefusesWhatItCannotRead) {

@@ -1,5 +1,6 @@
 // crema test and crema train on a detection net: mean average precision over all batches.
 #include <filesystem>
+#include <sstream>
 
 #include "support/database.hpp"
 #include "support/image_files.hpp"
@@ -175,6 +176,138 @@ TEST_F(DetectCliTest, OneBadImageDoesNotEndAFolder) {
   EXPECT_TRUE(output.says("photos/3.ppm 2 0.6250")) << output.text;
 }
 
+/// Pixels that are not what the net was trained with give no boxes.
+TEST_F(DetectCliTest, WithoutBoxesItNamesTheFlagsOfThePreprocessing) {
+  const std::string none = image("none.ppm", 0, 0);
+  const std::string detect = "detect --model " + write("net.prototxt", detector(kInput)) + " " +
+                             none + " --confidence_threshold 1 ";
+  const auto hint = [&](const std::string& flags) { return run(detect + flags).text; };
+  for (const std::string& part :
+       {"no boxes in 1 image of confidence 1", "--mean and --scale are not given", "mean_value",
+        "--channel_swap=rgb"})
+    EXPECT_NE(hint("").find(part), std::string::npos) << part << hint("");
+  EXPECT_NE(hint("--mean 1,1,1 --scale 1").find("--scale is not given"), std::string::npos);
+  EXPECT_NE(hint("--scale 0.01").find("--mean is not given"), std::string::npos);
+  const std::string both = hint("--scale 0.01 --mean 1,1,1");
+  EXPECT_EQ(both.find("not given"), std::string::npos) << both;
+  for (const char* flag : {"--mean,", "--channel_mean", "--scale", "--channel_swap"})
+    EXPECT_NE(both.find(flag), std::string::npos) << flag << both;
+}
+
+/// Two boxes an image whose corners and scores are constants; the second is the better one.
+std::string raw_detector(const std::string& boxes, const std::string& scores,
+                         const std::string& more = {}) {
+  const auto constants = [](const std::string& top, const std::string& shape,
+                            const std::string& list) {
+    std::string text, bottoms;
+    int count = 0;
+    std::istringstream values(list);
+    for (double value = 0; values >> value; ++count) {
+      const std::string one = concat(top, count);
+      text += concat("layer { name: '", one, "' type: 'Power' bottom: 'zero' top: '", one,
+                     "' power_param { shift: ", value, " } }\n");
+      bottoms += concat("bottom: '", one, "' ");
+    }
+    return concat(text, "layer { name: '", top, "c' type: 'Concat' ", bottoms, " top: '", top,
+                  "c' }\nlayer { name: '", top, "' type: 'Reshape' bottom: '", top, "c' top: '",
+                  top, "' reshape_param { shape { dim: 0 ", shape, " } } }\n");
+  };
+  return concat(kInput, R"(
+layer { name: 'mean' type: 'Pooling' bottom: 'data' top: 'mean' pooling_param { pool: AVE global_pooling: true } }
+layer { name: 'first' type: 'Slice' bottom: 'mean' top: 'first' top: 'others' slice_param { slice_point: 1 } }
+layer { name: 'rest' type: 'Silence' bottom: 'others' }
+layer { name: 'zero' type: 'Power' bottom: 'first' top: 'zero' power_param { scale: 0 } }
+)",
+                constants("loc", "dim: -1 dim: 4", boxes),
+                constants("prob", "dim: 2 dim: -1", scores), more);
+}
+
+TEST_F(DetectCliTest, NetsThatEndWithBoxesAndScores) {
+  const std::string first = image("first.ppm", 1, 2), second = image("second.ppm", 3, 4);
+  const auto detect = [&](const std::string& net, const std::string& flags) {
+    return run("detect --model " + write("net.prototxt", net) + " --boxes loc --scores prob " +
+               flags + " " + first + " " + second + " 2>&1");
+  };
+  // Images are 20 wide and 40 high. Scores: background, 1, 2.
+  const std::string corners = "0.25 0.25 0.75 0.5  0.25 0.25 0.75 0.75";
+  const std::string scores = "0.1 0.6 0.3  0.1 0.8 0.1";
+  Output output = detect(raw_detector(corners, scores), "");
+  EXPECT_EQ(output.status, 0) << output.text;
+  EXPECT_EQ(output.text,
+            first + " 1 0.8000 5.0 10.0 15.0 30.0\n" + second + " 1 0.8000 5.0 10.0 15.0 30.0\n")
+      << "the other one overlaps it by half";
+  output = detect(raw_detector(corners, scores), "--nms_threshold 0.6 --batch 1");
+  EXPECT_TRUE(output.text.starts_with(first + " 1 0.8000 5.0 10.0 15.0 30.0\n" + first +
+                                      " 1 0.6000 5.0 10.0 15.0 20.0\n"))
+      << output.text;
+  output = detect(raw_detector(corners, scores), "--nms_threshold 0.6 --confidence_threshold 0.3");
+  EXPECT_EQ(output.count(" 2 0.3000 5.0 10.0 15.0 20.0\n"), 2) << output.text;
+  output =
+      detect(raw_detector(corners, scores), "--background_label_id -1 --confidence_threshold 0.05");
+  EXPECT_EQ(output.count(" 0 0.1000 "), 2) << output.text;
+  // The input has 2 x 2 pixels.
+  const std::string pixels = "0.5 0.5 1.5 1  0.5 0.5 1.5 1.5";
+  output = detect(raw_detector(pixels, scores), "--box_units pixels");
+  EXPECT_TRUE(output.text.starts_with(first + " 1 0.8000 5.0 10.0 15.0 30.0\n")) << output.text;
+  // A single class is label 1.
+  output = detect(raw_detector(corners, "0.6 0.8"), "--json");
+  EXPECT_EQ(output.count("[{\"label\": 1, \"confidence\": 0.8, \"box\": [5, 10, 15, 30]}]"), 2)
+      << output.text;
+}
+
+TEST_F(DetectCliTest, OffsetsFromPriorBoxes) {
+  const std::string photo = image("photo.ppm", 1, 2);
+  // Priors of the middle half: CENTER_SIZE moves the centre by offset * 0.1 * 0.5, and keeps sides.
+  const std::string two = R"(
+layer { name: 'one' type: 'PriorBox' bottom: 'mean' bottom: 'data' top: 'one' prior_box_param { min_size: 1
+        variance: 0.1 variance: 0.1 variance: 0.2 variance: 0.2 } }
+layer { name: 'prior' type: 'Concat' bottom: 'one' bottom: 'one' top: 'prior' concat_param { axis: 2 } })";
+  const std::string offsets = "0 0 0 0  2 -2 0 0";
+  const std::string model = write("net.prototxt", raw_detector(offsets, "0.1 0.9  0.2 0.8", two));
+  const std::string detect = "detect --model " + model + " --boxes loc --scores prob ";
+  const Output output = run(detect + "--priors prior --nms_threshold 0.9 " + photo);
+  EXPECT_EQ(output.status, 0) << output.text;
+  EXPECT_TRUE(output.says(" 1 0.9000 5.0 10.0 15.0 30.0\n")) << output.text;
+  EXPECT_TRUE(output.says(" 1 0.8000 7.0 6.0 17.0 26.0\n")) << output.text;
+  const std::string three = two + R"(
+layer { name: 'three' type: 'Concat' bottom: 'one' bottom: 'prior' top: 'three' concat_param { axis: 2 } })";
+  expect_refusal("detect --boxes loc --scores prob --priors three --model " +
+                     write("three.prototxt", raw_detector(offsets, "0.1 0.9  0.2 0.8", three)) +
+                     " " + photo,
+                 {"--priors=three", "3 prior boxes", "2 boxes"});
+  expect_refusal(detect + "--priors prior --box_units pixels " + photo,
+                 {"--box_units", "--priors"});
+}
+
+TEST_F(DetectCliTest, RefusesBoxesAndScoresThatDoNotFit) {
+  const std::string photo = image("photo.ppm", 1, 2), other = image("other.ppm", 3, 4);
+  const std::string corners = "0.25 0.25 0.75 0.5  0.25 0.25 0.75 0.75";
+  const std::string net = write("net.prototxt", raw_detector(corners, "0.1 0.9  0.2 0.8"));
+  const auto refuses = [&](const std::string& flags, std::initializer_list<std::string> parts) {
+    expect_refusal("detect --model " + net + " " + flags + " " + photo, parts);
+  };
+  refuses("", {"0 are detections", "--boxes and --scores"});
+  refuses("--boxes loc", {"--scores=BLOB"});
+  refuses("--scores prob", {"--scores", "--boxes"});
+  refuses("--nms_threshold 0.3", {"--nms_threshold", "--boxes"});
+  refuses("--boxes lox --scores prob", {"lox"});
+  refuses("--boxes prob --scores loc", {"--boxes=prob", "N x P x 4"});
+  refuses("--boxes data --scores prob", {"--boxes=data", "Permute"});
+  refuses("--boxes loc --scores prob --nms_threshold 2", {"--nms_threshold 2"});
+  refuses("--boxes loc --scores prob --box_units metres", {"metres", "pixels"});
+  refuses("--boxes loc --scores prob --background_label_id 2",
+          {"--background_label_id 2", "2 classes"});
+  const std::string logits = write("logits.prototxt", raw_detector(corners, "-1 3  0.2 0.8"));
+  expect_refusal("detect --model " + logits + " --boxes loc --scores prob " + photo,
+                 {"'prob' has -1", "Softmax"});
+  std::string fixed = raw_detector(corners, "0.1 0.9  0.2 0.8");
+  for (size_t at = 0; (at = fixed.find("dim: 0 dim: -1 dim: 4", at)) != std::string::npos; ++at)
+    fixed.replace(at, 21, "dim: 1 dim: -1 dim: 4");
+  expect_refusal("detect --boxes loc --scores prob --model " + write("fixed.prototxt", fixed) +
+                     " " + photo + " " + other,
+                 {"'loc' (1x4x4)", "2 images", "--batch=1"});
+}
+
 /// They are those of a test set.
 TEST_F(DetectCliTest, ItWritesNoFilesOfDetections) {
   const std::string photo = image("photo.ppm", 96, 64);
@@ -254,6 +387,75 @@ TEST_F(DetectCliTest, TestSaysWhichImagesCountTwiceAndWhichAreNotWritten) {
       more.says("layer 'data' has 3 records, and --iterations=4 takes 4: some count more "
                 "often than others; --iterations=3 takes each once"))
       << more.text;
+}
+
+/// In training as in tests: sizes and names would be those of other images.
+TEST_F(DetectCliTest, NameSizeFilesOfAnotherSetAreErrors) {
+  std::string list;
+  for (const char* name : {"x", "y", "z"}) {
+    image(concat(name, ".ppm"), 96, 64);
+    write(concat(name, ".txt"), "1 5 10 15 30\n");
+    list += concat(name, ".ppm ", name, ".txt\n");
+  }
+  const std::string map =
+      write("map.prototxt", "item { name: 'a' label: 1 } item { name: 'b' label: 2 }");
+  ASSERT_EQ(run("convert-annotations --label_type=txt --name_size_file=" + path("own.txt") + " " +
+                path("") + " " + write("list.txt", list) + " " + path("db"))
+                .status,
+            0);
+  const auto test_net = [&](const std::string& sizes, const std::string& more,
+                            const std::string& data) {
+    return detector(
+               "layer { name: 'data' type: 'AnnotatedData' top: 'data' top: 'label' data_param { "
+               "source: '" +
+                   path("db") + "' batch_size: 1 backend: LMDB " + data +
+                   " } transform_param { scale: 0.0078125 resize_param { height: 2 width: 2 } } }",
+               "save_output_param { output_directory: '" + path("out") +
+                   "' output_format: 'COCO' label_map_file: '" + map + "' name_size_file: '" +
+                   sizes + "' " + more + " }") +
+           "layer { name: 'eval' type: 'DetectionEvaluate' bottom: 'out' bottom: 'label' top: "
+           "'eval' "
+           "detection_evaluate_param { num_classes: 3 name_size_file: '" +
+           path("own.txt") + "' } }";
+  };
+  const std::string train = write("train.prototxt", R"(
+layer { name: "x" type: "DummyData" top: "x" dummy_data_param { shape { dim: 1 dim: 1 } data_filler { type: "constant" value: 1 } } }
+layer { name: "ip" type: "InnerProduct" bottom: "x" top: "ip" inner_product_param { num_output: 1 weight_filler { type: "xavier" } } }
+layer { name: "loss" type: "EuclideanLoss" bottom: "ip" bottom: "x" top: "loss" })");
+  const auto both = [&](const std::string& net, const auto& check) {
+    const std::string test = write("test.prototxt", net);
+    check(run("test --iterations 3 --model " + test));
+    check(
+        run("train --solver " +
+            write("solver.prototxt", "train_net: '" + train + "' test_net: '" + test +
+                                         "' test_iter: 3 test_interval: 1 max_iter: 1 base_lr: 0.1 "
+                                         "lr_policy: 'fixed' snapshot_after_train: false "
+                                         "eval_type: 'detection' solver_mode: CPU")));
+  };
+  const auto refuses = [&](const std::string& sizes, std::initializer_list<std::string> parts,
+                           const std::string& more = "", const std::string& data = "") {
+    SCOPED_TRACE(sizes + more + data);
+    both(test_net(write("sizes.txt", sizes), more, data), [&](const Output& output) {
+      EXPECT_EQ(output.status, 1) << output.text;
+      for (const std::string& part : parts) EXPECT_TRUE(output.says(part)) << part << output.text;
+    });
+  };
+  both(test_net(path("own.txt"), "", ""),
+       [](const Output& output) { EXPECT_EQ(output.status, 0) << output.text; });
+  EXPECT_TRUE(std::filesystem::exists(path("out/detections.json")));
+  // Ids of a COCO data set say nothing of other names.
+  both(test_net(write("ids.txt", "7 40 20\n9 40 20\n12 40 20\n"), "", ""),
+       [](const Output& output) { EXPECT_EQ(output.status, 0) << output.text; });
+  refuses("x 40 20\ny 40 20\n",
+          {"sizes.txt' is of another set", "lists 2", "'data' reads 3", "layer 'out'"});
+  refuses("x 40 20\ny 40 20\nz 40 20\nw 40 20\n", {"lists 4", "'data' reads 3"});
+  refuses("x 40 20\nz 40 20\ny 40 20\n", {"image 2 is 'z' there", "'y'", "00000001_y.ppm"});
+  refuses("q 40 20\nr 40 20\ns 40 20\n", {"image 1 is 'q' there", "'x'"});
+  refuses("x 40 20\ny 40 20\nz 40 20\nw 40 20\n", {"has 4 (num_test_image)", "reads 3"},
+          "num_test_image: 4");
+  both(test_net(write("more.txt", "x 40 20\ny 40 20\nz 40 20\nw 40 20\n"), "num_test_image: 3", ""),
+       [](const Output& output) { EXPECT_EQ(output.status, 0) << output.text; });
+  refuses("x 40 20\ny 40 20\nz 40 20\n", {"in another one", "remove shuffle"}, "", "shuffle: true");
 }
 
 /// Each batch has as many of foreground and background as it asks for.

@@ -270,7 +270,8 @@ layer { name: "conv" type: "Convolution" bottom: "x" top: "conv"
   convolution_param { num_output: 3 kernel_size: 3 bias_term: false } }
 layer { name: "norm" type: "BatchNorm" bottom: "conv" top: "conv" }
 layer { name: "relu" type: "ReLU" bottom: "conv" top: "conv" }
-layer { name: "last" type: "Scale" bottom: "conv" top: "last" })");
+layer { name: "last" type: "Scale" bottom: "conv" top: "last" }
+layer { name: "prior" type: "PriorBox" bottom: "last" bottom: "x" top: "prior" prior_box_param { min_size: 2 } })");
   NetParameter net;
   parse_text_proto(R"(
 layer { name: "conv" blobs { shape { dim: 3 dim: 2 dim: 3 dim: 3 } } }
@@ -294,6 +295,11 @@ origin { program: "another" solver: "solver.prototxt" class_name: "cat" })",
   const Output summary = run("summary --phase TEST --model=" + path("merged.prototxt"));
   EXPECT_EQ(summary.status, 0) << summary.text;
   EXPECT_FALSE(summary.says("BatchNorm")) << summary.text;
+  // Other programs have no such defaults.
+  NetParameter written;
+  read_text_proto(path("merged.prototxt"), written);
+  const PriorBoxParameter& prior = written.layer(written.layer_size() - 1).prior_box_param();
+  EXPECT_TRUE(prior.has_clip() && prior.has_flip() && prior.variance_size() == 1);
   Context context;
   Net merged(path("merged.prototxt"), context,
              {.phase = Phase::test, .weights = {path("merged.caffemodel")}, .strict = true});

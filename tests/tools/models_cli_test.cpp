@@ -3,7 +3,10 @@
 
 #include <filesystem>
 #include <fstream>
+#include <regex>
+#include <sstream>
 
+#include "support/database.hpp"
 #include "support/paths.hpp"
 #include "tools/cli.hpp"
 
@@ -15,9 +18,19 @@ using namespace crema::test;
 
 class ModelsCliTest : public CliTest {
  protected:
-  /// In a folder without models.
+  /// In a folder without models, by a program that has none beside it.
   Output run_elsewhere(const std::string& arguments, const std::string& models) const {
-    return run(arguments, "cd " + path("") + " && CREMA_MODEL_PATH=" + models + " " CREMA_TOOL);
+    return run(arguments,
+               "cd " + path("") + " && CREMA_MODEL_PATH=" + models + " " + lone_program());
+  }
+  std::string lone_program() const {
+    const std::string program = path("lone/bin/crema");
+    if (fs::exists(program)) return program;
+    fs::create_directories(path("lone/bin"));
+    std::error_code other_disk;
+    fs::create_hard_link(CREMA_TOOL, program, other_disk);
+    if (other_disk) fs::copy_file(CREMA_TOOL, program);
+    return program;
   }
   std::string models_ = source_path("models").string();
 };
@@ -57,6 +70,113 @@ TEST_F(ModelsCliTest, ACopyNamesItsOwnFiles) {
   EXPECT_EQ(again.status, 1);
   EXPECT_TRUE(again.says("my/net/README.md' exists") && again.says("--overwrite")) << again.text;
   EXPECT_EQ(run_elsewhere("models ssd_shapes --copy my/net --overwrite", models_).status, 0);
+}
+
+/// Of no model does a copy name what only the repository has.
+TEST_F(ModelsCliTest, CopiesFitWhereTheyAre) {
+  const std::regex repository(
+      R"((^|[^\w/~-])(scripts|tests)/\w|recipe\.sh|\brepository\b|build/release|\]\(\.\./)");
+  int models = 0;
+  for (const auto& entry : fs::directory_iterator(models_)) {
+    const std::string name = entry.path().filename().string();
+    if (!entry.is_directory()) continue;
+    const std::string to = "my nets/" + name;
+    const std::regex original("(^|[^\\w/])models/" + name + "\\b");
+    const Output output = run_elsewhere("models " + name + " --copy '" + to + "'", models_);
+    ASSERT_EQ(output.status, 0) << output.text;
+    ++models;
+    for (const auto& file : fs::recursive_directory_iterator(path(to))) {
+      if (!file.is_regular_file() || file.path().extension() == ".png") continue;
+      const std::string text = read_file(file.path());
+      std::istringstream lines(text);
+      for (std::string line; std::getline(lines, line);) {
+        EXPECT_FALSE(std::regex_search(line, repository)) << file.path() << ": " << line;
+        EXPECT_FALSE(std::regex_search(line, original)) << file.path() << ": " << line;
+        // In a command, its path with a blank is one word.
+        const size_t at = line.find("my nets/");
+        if (file.path().extension() != ".md" || at == std::string::npos) continue;
+        EXPECT_EQ(line[at - 1], '"') << file.path() << ": " << line;
+      }
+    }
+    for (const char* net : {"deploy.prototxt", "train_val.prototxt"}) {
+      if (!fs::exists(path(to) + "/" + net)) continue;
+      EXPECT_EQ(read_file(path(to) + "/" + net).empty(), false);
+    }
+  }
+  EXPECT_GT(models, 40);
+  const std::string solver = read_file(path("my nets/ssd_shapes/solver.prototxt"));
+  EXPECT_THAT(solver, testing::HasSubstr("net: \"my nets/ssd_shapes/train_val.prototxt\""));
+  EXPECT_THAT(solver, testing::HasSubstr("snapshot_prefix: \"my nets/ssd_shapes/ssd_shapes\""));
+  const std::string page = read_file(path("my nets/ssd_shapes/README.md"));
+  EXPECT_THAT(
+      page, testing::HasSubstr("\ncrema train --solver \"my nets/ssd_shapes/solver.prototxt\"\n"));
+  EXPECT_THAT(page, testing::HasSubstr("# A small detector\n"));
+  EXPECT_THAT(page, testing::HasSubstr("\n| 3,000 | 0.959 | 0.984 | 0.948 |\n"));
+  EXPECT_THAT(page, testing::HasSubstr("crema convert-annotations --label_type=yolo"));
+  EXPECT_THAT(page, testing::Not(testing::HasSubstr("make.py")));
+  EXPECT_EQ(run_elsewhere("summary --model='my nets/ssd_shapes/deploy.prototxt'", "").status, 0);
+}
+
+TEST_F(ModelsCliTest, PagesOfCopiesLeaveOutWhatOnlyTheRepositoryCanRun) {
+  fs::create_directories(path("models/a"));
+  write("models/README.md", "| model |\n|---|\n| a |\n");
+  write("models/a/README.md", R"(# A
+
+It is `models/a`, no `models/ab`. [B](../b/README.md) is another (`tests/a_test.cpp` compares them).
+`scripts/make_nets.py` writes it. `data/x/make.py` draws images.
+
+All paths are relative to the root of the repository: run `crema` there. `scripts/reproduce a` runs this:
+
+```
+data/x/get.sh
+crema train --solver models/a/solver.prototxt \
+    --seed 1
+scripts/reproduce a \
+    --threads 1
+```
+
+```
+scripts/bench a
+```
+
+| | |
+|---|---|
+| `net.prototxt` | the net; `scripts/x` made it |
+)");
+  write("models/a/net.prototxt",
+        "# A net. Written by scripts/make_nets.py.\n# Paths are relative to the "
+        "root of the repository.\nname: \"models/a\"\n");
+  ASSERT_EQ(run_elsewhere("models a --copy 'b c'", "").status, 0);
+  EXPECT_EQ(read_file(path("b c/README.md")), R"(# A
+
+It is `"b c"`, no `models/ab`. B is another. A script that comes with Crema's source draws images.
+
+All paths are relative to the folder that crema is run in.
+
+```
+crema train --solver "b c/solver.prototxt" \
+    --seed 1
+```
+
+| | |
+|---|---|
+| `net.prototxt` | |
+
+Data sets are read from `data/`, in the folder that `crema` runs in. The scripts that make them come with the source of Crema.
+)");
+  EXPECT_EQ(read_file(path("b c/net.prototxt")),
+            "# A net.\n# Paths are relative to the folder that crema is run in.\nname: \"b c\"\n");
+}
+
+/// A program that was built, and is not installed, has the models of its source.
+TEST_F(ModelsCliTest, TheBuiltProgramFindsItsModelsFromAnyFolder) {
+  const std::string there = "cd " + path("") + " && CREMA_MODEL_PATH= " CREMA_TOOL;
+  const Output list = run("models", there);
+  EXPECT_EQ(list.status, 0) << list.text;
+  EXPECT_TRUE(list.says("\nlenet ")) << list.text;
+  EXPECT_EQ(run("models lenet --copy here", there).status, 0);
+  EXPECT_EQ(run("summary --model here/deploy.prototxt", there).status, 0);
+  EXPECT_EQ(run("summary --model models/lenet/deploy.prototxt", there).status, 0);
 }
 
 TEST_F(ModelsCliTest, RefusesWhatItCannotCopy) {

@@ -57,6 +57,44 @@ TEST_F(UpgradeCliTest, TextNetsAreRewritten) {
   EXPECT_FALSE(std::filesystem::exists(path("new.prototxt.tmp")));
 }
 
+/// Other readers of prototxts have no defaults for them, or others.
+TEST_F(UpgradeCliTest, FieldsOfDetectionLayersAreWrittenOut) {
+  const std::string layers = R"(
+layer { name: "prior" type: "PriorBox" bottom: "m" bottom: "x" top: "prior" prior_box_param { min_size: 30 } }
+layer { name: "out" type: "DetectionOutput" bottom: "l" bottom: "c" bottom: "prior" top: "out"
+        detection_output_param { num_classes: 3 nms_param { nms_threshold: 0.45 } } }
+)";
+  const auto check = [&](const NetParameter& net) {
+    ASSERT_EQ(net.layer_size(), 2);
+    const PriorBoxParameter& prior = net.layer(0).prior_box_param();
+    EXPECT_TRUE(prior.has_clip() && !prior.clip() && prior.has_flip() && prior.flip());
+    EXPECT_EQ(prior.variance_size(), 1);
+    const DetectionOutputParameter& out = net.layer(1).detection_output_param();
+    EXPECT_TRUE(out.has_share_location() && out.share_location());
+    EXPECT_TRUE(out.has_background_label_id() && out.background_label_id() == 0);
+    EXPECT_TRUE(out.has_code_type() && out.has_keep_top_k());
+    EXPECT_EQ(out.nms_param().top_k(), -1);
+    EXPECT_EQ(out.nms_param().nms_threshold(), 0.45F);
+  };
+  const std::string fresh = path("new.prototxt");
+  ASSERT_EQ(run("upgrade-net-proto-text " + write("old.prototxt", layers) + " " + fresh).status, 0);
+  NetParameter net;
+  read_text_proto(fresh, net);
+  check(net);
+  const std::string solver = path("solver.new");
+  ASSERT_EQ(run("upgrade-solver-proto-text " +
+                write("solver.prototxt",
+                      "solver_type: ADAM base_lr: 1 lr_policy: 'fixed' test_net_param {" + layers +
+                          "} net_param {" + layers + "}") +
+                " " + solver)
+                .status,
+            0);
+  SolverParameter both;
+  read_text_proto(solver, both);
+  check(both.net_param());
+  check(both.test_net_param(0));
+}
+
 TEST_F(UpgradeCliTest, PublishedNamesArePrograms) {
   const std::filesystem::path folder = std::filesystem::path(CREMA_TOOL).parent_path();
   const std::string fresh = path("new.prototxt");

@@ -5,8 +5,10 @@
 
 #include "crema/error.hpp"
 #include "data/annotation_files.hpp"
+#include "data/class_list.hpp"
 #include "data/converters.hpp"
 #include "data/converters/image_records.hpp"
+#include "data/converters/yolo_layout.hpp"
 #include "data/image_list.hpp"
 #include "data/pair_list.hpp"
 #include "model/text_format.hpp"
@@ -66,17 +68,31 @@ bool is_absent(const std::string& path) {
   return fs::symlink_status(path, ignored).type() == fs::file_type::not_found;
 }
 
-/// Where YOLO has the boxes of an image: beside it, in a text file of its name, or in a folder
-/// "labels" beside the last folder "images" of its path.
-std::string yolo_labels(const std::string& image) {
-  fs::path path = fs::path(image).replace_extension(".txt");
-  std::vector<fs::path> parts(path.begin(), path.end());
-  const auto last = std::ranges::find(parts.rbegin(), parts.rend(), fs::path("images"));
-  if (last == parts.rend()) return path.string();
-  *last = "labels";
-  fs::path moved;
-  for (const fs::path& part : parts) moved /= part;
-  return moved.string();
+bool is_folder(const std::string& path) {
+  std::error_code ignored;
+  return fs::is_directory(path, ignored);
+}
+
+/// The folder that stands in place of a list, itself or behind the root folder; "" for none.
+std::string folder_of(const ConvertAnnotationsOptions& options) {
+  if (is_folder(options.list)) {
+    if (options.root.empty()) return options.list;
+    throw Error("'", options.list, "' is a folder, whose images need no root folder, and '",
+                options.root, "' is given; leave it out");
+  }
+  const std::string below = image_path(options.root, options.list);
+  return is_folder(below) ? below : "";
+}
+
+/// The form of the files of boxes. A folder in place of a list is one of YOLO.
+std::string form_of(const ConvertAnnotationsOptions& options, const std::string& folder) {
+  const std::string& form = options.label_type;
+  if (folder.empty()) return form.empty() ? "xml" : form;
+  if (form == "yolo" || (form.empty() && is_yolo_folder(folder))) return "yolo";
+  throw Error("'", folder, "' is a folder, and only boxes of YOLO are read without a list; ",
+              form.empty() ? "give --label_type=yolo, or a list"
+                           : concat("--label_type=", form, " needs a list"),
+              " with lines 'image boxes'");
 }
 
 class Job {
@@ -92,15 +108,19 @@ class Job {
                   .encode_type = options.encode_type,
                   .keep_depth = options.keep_depth,
                   .interpolation = interpolation_named(options.interp, "--interp=")}),
-        dataset_(is_dataset(options.list)) {
-    if (!dataset_ && is_classification(options)) {
+        folder_(folder_of(options)),
+        dataset_(folder_.empty() && is_dataset(options.list)) {
+    if (!dataset_ && folder_.empty() && is_classification(options)) {
       check_files();
       list_labels();
       return;
     }
     if (dataset_) check_dataset(options);
-    const std::string form = options.label_type.empty() ? "xml" : options.label_type;
+    const std::string form = form_of(options, folder_);
     reading_.form = annotation_form(form);
+    reading_.polygons = options.polygons;
+    if (options.polygons && reading_.form != AnnotationForm::yolo)
+      throw Error("--polygons is for --label_type=yolo, and it is ", form, "; remove it");
     if (!options.label_map_file.empty()) reading_.names = LabelNames::read(options.label_map_file);
     if (!options.class_names.empty()) {
       if (reading_.form != AnnotationForm::yolo)
@@ -115,7 +135,11 @@ class Job {
           "PASCAL VOC has names of classes, and labels are numbers; give "
           "--label_map_file, as labelmap_voc.prototxt");
     check_files();
-    dataset_ ? list_dataset() : list_lines();
+    if (!folder_.empty()) {
+      list_folder();
+    } else {
+      dataset_ ? list_dataset() : list_lines();
+    }
   }
 
   ConvertReport run() {
@@ -135,8 +159,7 @@ class Job {
          .listed =
              [&](int64_t index) {
                const Listed& listed = images_[static_cast<size_t>(index)];
-               return ListedFile{listed.image, image_path(options_.root, listed.image),
-                                 listed.place};
+               return ListedFile{listed.image, path_of(listed.image), listed.place};
              },
          .convert = [&](int64_t index, ImageDecoder& decoder,
                         ConvertedImage& converted) { convert(index, decoder, converted); },
@@ -152,31 +175,71 @@ class Job {
   }
 
  private:
+  /// Of a file of the list: behind the root folder, or an absolute path.
+  std::string path_of(const std::string& file) const {
+    const std::string below = image_path(folder_.empty() ? options_.root : folder_, file);
+    const bool alone = file.starts_with('/') && is_absent(below) && !is_absent(file);
+    return alone ? file : below;
+  }
+
+  /// Where YOLO has the boxes of an image. The folder "images" may be one that the root is in.
+  std::string labels_of(const std::string& image) const {
+    const std::string own = yolo_labels(image);
+    if (is_below_images(image) || !is_absent(path_of(own))) return own;
+    const std::string whole = fs::absolute(path_of(image)).lexically_normal().string();
+    return is_below_images(whole) ? yolo_labels(whole) : own;
+  }
+
   void list_lines() {
     const bool finds = reading_.form == AnnotationForm::yolo;
-    auto pairs = read_pair_list(options_.list, "lines 'image boxes'", finds);
-    int64_t missing = 0;
-    for (ListedPair& pair : pairs) {
-      const bool may_miss = pair.beside.empty();
-      if (may_miss) pair.beside = yolo_labels(pair.image);
-      if (is_absent(image_path(options_.root, pair.beside))) {
-        if (may_miss)
-          reading_.oddities.add(BoxOddities::missing, pair.line,
-                                concat(options_.list, ":", pair.line, ": '", pair.beside, "'"));
-        ++missing;
-      }
-      Listed& listed = images_.emplace_back();
-      listed.image = pair.image;
-      listed.name = fs::path(pair.image).stem().string();
-      listed.beside = pair.beside;
-      listed.may_miss = may_miss;
-      listed.place = concat(options_.list, ":", pair.line);
+    for (const ListedPair& pair : read_pair_list(options_.list, "lines 'image boxes'", finds))
+      add(pair.image, pair.beside, concat(options_.list, ":", pair.line));
+    check_any_boxes();
+  }
+
+  void list_folder() {
+    if (options_.annotation_type == "classification")
+      throw Error("'", folder_,
+                  "' is a folder, and --anno_type=classification needs a list of lines ",
+                  "'image label'; the layer Data reads a folder of classes as it is");
+    for (const std::string& image : yolo_images(folder_))
+      add(image, "", (fs::path(folder_) / image).string());
+    check_any_boxes();
+  }
+
+  /// `beside` is "" where YOLO has it.
+  void add(const std::string& image, const std::string& beside, const std::string& place) {
+    Listed& listed = images_.emplace_back();
+    listed.image = image;
+    listed.name = fs::path(image).stem().string();
+    listed.may_miss = beside.empty();
+    listed.beside = listed.may_miss ? labels_of(image) : beside;
+    listed.place = place;
+    if (!is_absent(path_of(listed.beside))) return;
+    ++missing_;
+    if (listed.may_miss)
+      reading_.oddities.add(BoxOddities::missing, static_cast<int64_t>(images_.size()),
+                            concat(place, ": '", listed.beside, "'"));
+  }
+
+  /// Error if no file of boxes is there, which a wrong root folder would be. An image alone, or
+  /// beside the boxes of others, may well have none.
+  void check_any_boxes() const {
+    if (missing_ < static_cast<int64_t>(images_.size())) return;
+    const Listed& first = images_.front();
+    const std::string path = path_of(first.beside);
+    if (first.may_miss && (images_.size() == 1 || has_text(fs::path(path).parent_path()))) return;
+    throw Error("none of the files of boxes that '", options_.list,
+                "' names is there, the first: '", path, "'; paths are relative to the root folder");
+  }
+
+  /// Whether the folder has a text file.
+  static bool has_text(const fs::path& folder) {
+    std::error_code code;
+    for (fs::directory_iterator at(folder, code), end; !code && at != end; at.increment(code)) {
+      if (at->path().extension() == ".txt") return true;
     }
-    if (missing == static_cast<int64_t>(images_.size()))
-      throw Error("none of the files of boxes that '", options_.list,
-                  "' names is there, the first: '",
-                  image_path(options_.root, images_.front().beside),
-                  "'; paths are relative to the root folder");
+    return false;
   }
 
   void list_dataset() {
@@ -205,7 +268,7 @@ class Job {
   void convert(int64_t index, ImageDecoder& decoder, ConvertedImage& converted) const {
     const Listed& listed = images_[static_cast<size_t>(index)];
     std::string file;
-    read_file_bytes(image_path(options_.root, listed.image), file);
+    read_file_bytes(path_of(listed.image), file);
     AnnotatedDatum annotated;
     const auto filled = records_.fill(file, decoder, *annotated.mutable_datum());
     converted.take(filled);
@@ -234,7 +297,7 @@ class Job {
       return checked_boxes(listed.boxes.boxes, says_size ? said : image, index, options_.list,
                            reading_.oddities);
     }
-    const std::string path = image_path(options_.root, listed.beside);
+    const std::string path = path_of(listed.beside);
     if (listed.may_miss && is_absent(path)) return {};
     return reading_.read(path, image, index, filled.sideways);
   }
@@ -288,10 +351,12 @@ class Job {
 
   const ConvertAnnotationsOptions& options_;
   ImageRecords records_;
+  std::string folder_;  // of YOLO, in place of a list; "" for none
   bool dataset_;
   bool has_boxes_ = true;
   AnnotationReading reading_;
   std::vector<Listed> images_;
+  int64_t missing_ = 0;             // files of boxes
   std::vector<NamedLabel> labels_;  // of a data set
   std::string sizes_;
   std::set<std::string> names_;  // in sizes_
