@@ -78,10 +78,12 @@ std::vector<LeftOut> remove_excluded(NetParameter& net, const NetOptions& option
     try {
       const LayerParameter& layer = net.layer(i);
       if (!in_state(layer, options)) {
-        left_out.push_back({layer.name(),
-                            reason(layer, options),
-                            position,
-                            {layer.top().begin(), layer.top().end()}});
+        left_out.push_back(
+            {layer.name(),
+             reason(layer, options),
+             position,
+             {layer.top().begin(), layer.top().end()},
+             layer.type() == "Data" ? std::make_shared<const LayerParameter>(layer) : nullptr});
         continue;
       }
     } catch (Error& error) {

@@ -254,6 +254,7 @@ void build_graph(Plan& plan, NetParameter& net, const std::vector<Position>& pos
 
       node.bottom_blobs = plan.blobs(node.bottoms);
       node.top_blobs = plan.blobs(node.tops);
+      tell_classes(plan, node);
       set_up(plan, node);
     } catch (Error& error) {
       error.in_layer(param.name(), param.type()).at(node.position);
@@ -273,6 +274,7 @@ void build_graph(Plan& plan, NetParameter& net, const std::vector<Position>& pos
     node.follows_values = std::ranges::any_of(
         node.bottoms, [&](ValueId bottom) { return plan.has_late_shape(plan.value(bottom)); });
   }
+  check_classes(plan);
   plan.layer_count = plan.nodes.size();
   plan.value_count = plan.values.size();
 
