@@ -68,7 +68,10 @@ std::vector<std::string> trained_classes(const std::string& weights) {
 /// class. Other names, such as translations, nobody can check.
 void check_order(const std::string& path, const std::vector<std::string>& names,
                  const std::vector<std::string>& trained) {
-  if (names == trained || !std::ranges::is_permutation(names, trained)) return;
+  std::vector<std::string> sorted = names, trained_sorted = trained;
+  std::ranges::sort(sorted);
+  std::ranges::sort(trained_sorted);
+  if (names == trained || sorted != trained_sorted) return;
   const auto at = std::ranges::mismatch(names, trained);
   throw Error("--labels=", path, ": class ", at.in1 - names.begin(), " is '", *at.in1, "', and '",
               *at.in2,

@@ -136,23 +136,27 @@ bool RecordPass::count_records() {
   return true;
 }
 
-bool RecordPass::ends_early(const DataSource::BatchEnd& end) {
+bool RecordPass::end_with_records() {
   const int64_t batch = sources_[0].data->records_per_batch();
+  // Samples of several sources belong together, so each has to keep its place.
+  const bool leaves_out = sources_.size() == 1;
   return std::ranges::all_of(sources_, [&](Source& source) {
     const bool is_whole = records_ * source.data->records_per_batch() % batch == 0;
-    DataSource::BatchEnd own = end;
-    if (own.records > 0) own.records = source.records;
-    return is_whole && source.data->end_batches(own);
+    return is_whole &&
+           source.data->end_batches({.records = source.records, .leaves_out = leaves_out});
   });
+}
+
+void RecordPass::go_on_behind_records() {
+  for (const Source& source : sources_) source.data->end_batches({});
 }
 
 void RecordPass::begin_epoch() {
   // From the first record on, whatever rand_skip says.
   for (const Source& source : sources_) source.data->set_cursor({});
   std::string why = why_whole_batches();
-  // Samples of several sources belong together, so each has to keep its place.
-  if (why.empty() && ends_early({.records = records_, .leaves_out = sources_.size() == 1})) return;
-  ends_early({});
+  if (why.empty() && end_with_records()) return;
+  go_on_behind_records();
   is_filled_ = records_ % sources_[0].data->records_per_batch() != 0;
   if (!is_filled_) return;
   if (why.empty()) why = "the data layers give whole batches only";
@@ -184,7 +188,6 @@ void RecordPass::fill_last(const std::string& why) {
                << records_ << ", such as " << divisor << ", makes all exact";
 }
 
-/// On the records that are left. False, with the sources set back, if the net cannot.
 bool RecordPass::run_last_short() {
   std::vector<RecordCursor> cursors;
   for (const Source& source : sources_) cursors.push_back(source.data->cursor());
@@ -199,7 +202,7 @@ bool RecordPass::run_last_short() {
   }
   if (why.empty()) return true;
   carry(net_, states);
-  ends_early({});
+  go_on_behind_records();
   for (size_t i = 0; i < sources_.size(); ++i) sources_[i].data->set_cursor(cursors[i]);
   is_filled_ = true;
   fill_last(why);
@@ -209,11 +212,13 @@ bool RecordPass::run_last_short() {
 bool RecordPass::next() {
   if (at_ == batches_) return false;
   const bool is_last = ++at_ == batches_;
-  const int64_t batch = records_ > 0 ? sources_[0].data->records_per_batch() : 0;
-  const int64_t rest = records_ > 0 ? records_ % batch : 0;
-  counted_once_.next_batch();
-  if (!is_last || rest == 0 || is_filled_ || !run_last_short()) {
-    if (is_last && is_filled_) counted_once_.next_batch(rest);
+  const int64_t batch = records_ > 0 ? sources_[0].data->records_per_batch() : INT64_MAX;
+  const int64_t rest = records_ % batch;
+  counted_once_.next_batch(is_last && is_filled_ ? rest : batch);
+  if (!is_last || rest == 0 || is_filled_) {
+    loss_ = net_.forward();
+  } else if (!run_last_short()) {
+    counted_once_.repeat_batch(rest);
     loss_ = net_.forward();
   }
   in_step_.look();

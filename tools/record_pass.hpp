@@ -79,9 +79,12 @@ class RecordPass {
   /// Finds the sources that are counted, and the number of batches. False if there are none.
   bool count_records();
   void begin_epoch();
-  bool ends_early(const DataSource::BatchEnd& end);
+  /// False where a source cannot end its batches with the records.
+  bool end_with_records();
+  void go_on_behind_records();
   /// Why the net cannot run on fewer records than a batch; "" if nothing is known.
   std::string why_whole_batches() const;
+  /// On the records that are left. False, with the sources set back, if the net cannot.
   bool run_last_short();
   void fill_last(const std::string& why);
   void look_at_samples();

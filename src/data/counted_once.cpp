@@ -36,12 +36,23 @@ struct CountedOnce::Counter {
   int64_t samples = INT64_MAX;            // of the batch that may count
   std::vector<bool> counted = {};         // of the batch; empty until it is asked for
 
+  std::vector<int64_t> fresh = {};  // records of the batch that were not seen before
+
+  void begin(int64_t most) {
+    samples = most;
+    counted.clear();
+    fresh.clear();
+  }
+  bool is_new(int64_t record) {
+    if (record < 0) return true;  // unknown
+    if (!seen.insert(record).second) return false;
+    fresh.push_back(record);
+    return true;
+  }
   bool counts(int64_t image) {
     const int64_t count = source->records_in_batch();
     for (auto i = static_cast<int64_t>(counted.size()); i < count; ++i) {
-      const int64_t record = source->record_number(i);
-      counted.push_back(i < samples && !source->is_replaced(i) &&
-                        (record < 0 || seen.insert(record).second));
+      counted.push_back(i < samples && !source->is_replaced(i) && is_new(source->record_number(i)));
     }
     return image >= count || counted[static_cast<size_t>(image)];
   }
@@ -63,9 +74,13 @@ CountedOnce::~CountedOnce() {
 }
 
 void CountedOnce::next_batch(int64_t samples) {
+  for (const auto& counter : counters_) counter->begin(samples);
+}
+
+void CountedOnce::repeat_batch(int64_t samples) {
   for (const auto& counter : counters_) {
-    counter->samples = samples;
-    counter->counted.clear();
+    for (const int64_t record : counter->fresh) counter->seen.erase(record);
+    counter->begin(samples);
   }
 }
 

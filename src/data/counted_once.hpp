@@ -20,6 +20,8 @@ class CountedOnce {
 
   /// To be called before each forward pass. Of the batch, only the first `samples` may count.
   void next_batch(int64_t samples = INT64_MAX);
+  /// The same where the next pass takes the place of the last one.
+  void repeat_batch(int64_t samples);
 
  private:
   struct Counter;

@@ -56,7 +56,6 @@ layer { name: 'accuracy' type: 'Accuracy' bottom: 'ip' bottom: 'label' top: 'acc
   /// With the classes that they were trained on, as a training writes them.
   void name_classes(const std::vector<std::string>& names) const {
     NetParameter param;
-    std::ifstream(path("s_iter_400.caffemodel"), std::ios::binary);
     std::ifstream in(path("s_iter_400.caffemodel"), std::ios::binary);
     ASSERT_TRUE(param.ParseFromIstream(&in));
     param.clear_checksum();

@@ -193,6 +193,34 @@ TEST_F(RecordPassCliTest, RowsOfHdf5FilesAreCounted) {
   EXPECT_NEAR(number(output, "sum"), 4 * 4.5, 1e-5) << output.text;
 }
 
+TEST_F(RecordPassCliTest, ImagesOfListsAreCounted) {
+  if (!kBuiltWithOpenCv) GTEST_SKIP() << "needs OpenCV: configure with CREMA_OPENCV=ON";
+  std::string images, maps;
+  for (int i = 0; i < 5; ++i) {
+    const std::string image =
+        write(concat(i, ".ppm"), ppm(2, 2, std::string(12, static_cast<char>(10 * i))));
+    const std::string map =
+        write(concat(i, ".pgm"), pgm(2, 2, std::string(4, static_cast<char>(i))));
+    images += concat(image, " ", i, "\n");
+    maps += concat(image, " ", map, "\n");
+  }
+  for (const std::string& layer :
+       {"type: 'ImageData' image_data_param { source: '" + write("images.txt", images) + "'",
+        "type: 'DenseImageData' dense_image_data_param { source: '" + write("maps.txt", maps) +
+            "'"}) {
+    const Output output =
+        run("test --json --model " +
+            model("layer { name: 'data' top: 'data' top: 'label' " + layer + " batch_size: 2 } }" +
+                  "layer { name: 'label' type: 'Reduction' bottom: 'label' top: 'of_label' "
+                  "reduction_param { operation: MEAN } }"
+                  "layer { name: 'pixel' type: 'Reduction' bottom: 'data' top: 'of_data' "
+                  "reduction_param { operation: MEAN } }"));
+    EXPECT_EQ(output.status, 0) << output.text;
+    EXPECT_NEAR(number(output, "of_label"), 2, 1e-6) << output.text;
+    EXPECT_NEAR(number(output, "of_data"), 20, 1e-5) << output.text;
+  }
+}
+
 // Labels of images and pixels beside them: 10 and 7 records, and keys of another order.
 TEST_F(RecordPassCliTest, RecordsThatDoNotBelongTogetherAreTold) {
   const auto keys = [&](const std::string& name, const std::string& format, int first, int count) {
