@@ -12,6 +12,7 @@
 #include "core/utf8.hpp"
 #include "crema/parameter_arena.hpp"
 #include "data/text_list.hpp"
+#include "model/weights_origin.hpp"
 #include "tools/command.hpp"
 #include "tools/flags.hpp"
 #include "tools/image_net.hpp"
@@ -56,11 +57,41 @@ Sources read_sources(const std::vector<std::string>& arguments) {
   return sources;
 }
 
-/// A name for each class, "" without a file.
+/// The classes that the weights were trained on, where they name them.
+std::vector<std::string> trained_classes(const std::string& weights) {
+  for (const std::string& file : split_list(weights)) {
+    if (std::vector<std::string> names = class_names_of_weights(file); !names.empty()) return names;
+  }
+  return {};
+}
+
+/// Error if the names are those of the weights in another order, so that each stands for another
+/// class. Other names, such as translations, nobody can check.
+void check_order(const std::string& path, const std::vector<std::string>& names,
+                 const std::vector<std::string>& trained) {
+  std::vector<std::string> sorted = names, trained_sorted = trained;
+  std::ranges::sort(sorted);
+  std::ranges::sort(trained_sorted);
+  if (names == trained || sorted != trained_sorted) return;
+  const auto at = std::ranges::mismatch(names, trained);
+  throw Error("--labels=", path, ": class ", at.in1 - names.begin(), " is '", *at.in1, "', and '",
+              *at.in2,
+              "' in the weights, which were trained with these classes in another order; "
+              "leave out --labels, and the names are those of the weights");
+}
+
+/// A name for each class, "" without a file and without names in the weights, `trained`.
 std::vector<std::string> read_labels(const std::string& path, int64_t classes,
-                                     const std::string& scores) {
+                                     const std::string& scores,
+                                     const std::vector<std::string>& trained) {
   std::vector<std::string> names;
-  if (path.empty()) return names;
+  if (path.empty()) {
+    if (static_cast<int64_t>(trained.size()) == classes) return trained;
+    if (!trained.empty())
+      LOG(WARNING) << "the weights name " << trained.size() << " classes, and '" << scores
+                   << "' has " << classes << ": --labels=FILE gives their names";
+    return names;
+  }
   read_text_list(path, "the names of classes, one a line",
                  [&](std::string_view text, int64_t line) {
                    names.resize(static_cast<size_t>(line) - 1);  // blank lines are classes, too
@@ -69,6 +100,7 @@ std::vector<std::string> read_labels(const std::string& path, int64_t classes,
   if (static_cast<int64_t>(names.size()) != classes)
     throw Error("--labels=", path, " has ", names.size(), " lines, and '", scores, "' ", classes,
                 " classes; give the labels of this net, a line a class");
+  check_order(path, names, trained);
   return names;
 }
 
@@ -167,7 +199,8 @@ int classify(const std::vector<std::string>& arguments) {
         ", not one a class for each image; end the net with InnerProduct or global Pooling. "
         "`crema detect` shows the boxes of a detector");
   const int64_t classes = scores_shape[1];
-  const std::vector<std::string> names = read_labels(sources.labels, classes, scores);
+  const std::vector<std::string> names =
+      read_labels(sources.labels, classes, scores, trained_classes(sources.weights));
   ImageInput input(read_input(sources, sample));
   return for_each_batch(net, input, sample, sources.images, [&](std::span<const ReadImage> images) {
     const Tensor out = net.output(scores);

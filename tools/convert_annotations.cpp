@@ -106,12 +106,13 @@ const Command kConvertAnnotations = {
     "--name_size_file and --write_label_map write the files that save_output_param of\n"
     "DetectionOutput reads. Names of images are those of their files without ending; of a data\n"
     "set of MS COCO, names are the ids of images and of categories, as its evaluation reads them.",
-    {"anno_type",     "label_type", "label_map_file", "check_label",
-     "class_names",   "polygons",   "name_size_file", "write_label_map",
-     "min_dim",       "max_dim",    "gray",           "shuffle",
-     "seed",          "backend",    "resize",         "resize_width",
-     "resize_height", "check_size", "interp", "keep_depth", "encoded", "encode_type",
-     "check", "skip_bad", "overwrite"},
+    {"anno_type",     "label_type",  "label_map_file", "check_label",
+     "class_names",   "polygons",    "name_size_file", "write_label_map",
+     "min_dim",       "max_dim",     "gray",           "shuffle",
+     "seed",          "backend",     "resize",         "resize_width",
+     "resize_height", "check_size",  "interp",         "keep_depth",
+     "encoded",       "encode_type", "check",          "skip_bad",
+     "overwrite"},
     convert_annotations};
 
 }  // namespace crema::tools

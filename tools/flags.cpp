@@ -21,7 +21,9 @@
 #include "tools/text.hpp"
 
 DEFINE_string(model, "", "The net's prototxt.");
-DEFINE_int32(iterations, 50, "Batches to run.");
+DEFINE_int32(iterations, 50,
+             "Batches to run. test without it: each record of the data once, where they can be "
+             "counted.");
 DEFINE_string(weights, "", "Start from these weights (.caffemodel; several separated by commas).");
 DEFINE_bool(allow_missing, false,
             "Layers that --weights lacks keep the values of their fillers, in place of an error.");

@@ -2,8 +2,11 @@
 #include <glog/logging.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <cstdio>
+#include <optional>
+#include <string_view>
 
 #include "core/carried_state.hpp"
 #include "core/json.hpp"
@@ -11,12 +14,15 @@
 #include "core/utf8.hpp"
 #include "crema/parameter_arena.hpp"
 #include "model/text_format.hpp"
+#include "model/weights_origin.hpp"
 #include "net/confusion.hpp"
+#include "proto/net.pb.h"
 #include "solver/named_sizes.hpp"
 #include "tools/command.hpp"
 #include "tools/confusion_report.hpp"
 #include "tools/detection_report.hpp"
 #include "tools/flags.hpp"
+#include "tools/record_pass.hpp"
 #include "tools/required_data.hpp"
 #include "tools/text.hpp"
 
@@ -39,17 +45,20 @@ constexpr int64_t kMostLines = 40;
 
 /// Mean, least and greatest of many values.
 struct Spread {
-  double sum = 0;
+  double sum = 0, amount = 0;
   double least = HUGE_VAL, greatest = -HUGE_VAL;
   int64_t count = 0;
 
-  void add(double value) {
-    sum += value;
+  void add(double value, const Share& share = {}) {
+    // 0 times a value that is not finite is none.
+    if (share.factor != 0) sum += share.factor * value;
+    amount += share.amount;
     least = std::min(least, value);
     greatest = std::max(greatest, value);
     ++count;
   }
-  double mean() const { return sum / static_cast<double>(count); }
+  /// 0 where nothing counts.
+  double mean() const { return amount > 0 ? sum / amount : 0; }
   std::string str() const { return concat("mean ", mean(), ", min ", least, ", max ", greatest); }
 };
 
@@ -58,18 +67,22 @@ struct Scores {
   /// `rows`: their number differs from batch to batch.
   Scores(std::string output, bool rows) : name(std::move(output)), in_one_line(rows) {}
 
-  void add(int batch, const Tensor& values) {
+  void add(int batch, const Tensor& values, const RecordPass& pass) {
     shape = values.shape();
     // Also if a later batch alone is that large. Values of one axis, as the accuracies of classes,
     // are scores each.
     in_one_line = in_one_line || (shape.rank() > 1 && shape.count() > kMostLines);
+    const Shares shares = pass.shares(name, shape);
+    of_records = shares.of_records();
     Spread of_batch;
     means.resize(std::max(means.size(), static_cast<size_t>(values.count())));
     for (int64_t i = 0; i < values.count(); ++i) {
       const double value = values.at(i);
+      const Share share = shares(i);
+      if (of_records && share.amount == 0) continue;
       of_batch.add(value);
       spread.add(value);
-      means[static_cast<size_t>(i)].add(value);
+      means[static_cast<size_t>(i)].add(value, share);
       if (!in_one_line) LOG(INFO) << "Batch " << batch << ", " << printable(name) << " = " << value;
     }
     if (of_batch.count == 0) {
@@ -81,7 +94,8 @@ struct Scores {
     }
   }
 
-  void log(int batches, float weight) const {
+  /// `batches` as large as most.
+  void log(double batches, float weight) const {
     if (spread.count == 0) {
       LOG(INFO) << printable(name) << " (" << shape.str() << "): no values in any batch";
       return;
@@ -114,9 +128,19 @@ struct Scores {
     return concat("[", joined(values), "]");
   }
 
+  /// Its part of the loss, where it is one.
+  double loss(double batches, float weight) const {
+    if (weight == 0 || spread.count == 0) return 0;
+    if (in_one_line || of_records) return static_cast<double>(weight) * spread.sum / batches;
+    double sum = 0;
+    for (const Spread& of_index : means) sum += of_index.mean();
+    return static_cast<double>(weight) * sum;
+  }
+
   std::string name;
   Shape shape;  // of the last batch
   bool in_one_line = false;
+  bool of_records = false;    // the first axis is that of the records
   std::vector<Spread> means;  // of each index, over the batches that have it
   Spread spread;              // of all values
 };
@@ -151,6 +175,45 @@ std::optional<ScoredLabels> scored_labels(const NetParameter& param, const NetOp
   return found.back();
 }
 
+/// The batches that --iterations asks for; none: each record once. A program that is called by the
+/// published name runs as many as the published one.
+std::optional<int> asked_iterations() {
+  const bool is_given = !gflags::GetCommandLineFlagInfoOrDie("iterations").is_default;
+  const std::string_view program = program_invocation_short_name;
+  if (!is_given && program != "caffe" && program != "caffe.bin") return std::nullopt;
+  return FLAGS_iterations;
+}
+
+/// The names of the classes that the weights were trained with go into the net's message, which
+/// gives them to data layers over folders of classes.
+void take_class_names(const std::vector<std::string>& weights, NetParameter& param) {
+  for (const std::string& file : weights) {
+    const std::vector<std::string> names = class_names_of_weights(file);
+    if (names.empty()) continue;
+    param.mutable_origin()->mutable_class_name()->Assign(names.begin(), names.end());
+    return;
+  }
+}
+
+/// What the outputs add to the loss of a batch.
+double loss_of_outputs(Net& net, const std::vector<Scores>& outputs) {
+  double loss = 0;
+  for (const Scores& output : outputs) {
+    const auto weight = static_cast<double>(net.loss_weight(output.name));
+    if (weight == 0) continue;
+    const Tensor values = net.output(output.name);
+    for (int64_t i = 0; i < values.count(); ++i) loss += weight * values.at(i);
+  }
+  return loss;
+}
+
+/// The loss of a batch without `part`, which is counted by itself.
+double loss_without(double loss, double part) {
+  constexpr double kRounding = 1e-12;
+  const double rest = loss - part;
+  return std::isfinite(rest) && std::abs(rest) > kRounding * std::abs(loss) ? rest : 0;
+}
+
 /// Says what no further batch completes.
 void warn_of_unfinished(const Net& net) {
   for (const Layer* layer : net.layers()) {
@@ -163,7 +226,9 @@ void warn_of_unfinished(const Net& net) {
 int test(const std::vector<std::string>& arguments) {
   refuse_arguments(kTest, arguments, "give the net with --model=FILE");
   required_flag("model", FLAGS_model);
-  if (FLAGS_iterations <= 0) throw Error("--iterations ", FLAGS_iterations, " must be at least 1");
+  const std::optional<int> iterations = asked_iterations();
+  if (iterations && *iterations <= 0)
+    throw Error("--iterations ", *iterations, " must be at least 1");
   const ApVersion version = ap_version(FLAGS_ap_version, "--ap_version");
   Context context(context_options());
   NetOptions options = net_options(Phase::test);
@@ -172,6 +237,7 @@ int test(const std::vector<std::string>& arguments) {
   NetParameter param;
   SourceMap source;
   read_text_proto(FLAGS_model, param, &source);
+  take_class_names(options.weights, param);
   // What --json alone adds shall not fail a net that runs without it.
   const bool asked = FLAGS_confusion || !FLAGS_scores.empty() || !FLAGS_labels.empty();
   std::optional<ScoredLabels> scored;
@@ -191,27 +257,34 @@ int test(const std::vector<std::string>& arguments) {
   require_data(net);
   check_named_sizes(net);
   DetectionReport detections(net, version);
-  LOG(INFO) << "Running for " << FLAGS_iterations << " iterations.";
-  warn_of_repeats(net, FLAGS_iterations, "--iterations");
+  RecordPass pass(net, iterations);
+  const bool is_exact = pass.records() > 0;
   std::vector<Scores> scores;
   const std::vector<std::string> rows = row_outputs(net);
   for (const auto& name : net.outputs()) {
     if (!detections.has(name)) scores.emplace_back(name, std::ranges::count(rows, name) != 0);
   }
-  double loss = 0;
+  Spread rest;  // of the losses
   ConfusionMatrix confusion(FLAGS_confusion);
-  for (int batch = 0; batch < FLAGS_iterations; ++batch) {
-    loss += net.forward();
-    for (Scores& output : scores) output.add(batch, net.output(output.name));
+  for (int batch = 0; pass.next(); ++batch) {
+    for (Scores& output : scores) output.add(batch, net.output(output.name), pass);
+    rest.add(is_exact ? loss_without(pass.loss(), loss_of_outputs(net, scores)) : pass.loss(),
+             pass.share_of_records());
     detections.add(net);
     if (!scored) continue;
-    count_classes(
-        [&] { confusion.add(net.output(scored->scores), net.output(scored->labels), *scored); });
+    count_classes([&] {
+      confusion.add(net.output(scored->scores), net.output(scored->labels), *scored,
+                    pass.left_out());
+    });
   }
   warn_of_unfinished(net);
-  loss /= FLAGS_iterations;
+  const double whole_batches = pass.whole_batches();
+  double loss = rest.mean();
+  for (const Scores& output : scores) {
+    if (is_exact) loss += output.loss(whole_batches, net.loss_weight(output.name));
+  }
   LOG(INFO) << "Loss: " << loss;
-  for (const Scores& output : scores) output.log(FLAGS_iterations, net.loss_weight(output.name));
+  for (const Scores& output : scores) output.log(whole_batches, net.loss_weight(output.name));
   detections.log(FLAGS_per_class);
   if (scored) log_shares(confusion);
   if (FLAGS_confusion && !FLAGS_json) print_confusion(confusion);
@@ -220,9 +293,11 @@ int test(const std::vector<std::string>& arguments) {
     for (const Scores& output : scores) {
       outputs.push_back(json_string(output.name) + ": " + output.json());
     }
-    std::printf("{\"iterations\": %d, \"loss\": %s, \"outputs\": {%s}%s%s}\n", FLAGS_iterations,
-                json_number(loss).c_str(), joined(outputs).c_str(), detections.json().c_str(),
-                scored ? json_of(confusion, *scored).c_str() : "");
+    const std::string records =
+        pass.records() > 0 ? concat(", \"records\": ", pass.counted_in_all()) : "";
+    std::printf("{\"iterations\": %d%s, \"loss\": %s, \"outputs\": {%s}%s%s}\n", pass.batches(),
+                records.c_str(), json_number(loss).c_str(), joined(outputs).c_str(),
+                detections.json().c_str(), scored ? json_of(confusion, *scored).c_str() : "");
   }
   return 0;
 }
@@ -232,20 +307,28 @@ int test(const std::vector<std::string>& arguments) {
 const Command kTest = {
     "test",
     "scores trained weights on a net's test data",
-    "  crema test --model train_val.prototxt --weights net.caffemodel --iterations 100\n"
+    "  crema test --model train_val.prototxt --weights net.caffemodel\n"
     "  crema test --model train_val.prototxt --weights net.caffemodel --confusion\n"
+    "  crema test --model train_val.prototxt --weights net.caffemodel --iterations 100\n"
     "\n"
-    "Runs the net in phase TEST and logs each output of each batch, then their means; of outputs\n"
+    "Runs the net in phase TEST on its data, each record once: the last batch holds the records\n"
+    "that are left, and the means are over records (or labels), not batches. --iterations runs a\n"
+    "number of whole batches instead, as published, and goes on with the first records behind the\n"
+    "last one; so does data whose records cannot be counted (DummyData, WindowData), 50 by\n"
+    "default.\n"
+    "\n"
+    "Logs each output of each batch, then their means; of outputs\n"
     "of two axes or more that have more than 40 values, and of those whose rows differ in number,\n"
     "mean, least and greatest.\n"
     "\n"
     "--confusion prints, for each class: records (or pixels, for label maps), accuracy,\n"
     "intersection over union, and the classes it was taken for. The counts are exact over all\n"
-    "iterations; positions of the layer's ignore_label do not count. --json prints all this on\n"
+    "batches; positions of the layer's ignore_label do not count. --json prints all this on\n"
     "standard output; the counts of which class was taken for which only with --confusion.\n"
     "\n"
     "Of an output of DetectionEvaluate the mean average precision over the detections of all\n"
-    "iterations is logged, computed as --ap_version says; --per_class adds each class.",
+    "batches is logged, computed as --ap_version says; --per_class adds each class. An image that\n"
+    "comes again does not count again.",
     {"model",       "weights",    "strict",    "iterations", "confusion", "scores", "labels",
      "json",        "ap_version", "per_class", "gpu",        "threads",   "engine", "tune",
      "tuning_file", "seed",       "plugin",    "fuse",       "phase",     "level",  "stage"},

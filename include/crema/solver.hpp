@@ -15,6 +15,7 @@
 namespace crema {
 
 class DataSource;       // src/data/data_source.hpp
+class InStep;           // src/data/in_step.hpp
 class RatePolicy;       // src/solver/rate_policy.hpp
 class SnapshotKeeper;   // src/solver/snapshot_keeper.hpp
 class SolverParameter;  // proto/solver.proto
@@ -223,6 +224,7 @@ class Solver {
   std::unique_ptr<WeightAverage> average_;  // null without ema_decay
   double loss_scale_ = 1;
   std::vector<DataSource*> sources_;                    // of net_
+  std::vector<InStep> in_step_;                         // of net_, then of the test nets
   std::set<std::pair<int, std::string>> without_mean_;  // outputs of test nets that were warned of
   std::vector<double> losses_;                  // of the last average_loss iterations, in order
   std::unique_ptr<RecordCursors> before_test_;  // during a test: positions in the data before it

@@ -1,7 +1,9 @@
 // Accuracy: the share of positions whose label is among the best scores. See README.md.
+#include <optional>
 #include <vector>
 
 #include "core/dispatch.hpp"
+#include "core/mean_over.hpp"
 #include "kit/labels.hpp"
 #include "kit/passes.hpp"
 #include "proto/layer.pb.h"
@@ -35,7 +37,7 @@ struct Hit {
   CREMA_FUNCTOR double operator()(int64_t i) const { return hit[i]; }
 };
 
-class AccuracyLayer : public LabelledLayer {
+class AccuracyLayer : public LabelledLayer, public MeanOver {
  public:
   explicit AccuracyLayer(const LayerInit& init)
       : LabelledLayer(init, init.param.accuracy_param().axis(),
@@ -47,6 +49,11 @@ class AccuracyLayer : public LabelledLayer {
   }
 
   bool can_propagate(int) const override { return false; }
+  /// Of all labels, or of a class.
+  std::optional<Units> mean_over(int top, int64_t index) const override {
+    return Units{
+        static_cast<double>(top == 0 ? valid_labels() : occurrences_[static_cast<size_t>(index)])};
+  }
 
   void reshape(Blobs bottom, Blobs top) override {
     reshape_scores(bottom);

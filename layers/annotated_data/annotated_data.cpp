@@ -70,9 +70,6 @@ class AnnotatedDataLayer final : public DatumLayer, public LateTops {
     datums().boxes = std::make_shared<const BoxLoading>(std::move(boxes));
   }
 
-  TopShapes top_shapes() const override {
-    return gives_boxes() ? TopShapes::per_batch : DatumLayer::top_shapes();
-  }
   bool is_late(int t) const override { return t == 1 && gives_boxes(); }
 
   /// Opens the database and looks at its first record.
@@ -105,7 +102,7 @@ class AnnotatedDataLayer final : public DatumLayer, public LateTops {
   bool gives_boxes() const { return tops_ > 1 && format().boxes; }
 
   void take_shape(const Batch& batch, Blobs top) const override {
-    DatumLayer::take_shape(batch, top);
+    DatumLayer::take_shape(batch, gives_boxes() ? top.first(1) : top);
     if (!gives_boxes()) return;
     // It only grows, and by twice at least, so that few batches need a new plan of the net.
     if (const int64_t rows = rows_of(batch); rows > bound_)

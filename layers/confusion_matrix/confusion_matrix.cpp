@@ -1,7 +1,10 @@
 // ConfusionMatrix: how often each class was taken for each. See README.md.
+#include <numeric>
+#include <optional>
 #include <vector>
 
 #include "core/dispatch.hpp"
+#include "core/mean_over.hpp"
 #include "kit/labels.hpp"
 #include "kit/passes.hpp"
 #include "proto/layer.pb.h"
@@ -29,7 +32,7 @@ struct Predict {
   }
 };
 
-class ConfusionMatrixLayer : public LabelledLayer {
+class ConfusionMatrixLayer : public LabelledLayer, public MeanOver {
  public:
   explicit ConfusionMatrixLayer(const LayerInit& init)
       : LabelledLayer(init, init.param.confusion_matrix_param().axis(),
@@ -40,6 +43,12 @@ class ConfusionMatrixLayer : public LabelledLayer {
 
   Arity arity() const override { return {.min_bottoms = 2, .max_bottoms = 2}; }
   bool can_propagate(int) const override { return false; }
+  /// Counts are sums; shares are of the labels of a row.
+  std::optional<Units> mean_over(int, int64_t index) const override {
+    if (!normalizes_) return Units{.is_sum = true};
+    const auto row = counts_.begin() + index / scores().size * scores().size;
+    return Units{static_cast<double>(std::accumulate(row, row + scores().size, int64_t{0}))};
+  }
 
   void reshape(Blobs bottom, Blobs top) override {
     reshape_scores(bottom);

@@ -29,7 +29,7 @@ int64_t parts_for(const std::vector<ChainSequence>& sequences, int64_t classes) 
                              std::max<int64_t>(std::ssize(sequences), 1));
 }
 
-class CrfLossLayer : public CrfLayer, public GradientPaths {
+class CrfLossLayer : public CrfLayer, public GradientPaths, public MeanOver {
  public:
   explicit CrfLossLayer(const LayerInit& init)
       : CrfLayer(init), ignored_(ignored_label(init.param)), normalization_(init.param) {
@@ -109,6 +109,10 @@ class CrfLossLayer : public CrfLayer, public GradientPaths {
   BackwardReads reference_backward_reads() const override { return {false, false}; }
 
  private:
+  std::optional<Units> mean_over(int top, int64_t) const override {
+    if (top != 0) return std::nullopt;
+    return normalization_.units(batch(), 1, static_cast<int64_t>(sequences_.size()));
+  }
   double divisor() const {
     return normalization_.divisor(batch(), 1, static_cast<int64_t>(sequences_.size()));
   }

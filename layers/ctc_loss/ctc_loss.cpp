@@ -35,7 +35,7 @@ int blank_of(const LayerParameter& param) {
   return param.type() == "CTCLoss" ? -1 : 0;
 }
 
-class CtcLossLayer : public TwoSidedLayer {
+class CtcLossLayer : public TwoSidedLayer, public MeanOver {
  public:
   explicit CtcLossLayer(const LayerInit& init)
       : TwoSidedLayer(init), blank_(blank_of(init.param)), normalization_(init.param) {
@@ -129,6 +129,10 @@ class CtcLossLayer : public TwoSidedLayer {
   BackwardReads reference_backward_reads() const override { return {false, false}; }
 
  private:
+  std::optional<Units> mean_over(int top, int64_t) const override {
+    if (top != 0) return std::nullopt;
+    return normalization_.units(shape_.batch, 1, counted_);
+  }
   double divisor() const { return normalization_.divisor(shape_.batch, 1, counted_); }
 
   /// (L, N) labels stand behind indicators or lengths; alone, they are (N, L).

@@ -1,7 +1,14 @@
 #include "layers/data/data.hpp"
 
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "crema/registry.hpp"
+#include "data/class_list.hpp"
+#include "data/image_folder.hpp"
 #include "data/open_source.hpp"
+#include "data/tar_source.hpp"
 #include "data/unsupported.hpp"
 #include "proto/layer.pb.h"
 
@@ -14,16 +21,20 @@ bool is_database(const DataParameter& data) {
   return data.backend() == P::LEVELDB || data.backend() == P::LMDB;
 }
 
+/// Whether labels may be the places of names of folders.
+bool has_classes(const DataParameter& data) {
+  return data.backend() == P::FOLDER || data.backend() == P::TAR;
+}
+
 /// Error for settings of other backends.
 void check_backend(const DataParameter& data) {
   const auto refuse = [&](const char* field, const char* backends) {
     throw Error("data_param { ", field, " } is for backend: ", backends, ", and the backend is ",
                 P::DB_Name(data.backend()), "; remove it, or change the backend");
   };
-  const bool folders = data.backend() == P::FOLDER || data.backend() == P::TAR;
   if (!data.root_folder().empty() && data.backend() != P::IMAGE_LIST)
     refuse("root_folder", "IMAGE_LIST");
-  if (!data.class_names().empty() && !folders) refuse("class_names", "FOLDER or TAR");
+  if (!data.class_names().empty() && !has_classes(data)) refuse("class_names", "FOLDER or TAR");
   if (data.has_lock() && !is_database(data)) refuse("lock", "LMDB or LEVELDB");
 }
 
@@ -88,19 +99,44 @@ DataLayer::DataLayer(const LayerInit& init)
   check_settings(init.param, init.context);
 }
 
-void DataLayer::setup(Blobs, Blobs) {
+bool DataLayer::labels_by_names() const { return has_classes(param().data_param()); }
+
+void DataLayer::set_training_classes(const ClassNames& classes) { training_ = classes; }
+
+ClassNames DataLayer::look_up_classes() const {
+  const DataParameter& data = param().data_param();
+  const char* const kind = data.backend() == P::TAR ? "tar '" : "folder '";
+  ClassNames classes{
+      .names = {}, .from = concat(kind, data.source(), "'"), .listed = !data.class_names().empty()};
+  if (classes.listed) classes.from = "class_names '" + data.class_names() + "'";
+  if (std::vector<std::string> opened = class_names(); !opened.empty()) {
+    classes.names = std::move(opened);
+  } else if (classes.listed) {
+    classes.names = read_class_list(data.class_names());
+  } else if (data.backend() == P::FOLDER) {
+    classes.names = folders_of_classes(data.source());
+  } else if (data.backend() == P::TAR) {
+    classes.names = open_tar(data.source(), {}, {})->class_names();
+  }
+  return classes;
+}
+
+void DataLayer::setup(Blobs, Blobs top) {
   const DataParameter& data = param().data_param();
   const auto log = [&log = context()](Severity severity, const std::string& text) {
     log.log(severity, text);
   };
   if (!is_database(data) && data.source().empty())
     throw Error("data_param has no source; name the list, folder or tar file of the images");
+  ClassRule classes(data.class_names());
+  classes.training = training_;
   open(open_source({.path = data.source(),
                     .kind = kind_of_source(data.backend()),
                     .root_folder = data.root_folder(),
-                    .class_names = data.class_names(),
+                    .class_names = std::move(classes),
                     .lock = data.lock() == P::NONE ? LockMode::none : LockMode::automatic,
-                    .logger = log}));
+                    .logger = log}),
+       top.size() > 1);
 }
 
 void register_data(Registry& registry) { registry.add<DataLayer>("Data"); }

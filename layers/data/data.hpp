@@ -1,6 +1,8 @@
 // Data: batches of records from a database, or of images from files. See README.md.
 #pragma once
 
+#include <optional>
+
 #include "data/datum_layer.hpp"
 
 namespace crema {
@@ -11,6 +13,13 @@ class DataLayer : public DatumLayer {
 
   /// Opens the source and looks at its first record.
   void setup(Blobs bottom, Blobs top) override;
+
+  bool labels_by_names() const override;
+  void set_training_classes(const ClassNames& classes) override;
+  ClassNames look_up_classes() const override;
+
+ private:
+  std::optional<ClassNames> training_;  // what a net told of them
 };
 
 }  // namespace crema

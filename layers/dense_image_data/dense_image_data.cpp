@@ -76,7 +76,7 @@ class DenseImageDataLayer final : public DatumLayer {
 
   void reshape(Blobs bottom, Blobs top) override {
     DatumLayer::reshape(bottom, top);
-    if (top.size() > 1) reshape_labels(format().shape, *top[1]);
+    if (top.size() > 1) reshape_labels(records_per_batch(), format().shape, *top[1]);
   }
 
   size_t kept_bytes() const override {
@@ -86,13 +86,14 @@ class DenseImageDataLayer final : public DatumLayer {
   }
 
  private:
-  void reshape_labels(const Shape& sample, Blob& top) const {
-    top.reshape({records_per_batch(), 1, sample[1], sample[2]});
+  void reshape_labels(int64_t samples, const Shape& sample, Blob& top) const {
+    top.reshape({samples, 1, sample[1], sample[2]});
   }
 
   void take_shape(const Batch& batch, Blobs top) const override {
-    DatumLayer::take_shape(batch, top);
-    if (top.size() > 1) reshape_labels(batch.shape, *top[1]);
+    DatumLayer::take_shape(batch, top.first(1));
+    if (top.size() > 1)
+      reshape_labels(static_cast<int64_t>(batch.samples.size()), batch.shape, *top[1]);
   }
 
   void give(const Batch& batch, Blobs top) const override {

@@ -2,11 +2,14 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "core/carried_state.hpp"
+#include "core/counts_images.hpp"
 #include "core/dispatch.hpp"
 #include "data/original_boxes.hpp"
 #include "kit/boxes.hpp"
@@ -39,7 +42,7 @@ int64_t background_of(const DetectionEvaluateParameter& param) {
 }
 
 /// It carries the place of the next batch among the images of name_size_file.
-class DetectionEvaluateLayer : public TwoSidedLayer, public CarriesState {
+class DetectionEvaluateLayer : public TwoSidedLayer, public CarriesState, public CountsImages {
  public:
   explicit DetectionEvaluateLayer(const LayerInit& init)
       : TwoSidedLayer(init),
@@ -107,6 +110,10 @@ class DetectionEvaluateLayer : public TwoSidedLayer, public CarriesState {
     first_image_ = static_cast<int64_t>(first);
   }
 
+  void count_only(std::function<bool(int64_t image)> counts) override {
+    is_counted_ = std::move(counts);
+  }
+
   /// On the host, whatever the device.
   void run_forward(const Side&, Blobs bottom, Blobs top) override {
     dispatch_float(dtype(), [&]<class T>(T) {
@@ -141,6 +148,7 @@ class DetectionEvaluateLayer : public TwoSidedLayer, public CarriesState {
       if (image < 0) continue;
       // DetectionOutput has a row of label -1 for an image without boxes: it takes its size.
       images_ = std::max(images_, image + 1);
+      if (is_counted_ && !is_counted_(image)) continue;
       const double label = value(1);
       if (width == kDetectionRow && label == -1) continue;
       if (!(label >= 0 && label < static_cast<double>(classes_)) || std::floor(label) != label)
@@ -240,7 +248,8 @@ class DetectionEvaluateLayer : public TwoSidedLayer, public CarriesState {
   }
 
   int64_t classes_, background_;
-  Shape shape_;  // of the top
+  std::function<bool(int64_t image)> is_counted_;  // null: each is
+  Shape shape_;                                    // of the top
   std::vector<NamedSize> sizes_;
   int64_t first_image_ = 0;  // of the batch, among sizes_
   int64_t images_ = 0;       // of the batch, as far as its rows tell

@@ -139,13 +139,7 @@ class Hdf5DataLayer : public SampledLayer {
     files_ = std::move(files);
   }
 
-  void reshape(Blobs, Blobs top) override {
-    for (size_t i = 0; i < top.size(); ++i) {
-      std::vector<int64_t> dims = columns_.shapes[i].dims();
-      dims.insert(dims.begin(), records_per_batch());
-      top[i]->reshape(Shape(dims));
-    }
-  }
+  void reshape(Blobs, Blobs top) override { reshape_rows(records_per_batch(), top); }
 
   /// Of the batches that are read ahead, and of the largest file.
   size_t kept_bytes() const override {
@@ -158,6 +152,18 @@ class Hdf5DataLayer : public SampledLayer {
   static constexpr int64_t kGrain = int64_t{1} << 18;  // bytes that are worth a thread
 
   const HDF5DataParameter& settings() const { return param().hdf5_data_param(); }
+
+  bool ends_early() const override { return true; }
+  void take_shape(const Batch& batch, Blobs top) const override {
+    reshape_rows(static_cast<int64_t>(batch.samples.size()), top);
+  }
+  void reshape_rows(int64_t rows, Blobs top) const {
+    for (size_t i = 0; i < top.size(); ++i) {
+      std::vector<int64_t> dims = columns_.shapes[i].dims();
+      dims.insert(dims.begin(), rows);
+      top[i]->reshape(Shape(dims));
+    }
+  }
 
   ListedFile look_at(const std::string& path, int64_t line) {
     const std::vector<Shape> shapes = shapes_in(Hdf5Reader(path), path, columns_.names);

@@ -19,7 +19,7 @@ namespace {
 
 constexpr int64_t kGrain = 2048;  // scores that a thread should have at least
 
-class MultiBoxLossLayer : public TwoSidedLayer {
+class MultiBoxLossLayer : public TwoSidedLayer, public MeanOver {
  public:
   explicit MultiBoxLossLayer(const LayerInit& init)
       : TwoSidedLayer(init),
@@ -175,6 +175,10 @@ class MultiBoxLossLayer : public TwoSidedLayer {
     return {weight, settings_.classes, 1};
   }
   LocationMath location_math() const { return {settings_.smooth_l1}; }
+  std::optional<Units> mean_over(int top, int64_t) const override {
+    if (top != 0) return std::nullopt;
+    return normalization_.units(images_, priors_, pairs_);
+  }
   double divisor() const { return normalization_.divisor(images_, priors_, pairs_); }
 
   /// Whether losses of negatives are estimated. log_sum_ is then that of the positions that count.

@@ -1,7 +1,9 @@
 // Reduction: one number from all values behind an axis. See README.md.
 #include <cmath>
+#include <optional>
 
 #include "core/dispatch.hpp"
+#include "core/mean_over.hpp"
 #include "kit/passes.hpp"
 #include "kit/position_sums.hpp"
 #include "kit/sums.hpp"
@@ -79,7 +81,7 @@ struct Gradient {
   }
 };
 
-class ReductionLayer : public TwoSidedLayer {
+class ReductionLayer : public TwoSidedLayer, public MeanOver {
  public:
   using Operation = ReductionParameter::ReductionOp;
 
@@ -95,9 +97,14 @@ class ReductionLayer : public TwoSidedLayer {
     const int given = param().reduction_param().axis();
     // A scalar is its own sum.
     const int axis = shape.rank() == 0 && given == 0 ? 0 : shape.canonical_axis(given);
+    of_batch_ = axis == 0;
     rows_.outer = shape.count(0, axis);
     rows_.size = shape.count(axis);
     top[0]->reshape(Shape(std::vector<int64_t>(shape.dims().begin(), shape.dims().begin() + axis)));
+  }
+  std::optional<Units> mean_over(int, int64_t) const override {
+    if (!of_batch_ || operation_ == ReductionParameter::MEAN) return std::nullopt;
+    return Units{.is_sum = true};
   }
   Flops flops(Blobs bottom, Blobs) const override {
     const double n = static_cast<double>(bottom[0]->count());
@@ -166,7 +173,8 @@ class ReductionLayer : public TwoSidedLayer {
 
   Operation operation_;
   double coeff_;
-  AxisSplit rows_;  // (outer, size); inner is 1
+  AxisSplit rows_;         // (outer, size); inner is 1
+  bool of_batch_ = false;  // the first axis goes into the sum
 };
 
 }  // namespace

@@ -28,7 +28,7 @@ struct Divide {
   }
 };
 
-class SigmoidCrossEntropyLossLayer : public TwoSidedLayer {
+class SigmoidCrossEntropyLossLayer : public TwoSidedLayer, public MeanOver {
  public:
   explicit SigmoidCrossEntropyLossLayer(const LayerInit& init)
       : TwoSidedLayer(init),
@@ -112,6 +112,11 @@ class SigmoidCrossEntropyLossLayer : public TwoSidedLayer {
   }
   CountedTargets valid(const Side& side) const {
     return {counts() ? side.read<double>(valid_) : nullptr};
+  }
+  std::optional<Units> mean_over(int top, int64_t) const override {
+    if (top != 0) return std::nullopt;
+    if (counts()) return Units{valid_.host<double>()[0]};
+    return normalization_.units(items_, values_, count());
   }
   /// The divisor, or 1 if it is counted.
   double known_divisor() const {

@@ -35,7 +35,7 @@ struct PositionSum {
   }
 };
 
-class SmoothL1LossOHEMLayer : public ElementLossLayer<SmoothL1OfSigma> {
+class SmoothL1LossOHEMLayer : public ElementLossLayer<SmoothL1OfSigma>, public MeanOver {
  public:
   explicit SmoothL1LossOHEMLayer(const LayerInit& init)
       : ElementLossLayer(init, 3, 2), normalization_(init.param) {
@@ -63,6 +63,10 @@ class SmoothL1LossOHEMLayer : public ElementLossLayer<SmoothL1OfSigma> {
   }
 
  protected:
+  std::optional<Units> mean_over(int top, int64_t) const override {
+    if (top != 0) return std::nullopt;
+    return normalization_.units(split_.outer, split_.inner, split_.positions());
+  }
   double divisor() const override {
     return normalization_.divisor(split_.outer, split_.inner, split_.positions());
   }

@@ -177,6 +177,7 @@ class SoftmaxLossLayer : public LabelLoss {
   }
 
  protected:
+  int64_t counted_labels() const override { return soft_ ? scores().positions() : valid_labels(); }
   // The probabilities and labels that backward needs are kept here.
   BackwardReads reference_backward_reads() const override { return {false, false}; }
 

@@ -191,6 +191,9 @@ class WindowDataLayer : public SampledLayer {
     shared_ = std::make_shared<const WindowLoading>(std::move(loading_));
   }
 
+  /// Windows are drawn.
+  bool takes_each_once() const override { return false; }
+
   void reshape(Blobs, Blobs top) override {
     const int64_t crop = shared_->rules.crop;
     top[0]->reshape({records_per_batch(), 3, crop, crop});

@@ -3,19 +3,39 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "crema/context.hpp"
+#include "data/data_source.hpp"
 
 namespace crema {
 
-/// The labels of classes by their names: from 0, in the order of the names (bytes compared), or in
-/// that of the lines of the file `class_names` if it is not "". Error for a class that the file
-/// lacks, and for one that it has twice. Logs how many classes there are, and a warning for those
-/// of the file without a folder. `source` is for messages.
-std::map<std::string, int32_t> class_labels(const std::set<std::string>& found,
-                                            const std::string& class_names,
-                                            const std::string& source, const Logger& logger);
+/// What tells the labels of classes.
+struct ClassRule {
+  ClassRule(std::string list = {}) : file(std::move(list)) {}  // NOLINT: implicit
+  ClassRule(const char* list) : file(list) {}                  // NOLINT: implicit
+
+  /// The names of the classes, one a line, in the order of their labels; "": none.
+  std::string file;
+  /// Of a source of test data: the classes of the training data, whose names are empty where they
+  /// are unknown.
+  std::optional<ClassNames> training = {};
+};
+
+/// The names of the classes in the order of their labels: the lines of the rule's file; else the
+/// training data's; else `found`, whose order is that of their bytes. Error for a class of `found`
+/// that is not among them or that the training data lack; for one of the training data without a
+/// folder, unless a file lists them; and for a file that gives a class of the training data another
+/// label or has one twice. Logs how many classes there are, with a warning for those of a file
+/// without a folder, and where the training data's are unknown. `source` is for messages.
+std::vector<std::string> classes_in_order(const std::set<std::string>& found, const ClassRule& rule,
+                                          const std::string& source, const Logger& logger);
+
+/// The place of each name.
+std::map<std::string, int32_t> labels_by_name(const std::vector<std::string>& names);
 
 }  // namespace crema

@@ -1,5 +1,5 @@
-// DataSource: the interface of data layers for the solver. Data layers derive from it and from
-// Layer; the solver finds them with dynamic_cast.
+// DataSource: the interface of data layers for the net, the solver and the commands. Data layers
+// derive from it and from Layer; others find them with dynamic_cast.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,14 @@ struct RecordCursor {
   uint64_t epoch = 0;
   uint64_t position = 0;  // records taken in this epoch
   bool operator==(const RecordCursor&) const = default;
+};
+
+/// The names of classes in the order of their labels, and what they are from, for messages.
+struct ClassNames {
+  std::vector<std::string> names;
+  std::string from;
+  /// A file lists them, so that a class without images is no mistake.
+  bool listed = false;
 };
 
 /// One thread at a time may use a source.
@@ -29,8 +37,24 @@ class DataSource {
   virtual void restart() = 0;
   /// Number of records of the source; 0 if it does not know.
   virtual int64_t records() const { return 0; }
+  /// Whether an epoch takes each record once. False for windows that are drawn.
+  virtual bool takes_each_once() const { return records() > 0; }
   /// Number of records in a batch.
   virtual int64_t records_per_batch() const = 0;
+
+  /// Where batches end beside the batch size.
+  struct BatchEnd {
+    /// Records of an epoch behind which a batch ends, which then is smaller; 0: the batch goes on
+    /// with the first records of the next epoch.
+    int64_t records = 0;
+    /// A record that cannot be used makes the batch smaller too; else another takes its place.
+    bool leaves_out = false;
+  };
+  /// From the present position on. False, without effect, where the source cannot do it.
+  virtual bool end_batches(const BatchEnd& /*end*/) { return false; }
+  /// Number of samples in the last batch.
+  virtual int64_t records_in_batch() const { return records_per_batch(); }
+
   /// Seconds that forward has waited for data since the last call.
   virtual double take_wait_seconds() = 0;
   /// The key of sample `index` of the last batch, for messages. "" if there is none.
@@ -39,10 +63,22 @@ class DataSource {
   virtual std::string raw_key(int64_t index) const { return record_key(index); }
   /// The key of a record of the source, as it has it. "" if there is none.
   virtual std::string key_of_record(int64_t /*record*/) const { return {}; }
+  /// Whether keys are those of a database, and tell which records belong together.
+  virtual bool has_database_keys() const { return false; }
+  /// The number of the record among those of the source; -1 if the source does not know.
+  virtual int64_t record_number(int64_t /*index*/) const { return -1; }
   /// Whether sample `index` of the last batch stands for a record that could not be used.
   virtual bool is_replaced(int64_t /*index*/) const { return false; }
+
   /// The names of the classes in the order of their labels, where the source has them; else none.
   virtual std::vector<std::string> class_names() const { return {}; }
+  /// Whether labels are the places of names of classes, as of folders.
+  virtual bool labels_by_names() const { return false; }
+  /// Before setup, for a layer of phase TEST whose labels_by_names(): the classes of the training
+  /// data, which give the labels. Without names, `from` says why they are unknown.
+  virtual void set_training_classes(const ClassNames& /*classes*/) {}
+  /// The same with what they are from; before setup too, when it looks at the names alone.
+  virtual ClassNames look_up_classes() const { return {}; }
 };
 
 }  // namespace crema

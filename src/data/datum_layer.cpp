@@ -6,6 +6,7 @@
 #include "crema/error.hpp"
 #include "crema/random.hpp"
 #include "data/datum_batch.hpp"
+#include "data/unlabelled.hpp"
 #include "proto/layer.pb.h"
 
 namespace crema {
@@ -39,13 +40,25 @@ DatumLayer::DatumLayer(const LayerInit& init, const Settings& settings)
   records_.stream = stream_id(name() + " transform");
 }
 
-void DatumLayer::open(std::shared_ptr<RecordSource> source) {
+void DatumLayer::open(std::shared_ptr<RecordSource> source, bool reads_labels) {
   records_.source = std::move(source);
   records_.format = first_format(records_);
   largest_ = records_.format.shape.count();
   const int sizes = records_.transform->augmentation().sizes();
   for (int size = 1; size < sizes; ++size)
     largest_ = std::max(largest_, first_format(records_, size).shape.count());
+  if (!reads_labels || !has_database_keys()) return;
+  const int64_t looked_at = unlabelled_records(*records_.source);
+  if (looked_at == 0) return;
+  const int64_t count = records_.source->count();
+  context().log(Severity::warning,
+                concat("layer '", name(), "': ",
+                       looked_at == count ? concat("none of the ", count, " records")
+                                          : concat("none of ", looked_at, " of the ", count,
+                                                   " records, taken evenly,"),
+                       " of ", records_.source->name(),
+                       " has a label, and top 1 is 0 for all of them; write the database with "
+                       "labels, or remove the top if the net does not need it"));
 }
 
 void DatumLayer::reshape(Blobs, Blobs top) {
@@ -56,7 +69,9 @@ void DatumLayer::reshape(Blobs, Blobs top) {
 }
 
 void DatumLayer::take_shape(const Batch& batch, Blobs top) const {
-  top[0]->reshape({settings_.batch_size, batch.shape[0], batch.shape[1], batch.shape[2]});
+  const auto samples = static_cast<int64_t>(batch.samples.size());
+  top[0]->reshape({samples, batch.shape[0], batch.shape[1], batch.shape[2]});
+  if (top.size() > 1) top[1]->reshape(labels_shape(samples, records_.format, mixing_));
 }
 
 SamplerOptions DatumLayer::sampling() const {
@@ -69,6 +84,7 @@ SampledLayer::Loading DatumLayer::loading(Blobs) {
   DatumLoading records = records_;
   records.seed = run().seed;
   records.rank = static_cast<uint64_t>(run().rank);
+  records.leaves_out = leaves_out();
   return {.threads = loader_threads(settings_.threads, records.format),
           .depth = depth(),
           .make_loader = [records] { return std::make_unique<DatumLoader>(records); }};

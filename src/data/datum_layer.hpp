@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "data/datum_loader.hpp"
 #include "data/mixing.hpp"
@@ -14,11 +15,11 @@ namespace crema {
 
 class DatumLayer : public SampledLayer {
  public:
-  /// Records may differ in size if they are given one by one, as they are; and batches, if one of
-  /// several resize_param is drawn for each.
-  TopShapes top_shapes() const override {
-    const bool varies = records_.varies || records_.transform->augmentation().sizes() > 1;
-    return varies ? TopShapes::per_batch : TopShapes::fixed;
+  bool has_database_keys() const final {
+    return records_.source != nullptr && !records_.source->is_files();
+  }
+  std::vector<std::string> class_names() const final {
+    return records_.source != nullptr ? records_.source->class_names() : std::vector<std::string>();
   }
   void reshape(Blobs bottom, Blobs top) override;
   /// Of the batches that are read ahead.
@@ -40,8 +41,9 @@ class DatumLayer : public SampledLayer {
     bool takes_boxes = false;   // emit_constraint is a setting of the layer
   };
   DatumLayer(const LayerInit& init, const Settings& settings);
-  /// For setup(): takes the source and looks at its first record.
-  void open(std::shared_ptr<RecordSource> source);
+  /// For setup(): takes the source and looks at its first record; warns of a database without
+  /// labels where `reads_labels`.
+  void open(std::shared_ptr<RecordSource> source, bool reads_labels = false);
   /// For what a layer reads beside images: set before open().
   DatumLoading& datums() { return records_; }
   const SampleFormat& format() const { return records_.format; }
@@ -55,6 +57,8 @@ class DatumLayer : public SampledLayer {
  private:
   SamplerOptions sampling() const override;
   uint64_t rand_skip() const override { return settings_.rand_skip; }
+  // A partner for mixing is drawn among the samples of a whole batch.
+  bool ends_early() const override { return !mixing_.is_active(); }
   Loading loading(Blobs top) override;
   std::string raw_key_of(const Sample& sample, int64_t index) const override;
 

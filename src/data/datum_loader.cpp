@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 #include <new>
+#include <utility>
 
 #include "crema/error.hpp"
 #include "proto/detection.pb.h"
@@ -157,9 +158,37 @@ void DatumLoader::load(Batch& batch, const std::atomic<bool>& stop) {
   const uint64_t first = size > 0 ? batch.samples[0].number - loading_.rank : 0;
   size_ = loading_.transform->augmentation().draw_size({loading_.seed, loading_.stream, first});
   set_shape(batch, loading_.format.shape);
+  if (loading_.skip_bad && loading_.leaves_out) return load_only_good(batch, stop);
   for (size_t i = 0; i < size && !stop.load(std::memory_order_relaxed); ++i) {
     loading_.skip_bad ? load_good(batch, i, stop) : load_one(batch, i);
   }
+}
+
+void DatumLoader::load_only_good(Batch& batch, const std::atomic<bool>& stop) {
+  size_t kept = 0;
+  for (size_t i = 0; i < batch.samples.size() && !stop.load(std::memory_order_relaxed); ++i) {
+    std::swap(batch.samples[kept], batch.samples[i]);
+    try {
+      load_one(batch, kept);
+      ++kept;
+    } catch (const Error& error) {
+      batch.skipped.emplace_back(error.what());
+    }
+  }
+  if (stop.load(std::memory_order_relaxed)) return;
+  if (kept == 0) {
+    // A batch has one sample at least, which says that it stands for another record.
+    batch.skipped.pop_back();
+    load_good(batch, kept++, stop);
+  }
+  shrink(batch, kept);
+}
+
+void DatumLoader::shrink(Batch& batch, size_t size) const {
+  batch.samples.resize(size);
+  batch.placements.resize(size);
+  batch.labels.resize(size * static_cast<size_t>(loading_.format.labels));
+  set_shape(batch, batch.shape);
 }
 
 void DatumLoader::load_good(Batch& batch, size_t index, const std::atomic<bool>& stop) {

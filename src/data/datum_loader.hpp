@@ -39,8 +39,9 @@ struct DatumLoading {
   ImageSize size;  // to which compressed images are resized
   std::shared_ptr<const Transform> transform;
   SampleFormat format;
-  bool varies = false;    // in size: each batch has one sample, and a shape of its own
-  bool skip_bad = false;  // a record that cannot be used is replaced by the next good one
+  bool varies = false;      // in size: each batch has one sample, and a shape of its own
+  bool skip_bad = false;    // a record that cannot be used is replaced by the next good one
+  bool leaves_out = false;  // with skip_bad: or left out of the batch, unless no other is in it
   /// The settings that make images of one size, for messages.
   std::string_view one_size;
   uint64_t seed = 0;
@@ -82,6 +83,8 @@ class DatumLoader final : public BatchLoader {
   /// Of the record that was opened last.
   void note_loss(const Record& record, Batch& batch) const;
   void load_good(Batch& batch, size_t index, const std::atomic<bool>& stop);
+  void load_only_good(Batch& batch, const std::atomic<bool>& stop);
+  void shrink(Batch& batch, size_t size) const;
   void load_labels(const Record& record, Batch& batch, size_t index);
   void add_boxes(const Record& record, const Geometry& crop, size_t index, Batch& batch);
   void load_label_map(int64_t record, ImageSize opened, const std::vector<ImageStep>& steps,

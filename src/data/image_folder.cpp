@@ -10,7 +10,6 @@
 
 #include "core/path_advice.hpp"
 #include "crema/error.hpp"
-#include "data/class_names.hpp"
 #include "data/image_list.hpp"
 #include "data/image_name.hpp"
 
@@ -51,16 +50,29 @@ bool is_folder(const fs::directory_entry& entry) {
   return entry.is_directory(ignored);
 }
 
-}  // namespace
-
-std::shared_ptr<RecordSource> open_image_folder(const std::string& folder,
-                                                const std::string& class_names,
-                                                const Logger& logger) {
-  const std::string source = "folder '" + folder + "'";
+void check_folder(const std::string& folder) {
   std::error_code code;
   if (!fs::is_directory(folder, code))
     throw Error("data source '", folder, "' is no folder", code ? ": " + code.message() : "",
                 path_advice(folder, kLayout));
+}
+
+}  // namespace
+
+std::vector<std::string> folders_of_classes(const std::string& folder) {
+  check_folder(folder);
+  std::vector<std::string> names;
+  each_entry(folder, [&](const fs::directory_entry& entry, const std::string& name) {
+    if (is_folder(entry)) names.push_back(name);
+  });
+  std::ranges::sort(names);
+  return names;
+}
+
+std::shared_ptr<RecordSource> open_image_folder(const std::string& folder, const ClassRule& rule,
+                                                const Logger& logger) {
+  const std::string source = "folder '" + folder + "'";
+  check_folder(folder);
   Passed outside, nested, others, empty;
   std::map<std::string, std::vector<std::string>> files;  // of each class
   each_entry(folder, [&](const fs::directory_entry& entry, const std::string& name) {
@@ -90,8 +102,9 @@ std::shared_ptr<RecordSource> open_image_folder(const std::string& folder,
   if (empty.count == static_cast<int64_t>(classes.size()))
     throw Error(source, classes.empty() ? " has no folders" : " has no image in its folders", "; ",
                 kLayout);
-  const auto labels = class_labels(classes, class_names, source, logger);
   ImageFiles all{.name = source, .list = {}, .root = folder, .images = {}};
+  all.class_names = classes_in_order(classes, rule, source, logger);
+  const auto labels = labels_by_name(all.class_names);
   for (auto& [name, images] : files) {
     for (std::string& file : images) {
       ListedImage& image = all.images.emplace_back();

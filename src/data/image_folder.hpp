@@ -3,7 +3,9 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "data/class_names.hpp"
 #include "data/record_source.hpp"
 
 namespace crema {
@@ -11,9 +13,11 @@ namespace crema {
 /// The images, class by class and in the order of their names (bytes compared), which
 /// image_extension() tells from other files. Hidden files and folders (".name") are passed over;
 /// other files that are no images, folders in the folders of classes and classes without images are
-/// warned of. `class_names`: see class_names.hpp. Error if there is no image.
-std::shared_ptr<RecordSource> open_image_folder(const std::string& folder,
-                                                const std::string& class_names,
+/// warned of. Error if there is no image.
+std::shared_ptr<RecordSource> open_image_folder(const std::string& folder, const ClassRule& classes,
                                                 const Logger& logger);
+
+/// The names of the folders that are classes, in the order of their bytes.
+std::vector<std::string> folders_of_classes(const std::string& folder);
 
 }  // namespace crema

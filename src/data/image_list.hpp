@@ -51,6 +51,7 @@ struct ImageFiles {
   std::string list;  // the file that lists them, if one does
   std::string root;  // goes before every name
   std::vector<ListedImage> images;
+  std::vector<std::string> class_names = {};  // by label, where there are some
 };
 
 /// Files as records: a Datum each, with the bytes of the file and its labels. A file is opened when

@@ -90,7 +90,7 @@ std::shared_ptr<RecordSource> open_source(const SourceOptions& options) {
   if (!options.root_folder.empty() && kind != SourceKind::image_list)
     throw Error("root_folder is for lists of images, and '", options.path,
                 "' is opened as another kind of source; remove it");
-  if (!options.class_names.empty() && kind != SourceKind::folder && kind != SourceKind::tar)
+  if (!options.class_names.file.empty() && kind != SourceKind::folder && kind != SourceKind::tar)
     throw Error("class_names is for folders of classes and tar files, and '", options.path,
                 "' is opened as another kind of source; remove it");
   switch (kind) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "data/class_names.hpp"
 #include "data/record_source.hpp"
 
 namespace crema {
@@ -24,7 +25,7 @@ struct SourceOptions {
   std::string path;
   SourceKind kind = SourceKind::lmdb;
   std::string root_folder;  // of an image list
-  std::string class_names;  // of a folder or tar file
+  ClassRule class_names;    // of a folder or tar file
   LockMode lock = LockMode::automatic;
   Logger logger;  // receives warnings
 };

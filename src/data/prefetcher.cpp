@@ -2,6 +2,7 @@
 
 #include <omp.h>
 
+#include <algorithm>
 #include <chrono>
 #include <system_error>
 #include <utility>
@@ -80,7 +81,10 @@ void Prefetcher::work() {
     Slot& mine = slot(ticket);
     std::exception_ptr error = broken;
     try {
-      mine.batch.samples.resize(static_cast<size_t>(options_.batch_size));
+      int64_t size = options_.batch_size;
+      if (options_.end > 0) size = std::clamp<int64_t>(sampler_.left(options_.end), 1, size);
+      mine.batch.taken = size;
+      mine.batch.samples.resize(static_cast<size_t>(size));
       for (Sample& sample : mine.batch.samples) sample = sampler_.next();
     } catch (...) {
       error = std::current_exception();

@@ -23,6 +23,7 @@ namespace crema {
 
 struct Batch {
   std::vector<Sample> samples;  // what to load; filled by the prefetcher
+  int64_t taken = 0;            // how many the prefetcher took; loaders may leave some out
   Shape shape;                  // (C, H, W) of each, where a batch may have a shape of its own
   std::vector<Placement> placements;
   std::vector<uint8_t> bytes;  // (N, C, H, W) where records hold bytes
@@ -53,6 +54,8 @@ struct PrefetcherOptions {
   int64_t batch_size = 1;
   int threads = 1;
   int depth = 4;  // number of batches loaded in advance
+  /// Records of an epoch behind which a batch ends, as DataSource::BatchEnd; 0: nowhere.
+  int64_t end = 0;
 };
 
 class Prefetcher {

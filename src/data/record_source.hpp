@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "crema/context.hpp"
 
@@ -41,6 +42,8 @@ class RecordSource {
   /// nothing of the others. Keys are then in no order, and end with the file's path, behind ": "
   /// where something is before it.
   virtual bool is_files() const { return false; }
+  /// The names of the classes by their labels, where labels come from names; else none.
+  virtual std::vector<std::string> class_names() const { return {}; }
   /// The reader may outlive the source.
   virtual std::unique_ptr<RecordReader> reader(Access access) = 0;
 };

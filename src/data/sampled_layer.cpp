@@ -38,9 +38,7 @@ RecordCursor SampledLayer::cursor() const {
   } else if (const uint64_t skip = rand_skip(); skip > 0) {
     number = Random(run().seed, stream_id("rand_skip")).below(skip);
   }
-  // A cursor counts the samples of all shards.
-  const auto step = static_cast<uint64_t>(batch_size_ * run().world_size);
-  return sampler.cursor_at(number + batches_given_ * step);
+  return sampler.cursor_at(number + taken_);
 }
 
 void SampledLayer::set_cursor(const RecordCursor& cursor) {
@@ -54,20 +52,31 @@ void SampledLayer::restart() {
   first_.reset();
 }
 
+bool SampledLayer::end_batches(const BatchEnd& end) {
+  if (end.records > 0 && (!ends_early() || run().world_size != 1)) return false;
+  const RecordCursor at = cursor();
+  stop();
+  first_ = at;
+  end_ = end;
+  return true;
+}
+
 void SampledLayer::start(Blobs top) {
   first_ = cursor();
   Sampler sampler = make_sampler();
   sampler.seek(*first_);
   Loading how = loading(top);
-  prefetcher_ = std::make_unique<Prefetcher>(
-      PrefetcherOptions{.batch_size = batch_size_, .threads = how.threads, .depth = how.depth},
-      std::move(sampler), std::move(how.make_loader));
+  prefetcher_ = std::make_unique<Prefetcher>(PrefetcherOptions{.batch_size = batch_size_,
+                                                               .threads = how.threads,
+                                                               .depth = how.depth,
+                                                               .end = end_.records},
+                                             std::move(sampler), std::move(how.make_loader));
 }
 
 void SampledLayer::stop() {
   wait_seconds_ = take_wait_seconds();
   prefetcher_.reset();
-  batches_given_ = 0;
+  taken_ = 0;
   tell_skipped();
 }
 
@@ -84,6 +93,11 @@ std::string SampledLayer::record_key(int64_t index) const {
 std::string SampledLayer::raw_key(int64_t index) const {
   if (index < 0 || index >= static_cast<int64_t>(given_.size())) return {};
   return raw_key_of(given_[static_cast<size_t>(index)], index);
+}
+
+int64_t SampledLayer::record_number(int64_t index) const {
+  if (index < 0 || index >= static_cast<int64_t>(given_.size())) return -1;
+  return given_[static_cast<size_t>(index)].record;
 }
 
 bool SampledLayer::is_replaced(int64_t index) const {
@@ -122,12 +136,17 @@ void SampledLayer::fetch(Blobs top) { take_shape(next_batch(top), top); }
 
 void SampledLayer::forward_cpu(Blobs, Blobs top) {
   const Batch& batch = next_batch(top);
+  if (top[0]->shape().dim_or_1(0) != static_cast<int64_t>(batch.samples.size()))
+    throw Error("the next batch has ", batch.samples.size(), " records, and the top is ",
+                top[0]->shape().str(), "; call Layer::fetch() before the pass, as a net does");
   give(batch, top);
   losses_.tell(batch, name(), context());
   given_ = batch.samples;
+  const int64_t taken = batch.taken;
   if (!batch.skipped.empty() || skips_.count > 0) count_skipped(batch);
   prefetcher_->release();
-  ++batches_given_;
+  // A cursor counts the samples of all shards.
+  taken_ += static_cast<uint64_t>(taken * run().world_size);
 }
 
 }  // namespace crema

@@ -21,7 +21,9 @@ class SampledLayer : public Layer, public DataSource {
 
   Arity arity() const override { return {0, 0, 1, 2}; }
   bool is_source() const override { return true; }
-  /// Waits for the next batch and calls take_shape(), for TopShapes::per_batch.
+  /// A batch may end early, see end_batches().
+  TopShapes top_shapes() const override { return TopShapes::per_batch; }
+  /// Waits for the next batch and calls take_shape().
   void fetch(Blobs top) final;
   /// No thread runs before the first call of this function or of fetch().
   void forward_cpu(Blobs bottom, Blobs top) final;
@@ -31,9 +33,13 @@ class SampledLayer : public Layer, public DataSource {
   void restart() final;
   int64_t records() const final { return sampling().count; }
   int64_t records_per_batch() const final { return batch_size_; }
+  /// Where ends_early(), and records are not sharded.
+  bool end_batches(const BatchEnd& end) final;
+  int64_t records_in_batch() const final { return static_cast<int64_t>(given_.size()); }
   double take_wait_seconds() final;
   std::string record_key(int64_t index) const final;
   std::string raw_key(int64_t index) const final;
+  int64_t record_number(int64_t index) const final;
   bool is_replaced(int64_t index) const final;
 
  protected:
@@ -47,6 +53,10 @@ class SampledLayer : public Layer, public DataSource {
   virtual SamplerOptions sampling() const = 0;
   /// A run begins at a record drawn from [0, n). 0: at the first.
   virtual uint64_t rand_skip() const { return 0; }
+  /// Whether take_shape() and give() follow the number of samples in a batch.
+  virtual bool ends_early() const { return false; }
+  /// Whether records that cannot be used are left out of a batch.
+  bool leaves_out() const { return end_.leaves_out; }
   struct Loading {
     int threads = 1;
     int depth = kDepth;  // number of batches loaded in advance
@@ -78,10 +88,11 @@ class SampledLayer : public Layer, public DataSource {
   void tell_skipped();
 
   int64_t batch_size_;
+  BatchEnd end_;
   /// Where the run of batches began that the prefetcher is in, once that is fixed.
   std::optional<RecordCursor> first_;
-  uint64_t batches_given_ = 0;  // since first_
-  std::vector<Sample> given_;   // samples of the last one
+  uint64_t taken_ = 0;         // samples of all shards since first_
+  std::vector<Sample> given_;  // samples of the last one
   struct Skips {
     uint64_t epoch = 0;
     int64_t count = 0;

@@ -1,5 +1,6 @@
 #include "data/sampler.hpp"
 
+#include <algorithm>
 #include <limits>
 #include <numeric>
 #include <span>
@@ -45,6 +46,12 @@ Sample Sampler::next() {
 }
 
 void Sampler::seek(const RecordCursor& cursor) { next_ = number_of(cursor); }
+
+int64_t Sampler::left(int64_t records) const {
+  const auto position = static_cast<int64_t>(cursor().position);
+  const int64_t end = records > position ? std::min(records, options_.count) : options_.count;
+  return (end - position - options_.rank + options_.shards - 1) / options_.shards;
+}
 
 uint64_t Sampler::number_of(const RecordCursor& cursor) const {
   const auto count = static_cast<uint64_t>(options_.count);

@@ -44,6 +44,9 @@ class Sampler {
   /// Error if the position is not below the number of records.
   void seek(const RecordCursor& cursor);
 
+  /// Samples of this reader up to `records` records of the epoch, or to its end for 0; at least 1.
+  int64_t left(int64_t records) const;
+
   uint64_t number_of(const RecordCursor& cursor) const;
   RecordCursor cursor_at(uint64_t number) const;
 

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "data/class_names.hpp"
 #include "data/record_source.hpp"
 
 namespace crema {
@@ -23,7 +24,7 @@ namespace crema {
 ///
 /// Error for a file that is no tar, is compressed, damaged or cut off; for an image without label;
 /// and if there is no image.
-std::shared_ptr<RecordSource> open_tar(const std::string& source, const std::string& class_names,
+std::shared_ptr<RecordSource> open_tar(const std::string& source, const ClassRule& classes,
                                        const Logger& logger);
 
 }  // namespace crema

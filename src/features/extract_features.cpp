@@ -9,6 +9,7 @@
 #include "core/dispatch.hpp"
 #include "crema/error.hpp"
 #include "data/data_source.hpp"
+#include "data/in_step.hpp"
 
 namespace crema {
 namespace {
@@ -186,11 +187,15 @@ ExtractReport extract_features(Net& net, const ExtractOptions& options) {
         "the net has no data layer whose records could be counted; say how many batches to "
         "run");
   const auto writers = make_writers(options);
+  InStep in_step(net.layers(), "", [&net](Severity severity, const std::string& text) {
+    net.context().log(severity, text);
+  });
   ExtractReport report;
   FeatureRows rows;
   while (!report.whole_epoch && (options.batches == 0 || report.batches < options.batches)) {
     const auto before = sources.cursors();
     net.forward();
+    in_step.look();
     ++report.batches;
     int64_t batch = 0, count = 0;
     if (sources.any()) {

@@ -166,6 +166,12 @@ double LossNormalization::divisor(int64_t outer, int64_t inner, int64_t valid) c
   return std::max(divisor, 1.0);
 }
 
+MeanOver::Units LossNormalization::units(int64_t outer, int64_t inner, int64_t valid) const {
+  if (mode_ == Mode::none || mode_ == Mode::fixed) return {.is_sum = true};
+  // Without a valid label the loss is 0, and says nothing.
+  return {mode_ == Mode::valid ? static_cast<double>(valid) : divisor(outer, inner, valid)};
+}
+
 void LabelledLayer::reshape_scores(Blobs bottom) {
   const Shape &scores = bottom[0]->shape(), &labels = bottom[1]->shape();
   scores_ = AxisSplit(scores, axis_);

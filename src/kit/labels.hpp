@@ -8,6 +8,7 @@
 
 #include "core/axis_split.hpp"
 #include "core/gradient_paths.hpp"
+#include "core/mean_over.hpp"
 #include "kit/two_sided.hpp"
 
 namespace crema {
@@ -54,6 +55,8 @@ class LossNormalization {
 
   /// At least 1, so that the loss is 0 if all labels are ignored; a fixed one is as given.
   double divisor(int64_t outer, int64_t inner, int64_t valid) const;
+  /// What the loss is the mean over.
+  MeanOver::Units units(int64_t outer, int64_t inner, int64_t valid) const;
 
  private:
   Mode mode_;
@@ -117,14 +120,20 @@ struct LossReads {
 void check_loss_settings(const LayerInit& init, const LossReads& reads);
 
 /// A loss summed over positions, with the settings of loss_param.
-class LabelLoss : public LabelledLayer, public GradientPaths {
+class LabelLoss : public LabelledLayer, public GradientPaths, public MeanOver {
  public:
+  std::optional<Units> mean_over(int top, int64_t) const override {
+    if (top != 0) return std::nullopt;
+    return normalization_.units(scores().outer, scores().inner, counted_labels());
+  }
   float default_loss_weight(int top) const override { return top == 0 ? 1 : 0; }
   bool reads_top_diff(int top) const override { return top == 0; }
 
  protected:
   LabelLoss(const LayerInit& init, int axis, const LossReads& reads);
 
+  /// Labels that are not ignored, where bottom 1 has labels.
+  virtual int64_t counted_labels() const { return valid_labels(); }
   /// The divisor of the loss of the last forward.
   double divisor() const { return divisor(valid_labels()); }
   /// The same if `valid` positions are not ignored.

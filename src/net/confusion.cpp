@@ -36,14 +36,16 @@ std::optional<double> share(int64_t part, int64_t all) {
   return static_cast<double>(part) / static_cast<double>(all);
 }
 
-/// The first class of the greatest score of a position; -1 if all are NaN.
-int64_t best_class(const Tensor& scores, const AxisSplit& split, int64_t position) {
+/// The class of the greatest score of a position, among equal ones the first that is not the label;
+/// -1 if all are NaN.
+int64_t best_class(const Tensor& scores, const AxisSplit& split, int64_t position, int64_t label) {
   int64_t best = -1;
   dispatch_float(scores.dtype(), [&]<class T>(T highest) {
     const T* of_position = scores.host<T>() + split.at(position);
     for (int64_t c = 0; c < split.size; ++c) {
       const T score = of_position[c * split.inner];
-      if (score != score || (best >= 0 && score <= highest)) continue;
+      if (score != score) continue;
+      if (best >= 0 && (score < highest || (score == highest && best != label))) continue;
       best = c;
       highest = score;
     }
@@ -93,7 +95,8 @@ std::vector<ScoredLabels> find_scored_labels(const NetParameter& net, const NetO
   return found;
 }
 
-void ConfusionMatrix::add(const Tensor& scores, const Tensor& labels, const ScoredLabels& of) {
+void ConfusionMatrix::add(const Tensor& scores, const Tensor& labels, const ScoredLabels& of,
+                          const std::vector<bool>& left_out) {
   const Shape& shape = scores.shape();
   if (shape.rank() == 0) throw Error("scores '", of.scores, "' are a scalar, without classes");
   const AxisSplit split(shape, shape.canonical_axis(of.axis));
@@ -116,7 +119,12 @@ void ConfusionMatrix::add(const Tensor& scores, const Tensor& labels, const Scor
     throw Error("scores '", of.scores, "' (", shape.str(), ") are of ", split.positions(),
                 " positions, labels '", of.labels, "' (", labels.shape().str(), ") of ",
                 labels.count(), "; the class axis of the scores is ", of.axis);
+  // Positions of a sample lie together, if the first axis is that of the samples.
+  const auto samples = static_cast<int64_t>(left_out.size());
+  const bool leaves_out = samples > 0 && shape[0] == samples && shape.canonical_axis(of.axis) > 0;
+  const int64_t each = leaves_out ? split.positions() / samples : 1;
   for (int64_t i = 0; i < split.positions(); ++i) {
+    if (leaves_out && left_out[static_cast<size_t>(i / each)]) continue;
     const double value = labels.at(i);
     if (of.ignore_label && value == *of.ignore_label) {
       ++ignored_;
@@ -128,7 +136,7 @@ void ConfusionMatrix::add(const Tensor& scores, const Tensor& labels, const Scor
     const auto label = static_cast<int64_t>(value);
     ++positions_;
     ++labelled_[static_cast<size_t>(label)];
-    const int64_t best = best_class(scores, split, i);
+    const int64_t best = best_class(scores, split, i, label);
     if (best < 0) {
       ++undecided_;
       continue;

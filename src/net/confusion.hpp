@@ -29,11 +29,14 @@ class ConfusionMatrix {
   /// Without `pairs` only sums of each class are kept, and not how often which was taken for which.
   explicit ConfusionMatrix(bool pairs = true) : has_pairs_(pairs) {}
 
-  /// Adds all positions of a batch. The prediction is the first class of the greatest score; where
-  /// all scores are NaN, there is none. Error if the shapes do not fit each other or those of
+  /// Adds all positions of a batch but those of the samples for which `left_out`, empty or of the
+  /// size of the first axis, is true. The prediction is the class of the greatest score; if several
+  /// have it, the first that is not the label, so that such a position is no hit, as in Accuracy.
+  /// Where all scores are NaN, there is none. Error if the shapes do not fit each other or those of
   /// earlier batches, and for a label that is no whole number in [0, classes). With
   /// pairs, Error for more than 10,000 classes, whose counts would take much memory.
-  void add(const Tensor& scores, const Tensor& labels, const ScoredLabels& of);
+  void add(const Tensor& scores, const Tensor& labels, const ScoredLabels& of,
+           const std::vector<bool>& left_out = {});
 
   int64_t classes() const { return classes_; }
   bool has_pairs() const { return has_pairs_; }

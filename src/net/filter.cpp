@@ -226,7 +226,10 @@ std::vector<LeftOut> remove_excluded(NetParameter& net, const NetOptions& option
                             .how_selected = how_selected(layer, options),
                             .position = position,
                             .bottoms = {layer.bottom().begin(), layer.bottom().end()},
-                            .tops = {layer.top().begin(), layer.top().end()}});
+                            .tops = {layer.top().begin(), layer.top().end()},
+                            .data = layer.type() == "Data"
+                                        ? std::make_shared<const LayerParameter>(layer)
+                                        : nullptr});
         continue;
       }
     } catch (Error& error) {

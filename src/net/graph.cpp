@@ -322,6 +322,7 @@ void build_graph(Plan& plan, NetParameter& net, const std::vector<Position>& pos
 
       node.bottom_blobs = plan.blobs(node.bottoms);
       node.top_blobs = plan.blobs(node.tops);
+      tell_classes(plan, node);
       set_up(plan, node);
       check_places(plan, node);
     } catch (Error& error) {
@@ -342,6 +343,7 @@ void build_graph(Plan& plan, NetParameter& net, const std::vector<Position>& pos
     node.follows_values = std::ranges::any_of(
         node.bottoms, [&](ValueId bottom) { return plan.has_late_shape(plan.value(bottom)); });
   }
+  check_classes(plan);
   plan.layer_count = plan.nodes.size();
   plan.value_count = plan.values.size();
 

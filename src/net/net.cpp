@@ -76,6 +76,8 @@ std::unique_ptr<Plan> build(const NetParameter& given, const SourceMap& source, 
   NetParameter net = without_weights(modern);
   if (!upgraded) upgrade = upgrade_net(net, source);
   note_upgrade(*plan, upgrade, source);
+  const auto& classes = given.origin().class_name();
+  plan->trained_classes = {.names = {classes.begin(), classes.end()}, .from = "the weights"};
 
   const ThreadScope threads(context.threads());
   std::vector<Position>& positions = upgrade.positions;

@@ -20,6 +20,7 @@
 
 #include "crema/net.hpp"
 #include "crema/parameter_arena.hpp"
+#include "data/data_source.hpp"
 #include "net/ids.hpp"
 
 namespace crema {
@@ -168,6 +169,7 @@ struct LeftOut {
   std::string how_selected;  // into the net: "selected by --stage val"; "" if nothing does
   Position position;
   std::vector<std::string> bottoms, tops;
+  std::shared_ptr<const LayerParameter> data = {};  // the message, of a layer of type Data
 };
 
 struct Plan {
@@ -194,6 +196,7 @@ struct Plan {
   std::vector<std::string> input_names, output_names;
   ParameterArena arena;
   std::vector<LeftOut> left_out;
+  ClassNames trained_classes;  // those that the message's `origin` names
   std::vector<std::string> notes;
   std::function<void(size_t)> on_gradient;
 
@@ -258,6 +261,12 @@ void build_graph(Plan& plan, NetParameter& net, const std::vector<Position>& pos
 /// detections.cpp: compares what detection layers read with the layers that made it. Error if their
 /// numbers of classes differ.
 void check_detections(const Plan& plan);
+/// class_names.cpp: tells a data layer of phase TEST whose labels are the places of names of
+/// classes those of the training data: of the net that this one shares parameters with, or of a
+/// layer that the phase excludes, or Plan::trained_classes. Error if the last two differ.
+void tell_classes(const Plan& plan, const Node& node);
+/// Error if data layers of a training net without a file of names have different classes.
+void check_classes(const Plan& plan);
 /// params.cpp: gives each parameter a storage, in the arena or shared by name or with another net,
 /// and its values: those of NetOptions::weights; else those in the layers of `given`, the message
 /// of the net; else those of its filler.

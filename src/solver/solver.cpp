@@ -10,7 +10,9 @@
 
 #include "crema/debug_info.hpp"
 #include "crema/loss_scale.hpp"
+#include "data/counted_once.hpp"
 #include "data/data_source.hpp"
+#include "data/in_step.hpp"
 #include "model/partial_copy.hpp"
 #include "model/snapshot_file.hpp"
 #include "model/source_map.hpp"
@@ -222,6 +224,12 @@ void Solver::build_nets(const SolverParameter& param, const SourceMap& source,
   for (Layer* layer : net_->layers()) {
     if (auto* data = dynamic_cast<DataSource*>(layer)) sources_.push_back(data);
   }
+  const auto log = [this](Severity severity, const std::string& text) {
+    context_.log(severity, text);
+  };
+  in_step_.emplace_back(net_->layers(), "TRAIN net", log);
+  for (size_t n = 0; n < test_nets_.size(); ++n)
+    in_step_.emplace_back(test_nets_[n]->layers(), concat("TEST net #", n), log);
 }
 
 void Solver::prepare_snapshots() {
@@ -326,6 +334,7 @@ double Solver::run_passes() {
   for (int pass = 0; pass < param_->iter_size(); ++pass) {
     begin_pass(pass);
     const double pass_loss = net_->forward();
+    in_step_[0].look();
     if (!std::isfinite(pass_loss)) throw_not_finite(*net_, iteration_, pass_loss);
     loss += pass_loss;
     net_->backward();
@@ -366,7 +375,7 @@ bool Solver::test_due() const {
 }
 
 struct Solver::TestSums {
-  explicit TestSums(const Net& net) {
+  explicit TestSums(const Net& net) : counted_once(net.layers()) {
     for (const std::string& output : net.outputs()) means[output];
     for (const std::string& output : row_outputs(net)) means.erase(output);
     for (const std::string& output : detection_outputs(net)) detections[output];
@@ -374,6 +383,7 @@ struct Solver::TestSums {
 
   std::map<std::string, DetectionScores> detections;  // of outputs of DetectionEvaluate
   std::map<std::string, std::vector<double>> means;   // of each value
+  CountedOnce counted_once;  // an image that comes again does not count in detections again
   int batches = 0;
 };
 
@@ -415,7 +425,9 @@ void Solver::test_batch(TestReport& report, TestSums& sums) {
   const auto n = static_cast<size_t>(report.net);
   Net& net = *test_nets_[n];
   const int batches = test_iterations_[n];
+  sums.counted_once.next_batch();
   report.loss += net.forward() / batches;
+  in_step_[n + 1].look();
   for (auto& [output, scores] : sums.detections) scores.add(net.output(output));
   // An output behind rows whose number differs from batch to batch has no mean either.
   for (auto entry = sums.means.begin(); entry != sums.means.end();) {

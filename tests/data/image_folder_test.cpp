@@ -16,7 +16,7 @@ using testing::HasSubstr;
 
 class ImageFolder : public testing::Test {
  protected:
-  std::vector<std::string> records(const std::string& names = "") {
+  std::vector<std::string> records(const ClassRule& names = {}) {
     const auto source = open_image_folder(folder_ / "set", names,
                                           [this](Severity severity, const std::string& text) {
                                             if (severity == Severity::warning)
@@ -68,6 +68,61 @@ TEST_F(ImageFolder, FoldersWithoutImagesAreErrors) {
   expect_error([&] { records(); }, {"has no folders"});
   file("a/b/1.jpg");
   expect_error([&] { records(); }, {"no image in its folders"});
+}
+
+ClassRule trained_on(std::vector<std::string> names, bool listed = false) {
+  ClassRule rule;
+  rule.training = ClassNames{.names = std::move(names), .from = "folder 'train'", .listed = listed};
+  return rule;
+}
+
+// A folder without one of the classes gave all classes behind it the label of another.
+TEST_F(ImageFolder, TrainingDataGiveTheLabels) {
+  for (const char* name : {"c/1.jpg", "a/1.jpg", "d/1.jpg"}) file(name);
+  expect_error(
+      [&] {
+        records(trained_on({"a", "b", "c", "d"}));
+      },
+      {"set' lacks the class 'b'", "folder 'train'", "4 classes", "class_names"});
+  EXPECT_TRUE(warnings_.empty());
+  EXPECT_THAT(records(trained_on({"a", "b", "c", "d"}, true)),
+              ElementsAre("a/1.jpg 0", "c/1.jpg 2", "d/1.jpg 3"));
+  EXPECT_THAT(warnings_, ElementsAre(HasSubstr("no image of 1 classes of folder 'train', the "
+                                               "first of them 'b'")));
+  // An empty folder is there.
+  std::filesystem::create_directory(folder_ / "set/b");
+  EXPECT_THAT(records(trained_on({"a", "b", "c", "d"})),
+              ElementsAre("a/1.jpg 0", "c/1.jpg 2", "d/1.jpg 3"));
+  // Bytes count.
+  expect_error(
+      [&] {
+        records(trained_on({"a", "b", "C", "d"}));
+      },
+      {"has the class 'c'", "folder 'train'", "did you mean 'C'"});
+  expect_error([&] { records(trained_on({"a", "c"})); }, {"classes 'b', 'd'", "lack"});
+}
+
+TEST_F(ImageFolder, AFileOfNamesHasToAgreeWithTheTrainingData) {
+  for (const char* name : {"b/1.jpg", "a/1.jpg"}) file(name);
+  ClassRule rule = trained_on({"a", "b", "c"});
+  rule.file = folder_.write("names.txt", "a\nb\nc\nd\n");
+  EXPECT_THAT(records(rule), ElementsAre("a/1.jpg 0", "b/1.jpg 1"));
+  EXPECT_THAT(warnings_, ElementsAre(HasSubstr("no image of 2 classes of '")));
+  folder_.write("names.txt", "b\na\nc\n");
+  expect_error([&] { records(rule); },
+               {"label 0 is class 'b' by class_names", "names.txt", "'a'", "folder 'train'"});
+  file("d/1.jpg");
+  folder_.write("names.txt", "a\nb\nc\nd\n");
+  expect_error([&] { records(rule); }, {"has the class 'd'", "folder 'train'"});
+}
+
+TEST_F(ImageFolder, UnknownTrainingClassesAreTold) {
+  for (const char* name : {"b/1.jpg", "a/1.jpg"}) file(name);
+  ClassRule rule;
+  rule.training = ClassNames{.names = {}, .from = "there is no such layer"};
+  EXPECT_THAT(records(rule), ElementsAre("a/1.jpg 0", "b/1.jpg 1"));
+  EXPECT_THAT(warnings_, ElementsAre(testing::AllOf(HasSubstr("own 2 class names"),
+                                                    HasSubstr("there is no such layer"))));
 }
 
 TEST_F(ImageFolder, AnImageThatIsGoneIsAnErrorWithItsPath) {

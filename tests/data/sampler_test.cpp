@@ -33,6 +33,18 @@ TEST(Sampler, SequentialWrapsAndNumbersOnThroughEpochs) {
   EXPECT_EQ(sampler.next().number, 7u);
 }
 
+TEST(Sampler, KnowsWhatIsLeftOfAnEpoch) {
+  Sampler sampler({.count = 5});
+  EXPECT_EQ(sampler.left(0), 5);
+  EXPECT_EQ(sampler.left(3), 3);
+  sampler.seek({2, 3});
+  EXPECT_EQ(sampler.left(0), 2);
+  EXPECT_EQ(sampler.left(4), 1);
+  EXPECT_EQ(sampler.left(3), 2) << "the three were taken before";
+  Sampler second({.count = 5, .rank = 1, .shards = 2});
+  EXPECT_EQ(second.left(0), 2);
+}
+
 TEST(Sampler, ShuffledEpochTakesEachRecordOnce) {
   for (const int64_t count : {1, 2, 10, 1000}) {
     std::vector<int64_t> all(static_cast<size_t>(count));

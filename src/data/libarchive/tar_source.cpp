@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "crema/error.hpp"
-#include "data/class_names.hpp"
 #include "data/file_pattern.hpp"
 #include "data/image_name.hpp"
 #include "data/libarchive/tar_members.hpp"
@@ -35,6 +34,7 @@ struct TarImages {
   std::string name;  // of the source, for messages
   std::vector<TarFile> files;
   std::vector<TarImage> images;
+  std::vector<std::string> class_names = {};  // by label, where folders are classes
 
   std::string key(const TarImage& image) const {
     return files[image.file].path + ": " + image.member.path;
@@ -122,15 +122,15 @@ class TarLister {
   }
 
   /// To be called at the end: takes labels from folders if there are no others.
-  void finish(const std::string& class_names, const Logger& logger) {
+  void finish(const ClassRule& rule, const Logger& logger) {
     if (std::ranges::count(labelled_, true) > 0) {
-      take_labels(class_names, logger);
+      take_labels(rule.file, logger);
       return passed_over_.warn(all_.name, logger);
     }
     passed_over_.warn(all_.name, logger);
     if (all_.images.empty())
       throw Error(all_.name, " has no images; members are images by their extensions (.jpg, .png)");
-    take_classes(class_names, logger);
+    take_classes(rule, logger);
   }
 
  private:
@@ -252,7 +252,7 @@ class TarLister {
       throw Error(all_.name, " has no image 'NAME.jpg' with a label 'NAME.cls'");
   }
 
-  void take_classes(const std::string& class_names, const Logger& logger) {
+  void take_classes(const ClassRule& rule, const Logger& logger) {
     std::set<std::string> classes;
     for (const TarImage& image : all_.images) {
       const std::string name = class_of(image.member.path);
@@ -262,7 +262,8 @@ class TarLister {
                     ".cls' with a number, and the image is in no folder of a class");
       classes.insert(name);
     }
-    const auto labels = class_labels(classes, class_names, all_.name, logger);
+    all_.class_names = classes_in_order(classes, rule, all_.name, logger);
+    const auto labels = labels_by_name(all_.class_names);
     for (TarImage& image : all_.images) image.label = labels.at(class_of(image.member.path));
   }
 
@@ -313,6 +314,7 @@ class TarSource final : public RecordSource {
   int64_t count() const override { return static_cast<int64_t>(all_->images.size()); }
   std::string name() const override { return all_->name; }
   bool is_files() const override { return true; }
+  std::vector<std::string> class_names() const override { return all_->class_names; }
   std::unique_ptr<RecordReader> reader(Access) override {
     return std::make_unique<TarReader>(all_);
   }
@@ -338,12 +340,12 @@ std::vector<std::string> tar_files(const std::string& source) {
 
 }  // namespace
 
-std::shared_ptr<RecordSource> open_tar(const std::string& source, const std::string& class_names,
+std::shared_ptr<RecordSource> open_tar(const std::string& source, const ClassRule& classes,
                                        const Logger& logger) {
   TarImages all{.name = "tar '" + source + "'", .files = {}, .images = {}};
   TarLister lister(all);
   for (const std::string& file : tar_files(source)) lister.list(file);
-  lister.finish(class_names, logger);
+  lister.finish(classes, logger);
   return std::make_shared<TarSource>(std::move(all));
 }
 

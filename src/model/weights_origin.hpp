@@ -1,0 +1,13 @@
+// What weights say of the data that they were trained on.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace crema {
+
+/// The names of the classes in the order of their labels, as NetParameter.origin of a weights file
+/// has them, without the parameters being read. None if the file has none, or cannot be read.
+std::vector<std::string> class_names_of_weights(const std::string& path);
+
+}  // namespace crema

@@ -1,0 +1,160 @@
+// Labels that are places of names of classes mean the same in tests as in training: data layers of
+// phase TEST take the names of the training data.
+#include <algorithm>
+#include <optional>
+
+#include "crema/registry.hpp"
+#include "data/data_source.hpp"
+#include "net/plan.hpp"
+#include "proto/net.pb.h"
+
+namespace crema {
+namespace {
+
+/// Classes of training data, and the tops of the layer that reads them.
+struct Candidate {
+  std::vector<std::string> tops;
+  ClassNames classes;
+};
+
+struct Candidates {
+  std::vector<Candidate> all;
+  std::string problem;  // why there is none, or not another
+};
+
+bool reads_folders(const LayerParameter& layer) {
+  const auto backend = layer.data_param().backend();
+  return layer.type() == "Data" &&
+         (backend == DataParameter::FOLDER || backend == DataParameter::TAR);
+}
+
+/// Whether the layer reads test data, whatever the stages.
+bool is_for_tests(const LayerParameter& layer) {
+  const auto tests = [](const NetStateRule& rule) {
+    return rule.has_phase() && rule.phase() == TEST;
+  };
+  return (layer.has_phase() && layer.phase() == TEST) ||
+         (layer.include_size() > 0 && std::ranges::all_of(layer.include(), tests));
+}
+
+/// Of the data layers of the net with the training data.
+void add_layers(const Net& training, Candidates& found) {
+  for (const Layer* layer : training.layers()) {
+    const auto* source = dynamic_cast<const DataSource*>(layer);
+    if (source == nullptr || source->class_names().empty()) continue;
+    const auto& tops = layer->param().top();
+    found.all.push_back({{tops.begin(), tops.end()}, source->look_up_classes()});
+  }
+}
+
+/// Of the data layers that the phase excludes.
+void add_excluded(const Plan& plan, Candidates& found) {
+  NetOptions training = plan.options;
+  training.phase = Phase::train;
+  const auto add = [&](bool in_this_state) {
+    for (const LeftOut& layer : plan.left_out) {
+      if (!layer.data || !reads_folders(*layer.data) || is_for_tests(*layer.data)) continue;
+      if (in_state(*layer.data, training) != in_this_state) continue;
+      try {
+        const RunState run;
+        const auto made = Registry::instance().make({.param = *layer.data,
+                                                     .context = *plan.context,
+                                                     .run = run,
+                                                     .phase = Phase::train,
+                                                     .dtype = plan.options.dtype});
+        const auto* source = dynamic_cast<const DataSource*>(made.get());
+        ClassNames classes = source != nullptr ? source->look_up_classes() : ClassNames();
+        if (!classes.names.empty()) found.all.push_back({layer.tops, std::move(classes)});
+      } catch (const Error& error) {
+        found.problem = concat("layer '", layer.name, "': ", error.message());
+      }
+    }
+  };
+  add(true);
+  // Stages may exclude them, too.
+  if (found.all.empty()) add(false);
+}
+
+/// The one that makes the same labels: by the name of the last top, else the only one.
+std::optional<ClassNames> choose(const Candidates& found, const LayerParameter& layer) {
+  const auto& tops = layer.top();
+  for (const Candidate& candidate : found.all) {
+    if (!tops.empty() && !candidate.tops.empty() && candidate.tops.back() == *tops.rbegin())
+      return candidate.classes;
+  }
+  const auto is_first = [&](const Candidate& candidate) {
+    return candidate.classes.names == found.all[0].classes.names;
+  };
+  if (found.all.empty() || !std::ranges::all_of(found.all, is_first)) return std::nullopt;
+  return found.all[0].classes;
+}
+
+/// Error unless the first label whose names differ does not exist.
+void check_same(const ClassNames& one, const ClassNames& other, const char* way_out) {
+  const size_t count = std::max(one.names.size(), other.names.size());
+  for (size_t label = 0; label < count; ++label) {
+    const auto name = [&](const ClassNames& of) {
+      return label < of.names.size() ? "'" + of.names[label] + "'" : std::string("no class");
+    };
+    if (name(one) == name(other)) continue;
+    throw Error("label ", label, " is ", name(one), " in ", one.from, ", which has ",
+                one.names.size(), " classes, and ", name(other), " in ", other.from, ", which has ",
+                other.names.size(), "; ", way_out);
+  }
+}
+
+}  // namespace
+
+void tell_classes(const Plan& plan, const Node& node) {
+  auto* source = dynamic_cast<DataSource*>(node.layer.get());
+  if (source == nullptr || !source->labels_by_names()) return;
+  if (plan.options.phase != Phase::test || node.layer->phase() != Phase::test) return;
+  Candidates found;
+  if (plan.options.share_params_with != nullptr) {
+    add_layers(*plan.options.share_params_with, found);
+  } else {
+    add_excluded(plan, found);
+  }
+  std::optional<ClassNames> training = choose(found, node.layer->param());
+  const ClassNames& weights = plan.trained_classes;
+  if (training && !weights.names.empty()) {
+    check_same(*training, weights,
+               "test on the folders that the weights were trained on, or list the classes of the "
+               "weights in a file, in their order, and name it in class_names of the data layers");
+  } else if (!weights.names.empty()) {
+    training = weights;
+  }
+  if (!training) {
+    training.emplace();
+    training->from = !found.problem.empty() ? found.problem
+                     : !found.all.empty()
+                         ? concat(
+                               "several data layers of the training net have classes, and none "
+                               "of them the top '",
+                               node.layer->param().top(node.layer->param().top_size() - 1), "'")
+                         : "the net has no such data layer for training";
+  }
+  source->set_training_classes(*training);
+}
+
+void check_classes(const Plan& plan) {
+  if (plan.options.phase != Phase::train) return;
+  std::optional<ClassNames> first;
+  for (const auto& node : plan.nodes) {
+    const auto* source = dynamic_cast<const DataSource*>(node->layer.get());
+    if (source == nullptr || source->class_names().empty()) continue;
+    const ClassNames classes = source->look_up_classes();
+    if (classes.listed) continue;
+    if (!first) {
+      first = classes;
+      continue;
+    }
+    in_node(*node, [&] {
+      check_same(*first, classes,
+                 "labels of one net need one meaning: give both the same folders of classes, or "
+                 "name a file with all classes in class_names of both layers");
+    });
+  }
+}
+
+}  // namespace crema

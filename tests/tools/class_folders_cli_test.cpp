@@ -1,0 +1,166 @@
+// Folders of classes: tests take the labels of the training data.
+#include <fstream>
+
+#include "proto/net.pb.h"
+#include "support/database.hpp"
+#include "support/needs.hpp"
+#include "tools/cli.hpp"
+
+namespace {
+
+using namespace crema;
+using namespace crema::test;
+
+/// Classes are shades of gray: a net of three fixed scores tells them.
+class ClassFoldersCliTest : public CliTest {
+ protected:
+  void SetUp() override {
+    if (!kBuiltWithOpenCv) GTEST_SKIP() << "needs OpenCV: configure with CREMA_OPENCV=ON";
+  }
+  /// `images` of each class, whose shade follows from its name.
+  void classes(const std::string& folder, const std::vector<std::string>& names, int images = 2) {
+    for (const std::string& name : names) {
+      std::filesystem::create_directories(path(folder + "/" + name));
+      const char shade = name == "ant" ? '\x10' : name == "bee" ? '\x60' : '\xc0';
+      for (int i = 0; i < images; ++i) {
+        write(folder + "/" + name + "/" + std::to_string(i) + ".ppm",
+              ppm(2, 2, std::string(12, shade)));
+      }
+    }
+  }
+  std::string data(const std::string& phase, const std::string& folder, int batch,
+                   const std::string& more = "", const std::string& tops = "") const {
+    return concat("layer { name: '", phase, "_data' type: 'Data' ",
+                  tops.empty() ? "top: 'data' top: 'label'" : tops, " include { phase: ", phase,
+                  " } transform_param { scale: 0.0039 force_gray: true } data_param { backend: "
+                  "FOLDER source: '",
+                  path(folder), "' batch_size: ", batch, " ", more, " } }\n");
+  }
+  std::string net(const std::string& data, const std::string& name = "net.prototxt") const {
+    return write(name, data + R"(
+layer { name: 'ip' type: 'InnerProduct' bottom: 'data' top: 'ip'
+        inner_product_param { num_output: 3 weight_filler { type: 'xavier' } } }
+layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'label' top: 'loss' }
+layer { name: 'accuracy' type: 'Accuracy' bottom: 'ip' bottom: 'label' top: 'accuracy' include { phase: TEST } }
+)");
+  }
+  std::string train(const std::string& net) const {
+    return "train --solver " +
+           write("solver.prototxt",
+                 "net: '" + net + "' base_lr: 2 momentum: 0.9 lr_policy: 'fixed' max_iter: 400 " +
+                     "test_iter: 1 test_interval: 400 random_seed: 3 test_initialization: false "
+                     "snapshot_prefix: '" +
+                     path("s") + "'");
+  }
+  std::string weights() const { return " --weights " + path("s_iter_400.caffemodel"); }
+  /// With the classes that they were trained on, as a training writes them.
+  void name_classes(const std::vector<std::string>& names) const {
+    NetParameter param;
+    std::ifstream in(path("s_iter_400.caffemodel"), std::ios::binary);
+    ASSERT_TRUE(param.ParseFromIstream(&in));
+    param.clear_checksum();
+    param.mutable_origin()->mutable_class_name()->Assign(names.begin(), names.end());
+    std::ofstream out(path("s_iter_400.caffemodel"), std::ios::binary);
+    ASSERT_TRUE(param.SerializeToOstream(&out));
+  }
+};
+
+// The images of 'cat' were tested as 'bee': the accuracy was 0.5 without a word.
+TEST_F(ClassFoldersCliTest, TestsHaveTheLabelsOfTraining) {
+  classes("train", {"ant", "bee", "cat"});
+  classes("test", {"ant", "cat"});
+  const std::string both = net(data("TRAIN", "train", 6) + data("TEST", "test", 4));
+  expect_refusal(train(both), {"TEST net #0", "layer 'TEST_data' (Data)", path("test"),
+                               "lacks the class 'bee'", path("train"), "class_names"});
+  // A file that lists all classes.
+  const std::string listed = "class_names: '" + write("names.txt", "ant\nbee\ncat\n") + "'";
+  const Output trained =
+      run(train(net(data("TRAIN", "train", 6) + data("TEST", "test", 4, listed))));
+  EXPECT_EQ(trained.status, 0) << trained.text;
+  EXPECT_TRUE(trained.says("no image of 1 classes")) << trained.text;
+  EXPECT_TRUE(trained.says("accuracy = 1\n")) << trained.text;
+  // Another order of them would be another meaning.
+  const std::string wrong = "class_names: '" + write("wrong.txt", "cat\nbee\nant\n") + "'";
+  expect_refusal(train(net(data("TRAIN", "train", 6) + data("TEST", "test", 4, wrong))),
+                 {"label 0 is class 'cat'", "wrong.txt", "'ant'", path("train")});
+
+  // `crema test` finds the training data in the file.
+  for (const char* command : {"test", "time --phase TEST --iterations 1"})
+    expect_refusal(command + weights() + " --model " +
+                       net(data("TRAIN", "train", 6) + data("TEST", "test", 4)),
+                   {"lacks the class 'bee'", path("test"), path("train")});
+  expect_refusal("extract-features " + path("s_iter_400.caffemodel") + " " + path("net.prototxt") +
+                     " ip " + path("features"),
+                 {"lacks the class 'bee'", path("train")});
+  // An empty folder has no images, and its name counts.
+  std::filesystem::create_directory(path("test/bee"));
+  const Output whole = run("test" + weights() + " --model " + path("net.prototxt"));
+  EXPECT_EQ(whole.status, 0) << whole.text;
+  EXPECT_TRUE(whole.says("4 records in 1 batch of 4")) << whole.text;
+  EXPECT_TRUE(whole.says("accuracy = 1\n")) << whole.text;
+  // An unknown one does, too.
+  classes("test", {"dog"}, 0);
+  expect_refusal("test" + weights() + " --model " + path("net.prototxt"),
+                 {"has the class 'dog'", path("test"), path("train")});
+}
+
+TEST_F(ClassFoldersCliTest, WeightsTellTheClasses) {
+  classes("train", {"ant", "bee", "cat"});
+  classes("test", {"ant", "cat"});
+  const Output trained =
+      run(train(net(data("TRAIN", "train", 6) + data("TEST", "train", 6, "", ""))));
+  ASSERT_EQ(trained.status, 0) << trained.text;
+  name_classes({});
+  const std::string lone = net(data("TEST", "test", 4), "lone.prototxt");
+  const Output own = run("test" + weights() + " --model " + lone);
+  EXPECT_EQ(own.status, 0) << own.text;
+  EXPECT_TRUE(own.says("own 2 class names")) << own.text;
+  EXPECT_TRUE(own.says("accuracy = 0.5\n")) << own.text;
+
+  name_classes({"ant", "bee", "cat"});
+  expect_refusal("test" + weights() + " --model " + lone,
+                 {"lacks the class 'bee'", "the weights", path("test")});
+  std::filesystem::create_directory(path("test/bee"));
+  const Output told = run("test" + weights() + " --model " + lone);
+  EXPECT_TRUE(told.says("accuracy = 1\n")) << told.text;
+  EXPECT_FALSE(told.says("own 2 class names")) << told.text;
+  // Features of other images with these weights have no such labels.
+  classes("others", {"x", "y"});
+  const Output features =
+      run("extract-features " + path("s_iter_400.caffemodel") + " " +
+          net(data("TEST", "others", 4), "others.prototxt") + " ip " + path("features"));
+  EXPECT_EQ(features.status, 0) << features.text;
+  // The training folder got a class since.
+  classes("train", {"awl"});
+  expect_refusal(
+      "test" + weights() + " --model " + net(data("TRAIN", "train", 6) + data("TEST", "train", 6)),
+      {"label 1 is 'awl'", path("train"), "'bee' in the weights"});
+}
+
+TEST_F(ClassFoldersCliTest, LayersForTrainingHaveTheSameClasses) {
+  classes("one", {"ant", "bee", "cat"});
+  classes("two", {"ant", "cat"});
+  const std::string layers =
+      data("TRAIN", "one", 6) + data("TRAIN", "two", 4, "", "top: 'more' top: 'label2'");
+  expect_refusal(train(net(layers)),
+                 {"label 1 is 'bee'", path("one"), "'cat'", path("two"), "class_names"});
+}
+
+TEST_F(ClassFoldersCliTest, TarFilesHaveThemToo) {
+  if (!kBuiltWithLibarchive) GTEST_SKIP() << "needs libarchive";
+  const auto members = [&](const std::vector<std::string>& names) {
+    Records all;
+    for (const std::string& name : names)
+      all.emplace_back(name + "/0.ppm", ppm(2, 2, std::string(12, '\x10')));
+    return tar(all);
+  };
+  write("train.tar", members({"ant", "bee", "cat"}));
+  write("test.tar", members({"ant", "cat"}));
+  std::string layers = data("TRAIN", "train.tar", 3) + data("TEST", "test.tar", 2);
+  for (size_t at = 0; (at = layers.find("FOLDER", at)) != std::string::npos;)
+    layers.replace(at, 6, "TAR");
+  expect_refusal(train(net(layers)),
+                 {"lacks the class 'bee'", path("test.tar"), path("train.tar")});
+}
+
+}  // namespace

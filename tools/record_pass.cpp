@@ -1,0 +1,292 @@
+#include "tools/record_pass.hpp"
+
+#include <glog/logging.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "core/carried_state.hpp"
+#include "crema/error.hpp"
+#include "proto/layer.pb.h"
+#include "tools/required_data.hpp"
+
+namespace crema::tools {
+namespace {
+
+constexpr int kPublishedBatches = 50;
+
+void log(Severity severity, const std::string& text) {
+  if (severity >= Severity::warning) {
+    LOG(WARNING) << text;
+  } else {
+    LOG(INFO) << text;
+  }
+}
+
+/// What the layers carry, in their order.
+std::vector<std::vector<Tensor>> carried(const Net& net) {
+  std::vector<std::vector<Tensor>> states;
+  for (const Layer* layer : net.layers()) {
+    const auto* state = dynamic_cast<const CarriesState*>(layer);
+    if (state != nullptr) states.push_back(state->carried());
+  }
+  return states;
+}
+
+void carry(const Net& net, const std::vector<std::vector<Tensor>>& states) {
+  size_t at = 0;
+  for (Layer* layer : net.layers()) {
+    if (auto* state = dynamic_cast<CarriesState*>(layer)) state->carry(states[at++]);
+  }
+}
+
+/// Whether every sequence begins with the batch, going by the continuation indicators of the layer,
+/// so that it reads nothing that it carries.
+bool begins_anew(Net& net, const Layer& layer) {
+  if (layer.param().bottom_size() < 2) return false;
+  const std::string& indicators = layer.param().bottom(1);
+  for (const Layer* other : net.layers()) {
+    if (std::ranges::count(other->param().top(), indicators) == 0) continue;
+    if (other->type() == "ContinuationIndicator") return true;
+    if (!other->is_source()) return false;
+    const Tensor values = net.output(indicators);
+    const int64_t sequences = values.shape().rank() == 2 ? values.shape()[1] : 0;
+    for (int64_t n = 0; n < sequences; ++n) {
+      if (values.at(n) != 0) return false;
+    }
+    return sequences > 0;
+  }
+  return false;
+}
+
+/// The first layer that lost what it carried, since its batch has another size; "": none.
+std::string lost_state(Net& net, const std::vector<std::vector<Tensor>>& before) {
+  size_t at = 0;
+  for (const Layer* layer : net.layers()) {
+    const auto* state = dynamic_cast<const CarriesState*>(layer);
+    if (state == nullptr) continue;
+    const std::vector<Tensor>& old = before[at++];
+    if (old.empty() || !state->carries()) continue;
+    if (!std::ranges::equal(old, state->carried(), {}, &Tensor::shape, &Tensor::shape) &&
+        !begins_anew(net, *layer))
+      return layer->name();
+  }
+  return {};
+}
+
+}  // namespace
+
+RecordPass::RecordPass(Net& net, std::optional<int> iterations)
+    : net_(net), in_step_(net.layers(), "", log), counted_once_(net.layers()) {
+  for (const Layer* layer : net.layers()) {
+    const auto* mean = dynamic_cast<const MeanOver*>(layer);
+    const int tops = layer->param().top_size();
+    if (mean != nullptr && tops == 0) means_.push_back({"(automatic)" + layer->name(), {mean, 0}});
+    for (int t = 0; t < tops; ++t) means_.push_back({layer->param().top(t), {mean, t}});
+  }
+  if (iterations) {
+    batches_ = *iterations;
+  } else if (count_records()) {
+    begin_epoch();
+  } else {
+    batches_ = kPublishedBatches;
+  }
+  LOG(INFO) << "Running for " << batches_ << " iterations.";
+  if (records_ > 0) {
+    const int64_t batch = sources_[0].data->records_per_batch(), rest = records_ % batch;
+    LOG(INFO) << records_ << " records in " << batches_ << (batches_ == 1 ? " batch" : " batches")
+              << " of " << batch << (rest != 0 ? concat(", the last one of ", rest) : "")
+              << ": each counts once";
+  } else if (iterations) {
+    warn_of_repeats(net, batches_, "--iterations");
+  } else {
+    LOG(INFO) << "The net has no data layer whose records could be counted: " << kPublishedBatches
+              << " iterations are the published default, and --iterations gives another number";
+  }
+}
+
+bool RecordPass::count_records() {
+  const auto batches_of = [](const Source& source) {
+    const int64_t batch = source.data->records_per_batch();
+    return (source.data->records() + batch - 1) / batch;
+  };
+  for (Layer* layer : net_.layers()) {
+    auto* data = dynamic_cast<DataSource*>(layer);
+    if (data != nullptr && data->takes_each_once()) sources_.push_back({layer->name(), data});
+  }
+  if (sources_.empty()) return false;
+  const auto fewest = [&](const Source& a, const Source& b) {
+    return std::pair(batches_of(a), a.data->records()) <
+           std::pair(batches_of(b), b.data->records());
+  };
+  std::iter_swap(sources_.begin(), std::ranges::min_element(sources_, fewest));
+  const Source& first = sources_[0];
+  records_ = first.data->records();
+  const int64_t batches = batches_of(first);
+  if (batches > INT32_MAX) throw Error("layer '", first.name, "' has ", records_, " records");
+  batches_ = static_cast<int>(batches);
+  for (Source& source : sources_) {
+    // In proportion to the sizes of batches.
+    source.records = records_ * source.data->records_per_batch() / first.data->records_per_batch();
+    if (source.data->records() > source.records)
+      LOG(WARNING) << "layer '" << source.name << "' has " << source.data->records()
+                   << " records, of which " << source.records << " are tested: layer '"
+                   << first.name << "' has no more (" << records_ << ")";
+  }
+  return true;
+}
+
+bool RecordPass::end_with_records() {
+  const int64_t batch = sources_[0].data->records_per_batch();
+  // Samples of several sources belong together, so each has to keep its place.
+  const bool leaves_out = sources_.size() == 1;
+  return std::ranges::all_of(sources_, [&](Source& source) {
+    const bool is_whole = records_ * source.data->records_per_batch() % batch == 0;
+    return is_whole &&
+           source.data->end_batches({.records = source.records, .leaves_out = leaves_out});
+  });
+}
+
+void RecordPass::go_on_behind_records() {
+  for (const Source& source : sources_) source.data->end_batches({});
+}
+
+void RecordPass::begin_epoch() {
+  // From the first record on, whatever rand_skip says.
+  for (const Source& source : sources_) source.data->set_cursor({});
+  std::string why = why_whole_batches();
+  if (why.empty() && end_with_records()) return;
+  go_on_behind_records();
+  is_filled_ = records_ % sources_[0].data->records_per_batch() != 0;
+  if (!is_filled_) return;
+  if (why.empty()) why = "the data layers give whole batches only";
+  fill_last(why);
+}
+
+std::string RecordPass::why_whole_batches() const {
+  for (const Layer* layer : net_.layers()) {
+    if (layer->type() != "Reshape") continue;
+    const ReshapeParameter& settings = layer->param().reshape_param();
+    const auto& dims = settings.shape().dim();
+    // The other axes would take up that there are fewer records, and parts of others meet.
+    if (settings.axis() == 0 && dims.size() > 0 && dims[0] > 1 && std::ranges::count(dims, -1) > 0)
+      return concat("layer '", layer->name(), "' makes ", dims[0], " rows of any batch");
+  }
+  return {};
+}
+
+void RecordPass::fill_last(const std::string& why) {
+  const int64_t batch = sources_[0].data->records_per_batch(), rest = records_ % batch;
+  int64_t divisor = batch;
+  while (records_ % divisor != 0) --divisor;
+  LOG(WARNING) << "the last batch would have " << rest << " of " << batch
+               << " records, which the net cannot run on (" << why << "): it is filled with "
+               << batch - rest
+               << " records that were tested before. They do not count in classes and average "
+                  "precision, but they do in the other outputs of this batch; a batch_size that "
+                  "divides "
+               << records_ << ", such as " << divisor << ", makes all exact";
+}
+
+bool RecordPass::run_last_short() {
+  std::vector<RecordCursor> cursors;
+  for (const Source& source : sources_) cursors.push_back(source.data->cursor());
+  const auto states = carried(net_);
+  std::string why;
+  try {
+    loss_ = net_.forward();
+    const std::string layer = lost_state(net_, states);
+    if (!layer.empty()) why = "layer '" + layer + "' carries the state of a whole batch";
+  } catch (const Error& error) {
+    why = error.what();
+  }
+  if (why.empty()) return true;
+  carry(net_, states);
+  go_on_behind_records();
+  for (size_t i = 0; i < sources_.size(); ++i) sources_[i].data->set_cursor(cursors[i]);
+  is_filled_ = true;
+  fill_last(why);
+  return false;
+}
+
+bool RecordPass::next() {
+  if (at_ == batches_) return false;
+  const bool is_last = ++at_ == batches_;
+  const int64_t batch = records_ > 0 ? sources_[0].data->records_per_batch() : INT64_MAX;
+  const int64_t rest = records_ % batch;
+  counted_once_.next_batch(is_last && is_filled_ ? rest : batch);
+  if (!is_last || rest == 0 || is_filled_) {
+    loss_ = net_.forward();
+  } else if (!run_last_short()) {
+    counted_once_.repeat_batch(rest);
+    loss_ = net_.forward();
+  }
+  in_step_.look();
+  look_at_samples();
+  return true;
+}
+
+void RecordPass::look_at_samples() {
+  left_out_.clear();
+  counted_ = 0;
+  if (records_ == 0) {
+    ++whole_batches_;
+    return;
+  }
+  const int64_t samples = sources_[0].data->records_in_batch();
+  const int64_t batch = sources_[0].data->records_per_batch();
+  const int64_t own = at_ == batches_ && is_filled_ ? records_ % batch : samples;
+  left_out_.resize(static_cast<size_t>(samples));
+  for (int64_t i = 0; i < samples; ++i) {
+    const bool replaced = std::ranges::any_of(
+        sources_, [i](const Source& source) { return source.data->is_replaced(i); });
+    left_out_[static_cast<size_t>(i)] = i >= own || replaced;
+    counted_ += i < own && !replaced ? 1 : 0;
+  }
+  if (counted_ == samples) left_out_.clear();
+  counted_in_all_ += counted_;
+  whole_batches_ += static_cast<double>(counted_) / static_cast<double>(batch);
+}
+
+Share RecordPass::share_of_records() const {
+  if (records_ == 0) return {};
+  return {static_cast<double>(counted_), static_cast<double>(counted_)};
+}
+
+Shares RecordPass::shares(const std::string& output, const Shape& shape) const {
+  Shares shares;
+  if (records_ == 0) return shares;
+  const int64_t samples = sources_[0].data->records_in_batch();
+  shares.all_ = share_of_records();
+  // A batch that is filled counts for its own records.
+  shares.part_ = static_cast<double>(counted_) / static_cast<double>(samples);
+  shares.batch_ =
+      static_cast<double>(counted_) / static_cast<double>(sources_[0].data->records_per_batch());
+  // The last layer that writes the blob.
+  for (auto entry = means_.rbegin(); entry != means_.rend(); ++entry) {
+    if (entry->first != output) continue;
+    const auto [mean, top] = entry->second;
+    if (mean == nullptr || shape.count() == 0 || !mean->mean_over(top, 0)) break;
+    shares.mean_ = mean;
+    shares.top_ = top;
+    return shares;
+  }
+  if (shape.rank() == 0 || shape[0] != samples) return shares;
+  shares.each_ = std::max<int64_t>(shape.count(1), 1);
+  shares.left_out_ = &left_out_;
+  return shares;
+}
+
+Share Shares::operator()(int64_t index) const {
+  if (mean_ != nullptr) {
+    const auto units = mean_->mean_over(top_, index);
+    if (!units) return all_;
+    if (units->is_sum) return {part_, batch_};
+    return {units->count * part_, units->count * part_};
+  }
+  if (each_ == 0) return all_;
+  const bool is_left_out = !left_out_->empty() && (*left_out_)[static_cast<size_t>(index / each_)];
+  return is_left_out ? Share{0, 0} : Share{};
+}
+
+}  // namespace crema::tools
