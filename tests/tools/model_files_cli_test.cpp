@@ -198,8 +198,8 @@ TEST_F(ModelFilesCliTest, InspectReportsBadFilesAndGoesOn) {
   const std::string good = save("good.caffemodel", net), bad = write("b\xFF", "no weights");
   const Output output = run("inspect " + path("none") + " " + bad + " " + good);
   EXPECT_EQ(output.status, 1);
-  for (const std::string& part :
-       {std::string("crema: cannot open"), path("none"), path("b\\xff") + "' is not a", good + ": weights"}) {
+  for (const std::string& part : {std::string("crema: cannot open"), path("none"),
+                                  path("b\\xff") + "' is not a", good + ": weights"}) {
     EXPECT_TRUE(output.says(part)) << part << " is not in: " << output.text;
   }
   const Output json = run("inspect --json " + bad + " " + good + " 2>/dev/null; exit $?");
