@@ -9,6 +9,7 @@
 #include "data/leveldb_database.hpp"
 #include "data/lmdb_source.hpp"
 #include "data/open_source.hpp"
+#include "model/file_kind.hpp"
 
 namespace crema {
 namespace fs = std::filesystem;
@@ -36,6 +37,7 @@ std::shared_ptr<RecordSource> open_database(const DatabaseOptions& options) {
                         : "");
   }
   if (!fs::is_directory(status)) {
+    refuse_stand_in(options.path, "data source");
     if (!is_database_file(folder.filename().string()))
       throw Error(
           "data source '", options.path,

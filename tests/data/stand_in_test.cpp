@@ -91,6 +91,7 @@ TEST_P(StandInOf, DataOfAllKinds) {
   refused([&] { GzipFile(put("train-images-idx3-ubyte.gz")); });
   refused([&] { guess_source_kind(put("images")); });
   if (test::kBuiltWithHdf5) refused([&] { Hdf5Reader(put("a.h5")); }, "is not an HDF5 file but");
+  refused([&] { open_database({.path = put("lmdb")}); }, "is not a data source but");
   std::filesystem::create_directory(folder_.path("db"));
   put("db/data.mdb");
   refused([&] { open_database({.path = folder_.path("db")}); }, "data.mdb is");
