@@ -421,7 +421,8 @@ void Augmentation::resize(int which, Random random, DrawnSteps& drawn) const {
   if (trains_ && sizes() == 1 && !taken(random, param.prob())) return;
   const Mode interpolation = draw_interpolation(param, trains_, random);
   const int64_t height = param.height(), width = param.width();
-  if (param.resize_mode() == ResizeParameter::WARP) return add_resize({height, width}, interpolation, drawn);
+  if (param.resize_mode() == ResizeParameter::WARP)
+    return add_resize({height, width}, interpolation, drawn);
   // One side of the image becomes that of height x width, and the other one follows.
   const ImageSize in = drawn.size;
   const bool is_wider = in.width * height > width * in.height;
