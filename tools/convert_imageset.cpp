@@ -23,8 +23,7 @@ const Command kConvertImageset = {
     "whole.\n"
     "\n"
     "Pictures are turned as their EXIF says. --encoded keeps files as they are, and data layers\n"
-    "turn them; GIFs become PNGs. --keep_depth makes records of floats, 0 to 65535, of images "
-    "with\n"
+    "turn them; GIFs become PNGs. --keep_depth makes records of floats, 0 to 65535, of images of\n"
     "more than 8 bits a channel; without it they have the upper 8, and a warning counts them.",
     {"gray", "shuffle", "seed", "backend", "resize", "resize_width", "resize_height", "check_size",
      "interp", "keep_depth", "encoded", "encode_type", "check", "skip_bad", "overwrite"},

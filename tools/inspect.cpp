@@ -203,11 +203,14 @@ void inspect_database(const std::string& path) {
   const Record record = reader->read(0);
   const std::string key = printable_key(record.key);
   const size_t bytes = record.value.size();
-  DatumDecoder decoder(ColorMode::as_stored);
+  DatumDecoder decoder(ColorMode::as_stored, {}, Depth::own);
   const Image image = decoder.decode(record);
+  const bool floats = image.floats != nullptr;
   const std::string pixels =
       concat(image.shape().str(), decoder.was_encoded() ? " image file" : " raw",
-             image.floats != nullptr ? " f32" : " bytes");
+             !floats                 ? " bytes"
+             : decoder.was_encoded() ? " of more than 8 bits a channel"
+                                     : " f32");
   std::string labels = concat("label ", decoder.label());
   if (is_annotated(record.value)) {
     const RecordInfo info = inspect_record(record, decoder);

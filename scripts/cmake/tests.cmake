@@ -26,6 +26,7 @@ target_compile_definitions(crema_test_base INTERFACE
   CREMA_BUILT_WITH_CUDA=$<BOOL:${CREMA_HAS_CUDA}>
   CREMA_BUILT_WITH_OPENCV=$<BOOL:${CREMA_OPENCV}>
   CREMA_BUILT_WITH_LIBJPEG=$<BOOL:${CREMA_LIBJPEG}>
+  CREMA_BUILT_WITH_LIBGIF=$<BOOL:${CREMA_LIBGIF}>
   CREMA_BUILT_WITH_HDF5=$<BOOL:${CREMA_HDF5}>
   CREMA_BUILT_WITH_LEVELDB=$<BOOL:${CREMA_LEVELDB}>
   CREMA_BUILT_WITH_LIBARCHIVE=$<BOOL:${CREMA_LIBARCHIVE}>
@@ -104,8 +105,6 @@ foreach(area IN ITEMS ${crema_unit_areas} tools options)
   endif()
   crema_add_cases(${area} "${label}")
 endforeach()
-set_source_files_properties("${PROJECT_SOURCE_DIR}/tests/data/gif_decoder_test.cpp" PROPERTIES
-  COMPILE_DEFINITIONS CREMA_BUILT_WITH_LIBGIF=$<BOOL:${CREMA_LIBGIF}>)
 target_sources(test_net PRIVATE "${PROJECT_SOURCE_DIR}/tools/resident.cpp")
 if(TARGET crema_tool)
   add_dependencies(test_tools crema_tool)

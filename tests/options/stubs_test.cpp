@@ -5,6 +5,7 @@
 #include "data/class_list.hpp"
 #include "data/database_writer.hpp"
 #include "data/datum.hpp"
+#include "data/image_decoder.hpp"
 #include "data/leveldb_database.hpp"
 #include "data/tar_source.hpp"
 #include "model/hdf5_file.hpp"
@@ -62,6 +63,14 @@ TEST(OpenCvStub, EncodedRecordsSayHowToGetIt) {
   const std::string bytes = datum.SerializeAsString();
   DatumDecoder decoder(ColorMode::as_stored);
   expect_error([&] { decoder.decode({"the_key", bytes}); }, {"'the_key'", "CREMA_OPENCV=ON"});
+}
+
+TEST(LibgifStub, SaysHowToGetIt) {
+  if (test::kBuiltWithLibgif)
+    GTEST_SKIP() << "needs a build without giflib: configure with CREMA_LIBGIF=OFF";
+  ImageDecoder decoder;
+  expect_error([&] { decoder.open("GIF89a", ColorMode::color); },
+               {"GIF is not supported by this build", "PNG or JPEG", "CREMA_LIBGIF=ON"});
 }
 
 TEST(LevelDbStub, SaysHowToGetIt) {

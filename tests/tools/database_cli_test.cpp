@@ -140,14 +140,14 @@ TEST_F(DatabaseCli, ListsSizesOfUprightPicturesAndDepth) {
   };
   const std::vector<uint16_t> samples(6, 300);
   write_database(
-      path("db"),
+      path("images"),
       {{"a", encoded(png_file(samples, 2, 3, {.color = 0, .exif = crema::test::exif(6)}))},
        {"b", encoded(png_file(samples, 2, 3, {.color = 0, .depth = 16}))}});
-  const Output listed = good("db list " + path("db"));
+  const Output listed = good("db list " + path("images"));
   EXPECT_TRUE(listed.says("0\ta\t\t1x3x2\tpng\n")) << listed.text;
   EXPECT_TRUE(listed.says("1\tb\t\t1x2x3\tpng, 16 bits\n")) << listed.text;
-  EXPECT_TRUE(good("db show " + path("db") + " 1").says("channel 0: min 300, max 300"));
-  EXPECT_TRUE(run("verify-db " + path("db")).says("more than 8 bits"));
+  EXPECT_TRUE(good("db show " + path("images") + " 1").says("channel 0: min 300, max 300"));
+  EXPECT_TRUE(run("verify-db " + path("images")).says("more than 8 bits"));
 }
 
 TEST_F(DatabaseCli, ImagesInListsFoldersAndTarFilesAreLookedInto) {
