@@ -255,6 +255,7 @@ class Net {
   LoadReport load_weights(const NetParameter& weights, bool strict = false);
   /// Writes the layers and their parameters to the published message. `with_diffs`: gradients too.
   /// A layer gets a `phase` only if the prototxt gave it one, so the message can be built in any.
+  /// `origin` says by which version of the program and from which net it was made.
   void save(NetParameter& out, bool with_diffs = false) const;
   /// The same to a .caffemodel.
   void save_weights(const std::string& path) const;

@@ -130,11 +130,12 @@ class Solver {
 
   /// Writes PREFIX_iter_N.caffemodel and PREFIX_iter_N.solverstate, and with ema_decay the average
   /// of the weights to PREFIX_iter_N_ema.caffemodel; all names end in .h5 for snapshot_format HDF5.
-  /// Returns the path of the solverstate. Then removes older snapshots as snapshot_keep and
-  /// snapshot_best say.
-  /// Each file is written under another name, synced and renamed, so a file of the final name is
-  /// complete. Error if that fails. During training, a failed periodic snapshot is logged as a
-  /// warning and training continues; a failed snapshot at a stop or at the end is an Error.
+  /// Returns the path of the solverstate. The files name the program and its version, the solver
+  /// and the net, and the classes of the training data where these have names. Then removes older
+  /// snapshots as snapshot_keep and snapshot_best say. Each file is written under another name,
+  /// synced and renamed, so a file of the final name is complete. Error if that fails. During
+  /// training, a failed periodic snapshot is logged as a warning and training continues; a failed
+  /// snapshot at a stop or at the end is an Error.
   std::string snapshot();
   /// Continues from a .solverstate: loads weights, history, iteration, positions in data, seed,
   /// choices of engines, and the loss scale if it was another one than that of the settings. The
