@@ -88,6 +88,10 @@ void add_losses(Trials& all) {
     all.push_back({.field = concat(type, " loss_param.class_weighting"),
                    .set = "loss_param { class_weighting: 2 }"});
   }
+  all.push_back({.field = "SigmoidCrossEntropyLoss loss_param.weight_by_label_freqs",
+                 .set = "loss_param { weight_by_label_freqs: true }",
+                 .given = concat("loss_param { ", weights, " }")});
+  all.push_back({.field = "CenterLossParameter.num_output", .set = "num_output: 9"});
   all.push_back({.field = "MultiBoxLoss loss_param.class_weighting",
                  .set = "loss_param { class_weighting: 2 class_weighting: 3 class_weighting: 1 }",
                  .given = "loss_param { weight_by_label_freqs: true }"});
@@ -417,6 +421,14 @@ void add_sources(Trials& all) {
     all.push_back(
         {.field = concat(message, ".root_folder"), .set = "root_folder: '$DATA/other_images/'"});
   }
+  for (const char* message : {"ImageDataParameter", "DenseImageDataParameter"}) {
+    for (const char* side : {"new_height", "new_width"}) {
+      all.push_back({.field = concat(message, ".", side),
+                     .set = concat(side, ": 9"),
+                     .given = "new_height: 10 new_width: 14"});
+    }
+  }
+  all.push_back({.field = "RandomResizeParameter.max_size", .set = "max_size: 11"});
   all.push_back({.field = "ImageDataParameter.source", .set = "source: '$DATA/other_list.txt'"});
   all.push_back(
       {.field = "DenseImageDataParameter.source", .set = "source: '$DATA/other_dense.txt'"});
