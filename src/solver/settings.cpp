@@ -246,17 +246,6 @@ std::vector<std::string> check_settings(const SolverParameter& param, const Sour
   of_policy(param.has_power(), "power", {"inv", "poly"});
   of_policy(param.has_stepsize(), "stepsize", {"step", "sigmoid"});
   of_policy(param.stepvalue_size() > 0, "stepvalue", {"multistep"});
-  of_policy(param.stagelr_size() > 0, "stagelr", {"multifixed"});
-  of_policy(param.stageiter_size() > 0, "stageiter", {"multifixed"});
-  of_policy(param.plateau_winsize_size() > 0, "plateau_winsize", {"plateau"});
-  of_policy(param.has_onecycle_rise(), "onecycle_rise", {"onecycle"});
-  of_policy(param.has_onecycle_div(), "onecycle_div", {"onecycle"});
-  of_policy(param.has_onecycle_final_div(), "onecycle_final_div", {"onecycle"});
-  without_effect(param.has_ema_test(), param.ema_decay() > 0, "ema_test", "ema_decay");
-  for (const auto& [given, field] : {std::pair{param.has_snapshot_best_net(), "snapshot_best_net"},
-                                     std::pair{param.has_snapshot_best_is(), "snapshot_best_is"}}) {
-    without_effect(given, param.has_snapshot_best(), field, "snapshot_best");
-  }
   without_effect(param.has_warmup_start_lr(), param.warmup_iter() > 0, "warmup_start_lr",
                  "warmup_iter");
   without_effect(param.has_rampup_lr(), param.rampup_interval() > 0, "rampup_lr",

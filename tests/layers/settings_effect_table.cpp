@@ -162,6 +162,28 @@ void add_windows(Trials& all) {
     all.push_back({.field = concat("Im2col convolution_param.", field),
                    .because = "of a product with weights"});
   }
+  // The offsets have the size of the top.
+  for (const auto& [field, value] :
+       {std::pair{"pad", "1"}, std::pair{"kernel_size", "2"}, std::pair{"stride", "2"},
+        std::pair{"dilation", "2"}, std::pair{"pad_h", "1"}, std::pair{"pad_w", "1"},
+        std::pair{"stride_h", "2 stride_w: 1"}, std::pair{"stride_w", "2 stride_h: 1"},
+        std::pair{"deformable_group", "2"}}) {
+    all.push_back({.field = concat("DeformableConvolutionParameter.", field),
+                   .set = concat(field, ": ", value),
+                   .error = "has to be"});
+  }
+  for (const char* field : {"kernel_h", "kernel_w"}) {
+    all.push_back({.field = concat("DeformableConvolutionParameter.", field),
+                   .set = concat(field, ": 2"),
+                   .error = "has to be",
+                   .base = "DeformableConvolution of kernel_h"});
+  }
+  for (const char* field : {"output_dim", "group_size"}) {
+    all.push_back({.field = concat("PSROIAlignParameter.", field),
+                   .set = concat(field, ": 3"),
+                   .error = concat(field, " 3")});
+    if (std::string_view(field) == "group_size") all.back().error = "times group_size 3";
+  }
   all.push_back({.field = "InnerProductParameter.negative_slope", .given = "relu: true"});
   for (const char* type : {"LocallyConnected", "Local"}) {
     for (const char* field : {"kernel_h", "kernel_w"}) {
