@@ -255,7 +255,7 @@ void check_loss_settings(const LayerInit& init, const LossReads& reads) {
   const std::string& type = init.param.type();
   if (settings.label_smoothing() != 0 && !reads.label_smoothing)
     throw Error("label_smoothing ", settings.label_smoothing(),
-                " is a setting of SoftmaxWithLoss; ", type, " has none: remove it");
+                " is a setting of SoftmaxWithLoss and FocalLoss; ", type, " has none: remove it");
   const auto warn = [&](bool without_effect, const char* what) {
     if (without_effect)
       init.context.log(Severity::warning, concat("layer '", init.param.name(), "': ", what));

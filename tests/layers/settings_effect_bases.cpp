@@ -134,6 +134,17 @@ void add_windows(std::vector<SettingsBase>& all) {
                    true,
                    type});
   }
+  for (const auto& [name, kernel] :
+       {std::pair{"DeformableConvolution", "kernel_size: 3"},
+        std::pair{"DeformableConvolution of kernel_h", "kernel_h: 3 kernel_w: 3"}}) {
+    all.push_back(
+        {name,
+         concat("deformable_convolution_param { num_output: 8 ", kernel, " ", kXavier, "}"),
+         {kImages, uniform({2, 18, 4, 3})},
+         1,
+         true,
+         "DeformableConvolution"});
+  }
   all.push_back({"Im2col", "convolution_param { kernel_size: 3 }", {kImages}});
   all.push_back({"Im2col of kernel_h",
                  "convolution_param { kernel_h: 3 kernel_w: 2 }",
@@ -237,6 +248,9 @@ void add_windows(std::vector<SettingsBase>& all) {
   all.push_back({"ROIAlign",
                  "roi_align_param { pooled_h: 2 pooled_w: 3 spatial_scale: 0.25 }",
                  {uniform({2, 3, 6, 8}), regions()}});
+  all.push_back({"PSROIAlign",
+                 "psroi_align_param { spatial_scale: 0.25 output_dim: 2 group_size: 2 }",
+                 {uniform({2, 8, 6, 8}), regions()}});
   all.push_back({"PSROIPooling",
                  "psroi_pooling_param { spatial_scale: 0.25 output_dim: 2 group_size: 2 }",
                  {uniform({2, 8, 6, 8}), regions()}});

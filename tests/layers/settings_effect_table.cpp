@@ -88,6 +88,10 @@ void add_losses(Trials& all) {
     all.push_back({.field = concat(type, " loss_param.class_weighting"),
                    .set = "loss_param { class_weighting: 2 }"});
   }
+  all.push_back({.field = "SigmoidCrossEntropyLoss loss_param.weight_by_label_freqs",
+                 .set = "loss_param { weight_by_label_freqs: true }",
+                 .given = concat("loss_param { ", weights, " }")});
+  all.push_back({.field = "CenterLossParameter.num_output", .set = "num_output: 9"});
   all.push_back({.field = "MultiBoxLoss loss_param.class_weighting",
                  .set = "loss_param { class_weighting: 2 class_weighting: 3 class_weighting: 1 }",
                  .given = "loss_param { weight_by_label_freqs: true }"});
@@ -157,6 +161,28 @@ void add_windows(Trials& all) {
                             "relu", "negative_slope", "fusion_type", "coeff"}) {
     all.push_back({.field = concat("Im2col convolution_param.", field),
                    .because = "of a product with weights"});
+  }
+  // The offsets have the size of the top.
+  for (const auto& [field, value] :
+       {std::pair{"pad", "1"}, std::pair{"kernel_size", "2"}, std::pair{"stride", "2"},
+        std::pair{"dilation", "2"}, std::pair{"pad_h", "1"}, std::pair{"pad_w", "1"},
+        std::pair{"stride_h", "2 stride_w: 1"}, std::pair{"stride_w", "2 stride_h: 1"},
+        std::pair{"deformable_group", "2"}}) {
+    all.push_back({.field = concat("DeformableConvolutionParameter.", field),
+                   .set = concat(field, ": ", value),
+                   .error = "has to be"});
+  }
+  for (const char* field : {"kernel_h", "kernel_w"}) {
+    all.push_back({.field = concat("DeformableConvolutionParameter.", field),
+                   .set = concat(field, ": 2"),
+                   .error = "has to be",
+                   .base = "DeformableConvolution of kernel_h"});
+  }
+  for (const char* field : {"output_dim", "group_size"}) {
+    all.push_back({.field = concat("PSROIAlignParameter.", field),
+                   .set = concat(field, ": 3"),
+                   .error = concat(field, " 3")});
+    if (std::string_view(field) == "group_size") all.back().error = "times group_size 3";
   }
   all.push_back({.field = "InnerProductParameter.negative_slope", .given = "relu: true"});
   for (const char* type : {"LocallyConnected", "Local"}) {
@@ -417,6 +443,14 @@ void add_sources(Trials& all) {
     all.push_back(
         {.field = concat(message, ".root_folder"), .set = "root_folder: '$DATA/other_images/'"});
   }
+  for (const char* message : {"ImageDataParameter", "DenseImageDataParameter"}) {
+    for (const char* side : {"new_height", "new_width"}) {
+      all.push_back({.field = concat(message, ".", side),
+                     .set = concat(side, ": 9"),
+                     .given = "new_height: 10 new_width: 14"});
+    }
+  }
+  all.push_back({.field = "RandomResizeParameter.max_size", .set = "max_size: 11"});
   all.push_back({.field = "ImageDataParameter.source", .set = "source: '$DATA/other_list.txt'"});
   all.push_back(
       {.field = "DenseImageDataParameter.source", .set = "source: '$DATA/other_dense.txt'"});

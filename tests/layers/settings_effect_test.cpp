@@ -185,14 +185,16 @@ std::vector<const FieldDescriptor*> settings_of(const std::string& type) {
   return found;
 }
 
-/// Texts of the pages by the letters of their titles.
+/// Texts of the pages by the letters of their titles and of their folders.
 const std::map<std::string, std::string>& pages() {
   static const std::map<std::string, std::string> all = [] {
     std::map<std::string, std::string> found;
     for (const auto& room : fs::directory_iterator(source_path("layers"))) {
       std::ifstream in(room.path() / "README.md");
       std::string mark, title;
-      if (in >> mark >> title) found[letters(title)] = {std::istreambuf_iterator<char>(in), {}};
+      if (!(in >> mark >> title)) continue;
+      const std::string text{std::istreambuf_iterator<char>(in), {}};
+      found[letters(title)] = found[letters(room.path().filename().string())] = text;
     }
     return found;
   }();

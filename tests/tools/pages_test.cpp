@@ -38,9 +38,14 @@ std::string letters(const std::string& name) {
   return text;
 }
 
+std::string text_of(const std::filesystem::path& path) {
+  std::ifstream in(path);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
 /// The fields of LayerParameter with the settings of a type, without transform_param of data layers
-/// and loss_param of losses: a loss explains only the fields that it reads.
-std::vector<const FieldDescriptor*> settings_of(const std::string& type) {
+/// and, unless asked for, loss_param of losses: their tables have the fields that they read.
+std::vector<const FieldDescriptor*> settings_of(const std::string& type, bool with_loss = false) {
   const std::string* others = published_type(type);
   std::istringstream words(others ? *others : "");
   const std::set<std::string> named{std::istream_iterator<std::string>(words), {}};
@@ -48,7 +53,8 @@ std::vector<const FieldDescriptor*> settings_of(const std::string& type) {
   const Descriptor* layer = LayerParameter::descriptor();
   for (int i = 0; i < layer->field_count(); ++i) {
     const FieldDescriptor* field = layer->field(i);
-    if (field->message_type() == nullptr || field->name() == "loss_param") continue;
+    if (field->message_type() == nullptr) continue;
+    if (field->name() == "loss_param" && !with_loss) continue;
     if (letters(field->name()) == letters(type) + "param" || named.count(field->name()) > 0)
       found.push_back(field);
   }
@@ -174,6 +180,39 @@ TEST_P(LayerPages, NameEveryParameterWithItsDefault) {
   }
 }
 
+/// Whether the page or, with `links`, one that it links to has the name in a piece of code: `name`,
+/// `part.name` or `name.part`.
+bool names_field(const std::string& page, const std::string& name, bool links = true) {
+  for (const char* before : {"`", "."})
+    if (page.find(before + name + '`') != std::string::npos) return true;
+  if (page.find('`' + name + '.') != std::string::npos) return true;
+  for (size_t at = 0; links && (at = page.find("](../", at)) != std::string::npos;) {
+    at += 5;
+    const std::string file = page.substr(at, page.find(')', at) - at);
+    if (names_field(text_of(source_path("layers/" + file)), name, false)) return true;
+  }
+  return false;
+}
+
+void check_fields(const std::string& page, const Descriptor& message) {
+  // What fillers and shapes are is said once.
+  const std::set<std::string> elsewhere = {"FillerParameter", "BlobShape"};
+  for (int i = 0; i < message.field_count(); ++i) {
+    const FieldDescriptor& field = *message.field(i);
+    EXPECT_TRUE(names_field(page, std::string(field.name()))) << field.full_name();
+    if (field.message_type() != nullptr &&
+        elsewhere.count(std::string(field.message_type()->name())) == 0)
+      check_fields(page, *field.message_type());
+  }
+}
+
+TEST_P(LayerPages, NameEveryFieldOfTheMessagesInside) {
+  const Page* page = tools::find_page(GetParam());
+  ASSERT_NE(page, nullptr);
+  for (const FieldDescriptor* settings : settings_of(GetParam(), true))
+    check_fields(std::string(page->text), *settings->message_type());
+}
+
 INSTANTIATE_TEST_SUITE_P(Layers, LayerPages, ::testing::ValuesIn(Registry::instance().types()),
                          [](const auto& type) { return type.param; });
 
@@ -211,11 +250,6 @@ TEST(DataPage, HasEveryFieldOfTransformParam) {
       EXPECT_TRUE(same_default(found->second, real)) << name << ": the message says " << real;
     }
   }
-}
-
-std::string text_of(const std::filesystem::path& path) {
-  std::ifstream in(path);
-  return {std::istreambuf_iterator<char>(in), {}};
 }
 
 /// All texts of a folder of the repository with one extension.
