@@ -328,13 +328,14 @@ class DeformableConvolutionLayer : public TwoSidedLayer {
     transpose_each<T>(side, block.images, shape_.pixels(), shape_.channels, maps,
                       dx + block.image * each);
   }
-  /// `empty`: there was no position to add anything.
+  /// Adds the gradient of the turned weights; none if there was no position (`empty`).
   template <class T>
-  void add_weights_gradient(const Side& side, bool empty, const T* added) {
+  void add_weights_gradient(const Side& side, bool empty, const T* turned) {
     T* gradient = side.change<T>(weights_->gradient());
     if (empty) return;
-    for_each(side, weights_->shape().count(), kPassGrain,
-             AddWeightsGradient<T>{shape_.group_channels(), shape_.taps(), added, gradient});
+    T* added = side.overwrite<T>(turned_weights_);  // which nothing reads any more
+    transpose_each(side, shape_.outputs, shape_.taps(), shape_.group_channels(), turned, added);
+    for_each(side, weights_->shape().count(), kElementGrain, AddValues<T>{added, gradient});
   }
 
   ConvolutionGeometry geometry_;
