@@ -7,6 +7,7 @@
 
 #include "core/axis_split.hpp"
 #include "core/dispatch.hpp"
+#include "kit/labels.hpp"
 #include "kit/two_sided.hpp"
 #include "proto/layer.pb.h"
 
@@ -43,6 +44,7 @@ class BoxAnnotatorOHEMLayer : public TwoSidedLayer {
         throw Error("'", bottom[i]->name, "' (", shape.str(), ") does not fit the ",
                     regions_.positions(), " regions of '", bottom[0]->name, "' (", regions.str(),
                     "); give ", i < 3 ? "one value" : "the weights of one", " for each");
+      if (i < 3) check_in_step(*bottom[0], without_axis(regions, 1), *bottom[i]);
     }
     weights_ = AxisSplit(bottom[3]->shape(), 1);
     top[0]->reshape(bottom[2]->shape());

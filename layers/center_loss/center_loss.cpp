@@ -1,6 +1,7 @@
 // CenterLoss: half the squared distance of each sample to the learned centre of its class. See
 // README.md.
 #include "core/dispatch.hpp"
+#include "kit/labels.hpp"
 #include "kit/passes.hpp"
 #include "kit/rows.hpp"
 #include "kit/two_sided.hpp"
@@ -137,6 +138,8 @@ class CenterLossLayer : public TwoSidedLayer {
       throw Error("'", bottom[0]->name, "' (", shape.str(), ") has ", split_.outer,
                   " samples, but '", bottom[1]->name, "' (", bottom[1]->shape().str(), ") has ",
                   bottom[1]->count(), " labels; give one label for each sample");
+    const Shape samples(std::vector(shape.dims().begin(), shape.dims().begin() + axis));
+    check_in_step(*bottom[0], samples, *bottom[1]);
     top[0]->reshape(Shape{});
     squared_.reshape(Shape{split_.outer});
   }

@@ -89,16 +89,12 @@ class DeformableConvolutionLayer : public TwoSidedLayer {
     top[0]->reshape(geometry_.top(maps));
   }
 
+  /// Of the products alone, as other programs count them.
   Flops flops(Blobs, Blobs top) const override {
-    const auto outputs = static_cast<double>(top[0]->count());
-    const auto columns =
-        static_cast<double>(geometry_.batch * shape_.positions() * shape_.groups * shape_.depth());
-    const double products = 2 * outputs * static_cast<double>(shape_.depth());
-    const bool moves = propagates(1) || (takes_mask() && propagates(2));
-    return {products + 8 * columns, (weights_->needs_gradient ? products + 8 * columns : 0) +
-                                        (propagates(0) || moves ? products : 0) +
-                                        (propagates(0) ? 8 * columns : 0) +
-                                        (moves ? 8 * columns : 0)};
+    const double products =
+        2 * static_cast<double>(top[0]->count()) * static_cast<double>(shape_.depth());
+    const bool reads_columns = propagates(0) || moves_points();
+    return {products, (weights_->needs_gradient ? products : 0) + (reads_columns ? products : 0)};
   }
 
   void prepare_reference(Blobs, Blobs) override {
@@ -200,9 +196,7 @@ class DeformableConvolutionLayer : public TwoSidedLayer {
 
  protected:
   BackwardReads reference_backward_reads() const override {
-    const bool moves = propagates(1) || (takes_mask() && propagates(2));
-    const bool reads_x = moves || weights_->needs_gradient;
-    if (reads_x) return {true, false};
+    if (moves_points() || weights_->needs_gradient) return {true, false};
     return {propagates(0) ? Which{1, 2} : Which(false), false};
   }
 
@@ -210,7 +204,10 @@ class DeformableConvolutionLayer : public TwoSidedLayer {
   const DeformableConvolutionParameter& settings() const {
     return param().deformable_convolution_param();
   }
-  bool takes_mask() const { return param().bottom_size() > 2; }
+  /// Whether backward finds the gradient of offsets or of a mask.
+  bool moves_points() const {
+    return propagates(1) || (param().bottom_size() > 2 && propagates(2));
+  }
 
   void check_maps(Blobs bottom) const {
     const Shape& maps = bottom[0]->shape();
@@ -331,13 +328,14 @@ class DeformableConvolutionLayer : public TwoSidedLayer {
     transpose_each<T>(side, block.images, shape_.pixels(), shape_.channels, maps,
                       dx + block.image * each);
   }
-  /// `empty`: there was no position to add anything.
+  /// Adds the gradient of the turned weights; none if there was no position (`empty`).
   template <class T>
-  void add_weights_gradient(const Side& side, bool empty, const T* added) {
+  void add_weights_gradient(const Side& side, bool empty, const T* turned) {
     T* gradient = side.change<T>(weights_->gradient());
     if (empty) return;
-    for_each(side, weights_->shape().count(), kPassGrain,
-             AddWeightsGradient<T>{shape_.group_channels(), shape_.taps(), added, gradient});
+    T* added = side.overwrite<T>(turned_weights_);  // which nothing reads any more
+    transpose_each(side, shape_.outputs, shape_.taps(), shape_.group_channels(), turned, added);
+    for_each(side, weights_->shape().count(), kElementGrain, AddValues<T>{added, gradient});
   }
 
   ConvolutionGeometry geometry_;

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <algorithm>
+#include <span>
+#include <vector>
 
 #include "kit/passes.hpp"
 #include "layers/deformable_convolution/deformable_kernels.hpp"
@@ -19,35 +21,91 @@ struct DeformedPass {
   const DeformableKernels<T>* kernels;  // of the host
 
   CREMA_FUNCTOR const DeformedShape& shape() const { return taps.shape; }
+  CREMA_FUNCTOR DeformedRow row(int64_t number) const {
+    return DeformedRow::of(shape(), chunk, number);
+  }
   /// The first channel of maps that pixel `at` of the image of a row has.
-  CREMA_FUNCTOR int64_t pixel(int64_t row, int64_t at) const {
-    return (row / chunk.count * shape().pixels() + at) * shape().channels;
+  CREMA_FUNCTOR int64_t pixel(const DeformedRow& row, int64_t at) const {
+    return (row.in_chunk * shape().pixels() + at) * shape().channels;
   }
-  CREMA_FUNCTOR DeformedPoint point(int64_t row, int64_t group, int64_t tap) const {
-    return taps.point(chunk.image_of(row), group, tap, chunk.position_of(row));
-  }
-  CREMA_FUNCTOR double factor(int64_t row, int64_t group, int64_t tap) const {
-    return taps.factor(chunk.image_of(row), group, tap, chunk.position_of(row));
+  CREMA_FUNCTOR DeformedPoint point(const DeformedRow& row, int64_t group, int64_t tap) const {
+    return taps.point(row, group, tap, taps.tap_y(tap), taps.tap_x(tap));
   }
   CREMA_FUNCTOR int64_t column(int64_t row, int64_t tap, int64_t c) const {
     return chunk.column(shape(), row, tap, c);
   }
-  /// The end of the channels from c on that are neighbours in columns, `end` at most.
-  int64_t run_end(int64_t c, int64_t end) const {
-    const int64_t each = shape().group_channels();
-    return std::min(end, (c / each + 1) * each);
-  }
 };
 
-/// The corners of a point that weigh something, for kernels.
+/// Channels that are neighbours in maps and in columns, and have one set of offsets.
+struct DeformedRun {
+  int64_t c, count;
+  int64_t offset_group;
+  int64_t column;  // of c at tap 0 of row 0
+};
+
+/// What the loops of the host find once for many points: the runs of channels [c_begin, c_end), and
+/// the places of the taps.
+template <class T>
+class DeformedLoop {
+ public:
+  DeformedLoop(const DeformedPass<T>& pass, int64_t c_begin, int64_t c_end) : pass_(pass) {
+    const int64_t each = pass.shape().group_channels(), offsets = pass.shape().offset_channels();
+    for (int64_t c = c_begin; c < c_end;) {
+      const int64_t end = std::min({c_end, (c / each + 1) * each, (c / offsets + 1) * offsets});
+      runs_.push_back({c, end - c, c / offsets, pass.column(0, 0, c)});
+      c = end;
+    }
+    for (int64_t tap = 0; tap < pass.shape().taps(); ++tap) {
+      y_.push_back(pass.taps.tap_y(tap));
+      x_.push_back(pass.taps.tap_x(tap));
+    }
+  }
+
+  /// For each offset group of the channels: body(group, point, runs of the group, where the columns
+  /// of the tap begin behind those of tap 0 of row 0).
+  template <class Body>
+  void each_point(int64_t number, const DeformedRow& row, int64_t tap, const Body& body) const {
+    const int64_t behind = (number * pass_.shape().taps() + tap) * pass_.shape().group_channels();
+    for (size_t first = 0; first < runs_.size();) {
+      const int64_t group = runs_[first].offset_group;
+      size_t last = first + 1;
+      while (last < runs_.size() && runs_[last].offset_group == group) ++last;
+      const auto t = static_cast<size_t>(tap);
+      body(group, pass_.taps.point(row, group, tap, y_[t], x_[t]),
+           std::span(runs_).subspan(first, last - first), behind);
+      first = last;
+    }
+  }
+  /// each_point() for positions [begin, end): tap i % taps of row i / taps. Calls body(row, tap,
+  /// ...).
+  template <class Body>
+  void each_position(int64_t begin, int64_t end, const Body& body) const {
+    const int64_t taps = pass_.shape().taps();
+    int64_t number = begin / taps, tap = begin % taps;
+    DeformedRow row = pass_.row(number);
+    for (int64_t i = begin; i < end; ++i) {
+      each_point(number, row, tap, [&](const auto&... rest) { body(row, tap, rest...); });
+      if (++tap < taps) continue;
+      tap = 0;
+      if (i + 1 < end) row = pass_.row(++number);
+    }
+  }
+
+ private:
+  const DeformedPass<T>& pass_;
+  std::vector<DeformedRun> runs_;
+  std::vector<double> y_, x_;  // of the taps
+};
+
+/// The corners of a point that weigh something, for kernels: their pixels from a channel on.
 template <class T, class Value>
 struct WeighedCorners {
   int count = 0;
   Value* at[4];
   T weight[4];
 
-  WeighedCorners(const DeformedPass<T>& pass, const DeformedPoint& point, double factor,
-                 int64_t row, int64_t channel, Value* maps) {
+  WeighedCorners(const DeformedPass<T>& pass, const DeformedRow& row, const DeformedPoint& point,
+                 double factor, int64_t channel, Value* maps) {
     for (int k = 0; k < 4; ++k) {
       const double w = factor * point.weight(k);
       if (w == 0) continue;
@@ -68,37 +126,35 @@ struct SampleColumns {
   T* columns;
 
   void on_host(int64_t begin, int64_t end) const {
-    const int64_t taps = pass.shape().taps(), each = pass.shape().offset_channels();
-    for (int64_t i = begin; i < end; ++i) {
-      const int64_t row = i / taps, tap = i % taps;
-      for (int64_t group = 0; group < pass.shape().offset_groups; ++group) {
-        int64_t c = group * each;
-        WeighedCorners<T, const T> corners(pass, pass.point(row, group, tap),
-                                           pass.factor(row, group, tap), row, c, maps);
-        while (c < (group + 1) * each) {
-          const int64_t next = pass.run_end(c, (group + 1) * each);
-          pass.kernels->sample(corners.count, corners.at, corners.weight, next - c,
-                               columns + pass.column(row, tap, c));
-          corners.move(next - c);
-          c = next;
-        }
-      }
-    }
+    const DeformedLoop<T> loop(pass, 0, pass.shape().channels);
+    loop.each_position(
+        begin, end,
+        [this](const DeformedRow& row, int64_t tap, int64_t group, const DeformedPoint& point,
+               std::span<const DeformedRun> runs, int64_t behind) {
+          WeighedCorners<T, const T> corners(pass, row, point, pass.taps.factor(row, group, tap),
+                                             runs[0].c, maps);
+          for (const DeformedRun& run : runs) {
+            pass.kernels->sample(corners.count, corners.at, corners.weight, run.count,
+                                 columns + run.column + behind);
+            corners.move(run.count);
+          }
+        });
   }
   template <class Lanes = OneLane>
   CREMA_FUNCTOR void operator()(int64_t i, const Lanes& lanes = {}) const {
-    const int64_t row = i / pass.shape().taps(), tap = i % pass.shape().taps();
+    const int64_t number = i / pass.shape().taps(), tap = i % pass.shape().taps();
     const int64_t each = pass.shape().offset_channels();
+    const DeformedRow row = pass.row(number);
     for (int64_t group = 0; group < pass.shape().offset_groups; ++group) {
       const DeformedPoint point = pass.point(row, group, tap);
-      const double factor = pass.factor(row, group, tap);
+      const double factor = pass.taps.factor(row, group, tap);
       for (int64_t c = group * each + lanes.first; c < (group + 1) * each; c += lanes.count) {
         T sum{0};
         for (int k = 0; k < 4; ++k) {
           const auto w = static_cast<T>(factor * point.weight(k));
           if (w != T{0}) sum += w * maps[pass.pixel(row, point.at[k]) + c];
         }
-        columns[pass.column(row, tap, c)] = sum;
+        columns[pass.column(number, tap, c)] = sum;
       }
     }
   }
@@ -113,40 +169,38 @@ struct PointGradients {
   T *offsets, *mask;
 
   void on_host(int64_t begin, int64_t end) const {
-    const int64_t taps = pass.shape().taps(), each = pass.shape().offset_channels();
-    for (int64_t i = begin; i < end; ++i) {
-      const int64_t row = i / taps, tap = i % taps;
-      for (int64_t group = 0; group < pass.shape().offset_groups; ++group) {
-        const DeformedPoint point = pass.point(row, group, tap);
-        const T* at[4];
-        int corner[4], count = 0;
-        for (int k = 0; k < 4; ++k) {
-          if (!point.there[k]) continue;
-          corner[count] = k;
-          at[count++] = maps + pass.pixel(row, point.at[k]) + group * each;
-        }
-        double products[4] = {0, 0, 0, 0};
-        for (int64_t c = group * each; c < (group + 1) * each;) {
-          const int64_t next = pass.run_end(c, (group + 1) * each);
-          pass.kernels->dots(count, at, next - c, columns + pass.column(row, tap, c), products);
-          for (int k = 0; k < count; ++k) at[k] += next - c;
-          c = next;
-        }
-        double sums[4] = {0, 0, 0, 0};
-        for (int k = 0; k < count; ++k) sums[corner[k]] = products[k];
-        write(row, group, tap, point, sums);
-      }
-    }
+    const DeformedLoop<T> loop(pass, 0, pass.shape().channels);
+    loop.each_position(
+        begin, end,
+        [this](const DeformedRow& row, int64_t tap, int64_t group, const DeformedPoint& point,
+               std::span<const DeformedRun> runs, int64_t behind) {
+          const T* at[4];
+          int corner[4], count = 0;
+          for (int k = 0; k < 4; ++k) {
+            if (!point.there[k]) continue;
+            corner[count] = k;
+            at[count++] = maps + pass.pixel(row, point.at[k]) + runs[0].c;
+          }
+          double products[4] = {0, 0, 0, 0};
+          for (const DeformedRun& run : runs) {
+            pass.kernels->dots(count, at, run.count, columns + run.column + behind, products);
+            for (int k = 0; k < count; ++k) at[k] += run.count;
+          }
+          double sums[4] = {0, 0, 0, 0};
+          for (int k = 0; k < count; ++k) sums[corner[k]] = products[k];
+          write(row, group, tap, point, sums);
+        });
   }
   template <class Lanes = OneLane>
   CREMA_FUNCTOR void operator()(int64_t i, const Lanes& lanes = {}) const {
-    const int64_t row = i / pass.shape().taps(), tap = i % pass.shape().taps();
+    const int64_t number = i / pass.shape().taps(), tap = i % pass.shape().taps();
     const int64_t each = pass.shape().offset_channels();
+    const DeformedRow row = pass.row(number);
     for (int64_t group = 0; group < pass.shape().offset_groups; ++group) {
       const DeformedPoint point = pass.point(row, group, tap);
       double sums[4] = {0, 0, 0, 0};
       for (int64_t c = group * each + lanes.first; c < (group + 1) * each; c += lanes.count) {
-        const auto gradient = static_cast<double>(columns[pass.column(row, tap, c)]);
+        const auto gradient = static_cast<double>(columns[pass.column(number, tap, c)]);
         for (int k = 0; k < 4; ++k) {
           if (point.there[k])
             sums[k] += gradient * static_cast<double>(maps[pass.pixel(row, point.at[k]) + c]);
@@ -157,10 +211,10 @@ struct PointGradients {
     }
   }
   /// `sums`: of each corner, over the channels of the group, the products of values and gradients.
-  CREMA_FUNCTOR void write(int64_t row, int64_t group, int64_t tap, const DeformedPoint& point,
-                           const double* sums) const {
-    const int64_t positions = pass.shape().positions(), p = pass.chunk.position_of(row);
-    const int64_t index = pass.taps.tap_index(pass.chunk.image_of(row), group, tap);
+  CREMA_FUNCTOR void write(const DeformedRow& row, int64_t group, int64_t tap,
+                           const DeformedPoint& point, const double* sums) const {
+    const int64_t positions = pass.shape().positions();
+    const int64_t index = pass.taps.tap_index(row.image, group, tap);
     double value = 0, down = 0, right = 0;
     for (int k = 0; k < 4; ++k) {
       if (!point.there[k]) continue;
@@ -168,11 +222,11 @@ struct PointGradients {
       down += point.slope_y(k) * sums[k];
       right += point.slope_x(k) * sums[k];
     }
-    if (mask != nullptr) mask[index * positions + p] = static_cast<T>(value);
+    if (mask != nullptr) mask[index * positions + row.position] = static_cast<T>(value);
     if (offsets == nullptr) return;
-    const double factor = pass.factor(row, group, tap);
-    offsets[2 * index * positions + p] = static_cast<T>(factor * down);
-    offsets[(2 * index + 1) * positions + p] = static_cast<T>(factor * right);
+    const double factor = pass.taps.factor(row, group, tap);
+    offsets[2 * index * positions + row.position] = static_cast<T>(factor * down);
+    offsets[(2 * index + 1) * positions + row.position] = static_cast<T>(factor * right);
   }
 };
 
@@ -199,28 +253,25 @@ struct SpreadColumns {
   }
 
   void on_host(int64_t begin, int64_t end) const {
-    const int64_t each = pass.shape().offset_channels();
+    const int64_t taps = pass.shape().taps();
     while (begin < end) {
       const int64_t first = begin % units(), last = std::min(units(), first + end - begin);
       const int64_t part = begin / units() / pass.chunk.images;
       const int64_t image = begin / units() % pass.chunk.images;
-      const int64_t c_begin = first * unit, c_end = std::min(last * unit, pass.shape().channels);
-      for (int64_t row = first_row(part, image); row < first_row(part + 1, image); ++row) {
-        for (int64_t tap = 0; tap < pass.shape().taps(); ++tap) {
-          for (int64_t c = c_begin; c < c_end;) {
-            const int64_t group = c / each, group_end = std::min(c_end, (group + 1) * each);
-            WeighedCorners<T, T> corners(pass, pass.point(row, group, tap),
-                                         pass.factor(row, group, tap), row, c, maps_of(part));
-            while (c < group_end) {
-              const int64_t next = pass.run_end(c, group_end);
-              pass.kernels->spread(corners.count, corners.at, corners.weight, next - c,
-                                   columns + pass.column(row, tap, c));
-              corners.move(next - c);
-              c = next;
+      T* const to = maps_of(part);
+      const DeformedLoop<T> loop(pass, first * unit, std::min(last * unit, pass.shape().channels));
+      loop.each_position(
+          first_row(part, image) * taps, first_row(part + 1, image) * taps,
+          [this, to](const DeformedRow& row, int64_t tap, int64_t group, const DeformedPoint& point,
+                     std::span<const DeformedRun> runs, int64_t behind) {
+            WeighedCorners<T, T> corners(pass, row, point, pass.taps.factor(row, group, tap),
+                                         runs[0].c, to);
+            for (const DeformedRun& run : runs) {
+              pass.kernels->spread(corners.count, corners.at, corners.weight, run.count,
+                                   columns + run.column + behind);
+              corners.move(run.count);
             }
-          }
-        }
-      }
+          });
       begin += last - first;
     }
   }
@@ -230,13 +281,14 @@ struct SpreadColumns {
     const int64_t c_end =
         c_begin + unit < pass.shape().channels ? c_begin + unit : pass.shape().channels;
     T* const to = maps_of(part);
-    for (int64_t row = first_row(part, image); row < first_row(part + 1, image); ++row) {
+    for (int64_t number = first_row(part, image); number < first_row(part + 1, image); ++number) {
+      const DeformedRow row = pass.row(number);
       for (int64_t tap = 0; tap < pass.shape().taps(); ++tap) {
         for (int64_t c = c_begin; c < c_end; ++c) {
           const int64_t group = c / pass.shape().offset_channels();
           const DeformedPoint point = pass.point(row, group, tap);
-          const double factor = pass.factor(row, group, tap);
-          const T value = columns[pass.column(row, tap, c)];
+          const double factor = pass.taps.factor(row, group, tap);
+          const T value = columns[pass.column(number, tap, c)];
           for (int k = 0; k < 4; ++k) {
             const auto w = static_cast<T>(factor * point.weight(k));
             if (w != T{0}) to[pass.pixel(row, point.at[k]) + c] += w * value;
@@ -285,16 +337,11 @@ struct WriteTop {
   }
 };
 
-/// The gradient of weights (outputs, channels of a group, taps) += one with the channels last.
 template <class T>
-struct AddWeightsGradient {
-  int64_t channels, taps;
+struct AddValues {
   const T* added;
-  T* gradient;
-  CREMA_FUNCTOR void operator()(int64_t i) const {
-    const int64_t tap = i % taps, c = i / taps % channels, output = i / taps / channels;
-    gradient[i] += added[(output * taps + tap) * channels + c];
-  }
+  T* sum;
+  CREMA_FUNCTOR void operator()(int64_t i) const { sum[i] += added[i]; }
 };
 
 }  // namespace crema

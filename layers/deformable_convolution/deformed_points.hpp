@@ -58,43 +58,18 @@ struct DeformedPoint {
     const bool inside = y >= -1 && y < static_cast<double>(shape.y.size) && x >= -1 &&
                         x < static_cast<double>(shape.x.size);
     if (!inside) return point;
-    const double top = std::floor(y), left = std::floor(x);
-    point.y[0] = 1 - (y - top);
-    point.y[1] = y - top;
-    point.x[0] = 1 - (x - left);
-    point.x[1] = x - left;
+    // Rounded down: the points are not below -1.
+    const int64_t top = static_cast<int64_t>(y + 1) - 1, left = static_cast<int64_t>(x + 1) - 1;
+    point.y[1] = y - static_cast<double>(top);
+    point.y[0] = 1 - point.y[1];
+    point.x[1] = x - static_cast<double>(left);
+    point.x[0] = 1 - point.x[1];
     for (int k = 0; k < 4; ++k) {
-      const int64_t row = static_cast<int64_t>(top) + k / 2;
-      const int64_t column = static_cast<int64_t>(left) + k % 2;
+      const int64_t row = top + k / 2, column = left + k % 2;
       point.there[k] = row >= 0 && row < shape.y.size && column >= 0 && column < shape.x.size;
       point.at[k] = point.there[k] ? row * shape.x.size + column : 0;
     }
     return point;
-  }
-};
-
-/// Offsets (N, offset groups, taps, 2, positions), row first, and the mask (N, offset groups, taps,
-/// positions), or null.
-template <class T>
-struct DeformedTaps {
-  DeformedShape shape;
-  const T *offsets, *mask;
-
-  /// The index of a tap at position 0.
-  CREMA_FUNCTOR int64_t tap_index(int64_t image, int64_t group, int64_t tap) const {
-    return (image * shape.offset_groups + group) * shape.taps() + tap;
-  }
-  CREMA_FUNCTOR DeformedPoint point(int64_t image, int64_t group, int64_t tap, int64_t p) const {
-    const T* const moved = offsets + 2 * tap_index(image, group, tap) * shape.positions() + p;
-    const double y = shape.y.at(p / shape.x.count, tap / shape.x.kernel);
-    const double x = shape.x.at(p % shape.x.count, tap % shape.x.kernel);
-    return DeformedPoint::of(shape, y + static_cast<double>(moved[0]),
-                             x + static_cast<double>(moved[shape.positions()]));
-  }
-  /// What the mask multiplies the value at the point by.
-  CREMA_FUNCTOR double factor(int64_t image, int64_t group, int64_t tap, int64_t p) const {
-    if (mask == nullptr) return 1;
-    return static_cast<double>(mask[tap_index(image, group, tap) * shape.positions() + p]);
   }
 };
 
@@ -112,6 +87,53 @@ struct DeformedChunk {
                                int64_t c) const {
     const int64_t each = shape.group_channels(), group = c / each;
     return ((group * rows() + row) * shape.taps() + tap) * each + c % each;
+  }
+};
+
+/// A row of columns: a position of an image.
+struct DeformedRow {
+  int64_t in_chunk, image, position;  // the number of the image in the chunk, and in the batch
+  double y, x;                        // of the window
+
+  static CREMA_FUNCTOR DeformedRow of(const DeformedShape& shape, const DeformedChunk& chunk,
+                                      int64_t row) {
+    const int64_t in_chunk = row / chunk.count, p = chunk.first + row % chunk.count;
+    return {in_chunk, chunk.image + in_chunk, p, shape.y.at(p / shape.x.count, 0),
+            shape.x.at(p % shape.x.count, 0)};
+  }
+};
+
+/// Offsets (N, offset groups, taps, 2, positions), row first, and the mask (N, offset groups, taps,
+/// positions), or null.
+template <class T>
+struct DeformedTaps {
+  DeformedShape shape;
+  const T *offsets, *mask;
+
+  /// The index of a tap at position 0.
+  CREMA_FUNCTOR int64_t tap_index(int64_t image, int64_t group, int64_t tap) const {
+    return (image * shape.offset_groups + group) * shape.taps() + tap;
+  }
+  /// Where a tap lies in its window without an offset.
+  CREMA_FUNCTOR double tap_y(int64_t tap) const {
+    return static_cast<double>(tap / shape.x.kernel * shape.y.dilation);
+  }
+  CREMA_FUNCTOR double tap_x(int64_t tap) const {
+    return static_cast<double>(tap % shape.x.kernel * shape.x.dilation);
+  }
+  /// The point that a tap reads; (y, x): tap_y and tap_x.
+  CREMA_FUNCTOR DeformedPoint point(const DeformedRow& row, int64_t group, int64_t tap, double y,
+                                    double x) const {
+    const T* const moved =
+        offsets + 2 * tap_index(row.image, group, tap) * shape.positions() + row.position;
+    return DeformedPoint::of(shape, row.y + y + static_cast<double>(moved[0]),
+                             row.x + x + static_cast<double>(moved[shape.positions()]));
+  }
+  /// What the mask multiplies the value at the point by.
+  CREMA_FUNCTOR double factor(const DeformedRow& row, int64_t group, int64_t tap) const {
+    if (mask == nullptr) return 1;
+    return static_cast<double>(
+        mask[tap_index(row.image, group, tap) * shape.positions() + row.position]);
   }
 };
 

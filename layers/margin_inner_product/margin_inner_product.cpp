@@ -5,6 +5,7 @@
 #include "core/dispatch.hpp"
 #include "core/gradient_paths.hpp"
 #include "kit/gemm.hpp"
+#include "kit/labels.hpp"
 #include "kit/passes.hpp"
 #include "kit/position_sums.hpp"
 #include "kit/rows.hpp"
@@ -203,6 +204,8 @@ class MarginInnerProductLayer : public TwoSidedLayer, public GradientPaths {
       throw Error("'", bottom[0]->name, "' (", shape.str(), ") has ", batch_, " samples, but '",
                   bottom[1]->name, "' (", bottom[1]->shape().str(), ") has ", bottom[1]->count(),
                   " labels; give one label for each sample");
+    const Shape samples(std::vector(shape.dims().begin(), shape.dims().begin() + axis));
+    check_in_step(*bottom[0], samples, *bottom[1]);
     top[0]->reshape(Shape{batch_, outputs_});
     if (top.size() > 1) top[1]->reshape(Shape{});
   }

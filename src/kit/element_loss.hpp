@@ -73,7 +73,7 @@ class ElementLossLayer : public TwoSidedLayer, public GradientPaths {
         throw Error("'", bottom[k]->name, "' (", bottom[k]->shape().str(), ") has ",
                     bottom[k]->count(), " weights for the ", bottom[0]->count(), " values of '",
                     bottom[0]->name, "' (", bottom[0]->shape().str(), "); give one for each");
-      check_in_step(*bottom[0], std::nullopt, *bottom[k]);
+      check_in_step(*bottom[0], bottom[0]->shape(), *bottom[k]);
     }
     top[0]->reshape(Shape{});
   }

@@ -27,13 +27,13 @@ namespace {
       .of_sample(index / inner);
 }
 
-/// The extents of the axes above 1, but for axis `left_out`.
-std::vector<int64_t> wide_axes(const Shape& shape, int left_out) {
+/// The axes that are not of size 1.
+Shape wide_axes(const Shape& shape) {
   std::vector<int64_t> extents;
   for (int axis = 0; axis < shape.rank(); ++axis) {
-    if (axis != left_out && shape[axis] != 1) extents.push_back(shape[axis]);
+    if (shape[axis] != 1) extents.push_back(shape[axis]);
   }
-  return extents;
+  return Shape(std::move(extents));
 }
 
 constexpr int64_t kCheckGrain = 2048;  // values that a thread should have at least
@@ -68,17 +68,21 @@ void check_block(const AxisSplit& split, int64_t begin, int64_t end, const T* va
 
 }  // namespace
 
-void check_in_step(const Blob& a, std::optional<int> left_out, const Blob& b) {
-  const std::vector<int64_t> of_a =
-      wide_axes(a.shape(), left_out ? a.shape().canonical_axis(*left_out) : -1);
-  const std::vector<int64_t> of_b = wide_axes(b.shape(), -1);
-  if (of_a.size() != of_b.size() || of_a == of_b) return;
+Shape without_axis(const Shape& shape, int axis) {
+  std::vector<int64_t> extents;
+  for (int a = 0; a < shape.rank(); ++a) {
+    if (a != shape.canonical_axis(axis)) extents.push_back(shape[a]);
+  }
+  return Shape(std::move(extents));
+}
+
+void check_in_step(const Blob& a, const Shape& positions, const Blob& b) {
+  const Shape of_a = wide_axes(positions), of_b = wide_axes(b.shape());
+  if (of_a.rank() != of_b.rank() || of_a == of_b) return;
   throw Error("'", a.name, "' (", a.shape().str(), ") and '", b.name, "' (", b.shape().str(),
-              ") have as many values in other positions: ", Shape(of_a).str(), " and ",
-              Shape(of_b).str(),
-              left_out ? concat(" beside axis ", a.shape().canonical_axis(*left_out)) : "",
-              ", and are read in step; permute one of them, or, if their order in memory is the "
-              "same, reshape it to the axes of the other");
+              ") are read in step, but their positions are ", of_a.str(), " and ", of_b.str(),
+              "; permute one of them, or, if the order in memory is the same, reshape it to the "
+              "axes of the other");
 }
 
 int64_t compared_items(Blobs bottom) {
@@ -86,7 +90,7 @@ int64_t compared_items(Blobs bottom) {
   if (a.rank() <= 0 || b.rank() <= 0 || a[0] != b[0] || a.count() != b.count())
     throw Error("'", bottom[0]->name, "' (", a.str(), ") and '", bottom[1]->name, "' (", b.str(),
                 ") cannot be compared; give both the same batch size and as many values an item");
-  check_in_step(*bottom[0], std::nullopt, *bottom[1]);
+  check_in_step(*bottom[0], a, *bottom[1]);
   return a[0];
 }
 
@@ -188,7 +192,7 @@ void LabelledLayer::reshape_scores(Blobs bottom) {
                 distributions ? concat(", or, if these are distributions (num_labels: ", labels[1],
                                        "), scores of as many classes: num_output: ", labels[1])
                               : "");
-  check_in_step(*bottom[0], axis_, *bottom[1]);
+  check_in_step(*bottom[0], without_axis(scores, axis_), *bottom[1]);
 }
 
 bool LabelledLayer::reshape_probabilities(Blobs bottom) {

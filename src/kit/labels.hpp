@@ -17,11 +17,13 @@ namespace crema {
 /// have the same N and the same number of values, in step.
 int64_t compared_items(Blobs bottom);
 
-/// Error if two blobs that are read in step, value by value in the order of memory, have as many
-/// axes but of other extents, such as maps of 10 x 12 and of 12 x 10: the values of one would meet
-/// those of other positions. Axes of size 1, and axis `left_out` of `a`, do not count; blobs with
-/// another number of axes, such as (N, H, W) and (N, H * W), may be read in step.
-void check_in_step(const Blob& a, std::optional<int> left_out, const Blob& b);
+/// Error if the `positions` of `a` and the values of `b`, which are read in step in the order of
+/// memory, have as many axes but of other extents, such as maps of 10 x 12 and of 12 x 10: values
+/// of one would meet those of other positions. Axes of size 1 do not count; another number of axes,
+/// such as (N, H, W) and (N, H * W), may be read in step.
+void check_in_step(const Blob& a, const Shape& positions, const Blob& b);
+/// The shape without one of its axes.
+Shape without_axis(const Shape& shape, int axis);
 
 /// The labels of (outer, inner) positions, checked and converted to integers.
 class Labels {

@@ -201,6 +201,12 @@ std::vector<Problem> problems() {
   add_case("SpatialTransformer, glimpse",
            "type: 'SpatialTransformer' st_param { output_H: 28 output_W: 28 }",
            {uniform({1, 3, 1024, 1024}), uniform({1, 6})});
+  for (const Shape& shape : {Shape{4, 64, 56, 56}, Shape{4, 512, 14, 14}}) {
+    add_case("DeformableConvolution",
+             concat("type: 'DeformableConvolution' deformable_convolution_param { num_output: ",
+                    shape[1], " kernel_size: 3 pad: 1 ", xavier, " }"),
+             {uniform(shape), uniform({shape[0], 18, shape[2], shape[3]}, -2, 2)});
+  }
   for (const Shape& shape : {Shape{8, 16, 63, 63}, Shape{64, 20, 12, 12}}) {
     add("LocallyConnected",
         concat("type: 'LocallyConnected' local_param { num_output: 16 kernel_size: 5 ", xavier,

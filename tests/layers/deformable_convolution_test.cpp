@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/parallel.hpp"
 #include "core/simd.hpp"
 #include "support/layer_test.hpp"
 
@@ -121,6 +122,24 @@ TEST(DeformableConvolution, WithoutOffsetsItIsAConvolution) {
     for (size_t i = 0; i < expected.size(); ++i)
       expect_close(actual[i], expected[i], {1e-12, 1e-12}, concat("result ", i));
   }
+}
+
+// With one output, a column's gradient is one product: what differs would be the order of the sums.
+TEST(DeformableConvolution, GradientsDoNotDependOnThreads) {
+  const auto results = [](int threads) {
+    const ThreadScope scope(threads);
+    LayerRun run({.layer = layer("num_output: 1 kernel_size: 3 pad: 1 deformable_group: 2"),
+                  .bottoms = {uniform({2, 38, 17, 20}), offsets({2, 36, 17, 20}),
+                              uniform({2, 18, 17, 20})}});
+    run.forward();
+    run.backward();
+    return std::vector<std::vector<double>>{run.bottom_diff(0), run.bottom_diff(1),
+                                            run.bottom_diff(2)};
+  };
+  const auto one = results(1);
+  EXPECT_EQ(results(2), one);
+  EXPECT_EQ(results(3), one);
+  EXPECT_EQ(results(7), one);
 }
 
 TEST(DeformableConvolution, WholeOffsetsReadTheNeighbours) {
