@@ -99,7 +99,7 @@ void check_loss_settings(const LayerInit& init, bool of_softmax);
 class LabelLoss : public LabelledLayer, public GradientPaths {
  public:
   float default_loss_weight(int top) const override { return top == 0 ? 1 : 0; }
-  bool reads_top_diff(int top) const override { return top == 0; }
+  bool has_gradient(int top) const override { return top == 0; }
 
  protected:
   /// `of_softmax`: see check_loss_settings().
