@@ -1,5 +1,6 @@
 // ContinuationIndicator: which steps of the sequences go on from the step before. See README.md.
 #include "core/dispatch.hpp"
+#include "core/gradient_paths.hpp"
 #include "kit/passes.hpp"
 #include "kit/two_sided.hpp"
 #include "proto/layer.pb.h"
@@ -14,12 +15,13 @@ struct Indicate {
   CREMA_FUNCTOR void operator()(int64_t i) const { y[i] = static_cast<T>(i < first ? 0 : 1); }
 };
 
-class ContinuationIndicatorLayer : public TwoSidedLayer {
+class ContinuationIndicatorLayer : public TwoSidedLayer, public GradientPaths {
  public:
   using TwoSidedLayer::TwoSidedLayer;
 
   Arity arity() const override { return {.min_bottoms = 0, .max_bottoms = 1}; }
   bool can_propagate(int) const override { return false; }
+  bool is_constant(int) const override { return true; }
   bool is_exact_bottom(int) const override { return false; }
 
   void reshape(Blobs bottom, Blobs top) override {

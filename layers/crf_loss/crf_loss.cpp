@@ -40,7 +40,7 @@ class CrfLossLayer : public CrfLayer, public GradientPaths, public MeanOver {
     return {.min_bottoms = 2, .max_bottoms = 3, .min_tops = 1, .max_tops = 2};
   }
   float default_loss_weight(int top) const override { return top == 0 ? 1 : 0; }
-  bool reads_top_diff(int top) const override { return top == 0; }
+  bool has_gradient(int top) const override { return top == 0; }
   bool is_exact_top(int) const override { return true; }
 
   void reshape(Blobs bottom, Blobs top) override {

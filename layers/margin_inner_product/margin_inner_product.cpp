@@ -181,7 +181,7 @@ class MarginInnerProductLayer : public TwoSidedLayer, public GradientPaths {
     return {.min_bottoms = 2, .max_bottoms = 2, .min_tops = 1, .max_tops = 2};
   }
   bool can_propagate(int bottom) const override { return bottom == 0; }
-  bool reads_top_diff(int top) const override { return top == 0; }
+  bool has_gradient(int top) const override { return top == 0; }
 
   void setup(Blobs bottom, Blobs) override {
     const Shape& shape = bottom[0]->shape();

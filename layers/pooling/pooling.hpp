@@ -40,7 +40,7 @@ class PoolingLayer : public TwoSidedLayer, public GradientPaths, public MakesPla
   PoolingLayer(const LayerInit& init, const PoolingParameter& settings);
 
   Arity arity() const override;
-  bool reads_top_diff(int top) const override { return top == 0; }
+  bool has_gradient(int top) const override { return top == 0; }
   void setup(Blobs bottom, Blobs top) override;
   void reshape(Blobs bottom, Blobs top) override;
   Flops flops(Blobs bottom, Blobs top) const override;

@@ -19,7 +19,8 @@ class PriorBoxLayer : public TwoSidedLayer, public GradientPaths {
 
   Arity arity() const override { return {.min_bottoms = 2, .max_bottoms = 2}; }
   bool can_propagate(int) const override { return false; }
-  bool reads_shape_alone(int) const override { return true; }
+  // Only the shapes of the bottoms are read.
+  bool is_constant(int) const override { return true; }
   bool is_exact_bottom(int) const override { return false; }
   bool is_exact_top(int) const override { return true; }
 

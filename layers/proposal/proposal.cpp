@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/dispatch.hpp"
+#include "core/gradient_paths.hpp"
 #include "core/parallel.hpp"
 #include "kit/suppression.hpp"
 #include "kit/two_sided.hpp"
@@ -76,7 +77,7 @@ struct Scratch {
   std::vector<OfImage> images;
 };
 
-class ProposalLayer : public TwoSidedLayer {
+class ProposalLayer : public TwoSidedLayer, public GradientPaths {
  public:
   explicit ProposalLayer(const LayerInit& init)
       : TwoSidedLayer(init),
@@ -94,6 +95,7 @@ class ProposalLayer : public TwoSidedLayer {
     return {.min_bottoms = 3, .max_bottoms = 3, .min_tops = 1, .max_tops = 2};
   }
   bool can_propagate(int) const override { return false; }
+  bool has_gradient(int) const override { return false; }
   TopShapes top_shapes() const override { return TopShapes::from_values; }
 
   /// With the largest number of regions: forward sets how many there are.

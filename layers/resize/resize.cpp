@@ -24,7 +24,8 @@ class ResizeLayer : public ResampleLayer, public GradientPaths {
 
   Arity arity() const override { return {.min_bottoms = 1, .max_bottoms = 2}; }
   bool can_propagate(int bottom) const override { return bottom == 0; }
-  bool reads_shape_alone(int bottom) const override { return bottom == 1; }
+  // Only the shape of the second one is read.
+  bool is_constant(int bottom) const override { return bottom == 1; }
   bool is_exact_bottom(int) const override { return false; }
 
   void reshape(Blobs bottom, Blobs top) override {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/dispatch.hpp"
+#include "core/gradient_paths.hpp"
 #include "kit/passes.hpp"
 #include "kit/two_sided.hpp"
 #include "layers/spatial_transformer/grid.hpp"
@@ -194,7 +195,7 @@ struct ThetaGradient {
   }
 };
 
-class SpatialTransformerLayer : public TwoSidedLayer {
+class SpatialTransformerLayer : public TwoSidedLayer, public GradientPaths {
  public:
   explicit SpatialTransformerLayer(const LayerInit& init) : TwoSidedLayer(init) {
     const SpatialTransformerParameter& s = init.param.st_param();
@@ -224,6 +225,7 @@ class SpatialTransformerLayer : public TwoSidedLayer {
   bool can_propagate(int bottom) const override {
     return bottom == 1 || param().st_param().to_compute_du();
   }
+  bool is_constant(int bottom) const override { return !can_propagate(bottom); }
   bool is_exact_bottom(int bottom) const override { return bottom == 1; }
 
   void reshape(Blobs bottom, Blobs top) override {

@@ -9,11 +9,15 @@ class GradientPaths {
  public:
   virtual ~GradientPaths() = default;
 
-  /// Whether the layer reads the shape of bottom b alone: its values change nothing.
-  virtual bool reads_shape_alone(int /*b*/) const { return false; }
-  /// Whether backward reads the diff of top t. False for masks, and for what a loss shows beside
-  /// itself.
-  virtual bool reads_top_diff(int /*t*/) const { return true; }
+  /// Whether bottom b is a constant for the layer: its shape alone is read, or a setting keeps
+  /// gradients from it.
+  virtual bool is_constant(int /*b*/) const { return false; }
+  /// Whether bottom b, which has no gradient, mostly holds what other layers compute from what
+  /// learns, but without gradient, such as regions and weights. No propagate_down has to say so.
+  virtual bool takes_constants(int /*b*/) const { return false; }
+  /// Whether top t has a gradient, which backward reads. False for masks, for regions that are
+  /// proposed, and for what a loss shows beside itself: they are constants for what reads them.
+  virtual bool has_gradient(int /*t*/) const { return true; }
 };
 
 }  // namespace crema

@@ -64,7 +64,8 @@ class ElementLossLayer : public TwoSidedLayer, public GradientPaths {
   }
   float default_loss_weight(int top) const override { return top == 0 ? 1 : 0; }
   bool can_propagate(int bottom) const override { return bottom < 2; }
-  bool reads_top_diff(int top) const override { return top == 0; }
+  bool has_gradient(int top) const override { return top == 0; }
+  bool takes_constants(int bottom) const override { return bottom >= 2; }
 
   void reshape(Blobs bottom, Blobs top) override {
     items_ = compared_items(bottom);

@@ -129,7 +129,7 @@ class LabelLoss : public LabelledLayer, public GradientPaths, public MeanOver {
     return normalization_.units(scores().outer, scores().inner, counted_labels());
   }
   float default_loss_weight(int top) const override { return top == 0 ? 1 : 0; }
-  bool reads_top_diff(int top) const override { return top == 0; }
+  bool has_gradient(int top) const override { return top == 0; }
 
  protected:
   LabelLoss(const LayerInit& init, int axis, const LossReads& reads);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "core/dispatch.hpp"
+#include "core/gradient_paths.hpp"
 #include "kit/passes.hpp"
 #include "kit/two_sided.hpp"
 
@@ -35,13 +36,14 @@ struct SumMap {
 
 }  // namespace regions_detail
 
-class RegionLayer : public TwoSidedLayer {
+class RegionLayer : public TwoSidedLayer, public GradientPaths {
  public:
   /// Error unless `scale`, from image to map, is above 0.
   RegionLayer(const LayerInit& init, float scale);
 
   Arity arity() const override { return {.min_bottoms = 2, .max_bottoms = 2}; }
   bool can_propagate(int bottom) const override { return bottom == 0; }
+  bool takes_constants(int bottom) const override { return bottom == 1; }
   size_t kept_bytes() const override { return regions_.bytes(); }
 
  protected:

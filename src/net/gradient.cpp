@@ -29,20 +29,20 @@ bool can_propagate(const Node& node, size_t bottom) {
 /// Whether a gradient is missing if it does not reach the bottom.
 bool is_on_path(const Node& node, size_t bottom) {
   const auto* paths = dynamic_cast<const GradientPaths*>(node.layer.get());
-  const bool shape_alone = paths != nullptr && paths->reads_shape_alone(static_cast<int>(bottom));
-  return !is_kept_back(node, bottom) && !shape_alone;
+  const bool constant = paths != nullptr && paths->is_constant(static_cast<int>(bottom));
+  return !is_kept_back(node, bottom) && !constant;
 }
 
-bool reads_top_diff(const Node& node, size_t top) {
+bool has_gradient(const Node& node, size_t top) {
   const auto* paths = dynamic_cast<const GradientPaths*>(node.layer.get());
-  return paths == nullptr || paths->reads_top_diff(static_cast<int>(top));
+  return paths == nullptr || paths->has_gradient(static_cast<int>(top));
 }
 
 /// `loss_weight` of the prototxt, or that of a loss layer.
 bool is_loss(const Plan& plan, ValueId value) { return plan.value(value).loss_weight != 0; }
 
-/// Sets `wants` of each value: something learns that its gradient would reach.
-void resolve_wanted(Plan& plan, IdVector<ValueId, bool>& wants) {
+void resolve_wanted(Plan& plan) {
+  IdVector<ValueId, bool> wants(plan.values.size(), false);
   for (const NodeId id : plan.layer_nodes()) {
     Node& node = plan.node(id);
     const LayerParameter& param = node.layer->param();
@@ -63,7 +63,7 @@ void resolve_wanted(Plan& plan, IdVector<ValueId, bool>& wants) {
     }
     node.needs_backward = any;
     for (size_t t = 0; t < node.tops.size(); ++t) {
-      wants[node.tops[t]] = any && reads_top_diff(node, t);
+      wants[node.tops[t]] = any && has_gradient(node, t);
     }
   }
 }
@@ -85,11 +85,8 @@ void resolve_reached(Plan& plan) {
 /// Refuses losses that are shown and do not train what they depend on.
 class PathCheck {
  public:
-  PathCheck(const Plan& plan, const IdVector<ValueId, bool>& wants)
-      : plan_(plan),
-        wants_(wants),
-        losses_(plan.values.size()),
-        learns_(plan.values.size(), false) {
+  explicit PathCheck(const Plan& plan)
+      : plan_(plan), losses_(plan.values.size()), learns_(plan.values.size(), false) {
     find_learning();
   }
 
@@ -102,12 +99,11 @@ class PathCheck {
         pass_on_ends(node);
         continue;
       }
-      if (loss == &node && !node.needs_backward) check_any_gradient(node, node);
       for (size_t i = 0; i < node.bottoms.size(); ++i) {
         if (!is_on_path(node, i)) continue;
         if (can_propagate(node, i)) {
           losses_[node.bottoms[i]] = loss;
-        } else if (wants_[node.bottoms[i]]) {
+        } else if (must_propagate(node, i)) {
           throw bottom_error(node, i, *loss);
         } else {
           ends_[node.bottoms[i]] = {&node, i, loss};
@@ -124,30 +120,47 @@ class PathCheck {
     const Node* loss = nullptr;
   };
 
-  /// Sets `learns_`: something that the value depends on learns, whatever its gradient.
+  /// Sets `learns_`: something learns on which the value depends, and it is no constant.
   void find_learning() {
     for (const NodeId id : plan_.layer_nodes()) {
       const Node& node = plan_.node(id);
-      bool any = has_learning_params(*node.layer);
-      for (size_t i = 0; i < node.bottoms.size(); ++i) any = any || learns_behind(node, i);
-      for (const ValueId top : node.tops) learns_[top] = any;
+      for (size_t t = 0; t < node.tops.size(); ++t) {
+        learns_[node.tops[t]] = learns(node) && has_gradient(node, t);
+      }
     }
+  }
+
+  /// Whether something learns, in the layer or before it.
+  bool learns(const Node& node) const {
+    bool any = has_learning_params(*node.layer);
+    for (size_t i = 0; i < node.bottoms.size(); ++i) any = any || learns_behind(node, i);
+    return any;
   }
 
   bool learns_behind(const Node& node, size_t bottom) const {
     return is_on_path(node, bottom) && learns_[node.bottoms[bottom]];
   }
 
-  /// A loss whose gradient comes to the node, if there is one. Error if it comes to a top whose
-  /// diff the layer does not read.
+  /// Whether something learns behind a bottom to which the layer cannot propagate, without being
+  /// meant to stay as it is.
+  bool must_propagate(const Node& node, size_t bottom) const {
+    const ValueId value = node.bottoms[bottom];
+    if (!learns_[value]) return false;
+    const auto* paths = dynamic_cast<const GradientPaths*>(node.layer.get());
+    if (paths == nullptr || !paths->takes_constants(static_cast<int>(bottom))) return true;
+    return plan_.node(plan_.value(value).producer).needs_backward;
+  }
+
+  /// A loss whose gradient comes to the node, if there is one. Error if it comes to a top that has
+  /// none.
   const Node* loss_behind(const Node& node) const {
     const Node* found = nullptr;
     for (size_t t = 0; t < node.tops.size(); ++t) {
       const Node* loss = is_loss(plan_, node.tops[t]) ? &node : losses_[node.tops[t]];
       if (loss == nullptr) continue;
-      if (reads_top_diff(node, t)) {
+      if (has_gradient(node, t)) {
         found = loss;
-      } else if (learns_[node.tops[t]]) {
+      } else if (learns(node)) {
         throw top_error(node, t, *loss);
       }
     }
@@ -163,28 +176,13 @@ class PathCheck {
     for (size_t i = 0; i < node.bottoms.size(); ++i) any = any || can_propagate(node, i);
     for (size_t t = 0; t < node.tops.size(); ++t) {
       const Value& top = plan_.value(node.tops[t]);
-      if (top.loss_weight == 0 || (any && reads_top_diff(node, t))) continue;
+      if (top.loss_weight == 0 || (any && has_gradient(node, t))) continue;
       throw of(node, Error(any ? concat("top ", t, " ('", top.name, "') has no gradient")
                                : std::string("the layer has no gradient"),
                            ", so the loss '", top.name, "' (loss_weight: ", top.loss_weight,
                            ") would be shown and train nothing; set loss_weight: 0, or, if this is "
                            "meant, ",
                            kept_back(node, node.bottoms.size())));
-    }
-  }
-
-  /// Error if something that learns is behind the node, of which no gradient of `loss` reaches any.
-  void check_any_gradient(const Node& node, const Node& loss) const {
-    for (size_t i = 0; i < node.bottoms.size(); ++i) {
-      if (!learns_behind(node, i)) continue;
-      if (!can_propagate(node, i)) throw bottom_error(node, i, loss);
-      const ValueId value = node.bottoms[i];
-      const Node& producer = plan_.node(plan_.value(value).producer);
-      for (size_t t = 0; t < producer.tops.size(); ++t) {
-        if (producer.tops[t] == value && !reads_top_diff(producer, t))
-          throw top_error(producer, t, loss);
-      }
-      check_any_gradient(producer, loss);
     }
   }
 
@@ -261,7 +259,6 @@ class PathCheck {
   }
 
   const Plan& plan_;
-  const IdVector<ValueId, bool>& wants_;
   IdVector<ValueId, const Node*> losses_;  // whose gradient comes to the value; null if none does
   IdVector<ValueId, bool> learns_;
   std::map<ValueId, End> ends_;
@@ -284,9 +281,8 @@ void resolve_gradients(Plan& plan) {
           parameter->learnable && (parameter->lr_mult != 0 || plan.force_backward);
     }
   }
-  IdVector<ValueId, bool> wants(plan.values.size(), false);
-  resolve_wanted(plan, wants);
-  PathCheck(plan, wants).run();
+  resolve_wanted(plan);
+  PathCheck(plan).run();
   resolve_reached(plan);
   if (!plan.force_backward) return;
   for (const auto& node : plan.nodes) {

@@ -336,7 +336,20 @@ layer { name: "am" type: "ArgMax" bottom: "ip" top: "am" argmax_param { axis: 1 
 layer { name: "second" type: "SoftmaxWithLoss" bottom: "target" bottom: "am" top: "second" })",
                  {"layer 'second' (SoftmaxWithLoss): cannot propagate to bottom 1 ('am')",
                   "propagate_down: true propagate_down: false", "layer 'ip' (InnerProduct)"});
-  // Scores as labels, beside scores that learn.
+  // The same beside scores that learn.
+  const std::string own_labels = R"(
+layer { name: "am" type: "ArgMax" bottom: "ip" top: "am" argmax_param { axis: 1 } KEEP }
+layer { name: "other" type: "InnerProduct" bottom: "data" top: "other"
+        inner_product_param { num_output: 3 } }
+layer { name: "second" type: "SoftmaxWithLoss" bottom: "other" bottom: "am" top: "second" })";
+  const auto keep = [&](const std::string& field) {
+    std::string text = own_labels;
+    return text.replace(text.find("KEEP"), 4, field);
+  };
+  expect_refused(keep(""), {"layer 'second' (SoftmaxWithLoss): cannot propagate to bottom 1 ('am')",
+                            "propagate_down: true propagate_down: false"});
+  expect_accepted(keep("propagate_down: false"));
+  // Scores as labels.
   expect_refused(R"(
 layer { name: "other" type: "InnerProduct" bottom: "data" top: "other"
         inner_product_param { num_output: 3 } }
@@ -390,12 +403,6 @@ layer { name: "show" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "
 
 // Paths that need no gradient, as published nets have them.
 TEST(Gradient, PathsWithoutOneThatAreMeantStay) {
-  // The labels of scores that learn are a layer's that learns by another loss.
-  expect_accepted(R"(
-layer { name: "am" type: "ArgMax" bottom: "ip" top: "am" argmax_param { axis: 1 } }
-layer { name: "other" type: "InnerProduct" bottom: "data" top: "other"
-        inner_product_param { num_output: 3 } }
-layer { name: "second" type: "SoftmaxWithLoss" bottom: "other" bottom: "am" top: "second" })");
   const std::string maps = R"(
 layer { name: "image" type: "Input" top: "image" input_param { shape { dim: 1 dim: 2 dim: 6 dim: 6 } } }
 layer { name: "conv" type: "Convolution" bottom: "image" top: "conv"
@@ -416,6 +423,47 @@ layer { name: "cut" )",
                                   layer, R"( bottom: "conv" bottom: "like" top: "cut" }
 layer { name: "sum" type: "Reduction" bottom: "cut" top: "sum" loss_weight: 1 })"));
   }
+  // Regions of Faster R-CNN: what proposes them has losses of its own.
+  const std::string regions = R"(
+layer { name: "image" type: "Input" top: "image" input_param { shape { dim: 1 dim: 2 dim: 6 dim: 6 } } }
+layer { name: "info" type: "Input" top: "info" input_param { shape { dim: 1 dim: 3 } } }
+layer { name: "conv" type: "Convolution" bottom: "image" top: "conv"
+        convolution_param { num_output: 2 kernel_size: 3 pad: 1 } }
+layer { name: "score" type: "Convolution" bottom: "conv" top: "score"
+        convolution_param { num_output: 18 kernel_size: 1 } }
+layer { name: "box" type: "Convolution" bottom: "conv" top: "box"
+        convolution_param { num_output: 36 kernel_size: 1 } }
+layer { name: "propose" type: "Proposal" bottom: "score" bottom: "box" bottom: "info" top: "rois" }
+)";
+  const std::string pool = R"(
+layer { name: "pool" type: "ROIPooling" bottom: "conv" bottom: "rois" top: "pool"
+        roi_pooling_param { pooled_h: 2 pooled_w: 2 } }
+layer { name: "sum" type: "Reduction" bottom: "pool" top: "sum" loss_weight: 1 }
+)";
+  expect_accepted(regions + R"(
+layer { name: "rpn" type: "Reduction" bottom: "score" top: "rpn" loss_weight: 1 }
+layer { name: "rpn2" type: "Reduction" bottom: "box" top: "rpn2" loss_weight: 1 })" +
+                  pool);
+  // Without them nothing trains what proposes.
+  expect_refused(
+      regions + pool,
+      {"layer 'pool' (ROIPooling): cannot propagate to bottom 1 ('rois')", "(Convolution)"});
+  expect_refused(regions + R"(
+layer { name: "sum" type: "Reduction" bottom: "rois" top: "sum" loss_weight: 1 })",
+                 {"layer 'propose' (Proposal): top 0 ('rois') has no gradient"});
+  // Weights that another layer computes without gradient. With one, they would learn.
+  const auto weighted = [](const std::string& type) {
+    return "layer { name: 'w' type: '" + type + "' bottom: 'ip' top: 'w' }" + R"(
+layer { name: "other" type: "InnerProduct" bottom: "data" top: "other"
+        inner_product_param { num_output: 3 } }
+layer { name: "second" type: "SmoothL1Loss" bottom: "other" bottom: "target" bottom: "w" bottom: "w"
+        top: "second" })";
+  };
+  expect_accepted(weighted("Threshold"));
+  expect_refused(weighted("Sigmoid"),
+                 {"layer 'second' (SmoothL1Loss): cannot propagate to bottom 2 ('w')",
+                  "propagate_down: true propagate_down: true propagate_down: false "
+                  "propagate_down: false"});
   // But a mask is no loss.
   expect_refused(maps + R"(
 layer { name: "sum" type: "Reduction" bottom: "mask" top: "sum" loss_weight: 1 })",
