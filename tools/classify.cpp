@@ -239,7 +239,8 @@ const Command kClassify = {
     "one input (N, C, H, W) and one output, or --scores. The published form subtracts the mean of\n"
     "each channel and shows the whole image to the net. It resizes by bilinear interpolation, as\n"
     "published; the other form averages over the area of each new pixel where it shrinks. --json\n"
-    "prints a line an image, in which bytes of names that are no UTF-8 are U+FFFD.",
+    "prints a line an image, in which bytes of names that are no UTF-8 are U+FFFD. Without\n"
+    "--labels, classes have the names that the weights say, if they say some.",
     {"model",       "weights",      "strict", "allow_missing", "list",    "labels", "top",
      "mean",        "channel_mean", "scale",  "channel_swap",  "resize",  "crop",   "batch",
      "scores",      "skip_bad",     "json",   "gpu",           "threads", "engine", "tune",
