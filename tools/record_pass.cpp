@@ -40,38 +40,31 @@ void carry(const Net& net, const std::vector<std::vector<Tensor>>& states) {
   }
 }
 
-/// Whether every sequence begins with the batch, going by the continuation indicators of the layer,
-/// so that it reads nothing that it carries.
-bool begins_anew(Net& net, const Layer& layer) {
-  if (layer.param().bottom_size() < 2) return false;
-  const std::string& indicators = layer.param().bottom(1);
-  for (const Layer* other : net.layers()) {
-    if (std::ranges::count(other->param().top(), indicators) == 0) continue;
-    if (other->type() == "ContinuationIndicator") return true;
-    if (!other->is_source()) return false;
-    const Tensor values = net.output(indicators);
-    const int64_t sequences = values.shape().rank() == 2 ? values.shape()[1] : 0;
-    for (int64_t n = 0; n < sequences; ++n) {
-      if (values.at(n) != 0) return false;
-    }
-    return sequences > 0;
-  }
-  return false;
-}
-
-/// The first layer that lost what it carried, since its batch has another size; "": none.
-std::string lost_state(Net& net, const std::vector<std::vector<Tensor>>& before) {
+/// The layers that lost what they carried, since the batch has another size than the one before.
+std::vector<Layer*> layers_without_state(const Net& net,
+                                         const std::vector<std::vector<Tensor>>& before) {
+  std::vector<Layer*> found;
   size_t at = 0;
-  for (const Layer* layer : net.layers()) {
+  for (Layer* layer : net.layers()) {
     const auto* state = dynamic_cast<const CarriesState*>(layer);
     if (state == nullptr) continue;
     const std::vector<Tensor>& old = before[at++];
-    if (old.empty() || !state->carries()) continue;
-    if (!std::ranges::equal(old, state->carried(), {}, &Tensor::shape, &Tensor::shape) &&
-        !begins_anew(net, *layer))
-      return layer->name();
+    if (!old.empty() && state->carries() &&
+        !std::ranges::equal(old, state->carried(), {}, &Tensor::shape, &Tensor::shape))
+      found.push_back(layer);
   }
-  return {};
+  return found;
+}
+
+/// The values of all outputs.
+std::vector<std::vector<double>> outputs_of(Net& net) {
+  std::vector<std::vector<double>> all;
+  for (const std::string& name : net.outputs()) {
+    const Tensor output = net.output(name);
+    std::vector<double>& values = all.emplace_back();
+    for (int64_t i = 0; i < output.count(); ++i) values.push_back(output.at(i));
+  }
+  return all;
 }
 
 }  // namespace
@@ -193,20 +186,40 @@ bool RecordPass::run_last_short() {
   for (const Source& source : sources_) cursors.push_back(source.data->cursor());
   const auto states = carried(net_);
   std::string why;
+  const auto set_back = [&] {
+    carry(net_, states);
+    for (size_t i = 0; i < sources_.size(); ++i) sources_[i].data->set_cursor(cursors[i]);
+  };
   try {
     loss_ = net_.forward();
-    const std::string layer = lost_state(net_, states);
-    if (!layer.empty()) why = "layer '" + layer + "' carries the state of a whole batch";
+    const std::vector<Layer*> lost = layers_without_state(net_, states);
+    if (!lost.empty() && reads_state(lost, set_back))
+      why = "layer '" + lost[0]->name() + "' carries the state of a whole batch";
   } catch (const Error& error) {
     why = error.what();
   }
   if (why.empty()) return true;
-  carry(net_, states);
+  set_back();
   go_on_behind_records();
-  for (size_t i = 0; i < sources_.size(); ++i) sources_[i].data->set_cursor(cursors[i]);
   is_filled_ = true;
   fill_last(why);
   return false;
+}
+
+bool RecordPass::reads_state(const std::vector<Layer*>& layers,
+                             const std::function<void()>& set_back) {
+  const auto zeros = outputs_of(net_);
+  std::vector<std::vector<Tensor>> others;
+  for (const Layer* layer : layers) {
+    others.push_back(dynamic_cast<const CarriesState&>(*layer).carried());
+    for (Tensor& tensor : others.back()) tensor.fill(1);
+  }
+  set_back();
+  for (size_t i = 0; i < layers.size(); ++i)
+    dynamic_cast<CarriesState&>(*layers[i]).carry(others[i]);
+  counted_once_.repeat_batch(INT64_MAX);
+  loss_ = net_.forward();
+  return outputs_of(net_) != zeros;
 }
 
 bool RecordPass::next() {

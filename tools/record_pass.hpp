@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -86,6 +87,9 @@ class RecordPass {
   std::string why_whole_batches() const;
   /// On the records that are left. False, with the sources set back, if the net cannot.
   bool run_last_short();
+  /// Runs the last batch again with other states of these layers, which began it with zeros.
+  /// Whether an output differs: no sequence goes on in the batch otherwise.
+  bool reads_state(const std::vector<Layer*>& layers, const std::function<void()>& set_back);
   void fill_last(const std::string& why);
   void look_at_samples();
 

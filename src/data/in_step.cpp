@@ -51,9 +51,8 @@ InStep::InStep(const std::vector<Layer*>& layers, std::string net, Logger logger
     Pair& pair = pairs_.emplace_back(Pair{*first, layer});
     const int64_t one = source_of(**first).records(), other = source->records();
     if (one != other)
-      warn(pair, concat("have ", one, " and ", other, " records: from the end of the ",
-                        one < other ? "first" : "second",
-                        " on, records that do not belong together meet"));
+      warn(pair, concat("have ", one, " and ", other, " records: behind the first ",
+                        std::min(one, other), ", records meet that do not belong together"));
   }
 }
 

@@ -117,10 +117,16 @@ void tell_classes(const Plan& plan, const Node& node) {
   }
   std::optional<ClassNames> training = choose(found, node.layer->param());
   const ClassNames& weights = plan.trained_classes;
+  // Of several data layers, the weights name the classes of one.
+  const bool is_of_weights = std::ranges::any_of(found.all, [&](const Candidate& candidate) {
+    return candidate.classes.names == weights.names;
+  });
   if (training && !weights.names.empty()) {
-    check_same(*training, weights,
-               "test on the folders that the weights were trained on, or list the classes of the "
-               "weights in a file, in their order, and name it in class_names of the data layers");
+    if (!is_of_weights)
+      check_same(
+          *training, weights,
+          "test on the folders that the weights were trained on, or list the classes of the "
+          "weights in a file, in their order, and name it in class_names of the data layers");
   } else if (!weights.names.empty()) {
     training = weights;
   }

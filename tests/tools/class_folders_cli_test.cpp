@@ -137,6 +137,29 @@ TEST_F(ClassFoldersCliTest, WeightsTellTheClasses) {
       {"label 1 is 'awl'", path("train"), "'bee' in the weights"});
 }
 
+TEST_F(ClassFoldersCliTest, ClassifyNamesTheClassesOfTheWeights) {
+  classes("train", {"ant", "bee", "cat"});
+  ASSERT_EQ(run(train(net(data("TRAIN", "train", 6) + data("TEST", "train", 6)))).status, 0);
+  name_classes({"ant", "bee", "cat"});
+  const std::string classify = "classify --top 1 --scale 0.0039" + weights() + " --model " +
+                               write("deploy.prototxt", R"(
+layer { name: 'data' type: 'Input' top: 'data' input_param { shape { dim: 1 dim: 1 dim: 2 dim: 2 } } }
+layer { name: 'ip' type: 'InnerProduct' bottom: 'data' top: 'ip' inner_product_param { num_output: 3 } }
+layer { name: 'prob' type: 'Softmax' bottom: 'ip' top: 'prob' })") +
+                               " " + path("train/cat/0.ppm");
+  const Output own = run(classify);
+  EXPECT_EQ(own.status, 0) << own.text;
+  EXPECT_TRUE(own.says("- \"cat\"\n")) << own.text;
+  const Output other = run(classify + " --labels " + write("other.txt", "Ameise\nBiene\nKatze\n"));
+  EXPECT_TRUE(other.says("- \"Katze\"\n")) << other.text;
+  expect_refusal(classify + " --labels " + write("order.txt", "ant\ncat\nbee\n"),
+                 {"order.txt: class 1 is 'cat', and 'bee' in the weights"});
+  name_classes({"ant", "bee"});
+  const Output fewer = run(classify);
+  EXPECT_TRUE(fewer.says("the weights name 2 classes, and 'prob' has 3")) << fewer.text;
+  EXPECT_TRUE(fewer.says("- \"2\"\n")) << fewer.text;
+}
+
 TEST_F(ClassFoldersCliTest, LayersForTrainingHaveTheSameClasses) {
   classes("one", {"ant", "bee", "cat"});
   classes("two", {"ant", "cat"});

@@ -193,6 +193,50 @@ TEST_F(RecordPassCliTest, RowsOfHdf5FilesAreCounted) {
   EXPECT_NEAR(number(output, "sum"), 4 * 4.5, 1e-5) << output.text;
 }
 
+// A recurrent layer begins with zeros where the batch has another size. That changes nothing for
+// records that are whole sequences.
+TEST_F(RecordPassCliTest, SequencesMayEndInAShortBatch) {
+  if (!kBuiltWithHdf5) GTEST_SKIP() << "needs HDF5: configure with CREMA_HDF5=ON";
+  std::vector<double> x, whole, going_on;
+  for (int n = 0; n < 5; ++n) {
+    for (int t = 0; t < 3; ++t) {
+      x.insert(x.end(), {0.1 * n * t, 1 - 0.2 * n});
+      whole.push_back(t == 0 ? 0 : 1);
+      going_on.push_back(1);
+    }
+  }
+  const std::string file = path("rows.h5");
+  add_hdf5(file, "x", Hdf5Kind::f32, {5, 3, 2}, x);
+  add_hdf5(file, "whole", Hdf5Kind::f32, {5, 3}, whole);
+  add_hdf5(file, "going_on", Hdf5Kind::f32, {5, 3}, going_on);
+  const std::string list = write("list.txt", file + "\n");
+  const auto net = [&](const std::string& indicators, int batch) {
+    return model(concat("layer { name: 'd' type: 'HDF5Data' top: 'x' top: '", indicators,
+                        "' hdf5_data_param { source: '", list, "' batch_size: ", batch, " } }",
+                        R"(
+layer { name: 'xt' type: 'Permute' bottom: 'x' top: 'xt' permute_param { order: 1 order: 0 order: 2 } }
+layer { name: 'ct' type: 'Permute' bottom: ')",
+                        indicators, R"(' top: 'ct' permute_param { order: 1 order: 0 } }
+layer { name: 'lstm' type: 'LSTM' bottom: 'xt' bottom: 'ct' top: 'h'
+        recurrent_param { num_output: 2 weight_filler { type: 'xavier' } } }
+layer { name: 'last' type: 'Slice' bottom: 'h' top: 'first' top: 'rest' slice_param { axis: 0 slice_point: 1 } }
+layer { name: 'silence' type: 'Silence' bottom: 'first' }
+layer { name: 'loss' type: 'Reduction' bottom: 'rest' top: 'loss' loss_weight: 1 reduction_param { operation: MEAN } })"));
+  };
+  const std::string solver =
+      write("solver.prototxt", "net: '" + net("whole", 5) +
+                                   "' base_lr: 0.1 lr_policy: 'fixed' max_iter: 1 random_seed: 1 "
+                                   "snapshot_prefix: '" +
+                                   path("w") + "'");
+  ASSERT_EQ(run("train --solver " + solver).status, 0);
+  const std::string test = "test --json --weights " + path("w_iter_1.caffemodel") + " --model ";
+  const Output one = run(test + net("whole", 5)), two = run(test + net("whole", 2));
+  EXPECT_NEAR(number(two, "loss"), number(one, "loss"), 1e-6) << two.text;
+  EXPECT_FALSE(two.says("it is filled")) << two.text;
+  const Output streams = run(test + net("going_on", 2));
+  EXPECT_TRUE(streams.says("layer 'lstm' carries the state of a whole batch")) << streams.text;
+}
+
 TEST_F(RecordPassCliTest, ImagesOfListsAreCounted) {
   if (!kBuiltWithOpenCv) GTEST_SKIP() << "needs OpenCV: configure with CREMA_OPENCV=ON";
   std::string images, maps;
