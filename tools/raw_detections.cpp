@@ -29,11 +29,11 @@ namespace {
 
 bool is_given(const char* flag) { return !gflags::GetCommandLineFlagInfoOrDie(flag).is_default; }
 
-/// The last axis of more than one, or the second.
-int64_t last_axis(const Shape& shape) {
+/// Whether the values of a box are the last axis, or all are along the second one.
+bool ends_with(const Shape& shape, int64_t values) {
   int last = shape.rank() - 1;
-  while (last > 1 && shape[last] == 1) --last;
-  return last > 1 ? shape[last] : 0;
+  while (last > 2 && shape[last] == 1 && values > 1) --last;
+  return last < 2 || shape[last] == values || shape.count(2) == 1;
 }
 
 Tensor values_of(Net& net, const std::string& top) {
@@ -81,7 +81,7 @@ RawDetections::Numbers RawDetections::numbers(Net& net) const {
   constexpr const char* kPermute =
       "; of a map N x C x H x W, name a top behind Permute { order: 0 order: 2 order: 3 order: 1 }";
   if (boxes.shape().rank() < 2 || boxes.shape().count(1) % 4 != 0 || boxes.count() == 0 ||
-      last_axis(boxes.shape()) % 4 != 0)
+      !ends_with(boxes.shape(), 4))
     refuse("boxes", boxes, "is no N x P x 4 of boxes", kPermute);
   Numbers numbers{.priors = boxes.shape().count(1) / 4};
   if (scores.shape().rank() < 2 || scores.shape().count(1) % numbers.priors != 0 ||
@@ -89,7 +89,7 @@ RawDetections::Numbers RawDetections::numbers(Net& net) const {
     refuse("scores", scores, "has no scores for each of the ", numbers.priors, " boxes of '",
            boxes.name, "' (", boxes.shape().str(), "): N x ", numbers.priors, " x classes");
   numbers.classes = scores.shape().count(1) / numbers.priors;
-  if (last_axis(scores.shape()) % numbers.classes != 0)
+  if (!ends_with(scores.shape(), numbers.classes))
     refuse("scores", scores, "has not the ", numbers.classes, " scores of a box in its last axis",
            kPermute);
   if (FLAGS_background_label_id >= numbers.classes)

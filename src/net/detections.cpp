@@ -1,6 +1,10 @@
-// Checks what a detection layer reads against the layer that made it, where the shape alone does
-// not tell: confidences of rows of another number of classes, detections of more classes than are
-// evaluated.
+// Checks what a detection layer reads against the layers that made it, where the shape alone does
+// not tell: confidences of rows of another number of classes, predictions in another order than
+// that of the prior boxes, detections of more classes than are evaluated.
+#include <algorithm>
+#include <iterator>
+#include <string_view>
+
 #include "net/plan.hpp"
 #include "proto/layer.pb.h"
 
@@ -63,6 +67,23 @@ void check_locations(const Plan& plan, ValueId value, const std::string& locatio
   for (const ValueId bottom : node->bottoms) check_locations(plan, bottom, locations);
 }
 
+/// Error if predictions come from a convolution without a Permute in between: the values of a prior
+/// box are then as far apart as a map is large, though there are as many.
+void check_order(const Plan& plan, ValueId value, const std::string& predictions) {
+  const Node* node = producer_of(plan, value);
+  if (node == nullptr) return;
+  const std::string& type = node->layer->type();
+  const Shape& shape = plan.value(value).blob.shape();
+  if (type == "Convolution" && shape.rank() == 4 && shape[1] > 1 && shape.count(2) > 1)
+    throw Error("the predictions '", predictions,
+                "' have the values of a prior box one behind the ", "other, but ", named(*node),
+                " has a map for each (", shape.str(),
+                "); put Permute (order: 0 order: 2 order: 3 order: 1) behind it");
+  constexpr std::string_view kPassing[] = {"Flatten", "Reshape", "Concat", "Softmax", "Sigmoid"};
+  if (std::ranges::find(kPassing, type) == std::end(kPassing)) return;
+  for (const ValueId bottom : node->bottoms) check_order(plan, bottom, predictions);
+}
+
 /// Error if the layer that made the detections gives labels that are not evaluated.
 void check_evaluated(const Plan& plan, const Node& node) {
   const Node* maker = producer_of(plan, node.bottoms[0]);
@@ -96,6 +117,8 @@ void check_detections(const Plan& plan) {
         check_confidences(plan, node.bottoms[1], node.layer->param().bottom(1),
                           node.layer->param().detection_output_param().num_classes());
       }
+      for (size_t i = 0; i < 2 && (type == "DetectionOutput" || type == "MultiBoxLoss"); ++i)
+        check_order(plan, node.bottoms[i], node.layer->param().bottom(static_cast<int>(i)));
       if (type == "DetectionEvaluate") check_evaluated(plan, node);
     });
   }

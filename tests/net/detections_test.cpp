@@ -110,6 +110,19 @@ TEST(CheckDetections, PredictionsThatAreNotInTheOrderOfThePriors) {
       {"'conf_flat' (2x12)", "1 for each"});
 }
 
+/// There are as many values, and those of a prior box lie apart.
+TEST(CheckDetections, AForgottenPermute) {
+  std::string text = detector(rows_of(4));
+  const std::string all = "type: \"Flatten\" bottom: \"conf_perm\"";
+  text.replace(text.find(all), all.size(), "type: \"Flatten\" bottom: \"conf\"");
+  expect_error([&] { build(text); },
+               {"predictions 'conf_flat'", "'conf' (Convolution)", "2x12x2x2", "Permute"});
+  text = detector(rows_of(4));
+  const std::string flat = "type: \"Flatten\" bottom: \"loc_perm\"";
+  text.replace(text.find(flat), flat.size(), "type: \"Flatten\" bottom: \"loc\"");
+  expect_error([&] { build(text); }, {"predictions 'loc_flat'", "'loc' (Convolution)"});
+}
+
 /// With four classes they have as many values as locations.
 TEST(CheckDetections, LocationsAndConfidencesThatChangedPlaces) {
   std::string text = detector(rows_of(4));
