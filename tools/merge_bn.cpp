@@ -31,8 +31,7 @@ int merge_bn(const std::vector<std::string>& arguments) {
   SourceMap source;
   read_text_proto(arguments[0], net, &source);
   Context context(context_options());
-  MergedNet merged =
-      merge_batch_norm(net, source, arguments[1], context, net_options(Phase::test));
+  MergedNet merged = merge_batch_norm(net, source, arguments[1], context, net_options(Phase::test));
   for (const MergedNet::Entry& entry : merged.entries) {
     std::printf("%s (%s): ", entry.layer.c_str(), entry.type.c_str());
     if (entry.into.empty()) {

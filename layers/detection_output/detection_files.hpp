@@ -16,8 +16,8 @@ namespace crema {
 /// VOC: a file a class, PREFIX + name of the class + ".txt", of lines
 /// "image score xmin ymin xmax ymax". ILSVRC: PREFIX.txt, of lines
 /// "image label score xmin ymin xmax ymax". COCO: PREFIX.json, a list of
-/// {"image_id", "category_id", "bbox": [xmin, ymin, width, height], "score"}. Without a prefix these
-/// two are detections.txt and detections.json. Boxes are in pixels of the image.
+/// {"image_id", "category_id", "bbox": [xmin, ymin, width, height], "score"}. Without a prefix
+/// these two are detections.txt and detections.json. Boxes are in pixels of the image.
 class DetectionFiles {
  public:
   enum class Format : uint8_t { voc, coco, ilsvrc };

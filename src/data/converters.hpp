@@ -121,10 +121,10 @@ struct ConvertAnnotationsOptions {
 
 /// A database of AnnotatedDatum records: images with boxes. Keys, threads and errors are those of
 /// convert_imageset(). Boxes are clipped to their images, those without area left out, and images
-/// that are alone in their line, or of a folder, and have no file of boxes have none: warnings count
-/// them. Error for a box with its edges in the wrong order or outside of its image, for an unknown
-/// class, for a file of boxes that the list names and that cannot be read, if none of several images
-/// has one, and for settings that a data set in one file does not have.
+/// that are alone in their line, or of a folder, and have no file of boxes have none: warnings
+/// count them. Error for a box with its edges in the wrong order or outside of its image, for an
+/// unknown class, for a file of boxes that the list names and that cannot be read, if none of
+/// several images has one, and for settings that a data set in one file does not have.
 ConvertReport convert_annotations(const ConvertAnnotationsOptions& options);
 
 }  // namespace crema
