@@ -115,7 +115,6 @@ void RawDetections::check(Net& net, const Shape& sample) {
 }
 
 std::vector<RawDetections::One> RawDetections::found(Net& net, int64_t images, double confidence) {
-  const Numbers of = numbers(net);
   for (const std::string& top : {FLAGS_boxes, FLAGS_scores}) {
     const Shape& shape = net.blob(top).shape();
     if (shape[0] == images) continue;
@@ -124,6 +123,7 @@ std::vector<RawDetections::One> RawDetections::found(Net& net, int64_t images, d
                 " images; a Reshape fixes it: give --batch=", shape[0],
                 ", or write dim: 0 in place of it");
   }
+  const Numbers of = numbers(net);
   const Tensor boxes = values_of(net, FLAGS_boxes), scores = values_of(net, FLAGS_scores);
   for (const float *score = scores.host<float>(), *end = score + scores.count(); score != end;
        ++score) {
