@@ -22,7 +22,7 @@ class FocalLossLayer : public LabelLoss {
                   {.class_weights = true, .label_smoothing = true}),
         sigmoid_(init.param.focal_loss_param().activation() == FocalLossParameter::SIGMOID),
         smoothing_(label_smoothing(init.param)),
-        weights_(init, smoothing_) {
+        weights_(init, smoothing_, ClassWeights::Unset::on) {
     const FocalLossParameter& settings = init.param.focal_loss_param();
     if (settings.type() != FocalLossParameter::ORIGIN)
       throw Error("type LINEAR is not there; forks give it different formulas. Use ORIGIN");

@@ -8,9 +8,11 @@
 
 namespace crema {
 
-ClassWeights::ClassWeights(const LayerInit& init, double smoothing)
+ClassWeights::ClassWeights(const LayerInit& init, double smoothing, Unset unset)
     : weigh_(init.param.loss_param().weight_by_label_freqs()), smoothing_(smoothing) {
   const LossParameter& settings = init.param.loss_param();
+  if (unset == Unset::on && !settings.has_weight_by_label_freqs())
+    weigh_ = settings.class_weighting_size() > 0;
   if (!weigh_) {
     if (settings.class_weighting_size() > 0) {
       init.context.log(Severity::warning,

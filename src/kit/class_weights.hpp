@@ -10,9 +10,13 @@ namespace crema {
 
 class ClassWeights {
  public:
-  /// Reads loss_param. Error for a weight that is none; warns of class_weighting without
-  /// weight_by_label_freqs. `smoothing`: of the labels, see mass().
-  explicit ClassWeights(const LayerInit& init, double smoothing = 0);
+  /// What class_weighting does where weight_by_label_freqs is not set: nothing, with a warning, as
+  /// published of SoftmaxWithLoss; or it weighs.
+  enum class Unset : uint8_t { off, on };
+
+  /// Reads loss_param. Error for a weight that is none; warns of class_weighting that has no
+  /// effect. `smoothing`: of the labels, see mass().
+  explicit ClassWeights(const LayerInit& init, double smoothing = 0, Unset unset = Unset::off);
 
   /// Whether classes are weighted.
   bool weigh() const { return weigh_; }

@@ -183,7 +183,7 @@ TEST(LossParam, SettingsWithoutEffectAreWarnedOf) {
                 ElementsAre(HasSubstr("pre_fixed_normalizer has no effect without")));
     EXPECT_THAT(with(type, "l", "normalize: false normalization: FULL"),
                 ElementsAre(HasSubstr("normalize has no effect beside normalization")));
-    EXPECT_THAT(with(type, "l", "class_weighting: 2"),
+    EXPECT_THAT(with(type, "l", "weight_by_label_freqs: false class_weighting: 2"),
                 ElementsAre(HasSubstr("class_weighting has no effect without")));
     EXPECT_THAT(with(type, "l", "normalization: PRE_FIXED pre_fixed_normalizer: 2"), ElementsAre());
   }

@@ -157,6 +157,20 @@ TEST(FocalLoss, WithoutFocusItIsTheSoftmaxLoss) {
   EXPECT_NEAR(focal.top(0)[0], softmax.top(0)[0], 1e-12);
 }
 
+TEST(FocalLoss, ClassWeightsNeedNoSwitch) {
+  const auto loss = [](const std::string& settings) {
+    LayerRun run({.layer = focal("gamma: 2", settings),
+                  .bottoms = {uniform({6, 3}, -2, 2), given({6}, {0, 1, 2, 0, 1, 2})}},
+                 {.dtype = DType::f64});
+    run.forward();
+    return run.top(0)[0];
+  };
+  const std::string weights = "class_weighting: 0.5 class_weighting: 3 class_weighting: 1.25 ";
+  EXPECT_EQ(loss(weights), loss("weight_by_label_freqs: true " + weights));
+  EXPECT_NE(loss(weights), loss(""));
+  EXPECT_EQ(loss("weight_by_label_freqs: false " + weights), loss(""));
+}
+
 TEST(FocalLoss, CertainSamplesHaveFiniteGradients) {
   LayerRun run({.layer = "layer { type: 'FocalLoss' focal_loss_param { gamma: 0.5 } }",
                 .bottoms = {given({2, 2}, {200, -200, -200, 200}), given({2}, {0, 0})}});
