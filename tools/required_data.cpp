@@ -2,6 +2,8 @@
 
 #include <glog/logging.h>
 
+#include <string_view>
+
 #include "core/utf8.hpp"
 #include "crema/error.hpp"
 #include "data/data_source.hpp"
@@ -25,10 +27,10 @@ void warn_of_inputs(const Net& net) {
 }
 
 void warn_of_repeats(const Net& net, int64_t batches, const char* setting) {
+  const bool is_flag = std::string_view(setting).starts_with("--");
   for (const Layer* layer : net.layers()) {
     const auto* source = dynamic_cast<const DataSource*>(layer);
-    // WindowData draws its windows.
-    if (source == nullptr || layer->type() == "WindowData") continue;
+    if (source == nullptr || !source->takes_each_once()) continue;
     const int64_t records = source->records(), batch = source->records_per_batch();
     const int64_t taken = batches * batch;
     if (records == 0 || taken <= records || taken % records == 0) continue;
@@ -37,7 +39,8 @@ void warn_of_repeats(const Net& net, int64_t batches, const char* setting) {
                  << ": some count more often than others; "
                  << (records % batch == 0
                          ? concat(setting, "=", records / batch, " takes each once")
-                         : concat("give a batch_size that divides ", records));
+                     : is_flag ? concat("without ", setting, " each counts once")
+                               : concat("give a batch_size that divides ", records));
   }
 }
 

@@ -61,7 +61,8 @@ struct IterationReport {
 };
 
 /// The result of one test net: the values of each output, averaged over test_iter batches. Of an
-/// output of DetectionEvaluate, the mean average precision over the detections of all batches.
+/// output of DetectionEvaluate, the mean average precision over the detections of all batches, of
+/// each image once.
 struct TestReport {
   int iteration = 0;  // number of iterations done
   int net = 0;        // index of the test net
