@@ -371,8 +371,8 @@ class Layer {
 
   /// The loss_weight of top i if the prototxt sets none. 1 for top 0 of a loss layer.
   virtual float default_loss_weight(int /*top*/) const { return 0; }
-  /// Whether the layer can compute the diff of bottom i. False for labels. A net is an Error if
-  /// what learns has paths to a loss, and all of them end here, unless propagate_down is false.
+  /// Whether the layer can compute the diff of bottom i. False for labels. A net that trains is an
+  /// Error if a path from a loss to what learns ends here, unless propagate_down is false.
   virtual bool can_propagate(int /*bottom*/) const { return true; }
   /// Whether a net with `force_backward` computes the diff of this bottom.
   virtual bool allow_force_backward(int bottom) const { return can_propagate(bottom); }

@@ -9,6 +9,7 @@
 #include <functional>
 
 #include "core/gradient_paths.hpp"
+#include "core/moves_values.hpp"
 #include "net/plan.hpp"
 #include "proto/layer.pb.h"
 
@@ -125,15 +126,21 @@ class PathCheck {
     for (const NodeId id : plan_.layer_nodes()) {
       const Node& node = plan_.node(id);
       for (size_t t = 0; t < node.tops.size(); ++t) {
-        learns_[node.tops[t]] = learns(node) && has_gradient(node, t);
+        learns_[node.tops[t]] = has_gradient(node, t) && learns(node, t);
       }
     }
   }
 
-  /// Whether something learns, in the layer or before it.
-  bool learns(const Node& node) const {
+  /// Whether something learns on which top t depends, in the layer or before it.
+  bool learns(const Node& node, size_t top) const {
     bool any = has_learning_params(*node.layer);
-    for (size_t i = 0; i < node.bottoms.size(); ++i) any = any || learns_behind(node, i);
+    // Of layers that pass several bottoms on, such as scores and labels, a top holds some of them.
+    const auto* mover = dynamic_cast<const MovesValues*>(node.layer.get());
+    for (size_t i = 0; i < node.bottoms.size(); ++i) {
+      const bool read =
+          mover == nullptr || mover->moves(static_cast<int>(i), static_cast<int>(top));
+      any = any || (read && learns_behind(node, i));
+    }
     return any;
   }
 
@@ -160,7 +167,7 @@ class PathCheck {
       if (loss == nullptr) continue;
       if (has_gradient(node, t)) {
         found = loss;
-      } else if (learns(node)) {
+      } else if (learns(node, t)) {
         throw top_error(node, t, *loss);
       }
     }

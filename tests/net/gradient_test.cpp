@@ -464,6 +464,19 @@ layer { name: "second" type: "SmoothL1Loss" bottom: "other" bottom: "target" bot
                  {"layer 'second' (SmoothL1Loss): cannot propagate to bottom 2 ('w')",
                   "propagate_down: true propagate_down: true propagate_down: false "
                   "propagate_down: false"});
+  // Labels that pass a layer beside scores.
+  const std::string filter = R"(
+layer { name: "selector" type: "Input" top: "selector" input_param { shape { dim: 2 } } }
+layer { name: "filter" type: "Filter" bottom: "ip" bottom: "label" bottom: "selector"
+        top: "some" top: "some_labels" }
+layer { name: "second" type: "SoftmaxWithLoss" bottom: "SCORES" bottom: "LABELS" top: "second" })";
+  const auto filtered = [&](const std::string& scores, const std::string& labels) {
+    std::string text = filter;
+    text.replace(text.find("SCORES"), 6, scores);
+    return text.replace(text.find("LABELS"), 6, labels);
+  };
+  expect_accepted(filtered("some", "some_labels"));
+  expect_refused(filtered("some", "some"), {"cannot propagate to bottom 1 ('some')"});
   // But a mask is no loss.
   expect_refused(maps + R"(
 layer { name: "sum" type: "Reduction" bottom: "mask" top: "sum" loss_weight: 1 })",
