@@ -87,6 +87,7 @@ endfunction()
 crema_add_libraries(CREMA_OPENCV "${OpenCVImage_imgcodecs_LIBRARY}"
   "${OpenCVImage_imgproc_LIBRARY}" "${OpenCVImage_core_LIBRARY}")
 crema_add_libraries(CREMA_LIBJPEG "${JPEG_LIBRARIES}")
+crema_add_libraries(CREMA_LIBPNG "${PNG_LIBRARY}")
 crema_add_libraries(CREMA_LIBGIF "${GIF_LIBRARY}")
 crema_add_libraries(CREMA_HDF5 "${HDF5C_LIBRARY}")
 crema_add_libraries(CREMA_LEVELDB "${LevelDB_LIBRARY}")

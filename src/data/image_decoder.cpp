@@ -5,6 +5,7 @@
 #include "crema/error.hpp"
 #include "data/image_header.hpp"
 #include "data/image_name.hpp"
+#include "data/png_header.hpp"
 #include "model/file_kind.hpp"
 
 namespace crema {
@@ -43,16 +44,14 @@ Image ImageDecoder::open_labels(std::string_view file) {
 }
 
 Image ImageDecoder::open_png(std::string_view file, ColorMode mode, Depth depth, bool indices) {
-  const PngChunks chunks = read_png_chunks(file);
-  if (chunks.depth == 16 && depth == Depth::bytes && mode == ColorMode::as_stored) refuse_depth();
-  loss_ = {.depth = chunks.depth == 16 && depth == Depth::bytes,
-           .palette = mode == ColorMode::gray && chunks.has_colored_palette()};
-  const Image image = indices && chunks.color == PngChunks::palette
-                          ? png_.indices(chunks)
-                          : png_.decode(chunks, mode, depth);
-  const Orientation orientation = exif_orientation(chunks.exif);
-  sideways_ = orientation.is_sideways();
-  return upright(image, orientation);
+  const PngHeader header = read_png_header(file);
+  const bool deep = header.bits > 8 && depth == Depth::bytes;
+  if (deep && mode == ColorMode::as_stored) refuse_depth();
+  loss_ = {.depth = deep, .palette = mode == ColorMode::gray && header.has_colored_palette};
+  sideways_ = header.orientation.is_sideways();
+  if (indices && header.has_palette) return upright(png_.indices(file), header.orientation);
+  if (const auto image = png_.decode(file, mode, depth)) return upright(*image, header.orientation);
+  return codec_.decode(file, mode, depth);  // upright
 }
 
 Image ImageDecoder::upright(const Image& image, const Orientation& orientation) {

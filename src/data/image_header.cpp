@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "data/png_chunks.hpp"
+#include "data/png_header.hpp"
 #include "model/file_kind.hpp"
 
 namespace crema {
@@ -27,7 +27,7 @@ std::string_view webp_exif(std::string_view file) {
   for (size_t at = kFirst; file.size() - std::min(at, file.size()) > kHead;) {
     size_t size = 0;
     for (size_t i = 0; i < 4; ++i) size |= size_t{byte_at(file, at + 4 + i)} << (8 * i);
-    if (file.substr(at, 4) == "EXIF") return without_exif_name(file.substr(at + kHead, size));
+    if (file.substr(at, 4) == "EXIF") return file.substr(at + kHead, size);
     at += kHead + size + size % 2;
   }
   return {};
@@ -91,7 +91,7 @@ std::optional<TiffValue> tiff_value(std::string_view tiff, uint32_t tag) {
 }
 
 Orientation exif_orientation(std::string_view tiff) {
-  const auto value = tiff_value(tiff, kOrientation);
+  const auto value = tiff_value(without_exif_name(tiff), kOrientation);
   return Orientation(value && value->number <= 8 ? static_cast<int>(value->number) : 1);
 }
 
@@ -123,14 +123,14 @@ ImageHeader read_image_header(std::string_view file) {
   if (type == "jpg") {
     header.orientation = exif_orientation(jpeg_exif(file));
   } else if (type == "png") {
-    PngChunks chunks;
+    PngHeader png;
     try {
-      chunks = read_png_chunks(file);
+      png = read_png_header(file);
     } catch (const std::exception&) {
       return header;  // the decoder says what is wrong
     }
-    header.orientation = exif_orientation(without_exif_name(chunks.exif));
-    header.bits = std::max(8, chunks.depth);
+    header.orientation = png.orientation;
+    header.bits = std::max(8, png.bits);
   } else if (type == "webp") {
     header.orientation = exif_orientation(webp_exif(file));
   } else if (type == "tif") {

@@ -31,7 +31,8 @@ struct TiffValue {
   bool little_endian = true;
 };
 std::optional<TiffValue> tiff_value(std::string_view tiff, uint32_t tag);
-/// The orientation that EXIF says; upright if it says none, or is damaged.
+/// The orientation that EXIF says, with or without "Exif\0\0" before it; upright if it says none,
+/// or is damaged.
 Orientation exif_orientation(std::string_view tiff);
 /// EXIF of a JPEG file, from its byte order on; "" if there is none.
 std::string_view jpeg_exif(std::string_view file);

@@ -165,6 +165,7 @@ TEST_F(DenseImageData, OneTopReadsNoMaps) {
 
 // As PASCAL VOC has its maps: the colours are for the eye.
 TEST_F(DenseImageData, IndicesOfAPaletteAreLabels) {
+  if (!test::kBuiltWithLibpng) GTEST_SKIP() << "needs libpng: configure with CREMA_LIBPNG=ON";
   folder_.write("a.pgm", test::pgm(2, 2, "abcd"));
   std::string palette("\0\0\0\x80\0\0\0\x80\0", 9);
   palette.resize(255 * 3, '\0');

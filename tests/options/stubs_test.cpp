@@ -11,6 +11,7 @@
 #include "model/hdf5_file.hpp"
 #include "support/database.hpp"
 #include "support/expect_error.hpp"
+#include "support/image_files.hpp"
 #include "support/needs.hpp"
 #include "support/source_run.hpp"
 
@@ -63,6 +64,21 @@ TEST(OpenCvStub, EncodedRecordsSayHowToGetIt) {
   const std::string bytes = datum.SerializeAsString();
   DatumDecoder decoder(ColorMode::as_stored);
   expect_error([&] { decoder.decode({"the_key", bytes}); }, {"'the_key'", "CREMA_OPENCV=ON"});
+}
+
+TEST(LibpngStub, SaysHowToGetIt) {
+  if (test::kBuiltWithLibpng)
+    GTEST_SKIP() << "needs a build without libpng: configure with CREMA_LIBPNG=OFF";
+  ImageDecoder decoder;
+  const std::string map = test::png_file({0, 1}, 1, 2, {.color = 3, .palette = "abcdef"});
+  expect_error([&] { decoder.open_labels(map); },
+               {"palette", "not supported by this build", "CREMA_LIBPNG=ON", "libpng-dev"});
+  if (test::kBuiltWithOpenCv) {
+    EXPECT_EQ(decoder.open(map, ColorMode::color).shape(), (Shape{3, 1, 2}));
+  } else {
+    expect_error([&] { decoder.open(map, ColorMode::color); },
+                 {"CREMA_OPENCV=ON", "CREMA_LIBPNG=ON"});
+  }
 }
 
 TEST(LibgifStub, SaysHowToGetIt) {

@@ -15,6 +15,7 @@ namespace crema::test {
 inline constexpr bool kBuiltWithCuda = CREMA_BUILT_WITH_CUDA;
 inline constexpr bool kBuiltWithOpenCv = CREMA_BUILT_WITH_OPENCV;
 inline constexpr bool kBuiltWithLibjpeg = CREMA_BUILT_WITH_LIBJPEG;
+inline constexpr bool kBuiltWithLibpng = CREMA_BUILT_WITH_LIBPNG;
 inline constexpr bool kBuiltWithLibgif = CREMA_BUILT_WITH_LIBGIF;
 inline constexpr bool kBuiltWithHdf5 = CREMA_BUILT_WITH_HDF5;
 inline constexpr bool kBuiltWithLevelDb = CREMA_BUILT_WITH_LEVELDB;

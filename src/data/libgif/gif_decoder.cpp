@@ -118,7 +118,7 @@ Image GifDecoder::decode(std::string_view file, ColorMode mode) {
   std::array<std::array<uint8_t, 3>, 256> values{};
   const auto value_of = [&](Color color) -> std::array<uint8_t, 3> {
     if (channels == 3) return {color.blue, color.green, color.red};
-    // As of PNG files; see png_decoder.cpp.
+    // As libpng makes it of PNG files.
     const int gray = color.red == color.green && color.red == color.blue
                          ? color.red
                          : (9797 * color.red + 19234 * color.green + 3737 * color.blue) >> 15;

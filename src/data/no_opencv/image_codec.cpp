@@ -9,7 +9,9 @@ namespace {
 [[noreturn]] void fail() {
   throw Error(
       "this build cannot read or write compressed images of this kind: it was configured with "
-      "CREMA_OPENCV=OFF; build with CREMA_OPENCV=ON, or use raw records");
+      "CREMA_OPENCV=OFF; build with CREMA_OPENCV=ON (CREMA_LIBJPEG=ON and CREMA_LIBPNG=ON alone "
+      "read "
+      "JPEG and PNG files), or use raw records");
 }
 
 }  // namespace
