@@ -277,7 +277,6 @@ void read_state_hdf5(const std::string& path, SolverState& out, Verify verify) {
                     histories.size());
       read_blob(file, concat("/history/", name), *out.mutable_history(*index));
     }
-    read_origin(file, out);
   } catch (Error& error) {
     error.at({path, 0, 0});
     throw;

@@ -83,10 +83,9 @@ TEST_F(YamlListTest, WhatIsNoListOfNames) {
 /// The class_names of data layers are the same files.
 TEST_F(YamlListTest, FoldersOfClassesTakeItToo) {
   const std::string path = folder_.write("data.yaml", "names: {0: dog, 1: cat}");
-  const ClassRule rule{.file = path};
-  EXPECT_EQ(classes_in_order({"cat", "dog"}, rule, "folder", nullptr),
+  EXPECT_EQ(classes_in_order({"cat", "dog"}, path, "folder", nullptr),
             (std::vector<std::string>{"dog", "cat"}));
-  expect_error([&] { classes_in_order({"cow"}, rule, "folder", nullptr); }, {"'cow'", "data.yaml"});
+  expect_error([&] { classes_in_order({"cow"}, path, "folder", nullptr); }, {"'cow'", "data.yaml"});
 }
 
 }  // namespace
