@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
+#include <optional>
 
 #include "core/parse_number.hpp"
 #include "data/data_source.hpp"
@@ -24,14 +25,21 @@ std::string name_in(const std::string& key) {
   return std::filesystem::path(key.substr(number + 1)).stem().string();
 }
 
-/// Whether a line is of the image: by its name, or by the number at the end of it, since names may
-/// be the ids of a COCO data set.
-bool is_of(const std::string& line, const std::string& image) {
-  if (line == image) return true;
-  const auto id = parse_number<int64_t>(line);
+/// Whether a name is an id of a COCO data set as converters write it: a plain number. "000005" is
+/// the name of a file.
+bool is_id(const std::string& name) {
+  const auto id = parse_number<int64_t>(name);
+  return id && concat(*id) == name;
+}
+
+/// The id of an image in the form of MS COCO, whose file names end with 12 digits; none in other
+/// names, whose numbers say nothing of ids.
+std::optional<int64_t> coco_id(const std::string& image) {
+  constexpr size_t kDigits = 12;
   size_t begin = image.size();
   while (begin > 0 && is_digit(image[begin - 1])) --begin;
-  return id && parse_number<int64_t>(image.substr(begin)) == id;
+  if (image.size() - begin != kDigits) return std::nullopt;
+  return parse_number<int64_t>(image.substr(begin));
 }
 
 /// The layer that reads the images of the set; null for none or several.
@@ -71,24 +79,27 @@ void check(const std::string& file, int64_t images, const Layer& reader) {
     throw Error("name_size_file '", file, "' lists images in their order, and layer '",
                 reader.name(), "' reads '", data.source(), "' in another one; remove ",
                 data.shuffle() ? "shuffle" : "rand_skip", " of the test set");
+  const bool are_ids = std::ranges::all_of(lines.begin(), lines.begin() + count,
+                                           [](const NamedSize& line) { return is_id(line.name); });
   int64_t other = -1;
-  bool any = false, all_numbers = true;
+  bool any = false;
   std::string key;
   for (int64_t i = 0; i < count; ++i) {
     const std::string of_record = source.key_of_record(i);
     const std::string image = name_in(of_record);
     if (image.empty()) return;  // no more is known
     const std::string& name = lines[static_cast<size_t>(i)].name;
-    all_numbers = all_numbers && parse_number<int64_t>(name).has_value();
-    if (is_of(name, image)) {
+    const std::optional<int64_t> id = coco_id(image);
+    if (are_ids && !id) continue;
+    if ((!are_ids && name == image) || (id && parse_number<int64_t>(name) == id)) {
       any = true;
     } else if (other < 0) {
       other = i;
       key = of_record;
     }
   }
-  // Ids say nothing of files that do not have them in their names.
-  if (other < 0 || (!any && all_numbers)) return;
+  // A data set in COCO's format may give its images other ids than their files have.
+  if (other < 0 || (are_ids && !any)) return;
   throw Error("name_size_file '", file, "' is of another set: image ", other + 1, " is '",
               lines[static_cast<size_t>(other)].name, "' there, and '", name_in(key), "' (key '",
               key, "') in '", data.source(), "' of layer '", reader.name(), "'", kAdvice);

@@ -443,7 +443,7 @@ layer { name: "loss" type: "EuclideanLoss" bottom: "ip" bottom: "x" top: "loss" 
   both(test_net(path("own.txt"), "", ""),
        [](const Output& output) { EXPECT_EQ(output.status, 0) << output.text; });
   EXPECT_TRUE(std::filesystem::exists(path("out/detections.json")));
-  // Ids of a COCO data set say nothing of other names.
+  // The names may be ids of a COCO data set (tests/solver/named_sizes_test.cpp).
   both(test_net(write("ids.txt", "7 40 20\n9 40 20\n12 40 20\n"), "", ""),
        [](const Output& output) { EXPECT_EQ(output.status, 0) << output.text; });
   refuses("x 40 20\ny 40 20\n",
