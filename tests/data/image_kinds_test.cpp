@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <iostream>
+#include <sstream>
+#include <streambuf>
 #include <thread>
 
 #include "crema/error.hpp"
@@ -123,6 +125,53 @@ TEST(ImageKinds, OtherThreadsAreHeardMeanwhile) {
   std::string expected;
   for (int i = 0; i < 100; ++i) expected += "heard\n";
   EXPECT_EQ(testing::internal::GetCapturedStderr(), expected + "here, too\n");
+}
+
+/// Hands its text to the buffer that was there before.
+class Tee final : public std::streambuf {
+ public:
+  explicit Tee(std::streambuf* before) : before_(before) {}
+  std::string text;
+
+ protected:
+  int_type overflow(int_type byte) override {
+    text += traits_type::to_char_type(byte);
+    return before_->sputc(traits_type::to_char_type(byte));
+  }
+
+ private:
+  std::streambuf* before_;
+};
+
+// The divider stood before the buffer of the program, which ended before it.
+TEST(ImageKinds, AProgramMayReplaceTheBufferOfStderr) {
+  if (!test::kBuiltWithOpenCv) GTEST_SKIP() << "needs OpenCV: configure with CREMA_OPENCV=ON";
+  const std::string tiff = test::tiff_file(std::vector<uint16_t>(12, 3), 2, 2).substr(0, 150);
+  ImageDecoder decoder;
+  const auto decode = [&] { EXPECT_THROW(decoder.open(tiff, ColorMode::color), Error); };
+  decode();
+  std::streambuf* const before = std::cerr.rdbuf();
+  std::stringbuf own;
+  std::cerr.rdbuf(&own);
+  decode();
+  EXPECT_EQ(std::cerr.rdbuf(), &own);
+  std::cerr.rdbuf(before);
+  decode();
+  EXPECT_EQ(std::cerr.rdbuf(), before);
+  own.str("");
+  testing::internal::CaptureStderr();
+  std::cerr << "heard\n";
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "heard\n");
+  EXPECT_EQ(own.str(), "");
+  Tee tee(before);
+  testing::internal::CaptureStderr();
+  std::cerr.rdbuf(&tee);
+  decode();
+  tee.text.clear();
+  std::cerr << "by both\n";
+  std::cerr.rdbuf(before);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "by both\n");
+  EXPECT_EQ(tee.text, "by both\n");
 }
 
 }  // namespace

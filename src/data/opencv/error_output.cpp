@@ -13,7 +13,7 @@ thread_local std::string* collecting = nullptr;  // of this thread
 /// Stands before the buffer of std::cerr: a thread that collects writes to its own string.
 class Divider final : public std::streambuf {
  public:
-  void stand_before(std::streambuf* behind) { behind_ = behind; }
+  explicit Divider(std::streambuf* behind) : behind_(behind) {}
 
  protected:
   int_type overflow(int_type byte) override {
@@ -30,18 +30,15 @@ class Divider final : public std::streambuf {
   int sync() override { return collecting == nullptr ? behind_->pubsync() : 0; }
 
  private:
-  std::streambuf* behind_ = nullptr;
+  std::streambuf* behind_;
 };
 
-/// It stays, since other threads may be writing to it. A program that replaces the buffer of
-/// std::cerr gets its own.
+/// Once: the divider stays, since other threads may be writing to it. A program that sets its own
+/// buffer afterwards keeps it: it may hand its text to the divider, and it ends before the divider,
+/// so the divider must not stand before it.
 void divide() {
-  static std::mutex mutex;
-  static Divider* const divider = new Divider;
-  const std::lock_guard guard(mutex);
-  if (std::cerr.rdbuf() == divider) return;
-  divider->stand_before(std::cerr.rdbuf());
-  std::cerr.rdbuf(divider);
+  static std::once_flag divided;
+  std::call_once(divided, [] { std::cerr.rdbuf(new Divider(std::cerr.rdbuf())); });
 }
 
 }  // namespace
