@@ -75,10 +75,14 @@ TEST_F(ImageDepth, IsSaidToBeLostElsewhere) {
             std::string("\x12\xff\0\x80\1\0", 6));
   EXPECT_THAT(report_.warnings,
               ElementsAre(AllOf(HasSubstr("2 of 3 images"), HasSubstr("'deep.png'"),
-                                HasSubstr("list.txt:2"), HasSubstr("--keep_depth"))));
+                                HasSubstr("list.txt:2"),
+                                HasSubstr("--keep_depth makes records of all bits"))));
   options_.encoded = true;
   convert("deep.png 1\n");
-  EXPECT_THAT(report_.warnings, ElementsAre(HasSubstr("1 of 1 images")));
+  EXPECT_THAT(report_.warnings,
+              ElementsAre(AllOf(HasSubstr("1 of 1 images"),
+                                HasSubstr("--keep_depth, without --encoded and --encode_type, "
+                                          "makes records of all bits"))));
 }
 
 TEST_F(ImageDepth, OneDatabaseHasOneKind) {

@@ -95,7 +95,9 @@ class Collector {
           concat(deep_.count, " of ", accepted_,
                  " images have more than 8 bits a channel, of which the records hold the upper 8; "
                  "the first is ",
-                 place_of(deep_.first), ". --keep_depth makes records of all bits"));
+                 place_of(deep_.first), ". --keep_depth",
+                 job_.encoded ? ", without --encoded and --encode_type," : "",
+                 " makes records of all bits"));
     if (palettes_.count > 0)
       report_.warnings.push_back(
           concat(palettes_.count, " of ", accepted_,
