@@ -33,8 +33,7 @@ class PixelLabels {
   };
   /// Reads the map of record `index` to reader.labels; of a PNG with a palette, the indices. Error,
   /// naming file and line, if it cannot be read, is in colours, or is of another size than its
-  /// image
-  /// (`image`), both upright.
+  /// image (`image`), both upright.
   void read(int64_t index, ImageSize image, Reader& reader) const;
 
  private:
