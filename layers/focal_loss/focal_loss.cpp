@@ -121,7 +121,11 @@ class FocalLossLayer : public LabelLoss {
   }
 
  protected:
-  BackwardReads reference_backward_reads() const override { return {{0, 1}, false}; }
+  // Labels that are numbers are kept here.
+  BackwardReads reference_backward_reads() const override {
+    return {given_ ? Which{0, 1} : Which{0}, false};
+  }
+  int64_t counted_labels() const override { return given_ ? scores().positions() : valid_labels(); }
 
  private:
   /// Whether bottom 1 has a target for each score. Scores of one class have labels of their shape
@@ -132,7 +136,7 @@ class FocalLossLayer : public LabelLoss {
     reshape_scores(bottom);
     return true;
   }
-  double loss_divisor() const { return given_ ? divisor(scores().positions()) : divisor(); }
+  double loss_divisor() const { return divisor(counted_labels()); }
 
   template <class T>
   FocalTarget<T> target(const Side& side, Blobs bottom) const {

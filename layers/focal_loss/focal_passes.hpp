@@ -5,6 +5,7 @@
 
 #include "core/axis_split.hpp"
 #include "core/functor.hpp"
+#include "kit/passes.hpp"
 
 namespace crema {
 
@@ -129,6 +130,28 @@ struct SoftmaxFocalGradient {
   }
 };
 
+/// The position and the class of an element, which next() moves on without a division.
+struct FocalPlace {
+  CREMA_FUNCTOR FocalPlace(const AxisSplit& split, int64_t element)
+      : size(split.size), inner(split.inner), k(element % inner), c(element / inner % size) {
+    position = element / (inner * size) * inner + k;
+  }
+  CREMA_FUNCTOR void next() {
+    ++position;
+    if (++k < inner) return;
+    k = 0;
+    if (++c < size) {
+      position -= inner;
+    } else {
+      c = 0;
+    }
+  }
+
+  int64_t size, inner;
+  int64_t k;  // along the inner axis
+  int64_t c, position;
+};
+
 /// The loss of a score by its sigmoid. For a target t, with p of the target and of its opposite in
 /// these shares, alpha t + (1 - alpha) (1 - t) takes the place of alpha.
 template <class T>
@@ -138,12 +161,6 @@ struct SigmoidFocalLoss {
   FocalTarget<T> target;
   const T* x;
 
-  CREMA_FUNCTOR int64_t class_of(int64_t element) const {
-    return element / split.inner % split.size;
-  }
-  CREMA_FUNCTOR int64_t position_of(int64_t element) const {
-    return element / (split.inner * split.size) * split.inner + element % split.inner;
-  }
   CREMA_FUNCTOR double factor(int64_t c, double t) const {
     return target.weight_of(c) * (focus.alpha * t + (1 - focus.alpha) * (1 - t));
   }
@@ -156,10 +173,21 @@ struct SigmoidFocalLoss {
     return sigmoid(x) * (1 - t) + sigmoid(-x) * t;
   }
   CREMA_FUNCTOR double operator()(int64_t element) const {
-    const int64_t i = position_of(element), c = class_of(element);
-    if (!target.counts(i)) return 0;
-    const double t = target.at(i, element, c), score = static_cast<double>(x[element]);
-    return factor(c, t) * focus.power(rest(score, t)) * entropy(score, t);
+    return at(element, FocalPlace(split, element));
+  }
+  double on_host(int64_t begin, int64_t end) const {
+    FocalPlace place(split, begin);
+    return sum_of_piece(begin, end, [&](int64_t element) {
+      const double loss = at(element, place);
+      place.next();
+      return loss;
+    });
+  }
+  CREMA_FUNCTOR double at(int64_t element, const FocalPlace& place) const {
+    if (!target.counts(place.position)) return 0;
+    const double t = target.at(place.position, element, place.c);
+    const double score = static_cast<double>(x[element]);
+    return factor(place.c, t) * focus.power(rest(score, t)) * entropy(score, t);
   }
 };
 
@@ -170,13 +198,24 @@ struct SigmoidFocalGradient {
   T* dx;
 
   CREMA_FUNCTOR void operator()(int64_t element) const {
+    set(element, FocalPlace(loss.split, element));
+  }
+  void on_host(int64_t begin, int64_t end) const {
+    FocalPlace place(loss.split, begin);
+    for (int64_t element = begin; element < end; ++element) {
+      set(element, place);
+      place.next();
+    }
+  }
+  CREMA_FUNCTOR void set(int64_t element, const FocalPlace& place) const {
     using Loss = SigmoidFocalLoss<T>;
-    const int64_t i = loss.position_of(element), c = loss.class_of(element);
-    if (!loss.target.counts(i)) {
+    if (!loss.target.counts(place.position)) {
       dx[element] = T{0};
       return;
     }
-    const double t = loss.target.at(i, element, c), x = static_cast<double>(loss.x[element]);
+    const int64_t c = place.c;
+    const double t = loss.target.at(place.position, element, c);
+    const double x = static_cast<double>(loss.x[element]);
     const double p = sigmoid(x), not_p = sigmoid(-x), rest = Loss::rest(x, t);
     // The derivative of rest^gamma. p (1 - p) is no more than rest, and rest^(gamma - 1) may
     // overflow.
