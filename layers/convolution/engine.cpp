@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "backend/cpu/gathered.hpp"
+#include "core/published_engine.hpp"
 #include "core/simd.hpp"
 #include "core/tuner.hpp"
 #include "kit/tuning.hpp"
@@ -258,8 +259,8 @@ std::optional<ConvolutionEngine::Choice> ConvolutionEngine::choose(
 std::vector<Option> ConvolutionEngine::options(Layer& layer, Blobs bottom, Blobs top,
                                                std::string& why) {
   ConvolutionLayer& conv = convolution(layer);
-  const std::string& forced =
-      layer.param().engine().empty() ? layer.context().engine() : layer.param().engine();
+  const std::string own = own_engine(layer.param());
+  const std::string& forced = own.empty() ? layer.context().engine() : own;
   if (library_ != nullptr && forced != name()) {
     why = concat("it serves only where engine '", name(), "' is asked for");
     return {};

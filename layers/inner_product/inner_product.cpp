@@ -5,6 +5,7 @@
 
 #include "backend/relu.hpp"
 #include "core/dispatch.hpp"
+#include "core/published_engine.hpp"
 #include "core/simd.hpp"
 #include "kit/gemm.hpp"
 #include "kit/matrix_products.hpp"
@@ -197,8 +198,8 @@ class InnerProductEngine : public Engine {
       why = concat("it computes in f32, not in ", to_string(layer.dtype()));
       return {};
     }
-    const std::string& forced =
-        layer.param().engine().empty() ? layer.context().engine() : layer.param().engine();
+    const std::string own = own_engine(layer.param());
+    const std::string& forced = own.empty() ? layer.context().engine() : own;
     if (!tuned_ && forced != name()) {
       why = "it serves only where engine 'native' is asked for";
       return {};

@@ -12,11 +12,6 @@ namespace {
 
 constexpr const char* kReference = "reference";
 
-/// The engine that the message forces; "" if none.
-std::string engine_of(const LayerParameter& param) {
-  return is_published_engine(param.engine()) ? std::string() : param.engine();
-}
-
 }  // namespace
 
 BackwardReads Engine::backward_reads(const Layer& layer) const {
@@ -74,7 +69,7 @@ std::string Layer::forced_engine(const std::vector<const EngineEntry*>& engines)
   };
   const std::string& own = param_->engine();
   if (!own.empty() && has(own)) return own;
-  if (!engine_of(*param_).empty())
+  if (!own_engine(*param_).empty())
     throw Error("there is no engine '", own, "' for ", type_, " on this device",
                 did_you_mean(own, names, "there are"));
   if (has(context_.engine())) return context_.engine();
@@ -106,7 +101,7 @@ std::vector<Option> Layer::options(const Wanted& wanted, Blobs bottom, Blobs top
     if (found.empty() && !forced.empty()) {
       throw Error(
           "engine '", forced, "' refuses this problem: ", why,
-          engine_of(param()).empty()
+          own_engine(param()).empty()
               ? "; it is forced on all layers, by --engine or ContextOptions::engine: leave "
                 "that out, or use 'reference'"
               : "; remove the setting of the engine, or use 'reference'");

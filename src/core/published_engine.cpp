@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "proto/layer.pb.h"
+
 namespace crema {
 namespace {
 
@@ -27,6 +29,10 @@ bool is_published_engine(std::string_view name) {
     name.remove_prefix(std::min(word.size() + 1, name.size()));
   }
   return !first;
+}
+
+std::string own_engine(const LayerParameter& param) {
+  return is_published_engine(param.engine()) ? std::string() : param.engine();
 }
 
 }  // namespace crema

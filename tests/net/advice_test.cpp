@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "crema/net.hpp"
+#include "crema/registry.hpp"
 #include "support/expect_error.hpp"
 #include "support/net_test.hpp"
 #include "support/temp_folder.hpp"
@@ -189,6 +190,32 @@ TEST(Advice, PublishedEnginesOfALayerAreHints) {
                                   "kernel_size: 3 } }"),
                 context, {});
   EXPECT_EQ(net.layers()[1]->engine_name(), "reference");
+}
+
+TEST(Advice, PublishedEnginesLeaveTheEngineOfTheContext) {
+  for (const std::string type : {"Convolution", "InnerProduct"}) {
+    const std::string settings = type == "Convolution"
+                                     ? "convolution_param { num_output: 2 kernel_size: 3 }"
+                                     : "inner_product_param { num_output: 2 }";
+    for (const EngineEntry* entry : Registry::instance().engines(type, DeviceType::cpu)) {
+      const auto engine_of = [&](const std::string& hint) {
+        Context context({.engine = entry->name});
+        const Net net(net_param(concat(kData, "layer { name: 'l' type: '", type,
+                                       "' bottom: 'data' top: 'l' ", hint, settings, " }")),
+                      context, {});
+        return net.layers()[1]->engine_name();
+      };
+      std::string without;
+      try {
+        without = engine_of("");
+      } catch (const Error&) {
+        continue;  // the engine cannot run on this machine
+      }
+      EXPECT_EQ(without, entry->name) << type;
+      EXPECT_EQ(engine_of("engine: 'MKL2017' "), without) << type;
+      EXPECT_EQ(engine_of("engine: 'CAFFE' "), without) << type;
+    }
+  }
 }
 
 TEST(Advice, BilinearWeightsThatMixChannelsAreTold) {
