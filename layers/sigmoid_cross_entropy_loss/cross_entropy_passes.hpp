@@ -1,6 +1,7 @@
 // SigmoidCrossEntropyLoss as passes on either side.
 #pragma once
 
+#include <algorithm>
 #include <type_traits>
 
 #include "kit/passes.hpp"
@@ -63,7 +64,22 @@ struct ClassFactors {
   const T* weight;
   int64_t classes, inner;
   CREMA_FUNCTOR T of(int64_t i) const { return weight[i / inner % classes]; }
+
+  /// Calls body(first, last, the weight) for the runs of scores of one class in [begin, end).
+  template <class Body>
+  void for_runs(int64_t begin, int64_t end, const Body& body) const {
+    if (begin == end) return;
+    int64_t c = begin / inner % classes, last = begin / inner * inner;
+    for (int64_t first = begin; first < end; first = last) {
+      last += inner;
+      body(first, std::min(last, end), weight[c]);
+      if (++c == classes) c = 0;
+    }
+  }
 };
+
+/// Shorter runs of scores of one class are not worth a call.
+constexpr int64_t kLeastClassRun = 16;
 
 template <class T>
 struct WeightedCrossEntropyLoss {
@@ -71,6 +87,15 @@ struct WeightedCrossEntropyLoss {
   ClassFactors<T> factors;
   CREMA_FUNCTOR double operator()(int64_t i) const {
     return static_cast<double>(factors.of(i)) * each(i);
+  }
+  double on_host(int64_t begin, int64_t end) const {
+    if (factors.inner < kLeastClassRun)
+      return sum_of_piece(begin, end, [this](int64_t i) { return (*this)(i); });
+    double loss = 0;
+    factors.for_runs(begin, end, [&](int64_t first, int64_t last, T weight) {
+      loss += static_cast<double>(weight) * each.on_host(first, last);
+    });
+    return loss;
   }
 };
 
@@ -81,6 +106,12 @@ struct WeightedCrossEntropyGradient {
   CREMA_FUNCTOR void operator()(int64_t i) const {
     each(i);
     each.dx[i] *= factors.of(i);
+  }
+  void on_host(int64_t begin, int64_t end) const {
+    each.on_host(begin, end);
+    factors.for_runs(begin, end, [this](int64_t first, int64_t last, T weight) {
+      for (int64_t i = first; i < last; ++i) each.dx[i] *= weight;
+    });
   }
 };
 

@@ -36,10 +36,16 @@ class SigmoidCrossEntropyLossLayer : public TwoSidedLayer, public MeanOver {
         weights_(init),
         normalization_(init.param, LossNormalization::Mode::batch_size) {
     check_loss_settings(init, {.class_weights = true});
+    weights_.leave_out_frequency(init);
   }
 
   Arity arity() const override { return {.min_bottoms = 2, .max_bottoms = 2}; }
   bool can_propagate(int bottom) const override { return bottom == 0; }
+  std::optional<Units> mean_over(int top, int64_t) const override {
+    if (top != 0) return std::nullopt;
+    if (counts()) return Units{valid_.host<double>()[0]};
+    return normalization_.units(items_, values_, count());
+  }
   float default_loss_weight(int) const override { return 1; }
 
   void reshape(Blobs bottom, Blobs top) override {
@@ -47,7 +53,6 @@ class SigmoidCrossEntropyLossLayer : public TwoSidedLayer, public MeanOver {
     const Shape& shape = bottom[0]->shape();
     values_ = shape.count(1);
     classes_ = shape.rank() > 1 ? shape[1] : 1;
-    weights_.refuse_frequency(*bottom[1]);
     weights_.reshape(*bottom[0], classes_, dtype());
     top[0]->reshape(Shape{});
   }
@@ -112,11 +117,6 @@ class SigmoidCrossEntropyLossLayer : public TwoSidedLayer, public MeanOver {
   }
   CountedTargets valid(const Side& side) const {
     return {counts() ? side.read<double>(valid_) : nullptr};
-  }
-  std::optional<Units> mean_over(int top, int64_t) const override {
-    if (top != 0) return std::nullopt;
-    if (counts()) return Units{valid_.host<double>()[0]};
-    return normalization_.units(items_, values_, count());
   }
   /// The divisor, or 1 if it is counted.
   double known_divisor() const {

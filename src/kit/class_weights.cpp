@@ -16,9 +16,9 @@ ClassWeights::ClassWeights(const LayerInit& init, double smoothing, Unset unset)
   if (!weigh_) {
     if (settings.class_weighting_size() > 0) {
       init.context.log(Severity::warning,
-                       concat("layer '", init.param.name(),
-                              "': class_weighting has no effect without weight_by_label_freqs: "
-                              "true"));
+                       concat("layer '", init.param.name(), "': class_weighting has no effect ",
+                              unset == Unset::on ? "with weight_by_label_freqs: false; remove that"
+                                                 : "without weight_by_label_freqs: true"));
     }
     return;
   }
@@ -62,9 +62,19 @@ void ClassWeights::count(const int32_t* labels, int64_t positions) {
 void ClassWeights::refuse_frequency(const Blob& targets) const {
   if (by_frequency())
     throw Error("'", targets.name, "' (", targets.shape().str(),
-                ") holds probabilities of the classes, and weight_by_label_freqs without ",
-                "class_weighting counts labels that are numbers; give class_weighting for each ",
-                "class");
+                ") has a target for each score, so labels cannot be counted, as ",
+                "weight_by_label_freqs does without class_weighting; give class_weighting for ",
+                "each class");
+}
+
+void ClassWeights::leave_out_frequency(const LayerInit& init) {
+  if (!by_frequency()) return;
+  weigh_ = false;
+  init.context.log(Severity::warning,
+                   concat("layer '", init.param.name(),
+                          "': weight_by_label_freqs has no effect on ", init.param.type(),
+                          " without class_weighting: bottom 1 has a target for each score, so "
+                          "labels cannot be counted"));
 }
 
 void ClassWeights::set(const auto& weight_of) {

@@ -31,6 +31,8 @@ class ClassWeights {
   void count(const int32_t* labels, int64_t positions);
   /// Error if weights by frequency are wanted, and bottom 1 holds a target for each class.
   void refuse_frequency(const Blob& targets) const;
+  /// The same of losses that always have such targets: all weights are 1, with a warning.
+  void leave_out_frequency(const LayerInit& init);
 
   /// One a class; null: all are 1.
   template <class T>

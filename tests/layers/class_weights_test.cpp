@@ -111,12 +111,29 @@ TEST(ClassWeights, OfSigmoidCrossEntropyLossMultiplyEachScore) {
                "gradient");
   check_gradients(weighted);
   check_engines(weighted);
-  expect_error(
-      [&] {
-        LayerRun({.layer = layer("SigmoidCrossEntropyLoss", "weight_by_label_freqs: true"),
-                  .bottoms = {scores, targets}});
-      },
-      {"bottom1", "class_weighting"});
+  // Labels cannot be counted: a warning says so.
+  EXPECT_EQ(results({.layer = layer("SigmoidCrossEntropyLoss", "weight_by_label_freqs: true"),
+                     .bottoms = {scores, targets}}),
+            results({.layer = layer("SigmoidCrossEntropyLoss", ""), .bottoms = {scores, targets}}));
+}
+
+// In f32, runs of scores of one class take another way than in f64.
+TEST(ClassWeights, OfSigmoidCrossEntropyLossInF32) {
+  for (const Shape& shape : {Shape{50, 3}, Shape{5, 3, 7}, Shape{3, 3, 41}, Shape{2, 3, 40, 40}}) {
+    SCOPED_TRACE(shape.str());
+    const LayerCase weighted{
+        .layer = layer("SigmoidCrossEntropyLoss",
+                       "weight_by_label_freqs: true class_weighting: 2 class_weighting: 0.5 "
+                       "class_weighting: 3 ignore_label: 2 normalization: NONE"),
+        .bottoms = {uniform(shape, -4, 4), labels(shape, 3)}};
+    LayerRun run(weighted);
+    run.forward();
+    run.backward();
+    std::vector<double> all = run.top(0);
+    const std::vector<double> gradient = run.bottom_diff(0);
+    all.insert(all.end(), gradient.begin(), gradient.end());
+    expect_close(all, results(weighted), {1e-4, 1e-5}, "f32");
+  }
 }
 
 // Two priors: the first one is matched with a box of class 2, the other one is background.
@@ -184,9 +201,15 @@ TEST(LossParam, SettingsWithoutEffectAreWarnedOf) {
     EXPECT_THAT(with(type, "l", "normalize: false normalization: FULL"),
                 ElementsAre(HasSubstr("normalize has no effect beside normalization")));
     EXPECT_THAT(with(type, "l", "weight_by_label_freqs: false class_weighting: 2"),
-                ElementsAre(HasSubstr("class_weighting has no effect without")));
+                ElementsAre(HasSubstr(
+                    type == std::string("FocalLoss")
+                        ? "class_weighting has no effect with weight_by_label_freqs: false; remove"
+                        : "class_weighting has no effect without weight_by_label_freqs: true")));
     EXPECT_THAT(with(type, "l", "normalization: PRE_FIXED pre_fixed_normalizer: 2"), ElementsAre());
   }
+  EXPECT_THAT(with("SigmoidCrossEntropyLoss", "x", "weight_by_label_freqs: true"),
+              ElementsAre(HasSubstr("weight_by_label_freqs has no effect on "
+                                    "SigmoidCrossEntropyLoss without class_weighting")));
   EXPECT_THAT(
       warnings_of(inputs + "layer { name: 'op' type: 'FocalLoss' bottom: 'x' bottom: 'l' top: 'y' "
                            "focal_loss_param { beta: 2 } }"),
