@@ -39,6 +39,10 @@ class CrfLossLayer : public CrfLayer, public GradientPaths, public MeanOver {
   Arity arity() const override {
     return {.min_bottoms = 2, .max_bottoms = 3, .min_tops = 1, .max_tops = 2};
   }
+  std::optional<Units> mean_over(int top, int64_t) const override {
+    if (top != 0) return std::nullopt;
+    return normalization_.units(batch(), 1, static_cast<int64_t>(sequences_.size()));
+  }
   float default_loss_weight(int top) const override { return top == 0 ? 1 : 0; }
   bool has_gradient(int top) const override { return top == 0; }
   bool is_exact_top(int) const override { return true; }
@@ -109,10 +113,6 @@ class CrfLossLayer : public CrfLayer, public GradientPaths, public MeanOver {
   BackwardReads reference_backward_reads() const override { return {false, false}; }
 
  private:
-  std::optional<Units> mean_over(int top, int64_t) const override {
-    if (top != 0) return std::nullopt;
-    return normalization_.units(batch(), 1, static_cast<int64_t>(sequences_.size()));
-  }
   double divisor() const {
     return normalization_.divisor(batch(), 1, static_cast<int64_t>(sequences_.size()));
   }

@@ -44,6 +44,10 @@ class CtcLossLayer : public TwoSidedLayer, public MeanOver {
 
   Arity arity() const override { return {.min_bottoms = 2, .max_bottoms = 4}; }
   bool can_propagate(int bottom) const override { return bottom == 0; }
+  std::optional<Units> mean_over(int top, int64_t) const override {
+    if (top != 0) return std::nullopt;
+    return normalization_.units(shape_.batch, 1, counted_);
+  }
   float default_loss_weight(int) const override { return 1; }
 
   void reshape(Blobs bottom, Blobs top) override {
@@ -129,10 +133,6 @@ class CtcLossLayer : public TwoSidedLayer, public MeanOver {
   BackwardReads reference_backward_reads() const override { return {false, false}; }
 
  private:
-  std::optional<Units> mean_over(int top, int64_t) const override {
-    if (top != 0) return std::nullopt;
-    return normalization_.units(shape_.batch, 1, counted_);
-  }
   double divisor() const { return normalization_.divisor(shape_.batch, 1, counted_); }
 
   /// (L, N) labels stand behind indicators or lengths; alone, they are (N, L).

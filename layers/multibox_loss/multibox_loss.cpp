@@ -32,6 +32,10 @@ class MultiBoxLossLayer : public TwoSidedLayer, public MeanOver {
   }
 
   Arity arity() const override { return {.min_bottoms = 4, .max_bottoms = 4}; }
+  std::optional<Units> mean_over(int top, int64_t) const override {
+    if (top != 0) return std::nullopt;
+    return normalization_.units(images_, priors_, pairs_);
+  }
   float default_loss_weight(int) const override { return 1; }
   bool can_propagate(int bottom) const override { return bottom < 2; }
 
@@ -175,10 +179,6 @@ class MultiBoxLossLayer : public TwoSidedLayer, public MeanOver {
     return {weight, settings_.classes, 1};
   }
   LocationMath location_math() const { return {settings_.smooth_l1}; }
-  std::optional<Units> mean_over(int top, int64_t) const override {
-    if (top != 0) return std::nullopt;
-    return normalization_.units(images_, priors_, pairs_);
-  }
   double divisor() const { return normalization_.divisor(images_, priors_, pairs_); }
 
   /// Whether losses of negatives are estimated. log_sum_ is then that of the positions that count.

@@ -42,6 +42,11 @@ class SmoothL1LossOHEMLayer : public ElementLossLayer<SmoothL1OfSigma>, public M
     check_loss_settings(init, {.ignore_label = false});
   }
 
+  std::optional<Units> mean_over(int top, int64_t) const override {
+    if (top != 0) return std::nullopt;
+    return normalization_.units(split_.outer, split_.inner, split_.positions());
+  }
+
   void reshape(Blobs bottom, Blobs top) override {
     ElementLossLayer::reshape(bottom, top);
     Shape shape = bottom[0]->shape();
@@ -63,10 +68,6 @@ class SmoothL1LossOHEMLayer : public ElementLossLayer<SmoothL1OfSigma>, public M
   }
 
  protected:
-  std::optional<Units> mean_over(int top, int64_t) const override {
-    if (top != 0) return std::nullopt;
-    return normalization_.units(split_.outer, split_.inner, split_.positions());
-  }
   double divisor() const override {
     return normalization_.divisor(split_.outer, split_.inner, split_.positions());
   }
