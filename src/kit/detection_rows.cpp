@@ -39,13 +39,14 @@ void check_truth_box(const Blob& rows, int64_t row) {
 
 Predictions location_predictions(int64_t boxes, int64_t classes) {
   constexpr const char* kWhat = "values of locations";
-  if (boxes == 1) return {4, kWhat, "share_location: true", "share_location"};
+  if (boxes == 1) return {4, kWhat, "share_location: true", "share_location", 4};
   return {checked_multiply(boxes, 4, "number of locations"), kWhat,
-          concat("share_location: false, num_classes: ", classes), "share_location or num_classes"};
+          concat("share_location: false, num_classes: ", classes), "share_location or num_classes",
+          4};
 }
 
 Predictions score_predictions(int64_t classes) {
-  return {classes, "scores", concat("num_classes: ", classes), "num_classes"};
+  return {classes, "scores", concat("num_classes: ", classes), "num_classes", classes};
 }
 
 void check_predictions(const Blob& blob, const Blob& prior_blob, int64_t priors,
@@ -68,7 +69,14 @@ void check_predictions(const Blob& blob, const Blob& prior_blob, int64_t priors,
   }
   int last = shape.rank() - 1;
   while (last > 1 && shape[last] == 1) --last;
-  if (last > 1 && shape[last] % wanted.each != 0)
+  // (N, priors, classes, 4) and (N, priors * classes, 4) have the values in order, too.
+  bool in_order = last <= 1 || shape[last] % wanted.together == 0;
+  int64_t inner = 1;
+  for (int a = last; in_order && a > 0 && (inner == 1 || inner % wanted.each != 0); --a) {
+    inner *= shape[a];
+    in_order = inner % wanted.each == 0 || wanted.each % inner == 0;
+  }
+  if (!in_order)
     refuse(", those of a prior one behind the other, and its last axis has ", shape[last],
            "; put Permute (order: 0 order: 2 order: 3 order: 1) before it, or correct the dim of ",
            "the Reshape before it");

@@ -34,6 +34,7 @@ struct Predictions {
   const char* what;     // "scores"
   std::string why;      // what `each` follows from: "num_classes: 21"
   const char* setting;  // what may be wrong besides the maker of the blob
+  int64_t together;     // values that no axis parts: the edges of a box, or all
 };
 /// Of a box, or of `boxes` at once: one a class.
 Predictions location_predictions(int64_t boxes, int64_t classes);

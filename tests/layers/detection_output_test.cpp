@@ -150,16 +150,24 @@ TEST(DetectionOutput, LocationsOfEachClass) {
   std::vector<double> locations(24, 0);
   locations[1 * 4] = 1;        // class 1 of prior 0
   locations[(2 + 1) * 4] = 2;  // class 1 of prior 1
-  LayerRun run(detection_output("num_classes: 2 share_location: false nms_param "
-                                "{ nms_threshold: 1 }",
-                                {given({1, 24}, locations),
-                                 given({1, 6}, {0, 0.5, 0, 0.25, 0, 0.125}), kPriorBlob}),
-               kF64);
-  const Rows all = rows(run);
-  ASSERT_EQ(all.size(), 3U);
-  EXPECT_DOUBLE_EQ(all[0][3], 0.1);
-  EXPECT_DOUBLE_EQ(all[1][3], 0.1 + 0.2);
-  EXPECT_DOUBLE_EQ(all[2][3], 0.6);
+  const auto of = [&](const Shape& shape) {
+    return detection_output(
+        "num_classes: 2 share_location: false nms_param "
+        "{ nms_threshold: 1 }",
+        {given(shape, locations), given({1, 6}, {0, 0.5, 0, 0.25, 0, 0.125}), kPriorBlob});
+  };
+  for (const Shape& shape : {Shape{1, 24}, Shape{1, 3, 2, 4}, Shape{1, 6, 4}, Shape{1, 3, 8}}) {
+    SCOPED_TRACE(shape.str());
+    LayerRun run(of(shape), kF64);
+    const Rows all = rows(run);
+    ASSERT_EQ(all.size(), 3U);
+    EXPECT_DOUBLE_EQ(all[0][3], 0.1);
+    EXPECT_DOUBLE_EQ(all[1][3], 0.1 + 0.2);
+    EXPECT_DOUBLE_EQ(all[2][3], 0.6);
+  }
+  // The values of a prior, or of a box, are not neighbours.
+  for (const Shape& shape : {Shape{1, 8, 3}, Shape{1, 2, 4, 3}, Shape{1, 12, 2}, Shape{1, 2, 12}})
+    expect_error([&] { LayerRun(of(shape), kF64); }, {shape.str(), "last axis", "Permute"});
 }
 
 TEST(DetectionOutput, PriorsOfEachImage) {
