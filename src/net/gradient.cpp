@@ -39,6 +39,13 @@ bool has_gradient(const Node& node, size_t top) {
   return paths == nullptr || paths->has_gradient(static_cast<int>(top));
 }
 
+/// Whether a top is made of the bottom. Of layers that pass several bottoms on, such as scores and
+/// labels, a top holds some of them.
+bool depends(const Node& node, size_t top, size_t bottom) {
+  const auto* mover = dynamic_cast<const MovesValues*>(node.layer.get());
+  return mover == nullptr || mover->moves(static_cast<int>(bottom), static_cast<int>(top));
+}
+
 /// `loss_weight` of the prototxt, or that of a loss layer.
 bool is_loss(const Plan& plan, ValueId value) { return plan.value(value).loss_weight != 0; }
 
@@ -95,14 +102,13 @@ class PathCheck {
     for (size_t n = plan_.layer_count; n-- > 0;) {
       const Node& node = plan_.node(NodeId(n));
       check_own_losses(node);
-      const Node* loss = loss_behind(node);
-      if (loss == nullptr) {
-        pass_on_ends(node);
-        continue;
-      }
+      check_tops(node);
       for (size_t i = 0; i < node.bottoms.size(); ++i) {
         if (!is_on_path(node, i)) continue;
-        if (can_propagate(node, i)) {
+        const Node* loss = loss_behind(node, i);
+        if (loss == nullptr) {
+          pass_on_end(node, i);
+        } else if (can_propagate(node, i)) {
           losses_[node.bottoms[i]] = loss;
         } else if (must_propagate(node, i)) {
           throw bottom_error(node, i, *loss);
@@ -134,13 +140,8 @@ class PathCheck {
   /// Whether something learns on which top t depends, in the layer or before it.
   bool learns(const Node& node, size_t top) const {
     bool any = has_learning_params(*node.layer);
-    // Of layers that pass several bottoms on, such as scores and labels, a top holds some of them.
-    const auto* mover = dynamic_cast<const MovesValues*>(node.layer.get());
-    for (size_t i = 0; i < node.bottoms.size(); ++i) {
-      const bool read =
-          mover == nullptr || mover->moves(static_cast<int>(i), static_cast<int>(top));
-      any = any || (read && learns_behind(node, i));
-    }
+    for (size_t i = 0; i < node.bottoms.size(); ++i)
+      any = any || (depends(node, top, i) && learns_behind(node, i));
     return any;
   }
 
@@ -158,20 +159,42 @@ class PathCheck {
     return plan_.node(plan_.value(value).producer).needs_backward;
   }
 
-  /// A loss whose gradient comes to the node, if there is one. Error if it comes to a top that has
-  /// none.
-  const Node* loss_behind(const Node& node) const {
-    const Node* found = nullptr;
+  /// A loss whose gradient comes to the top; null if there is none.
+  const Node* loss_at(const Node& node, size_t top) const {
+    return is_loss(plan_, node.tops[top]) ? &node : losses_[node.tops[top]];
+  }
+
+  /// A loss that depends on the bottom; null if there is none. On a bottom that is moved to no top,
+  /// such as a selector, all tops depend.
+  const Node* loss_behind(const Node& node, size_t bottom) const {
+    const Node *found = nullptr, *any = nullptr;
+    bool moved = false;
     for (size_t t = 0; t < node.tops.size(); ++t) {
-      const Node* loss = is_loss(plan_, node.tops[t]) ? &node : losses_[node.tops[t]];
-      if (loss == nullptr) continue;
-      if (has_gradient(node, t)) {
-        found = loss;
-      } else if (learns(node, t)) {
-        throw top_error(node, t, *loss);
-      }
+      const bool holds = depends(node, t, bottom);
+      moved = moved || holds;
+      const Node* loss = loss_at(node, t);
+      if (loss == nullptr || !has_gradient(node, t)) continue;
+      any = loss;
+      if (holds) found = loss;
     }
-    return found;
+    return moved ? found : any;
+  }
+
+  /// Error if the gradient of a loss comes to a top that has none, or if the layer learns and a
+  /// path ended behind it: no other path comes to it.
+  void check_tops(const Node& node) const {
+    const End* end = nullptr;
+    bool trained = false;
+    for (size_t t = 0; t < node.tops.size(); ++t) {
+      if (const Node* loss = loss_at(node, t)) {
+        if (!has_gradient(node, t) && learns(node, t)) throw top_error(node, t, *loss);
+        trained = trained || has_gradient(node, t);
+      }
+      const auto found = ends_.find(node.tops[t]);
+      if (end == nullptr && found != ends_.end()) end = &found->second;
+    }
+    if (end != nullptr && !trained && has_learning_params(*node.layer))
+      throw bottom_error(*end->node, end->bottom, *end->loss, &node);
   }
 
   /// Error if the layer has no gradient, but is a loss, or if one of its losses is a top without.
@@ -193,24 +216,23 @@ class PathCheck {
     }
   }
 
-  /// Passes on the end of a path. Error if the layer learns: no other path comes to it.
-  void pass_on_ends(const Node& node) {
-    const auto end = std::ranges::find_if(
-        node.tops, [&](ValueId top) { return ends_.find(top) != ends_.end(); });
-    if (end == node.tops.end()) return;
-    const End passed = ends_.at(*end);
-    if (has_learning_params(*node.layer))
-      throw bottom_error(*passed.node, passed.bottom, *passed.loss, &node);
-    for (size_t i = 0; i < node.bottoms.size(); ++i) {
-      if (is_on_path(node, i)) ends_.try_emplace(node.bottoms[i], passed);
+  /// Passes on the end of a path from the tops that depend on the bottom.
+  void pass_on_end(const Node& node, size_t bottom) {
+    for (size_t t = 0; t < node.tops.size(); ++t) {
+      const auto end = ends_.find(node.tops[t]);
+      if (end == ends_.end() || !depends(node, t, bottom)) continue;
+      const End passed = end->second;
+      ends_.try_emplace(node.bottoms[bottom], passed);
+      return;
     }
   }
 
   /// The nearest layer that learns among those that the value depends on.
   const Node& learner(ValueId value) const {
     const Node& node = plan_.node(plan_.value(value).producer);
+    const auto top = static_cast<size_t>(std::ranges::find(node.tops, value) - node.tops.begin());
     for (size_t i = 0; !has_learning_params(*node.layer) && i < node.bottoms.size(); ++i) {
-      if (learns_behind(node, i)) return learner(node.bottoms[i]);
+      if (depends(node, top, i) && learns_behind(node, i)) return learner(node.bottoms[i]);
     }
     return node;
   }

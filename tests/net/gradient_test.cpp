@@ -477,6 +477,19 @@ layer { name: "second" type: "SoftmaxWithLoss" bottom: "SCORES" bottom: "LABELS"
   };
   expect_accepted(filtered("some", "some_labels"));
   expect_refused(filtered("some", "some"), {"cannot propagate to bottom 1 ('some')"});
+  // What passes it beside scores, and no loss depends on it.
+  const std::string best = R"(
+layer { name: "best" type: "ArgMax" bottom: "ip" top: "best" }
+layer { name: "selector" type: "Input" top: "selector" input_param { shape { dim: 2 } } }
+layer { name: "filter" type: "Filter" bottom: "ip" bottom: "best" bottom: "selector"
+        top: "some" top: "some_best" }
+layer { name: "second" type: "Reduction" bottom: "READ" top: "second" loss_weight: 1 })";
+  const auto reduced = [&](const std::string& read) {
+    std::string text = best;
+    return text.replace(text.find("READ"), 4, read);
+  };
+  expect_accepted(reduced("some"));
+  expect_refused(reduced("some_best"), {"layer 'best' (ArgMax)", "'ip'"});
   // But a mask is no loss.
   expect_refused(maps + R"(
 layer { name: "sum" type: "Reduction" bottom: "mask" top: "sum" loss_weight: 1 })",
