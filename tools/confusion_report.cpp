@@ -53,6 +53,15 @@ void log_shares(const ConfusionMatrix& confusion) {
             << (confusion.undecided() != 0
                     ? concat("; ", confusion.undecided(), " have scores of NaN alone")
                     : "");
+  if (confusion.unknown_samples() != 0) {
+    LOG(WARNING)
+        << "Samples that count here though they are no records of their own, such as those "
+           "that fill the last batch: "
+        << confusion.unknown_samples()
+        << "; the scores and "
+           "labels do not have the samples along their first axis; give the data layer a "
+           "batch_size that divides its records";
+  }
 }
 
 void print_confusion(const ConfusionMatrix& confusion) {

@@ -53,6 +53,18 @@ int64_t best_class(const Tensor& scores, const AxisSplit& split, int64_t positio
   return best;
 }
 
+/// Whether the positions of a sample lie together: the first axis is that of the samples, or has
+/// several rows of each, as in (N * T, C).
+bool has_samples_in_order(const Tensor& scores, const Tensor& labels, int axis, int64_t samples) {
+  const Shape &shape = scores.shape(), &of_labels = labels.shape();
+  const int classes = shape.canonical_axis(axis);
+  if (classes == 0) return false;
+  if (shape[0] == samples) return true;
+  // (T, N, C) has the samples along its second axis.
+  const bool later = classes > 1 && shape[1] == samples;
+  return !later && shape[0] % samples == 0 && of_labels.rank() > 0 && of_labels[0] == shape[0];
+}
+
 template <class Of>
 std::optional<double> mean_over(int64_t classes, const Of& of) {
   double sum = 0;
@@ -119,9 +131,9 @@ void ConfusionMatrix::add(const Tensor& scores, const Tensor& labels, const Scor
     throw Error("scores '", of.scores, "' (", shape.str(), ") are of ", split.positions(),
                 " positions, labels '", of.labels, "' (", labels.shape().str(), ") of ",
                 labels.count(), "; the class axis of the scores is ", of.axis);
-  // Positions of a sample lie together, if the first axis is that of the samples.
   const auto samples = static_cast<int64_t>(left_out.size());
-  const bool leaves_out = samples > 0 && shape[0] == samples && shape.canonical_axis(of.axis) > 0;
+  const bool leaves_out = samples > 0 && has_samples_in_order(scores, labels, of.axis, samples);
+  if (!leaves_out) unknown_samples_ += std::ranges::count(left_out, true);
   const int64_t each = leaves_out ? split.positions() / samples : 1;
   for (int64_t i = 0; i < split.positions(); ++i) {
     if (leaves_out && left_out[static_cast<size_t>(i / each)]) continue;

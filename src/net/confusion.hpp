@@ -29,12 +29,14 @@ class ConfusionMatrix {
   /// Without `pairs` only sums of each class are kept, and not how often which was taken for which.
   explicit ConfusionMatrix(bool pairs = true) : has_pairs_(pairs) {}
 
-  /// Adds all positions of a batch but those of the samples for which `left_out`, empty or of the
-  /// size of the first axis, is true. The prediction is the class of the greatest score; if several
-  /// have it, the first that is not the label, so that such a position is no hit, as in Accuracy.
-  /// Where all scores are NaN, there is none. Error if the shapes do not fit each other or those of
-  /// earlier batches, and for a label that is no whole number in [0, classes). With
-  /// pairs, Error for more than 10,000 classes, whose counts would take much memory.
+  /// Adds all positions of a batch but those of the samples for which `left_out`, empty or one a
+  /// sample, is true. The samples lie along the first axis of the scores, or of it and of that of
+  /// the labels each has as many rows; where neither is so, all count: see unknown_samples(). The
+  /// prediction is the class of the greatest score; if several have it, the first that is not the
+  /// label, so that such a position is no hit, as in Accuracy. Where all scores are NaN, there is
+  /// none. Error if the shapes do not fit each other or those of earlier batches, and for a label
+  /// that is no whole number in [0, classes). With pairs, Error for more than 10,000 classes, whose
+  /// counts would take much memory.
   void add(const Tensor& scores, const Tensor& labels, const ScoredLabels& of,
            const std::vector<bool>& left_out = {});
 
@@ -47,6 +49,8 @@ class ConfusionMatrix {
   int64_t labelled(int64_t label) const;        // positions of the class
   int64_t predicted(int64_t prediction) const;  // positions taken for the class
   int64_t positions() const { return positions_; }
+  /// Samples that count though they were to be left out.
+  int64_t unknown_samples() const { return unknown_samples_; }
   int64_t ignored() const { return ignored_; }
   int64_t undecided() const { return undecided_; }  // without a prediction; they count as misses
 
@@ -66,7 +70,7 @@ class ConfusionMatrix {
   std::vector<int64_t> counts_;  // (classes, classes): label, prediction; empty without pairs
   // (classes) each: positions of the class (without a prediction too), taken for it, and both.
   std::vector<int64_t> labelled_, predicted_, right_;
-  int64_t positions_ = 0, ignored_ = 0, undecided_ = 0;
+  int64_t positions_ = 0, ignored_ = 0, undecided_ = 0, unknown_samples_ = 0;
 };
 
 }  // namespace crema

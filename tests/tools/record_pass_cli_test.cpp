@@ -126,6 +126,32 @@ TEST_F(RecordPassCliTest, MeansAreOverLabels) {
   EXPECT_NEAR(number(two, "loss"), number(one, "loss") * 2 / 7, 1e-5);
 }
 
+// Targets for each score are no labels that are counted.
+TEST_F(RecordPassCliTest, FocalLossOfTargetsIsTheMeanOfAllRecords) {
+  const std::string scores = database(
+      "db", {{0, {2, 1, 0}}, {0, {1, 2, 0}}, {0, {0, 2, 1}}, {0, {2, 0, 1}}, {0, {0, 0, 2}}});
+  const std::string targets = database(
+      "targets", {{0, {1, 0, 0}}, {0, {1, 0, 0}}, {0, {0, 0, 1}}, {0, {0, 1, 0}}, {0, {0, 0, 1}}});
+  for (const char* settings : {"", "focal_loss_param { activation: SIGMOID }",
+                               "loss_param { normalization: BATCH_SIZE }"}) {
+    const auto loss = [&](int batch) {
+      const Output output = run(
+          "test --json --model " +
+          model(data(scores, batch) + concat("layer { name: 'targets' type: 'Data' top: 'target' "
+                                             "data_param { backend: LMDB source: '",
+                                             targets, "' batch_size: ", batch,
+                                             " } }\nlayer { name: 'loss' type: 'FocalLoss' bottom: "
+                                             "'data' bottom: 'target' top: 'loss' ",
+                                             settings, " }\n")));
+      EXPECT_EQ(output.status, 0) << output.text;
+      return number(output, "loss");
+    };
+    const double all = loss(5);
+    EXPECT_GT(all, 0.01) << settings;
+    for (const int batch : {3, 2}) EXPECT_NEAR(loss(batch), all, 1e-6) << settings << batch;
+  }
+}
+
 TEST_F(RecordPassCliTest, RecordsThatCannotBeUsedAreLeftOut) {
   Records records = counting_records(7, 1, 1, 3);
   records[0].second = records[3].second = records[6].second = "no Datum";
@@ -164,6 +190,28 @@ layer { name: 'accuracy' type: 'Accuracy' bottom: 'rows' bottom: 'label' top: 'a
   EXPECT_TRUE(
       output.says("\"positions\": 7, \"ignored\": 0, \"undecided\": 0, \"accuracy\": 0.5714"))
       << output.text;
+  // Each record twice: rows of all records, or steps whose records are the second axis.
+  const std::string steps = R"(
+layer { name: 'maps' type: 'Tile' bottom: 'data' top: 'maps' tile_param { axis: 2 tiles: 2 } }
+layer { name: 'perm' type: 'Permute' bottom: 'maps' top: 'perm' permute_param { order: 0 order: 2 order: 1 order: 3 } }
+layer { name: 'column' type: 'Reshape' bottom: 'label' top: 'column' reshape_param { shape { dim: 0 dim: 1 } } }
+layer { name: 'labels' type: 'Tile' bottom: 'column' top: 'labels' tile_param { axis: 1 tiles: 2 } }
+)";
+  const Output rows = run("test --json --model " + model(data(source, 4) + steps + R"(
+layer { name: 'rows' type: 'Reshape' bottom: 'perm' top: 'rows' reshape_param { shape { dim: 8 dim: 3 } } }
+layer { name: 'flat' type: 'Reshape' bottom: 'labels' top: 'flat' reshape_param { shape { dim: 8 } } }
+layer { name: 'accuracy' type: 'Accuracy' bottom: 'rows' bottom: 'flat' top: 'accuracy' })"));
+  EXPECT_TRUE(
+      rows.says("\"positions\": 14, \"ignored\": 0, \"undecided\": 0, \"accuracy\": 0.5714"))
+      << rows.text;
+  EXPECT_FALSE(rows.says("Samples that count here")) << rows.text;
+  const Output later = run("test --json --model " + model(data(source, 4) + steps + R"(
+layer { name: 'rows' type: 'Reshape' bottom: 'perm' top: 'rows' reshape_param { shape { dim: 4 dim: 2 dim: 3 } } }
+layer { name: 'swap' type: 'Permute' bottom: 'rows' top: 'swap' permute_param { order: 1 order: 0 order: 2 } }
+layer { name: 'flat' type: 'Permute' bottom: 'labels' top: 'flat' permute_param { order: 1 order: 0 } }
+layer { name: 'accuracy' type: 'Accuracy' bottom: 'swap' bottom: 'flat' top: 'accuracy' accuracy_param { axis: 2 } })"));
+  EXPECT_TRUE(later.says("\"positions\": 16,")) << later.text;
+  EXPECT_TRUE(later.says("such as those that fill the last batch: 1; the scores")) << later.text;
 }
 
 TEST_F(RecordPassCliTest, DataWithoutACountHaveThePublishedNumberOfBatches) {
