@@ -209,7 +209,7 @@ void Solver::build_nets(const SolverParameter& param, const SourceMap& source,
       test_nets_.push_back(build_net(shared, source, context_));
       check_named_sizes(*test_nets_.back());
     });
-    set_debug_info(*test_nets_.back(), param.debug_info());
+    if (param.debug_info()) set_debug_info(*test_nets_.back(), true);
   }
   test_iterations_ = nets.test_iterations;
   for (size_t n = 0; param.eval_type() == "detection" && n < test_nets_.size(); ++n) {
@@ -307,9 +307,9 @@ IterationReport Solver::iterate() {
   IterationReport report;
   report.iteration = iteration_;
   report.max_iterations = param_->max_iter();
-  // As published: where the iteration is displayed.
-  set_debug_info(
-      *net_, param_->debug_info() && param_->display() > 0 && iteration_ % param_->display() == 0);
+  // As published: where the iteration is displayed. A program may ask for it by itself.
+  if (param_->debug_info())
+    set_debug_info(*net_, param_->display() > 0 && iteration_ % param_->display() == 0);
   report.loss = run_passes();
   report.smoothed_loss = smoothed(report.loss);
   if (policy_->observe(iteration_, report.smoothed_loss)) {

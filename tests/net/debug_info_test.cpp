@@ -130,6 +130,25 @@ TEST(DebugInfo, OfASolverShowsWhatIsDisplayed) {
   EXPECT_EQ(lines.take().size(), expected.size());
 }
 
+TEST(DebugInfo, AskedOfTheNetOfASolverStays) {
+  Lines lines;
+  SolverParameter param;
+  *param.mutable_net_param() = net_param(kNet);
+  param.set_base_lr(0.1F);
+  param.set_lr_policy("fixed");
+  param.set_display(2);
+  param.set_snapshot_after_train(false);
+  Solver solver(param, lines.context());
+  set_debug_info(solver.net(), true);
+  for (int i = 0; i < 2; ++i) {
+    solver.step(1);
+    EXPECT_THAT(lines.take(), Contains("[Forward] Layer in, top blob x data: 1.5")) << i;
+  }
+  set_debug_info(solver.net(), false);
+  solver.step(1);
+  EXPECT_THAT(lines.take(), IsEmpty());
+}
+
 TEST(DebugInfo, OfASolverShowsTests) {
   Lines lines;
   SolverParameter param;
