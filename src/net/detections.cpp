@@ -31,10 +31,10 @@ void check_softmax(const Plan& plan, const Node& softmax, const std::string& con
   const Node* reshape = producer_of(plan, softmax.bottoms[0]);
   const bool reshapes = reshape != nullptr && reshape->layer->type() == "Reshape";
   if (shape.count(axis + 1) != 1)
-    throw Error("the confidences '", confidences, "' have the classes of a prior box one behind ",
-                "the other, but ", named(softmax), " has them along axis ", axis, " of '",
-                rows.name, "' (", shape.str(), "); put Permute before it, or take the softmax ",
-                "of rows of ", classes);
+    throw Error("the confidences '", confidences,
+                "' have the classes of a prior box one behind the other, but ", named(softmax),
+                " has them along axis ", axis, " of '", rows.name, "' (", shape.str(),
+                "); put Permute before it, or take the softmax ", "of rows of ", classes);
   throw Error("the confidences '", confidences, "' are of ", classes,
               " classes (num_classes), but ", named(softmax), " takes them for rows of ",
               shape[axis], ", the last axis of '", rows.name, "' (", shape.str(), "); ",
@@ -76,7 +76,7 @@ void check_order(const Plan& plan, ValueId value, const std::string& predictions
   const Shape& shape = plan.value(value).blob.shape();
   if (type == "Convolution" && shape.rank() == 4 && shape[1] > 1 && shape.count(2) > 1)
     throw Error("the predictions '", predictions,
-                "' have the values of a prior box one behind the ", "other, but ", named(*node),
+                "' have the values of a prior box one behind the other, but ", named(*node),
                 " has a map for each (", shape.str(),
                 "); put Permute (order: 0 order: 2 order: 3 order: 1) behind it");
   constexpr std::string_view kPassing[] = {"Flatten", "Reshape", "Concat", "Softmax", "Sigmoid"};

@@ -123,7 +123,7 @@ std::vector<State> states_of(const LayerParameter& layer, const NetOptions& pres
   return states;
 }
 
-std::string name_of(Phase phase) { return phase == Phase::test ? "TEST" : "TRAIN"; }
+std::string phase_name(Phase phase) { return phase == Phase::test ? "TEST" : "TRAIN"; }
 
 /// What takes the layer into the net, of the command line and of a solver: "selected by --stage
 /// val, in a solver by test_state { stage: "val" }". "" if nothing does.
@@ -137,7 +137,7 @@ std::string how_selected(const LayerParameter& layer, const NetOptions& present)
   if (best == nullptr) return {};
   const NetOptions& wanted = best->options;
   std::vector<std::string> flags, fields, removed;
-  if (wanted.phase != present.phase) flags.push_back("--phase " + name_of(wanted.phase));
+  if (wanted.phase != present.phase) flags.push_back("--phase " + phase_name(wanted.phase));
   if (wanted.level != present.level) {
     flags.push_back(concat("--level ", wanted.level));
     fields.push_back(concat("level: ", wanted.level));
@@ -161,7 +161,7 @@ std::string how_selected(const LayerParameter& layer, const NetOptions& present)
 }
 
 /// "layer 'a' (line 3)".
-std::string name_of(const LayerParameter& layer, const Position& position) {
+std::string place_of(const LayerParameter& layer, const Position& position) {
   return concat("layer '", layer.name(), "'",
                 position.line > 0 ? concat(" (line ", position.line, ")") : "");
 }
@@ -170,7 +170,7 @@ std::string name_of(const LayerParameter& layer, const Position& position) {
 /// the nets with the layer.
 void note_rules_that_never_hold(Plan& plan, const LayerParameter& layer, const Position& position) {
   const auto warn = [&](const std::string& what) {
-    plan.note(concat(name_of(layer, position), ": ", what), Severity::warning);
+    plan.note(concat(place_of(layer, position), ": ", what), Severity::warning);
   };
   const auto never_holds = [&](const NetStateRule& rule) {
     LayerParameter alone;
@@ -206,7 +206,7 @@ void note_rules_that_never_hold(Plan& plan, const LayerParameter& layer, const P
              phases.count(layer.phase() == TEST ? Phase::test : Phase::train) == 0) {
     const std::string own = layer.phase() == TEST ? "TEST" : "TRAIN";
     warn(concat("it has phase: ", own, ", but its rules take it into nets of phase ",
-                name_of(*phases.begin()), " alone, where it runs as in ", own,
+                phase_name(*phases.begin()), " alone, where it runs as in ", own,
                 "; remove one of the two"));
   }
 }

@@ -120,7 +120,7 @@ std::string made_later(const Place& place, const std::string& name) {
 }
 
 /// " is left out by its rule ... (selected by ...)".
-std::string is_left_out(const LeftOut& layer) {
+std::string left_out_by(const LeftOut& layer) {
   return concat(" is left out by its rule ", layer.rule,
                 layer.how_selected.empty() ? "" : concat(" (", layer.how_selected, ")"));
 }
@@ -132,7 +132,7 @@ std::string made_by_left_out(const Plan& plan, const std::string& name) {
   for (const LeftOut& layer : plan.left_out) {
     if (!contains(layer.tops, name) || contains(layer.bottoms, name)) continue;
     makers.push_back(
-        concat(named(layer.name, layer.position), ", which makes it,", is_left_out(layer)));
+        concat(named(layer.name, layer.position), ", which makes it,", left_out_by(layer)));
     selectable = selectable || !layer.how_selected.empty();
   }
   if (makers.empty()) return {};
@@ -278,7 +278,7 @@ void build_graph(Plan& plan, NetParameter& net, const std::vector<Position>& pos
     std::string why = "; check that the file is a net and not a solver";
     if (!plan.left_out.empty()) {
       const LeftOut& layer = plan.left_out.front();
-      why = concat(": ", named(layer.name, layer.position), is_left_out(layer),
+      why = concat(": ", named(layer.name, layer.position), left_out_by(layer),
                    "; check the phase, and include and exclude rules");
     }
     throw Error("the net has no layers in phase ",
