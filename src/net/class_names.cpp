@@ -2,7 +2,9 @@
 // phase TEST take the names of the training data.
 #include <algorithm>
 #include <optional>
+#include <utility>
 
+#include "core/moves_values.hpp"
 #include "crema/registry.hpp"
 #include "data/data_source.hpp"
 #include "net/plan.hpp"
@@ -28,6 +30,12 @@ bool reads_folders(const LayerParameter& layer) {
          (backend == DataParameter::FOLDER || backend == DataParameter::TAR);
 }
 
+/// Whether it takes a look at a whole tar file to know the classes.
+bool lists_tar(const LayerParameter& layer) {
+  const DataParameter& data = layer.data_param();
+  return data.backend() == DataParameter::TAR && data.class_names().empty();
+}
+
 /// Whether the layer reads test data, whatever the stages.
 bool is_for_tests(const LayerParameter& layer) {
   const auto tests = [](const NetStateRule& rule) {
@@ -47,13 +55,19 @@ void add_layers(const Net& training, Candidates& found) {
   }
 }
 
-/// Of the data layers that the phase excludes.
+/// Of the data layers that the phase excludes. The classes of a tar file cost a look at all of it:
+/// one alone is passed over where the weights name them.
 void add_excluded(const Plan& plan, Candidates& found) {
   NetOptions training = plan.options;
   training.phase = Phase::train;
+  const auto may_have_classes = [](const LeftOut& layer) {
+    return layer.data && reads_folders(*layer.data) && !is_for_tests(*layer.data);
+  };
+  const bool told = !plan.trained_classes.names.empty() &&
+                    std::ranges::count_if(plan.left_out, may_have_classes) == 1;
   const auto add = [&](bool in_this_state) {
     for (const LeftOut& layer : plan.left_out) {
-      if (!layer.data || !reads_folders(*layer.data) || is_for_tests(*layer.data)) continue;
+      if (!may_have_classes(layer) || (told && lists_tar(*layer.data))) continue;
       if (in_state(*layer.data, training) != in_this_state) continue;
       try {
         const RunState run;
@@ -103,6 +117,29 @@ void check_same(const ClassNames& one, const ClassNames& other, const char* way_
   }
 }
 
+/// Adds to `labels` whose labels the tops of the node hold. Error if those of one top, or those
+/// that a loss reads, have classes of different names.
+void move_labels(const Node& node, const std::vector<ClassNames>& all,
+                 IdVector<ValueId, std::vector<size_t>>& labels) {
+  const auto* mover = dynamic_cast<const MovesValues*>(node.layer.get());
+  for (size_t t = 0; t < node.tops.size(); ++t) {
+    std::vector<size_t> met;
+    for (size_t b = 0; b < node.bottoms.size(); ++b) {
+      if (mover != nullptr && !mover->moves(static_cast<int>(b), static_cast<int>(t))) continue;
+      const std::vector<size_t>& read = labels[node.bottoms[b]];
+      met.insert(met.end(), read.begin(), read.end());
+    }
+    for (const size_t one : met) {
+      check_same(all[met[0]], all[one],
+                 "labels that meet need one meaning: give both data layers the same folders of "
+                 "classes, or name a file with all classes in class_names of both; where they are "
+                 "labels of different tasks, each data layer may list its own");
+    }
+    // What others make of labels, such as losses, are no labels.
+    if (mover != nullptr) labels[node.tops[t]] = std::move(met);
+  }
+}
+
 }  // namespace
 
 void tell_classes(const Plan& plan, const Node& node) {
@@ -145,21 +182,19 @@ void tell_classes(const Plan& plan, const Node& node) {
 
 void check_classes(const Plan& plan) {
   if (plan.options.phase != Phase::train) return;
-  std::optional<ClassNames> first;
-  for (const auto& node : plan.nodes) {
-    const auto* source = dynamic_cast<const DataSource*>(node->layer.get());
-    if (source == nullptr || source->class_names().empty()) continue;
-    const ClassNames classes = source->look_up_classes();
-    if (classes.listed) continue;
-    if (!first) {
-      first = classes;
+  std::vector<ClassNames> all;
+  IdVector<ValueId, std::vector<size_t>> labels(plan.values.size());  // whose: indices into `all`
+  for (const NodeId id : plan.layer_nodes()) {
+    const Node& node = plan.node(id);
+    const auto* source = dynamic_cast<const DataSource*>(node.layer.get());
+    if (source != nullptr && !source->class_names().empty()) {
+      ClassNames classes = source->look_up_classes();
+      if (classes.listed || node.tops.size() < 2) continue;
+      labels[node.tops[1]].push_back(all.size());
+      all.push_back(std::move(classes));
       continue;
     }
-    in_node(*node, [&] {
-      check_same(*first, classes,
-                 "labels of one net need one meaning: give both the same folders of classes, or "
-                 "name a file with all classes in class_names of both layers");
-    });
+    in_node(node, [&] { move_labels(node, all, labels); });
   }
 }
 

@@ -163,10 +163,22 @@ layer { name: 'prob' type: 'Softmax' bottom: 'ip' top: 'prob' })") +
 TEST_F(ClassFoldersCliTest, LayersForTrainingHaveTheSameClasses) {
   classes("one", {"ant", "bee", "cat"});
   classes("two", {"ant", "cat"});
-  const std::string layers =
-      data("TRAIN", "one", 6) + data("TRAIN", "two", 4, "", "top: 'more' top: 'label2'");
-  expect_refusal(train(net(layers)),
-                 {"label 1 is 'bee'", path("one"), "'cat'", path("two"), "class_names"});
+  const std::string second = data("TRAIN", "two", 6, "", "top: 'more' top: 'label2'");
+  const std::string both = data("TRAIN", "one", 6, "", "top: 'some' top: 'label1'") + second + R"(
+layer { name: 'data' type: 'Concat' bottom: 'some' bottom: 'more' top: 'data' concat_param { axis: 0 } }
+layer { name: 'label' type: 'Concat' bottom: 'label1' bottom: 'label2' top: 'label' concat_param { axis: 0 } }
+)";
+  expect_refusal(train(net(both)), {"layer 'label' (Concat)", "label 1 is 'bee'", path("one"),
+                                    "'cat'", path("two"), "class_names", "list its own"});
+  // Data of another task, with a loss of its own.
+  const Output tasks =
+      run("time --phase TRAIN --iterations 1 --model " + net(data("TRAIN", "one", 6) + second + R"(
+layer { name: 'ip2' type: 'InnerProduct' bottom: 'more' top: 'ip2'
+        inner_product_param { num_output: 2 weight_filler { type: 'xavier' } } }
+layer { name: 'loss2' type: 'SoftmaxWithLoss' bottom: 'ip2' bottom: 'label2' top: 'loss2' }
+layer { name: 'sum' type: 'Eltwise' bottom: 'loss2' bottom: 'loss2' top: 'sum' }
+)"));
+  EXPECT_EQ(tasks.status, 0) << tasks.text;
 }
 
 TEST_F(ClassFoldersCliTest, TarFilesHaveThemToo) {
