@@ -2,6 +2,7 @@
 //
 // A chunk of positions at a time: the values at their points become rows of a matrix, channels of a
 // tap as neighbours, which the weights multiply.
+#include "backend/relu.hpp"
 #include "core/dispatch.hpp"
 #include "core/strided.hpp"
 #include "kit/gemm.hpp"
