@@ -24,8 +24,9 @@ int upgrade_net_proto_text(const std::vector<std::string>& arguments) {
         SourceMap source;
         read_text_proto(path, net, &source);
         check_has_layers(net, source);
-        const NetUpgrade done = upgrade_net(net, source);
-        write_out_defaults(net);
+        NetUpgrade done = upgrade_net(net, source);
+        const auto written = write_out_defaults(net);
+        done.changes.insert(done.changes.end(), written.begin(), written.end());
         return done;
       },
       [&](const std::string& path) { write_text_proto_atomically(path, net); },

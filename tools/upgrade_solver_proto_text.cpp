@@ -8,6 +8,12 @@
 namespace crema::tools {
 namespace {
 
+/// Writes out the defaults of a net inside the solver.
+void write_out_nested(NetParameter& net, const std::string& path, Upgrade& done) {
+  for (const std::string& change : write_out_defaults(net))
+    done.changes.push_back(path + ": " + change);
+}
+
 /// Whether the file is a solver prototxt, of any form.
 bool is_solver_text(const std::string& path) try {
   SolverParameter solver;
@@ -24,10 +30,14 @@ int upgrade_solver_proto_text(const std::vector<std::string>& arguments) {
       [&](const std::string& path) {
         SourceMap source;
         read_text_proto(path, solver, &source);
-        const Upgrade done = upgrade_solver(solver, source);
-        if (solver.has_net_param()) write_out_defaults(*solver.mutable_net_param());
-        if (solver.has_train_net_param()) write_out_defaults(*solver.mutable_train_net_param());
-        for (NetParameter& net : *solver.mutable_test_net_param()) write_out_defaults(net);
+        Upgrade done = upgrade_solver(solver, source);
+        if (solver.has_net_param())
+          write_out_nested(*solver.mutable_net_param(), "net_param", done);
+        if (solver.has_train_net_param())
+          write_out_nested(*solver.mutable_train_net_param(), "train_net_param", done);
+        for (int i = 0; i < solver.test_net_param_size(); ++i)
+          write_out_nested(*solver.mutable_test_net_param(i), concat("test_net_param[", i, "]"),
+                           done);
         return done;
       },
       [&](const std::string& path) { write_text_proto_atomically(path, solver); },

@@ -138,8 +138,20 @@ TEST(OtherReaders, DefaultsAreWrittenOut) {
                    "net.prototxt", net);
   EXPECT_NE(missing(net), "");
   const std::string given = prototxt_of(net.layer(5));
-  write_out_defaults(net);
+  EXPECT_EQ(
+      write_out_defaults(net),
+      (std::vector<std::string>{
+          "layer 'prior' (PriorBox): flip: true, clip: false, offset: 0.5, variance: 0.1 written "
+          "out",
+          "layer 'given' (PriorBoxClustered): clip: false, offset: 0.5, variance: 0.1 written out",
+          "layer 'rois' (Proposal): feat_stride: 16, base_size: 16, min_size: 16, "
+          "pre_nms_topn: 6000, post_nms_topn: 300, nms_thresh: 0.7, ratio: 0.5, ratio: 1, "
+          "ratio: 2, scale: 8, scale: 16, scale: 32 written out",
+          "layer 'out' (DetectionOutput): share_location: true, background_label_id: 0, "
+          "code_type: CORNER, keep_top_k: -1, nms_param { nms_threshold: 0.3, top_k: -1 } written "
+          "out"}));
   EXPECT_EQ(missing(net), "");
+  EXPECT_TRUE(write_out_defaults(net).empty());
   EXPECT_EQ(prototxt_of(net.layer(5)), given);
   const PriorBoxParameter& prior = net.layer(0).prior_box_param();
   EXPECT_TRUE(prior.flip());

@@ -77,18 +77,33 @@ layer { name: "out" type: "DetectionOutput" bottom: "l" bottom: "c" bottom: "pri
     EXPECT_EQ(out.nms_param().nms_threshold(), 0.45F);
   };
   const std::string fresh = path("new.prototxt");
-  ASSERT_EQ(run("upgrade-net-proto-text " + write("old.prototxt", layers) + " " + fresh).status, 0);
+  const std::string old = write("old.prototxt", layers);
+  const Output output = run("upgrade-net-proto-text " + old + " " + fresh);
+  ASSERT_EQ(output.status, 0) << output.text;
+  const std::string prior =
+      "layer 'prior' (PriorBox): flip: true, clip: false, offset: 0.5, variance: 0.1 written out";
+  EXPECT_TRUE(output.says(prior)) << output.text;
+  EXPECT_FALSE(output.says("current form")) << output.text;
   NetParameter net;
   read_text_proto(fresh, net);
   check(net);
+  // In place, too; the second time there is nothing to do.
+  for (const bool again : {false, true}) {
+    const Output in_place = run("upgrade-net-proto-text --overwrite " + old + " " + old);
+    EXPECT_EQ(in_place.status, 0) << in_place.text;
+    EXPECT_EQ(in_place.says("it stays as it is"), again) << in_place.text;
+    EXPECT_EQ(content(old), content(fresh));
+  }
   const std::string solver = path("solver.new");
-  ASSERT_EQ(run("upgrade-solver-proto-text " +
-                write("solver.prototxt",
-                      "solver_type: ADAM base_lr: 1 lr_policy: 'fixed' test_net_param {" + layers +
-                          "} net_param {" + layers + "}") +
-                " " + solver)
-                .status,
-            0);
+  const Output nested =
+      run("upgrade-solver-proto-text " +
+          write("solver.prototxt", "type: 'Adam' base_lr: 1 lr_policy: 'fixed' test_net_param {" +
+                                       layers + "} net_param {" + layers + "}") +
+          " " + solver);
+  ASSERT_EQ(nested.status, 0) << nested.text;
+  EXPECT_TRUE(nested.says("test_net_param[0]: " + prior)) << nested.text;
+  EXPECT_TRUE(nested.says("net_param: layer 'out' (DetectionOutput): share_location"))
+      << nested.text;
   SolverParameter both;
   read_text_proto(solver, both);
   check(both.net_param());
