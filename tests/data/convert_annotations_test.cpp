@@ -268,6 +268,18 @@ TEST_F(ConvertAnnotations, ReadsYolo) {
   fails("images/b.pgm labels/b.txt", {"none of the files of boxes", "labels/b.txt"});
 }
 
+/// Any text file beside the images was taken for the boxes of an image that is not in the list.
+TEST_F(ConvertAnnotations, AListBesideTheImagesIsNoFileOfBoxes) {
+  options_.label_type = "yolo";
+  options_.label_map_file.clear();
+  options_.class_names = folder_.write("classes.txt", "cat\n");
+  for (const char* name : {"a.pgm", "b.pgm", "list.pgm", "other.pgm"})
+    folder_.write(name, test::pgm(10, 20, std::string(200, 'a')));
+  fails("a.pgm\nb.pgm", {"none of the files of boxes", "a.txt"});
+  folder_.write("other.txt", "0 0.5 0.5 0.5 0.5\n");
+  EXPECT_EQ(convert("a.pgm\nb.pgm").size(), 2U);
+}
+
 TEST_F(ConvertAnnotations, PolygonsOfYoloBecomeTheBoxesAroundThem) {
   options_.label_type = "yolo";
   options_.label_map_file.clear();

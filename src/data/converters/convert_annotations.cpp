@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <set>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "data/converters/image_records.hpp"
 #include "data/converters/yolo_layout.hpp"
 #include "data/image_list.hpp"
+#include "data/image_name.hpp"
 #include "data/pair_list.hpp"
 #include "model/text_format.hpp"
 #include "model/whole_file.hpp"
@@ -228,18 +230,40 @@ class Job {
     if (missing_ < static_cast<int64_t>(images_.size())) return;
     const Listed& first = images_.front();
     const std::string path = path_of(first.beside);
-    if (first.may_miss && (images_.size() == 1 || has_text(fs::path(path).parent_path()))) return;
+    if (first.may_miss && (images_.size() == 1 || has_boxes_beside(first))) return;
     throw Error("none of the files of boxes that '", options_.list,
                 "' names is there, the first: '", path, "'; paths are relative to the root folder");
   }
 
-  /// Whether the folder has a text file.
-  static bool has_text(const fs::path& folder) {
+  /// Whether the folder of the image's boxes has those of another image of its folder: a text file
+  /// of its name. A list or names of classes beside the images are none.
+  bool has_boxes_beside(const Listed& listed) const {
+    std::set<std::string> images;
+    for (const fs::path& file : files_beside(path_of(listed.image)))
+      if (is_image_name(file.native())) images.insert(file.stem().string());
+    return std::ranges::any_of(files_beside(path_of(listed.beside)), [&](const fs::path& file) {
+      return file.extension() == ".txt" && images.contains(file.stem().string()) && !is_input(file);
+    });
+  }
+
+  /// What is in the folder of a file.
+  static std::vector<fs::path> files_beside(const fs::path& file) {
+    std::vector<fs::path> files;
+    const fs::path folder = file.has_parent_path() ? file.parent_path() : ".";
     std::error_code code;
-    for (fs::directory_iterator at(folder, code), end; !code && at != end; at.increment(code)) {
-      if (at->path().extension() == ".txt") return true;
-    }
-    return false;
+    for (fs::directory_iterator at(folder, code), end; !code && at != end; at.increment(code))
+      files.push_back(at->path());
+    return files;
+  }
+
+  /// Whether the file is one that the options name.
+  bool is_input(const fs::path& file) const {
+    return std::ranges::any_of(
+        std::array{&options_.list, &options_.class_names, &options_.label_map_file},
+        [&](const std::string* input) {
+          std::error_code unknown;
+          return !input->empty() && fs::equivalent(*input, file, unknown);
+        });
   }
 
   void list_dataset() {
