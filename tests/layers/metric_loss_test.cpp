@@ -171,6 +171,14 @@ TEST(FocalLoss, ClassWeightsNeedNoSwitch) {
   EXPECT_EQ(loss("weight_by_label_freqs: false " + weights), loss(""));
 }
 
+TEST(FocalLoss, BackwardReadsTargetsButNoLabels) {
+  LayerRun of_labels({.layer = focal(""), .bottoms = {uniform({2, 3}), labels({2}, 3)}});
+  EXPECT_TRUE(of_labels.layer().backward_reads().bottom_data[0]);
+  EXPECT_FALSE(of_labels.layer().backward_reads().bottom_data[1]);
+  LayerRun of_targets({.layer = focal(""), .bottoms = {uniform({2, 3}), distributions()}});
+  EXPECT_TRUE(of_targets.layer().backward_reads().bottom_data[1]);
+}
+
 TEST(FocalLoss, CertainSamplesHaveFiniteGradients) {
   LayerRun run({.layer = "layer { type: 'FocalLoss' focal_loss_param { gamma: 0.5 } }",
                 .bottoms = {given({2, 2}, {200, -200, -200, 200}), given({2}, {0, 0})}});

@@ -316,7 +316,7 @@ TEST(SoftmaxWithLoss, ErrorsOfClassWeights) {
         LayerRun({.layer = loss("loss_param { weight_by_label_freqs: true }"),
                   .bottoms = {uniform({1, 2}), given({1, 2}, {0.25, 0.75})}});
       },
-      {"probabilities", "class_weighting"});
+      {"labels cannot be counted", "class_weighting"});
 }
 
 }  // namespace
