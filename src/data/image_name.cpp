@@ -77,10 +77,9 @@ constexpr Mark kMarks[] = {
     {"Rar!"sv, 0, "a RAR archive", Content::other},
     {"\x89HDF"sv, 0, "an HDF5 file", Content::other},
     {"\x93NUMPY"sv, 0, "an array of NumPy", Content::other},
-    {"version https://git-lfs"sv, 0, "a pointer of Git LFS in place of the file", Content::other},
 };
 
-/// The element that a text of XML or HTML begins with, behind comments and declarations.
+/// The element that a text of XML begins with, behind comments and declarations.
 std::string_view first_element(std::string_view text) {
   constexpr size_t kFar = 4096;
   text = text.substr(0, kFar);
@@ -104,28 +103,26 @@ std::string_view first_element(std::string_view text) {
   }
 }
 
-bool names(std::string_view element, std::string_view name) {
-  const auto same = [](char a, char b) { return std::tolower(static_cast<unsigned char>(a)) == b; };
-  if (const size_t blank = element.find(' '); element.size() > 7 && blank == 7) {
-    if (std::ranges::equal(element.substr(0, 7), "doctype"sv, same))
-      element.remove_prefix(blank + 1);
-  }
-  return element.size() >= name.size() &&
-         std::ranges::equal(element.substr(0, name.size()), name, same);
+bool is_svg(std::string_view file) {
+  std::string_view element = first_element(file);
+  const auto begins_with = [&](std::string_view name) {
+    return std::ranges::equal(element.substr(0, name.size()), name, [](char a, char b) {
+      return std::tolower(static_cast<unsigned char>(a)) == b;
+    });
+  };
+  constexpr std::string_view kDeclared = "doctype ";
+  if (begins_with(kDeclared)) element.remove_prefix(kDeclared.size());
+  return begins_with("svg");
 }
 
 constexpr Mark kSvg{{}, 0, "an SVG image"};
-constexpr Mark kPage{{}, 0, "an HTML page", Content::other};
 
 const Mark* find_mark(std::string_view file) {
   const auto* found = std::ranges::find_if(kMarks, [&](const Mark& mark) {
     return file.size() > mark.offset && file.substr(mark.offset).starts_with(mark.bytes);
   });
   if (found != std::end(kMarks)) return found;
-  const std::string_view element = first_element(file);
-  if (names(element, "svg")) return &kSvg;
-  if (names(element, "html") || names(element, "head") || names(element, "body")) return &kPage;
-  return nullptr;
+  return is_svg(file) ? &kSvg : nullptr;
 }
 
 }  // namespace
@@ -146,15 +143,12 @@ bool is_image_name(std::string_view name) {
   return std::ranges::count(kKinds, image_extension(name)) > 0;
 }
 
-std::string_view describe_other(std::string_view file) {
-  if (!image_type(file).empty()) return {};
-  const Mark* const mark = find_mark(file);
-  return mark != nullptr ? mark->what : std::string_view();
-}
-
 void check_is_image(std::string_view file) {
   if (file.empty()) throw Error("the image file is empty");
   if (!image_type(file).empty()) return;
+  const FileKind kind = kind_of(file.substr(0, kFileHeadSize));
+  if (const std::string way_out = way_out_of(kind); !way_out.empty())
+    throw Error("it is ", describe(kind), ", and no image", way_out, ", or leave it out");
   const Mark* const mark = find_mark(file);
   if (mark == nullptr)
     throw Error("the image cannot be decoded: it begins as none of JPEG, PNG, GIF, BMP, TIFF, ",

@@ -13,10 +13,6 @@ std::string image_extension(std::string_view name);
 /// Whether a file of this name holds an image that can be decoded.
 bool is_image_name(std::string_view name);
 
-/// What a file is that is no image of a kind that can be decoded, by its first bytes: "an AVIF
-/// image", "a PDF file". "" if that cannot be told.
-std::string_view describe_other(std::string_view file);
-
 /// Error unless a file begins as an image of a kind that can be decoded; it names what is there
 /// instead.
 void check_is_image(std::string_view file);

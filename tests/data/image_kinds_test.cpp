@@ -47,21 +47,21 @@ TEST(ImageKinds, ThoseNotSupportedAreNamed) {
       {"\x76\x2f\x31\x01 ", "an OpenEXR image"},
       {std::string(128, '\0') + "DICM", "a DICOM image"},
       {std::string("II+\0\x08\0\0\0", 8), "a BigTIFF image"},
-      {"<!DOCTYPE html>\n<html>", "it is an HTML page, and no image; get the image again"},
-      {"\n<HTML><body>404", "an HTML page"},
-      {"version https://git-lfs.github.com/spec/v1\n", "a pointer of Git LFS"},
+      {"<!DOCTYPE html>\n<html>", "it is a web page, and no image; download it again"},
+      {"\n<HTML><body>404", "a web page"},
+      {"<?xml version='1.0'?><Error><Code>AccessDenied</Code></Error>", "a web page"},
+      {"404: Not Found", "a web page"},
+      {"version https://git-lfs.github.com/spec/v1\n",
+       "it is a Git LFS pointer in the place of the file, and no image; fetch the file itself"},
       {"PK\x03\x04 zip", "a zip archive"},
   };
   ImageDecoder decoder;
   for (const auto& [file, what] : kinds) {
     expect_error([&] { decoder.open(file, ColorMode::color); }, {what});
-    const std::string_view described = describe_other(file);
-    EXPECT_NE(std::string(what).find(described.substr(0, 12)), std::string::npos) << described;
   }
   expect_error([&] { decoder.open("plain text", ColorMode::color); },
                {"cannot be decoded", "begins as none of JPEG, PNG, GIF"});
   expect_error([&] { decoder.open("<note/>", ColorMode::color); }, {"begins as none"});
-  EXPECT_EQ(describe_other("\x89PNG\r\n\x1a\n"), "");
   EXPECT_EQ(image_extension("A.TIFF"), "tif");
   for (const char* name : {"a.gif", "b.JPEG", "c.tiff"}) EXPECT_TRUE(is_image_name(name)) << name;
   for (const char* name : {"a.avif", "b.svg", "c"}) EXPECT_FALSE(is_image_name(name)) << name;
