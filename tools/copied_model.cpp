@@ -25,8 +25,9 @@ std::string shell_word(const std::string& word) {
   return quote + word + quote;
 }
 
-/// Replaces "models/NAME" and what follows of a path. `quotes`: the text is a command's, or prose.
-std::string with_paths(const std::string& text, const MovedModel& moved, bool quotes) {
+/// Replaces "models/NAME" and what follows of a path. `command`: a path gets the quotes that a
+/// shell needs, unless it is in quotes already.
+std::string with_paths(const std::string& text, const MovedModel& moved, bool command) {
   const std::string from = "models/" + moved.name;
   std::string result;
   size_t done = 0;
@@ -42,10 +43,25 @@ std::string with_paths(const std::string& text, const MovedModel& moved, bool qu
     while (end < text.size() && is_path_letter(text[end])) ++end;
     while (text[end - 1] == '.') --end;  // the end of a sentence
     const std::string path = moved.folder + text.substr(at + from.size(), end - at - from.size());
-    result += text.substr(done, at - done) + (quotes ? shell_word(path) : path);
+    const bool quoted = at > 0 && (text[at - 1] == '"' || text[at - 1] == '\'');
+    result += text.substr(done, at - done) + (command && !quoted ? shell_word(path) : path);
     done = at = end;
   }
   return result + text.substr(done);
+}
+
+/// The same in prose, where commands stand between backticks, or flags of one.
+std::string with_paths_in_prose(const std::string& text, const MovedModel& moved) {
+  std::string result;
+  bool code = false;
+  for (size_t begin = 0; begin <= text.size(); code = !code) {
+    const size_t end = std::min(text.find('`', begin), text.size());
+    const std::string part = text.substr(begin, end - begin);
+    const bool command = code && (part.starts_with("crema ") || part.starts_with("--"));
+    result += with_paths(part, moved, command) + (end < text.size() ? "`" : "");
+    begin = end + 1;
+  }
+  return result;
 }
 
 /// What only the repository has.
@@ -158,7 +174,7 @@ class Page {
     } else if (line.starts_with('|')) {
       end_paragraph();
       const std::string row = fitting_row(line);
-      if (!row.empty()) put(with_paths(row, moved_, true));
+      if (!row.empty()) put(with_paths_in_prose(row, moved_));
     } else {
       if (line.starts_with("- ")) end_paragraph();
       paragraph_.push_back(line);
@@ -166,14 +182,14 @@ class Page {
   }
   /// Lines stay as they are in a paragraph that fits.
   void end_paragraph() {
-    std::string all;
-    for (const std::string& line : paragraph_) all += (all.empty() ? "" : " ") + line;
-    const std::string fitting = fitting_prose(all);
-    if (fitting == all) {
-      for (const std::string& line : paragraph_) put(with_paths(line, moved_, true));
-    } else if (!fitting.empty() && fitting != "-") {
-      put(with_paths(fitting, moved_, true));
+    std::string all, lines;
+    for (const std::string& line : paragraph_) {
+      all += (all.empty() ? "" : " ") + line;
+      lines += (lines.empty() ? "" : "\n") + line;
     }
+    const std::string fitting = fitting_prose(all);
+    if (!fitting.empty() && fitting != "-")
+      put(with_paths_in_prose(fitting == all ? lines : fitting, moved_));
     paragraph_.clear();
   }
   void end_code() {
@@ -211,7 +227,9 @@ std::string with_fitting_comments(const std::string& text, const std::string& ma
       if (fitting.empty()) continue;
       line = line.substr(0, words) + fitting;
     }
-    result += with_paths(line, moved, comment) + "\n";
+    // A comment that is further in is a command.
+    const bool command = comment && line.compare(begin + mark.size(), 2, "  ") == 0;
+    result += (command ? with_paths(line, moved, true) : with_paths_in_prose(line, moved)) + "\n";
   }
   if (!text.ends_with('\n') && !result.empty()) result.pop_back();
   return result;
