@@ -197,10 +197,12 @@ const Command kDetect = {
     "variances. Boxes of a class that overlap a better one by more than --nms_threshold are\n"
     "dropped. Class 0 is the background (--background_label_id); a single class is label 1.\n"
     "\n"
-    "Prints a line a box, those of an image by falling confidence: image, label, confidence, "
-    "xmin,\n"
-    "ymin, xmax, ymax in pixels of the image, and the name of the class with --label_map_file.\n"
-    "--json prints a line an image, those without boxes too.",
+    "Prints a line a box, those of an image by falling confidence: image, label, confidence,\n"
+    "xmin, ymin, xmax, ymax in pixels of the image, and the name of the class with\n"
+    "--label_map_file. --json prints a line an image, those without boxes too.\n"
+    "\n"
+    "Of several images, one that cannot be read is named and left out, and the exit status is 1\n"
+    "at the end; --noskip_bad stops there.",
     {"model",
      "weights",
      "strict",

@@ -15,7 +15,9 @@ DEFINE_string(encode_type, "", "Compress as jpg, png, ...; implies --encoded.");
 DEFINE_bool(keep_depth, false,
             "Make records of floats, 0 to 65535, of images with more than 8 bits a channel.");
 DEFINE_bool(check, false, "Decode all images and report bad ones, but write nothing.");
-DEFINE_bool(skip_bad, false, "Leave out and count images that cannot be read.");
+DEFINE_bool(skip_bad, false,
+            "Leave out and count images that cannot be read. Default of classify and detect: if "
+            "there are several images.");
 
 namespace crema::tools {
 
