@@ -240,13 +240,12 @@ const Command kClassify = {
     "one input (N, C, H, W) and one output, or --scores. The published form subtracts the mean of\n"
     "each channel and shows the whole image to the net. It resizes by bilinear interpolation, as\n"
     "published; the other form averages over the area of each new pixel where it shrinks;\n"
-    "--interp names another way. --json prints a line an image, in which bytes of names that are "
-    "no UTF-8\n"
-    "are U+FFFD. Without --labels, classes have the names that the weights say, if they say some.\n"
+    "--interp names another way. --json prints a line an image, in which bytes of names that are\n"
+    "no UTF-8 are U+FFFD. Without --labels, classes have the names that the weights say, if they\n"
+    "say some.\n"
     "\n"
-    "Of several images, one that cannot be read is named and left out, and the exit status is 1 "
-    "at\n"
-    "the end; --noskip_bad stops there.",
+    "Of several images, one that cannot be read is named and left out, and the exit status is 1\n"
+    "at the end; --noskip_bad stops there.",
     {"model", "weights",      "strict",   "allow_missing", "list",   "labels",  "top",
      "mean",  "channel_mean", "scale",    "channel_swap",  "resize", "interp",  "crop",
      "batch", "scores",       "skip_bad", "json",          "gpu",    "threads", "engine",
