@@ -9,10 +9,8 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <cstring>
 #include <fstream>
 #include <iterator>
-#include <mutex>
 #include <sstream>
 
 #include "core/dispatch.hpp"
@@ -32,27 +30,9 @@ using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 
-void add(std::string& bytes, double value) {
-  char raw[sizeof value];
-  std::memcpy(raw, &value, sizeof value);
-  bytes.append(raw, sizeof raw);
-}
-void add(std::string& bytes, const Tensor& tensor) {
+void add_tensor(std::string& bytes, const Tensor& tensor) {
   bytes += tensor.shape().str() + ';';
   for (int64_t i = 0; i < tensor.count(); ++i) add(bytes, tensor.at(i));
-}
-
-/// The files in the folder of outputs, which are removed.
-void add_files(std::string& bytes) {
-  std::set<fs::path> files;
-  for (const auto& entry : fs::recursive_directory_iterator(out_folder()))
-    files.insert(entry.path());
-  for (const fs::path& file : files) {
-    bytes += file.string() + ';';
-    std::ifstream in(file, std::ios::binary);
-    if (fs::is_regular_file(file)) bytes.append(std::istreambuf_iterator<char>(in), {});
-  }
-  for (const auto& entry : fs::directory_iterator(out_folder())) fs::remove_all(entry.path());
 }
 
 void write(Tensor& tensor, const std::function<double(int64_t)>& value) {
@@ -99,7 +79,7 @@ void run_phase(const LayerParameter& layer, const SettingsBase& base, Phase phas
   for (int round = 0; round < 2; ++round) {
     fill(net, base.bottoms);
     add(values, net.forward());
-    for (const std::string& top : layer.top()) add(values, net.blob(top).data);
+    for (const std::string& top : layer.top()) add_tensor(values, net.blob(top).data);
     if (!trains || round > 0) continue;
     for (const std::string& name : layer.top()) {
       Blob& top = net.blob(name);
@@ -110,32 +90,21 @@ void run_phase(const LayerParameter& layer, const SettingsBase& base, Phase phas
     net.backward();
     for (size_t i = 0; i < base.bottoms.size(); ++i) {
       const Blob& bottom = net.blob(concat("b", i));
-      if (net.has_diff(bottom)) add(values, bottom.diff);
+      if (net.has_diff(bottom)) add_tensor(values, bottom.diff);
     }
   }
   for (const auto& parameter : op.params()) {
-    add(values, parameter->data);
-    if (trains && parameter->needs_gradient) add(values, parameter->gradient());
+    add_tensor(values, parameter->data);
+    if (trains && parameter->needs_gradient) add_tensor(values, parameter->gradient());
   }
 }
 
 Seen run_layer(const LayerParameter& layer, const SettingsBase& base) {
-  Seen seen;
-  std::mutex mutex;
-  Context context({.threads = 1,
-                   .engine = "reference",
-                   .tune = false,
-                   .logger = [&](Severity severity, const std::string& text) {
-                     const std::lock_guard lock(mutex);
-                     if (severity == Severity::warning) seen.warnings.insert(text);
-                   }});
-  try {
+  Seen seen = see([&](Context& context, std::string& values) {
     for (const Phase phase : {Phase::train, Phase::test})
-      run_phase(layer, base, phase, context, seen.values);
-  } catch (const std::exception& error) {
-    seen.error = error.what();
-  }
-  add_files(seen.values);
+      run_phase(layer, base, phase, context, values);
+  });
+  add_files(seen.values, out_folder());
   return seen;
 }
 

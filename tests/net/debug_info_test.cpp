@@ -137,6 +137,7 @@ TEST(DebugInfo, AskedOfTheNetOfASolverStays) {
   param.set_base_lr(0.1F);
   param.set_lr_policy("fixed");
   param.set_display(2);
+  param.set_max_iter(3);
   param.set_snapshot_after_train(false);
   Solver solver(param, lines.context());
   set_debug_info(solver.net(), true);

@@ -2,11 +2,8 @@
 // (support/settings_sweep.hpp). Settings of layer types: tests/layers/settings_effect_test.cpp.
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
-#include <mutex>
 #include <sstream>
 
 #include "crema/memory_data.hpp"
@@ -116,69 +113,39 @@ std::string with_folders(std::string text) {
   return text;
 }
 
-void add(std::string& bytes, double value) {
-  char raw[sizeof value];
-  std::memcpy(raw, &value, sizeof value);
-  bytes.append(raw, sizeof raw);
-}
-
-/// What is in the folder of outputs, which is emptied.
-void add_files(std::string& bytes) {
-  std::set<fs::path> files;
-  const std::string out = folders().out.path("out");
-  for (const auto& entry : fs::recursive_directory_iterator(out)) files.insert(entry.path());
-  for (const fs::path& file : files) {
-    bytes += file.string() + ';';
-    std::ifstream in(file, std::ios::binary);
-    if (fs::is_regular_file(file)) bytes.append(std::istreambuf_iterator<char>(in), {});
-  }
-  for (const auto& entry : fs::directory_iterator(out)) fs::remove_all(entry.path());
-}
-
 /// A run to its end.
 Seen run_solver(const SolverParameter& param) {
-  Seen seen;
-  std::mutex mutex;
-  Context context({.threads = 1,
-                   .engine = "reference",
-                   .tune = false,
-                   .logger = [&](Severity severity, const std::string& text) {
-                     const std::lock_guard lock(mutex);
-                     if (severity == Severity::warning) seen.warnings.insert(text);
-                   }});
-  try {
+  Seen seen = see([&](Context& context, std::string& values) {
     Solver solver(param, context);
     for (const auto& net : solver.test_nets()) give_boxes(*net);
     solver.on_iteration = [&](const IterationReport& report) {
       for (const double value : {report.loss, report.smoothed_loss, report.rate})
-        add(seen.values, value);
+        add(values, value);
     };
     solver.on_test = [&](const TestReport& report) {
-      seen.values += concat("test ", report.iteration, ' ', report.net, ';');
-      add(seen.values, report.loss);
+      values += concat("test ", report.iteration, ' ', report.net, ';');
+      add(values, report.loss);
       for (const TestReport::Output& output : report.outputs) {
-        seen.values += concat(output.name, output.index, output.loss_weight, ';');
-        add(seen.values, output.value);
+        values += concat(output.name, output.index, output.loss_weight, ';');
+        add(values, output.value);
       }
       for (const TestReport::Class& one : report.classes) {
-        seen.values += concat(one.output, one.label, ';');
-        add(seen.values, one.average_precision);
+        values += concat(one.output, one.label, ';');
+        add(values, one.average_precision);
       }
     };
-    solver.on_snapshot = [&](const std::string& file) { seen.values += file + ';'; };
+    solver.on_snapshot = [&](const std::string& file) { values += file + ';'; };
     solver.solve();
-    seen.values += concat(solver.net().name(), solver.net().phase() == Phase::train, ';');
-    for (const std::string& blob : solver.net().blob_names()) seen.values += blob + ';';
-    for (const double value : params_of(solver.net())) add(seen.values, value);
-    for (const double value : gradients_of(solver.net())) add(seen.values, value);
+    values += concat(solver.net().name(), solver.net().phase() == Phase::train, ';');
+    for (const std::string& blob : solver.net().blob_names()) values += blob + ';';
+    for (const double value : params_of(solver.net())) add(values, value);
+    for (const double value : gradients_of(solver.net())) add(values, value);
     for (const NetStep& step : solver.net().steps()) {
-      seen.values += concat(step.name, step.type, step.engine, step.recomputed, step.backward,
-                            step.top_format, ';');
+      values += concat(step.name, step.type, step.engine, step.recomputed, step.backward,
+                       step.top_format, ';');
     }
-  } catch (const std::exception& error) {
-    seen.error = error.what();
-  }
-  add_files(seen.values);
+  });
+  add_files(seen.values, folders().out.path("out"));
   return seen;
 }
 

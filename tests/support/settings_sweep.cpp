@@ -4,6 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <mutex>
 #include <sstream>
 
 #include "crema/error.hpp"
@@ -11,6 +15,7 @@
 namespace crema::test {
 namespace {
 
+namespace fs = std::filesystem;
 using google::protobuf::Descriptor;
 using google::protobuf::EnumValueDescriptor;
 using google::protobuf::FieldDescriptor;
@@ -99,6 +104,41 @@ bool has_path(const Descriptor* message, const std::string& path) {
 }
 
 }  // namespace
+
+void add(std::string& bytes, double value) {
+  char raw[sizeof value];
+  std::memcpy(raw, &value, sizeof value);
+  bytes.append(raw, sizeof raw);
+}
+
+void add_files(std::string& bytes, const fs::path& folder) {
+  std::set<fs::path> files;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) files.insert(entry.path());
+  for (const fs::path& file : files) {
+    bytes += file.string() + ';';
+    std::ifstream in(file, std::ios::binary);
+    if (fs::is_regular_file(file)) bytes.append(std::istreambuf_iterator<char>(in), {});
+  }
+  for (const auto& entry : fs::directory_iterator(folder)) fs::remove_all(entry.path());
+}
+
+Seen see(const std::function<void(Context& context, std::string& values)>& body) {
+  Seen seen;
+  std::mutex mutex;
+  Context context({.threads = 1,
+                   .engine = "reference",
+                   .tune = false,
+                   .logger = [&](Severity severity, const std::string& text) {
+                     const std::lock_guard lock(mutex);
+                     if (severity == Severity::warning) seen.warnings.insert(text);
+                   }});
+  try {
+    body(context, seen.values);
+  } catch (const std::exception& error) {
+    seen.error = error.what();
+  }
+  return seen;
+}
 
 SettingsSweep::SettingsSweep(SettingsSubject subject) : subject_(std::move(subject)) {
   for (const SettingsTrial& trial : subject_.trials) {

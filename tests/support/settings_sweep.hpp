@@ -26,6 +26,7 @@
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/message.h>
 
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
@@ -33,6 +34,8 @@
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "crema/context.hpp"
 
 namespace crema::test {
 
@@ -48,6 +51,13 @@ struct Seen {
   std::set<std::string> warnings;
   std::string error;
 };
+
+/// Of results: as bytes.
+void add(std::string& bytes, double value);
+/// The files in a folder, which is emptied.
+void add_files(std::string& bytes, const std::filesystem::path& folder);
+/// Runs the body with a context whose warnings are seen, and its Error.
+Seen see(const std::function<void(Context& context, std::string& values)>& body);
 
 /// What is swept over.
 struct SettingsSubject {

@@ -163,7 +163,7 @@ layer { name: 'prob' type: 'Softmax' bottom: 'ip' top: 'prob' })") +
 TEST_F(ClassFoldersCliTest, LayersForTrainingHaveTheSameClasses) {
   classes("one", {"ant", "bee", "cat"});
   classes("two", {"ant", "cat"});
-  const std::string second = data("TRAIN", "two", 6, "", "top: 'more' top: 'label2'");
+  const std::string second = data("TRAIN", "two", 4, "", "top: 'more' top: 'label2'");
   const std::string both = data("TRAIN", "one", 6, "", "top: 'some' top: 'label1'") + second + R"(
 layer { name: 'data' type: 'Concat' bottom: 'some' bottom: 'more' top: 'data' concat_param { axis: 0 } }
 layer { name: 'label' type: 'Concat' bottom: 'label1' bottom: 'label2' top: 'label' concat_param { axis: 0 } }
