@@ -250,6 +250,11 @@ TEST_F(ClassifyCliTest, FoldersListsAndBatches) {
   expect_refusal(classify + path("photos/2.ppm"), {"photos/2.ppm", "cannot be decoded"});
   expect_refusal(classify + "--noskip_bad " + path("photos"),
                  {"photos/2.ppm", "cannot be decoded"});
+  for (const char* command : {"help classify", "help detect"}) {
+    const Output help = run(command);
+    EXPECT_TRUE(help.says("the exit status is 1\nat the end; --noskip_bad stops")) << help.text;
+    EXPECT_TRUE(help.says("Default of classify and detect: if there are several")) << help.text;
+  }
 }
 
 // The published preprocessing of detectors and classifiers; averages are the default.
