@@ -23,12 +23,17 @@ void log(Severity severity, const std::string& text) {
   }
 }
 
+bool carries(const Layer* layer) {
+  const auto* state = dynamic_cast<const CarriesState*>(layer);
+  return state != nullptr && state->carries();
+}
+
 /// What the layers carry, in their order.
 std::vector<std::vector<Tensor>> carried(const Net& net) {
   std::vector<std::vector<Tensor>> states;
   for (const Layer* layer : net.layers()) {
     const auto* state = dynamic_cast<const CarriesState*>(layer);
-    if (state != nullptr) states.push_back(state->carried());
+    if (state != nullptr && state->carries()) states.push_back(state->carried());
   }
   return states;
 }
@@ -36,7 +41,8 @@ std::vector<std::vector<Tensor>> carried(const Net& net) {
 void carry(const Net& net, const std::vector<std::vector<Tensor>>& states) {
   size_t at = 0;
   for (Layer* layer : net.layers()) {
-    if (auto* state = dynamic_cast<CarriesState*>(layer)) state->carry(states[at++]);
+    auto* state = dynamic_cast<CarriesState*>(layer);
+    if (state != nullptr && state->carries()) state->carry(states[at++]);
   }
 }
 
@@ -47,9 +53,9 @@ std::vector<Layer*> layers_without_state(const Net& net,
   size_t at = 0;
   for (Layer* layer : net.layers()) {
     const auto* state = dynamic_cast<const CarriesState*>(layer);
-    if (state == nullptr) continue;
+    if (state == nullptr || !state->carries()) continue;
     const std::vector<Tensor>& old = before[at++];
-    if (!old.empty() && state->carries() &&
+    if (state->is_of_batch() && !old.empty() &&
         !std::ranges::equal(old, state->carried(), {}, &Tensor::shape, &Tensor::shape))
       found.push_back(layer);
   }
@@ -131,17 +137,19 @@ bool RecordPass::count_records() {
 
 bool RecordPass::end_with_records() {
   const int64_t batch = sources_[0].data->records_per_batch();
-  // Samples of several sources belong together, so each has to keep its place.
-  const bool leaves_out = sources_.size() == 1;
+  // Samples of several sources belong together, so each has to keep its place. So has a record
+  // where a layer counts the images, or goes on with sequences of the batch before.
+  leaves_out_ = sources_.size() == 1 && std::ranges::none_of(net_.layers(), carries);
   return std::ranges::all_of(sources_, [&](Source& source) {
     const bool is_whole = records_ * source.data->records_per_batch() % batch == 0;
     return is_whole &&
-           source.data->end_batches({.records = source.records, .leaves_out = leaves_out});
+           source.data->end_batches({.records = source.records, .leaves_out = leaves_out_});
   });
 }
 
 void RecordPass::go_on_behind_records() {
   for (const Source& source : sources_) source.data->end_batches({});
+  leaves_out_ = false;
 }
 
 void RecordPass::begin_epoch() {
@@ -181,11 +189,37 @@ void RecordPass::fill_last(const std::string& why) {
                << records_ << ", such as " << divisor << ", makes all exact";
 }
 
-bool RecordPass::run_last_short() {
+void RecordPass::run_without_bad() {
+  const RecordCursor cursor = sources_[0].data->cursor();
+  try {
+    loss_ = net_.forward();
+    return;
+  } catch (const Error&) {
+    // It may be that of a batch with fewer records, which a net of whole batches cannot run on.
+    const std::exception_ptr first = std::current_exception();
+    sources_[0].data->set_cursor(cursor);
+    sources_[0].data->end_batches({.records = sources_[0].records, .leaves_out = false});
+    leaves_out_ = false;
+    run_again(counted_at_most_, first);
+  }
+}
+
+void RecordPass::run_again(int64_t samples, const std::exception_ptr& first) {
+  counted_once_.repeat_batch(samples);
+  try {
+    loss_ = net_.forward();
+  } catch (const Error&) {
+    if (first) std::rethrow_exception(first);
+    throw;
+  }
+}
+
+void RecordPass::run_last_short(int64_t rest) {
   std::vector<RecordCursor> cursors;
   for (const Source& source : sources_) cursors.push_back(source.data->cursor());
   const auto states = carried(net_);
   std::string why;
+  std::exception_ptr first;
   const auto set_back = [&] {
     carry(net_, states);
     for (size_t i = 0; i < sources_.size(); ++i) sources_[i].data->set_cursor(cursors[i]);
@@ -197,13 +231,15 @@ bool RecordPass::run_last_short() {
       why = "layer '" + lost[0]->name() + "' carries the state of a whole batch";
   } catch (const Error& error) {
     why = error.what();
+    first = std::current_exception();
   }
-  if (why.empty()) return true;
+  if (why.empty()) return;
   set_back();
   go_on_behind_records();
   is_filled_ = true;
+  // An error of another kind comes again: only what passes with the whole batch was its size.
+  run_again(rest, first);
   fill_last(why);
-  return false;
 }
 
 bool RecordPass::reads_state(const std::vector<Layer*>& layers,
@@ -227,11 +263,13 @@ bool RecordPass::next() {
   const bool is_last = ++at_ == batches_;
   const int64_t batch = records_ > 0 ? sources_[0].data->records_per_batch() : INT64_MAX;
   const int64_t rest = records_ % batch;
-  counted_once_.next_batch(is_last && is_filled_ ? rest : batch);
-  if (!is_last || rest == 0 || is_filled_) {
-    loss_ = net_.forward();
-  } else if (!run_last_short()) {
-    counted_once_.repeat_batch(rest);
+  counted_at_most_ = is_last && is_filled_ ? rest : batch;
+  counted_once_.next_batch(counted_at_most_);
+  if (is_last && rest != 0 && !is_filled_) {
+    run_last_short(rest);
+  } else if (leaves_out_) {
+    run_without_bad();
+  } else {
     loss_ = net_.forward();
   }
   in_step_.look();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -51,8 +52,9 @@ class RecordPass {
   int batches() const { return batches_; }
   /// In all; 0 where whole batches are run.
   int64_t records() const { return records_; }
-  /// Runs the net on the next batch. False after the last one. Warns once of layers that cannot run
-  /// on the last batch: it is then filled with records that count in means only.
+  /// Runs the net on the next batch. False after the last one. Warns of a net that cannot run on
+  /// the last batch. It is then filled with records that were tested before: they do not count in
+  /// classes and average precision, but in the other outputs of that batch.
   bool next();
   /// Batches that were run, as parts of whole ones.
   double whole_batches() const { return whole_batches_; }
@@ -85,8 +87,13 @@ class RecordPass {
   void go_on_behind_records();
   /// Why the net cannot run on fewer records than a batch; "" if nothing is known.
   std::string why_whole_batches() const;
-  /// On the records that are left. False, with the sources set back, if the net cannot.
-  bool run_last_short();
+  /// Where records that cannot be used are left out of the batch. If the net cannot run on fewer,
+  /// others take their places, in this batch and in those behind it.
+  void run_without_bad();
+  /// On the `rest` records that are left; on a whole batch if the net cannot.
+  void run_last_short(int64_t rest);
+  /// The same batch, with the sources set back. An error is told as the first one was, if any.
+  void run_again(int64_t samples, const std::exception_ptr& first);
   /// Runs the last batch again with other states of these layers, which began it with zeros.
   /// Whether an output differs: no sequence goes on in the batch otherwise.
   bool reads_state(const std::vector<Layer*>& layers, const std::function<void()>& set_back);
@@ -101,6 +108,8 @@ class RecordPass {
   int64_t records_ = 0;
   int at_ = 0;  // the next batch
   bool is_filled_ = false;
+  bool leaves_out_ = false;      // records that cannot be used
+  int64_t counted_at_most_ = 0;  // samples of this batch
   double loss_ = 0;
   int64_t counted_ = 0, counted_in_all_ = 0;
   double whole_batches_ = 0;

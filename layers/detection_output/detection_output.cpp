@@ -115,8 +115,16 @@ class DetectionOutputLayer : public TwoSidedLayer, public CarriesState {
   }
 
   bool carries() const override { return files_.has_value(); }
-  std::vector<Tensor> carried() const override { return files_->carried(); }
-  void carry(const std::vector<Tensor>& state) override { files_->carry(state); }
+  std::vector<Tensor> carried() const override {
+    return files_ ? files_->carried() : std::vector<Tensor>();
+  }
+  void carry(const std::vector<Tensor>& state) override {
+    if (files_) {
+      files_->carry(state);
+    } else if (!state.empty()) {
+      throw Error("the state has detections, and save_output_param writes none");
+    }
+  }
   std::string unfinished() const override {
     if (!files_ || files_->images_so_far() == 0) return {};
     return concat("the detections of ", files_->images_so_far(), " images are not written to ",

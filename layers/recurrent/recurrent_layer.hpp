@@ -34,6 +34,7 @@ class RecurrentLayer : public TwoSidedLayer, public CarriesState {
   Flops flops(Blobs bottom, Blobs top) const override;
   bool can_propagate(int bottom) const override { return bottom != 1; }
   bool carries() const override { return !exposes_; }
+  bool is_of_batch() const override { return true; }
   std::vector<Tensor> carried() const override;
   void carry(const std::vector<Tensor>& state) override;
 

@@ -16,6 +16,9 @@ class CarriesState {
 
   /// Whether it does so with the settings that it has.
   virtual bool carries() const { return true; }
+  /// Whether it is a value for each sample of the batch, which a batch of another size does not
+  /// begin with.
+  virtual bool is_of_batch() const { return false; }
   /// Copies of what the next pass begins with, contiguous, of f32 or f64. Empty: it begins as the
   /// first one does.
   virtual std::vector<Tensor> carried() const = 0;
