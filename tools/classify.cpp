@@ -57,14 +57,6 @@ Sources read_sources(const std::vector<std::string>& arguments) {
   return sources;
 }
 
-/// The classes that the weights were trained on, where they name them.
-std::vector<std::string> trained_classes(const std::string& weights) {
-  for (const std::string& file : split_list(weights)) {
-    if (std::vector<std::string> names = class_names_of_weights(file); !names.empty()) return names;
-  }
-  return {};
-}
-
 /// Error if the names are those of the weights in another order, so that each stands for another
 /// class. Other names, such as translations, nobody can check.
 void check_order(const std::string& path, const std::vector<std::string>& names,
@@ -199,8 +191,8 @@ int classify(const std::vector<std::string>& arguments) {
         ", not one a class for each image; end the net with InnerProduct or global Pooling. "
         "`crema detect` shows the boxes of a detector");
   const int64_t classes = scores_shape[1];
-  const std::vector<std::string> names =
-      read_labels(sources.labels, classes, scores, trained_classes(sources.weights));
+  const std::vector<std::string> names = read_labels(
+      sources.labels, classes, scores, class_names_of_weights(split_list(sources.weights)));
   ImageInput input(read_input(sources, sample));
   return for_each_batch(net, input, sample, sources.images, [&](std::span<const ReadImage> images) {
     const Tensor out = net.output(scores);

@@ -3,7 +3,9 @@
 #include <gflags/gflags.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <fstream>
+#include <string_view>
 
 #include "core/path_advice.hpp"
 #include "core/split_list.hpp"
@@ -180,6 +182,11 @@ void set_flags(const Command& command, const CommandLine& line) {
   std::vector<std::string> known = command.flags;
   known.insert(known.end(), kCommonFlags.begin(), kCommonFlags.end());
   set_flags(command, line, known);
+}
+
+bool called_as_caffe() {
+  const std::string_view program = program_invocation_short_name;
+  return program == "caffe" || program == "caffe.bin";
 }
 
 }  // namespace crema::tools

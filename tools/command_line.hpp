@@ -31,4 +31,7 @@ CommandLine read_command_line(const std::vector<std::string>& words);
 /// of ours, such as convert_imageset, an empty text counts as not given.
 void set_flags(const Command& command, const CommandLine& line);
 
+/// Whether the program is called by the name of the published one, caffe, as through a link.
+bool called_as_caffe();
+
 }  // namespace crema::tools

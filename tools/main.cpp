@@ -240,7 +240,7 @@ int run(int argc, char** argv) {
   set_called_by_published_name(arguments[0] != command.name);
   arguments.erase(arguments.begin());
   if (runs_nets(&command)) limit_spinning(argv);
-  if (called == "caffe" || called == "caffe.bin") pass_over_unread(command, line);
+  if (called_as_caffe()) pass_over_unread(command, line);
   try {
     return run(command, arguments, line, argv[0]);
   } catch (const Interrupted&) {

@@ -8,6 +8,7 @@
 #include "model/snapshot_file.hpp"
 #include "model/text_format.hpp"
 #include "model/upgrade/written_defaults.hpp"
+#include "model/weights_origin.hpp"
 #include "model/whole_file.hpp"
 #include "net/merge_batch_norm.hpp"
 #include "tools/command.hpp"
@@ -27,10 +28,9 @@ void check_output(const std::vector<std::string>& paths, size_t index) {
 /// Says by which program and from which net the weights are. Their classes are those of the weights
 /// that were read.
 void save_origin(const std::vector<std::string>& arguments, NetParameter& weights) {
-  NetParameter given;
-  read_weights(arguments[1], given);
   Origin& origin = *weights.mutable_origin();
-  *origin.mutable_class_name() = given.origin().class_name();
+  const std::vector<std::string> names = class_names_of_weights(arguments[1]);
+  origin.mutable_class_name()->Assign(names.begin(), names.end());
   origin.set_program(program_version());
   origin.set_net(arguments[0]);
 }

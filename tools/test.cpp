@@ -2,11 +2,9 @@
 #include <glog/logging.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
 #include <cstdio>
 #include <optional>
-#include <string_view>
 
 #include "core/carried_state.hpp"
 #include "core/json.hpp"
@@ -19,6 +17,7 @@
 #include "proto/net.pb.h"
 #include "solver/named_sizes.hpp"
 #include "tools/command.hpp"
+#include "tools/command_line.hpp"
 #include "tools/confusion_report.hpp"
 #include "tools/detection_report.hpp"
 #include "tools/flags.hpp"
@@ -179,20 +178,16 @@ std::optional<ScoredLabels> scored_labels(const NetParameter& param, const NetOp
 /// published name runs as many as the published one.
 std::optional<int> asked_iterations() {
   const bool is_given = !gflags::GetCommandLineFlagInfoOrDie("iterations").is_default;
-  const std::string_view program = program_invocation_short_name;
-  if (!is_given && program != "caffe" && program != "caffe.bin") return std::nullopt;
+  if (!is_given && !called_as_caffe()) return std::nullopt;
   return FLAGS_iterations;
 }
 
 /// The names of the classes that the weights were trained with go into the net's message, which
 /// gives them to data layers over folders of classes.
 void take_class_names(const std::vector<std::string>& weights, NetParameter& param) {
-  for (const std::string& file : weights) {
-    const std::vector<std::string> names = class_names_of_weights(file);
-    if (names.empty()) continue;
-    param.mutable_origin()->mutable_class_name()->Assign(names.begin(), names.end());
-    return;
-  }
+  const std::vector<std::string> names = class_names_of_weights(weights);
+  if (names.empty()) return;
+  param.mutable_origin()->mutable_class_name()->Assign(names.begin(), names.end());
 }
 
 /// What the outputs add to the loss of a batch.
@@ -210,8 +205,11 @@ double loss_of_outputs(Net& net, const std::vector<Scores>& outputs) {
 /// The loss of a batch without `part`, which is counted by itself.
 double loss_without(double loss, double part) {
   constexpr double kRounding = 1e-12;
+  // The outputs bring it in by themselves; what else is in the loss cannot be told.
+  if (!std::isfinite(part)) return 0;
+  if (!std::isfinite(loss)) return loss;
   const double rest = loss - part;
-  return std::isfinite(rest) && std::abs(rest) > kRounding * std::abs(loss) ? rest : 0;
+  return std::abs(rest) <= kRounding * std::abs(loss) ? 0 : rest;
 }
 
 /// Says what no further batch completes.

@@ -95,22 +95,28 @@ void write_origin(Hdf5Writer& file, const Origin& origin) {
     file.put_attribute(kOriginClasses, joined(origin.class_name(), "\n"));
 }
 
-/// Leaves the message without an origin if the file has none.
-template <class Message>
-void read_origin(const Hdf5Reader& file, Message& out) {
+Origin read_origin(const Hdf5Reader& file) {
+  Origin origin;
   for (const auto& [name, field] : kOriginTexts) {
     const std::string text = file.attribute(name);
     if (text.empty()) continue;
-    Origin& origin = *out.mutable_origin();
     origin.GetReflection()->SetString(&origin, Origin::descriptor()->FindFieldByNumber(field),
                                       text);
   }
   const std::string names = file.attribute(kOriginClasses);
   for (size_t begin = 0; begin < names.size();) {
     const size_t end = std::min(names.find('\n', begin), names.size());
-    out.mutable_origin()->add_class_name(names.substr(begin, end - begin));
+    origin.add_class_name(names.substr(begin, end - begin));
     begin = end + 1;
   }
+  return origin;
+}
+
+/// Leaves the message without an origin if the file has none.
+template <class Message>
+void read_origin(const Hdf5Reader& file, Message& out) {
+  Origin origin = read_origin(file);
+  if (origin.ByteSizeLong() > 0) *out.mutable_origin() = std::move(origin);
 }
 
 // --- Weights ------------------------------------------------------------
@@ -394,6 +400,8 @@ bool is_hdf5_file(const std::string& path) {
 bool is_hdf5_state(const std::string& path) {
   return has_entry(Hdf5Reader(path).entries("/"), "iter", false);
 }
+
+Origin read_hdf5_origin(const std::string& path) { return read_origin(Hdf5Reader(path)); }
 
 void read_weights(const std::string& path, NetParameter& out) {
   read_within_memory(path, [&] {

@@ -20,6 +20,7 @@ namespace crema {
 
 class Hdf5Writer;
 class NetParameter;
+class Origin;
 class SolverState;
 class WholeFile;
 
@@ -37,6 +38,10 @@ bool is_hdf5_state(const std::string& path);
 /// those of a layer is a blob without shape and values.
 void read_weights(const std::string& path, NetParameter& out);
 void read_solver_state(const std::string& path, SolverState& out);
+
+/// What an HDF5 file with weights or a state says of where it comes from, from its attributes
+/// alone. Empty if it says nothing. Error if it cannot be read, or does not fit its checksum.
+Origin read_hdf5_origin(const std::string& path);
 
 /// A checksum of the parameters: of the layers' names, and of shapes and values, without gradients.
 /// Both formats of the same weights have the same one.

@@ -40,18 +40,20 @@ Origin origin_in_binary(const std::string& path) {
 
 std::vector<std::string> class_names_of_weights(const std::string& path) {
   const std::string file = find_model_file(path);
-  NetParameter weights;
+  Origin origin;
   try {
-    if (is_hdf5_file(file)) {
-      read_weights(file, weights);
-    } else {
-      *weights.mutable_origin() = origin_in_binary(file);
-    }
+    origin = is_hdf5_file(file) ? read_hdf5_origin(file) : origin_in_binary(file);
   } catch (const Error&) {
     return {};  // loading it says why
   }
-  const auto& names = weights.origin().class_name();
-  return {names.begin(), names.end()};
+  return {origin.class_name().begin(), origin.class_name().end()};
+}
+
+std::vector<std::string> class_names_of_weights(const std::vector<std::string>& paths) {
+  for (const std::string& path : paths) {
+    if (std::vector<std::string> names = class_names_of_weights(path); !names.empty()) return names;
+  }
+  return {};
 }
 
 }  // namespace crema

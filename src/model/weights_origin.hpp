@@ -9,5 +9,7 @@ namespace crema {
 /// The names of the classes in the order of their labels, as NetParameter.origin of a weights file
 /// has them, without the parameters being read. None if the file has none, or cannot be read.
 std::vector<std::string> class_names_of_weights(const std::string& path);
+/// Those of the first of these files that has some.
+std::vector<std::string> class_names_of_weights(const std::vector<std::string>& paths);
 
 }  // namespace crema
