@@ -304,13 +304,13 @@ origin { program: "another" solver: "solver.prototxt" class_name: "cat" })",
   Net merged(path("merged.prototxt"), context,
              {.phase = Phase::test, .weights = {path("merged.caffemodel")}, .strict = true});
   EXPECT_EQ(merged.forward(), 0);
-  NetParameter written;
-  read_binary_proto(path("merged.caffemodel"), written);
-  EXPECT_EQ(written.origin().program(), program_version());
-  EXPECT_EQ(written.origin().net(), model);
-  EXPECT_FALSE(written.origin().has_solver());
-  ASSERT_EQ(written.origin().class_name_size(), 1);
-  EXPECT_EQ(written.origin().class_name(0), "cat") << "that of the weights";
+  NetParameter written_weights;
+  read_binary_proto(path("merged.caffemodel"), written_weights);
+  EXPECT_EQ(written_weights.origin().program(), program_version());
+  EXPECT_EQ(written_weights.origin().net(), model);
+  EXPECT_FALSE(written_weights.origin().has_solver());
+  ASSERT_EQ(written_weights.origin().class_name_size(), 1);
+  EXPECT_EQ(written_weights.origin().class_name(0), "cat") << "that of the weights";
   expect_refusal(command, {"merged.prototxt", "exists already", "--overwrite"});
   EXPECT_EQ(run(command + " --overwrite").status, 0);
   // Neither an input nor the other output is written over.
