@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "model/hdf5_file.hpp"
+#include "model/weights_origin.hpp"
 #include "proto/net.pb.h"
 #include "proto/solver.pb.h"
 #include "support/expect_error.hpp"
@@ -324,6 +325,8 @@ TEST_F(SnapshotFileHdf5, HasItsOriginAsAttributes) {
   EXPECT_EQ(file.attribute("origin_net"), "a.prototxt");
   EXPECT_EQ(file.attribute("origin_class_name"), "cat\ndog");
   EXPECT_EQ(file.attribute("crema_checksum"), "") << "no text";
+  EXPECT_EQ(class_names_of_weights(std::vector{folder_.path("none.h5"), folder_.path("a.h5")}),
+            (std::vector<std::string>{"cat", "dog"}));
 }
 
 TEST_F(SnapshotFileHdf5, NamesWithSlashesAreGroupsInGroups) {

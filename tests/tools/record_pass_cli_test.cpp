@@ -1,5 +1,6 @@
 // crema test: each record counts once, whatever the batch size.
 #include <algorithm>
+#include <fstream>
 
 #include "proto/detection.pb.h"
 #include "support/annotated.hpp"
@@ -167,6 +168,41 @@ TEST_F(RecordPassCliTest, RecordsThatCannotBeUsedAreLeftOut) {
     EXPECT_NEAR(number(output, "mean"), 3, 1e-6) << batch << output.text;  // of 1, 2, 4 and 5
     EXPECT_TRUE(output.says("\"records\": 4")) << output.text;
   }
+}
+
+// The batch with the bad record was smaller, which the net cannot run on.
+TEST_F(RecordPassCliTest, RecordsThatCannotBeUsedAreReplacedInNetsForWholeBatches) {
+  Records records = counting_records(6, 1, 1, 3);
+  records[2].second = "no Datum";
+  write_database(path("db"), records);
+  const Output output =
+      run("test --json --model " + model(data(path("db"), 2, "on_bad_record: SKIP") + R"(
+layer { name: 'rows' type: 'Reshape' bottom: 'label' top: 'rows' reshape_param { shape { dim: 2 dim: 1 } } }
+layer { name: 'd' type: 'Silence' bottom: 'data' })"));
+  EXPECT_EQ(output.status, 0) << output.text;
+  EXPECT_TRUE(output.says("\"records\": 5")) << output.text;
+}
+
+// The error of a record is none of the net.
+TEST_F(RecordPassCliTest, ABadRecordInTheLastBatchIsTold) {
+  Records records = counting_records(7, 1, 1, 3);
+  records[6].second = "no Datum";
+  write_database(path("db"), records);
+  const Output output = run("test --model " + model(data(path("db"), 3)));
+  EXPECT_NE(output.status, 0);
+  EXPECT_TRUE(output.says(records[6].first)) << output.text;
+  EXPECT_FALSE(output.says("which the net cannot run on")) << output.text;
+}
+
+// It was taken for a rounding error of the outputs.
+TEST_F(RecordPassCliTest, ALossThatIsNotFiniteIsTold) {
+  const std::string source = database("db", {{0, {2, 1, 0}}, {0, {1, 2, 1}}, {1, {1, 2, 1}}});
+  const Output output = run("test --model " + model(data(source, 2) + R"(
+layer { name: 'log' type: 'Log' bottom: 'data' top: 'log' }
+layer { name: 'sum' type: 'Reduction' bottom: 'log' top: 'sum' loss_weight: 1 }
+layer { name: 'silence' type: 'Silence' bottom: 'sum' })"));
+  EXPECT_EQ(output.status, 0) << output.text;
+  EXPECT_TRUE(output.says("Loss: -inf")) << output.text;
 }
 
 // The rest of the records is no multiple of the rows.
@@ -428,16 +464,18 @@ TEST_F(RecordPassCliTest, TiesCountTheSameInAccuracyAndConfusion) {
 /// Boxes of two images, each found with another confidence, and one that is missed.
 class RepeatedImagesCliTest : public CliTest {
  protected:
-  std::string net(int batch, int images = 5) const {
+  std::string net(int batch, int images = 5, int bad = -1) const {
     std::vector<AnnotatedDatum> all;
     for (int i = 0; i < images; ++i) {
       // Right where the number is even; the pixels are the confidence.
       const Box box = i % 2 == 0 ? Box{0, 0, 1, 1} : Box{0, 0, 0.1, 0.1};
       all.push_back(rectangle(1, 2, {}, {{.label = 1, .box = box}}, 1));
-      all.back().mutable_datum()->set_data(std::string(2, static_cast<char>(100 - 10 * i)));
+      all.back().mutable_datum()->set_data(std::string(2, static_cast<char>(100 - 10 * (i % 5))));
     }
+    Records records = annotated_records(all);
+    if (bad >= 0) records[static_cast<size_t>(bad)].second = "no AnnotatedDatum";
     std::filesystem::remove_all(path("db"));
-    write_database(path("db"), annotated_records(all));
+    write_database(path("db"), records);
     return concat(
         "layer { name: 'data' type: 'AnnotatedData' top: 'data' top: 'label' "
         "transform_param { scale: 0.0078125 } data_param { source: '",
@@ -456,7 +494,57 @@ layer { name: 'eval' type: 'DetectionEvaluate' bottom: 'out' bottom: 'label' top
         detection_evaluate_param { num_classes: 2 overlap_threshold: 0.3 } }
 )");
   }
+  /// It writes the boxes of the images img0, img1 ... to out/detections.txt.
+  std::string saving_net(int batch, int images, int bad = -1) const {
+    std::string names, text = net(batch, images, bad);
+    for (int i = 0; i < images; ++i) names += concat("img", i, " 10 20\n");
+    const std::string sizes = concat("name_size_file: '", write("sizes.txt", names), "' ");
+    const std::string map =
+        write("map.prototxt", "item { name: 'none' label: 0 } item { name: 'a' label: 1 }");
+    const auto add = [&](const std::string& behind, const std::string& more) {
+      text.insert(text.find(behind) + behind.size(), more);
+    };
+    add("confidence_threshold: 0.1 ",
+        concat("save_output_param { output_format: 'ILSVRC' output_directory: '", path("out"),
+               "' label_map_file: '", map, "' ", sizes, "} "));
+    add("overlap_threshold: 0.3 ", sizes);
+    if (bad >= 0) add("backend: LMDB ", "on_bad_record: SKIP ");
+    return write("net.prototxt", text);
+  }
+  /// The image of each line of that file.
+  std::string saved_images() const {
+    std::ifstream in(path("out/detections.txt"));
+    std::string images, line;
+    while (std::getline(in, line)) images += line.substr(0, line.find(' ')) + " ";
+    return images;
+  }
 };
+
+// What the layers count was taken for a state of the batch, which it then lost.
+TEST_F(RepeatedImagesCliTest, ShortBatchesKeepThePlacesOfImages) {
+  const Output output = run("test --json --model " + saving_net(7, 30));
+  EXPECT_EQ(output.status, 0) << output.text;
+  EXPECT_FALSE(output.says("carries the state")) << output.text;
+  EXPECT_FALSE(output.says("it is filled")) << output.text;
+  EXPECT_TRUE(output.says("\"boxes\": 30, \"detections\": 30")) << output.text;
+  std::string expected;
+  for (int i = 0; i < 30; ++i) expected += concat("img", i, " ");
+  EXPECT_EQ(saved_images(), expected);
+}
+
+// The images behind a record that was left out had the names of those before them, and the set was
+// never whole.
+TEST_F(RepeatedImagesCliTest, BadRecordsKeepThePlacesOfImages) {
+  for (const int batch : {1, 2, 3, 5}) {
+    std::filesystem::remove_all(path("out"));
+    const Output output = run("test --json --model " + saving_net(batch, 5, 2));
+    EXPECT_EQ(output.status, 0) << output.text;
+    EXPECT_FALSE(output.says("are not written")) << output.text;
+    EXPECT_EQ(saved_images(), "img0 img1 img2 img3 img4 ") << batch;
+    EXPECT_TRUE(output.says("\"records\": 4")) << output.text;
+    EXPECT_TRUE(output.says("\"boxes\": 4, \"detections\": 4")) << output.text;
+  }
+}
 
 // Of images that came twice, both detections counted, and the second one of a box was wrong or
 // changed the order of equal confidences.
