@@ -21,6 +21,7 @@
 #include "proto/solver.pb.h"
 #include "solver/average_precision.hpp"
 #include "solver/finite.hpp"
+#include "solver/idle_settings.hpp"
 #include "solver/named_sizes.hpp"
 #include "solver/rate_policy.hpp"
 #include "solver/settings.hpp"
@@ -38,40 +39,6 @@ std::unique_ptr<Net> build_net(const NetSource& source, const SourceMap& solver,
                                  source.options);
   }
   return std::make_unique<Net>(source.file, context, source.options);
-}
-
-/// Warns of settings for detectors where no test net is one.
-void warn_of_detection_settings(const SolverParameter& param,
-                                const std::vector<std::unique_ptr<Net>>& tests, Context& context) {
-  const bool detects =
-      std::ranges::any_of(tests, [](const auto& net) { return !detection_outputs(*net).empty(); });
-  if (detects || tests.empty()) return;
-  for (const auto& [given, field] :
-       {std::pair{param.has_ap_version(), "ap_version"},
-        std::pair{param.has_show_per_class_result(), "show_per_class_result"}}) {
-    if (given)
-      context.log(Severity::warning,
-                  concat("the solver's ", field,
-                         " has no effect: no test net has a DetectionEvaluate layer whose top is "
-                         "an output"));
-  }
-}
-
-/// Warns of a net that no iteration changes.
-void warn_if_idle(Net& net) {
-  const bool has_loss = std::ranges::any_of(
-      net.blob_names(), [&](const std::string& blob) { return net.loss_weight(blob) != 0; });
-  const bool has_learner = std::ranges::any_of(
-      net.params().segments(), [](const auto& segment) { return learns(*segment.parameter); });
-  if (!has_loss) {
-    net.context().log(Severity::warning,
-                      "the training net has no loss, so training changes nothing; add a loss "
-                      "layer, or loss_weight to a layer");
-  } else if (!has_learner) {
-    net.context().log(Severity::warning,
-                      "the training net has no parameters that learn, so training changes nothing; "
-                      "check lr_mult of its layers");
-  }
 }
 
 /// Runs `body`. Adds the number of the test net to an Error, because test nets and the training net

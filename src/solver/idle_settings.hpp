@@ -1,0 +1,19 @@
+// Warnings of a solver and nets that do not fit each other.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "crema/net.hpp"
+
+namespace crema {
+
+class SolverParameter;  // proto/solver.proto
+
+/// Warns of settings for detectors where no test net is one.
+void warn_of_detection_settings(const SolverParameter& param,
+                                const std::vector<std::unique_ptr<Net>>& tests, Context& context);
+/// Warns of a net that no iteration changes.
+void warn_if_idle(Net& net);
+
+}  // namespace crema
