@@ -16,11 +16,6 @@ const Node* producer_of(const Plan& plan, ValueId value) {
   return producer.valid() ? &plan.node(producer) : nullptr;
 }
 
-/// "layer 'conf_rows' (Reshape)".
-std::string named(const Node& node) {
-  return concat("layer '", node.layer->name(), "' (", node.layer->type(), ")");
-}
-
 /// Error unless the Softmax was taken over the classes of each prior box.
 void check_softmax(const Plan& plan, const Node& softmax, const std::string& confidences,
                    int64_t classes) {

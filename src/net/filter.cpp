@@ -160,17 +160,11 @@ std::string how_selected(const LayerParameter& layer, const NetOptions& present)
   return text;
 }
 
-/// "layer 'a' (line 3)".
-std::string place_of(const LayerParameter& layer, const Position& position) {
-  return concat("layer '", layer.name(), "'",
-                position.line > 0 ? concat(" (line ", position.line, ")") : "");
-}
-
 /// Warns of rules that hold in no phase, level and stages, and of a `phase` that never is that of
 /// the nets with the layer.
 void note_rules_that_never_hold(Plan& plan, const LayerParameter& layer, const Position& position) {
   const auto warn = [&](const std::string& what) {
-    plan.note(concat(place_of(layer, position), ": ", what), Severity::warning);
+    plan.note(concat(named(layer.name(), position), ": ", what), Severity::warning);
   };
   const auto never_holds = [&](const NetStateRule& rule) {
     LayerParameter alone;

@@ -241,10 +241,6 @@ class PathCheck {
     return error.in_layer(node.layer->name(), node.layer->type()).at(node.position);
   }
 
-  static std::string named(const Node& node) {
-    return concat("layer '", node.layer->name(), "' (", node.layer->type(), ")");
-  }
-
   /// "propagate_down: true propagate_down: false": false for `bottom` and for what cannot
   /// propagate. All false if there is no such bottom.
   static std::string kept_back(const Node& node, size_t bottom) {

@@ -71,11 +71,6 @@ void set_up(const Plan& plan, Node& node) {
   }
 }
 
-std::string named(const std::string& layer, const Position& position) {
-  return concat("layer '", layer, "'",
-                position.line > 0 ? concat(" (line ", position.line, ")") : "");
-}
-
 template <class Names>
 bool contains(const Names& names, const std::string& name) {
   return std::ranges::find(names, name) != names.end();

@@ -37,8 +37,7 @@ void check_places(const Plan& plan, const Node& node) {
   for (size_t b = 0; b < node.bottoms.size(); ++b) {
     std::set<ValueId> met;
     each_map(plan, node.bottoms[b], met, [&](const PlacedMap& map, const Node& maker) {
-      reader->check_places(static_cast<int>(b), map,
-                           concat("layer '", maker.layer->name(), "' (", maker.layer->type(), ")"));
+      reader->check_places(static_cast<int>(b), map, named(maker));
     });
   }
 }

@@ -243,6 +243,16 @@ decltype(auto) in_node(const Node& node, const Body& body) {
   }
 }
 
+/// "layer 'conf_rows' (Reshape)".
+inline std::string named(const Node& node) {
+  return concat("layer '", node.layer->name(), "' (", node.layer->type(), ")");
+}
+/// "layer 'conf_rows' (line 3)"; without the line where it is not known.
+inline std::string named(const std::string& layer, const Position& position) {
+  return concat("layer '", layer, "'",
+                position.line > 0 ? concat(" (line ", position.line, ")") : "");
+}
+
 /// filter.cpp: adds level and stages of the net's `state` to the options, warns of stages that no
 /// rule names and of rules that can never hold, and removes the layers whose rules do not hold, and
 /// their positions.

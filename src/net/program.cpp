@@ -75,8 +75,7 @@ void prepare_layers(Plan& plan) {
     ++computing;
     if (!node.layer->falls_back_to_cpu()) continue;
     ++on_cpu;
-    plan.note(concat("layer '", node.layer->name(), "' (", node.layer->type(), ") runs on the CPU"),
-              Severity::warning);
+    plan.note(concat(named(node), " runs on the CPU"), Severity::warning);
   }
   if (on_cpu != 0) {
     plan.note(concat(on_cpu, " of ", computing, " layers run on the CPU"), Severity::warning);
