@@ -182,9 +182,8 @@ TEST_F(DetectCliTest, WithoutBoxesItNamesTheFlagsOfThePreprocessing) {
   const std::string detect = "detect --model " + write("net.prototxt", detector(kInput)) + " " +
                              none + " --confidence_threshold 1 ";
   const auto hint = [&](const std::string& flags) { return run(detect + flags).text; };
-  for (const char* part :
-       {"no boxes in 1 image of confidence 1", "--mean and --scale are not given", "mean_value",
-        "--channel_swap=rgb"})
+  for (const char* part : {"no boxes in 1 image of confidence 1",
+                           "--mean and --scale are not given", "mean_value", "--channel_swap=rgb"})
     EXPECT_NE(hint("").find(part), std::string::npos) << part << hint("");
   EXPECT_NE(hint("--mean 1,1,1 --scale 1").find("--scale is not given"), std::string::npos);
   EXPECT_NE(hint("--scale 0.01").find("--mean is not given"), std::string::npos);
