@@ -338,8 +338,8 @@ void build_graph(Plan& plan, NetParameter& net, const std::vector<Position>& pos
     node.follows_values = std::ranges::any_of(
         node.bottoms, [&](ValueId bottom) { return plan.has_late_shape(plan.value(bottom)); });
   }
-  check_classes(plan);
   plan.layer_count = plan.nodes.size();
+  check_classes(plan);
   plan.value_count = plan.values.size();
 
   for (const auto& value : plan.values) {
