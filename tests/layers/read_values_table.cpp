@@ -339,12 +339,12 @@ void add_boxes(ReadTable& table) {
                                       "CENTER_SIZE }"),
                        .bottoms = {uniform({2, 8}), uniform({2, 6}, 0, 1), priors},
                        .phase = Phase::test},
-                      {{0, uniform({2, 12}), "12 locations"},
+                      {{0, uniform({2, 12}), "(2x12) must have 4 values of locations"},
                        {0, uniform({3, 8}), "3x8"},
-                       {1, uniform({2, 8}, 0, 1), "8 confidences"},
+                       {1, uniform({2, 8}, 0, 1), "(2x8) must have 3 scores"},
                        {1, with(whole({2, 6}, 1), 3, kNaN), "NaN"},
                        {2, with(priors, 2, kNaN), "prior box"},
-                       {2, uniform({1, 2, 12}, 0.1, 1), "3 prior boxes"},
+                       {2, uniform({1, 2, 12}, 0.1, 1), "each of the 3 priors"},
                        {2, uniform({1, 1, 8}, 0.1, 1), "1x1x8"},
                        {2, uniform({3, 2, 8}, 0.1, 1), "3x2x8"}}});
   const Input found = given({1, 1, 1, 7}, {1, 2, 0.5, 0.6, 0.6, 0.8, 0.8});

@@ -305,8 +305,9 @@ void add_detectors(Trials& all) {
                  .given = "nms_threshold: 0.9"});
   all.push_back({.field = "DetectionOutputParameter.num_classes",
                  .set = "num_classes: 4",
-                 .error = "48 are expected"});
-  all.push_back({.field = "DetectionOutputParameter.share_location", .error = "prior boxes"});
+                 .error = "must have 4 scores (num_classes: 4)"});
+  all.push_back({.field = "DetectionOutputParameter.share_location",
+                 .error = "share_location: false, num_classes: 3"});
   const std::string files =
       "save_output_param { output_directory: '$OUT' output_name_prefix: 'a' output_format: 'VOC' "
       "label_map_file: '$DATA/labels.prototxt' name_size_file: '$DATA/sizes.txt' "

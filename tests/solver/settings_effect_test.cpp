@@ -232,6 +232,7 @@ void add_solver(std::vector<SettingsTrial>& all) {
   all.push_back({.field = field("larc_eta"), .given = "larc: true"});
   all.push_back({.field = field("local_gw_ratio"), .given = "local_lr_auto: true"});
   all.push_back({.field = field("engine"), .set = "engine: 'CAFFE'"});
+  all.push_back({.field = field("debug_info"), .because = "adds lines to the log"});
   all.push_back(
       {.field = field("snapshot_keep"), .set = "snapshot_keep: 1", .given = "snapshot: 1"});
   all.push_back({.field = field("snapshot_best"), .set = "snapshot_best: 'loss'"});
@@ -246,6 +247,7 @@ void add_net(std::vector<SettingsTrial>& all) {
   all.push_back({.field = field("name"), .set = "name: 'other'"});
   all.push_back({.field = field("input"), .set = "input: 'x'"});
   all.push_back({.field = field("force_backward"), .base = "frozen"});
+  all.push_back({.field = field("debug_info"), .because = "adds lines to the log"});
   all.push_back({.field = field("state"), .base = "rules"});
   all.push_back({.field = "Net net_param.state.phase", .because = "the phase is the caller's"});
   all.push_back({.field = field("origin"),
@@ -269,7 +271,7 @@ void add_layer(std::vector<SettingsTrial>& all) {
   all.push_back({.field = field("top"), .set = "top: 'more'", .error = "tops"});
   all.push_back({.field = field("blobs"),
                  .set = "blobs { shape { dim: 1 } data: 1 }",
-                 .error = "1 parameters"});
+                 .error = "1 parameter"});
   all.push_back({.field = field("engine"), .set = "engine: 'nothing'", .error = "nothing"});
   all.push_back({.field = "ParamSpec.name", .set = "name: 'weights'"});
   all.push_back({.field = "ParamSpec.share_mode", .given = "name: 'weights'"});
