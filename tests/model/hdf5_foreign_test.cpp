@@ -52,7 +52,8 @@ TEST_F(Hdf5Foreign, WeightsOfBooleansAreRead) {
   EXPECT_FALSE(net.has_origin());
 }
 
-TEST_F(Hdf5Foreign, TextsOfTheRootGroupSayWhereAFileComesFrom) {
+/// A damaged length of a text would make the library take any memory.
+TEST_F(Hdf5Foreign, TextsOfTheRootGroupAreReadOfFilesWithAChecksumAlone) {
   const std::string path = folder_.path("a.caffemodel.h5");
   add_hdf5(path, "w", Hdf5Kind::f32, {1}, {1});
   link_hdf5(path, "data/ip/0", "w");
@@ -62,10 +63,7 @@ TEST_F(Hdf5Foreign, TextsOfTheRootGroupSayWhereAFileComesFrom) {
   add_hdf5_attribute(path, "origin_class_name", "cat\ndog house\n", true);
   NetParameter net;
   read_weights(path, net);
-  EXPECT_EQ(net.origin().program(), "crema 9.9");
-  EXPECT_EQ(net.origin().solver(), "solver.prototxt");
-  EXPECT_EQ(net.origin().net(), "net.prototxt");
-  EXPECT_THAT(net.origin().class_name(), ElementsAre("cat", "dog house"));
+  EXPECT_FALSE(net.has_origin());
   const Hdf5Reader file(path);
   EXPECT_EQ(file.attribute("none"), "");
 }
