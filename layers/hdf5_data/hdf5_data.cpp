@@ -158,11 +158,7 @@ class Hdf5DataLayer : public SampledLayer {
     reshape_rows(static_cast<int64_t>(batch.samples.size()), top);
   }
   void reshape_rows(int64_t rows, Blobs top) const {
-    for (size_t i = 0; i < top.size(); ++i) {
-      std::vector<int64_t> dims = columns_.shapes[i].dims();
-      dims.insert(dims.begin(), rows);
-      top[i]->reshape(Shape(dims));
-    }
+    for (size_t i = 0; i < top.size(); ++i) reshape_to(rows, columns_.shapes[i], *top[i]);
   }
 
   ListedFile look_at(const std::string& path, int64_t line) {

@@ -70,8 +70,9 @@ void DatumLayer::reshape(Blobs, Blobs top) {
 
 void DatumLayer::take_shape(const Batch& batch, Blobs top) const {
   const auto samples = static_cast<int64_t>(batch.samples.size());
-  top[0]->reshape({samples, batch.shape[0], batch.shape[1], batch.shape[2]});
-  if (top.size() > 1) top[1]->reshape(labels_shape(samples, records_.format, mixing_));
+  reshape_to(samples, batch.shape, *top[0]);
+  if (top.size() > 1 && top[1]->shape()[0] != samples)
+    top[1]->reshape(labels_shape(samples, records_.format, mixing_));
 }
 
 SamplerOptions DatumLayer::sampling() const {

@@ -1,6 +1,7 @@
 #include "data/sampled_layer.hpp"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "crema/error.hpp"
@@ -130,6 +131,15 @@ void SampledLayer::tell_skipped() {
 const Batch& SampledLayer::next_batch(Blobs top) {
   if (!prefetcher_) start(top);
   return prefetcher_->wait();
+}
+
+void SampledLayer::reshape_to(int64_t samples, const Shape& sample, Blob& top) {
+  const std::span<const int64_t> now = top.shape().dims();
+  if (!now.empty() && now[0] == samples && std::ranges::equal(now.subspan(1), sample.dims()))
+    return;
+  std::vector<int64_t> dims = sample.dims();
+  dims.insert(dims.begin(), samples);
+  top.reshape(Shape(std::move(dims)));
 }
 
 void SampledLayer::fetch(Blobs top) { take_shape(next_batch(top), top); }

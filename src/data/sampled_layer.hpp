@@ -65,6 +65,9 @@ class SampledLayer : public Layer, public DataSource {
   };
   /// For reading on from here, with the present seed of the run.
   virtual Loading loading(Blobs top) = 0;
+  /// Reshapes a top to (N, ...) of N samples of a shape, and takes no memory where it has that
+  /// already: most batches are like the one before.
+  static void reshape_to(int64_t samples, const Shape& sample, Blob& top);
   /// Sets the shapes of the tops for a batch.
   virtual void take_shape(const Batch& /*batch*/, Blobs /*top*/) const {}
   /// Writes a batch to the tops.

@@ -316,7 +316,7 @@ void build_graph(Plan& plan, NetParameter& net, const std::vector<Position>& pos
       set_loss_weights(plan, node, param);
 
       node.bottom_blobs = plan.blobs(node.bottoms);
-      node.top_blobs = plan.blobs(node.tops);
+      node.top_blobs = node.graph_tops = plan.blobs(node.tops);
       tell_classes(plan, node);
       set_up(plan, node);
       check_places(plan, node);

@@ -139,7 +139,7 @@ void fetch(Plan& plan, size_t first, size_t last) {
     Node& node = plan.node(id);
     if (node.layer->top_shapes() != TopShapes::per_batch) continue;
     if (id.index() < first || id.index() > last) continue;
-    in_node(node, [&] { node.layer->fetch(plan.blobs(node.tops)); });
+    in_node(node, [&] { node.layer->fetch(node.graph_tops); });
   }
 }
 

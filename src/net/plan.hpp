@@ -84,6 +84,7 @@ struct Node : NodeState {
   std::string name;  // as in the prototxt; Layer::name() has "#2" appended if the name occurs again
   std::unique_ptr<Layer> layer;
   std::vector<ValueId> bottoms, tops;
+  std::vector<Blob*> graph_tops;  // the blobs of `tops`, whatever program runs
   std::vector<bool> propagate;  // one entry a bottom: backward writes its diff
   bool needs_backward = false;
   Tail tail;                          // operations of layers that were fused into this one
