@@ -85,7 +85,7 @@ struct Node : NodeState {
   std::unique_ptr<Layer> layer;
   std::vector<ValueId> bottoms, tops;
   std::vector<Blob*> graph_tops;  // the blobs of `tops`, whatever program runs
-  std::vector<bool> propagate;  // one entry a bottom: backward writes its diff
+  std::vector<bool> propagate;    // one entry a bottom: backward writes its diff
   bool needs_backward = false;
   Tail tail;                          // operations of layers that were fused into this one
   NodeId fused_into;                  // the node that computes this layer too
