@@ -333,7 +333,7 @@ Share Shares::operator()(int64_t index) const {
     const auto units = mean_->mean_over(top_, index);
     if (!units) return all_;
     if (units->is_sum) return {part_, batch_};
-    return {units->count * part_, units->count * part_};
+    return {units->factor() * part_, units->count * part_};
   }
   if (each_ == 0) return all_;
   const bool is_left_out = !left_out_->empty() && (*left_out_)[static_cast<size_t>(index / each_)];

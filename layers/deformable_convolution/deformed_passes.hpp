@@ -34,6 +34,15 @@ struct DeformedPass {
   CREMA_FUNCTOR int64_t column(int64_t row, int64_t tap, int64_t c) const {
     return chunk.column(shape(), row, tap, c);
   }
+  /// For each offset group at position i, tap i % taps of row i / taps: body(row's number, row,
+  /// tap, group, point, its first channel).
+  template <class Body>
+  CREMA_FUNCTOR void each_group(int64_t i, const Body& body) const {
+    const int64_t number = i / shape().taps(), tap = i % shape().taps();
+    const DeformedRow there = row(number);
+    for (int64_t group = 0; group < shape().offset_groups; ++group)
+      body(number, there, tap, group, point(there, group, tap), group * shape().offset_channels());
+  }
 };
 
 /// Channels that are neighbours in maps and in columns, and have one set of offsets.
@@ -142,13 +151,11 @@ struct SampleColumns {
   }
   template <class Lanes = OneLane>
   CREMA_FUNCTOR void operator()(int64_t i, const Lanes& lanes = {}) const {
-    const int64_t number = i / pass.shape().taps(), tap = i % pass.shape().taps();
     const int64_t each = pass.shape().offset_channels();
-    const DeformedRow row = pass.row(number);
-    for (int64_t group = 0; group < pass.shape().offset_groups; ++group) {
-      const DeformedPoint point = pass.point(row, group, tap);
+    pass.each_group(i, [&](int64_t number, const DeformedRow& row, int64_t tap, int64_t group,
+                           const DeformedPoint& point, int64_t first) {
       const double factor = pass.taps.factor(row, group, tap);
-      for (int64_t c = group * each + lanes.first; c < (group + 1) * each; c += lanes.count) {
+      for (int64_t c = first + lanes.first; c < first + each; c += lanes.count) {
         T sum{0};
         for (int k = 0; k < 4; ++k) {
           const auto w = static_cast<T>(factor * point.weight(k));
@@ -156,7 +163,7 @@ struct SampleColumns {
         }
         columns[pass.column(number, tap, c)] = sum;
       }
-    }
+    });
   }
 };
 
@@ -193,13 +200,11 @@ struct PointGradients {
   }
   template <class Lanes = OneLane>
   CREMA_FUNCTOR void operator()(int64_t i, const Lanes& lanes = {}) const {
-    const int64_t number = i / pass.shape().taps(), tap = i % pass.shape().taps();
     const int64_t each = pass.shape().offset_channels();
-    const DeformedRow row = pass.row(number);
-    for (int64_t group = 0; group < pass.shape().offset_groups; ++group) {
-      const DeformedPoint point = pass.point(row, group, tap);
+    pass.each_group(i, [&](int64_t number, const DeformedRow& row, int64_t tap, int64_t group,
+                           const DeformedPoint& point, int64_t first) {
       double sums[4] = {0, 0, 0, 0};
-      for (int64_t c = group * each + lanes.first; c < (group + 1) * each; c += lanes.count) {
+      for (int64_t c = first + lanes.first; c < first + each; c += lanes.count) {
         const auto gradient = static_cast<double>(columns[pass.column(number, tap, c)]);
         for (int k = 0; k < 4; ++k) {
           if (point.there[k])
@@ -208,7 +213,7 @@ struct PointGradients {
       }
       for (int k = 0; k < 4; ++k) sums[k] = lanes.sum(sums[k]);
       if (lanes.first == 0) write(row, group, tap, point, sums);
-    }
+    });
   }
   /// `sums`: of each corner, over the channels of the group, the products of values and gradients.
   CREMA_FUNCTOR void write(const DeformedRow& row, int64_t group, int64_t tap,

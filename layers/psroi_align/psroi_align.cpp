@@ -9,25 +9,6 @@ namespace crema {
 namespace {
 
 template <class T>
-struct Forward {
-  SampledCells cells;
-  int64_t channels;  // of the maps: (output, row, column)
-  const Region* regions;
-  const T* x;
-  T* y;
-  CREMA_FUNCTOR void operator()(int64_t i) const {
-    const int64_t column = i % cells.width, row = i / cells.width % cells.height;
-    const int64_t c = i % channels;
-    const Region& region = regions[i / channels];
-    double sum = 0;
-    cells.each_sample(
-        region, row, column,
-        AddSample<T>{x + (region.image * channels + c) * cells.map_height * cells.map_width, &sum});
-    y[i] = static_cast<T>(sum);
-  }
-};
-
-template <class T>
 struct AddGradients {
   SampledCells cells;
   int64_t channels;
@@ -72,8 +53,8 @@ class PSROIAlignLayer : public RegionLayer {
     const Region* regions = read_regions(side, bottom);
     dispatch_float(dtype(), [&]<class T>(T) {
       for_each(side, top[0]->count(), kPassGrain / 16,
-               Forward<T>{cells_, channels_, regions, side.read<T>(bottom[0]->data),
-                          side.overwrite<T>(top[0]->data)});
+               AverageSamples<T>{cells_, channels_, 1, regions, side.read<T>(bottom[0]->data),
+                                 side.overwrite<T>(top[0]->data)});
     });
   }
   void run_backward(const Side& side, Blobs top, const std::vector<bool>& propagate,

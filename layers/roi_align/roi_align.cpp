@@ -7,25 +7,6 @@ namespace crema {
 namespace {
 
 template <class T>
-struct Forward {
-  SampledCells cells;
-  int64_t channels;
-  const Region* regions;
-  const T* x;
-  T* y;
-  CREMA_FUNCTOR void operator()(int64_t i) const {
-    const int64_t column = i % cells.width, row = i / cells.width % cells.height;
-    const int64_t c = i / cells.width / cells.height % channels;
-    const Region& region = regions[i / cells.width / cells.height / channels];
-    double sum = 0;
-    cells.each_sample(
-        region, row, column,
-        AddSample<T>{x + (region.image * channels + c) * cells.map_height * cells.map_width, &sum});
-    y[i] = static_cast<T>(sum);
-  }
-};
-
-template <class T>
 struct AddGradients {
   SampledCells cells;
   int64_t channels;
@@ -64,9 +45,10 @@ class ROIAlignLayer : public RegionLayer {
   void run_forward(const Side& side, Blobs bottom, Blobs top) override {
     const Region* regions = read_regions(side, bottom);
     dispatch_float(dtype(), [&]<class T>(T) {
-      for_each(side, top[0]->count(), kPassGrain / 16,
-               Forward<T>{cells_, bottom[0]->shape()[1], regions, side.read<T>(bottom[0]->data),
-                          side.overwrite<T>(top[0]->data)});
+      for_each(
+          side, top[0]->count(), kPassGrain / 16,
+          AverageSamples<T>{cells_, bottom[0]->shape()[1], cells_.height * cells_.width, regions,
+                            side.read<T>(bottom[0]->data), side.overwrite<T>(top[0]->data)});
     });
   }
   void run_backward(const Side& side, Blobs top, const std::vector<bool>& propagate,

@@ -1,6 +1,15 @@
 # Every library Crema stands on. After this file CREMA_HAS_ONEDNN, CREMA_HAS_CUDA and CREMA_HAS_YAML
 # are ON or OFF.
 
+# Stops where `found` is not true: names the library, Debian's packages that have it, and the option
+# that leaves it out.
+function(crema_require found library packages option)
+  if(NOT ${found})
+    message(FATAL_ERROR "${library} was not found; on Debian and Ubuntu: \
+apt install ${packages}, or configure with -D${option}=OFF")
+  endif()
+endfunction()
+
 find_package(Threads REQUIRED)
 find_package(OpenMP REQUIRED COMPONENTS CXX)
 find_package(ZLIB REQUIRED)
@@ -21,10 +30,7 @@ if(CREMA_OPENCV)
 endif()
 if(CREMA_LIBJPEG)
   find_package(JPEG)
-  if(NOT JPEG_FOUND)
-    message(FATAL_ERROR "The JPEG library was not found; on Debian and Ubuntu: \
-apt install libjpeg-dev, or configure with -DCREMA_LIBJPEG=OFF")
-  endif()
+  crema_require(JPEG_FOUND "The JPEG library" "libjpeg-dev" CREMA_LIBJPEG)
   include(CheckCXXSymbolExists)
   set(CMAKE_REQUIRED_LIBRARIES JPEG::JPEG)
   check_cxx_symbol_exists(jpeg_skip_scanlines "cstdio;jpeglib.h" CREMA_LIBJPEG_IS_TURBO)
@@ -37,17 +43,11 @@ apt install libjpeg-dev, or configure with -DCREMA_LIBJPEG=OFF")
 endif()
 if(CREMA_LIBPNG)
   find_package(PNG 1.6)
-  if(NOT PNG_FOUND)
-    message(FATAL_ERROR "libpng 1.6 or later was not found; on Debian and Ubuntu: \
-apt install libpng-dev, or configure with -DCREMA_LIBPNG=OFF")
-  endif()
+  crema_require(PNG_FOUND "libpng 1.6 or later" "libpng-dev" CREMA_LIBPNG)
 endif()
 if(CREMA_LIBGIF)
   find_package(GIF 5.1)
-  if(NOT GIF_FOUND)
-    message(FATAL_ERROR "giflib 5.1 or later was not found; on Debian and Ubuntu: \
-apt install libgif-dev, or configure with -DCREMA_LIBGIF=OFF")
-  endif()
+  crema_require(GIF_FOUND "giflib 5.1 or later" "libgif-dev" CREMA_LIBGIF)
 endif()
 if(CREMA_HDF5)
   # From 1.10.7 on a program can lock a file instead of the library.
@@ -58,18 +58,12 @@ if(CREMA_LEVELDB)
 endif()
 if(CREMA_LIBARCHIVE)
   find_package(LibArchive 3.4)
-  if(NOT LibArchive_FOUND)
-    message(FATAL_ERROR "libarchive 3.4 or later was not found; on Debian and Ubuntu: \
-apt install libarchive-dev, or configure with -DCREMA_LIBARCHIVE=OFF")
-  endif()
+  crema_require(LibArchive_FOUND "libarchive 3.4 or later" "libarchive-dev" CREMA_LIBARCHIVE)
 endif()
 if(CREMA_ANNOTATIONS)
   foreach(library IN ITEMS pugixml nlohmann_json)
     find_package(${library} CONFIG)
-    if(NOT ${library}_FOUND)
-      message(FATAL_ERROR "${library} was not found; on Debian and Ubuntu: \
-apt install libpugixml-dev nlohmann-json3-dev, or configure with -DCREMA_ANNOTATIONS=OFF")
-    endif()
+    crema_require(${library}_FOUND ${library} "libpugixml-dev nlohmann-json3-dev" CREMA_ANNOTATIONS)
   endforeach()
   find_library(Pugixml_LIBRARY pugixml)  # for crema.pc
   mark_as_advanced(Pugixml_LIBRARY)

@@ -12,6 +12,7 @@
 #include <system_error>
 #include <vector>
 
+#include "core/utf8.hpp"
 #include "crema/error.hpp"
 
 namespace crema {
@@ -136,13 +137,6 @@ std::string advice_for_shell(const ShellPath& path) {
                     : concat(", and ", joined(lacking, " and "), ": write the whole path out"));
 }
 
-/// The letter that stands behind the backslash of a control character in a text, or '\0'.
-char letter_of(char control) {
-  constexpr std::string_view kControls = "\a\b\t\n\v\f\r", kLetters = "abtnvfr";
-  const size_t at = kControls.find(control);
-  return at == std::string_view::npos ? '\0' : kLetters[at];
-}
-
 bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20; }
 
 /// A path with control characters: a text file has them for a backslash and a letter.
@@ -151,7 +145,7 @@ std::string advice_for_controls(const std::string& path) {
   std::string meant;
   bool known = true;
   for (const char c : path) {
-    const char letter = letter_of(c);
+    const char letter = escape_letter(c);
     if (is_control(c)) {
       known &= letter != '\0';
       const std::string text = letter != '\0' ? std::string{'\\', letter} : "\\ with digits";

@@ -1,7 +1,9 @@
 // The layer types of the published formats and of their forks, from layers/published_types.txt.
 #pragma once
 
+#include <cctype>
 #include <string>
+#include <string_view>
 
 namespace crema {
 
@@ -9,5 +11,16 @@ namespace crema {
 /// them, such as "convolution_param" of Deconvolution. Null if the type is not published. Written
 /// by the build (scripts/cmake/rooms.cmake).
 const std::string* published_type(const std::string& name);
+
+/// The name of a type or a message without case and separators, "batchnorm" of BatchNorm,
+/// batch_norm and BATCH-NORM: names that are equal so mean the same.
+inline std::string bare_name(std::string_view name) {
+  std::string text;
+  for (const char c : name) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (std::isalnum(byte) != 0) text += static_cast<char>(std::tolower(byte));
+  }
+  return text;
+}
 
 }  // namespace crema

@@ -1,7 +1,6 @@
 #include "crema/registry.hpp"
 
 #include <algorithm>
-#include <cctype>
 #include <set>
 #include <string_view>
 
@@ -16,22 +15,12 @@ void register_all_rooms(Registry& registry);
 
 namespace {
 
-/// "batchnorm" of BatchNorm, batch_norm and BATCH-NORM.
-std::string letters(std::string_view name) {
-  std::string text;
-  for (const char c : name) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (std::isalnum(byte)) text += static_cast<char>(std::tolower(byte));
-  }
-  return text;
-}
-
 /// What a layer of an unknown type may have meant.
 std::string advice_for(const std::string& type) {
   const std::vector<std::string> types = Registry::instance().types();
   // Only case and separators differ: no nearer name is meant.
-  const std::string wanted = letters(type);
-  const auto same = std::ranges::find(types, wanted, letters);
+  const std::string wanted = bare_name(type);
+  const auto same = std::ranges::find(types, wanted, bare_name);
   if (!wanted.empty() && same != types.end()) return concat("; did you mean '", *same, "'?");
   return published_type(type) ? " yet" : did_you_mean(type, types);
 }

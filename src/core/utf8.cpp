@@ -8,9 +8,8 @@ namespace {
 
 /// How a control character, of one byte or (U+0080 to U+009F) of two, is written.
 std::string escaped_control(std::string_view character) {
-  constexpr std::string_view kNamed = "\a\b\t\n\v\f\r", kLetters = "abtnvfr";
-  const size_t at = character.size() == 1 ? kNamed.find(character[0]) : std::string_view::npos;
-  if (at != std::string_view::npos) return {'\\', kLetters[at]};
+  const char letter = character.size() == 1 ? escape_letter(character[0]) : '\0';
+  if (letter != '\0') return {'\\', letter};
   std::string all;
   for (const char byte : character) all += escaped_byte(byte);
   return all;
@@ -45,6 +44,12 @@ std::string without_controls(std::string_view text, const KeepsBreak& keeps_brea
 }
 
 }  // namespace
+
+char escape_letter(char control) {
+  constexpr std::string_view kControls = "\a\b\t\n\v\f\r", kLetters = "abtnvfr";
+  const size_t at = kControls.find(control);
+  return at == std::string_view::npos ? '\0' : kLetters[at];
+}
 
 size_t utf8_length(std::string_view text) {
   if (text.empty()) return 0;

@@ -17,6 +17,10 @@ std::string as_utf8(std::string_view text);
 /// \xhh.
 std::string escaped_byte(char byte);
 
+/// The letter that stands behind the backslash of a control character in a text ('n' for a line
+/// break), or '\0'.
+char escape_letter(char control);
+
 /// The text as it can stand within a line: control characters as \n, \t, \xhh and the like, and
 /// bytes that are no UTF-8 as \xhh. Backslashes stay as they are, so that a text may pass twice.
 std::string printable(std::string_view text);

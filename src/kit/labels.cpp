@@ -172,8 +172,9 @@ double LossNormalization::divisor(int64_t outer, int64_t inner, int64_t valid) c
 
 MeanOver::Units LossNormalization::units(int64_t outer, int64_t inner, int64_t valid) const {
   if (mode_ == Mode::none || mode_ == Mode::fixed) return {.is_sum = true};
-  // Without a valid label the loss is 0, and says nothing.
-  return {mode_ == Mode::valid ? static_cast<double>(valid) : divisor(outer, inner, valid)};
+  // A loss without a valid label may still have a sum: that of priors where there is no box.
+  const double by = divisor(outer, inner, valid);
+  return {.count = mode_ == Mode::valid ? static_cast<double>(valid) : by, .divisor = by};
 }
 
 void LabelledLayer::reshape_scores(Blobs bottom) {

@@ -78,6 +78,27 @@ struct AddSample {
   }
 };
 
+/// y = the averages of the samples in each cell. Each channel of the maps gives `each` values of
+/// a region, the cells of its rows last.
+template <class T>
+struct AverageSamples {
+  SampledCells cells;
+  int64_t channels, each;
+  const Region* regions;
+  const T* x;
+  T* y;
+  CREMA_FUNCTOR void operator()(int64_t i) const {
+    const int64_t column = i % cells.width, row = i / cells.width % cells.height;
+    const int64_t c = i / each % channels;
+    const Region& region = regions[i / each / channels];
+    double sum = 0;
+    cells.each_sample(
+        region, row, column,
+        AddSample<T>{x + (region.image * channels + c) * cells.map_height * cells.map_width, &sum});
+    y[i] = static_cast<T>(sum);
+  }
+};
+
 /// Adds the gradient of a cell to that of a sample of the map.
 template <class T>
 struct AddSampleShare {

@@ -1,6 +1,5 @@
 // Warns of settings that have no effect here: those of forks, and those of other layer types.
 #include <algorithm>
-#include <cctype>
 #include <string_view>
 
 #include "core/published_engine.hpp"
@@ -53,18 +52,9 @@ bool contains(std::span<const int> numbers, int number) {
   return std::ranges::find(numbers, number) != numbers.end();
 }
 
-/// "imagedata" of ImageData and of image_data.
-std::string letters(std::string_view name) {
-  std::string text;
-  for (const char c : name) {
-    if (c != '_') text += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  }
-  return text;
-}
-
 /// Whether layers of a type read the settings. `others`: of published_type().
 bool reads_settings(std::string_view type, const std::string& others, std::string_view settings) {
-  if (letters(type) + "param" == letters(settings)) return true;
+  if (bare_name(type) + "param" == bare_name(settings)) return true;
   if (settings == "transform_param") return type.ends_with("Data") && type != "DummyData";
   return concat(" ", others, " ").find(concat(" ", settings, " ")) != std::string::npos;
 }

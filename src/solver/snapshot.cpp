@@ -467,11 +467,39 @@ void read_weights_of_state(SavedSnapshot& out, bool average) {
     check_values(out.average, state.average_net_values(), out.average_path, out.path);
 }
 
+/// Error unless the classes that name labels are those of the run that wrote the state: a folder
+/// more, or one less, would give the labels behind it another meaning.
+void check_classes(const SolverState& state, const TrainingState& run) {
+  const auto& were = state.origin().class_name();
+  if (were.empty()) return;
+  bool first = true;  // save_origin() names the classes of the first layer that has any
+  for_layers<DataSource>(run, [&](const std::string& layer, const DataSource& source) {
+    const std::vector<std::string> are = source.class_names();
+    if (are.empty() || !first) return;
+    first = false;
+    const auto name = [](const auto& names, size_t label) {
+      const bool known = label < static_cast<size_t>(names.size());
+      return known ? concat("'", *(names.begin() + static_cast<std::ptrdiff_t>(label)), "'")
+                   : std::string("no class");
+    };
+    for (size_t label = 0; label < std::max(are.size(), static_cast<size_t>(were.size()));
+         ++label) {
+      if (name(are, label) == name(were, label)) continue;
+      throw Error("label ", label, " was ", name(were, label),
+                  " in the run that wrote the state, of ", were.size(), " classes, and is ",
+                  name(are, label), " in the data of layer '", layer, "', of ", are.size(),
+                  " classes; give that run's classes, in folders or in a file "
+                  "that class_names names, or start from the weights alone with --weights");
+    }
+  });
+}
+
 void check_state(const SolverState& state, const TrainingState& run) {
   if (state.has_type() && state.type() != run.type)
     throw Error("the state is of a solver of type '", state.type(), "', this solver's is '",
                 run.type, "'; set type: \"", state.type(),
                 "\", or start from the weights alone with --weights");
+  check_classes(state, run);
   const auto& segments = run.train->params().segments();
   const std::string nets = state.has_net() ? concat(" (its net is '", state.net(), "', this one '",
                                                     run.train->name(), "')")

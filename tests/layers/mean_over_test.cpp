@@ -162,9 +162,9 @@ void add_other_losses(std::vector<MeanCase>& all) {
     priors.values.insert(priors.values.end(), {left, 0.1, left + 0.25, 0.4});
   for (int64_t p = 0; p < kPriors; ++p)
     priors.values.insert(priors.values.end(), {0.1, 0.1, 0.2, 0.2});
-  Input truths = given({1, 1, 0, 8}, {});
+  Input truths = given({1, 1, 0, 8}, {});  // images 0 and 3 have no box
   for (int image = 0; image < kItems; ++image) {
-    for (int box = 0; box <= image % 3; ++box) {
+    for (int box = 0; box < image % 3; ++box) {
       const double left = 0.02 + 0.25 * box;
       truths.values.insert(truths.values.end(),
                            {1.0 * image, 1.0 + box % 2, 0.0, left, 0.12, left + 0.22, 0.38, 0.0});
@@ -265,10 +265,10 @@ void expect_mean_of_batches(const std::vector<Measured>& batches, const Measured
   for (const Measured& batch : batches) {
     ASSERT_TRUE(batch.units[i].has_value());
     ASSERT_EQ(batch.units[i]->is_sum, whole.units[i]->is_sum);
-    const double weight = whole.units[i]->is_sum ? 1 : batch.units[i]->count;
+    const double factor = batch.units[i]->factor();
     // A share of nothing says nothing.
-    if (weight != 0) sum += weight * batch.values[i];
-    count += weight;
+    if (factor != 0) sum += factor * batch.values[i];
+    count += batch.units[i]->count;
   }
   if (whole.units[i]->is_sum) {
     EXPECT_NEAR(sum, whole.values[i], 1e-9);

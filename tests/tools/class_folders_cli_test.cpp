@@ -137,6 +137,24 @@ TEST_F(ClassFoldersCliTest, WeightsTellTheClasses) {
       {"label 1 is 'awl'", path("train"), "'bee' in the weights"});
 }
 
+// A folder that comes between gives the labels behind it another meaning.
+TEST_F(ClassFoldersCliTest, RunsContinueWithTheirClasses) {
+  classes("train", {"ant", "bee", "cat"});
+  const std::string command = train(net(data("TRAIN", "train", 6) + data("TEST", "train", 6)));
+  ASSERT_EQ(run(command).status, 0);
+  const std::string resume = " --snapshot " + path("s_iter_400.solverstate");
+  const Output same = run(command + resume);
+  EXPECT_EQ(same.status, 0) << same.text;
+  std::filesystem::remove_all(path("train/bee"));
+  classes("train", {"awl"});
+  expect_refusal(command + resume, {"s_iter_400.solverstate", "label 1 was 'bee'", "is 'awl'",
+                                    "TRAIN_data", "--weights"});
+  classes("train", {"bee"});
+  std::filesystem::remove_all(path("train/awl"));
+  classes("train", {"dog"});
+  expect_refusal(command + resume, {"label 3 was no class", "of 3 classes", "is 'dog'"});
+}
+
 TEST_F(ClassFoldersCliTest, ClassifyNamesTheClassesOfTheWeights) {
   classes("train", {"ant", "bee", "cat"});
   ASSERT_EQ(run(train(net(data("TRAIN", "train", 6) + data("TEST", "train", 6)))).status, 0);
